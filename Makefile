@@ -1,0 +1,75 @@
+# Every target makes its own .venv first; Python 3.11 or newer and make are all that must be there.
+# PYTHON=... chooses the interpreter, ARGS=... goes to the command.
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test check bench bench-live conformance controlplane lock format clean
+.DELETE_ON_ERROR:
+MAKEFLAGS += --no-builtin-rules
+
+PY := .venv/bin/python
+RUNTIME := .venv/runtime.stamp
+DEV := .venv/dev.stamp
+CORPUS ?= ../shared/conformance
+MYPY_ROOTS = $(wildcard src tests/build.py tools bench)
+COMPILE = $(PY) -m uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
+	--no-header --no-annotate --no-emit-index-url $(ARGS)
+
+# The first interpreter that is new enough and can make an environment; asked only when .venv is missing or stale.
+define BOOTSTRAP
+for python in $(if $(PYTHON),"$(PYTHON)",python3 python3.11 python3.12 python3.13 python3.14 python); do \
+	if "$$python" -c 'import sys, ensurepip, venv; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then \
+		exec "$$python" tools/bootstrap.py
+endef
+define NO_PYTHON
+fi; done; echo "Trimtab needs Python 3.11 or newer (with the venv module): install it, or name it with PYTHON=/path/to/python3.11" >&2; exit 1
+endef
+
+$(RUNTIME): requirements.lock requirements-build.lock pyproject.toml
+	@$(BOOTSTRAP) runtime; $(NO_PYTHON)
+
+$(DEV): requirements-dev.lock requirements.lock requirements-build.lock pyproject.toml
+	@$(BOOTSTRAP) dev; $(NO_PYTHON)
+
+help: ## list the targets
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' Makefile | awk -F'|' '{ printf "make %-14s %s\n", $$1, $$2 }'
+
+demo: $(RUNTIME) ## a simulated cluster in the terminal; no Kubernetes needed
+	@.venv/bin/python -m trimtab demo $(ARGS)
+
+# Exit 3 of the builder means that there is no Go and no proxy here: then the live tests skip, but never in CI.
+test: $(DEV) ## all tests, the live ones on a real control plane
+	@$(PY) tools/controlplane/build.py >/dev/null || { code=$$?; [ $$code -eq 3 ] && [ -z "$$CI" ] || exit $$code; }
+	@$(PY) -m pytest -q -n 2 -m "not live" $(ARGS)
+	@$(PY) -m pytest -q -m live $(ARGS)
+
+check: $(DEV) ## linters, types, import contracts, house rules, dead links
+	@$(PY) -m ruff check .
+	@$(PY) -m ruff format --check .
+	@$(PY) -m mypy $(MYPY_ROOTS)
+	@.venv/bin/lint-imports
+	@$(PY) tools/house_rules.py
+	@$(PY) tools/dead_links.py
+
+bench: $(DEV) ## decisions, decoding and events, timed without a cluster
+	@$(PY) -m bench $(ARGS)
+
+bench-live: $(DEV) ## side by side with kube-scheduler on a real control plane
+	@$(PY) -m bench.live $(ARGS)
+
+conformance: $(DEV) ## compare every plugin with recorded answers: CORPUS=dir
+	@$(PY) -m tests.conformance "$(CORPUS)"
+
+controlplane: $(DEV) ## build the real control plane; the last line printed is its folder
+	@$(PY) tools/controlplane/build.py $(ARGS)
+
+lock: $(DEV) ## refresh the lock files: ARGS=--upgrade for newer versions
+	@$(COMPILE) --group dev --output-file requirements-dev.lock pyproject.toml
+	@$(COMPILE) --constraint requirements-dev.lock --output-file requirements.lock pyproject.toml
+	@$(COMPILE) --group build --output-file requirements-build.lock
+
+format: $(DEV) ## format the code and mend what ruff can mend
+	@$(PY) -m ruff format .
+	@$(PY) -m ruff check --fix .
+
+clean: ## remove .venv and every cache of the tools
+	@rm -rf .venv .venv.lock .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
