@@ -1,0 +1,67 @@
+"""What a pod asks of nodes and of other pods, as values; whether it holds is decided by the plugins."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from trimtab.core.model.selectors import LabelSelector, NodeSelectorTerm
+
+
+class PreferredNodes(Struct, frozen=True, gc=False):
+    """Nodes that match earn the weight."""
+
+    weight: int
+    preference: NodeSelectorTerm = NodeSelectorTerm()
+
+
+class NodeAffinity(Struct, frozen=True, gc=False):
+    """`required` None asks for nothing; an empty tuple matches no node."""
+
+    required: tuple[NodeSelectorTerm, ...] | None = None
+    preferred: tuple[PreferredNodes, ...] = ()
+
+
+class PodTerm(Struct, frozen=True, gc=False):
+    """Pods to be near to or far from, within one topology domain."""
+
+    topology_key: str
+    selector: LabelSelector | None = None
+    namespaces: tuple[str, ...] = ()
+    namespace_selector: LabelSelector | None = None
+    match_label_keys: tuple[str, ...] = ()
+    mismatch_label_keys: tuple[str, ...] = ()
+
+
+class PreferredPods(Struct, frozen=True, gc=False):
+    """A pod term that earns (or costs) the weight."""
+
+    weight: int
+    term: PodTerm
+
+
+class PodAffinity(Struct, frozen=True, gc=False):
+    """Terms that must hold and terms that should."""
+
+    required: tuple[PodTerm, ...] = ()
+    preferred: tuple[PreferredPods, ...] = ()
+
+
+class Affinity(Struct, frozen=True, gc=False):
+    """All three kinds together, as a pod carries them."""
+
+    node: NodeAffinity = NodeAffinity()
+    pods: PodAffinity = PodAffinity()
+    anti_pods: PodAffinity = PodAffinity()
+
+
+class Spread(Struct, frozen=True, gc=False):
+    """One topology spread constraint."""
+
+    topology_key: str
+    max_skew: int = 1
+    hard: bool = True
+    selector: LabelSelector | None = None
+    min_domains: int | None = None
+    node_affinity_policy: str = "Honor"
+    node_taints_policy: str = "Ignore"
+    match_label_keys: tuple[str, ...] = ()

@@ -1,0 +1,28 @@
+"""The closed list of things that can change in a cluster: what columns must be redone for, and what wakes parked pods."""
+
+from __future__ import annotations
+
+from enum import IntFlag
+
+
+class Change(IntFlag):
+    """Used three ways: what an event did, what a plugin's answer depends on, and what may change a plugin's mind."""
+
+    NOTHING = 0
+    NODE_ADDED = 1
+    NODE_GONE = 2
+    ALLOCATABLE = 4
+    LABELS = 8
+    TAINTS = 16
+    IMAGES = 32
+    POD_CAME = 64
+    POD_LEFT = 128
+    POD_ALTERED = 256  # labels or requests of a pod that holds a place
+    LOAD = 512
+    SELF = 1024  # the waiting pod itself was edited
+    NOMINATED = 2048
+    MEMORY = 4096  # a plugin's own memory
+
+    PODS = POD_CAME | POD_LEFT | POD_ALTERED
+    NODES = NODE_ADDED | ALLOCATABLE | LABELS | TAINTS
+    ANY = 8191

@@ -1,0 +1,154 @@
+"""Facts, as values: everything the core ever learns arrives as one of these; who supplies them is left to the shell.
+
+`at` is the time in seconds on the clock of whoever drives the engine; the core has none of its own.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Any
+
+from msgspec import Struct
+
+from trimtab.core.model.node import Node
+from trimtab.core.model.pod import Pod
+from trimtab.core.model.sample import Sample
+
+
+class PodSeen(Struct, frozen=True, tag=True):
+    """A pod was added or changed, or read back on request."""
+
+    pod: Pod
+    at: float
+
+
+class PodGone(Struct, frozen=True, tag=True):
+    """A pod no longer exists; `version` is the resourceVersion of its deletion where known."""
+
+    uid: str
+    at: float
+    version: int = 0
+
+
+class NodeSeen(Struct, frozen=True, tag=True):
+    """A node was added or changed."""
+
+    node: Node
+    at: float
+
+
+class NodeGone(Struct, frozen=True, tag=True):
+    """A node no longer exists."""
+
+    name: str
+    at: float
+    uid: str = ""
+    version: int = 0
+
+
+class Synced(Struct, frozen=True, tag=True):
+    """The first list of one kind ("pods", "nodes") is complete: what is not known of it does not exist."""
+
+    kind: str
+    at: float
+
+
+class Leading(Struct, frozen=True, tag=True):
+    """This process may write from now on, as the holder of the lease's term."""
+
+    term: int
+    at: float
+
+
+class Following(Struct, frozen=True, tag=True):
+    """Somebody else leads, or nobody: take facts in, decide nothing."""
+
+    at: float
+
+
+class Turn(Struct, frozen=True, tag=True):
+    """Leave to make at most `decisions` decisions now."""
+
+    decisions: int
+    at: float
+
+
+class Tick(Struct, frozen=True, tag=True):
+    """Time has passed: back-offs, deadlines and ages are looked at."""
+
+    at: float
+
+
+class SamplesRead(Struct, frozen=True, tag=True):
+    """A metric source has answered."""
+
+    samples: tuple[Sample, ...]
+    at: float
+
+
+class SettingsRead(Struct, frozen=True, tag=True):
+    """New settings are in force (`engine.settings.Settings`; untyped here because they name plugins)."""
+
+    settings: Any
+    at: float
+
+
+class Fault(StrEnum):
+    """Why a bind did not end well; only UNKNOWN leaves open whether it happened."""
+
+    GONE = "gone"
+    REFUSED = "refused"
+    CONFLICT = "conflict"
+    NOT_SENT = "not sent"
+    UNKNOWN = "unknown"
+
+
+class BindDone(Struct, frozen=True, tag=True):
+    """The API server has accepted our binding."""
+
+    uid: str
+    node: str
+    at: float
+
+
+class BindFailed(Struct, frozen=True, tag=True):
+    """It has not, or nobody knows."""
+
+    uid: str
+    node: str
+    fault: Fault
+    message: str
+    at: float
+
+
+class RereadFailed(Struct, frozen=True, tag=True):
+    """Reading a pod back did not work either: its outcome stays unknown. (A success is PodSeen or PodGone.)"""
+
+    uid: str
+    at: float
+
+
+class StageAnswered(Struct, frozen=True, tag=True):
+    """What a waiting stage asked of the shell has been answered; the stage is asked again."""
+
+    uid: str
+    at: float
+
+
+Event = (
+    PodSeen
+    | PodGone
+    | NodeSeen
+    | NodeGone
+    | Synced
+    | Leading
+    | Following
+    | Turn
+    | Tick
+    | SamplesRead
+    | SettingsRead
+    | BindDone
+    | BindFailed
+    | RereadFailed
+    | StageAnswered
+)

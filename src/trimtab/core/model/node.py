@@ -1,0 +1,32 @@
+"""A node as the core sees it: what it offers, its labels, taints and images; nothing of what runs on it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from msgspec import Struct
+
+from trimtab.core.model.resources import Amounts
+from trimtab.core.model.taints import Taint
+
+
+class Image(Struct, frozen=True, gc=False):
+    """An image that the node already holds, under all its names."""
+
+    names: tuple[str, ...]
+    size: int
+
+
+class Node(Struct, frozen=True, gc=False):
+    """One node; allocatable is rounded down and stops at the cap."""
+
+    name: str
+    uid: str = ""
+    version: int = 0
+    labels: Mapping[str, str] = {}
+    taints: tuple[Taint, ...] = ()
+    unschedulable: bool = False
+    allocatable: Amounts = ()
+    images: tuple[Image, ...] = ()
+    addresses: tuple[str, ...] = ()
+    ready: bool = True

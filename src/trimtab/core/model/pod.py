@@ -1,0 +1,94 @@
+"""A pod as the core sees it; parts that pods of one template share are single values, made by `wire`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from msgspec import Struct
+
+from trimtab.core.model.affinity import Affinity, Spread
+from trimtab.core.model.resources import Demand
+from trimtab.core.model.selectors import Pairs
+from trimtab.core.model.taints import Toleration
+
+TERMINAL = frozenset({"Succeeded", "Failed"})
+
+
+class HostPort(Struct, frozen=True, gc=False):
+    """A port taken on the node itself; ip 0.0.0.0 takes it on every address."""
+
+    protocol: str
+    ip: str
+    port: int
+
+
+class Volume(Struct, frozen=True, gc=False):
+    """A volume that may tie the pod to nodes: its kind as the API names it, and what it points at."""
+
+    kind: str
+    name: str = ""
+    source: Pairs = ()
+    read_only: bool = False
+
+
+class Owner(Struct, frozen=True, gc=False):
+    """The controller that will replace the pod."""
+
+    kind: str
+    name: str
+    uid: str
+    api_version: str = ""
+
+
+class PodSpec(Struct, frozen=True, gc=False):
+    """What pods of one template have in common; equal specs are one object, so identity stands for equality."""
+
+    node_selector: Pairs = ()
+    affinity: Affinity | None = None
+    tolerations: tuple[Toleration, ...] = ()
+    spread: tuple[Spread, ...] = ()
+    images: tuple[str, ...] = ()
+    ports: tuple[HostPort, ...] = ()
+    volumes: tuple[Volume, ...] = ()
+    claims: tuple[str, ...] = ()
+    group: str = ""
+    host_network: bool = False
+
+
+class Pod(Struct, frozen=True, gc=False):
+    """One pod. `node` is empty until it is bound; `spec_fault` names the field of a spec that cannot be read."""
+
+    uid: str
+    namespace: str
+    name: str
+    version: int = 0
+    labels: Mapping[str, str] = {}
+    owner: Owner | None = None
+    created: float = 0.0
+    deleting: bool = False
+    node: str = ""
+    nominated: str = ""
+    scheduler: str = "default-scheduler"
+    priority: int = 0
+    preempts: bool = True
+    gates: tuple[str, ...] = ()
+    spec: PodSpec = PodSpec()
+    demand: Demand = Demand()
+    phase: str = "Pending"
+    started: float | None = None
+    ready: bool = False
+    unscheduled: tuple[str, str] | None = None
+    spec_fault: str = ""
+
+    @property
+    def key(self) -> str:
+        return f"{self.namespace}/{self.name}"
+
+    @property
+    def finished(self) -> bool:
+        return self.phase in TERMINAL
+
+    @property
+    def occupies(self) -> bool:
+        """Whether the pod takes room on its node: it has one and has not ended."""
+        return bool(self.node) and self.phase not in TERMINAL

@@ -1,0 +1,126 @@
+"""What a pod asks for and what a node offers, in exact whole numbers; where the text is parsed is left to `wire`.
+
+CPU is counted in thousandths of a core, everything else in its own unit (bytes, devices, pods). Amounts stop at `CAP`:
+a larger wish is no more schedulable than `CAP` itself, and sums of a few of them still fit 64 bits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from msgspec import Struct
+
+CPU = "cpu"
+MEMORY = "memory"
+STORAGE = "ephemeral-storage"
+PODS = "pods"
+
+CAP = 1 << 62
+NANOS = 1_000_000_000
+
+# What a container that asks for nothing is taken to use when nodes are scored; kube-scheduler's figures.
+UNASKED_CPU = 100
+UNASKED_MEMORY = 200 * 1024 * 1024
+
+Nanos = Mapping[str, int]  # exact amounts in billionths: sums are made of these, and rounded up once
+Amounts = tuple[tuple[str, int], ...]  # rounded amounts in order of name
+
+
+class Demand(Struct, frozen=True, gc=False):
+    """A pod's requests as the scheduler counts them, shared by all pods of one shape."""
+
+    amounts: Amounts = ()
+    scored_cpu: int = UNASKED_CPU
+    scored_memory: int = UNASKED_MEMORY
+    limits: Amounts = ()
+
+    def of(self, resource: str) -> int:
+        return next((amount for name, amount in self.amounts if name == resource), 0)
+
+
+class ContainerAsk(Struct, frozen=True, gc=False):
+    """One container's requests, where they stand for the sum: as a plain container, an init one, or a sidecar."""
+
+    requests: dict[str, int] = {}
+    limits: dict[str, int] = {}
+    sidecar: bool = False
+
+
+def amounts(nanos: Nanos) -> Amounts:
+    """Round up to the units that are compared, and stop at the cap."""
+    return tuple(sorted((name, _rounded(name, value)) for name, value in nanos.items()))
+
+
+def _rounded(name: str, nanos: int) -> int:
+    unit = NANOS // 1000 if name == CPU else NANOS
+    return min(max(-(-nanos // unit), 0), CAP)
+
+
+def pod_demand(
+    containers: Sequence[ContainerAsk],
+    inits: Sequence[ContainerAsk] = (),
+    pod_level: ContainerAsk | None = None,
+    overhead: Nanos | None = None,
+) -> Demand:
+    """Kubernetes' sum: containers and sidecars together, or the hungriest init step, or what the pod itself says."""
+    level = pod_level or ContainerAsk()
+    extra = overhead or {}
+    asked = _with_pod_level(_folded(containers, inits, _requested), level.requests, extra)
+    scored = _with_pod_level(_folded(containers, inits, _scored), level.requests, extra)
+    limits = _with_pod_level(_folded(containers, inits, _limited), level.limits, extra)
+    return Demand(
+        amounts=amounts(asked),
+        scored_cpu=_rounded(CPU, scored.get(CPU, 0)),
+        scored_memory=_rounded(MEMORY, scored.get(MEMORY, 0)),
+        limits=amounts(limits),
+    )
+
+
+def _requested(ask: ContainerAsk) -> Nanos:
+    return ask.requests
+
+
+def _limited(ask: ContainerAsk) -> Nanos:
+    return ask.limits
+
+
+def _scored(ask: ContainerAsk) -> Nanos:
+    return {CPU: UNASKED_CPU * (NANOS // 1000), MEMORY: UNASKED_MEMORY * NANOS, **ask.requests}
+
+
+def _folded(
+    containers: Iterable[ContainerAsk], inits: Iterable[ContainerAsk], take: Callable[[ContainerAsk], Nanos]
+) -> dict[str, int]:
+    total: dict[str, int] = {}
+    for each in containers:
+        _add(total, take(each))
+    sidecars: dict[str, int] = {}
+    hungriest: dict[str, int] = {}
+    for init in inits:
+        own = take(init)
+        step = dict(sidecars)
+        _add(step, own)
+        _raise_to(hungriest, step)
+        if init.sidecar:
+            _add(total, own)
+            sidecars = step
+    _raise_to(total, hungriest)
+    return total
+
+
+def _with_pod_level(total: dict[str, int], level: Nanos, overhead: Nanos) -> dict[str, int]:
+    for name, value in level.items():
+        if name in (CPU, MEMORY) or name.startswith("hugepages-"):
+            total[name] = value
+    _add(total, overhead)
+    return total
+
+
+def _add(total: dict[str, int], more: Nanos) -> None:
+    for name, value in more.items():
+        total[name] = total.get(name, 0) + value
+
+
+def _raise_to(total: dict[str, int], floor: Nanos) -> None:
+    for name, value in floor.items():
+        total[name] = max(total.get(name, 0), value)

@@ -1,0 +1,54 @@
+"""What a decision comes to, as values that can be shown to people; how it is reached is left to `placing`."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+
+class Refusal(Struct, frozen=True):
+    """So many nodes were refused by this plugin for these reasons; `final` means no eviction there could help."""
+
+    plugin: str
+    reasons: tuple[str, ...]
+    nodes: int
+    final: bool
+
+
+class Ranked(Struct, frozen=True):
+    """A node that would do, and its total score."""
+
+    node: str
+    total: int
+
+
+class Placement(Struct, frozen=True):
+    """The node that was chosen, among how many, and the best few."""
+
+    node: str
+    total: int
+    feasible: int
+    nodes: int
+    best: tuple[Ranked, ...] = ()
+    refusals: tuple[Refusal, ...] = ()
+
+
+class Unplaceable(Struct, frozen=True):
+    """No node will do. `note` says why before any node was looked at; else the refusals do."""
+
+    nodes: int
+    refusals: tuple[Refusal, ...] = ()
+    note: str = ""
+    plugins: tuple[str, ...] = ()
+
+    def message(self) -> str:
+        """The sentence that kube-scheduler would write."""
+        head = f"0/{self.nodes} nodes are available"
+        if self.note:
+            return f"{head}: {self.note}."
+        counts: dict[str, int] = {}
+        for refusal in self.refusals:
+            for reason in refusal.reasons:
+                counts[reason] = counts.get(reason, 0) + refusal.nodes
+        if not counts:
+            return f"{head}."
+        return f"{head}: {', '.join(sorted(f'{count} {reason}' for reason, count in counts.items()))}."
