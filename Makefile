@@ -46,9 +46,9 @@ check: $(DEV) ## linters, types, import contracts, house rules, dead links
 	@$(PY) -m ruff check .
 	@$(PY) -m ruff format --check .
 	@$(PY) -m mypy $(MYPY_ROOTS)
-	@.venv/bin/lint-imports
-	@$(PY) tools/house_rules.py
-	@$(PY) tools/dead_links.py
+	@.venv/bin/lint-imports --no-logo
+	@$(PY) -m tools.house_rules
+	@$(PY) -m tools.dead_links
 
 bench: $(DEV) ## decisions, decoding and events, timed without a cluster
 	@$(PY) -m bench $(ARGS)

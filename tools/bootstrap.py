@@ -61,7 +61,7 @@ def create() -> None:
 def install_project() -> None:
     """Install Trimtab itself, editable.
 
-    The build tools go into a folder of their own: they are locked by hash like the rest, yet no part of the runtime set.
+    The build tools go into a folder of their own: locked by hash like the rest, yet no part of the runtime set.
     """
     shutil.rmtree(BUILD_TOOLS, ignore_errors=True)
     pip("--require-hashes", "--target", str(BUILD_TOOLS), "--requirement", str(BUILD_LOCK))

@@ -1,0 +1,1 @@
+"""Decides how the parts are wired into a program; leaves every decision to them."""

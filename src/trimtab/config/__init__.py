@@ -1,0 +1,1 @@
+"""Decides which settings, profiles and plugins a file asks for; leaves reading the file to its callers."""

@@ -1,0 +1,92 @@
+"""Decides whether every relative link in the project's Markdown leads somewhere; leaves links to the web alone.
+
+    python -m tools.dead_links [ROOT]     prints file:line: link, exits 1 if there is any
+
+A link's target must be a file or folder of the tree, and its anchor a heading of that file, slugged as GitHub does.
+"""
+
+import re
+import sys
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from urllib.parse import unquote
+
+from tools.tree import files
+
+FENCE = re.compile(r"^\s*(```|~~~)")
+CODE_SPAN = re.compile(r"(`+).+?\1")
+INLINE = re.compile(r"\]\(\s*<?([^)\s>]+)>?[^)]*\)")
+DEFINITION = re.compile(r"^\s{0,3}\[[^\]]+\]:\s+<?(\S+?)>?(?:\s|$)")
+HEADING = re.compile(r"^#{1,6}\s+(.+?)\s*#*\s*$")
+EXPLICIT = re.compile(r"""<a\s+(?:id|name)=["']([^"']+)["']""")
+SCHEME = re.compile(r"^[a-z][a-z0-9+.-]*:|^//", re.IGNORECASE)
+
+
+def prose(text: str) -> Iterator[tuple[int, str]]:
+    """The numbered lines outside fenced blocks, where links and headings are meant."""
+    fenced = False
+    for number, line in enumerate(text.splitlines(), start=1):
+        if FENCE.match(line):
+            fenced = not fenced
+        elif not fenced:
+            yield number, line
+
+
+def links(text: str) -> Iterator[tuple[int, str]]:
+    """Every link that stays inside the project, with its line."""
+    for number, line in prose(text):
+        shown = CODE_SPAN.sub("", line)
+        for target in (*INLINE.findall(shown), *DEFINITION.findall(shown)):
+            if not SCHEME.match(target):
+                yield number, target
+
+
+def slug(heading: str) -> str:
+    """GitHub's anchor for a heading: lower case, punctuation dropped, spaces as hyphens."""
+    shown = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading)
+    return re.sub(r"[^\w\- ]", "", shown.lower()).replace(" ", "-")
+
+
+def anchors(text: str) -> set[str]:
+    """All anchors of a page; a repeated heading gets -1, -2 and so on."""
+    seen: Counter[str] = Counter()
+    found: set[str] = set()
+    for _, line in prose(text):
+        found.update(EXPLICIT.findall(line))
+        if match := HEADING.match(line):
+            name = slug(match[1])
+            found.add(f"{name}-{seen[name]}" if seen[name] else name)
+            seen[name] += 1
+    return found
+
+
+def is_dead(root: Path, page: Path, link: str) -> bool:
+    """Whether the file or the anchor that the link names is missing."""
+    name, _, anchor = unquote(link).partition("#")
+    target = root / (name.lstrip("/") if name.startswith("/") else page.parent / name) if name else root / page
+    if not target.exists() or not target.resolve().is_relative_to(root.resolve()):
+        return True
+    return bool(anchor) and target.suffix == ".md" and anchor not in anchors(target.read_text())
+
+
+def dead(root: Path, pages: Sequence[Path]) -> Iterator[str]:
+    """Every dead link of these pages as file:line: link."""
+    for page in pages:
+        for number, link in links((root / page).read_text()):
+            if is_dead(root, page, link):
+                yield f"{page}:{number}: {link} leads nowhere"
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Print the dead links; 1 if there is any."""
+    root = Path(arguments[0] if arguments else ".")
+    found = list(dead(root, [path for path in files(root) if path.suffix == ".md"]))
+    for line in found:
+        print(line)
+    print(f"Links: {len(found)} dead." if found else "Links: all alive.")
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
