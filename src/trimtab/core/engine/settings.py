@@ -1,0 +1,23 @@
+"""The engine's settings as one value, which arrives as an event; where they come from is left to `config`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from trimtab.core.placing.profile import Profile
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Profiles by scheduler name, the queue's patience, and how many binds may be under way at once."""
+
+    profiles: tuple[Profile, ...]
+    initial_backoff: float = 1.0
+    max_backoff: float = 10.0
+    longest_wait: float = 60.0
+    binds_in_flight: int = 64
+    bind_patience: float = 30.0  # seconds after which an unanswered or unconfirmed bind is asked about again
+    kinds: tuple[str, ...] = ("pods", "nodes")  # what must be Synced before the first decision
+
+    def profile_of(self, scheduler: str) -> Profile | None:
+        return next((profile for profile in self.profiles if profile.name == scheduler), None)

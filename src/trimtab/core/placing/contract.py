@@ -1,0 +1,187 @@
+"""All that a plugin may implement and all that it may look at; which plugins run, and when, is the profile's business.
+
+A plugin is a frozen dataclass: its fields are its arguments, `__post_init__` checks them, it holds nothing else. It has
+a `name` and implements any of the methods below, each over *many nodes at once*: `rows` picks nodes out of the view's
+columns (a slice for all of them, or an array of row numbers), and the answer has one cell per picked row. The answer for
+some rows must equal those rows of the answer for all. Never loop over nodes: one numpy call costs what fifty nodes do.
+
+A filter answers with codes: 0 passes, above 0 refused but an eviction on that node could help, below 0 refused for good.
+What a code means in words is only asked when somebody wants to read it.
+
+What a plugin declares, so that answers can be kept between pods (nothing declared means correct, and not kept):
+`signs(pod)` is all of the pod that its answers depend on; `reads` names the changes in the cluster that alter them. The
+answer for one row may then depend on that row alone; a plugin whose rows depend on each other must not declare `reads`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, ClassVar, Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trimtab.core.cluster.view import View
+from trimtab.core.model.change import Change
+from trimtab.core.model.instruction import Instruction
+from trimtab.core.model.pod import Pod
+
+Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
+Rows = slice | NDArray[np.intp]
+ALL = slice(None)
+
+MAX_SCORE = 100
+
+
+class Plugin(Protocol):
+    """What every plugin has; `woken_by` says which changes might turn its refusal round."""
+
+    name: ClassVar[str]
+    woken_by: ClassVar[Change]
+
+
+@dataclass(frozen=True, slots=True)
+class Refuse:
+    """No node will do, whatever it looks like; `final` as for codes below 0."""
+
+    reason: str
+    final: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Only:
+    """Only these nodes need be looked at; the others are refused for `reason`."""
+
+    nodes: frozenset[str]
+    reason: str
+
+
+class Ahead(Enum):
+    """GO asks the filter; SKIP means that it would pass every node, so it is not asked."""
+
+    GO = "go"
+    SKIP = "skip"
+
+
+Prefiltered = Ahead | Refuse | Only
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """Not yet: do these first, and ask again when answered, when `woken_by` happens, or at the deadline at the latest."""
+
+    seconds: float
+    instructions: tuple[Instruction, ...] = ()
+    woken_by: Change = Change.NOTHING
+
+
+class Go(Enum):
+    """The stage has nothing against it."""
+
+    GO = "go"
+
+
+Staged = Go | Refuse | Wait
+
+
+class Normalise(Enum):
+    """How raw scores of the feasible nodes become 0..100: not at all, or scaled by the highest, or that reversed."""
+
+    NONE = "none"
+    HIGHER = "higher is better"
+    LOWER = "lower is better"
+
+
+@runtime_checkable
+class Gate(Protocol):
+    """PreEnqueue: None admits the pod to the queue, words keep it out."""
+
+    def gate(self, pod: Pod) -> str | None: ...
+
+
+@runtime_checkable
+class Order(Protocol):
+    """QueueSort: a key that never changes while the pod waits; the smallest goes first, the UID breaks ties."""
+
+    def order(self, pod: Pod, since: float) -> tuple[float, ...]: ...
+
+
+@runtime_checkable
+class Prefilter(Protocol):
+    """PreFilter: a look at the pod before any node is looked at."""
+
+    def prefilter(self, view: View, pod: Pod) -> Prefiltered: ...
+
+
+@runtime_checkable
+class Filter(Protocol):
+    """Filter: a code per row, and the words behind a code."""
+
+    def filter(self, view: View, pod: Pod, rows: Rows) -> Ints: ...
+
+    def reasons(self, view: View, pod: Pod, code: int) -> tuple[str, ...]: ...
+
+
+@runtime_checkable
+class Score(Protocol):
+    """PreScore and Score: None when the plugin has no opinion on this pod, else a whole number per row."""
+
+    normalise: ClassVar[Normalise]
+
+    def score(self, view: View, pod: Pod, rows: Rows) -> Ints | None: ...
+
+
+@runtime_checkable
+class Reserve(Protocol):
+    """Reserve and Unreserve: change the plugin's own memory in the cluster; a refusal undoes earlier ones in reverse."""
+
+    def reserve(self, memory: Any, pod: Pod, node: str) -> tuple[Any, Go | Refuse]: ...
+
+    def unreserve(self, memory: Any, pod: Pod, node: str) -> Any: ...
+
+
+@runtime_checkable
+class Permit(Protocol):
+    """Permit: may the pod be bound now?"""
+
+    def permit(self, view: View, pod: Pod, node: str) -> Staged: ...
+
+
+@runtime_checkable
+class PreBind(Protocol):
+    """PreBind: is everything outside ready for the pod?"""
+
+    def pre_bind(self, view: View, pod: Pod, node: str) -> Staged: ...
+
+
+@runtime_checkable
+class Observe(Protocol):
+    """Keeps the plugin's memory true to what was seen; called for each pod that takes or leaves a place."""
+
+    def observed(self, memory: Any, pod: Pod, came: bool) -> Any: ...
+
+
+@runtime_checkable
+class Kept(Protocol):
+    """Whose answers may be kept between pods; see the module's words."""
+
+    reads: ClassVar[Change]
+
+    def signs(self, pod: Pod) -> Hashable: ...
+
+
+Normaliser = Callable[[Ints], Ints]
+
+
+def normalised(how: Normalise, raw: Ints) -> Ints:
+    """Kubernetes' default normalisation over the feasible rows: times 100, divided by the highest, rounded down."""
+    if how is Normalise.NONE or not raw.size:
+        return raw
+    highest = int(raw.max())
+    if highest == 0:
+        return np.full_like(raw, MAX_SCORE) if how is Normalise.LOWER else raw
+    scaled = raw * MAX_SCORE // highest
+    return MAX_SCORE - scaled if how is Normalise.LOWER else scaled

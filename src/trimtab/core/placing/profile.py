@@ -1,0 +1,129 @@
+"""Which plugins a scheduler name runs, at which points, in which order and with which weight; a plain value."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from trimtab.core.placing.contract import (
+    Filter,
+    Gate,
+    Observe,
+    Order,
+    Permit,
+    Plugin,
+    PreBind,
+    Prefilter,
+    Reserve,
+    Score,
+)
+
+
+class Point(StrEnum):
+    """Extension points by the names that configuration files use."""
+
+    PRE_ENQUEUE = "preEnqueue"
+    QUEUE_SORT = "queueSort"
+    PRE_FILTER = "preFilter"
+    FILTER = "filter"
+    POST_FILTER = "postFilter"
+    PRE_SCORE = "preScore"
+    SCORE = "score"
+    RESERVE = "reserve"
+    PERMIT = "permit"
+    PRE_BIND = "preBind"
+    BIND = "bind"
+    POST_BIND = "postBind"
+
+
+class Ties(StrEnum):
+    """How nodes of equal score are told apart: by a hash of pod and node, or by the smallest name."""
+
+    HASH = "hash"
+    NAME = "name"
+
+
+# What a plugin must be able to do to be enabled at a point.
+CAPABLE: Mapping[Point, type] = {
+    Point.PRE_ENQUEUE: Gate,
+    Point.QUEUE_SORT: Order,
+    Point.PRE_FILTER: Prefilter,
+    Point.FILTER: Filter,
+    Point.PRE_SCORE: Score,
+    Point.SCORE: Score,
+    Point.RESERVE: Reserve,
+    Point.PERMIT: Permit,
+    Point.PRE_BIND: PreBind,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Scoring:
+    """A score plugin and its weight."""
+
+    plugin: Score
+    weight: int
+
+    @property
+    def name(self) -> str:
+        return plugin_name(self.plugin)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Profile:
+    """One scheduler name; compare profiles by identity, for caches hang on them."""
+
+    name: str
+    gates: tuple[Gate, ...] = ()
+    order: Order | None = None
+    prefilters: tuple[Prefilter, ...] = ()
+    filters: tuple[Filter, ...] = ()
+    scores: tuple[Scoring, ...] = ()
+    reserves: tuple[Reserve, ...] = ()
+    permits: tuple[Permit, ...] = ()
+    pre_binds: tuple[PreBind, ...] = ()
+    observers: tuple[Observe, ...] = ()
+    ties: Ties = Ties.HASH
+    enabled: Mapping[Point, tuple[str, ...]] = field(default_factory=dict)
+
+
+def plugin_name(plugin: object) -> str:
+    return str(plugin.name)  # type: ignore[attr-defined]
+
+
+def profile(
+    name: str,
+    enabled: Mapping[Point, Iterable[tuple[Plugin, int]]],
+    ties: Ties = Ties.HASH,
+) -> Profile:
+    """Build a profile from what is enabled at each point; a plugin is taken only where it can do something."""
+    able: dict[Point, list[tuple[Plugin, int]]] = {
+        point: [(plugin, weight) for plugin, weight in enabled.get(point, ()) if isinstance(plugin, kind)]
+        for point, kind in CAPABLE.items()
+    }
+
+    def at(point: Point) -> tuple[Plugin, ...]:
+        return tuple(plugin for plugin, _ in able[point])
+
+    everyone = {plugin_name(plugin): plugin for pairs in enabled.values() for plugin, _ in pairs}
+    return Profile(
+        name=name,
+        gates=at(Point.PRE_ENQUEUE),  # type: ignore[arg-type]
+        order=next(iter(at(Point.QUEUE_SORT)), None),  # type: ignore[arg-type]
+        prefilters=at(Point.PRE_FILTER),  # type: ignore[arg-type]
+        filters=at(Point.FILTER),  # type: ignore[arg-type]
+        scores=tuple(Scoring(plugin, weight) for plugin, weight in able[Point.SCORE]),  # type: ignore[arg-type]
+        reserves=at(Point.RESERVE),  # type: ignore[arg-type]
+        permits=at(Point.PERMIT),  # type: ignore[arg-type]
+        pre_binds=at(Point.PRE_BIND),  # type: ignore[arg-type]
+        observers=tuple(plugin for plugin in everyone.values() if isinstance(plugin, Observe)),
+        ties=ties,
+        enabled={point: tuple(plugin_name(plugin) for plugin, _ in pairs) for point, pairs in able.items()},
+    )
+
+
+def everywhere(name: str, plugins: Iterable[tuple[Plugin, int]], ties: Ties = Ties.HASH) -> Profile:
+    """A profile with each plugin at every point that it can serve (`multiPoint` in configuration files)."""
+    pairs = tuple(plugins)
+    return profile(name, {point: pairs for point in CAPABLE}, ties)
