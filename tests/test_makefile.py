@@ -1,0 +1,54 @@
+"""Shows what a newcomer meets first: the list of targets, a clear word where Python is missing, and what CI runs."""
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+TARGETS = {
+    "demo",
+    "test",
+    "check",
+    "bench",
+    "bench-live",
+    "conformance",
+    "controlplane",
+    "lock",
+    "format",
+    "clean",
+    "help",
+}
+
+
+def make(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run make there, free of the make that may be running the tests."""
+    surroundings = {name: value for name, value in os.environ.items() if not name.startswith(("MAKE", "MFLAGS"))}
+    return subprocess.run(
+        ["make", *arguments], cwd=folder, env=surroundings, capture_output=True, text=True, check=False
+    )
+
+
+def test_help_lists_every_target() -> None:
+    """Plain make lists all targets, each with a sentence, and does nothing else."""
+    rows = [line.split(maxsplit=2) for line in make(ROOT).stdout.splitlines()]
+    assert TARGETS == {target for _, target, sentence in rows if sentence}
+
+
+def test_missing_python_is_said_in_one_line(tmp_path: Path) -> None:
+    """Where no new enough Python is found, one line says what is needed, and nothing is created."""
+    for name in ("Makefile", "pyproject.toml", "requirements.lock", "requirements-build.lock"):
+        shutil.copy(ROOT / name, tmp_path)
+    result = make(tmp_path, "--silent", "PYTHON=false", "demo")
+    said = [line for line in result.stderr.splitlines() if not line.startswith("make")]
+    assert 2 == result.returncode
+    assert 1 == len(said)
+    assert said[0].startswith("Trimtab needs Python 3.11 or newer")
+    assert not (tmp_path / ".venv").exists()
+
+
+def test_ci_runs_check_and_test_and_nothing_else() -> None:
+    """The commands of .ci/run, after its two lines of setting up, are make check and make test."""
+    lines = (ROOT / ".ci/run").read_text().splitlines()
+    assert ["make check", "make test"] == lines[3:]
+    assert os.access(ROOT / ".ci/run", os.X_OK)
