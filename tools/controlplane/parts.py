@@ -1,0 +1,108 @@
+"""Decides the command line of each part of the control plane; leaves running them to the rig."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from tools.controlplane.client import Document
+from tools.controlplane.credentials import Credentials
+
+LIFECYCLE = "node-lifecycle-controller"
+
+
+def written(flags: Mapping[str, object]) -> list[str]:
+    """Flags as a command line takes them."""
+    return [f"--{name}={value}" for name, value in flags.items()]
+
+
+def etcd(name: str, data: Path, url: str, peer: str) -> list[str]:
+    """An etcd of one member that does not wait for the disk: what it loses in a power cut nobody misses."""
+    flags = {
+        "name": name,
+        "data-dir": data,
+        "listen-client-urls": url,
+        "advertise-client-urls": url,
+        "listen-peer-urls": peer,
+        "initial-advertise-peer-urls": peer,
+        "initial-cluster": f"{name}={peer}",
+        "unsafe-no-fsync": "true",
+        "quota-backend-bytes": 8 << 30,
+        "log-level": "warn",
+    }
+    return written(flags)
+
+
+def apiserver(port: int, etcd_url: str, credentials: Credentials, tainting: bool, fair: bool) -> list[str]:
+    """An API server with TLS and RBAC on loopback; without priority and fairness it has no limits either."""
+    flags: dict[str, object] = {
+        "etcd-servers": etcd_url,
+        "bind-address": "127.0.0.1",
+        "advertise-address": "127.0.0.1",
+        "secure-port": port,
+        "endpoint-reconciler-type": "none",
+        "service-cluster-ip-range": "10.0.0.0/24",
+        "tls-cert-file": credentials.server_cert,
+        "tls-private-key-file": credentials.server_key,
+        "client-ca-file": credentials.ca_file,
+        "authorization-mode": "RBAC",
+        "service-account-issuer": "https://kubernetes.default.svc",
+        "service-account-signing-key-file": credentials.token_key,
+        "service-account-key-file": credentials.token_key,
+    }
+    if not tainting:
+        # It taints every new node not-ready, and only the node-lifecycle controller would take the taint away again.
+        flags["disable-admission-plugins"] = "TaintNodesByCondition"
+    if not fair:
+        flags["enable-priority-and-fairness"] = "false"
+        flags["max-requests-inflight"] = flags["max-mutating-requests-inflight"] = 10_000
+    return written(flags)
+
+
+def controllers(kubeconfig: Path, credentials: Credentials, names: Sequence[str]) -> list[str]:
+    """The controller manager with these controllers only."""
+    flags = {
+        "kubeconfig": kubeconfig,
+        "controllers": ",".join(names),
+        "service-account-private-key-file": credentials.token_key,
+        "root-ca-file": credentials.ca_file,
+        "leader-elect": "false",
+        "secure-port": 0,
+        "kube-api-qps": 1000,
+        "kube-api-burst": 1000,
+    }
+    return written(flags)
+
+
+def kwok(kubeconfig: Path, stages: Path) -> list[str]:
+    """kwok as the kubelet of every node."""
+    flags = {
+        "kubeconfig": kubeconfig,
+        "config": stages,
+        "manage-all-nodes": "true",
+        "node-ip": "127.0.0.1",
+        "node-lease-duration-seconds": 40,
+    }
+    return written(flags)
+
+
+def scheduler(config: Path, credentials: Credentials, port: int) -> list[str]:
+    """kube-scheduler with its health and metrics pages open to everybody on loopback."""
+    flags = {
+        "config": config,
+        "bind-address": "127.0.0.1",
+        "secure-port": port,
+        "tls-cert-file": credentials.server_cert,
+        "tls-private-key-file": credentials.server_key,
+        "authorization-always-allow-paths": "/healthz,/livez,/readyz,/metrics,/metrics/resources",
+    }
+    return written(flags)
+
+
+def scheduler_config(given: Document, kubeconfig: Path) -> Document:
+    """The given configuration, completed: which cluster, and no leader election unless it is asked for."""
+    return {
+        "apiVersion": "kubescheduler.config.k8s.io/v1",
+        "kind": "KubeSchedulerConfiguration",
+        "leaderElection": {"leaderElect": False},
+        **given,
+        "clientConnection": {"kubeconfig": str(kubeconfig), **given.get("clientConnection", {})},
+    }

@@ -1,0 +1,108 @@
+"""Decides how a child process is started, paused, measured and ended; leaves what it runs to the rig.
+
+    started ── pause ──▶ stopped ── resume ──▶ started
+       └──────── kill ───────┴──▶ gone (waited for, so no zombie stays)
+
+A child asks the kernel to be killed when its parent dies, so nothing outlives a test run that is killed. The kernel
+watches the parent *thread*: start children from one that lives as long as they shall.
+"""
+
+import os
+import random
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+# Below the range of outgoing connections, so that none of those takes a port while its server restarts.
+PORTS = range(20_000, 32_000)
+TAIL_BYTES = 4_000
+
+# A program of its own and not preexec_fn, which may deadlock when the parent has threads.
+LAUNCH = """
+import ctypes, os, sys
+ctypes.CDLL(None).prctl(1, 9)
+if os.getppid() != int(sys.argv[1]):
+    sys.exit(1)
+os.execv(sys.argv[2], sys.argv[2:])
+"""
+
+
+class Process:
+    """One running child with its log file."""
+
+    def __init__(self, command: Sequence[str], log: Path, environment: Mapping[str, str], url: str = "") -> None:
+        """Start the command; its output is appended to the log."""
+        self.name = Path(command[0]).name
+        self.url = url
+        self.log = log
+        launcher = [sys.executable, "-I", "-S", "-c", LAUNCH, str(os.getpid())]
+        with log.open("ab") as output:
+            self._child = subprocess.Popen(
+                [*launcher, *command],
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                env={**os.environ, **environment},
+                start_new_session=True,
+            )
+
+    @property
+    def pid(self) -> int:
+        """The process id, the same from launch to end."""
+        return self._child.pid
+
+    def running(self) -> bool:
+        """Whether the process has not ended (a paused one has not)."""
+        return self._child.poll() is None
+
+    def pause(self) -> None:
+        """Freeze the process: its connections stay open and nobody answers."""
+        self._child.send_signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """Let a paused process go on."""
+        self._child.send_signal(signal.SIGCONT)
+
+    def kill(self) -> None:
+        """End the process at once, as a crash would."""
+        self._child.kill()
+        self._child.wait()
+
+    def terminate(self, seconds: float = 30) -> int:
+        """Ask the process to end and return its exit code; one that does not is killed and the timeout raised."""
+        self._child.terminate()
+        try:
+            return self._child.wait(seconds)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            raise
+
+    def cpu_seconds(self) -> float:
+        """CPU time used so far, all threads, user and system."""
+        return cpu_seconds(self.pid)
+
+    def log_tail(self) -> str:
+        """The end of the log, for a failure's message."""
+        return self.log.read_bytes()[-TAIL_BYTES:].decode(errors="replace")
+
+
+def cpu_seconds(pid: int) -> float:
+    """The kernel's account of a process: user and system time of all its threads, in steps of a clock tick."""
+    # The command's name is in brackets and may hold blanks, so fields are counted from its end.
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def free_port() -> int:
+    """A loopback port that nobody listens on at this moment."""
+    while True:
+        port = random.choice(PORTS)
+        with socket.socket() as probe:
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+            return port

@@ -1,0 +1,310 @@
+"""Decides how a real control plane is started on loopback, disturbed and ended; leaves building it to build.py.
+
+    with Rig(kwok=True, controllers=WORKLOADS) as rig:
+        rig.admin.create_many(node(f"node-{n}") for n in range(10))
+
+    absent ── start ──▶ serving ── kill_apiserver ──▶ down ── start_apiserver ──▶ serving (same port, same data)
+                           └───────────── stop ─────────┴──▶ absent
+
+etcd and kube-apiserver always run; kube-controller-manager, kwok and kube-scheduler when asked for. Whatever ends the
+block, or the whole process, ends all of them.
+"""
+
+import http.client
+import json
+import os
+import shutil
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import yaml
+
+from tools.controlplane import audit, build, parts
+from tools.controlplane.client import ApiError, Client, Document
+from tools.controlplane.credentials import Credentials
+from tools.controlplane.process import Process, free_port
+
+WORKLOADS = (
+    "deployment-controller",
+    "replicaset-controller",
+    "statefulset-controller",
+    "job-controller",
+    "disruption-controller",
+    "garbage-collector-controller",
+    "pod-garbage-collector-controller",
+    "namespace-controller",
+    "serviceaccount-controller",
+)
+READY_SECONDS = 90.0
+ATTEMPTS = 5
+TAKEN = "address already in use"
+
+
+class NotBuilt(Exception):
+    """The control plane is not in the cache."""
+
+
+class PortTaken(Exception):
+    """Somebody else was quicker to take the port."""
+
+
+def controlplane_folder() -> Path:
+    """The folder of the built control plane; NotBuilt, with the remedy, where there is none."""
+    folder = build.folder()
+    if not folder.is_dir():
+        raise NotBuilt("the real control plane is not built: make controlplane builds it")
+    return folder
+
+
+class Rig:
+    """One control plane of its own: ports, data, certificates and processes."""
+
+    workspace: Path
+    url: str
+    admin: Client
+    admin_kubeconfig: Path
+    credentials: Credentials
+    etcd: Process
+    apiserver: Process
+    controller_manager: Process
+    kwok: Process
+
+    def __init__(
+        self,
+        folder: Path | None = None,
+        *,
+        controllers: Sequence[str] = (),
+        kwok: bool = False,
+        priority_and_fairness: bool = True,
+        audited: bool = True,
+        gogc: int | None = None,
+        workspace: Path | None = None,
+    ) -> None:
+        """Settle the options; nothing runs yet. A named workspace is kept, with its logs; a temporary one goes."""
+        self._binaries = folder or controlplane_folder()
+        self._controllers = tuple(controllers)
+        self._with_kwok = kwok
+        self._fair = priority_and_fairness
+        self._audited = audited
+        self._kept = workspace is not None
+        self.workspace = workspace or Path(tempfile.mkdtemp(prefix="trimtab-rig-"))
+        self._environment = {"HOME": str(self.workspace), **({} if gogc is None else {"GOGC": str(gogc)})}
+        self._processes: list[Process] = []
+        self._starts = 0
+
+    def __enter__(self) -> Self:
+        """Start, and stop again if that fails half-way."""
+        try:
+            self.start()
+        except BaseException:
+            self.stop()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Stop, whatever happened."""
+        self.stop()
+
+    def start(self) -> None:
+        """Start everything that was asked for and wait until pods can be created."""
+        self.workspace.mkdir(parents=True, exist_ok=True)
+        self.credentials = Credentials(self.workspace)
+        self.etcd = self._retried(self._start_etcd)
+        self._retried(self._start_apiserver_somewhere)
+        self.ensure_namespace("default")
+        if self._controllers:
+            flags = parts.controllers(self.admin_kubeconfig, self.credentials, self._controllers)
+            self.controller_manager = self._launch("kube-controller-manager", flags)
+        if self._with_kwok:
+            self.kwok = self._launch("kwok", parts.kwok(self.admin_kubeconfig, self._binaries / "kwok-stages.yaml"))
+
+    def stop(self) -> None:
+        """End every process that was started here, then remove the workspace unless it was named."""
+        for process in reversed(self._processes):
+            process.kill()
+        self._processes.clear()
+        if hasattr(self, "admin"):
+            self.admin.close()
+        if not self._kept:
+            shutil.rmtree(self.workspace, ignore_errors=True)
+
+    # The processes.
+
+    def _retried(self, start: Callable[[], Process]) -> Process:
+        """Start with a port of its own choice, again with another one if that was taken meanwhile."""
+        for _ in range(ATTEMPTS):
+            try:
+                return start()
+            except PortTaken:
+                continue
+        raise PortTaken(f"no free port in {ATTEMPTS} attempts")
+
+    def _launch(self, part: str, flags: Iterable[str], url: str = "") -> Process:
+        command = [str(self._binaries / part), *flags]
+        process = Process(command, self.workspace / f"{part}.log", self._environment, url)
+        self._processes.append(process)
+        return process
+
+    def _ready(self, process: Process, answers: Callable[[], bool]) -> Process:
+        """Wait until it answers; a process that ends instead is forgotten, and a taken port told apart."""
+        deadline = time.monotonic() + READY_SECONDS
+        while not _succeeds(answers):
+            if not process.running():
+                self._processes.remove(process)
+                failure = PortTaken if TAKEN in process.log_tail() else RuntimeError
+                raise failure(f"{process.name} ended while starting:\n{process.log_tail()}")
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"{process.name} was not ready after {READY_SECONDS:.0f} s:\n{process.log_tail()}")
+            time.sleep(0.05)
+        return process
+
+    def _start_etcd(self) -> Process:
+        # Its name tells it from another rig's etcd that may have been quicker to take the port.
+        name, self._etcd_port = self.workspace.name, free_port()
+        data, url = self.workspace / "etcd", f"http://127.0.0.1:{self._etcd_port}"
+        shutil.rmtree(data, ignore_errors=True)
+        process = self._launch("etcd", parts.etcd(name, data, url, f"http://127.0.0.1:{free_port()}"), url)
+        return self._ready(process, lambda: name in str(self._etcd_call("/v3/cluster/member/list", {})))
+
+    def _start_apiserver_somewhere(self) -> Process:
+        if hasattr(self, "admin"):
+            self.admin.close()
+        self._port = free_port()
+        self.url = f"https://127.0.0.1:{self._port}"
+        self.admin = Client(self._port, self.credentials.tls("admin", "system:masters"))
+        self.admin_kubeconfig = self.client_kubeconfig("admin", "system:masters")
+        return self.start_apiserver()
+
+    def start_apiserver(self) -> Process:
+        """Start the API server, again after a kill on the same port and data, and wait until it is ready."""
+        self._starts += 1
+        tainting = parts.LIFECYCLE in self._controllers
+        flags = parts.apiserver(self._port, self.etcd.url, self.credentials, tainting, self._fair)
+        if self._audited:
+            flags += audit.flags(self.workspace / "audit-policy.json", self._audit_log(self._starts))
+        self.apiserver = self._launch("kube-apiserver", flags, self.url)
+        return self._ready(self.apiserver, lambda: self.admin.raw("GET", "/readyz")[0] == 200)
+
+    def kill_apiserver(self) -> None:
+        """Crash the API server."""
+        self.apiserver.kill()
+        self._processes.remove(self.apiserver)
+
+    def start_kube_scheduler(self, config: Path | Document | None = None) -> Process:
+        """The real kube-scheduler with this configuration (file or document); it speaks as system:kube-scheduler.
+
+        Leader election is off unless the configuration says otherwise. `scrape` reads its metrics.
+        """
+        given: Document = yaml.safe_load(config.read_text()) if isinstance(config, Path) else dict(config or {})
+        path = self.workspace / "kube-scheduler.json"
+        path.write_text(json.dumps(parts.scheduler_config(given, self.client_kubeconfig("system:kube-scheduler"))))
+        return self._retried(lambda: self._start_scheduler_somewhere(path))
+
+    def _start_scheduler_somewhere(self, config: Path) -> Process:
+        port = free_port()
+        flags = parts.scheduler(config, self.credentials, port)
+        process = self._launch("kube-scheduler", flags, f"https://127.0.0.1:{port}")
+        return self._ready(process, lambda: bool(self.scrape(process, "/healthz")))
+
+    # Who may speak.
+
+    def client_kubeconfig(self, user: str, group: str = "nobody") -> Path:
+        """A kubeconfig with a certificate for this user; one without any role is answered 403 to everything."""
+        return self.credentials.certificate_kubeconfig(self.url, user, group)
+
+    def anonymous_kubeconfig(self) -> Path:
+        """A kubeconfig without credentials."""
+        return self.credentials.kubeconfig(self.url, "anonymous", {})
+
+    def service_account_token(self, namespace: str, name: str, seconds: int = 7200) -> str:
+        """A fresh token of this service account."""
+        path = f"/api/v1/namespaces/{namespace}/serviceaccounts/{name}/token"
+        answer = self.admin.call("POST", path, {"spec": {"expirationSeconds": seconds}})
+        token: str = answer["status"]["token"]
+        return token
+
+    def service_account_kubeconfig(self, namespace: str, name: str) -> Path:
+        """A kubeconfig with a fresh token of this service account."""
+        token = self.service_account_token(namespace, name)
+        return self.credentials.kubeconfig(self.url, f"{namespace}-{name}", {"token": token})
+
+    # What tests and benchmarks do with it.
+
+    def ensure_namespace(self, name: str) -> None:
+        """Make the namespace, and its default account that pods wait for, unless they are there."""
+        account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default", "namespace": name}}
+        for document in ({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}, account):
+            try:
+                self.admin.create(document)
+            except ApiError as error:
+                if error.status != 409:
+                    raise
+
+    def apply(self, source: Path | Iterable[Document]) -> list[Document]:
+        """Server-side apply of a YAML file or of documents, in their order."""
+        documents = yaml.safe_load_all(source.read_text()) if isinstance(source, Path) else source
+        return [self.admin.apply(document) for document in documents if document]
+
+    def kubectl(self, *arguments: str) -> str:
+        """What kubectl prints, as administrator."""
+        command = [str(self._binaries / "kubectl"), f"--kubeconfig={self.admin_kubeconfig}", *arguments]
+        environment = {**os.environ, **self._environment}
+        done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=60, check=False)
+        if done.returncode:
+            raise RuntimeError(f"kubectl {' '.join(arguments)}: {done.stderr}")
+        return done.stdout
+
+    def compact_etcd(self) -> int:
+        """Throw away every revision before the current one, which it returns; watches from older ones then get 410.
+
+        The API server still answers from its own cache: only after a restart does it notice.
+        """
+        revision = int(self._etcd_call("/v3/kv/range", {"key": "AA=="})["header"]["revision"])
+        self._etcd_call("/v3/kv/compaction", {"revision": revision, "physical": True})
+        return revision
+
+    def _etcd_call(self, path: str, question: Mapping[str, object]) -> Any:
+        connection = http.client.HTTPConnection("127.0.0.1", self._etcd_port, timeout=60)
+        return json.loads(_answer(connection, "POST", path, json.dumps(question)))
+
+    def _audit_log(self, start: int) -> Path:
+        # One log a start, so that a line cut short by a crash never runs into the next one.
+        return self.workspace / f"audit-{start}.log"
+
+    def audit_events(self) -> list[Document]:
+        """All audit events so far, over all starts of the API server, in the order they were written."""
+        return [event for start in range(1, self._starts + 1) for event in audit.events(self._audit_log(start))]
+
+    def scrape(self, process: Process, path: str = "/metrics") -> str:
+        """A page of a process that serves it over TLS without asking who reads it."""
+        port = int(process.url.rpartition(":")[2])
+        connection = http.client.HTTPSConnection("127.0.0.1", port, timeout=60, context=self.credentials.tls())
+        return _answer(connection, "GET", path).decode()
+
+
+def _answer(connection: http.client.HTTPConnection, method: str, path: str, body: str | None = None) -> bytes:
+    """One request over a connection that is closed after it."""
+    try:
+        connection.request(method, path, body)
+        answer = connection.getresponse()
+        content = answer.read()
+    finally:
+        connection.close()
+    if answer.status != 200:
+        raise http.client.HTTPException(f"{method} {path} → {answer.status} {content[:500]!r}")
+    return content
+
+
+def _succeeds(answers: Callable[[], bool]) -> bool:
+    """Whether it answers yes; no connection is a no."""
+    try:
+        return answers()
+    except (OSError, http.client.HTTPException):
+        return False
