@@ -1,8 +1,7 @@
 """Decides what the API server writes down and how it is read back; leaves judging it to the reader.
 
-Pods and nodes are logged whole at every write, so that a judge knows at any time what each asked for or offered; all
-requests of service
-accounts are logged, so that the use of their permissions can be counted.
+Pods and nodes are logged whole at every write, so that a judge knows at any time what each asked for or offered;
+requests of service accounts are logged one and all, so that the use of their permissions can be counted.
 """
 
 import json
