@@ -1,1 +1,1 @@
-"""Decides what the state of the cluster is after each event; leaves what to do about it to placing and the engine."""
+"""The state: one array per resource with one cell per node, and the pods behind the sums; decides nothing."""

@@ -1,1 +1,1 @@
-"""Decides what is known about load from measurements; leaves their fetching to the sources."""
+"""Measurements as columns: what each node really uses, and whether that can still be believed."""

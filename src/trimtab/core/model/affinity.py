@@ -15,10 +15,10 @@ class PreferredNodes(Struct, frozen=True, gc=False):
 
 
 class NodeAffinity(Struct, frozen=True, gc=False):
-    """`required` None asks for nothing; an empty tuple matches no node."""
+    """`required` None asks for nothing, while an empty tuple matches no node; `preferred` None has no opinion."""
 
     required: tuple[NodeSelectorTerm, ...] | None = None
-    preferred: tuple[PreferredNodes, ...] = ()
+    preferred: tuple[PreferredNodes, ...] | None = None
 
 
 class PodTerm(Struct, frozen=True, gc=False):

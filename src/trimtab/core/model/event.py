@@ -16,7 +16,7 @@ from trimtab.core.model.sample import Sample
 
 
 class PodSeen(Struct, frozen=True, tag=True):
-    """A pod was added or changed, or read back on request."""
+    """A pod was added or changed."""
 
     pod: Pod
     at: float
@@ -121,8 +121,16 @@ class BindFailed(Struct, frozen=True, tag=True):
     at: float
 
 
+class RereadDone(Struct, frozen=True, tag=True):
+    """A pod was read back on request, straight from the API server; None says that this UID no longer exists."""
+
+    uid: str
+    pod: Pod | None
+    at: float
+
+
 class RereadFailed(Struct, frozen=True, tag=True):
-    """Reading a pod back did not work either: its outcome stays unknown. (A success is PodSeen or PodGone.)"""
+    """Reading a pod back did not work either: its outcome stays unknown."""
 
     uid: str
     at: float
@@ -149,6 +157,7 @@ Event = (
     | SettingsRead
     | BindDone
     | BindFailed
+    | RereadDone
     | RereadFailed
     | StageAnswered
 )

@@ -43,7 +43,7 @@ class Owner(Struct, frozen=True, gc=False):
 class PodSpec(Struct, frozen=True, gc=False):
     """What pods of one template have in common; equal specs are one object, so identity stands for equality."""
 
-    node_selector: Pairs = ()
+    node_selector: Pairs | None = None  # None and empty differ: only the first lets NodeAffinity stand aside
     affinity: Affinity | None = None
     tolerations: tuple[Toleration, ...] = ()
     spread: tuple[Spread, ...] = ()

@@ -15,7 +15,7 @@ MEMORY = "memory"
 STORAGE = "ephemeral-storage"
 PODS = "pods"
 
-CAP = 1 << 62
+CAP = (1 << 62) - 1  # two of them still fit 63 bits
 NANOS = 1_000_000_000
 
 # What a container that asks for nothing is taken to use when nodes are scored; kube-scheduler's figures.

@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 
+import re
+
 from msgspec import Struct
 
 Pairs = tuple[tuple[str, str], ...]
+
+_NAME = r"[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?"
+_KEY = re.compile(rf"(?:[a-z0-9](?:[-a-z0-9.]{{0,251}}[a-z0-9])?/)?{_NAME}")
+_VALUE = re.compile(rf"(?:{_NAME})?")
 
 
 class Requirement(Struct, frozen=True, gc=False):
@@ -14,6 +20,20 @@ class Requirement(Struct, frozen=True, gc=False):
     key: str
     operator: str
     values: tuple[str, ...] = ()
+
+    @property
+    def sound(self) -> bool:
+        """Whether Kubernetes would accept it as a requirement on labels; an unsound one matches nothing."""
+        if not _KEY.fullmatch(self.key) or not all(_VALUE.fullmatch(value) for value in self.values):
+            return False
+        match self.operator:
+            case "In" | "NotIn":
+                return bool(self.values)
+            case "Exists" | "DoesNotExist":
+                return not self.values
+            case "Gt" | "Lt":
+                return len(self.values) == 1 and whole_number(self.values[0]) is not None
+        return False
 
 
 class LabelSelector(Struct, frozen=True, gc=False):
@@ -35,3 +55,9 @@ def pairs(labels: dict[str, str] | None) -> Pairs:
     return tuple(sorted(labels.items())) if labels else ()
 
 
+def whole_number(text: str) -> int | None:
+    """A label value as a 64-bit integer, or None; what `Gt` and `Lt` compare."""
+    if not text.isascii() or not text.removeprefix("-").removeprefix("+").isdigit() or text[:2] in ("+-", "-+"):
+        return None
+    value = int(text[:25])
+    return value if -(1 << 63) <= value < 1 << 63 and len(text) <= 25 else None

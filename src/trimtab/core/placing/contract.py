@@ -15,7 +15,7 @@ answer for one row may then depend on that row alone; a plugin whose rows depend
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Hashable
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any, ClassVar, Protocol, runtime_checkable
@@ -173,7 +173,9 @@ class Kept(Protocol):
     def signs(self, pod: Pod) -> Hashable: ...
 
 
-Normaliser = Callable[[Ints], Ints]
+def codes(passes: Bools, otherwise: int) -> Ints:
+    """0 where it passes and one code everywhere else."""
+    return np.where(passes, 0, otherwise)
 
 
 def normalised(how: Normalise, raw: Ints) -> Ints:

@@ -1,0 +1,205 @@
+"""All columns of the cluster, kept true by adding and taking away nodes and pods; what they mean is for plugins.
+
+Rows are dense: a node that goes leaves its row to the last one, so a row number is good only until `epoch` changes.
+Every other change is noted in `log` as (change, row), so that whoever keeps answers can redo just those rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trimtab.core.cluster.cells import Cells, Ints
+from trimtab.core.cluster.labels import Labels
+from trimtab.core.cluster.ports import Ports
+from trimtab.core.model.change import Change
+from trimtab.core.model.node import Node
+from trimtab.core.model.pod import Pod
+from trimtab.core.model.taints import Taint
+
+FIRST_CAPACITY = 16
+LONGEST_LOG = 100_000
+EVERY_ROW = -1  # in the log: the change is felt in all rows
+
+
+class Columns:
+    """Node columns. Amounts are exact; labels, taint sets and names are numbers that stand for values."""
+
+    def __init__(self) -> None:
+        self.capacity = FIRST_CAPACITY
+        self.nodes: list[Node] = []
+        self.row: dict[str, int] = {}
+        self.allocatable: dict[str, Cells] = {}
+        self.requested: dict[str, Cells] = {}
+        self.scored_cpu = Cells(self.capacity)
+        self.scored_memory = Cells(self.capacity)
+        self.pod_count: Ints = np.zeros(self.capacity, dtype=np.int64)
+        self.unschedulable: NDArray[np.bool_] = np.zeros(self.capacity, dtype=np.bool_)
+        self.taint_set: NDArray[np.intp] = np.zeros(self.capacity, dtype=np.intp)
+        self.taint_sets: dict[tuple[Taint, ...], int] = {(): 0}
+        self.name_hash: NDArray[np.uint64] = np.zeros(self.capacity, dtype=np.uint64)
+        self.labels = Labels()
+        self.ports = Ports(self.capacity)
+        self.images: dict[str, dict[str, int]] = {}
+        self.epoch = 0
+        self.log: list[tuple[Change, int]] = []
+
+    def __len__(self) -> int:
+        return len(self.nodes)
+
+    def note(self, change: Change, row: int) -> None:
+        if len(self.log) >= LONGEST_LOG:
+            self.start_over()
+        self.log.append((change, row))
+
+    def start_over(self) -> None:
+        """Row numbers, or everything, may have changed: kept answers are void."""
+        self.epoch += 1
+        self.log = []
+
+    def add_node(self, node: Node) -> None:
+        if len(self.nodes) == self.capacity:
+            self._grow(self.capacity * 2)
+        row = len(self.nodes)
+        self.nodes.append(node)
+        self.row[node.name] = row
+        self.name_hash[row] = name_hash(node.name)
+        self._fill(row, node)
+        self.start_over()
+
+    def change_node(self, node: Node) -> Change:
+        row = self.row[node.name]
+        old = self.nodes[row]
+        changed = difference(old, node)
+        if changed:
+            self._clear(row, old)
+            self._fill(row, node)
+            self.note(changed & ~Change.IMAGES, row)
+        if changed & Change.IMAGES:
+            self.note(Change.IMAGES, EVERY_ROW)  # an image's spread is counted over all nodes
+        self.nodes[row] = node
+        return changed
+
+    def remove_node(self, name: str, pods: Mapping[str, Mapping[str, Pod]]) -> None:
+        """Take the node out, and give its row to the last one. `pods` are those on each node, by its name."""
+        row, last = self.row.pop(name), len(self.nodes) - 1
+        self._empty(row, pods)
+        if row != last:
+            mover = self.nodes[last]
+            self._empty(last, pods)
+            self.nodes[row] = mover
+            self.row[mover.name] = row
+            self.name_hash[row] = self.name_hash[last]
+            self._fill(row, mover)
+            for pod in pods.get(mover.name, {}).values():
+                self._count(row, pod, 1)
+        self.nodes.pop()
+        self.start_over()
+
+    def add_pod(self, node: str, pod: Pod, change: Change = Change.POD_CAME) -> None:
+        row = self.row.get(node)
+        if row is not None:
+            self._count(row, pod, 1)
+            self.note(change, row)
+
+    def remove_pod(self, node: str, pod: Pod, change: Change = Change.POD_LEFT) -> None:
+        row = self.row.get(node)
+        if row is not None:
+            self._count(row, pod, -1)
+            self.note(change, row)
+
+    def copy(self) -> Columns:
+        twin = object.__new__(Columns)
+        twin.__dict__.update({name: _copied(value) for name, value in self.__dict__.items()})
+        return twin
+
+    def _count(self, row: int, pod: Pod, sign: int) -> None:
+        demand = pod.demand
+        for resource, amount in demand.amounts:
+            cells = self.requested.get(resource)
+            if cells is None:
+                cells = self.requested[resource] = Cells(self.capacity)
+            cells.add(row, sign * amount)
+        self.scored_cpu.add(row, sign * demand.scored_cpu)
+        self.scored_memory.add(row, sign * demand.scored_memory)
+        self.pod_count[row] += sign
+        if pod.spec.ports:
+            self.ports.add(row, pod.spec.ports, sign)
+
+    def _empty(self, row: int, pods: Mapping[str, Mapping[str, Pod]]) -> None:
+        node = self.nodes[row]
+        for pod in pods.get(node.name, {}).values():
+            self._count(row, pod, -1)
+        self._clear(row, node)
+
+    def _fill(self, row: int, node: Node) -> None:
+        for resource, amount in node.allocatable:
+            cells = self.allocatable.get(resource)
+            if cells is None:
+                cells = self.allocatable[resource] = Cells(self.capacity)
+            cells.put(row, amount)
+        self.unschedulable[row] = node.unschedulable
+        self.taint_set[row] = self.taint_sets.setdefault(node.taints, len(self.taint_sets))
+        self.labels.put(row, node.labels)
+        for image in node.images:
+            for name in image.names:
+                self.images.setdefault(name, {})[node.name] = image.size
+
+    def _clear(self, row: int, node: Node) -> None:
+        for resource, _ in node.allocatable:
+            self.allocatable[resource].put(row, 0)
+        for image in node.images:
+            for name in image.names:
+                holders = self.images.get(name, {})
+                holders.pop(node.name, None)
+                if not holders:
+                    self.images.pop(name, None)
+
+    def _grow(self, capacity: int) -> None:
+        for cells in self._cells():
+            cells.grow(capacity)
+        self.labels.grow(capacity)
+        self.ports.grow(capacity)
+        for name in ("pod_count", "unschedulable", "taint_set", "name_hash"):
+            old = getattr(self, name)
+            setattr(self, name, np.concatenate([old, np.zeros(capacity - self.capacity, dtype=old.dtype)]))
+        self.capacity = capacity
+
+    def _cells(self) -> Iterator[Cells]:
+        yield from self.allocatable.values()
+        yield from self.requested.values()
+        yield self.scored_cpu
+        yield self.scored_memory
+
+
+def difference(old: Node, new: Node) -> Change:
+    """What of a node has changed that anything could depend on."""
+    changed = Change.NOTHING
+    if old.allocatable != new.allocatable:
+        changed |= Change.ALLOCATABLE
+    if old.labels != new.labels:
+        changed |= Change.LABELS
+    if old.taints != new.taints or old.unschedulable != new.unschedulable:
+        changed |= Change.TAINTS
+    if old.images != new.images:
+        changed |= Change.IMAGES
+    return changed
+
+
+def name_hash(name: str) -> int:
+    """FNV-1a over the name, 64 bits: the same on every machine and in every run."""
+    value = 0xCBF29CE484222325
+    for byte in name.encode():
+        value = (value ^ byte) * 0x100000001B3 & 0xFFFFFFFFFFFFFFFF
+    return value
+
+
+def _copied(value: object) -> object:
+    """A copy as deep as this class writes: arrays, columns and containers, but never the frozen values in them."""
+    if isinstance(value, dict):
+        return {key: _copied(item) for key, item in value.items()}
+    if isinstance(value, (np.ndarray, list, Cells, Labels, Ports)):
+        return value.copy()
+    return value

@@ -1,0 +1,92 @@
+"""Counts everything again from the objects and says where the columns differ; repairs nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from trimtab.core.cluster.columns import Columns
+from trimtab.core.cluster.state import Cluster
+from trimtab.core.model.resources import CAP
+
+
+def faults(cluster: Cluster) -> list[str]:
+    """Sentences, one for each cell that is not what a fresh count gives; none when all is well."""
+    return [*_rows(cluster.columns), *_places(cluster), *_sums(cluster)]
+
+
+def _rows(columns: Columns) -> Iterator[str]:
+    for row, node in enumerate(columns.nodes):
+        if columns.row.get(node.name) != row:
+            yield f"node {node.name} stands in row {row} but is looked up in {columns.row.get(node.name)}"
+    if len(columns.row) != len(columns.nodes):
+        yield f"{len(columns.row)} names for {len(columns.nodes)} nodes"
+
+
+def _places(cluster: Cluster) -> Iterator[str]:
+    for uid, place in cluster.places.items():
+        if cluster.on_node.get(place.node, {}).get(uid) is not place.pod:
+            yield f"pod {uid} is placed on {place.node} but not among its pods"
+    for node, pods in cluster.on_node.items():
+        for uid in pods:
+            if uid not in cluster.places or cluster.places[uid].node != node:
+                yield f"pod {uid} is among the pods of {node} but not placed there"
+    for uid, pod in cluster.pods.items():
+        if pod.occupies and (uid not in cluster.places or cluster.places[uid].node != pod.node):
+            yield f"pod {uid} runs on {pod.node} but does not count there"
+
+
+def _sums(cluster: Cluster) -> Iterator[str]:
+    fresh = _recount(cluster)
+    columns = cluster.columns
+    for label, held, counted in (
+        ("allocatable", columns.allocatable, fresh.allocatable),
+        ("requested", columns.requested, fresh.requested),
+    ):
+        for resource in held.keys() | counted.keys():
+            for node in columns.nodes:
+                ours = held[resource].exact[columns.row[node.name]] if resource in held else 0
+                theirs = counted[resource].exact[fresh.row[node.name]] if resource in counted else 0
+                cell = int(held[resource].array[columns.row[node.name]]) if resource in held else 0
+                if ours != theirs or cell != min(ours, CAP):
+                    yield f"{label} {resource} of {node.name} is {ours} ({cell} in its cell), counted {theirs}"
+    yield from _details(columns, fresh)
+
+
+def _details(columns: Columns, fresh: Columns) -> Iterator[str]:
+    for node in columns.nodes:
+        row, other = columns.row[node.name], fresh.row[node.name]
+        for name in ("pod_count", "unschedulable", "name_hash"):
+            ours, theirs = getattr(columns, name)[row], getattr(fresh, name)[other]
+            if ours != theirs:
+                yield f"{name} of {node.name} is {ours}, counted {theirs}"
+        if columns.scored_cpu.exact[row] != fresh.scored_cpu.exact[other]:
+            yield f"scored cpu of {node.name} is {columns.scored_cpu.exact[row]}"
+        if columns.scored_memory.exact[row] != fresh.scored_memory.exact[other]:
+            yield f"scored memory of {node.name} is {columns.scored_memory.exact[row]}"
+        if list(columns.taint_sets)[columns.taint_set[row]] != node.taints:
+            yield f"taints of {node.name} point at the wrong set"
+        for key, column in columns.labels.columns.items():
+            if column.values[column.ids[row]] != node.labels.get(key):
+                yield f"label {key} of {node.name} is {column.values[column.ids[row]]}"
+        if _ports(columns, row) != _ports(fresh, other):
+            yield f"ports of {node.name} are {_ports(columns, row)}, counted {_ports(fresh, other)}"
+    if columns.images != fresh.images:
+        yield "images differ from a fresh count"
+
+
+def _ports(columns: Columns, row: int) -> dict[tuple[str, int, str], int]:
+    return {
+        (*key, address): int(counts[row])
+        for key, by_address in columns.ports.taken.items()
+        for address, counts in by_address.items()
+        if counts[row]
+    }
+
+
+def _recount(cluster: Cluster) -> Columns:
+    fresh = Columns()
+    for node in cluster.columns.nodes:
+        fresh.add_node(node)
+    for place in cluster.places.values():
+        fresh.add_pod(place.node, place.pod)
+    return fresh

@@ -1,0 +1,107 @@
+"""Which nodes meet a requirement on their labels: a column of value numbers per label key, made when first asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trimtab.core.model.selectors import Requirement, whole_number
+
+Bools = NDArray[np.bool_]
+
+ABSENT = 0
+
+
+class LabelColumn:
+    """One key: each node's value as a number, 0 where the node lacks the key."""
+
+    __slots__ = ("ids", "numbers", "values")
+
+    def __init__(self, capacity: int) -> None:
+        self.ids: NDArray[np.intp] = np.zeros(capacity, dtype=np.intp)
+        self.numbers: dict[str, int] = {}
+        self.values: list[str | None] = [None]
+
+    def put(self, row: int, value: str | None) -> None:
+        if value is None:
+            self.ids[row] = ABSENT
+            return
+        number = self.numbers.get(value)
+        if number is None:
+            number = self.numbers[value] = len(self.values)
+            self.values.append(value)
+        self.ids[row] = number
+
+    def where(self, holds: Callable[[str | None], bool], count: int) -> Bools:
+        table = np.fromiter(map(holds, self.values), dtype=np.bool_, count=len(self.values))
+        return table[self.ids[:count]]
+
+    def grow(self, capacity: int) -> None:
+        self.ids = np.concatenate([self.ids, np.zeros(capacity - len(self.ids), dtype=np.intp)])
+
+    def copy(self) -> LabelColumn:
+        twin = object.__new__(LabelColumn)
+        twin.ids, twin.numbers, twin.values = self.ids.copy(), self.numbers.copy(), self.values.copy()
+        return twin
+
+
+class Labels:
+    """Label columns of all nodes, only for the keys that some selector has asked about."""
+
+    __slots__ = ("columns",)
+
+    def __init__(self) -> None:
+        self.columns: dict[str, LabelColumn] = {}
+
+    def put(self, row: int, labels: Mapping[str, str]) -> None:
+        for key, column in self.columns.items():
+            column.put(row, labels.get(key))
+
+    def column(self, key: str, every: Iterable[Mapping[str, str]], capacity: int) -> LabelColumn:
+        column = self.columns.get(key)
+        if column is None:
+            column = self.columns[key] = LabelColumn(capacity)
+            for row, labels in enumerate(every):
+                column.put(row, labels.get(key))
+        return column
+
+    def grow(self, capacity: int) -> None:
+        for column in self.columns.values():
+            column.grow(capacity)
+
+    def copy(self) -> Labels:
+        twin = Labels()
+        twin.columns = {key: column.copy() for key, column in self.columns.items()}
+        return twin
+
+
+def test_of(requirement: Requirement) -> Callable[[str | None], bool]:
+    """What a requirement asks of one label value (None where the key is missing)."""
+    wanted = frozenset(requirement.values)
+    match requirement.operator:
+        case "In":
+            return lambda value: value in wanted
+        case "NotIn":
+            return lambda value: value not in wanted
+        case "Exists":
+            return lambda value: value is not None
+        case "DoesNotExist":
+            return lambda value: value is None
+        case "Gt" | "Lt":
+            return _comparison(requirement)
+    return lambda value: False
+
+
+def _comparison(requirement: Requirement) -> Callable[[str | None], bool]:
+    bound = whole_number(requirement.values[0]) if len(requirement.values) == 1 else None
+    if bound is None:
+        return lambda value: False
+    above = requirement.operator == "Gt"
+
+    def holds(value: str | None) -> bool:
+        number = None if value is None else whole_number(value)
+        return number is not None and (number > bound if above else number < bound)
+
+    return holds

@@ -1,0 +1,176 @@
+"""The cluster as delivered so far: takes facts in, keeps columns true, and says what changed; decides nothing.
+
+A pod's place, as a state machine (who counts against a node's room, and on whose word):
+
+                assume                 bound, by watch or read back
+    nowhere ───────────────▶ assumed ──────────────────────────────▶ held
+       ▲                        │                                      │
+       │        forget          │ (an unknown outcome changes nothing) │  ended, or gone
+       └────────────────────────┴──────────────────────────────────────┘
+
+A pod seen on another node than the assumed one is moved there: the API server's word goes over ours.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from trimtab.core.cluster.columns import Columns
+from trimtab.core.cluster.view import View
+from trimtab.core.load.columns import LoadColumns
+from trimtab.core.model.change import Change
+from trimtab.core.model.node import Node
+from trimtab.core.model.pod import Pod
+from trimtab.core.model.sample import Sample
+
+TOMBSTONES = 50_000
+
+
+class Place(Struct, frozen=True, gc=False):
+    """Where a pod counts, and whether that is only our assumption."""
+
+    node: str
+    pod: Pod
+    assumed: bool
+
+
+class Cluster:
+    """Nodes, pods, who stands where, the columns that sum it up, measured load, and plugins' own memory."""
+
+    def __init__(self) -> None:
+        self.columns = Columns()
+        self.load = LoadColumns()
+        self.pods: dict[str, Pod] = {}
+        self.places: dict[str, Place] = {}
+        self.on_node: dict[str, dict[str, Pod]] = {}
+        self.nominated: dict[str, Pod] = {}
+        self.memory: dict[str, Any] = {}
+        self.buried: OrderedDict[str, None] = OrderedDict()
+
+    @property
+    def view(self) -> View:
+        return View(self.columns, self.load, self.memory)
+
+    # --- nodes
+
+    def see_node(self, node: Node) -> Change:
+        row = self.columns.row.get(node.name)
+        if row is None:
+            return self._add_node(node)
+        held = self.columns.nodes[row]
+        if node.version and node.version <= held.version:
+            return Change.NOTHING
+        if held.uid != node.uid:  # deleted and made anew between two looks
+            self.columns.remove_node(node.name, self.on_node)
+            return Change.NODE_GONE | self._add_node(node)
+        return self.columns.change_node(node)
+
+    def lose_node(self, name: str, uid: str = "", version: int = 0) -> Change:
+        row = self.columns.row.get(name)
+        if row is None:
+            return Change.NOTHING
+        held = self.columns.nodes[row]
+        if (uid and uid != held.uid) or (version and version < held.version):
+            return Change.NOTHING
+        self.columns.remove_node(name, self.on_node)
+        self.load.forget(name)
+        return Change.NODE_GONE
+
+    def _add_node(self, node: Node) -> Change:
+        self.columns.add_node(node)
+        for pod in self.on_node.get(node.name, {}).values():
+            self.columns.add_pod(node.name, pod)
+        return Change.NODE_ADDED
+
+    # --- pods
+
+    def is_news(self, pod: Pod) -> bool:
+        """Whether the pod is newer than what is held and was not buried."""
+        held = self.pods.get(pod.uid)
+        return pod.uid not in self.buried and (held is None or pod.version > held.version)
+
+    def see_pod(self, pod: Pod) -> Change:
+        """Take in a pod that `is_news`."""
+        held = self.pods.get(pod.uid)
+        self.pods[pod.uid] = pod
+        self._note_nomination(pod)
+        if pod.occupies:
+            return self._settle(pod)
+        if pod.uid in self.places and (pod.finished or not self.places[pod.uid].assumed):
+            return self._vacate(pod.uid)
+        return Change.SELF if held is not None and held != pod else Change.NOTHING
+
+    def lose_pod(self, uid: str) -> Change:
+        """The pod is no more: nothing of this UID is believed again."""
+        self.buried[uid] = None
+        if len(self.buried) > TOMBSTONES:
+            self.buried.popitem(last=False)
+        self.nominated.pop(uid, None)
+        if self.pods.pop(uid, None) is None:
+            return Change.NOTHING
+        return self._vacate(uid) if uid in self.places else Change.NOTHING
+
+    def assume(self, pod: Pod, node: str) -> None:
+        self._take(pod, node, assumed=True, change=Change.POD_CAME)
+
+    def forget(self, uid: str) -> Change:
+        """Give an assumed place back; a held one is not ours to give."""
+        place = self.places.get(uid)
+        return self._vacate(uid) if place is not None and place.assumed else Change.NOTHING
+
+    def assumed_on(self, uid: str) -> str | None:
+        place = self.places.get(uid)
+        return place.node if place is not None and place.assumed else None
+
+    def _settle(self, pod: Pod) -> Change:
+        place = self.places.get(pod.uid)
+        if place is None:
+            self._take(pod, pod.node, assumed=False, change=Change.POD_CAME)
+            return Change.POD_CAME
+        if place.node == pod.node and place.pod.demand == pod.demand and place.pod.spec.ports == pod.spec.ports:
+            self.places[pod.uid] = Place(pod.node, pod, assumed=False)
+            self.on_node[pod.node][pod.uid] = pod
+            return Change.POD_ALTERED if place.pod.labels != pod.labels else Change.NOTHING
+        self._vacate(pod.uid)
+        self._take(pod, pod.node, assumed=False, change=Change.POD_ALTERED)
+        return Change.POD_ALTERED | Change.POD_LEFT
+
+    def _take(self, pod: Pod, node: str, *, assumed: bool, change: Change) -> None:
+        standing = pod if pod.node == node else replace(pod, node=node)
+        self.places[pod.uid] = Place(node, standing, assumed)
+        self.on_node.setdefault(node, {})[pod.uid] = standing
+        self.columns.add_pod(node, standing, change)
+
+    def _vacate(self, uid: str) -> Change:
+        place = self.places.pop(uid)
+        residents = self.on_node[place.node]
+        del residents[uid]
+        if not residents:
+            del self.on_node[place.node]
+        self.columns.remove_pod(place.node, place.pod)
+        return Change.POD_LEFT
+
+    def _note_nomination(self, pod: Pod) -> None:
+        if pod.nominated and not pod.node and not pod.finished and not pod.deleting:
+            self.nominated[pod.uid] = pod
+        else:
+            self.nominated.pop(pod.uid, None)
+
+    # --- load
+
+    def read_samples(self, samples: tuple[Sample, ...], at: float) -> Change:
+        self.load.read(samples, at)
+        return Change.LOAD
+
+    def fork(self) -> Cluster:
+        """A plain copy to plan on: nothing done to it is seen by the original."""
+        twin = Cluster()
+        twin.columns, twin.load = self.columns.copy(), self.load.copy()
+        twin.pods, twin.places = self.pods.copy(), self.places.copy()
+        twin.on_node = {node: pods.copy() for node, pods in self.on_node.items()}
+        twin.nominated, twin.memory, twin.buried = self.nominated.copy(), self.memory.copy(), self.buried.copy()
+        return twin

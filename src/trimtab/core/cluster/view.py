@@ -1,0 +1,131 @@
+"""What plugins look at: columns to read, one cell per node, and a way to pretend that pods were added or gone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trimtab.core.cluster.cells import Cells, Ints
+from trimtab.core.cluster.columns import Columns
+from trimtab.core.cluster.labels import test_of
+from trimtab.core.load.columns import LoadColumns
+from trimtab.core.model.node import Node
+from trimtab.core.model.pod import HostPort, Pod
+from trimtab.core.model.selectors import Requirement
+from trimtab.core.model.taints import Taint
+
+Bools = NDArray[np.bool_]
+Floats = NDArray[np.float64]
+
+
+class View:
+    """A cluster to be read. Arrays are the live ones: copy before keeping or changing them."""
+
+    __slots__ = ("_columns", "_load", "_memory", "count")
+
+    def __init__(
+        self, columns: Columns, load: LoadColumns | None = None, memory: Mapping[str, Any] | None = None
+    ) -> None:
+        self._columns = columns
+        self._load = load if load is not None else LoadColumns()
+        self._memory = memory or {}
+        self.count = len(columns)
+
+    @property
+    def nodes(self) -> Sequence[Node]:
+        return self._columns.nodes
+
+    @property
+    def columns(self) -> Columns:
+        """For whoever keeps answers between pods; plugins use the methods below."""
+        return self._columns
+
+    def row(self, name: str) -> int | None:
+        return self._columns.row.get(name)
+
+    def allocatable(self, resource: str) -> Ints:
+        return self._amounts(self._columns.allocatable, resource)
+
+    def requested(self, resource: str) -> Ints:
+        return self._amounts(self._columns.requested, resource)
+
+    @property
+    def scored_cpu(self) -> Ints:
+        """Requested CPU where containers that ask for nothing count a little; memory alike."""
+        return self._columns.scored_cpu.array[: self.count]
+
+    @property
+    def scored_memory(self) -> Ints:
+        return self._columns.scored_memory.array[: self.count]
+
+    @property
+    def pod_count(self) -> Ints:
+        return self._columns.pod_count[: self.count]
+
+    @property
+    def unschedulable(self) -> Bools:
+        return self._columns.unschedulable[: self.count]
+
+    @property
+    def taint_set(self) -> NDArray[np.intp]:
+        """Which of `taint_sets` each node carries."""
+        return self._columns.taint_set[: self.count]
+
+    @property
+    def taint_sets(self) -> list[tuple[Taint, ...]]:
+        return list(self._columns.taint_sets)
+
+    @property
+    def name_hash(self) -> NDArray[np.uint64]:
+        return self._columns.name_hash[: self.count]
+
+    def labelled(self, requirement: Requirement) -> Bools:
+        """Nodes whose labels meet the requirement."""
+        columns = self._columns
+        column = columns.labels.column(requirement.key, (node.labels for node in columns.nodes), columns.capacity)
+        return column.where(test_of(requirement), self.count)
+
+    def named(self, names: Iterable[str]) -> Bools:
+        found = np.zeros(self.count, dtype=np.bool_)
+        for name in names:
+            row = self.row(name)
+            if row is not None:
+                found[row] = True
+        return found
+
+    def port_clashes(self, port: HostPort) -> Bools:
+        return self._columns.ports.clashes(port, self.count)
+
+    def image_sizes(self, name: str) -> tuple[NDArray[np.intp], Ints]:
+        """Rows of the nodes that hold the image, and its size on each."""
+        held = self._columns.images.get(name, {})
+        rows = np.fromiter(map(self._columns.row.__getitem__, held), dtype=np.intp, count=len(held))
+        return rows, np.fromiter(held.values(), dtype=np.int64, count=len(held))
+
+    def used(self, resource: str) -> Floats:
+        """Measured use, NaN where there is no measurement to be trusted."""
+        return self._load.used(resource, self._columns)
+
+    def memory(self, plugin: str) -> Any:
+        return self._memory.get(plugin)
+
+    def with_pods(self, added: Mapping[str, Iterable[Pod]], removed: Mapping[str, Iterable[Pod]] | None = None) -> View:
+        """The same cluster with pods added to and taken from nodes; only what they touch is copied."""
+        twin = object.__new__(Columns)
+        twin.__dict__.update(self._columns.__dict__)
+        twin.requested = {name: cells.copy() for name, cells in self._columns.requested.items()}
+        twin.scored_cpu, twin.scored_memory = self._columns.scored_cpu.copy(), self._columns.scored_memory.copy()
+        twin.pod_count, twin.ports = self._columns.pod_count.copy(), self._columns.ports.copy()
+        twin.log = []
+        for sign, change in ((twin.add_pod, added), (twin.remove_pod, removed or {})):
+            for node, pods in change.items():
+                for pod in pods:
+                    sign(node, pod)
+        return View(twin, self._load, self._memory)
+
+    def _amounts(self, cells: Mapping[str, Cells], resource: str) -> Ints:
+        column = cells.get(resource)
+        return np.zeros(self.count, dtype=np.int64) if column is None else column.array[: self.count]

@@ -1,0 +1,55 @@
+"""How much of a resource nodes offer and would have given away with the pod on them; what is good is for plugins to say."""
+
+from __future__ import annotations
+
+import numpy as np
+from msgspec import Struct
+
+from trimtab.core.cluster.view import View
+from trimtab.core.model.pod import Pod
+from trimtab.core.model.resources import CPU, MEMORY, STORAGE
+from trimtab.core.placing.contract import MAX_SCORE, Bools, Ints, Rows
+
+EXACT_AS_FLOAT = 1 << 46  # times 100 it stays below 2^53, where division and floor of floats are exact
+EXACT_AS_INT = 1 << 56
+
+
+class ResourceWeight(Struct, frozen=True):
+    """A resource and how much it counts."""
+
+    name: str
+    weight: int = 1
+
+
+def is_scalar(resource: str) -> bool:
+    """A resource that only some nodes have: devices, huge pages, anything with a domain in its name."""
+    return "/" in resource or resource.startswith(("hugepages-", "attachable-volumes-"))
+
+
+def offered_and_taken(view: View, pod: Pod, resource: str, rows: Rows, *, scored: bool) -> tuple[Ints, Ints] | None:
+    """Allocatable, and requests with the pod's own; None when the pod does not ask for a resource that few have.
+
+    `scored` counts a little for containers that ask for nothing, so that they too spread.
+    """
+    own = pod.demand.of(resource)
+    taken = view.requested(resource)
+    if scored and resource == CPU:
+        own, taken = pod.demand.scored_cpu, view.scored_cpu
+    elif scored and resource == MEMORY:
+        own, taken = pod.demand.scored_memory, view.scored_memory
+    elif resource not in (CPU, MEMORY, STORAGE) and (own == 0 or not is_scalar(resource)):
+        return None
+    return view.allocatable(resource)[rows], taken[rows] + own
+
+
+def percent(part: Ints, whole: Ints, valid: Bools) -> Ints:
+    """100 * part / whole rounded down where valid, 0 elsewhere; exact as long as 64 bits can be."""
+    valid = valid & (whole > 0)
+    largest = int(whole.max(initial=0))
+    if largest < EXACT_AS_FLOAT:
+        ratio = np.zeros(len(whole))
+        np.divide(part * float(MAX_SCORE), whole, out=ratio, where=valid)
+        return ratio.astype(np.int64)
+    if largest >= EXACT_AS_INT:
+        part, whole = part >> 8, np.maximum(whole >> 8, 1)
+    return np.where(valid, part * MAX_SCORE // np.where(whole > 0, whole, 1), 0)

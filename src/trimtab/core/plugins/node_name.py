@@ -1,0 +1,33 @@
+"""NodeName: a pod that names its node goes nowhere else; whether it fits there is for others to say."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from trimtab.core.cluster.view import View
+from trimtab.core.model.change import Change
+from trimtab.core.model.pod import Pod
+from trimtab.core.placing.contract import Ints, Rows, codes
+
+
+@dataclass(frozen=True, slots=True)
+class NodeName:
+    """Passes every node unless the pod's spec already names one."""
+
+    name: ClassVar[str] = "NodeName"
+    woken_by: ClassVar[Change] = Change.NODE_ADDED
+    reads: ClassVar[Change] = Change.NOTHING
+
+    def signs(self, pod: Pod) -> Hashable:
+        return pod.node
+
+    def filter(self, view: View, pod: Pod, rows: Rows) -> Ints:
+        passes = view.named((pod.node,)) if pod.node else np.ones(view.count, dtype=np.bool_)
+        return codes(passes[rows], -1)
+
+    def reasons(self, view: View, pod: Pod, code: int) -> tuple[str, ...]:
+        return ("node(s) didn't match the requested node name",)

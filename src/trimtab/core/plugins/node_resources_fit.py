@@ -1,0 +1,166 @@
+"""NodeResourcesFit: refuses nodes without room for the pod's requests, and scores the room by one of three strategies."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterator
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from msgspec import Struct
+
+from trimtab.core.cluster.view import View
+from trimtab.core.model.change import Change
+from trimtab.core.model.pod import Pod
+from trimtab.core.model.resources import CPU, MEMORY, PODS, STORAGE
+from trimtab.core.placing.contract import MAX_SCORE, Ints, Normalise, Rows
+from trimtab.core.placing.room import ResourceWeight, is_scalar, offered_and_taken, percent
+
+TOO_MANY_PODS = 1
+NATIVE = frozenset({CPU, MEMORY, STORAGE})
+TOP_OF_SHAPE = 10
+
+Rate = Callable[[Ints, Ints], Ints]
+
+
+class ShapePoint(Struct, frozen=True):
+    """At this utilisation, in percent, the score is this, of 10."""
+
+    utilization: int
+    score: int
+
+
+class ScoringStrategy(Struct, frozen=True):
+    """Which nodes are better: the emptier, the fuller, or as a broken line says."""
+
+    type: str = "LeastAllocated"
+    resources: tuple[ResourceWeight, ...] = (ResourceWeight(CPU), ResourceWeight(MEMORY))
+    shape: tuple[ShapePoint, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class NodeResourcesFit:
+    """Codes are sets of bits: the first for the number of pods, then one per resource in the pod's own order."""
+
+    name: ClassVar[str] = "NodeResourcesFit"
+    woken_by: ClassVar[Change] = (
+        Change.NODE_ADDED | Change.ALLOCATABLE | Change.POD_LEFT | Change.POD_ALTERED | Change.SELF
+    )
+    reads: ClassVar[Change] = Change.ALLOCATABLE | Change.PODS
+    normalise: ClassVar[Normalise] = Normalise.NONE
+
+    ignored_resources: tuple[str, ...] = ()
+    ignored_resource_groups: tuple[str, ...] = ()
+    scoring_strategy: ScoringStrategy = ScoringStrategy()
+
+    def __post_init__(self) -> None:
+        if self.scoring_strategy.type not in _STRATEGIES:
+            raise ValueError(
+                f"scoringStrategy.type: {self.scoring_strategy.type!r} is not one of {', '.join(_STRATEGIES)}"
+            )
+
+    def signs(self, pod: Pod) -> Hashable:
+        return pod.demand
+
+    def filter(self, view: View, pod: Pod, rows: Rows) -> Ints:
+        answer = (view.pod_count[rows] >= view.allocatable(PODS)[rows]).astype(np.int64)
+        hopeless = np.zeros(len(answer), dtype=np.bool_)
+        for bit, (resource, amount) in enumerate(self._asked(pod), start=1):
+            offered = view.allocatable(resource)[rows]
+            short = offered - view.requested(resource)[rows] < amount
+            if short.any():
+                answer |= short.astype(np.int64) << bit
+                hopeless |= short & (offered < amount)
+        if hopeless.any():
+            answer[hopeless] *= -1
+        return answer
+
+    def reasons(self, view: View, pod: Pod, code: int) -> tuple[str, ...]:
+        bits = abs(code)
+        few = ("Too many pods",) if bits & TOO_MANY_PODS else ()
+        asked = enumerate(self._asked(pod), start=1)
+        return (*few, *(f"Insufficient {resource}" for bit, (resource, _) in asked if bits >> bit & 1))
+
+    def score(self, view: View, pod: Pod, rows: Rows) -> Ints | None:
+        return _STRATEGIES[self.scoring_strategy.type](self.scoring_strategy, view, pod, rows)
+
+    def _asked(self, pod: Pod) -> Iterator[tuple[str, int]]:
+        for resource, amount in pod.demand.amounts:
+            if amount > 0 and (resource in NATIVE or is_scalar(resource)) and not self._ignores(resource):
+                yield resource, amount
+
+    def _ignores(self, resource: str) -> bool:
+        return is_extended(resource) and (
+            resource in self.ignored_resources or resource.split("/")[0] in self.ignored_resource_groups
+        )
+
+
+def is_extended(resource: str) -> bool:
+    """A name outside Kubernetes' own domain, such as a device plugin's."""
+    return "/" in resource and "kubernetes.io/" not in resource and not resource.startswith("requests.")
+
+
+def _mean(strategy: ScoringStrategy, view: View, pod: Pod, rows: Rows, rate: Rate) -> Ints:
+    """The weighted mean of one figure a resource, over the resources that a node has at all."""
+    total: Ints | int = 0
+    weights: Ints | int = 0
+    for resource in strategy.resources:
+        pair = offered_and_taken(view, pod, resource.name, rows, scored=True)
+        if pair is not None:
+            offered, taken = pair
+            total = total + rate(offered, taken) * resource.weight
+            weights = weights + (offered > 0) * resource.weight
+    return _divided(total, weights, view, rows)
+
+
+def _divided(total: Ints | int, weights: Ints | int, view: View, rows: Rows) -> Ints:
+    if isinstance(weights, int) or isinstance(total, int):
+        return np.zeros(len(view.pod_count[rows]), dtype=np.int64)
+    return total // np.maximum(weights, 1)
+
+
+def _least(strategy: ScoringStrategy, view: View, pod: Pod, rows: Rows) -> Ints:
+    return _mean(strategy, view, pod, rows, lambda offered, taken: percent(offered - taken, offered, taken <= offered))
+
+
+def _most(strategy: ScoringStrategy, view: View, pod: Pod, rows: Rows) -> Ints:
+    return _mean(
+        strategy, view, pod, rows, lambda offered, taken: percent(np.minimum(taken, offered), offered, offered > 0)
+    )
+
+
+def _ratio(strategy: ScoringStrategy, view: View, pod: Pod, rows: Rows) -> Ints:
+    """Along the broken line; a resource that scores 0 does not count, and halves are rounded up."""
+    line = broken_line(strategy.shape)
+    total = np.zeros(len(view.pod_count[rows]), dtype=np.int64)
+    weights = np.zeros_like(total)
+    for resource in strategy.resources:
+        pair = offered_and_taken(view, pod, resource.name, rows, scored=True)
+        if pair is not None:
+            offered, taken = pair
+            used = np.where(taken > offered, MAX_SCORE, percent(taken, offered, taken <= offered))
+            figure = np.where(offered > 0, line[used], 0)
+            total += figure * resource.weight
+            weights += (figure > 0) * resource.weight
+    return np.floor(total / np.maximum(weights, 1) + 0.5).astype(np.int64)
+
+
+def broken_line(shape: tuple[ShapePoint, ...]) -> Ints:
+    """The score at each whole percent of utilisation, linear between the points and flat outside them."""
+    return np.array([_on_line(shape, at) for at in range(MAX_SCORE + 1)], dtype=np.int64)
+
+
+def _on_line(shape: tuple[ShapePoint, ...], at: int) -> int:
+    scale = MAX_SCORE // TOP_OF_SHAPE
+    for index, point in enumerate(shape):
+        if at <= point.utilization:
+            if index == 0:
+                return point.score * scale
+            before = shape[index - 1]
+            rise = (point.score - before.score) * scale * (at - before.utilization)
+            step = abs(rise) // (point.utilization - before.utilization)
+            return before.score * scale + (step if rise >= 0 else -step)
+    return shape[-1].score * scale if shape else 0
+
+
+_STRATEGIES = {"LeastAllocated": _least, "MostAllocated": _most, "RequestedToCapacityRatio": _ratio}

@@ -1,0 +1,20 @@
+"""SchedulingGates: keeps a pod out of the queue while it carries gates; who lifts them is somebody else's business."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from trimtab.core.model.change import Change
+from trimtab.core.model.pod import Pod
+
+
+@dataclass(frozen=True, slots=True)
+class SchedulingGates:
+    """A gated pod is not tried at all, and no event is written about it."""
+
+    name: ClassVar[str] = "SchedulingGates"
+    woken_by: ClassVar[Change] = Change.SELF
+
+    def gate(self, pod: Pod) -> str | None:
+        return f"waiting for scheduling gates: [{' '.join(pod.gates)}]" if pod.gates else None

@@ -1,0 +1,51 @@
+"""TaintToleration: refuses nodes with hard taints that the pod does not tolerate, and likes those with few soft ones."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from trimtab.core.cluster.view import View
+from trimtab.core.model.change import Change
+from trimtab.core.model.pod import Pod
+from trimtab.core.model.taints import NO_EXECUTE, NO_SCHEDULE, PREFER_NO_SCHEDULE, Taint, Toleration, tolerated
+from trimtab.core.placing.contract import Ints, Normalise, Rows
+
+
+@dataclass(frozen=True, slots=True)
+class TaintToleration:
+    """Judges each distinct set of taints once, not each node."""
+
+    name: ClassVar[str] = "TaintToleration"
+    woken_by: ClassVar[Change] = Change.NODE_ADDED | Change.TAINTS | Change.SELF
+    reads: ClassVar[Change] = Change.TAINTS
+    normalise: ClassVar[Normalise] = Normalise.LOWER
+
+    def signs(self, pod: Pod) -> Hashable:
+        return pod.spec.tolerations
+
+    def filter(self, view: View, pod: Pod, rows: Rows) -> Ints:
+        def code(taints: tuple[Taint, ...]) -> int:
+            hard = (taint for taint in taints if taint.effect in (NO_SCHEDULE, NO_EXECUTE))
+            return -1 if any(not tolerated(taint, pod.spec.tolerations) for taint in hard) else 0
+
+        return _judged(view, code, rows)
+
+    def reasons(self, view: View, pod: Pod, code: int) -> tuple[str, ...]:
+        return ("node(s) had untolerated taint(s)",)
+
+    def score(self, view: View, pod: Pod, rows: Rows) -> Ints | None:
+        soft = tuple(each for each in pod.spec.tolerations if each.effect in ("", PREFER_NO_SCHEDULE))
+        return _judged(view, lambda taints: _soft_taints(taints, soft), rows)
+
+
+def _soft_taints(taints: tuple[Taint, ...], tolerations: tuple[Toleration, ...]) -> int:
+    return sum(taint.effect == PREFER_NO_SCHEDULE and not tolerated(taint, tolerations) for taint in taints)
+
+
+def _judged(view: View, judge: Callable[[tuple[Taint, ...]], int], rows: Rows) -> Ints:
+    table = np.fromiter(map(judge, view.taint_sets), dtype=np.int64)
+    return table[view.taint_set[rows]]
