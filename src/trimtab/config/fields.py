@@ -1,0 +1,123 @@
+"""Decides what becomes of every field of `kubescheduler.config.k8s.io/v1`; reading their values is left to others."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from trimtab.config.spot import Spot
+from trimtab.config.tree import Branch, Table
+
+
+class Fate(StrEnum):
+    """A field is obeyed, read and set aside with a note, or not accepted."""
+
+    HONOURED = "honoured"
+    IGNORED = "ignored"
+    REFUSED = "refused"
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """A field by its path, where `[]` is any item and `POINT` any extension point."""
+
+    path: str
+    fate: Fate
+    about: str
+
+
+_H, _I, _R = Fate.HONOURED, Fate.IGNORED, Fate.REFUSED
+
+FIELDS: tuple[Field, ...] = (
+    Field("apiVersion", _H, "must be kubescheduler.config.k8s.io/v1; older versions are refused"),
+    Field("kind", _H, "must be KubeSchedulerConfiguration"),
+    Field("parallelism", _I, "one thread looks at all nodes at once; there is nothing to divide"),
+    Field("leaderElection.leaderElect", _H, "true unless set: only the holder of the lease decides"),
+    Field("leaderElection.leaseDuration", _H, "15s unless set; must be longer than renewDeadline"),
+    Field("leaderElection.renewDeadline", _H, "10s unless set; must be longer than 1.2 × retryPeriod"),
+    Field("leaderElection.retryPeriod", _H, "2s unless set"),
+    Field("leaderElection.resourceLock", _H, "must be leases, the only kind of lock there is"),
+    Field(
+        "leaderElection.resourceName",
+        _H,
+        "`trimtab` unless set, but `kube-scheduler` when a profile is called default-scheduler",
+    ),
+    Field(
+        "leaderElection.resourceNamespace",
+        _H,
+        "`trimtab` unless set, but `kube-system` when a profile is called default-scheduler",
+    ),
+    Field("clientConnection.kubeconfig", _H, "the file with the cluster's address and credentials"),
+    Field("clientConnection.acceptContentTypes", _I, "answers are always read as JSON"),
+    Field("clientConnection.contentType", _I, "requests are always written as JSON"),
+    Field("clientConnection.qps", _H, "requests a second; unlimited unless set (kube-scheduler takes 50)"),
+    Field("clientConnection.burst", _H, "requests at once above qps, 100 unless set; means nothing without qps"),
+    Field("enableProfiling", _I, "there is no profiling endpoint"),
+    Field("enableContentionProfiling", _I, "there are no locks to profile"),
+    Field("percentageOfNodesToScore", _I, "all nodes are always looked at, as with 100"),
+    Field("podInitialBackoffSeconds", _H, "1 unless set"),
+    Field("podMaxBackoffSeconds", _H, "10 unless set; not less than podInitialBackoffSeconds"),
+    Field("profiles[].schedulerName", _H, "`default-scheduler` unless set; each profile needs its own"),
+    Field("profiles[].percentageOfNodesToScore", _I, "all nodes are always looked at, as with 100"),
+    Field("profiles[].plugins.POINT.enabled[].name", _H, "a plugin that is not built yet is refused when named here"),
+    Field("profiles[].plugins.POINT.enabled[].weight", _H, "weighs scores; 0 counts as 1, a negative one is refused"),
+    Field("profiles[].plugins.POINT.disabled[].name", _H, "any known plugin, or `*` for all"),
+    Field("profiles[].plugins.POINT.disabled[].weight", _I, "what is disabled has no weight"),
+    Field("profiles[].pluginConfig[].name", _H, "a plugin that is not built yet is refused when named here"),
+    Field("profiles[].pluginConfig[].args", _H, "the plugin's arguments, see below"),
+    Field("extenders", _R, "extenders are not built yet: remove them, or leave those pods to another scheduler"),
+    Field("delayCacheUntilActive", _I, "a standby always keeps its state warm"),
+    Field("NodeAffinityArgs.addedAffinity", _H, "asked of every pod of the profile besides its own node affinity"),
+    Field("NodeResourcesFitArgs.ignoredResources", _H, "extended resources that the filter leaves out"),
+    Field("NodeResourcesFitArgs.ignoredResourceGroups", _H, "the same by the part before the `/`"),
+    Field("NodeResourcesFitArgs.scoringStrategy.type", _H, "LeastAllocated, MostAllocated or RequestedToCapacityRatio"),
+    Field("NodeResourcesFitArgs.scoringStrategy.resources", _H, "cpu and memory unless set; weights 1 to 100"),
+    Field(
+        "NodeResourcesFitArgs.scoringStrategy.requestedToCapacityRatio",
+        _H,
+        "the shape for that strategy; rising utilization 0 to 100, scores 0 to 10",
+    ),
+    Field("NodeResourcesBalancedAllocationArgs.resources", _H, "cpu and memory unless set; weights must be 1"),
+    Field("DefaultPreemptionArgs", _R, "preemption is not built yet"),
+    Field("DynamicResourcesArgs", _R, "dynamic resources are not built yet"),
+    Field("InterPodAffinityArgs", _R, "inter-pod affinity is not built yet"),
+    Field("PodTopologySpreadArgs", _R, "topology spread is not built yet"),
+    Field("VolumeBindingArgs", _R, "volume binding is not built yet"),
+)
+
+
+def names(schema: str) -> dict[str, Field | None]:
+    """What may stand directly under a path: each name, with its field unless it is a mapping or list of more."""
+    found: dict[str, Field | None] = {}
+    for each in FIELDS:
+        inner = each.path.removeprefix(f"{schema}.") if schema else each.path
+        if schema and inner == each.path:
+            continue
+        head, _, rest = inner.partition(".")
+        if schema or not head.endswith("Args"):
+            found[head.removesuffix("[]")] = None if rest else each
+    return found
+
+
+def known(spot: Spot, schema: str) -> dict[str, Spot]:
+    """The fields that stand at a place: unknown and refused ones are reported, ignored ones noted."""
+    allowed = names(schema)
+    entries = spot.fields(allowed) or {}
+    for name, each in entries.items():
+        field = allowed[name]
+        if field is None or _empty(each):
+            continue
+        if field.fate is Fate.REFUSED:
+            each.refuse(field.about)
+        elif field.fate is Fate.IGNORED:
+            each.note(f"ignored: {field.about}")
+    return entries
+
+
+def _empty(spot: Spot) -> bool:
+    match spot.tree:
+        case Branch(items=()):
+            return True
+        case Table(entries=entries):
+            return not entries
+    return False

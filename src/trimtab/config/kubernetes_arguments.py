@@ -1,0 +1,205 @@
+"""Decides how arguments are read whose shape or limits are Kubernetes' own; leaves all others to `arguments`.
+
+The limits are those that kube-scheduler puts on the same arguments.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from trimtab.config.spot import INT32, Spot, texts
+from trimtab.core.model.affinity import NodeAffinity, PreferredNodes
+from trimtab.core.model.resources import CPU, MEMORY
+from trimtab.core.model.selectors import NodeSelectorTerm, Requirement
+from trimtab.core.placing.room import ResourceWeight
+from trimtab.core.plugins.node_resources_fit import ScoringStrategy, ShapePoint
+
+REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
+OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt")
+STRATEGIES = ("LeastAllocated", "MostAllocated", "RequestedToCapacityRatio")
+RATIO = "requestedToCapacityRatio"
+DEFAULT_RESOURCES = (ResourceWeight(CPU), ResourceWeight(MEMORY))
+_PART = r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?"
+_LABEL_NAME = re.compile(rf"([a-z0-9]([-a-z0-9.]{{0,251}}[a-z0-9])?/)?{_PART}")
+
+
+@dataclass(frozen=True, slots=True)
+class Codec:
+    """How a type is read from its place in a file (None after a problem), and written as plain data."""
+
+    read: Callable[[Spot], Any]
+    write: Callable[[Any], object]
+
+
+def faults(plugin: str, made: Any) -> Iterator[tuple[str, int, str]]:
+    """What kube-scheduler asks of whole arguments beyond their types: the argument, the item, and what is wrong."""
+    if plugin == "NodeResourcesFit":
+        for number, name in enumerate(made.ignored_resources):
+            if not _LABEL_NAME.fullmatch(name):
+                yield "ignoredResources", number, f"{name[:100]!r} is no name of a resource"
+        for number, name in enumerate(made.ignored_resource_groups):
+            if "/" in name or not _LABEL_NAME.fullmatch(name):
+                yield "ignoredResourceGroups", number, f"{name[:100]!r} is no name of a group: the part before the '/'"
+    elif plugin == "NodeResourcesBalancedAllocation":
+        names = [resource.name for resource in made.resources]
+        for number, resource in enumerate(made.resources):
+            if resource.name in names[:number]:
+                yield "resources", number, f"the resource {resource.name[:100]} stands twice"
+            if resource.weight != 1:
+                yield "resources", number, "the weight must be 1"
+
+
+def _affinity(spot: Spot) -> NodeAffinity | None:
+    entries = spot.fields([REQUIRED, PREFERRED])
+    if entries is None:
+        return None
+    required = preferred = None
+    if REQUIRED in entries:
+        inner = entries[REQUIRED].fields(["nodeSelectorTerms"]) or {}
+        required = tuple(_term(item) for item in inner["nodeSelectorTerms"].items()) if inner else ()
+    if PREFERRED in entries:
+        preferred = tuple(_preference(item) for item in entries[PREFERRED].items())
+    return NodeAffinity(required, preferred)
+
+
+def _preference(spot: Spot) -> PreferredNodes:
+    entries = spot.fields(["weight", "preference"]) or {}
+    weight = entries["weight"].whole(0, INT32) if "weight" in entries else 0
+    return PreferredNodes(weight or 0, _term(entries["preference"]) if "preference" in entries else NodeSelectorTerm())
+
+
+def _term(spot: Spot) -> NodeSelectorTerm:
+    entries = spot.fields(["matchExpressions", "matchFields"]) or {}
+    labels = entries["matchExpressions"].items() if "matchExpressions" in entries else []
+    names = entries["matchFields"].items() if "matchFields" in entries else []
+    return NodeSelectorTerm(tuple(map(_on_labels, labels)), tuple(map(_on_fields, names)))
+
+
+def _on_labels(spot: Spot) -> Requirement:
+    line, complete = _requirement(spot, OPERATORS)
+    if complete and not line.sound:
+        spot.refuse(
+            "Kubernetes would refuse this: In and NotIn need values, Exists and DoesNotExist none, "
+            "Gt and Lt one whole number; key and values must be valid labels"
+        )
+    return line
+
+
+def _on_fields(spot: Spot) -> Requirement:
+    line, complete = _requirement(spot, OPERATORS[:2])
+    if complete and (line.key != "metadata.name" or len(line.values) != 1):
+        spot.refuse("only metadata.name may be asked for, with exactly one value")
+    return line
+
+
+def _requirement(spot: Spot, operators: tuple[str, ...]) -> tuple[Requirement, bool]:
+    """The line, and whether it could be read as a whole."""
+    before = len(spot.report.problems)
+    entries = spot.fields(["key", "operator", "values"]) or {}
+    key = entries["key"].text() if "key" in entries else ""
+    operator = entries["operator"].choice(operators) if "operator" in entries else ""
+    values = texts(entries["values"]) if "values" in entries else ()
+    if "operator" not in entries and len(spot.report.problems) == before:
+        spot.refuse("the operator is missing")
+    return Requirement(key or "", operator or "", values), len(spot.report.problems) == before
+
+
+def _written_affinity(value: NodeAffinity) -> object:
+    written: dict[str, object] = {}
+    if value.required is not None:
+        written[REQUIRED] = {"nodeSelectorTerms": [_written_term(term) for term in value.required]}
+    if value.preferred is not None:
+        written[PREFERRED] = [
+            {"weight": each.weight, "preference": _written_term(each.preference)} for each in value.preferred
+        ]
+    return written
+
+
+def _written_term(term: NodeSelectorTerm) -> object:
+    parts = {"matchExpressions": term.match_expressions, "matchFields": term.match_fields}
+    return {
+        part: [{"key": line.key, "operator": line.operator, "values": list(line.values)} for line in lines]
+        for part, lines in parts.items()
+        if lines
+    }
+
+
+def _resources(spot: Spot) -> tuple[ResourceWeight, ...]:
+    return tuple(map(_resource, spot.items())) or DEFAULT_RESOURCES
+
+
+def _resource(spot: Spot) -> ResourceWeight:
+    entries = spot.fields(["name", "weight"])
+    if entries is not None and "name" not in entries:
+        spot.refuse("the name of the resource is missing")
+    entries = entries or {}
+    name = entries["name"].text() if "name" in entries else ""
+    weight = entries["weight"].whole(0, 100) if "weight" in entries else 1
+    return ResourceWeight(name or "", weight or 1)
+
+
+def _strategy(spot: Spot) -> ScoringStrategy | None:
+    entries = spot.fields(["type", "resources", RATIO])
+    if entries is None:
+        return None
+    if "type" not in entries:
+        spot.refuse(f"the type is missing: one of {', '.join(STRATEGIES)}")
+        return None
+    kind = entries["type"].choice(STRATEGIES)
+    resources = _resources(entries["resources"]) if "resources" in entries else DEFAULT_RESOURCES
+    shape = _shape(entries[RATIO]) if RATIO in entries else ()
+    if kind == STRATEGIES[2] and RATIO not in entries:
+        spot.refuse(f"the type {kind} needs {RATIO}.shape")
+    elif kind is not None and kind != STRATEGIES[2] and RATIO in entries:
+        entries[RATIO].note(f"ignored: the type is {kind}")
+        shape = ()
+    return ScoringStrategy(kind or STRATEGIES[0], resources, shape)
+
+
+def _shape(spot: Spot) -> tuple[ShapePoint, ...]:
+    entries = spot.fields(["shape"])
+    if entries is None:
+        return ()
+    items = entries["shape"].items() if "shape" in entries else []
+    points = tuple(map(_point, items))
+    if not points:
+        spot.refuse("the shape needs at least one point")
+    for item, before, after in zip(items[1:], points, points[1:], strict=False):
+        if before.utilization >= after.utilization:
+            item.refuse("utilization must rise from point to point")
+            break
+    return points
+
+
+def _point(spot: Spot) -> ShapePoint:
+    entries = spot.fields(["utilization", "score"]) or {}
+    utilization = entries["utilization"].whole(0, 100) if "utilization" in entries else 0
+    score = entries["score"].whole(0, 10) if "score" in entries else 0
+    return ShapePoint(utilization or 0, score or 0)
+
+
+def _written_resource(value: ResourceWeight) -> object:
+    return {"name": value.name, "weight": value.weight}
+
+
+def _written_strategy(value: ScoringStrategy) -> object:
+    written: dict[str, object] = {
+        "type": value.type,
+        "resources": [_written_resource(each) for each in value.resources],
+    }
+    if value.shape:
+        points = [{"utilization": point.utilization, "score": point.score} for point in value.shape]
+        written[RATIO] = {"shape": points}
+    return written
+
+
+CODECS: Mapping[object, Codec] = {
+    NodeAffinity: Codec(_affinity, _written_affinity),
+    ScoringStrategy: Codec(_strategy, _written_strategy),
+    tuple[ResourceWeight, ...]: Codec(_resources, lambda value: [_written_resource(each) for each in value]),
+    ResourceWeight: Codec(_resource, _written_resource),
+}

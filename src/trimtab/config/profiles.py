@@ -1,0 +1,182 @@
+"""Decides which profiles a file describes; leaves plugins' order to `plugin_sets` and arguments to `arguments`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+
+from trimtab.config.arguments import read_plugin
+from trimtab.config.fields import known
+from trimtab.config.plugin_sets import MULTI, Named, PluginSet, at_point, is_usable, points, read_set, with_defaults
+from trimtab.config.registry import BINDER, DEFAULT_PLUGINS, KNOWN
+from trimtab.config.spot import Spot
+from trimtab.core.placing.contract import Order, Plugin, Score
+from trimtab.core.placing.profile import CAPABLE, Point, Profile, profile
+
+DEFAULT_SCHEDULER = "default-scheduler"
+_SCHEMA = "profiles[]"
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """A profile and the place in the file that describes it."""
+
+    profile: Profile
+    spot: Spot
+
+
+class Binder:
+    """Stands for the engine's own last step, which serves the point `bind` and takes no arguments."""
+
+
+Built = Mapping[str, type]
+
+
+def read_profiles(spots: list[Spot], built: Built) -> tuple[Profile, ...]:
+    """All profiles of a file; what is wrong with one, or between two, is reported."""
+    placed = [each for spot in spots if (each := _read_profile(spot, built, alone=len(spots) == 1)) is not None]
+    for number, later in enumerate(placed):
+        for earlier in placed[:number]:
+            if later.profile.name == earlier.profile.name:
+                later.spot.refuse(f"{earlier.spot.path} is called {later.profile.name!r} too: each needs its own name")
+                break
+        if later.profile.order != placed[0].profile.order:
+            later.spot.refuse("queueSort must be the same in all profiles, for there is one queue")
+    return tuple(each.profile for each in placed)
+
+
+def _read_profile(spot: Spot, built: Built, alone: bool) -> Placed | None:
+    entries = known(spot, _SCHEMA)
+    if "percentageOfNodesToScore" in entries:
+        entries["percentageOfNodesToScore"].whole(0, 100)
+    name, where = _scheduler_name(spot, entries, alone)
+    sets = _read_sets(entries["plugins"], built) if "plugins" in entries else {}
+    multi = with_defaults(sets.get(MULTI, PluginSet()), DEFAULT_PLUGINS)
+    arguments = _read_plugin_config(entries["pluginConfig"], built) if "pluginConfig" in entries else {}
+    _note_unbuilt(spot, multi, built)
+    plugins = _made(arguments, sets, multi, built)
+    if plugins is None or name is None:
+        return None
+    return Placed(_assembled(name, spot, sets, multi, plugins), where)
+
+
+def _scheduler_name(spot: Spot, entries: Mapping[str, Spot], alone: bool) -> tuple[str | None, Spot]:
+    if "schedulerName" not in entries:
+        if not alone:
+            spot.refuse("schedulerName is missing: only a single profile may leave it out")
+        return DEFAULT_SCHEDULER if alone else None, spot
+    where = entries["schedulerName"]
+    name = where.text()
+    if name == "":
+        where.refuse("a profile needs a name")
+    return name or None, where
+
+
+def _read_sets(spot: Spot, built: Built) -> dict[str, PluginSet]:
+    return {name: read_set(each, built) for name, each in (spot.fields(points()) or {}).items()}
+
+
+def _read_plugin_config(spot: Spot, built: Built) -> dict[str, Spot]:
+    """The places of the arguments by plugin; each plugin may be configured once."""
+    seen: set[str] = set()
+    found: dict[str, Spot] = {}
+    for item in spot.items():
+        entries = known(item, f"{_SCHEMA}.pluginConfig[]")
+        if "name" not in entries:
+            item.refuse("the plugin's name is missing")
+            continue
+        name = entries["name"].text()
+        if name is None or not is_usable(entries["name"], name, built):
+            continue
+        if name in seen:
+            entries["name"].refuse(f"{name} is configured twice")
+        seen.add(name)
+        if "args" in entries:
+            found[name] = entries["args"]
+    return found
+
+
+def _note_unbuilt(spot: Spot, multi: PluginSet, built: Built) -> None:
+    missing = [each.name for each in multi.enabled if each.name not in built]
+    if missing:
+        spot.note(
+            f"default plugins not built yet, left out: {', '.join(missing)} "
+            "(a pod that cannot do without one stays pending with an event that says so)"
+        )
+
+
+def _made(
+    arguments: Mapping[str, Spot], sets: Mapping[str, PluginSet], multi: PluginSet, built: Built
+) -> dict[str, Plugin] | None:
+    """The profile's plugins by name; None if the arguments of one are no good."""
+    named = {each.name for each in (*multi.enabled, *(each for one in sets.values() for each in one.enabled))}
+    for name, args in arguments.items():
+        if name not in named:
+            args.note(f"ignored: {name} is not enabled in this profile")
+    every = {
+        name: read_plugin(name, built[name], arguments.get(name))
+        for name in {**arguments, **dict.fromkeys(named)}
+        if name in built
+    }
+    made = {name: plugin for name, plugin in every.items() if plugin is not None}
+    return made if len(made) == len(every) else None
+
+
+def _assembled(
+    name: str, spot: Spot, sets: Mapping[str, PluginSet], multi: PluginSet, plugins: Mapping[str, Plugin]
+) -> Profile:
+    enabled: dict[Point, tuple[Named, ...]] = {}
+    for point in Point:
+        own = sets.get(point.value, PluginSet())
+        _check_capable(point, own, plugins)
+        enabled[point] = at_point(own, multi, partial(_has_at, plugins, point))
+    _check_weights(sets, multi, plugins)
+    _check_needed(spot, enabled, plugins)
+    return profile(
+        name,
+        {
+            point: [
+                (plugins[each.name], each.weight or 1) for each in named if not isinstance(plugins[each.name], Binder)
+            ]
+            for point, named in enabled.items()
+        },
+    )
+
+
+def _has_at(plugins: Mapping[str, Plugin], point: Point, name: str) -> bool:
+    return name in plugins and _serves(plugins[name], point)
+
+
+def _serves(plugin: object, point: Point) -> bool:
+    if isinstance(plugin, Binder):
+        return point is Point.BIND
+    return point in CAPABLE and isinstance(plugin, CAPABLE[point])
+
+
+def _check_capable(point: Point, own: PluginSet, plugins: Mapping[str, object]) -> None:
+    for each in own.enabled:
+        if each.spot is None or _serves(plugins[each.name], point) or point in KNOWN.get(each.name, ()):
+            continue
+        where = [
+            other.value for other in Point if _serves(plugins[each.name], other) or other in KNOWN.get(each.name, ())
+        ]
+        each.spot.refuse(f"{each.name} cannot serve {point.value}, only {', '.join(where) or 'nothing'}")
+
+
+def _check_weights(sets: Mapping[str, PluginSet], multi: PluginSet, plugins: Mapping[str, object]) -> None:
+    for name, one in {**sets, MULTI: multi}.items():
+        for each in one.enabled:
+            scores = name in (MULTI, Point.SCORE.value) and isinstance(plugins.get(each.name), Score)
+            if each.spot is not None and each.weight and not scores:
+                each.spot.note("ignored: the weight counts only for plugins that score, at score or multiPoint")
+
+
+def _check_needed(spot: Spot, enabled: Mapping[Point, tuple[Named, ...]], plugins: Mapping[str, object]) -> None:
+    orders = [each.name for each in enabled[Point.QUEUE_SORT] if isinstance(plugins[each.name], Order)]
+    if len(orders) != 1:
+        spot.refuse(
+            f"exactly one queueSort plugin is needed, but there are {len(orders)}: {', '.join(orders) or 'none'}"
+        )
+    if not enabled[Point.BIND]:
+        spot.refuse(f"no plugin is left to bind pods: do not disable {BINDER}")

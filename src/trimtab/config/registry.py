@@ -1,0 +1,104 @@
+"""The only place that names concrete plugins: those that are built, those on by default, and all that Kubernetes knows.
+
+A new plugin takes its file, its test, and one line in `IN_TREE`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from trimtab.core.placing.contract import Plugin
+from trimtab.core.placing.profile import Point, Profile, Ties, everywhere
+from trimtab.core.plugins.image_locality import ImageLocality
+from trimtab.core.plugins.node_affinity import NodeAffinity
+from trimtab.core.plugins.node_name import NodeName
+from trimtab.core.plugins.node_ports import NodePorts
+from trimtab.core.plugins.node_resources_balanced_allocation import NodeResourcesBalancedAllocation
+from trimtab.core.plugins.node_resources_fit import NodeResourcesFit
+from trimtab.core.plugins.node_unschedulable import NodeUnschedulable
+from trimtab.core.plugins.priority_sort import PrioritySort
+from trimtab.core.plugins.scheduling_gates import SchedulingGates
+from trimtab.core.plugins.taint_toleration import TaintToleration
+
+IN_TREE: Mapping[str, type[Plugin]] = {
+    "SchedulingGates": SchedulingGates,
+    "PrioritySort": PrioritySort,
+    "NodeUnschedulable": NodeUnschedulable,
+    "NodeName": NodeName,
+    "TaintToleration": TaintToleration,
+    "NodeAffinity": NodeAffinity,
+    "NodePorts": NodePorts,
+    "NodeResourcesFit": NodeResourcesFit,
+    "NodeResourcesBalancedAllocation": NodeResourcesBalancedAllocation,
+    "ImageLocality": ImageLocality,
+}
+
+# What kube-scheduler 1.35 enables by itself, in its order; 0 means that the plugin does not score.
+DEFAULT_PLUGINS: Mapping[str, int] = {
+    "SchedulingGates": 0,
+    "PrioritySort": 0,
+    "NodeUnschedulable": 0,
+    "NodeName": 0,
+    "TaintToleration": 3,
+    "NodeAffinity": 2,
+    "NodePorts": 0,
+    "NodeResourcesFit": 1,
+    "VolumeRestrictions": 0,
+    "NodeVolumeLimits": 0,
+    "VolumeBinding": 0,
+    "VolumeZone": 0,
+    "PodTopologySpread": 2,
+    "InterPodAffinity": 2,
+    "DynamicResources": 2,
+    "DefaultPreemption": 0,
+    "NodeResourcesBalancedAllocation": 1,
+    "ImageLocality": 1,
+    "DefaultBinder": 0,
+}
+
+# Binding is the engine's own last step, so the name is accepted and stands for no plugin.
+BINDER = "DefaultBinder"
+
+# Every name that Kubernetes knows, and where its plugin serves: files that spell the points out must stay valid
+# even where one method here does the work of two there.
+_LOOKS = (Point.PRE_FILTER, Point.FILTER)
+_RANKS = (Point.PRE_SCORE, Point.SCORE)
+KNOWN: Mapping[str, tuple[Point, ...]] = {
+    "SchedulingGates": (Point.PRE_ENQUEUE,),
+    "PrioritySort": (Point.QUEUE_SORT,),
+    "NodeUnschedulable": (Point.FILTER,),
+    "NodeName": (Point.FILTER,),
+    "TaintToleration": (Point.FILTER, *_RANKS),
+    "NodeAffinity": (*_LOOKS, *_RANKS),
+    "NodePorts": _LOOKS,
+    "NodeResourcesFit": (*_LOOKS, *_RANKS),
+    "VolumeRestrictions": _LOOKS,
+    "NodeVolumeLimits": _LOOKS,
+    "VolumeBinding": (*_LOOKS, *_RANKS, Point.RESERVE, Point.PRE_BIND),
+    "VolumeZone": _LOOKS,
+    "PodTopologySpread": (*_LOOKS, *_RANKS),
+    "InterPodAffinity": (*_LOOKS, *_RANKS),
+    "DynamicResources": (
+        Point.PRE_ENQUEUE,
+        *_LOOKS,
+        Point.POST_FILTER,
+        Point.SCORE,
+        Point.RESERVE,
+        Point.PRE_BIND,
+    ),
+    "DefaultPreemption": (Point.PRE_ENQUEUE, Point.POST_FILTER),
+    "NodeResourcesBalancedAllocation": _RANKS,
+    "ImageLocality": (Point.SCORE,),
+    BINDER: (Point.BIND,),
+    "NodeDeclaredFeatures": _LOOKS,
+    "GangScheduling": (Point.PRE_ENQUEUE, Point.RESERVE, Point.PERMIT),
+}
+
+# Names that version 1 of the file no longer allows; NodeVolumeLimits does their work.
+REMOVED = frozenset({"AzureDiskLimits", "CinderLimits", "EBSLimits", "GCEPDLimits"})
+
+
+def default_profile(name: str, ties: Ties = Ties.HASH) -> Profile:
+    """The default plugins that are built, each with its default arguments and weight."""
+    built = ((IN_TREE[each](), weight or 1) for each, weight in DEFAULT_PLUGINS.items() if each in IN_TREE)
+    return everywhere(name, built, ties)

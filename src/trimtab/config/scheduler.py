@@ -1,0 +1,179 @@
+"""Decides what a `KubeSchedulerConfiguration` (v1) asks for, or all that is wrong with it; touches no file itself."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from trimtab.config.arguments import GROUP, VERSION
+from trimtab.config.configuration import Configuration, Connection, LeaderElection
+from trimtab.config.fields import known
+from trimtab.config.problem import did_you_mean
+from trimtab.config.profiles import DEFAULT_SCHEDULER, Binder, read_profiles
+from trimtab.config.registry import BINDER, IN_TREE, default_profile
+from trimtab.config.spot import INT32, INT64, Report, Spot, nothing
+from trimtab.config.yaml import documents
+from trimtab.core.engine.settings import Settings
+
+KIND = "KubeSchedulerConfiguration"
+OWN_NAME = "trimtab"
+JITTER = 1.2  # the share by which a retry may come late, as in client-go
+_OLDER = re.compile(rf"{re.escape(GROUP)}/v1(alpha|beta)[0-9]+")
+_OBJECT_NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
+
+Entries = Mapping[str, Spot]
+
+
+def default_configuration() -> Configuration:
+    """What holds without any file: one profile called trimtab with the default plugins."""
+    return Configuration(Settings((default_profile(OWN_NAME),)))
+
+
+def read(content: str | bytes, file: str, extra_plugins: Mapping[str, type] | None = None) -> Configuration:
+    """The configuration in a file's content; raises ConfigError with all its problems."""
+    report = Report(file)
+    first, *rest = documents(content, file)
+    for tree in rest:
+        _refuse_document(Spot(tree, report))
+    root = Spot(first, report)
+    if not _is_ours(root):
+        report.settle()
+    entries = known(root, "")
+    _check_ignored(entries)
+    built = _built(report, extra_plugins or {})
+    profiles = read_profiles(_profile_spots(entries, root), built)
+    leader = _read_leader(_at(entries, "leaderElection", report), {profile.name for profile in profiles})
+    connection = _read_connection(_at(entries, "clientConnection", report))
+    initial, longest = _read_backoff(entries)
+    notes = report.settle()
+    return Configuration(Settings(profiles, float(initial), float(longest)), leader, connection, notes)
+
+
+def _built(report: Report, extra: Mapping[str, type]) -> dict[str, type]:
+    for name in {*extra} & {*IN_TREE, BINDER}:
+        nothing(report).refuse(f"an installed package offers a plugin {name}, but that name is taken")
+    return {**extra, **IN_TREE, BINDER: Binder}
+
+
+def _refuse_document(spot: Spot) -> None:
+    entries = spot.entries() or {}
+    kind = entries["kind"].text() if "kind" in entries else "no kind"
+    spot.refuse(f"a second document ({kind}) is not supported: one file holds one {KIND}")
+
+
+def _is_ours(root: Spot) -> bool:
+    """Whether the document is of the kind and version that is read here; no other field is looked at if not."""
+    entries = root.entries()
+    if entries is None:
+        return False
+    before = len(root.report.problems)
+    for name in ("apiVersion", "kind"):
+        if name not in entries:
+            root.refuse(f"{name} is missing: the file must start with apiVersion: {VERSION} and kind: {KIND}")
+    version = entries["apiVersion"].text() if "apiVersion" in entries else None
+    if version is not None and _OLDER.fullmatch(version):
+        entries["apiVersion"].refuse(f"{version} is not read yet: convert the file to {VERSION}")
+    elif version is not None and version != VERSION:
+        entries["apiVersion"].refuse(f"expected {VERSION}{did_you_mean(version, [VERSION])}")
+    if "kind" in entries:
+        entries["kind"].choice([KIND])
+    return len(root.report.problems) == before
+
+
+def _at(entries: Entries, name: str, report: Report) -> Entries:
+    return known(entries[name] if name in entries else nothing(report, name), name)
+
+
+def _check_ignored(entries: Entries) -> None:
+    """Fields that change nothing must still be of their type: a slip there is a slip."""
+    if "parallelism" in entries:
+        entries["parallelism"].whole(1, INT32)
+    if "percentageOfNodesToScore" in entries:
+        entries["percentageOfNodesToScore"].whole(0, 100)
+    for name in ("enableProfiling", "enableContentionProfiling", "delayCacheUntilActive"):
+        if name in entries:
+            entries[name].truth()
+    if "extenders" in entries:
+        entries["extenders"].items()
+
+
+def _profile_spots(entries: Entries, root: Spot) -> list[Spot]:
+    listed = entries["profiles"].items() if "profiles" in entries else []
+    return listed or [Spot(nothing(root.report).tree, root.report, "profiles[0]")]
+
+
+def _read_backoff(entries: Entries) -> tuple[int, int]:
+    first, last = entries.get("podInitialBackoffSeconds"), entries.get("podMaxBackoffSeconds")
+    initial = first.whole(1, INT64) if first else 1
+    longest = last.whole(0, INT64) if last else 10
+    if initial is not None and longest is not None and longest < initial:
+        spot = last or first
+        assert spot is not None
+        spot.refuse(f"podMaxBackoffSeconds ({longest}) is less than podInitialBackoffSeconds ({initial})")
+    return initial or 1, longest or 10
+
+
+def _read_connection(entries: Entries) -> Connection:
+    for name in ("acceptContentTypes", "contentType"):
+        if name in entries:
+            entries[name].text()
+    kubeconfig = entries["kubeconfig"].text() if "kubeconfig" in entries else ""
+    qps = entries["qps"].number() if "qps" in entries else None
+    burst = entries["burst"].whole(0, INT32) if "burst" in entries else 0
+    return Connection(kubeconfig or "", qps if qps and qps > 0 else None, burst or Connection().burst)
+
+
+def _read_leader(entries: Entries, profiles: set[str]) -> LeaderElection:
+    standard = _standard_lease(profiles)
+    lock = entries.get("resourceLock")
+    if lock is not None and lock.text() != "":
+        lock.choice(["leases"])
+    elected = entries["leaderElect"].truth() if "leaderElect" in entries else True
+    leader = LeaderElection(
+        elected is not False,
+        _lasting(entries, "leaseDuration", standard.lease_duration),
+        _lasting(entries, "renewDeadline", standard.renew_deadline),
+        _lasting(entries, "retryPeriod", standard.retry_period),
+        _object_name(entries, "resourceName", standard.name),
+        _object_name(entries, "resourceNamespace", standard.namespace),
+    )
+    _check_times(entries, leader)
+    if DEFAULT_SCHEDULER in profiles and (leader.name, leader.namespace) != (standard.name, standard.namespace):
+        where = entries.get("resourceName") or entries["resourceNamespace"]
+        where.note(f"a kube-scheduler for {DEFAULT_SCHEDULER} does not use this lease: never run the two together")
+    return leader
+
+
+def _standard_lease(profiles: set[str]) -> LeaderElection:
+    """Whoever serves default-scheduler takes kube-scheduler's own lease, so that the two never lead together."""
+    if DEFAULT_SCHEDULER in profiles:
+        return LeaderElection(name="kube-scheduler", namespace="kube-system")
+    return LeaderElection()
+
+
+def _lasting(entries: Entries, name: str, otherwise: float) -> float:
+    seconds = entries[name].seconds() if name in entries else None
+    if seconds is not None and seconds < 0:
+        entries[name].refuse("must be longer than nothing")
+    return seconds or otherwise
+
+
+def _object_name(entries: Entries, name: str, otherwise: str) -> str:
+    value = entries[name].text() if name in entries else None
+    if value and not _OBJECT_NAME.fullmatch(value):
+        entries[name].refuse(f"{value[:100]!r} is no name of a Kubernetes object: use a-z, 0-9, '-' and '.'")
+    return value or otherwise
+
+
+def _check_times(entries: Entries, leader: LeaderElection) -> None:
+    if not leader.enabled:
+        return
+    given = [entries[name] for name in ("leaseDuration", "renewDeadline", "retryPeriod") if name in entries]
+    if leader.lease_duration <= leader.renew_deadline:
+        given[0].refuse(
+            f"leaseDuration ({leader.lease_duration:g}s) must exceed renewDeadline ({leader.renew_deadline:g}s)"
+        )
+    if leader.renew_deadline <= JITTER * leader.retry_period:
+        given[-1].refuse(
+            f"renewDeadline ({leader.renew_deadline:g}s) must exceed {JITTER} × retryPeriod ({leader.retry_period:g}s)"
+        )
