@@ -52,7 +52,8 @@ def cache() -> Path:
 
 def key() -> str:
     """A hash of all that goes into the build, so that a changed input never meets an old binary."""
-    digest = hashlib.sha256(repr((PARTS, STAGES, FLAGS, platform.system(), platform.machine())).encode())
+    settings = (PARTS, STAGES, FLAGS, version_variables(), platform.system(), platform.machine())
+    digest = hashlib.sha256(repr(settings).encode())
     inputs = [path for path in HERE.rglob("*") if path.suffix == ".go" or path.name in ("go.mod", "go.sum")]
     for path in sorted(inputs):
         digest.update(f"\0{path.relative_to(HERE)}\0".encode() + path.read_bytes())
@@ -158,11 +159,12 @@ def compile_package(go: str, module: Path, output: Path, package: str, variables
 
 
 def version_variables() -> str:
-    """Linker settings without which the API server calls itself v0.0.0."""
+    """Linker settings without which the API server, and every client's user agent, call themselves v0.0.0."""
     match = re.search(r"k8s\.io/kubernetes v((\d+)\.(\d+)\.\d+)", (HERE / "go.mod").read_text())
     assert match
     values = {"gitVersion": f"v{match[1]}", "gitMajor": match[2], "gitMinor": match[3]}
-    return " ".join(f"-X k8s.io/component-base/version.{name}={value}" for name, value in values.items())
+    packages = ("k8s.io/component-base/version", "k8s.io/client-go/pkg/version")
+    return " ".join(f"-X {package}.{name}={value}" for package in packages for name, value in values.items())
 
 
 def gather_stages(go: str, target: Path) -> None:

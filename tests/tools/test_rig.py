@@ -1,0 +1,160 @@
+"""Shows that the control plane for tests is a real one, survives what tests do to it, and leaves nothing behind."""
+
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from http.client import HTTPException
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.live.built import built
+from tests.live.judge import judge
+from tools.controlplane.client import ApiError, Document
+from tools.controlplane.objects import node, pod
+from tools.controlplane.rig import WORKLOADS, Rig
+
+pytestmark = pytest.mark.live
+
+DEPLOY = Path(__file__).parents[2] / "deploy"
+TEMPLATE = pod("template")
+DEPLOYMENT: Document = {
+    "apiVersion": "apps/v1",
+    "kind": "Deployment",
+    "metadata": {"name": "web", "namespace": "default"},
+    "spec": {
+        "replicas": 6,
+        "selector": {"matchLabels": {"app": "web"}},
+        "template": {"metadata": {"labels": {"app": "web"}}, "spec": TEMPLATE["spec"]},
+    },
+}
+DIE_WITH_A_RIG = """
+import os, signal
+from tools.controlplane.rig import Rig
+rig = Rig(workspace=__import__("pathlib").Path({workspace!r}))
+rig.start()
+print(rig.etcd.pid, rig.apiserver.pid, flush=True)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+@pytest.fixture(scope="module")
+def rig() -> Iterator[Rig]:
+    """A control plane with workload controllers and kwok as every kubelet."""
+    with Rig(built(), kwok=True, controllers=WORKLOADS) as running:
+        yield running
+
+
+def eventually(question: Callable[[], bool], seconds: float = 60) -> bool:
+    """Whether the answer becomes yes in time."""
+    deadline = time.monotonic() + seconds
+    while not (answer := question()) and time.monotonic() < deadline:
+        time.sleep(0.2)
+    return answer
+
+
+def phases(rig: Rig) -> list[str]:
+    """The phases of all pods of the deployment."""
+    return [
+        each["status"]["phase"] for each in rig.admin.list("/api/v1/namespaces/default/pods?labelSelector=app%3Dweb")
+    ]
+
+
+def test_a_deployment_becomes_running_pods(rig: Rig) -> None:
+    """Controllers make the pods, kube-scheduler binds them, kwok runs them, and the judge finds nothing to blame."""
+    rig.admin.create_many(node(f"node-{n}") for n in range(3))
+    scheduler = rig.start_kube_scheduler()
+    rig.apply([DEPLOYMENT])
+    assert eventually(lambda: ["Running"] * 6 == phases(rig))
+    assert "scheduler_schedule_attempts_total" in rig.scrape(scheduler)
+    assert scheduler.cpu_seconds() > 0
+    pods, nodes = rig.admin.list("/api/v1/pods"), rig.admin.list("/api/v1/nodes")
+    report = judge(rig.audit_events(), pods, nodes, "system:kube-scheduler", ["default-scheduler"])
+    assert () == report.violations
+    assert {each["metadata"]["uid"]: each["spec"]["nodeName"] for each in pods} == report.bound
+
+
+def test_a_compacted_and_restarted_server_no_longer_knows_old_revisions(rig: Rig) -> None:
+    """After compaction and a restart the objects are still there, and a watch from before is answered with 410."""
+    before = rig.admin.get("/api/v1/namespaces/default")["metadata"]["resourceVersion"]
+    rig.admin.create(pod("later", scheduler="nobody"))
+    assert rig.compact_etcd() > int(before)
+    rig.kill_apiserver()
+    with pytest.raises(OSError, match="refused"):
+        rig.admin.get("/api/v1/nodes")
+    rig.start_apiserver()
+    assert "later" == rig.admin.get("/api/v1/namespaces/default/pods/later")["metadata"]["name"]
+    _, answer = rig.admin.raw("GET", f"/api/v1/pods?watch=true&resourceVersion={before}&timeoutSeconds=5")
+    assert b'"code":410' in answer
+
+
+def test_a_service_account_may_do_what_its_roles_say_and_no_more(rig: Rig) -> None:
+    """With the shipped RBAC, Trimtab's account lists pods with its token, and is refused to read secrets."""
+    rig.admin.create(pod("seen", scheduler="nobody"))
+    for name in ("rbac.yaml", "rbac-default-scheduler.yaml"):
+        rig.apply(DEPLOY / name)
+    token = f"--kubeconfig={rig.service_account_kubeconfig('trimtab', 'trimtab')}"
+    assert "seen" in rig.kubectl(token, "get", "pods")
+    with pytest.raises(RuntimeError, match="Forbidden"):
+        rig.kubectl(token, "get", "secrets")
+    report = judge(rig.audit_events(), [], [], "system:serviceaccount:trimtab:trimtab", [])
+    assert ("refused with 403: list  secrets",) == report.violations
+    assert ("list", "", "pods") in report.used
+
+
+def test_strangers_are_refused(rig: Rig) -> None:
+    """A user without roles and a caller without credentials are both answered with Forbidden."""
+    with pytest.raises(RuntimeError, match="Forbidden"):
+        rig.kubectl(f"--kubeconfig={rig.client_kubeconfig('stranger')}", "get", "pods")
+    with pytest.raises(HTTPException, match="403"):
+        rig.scrape(rig.apiserver, "/api/v1/pods")
+    assert {} == yaml.safe_load(rig.anonymous_kubeconfig().read_text())["users"][0]["user"]
+
+
+def test_a_paused_server_answers_when_resumed(rig: Rig) -> None:
+    """A frozen API server keeps its connections, and a request made meanwhile is answered after it goes on."""
+    rig.apiserver.pause()
+    with ThreadPoolExecutor(1) as pool:
+        asked = pool.submit(rig.admin.raw, "GET", "/readyz")
+        with pytest.raises(TimeoutError):
+            asked.result(timeout=0.5)
+        rig.apiserver.resume()
+        assert 200 == asked.result(timeout=30)[0]
+
+
+def test_errors_of_the_server_are_errors_here(rig: Rig) -> None:
+    """An answer that is no success raises, with its status."""
+    with pytest.raises(ApiError) as caught:
+        rig.admin.get("/api/v1/namespaces/default/pods/never-made")
+    assert 404 == caught.value.status
+
+
+def test_nothing_is_left_behind() -> None:
+    """After the block every process is gone and so is the workspace."""
+    with Rig(built()) as short:
+        pids = [short.etcd.pid, short.apiserver.pid]
+        assert all(Path(f"/proc/{pid}").exists() for pid in pids)
+    assert [] == [pid for pid in pids if Path(f"/proc/{pid}").exists()]
+    assert not short.workspace.exists()
+
+
+def test_a_killed_test_run_takes_its_control_plane_along(tmp_path: Path) -> None:
+    """When the process that started it is killed outright, the kernel ends the control plane."""
+    built()
+    program = DIE_WITH_A_RIG.format(workspace=str(tmp_path))
+    root = Path(__file__).parents[2]
+    done = subprocess.run([sys.executable, "-c", program], cwd=root, capture_output=True, text=True, check=False)
+    pids = done.stdout.split()
+    assert 2 == len(pids), done.stderr
+    assert eventually(lambda: not any(Path(f"/proc/{pid}").exists() for pid in pids), seconds=10)
+
+
+def test_the_shipped_roles_hold_no_wildcard_and_no_secret() -> None:
+    """No rule of the shipped RBAC reaches further than it names."""
+    documents = [each for path in DEPLOY.glob("rbac*.yaml") for each in yaml.safe_load_all(path.read_text())]
+    rules = [rule for each in documents for rule in each.get("rules", ())]
+    named = {word for rule in rules for words in rule.values() for word in words}
+    assert set() == named & {"*", "secrets", "nodes/proxy", "escalate", "bind", "impersonate", "delete"}
