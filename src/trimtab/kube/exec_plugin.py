@@ -1,0 +1,119 @@
+"""Decides when a credential program is run and what its answer means; leaves sending the token to the transport.
+
+The contract is client.authentication.k8s.io, v1 and v1beta1: the program prints an ExecCredential with a token, or a
+certificate and key, and perhaps the time at which they expire.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from datetime import datetime
+from typing import Any, NamedTuple
+
+import msgspec
+from msgspec import Struct
+
+from trimtab.kube.kubeconfig import Cluster, CredentialsError, Exec
+
+GROUP = "client.authentication.k8s.io"
+VERSIONS = (f"{GROUP}/v1", f"{GROUP}/v1beta1")
+PATIENCE = 60.0
+
+
+class Issued(NamedTuple):
+    """What the program gave; `expires` is in epoch seconds, or never."""
+
+    token: str
+    certificate: bytes
+    key: bytes
+    expires: float | None
+
+
+class _Status(Struct, frozen=True, rename="camel"):
+    token: str = ""
+    client_certificate_data: str = ""
+    client_key_data: str = ""
+    expiration_timestamp: str | None = None
+
+
+class _Credential(Struct, frozen=True, rename="camel"):
+    api_version: str = ""
+    status: _Status | None = None
+
+
+def check(plugin: Exec) -> None:
+    """Refuse at once what could never work here."""
+    if plugin.api_version not in VERSIONS:
+        raise CredentialsError(
+            f"the exec plugin {plugin.command} speaks {plugin.api_version or 'no version'}: use {VERSIONS[0]}"
+        )
+    if plugin.interactive_mode == "Always":
+        raise CredentialsError(f"the exec plugin {plugin.command} wants a terminal: use one that runs without")
+
+
+async def issue(plugin: Exec, cluster: Cluster) -> Issued:
+    """Run the program once."""
+    environment = dict(os.environ) | {item.name: item.value for item in plugin.env}
+    environment["KUBERNETES_EXEC_INFO"] = _question(plugin, cluster)
+    return _read(plugin, await _output(plugin, environment))
+
+
+async def _output(plugin: Exec, environment: dict[str, str]) -> bytes:
+    pipe, silent = asyncio.subprocess.PIPE, asyncio.subprocess.DEVNULL
+    try:
+        process = await asyncio.create_subprocess_exec(
+            plugin.command, *plugin.args, env=environment, stdin=silent, stdout=pipe, stderr=silent
+        )
+    except OSError as error:
+        hint = f"; {plugin.install_hint.strip()}" if plugin.install_hint else ""
+        raise CredentialsError(f"the exec plugin {plugin.command} cannot be run: {error.strerror}{hint}") from None
+    try:
+        output, _ = await asyncio.wait_for(process.communicate(), PATIENCE)
+    except TimeoutError:
+        process.kill()
+        await process.wait()
+        raise CredentialsError(f"the exec plugin {plugin.command} gave no answer in {PATIENCE:.0f} s") from None
+    if process.returncode:
+        raise CredentialsError(
+            f"the exec plugin {plugin.command} failed with exit code {process.returncode}; run it by hand"
+        )
+    return output
+
+
+def _question(plugin: Exec, cluster: Cluster) -> str:
+    spec: dict[str, Any] = {"interactive": False}
+    if plugin.provide_cluster_info:
+        spec["cluster"] = _described(cluster)
+    info = {"kind": "ExecCredential", "apiVersion": plugin.api_version, "spec": spec}
+    return msgspec.json.encode(info).decode()
+
+
+def _described(cluster: Cluster) -> dict[str, Any]:
+    named = {item.get("name"): item.get("extension") for item in cluster.extensions}
+    described = {
+        "server": cluster.server,
+        "tls-server-name": cluster.tls_server_name,
+        "insecure-skip-tls-verify": cluster.insecure_skip_tls_verify,
+        "certificate-authority-data": cluster.certificate_authority_data,
+        "proxy-url": cluster.proxy_url,
+        "config": named.get(f"{GROUP}/exec"),
+    }
+    return {key: value for key, value in described.items() if value}
+
+
+def _read(plugin: Exec, output: bytes) -> Issued:
+    try:
+        credential = msgspec.json.decode(output, type=_Credential)
+        status = credential.status or _Status()
+        stamp = status.expiration_timestamp
+        expires = datetime.fromisoformat(stamp).timestamp() if stamp else None
+    except ValueError:
+        raise CredentialsError(f"the exec plugin {plugin.command} did not print an ExecCredential") from None
+    if credential.api_version != plugin.api_version:
+        raise CredentialsError(
+            f"the exec plugin {plugin.command} answered in {credential.api_version!r}, not in {plugin.api_version}"
+        )
+    if not status.token and not (status.client_certificate_data and status.client_key_data):
+        raise CredentialsError(f"the exec plugin {plugin.command} gave neither a token nor a certificate with its key")
+    return Issued(status.token, status.client_certificate_data.encode(), status.client_key_data.encode(), expires)

@@ -1,0 +1,154 @@
+"""Decides whether proofs are renewed in time and kept when renewal fails."""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.kube import certificates
+from trimtab.kube import tls
+from trimtab.kube.kubeconfig import Cluster, CredentialsError, Exec, User, Variable
+from trimtab.kube.proof import FileProof, PluginProof
+
+V1 = "client.authentication.k8s.io/v1"
+
+
+def token(value: str) -> dict[str, str]:
+    return {"Authorization": f"Bearer {value}"}
+
+
+async def test_a_token_file_is_read_each_minute(tmp_path: Path) -> None:
+    """A rotated token is used within 60 s, and not looked for at every request."""
+    path = tmp_path / "token"
+    path.write_text("old")
+    proof = FileProof(Cluster(), User(token_file=str(path)), None, now=0.0)
+    path.write_text("new")
+    assert token("old") == await proof.headers(59.0, refused=False)
+    assert token("new") == await proof.headers(60.0, refused=False)
+
+
+async def test_a_token_file_is_read_at_once_when_refused(tmp_path: Path) -> None:
+    """A 401 makes us look again, though not more often than every 5 s."""
+    path = tmp_path / "token"
+    path.write_text("old")
+    proof = FileProof(Cluster(), User(token_file=str(path)), None, now=0.0)
+    path.write_text("new")
+    assert token("old") == await proof.headers(4.0, refused=True)
+    assert token("new") == await proof.headers(5.0, refused=True)
+
+
+@pytest.mark.parametrize("content", [None, "", "two\nlines"])
+async def test_the_last_good_token_stays(content: str | None, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """A token file that vanishes, empties or breaks costs a warning, not the connection."""
+    path = tmp_path / "token"
+    path.write_text("secret-canary")
+    proof = FileProof(Cluster(), User(token_file=str(path)), None, now=0.0)
+    path.unlink() if content is None else path.write_text(content)
+    with caplog.at_level(logging.DEBUG):
+        assert token("secret-canary") == await proof.headers(60.0, refused=False)
+    assert "the old ones stay" in caplog.text
+    assert "secret-canary" not in caplog.text
+
+
+async def test_a_rotated_client_certificate_is_shown(tmp_path: Path) -> None:
+    """New connections show the new certificate; one whose key has not been written yet is left for later."""
+    user = User(client_certificate=str(tmp_path / "cert"), client_key=str(tmp_path / "key"))
+    old, new = certificates.client("old"), certificates.client("new")
+    (tmp_path / "cert").write_bytes(old.certificate)
+    (tmp_path / "key").write_bytes(old.key)
+    context = tls.client_context(certificates.authority_pem())
+    server = certificates.server_context()
+    proof = FileProof(Cluster(), user, context, now=0.0)
+    (tmp_path / "cert").write_bytes(new.certificate)
+    await proof.headers(60.0, refused=False)
+    assert certificates.der(old.certificate) == certificates.shown(context, server)
+    (tmp_path / "key").write_bytes(new.key)
+    await proof.headers(120.0, refused=False)
+    assert certificates.der(new.certificate) == certificates.shown(context, server)
+
+
+async def test_a_rotated_authority_is_trusted(tmp_path: Path) -> None:
+    """After the authority's file has changed, servers of the new authority are spoken to."""
+    path = tmp_path / "ca"
+    path.write_bytes(certificates.authority_pem())
+    context = tls.client_context(certificates.authority_pem())
+    proof = FileProof(Cluster(certificate_authority=str(path)), User(), context, now=0.0)
+    path.write_bytes(certificates.other_authority().cert_pem.bytes())
+    await proof.headers(60.0, refused=False)
+    rotated = certificates.server_context(issuer=certificates.other_authority())
+    assert certificates.shown(context, rotated) is None
+
+
+def plugin(folder: Path, status: dict[str, Any] | str, version: str = V1, code: int = 0, **more: Any) -> Exec:
+    """A program that notes each run and prints the status."""
+    answer = status if isinstance(status, str) else json.dumps({"apiVersion": version, "status": status})
+    script = folder / "plugin.py"
+    script.write_text(
+        "import os, pathlib, sys\n"
+        f"with open({str(folder / 'runs')!r}, 'a') as runs:\n"
+        "    runs.write(os.environ['KUBERNETES_EXEC_INFO'] + os.environ.get('EXTRA', '') + '\\n')\n"
+        f"print({answer!r})\n"
+        f"sys.exit({code})\n"
+    )
+    return Exec(command=sys.executable, args=(str(script),), api_version=version, **more)
+
+
+def runs(folder: Path) -> list[str]:
+    path = folder / "runs"
+    return path.read_text().splitlines() if path.exists() else []
+
+
+async def test_a_plugin_is_run_when_its_token_expires(tmp_path: Path) -> None:
+    """One run serves until shortly before the expiry that it named, or until the server refuses."""
+    stamp = {"token": "t", "expirationTimestamp": "1970-01-01T00:16:40Z"}
+    proof = PluginProof(plugin(tmp_path, stamp), Cluster(), None)
+    for now, refused, expected in ((0.0, False, 1), (989.0, False, 1), (989.5, True, 2), (990.0, False, 3)):
+        assert token("t") == await proof.headers(now, refused)
+        assert expected == len(runs(tmp_path))
+
+
+@pytest.mark.parametrize("version", [V1, f"{V1}beta1"])
+async def test_a_plugin_is_told_what_it_needs(version: str, tmp_path: Path) -> None:
+    """It gets its version, its variables and, where it asks, the cluster."""
+    given = plugin(tmp_path, {"token": "t"}, version, env=(Variable("EXTRA", "more"),), provide_cluster_info=True)
+    await PluginProof(given, Cluster(server="https://x"), None).headers(0.0, refused=False)
+    info = json.loads(runs(tmp_path)[0].removesuffix("more"))
+    assert version == info["apiVersion"]
+    assert {"interactive": False, "cluster": {"server": "https://x"}} == info["spec"]
+
+
+async def test_a_plugin_may_issue_a_certificate(tmp_path: Path) -> None:
+    """A certificate and key are shown on new connections, without a token."""
+    pair = certificates.client("issued")
+    status = {"clientCertificateData": pair.certificate.decode(), "clientKeyData": pair.key.decode()}
+    context = tls.client_context(certificates.authority_pem())
+    assert {} == await PluginProof(plugin(tmp_path, status), Cluster(), context).headers(0.0, refused=False)
+    assert certificates.der(pair.certificate) == certificates.shown(context, certificates.server_context())
+
+
+@pytest.mark.parametrize(
+    ("status", "code", "sentence"),
+    [
+        ({}, 0, "neither a token nor a certificate"),
+        ("no json", 0, "did not print an ExecCredential"),
+        ('{"apiVersion": "other/v1", "status": {"token": "t"}}', 0, "answered in 'other/v1'"),
+        ({"token": "t", "expirationTimestamp": "soon"}, 0, "did not print an ExecCredential"),
+        ({"token": "t"}, 3, "failed with exit code 3"),
+    ],
+)
+async def test_a_bad_plugin_is_named(status: Any, code: int, sentence: str, tmp_path: Path) -> None:
+    """What a plugin does wrong is said, and nothing that it printed."""
+    with pytest.raises(CredentialsError, match=sentence):
+        await PluginProof(plugin(tmp_path, status, code=code), Cluster(), None).headers(0.0, refused=False)
+
+
+async def test_a_missing_plugin_comes_with_its_hint() -> None:
+    """The kubeconfig's own install hint is passed on."""
+    missing = Exec(command="no-such-plugin", api_version=V1, install_hint="get it at example.com")
+    with pytest.raises(CredentialsError, match=r"cannot be run: No such file.*; get it at example\.com"):
+        await PluginProof(missing, Cluster(), None).headers(0.0, refused=False)
