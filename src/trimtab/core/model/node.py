@@ -18,7 +18,10 @@ class Image(Struct, frozen=True, gc=False):
 
 
 class Node(Struct, frozen=True, gc=False):
-    """One node; allocatable is rounded down and stops at the cap."""
+    """One node; allocatable is rounded down and stops at the cap.
+
+    `fault` names a field that cannot be read: what it would have offered is not offered.
+    """
 
     name: str
     uid: str = ""
@@ -30,3 +33,4 @@ class Node(Struct, frozen=True, gc=False):
     images: tuple[Image, ...] = ()
     addresses: tuple[str, ...] = ()
     ready: bool = True
+    fault: str = ""

@@ -40,7 +40,7 @@ class Owner(Struct, frozen=True, gc=False):
     api_version: str = ""
 
 
-class PodSpec(Struct, frozen=True, gc=False):
+class PodSpec(Struct, frozen=True, weakref=True):
     """What pods of one template have in common; equal specs are one object, so identity stands for equality."""
 
     node_selector: Pairs | None = None  # None and empty differ: only the first lets NodeAffinity stand aside

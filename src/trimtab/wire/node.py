@@ -1,0 +1,162 @@
+"""Decides how a node's JSON becomes the model's node, on the safe side where it cannot be read; leaves use to the core.
+
+A node whose labels or taints cannot be read takes no new pods: placing by what is left of them would be guessing.
+"""
+
+from __future__ import annotations
+
+from sys import intern
+from typing import Any
+
+import msgspec
+from msgspec import Raw, Struct
+
+from trimtab.core.model.node import Image, Node
+from trimtab.core.model.resources import CAP, CPU, NANOS, Amounts, Nanos
+from trimtab.core.model.taints import Taint
+from trimtab.wire.fault import NULL, UNREADABLE, Malformed, Quantities, read_amounts, read_fields, read_part
+from trimtab.wire.intern import Recent
+from trimtab.wire.shapes import ConditionShape, Name
+from trimtab.wire.template import summary
+
+ADDRESS_KINDS = ("InternalIP", "Hostname")
+PLACING_FIELDS = ("metadata.labels", "spec", "object")
+
+
+class NodeMetaShape(Struct, frozen=True, rename="camel"):
+    name: Name
+    uid: str | None = None
+    resource_version: str | None = None
+    labels: dict[str, str] | None = None
+
+
+class TaintShape(Struct, frozen=True, gc=False):
+    key: str | None = None
+    value: str | None = None
+    effect: str | None = None
+
+
+class NodeSpecShape(Struct, frozen=True, gc=False):
+    unschedulable: bool | None = None
+    taints: tuple[TaintShape, ...] | None = None
+
+
+class AddressShape(Struct, frozen=True, gc=False):
+    type: str | None = None
+    address: str | None = None
+
+
+class ImageShape(Struct, frozen=True, gc=False, rename="camel"):
+    names: tuple[str, ...] | None = None
+    size_bytes: int | None = None
+
+
+class NodeStatusShape(Struct, frozen=True, gc=False):
+    allocatable: Raw = NULL
+    capacity: Raw = NULL
+    images: tuple[Raw, ...] | None = None
+    addresses: tuple[AddressShape, ...] | None = None
+    conditions: tuple[ConditionShape, ...] | None = None
+
+
+class NodeShape(Struct, frozen=True, gc=False):
+    metadata: NodeMetaShape
+    spec: NodeSpecShape | None = None
+    status: NodeStatusShape | None = None
+
+
+class Identity(Struct, frozen=True, rename="camel"):
+    """Without these there is no telling which node it is."""
+
+    name: Name
+    uid: str | None = None
+    resource_version: str | None = None
+
+
+class Thirds(Struct, frozen=True):
+    metadata: Raw = NULL
+    spec: Raw = NULL
+    status: Raw = NULL
+
+
+class NodeReader:
+    """Reads nodes; keep one for all of them, because nodes share images, sizes and taints."""
+
+    kind = "Node"
+    shape = NodeShape
+
+    def __init__(self) -> None:
+        self._decode = msgspec.json.Decoder(NodeShape).decode
+        self._images: Recent[bytes, tuple[Image, str]] = Recent(_image)
+        self._amounts: Recent[bytes, tuple[Amounts | None, str]] = Recent(_allocatable)
+
+    def read(self, data: bytes | Raw) -> Node | Malformed:
+        """The node in these bytes."""
+        try:
+            return self.build(self._decode(data))
+        except UNREADABLE:
+            return self._piecemeal(data)
+
+    def build(self, shape: NodeShape) -> Node:
+        """The node of this shape; raises only when its resourceVersion is no number."""
+        meta, spec, status = shape.metadata, shape.spec or NodeSpecShape(), shape.status or NodeStatusShape()
+        offered, offer_fault = self._amounts[bytes(status.allocatable)]
+        if offered is None and not offer_fault:
+            offered, offer_fault = self._amounts[bytes(status.capacity)]
+        images = [self._images[bytes(raw)] for raw in status.images or ()]
+        return Node(
+            name=intern(meta.name),
+            uid=meta.uid or "",
+            version=int(meta.resource_version or 0),
+            labels=meta.labels or {},
+            taints=tuple(Taint(each.key or "", each.value or "", each.effect or "") for each in spec.taints or ()),
+            unschedulable=bool(spec.unschedulable),
+            allocatable=offered or (),
+            images=tuple(image for image, _ in images),
+            addresses=tuple(each.address or "" for each in status.addresses or () if each.type in ADDRESS_KINDS),
+            ready=all(each.status == "True" for each in status.conditions or () if each.type == "Ready"),
+            fault=offer_fault or next((fault for _, fault in images if fault), ""),
+        )
+
+    def _piecemeal(self, data: bytes | Raw) -> Node | Malformed:
+        faults: list[str] = []
+        thirds = read_part(data, Thirds, "object", faults) or Thirds()
+        identity = read_part(thirds.metadata, Identity, "metadata", faults)
+        known = read_fields(thirds.metadata, NodeMetaShape, "metadata", [] if identity is None else faults)
+        if identity is None:
+            return self._malformed(known, summary(faults) or "metadata: missing")
+        spec = NodeSpecShape(**read_fields(thirds.spec, NodeSpecShape, "spec", faults))
+        status = NodeStatusShape(**read_fields(thirds.status, NodeStatusShape, "status", faults))
+        try:
+            node = self.build(NodeShape(NodeMetaShape(**known), spec, status))
+        except UNREADABLE:
+            return self._malformed(known, "metadata.resourceVersion: not a number")
+        if not faults:
+            return node
+        closed = node.unschedulable or any(fault.startswith(PLACING_FIELDS) for fault in faults)
+        return msgspec.structs.replace(node, fault=summary(faults), unschedulable=closed)
+
+    def _malformed(self, known: dict[str, Any], problem: str) -> Malformed:
+        return Malformed(self.kind, known.get("name") or "", known.get("uid") or "", problem)
+
+
+def floor_amounts(nanos: Nanos) -> Amounts:
+    """Round down to the units that are compared, and stop at the cap: a node never offers more than it has."""
+    return tuple(
+        sorted((name, min(value // (NANOS // 1000 if name == CPU else NANOS), CAP)) for name, value in nanos.items())
+    )
+
+
+def _allocatable(raw: bytes) -> tuple[Amounts | None, str]:
+    faults: list[str] = []
+    quantities = read_part(raw, Quantities, "status.allocatable", faults)
+    if quantities is None:
+        return None, summary(faults)
+    amounts = floor_amounts(read_amounts(quantities, "status.allocatable", faults))
+    return amounts, summary(faults)
+
+
+def _image(raw: bytes) -> tuple[Image, str]:
+    faults: list[str] = []
+    shape = read_part(raw, ImageShape, "status.images", faults) or ImageShape()
+    return Image(shape.names or (), max(shape.size_bytes or 0, 0)), summary(faults)

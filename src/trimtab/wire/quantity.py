@@ -1,0 +1,68 @@
+"""Decides what a Kubernetes quantity comes to in exact billionths; leaves rounding to whole units to the model."""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+
+from trimtab.core.model.resources import NANOS
+
+# Longer exponents would make numbers that nobody can mean and that take for ever to compute.
+EXPONENT_DIGITS = 3
+LONGEST = 512
+
+# The API server stops quantities with a binary suffix here, and only those.
+BINARY_TOP = ((1 << 63) - 1) * NANOS
+
+_BINARY = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
+_DECIMAL = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
+_FORM = re.compile(r"([+-]?)([0-9]*)(\.?)([0-9]*)(?:[eE]([+-]?)0*([0-9]+)|([KMGTPE]i|[numkMGTPE]?))")
+
+
+class QuantityError(ValueError):
+    """A text that is no quantity, or one below zero."""
+
+
+def nanos(text: str | int | float | None) -> int:
+    """Billionths, rounded up; nothing at all counts as zero, as it does in Kubernetes."""
+    if text is None:
+        return 0
+    if isinstance(text, bool):
+        raise QuantityError(f"{text!r} is not a quantity")
+    if isinstance(text, int):
+        return _not_negative(text, text) * NANOS
+    return _parsed(text if isinstance(text, str) else repr(text))
+
+
+@lru_cache(maxsize=4096)
+def _parsed(text: str) -> int:
+    match = _FORM.fullmatch(text) if len(text) <= LONGEST else None
+    if match is None:
+        raise QuantityError(f"{text[:40]!r} is not a quantity")
+    sign, whole, dot, fraction, exponent_sign, exponent, suffix = match.groups()
+    if not (whole or dot):
+        raise QuantityError(f"{text!r} has no digits")
+    mantissa = int(f"{sign}{whole}{fraction}" if whole or fraction else "0")
+    amount = _not_negative(mantissa, text) * NANOS
+    if suffix in _BINARY:
+        return min(_up(amount << _BINARY[suffix], len(fraction)), BINARY_TOP)
+    power = _DECIMAL[suffix] if exponent is None else _power(exponent_sign, exponent, text)
+    return _up(amount, len(fraction) - power)
+
+
+def _power(sign: str, digits: str, text: str) -> int:
+    if len(digits) > EXPONENT_DIGITS:
+        raise QuantityError(f"{text[:40]!r} has an exponent of more than {EXPONENT_DIGITS} digits")
+    return int(sign + digits)
+
+
+def _up(value: int, places: int) -> int:
+    """The value divided by ten to the power of `places`, rounded up."""
+    power: int = 10 ** abs(places)
+    return -(-value // power) if places > 0 else value * power
+
+
+def _not_negative(value: int, text: object) -> int:
+    if value < 0:
+        raise QuantityError(f"{text!r} is below zero")
+    return value
