@@ -44,7 +44,7 @@ class Columns:
         self.ports = Ports(self.capacity)
         self.images: dict[str, dict[str, int]] = {}
         self.epoch = 0
-        self.log: list[tuple[Change, int]] = []
+        self.log: list[tuple[int, int]] = []
 
     def __len__(self) -> int:
         return len(self.nodes)
@@ -52,7 +52,7 @@ class Columns:
     def note(self, change: Change, row: int) -> None:
         if len(self.log) >= LONGEST_LOG:
             self.start_over()
-        self.log.append((change, row))
+        self.log.append((int(change), row))
 
     def start_over(self) -> None:
         """Row numbers, or everything, may have changed: kept answers are void."""

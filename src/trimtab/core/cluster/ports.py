@@ -11,7 +11,7 @@ from trimtab.core.model.pod import HostPort
 
 Bools = NDArray[np.bool_]
 
-EVERYWHERE = "0.0.0.0"  # noqa: S104 - an address in an object, not one we listen on
+EVERYWHERE = "0.0.0.0"
 
 Counts = NDArray[np.int32]
 

@@ -10,7 +10,8 @@ What a code means in words is only asked when somebody wants to read it.
 
 What a plugin declares, so that answers can be kept between pods (nothing declared means correct, and not kept):
 `signs(pod)` is all of the pod that its answers depend on; `reads` names the changes in the cluster that alter them. The
-answer for one row may then depend on that row alone; a plugin whose rows depend on each other must not declare `reads`.
+answer for one row may then depend on that row alone (or the change is logged for every row), and `prefilter`, or having
+no opinion at all, on the pod alone. A plugin whose rows depend on each other must not declare `reads`.
 """
 
 from __future__ import annotations
@@ -53,10 +54,9 @@ class Refuse:
 
 @dataclass(frozen=True, slots=True)
 class Only:
-    """Only these nodes need be looked at; the others are refused for `reason`."""
+    """Only these nodes need be looked at; all others are refused for good."""
 
     nodes: frozenset[str]
-    reason: str
 
 
 class Ahead(Enum):

@@ -9,6 +9,8 @@ from enum import StrEnum
 from trimtab.core.placing.contract import (
     Filter,
     Gate,
+    Kept,
+    Normalise,
     Observe,
     Order,
     Permit,
@@ -69,6 +71,11 @@ class Scoring:
     def name(self) -> str:
         return plugin_name(self.plugin)
 
+    @property
+    def by_row(self) -> bool:
+        """Whether the score of a node stands by itself, whatever the other nodes have."""
+        return self.plugin.normalise is Normalise.NONE
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Profile:
@@ -85,7 +92,17 @@ class Profile:
     pre_binds: tuple[PreBind, ...] = ()
     observers: tuple[Observe, ...] = ()
     ties: Ties = Ties.HASH
+    reads: Mapping[str, int] = field(default_factory=dict)  # of plugins whose answers may be kept
     enabled: Mapping[Point, tuple[str, ...]] = field(default_factory=dict)
+
+    def keeps(self, plugin: object) -> int | None:
+        """The changes that alter the plugin's answers, or None when they must not be kept."""
+        return self.reads.get(plugin_name(plugin))
+
+    @property
+    def keeps_all(self) -> bool:
+        asked = (*self.prefilters, *self.filters, *(scoring.plugin for scoring in self.scores))
+        return all(plugin_name(plugin) in self.reads for plugin in asked)
 
 
 def plugin_name(plugin: object) -> str:
@@ -119,6 +136,7 @@ def profile(
         pre_binds=at(Point.PRE_BIND),  # type: ignore[arg-type]
         observers=tuple(plugin for plugin in everyone.values() if isinstance(plugin, Observe)),
         ties=ties,
+        reads={name: int(plugin.reads) for name, plugin in everyone.items() if isinstance(plugin, Kept)},
         enabled={point: tuple(plugin_name(plugin) for plugin, _ in pairs) for point, pairs in able.items()},
     )
 
@@ -126,4 +144,4 @@ def profile(
 def everywhere(name: str, plugins: Iterable[tuple[Plugin, int]], ties: Ties = Ties.HASH) -> Profile:
     """A profile with each plugin at every point that it can serve (`multiPoint` in configuration files)."""
     pairs = tuple(plugins)
-    return profile(name, {point: pairs for point in CAPABLE}, ties)
+    return profile(name, dict.fromkeys(CAPABLE, pairs), ties)

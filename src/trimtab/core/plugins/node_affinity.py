@@ -47,7 +47,7 @@ class NodeAffinity:
         names = named_nodes(required or ())
         if names is None:
             return Ahead.GO
-        return Only(names, self.reasons(view, pod, POD)[0]) if names else Refuse("pod affinity terms conflict")
+        return Only(names) if names else Refuse("pod affinity terms conflict")
 
     def filter(self, view: View, pod: Pod, rows: Rows) -> Ints:
         answer = np.where(required_nodes(view, pod.spec), 0, POD)

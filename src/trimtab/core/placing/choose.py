@@ -1,0 +1,154 @@
+"""One pod, one profile, one view: the best node, or why there is none. Keeps no state of its own; assumes nothing.
+
+Room that is promised to nominated pods of equal or higher priority is respected as kube-scheduler does it: a node must
+pass with them and without them, and a refusal with them is the one that is told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trimtab.core.cluster.columns import name_hash
+from trimtab.core.cluster.view import View
+from trimtab.core.model.pod import Pod
+from trimtab.core.model.verdict import Placement, Ranked, Refusal, Unplaceable
+from trimtab.core.placing.answers import NEVER, PASSES, Answers
+from trimtab.core.placing.contract import Ints, normalised
+from trimtab.core.placing.profile import Profile, Ties
+from trimtab.core.placing.templates import Templates
+
+SHOWN = 5
+
+
+def choose(
+    view: View, pod: Pod, profile: Profile, nominated: Iterable[Pod] = (), kept: Templates | None = None
+) -> Placement | Unplaceable:
+    """Ask all plugins about all nodes, and take the best; `kept` lets answers serve for pods of the same template."""
+    answers = kept.answers(view, pod, profile) if kept is not None else fresh(view, pod, profile)
+    if not view.count:
+        return Unplaceable(0)
+    if answers.refused is not None:
+        plugin, refuse = answers.refused
+        return Unplaceable(view.count, note=refuse.reason, plugins=(plugin,))
+    ready, refusals = _narrowed(view, pod, answers, nominated)
+    total = with_relative(answers, ready)
+    top = int(total.argmax())
+    if total[top] <= NEVER // 2:
+        return Unplaceable(view.count, refusals, plugins=tuple(dict.fromkeys(each.plugin for each in refusals)))
+    row = _nominated_row(view, pod, total)
+    if row is None:
+        row = tie_break(view, pod, profile, np.flatnonzero(total == total[top]))
+    return _placement(view, row, total, answers.constant, refusals)
+
+
+def fresh(view: View, pod: Pod, profile: Profile) -> Answers:
+    answers = Answers(profile, pod)
+    answers.ask(view)
+    return answers
+
+
+def with_relative(answers: Answers, ready: Ints) -> Ints:
+    """Add the scores that are scaled over the feasible nodes."""
+    if not answers.relative:
+        return ready
+    total = ready.copy()
+    feasible = ready > NEVER // 2
+    for index in answers.relative:
+        scoring = answers.profile.scores[index]
+        total[feasible] += normalised(scoring.plugin.normalise, answers.raw[index][feasible]) * scoring.weight
+    return total
+
+
+def tie_break(view: View, pod: Pod, profile: Profile, rows: NDArray[np.intp]) -> int:
+    """One of the equally good rows, whatever the order in which nodes were learnt of."""
+    if len(rows) == 1:
+        return int(rows[0])
+    if profile.ties is Ties.NAME:
+        return min(map(int, rows), key=lambda row: view.nodes[row].name)
+    mixed = (view.name_hash[rows] ^ np.uint64(name_hash(pod.uid))) * np.uint64(0x9E3779B97F4A7C15)
+    mixed ^= mixed >> np.uint64(29)
+    best = rows[mixed == mixed.max()]
+    return min(map(int, best), key=lambda row: view.nodes[row].name)
+
+
+def _narrowed(view: View, pod: Pod, answers: Answers, nominated: Iterable[Pod]) -> tuple[Ints, tuple[Refusal, ...]]:
+    """Scores with the nodes taken out that nominations or a prefilter forbid, and all refusals in words."""
+    promised = _promised(view, pod, nominated)
+    if not promised and not answers.only:
+        return answers.ready, answers.refusals(view)
+    ready, by, charged = answers.ready.copy(), answers.by.copy(), answers.charged.copy()
+    if promised:
+        _respect(view, pod, answers, promised, by, charged)
+        ready[by != PASSES] = NEVER
+    outside = _outside(view, answers)
+    ready[outside] = NEVER
+    by[outside] = PASSES
+    told = [
+        answers.refusal(view, int(index), int(code), int(number))
+        for (index, code), number in _counted(by, charged).items()
+    ]
+    if outside.any():
+        names = " ".join(sorted(answers.only))
+        told.append(Refusal(names, (f"node(s) didn't satisfy plugin(s) [{names}]",), int(outside.sum()), True))
+    return ready, tuple(told)
+
+
+def _promised(view: View, pod: Pod, nominated: Iterable[Pod]) -> dict[str, list[Pod]]:
+    promised: dict[str, list[Pod]] = {}
+    for other in nominated:
+        if other.uid != pod.uid and other.priority >= pod.priority and view.row(other.nominated) is not None:
+            promised.setdefault(other.nominated, []).append(other)
+    return promised
+
+
+def _respect(
+    view: View, pod: Pod, answers: Answers, promised: dict[str, list[Pod]], by: NDArray[np.int16], charged: Ints
+) -> None:
+    """Ask about the promised nodes once more, as if the nominated pods were there; mends `by` and `charged`."""
+    overlay = view.with_pods(promised)
+    rows = np.array([view.columns.row[node] for node in promised], dtype=np.intp)
+    for index in range(len(answers.filters) - 1, -1, -1):
+        codes = answers.filters[index].filter(overlay, pod, rows)
+        hit = rows[codes != 0]
+        by[hit], charged[hit] = index, codes[codes != 0]
+
+
+def _outside(view: View, answers: Answers) -> NDArray[np.bool_]:
+    outside = np.zeros(view.count, dtype=np.bool_)
+    for only in answers.only.values():
+        outside |= ~view.named(only.nodes)
+    return outside
+
+
+def _counted(by: NDArray[np.int16], charged: Ints) -> dict[tuple[int, int], int]:
+    refused = by != PASSES
+    pairs, numbers = np.unique(np.stack([by[refused].astype(np.int64), charged[refused]]), axis=1, return_counts=True)
+    return {(int(index), int(code)): int(n) for index, code, n in zip(*pairs, numbers, strict=True)}
+
+
+def _nominated_row(view: View, pod: Pod, total: Ints) -> int | None:
+    """The node that was cleared for this pod goes before all others, if it will still do."""
+    row = view.row(pod.nominated) if pod.nominated else None
+    return row if row is not None and total[row] > NEVER // 2 else None
+
+
+def _placement(view: View, row: int, total: Ints, constant: int, refusals: tuple[Refusal, ...]) -> Placement:
+    feasible = view.count - sum(refusal.nodes for refusal in refusals)
+    return Placement(
+        node=view.nodes[row].name,
+        total=int(total[row]) + constant,
+        feasible=feasible,
+        nodes=view.count,
+        best=tuple(Ranked(view.nodes[each].name, int(total[each]) + constant) for each in _best(total, row)),
+        refusals=refusals,
+    )
+
+
+def _best(total: Ints, chosen: int) -> list[int]:
+    """The chosen row and the few next best."""
+    few = np.argpartition(total, -SHOWN)[-SHOWN:] if len(total) > SHOWN else np.arange(len(total))
+    ranked = sorted((int(row) for row in few if total[row] > NEVER // 2), key=lambda row: (-total[row], row))
+    return [chosen, *(row for row in ranked if row != chosen)][:SHOWN]
