@@ -22,7 +22,7 @@ class Remark:
     def __str__(self) -> str:
         """The form that editors and terminals make clickable."""
         place = f"{self.file}:{self.line}:{self.column}" if self.line else self.file
-        return ": ".join(part for part in (place, self.path, self.message) if part)
+        return printable(": ".join(part for part in (place, self.path, self.message) if part))
 
 
 class Problem(Remark):
@@ -45,6 +45,11 @@ class ConfigError(Exception):
         if (more := len(self.problems) - SHOWN) > 0:
             lines.append(f"and {more} more problems")
         return "\n".join(lines)
+
+
+def printable(text: str) -> str:
+    """One line that no terminal takes for commands: a file can spell any character by an escape."""
+    return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)
 
 
 def did_you_mean(word: str, choices: Collection[str]) -> str:

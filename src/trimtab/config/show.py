@@ -1,0 +1,81 @@
+"""Writes what a configuration comes to, as a file that means the same; what it ought to be is left to the reader."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import yaml
+
+from trimtab.config.arguments import VERSION, written_arguments
+from trimtab.config.configuration import Configuration, Connection, LeaderElection
+from trimtab.config.plugin_sets import EVERYTHING, MULTI
+from trimtab.config.registry import BINDER
+from trimtab.config.scheduler import KIND
+from trimtab.core.placing.profile import Point, Profile, plugin_name
+
+
+def shown(configuration: Configuration) -> str:
+    """The effective configuration as YAML, with the notes as comments above it."""
+    plain = {
+        "apiVersion": VERSION,
+        "kind": KIND,
+        "leaderElection": _leader(configuration.leader),
+        "clientConnection": _connection(configuration.connection),
+        "podInitialBackoffSeconds": int(configuration.settings.initial_backoff),
+        "podMaxBackoffSeconds": int(configuration.settings.max_backoff),
+        "profiles": [_profile(each) for each in configuration.settings.profiles],
+    }
+    notes = "".join(f"# {note}\n" for note in configuration.notes)
+    return notes + yaml.dump(plain, Dumper=yaml.CSafeDumper, sort_keys=False, allow_unicode=True, width=100)
+
+
+def _leader(leader: LeaderElection) -> dict[str, object]:
+    return {
+        "leaderElect": leader.enabled,
+        "leaseDuration": _duration(leader.lease_duration),
+        "renewDeadline": _duration(leader.renew_deadline),
+        "retryPeriod": _duration(leader.retry_period),
+        "resourceName": leader.name,
+        "resourceNamespace": leader.namespace,
+    }
+
+
+def _duration(seconds: float) -> str:
+    return f"{seconds:g}s" if seconds == float(f"{seconds:g}") and seconds < 1e5 else f"{round(seconds * 10**9)}ns"
+
+
+def _connection(connection: Connection) -> dict[str, object]:
+    plain: dict[str, object] = {"kubeconfig": connection.kubeconfig, "burst": connection.burst}
+    return plain if connection.qps is None else {**plain, "qps": connection.qps}
+
+
+def _profile(profile: Profile) -> dict[str, object]:
+    """Each point by itself, with nothing left to defaults; preScore goes along with score."""
+    weights = {each.name: each.weight for each in profile.scores}
+    plugins: dict[str, object] = {MULTI: {"disabled": [{"name": EVERYTHING}]}}
+    for point, names in profile.enabled.items():
+        if point is Point.PRE_SCORE:
+            continue
+        if names and point is Point.SCORE:
+            plugins[point.value] = {"enabled": [{"name": name, "weight": weights[name]} for name in names]}
+        elif names:
+            plugins[point.value] = {"enabled": [{"name": name} for name in names]}
+    plugins[Point.BIND.value] = {"enabled": [{"name": BINDER}]}
+    return {"schedulerName": profile.name, "plugins": plugins, "pluginConfig": _arguments(profile)}
+
+
+def _arguments(profile: Profile) -> list[object]:
+    groups: Iterable[Iterable[object]] = (
+        profile.gates,
+        (profile.order,) if profile.order else (),
+        profile.prefilters,
+        profile.filters,
+        (each.plugin for each in profile.scores),
+        profile.reserves,
+        profile.permits,
+        profile.pre_binds,
+        profile.observers,
+    )
+    every = {plugin_name(plugin): plugin for group in groups for plugin in group}
+    written = {name: written_arguments(plugin) for name, plugin in every.items()}
+    return [{"name": name, "args": args} for name, args in written.items() if args]

@@ -1,0 +1,63 @@
+"""All that the author of a plugin imports; decides nothing, and leaves everything to the parts that it names."""
+
+from trimtab.core.cluster.view import View
+from trimtab.core.model.change import Change
+from trimtab.core.model.node import Node
+from trimtab.core.model.pod import Pod
+from trimtab.core.placing.contract import (
+    ALL,
+    MAX_SCORE,
+    Ahead,
+    Bools,
+    Filter,
+    Gate,
+    Go,
+    Ints,
+    Kept,
+    Normalise,
+    Observe,
+    Only,
+    Order,
+    Permit,
+    Plugin,
+    PreBind,
+    Prefilter,
+    Prefiltered,
+    Refuse,
+    Reserve,
+    Rows,
+    Score,
+    Staged,
+    Wait,
+)
+
+__all__ = [
+    "ALL",
+    "MAX_SCORE",
+    "Ahead",
+    "Bools",
+    "Change",
+    "Filter",
+    "Gate",
+    "Go",
+    "Ints",
+    "Kept",
+    "Node",
+    "Normalise",
+    "Observe",
+    "Only",
+    "Order",
+    "Permit",
+    "Plugin",
+    "Pod",
+    "PreBind",
+    "Prefilter",
+    "Prefiltered",
+    "Refuse",
+    "Reserve",
+    "Rows",
+    "Score",
+    "Staged",
+    "View",
+    "Wait",
+]
