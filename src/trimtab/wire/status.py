@@ -14,8 +14,9 @@ LONGEST = 400
 
 
 class Status(Struct, frozen=True):
-    """What went wrong, as far as it was said; `causes` are reasons by name."""
+    """What the server said of a request, as far as it said anything; `causes` are reasons by name."""
 
+    succeeded: bool = False
     code: int = 0
     reason: str = ""
     message: str = ""
@@ -34,6 +35,7 @@ class _Details(Struct, frozen=True, rename="camel"):
 
 class _Status(Struct, frozen=True):
     kind: str | None = None
+    status: str | None = None
     code: int | None = None
     reason: str | None = None
     message: str | None = None
@@ -47,6 +49,7 @@ def read_status(body: bytes) -> Status:
         return Status(message=_plain(body))
     details = shape.details or _Details()
     return Status(
+        succeeded=shape.status == "Success",
         code=shape.code or 0,
         reason=shape.reason or "",
         message=(shape.message or "")[:LONGEST],

@@ -1,0 +1,115 @@
+"""Decides how a Lease is read and written; leaves who may hold it, and for how long, to the elector.
+
+An update starts from the very object that was read: what other tools keep in it stays, and its resourceVersion makes
+the server refuse when somebody else was faster.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from trimtab.wire.fault import UNREADABLE, Malformed, read_part
+from trimtab.wire.request import Request, quoted, sent
+from trimtab.wire.shapes import Name
+from trimtab.wire.status import read_status
+
+LEASES = "/apis/coordination.k8s.io/v1"
+
+
+class Lease(Struct, frozen=True):
+    """Who holds the lease, for how many seconds after each renewal, and how often it changed hands."""
+
+    namespace: str
+    name: str
+    holder: str = ""
+    seconds: int = 0
+    acquired: str = ""
+    renewed: str = ""
+    transitions: int = 0
+    source: bytes = b""
+
+
+class _Meta(Struct, frozen=True, rename="camel"):
+    name: Name
+    namespace: Name
+    resource_version: Name
+
+
+class _Spec(Struct, frozen=True, rename="camel"):
+    holder_identity: str | None = None
+    lease_duration_seconds: int | None = None
+    acquire_time: str | None = None
+    renew_time: str | None = None
+    lease_transitions: int | None = None
+
+
+class _Lease(Struct, frozen=True):
+    metadata: _Meta
+    spec: _Spec | None = None
+
+
+def read_lease(data: bytes) -> Lease | Malformed:
+    """The lease in these bytes."""
+    faults: list[str] = []
+    shape = read_part(data, _Lease, "lease", faults)
+    if shape is None:
+        return Malformed("Lease", "", "", read_status(data).message or "".join(faults))
+    spec = shape.spec or _Spec()
+    return Lease(
+        namespace=shape.metadata.namespace,
+        name=shape.metadata.name,
+        holder=spec.holder_identity or "",
+        seconds=spec.lease_duration_seconds or 0,
+        acquired=spec.acquire_time or "",
+        renewed=spec.renew_time or "",
+        transitions=spec.lease_transitions or 0,
+        source=data,
+    )
+
+
+def lease_get(namespace: str, name: str) -> Request:
+    return Request("GET", f"{_leases(namespace)}/{quoted(name)}")
+
+
+def lease_create(lease: Lease) -> Request:
+    """Refused when there is one already."""
+    body = {
+        "apiVersion": "coordination.k8s.io/v1",
+        "kind": "Lease",
+        "metadata": {"namespace": lease.namespace, "name": lease.name},
+        "spec": _spec(lease),
+    }
+    return sent("POST", _leases(lease.namespace), body)
+
+
+def lease_update(lease: Lease) -> Request:
+    """Refused when it was written since `lease` was read; so only for one that was read."""
+    body = _object(lease.source)
+    if not body:
+        raise ValueError(f"lease {lease.namespace}/{lease.name} was not read from the server")
+    body["spec"] = {**(body.get("spec") or {}), **_spec(lease)}
+    return sent("PUT", f"{_leases(lease.namespace)}/{quoted(lease.name)}", body)
+
+
+def _object(source: bytes) -> dict[str, Any]:
+    try:
+        return msgspec.json.decode(source, type=dict[str, Any])
+    except UNREADABLE:
+        return {}
+
+
+def _spec(lease: Lease) -> dict[str, Any]:
+    return {
+        "holderIdentity": lease.holder,
+        "leaseDurationSeconds": lease.seconds,
+        "acquireTime": lease.acquired or None,
+        "renewTime": lease.renewed or None,
+        "leaseTransitions": lease.transitions,
+    }
+
+
+def _leases(namespace: str) -> str:
+    return f"{LEASES}/namespaces/{quoted(namespace)}/leases"

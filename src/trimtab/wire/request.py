@@ -1,0 +1,159 @@
+"""Decides how each wish is put to the API server, as a plain value; leaves sending it, and when, to `kube`.
+
+Times are texts that the caller gives, because there is no clock here.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from trimtab.core.model.instruction import Bind, MarkUnscheduled, Reread, Tell
+
+JSON = "application/json"
+MERGE_PATCH = "application/merge-patch+json"
+STRATEGIC_PATCH = "application/strategic-merge-patch+json"
+
+PODS = "/api/v1/pods"
+NODES = "/api/v1/nodes"
+EVENTS = "/apis/events.k8s.io/v1"
+
+CONTROLLER = "trimtab"
+NOTE_BYTES = 1024
+WORD_BYTES = 128
+NAME_BYTES = 253
+
+# The characters that mean themselves anywhere in a URL.
+_PLAIN = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~")
+
+
+class Request(Struct, frozen=True):
+    """One HTTP request, apart from where it goes and who sends it."""
+
+    method: str
+    path: str
+    body: bytes = b""
+    content_type: str = ""
+
+
+def quoted(text: str) -> str:
+    """The text as one segment of a path or one value of a query."""
+    return "".join(chr(byte) if byte in _PLAIN else f"%{byte:02X}" for byte in text.encode(errors="replace"))
+
+
+def cut(text: str, size: int) -> str:
+    """The text within so many bytes, never ending inside a character."""
+    return text.encode(errors="replace")[:size].decode(errors="ignore")
+
+
+def sent(method: str, path: str, body: Any, content_type: str = JSON) -> Request:
+    """A request with a JSON body."""
+    return Request(method, path, msgspec.json.encode(body), content_type)
+
+
+def list_request(
+    path: str, *, limit: int = 0, continue_token: str = "", version: str = "", fields: str = ""
+) -> Request:
+    """One page of a list; without a version it is read from etcd, so that it is as new as can be."""
+    page = {"limit": str(limit or ""), "continue": continue_token}
+    return Request("GET", path + _query({**page, "resourceVersion": version, "fieldSelector": fields}))
+
+
+def watch_request(path: str, version: int, timeout_seconds: int, *, fields: str = "") -> Request:
+    """All changes after the version, with bookmarks, until the server ends it after the given time."""
+    query = {
+        "watch": "1",
+        "allowWatchBookmarks": "true",
+        "resourceVersion": str(version),
+        "timeoutSeconds": str(timeout_seconds),
+        "fieldSelector": fields,
+    }
+    return Request("GET", path + _query(query))
+
+
+def bind_request(bind: Bind) -> Request:
+    """The UID makes the server refuse when the name belongs to another pod by now."""
+    return sent(
+        "POST",
+        _pod(bind.namespace, bind.name) + "/binding",
+        {
+            "apiVersion": "v1",
+            "kind": "Binding",
+            "metadata": {"namespace": bind.namespace, "name": bind.name, "uid": bind.uid},
+            "target": {"apiVersion": "v1", "kind": "Node", "name": bind.node},
+        },
+    )
+
+
+def reread_request(reread: Reread) -> Request:
+    """Read from etcd, not from a cache that may not know the bind yet."""
+    return Request("GET", _pod(reread.namespace, reread.name))
+
+
+def condition_request(mark: MarkUnscheduled, since: str = "", probed: str = "") -> Request:
+    """Set PodScheduled to False; `since` only when it was not False before, for it is the time of that change."""
+    condition = {
+        "type": "PodScheduled",
+        "status": "False",
+        "reason": mark.reason,
+        "message": mark.message,
+        **({"lastTransitionTime": since} if since else {}),
+        **({"lastProbeTime": probed} if probed else {}),
+    }
+    patch = {"metadata": {"uid": mark.uid}, "status": {"conditions": [condition]}}
+    return sent("PATCH", _pod(mark.namespace, mark.name) + "/status", patch, STRATEGIC_PATCH)
+
+
+def event_name(tell: Tell, stamp: int) -> str:
+    """A name that no other event of the pod has, as long as no two share a stamp."""
+    tail = f".{stamp:016x}"
+    return cut(tell.name, NAME_BYTES - len(tail)) + tail
+
+
+def event_request(tell: Tell, now: str, name: str, instance: str) -> Request:
+    """A new Event about the pod; every text is cut to what the server accepts."""
+    controller = tell.scheduler or CONTROLLER
+    return sent(
+        "POST",
+        _events(tell.namespace),
+        {
+            "apiVersion": "events.k8s.io/v1",
+            "kind": "Event",
+            "metadata": {"namespace": tell.namespace, "name": name},
+            "eventTime": now,
+            "reportingController": cut(controller, WORD_BYTES),
+            "reportingInstance": cut(instance, WORD_BYTES),
+            "action": cut(tell.action, WORD_BYTES),
+            "reason": cut(tell.reason, WORD_BYTES),
+            "regarding": {
+                "apiVersion": "v1",
+                "kind": "Pod",
+                "namespace": tell.namespace,
+                "name": tell.name,
+                "uid": tell.uid,
+            },
+            "note": cut(tell.note, NOTE_BYTES),
+            "type": "Warning" if tell.warning else "Normal",
+        },
+    )
+
+
+def series_request(namespace: str, name: str, count: int, now: str) -> Request:
+    """The same thing happened again: count it on the Event that is there."""
+    series = {"count": count, "lastObservedTime": now}
+    return sent("PATCH", f"{_events(namespace)}/{quoted(name)}", {"series": series}, MERGE_PATCH)
+
+
+def _pod(namespace: str, name: str) -> str:
+    return f"/api/v1/namespaces/{quoted(namespace)}/pods/{quoted(name)}"
+
+
+def _events(namespace: str) -> str:
+    return f"{EVENTS}/namespaces/{quoted(namespace)}/events"
+
+
+def _query(values: dict[str, str]) -> str:
+    given = "&".join(f"{name}={quoted(value)}" for name, value in values.items() if value)
+    return f"?{given}" if given else ""
