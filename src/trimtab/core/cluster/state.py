@@ -19,7 +19,7 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from trimtab.core.cluster.columns import Columns
+from trimtab.core.cluster.columns import EVERY_ROW, Columns
 from trimtab.core.cluster.view import View
 from trimtab.core.load.columns import LoadColumns
 from trimtab.core.model.change import Change
@@ -162,9 +162,10 @@ class Cluster:
 
     # --- load
 
-    def read_samples(self, samples: tuple[Sample, ...], at: float) -> Change:
-        self.load.read(samples, at)
-        return Change.LOAD
+    def read_samples(self, samples: tuple[Sample, ...], at: float) -> int:
+        """Take measurements in; returns how many made no sense."""
+        self.columns.note(Change.LOAD, EVERY_ROW)
+        return self.load.read(samples, at)
 
     def fork(self) -> Cluster:
         """A plain copy to plan on: nothing done to it is seen by the original."""

@@ -1,1 +1,1 @@
-"""Decides when each pod is placed and what the shell is told; leaves where it goes to placing."""
+"""The one door: facts in, instructions out. Keeps the queue, the flights and the order of turns; performs nothing."""

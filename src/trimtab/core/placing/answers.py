@@ -20,6 +20,7 @@ from trimtab.core.cluster.view import View
 from trimtab.core.model.pod import Pod
 from trimtab.core.model.verdict import Refusal
 from trimtab.core.placing.contract import ALL, MAX_SCORE, Ahead, Filter, Ints, Normalise, Only, Refuse, Rows
+from trimtab.core.placing.laps import NO_LAPS, Laps
 from trimtab.core.placing.profile import Profile, Scoring, plugin_name
 
 PASSES = np.int16(np.iinfo(np.int16).max)
@@ -50,14 +51,18 @@ class Answers:
 
     # --- built from nothing
 
-    def ask(self, view: View) -> None:
+    def ask(self, view: View, laps: Laps = NO_LAPS) -> None:
         """Put every question for every row."""
-        skipped = self._look_ahead(view)
+        skipped = self._look_ahead(view, laps)
         self.filters = tuple(each for each in self.profile.filters if plugin_name(each) not in skipped)
-        self.codes = [each.filter(view, self.pod, ALL) for each in self.filters]
+        self.codes = []
+        for plugin in self.filters:
+            self.codes.append(plugin.filter(view, self.pod, ALL))
+            laps.mark("Filter", plugin_name(plugin))
         self.raw = {}
         for index, scoring in enumerate(self.profile.scores):
             column = scoring.plugin.score(view, self.pod, ALL)
+            laps.mark("Score", scoring.name)
             if column is not None:
                 self.raw[index] = column
         self._charge_all(view)
@@ -66,7 +71,7 @@ class Answers:
         self._add_up(ALL)
         self.epoch, self.position = view.columns.epoch, len(view.columns.log)
 
-    def _look_ahead(self, view: View) -> set[str]:
+    def _look_ahead(self, view: View, laps: Laps) -> set[str]:
         skipped: set[str] = set()
         self.refused, self.only = None, {}
         for plugin in self.profile.prefilters:
@@ -78,6 +83,7 @@ class Answers:
                     self.refused = (name, refuse)
                 case Only() as only:
                     self.only[name] = only
+            laps.mark("PreFilter", name)
         return skipped
 
     def _charge_all(self, view: View) -> None:
@@ -124,35 +130,37 @@ class Answers:
 
     # --- brought up to date
 
-    def refresh(self, view: View, pod: Pod) -> None:
+    def refresh(self, view: View, pod: Pod, laps: Laps = NO_LAPS) -> None:
         """Ask again what changed since, for a pod with the same signature."""
         columns = view.columns
         self.pod = pod
         if self.epoch != columns.epoch:
-            self.ask(view)
+            self.ask(view, laps)
             return
         touched = _touched(columns.log[self.position :])
         self.position = len(columns.log)
         if EVERY_ROW not in touched and len(touched) * MANY > view.count:
             touched = {EVERY_ROW: reduce(or_, touched.values())}
         if not self.profile.keeps_all:
-            self.ask(view)  # an undeclared plugin may skip, refuse or score anything for the next pod
+            self.ask(view, laps)  # an undeclared plugin may skip, refuse or score anything for the next pod
         elif touched:
-            self._ask_again(view, touched)
+            self._ask_again(view, touched, laps)
 
-    def _ask_again(self, view: View, touched: dict[int, int]) -> None:
+    def _ask_again(self, view: View, touched: dict[int, int], laps: Laps) -> None:
         dirty: set[int] = set()
         for index, plugin in enumerate(self.filters):
             rows = _rows_for(self.profile.keeps(plugin), touched)
             if rows is not None:
                 at = _selector(rows)
                 self.codes[index][at] = plugin.filter(view, self.pod, at)
+                laps.mark("Filter", plugin_name(plugin))
                 dirty |= rows
         rescored: set[int] = set()
         for index, scoring in enumerate(self.profile.scores):
             rows = _rows_for(self.profile.keeps(scoring.plugin), touched)
             if rows is not None:
                 self._rescore(view, index, scoring, rows)
+                laps.mark("Score", scoring.name)
                 rescored |= {index}
                 dirty |= rows
         self._redo(view, dirty, rescored)

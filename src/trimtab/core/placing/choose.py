@@ -17,6 +17,7 @@ from trimtab.core.model.pod import Pod
 from trimtab.core.model.verdict import Placement, Ranked, Refusal, Unplaceable
 from trimtab.core.placing.answers import NEVER, PASSES, Answers
 from trimtab.core.placing.contract import Ints, normalised
+from trimtab.core.placing.laps import NO_LAPS, Laps
 from trimtab.core.placing.profile import Profile, Ties
 from trimtab.core.placing.templates import Templates
 
@@ -24,10 +25,15 @@ SHOWN = 5
 
 
 def choose(
-    view: View, pod: Pod, profile: Profile, nominated: Iterable[Pod] = (), kept: Templates | None = None
+    view: View,
+    pod: Pod,
+    profile: Profile,
+    nominated: Iterable[Pod] = (),
+    kept: Templates | None = None,
+    laps: Laps = NO_LAPS,
 ) -> Placement | Unplaceable:
     """Ask all plugins about all nodes, and take the best; `kept` lets answers serve for pods of the same template."""
-    answers = kept.answers(view, pod, profile) if kept is not None else fresh(view, pod, profile)
+    answers = kept.answers(view, pod, profile, laps) if kept is not None else fresh(view, pod, profile, laps)
     if not view.count:
         return Unplaceable(0)
     if answers.refused is not None:
@@ -44,9 +50,9 @@ def choose(
     return _placement(view, row, total, answers.constant, refusals)
 
 
-def fresh(view: View, pod: Pod, profile: Profile) -> Answers:
+def fresh(view: View, pod: Pod, profile: Profile, laps: Laps = NO_LAPS) -> Answers:
     answers = Answers(profile, pod)
-    answers.ask(view)
+    answers.ask(view, laps)
     return answers
 
 

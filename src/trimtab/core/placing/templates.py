@@ -12,6 +12,7 @@ from trimtab.core.cluster.view import View
 from trimtab.core.model.pod import Pod
 from trimtab.core.placing.answers import Answers
 from trimtab.core.placing.contract import Kept
+from trimtab.core.placing.laps import NO_LAPS, Laps
 from trimtab.core.placing.profile import Profile
 
 HOT = 256
@@ -27,19 +28,19 @@ class Templates:
         self._answers: OrderedDict[Hashable, Answers] = OrderedDict()
         self._signers: dict[Profile, tuple[Kept, ...]] = {}
 
-    def answers(self, view: View, pod: Pod, profile: Profile) -> Answers:
+    def answers(self, view: View, pod: Pod, profile: Profile, laps: Laps = NO_LAPS) -> Answers:
         key = (profile, self.signature(pod, profile))
         answers = self._answers.get(key)
         if answers is None:
             self.misses += 1
             answers = self._answers[key] = Answers(profile, pod)
-            answers.ask(view)
+            answers.ask(view, laps)
             if len(self._answers) > self.hot:
                 self._answers.popitem(last=False)
             return answers
         self.hits += 1
         self._answers.move_to_end(key)
-        answers.refresh(view, pod)
+        answers.refresh(view, pod, laps)
         return answers
 
     def signature(self, pod: Pod, profile: Profile) -> Hashable:

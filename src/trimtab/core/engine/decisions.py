@@ -1,0 +1,37 @@
+"""The last decisions, for people who ask why; a ring, so memory is bounded. The full table of an old one comes by replay."""
+
+from __future__ import annotations
+
+from collections import deque
+
+from msgspec import Struct
+
+from trimtab.core.model.verdict import Placement, Unplaceable
+
+KEPT = 10_000
+
+
+class Decision(Struct, frozen=True):
+    """What was decided for a pod, when, and by which profile; `fault` names a plugin that raised."""
+
+    uid: str
+    pod: str
+    profile: str
+    at: float
+    attempt: int
+    verdict: Placement | Unplaceable
+
+
+class Decisions:
+    """A ring with the newest at the end."""
+
+    def __init__(self, kept: int = KEPT) -> None:
+        self.ring: deque[Decision] = deque(maxlen=kept)
+        self.total = 0
+
+    def add(self, decision: Decision) -> None:
+        self.ring.append(decision)
+        self.total += 1
+
+    def of(self, uid: str) -> list[Decision]:
+        return [decision for decision in self.ring if decision.uid == uid]

@@ -1,0 +1,292 @@
+"""`Engine.handle(event) -> list[Instruction]`: takes facts in at once, decides only in turns; holds the order of things.
+
+A turn decides only after every watch is `Synced`, while this process is `Leading`, and while fewer binds are under way
+than the cap. Everything else (what fits, who waits, what became of a bind) is decided by the parts it calls.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from trimtab.core.engine.inflight import Flight, Refused
+from trimtab.core.engine.place import Placing
+from trimtab.core.engine.queue import Part, Queue
+from trimtab.core.engine.settings import Settings
+from trimtab.core.engine.tally import Tally
+from trimtab.core.model.change import Change
+from trimtab.core.model.event import (
+    BindDone,
+    BindFailed,
+    Event,
+    Fault,
+    Following,
+    Leading,
+    NodeGone,
+    NodeSeen,
+    PodGone,
+    PodSeen,
+    RereadDone,
+    RereadFailed,
+    SamplesRead,
+    SettingsRead,
+    StageAnswered,
+    Synced,
+    Tick,
+    Turn,
+)
+from trimtab.core.model.instruction import Instruction, Tell
+from trimtab.core.model.pod import Pod
+
+LOST = frozenset({Fault.UNKNOWN, Fault.CONFLICT})
+
+
+class Engine:
+    """The core's one door. Synchronous, without clock or chance: the same events give the same instructions."""
+
+    def __init__(self, settings: Settings, tally: Tally | None = None) -> None:
+        self.tally = tally if tally is not None else Tally()
+        self.placing = Placing(settings, self.tally)
+        self.unsynced = set(settings.kinds)
+        self.term: int | None = None
+        self._adopt(settings)
+        self._doors: dict[type, Callable[[Any], list[Instruction]]] = {
+            PodSeen: self._pod_seen,
+            PodGone: self._pod_gone,
+            NodeSeen: self._node_seen,
+            NodeGone: self._node_gone,
+            Synced: self._synced,
+            Leading: self._leading,
+            Following: self._following,
+            Turn: self._turn,
+            Tick: self._tick,
+            SamplesRead: self._samples_read,
+            SettingsRead: self._settings_read,
+            BindDone: self._bind_done,
+            BindFailed: self._bind_failed,
+            RereadDone: self._reread_done,
+            RereadFailed: self._reread_failed,
+            StageAnswered: self._stage_answered,
+        }
+
+    def handle(self, event: Event) -> list[Instruction]:
+        return self._doors[type(event)](event)
+
+    @property
+    def may_decide(self) -> bool:
+        return not self.unsynced and self.term is not None
+
+    def has_work(self) -> bool:
+        """Whether a turn would decide anything now."""
+        room = len(self.placing.flights) < self.placing.settings.binds_in_flight
+        return self.may_decide and room and self.placing.queue.has_ready()
+
+    # --- turns
+
+    def _turn(self, turn: Turn) -> list[Instruction]:
+        wishes: list[Instruction] = []
+        self.placing.queue.tick(turn.at)
+        for _ in range(turn.decisions):
+            if not self.may_decide or len(self.placing.flights) >= self.placing.settings.binds_in_flight:
+                break
+            decided = self.placing.place_next(turn.at)
+            if decided is None:
+                break
+            wishes += decided
+        return wishes
+
+    def _tick(self, tick: Tick) -> list[Instruction]:
+        self.placing.queue.tick(tick.at)
+        self.placing.cluster.load.age(tick.at)
+        wishes: list[Instruction] = []
+        for flight in self.placing.flights.due(tick.at):
+            wishes += self._walk_on(flight, tick.at)
+        return wishes + (self.placing.flights.overdue(tick.at) if self.may_decide else [])
+
+    # --- facts about pods
+
+    def _pod_seen(self, event: PodSeen) -> list[Instruction]:
+        pod = event.pod
+        if not self.placing.cluster.is_news(pod):
+            return []
+        before = self.placing.cluster.pods.get(pod.uid)
+        change = self.placing.cluster.see_pod(pod)
+        self._admit(pod, before, event.at)
+        return self._changed(change, event.at)
+
+    def _admit(self, pod: Pod, before: Pod | None, at: float) -> None:
+        """Let the queue know what the pod's news means for it."""
+        if pod.node or pod.finished or pod.deleting:
+            self._settle(pod, at)
+            return
+        profile = self.placing.settings.profile_of(pod.scheduler)
+        if profile is None or pod.uid in self.placing.flights.by_uid:
+            return
+        queue = self.placing.queue
+        waiting = queue.waiting.get(pod.uid)
+        since = waiting.since if waiting is not None else at
+        key = profile.order.order(pod, since) if profile.order is not None else (since,)
+        if any(gate.gate(pod) for gate in profile.gates):
+            queue.hold(pod.uid, key, at)
+            self.tally.queued("gated", "PodAdd" if before is None else "PodUpdate")
+        elif waiting is None or waiting.part is Part.GATED:
+            queue.admit(pod.uid, key, at)
+            self.tally.queued("active", "PodAdd" if before is None else "PodUpdate")
+        elif before is not None and concerns_placing(before, pod):
+            queue.wake_one(pod.uid, at)
+
+    def _settle(self, pod: Pod, at: float) -> None:
+        """The pod has a node, has ended, or is on its way out: it waits no longer."""
+        self.placing.queue.forget(pod.uid)
+        self.placing.marked.pop(pod.uid, None)
+        flight = self.placing.flights.by_uid.get(pod.uid)
+        if flight is not None and (pod.node or pod.finished):
+            self.placing.flights.end(self.placing.cluster, pod.uid, landed=pod.node == flight.node)
+
+    def _pod_gone(self, event: PodGone) -> list[Instruction]:
+        held = self.placing.cluster.pods.get(event.uid)
+        if held is None and event.uid in self.placing.cluster.buried:
+            return []
+        if held is not None and 0 < event.version < held.version:
+            return []
+        return self._bury(event.uid, event.at)
+
+    def _bury(self, uid: str, at: float) -> list[Instruction]:
+        self.placing.queue.forget(uid)
+        self.placing.marked.pop(uid, None)
+        self.placing.flights.end(self.placing.cluster, uid, landed=False)
+        return self._changed(self.placing.cluster.lose_pod(uid), at)
+
+    # --- facts about nodes, load and ourselves
+
+    def _node_seen(self, event: NodeSeen) -> list[Instruction]:
+        return self._changed(self.placing.cluster.see_node(event.node), event.at)
+
+    def _node_gone(self, event: NodeGone) -> list[Instruction]:
+        return self._changed(self.placing.cluster.lose_node(event.name, event.uid, event.version), event.at)
+
+    def _samples_read(self, event: SamplesRead) -> list[Instruction]:
+        refused = self.placing.cluster.read_samples(event.samples, event.at)
+        if refused:
+            self.tally.samples_refused(refused)
+        return self._changed(Change.LOAD, event.at)
+
+    def _synced(self, event: Synced) -> list[Instruction]:
+        self.unsynced.discard(event.kind)
+        return []
+
+    def _leading(self, event: Leading) -> list[Instruction]:
+        self.term = event.term
+        return []
+
+    def _following(self, event: Following) -> list[Instruction]:
+        self.term = None
+        return []
+
+    def _settings_read(self, event: SettingsRead) -> list[Instruction]:
+        self._adopt(event.settings)
+        for pod in list(self.placing.cluster.pods.values()):
+            if pod.uid not in self.placing.queue.waiting:
+                self._admit(pod, None, event.at)
+        self.placing.queue.wake(Change.ANY, event.at)
+        return []
+
+    def _adopt(self, settings: Settings) -> None:
+        placing = self.placing
+        placing.settings = settings
+        placing.templates.clear()
+        placing.flights.patience = settings.bind_patience
+        queue: Queue = placing.queue
+        queue.initial, queue.longest, queue.patience = (
+            settings.initial_backoff,
+            settings.max_backoff,
+            settings.longest_wait,
+        )
+
+    # --- what became of a bind
+
+    def _bind_done(self, event: BindDone) -> list[Instruction]:
+        flight = self.placing.flights.accepted(event.uid, event.at)
+        waiting = self.placing.queue.forget(event.uid)
+        if flight is None or waiting is None:  # the watch was faster; the words were lost with it, not the pod
+            return [self._scheduled(self.placing.cluster.pods[event.uid], event.node)] if self._knows(event.uid) else []
+        self.tally.bound(flight.profile.name, waiting.attempts, event.at - waiting.since)
+        return [self._scheduled(flight.pod, event.node)]
+
+    def _knows(self, uid: str) -> bool:
+        return uid in self.placing.cluster.pods
+
+    def _scheduled(self, pod: Pod, node: str) -> Instruction:
+        note = f"Successfully assigned {pod.key} to {node}"
+        return Tell(pod.uid, pod.namespace, pod.name, "Scheduled", note, action="Binding", scheduler=pod.scheduler)
+
+    def _bind_failed(self, event: BindFailed) -> list[Instruction]:
+        flight = self.placing.flights.by_uid.get(event.uid)
+        if flight is None:
+            return []
+        self.tally.bind_failed(flight.profile.name, event.fault.value)
+        if event.fault in LOST:
+            return [self.placing.flights.ask(flight, event.at)]
+        if event.fault is Fault.GONE:
+            return self._bury(event.uid, event.at)
+        return self._back_to_queue(flight, event.message if event.fault is Fault.REFUSED else "", event.at)
+
+    def _back_to_queue(self, flight: Flight, complaint: str, at: float) -> list[Instruction]:
+        """The bind did not happen: room is given back, others may want it, and the pod tries again later."""
+        pod = flight.pod
+        self.placing.flights.end(self.placing.cluster, pod.uid, landed=False)
+        change = self.placing.cluster.forget(pod.uid)
+        self.placing.queue.back_off(pod.uid, at)
+        self.tally.queued("backoff", "ScheduleAttemptFailure")
+        told = self.placing.complain(pod, f"binding rejected: {complaint}") if complaint else []
+        return told + self._changed(change, at)
+
+    def _reread_done(self, event: RereadDone) -> list[Instruction]:
+        if event.pod is None:
+            return self._bury(event.uid, event.at) if self._knows(event.uid) else []
+        wishes = self.handle(PodSeen(event.pod, event.at))
+        flight = self.placing.flights.by_uid.get(event.uid)
+        if flight is None:
+            return wishes
+        if event.pod.node:  # read at the version that is already held
+            self._settle(event.pod, event.at)
+            return wishes
+        return wishes + self._back_to_queue(flight, "", event.at)
+
+    def _reread_failed(self, event: RereadFailed) -> list[Instruction]:
+        """Still nobody knows: the room stays assumed, and a later tick asks again."""
+        return []
+
+    # --- stages
+
+    def _stage_answered(self, event: StageAnswered) -> list[Instruction]:
+        flight = self.placing.flights.by_uid.get(event.uid)
+        return self._walk_on(flight, event.at) if flight is not None and flight.wait_until is not None else []
+
+    def _walk_on(self, flight: Flight, at: float) -> list[Instruction]:
+        walked = self.placing.flights.walk(self.placing.cluster, flight, at)
+        return self.placing.turned_back(flight.pod, walked, at) if isinstance(walked, Refused) else walked
+
+    def _changed(self, change: Change, at: float) -> list[Instruction]:
+        """Something changed: stir whoever waits for it, in the queue and in the stages."""
+        if not change:
+            return []
+        for _ in self.placing.queue.wake(change, at):
+            self.tally.queued("active", "ClusterEvent")
+        wishes: list[Instruction] = []
+        for flight in self.placing.flights.waiting_for(change):
+            wishes += self._walk_on(flight, at)
+        return wishes
+
+
+def concerns_placing(before: Pod, after: Pod) -> bool:
+    """Whether an edit of a waiting pod could change where it may go; a mere status patch does not."""
+    return (
+        (before.spec is not after.spec
+        and before.spec != after.spec)
+        or before.demand != after.demand
+        or before.labels != after.labels
+        or before.nominated != after.nominated
+        or before.gates != after.gates
+        or before.priority != after.priority
+    )

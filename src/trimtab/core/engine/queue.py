@@ -1,0 +1,194 @@
+"""Pods that wait, in three parts; says who is next, and nothing about where it should go.
+
+                 admit                    pop
+    (unknown) ──────────▶ ready ─────────────────────▶ out, being decided or in flight
+                            ▲  ▲                          │              │
+             time is up     │  │ woken, patience over     │ no node      │ a bind failed
+                    ┌───────┘  └──────────┐               ▼              ▼
+                 backing off ◀───────── parked ◀──────────┘        backing off
+                          woken too early        (with what may wake it)
+
+Order in `ready` is the profile's key (priority, then time), then the UID. Back-off starts at 1 s and doubles to 10 s with
+each attempt. A parked pod is tried again after `longest_wait` in any case, for hints can be wrong.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterator
+from enum import StrEnum
+
+from msgspec import Struct
+
+from trimtab.core.model.change import Change
+
+Key = tuple[float, ...]
+
+
+class Part(StrEnum):
+    """Where a waiting pod is; the values are kube-scheduler's names for its queues."""
+
+    READY = "active"
+    BACKING_OFF = "backoff"
+    PARKED = "unschedulable"
+    GATED = "gated"
+    OUT = "out"
+
+
+class Waiting(Struct):
+    """One pod's standing in the queue."""
+
+    uid: str
+    key: Key
+    since: float
+    part: Part = Part.OUT
+    attempts: int = 0
+    not_before: float = 0.0  # end of the back-off after the last attempt
+    woken_by: int = 0
+    plugins: tuple[str, ...] = ()
+    parked: float = 0.0
+    stamp: int = 0
+
+
+class Queue:
+    """Heaps with lazy removal: an entry counts only while its stamp is the pod's newest."""
+
+    def __init__(self, initial: float = 1.0, longest: float = 10.0, patience: float = 60.0) -> None:
+        self.initial, self.longest, self.patience = initial, longest, patience
+        self.waiting: dict[str, Waiting] = {}
+        self._ready: list[tuple[Key, str, int]] = []
+        self._backing: list[tuple[float, str, int]] = []
+        self._parked: dict[int, dict[str, None]] = {}
+        self._stamps = 0
+
+    def __len__(self) -> int:
+        return len(self.waiting)
+
+    def admit(self, uid: str, key: Key, at: float) -> None:
+        """A pod that is new to the queue, or whose gate has opened."""
+        entry = self.waiting.get(uid)
+        if entry is None:
+            entry = self.waiting[uid] = Waiting(uid, key, at)
+        self._leave(entry)
+        entry.key = key
+        self._to_ready(entry)
+
+    def hold(self, uid: str, key: Key, at: float) -> None:
+        """A gated pod: known, and not tried."""
+        entry = self.waiting.setdefault(uid, Waiting(uid, key, at))
+        self._leave(entry)
+        entry.part = Part.GATED
+
+    def pop(self) -> Waiting | None:
+        """Take the next pod out to be decided; counts as an attempt."""
+        while self._ready:
+            _, uid, stamp = heapq.heappop(self._ready)
+            entry = self.waiting.get(uid)
+            if entry is not None and entry.stamp == stamp and entry.part is Part.READY:
+                entry.part = Part.OUT
+                entry.attempts += 1
+                return entry
+        return None
+
+    def park(self, uid: str, woken_by: Change, plugins: tuple[str, ...], at: float) -> None:
+        """No node will do for now."""
+        entry = self.waiting[uid]
+        self._leave(entry)
+        entry.part, entry.parked = Part.PARKED, at
+        entry.woken_by, entry.plugins = int(woken_by), plugins
+        entry.not_before = at + self.back_off_of(entry.attempts)
+        self._parked.setdefault(entry.woken_by, {})[uid] = None
+
+    def back_off(self, uid: str, at: float) -> None:
+        """A try failed for no fault of the pod's: again, but not at once."""
+        entry = self.waiting.get(uid)
+        if entry is not None:
+            self._leave(entry)
+            entry.not_before = at + self.back_off_of(entry.attempts)
+            self._to_backing(entry)
+
+    def back_off_of(self, attempts: int) -> float:
+        return min(self.initial * 2.0 ** min(max(attempts - 1, 0), 32), self.longest)
+
+    def wake(self, change: Change, at: float) -> list[str]:
+        """Something happened that may help those who are parked for want of it; returns who stirred."""
+        bits = int(change)
+        woken = [uid for mask, uids in self._parked.items() if mask & bits for uid in uids]
+        for uid in woken:
+            self._stir(self.waiting[uid], at)
+        return woken
+
+    def wake_one(self, uid: str, at: float) -> None:
+        """The pod itself was edited."""
+        entry = self.waiting.get(uid)
+        if entry is not None and entry.part is Part.PARKED:
+            self._stir(entry, at)
+
+    def tick(self, at: float) -> None:
+        """Time has passed: back-offs end, and nobody is parked for ever."""
+        while self._backing and self._backing[0][0] <= at:
+            _, uid, stamp = heapq.heappop(self._backing)
+            entry = self.waiting.get(uid)
+            if entry is not None and entry.stamp == stamp and entry.part is Part.BACKING_OFF:
+                self._to_ready(entry)
+        if self._parked:
+            late = [u for uids in self._parked.values() for u in uids if at - self.waiting[u].parked >= self.patience]
+            for uid in late:
+                self._stir(self.waiting[uid], at)
+
+    def forget(self, uid: str) -> Waiting | None:
+        """The pod is bound, gone, or no longer ours."""
+        entry = self.waiting.get(uid)
+        if entry is not None:
+            self._leave(entry)
+            del self.waiting[uid]
+        return entry
+
+    def counts(self) -> dict[Part, int]:
+        counts = dict.fromkeys(Part, 0)
+        for entry in self.waiting.values():
+            counts[entry.part] += 1
+        return counts
+
+    def has_ready(self) -> bool:
+        while self._ready:
+            _, uid, stamp = self._ready[0]
+            entry = self.waiting.get(uid)
+            if entry is not None and entry.stamp == stamp and entry.part is Part.READY:
+                return True
+            heapq.heappop(self._ready)
+        return False
+
+    def next_due(self) -> float | None:
+        """When the earliest back-off ends; None when nobody backs off."""
+        return self._backing[0][0] if self._backing else None
+
+    def parked(self) -> Iterator[Waiting]:
+        return (entry for entry in self.waiting.values() if entry.part is Part.PARKED)
+
+    def _stir(self, entry: Waiting, at: float) -> None:
+        self._leave(entry)
+        if entry.not_before > at:
+            self._to_backing(entry)
+        else:
+            self._to_ready(entry)
+
+    def _to_ready(self, entry: Waiting) -> None:
+        self._stamp(entry, Part.READY)
+        heapq.heappush(self._ready, (entry.key, entry.uid, entry.stamp))
+
+    def _to_backing(self, entry: Waiting) -> None:
+        self._stamp(entry, Part.BACKING_OFF)
+        heapq.heappush(self._backing, (entry.not_before, entry.uid, entry.stamp))
+
+    def _stamp(self, entry: Waiting, part: Part) -> None:
+        self._stamps += 1
+        entry.stamp, entry.part = self._stamps, part
+
+    def _leave(self, entry: Waiting) -> None:
+        if entry.part is Part.PARKED:
+            group = self._parked[entry.woken_by]
+            del group[entry.uid]
+            if not group:
+                del self._parked[entry.woken_by]
+        entry.part = Part.OUT

@@ -1,0 +1,33 @@
+"""What the core counts, for whoever wants to know; the default counts nothing, and none may influence a decision."""
+
+from __future__ import annotations
+
+from trimtab.core.placing.laps import NO_LAPS, Laps
+
+
+class Tally:
+    """Override what you want to hear of. Only `laps` is asked before a decision: it may time every tenth, say."""
+
+    def laps(self) -> Laps:
+        return NO_LAPS
+
+    def queued(self, queue: str, event: str) -> None:
+        """A pod entered `active`, `backoff`, `unschedulable` or `gated` because of `event`."""
+
+    def attempted(self, profile: str, result: str, laps: Laps) -> None:
+        """A decision came to `scheduled`, `unschedulable` or `error`."""
+
+    def bound(self, profile: str, attempts: int, waited: float) -> None:
+        """The API server accepted a bind, `waited` seconds after the pod was first seen."""
+
+    def bind_failed(self, profile: str, fault: str) -> None:
+        """It did not, or nobody knows."""
+
+    def skipped(self, requirement: str) -> None:
+        """A wish of a pod was passed over because no plugin of its profile knows it."""
+
+    def faulted(self, plugin: str) -> None:
+        """A plugin raised; the pod was put back and the others went on."""
+
+    def samples_refused(self, count: int) -> None:
+        """Measurements that made no sense."""
