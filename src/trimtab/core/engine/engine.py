@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from trimtab.core.engine.inflight import Flight, Refused
+from trimtab.core.engine.inflight import Flight, Leg, Refused
 from trimtab.core.engine.place import Placing
-from trimtab.core.engine.queue import Part, Queue
+from trimtab.core.engine.queue import Part, Queue, Waiting
 from trimtab.core.engine.settings import Settings
 from trimtab.core.engine.tally import Tally
 from trimtab.core.model.change import Change
@@ -111,14 +111,13 @@ class Engine:
             return []
         before = self.placing.cluster.pods.get(pod.uid)
         change = self.placing.cluster.see_pod(pod)
+        if pod.node or pod.finished or pod.deleting:
+            return self._settle(pod, event.at) + self._changed(change, event.at)
         self._admit(pod, before, event.at)
         return self._changed(change, event.at)
 
     def _admit(self, pod: Pod, before: Pod | None, at: float) -> None:
-        """Let the queue know what the pod's news means for it."""
-        if pod.node or pod.finished or pod.deleting:
-            self._settle(pod, at)
-            return
+        """Let the queue know of a pod that waits for a node."""
         profile = self.placing.settings.profile_of(pod.scheduler)
         if profile is None or pod.uid in self.placing.flights.by_uid:
             return
@@ -135,13 +134,29 @@ class Engine:
         elif before is not None and concerns_placing(before, pod):
             queue.wake_one(pod.uid, at)
 
-    def _settle(self, pod: Pod, at: float) -> None:
+    def _settle(self, pod: Pod, at: float) -> list[Instruction]:
         """The pod has a node, has ended, or is on its way out: it waits no longer."""
-        self.placing.queue.forget(pod.uid)
+        waiting = self.placing.queue.forget(pod.uid)
         self.placing.marked.pop(pod.uid, None)
         flight = self.placing.flights.by_uid.get(pod.uid)
-        if flight is not None and (pod.node or pod.finished):
-            self.placing.flights.end(self.placing.cluster, pod.uid, landed=pod.node == flight.node)
+        if flight is None or not (pod.node or pod.finished):
+            return []
+        landed = pod.node == flight.node
+        self.placing.flights.end(self.placing.cluster, pod.uid, landed=landed)
+        told = self._landed(flight, waiting, at) if landed and flight.leg is not Leg.ACCEPTED else []
+        if landed and self.placing.cluster.view.row(pod.node) is None:
+            note = f"bound to node {pod.node}, which no longer exists"
+            self.tally.orphaned()
+            told.append(Tell(pod.uid, pod.namespace, pod.name, "NodeGone", note, warning=True, scheduler=pod.scheduler))
+        return told
+
+    def _landed(self, flight: Flight, waiting: Waiting | None, at: float) -> list[Instruction]:
+        """Said once for each flight, on whichever comes first: the answer to our bind, or the watch."""
+        pod = flight.pod
+        if waiting is not None:
+            self.tally.bound(flight.profile.name, waiting.attempts, at - waiting.since)
+        note = f"Successfully assigned {pod.key} to {flight.node}"
+        return [Tell(pod.uid, pod.namespace, pod.name, "Scheduled", note, action="Binding", scheduler=pod.scheduler)]
 
     def _pod_gone(self, event: PodGone) -> list[Instruction]:
         held = self.placing.cluster.pods.get(event.uid)
@@ -185,8 +200,8 @@ class Engine:
 
     def _settings_read(self, event: SettingsRead) -> list[Instruction]:
         self._adopt(event.settings)
-        for pod in list(self.placing.cluster.pods.values()):
-            if pod.uid not in self.placing.queue.waiting:
+        for pod in self.placing.cluster.pods.values():
+            if pod.uid not in self.placing.queue.waiting and not (pod.node or pod.finished or pod.deleting):
                 self._admit(pod, None, event.at)
         self.placing.queue.wake(Change.ANY, event.at)
         return []
@@ -206,24 +221,17 @@ class Engine:
     # --- what became of a bind
 
     def _bind_done(self, event: BindDone) -> list[Instruction]:
-        flight = self.placing.flights.accepted(event.uid, event.at)
-        waiting = self.placing.queue.forget(event.uid)
-        if flight is None or waiting is None:  # the watch was faster; the words were lost with it, not the pod
-            return [self._scheduled(self.placing.cluster.pods[event.uid], event.node)] if self._knows(event.uid) else []
-        self.tally.bound(flight.profile.name, waiting.attempts, event.at - waiting.since)
-        return [self._scheduled(flight.pod, event.node)]
-
-    def _knows(self, uid: str) -> bool:
-        return uid in self.placing.cluster.pods
-
-    def _scheduled(self, pod: Pod, node: str) -> Instruction:
-        note = f"Successfully assigned {pod.key} to {node}"
-        return Tell(pod.uid, pod.namespace, pod.name, "Scheduled", note, action="Binding", scheduler=pod.scheduler)
+        flight = self.placing.flights.by_uid.get(event.uid)
+        if flight is None or flight.leg is Leg.ACCEPTED:
+            return []
+        self.placing.flights.accepted(flight, event.at)
+        return self._landed(flight, self.placing.queue.forget(event.uid), event.at)
 
     def _bind_failed(self, event: BindFailed) -> list[Instruction]:
         flight = self.placing.flights.by_uid.get(event.uid)
         if flight is None:
             return []
+        flight.answered = True
         self.tally.bind_failed(flight.profile.name, event.fault.value)
         if event.fault in LOST:
             return [self.placing.flights.ask(flight, event.at)]
@@ -243,13 +251,14 @@ class Engine:
 
     def _reread_done(self, event: RereadDone) -> list[Instruction]:
         if event.pod is None:
-            return self._bury(event.uid, event.at) if self._knows(event.uid) else []
+            return self._bury(event.uid, event.at) if event.uid in self.placing.cluster.pods else []
         wishes = self.handle(PodSeen(event.pod, event.at))
         flight = self.placing.flights.by_uid.get(event.uid)
         if flight is None:
             return wishes
         if event.pod.node:  # read at the version that is already held
-            self._settle(event.pod, event.at)
+            return wishes + self._settle(event.pod, event.at)
+        if not flight.answered:  # our request may still be under way, and must not be followed by a second
             return wishes
         return wishes + self._back_to_queue(flight, "", event.at)
 
@@ -282,8 +291,7 @@ class Engine:
 def concerns_placing(before: Pod, after: Pod) -> bool:
     """Whether an edit of a waiting pod could change where it may go; a mere status patch does not."""
     return (
-        (before.spec is not after.spec
-        and before.spec != after.spec)
+        (before.spec is not after.spec and before.spec != after.spec)
         or before.demand != after.demand
         or before.labels != after.labels
         or before.nominated != after.nominated

@@ -4,7 +4,8 @@
                   │ Wait: asked again    │                  │ patience over
                   ▼ on answer, change    ├─ unknown, 409 ─▶ asked (Reread) ─▶ bound: landed
                waiting   or deadline     │                  ▲     │           elsewhere or not at all: back to the queue
-                                         └─ patience over ──┘     └ no answer: asked again later
+                                         └─ patience over ──┘     └ no answer, or our own request
+                                                                    is still under way: asked again later
                  any refusal: unreserved in reverse order, room given back, pod back to the queue
 
 The room stays assumed in every state above; only the API server's own word, or a refusal of ours, gives it back.
@@ -45,6 +46,7 @@ class Flight(Struct):
     deadline: float = 0.0
     wait_until: float | None = None
     woken_by: int = 0
+    answered: bool = False  # whether the shell has said what became of our request
 
 
 class Refused(Struct, frozen=True):
@@ -118,11 +120,8 @@ class Flights:
         flight.leg, flight.deadline = Leg.ASKED, at + self.patience
         return Reread(flight.pod.uid, flight.pod.namespace, flight.pod.name)
 
-    def accepted(self, uid: str, at: float) -> Flight | None:
-        flight = self.by_uid.get(uid)
-        if flight is not None:
-            flight.leg, flight.deadline = Leg.ACCEPTED, at + self.patience
-        return flight
+    def accepted(self, flight: Flight, at: float) -> None:
+        flight.leg, flight.deadline, flight.answered = Leg.ACCEPTED, at + self.patience, True
 
     def end(self, cluster: Cluster, uid: str, *, landed: bool) -> Flight | None:
         """Take the flight out; one that did not land gives back what was reserved, last first."""

@@ -23,6 +23,9 @@ class Tally:
     def bind_failed(self, profile: str, fault: str) -> None:
         """It did not, or nobody knows."""
 
+    def orphaned(self) -> None:
+        """A pod was bound to a node that had gone in the meantime."""
+
     def skipped(self, requirement: str) -> None:
         """A wish of a pod was passed over because no plugin of its profile knows it."""
 

@@ -109,9 +109,7 @@ def _folded(
 
 
 def _with_pod_level(total: dict[str, int], level: Nanos, overhead: Nanos) -> dict[str, int]:
-    for name, value in level.items():
-        if name in (CPU, MEMORY) or name.startswith("hugepages-"):
-            total[name] = value
+    total |= {name: value for name, value in level.items() if name in (CPU, MEMORY) or name.startswith("hugepages-")}
     _add(total, overhead)
     return total
 

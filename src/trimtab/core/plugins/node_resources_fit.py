@@ -38,6 +38,9 @@ class ScoringStrategy(Struct, frozen=True):
     shape: tuple[ShapePoint, ...] = ()
 
 
+DEFAULT_STRATEGY = ScoringStrategy()
+
+
 @dataclass(frozen=True, slots=True)
 class NodeResourcesFit:
     """Codes are sets of bits: the first for the number of pods, then one per resource in the pod's own order."""
@@ -51,7 +54,7 @@ class NodeResourcesFit:
 
     ignored_resources: tuple[str, ...] = ()
     ignored_resource_groups: tuple[str, ...] = ()
-    scoring_strategy: ScoringStrategy = ScoringStrategy()
+    scoring_strategy: ScoringStrategy = DEFAULT_STRATEGY
 
     def __post_init__(self) -> None:
         if self.scoring_strategy.type not in _STRATEGIES:
