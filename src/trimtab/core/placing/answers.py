@@ -26,6 +26,7 @@ from trimtab.core.placing.profile import Profile, Scoring, plugin_name
 PASSES = np.int16(np.iinfo(np.int16).max)
 NEVER = np.int64(-(1 << 62))
 MANY = 8  # from one row in so many on, asking all rows at once is cheaper
+FEW = 16  # up to so many rows, plain numbers are cheaper than arrays
 
 
 class Answers:
@@ -44,6 +45,7 @@ class Answers:
         self.raw: dict[int, Ints] = {}
         self.ready: Ints = np.zeros(0, dtype=np.int64)
         self.relative: tuple[int, ...] = ()
+        self.by_row: tuple[int, ...] = ()
         self.constant = 0
         self.epoch = -1
         self.position = 0
@@ -118,13 +120,13 @@ class Answers:
             elif scoring.plugin.normalise is Normalise.LOWER:
                 self.constant += MAX_SCORE * scoring.weight
         self.relative = tuple(relative)
+        self.by_row = tuple(index for index in self.raw if self.profile.scores[index].by_row)
 
     def _add_up(self, rows: Rows) -> None:
         total = np.zeros(len(self.by[rows]), dtype=np.int64)
-        for index, column in self.raw.items():
-            scoring = self.profile.scores[index]
-            if scoring.by_row:
-                total += column[rows] * scoring.weight if scoring.weight != 1 else column[rows]
+        for index in self.by_row:
+            weight = self.profile.scores[index].weight
+            total += self.raw[index][rows] * weight if weight != 1 else self.raw[index][rows]
         total[self.by[rows] != PASSES] = NEVER
         self.ready[rows] = total
 
@@ -148,16 +150,18 @@ class Answers:
 
     def _ask_again(self, view: View, touched: dict[int, int], laps: Laps) -> None:
         dirty: set[int] = set()
+        reads = self.profile.reads
         for index, plugin in enumerate(self.filters):
-            rows = _rows_for(self.profile.keeps(plugin), touched)
+            rows = _rows_for(reads[plugin_name(plugin)], touched)
             if rows is not None:
                 at = _selector(rows)
                 self.codes[index][at] = plugin.filter(view, self.pod, at)
                 laps.mark("Filter", plugin_name(plugin))
                 dirty |= rows
         rescored: set[int] = set()
-        for index, scoring in enumerate(self.profile.scores):
-            rows = _rows_for(self.profile.keeps(scoring.plugin), touched)
+        for index in self.raw:
+            scoring = self.profile.scores[index]
+            rows = _rows_for(reads[scoring.name], touched)
             if rows is not None:
                 self._rescore(view, index, scoring, rows)
                 laps.mark("Score", scoring.name)
@@ -174,19 +178,27 @@ class Answers:
     def _redo(self, view: View, dirty: set[int], rescored: set[int]) -> None:
         if any(not self.profile.scores[index].by_row for index in rescored):
             self._sort_scores()
-        if EVERY_ROW in dirty:
+        if EVERY_ROW in dirty or len(dirty) > FEW:
             self._charge_all(view)
             self._add_up(ALL)
-        elif dirty:
-            at = _selector(dirty)
-            before = self._charges(dirty)
-            self._charge(at)
-            self.counts.subtract(before)
-            self.counts.update(self._charges(dirty))
-            self._add_up(at)
+        else:
+            for row in dirty:
+                self._redo_row(row)
 
-    def _charges(self, rows: set[int]) -> Counter[tuple[int, int]]:
-        return Counter((int(self.by[row]), int(self.charged[row])) for row in rows if self.by[row] != PASSES)
+    def _redo_row(self, row: int) -> None:
+        """What `_charge` and `_add_up` do, for one row and without arrays."""
+        held = int(self.by[row])
+        if held != PASSES:
+            self.counts[held, int(self.charged[row])] -= 1
+        for index, codes in enumerate(self.codes):
+            code = codes.item(row)
+            if code:
+                self.by[row], self.charged[row], self.ready[row] = index, code, NEVER
+                self.counts[index, code] += 1
+                return
+        self.by[row], self.charged[row] = PASSES, 0
+        scores = self.profile.scores
+        self.ready[row] = sum(self.raw[index].item(row) * scores[index].weight for index in self.by_row)
 
     # --- put into words
 
@@ -213,9 +225,9 @@ def _touched(entries: Sequence[tuple[int, int]]) -> dict[int, int]:
     return touched
 
 
-def _rows_for(reads: int | None, touched: dict[int, int]) -> set[int] | None:
+def _rows_for(reads: int, touched: dict[int, int]) -> set[int] | None:
     """Rows that a plugin with such reads must be asked about again; None when there are none."""
-    rows = {row for row, change in touched.items() if reads is None or change & reads}
+    rows = {row for row, change in touched.items() if change & reads}
     return rows or None
 
 

@@ -22,6 +22,7 @@ from trimtab.core.placing.profile import Profile, Ties
 from trimtab.core.placing.templates import Templates
 
 SHOWN = 5
+LAST = np.uint64(0xFFFFFFFFFFFFFFFF)
 
 
 def choose(
@@ -46,7 +47,7 @@ def choose(
         return Unplaceable(view.count, refusals, plugins=tuple(dict.fromkeys(each.plugin for each in refusals)))
     row = _nominated_row(view, pod, total)
     if row is None:
-        row = tie_break(view, pod, profile, np.flatnonzero(total == total[top]))
+        row = tie_break(view, pod, profile, total == total[top])
     return _placement(view, row, total, answers.constant, refusals)
 
 
@@ -68,16 +69,11 @@ def with_relative(answers: Answers, ready: Ints) -> Ints:
     return total
 
 
-def tie_break(view: View, pod: Pod, profile: Profile, rows: NDArray[np.intp]) -> int:
-    """One of the equally good rows, whatever the order in which nodes were learnt of."""
-    if len(rows) == 1:
-        return int(rows[0])
+def tie_break(view: View, pod: Pod, profile: Profile, best: NDArray[np.bool_]) -> int:
+    """One of the equally good nodes, whatever the order in which nodes were learnt of."""
     if profile.ties is Ties.NAME:
-        return min(map(int, rows), key=lambda row: view.nodes[row].name)
-    mixed = (view.name_hash[rows] ^ np.uint64(name_hash(pod.uid))) * np.uint64(0x9E3779B97F4A7C15)
-    mixed ^= mixed >> np.uint64(29)
-    best = rows[mixed == mixed.max()]
-    return min(map(int, best), key=lambda row: view.nodes[row].name)
+        return min(map(int, np.flatnonzero(best)), key=lambda row: view.nodes[row].name)
+    return int(np.where(best, view.name_hash ^ np.uint64(name_hash(pod.uid)), LAST).argmin())
 
 
 def _narrowed(view: View, pod: Pod, answers: Answers, nominated: Iterable[Pod]) -> tuple[Ints, tuple[Refusal, ...]]:
@@ -145,16 +141,24 @@ def _placement(view: View, row: int, total: Ints, constant: int, refusals: tuple
     feasible = view.count - sum(refusal.nodes for refusal in refusals)
     return Placement(
         node=view.nodes[row].name,
-        total=int(total[row]) + constant,
+        total=total.item(row) + constant,
         feasible=feasible,
         nodes=view.count,
-        best=tuple(Ranked(view.nodes[each].name, int(total[each]) + constant) for each in _best(total, row)),
+        best=tuple(Ranked(view.nodes[each].name, total.item(each) + constant) for each in _best(total, row)),
         refusals=refusals,
     )
 
 
 def _best(total: Ints, chosen: int) -> list[int]:
-    """The chosen row and the few next best."""
-    few = np.argpartition(total, -SHOWN)[-SHOWN:] if len(total) > SHOWN else np.arange(len(total))
-    ranked = sorted((int(row) for row in few if total[row] > NEVER // 2), key=lambda row: (-total[row], row))
-    return [chosen, *(row for row in ranked if row != chosen)][:SHOWN]
+    """The chosen row and the few next best; `total` is given back as it was."""
+    rows, held = [chosen], [total[chosen]]
+    total[chosen] = NEVER
+    for _ in range(min(SHOWN, len(total)) - 1):
+        row = int(total.argmax())
+        if total[row] <= NEVER // 2:
+            break
+        rows.append(row)
+        held.append(total[row])
+        total[row] = NEVER
+    total[rows] = held
+    return rows

@@ -62,19 +62,16 @@ CAPABLE: Mapping[Point, type] = {
 
 @dataclass(frozen=True, slots=True)
 class Scoring:
-    """A score plugin and its weight."""
+    """A score plugin and its weight; `by_row` says that a node's score stands, whatever the other nodes have."""
 
     plugin: Score
     weight: int
+    name: str
+    by_row: bool
 
-    @property
-    def name(self) -> str:
-        return plugin_name(self.plugin)
-
-    @property
-    def by_row(self) -> bool:
-        """Whether the score of a node stands by itself, whatever the other nodes have."""
-        return self.plugin.normalise is Normalise.NONE
+    @classmethod
+    def of(cls, plugin: Score, weight: int) -> Scoring:
+        return cls(plugin, weight, plugin_name(plugin), plugin.normalise is Normalise.NONE)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -92,21 +89,14 @@ class Profile:
     pre_binds: tuple[PreBind, ...] = ()
     observers: tuple[Observe, ...] = ()
     ties: Ties = Ties.HASH
-    reads: Mapping[str, int] = field(default_factory=dict)  # of plugins whose answers may be kept
+    reads: Mapping[str, int] = field(default_factory=dict)  # by name, of plugins whose answers may be kept
+    keeps_all: bool = False  # whether that is all who are asked
     enabled: Mapping[Point, tuple[str, ...]] = field(default_factory=dict)
-
-    def keeps(self, plugin: object) -> int | None:
-        """The changes that alter the plugin's answers, or None when they must not be kept."""
-        return self.reads.get(plugin_name(plugin))
-
-    @property
-    def keeps_all(self) -> bool:
-        asked = (*self.prefilters, *self.filters, *(scoring.plugin for scoring in self.scores))
-        return all(plugin_name(plugin) in self.reads for plugin in asked)
 
 
 def plugin_name(plugin: object) -> str:
-    return str(plugin.name)  # type: ignore[attr-defined]
+    name: str = plugin.name  # type: ignore[attr-defined]
+    return name
 
 
 def profile(
@@ -123,20 +113,23 @@ def profile(
     def at(point: Point) -> tuple[Plugin, ...]:
         return tuple(plugin for plugin, _ in able[point])
 
+    asked = {plugin_name(p) for point in (Point.PRE_FILTER, Point.FILTER, Point.SCORE) for p in at(point)}
     everyone = {plugin_name(plugin): plugin for pairs in enabled.values() for plugin, _ in pairs}
+    kept = {name: plugin for name, plugin in everyone.items() if isinstance(plugin, Kept)}
     return Profile(
         name=name,
         gates=at(Point.PRE_ENQUEUE),  # type: ignore[arg-type]
         order=next(iter(at(Point.QUEUE_SORT)), None),  # type: ignore[arg-type]
         prefilters=at(Point.PRE_FILTER),  # type: ignore[arg-type]
         filters=at(Point.FILTER),  # type: ignore[arg-type]
-        scores=tuple(Scoring(plugin, weight) for plugin, weight in able[Point.SCORE]),  # type: ignore[arg-type]
+        scores=tuple(Scoring.of(plugin, weight) for plugin, weight in able[Point.SCORE]),  # type: ignore[arg-type]
         reserves=at(Point.RESERVE),  # type: ignore[arg-type]
         permits=at(Point.PERMIT),  # type: ignore[arg-type]
         pre_binds=at(Point.PRE_BIND),  # type: ignore[arg-type]
         observers=tuple(plugin for plugin in everyone.values() if isinstance(plugin, Observe)),
         ties=ties,
-        reads={name: int(plugin.reads) for name, plugin in everyone.items() if isinstance(plugin, Kept)},
+        reads={name: int(plugin.reads) for name, plugin in kept.items()},
+        keeps_all=asked <= kept.keys(),
         enabled={point: tuple(plugin_name(plugin) for plugin, _ in pairs) for point, pairs in able.items()},
     )
 

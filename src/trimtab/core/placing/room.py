@@ -31,12 +31,10 @@ def offered_and_taken(view: View, pod: Pod, resource: str, rows: Rows, *, scored
 
     `scored` counts a little for containers that ask for nothing, so that they too spread.
     """
-    own = pod.demand.of(resource)
+    own = pod.demand.scored_of(resource) if scored else pod.demand.of(resource)
     taken = view.requested(resource)
-    if scored and resource == CPU:
-        own, taken = pod.demand.scored_cpu, view.scored_cpu
-    elif scored and resource == MEMORY:
-        own, taken = pod.demand.scored_memory, view.scored_memory
+    if scored and resource in (CPU, MEMORY):
+        taken = view.scored_cpu if resource == CPU else view.scored_memory
     elif resource not in (CPU, MEMORY, STORAGE) and (own == 0 or not is_scalar(resource)):
         return None
     return view.allocatable(resource)[rows], taken[rows] + own
@@ -44,12 +42,9 @@ def offered_and_taken(view: View, pod: Pod, resource: str, rows: Rows, *, scored
 
 def percent(part: Ints, whole: Ints, valid: Bools) -> Ints:
     """100 * part / whole rounded down where valid, 0 elsewhere; exact as long as 64 bits can be."""
-    valid = valid & (whole > 0)
-    largest = int(whole.max(initial=0))
+    largest = whole.max(initial=0)
     if largest < EXACT_AS_FLOAT:
-        ratio = np.zeros(len(whole))
-        np.divide(part * float(MAX_SCORE), whole, out=ratio, where=valid)
-        return ratio.astype(np.int64)
+        return (part * (100.0 * valid) / np.maximum(whole, 1)).astype(np.int64)
     if largest >= EXACT_AS_INT:
-        part, whole = part >> 8, np.maximum(whole >> 8, 1)
-    return np.where(valid, part * MAX_SCORE // np.where(whole > 0, whole, 1), 0)
+        part, whole = part >> 8, whole >> 8
+    return np.where(valid, part, 0) * MAX_SCORE // np.maximum(whole, 1)

@@ -44,15 +44,17 @@ class NodeResourcesBalancedAllocation:
             pair = offered_and_taken(view, pod, resource.name, rows, scored=False)
             if pair is not None:
                 offered, taken = pair
-                share = np.full(len(offered), np.nan)
-                np.divide(taken, offered, out=share, where=offered > 0)
-                shares.append(np.minimum(share, 1.0))
+                share = np.minimum(taken / np.maximum(offered, 1), 1.0)
+                share[offered <= 0] = np.nan
+                shares.append(share)
         return shares
 
 
 def _of_two(one: Floats, other: Floats) -> Floats:
     """Half the distance; 0 where only one of the two is there."""
-    return np.nan_to_num(np.abs((one - other) / 2))
+    spread = np.abs((one - other) / 2)
+    spread[np.isnan(spread)] = 0.0
+    return spread
 
 
 def _of_many(shares: list[Floats], count: int) -> Floats:
