@@ -12,12 +12,11 @@ import msgspec
 from msgspec import Raw, Struct
 
 from trimtab.core.model.node import Image, Node
-from trimtab.core.model.resources import CAP, CPU, NANOS, Amounts, Nanos
+from trimtab.core.model.resources import Amounts, amounts
 from trimtab.core.model.taints import Taint
-from trimtab.wire.fault import NULL, UNREADABLE, Malformed, Quantities, read_amounts, read_fields, read_part
+from trimtab.wire.fault import NULL, UNREADABLE, Malformed, Quantities, read_amounts, read_fields, read_part, summary
 from trimtab.wire.intern import Recent
 from trimtab.wire.shapes import ConditionShape, Name
-from trimtab.wire.template import summary
 
 ADDRESS_KINDS = ("InternalIP", "Hostname")
 PLACING_FIELDS = ("metadata.labels", "spec", "object")
@@ -140,20 +139,12 @@ class NodeReader:
         return Malformed(self.kind, known.get("name") or "", known.get("uid") or "", problem)
 
 
-def floor_amounts(nanos: Nanos) -> Amounts:
-    """Round down to the units that are compared, and stop at the cap: a node never offers more than it has."""
-    return tuple(
-        sorted((name, min(value // (NANOS // 1000 if name == CPU else NANOS), CAP)) for name, value in nanos.items())
-    )
-
-
 def _allocatable(raw: bytes) -> tuple[Amounts | None, str]:
     faults: list[str] = []
     quantities = read_part(raw, Quantities, "status.allocatable", faults)
     if quantities is None:
         return None, summary(faults)
-    amounts = floor_amounts(read_amounts(quantities, "status.allocatable", faults))
-    return amounts, summary(faults)
+    return amounts(read_amounts(quantities, "status.allocatable", faults)), summary(faults)
 
 
 def _image(raw: bytes) -> tuple[Image, str]:

@@ -122,8 +122,8 @@ class Columns:
             if cells is None:
                 cells = self.requested[resource] = Cells(self.capacity)
             cells.add(row, sign * amount)
-        self.scored_cpu.add(row, sign * demand.scored_cpu)
-        self.scored_memory.add(row, sign * demand.scored_memory)
+        self.scored_cpu.add(row, sign * demand.settled_cpu)
+        self.scored_memory.add(row, sign * demand.settled_memory)
         self.pod_count[row] += sign
         if pod.spec.ports:
             self.ports.add(row, pod.spec.ports, sign)

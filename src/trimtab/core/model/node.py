@@ -18,7 +18,7 @@ class Image(Struct, frozen=True, gc=False):
 
 
 class Node(Struct, frozen=True, gc=False):
-    """One node; allocatable is rounded down and stops at the cap.
+    """One node; allocatable is rounded up, as kube-scheduler and the kubelet do it, and stops at the cap.
 
     `fault` names a field that cannot be read: what it would have offered is not offered.
     """

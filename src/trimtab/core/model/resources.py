@@ -25,17 +25,28 @@ UNASKED_MEMORY = 200 * 1024 * 1024
 Nanos = Mapping[str, int]  # exact amounts in billionths: sums are made of these, and rounded up once
 Amounts = tuple[tuple[str, int], ...]  # rounded amounts in order of name
 
+UNASKED: Nanos = {CPU: UNASKED_CPU * (NANOS // 1000), MEMORY: UNASKED_MEMORY * NANOS}
+
 
 class Demand(Struct, frozen=True, gc=False):
-    """A pod's requests as the scheduler counts them, shared by all pods of one shape."""
+    """A pod's requests as the scheduler counts them, shared by all pods of one shape.
+
+    Scores count a little for containers that ask for nothing. They also count a pod that still looks for a node
+    (`scored`) without what it asks for as a whole, and one that has its node (`settled`) with that, because
+    kube-scheduler does and the scores must agree.
+    """
 
     amounts: Amounts = ()
-    scored_cpu: int = UNASKED_CPU
-    scored_memory: int = UNASKED_MEMORY
+    scored: Amounts = ((CPU, UNASKED_CPU), (MEMORY, UNASKED_MEMORY))
+    settled_cpu: int = UNASKED_CPU
+    settled_memory: int = UNASKED_MEMORY
     limits: Amounts = ()
 
     def of(self, resource: str) -> int:
-        return next((amount for name, amount in self.amounts if name == resource), 0)
+        return _amount(self.amounts, resource)
+
+    def scored_of(self, resource: str) -> int:
+        return _amount(self.scored, resource)
 
 
 class ContainerAsk(Struct, frozen=True, gc=False):
@@ -49,6 +60,13 @@ class ContainerAsk(Struct, frozen=True, gc=False):
 def amounts(nanos: Nanos) -> Amounts:
     """Round up to the units that are compared, and stop at the cap."""
     return tuple(sorted((name, _rounded(name, value)) for name, value in nanos.items()))
+
+
+def _amount(rounded: Amounts, resource: str) -> int:
+    for name, amount in rounded:  # asked in every decision: a plain loop is the cheapest
+        if name == resource:
+            return amount
+    return 0
 
 
 def _rounded(name: str, nanos: int) -> int:
@@ -65,27 +83,33 @@ def pod_demand(
     """Kubernetes' sum: containers and sidecars together, or the hungriest init step, or what the pod itself says."""
     level = pod_level or ContainerAsk()
     extra = overhead or {}
-    asked = _with_pod_level(_folded(containers, inits, _requested), level.requests, extra)
-    scored = _with_pod_level(_folded(containers, inits, _scored), level.requests, extra)
+
+    def requested(unasked: Nanos, whole: Nanos) -> dict[str, int]:
+        folded = _folded(containers, inits, lambda ask: {**unasked, **ask.requests})
+        return _with_pod_level(folded, whole, extra)
+
+    asked, scored = requested({}, level.requests), requested(UNASKED, {})
+    settled = scored
+    if any(map(_counts_for_pod, level.requests)):
+        missing = {name: nanos for name, nanos in UNASKED.items() if name not in asked}
+        settled = requested(missing, level.requests)
     limits = _with_pod_level(_folded(containers, inits, _limited), level.limits, extra)
     return Demand(
         amounts=amounts(asked),
-        scored_cpu=_rounded(CPU, scored.get(CPU, 0)),
-        scored_memory=_rounded(MEMORY, scored.get(MEMORY, 0)),
+        scored=amounts(scored),
+        settled_cpu=_rounded(CPU, settled.get(CPU, 0)),
+        settled_memory=_rounded(MEMORY, settled.get(MEMORY, 0)),
         limits=amounts(limits),
     )
-
-
-def _requested(ask: ContainerAsk) -> Nanos:
-    return ask.requests
 
 
 def _limited(ask: ContainerAsk) -> Nanos:
     return ask.limits
 
 
-def _scored(ask: ContainerAsk) -> Nanos:
-    return {CPU: UNASKED_CPU * (NANOS // 1000), MEMORY: UNASKED_MEMORY * NANOS, **ask.requests}
+def _counts_for_pod(name: str) -> bool:
+    """Whether the pod as a whole may ask for the resource."""
+    return name in (CPU, MEMORY) or name.startswith("hugepages-")
 
 
 def _folded(
