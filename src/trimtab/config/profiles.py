@@ -39,7 +39,9 @@ def read_profiles(spots: list[Spot], built: Built) -> tuple[Profile, ...]:
     for number, later in enumerate(placed):
         for earlier in placed[:number]:
             if later.profile.name == earlier.profile.name:
-                later.spot.refuse(f"{earlier.spot.path} is called {later.profile.name!r} too: each needs its own name")
+                later.spot.refuse(
+                    f"{later.profile.name!r} is taken by {earlier.spot.path}: each profile needs its own name"
+                )
                 break
         if later.profile.order != placed[0].profile.order:
             later.spot.refuse("queueSort must be the same in all profiles, for there is one queue")

@@ -1,0 +1,35 @@
+"""Proves that the command line knows its commands without loading them."""
+
+import subprocess
+import sys
+
+from click.testing import CliRunner
+
+from trimtab.cli import COMMANDS, main
+
+
+def test_help_names_every_command() -> None:
+    """`trimtab --help` lists each command with its line."""
+    output = CliRunner().invoke(main, ["--help"]).output
+    assert [] == [line for name, line in COMMANDS.items() if f"  {name}" not in output or line not in output]
+
+
+def test_help_loads_no_command() -> None:
+    """Asking for help imports neither the commands nor what they stand on."""
+    code = (
+        "import sys; from trimtab.cli import main; main(['--help'], standalone_mode=False); "
+        "sys.exit(any(name in sys.modules for name in ('numpy', 'aiohttp', 'yaml', 'rich')))"
+    )
+    assert 0 == subprocess.run([sys.executable, "-c", code], stdout=subprocess.DEVNULL, check=False).returncode
+
+
+def test_unknown_command() -> None:
+    """A command that does not exist is refused with exit code 2."""
+    result = CliRunner().invoke(main, ["rum"])
+    assert 2 == result.exit_code
+    assert "No such command 'rum'" in result.stderr
+
+
+def test_version() -> None:
+    """`trimtab --version` prints the version of the installed package."""
+    assert CliRunner().invoke(main, ["--version"]).output.startswith("trimtab, version 0.")

@@ -1,0 +1,94 @@
+"""Decides what the configuration files of these tests look like; leaves what becomes of them to the tests."""
+
+from trimtab.config.configuration import Configuration
+from trimtab.config.problem import ConfigError
+from trimtab.config.scheduler import read
+
+HEAD = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
+FILE = "f.yaml"
+
+FULL = (
+    HEAD
+    + """\
+leaderElection:
+  leaderElect: true
+  leaseDuration: 20s
+  renewDeadline: 15s
+  retryPeriod: 2500ms
+  resourceLock: leases
+  resourceName: mine
+  resourceNamespace: team-a
+clientConnection:
+  kubeconfig: /etc/kubernetes/scheduler.conf
+  qps: 12.5
+  burst: 7
+podInitialBackoffSeconds: 2
+podMaxBackoffSeconds: 20
+profiles:
+- schedulerName: packing
+  plugins:
+    multiPoint:
+      enabled: [{name: ImageLocality, weight: 4}]
+      disabled: [{name: PodTopologySpread}]
+    score:
+      enabled: [{name: NodeResourcesFit, weight: 9}]
+      disabled: [{name: TaintToleration}]
+  pluginConfig:
+  - name: NodeResourcesFit
+    args:
+      ignoredResources: [example.com/toy]
+      ignoredResourceGroups: [example.org]
+      scoringStrategy:
+        type: RequestedToCapacityRatio
+        resources: [{name: cpu, weight: 3}, {name: nvidia.com/gpu}]
+        requestedToCapacityRatio:
+          shape: [{utilization: 0, score: 0}, {utilization: 100, score: 10}]
+  - name: NodeAffinity
+    args:
+      apiVersion: kubescheduler.config.k8s.io/v1
+      kind: NodeAffinityArgs
+      addedAffinity:
+        requiredDuringSchedulingIgnoredDuringExecution:
+          nodeSelectorTerms:
+          - matchExpressions: [{key: pool, operator: In, values: [a, b]}]
+          - matchFields: [{key: metadata.name, operator: NotIn, values: [n1]}]
+        preferredDuringSchedulingIgnoredDuringExecution:
+        - weight: 5
+          preference: {matchExpressions: [{key: rank, operator: Gt, values: ["3"]}]}
+- schedulerName: plain
+"""
+)
+
+
+def configured(body: str) -> Configuration:
+    """The configuration of a file with the usual head."""
+    return read(HEAD + body, FILE)
+
+
+def complaints(content: str | bytes) -> list[str]:
+    """What is wrong with a file, a line a problem; nothing if it can be used."""
+    try:
+        read(content, FILE)
+    except ConfigError as error:
+        return [str(problem) for problem in error.problems]
+    return []
+
+
+def complaints_about(body: str) -> list[str]:
+    """The same for a file with the usual head, which takes two lines."""
+    return complaints(HEAD + body)
+
+
+def notes_on(body: str) -> list[str]:
+    """What a usable file's author should know, without the default plugins that are not built."""
+    return [str(note) for note in configured(body).notes if "not built yet" not in note.message]
+
+
+def outcome(configuration: Configuration) -> tuple[object, ...]:
+    """A configuration as values that compare; profiles themselves compare by identity. preScore goes with score."""
+    profiles = [
+        (each.name, each.gates, each.order, each.prefilters, each.filters, each.scores, each.reserves, each.ties)
+        for each in configuration.settings.profiles
+    ]
+    settings = configuration.settings
+    return (profiles, settings.initial_backoff, settings.max_backoff, configuration.leader, configuration.connection)

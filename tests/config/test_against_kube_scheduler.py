@@ -1,0 +1,186 @@
+"""Proves on the real kube-scheduler that a file means there what it means here: same plugins, order, weights, refusals."""
+
+import json
+import random
+import re
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.config.files import FILE, complaints
+from tests.live.built import built
+from tools.controlplane.process import free_port
+from trimtab.config.registry import BINDER, DEFAULT_PLUGINS, IN_TREE, KNOWN
+from trimtab.config.scheduler import read
+from trimtab.config.show import shown
+from trimtab.core.placing.profile import Point, Profile
+
+pytestmark = pytest.mark.live
+
+PROFILES = 60
+COMPARED = (Point.PRE_ENQUEUE, Point.QUEUE_SORT, Point.FILTER, Point.SCORE)
+NOWHERE = {
+    "apiVersion": "v1",
+    "kind": "Config",
+    "clusters": [{"name": "a", "cluster": {"server": "http://127.0.0.1:9"}}],
+    "users": [{"name": "a", "user": {}}],
+    "contexts": [{"name": "a", "context": {"cluster": "a", "user": "a"}}],
+    "current-context": "a",
+}
+LOGGED = re.compile(r'"the scheduler starts to work with those plugins" Plugins=(\{.*\})$')
+
+
+def document(folder: Path, **fields: Any) -> dict[str, Any]:
+    """A file whose API server is nowhere: kube-scheduler reads and logs its profiles before it connects."""
+    (folder / "kubeconfig").write_text(yaml.safe_dump(NOWHERE))
+    return {
+        "apiVersion": "kubescheduler.config.k8s.io/v1",
+        "kind": "KubeSchedulerConfiguration",
+        "leaderElection": {"leaderElect": False},
+        "clientConnection": {"kubeconfig": str(folder / "kubeconfig")},
+        **fields,
+    }
+
+
+def log_of(folder: Path, content: str) -> Iterator[str]:
+    """kube-scheduler's log lines for a file; it is stopped when the caller has read enough."""
+    (folder / "config.yaml").write_text(content)
+    command = [str(built() / "kube-scheduler"), f"--config={folder / 'config.yaml'}", "-v=2"]
+    command += ["--bind-address=127.0.0.1", f"--secure-port={free_port()}", f"--cert-dir={folder}"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
+        assert process.stdout is not None
+        try:
+            yield from process.stdout
+        finally:
+            process.kill()
+
+
+def refused_there(folder: Path, content: str) -> bool:
+    """Whether kube-scheduler gives up on a file instead of starting to watch."""
+    return all("Starting Kubernetes Scheduler" not in line for line in log_of(folder, content))
+
+
+def some_set(chance: random.Random, names: list[str]) -> dict[str, Any]:
+    weights = [{}, {"weight": 0}, {"weight": chance.randint(1, 50)}]
+    enabled = [{"name": name, **chance.choice(weights)} for name in chance.sample(names, chance.randint(0, len(names)))]
+    disabled = [{"name": name} for name in chance.sample(names, chance.randint(0, len(names)))]
+    stars = [{"name": "*"}] if chance.random() < 0.2 else []
+    return {"enabled": enabled, "disabled": disabled + stars}
+
+
+def some_profile(chance: random.Random, number: int) -> dict[str, Any]:
+    """Random lists of built plugins at random points; the order of the queue and binding stay in place."""
+    ordinary = [name for name in IN_TREE if name != "PrioritySort"]
+    plugins = {"multiPoint": some_set(chance, ordinary)}
+    if {"name": "*"} in plugins["multiPoint"]["disabled"]:
+        plugins["multiPoint"]["enabled"] += [{"name": "PrioritySort"}, {"name": BINDER}]
+    for point in (Point.PRE_ENQUEUE, Point.PRE_FILTER, Point.FILTER, Point.PRE_SCORE, Point.SCORE):
+        if chance.random() < 0.5:
+            plugins[point.value] = some_set(chance, [name for name in ordinary if point in KNOWN[name]])
+    return {"schedulerName": f"p{number}", "plugins": plugins}
+
+
+def there(logged: dict[str, Any], point: Point) -> list[tuple[str, int]]:
+    """The plugins that kube-scheduler logged for a point, without those that are not built here."""
+    listed = logged[point.value[0].upper() + point.value[1:]]["Enabled"] or []
+    return [(each["Name"], each["Weight"]) for each in listed if each["Name"] in IN_TREE]
+
+
+def here(profile: Profile, point: Point) -> list[tuple[str, int]]:
+    if point is Point.SCORE:
+        return [(each.name, each.weight) for each in profile.scores]
+    return [(name, 0) for name in profile.enabled[point]]
+
+
+def test_same_plugins_everywhere(tmp_path: Path) -> None:
+    """Random lists of plugins come to the same plugins, in the same order and with the same weights."""
+    chance = random.Random(35)
+    content = yaml.safe_dump(document(tmp_path, profiles=[some_profile(chance, n) for n in range(PROFILES)]))
+    logged: list[dict[str, Any]] = []
+    for line in log_of(tmp_path, content):
+        if found := LOGGED.search(line):
+            logged.append(json.loads(found[1]))
+        if len(logged) == PROFILES:
+            break
+    profiles = read(content, FILE).settings.profiles
+    theirs = [{point: there(each, point) for point in COMPARED} for each in logged]
+    ours = [{point: here(each, point) for point in COMPARED} for each in profiles]
+    assert PROFILES == len(theirs)
+    assert theirs == ours
+
+
+def test_same_defaults(tmp_path: Path) -> None:
+    """Without any list, kube-scheduler runs exactly the default plugins that are listed here, where they serve."""
+    for line in log_of(tmp_path, yaml.safe_dump(document(tmp_path))):
+        if found := LOGGED.search(line):
+            break
+    assert found is not None
+    logged = {point[0].lower() + point[1:]: each["Enabled"] or [] for point, each in json.loads(found[1]).items()}
+    expected = {point.value: [name for name in DEFAULT_PLUGINS if point in KNOWN[name]] for point in Point}
+    assert expected == {
+        point: [each["Name"] for each in listed] for point, listed in logged.items() if point != "multiPoint"
+    }
+    weights = {each["Name"]: each["Weight"] for each in logged["score"]}
+    assert {name: DEFAULT_PLUGINS[name] or 1 for name in weights} == weights
+
+
+BAD_FIELDS: dict[str, dict[str, Any]] = {
+    "unknown field": {"paralelism": 3},
+    "parallelism of none": {"parallelism": 0},
+    "share of nodes": {"percentageOfNodesToScore": 101},
+    "backoff of nothing": {"podInitialBackoffSeconds": 0},
+    "backoff that shrinks": {"podInitialBackoffSeconds": 11},
+    "two profiles of one name": {"profiles": [{"schedulerName": "a"}, {"schedulerName": "a"}]},
+    "a profile without a name": {"profiles": [{"schedulerName": "a"}, {}]},
+    "lease shorter than renewal": {"leaderElection": {"leaderElect": True, "leaseDuration": "5s"}},
+    "negative burst": {"clientConnection": {"burst": -1}},
+    "text for a number": {"parallelism": "many"},
+    "number for a duration": {"leaderElection": {"leaseDuration": 15}},
+}
+BAD_PROFILES: dict[str, dict[str, Any]] = {
+    "unknown plugin": {"plugins": {"score": {"enabled": [{"name": "NodeResourceFit"}]}}},
+    "plugin at a wrong point": {"plugins": {"score": {"enabled": [{"name": "NodeName"}]}}},
+    "plugin twice": {"plugins": {"score": {"enabled": [{"name": "ImageLocality"}] * 2}}},
+    "no queue sort": {"plugins": {"queueSort": {"disabled": [{"name": "*"}]}}},
+    "no binder": {"plugins": {"bind": {"disabled": [{"name": "*"}]}}},
+    "configured twice": {"pluginConfig": [{"name": "NodeAffinity", "args": {}}] * 2},
+    "unknown argument": {"pluginConfig": [{"name": "NodeAffinity", "args": {"added": {}}}]},
+    "kind of another plugin": {"pluginConfig": [{"name": "NodeAffinity", "args": {"kind": "NodeResourcesFitArgs"}}]},
+    "strategy without a type": {"pluginConfig": [{"name": "NodeResourcesFit", "args": {"scoringStrategy": {}}}]},
+    "group with a slash": {"pluginConfig": [{"name": "NodeResourcesFit", "args": {"ignoredResourceGroups": ["a/b"]}}]},
+    "balanced weight": {
+        "pluginConfig": [
+            {"name": "NodeResourcesBalancedAllocation", "args": {"resources": [{"name": "cpu", "weight": 2}]}}
+        ]
+    },
+}
+
+
+def spoilt(good: dict[str, Any], what: str) -> str:
+    """A good file with one thing made bad."""
+    fields = BAD_FIELDS.get(what) or {"profiles": [{"schedulerName": "a", **BAD_PROFILES[what]}]}
+    merged = {name: {**good[name], **value} if isinstance(value, dict) else value for name, value in fields.items()}
+    return yaml.safe_dump({**good, **merged})
+
+
+@pytest.mark.parametrize("what", [*BAD_FIELDS, *BAD_PROFILES])
+def test_same_refusals(tmp_path: Path, what: str) -> None:
+    """What kube-scheduler refuses is refused here too."""
+    content = spoilt(document(tmp_path), what)
+    assert (True, True) == (refused_there(tmp_path, content), complaints(content) != [])
+
+
+def test_same_welcome(tmp_path: Path) -> None:
+    """The file that is spoilt above is good in itself, there and here."""
+    content = yaml.safe_dump(document(tmp_path, profiles=[{"schedulerName": "a"}]))
+    assert (False, False) == (refused_there(tmp_path, content), complaints(content) != [])
+
+
+def test_shown_is_welcome(tmp_path: Path) -> None:
+    """What `config show` prints is a file that kube-scheduler accepts too."""
+    content = shown(read(yaml.safe_dump(document(tmp_path, profiles=[{"schedulerName": "a"}])), FILE))
+    assert not refused_there(tmp_path, content)

@@ -1,0 +1,121 @@
+"""Proves that the list of fields is complete, that the reader obeys it, and that the page says the same."""
+
+import dataclasses
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.config.files import complaints_about, notes_on
+from trimtab.config.fields import FIELDS, Fate, names
+from trimtab.config.plugin_sets import points
+from trimtab.config.registry import BINDER, DEFAULT_PLUGINS, IN_TREE, KNOWN
+from trimtab.core.placing.profile import Point
+
+PAGE = Path(__file__).parents[2] / "docs" / "configuration.md"
+
+# Fields of kubescheduler.config.k8s.io/v1 as Kubernetes 1.35.8 declares them.
+UPSTREAM = {
+    "": "apiVersion kind parallelism leaderElection clientConnection enableProfiling enableContentionProfiling "
+    "percentageOfNodesToScore podInitialBackoffSeconds podMaxBackoffSeconds profiles extenders delayCacheUntilActive",
+    "leaderElection": "leaderElect leaseDuration renewDeadline retryPeriod resourceLock resourceName resourceNamespace",
+    "clientConnection": "kubeconfig acceptContentTypes contentType qps burst",
+    "profiles[]": "schedulerName percentageOfNodesToScore plugins pluginConfig",
+    "profiles[].plugins.POINT": "enabled disabled",
+    "profiles[].plugins.POINT.enabled[]": "name weight",
+    "profiles[].plugins.POINT.disabled[]": "name weight",
+    "profiles[].pluginConfig[]": "name args",
+}
+ARGUMENTS = {
+    "DefaultPreemptionArgs",
+    "DynamicResourcesArgs",
+    "InterPodAffinityArgs",
+    "NodeAffinityArgs",
+    "NodeResourcesBalancedAllocationArgs",
+    "NodeResourcesFitArgs",
+    "PodTopologySpreadArgs",
+    "VolumeBindingArgs",
+}
+SAMPLES = {
+    "parallelism": "1",
+    "percentageOfNodesToScore": "1",
+    "contentType": "x",
+    "acceptContentTypes": "x",
+    "weight": "1",
+}
+
+
+@pytest.mark.parametrize("schema", UPSTREAM)
+def test_every_field_of_kubernetes(schema: str) -> None:
+    """Each field that Kubernetes declares has a line of its own, and there is no other."""
+    assert set(UPSTREAM[schema].split()) == set(names(schema))
+
+
+def test_every_point_of_kubernetes() -> None:
+    """Plugins may be listed at Kubernetes' twelve points and at multiPoint."""
+    expected = "preEnqueue queueSort preFilter filter postFilter preScore score reserve permit preBind bind postBind"
+    assert (*expected.split(), "multiPoint") == points()
+
+
+def test_every_plugin_with_arguments() -> None:
+    """Each plugin that takes arguments in Kubernetes has its lines; those not built are refused as a whole."""
+    listed = {each.path.split(".")[0]: each.fate for each in FIELDS if each.path.split(".")[0].endswith("Args")}
+    assert set(listed) == ARGUMENTS
+    assert {name for name in listed if name.removesuffix("Args") in IN_TREE} == {
+        name for name, fate in listed.items() if fate is Fate.HONOURED
+    }
+
+
+def test_arguments_are_those_of_the_dataclasses() -> None:
+    """The lines about a built plugin's arguments name exactly the fields of its dataclass."""
+    for name, kind in IN_TREE.items():
+        fields = {re.sub("_(.)", lambda found: found[1].upper(), each.name) for each in dataclasses.fields(kind)}
+        assert fields == set(names(f"{name}Args"))
+
+
+def nested(path: str) -> str:
+    """A file body that sets just this field."""
+    text = SAMPLES.get(path.rsplit(".", 1)[-1], "true")
+    for part in reversed(path.replace("POINT", "score").split(".")):
+        listed = part.endswith("[]")
+        if listed and part == "disabled[]":
+            text = text.replace("{", "{name: '*', ")
+        text = f"{{{part.removesuffix('[]')}: {f'[{text}]' if listed else text}}}"
+    return text[1:-1] + "\n"
+
+
+@pytest.mark.parametrize("path", [each.path for each in FIELDS if each.fate is Fate.IGNORED])
+def test_ignored_fields_are_noted(path: str) -> None:
+    """A field that the list calls ignored is noted when a file sets it."""
+    (note,) = notes_on(nested(path))
+    assert ": ignored: " in note
+
+
+@pytest.mark.parametrize("name", [each.path for each in FIELDS if each.fate is Fate.REFUSED])
+def test_refused_fields_are_refused(name: str) -> None:
+    """A field, or arguments, that the list calls refused make a file unusable."""
+    plugin = name.removesuffix("Args")
+    body = (
+        f"profiles: [{{pluginConfig: [{{name: {plugin}, args: {{}}}}]}}]\n" if plugin != name else f"{name}: [{{}}]\n"
+    )
+    (complaint,) = complaints_about(body)
+    assert "not built yet" in complaint
+
+
+def test_the_page_says_the_same() -> None:
+    """The tables of the page are the list, line by line."""
+    rows = re.findall(r"^\| `(.+?)` \| (\w+) \| (.+) \|$", PAGE.read_text(), re.MULTILINE)
+    assert [(each.path, each.fate.value, each.about) for each in FIELDS] == rows
+
+
+def test_the_page_names_the_plugins() -> None:
+    """The page names the plugins that are built and the defaults that are not."""
+    text = " ".join(PAGE.read_text().split())
+    missing = ", ".join(name for name in DEFAULT_PLUGINS if name not in {*IN_TREE, BINDER})
+    assert f"- Built: {', '.join(IN_TREE)}; and {BINDER}" in text
+    assert f"left out with a note: {missing}." in text
+
+
+def test_known_points() -> None:
+    """Every plugin that Kubernetes knows serves at least one point, and only points that exist."""
+    assert all(served and set(served) <= set(Point) for served in KNOWN.values())

@@ -1,0 +1,99 @@
+"""Proves that no file, however spoilt, gets anything but a clear answer."""
+
+import copy
+from typing import Any
+
+import yaml
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.config.files import FILE, FULL, outcome
+from trimtab.config.problem import ConfigError
+from trimtab.config.scheduler import read
+from trimtab.config.show import shown
+
+PLAIN: dict[str, Any] = yaml.safe_load(FULL)
+WORDS = [
+    "no",
+    "012",
+    "1:30",
+    "*",
+    "NodeName",
+    "default-scheduler",
+    "15s",
+    "",
+    "ä",
+    "\t",
+    "\x1b[0m",
+    "PodTopologySpread",
+]
+VALUES = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(),
+    st.floats(),
+    st.sampled_from(WORDS),
+    st.text(max_size=5),
+    st.just([]),
+    st.just({}),
+    st.just([None]),
+    st.just({"name": "NodeAffinity", "weight": 1}),
+)
+
+
+def answered(content: str | bytes) -> bool:
+    """Whether the file can be used; anything but ConfigError, or a problem without words, passes on as a failure."""
+    try:
+        configuration = read(content, FILE)
+    except ConfigError as error:
+        assert all(problem.message and str(problem).isprintable() for problem in error.problems)
+        assert error.problems
+        return False
+    assert outcome(configuration) == outcome(read(shown(configuration), FILE))
+    return True
+
+
+def places(tree: Any) -> list[tuple[Any, Any]]:
+    """Every container of a tree with each of its keys."""
+    keys = list(tree) if isinstance(tree, dict) else range(len(tree)) if isinstance(tree, list) else []
+    return [(tree, key) for key in keys] + [place for key in keys for place in places(tree[key])]
+
+
+@given(st.data())
+@settings(max_examples=150, deadline=None)
+def test_values_exchanged(data: st.DataObject) -> None:
+    """A file with values exchanged, removed or renamed is used or refused, and what is used can be shown."""
+    tree = yaml.safe_load(FULL)
+    for _ in range(data.draw(st.integers(1, 3))):
+        container, key = data.draw(st.sampled_from(places(tree)))
+        match data.draw(st.sampled_from(["exchange", "remove", "rename", "repeat"])):
+            case "exchange":
+                container[key] = copy.deepcopy(data.draw(VALUES))
+            case "rename" if isinstance(container, dict):
+                container[data.draw(st.text(max_size=6))] = container.pop(key)
+            case "repeat" if isinstance(container, list):
+                container.append(copy.deepcopy(container[key]))
+            case _:
+                del container[key]
+    answered(yaml.safe_dump(tree))
+
+
+@given(st.binary(max_size=8), st.integers(0, len(FULL)), st.integers(0, 40))
+@settings(max_examples=200, deadline=None)
+def test_bytes_exchanged(piece: bytes, at: int, gone: int) -> None:
+    """A file with a few bytes exchanged anywhere is used or refused."""
+    content = FULL.encode()
+    answered(content[:at] + piece + content[at + gone :])
+
+
+@given(st.text(alphabet="abc:-[]{}&*!|>'\"%@`#, \n\t?~0<", max_size=60))
+@settings(max_examples=200, deadline=None)
+def test_noise(text: str) -> None:
+    """Noise made of YAML's own signs is refused in words."""
+    assert not answered(text)
+
+
+def test_the_file_itself_is_good() -> None:
+    """The file that is spoilt above can be used as it stands."""
+    assert answered(FULL)
+    assert answered(yaml.safe_dump(PLAIN))

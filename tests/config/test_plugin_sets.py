@@ -1,0 +1,138 @@
+"""Proves which plugins run where, in which order and with which weight; the rules are kube-scheduler's."""
+
+import pytest
+
+from tests.config.files import complaints_about, configured
+from trimtab.config.plugin_sets import Named, PluginSet, at_point, with_defaults
+from trimtab.config.registry import DEFAULT_PLUGINS, IN_TREE, KNOWN, default_profile
+from trimtab.core.placing.profile import Point, Profile, plugin_name
+
+DEFAULTS = {"A": 3, "B": 0, "C": 1}
+
+
+def names(plugins: tuple[Named, ...]) -> str:
+    return "".join(each.name for each in plugins)
+
+
+def asked(enabled: str = "", disabled: str = "") -> PluginSet:
+    return PluginSet(tuple(Named(name, 7) for name in enabled), frozenset(disabled))
+
+
+def one(plugins: str) -> Profile:
+    (profile,) = configured(f"profiles: [{{plugins: {plugins}}}]\n").settings.profiles
+    return profile
+
+
+@pytest.mark.parametrize(
+    ("custom", "expected"),
+    [
+        (asked(), "A3 B0 C1"),
+        (asked("D"), "A3 B0 C1 D7"),
+        (asked("B"), "A3 B7 C1"),
+        (asked("", "A"), "B0 C1"),
+        (asked("A", "A"), "B0 C1 A7"),
+        (asked("", "*"), ""),
+        (asked("CD", "*"), "C7 D7"),
+    ],
+)
+def test_multipoint_over_defaults(custom: PluginSet, expected: str) -> None:
+    """A default named again keeps its rank and takes the new weight; disabled and enabled, it comes last."""
+    assert expected == " ".join(f"{each.name}{each.weight}" for each in with_defaults(custom, DEFAULTS).enabled)
+
+
+@pytest.mark.parametrize(
+    ("point", "expected"),
+    [
+        (asked(), "ABC"),
+        (asked("X"), "ABCX"),
+        (asked("CX"), "CABX"),
+        (asked("XCA"), "CABX"),
+        (asked("", "B"), "AC"),
+        (asked("BX", "B"), "ACBX"),
+        (asked("XA", "*"), "XA"),
+        (asked("", "*"), ""),
+    ],
+)
+def test_order_at_a_point(point: PluginSet, expected: str) -> None:
+    """First what both lists name in the point's order, then the rest of multiPoint, then the rest of the point."""
+    assert expected == names(at_point(point, asked("ABC"), lambda name: True))
+
+
+def test_only_where_they_serve() -> None:
+    """multiPoint brings a plugin only to points that it serves."""
+    assert "AC" == names(at_point(asked(), asked("ABC"), lambda name: name != "B"))
+
+
+def test_weight_of_a_point_wins() -> None:
+    """A weight under score overrules the one under multiPoint, and a plugin named without a weight counts once."""
+    weighed = one(
+        "{multiPoint: {enabled: [{name: ImageLocality, weight: 5}, {name: TaintToleration}]}, "
+        "score: {enabled: [{name: ImageLocality, weight: 8}]}}"
+    )
+    assert {"ImageLocality": 8, "TaintToleration": 1, "NodeAffinity": 2} == {
+        each.name: each.weight for each in weighed.scores if each.name[:12] not in "NodeResources"
+    }
+
+
+def test_star_at_a_point() -> None:
+    """A star at one point clears that point and no other."""
+    profile = one("{filter: {disabled: [{name: '*'}], enabled: [{name: NodeName}]}}")
+    assert ["NodeName"] == [plugin_name(each) for each in profile.filters]
+    assert [each.name for each in default_profile("x").scores] == [each.name for each in profile.scores]
+
+
+def test_points_that_one_method_covers() -> None:
+    """Files that list a plugin at each of Kubernetes' points stay valid where one method does the work of two."""
+    for point in (Point.PRE_FILTER, Point.FILTER, Point.PRE_SCORE, Point.SCORE):
+        body = f"profiles: [{{plugins: {{{point}: {{enabled: [{{name: NodeResourcesFit}}]}}}}}}]\n"
+        assert [] == complaints_about(body)
+
+
+@pytest.mark.parametrize(
+    ("plugins", "complaint"),
+    [
+        (
+            "{score: {enabled: [{name: NodeResourceFit}]}}",
+            "no plugin 'NodeResourceFit' (did you mean NodeResourcesFit?)",
+        ),
+        ("{score: {enabled: [{name: imagelocality}]}}", "(did you mean ImageLocality?)"),
+        ("{score: {disabled: [{name: TaintTolerations}]}}", "disabled[0].name: there is no plugin 'TaintTolerations'"),
+        ("{scores: {}}", "3:23: profiles[0].plugins.scores: unknown field (did you mean score?)"),
+        ("{score: {enable: []}}", "unknown field (did you mean enabled?)"),
+        ("{score: {enabled: [{nam: x}]}}", "unknown field (did you mean name?)"),
+        ("{score: {enabled: [{weight: 1}]}}", "enabled[0]: the plugin's name is missing"),
+        ("{score: {enabled: [NodeName]}}", "enabled[0]: expected a mapping, got the text 'NodeName'"),
+        ("{score: {enabled: [{name: ImageLocality, weight: -1}]}}", "weight: -1 is not between 0 and 2147483647"),
+        ("{score: {enabled: [{name: ImageLocality, weight: 2147483648}]}}", "weight: 2147483648 is not between 0 and"),
+        ("{score: {enabled: [{name: ImageLocality, weight: 1.5}]}}", "weight: expected a whole number"),
+        (
+            "{score: {enabled: [{name: ImageLocality}, {name: ImageLocality}]}}",
+            "score.enabled[1]: ImageLocality stands twice in this list",
+        ),
+        ("{score: {enabled: [{name: NodeName}]}}", "NodeName cannot serve score, only filter"),
+        ("{bind: {enabled: [{name: NodeName}]}}", "NodeName cannot serve bind, only filter"),
+        ("{multiPoint: {enabled: [{name: InterPodAffinity}]}}", "InterPodAffinity is not built yet: remove it here"),
+        ("{postFilter: {enabled: [{name: DefaultPreemption}]}}", "DefaultPreemption is not built yet"),
+        ("{filter: {enabled: [{name: EBSLimits}]}}", "EBSLimits is gone since version 1 of this file"),
+        ("{queueSort: {disabled: [{name: '*'}]}}", "exactly one queueSort plugin is needed, but there are 0: none"),
+        ("{multiPoint: {disabled: [{name: DefaultBinder}]}}", "no plugin is left to bind pods"),
+        ("{bind: {disabled: [{name: '*'}]}}", "no plugin is left to bind pods: do not disable DefaultBinder"),
+    ],
+)
+def test_refused_lists(plugins: str, complaint: str) -> None:
+    """A mistake in a list of plugins is refused with its place and the nearest valid name."""
+    found = complaints_about(f"profiles: [{{plugins: {plugins}}}]\n")
+    assert any(complaint in each for each in found), found
+
+
+def test_disabling_what_is_known() -> None:
+    """Any plugin that Kubernetes knows or knew may be disabled anywhere, built or not."""
+    for name in (*KNOWN, "EBSLimits"):
+        body = f"profiles: [{{plugins: {{postFilter: {{disabled: [{{name: {name}}}]}}}}}}]\n"
+        assert [] == complaints_about(body)
+
+
+def test_names_of_the_registry() -> None:
+    """A plugin is registered under its own name, and every default is a name that Kubernetes knows."""
+    assert list(IN_TREE) == [plugin.name for plugin in IN_TREE.values()]
+    assert set() == {*IN_TREE, *DEFAULT_PLUGINS} - KNOWN.keys()

@@ -1,0 +1,32 @@
+"""Proves that what is shown of a configuration means the same as the file it came from."""
+
+import pytest
+
+from tests.config.files import FILE, FULL, HEAD, outcome
+from trimtab.config.scheduler import default_configuration, read
+from trimtab.config.show import shown
+
+ODD_TIMES = HEAD + "leaderElection: {leaseDuration: 100h, renewDeadline: 2.0000001s, retryPeriod: 1.1ms}\n"
+OFF = HEAD + "leaderElection: {leaderElect: false}\nprofiles: [{schedulerName: 'ä: #'}]\n"
+
+
+@pytest.mark.parametrize("content", [HEAD, FULL, ODD_TIMES, OFF])
+def test_shown_means_the_same(content: str) -> None:
+    """The effective configuration reads back as itself, with nothing left to note about defaults."""
+    configuration = read(content, FILE)
+    again = read(shown(configuration), FILE)
+    assert outcome(configuration) == outcome(again)
+    assert () == again.notes
+
+
+def test_without_a_file() -> None:
+    """What holds without a file can be shown, and kept as a file."""
+    assert outcome(default_configuration()) == outcome(read(shown(default_configuration()), FILE))
+
+
+def test_notes_are_comments() -> None:
+    """Notes stand above the shown file, one comment a note."""
+    configuration = read(HEAD + "parallelism: 3\n", FILE)
+    comments = [line for line in shown(configuration).splitlines() if line.startswith("#")]
+    assert [f"# {note}" for note in configuration.notes] == comments
+    assert 2 == len(comments)

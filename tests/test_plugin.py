@@ -1,0 +1,14 @@
+"""Proves what authors of plugins can import from one place."""
+
+from trimtab import plugin
+
+NAMES = (
+    "ALL MAX_SCORE Ahead Bools Change Filter Gate Go Ints Kept Node Normalise Observe Only Order Permit Plugin Pod PreBind "
+    "Prefilter Prefiltered Refuse Reserve Rows Score Staged View Wait"
+)
+
+
+def test_names_for_authors() -> None:
+    """The module offers exactly these names, and nothing else by accident."""
+    public = {name for name in vars(plugin) if not name.startswith("_")}
+    assert set(NAMES.split()) == public == set(plugin.__all__)
