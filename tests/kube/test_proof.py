@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import logging
+import ssl
 import sys
 from pathlib import Path
 from typing import Any
@@ -11,9 +13,8 @@ from typing import Any
 import pytest
 
 from tests.kube import certificates
-from trimtab.kube import tls
 from trimtab.kube.kubeconfig import Cluster, CredentialsError, Exec, User, Variable
-from trimtab.kube.proof import FileProof, PluginProof
+from trimtab.kube.proof import FileProof, PluginProof, Proof
 
 V1 = "client.authentication.k8s.io/v1"
 
@@ -26,20 +27,20 @@ async def test_a_token_file_is_read_each_minute(tmp_path: Path) -> None:
     """A rotated token is used within 60 s, and not looked for at every request."""
     path = tmp_path / "token"
     path.write_text("old")
-    proof = FileProof(Cluster(), User(token_file=str(path)), None, now=0.0)
+    proof = FileProof(Cluster(), User(token_file=str(path)), now=0.0)
     path.write_text("new")
-    assert token("old") == await proof.headers(59.0, refused=False)
-    assert token("new") == await proof.headers(60.0, refused=False)
+    assert token("old") == (await proof.identity(59.0, refused=False)).headers
+    assert token("new") == (await proof.identity(60.0, refused=False)).headers
 
 
 async def test_a_token_file_is_read_at_once_when_refused(tmp_path: Path) -> None:
     """A 401 makes us look again, though not more often than every 5 s."""
     path = tmp_path / "token"
     path.write_text("old")
-    proof = FileProof(Cluster(), User(token_file=str(path)), None, now=0.0)
+    proof = FileProof(Cluster(), User(token_file=str(path)), now=0.0)
     path.write_text("new")
-    assert token("old") == await proof.headers(4.0, refused=True)
-    assert token("new") == await proof.headers(5.0, refused=True)
+    assert token("old") == (await proof.identity(4.0, refused=True)).headers
+    assert token("new") == (await proof.identity(5.0, refused=True)).headers
 
 
 @pytest.mark.parametrize("content", [None, "", "two\nlines"])
@@ -47,10 +48,10 @@ async def test_the_last_good_token_stays(content: str | None, tmp_path: Path, ca
     """A token file that vanishes, empties or breaks costs a warning, not the connection."""
     path = tmp_path / "token"
     path.write_text("secret-canary")
-    proof = FileProof(Cluster(), User(token_file=str(path)), None, now=0.0)
+    proof = FileProof(Cluster(), User(token_file=str(path)), now=0.0)
     path.unlink() if content is None else path.write_text(content)
     with caplog.at_level(logging.DEBUG):
-        assert token("secret-canary") == await proof.headers(60.0, refused=False)
+        assert token("secret-canary") == (await proof.identity(60.0, refused=False)).headers
     assert "the old ones stay" in caplog.text
     assert "secret-canary" not in caplog.text
 
@@ -61,27 +62,37 @@ async def test_a_rotated_client_certificate_is_shown(tmp_path: Path) -> None:
     old, new = certificates.client("old"), certificates.client("new")
     (tmp_path / "cert").write_bytes(old.certificate)
     (tmp_path / "key").write_bytes(old.key)
-    context = tls.client_context(certificates.authority_pem())
-    server = certificates.server_context()
-    proof = FileProof(Cluster(), user, context, now=0.0)
+    proof = FileProof(cluster(certificates.authority_pem()), user, now=0.0)
     (tmp_path / "cert").write_bytes(new.certificate)
-    await proof.headers(60.0, refused=False)
-    assert certificates.der(old.certificate) == certificates.shown(context, server)
+    assert certificates.der(old.certificate) == await shown(proof, 60.0)
     (tmp_path / "key").write_bytes(new.key)
-    await proof.headers(120.0, refused=False)
-    assert certificates.der(new.certificate) == certificates.shown(context, server)
+    assert certificates.der(new.certificate) == await shown(proof, 120.0)
+
+
+async def test_the_context_stays_while_nothing_changes(tmp_path: Path) -> None:
+    """Connections are pooled by context, so a look at unchanged files must not make a new one."""
+    proof = FileProof(cluster(certificates.authority_pem()), User(), now=0.0)
+    assert (await proof.identity(0.0, refused=False)).context is (await proof.identity(60.0, refused=True)).context
 
 
 async def test_a_rotated_authority_is_trusted(tmp_path: Path) -> None:
     """After the authority's file has changed, servers of the new authority are spoken to."""
     path = tmp_path / "ca"
     path.write_bytes(certificates.authority_pem())
-    context = tls.client_context(certificates.authority_pem())
-    proof = FileProof(Cluster(certificate_authority=str(path)), User(), context, now=0.0)
+    proof = FileProof(Cluster(server="https://x", certificate_authority=str(path)), User(), now=0.0)
     path.write_bytes(certificates.other_authority().cert_pem.bytes())
-    await proof.headers(60.0, refused=False)
     rotated = certificates.server_context(issuer=certificates.other_authority())
-    assert certificates.shown(context, rotated) is None
+    assert await shown(proof, 60.0, rotated) is None
+
+
+def cluster(authority: bytes) -> Cluster:
+    return Cluster(server="https://x", certificate_authority_data=base64.b64encode(authority).decode())
+
+
+async def shown(proof: Proof, now: float, server: ssl.SSLContext | None = None) -> bytes | None:
+    context = (await proof.identity(now, refused=False)).context
+    assert context is not None
+    return certificates.shown(context, server or certificates.server_context())
 
 
 def plugin(folder: Path, status: dict[str, Any] | str, version: str = V1, code: int = 0, **more: Any) -> Exec:
@@ -106,9 +117,9 @@ def runs(folder: Path) -> list[str]:
 async def test_a_plugin_is_run_when_its_token_expires(tmp_path: Path) -> None:
     """One run serves until shortly before the expiry that it named, or until the server refuses."""
     stamp = {"token": "t", "expirationTimestamp": "1970-01-01T00:16:40Z"}
-    proof = PluginProof(plugin(tmp_path, stamp), Cluster(), None)
+    proof = PluginProof(plugin(tmp_path, stamp), Cluster())
     for now, refused, expected in ((0.0, False, 1), (989.0, False, 1), (989.5, True, 2), (990.0, False, 3)):
-        assert token("t") == await proof.headers(now, refused)
+        assert token("t") == (await proof.identity(now, refused)).headers
         assert expected == len(runs(tmp_path))
 
 
@@ -116,7 +127,7 @@ async def test_a_plugin_is_run_when_its_token_expires(tmp_path: Path) -> None:
 async def test_a_plugin_is_told_what_it_needs(version: str, tmp_path: Path) -> None:
     """It gets its version, its variables and, where it asks, the cluster."""
     given = plugin(tmp_path, {"token": "t"}, version, env=(Variable("EXTRA", "more"),), provide_cluster_info=True)
-    await PluginProof(given, Cluster(server="https://x"), None).headers(0.0, refused=False)
+    await PluginProof(given, Cluster(server="https://x")).identity(0.0, refused=False)
     info = json.loads(runs(tmp_path)[0].removesuffix("more"))
     assert version == info["apiVersion"]
     assert {"interactive": False, "cluster": {"server": "https://x"}} == info["spec"]
@@ -126,9 +137,9 @@ async def test_a_plugin_may_issue_a_certificate(tmp_path: Path) -> None:
     """A certificate and key are shown on new connections, without a token."""
     pair = certificates.client("issued")
     status = {"clientCertificateData": pair.certificate.decode(), "clientKeyData": pair.key.decode()}
-    context = tls.client_context(certificates.authority_pem())
-    assert {} == await PluginProof(plugin(tmp_path, status), Cluster(), context).headers(0.0, refused=False)
-    assert certificates.der(pair.certificate) == certificates.shown(context, certificates.server_context())
+    proof = PluginProof(plugin(tmp_path, status), cluster(certificates.authority_pem()))
+    assert certificates.der(pair.certificate) == await shown(proof, 0.0)
+    assert {} == (await proof.identity(0.0, refused=False)).headers
 
 
 @pytest.mark.parametrize(
@@ -144,11 +155,11 @@ async def test_a_plugin_may_issue_a_certificate(tmp_path: Path) -> None:
 async def test_a_bad_plugin_is_named(status: Any, code: int, sentence: str, tmp_path: Path) -> None:
     """What a plugin does wrong is said, and nothing that it printed."""
     with pytest.raises(CredentialsError, match=sentence):
-        await PluginProof(plugin(tmp_path, status, code=code), Cluster(), None).headers(0.0, refused=False)
+        await PluginProof(plugin(tmp_path, status, code=code), Cluster()).identity(0.0, refused=False)
 
 
 async def test_a_missing_plugin_comes_with_its_hint() -> None:
     """The kubeconfig's own install hint is passed on."""
     missing = Exec(command="no-such-plugin", api_version=V1, install_hint="get it at example.com")
     with pytest.raises(CredentialsError, match=r"cannot be run: No such file.*; get it at example\.com"):
-        await PluginProof(missing, Cluster(), None).headers(0.0, refused=False)
+        await PluginProof(missing, Cluster()).identity(0.0, refused=False)

@@ -6,15 +6,15 @@ Sought in this order: a path named on purpose, KUBECONFIG, the service account o
 from __future__ import annotations
 
 import os
-import ssl
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from trimtab.kube import tls
+import msgspec
+
 from trimtab.kube.kubeconfig import Choice, Cluster, CredentialsError, User, choose
-from trimtab.kube.proof import FileProof, PluginProof, Proof, material
+from trimtab.kube.proof import FileProof, Identity, PluginProof, Proof
 
 __all__ = ["Credentials", "CredentialsError", "find"]
 
@@ -22,7 +22,7 @@ SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 
 
 class Credentials:
-    """An API server's address, the TLS context for it, and headers that prove who we are."""
+    """An API server's address, and what proves who we are to it."""
 
     def __init__(self, cluster: Cluster, user: User, origin: str, clock: Callable[[], float] = time.time) -> None:
         _check(cluster, user, origin)
@@ -30,20 +30,13 @@ class Credentials:
         self.server = _address(cluster, user)
         self.server_name = cluster.tls_server_name
         self.proxy = cluster.proxy_url
-        self.context: ssl.SSLContext | None = None
-        if self.server.startswith("https://"):
-            authority = material(cluster.certificate_authority, cluster.certificate_authority_data, "authority")
-            self.context = tls.client_context(authority, not cluster.insecure_skip_tls_verify)
         self._clock = clock
-        self._proof: Proof = (
-            FileProof(cluster, user, self.context, clock())
-            if user.exec is None
-            else PluginProof(user.exec, cluster, self.context)
-        )
+        meant = msgspec.structs.replace(cluster, server=self.server)
+        self._proof: Proof = FileProof(meant, user, clock()) if user.exec is None else PluginProof(user.exec, meant)
 
-    async def headers(self, refused: bool = False) -> Mapping[str, str]:
-        """What proves who we are; `refused` after a 401, so that what was rotated is read at once."""
-        return await self._proof.headers(self._clock(), refused)
+    async def identity(self, refused: bool = False) -> Identity:
+        """Who we are by now; `refused` after a 401, so that what was rotated is read at once."""
+        return await self._proof.identity(self._clock(), refused)
 
 
 def find(

@@ -35,6 +35,11 @@ class Cluster(Struct, frozen=True, rename="kebab"):
     proxy_url: str = ""
     extensions: tuple[dict[str, Any], ...] = ()
 
+    @property
+    def secure(self) -> bool:
+        """Whether TLS is spoken."""
+        return self.server.startswith("https://")
+
 
 class Variable(Struct, frozen=True):
     """One environment variable of an exec plugin."""

@@ -14,7 +14,7 @@ import logging
 import ssl
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from trimtab.kube import exec_plugin, tls
 from trimtab.kube.kubeconfig import Cluster, CredentialsError, Exec, User
@@ -25,68 +25,87 @@ REFUSED_EVERY = 5.0
 EXPIRY_MARGIN = 10.0
 
 
-class Proof(Protocol):
-    """Headers that prove who we are; `refused` says that the server did not believe the last ones."""
+class Identity(NamedTuple):
+    """What proves who we are. A changed certificate means a new context, so that no pooled connection shows the old."""
 
-    async def headers(self, now: float, refused: bool) -> Mapping[str, str]: ...
+    headers: Mapping[str, str]
+    context: ssl.SSLContext | None
+
+
+class Proof(Protocol):
+    """Who we are by now; `refused` says that the server did not believe the last answer."""
+
+    async def identity(self, now: float, refused: bool) -> Identity: ...
 
 
 class FileProof:
     """Tokens, passwords and certificates that stand in a kubeconfig or in files that it names."""
 
-    def __init__(self, cluster: Cluster, user: User, context: ssl.SSLContext | None, now: float) -> None:
-        self._cluster, self._user, self._context = cluster, user, context
+    def __init__(self, cluster: Cluster, user: User, now: float) -> None:
+        self._cluster, self._user = cluster, user
         self._read_at = now
-        self._headers = self._read()
+        self._material: tls.Material | None = None
+        self._identity = self._read()
 
-    async def headers(self, now: float, refused: bool) -> Mapping[str, str]:
-        """The last good ones, after another look at the files where one is due."""
+    async def identity(self, now: float, refused: bool) -> Identity:
+        """The last good one, after another look at the files where one is due."""
         if now >= self._read_at + (REFUSED_EVERY if refused else REREAD_EVERY):
             self._read_at = now
             try:
-                self._headers = self._read()
+                self._identity = self._read()
             except CredentialsError as error:
                 log.warning("credentials not read again, the old ones stay: problem=%s", error)
-        return self._headers
+        return self._identity
 
-    def _read(self) -> Mapping[str, str]:
-        cluster, user = self._cluster, self._user
-        if self._context is not None:
-            if authority := material(cluster.certificate_authority, cluster.certificate_authority_data, "authority"):
-                tls.trust(self._context, authority)
-            if certificate := material(user.client_certificate, user.client_certificate_data, "client certificate"):
-                key = material(user.client_key, user.client_key_data, "client key")
-                tls.present(self._context, certificate, key)
-        return _authorization(user)
+    def _read(self) -> Identity:
+        user, headers = self._user, _authorization(self._user)
+        if not self._cluster.secure:
+            return Identity(headers, None)
+        material = _trusted(self._cluster)._replace(
+            certificate=_bytes(user.client_certificate, user.client_certificate_data, "client certificate"),
+            key=_bytes(user.client_key, user.client_key_data, "client key"),
+        )
+        if material == self._material:
+            return Identity(headers, self._identity.context)
+        identity = Identity(headers, tls.client_context(material))
+        self._material = material
+        return identity
 
 
 class PluginProof:
     """A token or certificate that a program issues for a while."""
 
-    def __init__(self, plugin: Exec, cluster: Cluster, context: ssl.SSLContext | None) -> None:
+    def __init__(self, plugin: Exec, cluster: Cluster) -> None:
         exec_plugin.check(plugin)
-        self._plugin, self._cluster, self._context = plugin, cluster, context
-        self._headers: Mapping[str, str] | None = None
+        self._plugin, self._cluster, self._material = plugin, cluster, _trusted(cluster)
+        self._identity: Identity | None = None
         self._issued_at, self._expires = 0.0, float("inf")
         self._running = asyncio.Lock()
 
-    async def headers(self, now: float, refused: bool) -> Mapping[str, str]:
-        """Those issued last, or new ones; many may ask at once, one run serves them all."""
+    async def identity(self, now: float, refused: bool) -> Identity:
+        """The one issued last, or a new one; many may ask at once, one run serves them all."""
         async with self._running:
-            if self._headers is None or now >= self._expires or (refused and now >= self._issued_at + REFUSED_EVERY):
-                self._headers = await self._issue(now)
-            return self._headers
+            if self._identity is None or now >= self._expires or (refused and now >= self._issued_at + REFUSED_EVERY):
+                self._identity = await self._issue(now)
+            return self._identity
 
-    async def _issue(self, now: float) -> Mapping[str, str]:
+    async def _issue(self, now: float) -> Identity:
         issued = await exec_plugin.issue(self._plugin, self._cluster)
-        if issued.certificate and self._context is not None:
-            tls.present(self._context, issued.certificate, issued.key)
         self._issued_at = now
         self._expires = float("inf") if issued.expires is None else issued.expires - EXPIRY_MARGIN
-        return {"Authorization": f"Bearer {issued.token}"} if issued.token else {}
+        headers = {"Authorization": f"Bearer {issued.token}"} if issued.token else {}
+        if not self._cluster.secure:
+            return Identity(headers, None)
+        material = self._material._replace(certificate=issued.certificate, key=issued.key)
+        return Identity(headers, tls.client_context(material))
 
 
-def material(path: str, data: str, what: str) -> bytes:
+def _trusted(cluster: Cluster) -> tls.Material:
+    authority = _bytes(cluster.certificate_authority, cluster.certificate_authority_data, "certificate authority")
+    return tls.Material(authority=authority, verify=not cluster.insecure_skip_tls_verify)
+
+
+def _bytes(path: str, data: str, what: str) -> bytes:
     """The bytes given in place, or else those of the file; nothing where neither is named."""
     if data:
         try:

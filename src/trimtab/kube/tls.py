@@ -7,51 +7,50 @@ import ssl
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import NamedTuple
 
 from trimtab.kube.kubeconfig import CredentialsError
 
 
-def client_context(authority: bytes, verify: bool = True) -> ssl.SSLContext:
-    """A context that trusts this authority only, or the system's where none is given."""
-    context = ssl.create_default_context()
-    # Python 3.13 refuses authorities without a key identifier; many clusters were founded with one.
-    context.verify_flags &= ~ssl.VERIFY_X509_STRICT
-    if authority or not verify:
-        context = _bare(context.verify_flags)
-    if authority:
-        trust(context, authority)
-    if not verify:
-        context.check_hostname = False
-        context.verify_mode = ssl.CERT_NONE
-    return context
+class Material(NamedTuple):
+    """What a TLS connection is made with, as PEM; an empty authority stands for those that the system trusts."""
+
+    authority: bytes = b""
+    certificate: bytes = b""
+    key: bytes = b""
+    verify: bool = True
 
 
-def _bare(flags: ssl.VerifyFlags) -> ssl.SSLContext:
+def client_context(material: Material) -> ssl.SSLContext:
+    """A context that trusts this authority only and shows this certificate."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
-    context.verify_flags = flags
+    if not material.verify:
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+    elif material.authority:
+        _trust(context, material.authority)
+    else:
+        context.load_default_certs()
+    if material.certificate:
+        _present(context, material.certificate, material.key)
     return context
 
 
-def trust(context: ssl.SSLContext, authority: bytes) -> None:
-    """Trust this authority as well: a rotated one joins the old, for new connections."""
+def _trust(context: ssl.SSLContext, authority: bytes) -> None:
     try:
         context.load_verify_locations(cadata=authority.decode("ascii", "ignore"))
     except (ssl.SSLError, ValueError) as error:
         raise CredentialsError(f"the certificate authority is no PEM certificate: {_reason(error)}") from None
 
 
-def present(context: ssl.SSLContext, certificate: bytes, key: bytes) -> None:
-    """Show this certificate on new connections; a pair that does not match leaves the old one in place."""
+def _present(context: ssl.SSLContext, certificate: bytes, key: bytes) -> None:
     with _file(certificate.rstrip(b"\n") + b"\n" + key) as path:
-        for target in (ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT), context):
-            try:
-                target.load_cert_chain(path, password="")
-            except (ssl.SSLError, ValueError) as error:
-                reason = _reason(error)
-                raise CredentialsError(
-                    f"the client certificate and its key cannot be used together: {reason}"
-                ) from None
+        try:
+            context.load_cert_chain(path, password="")
+        except (ssl.SSLError, ValueError) as error:
+            reason = _reason(error)
+            raise CredentialsError(f"the client certificate and its key cannot be used together: {reason}") from None
 
 
 def _reason(error: Exception) -> str:

@@ -1,0 +1,235 @@
+"""Decides when to list and when to watch one kind of object; leaves which facts follow to the mirror.
+
+              ┌───────────────────────── 410 in either shape, ERROR line, stalled, refresh() ◀────────────────┐
+              ▼                                                                                               │
+    start ─▶ LIST ──(complete; the first time: Synced)──▶ WATCH ──(lines)──▶ facts, version rises ─▶ WATCH ───┤
+              ▲ │                                          ▲ ▲                                                │
+              │ └─(failed)─▶ back off 0.8→30 s ─▶ LIST     │ └──(silent for 45 s: quiet or half-open)─────────┤
+              │                                            └────(end of stream; broken or refused: back off)──┘
+    every 2 min a consistent list of one object says how far the cluster is:
+              ├─ the watch was behind that two minutes later ─▶ stalled, LIST
+              └─ the cluster is behind us ─▶ Rewound: run() ends
+
+Every list is a consistent one. After silence the next watches are short ones: the server sends a bookmark just before it
+ends a watch, so even where nothing ever happens something is heard within the silence that we allow.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from random import Random
+from typing import Generic
+
+from trimtab.core.model.event import Event, Synced
+from trimtab.kube.backoff import Backoff
+from trimtab.kube.kinds import Kind, T
+from trimtab.kube.mirror import Mirror, Rewound
+from trimtab.kube.transport import Silent, Stream, Transport, Unreachable
+from trimtab.wire.fault import Malformed
+from trimtab.wire.outcome import Throttled, throttle
+from trimtab.wire.request import list_request, watch_request
+from trimtab.wire.status import read_status
+from trimtab.wire.watch import Listed, read_line, read_list
+
+log = logging.getLogger(__name__)
+SILENCE = 45.0
+WATCH_SECONDS = (300, 600)
+QUIET_WATCH_SECONDS = 30
+LIST_PATIENCE = 75.0  # the server itself gives up after 60 s
+LARGEST_LIST = 2 << 30
+PROBE_EVERY = 120.0
+PROBE_PATIENCE = 20.0
+AT_ONCE = 1.0
+BREATH = 1_000
+GONE = 410
+
+
+@dataclass
+class Counts:
+    """What happened so far; a fault that is not counted here did not happen."""
+
+    lists: int = 0
+    watches: int = 0
+    expired_answers: int = 0
+    expired_lines: int = 0
+    silences: int = 0
+    setbacks: int = 0
+    stalls: int = 0
+
+
+class Setback(Exception):
+    """The server answered, but not with what was asked for."""
+
+    def __init__(self, message: str, relist: bool = False, wait: float = 0.0) -> None:
+        super().__init__(message)
+        self.relist, self.wait = relist, wait
+
+
+class Reflector(Generic[T]):
+    """Keeps a mirror of one kind and hands every change to the sink as a fact."""
+
+    def __init__(
+        self,
+        transport: Transport,
+        kind: Kind[T],
+        sink: Callable[[Event], None],
+        clock: Callable[[], float],
+        random: Random,
+    ) -> None:
+        self.counts = Counts()
+        self.mirror = Mirror(kind)
+        self.heard = float("-inf")
+        self._transport, self._kind, self._sink, self._clock, self._random = transport, kind, sink, clock, random
+        self._backoff = Backoff(random)
+        self._wanted, self._served = 1, 0  # lists asked for, and how many of these wishes a list begun later has met
+        self._quiet = False
+        self._interrupted = False
+        self._stream: Stream | None = None
+        self._listed = asyncio.Condition()
+
+    async def run(self) -> None:
+        """Follow for ever; ends only by being cancelled, or with Rewound (in an ExceptionGroup)."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._follow())
+            group.create_task(self._watch_over())
+
+    async def refresh(self) -> None:
+        """List once more and return when that is done: whoever starts to lead must not act on a lagging watch."""
+        async with self._listed:
+            self._list_again()
+            wanted = self._wanted
+            await self._listed.wait_for(lambda: self._served >= wanted)
+
+    @property
+    def _must_list(self) -> bool:
+        return self._served < self._wanted
+
+    def _list_again(self) -> None:
+        self._wanted += 1
+        if self._stream is not None:
+            self._interrupted = True
+            self._stream.close()
+
+    async def _follow(self) -> None:
+        while True:
+            try:
+                await (self._list() if self._must_list else self._watch())
+            except Silent as error:
+                self._note_silence(error)
+            except (Unreachable, Setback) as error:
+                await self._recover(error)
+
+    async def _list(self) -> None:
+        wanted, self._interrupted = self._wanted, False
+        response = await self._transport.send(list_request(self._kind.path), LIST_PATIENCE, LARGEST_LIST)
+        if response.status != 200:
+            raise _refusal("list", response.status, response.headers, response.body)
+        listed = read_list(response.body, self._kind.reader)
+        if isinstance(listed, Malformed):
+            raise Setback(f"list: {listed.problem}")
+        for count, event in enumerate(self.mirror.replace(listed, self._clock())):
+            self._sink(event)
+            if count % BREATH == BREATH - 1:
+                await asyncio.sleep(0)
+        await self._note_list(wanted)
+
+    async def _note_list(self, wanted: int) -> None:
+        self._served = wanted
+        self.counts.lists += 1
+        self.heard = self._clock()
+        if self.counts.lists == 1:
+            self._sink(Synced(self._kind.name, self.heard))
+        log.info("listed: kind=%s objects=%d version=%d", self._kind.name, len(self.mirror), self.mirror.version)
+        async with self._listed:
+            self._listed.notify_all()
+
+    async def _watch(self) -> None:
+        seconds = QUIET_WATCH_SECONDS if self._quiet else self._random.randint(*WATCH_SECONDS)
+        request = watch_request(self._kind.path, self.mirror.version, seconds)
+        loop = asyncio.get_running_loop()
+        begun, lines = loop.time(), 0
+        self.counts.watches += 1
+        async with self._transport.stream(request, SILENCE) as stream:
+            if stream.status != 200:
+                self.counts.expired_answers += stream.status == GONE
+                raise _refusal("watch", stream.status, stream.headers, await stream.body())
+            self.heard = self._clock()
+            if self._must_list:
+                return
+            self._stream = stream
+            try:
+                async for batch in stream.lines():
+                    lines += len(batch)
+                    self._take(batch)
+            finally:
+                self._stream = None
+        self.heard = self._clock()
+        if not lines and loop.time() - begun < AT_ONCE:
+            raise Setback("watch ended as soon as it had begun")
+
+    def _take(self, batch: list[bytes]) -> None:
+        self.heard = self._clock()
+        for raw in batch:
+            line = read_line(raw, self._kind.reader)
+            if line.kind == "ERROR":
+                self.counts.expired_lines += line.code == GONE
+                raise Setback(f"watch: {line.code} {line.message}", relist=True)
+            self._quiet = self._quiet and line.kind == "BOOKMARK"
+            event = self.mirror.change(line, self.heard)
+            if event is not None:
+                self._sink(event)
+
+    def _note_silence(self, error: Silent) -> None:
+        self.counts.silences += 1
+        self._quiet = True
+        log.debug("silent, watching again: kind=%s problem=%s", self._kind.name, error)
+
+    async def _recover(self, error: Unreachable | Setback) -> None:
+        if self._interrupted:
+            self._interrupted = False
+            return
+        self.counts.setbacks += 1
+        wait = self._backoff.next(asyncio.get_running_loop().time())
+        if isinstance(error, Setback):
+            self._wanted += error.relist
+            wait = max(wait, error.wait)
+        log.warning("waiting: kind=%s seconds=%.1f problem=%s", self._kind.name, wait, error)
+        await asyncio.sleep(wait)
+
+    async def _watch_over(self) -> None:
+        mark = 0
+        while True:
+            await asyncio.sleep(PROBE_EVERY)
+            mark = 0 if self._must_list else await self._probe(mark)
+
+    async def _probe(self, mark: int) -> int:
+        """Compare the watch with the cluster's own version; the new mark that it must have passed by the next time."""
+        before = self.mirror.version
+        now = await self._cluster_version()
+        if now == 0:
+            return 0
+        if now < before:
+            raise Rewound(f"{self._kind.name}: the cluster is at version {now}, but {before} was seen before")
+        if self.mirror.version < mark and not self._must_list:
+            self.counts.stalls += 1
+            log.warning("stalled, listing again: kind=%s at=%d behind=%d", self._kind.name, self.mirror.version, mark)
+            self._list_again()
+        return now
+
+    async def _cluster_version(self) -> int:
+        """The version of a consistent list of one object; 0 when there is none to be had."""
+        try:
+            response = await self._transport.send(list_request(self._kind.path, limit=1), PROBE_PATIENCE)
+        except Unreachable:
+            return 0
+        listed = read_list(response.body, self._kind.reader) if response.status == 200 else None
+        return listed.version if isinstance(listed, Listed) else 0
+
+
+def _refusal(what: str, status: int, headers: Mapping[str, str], body: bytes) -> Setback:
+    throttled = throttle(status, headers, body)
+    wait = float(throttled.seconds) if isinstance(throttled, Throttled) else 0.0
+    return Setback(f"{what}: {status} {read_status(body).message}", relist=status == GONE, wait=wait)

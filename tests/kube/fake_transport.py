@@ -1,0 +1,94 @@
+"""Decides what a pretend API server answers, on the loop's own clock; leaves what must follow to the tests."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from trimtab.kube.transport import Response, Silent, Unreachable
+from trimtab.wire.request import Request
+
+Answer = Response | Exception
+Send = Callable[[Request], Awaitable[Answer] | Answer]
+
+
+@dataclass
+class FakeStream:
+    """Lines, silence or an end, put in by the test as it goes."""
+
+    status: int = 200
+    headers: Mapping[str, str] = field(default_factory=dict)
+    text: bytes = b""
+    silence: float = 0.0
+    queue: asyncio.Queue[list[bytes] | Exception | None] = field(default_factory=asyncio.Queue)
+
+    def say(self, *lines: dict[str, Any] | bytes) -> None:
+        self.queue.put_nowait([line if isinstance(line, bytes) else json.dumps(line).encode() for line in lines])
+
+    def end(self) -> None:
+        self.queue.put_nowait(None)
+
+    def fail(self, error: Exception) -> None:
+        self.queue.put_nowait(error)
+
+    async def lines(self) -> AsyncIterator[list[bytes]]:
+        while True:
+            try:
+                item = await asyncio.wait_for(self.queue.get(), self.silence)
+            except TimeoutError:
+                raise Silent("nothing", sent=True) from None
+            if item is None:
+                return
+            if isinstance(item, Exception):
+                raise item
+            yield item
+
+    async def body(self) -> bytes:
+        return self.text
+
+    def close(self) -> None:
+        self.fail(Unreachable("closed", sent=True))
+
+
+@dataclass
+class FakeTransport:
+    """Answers by a function; each request is noted with the time of the loop."""
+
+    answer: Send
+    open: Callable[[Request], FakeStream | Exception] = lambda request: FakeStream()
+    sent: list[tuple[float, Request]] = field(default_factory=list)
+    watched: list[tuple[float, Request]] = field(default_factory=list)
+    streams: list[FakeStream] = field(default_factory=list)
+
+    def times(self, method: str = "") -> list[float]:
+        return [round(at, 3) for at, request in self.sent if request.method.startswith(method)]
+
+    async def send(self, request: Request, patience: float, largest: int = 0) -> Response:
+        self.sent.append((asyncio.get_running_loop().time(), request))
+        answer = self.answer(request)
+        if isinstance(answer, Awaitable):
+            answer = await answer
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    @asynccontextmanager
+    async def stream(self, request: Request, silence: float) -> AsyncIterator[FakeStream]:
+        self.watched.append((asyncio.get_running_loop().time(), request))
+        opened = self.open(request)
+        if isinstance(opened, Exception):
+            raise opened
+        opened.silence = silence
+        self.streams.append(opened)
+        yield opened
+
+    async def close(self) -> None:
+        pass
+
+
+def answered(body: Any, status: int = 200, **headers: str) -> Response:
+    return Response(status, headers, body if isinstance(body, bytes) else json.dumps(body).encode())

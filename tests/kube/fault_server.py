@@ -1,0 +1,101 @@
+"""Decides how a server on loopback misbehaves, byte by byte; leaves what the client must make of it to the tests.
+
+A real API server cannot be made to cut an answer after its commit, or to fall silent, at a chosen byte.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+from trimtab.kube.credentials import Credentials
+from trimtab.kube.kubeconfig import Cluster, User
+
+
+@dataclass
+class Asked:
+    """One request as it arrived."""
+
+    line: str
+    headers: dict[str, str]
+    body: bytes
+    connection: int
+    reply: asyncio.StreamWriter
+
+    def answer(self, status: int, body: bytes = b"", *more: str) -> None:
+        """A whole answer."""
+        head = [f"HTTP/1.1 {status} X", f"Content-Length: {len(body)}", *more]
+        self.reply.write("\r\n".join([*head, "", ""]).encode() + body)
+
+    def begin(self) -> None:
+        """The head of an answer without end."""
+        self.reply.write(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
+
+    def chunk(self, data: bytes) -> None:
+        """A piece of it; an empty one says that this was all."""
+        self.reply.write(f"{len(data):x}\r\n".encode() + data + b"\r\n")
+
+
+Behaviour = Callable[[Asked], Awaitable[None] | None]
+
+
+@dataclass
+class FaultServer:
+    """What was asked so far, and where to ask."""
+
+    port: int = 0
+    asked: list[Asked] = field(default_factory=list)
+    connections: int = 0
+    secure: bool = False
+
+    def credentials(self, user: User | None = None, **cluster: str) -> Credentials:
+        """Credentials for this server."""
+        address = f"{'https' if self.secure else 'http'}://localhost:{self.port}"
+        return Credentials(Cluster(server=address, **cluster), user or User(token="canary-token"), "test")
+
+
+async def _read(reader: asyncio.StreamReader, number: int, writer: asyncio.StreamWriter) -> Asked | None:
+    try:
+        head = (await reader.readuntil(b"\r\n\r\n")).decode()
+    except asyncio.IncompleteReadError:
+        return None
+    line, *rest = head.strip().split("\r\n")
+    headers = {name.lower(): value for name, value in (each.split(": ", 1) for each in rest)}
+    body = await reader.readexactly(int(headers.get("content-length", "0")))
+    return Asked(line, headers, body, number, writer)
+
+
+@asynccontextmanager
+async def serving(behave: Behaviour, tls: ssl.SSLContext | None = None) -> AsyncIterator[FaultServer]:
+    """A server that treats every request as `behave` says; a connection closed there stays closed."""
+    server = FaultServer(secure=tls is not None)
+    conversations: set[asyncio.Task[None]] = set()
+
+    async def converse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        conversations.add(task)
+        server.connections += 1
+        number = server.connections
+        try:
+            while not writer.is_closing() and (asked := await _read(reader, number, writer)) is not None:
+                server.asked.append(asked)
+                if (waiting := behave(asked)) is not None:
+                    await waiting
+        except (ConnectionError, asyncio.CancelledError):
+            pass
+        finally:
+            writer.transport.abort()
+
+    listening = await asyncio.start_server(converse, "127.0.0.1", 0, ssl=tls)
+    server.port = listening.sockets[0].getsockname()[1]
+    try:
+        yield server
+    finally:
+        listening.close()
+        for task in conversations:
+            task.cancel()
+        await asyncio.gather(*conversations)

@@ -1,0 +1,357 @@
+"""Decides whether the reflector lists, watches, waits and starts again at the right moments; the clock is pretended."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from itertools import pairwise
+from random import Random
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+
+from tests.kube.fake_transport import Answer, FakeStream, FakeTransport, answered
+from trimtab.core.model.event import Event, NodeGone, NodeSeen, Synced
+from trimtab.core.model.node import Node
+from trimtab.kube.kinds import nodes
+from trimtab.kube.mirror import Rewound
+from trimtab.kube.reflector import Reflector
+from trimtab.kube.transport import Unreachable
+from trimtab.wire.node import NodeReader
+from trimtab.wire.request import Request
+
+pytestmark = pytest.mark.looptime
+DOWN = Unreachable("refused", sent=False)
+
+
+def node(name: str, version: int) -> dict[str, Any]:
+    meta = {"name": name, "uid": f"u-{name}", "resourceVersion": str(version)}
+    return {"apiVersion": "v1", "kind": "Node", "metadata": meta}
+
+
+def listing(version: int, *items: dict[str, Any]) -> Answer:
+    return answered({"kind": "NodeList", "metadata": {"resourceVersion": str(version)}, "items": list(items)})
+
+
+def line(kind: str, name: str, version: int) -> dict[str, Any]:
+    return {"type": kind, "object": node(name, version)}
+
+
+def bookmark(version: int) -> dict[str, Any]:
+    return {"type": "BOOKMARK", "object": {"kind": "Node", "metadata": {"resourceVersion": str(version)}}}
+
+
+def expired() -> dict[str, Any]:
+    return {"type": "ERROR", "object": {"kind": "Status", "code": 410, "reason": "Expired", "message": "too old"}}
+
+
+def query(request: Request) -> dict[str, str]:
+    return {name: values[0] for name, values in parse_qs(urlsplit(request.path).query).items()}
+
+
+@dataclass
+class Scene:
+    """A reflector on a pretend server whose answers the test may change as it goes."""
+
+    answer: Callable[[Request], Answer] = lambda request: listing(10)
+    open: Callable[[Request], FakeStream | Exception] = lambda request: FakeStream()
+    facts: list[Event] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.transport = FakeTransport(lambda request: self.answer(request), lambda request: self.open(request))
+        clock = asyncio.get_running_loop().time
+        self.reflector = Reflector(self.transport, nodes(NodeReader()), self.facts.append, clock, Random(1))
+
+    @property
+    def stream(self) -> FakeStream:
+        return self.transport.streams[-1]
+
+    def names(self) -> list[str]:
+        """The facts, in short."""
+        return [_short(fact) for fact in self.facts]
+
+    def lists(self) -> list[float]:
+        """When whole lists were asked for."""
+        return [round(at, 3) for at, request in self.transport.sent if "limit" not in request.path]
+
+    def watches(self) -> list[float]:
+        return [round(at, 3) for at, _ in self.transport.watched]
+
+
+def _short(fact: Event) -> str:
+    match fact:
+        case NodeSeen(node=seen):
+            return f"+{seen.name}@{seen.version}"
+        case NodeGone(name=name, version=version):
+            return f"-{name}@{version}"
+        case _:
+            return type(fact).__name__
+
+
+@asynccontextmanager
+async def running(scene: Scene) -> AsyncIterator[Scene]:
+    task = asyncio.create_task(scene.reflector.run())
+    await asyncio.sleep(0.01)
+    try:
+        yield scene
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+async def test_first_a_consistent_list_then_a_watch_from_there() -> None:
+    """The first list names no version and no limit; the watch goes on from its version, with bookmarks, for 5–10 min."""
+    async with running(Scene(answer=lambda request: listing(10, node("a", 7)))) as scene:
+        scene.stream.say(line("ADDED", "b", 11), line("DELETED", "a", 12))
+        await asyncio.sleep(0.01)
+    assert ["+a@7", "Synced", "+b@11", "-a@12"] == scene.names()
+    assert "/api/v1/nodes" == scene.transport.sent[0][1].path
+    asked = query(scene.transport.watched[0][1])
+    assert ("10", "true") == (asked["resourceVersion"], asked["allowWatchBookmarks"])
+    assert 300 <= int(asked["timeoutSeconds"]) <= 600
+
+
+async def test_facts_carry_the_time_of_the_clock() -> None:
+    """`at` is what the injected clock says when the line is taken in."""
+    async with running(Scene()) as scene:
+        await asyncio.sleep(7.0)
+        scene.stream.say(line("ADDED", "b", 11))
+        await asyncio.sleep(0.01)
+    assert NodeSeen(Node("b", uid="u-b", version=11), pytest.approx(7.01)) == scene.facts[-1]
+
+
+async def test_an_ended_watch_goes_on_where_it_was() -> None:
+    """A normal end is followed at once by a watch from the last version, bookmarks included, without a list."""
+    async with running(Scene()) as scene:
+        scene.stream.say(line("ADDED", "b", 11))
+        scene.stream.say(bookmark(40))
+        scene.stream.end()
+        await asyncio.sleep(0.01)
+    assert (1, ["10", "40"]) == (len(scene.lists()), [query(r)["resourceVersion"] for _, r in scene.transport.watched])
+    assert scene.watches()[0] == pytest.approx(scene.watches()[1], abs=0.02)
+
+
+async def test_a_watch_that_ends_at_once_is_not_repeated_at_once() -> None:
+    """A server that ends every watch as it begins is asked ever less often."""
+
+    def ended(request: Request) -> FakeStream:
+        stream = FakeStream()
+        stream.end()
+        return stream
+
+    async with running(Scene(open=ended)) as scene:
+        await asyncio.sleep(60.0)
+    assert len(scene.watches()) < 10
+
+
+async def test_silence_means_another_watch() -> None:
+    """A watch that brings nothing for 45 s is opened anew from its version, well within 60 s, without a list."""
+    async with running(Scene()) as scene:
+        await asyncio.sleep(60.0)
+    assert [0.0, 45.0] == scene.watches()
+    assert (1, 1, 0) == (len(scene.lists()), scene.reflector.counts.silences, scene.reflector.counts.setbacks)
+
+
+async def test_after_silence_the_watches_are_short() -> None:
+    """So that the bookmark that ends them is heard in time; with the first real line they are long again."""
+    async with running(Scene()) as scene:
+        await asyncio.sleep(46.0)
+        scene.stream.say(bookmark(12))
+        scene.stream.end()
+        await asyncio.sleep(0.01)
+        scene.stream.say(line("ADDED", "b", 13))
+        scene.stream.end()
+        await asyncio.sleep(0.01)
+    seconds = [int(query(request)["timeoutSeconds"]) for _, request in scene.transport.watched]
+    assert [30, 30] == seconds[1:3]
+    assert seconds[0] >= 300 and seconds[3] >= 300
+
+
+@pytest.mark.parametrize("shape", ["answer", "line"])
+async def test_both_shapes_of_410_mean_another_list(shape: str) -> None:
+    """HTTP 410 and an ERROR line of code 410 both lead to a new list whose difference is told, and are counted apart."""
+    scene = Scene(answer=lambda request: listing(10, node("a", 7), node("b", 8)))
+
+    def first_expired(request: Request) -> FakeStream:
+        if scene.reflector.counts.lists > 1:
+            return FakeStream()
+        stream = FakeStream(status=410 if shape == "answer" else 200, text=b'{"kind":"Status","code":410}')
+        stream.say(expired())
+        return stream
+
+    scene.open = first_expired
+    async with running(scene):
+        scene.answer = lambda request: listing(30, node("b", 8), node("c", 25))
+        await asyncio.sleep(5.0)
+    assert ["+a@7", "+b@8", "Synced", "-a@30", "+c@25"] == scene.names()
+    counts = scene.reflector.counts
+    assert (2, int(shape == "answer"), int(shape == "line")) == (
+        counts.lists,
+        counts.expired_answers,
+        counts.expired_lines,
+    )
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"<html>log in</html>",
+        b"{",
+        b'{"kind":"Status","status":"Failure","message":"no"}',
+        b'{"kind":"NodeList","metadata":{},"items":[]}',
+        b"[]",
+        b"null",
+    ],
+)
+async def test_garbage_is_never_an_empty_cluster(body: bytes) -> None:
+    """A list with status 200 that is no list changes nothing; it is asked for again."""
+    scene = Scene(answer=lambda request: listing(10, node("a", 7)))
+    async with running(scene):
+        scene.answer = lambda request: answered(body)
+        scene.stream.say(expired())
+        await asyncio.sleep(10.0)
+        assert {"u-a"} == set(scene.reflector.mirror.objects())
+        assert len(scene.lists()) > 2
+    assert ["+a@7", "Synced"] == scene.names()
+
+
+@pytest.mark.parametrize("garbage", [b"<html>", b'{"type":"WHAT","object":{}}', b'{"type":"ADDED"}'])
+async def test_garbage_in_a_watch_means_another_list(garbage: bytes) -> None:
+    """A line that says nothing readable may have hidden a change, so a list follows."""
+    async with running(Scene()) as scene:
+        scene.answer = lambda request: listing(30, node("c", 25))
+        scene.stream.say(garbage)
+        await asyncio.sleep(2.0)
+    assert ["Synced", "+c@25"] == scene.names()
+
+
+async def test_an_unreachable_server_is_asked_ever_less_often() -> None:
+    """Waits grow from 0.8 s to 30 s, jittered downwards by at most a quarter, for lists."""
+    async with running(Scene(answer=lambda request: DOWN)) as scene:
+        await asyncio.sleep(200.0)
+    times = scene.lists()
+    waits = [later - earlier for earlier, later in pairwise(times)]
+    for n, wait in enumerate(waits):
+        longest = min(30.0, 0.8 * 2**n)
+        assert 0.75 * longest - 0.01 <= wait <= longest + 0.01
+
+
+async def test_back_off_is_forgotten_after_two_calm_minutes() -> None:
+    """After a long outage and two minutes of health, the next failure is followed by a short wait again."""
+    scene = Scene(answer=lambda request: DOWN)
+    async with running(scene):
+        await asyncio.sleep(100.0)
+        scene.answer = lambda request: listing(10)
+        await asyncio.sleep(200.0)
+        broken = len(scene.watches())
+        scene.stream.fail(DOWN)
+        await asyncio.sleep(0.85)
+        assert broken + 1 == len(scene.watches())
+
+
+async def test_a_broken_watch_is_opened_again_without_a_list() -> None:
+    """An API server that restarts costs a watch from the last version, not a list of everything."""
+    scene = Scene()
+    async with running(scene):
+        scene.stream.say(line("ADDED", "b", 11))
+        await asyncio.sleep(0.01)
+        scene.open = lambda request: DOWN
+        scene.stream.fail(Unreachable("reset", sent=True))
+        await asyncio.sleep(20.0)
+        scene.open = lambda request: FakeStream()
+        await asyncio.sleep(30.0)
+        assert "11" == query(scene.transport.watched[-1][1])["resourceVersion"]
+    assert 1 == len(scene.lists())
+
+
+async def test_retry_after_is_honoured() -> None:
+    """A server that says when to come back is not asked before."""
+    scene = Scene(answer=lambda request: answered(b"busy", 429, **{"Retry-After": "25"}))
+    async with running(scene):
+        await asyncio.sleep(26.0)
+    assert [0.0, 25.0] == scene.lists()
+
+
+async def test_refresh_waits_for_a_list_that_began_later() -> None:
+    """Whoever asks gets a list begun after asking, at once, in the middle of a quiet watch."""
+    scene = Scene()
+    async with running(scene):
+        await asyncio.sleep(3.0)
+        scene.answer = lambda request: listing(20, node("late", 15))
+        await scene.reflector.refresh()
+        assert ["Synced", "+late@15"] == scene.names()
+        assert asyncio.get_running_loop().time() == pytest.approx(3.01, abs=0.02)
+        await asyncio.sleep(0.01)
+    assert 2 == len(scene.watches())
+
+
+async def test_refresh_during_a_list_is_not_served_by_it() -> None:
+    """A list that was under way when refresh was called may be too old; another one follows."""
+    scene = Scene()
+    slow = asyncio.Event()
+
+    async def slowly() -> Answer:
+        await slow.wait()
+        return listing(10)
+
+    scene.answer = lambda request: slowly()  # type: ignore[return-value]
+    async with running(scene):
+        waiting = asyncio.create_task(scene.reflector.refresh())
+        await asyncio.sleep(1.0)
+        slow.set()
+        await waiting
+    assert 2 == scene.reflector.counts.lists
+
+
+async def test_a_watch_that_stays_behind_is_not_believed() -> None:
+    """When bookmarks stop while the cluster moves on, the watchdog asks for a list."""
+    scene = Scene()
+    version = iter(range(100, 10_000, 100))
+
+    def at(request: Request) -> Answer:
+        return listing(next(version)) if "limit" in request.path else listing(10)
+
+    scene.answer = at
+    async with running(scene):
+        for _ in range(12):
+            scene.stream.say(line("MODIFIED", "a", 5))  # repeats: noise that keeps the watch from being silent
+            await asyncio.sleep(20.1)
+        scene.answer = lambda request: listing(5_000)
+        await asyncio.sleep(10.0)
+    assert (1, 2) == (scene.reflector.counts.stalls, scene.reflector.counts.lists)
+
+
+async def test_a_quiet_watch_with_bookmarks_is_believed() -> None:
+    """Bookmarks that pass the cluster's version show that nothing was missed: no list."""
+    scene = Scene()
+    async with running(scene):
+        for version in range(20, 60):
+            scene.answer = lambda request, now=version: listing(now)
+            scene.stream.say(bookmark(version))
+            await asyncio.sleep(30.0)
+    assert (0, 1) == (scene.reflector.counts.stalls, scene.reflector.counts.lists)
+
+
+async def test_a_cluster_that_went_back_in_time_ends_the_run() -> None:
+    """After a restore from backup the watch is silent for ever; within five minutes that is noticed, and nothing is told."""
+    scene = Scene(answer=lambda request: listing(1_000, node("a", 900)))
+    async with running(scene):
+        task = next(each for each in asyncio.all_tasks() if "run" in repr(each.get_coro()))
+        scene.answer = lambda request: listing(500)
+        with pytest.raises(ExceptionGroup) as group:
+            await asyncio.wait_for(task, 300.0)
+    assert isinstance(group.value.exceptions[0], Rewound)
+    assert ["+a@900", "Synced"] == scene.names()
+
+
+async def test_synced_is_said_once() -> None:
+    """Later lists repair; they do not begin anything."""
+    scene = Scene()
+    async with running(scene):
+        await scene.reflector.refresh()
+        await scene.reflector.refresh()
+    assert [Synced("nodes", pytest.approx(0.0, abs=0.02))] == scene.facts
