@@ -6,7 +6,8 @@ pass with them and without them, and a refusal with them is the one that is told
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +21,8 @@ from trimtab.core.placing.contract import Ints, normalised
 from trimtab.core.placing.laps import NO_LAPS, Laps
 from trimtab.core.placing.profile import Profile, Ties
 from trimtab.core.placing.templates import Templates
+
+Promised = Mapping[str, Sequence[Pod]]
 
 SHOWN = 5
 LAST = np.uint64(0xFFFFFFFFFFFFFFFF)
@@ -76,29 +79,46 @@ def tie_break(view: View, pod: Pod, profile: Profile, best: NDArray[np.bool_]) -
     return int(np.where(best, view.name_hash ^ np.uint64(name_hash(pod.uid)), LAST).argmin())
 
 
+class Charges(NamedTuple):
+    """Per row: the filter that refuses it (PASSES for none), its code, and whether a prefilter leaves the row out."""
+
+    by: NDArray[np.int16]
+    codes: Ints
+    outside: NDArray[np.bool_]
+
+
+def charges(view: View, pod: Pod, answers: Answers, promised: Promised) -> Charges:
+    """Who refuses which node, once nominations and prefilters are taken into account."""
+    by, codes, outside = answers.by.copy(), answers.charged.copy(), _outside(view, answers)
+    if promised:
+        _respect(view, pod, answers, promised, by, codes)
+    by[outside] = PASSES
+    return Charges(by, codes, outside)
+
+
+def left_out(answers: Answers, nodes: int) -> Refusal:
+    """What is told of the nodes that a prefilter leaves out."""
+    names = " ".join(sorted(answers.only))
+    return Refusal(names, (f"node(s) didn't satisfy plugin(s) [{names}]",), nodes, True)
+
+
 def _narrowed(view: View, pod: Pod, answers: Answers, nominated: Iterable[Pod]) -> tuple[Ints, tuple[Refusal, ...]]:
     """Scores with the nodes taken out that nominations or a prefilter forbid, and all refusals in words."""
-    promised = _promised(view, pod, nominated)
+    promised = promised_room(view, pod, nominated)
     if not promised and not answers.only:
         return answers.ready, answers.refusals(view)
-    ready, by, charged = answers.ready.copy(), answers.by.copy(), answers.charged.copy()
-    if promised:
-        _respect(view, pod, answers, promised, by, charged)
-        ready[by != PASSES] = NEVER
-    outside = _outside(view, answers)
-    ready[outside] = NEVER
-    by[outside] = PASSES
+    by, codes, outside = charges(view, pod, answers, promised)
+    ready = answers.ready.copy()
+    ready[outside | (by != PASSES)] = NEVER
     told = [
         answers.refusal(view, int(index), int(code), int(number))
-        for (index, code), number in _counted(by, charged).items()
+        for (index, code), number in _counted(by, codes).items()
     ]
-    if outside.any():
-        names = " ".join(sorted(answers.only))
-        told.append(Refusal(names, (f"node(s) didn't satisfy plugin(s) [{names}]",), int(outside.sum()), True))
-    return ready, tuple(told)
+    return ready, (*told, *([left_out(answers, int(outside.sum()))] if outside.any() else ()))
 
 
-def _promised(view: View, pod: Pod, nominated: Iterable[Pod]) -> dict[str, list[Pod]]:
+def promised_room(view: View, pod: Pod, nominated: Iterable[Pod]) -> Promised:
+    """Pods by the node that they were promised, as far as this pod has to wait for them."""
     promised: dict[str, list[Pod]] = {}
     for other in nominated:
         if other.uid != pod.uid and other.priority >= pod.priority and view.row(other.nominated) is not None:
@@ -106,9 +126,7 @@ def _promised(view: View, pod: Pod, nominated: Iterable[Pod]) -> dict[str, list[
     return promised
 
 
-def _respect(
-    view: View, pod: Pod, answers: Answers, promised: dict[str, list[Pod]], by: NDArray[np.int16], charged: Ints
-) -> None:
+def _respect(view: View, pod: Pod, answers: Answers, promised: Promised, by: NDArray[np.int16], charged: Ints) -> None:
     """Ask about the promised nodes once more, as if the nominated pods were there; mends `by` and `charged`."""
     overlay = view.with_pods(promised)
     rows = np.array([view.columns.row[node] for node in promised], dtype=np.intp)

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+import numpy as np
 from msgspec import Struct
 
 from trimtab.core.cluster.view import View
 from trimtab.core.model.pod import Pod
+from trimtab.core.model.verdict import Placement
 from trimtab.core.placing.answers import PASSES, Answers
-from trimtab.core.placing.choose import choose, fresh
-from trimtab.core.placing.contract import Ints, normalised
-from trimtab.core.placing.profile import Profile, plugin_name
+from trimtab.core.placing.choose import Charges, charges, choose, fresh, left_out, promised_room
+from trimtab.core.placing.contract import Bools, Ints, normalised
+from trimtab.core.placing.profile import Profile
 
 
 class Line(Struct, frozen=True):
@@ -35,37 +37,46 @@ class Explanation(Struct, frozen=True):
 
 
 def explain(view: View, pod: Pod, profile: Profile, nominated: Iterable[Pod] = ()) -> Explanation:
-    verdict = choose(view, pod, profile, nominated)
-    answers = fresh(view, pod, profile)
-    lines = sorted(table(view, answers), key=lambda line: (bool(line.refused_by), -line.total, line.node))
-    node = getattr(verdict, "node", "")
-    words = verdict.message() if not node else f"{node}: best of {verdict.feasible} of {verdict.nodes} nodes"  # type: ignore[union-attr]
-    return Explanation(pod.key, words, node, tuple(lines))
+    promised = tuple(nominated)
+    verdict = choose(view, pod, profile, promised)
+    lines = sorted(
+        table(view, pod, fresh(view, pod, profile), promised),
+        key=lambda line: (bool(line.refused_by), -line.total, line.node),
+    )
+    if isinstance(verdict, Placement):
+        words = f"{verdict.node}: best of {verdict.feasible} of {verdict.nodes} nodes"
+        return Explanation(pod.key, words, verdict.node, tuple(lines))
+    return Explanation(pod.key, verdict.message(), "", tuple(lines))
 
 
-def table(view: View, answers: Answers) -> list[Line]:
+def table(view: View, pod: Pod, answers: Answers, nominated: Iterable[Pod] = ()) -> list[Line]:
     """A line per node, in the order of rows."""
-    weighted = weighted_scores(answers)
-    lines = []
-    for row, node in enumerate(view.nodes):
-        index = int(answers.by[row])
-        if index == PASSES:
-            scores = {name: int(column[row]) for name, column in weighted.items()}
-            lines.append(Line(node.name, scores=scores, total=sum(scores.values())))
-        else:
-            code = int(answers.charged[row])
-            words = answers.filters[index].reasons(view, answers.pod, code)
-            lines.append(Line(node.name, plugin_name(answers.filters[index]), words, code < 0))
-    return lines
+    if answers.refused is not None:
+        plugin, refuse = answers.refused
+        return [Line(node.name, plugin, (refuse.reason,), refuse.final) for node in view.nodes]
+    charged = charges(view, pod, answers, promised_room(view, pod, nominated))
+    weighted = weighted_scores(answers, (charged.by == PASSES) & ~charged.outside)
+    return [_line(view, row, answers, charged, weighted) for row in range(view.count)]
 
 
-def weighted_scores(answers: Answers) -> dict[str, Ints]:
-    """Normalised scores times weight by plugin, one cell per row, 0 where the row was refused."""
-    feasible = answers.by == PASSES
+def _line(view: View, row: int, answers: Answers, charged: Charges, weighted: dict[str, Ints]) -> Line:
+    name, index = view.nodes[row].name, int(charged.by[row])
+    if charged.outside[row]:
+        refusal = left_out(answers, 1)
+    elif index != PASSES:
+        refusal = answers.refusal(view, index, int(charged.codes[row]), 1)
+    else:
+        scores = {plugin: int(column[row]) for plugin, column in weighted.items()}
+        return Line(name, scores=scores, total=sum(scores.values()))
+    return Line(name, refusal.plugin, refusal.reasons, refusal.final)
+
+
+def weighted_scores(answers: Answers, feasible: Bools) -> dict[str, Ints]:
+    """Normalised scores times weight by plugin, one cell per row, 0 where the row is not feasible."""
     columns: dict[str, Ints] = {}
     for index, raw in answers.raw.items():
         scoring = answers.profile.scores[index]
-        column = raw * 0
+        column = np.zeros_like(raw)
         column[feasible] = normalised(scoring.plugin.normalise, raw[feasible]) * scoring.weight
         columns[scoring.name] = column
     return columns
