@@ -154,7 +154,7 @@ class Engine:
         """Said once for each flight, on whichever comes first: the answer to our bind, or the watch."""
         pod = flight.pod
         if waiting is not None:
-            self.tally.bound(flight.profile.name, waiting.attempts, at - waiting.since)
+            self.tally.bound(flight.profile.name, waiting.attempts, at - waiting.tried, at - flight.begun)
         note = f"Successfully assigned {pod.key} to {flight.node}"
         return [Tell(pod.uid, pod.namespace, pod.name, "Scheduled", note, action="Binding", scheduler=pod.scheduler)]
 
@@ -232,7 +232,7 @@ class Engine:
         if flight is None:
             return []
         flight.answered = True
-        self.tally.bind_failed(flight.profile.name, event.fault.value)
+        self.tally.bind_failed(flight.profile.name, event.fault.value, event.at - flight.begun)
         if event.fault in LOST:
             return [self.placing.flights.ask(flight, event.at)]
         if event.fault is Fault.GONE:

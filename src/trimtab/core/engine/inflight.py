@@ -40,6 +40,7 @@ class Flight(Struct):
     pod: Pod
     node: str
     profile: Profile
+    begun: float = 0.0
     leg: Leg = Leg.WAITING
     stage: int = 0
     reserved: tuple[Reserve, ...] = ()
@@ -68,7 +69,7 @@ class Flights:
 
     def start(self, cluster: Cluster, pod: Pod, node: str, profile: Profile, at: float) -> list[Instruction] | Refused:
         """Reserve, then walk the stages as far as they go."""
-        flight = self.by_uid[pod.uid] = Flight(pod, node, profile)
+        flight = self.by_uid[pod.uid] = Flight(pod, node, profile, at)
         for plugin in profile.reserves:
             name = plugin_name(plugin)
             cluster.memory[name], answer = plugin.reserve(cluster.memory.get(name), pod, node)

@@ -42,6 +42,8 @@ class Placing:
         waiting = self.queue.pop()
         if waiting is None:
             return None
+        if waiting.attempts == 1:
+            waiting.tried = at
         pod = self.cluster.pods[waiting.uid]
         profile = self.settings.profile_of(pod.scheduler)
         if profile is None:

@@ -41,6 +41,7 @@ class Waiting(Struct):
     uid: str
     key: Key
     since: float
+    tried: float = 0.0  # when it was first taken out to be decided
     part: Part = Part.OUT
     attempts: int = 0
     not_before: float = 0.0  # end of the back-off after the last attempt

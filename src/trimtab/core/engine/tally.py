@@ -17,10 +17,10 @@ class Tally:
     def attempted(self, profile: str, result: str, laps: Laps) -> None:
         """A decision came to `scheduled`, `unschedulable` or `error`."""
 
-    def bound(self, profile: str, attempts: int, waited: float) -> None:
-        """The API server accepted a bind, `waited` seconds after the pod was first seen."""
+    def bound(self, profile: str, attempts: int, waited: float, flown: float) -> None:
+        """The API server accepted a bind, `waited` seconds after the first attempt and `flown` after the last."""
 
-    def bind_failed(self, profile: str, fault: str) -> None:
+    def bind_failed(self, profile: str, fault: str, flown: float) -> None:
         """It did not, or nobody knows."""
 
     def orphaned(self) -> None:
