@@ -1,0 +1,34 @@
+"""`make bench`: prints every table that needs no cluster; what is measured is decided in the files beside this one."""
+
+from __future__ import annotations
+
+from rich.console import Console
+from rich.table import Table
+
+from bench import deciding, decode
+
+
+def show(console: Console, title: str, heads: tuple[str, ...], rows: list[tuple[str, ...]]) -> None:
+    table = Table(title=title, title_justify="left")
+    for place, head in enumerate(heads):
+        table.add_column(head, justify="left" if place == 0 else "right")
+    for row in rows:
+        table.add_row(*row)
+    console.print(table)
+
+
+def main() -> None:
+    console = Console()
+    with console.status("deciding"):
+        decisions = deciding.decisions()
+    heads = ("nodes", "uncached", "cached, 1 template", "cached, 90 templates", "uncached / cached")
+    show(console, "CPU µs a decision (default profile, all nodes looked at)", heads, decisions)
+    with console.status("taking facts in"):
+        events = deciding.events()
+    show(console, "Through Engine.handle, 5,000 nodes", ("what", "a second of CPU"), events)
+    with console.status("decoding"):
+        decode.main()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,118 @@
+"""Microseconds of CPU a decision, with kept answers and without, as clusters grow; and facts a second into the engine."""
+
+from __future__ import annotations
+
+import gc
+import time
+
+from msgspec.structs import replace
+
+from bench.pods import node, pending_pod, running_pod
+from trimtab.config.registry import default_profile
+from trimtab.core.cluster.state import Cluster
+from trimtab.core.engine.engine import Engine
+from trimtab.core.engine.settings import Settings
+from trimtab.core.model.event import BindDone, Leading, NodeSeen, PodSeen, Synced, Turn
+from trimtab.core.model.instruction import Bind
+from trimtab.core.model.node import Node
+from trimtab.core.model.pod import Pod
+from trimtab.core.placing.choose import choose
+from trimtab.core.placing.templates import Templates
+from trimtab.wire.node import NodeReader
+from trimtab.wire.pod import PodReader
+
+SIZES = (1_000, 5_000, 15_000)
+ROUNDS = 3
+PROFILE = default_profile("default-scheduler")
+
+
+def nodes(count: int) -> list[Node]:
+    reader = NodeReader()
+    read = [reader.read(node(i)) for i in range(count)]
+    return [replace(each, name=f"node-{i}") for i, each in enumerate(read) if isinstance(each, Node)]
+
+
+def plain_pods(count: int, templates: int) -> list[Pod]:
+    """Pending pods of so many templates without volumes, their versions in order."""
+    reader = PodReader()
+    wanted = [i for i in range(templates * 2) if i % 10 != 9][:templates]
+    read = [reader.read(pending_pod(i)) for i in wanted]
+    kinds = [each for each in read if isinstance(each, Pod)]
+    return [
+        replace(kinds[i % len(kinds)], uid=f"uid-{i}", name=f"pod-{i}", version=i + 1, scheduler=PROFILE.name)
+        for i in range(count)
+    ]
+
+
+def cluster_of(size: int) -> Cluster:
+    cluster = Cluster()
+    for each in nodes(size):
+        cluster.see_node(each)
+    return cluster
+
+
+def decide(cluster: Cluster, pods: list[Pod], kept: Templates | None) -> float:
+    """CPU microseconds for each of the pods to be chosen for and assumed."""
+    begun = time.process_time()
+    for pod in pods:
+        verdict = choose(cluster.view, pod, PROFILE, (), kept)
+        cluster.assume(pod, verdict.node)  # type: ignore[union-attr]
+    spent = time.process_time() - begun
+    for pod in pods:
+        cluster.forget(pod.uid)
+    return spent / len(pods) * 1e6
+
+
+def decisions() -> list[tuple[str, ...]]:
+    """A row a size: uncached, cached with one template, cached with a hundred interleaved; the best of the rounds."""
+    rows = []
+    for size in SIZES:
+        cluster = cluster_of(size)
+        figures = []
+        for pods, keep in ((plain_pods(50, 1), False), (plain_pods(1000, 1), True), (plain_pods(1000, 90), True)):
+            kept = Templates() if keep else None
+            decide(cluster, pods, kept)
+            figures.append(min(decide(cluster, pods, kept) for _ in range(ROUNDS)))
+        rows.append((f"{size:,}", *(f"{figure:,.0f}" for figure in figures), f"{figures[0] / figures[1]:.1f}x"))
+    return rows
+
+
+def events() -> list[tuple[str, ...]]:
+    """Facts a second of CPU through `Engine.handle`: running pods coming in, and whole lives of pending ones."""
+    return [("pods seen running", _seen(20_000)), ("pods from seen to bound", _lives(5_000))]
+
+
+def _engine() -> Engine:
+    engine = Engine(Settings((PROFILE,), binds_in_flight=1_000_000))
+    for each in nodes(5_000):
+        engine.handle(NodeSeen(each, 0.0))
+    for kind in ("pods", "nodes"):
+        engine.handle(Synced(kind, 0.0))
+    engine.handle(Leading(1, 0.0))
+    return engine
+
+
+def _seen(count: int) -> str:
+    engine, reader = _engine(), PodReader()
+    read = [reader.read(running_pod(i)) for i in range(count)]
+    pods = [replace(pod, node=f"node-{i % 5_000}") for i, pod in enumerate(read) if isinstance(pod, Pod)]
+    begun = time.process_time()
+    for pod in pods:
+        engine.handle(PodSeen(pod, 1.0))
+    return f"{len(pods) / (time.process_time() - begun):,.0f}"
+
+
+def _lives(count: int) -> str:
+    engine, pods = _engine(), plain_pods(count, 1)
+    gc.collect()
+    begun = time.process_time()
+    for pod in pods:
+        engine.handle(PodSeen(pod, 1.0))
+    wishes = engine.handle(Turn(count, 2.0))
+    by_uid = {pod.uid: pod for pod in pods}
+    for wish in wishes:
+        if isinstance(wish, Bind):
+            engine.handle(BindDone(wish.uid, wish.node, 3.0))
+            bound = replace(by_uid[wish.uid], node=wish.node, version=by_uid[wish.uid].version + count)
+            engine.handle(PodSeen(bound, 4.0))
+    return f"{count / (time.process_time() - begun):,.0f}"

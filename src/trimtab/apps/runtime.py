@@ -1,0 +1,74 @@
+"""Drives the engine on the wall clock: stamps facts, gives turns between reads, hands wishes to whoever performs them.
+
+The live counterpart of `sim/drive.py`. Facts are taken in where they arrive; decisions are made in small turns with a
+breath after each, so that neither the lease nor a watch ever waits for a backlog.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+
+from trimtab.core.engine.engine import Engine
+from trimtab.core.model.event import Event, Tick, Turn
+from trimtab.core.model.instruction import Instruction
+
+DECISIONS_A_TURN = 8
+TICK = 0.5
+
+
+class WallClock:
+    """Seconds since the epoch that never go backwards: the wall is looked at once, the rest is monotonic."""
+
+    def __init__(self) -> None:
+        self._offset = time.time() - time.monotonic()
+
+    def __call__(self) -> float:
+        return self._offset + time.monotonic()
+
+
+class Runtime:
+    """Owns the engine while it is live; everything happens on one event loop, so nothing needs a lock."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        perform: Callable[[Instruction], None],
+        clock: Callable[[], float],
+        journal: Callable[[Event], None] | None = None,
+    ) -> None:
+        self.engine = engine
+        self.clock = clock
+        self.turned = clock()
+        self._perform = perform
+        self._journal = journal
+        self._work = asyncio.Event()
+
+    def put(self, event: Event) -> None:
+        """Take a fact in, and pass on what the engine wishes for."""
+        if self._journal is not None:
+            self._journal(event)
+        for wish in self.engine.handle(event):
+            self._perform(wish)
+        self._work.set()
+
+    async def run(self) -> None:
+        """Turns and ticks until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._turns())
+            group.create_task(self._ticks())
+
+    async def _turns(self) -> None:
+        while True:
+            await self._work.wait()
+            self._work.clear()
+            while self.engine.has_work():
+                self.put(Turn(DECISIONS_A_TURN, self.clock()))
+                await asyncio.sleep(0)
+
+    async def _ticks(self) -> None:
+        while True:
+            self.turned = self.clock()
+            self.put(Tick(self.turned))
+            await asyncio.sleep(TICK)
