@@ -280,7 +280,7 @@ class Engine:
         """Something changed: stir whoever waits for it, in the queue and in the stages."""
         if not change:
             return []
-        for _ in self.placing.queue.wake(change, at):
+        for _ in self.placing.queue.wake(change & ~Change.SELF, at):  # whom an edit concerns is `_admit`'s to say
             self.tally.queued("active", "ClusterEvent")
         wishes: list[Instruction] = []
         for flight in self.placing.flights.waiting_for(change):
