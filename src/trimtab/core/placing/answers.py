@@ -91,14 +91,14 @@ class Answers:
     def _charge_all(self, view: View) -> None:
         self.by = np.full(view.count, PASSES)
         self.charged = np.zeros(view.count, dtype=np.int64)
-        self._charge(ALL)
         self.counts = Counter()
-        for index in range(len(self.codes)):
+        for index in self._charge(ALL):
             values, numbers = np.unique(self.charged[self.by == index], return_counts=True)
             self.counts.update({(index, int(v)): int(n) for v, n in zip(values, numbers, strict=True)})
 
-    def _charge(self, rows: Rows) -> None:
-        """Each refused row is charged to the first filter, in the profile's order, that refused it."""
+    def _charge(self, rows: Rows) -> list[int]:
+        """Each refused row is charged to the first filter, in the profile's order, that refused it; who refused any."""
+        refusers = []
         first = np.full(len(self.by[rows]), PASSES)
         charged = np.zeros(len(first), dtype=np.int64)
         for index in range(len(self.codes) - 1, -1, -1):
@@ -107,7 +107,9 @@ class Answers:
             if refused.any():
                 first[refused] = index
                 charged[refused] = codes[refused]
+                refusers.append(index)
         self.by[rows], self.charged[rows] = first, charged
+        return refusers
 
     def _sort_scores(self) -> None:
         """Scores that are scaled by the highest count only where some node has one; all zeros add the same to each."""

@@ -44,7 +44,11 @@ def percent(part: Ints, whole: Ints, valid: Bools) -> Ints:
     """100 * part / whole rounded down where valid, 0 elsewhere; exact as long as 64 bits can be."""
     largest = whole.max(initial=0)
     if largest < EXACT_AS_FLOAT:
-        return (part * (100.0 * valid) / np.maximum(whole, 1)).astype(np.int64)
+        ratio = part * float(MAX_SCORE)
+        ratio /= np.maximum(whole, 1)
+        if not valid.all():
+            ratio[~valid] = 0.0
+        return ratio.astype(np.int64)
     if largest >= EXACT_AS_INT:
         part, whole = part >> 8, whole >> 8
     return np.where(valid, part, 0) * MAX_SCORE // np.maximum(whole, 1)
