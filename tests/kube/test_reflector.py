@@ -59,6 +59,7 @@ class Scene:
     answer: Callable[[Request], Answer] = lambda request: listing(10)
     open: Callable[[Request], FakeStream | Exception] = lambda request: FakeStream()
     facts: list[Event] = field(default_factory=list)
+    task: asyncio.Task[None] = field(init=False)
 
     def __post_init__(self) -> None:
         self.transport = FakeTransport(lambda request: self.answer(request), lambda request: self.open(request))
@@ -93,13 +94,13 @@ def _short(fact: Event) -> str:
 
 @asynccontextmanager
 async def running(scene: Scene) -> AsyncIterator[Scene]:
-    task = asyncio.create_task(scene.reflector.run())
+    scene.task = asyncio.create_task(scene.reflector.run())
     await asyncio.sleep(0.01)
     try:
         yield scene
     finally:
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
+        scene.task.cancel()
+        await asyncio.gather(scene.task, return_exceptions=True)
 
 
 async def test_first_a_consistent_list_then_a_watch_from_there() -> None:
@@ -340,10 +341,9 @@ async def test_a_cluster_that_went_back_in_time_ends_the_run() -> None:
     """After a restore from backup the watch is silent for ever; within five minutes that is noticed, and nothing is told."""
     scene = Scene(answer=lambda request: listing(1_000, node("a", 900)))
     async with running(scene):
-        task = next(each for each in asyncio.all_tasks() if "run" in repr(each.get_coro()))
         scene.answer = lambda request: listing(500)
         with pytest.raises(ExceptionGroup) as group:
-            await asyncio.wait_for(task, 300.0)
+            await asyncio.wait_for(scene.task, 300.0)
     assert isinstance(group.value.exceptions[0], Rewound)
     assert ["+a@900", "Synced"] == scene.names()
 
