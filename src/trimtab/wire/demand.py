@@ -11,7 +11,7 @@ from msgspec import Raw, Struct
 
 from trimtab.core.model.resources import ContainerAsk, Demand, pod_demand
 from trimtab.wire.fault import Quantities, read_amounts, read_part
-from trimtab.wire.shapes import Containers, ContainerShape, ContainerStatusShape, Parts
+from trimtab.wire.shapes import Body, Containers, ContainerShape, ContainerStatusShape
 
 
 class ResourcesShape(Struct, frozen=True):
@@ -22,14 +22,14 @@ class ResourcesShape(Struct, frozen=True):
 Amounts = dict[str, int]
 
 
-def demand(parts: Parts, faults: list[str]) -> Demand:
+def demand(body: Body, faults: list[str]) -> Demand:
     """The pod's demand as the scheduler counts it."""
-    told = (*(parts.container_statuses or ()), *(parts.init_container_statuses or ()))
+    told = (*(body.container_statuses or ()), *(body.init_container_statuses or ()))
     statuses = {each.name: each for each in told}
-    containers = _asks("spec.containers", parts.containers, statuses, parts.resize_infeasible, faults)
-    inits = _asks("spec.initContainers", parts.init_containers, statuses, parts.resize_infeasible, faults)
-    overhead = read_part(parts.overhead, Quantities, "spec.overhead", faults)
-    requests, limits = _resources(parts.resources, "spec.resources", faults) or ({}, {})
+    containers = _asks("spec.containers", body.containers, statuses, body.resize_infeasible, faults)
+    inits = _asks("spec.initContainers", body.init_containers, statuses, body.resize_infeasible, faults)
+    overhead = read_part(body.overhead, Quantities, "spec.overhead", faults)
+    requests, limits = _resources(body.resources, "spec.resources", faults) or ({}, {})
     return pod_demand(
         containers, inits, ContainerAsk(requests, limits), read_amounts(overhead, "spec.overhead", faults)
     )

@@ -41,6 +41,11 @@ def told(path: str, error: Exception) -> str:
     return f"{path}{at.rstrip('`')}: {message}; correct the field"[:LONGEST]
 
 
+def summary(faults: list[str]) -> str:
+    """The first fault, and how many more there are."""
+    return f"{faults[0]} (and {len(faults) - 1} more)" if len(faults) > 1 else "".join(faults)
+
+
 def read_part(data: bytes | Raw, shape: type[T], path: str, faults: list[str]) -> T | None:
     """The part as the shape says; None when there is none, and a fault as well when it cannot be read."""
     try:

@@ -115,8 +115,8 @@ class PodShape(Struct, frozen=True, gc=False):
     status: PodStatusShape | None = None
 
 
-class Parts(Struct, frozen=True, gc=False, array_like=True):
-    """All that decides a pod's spec and demand; encoded again, it is the key under which these are kept."""
+class Body(Struct, frozen=True, gc=False, array_like=True):
+    """All that decides a pod's spec and demand, but for its volumes."""
 
     node_selector: Raw
     affinity: Raw
@@ -130,10 +130,23 @@ class Parts(Struct, frozen=True, gc=False, array_like=True):
     host_network: bool | None
     containers: Containers
     init_containers: Containers
-    volumes: Volumes
     container_statuses: Statuses
     init_container_statuses: Statuses
     resize_infeasible: bool
+
+
+class Kinship(Struct, frozen=True, gc=False, array_like=True):
+    """All that pods of one template share, with the body still encoded: both are keys of tables as well as shapes."""
+
+    namespace: str
+    scheduler_name: str | None
+    priority: int | None
+    preemption_policy: str | None
+    scheduling_gates: Raw
+    labels: Raw
+    owner_references: Raw
+    volumes: Volumes
+    body: Raw
 
 
 class PortShape(Struct, frozen=True, gc=False, rename="camel"):

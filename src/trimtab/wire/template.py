@@ -1,23 +1,34 @@
-"""Decides what pods of one template have in common, once per template; leaves what differs to the pod's reader."""
+"""Decides what pods of one template have in common, once per template; leaves what differs to the pod's reader.
+
+shape ──encode──▶ Kinship's bytes ──▶ Kin      a hit for the siblings of a pod that was seen of late
+                    │ miss
+                    ├─ labels, owner           a hit for pods that differ in another part
+                    ├─ Body's bytes ──▶ spec, demand
+                    └─ volumes                 last, because each pod of a StatefulSet has claims of its own
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from sys import intern
 from typing import Any
 
 import msgspec
 from msgspec import Raw, Struct
 
-from trimtab.core.model.affinity import Affinity
-from trimtab.core.model.pod import HostPort, PodSpec, Volume
+from trimtab.core.model.pod import HostPort, Owner, PodSpec, Volume
 from trimtab.core.model.resources import Demand
 from trimtab.core.model.selectors import Pairs, pairs
 from trimtab.wire.affinity import AffinityShape, SpreadShape, TolerationShape, affinity, spread, toleration
 from trimtab.wire.demand import demand
-from trimtab.wire.fault import NULL, read_part
+from trimtab.wire.fault import read_part, summary
 from trimtab.wire.intern import Canon, Recent
 from trimtab.wire.shapes import (
+    Body,
+    Kinship,
     NamedShape,
-    Parts,
+    OwnerShape,
+    PodMetaShape,
     PodSpecShape,
     PodStatusShape,
     PortShape,
@@ -26,16 +37,28 @@ from trimtab.wire.shapes import (
     WorkloadRefShape,
 )
 
-_encode = msgspec.json.Encoder().encode
-_PARTS = msgspec.json.Decoder(Parts)
-_KINDS = tuple((each.name, each.encode_name) for each in msgspec.structs.fields(VolumeShape) if each.name != "name")
-
+DEFAULT_SCHEDULER = "default-scheduler"
 ANY_ADDRESS = "0.0.0.0"
+SMALL_PARTS = 16384
+TEMPLATES = 4096
+
+_encode = msgspec.json.Encoder().encode
+_KINSHIP = msgspec.json.Decoder(Kinship)
+_BODY = msgspec.json.Decoder(Body)
+_KINDS = tuple((each.name, each.encode_name) for each in msgspec.structs.fields(VolumeShape) if each.name != "name")
+_NO_LABELS: dict[str, str] = {}
 
 
-class Template(Struct, frozen=True, gc=False):
-    """The shared parts of pods, and the first fields of them that could not be read."""
+class Kin(Struct, frozen=True, gc=False):
+    """What a pod shares with its siblings; `fault` tells what of it could not be read."""
 
+    namespace: str
+    labels: Mapping[str, str]
+    owner: Owner | None
+    scheduler: str
+    priority: int
+    preempts: bool
+    gates: tuple[str, ...]
     spec: PodSpec
     demand: Demand
     fault: str
@@ -46,12 +69,18 @@ class Templates:
 
     def __init__(self) -> None:
         self._specs: Canon[PodSpec] = Canon()
-        self._demands: Recent[Demand, Demand] = Recent(lambda demand: demand)
-        self._recent: Recent[bytes, Template] = Recent(self._built)
+        self._demands: Recent[Demand, Demand] = Recent(lambda demand: demand, TEMPLATES)
+        self._labels: Recent[bytes, tuple[Mapping[str, str], str]] = Recent(_labels, SMALL_PARTS)
+        self._owners: Recent[bytes, tuple[Owner | None, str]] = Recent(_owner, SMALL_PARTS)
+        self._bodies: Recent[bytes, tuple[PodSpec, Demand, str]] = Recent(self._body, TEMPLATES)
+        self._kin: Recent[bytes, Kin] = Recent(self._built, TEMPLATES)
 
-    def of(self, spec: PodSpecShape, status: PodStatusShape, resize_infeasible: bool) -> Template:
+    def of(self, meta: PodMetaShape, spec: PodSpecShape, status: PodStatusShape, resize_infeasible: bool) -> Kin:
+        """What the pod shares. The tuples are those of Kinship and Body, spelt out because this runs for every pod."""
         volumes = spec.volumes
-        parts = (
+        if volumes:
+            volumes = tuple([each for each in volumes if each != VolumeShape(each.name)])
+        body = (
             spec.node_selector,
             spec.affinity,
             spec.tolerations,
@@ -64,62 +93,76 @@ class Templates:
             spec.host_network,
             spec.containers,
             spec.init_containers,
-            volumes and [each for each in volumes if each != VolumeShape(each.name)],
             status.container_statuses,
             status.init_container_statuses,
             resize_infeasible,
         )
-        return self._recent[_encode(parts)]
+        kinship = (
+            meta.namespace,
+            spec.scheduler_name,
+            spec.priority,
+            spec.preemption_policy,
+            spec.scheduling_gates,
+            meta.labels,
+            meta.owner_references,
+            volumes,
+            body,
+        )
+        return self._kin[_encode(kinship)]
 
-    def _built(self, key: bytes) -> Template:
-        parts, faults = _PARTS.decode(key), list[str]()
-        spec = self._specs.one(_spec(parts, faults))
-        wanted = self._demands[demand(parts, faults)]
-        return Template(spec, wanted, summary(faults))
+    def _built(self, key: bytes) -> Kin:
+        shape, faults = _KINSHIP.decode(key), list[str]()
+        labels, label_fault = self._labels[bytes(shape.labels)]
+        owner, owner_fault = self._owners[bytes(shape.owner_references)]
+        spec, wanted, body_fault = self._bodies[bytes(shape.body)]
+        if shape.volumes:
+            volumes = tuple(_volume(each, faults) for each in shape.volumes)
+            spec = self._specs.one(msgspec.structs.replace(spec, volumes=volumes))
+        gates = names(shape.scheduling_gates, "spec.schedulingGates", faults)
+        return Kin(
+            namespace=intern(shape.namespace),
+            labels=labels,
+            owner=owner,
+            scheduler=intern(shape.scheduler_name or DEFAULT_SCHEDULER),
+            priority=shape.priority or 0,
+            preempts=shape.preemption_policy != "Never",
+            gates=gates,
+            spec=spec,
+            demand=wanted,
+            fault=body_fault or summary(faults) or label_fault or owner_fault,
+        )
+
+    def _body(self, key: bytes) -> tuple[PodSpec, Demand, str]:
+        body, faults = _BODY.decode(key), list[str]()
+        spec = self._specs.one(_spec(body, faults))
+        return spec, self._demands[demand(body, faults)], summary(faults)
 
 
-def summary(faults: list[str]) -> str:
-    """The first fault, and how many more there are."""
-    return f"{faults[0]} (and {len(faults) - 1} more)" if len(faults) > 1 else "".join(faults)
-
-
-def _spec(parts: Parts, faults: list[str]) -> PodSpec:
-    tolerations = read_part(parts.tolerations, tuple[TolerationShape, ...], "spec.tolerations", faults)
+def _spec(body: Body, faults: list[str]) -> PodSpec:
+    tolerations = read_part(body.tolerations, tuple[TolerationShape, ...], "spec.tolerations", faults)
     spreads = read_part(
-        parts.topology_spread_constraints,
-        tuple[SpreadShape, ...],
-        "spec.topologySpreadConstraints",
-        faults,
+        body.topology_spread_constraints, tuple[SpreadShape, ...], "spec.topologySpreadConstraints", faults
     )
-    every = (*(parts.containers or ()), *(parts.init_containers or ()))
+    selector = read_part(body.node_selector, dict[str, str], "spec.nodeSelector", faults)
+    every = (*(body.containers or ()), *(body.init_containers or ()))
     return PodSpec(
-        node_selector=_node_selector(parts.node_selector, faults),
-        affinity=_affinity(parts.affinity, faults),
+        node_selector=None if selector is None else pairs(selector),
+        affinity=affinity(read_part(body.affinity, AffinityShape, "spec.affinity", faults)),
         tolerations=tuple(toleration(each) for each in tolerations or ()),
         spread=tuple(spread(each) for each in spreads or ()),
         images=tuple(each.image or "" for each in every),
-        ports=_ports(parts, faults),
-        volumes=tuple(_volume(each, faults) for each in parts.volumes or ()),
-        claims=names(parts.resource_claims, "spec.resourceClaims", faults),
-        group=_group(parts, faults),
-        host_network=bool(parts.host_network),
+        ports=_ports(body, faults),
+        claims=names(body.resource_claims, "spec.resourceClaims", faults),
+        group=_group(body, faults),
+        host_network=bool(body.host_network),
     )
 
 
-def _node_selector(raw: Raw, faults: list[str]) -> Pairs | None:
-    labels = read_part(raw, dict[str, str], "spec.nodeSelector", faults)
-    return None if labels is None else pairs(labels)
-
-
-def _affinity(raw: Raw, faults: list[str]) -> Affinity | None:
-    return affinity(read_part(raw, AffinityShape, "spec.affinity", faults))
-
-
-def _ports(parts: Parts, faults: list[str]) -> tuple[HostPort, ...]:
+def _ports(body: Body, faults: list[str]) -> tuple[HostPort, ...]:
     """Ports that are taken as long as the pod runs: those of sidecars and of plain containers."""
-    lasting = [each for each in parts.init_containers or () if each.sidecar]
+    lasting = [each for each in body.init_containers or () if each.sidecar]
     found: list[PortShape] = []
-    for container in (*lasting, *(parts.containers or ())):
+    for container in (*lasting, *(body.containers or ())):
         path = f"spec.containers[name={container.name}].ports"
         found += read_part(container.ports, tuple[PortShape, ...], path, faults) or ()
     return tuple(
@@ -129,9 +172,19 @@ def _ports(parts: Parts, faults: list[str]) -> tuple[HostPort, ...]:
     )
 
 
+def _group(body: Body, faults: list[str]) -> str:
+    workload = read_part(body.workload_ref, WorkloadRefShape, "spec.workloadRef", faults)
+    if workload is not None:
+        return "/".join(filter(None, (workload.name, workload.pod_group, workload.pod_group_replica_key)))
+    group = read_part(body.scheduling_group, SchedulingGroupShape, "spec.schedulingGroup", faults)
+    return group.pod_group_name or "" if group else ""
+
+
 def _volume(shape: VolumeShape, faults: list[str]) -> Volume:
-    name, kind = next(pair for pair in _KINDS if bytes(getattr(shape, pair[0])) != b"null")
-    source = read_part(getattr(shape, name), dict[str, Any], f"spec.volumes[name={shape.name}].{kind}", faults) or {}
+    present = ((name, kind) for name, kind in _KINDS if bytes(getattr(shape, name)) != b"null")
+    name, kind = next(present, ("name", "null"))
+    path = f"spec.volumes[name={shape.name}].{kind}"
+    source = read_part(getattr(shape, name), dict[str, Any], path, faults) or {} if name != "name" else {}
     read_only = source.get("readOnly") is True
     if kind == "persistentVolumeClaim":
         return Volume(kind, str(source.get("claimName") or ""), read_only=read_only)
@@ -151,15 +204,19 @@ def _source(fields: dict[str, Any]) -> Pairs:
 
 def names(raw: Raw, path: str, faults: list[str]) -> tuple[str, ...]:
     """The names in a list of named things."""
-    if raw is NULL:
-        return ()
-    named = read_part(raw, tuple[NamedShape, ...], path, faults)
-    return tuple(each.name or "" for each in named or ())
+    return tuple(each.name or "" for each in read_part(raw, tuple[NamedShape, ...], path, faults) or ())
 
 
-def _group(parts: Parts, faults: list[str]) -> str:
-    workload = read_part(parts.workload_ref, WorkloadRefShape, "spec.workloadRef", faults)
-    if workload is not None:
-        return "/".join(filter(None, (workload.name, workload.pod_group, workload.pod_group_replica_key)))
-    group = read_part(parts.scheduling_group, SchedulingGroupShape, "spec.schedulingGroup", faults)
-    return group.pod_group_name or "" if group else ""
+def _labels(raw: bytes) -> tuple[Mapping[str, str], str]:
+    faults: list[str] = []
+    return read_part(raw, dict[str, str], "metadata.labels", faults) or _NO_LABELS, summary(faults)
+
+
+def _owner(raw: bytes) -> tuple[Owner | None, str]:
+    """The controller among the owners: there is at most one, and the others only keep the pod from being collected."""
+    faults: list[str] = []
+    owners = read_part(raw, tuple[OwnerShape, ...], "metadata.ownerReferences", faults) or ()
+    found = next((each for each in owners if each.controller), None)
+    if found is None:
+        return None, summary(faults)
+    return Owner(found.kind or "", found.name or "", found.uid or "", found.api_version or ""), summary(faults)
