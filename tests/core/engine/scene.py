@@ -1,0 +1,95 @@
+"""A small stage for tests of the engine: makes pods and nodes, drives one engine, keeps what it asked for; judges nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, TypeVar
+
+from msgspec.structs import replace
+
+from trimtab.config.registry import DEFAULT_PLUGINS, IN_TREE
+from trimtab.core.engine.engine import Engine
+from trimtab.core.engine.queue import Part
+from trimtab.core.engine.settings import Settings
+from trimtab.core.engine.tally import Tally
+from trimtab.core.model.event import Event, Leading, NodeSeen, PodSeen, Synced, Tick, Turn
+from trimtab.core.model.instruction import Bind, Instruction
+from trimtab.core.model.node import Node
+from trimtab.core.model.pod import Pod
+from trimtab.core.model.resources import CPU, MEMORY, PODS, Demand
+from trimtab.core.placing.profile import Profile, Ties, everywhere
+
+OURS = "trimtab"
+MANY_PODS = 110
+Wish = TypeVar("Wish", bound=Instruction)
+
+
+def pod(name: str, cpu: int = 0, memory: int = 0, **fields: Any) -> Pod:
+    """A pod of ours; cpu in thousandths, memory in bytes."""
+    amounts = ((CPU, cpu), (MEMORY, memory))
+    demand = Demand(amounts, scored=amounts, settled_cpu=cpu, settled_memory=memory)
+    given = {"uid": f"uid-{name}", "namespace": "default", "name": name, "scheduler": OURS, "demand": demand}
+    return Pod(**{**given, **fields})
+
+
+def node(name: str, cpu: int = 4000, memory: int = 1 << 34, pods: int = MANY_PODS, **fields: Any) -> Node:
+    room = ((CPU, cpu), (MEMORY, memory), (PODS, pods))
+    return Node(**{"name": name, "uid": f"uid-{name}", "allocatable": room, **fields})
+
+
+def profile(*extra: Any, ties: Ties = Ties.NAME) -> Profile:
+    """The default plugins that are built, and then these."""
+    built = [(IN_TREE[each](), weight or 1) for each, weight in DEFAULT_PLUGINS.items() if each in IN_TREE]
+    return everywhere(OURS, [*built, *((each, 1) for each in extra)], ties)
+
+
+def of_kind(kind: type[Wish], wishes: Iterable[Instruction]) -> list[Wish]:
+    return [wish for wish in wishes if isinstance(wish, kind)]
+
+
+class Scene:
+    """One engine, already synced and leading unless told otherwise, with a clock that only moves when asked."""
+
+    def __init__(self, *plugins: Any, ready: bool = True, tally: Tally | None = None, **settings: Any) -> None:
+        self.engine = Engine(Settings((profile(*plugins),), **settings), tally)
+        self.at = 0.0
+        self.version = 100
+        if ready:
+            self.tells(Synced("pods", 0.0), Synced("nodes", 0.0), Leading(1, 0.0))
+
+    def tells(self, *events: Event) -> list[Instruction]:
+        return [wish for event in events for wish in self.engine.handle(event)]
+
+    def sees(self, *objects: Pod | Node) -> list[Instruction]:
+        """The watch shows these, each as a newer version than anything before."""
+        wishes: list[Instruction] = []
+        for each in objects:
+            self.version += 1
+            newer = replace(each, version=self.version)
+            wishes += self.tells(PodSeen(newer, self.at) if isinstance(newer, Pod) else NodeSeen(newer, self.at))
+        return wishes
+
+    def bound(self, pod: Pod, node: str, **fields: Any) -> list[Instruction]:
+        """The watch shows the pod on a node."""
+        return self.sees(replace(pod, node=node, **fields))
+
+    def turn(self, decisions: int = 10) -> list[Instruction]:
+        return self.tells(Turn(decisions, self.at))
+
+    def later(self, seconds: float) -> list[Instruction]:
+        """Time passes, and the engine hears of it."""
+        self.at += seconds
+        return self.tells(Tick(self.at))
+
+    def binds(self, decisions: int = 10) -> dict[str, str]:
+        """What one turn binds, pod by name to node."""
+        return {bind.name: bind.node for bind in of_kind(Bind, self.turn(decisions))}
+
+    def part(self, pod: Pod) -> Part | None:
+        waiting = self.engine.placing.queue.waiting.get(pod.uid)
+        return waiting.part if waiting is not None else None
+
+    def requested(self, node: str) -> int:
+        """Thousandths of CPU that count against the node."""
+        columns = self.engine.placing.cluster.columns
+        return columns.requested[CPU].exact[columns.row[node]] if CPU in columns.requested else 0
