@@ -1,0 +1,58 @@
+"""Runs the engine on a pretended world: hands it every event and its turns, and has its instructions performed.
+
+The counterpart of the live runtime; it decides nothing but when the engine gets a turn: as soon as there is work.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from random import Random
+
+from trimtab.core.engine.decisions import Decision
+from trimtab.core.engine.engine import Engine
+from trimtab.core.engine.settings import Settings
+from trimtab.core.model.event import Event, Leading, Synced, Tick, Turn
+from trimtab.core.model.instruction import Instruction
+from trimtab.sim.clock import Clock
+from trimtab.sim.world import World
+
+TICK = 1.0
+SCRAPE = 15.0
+
+
+class Drive:
+    """One engine on one world; the same settings, seed and script give the same run.
+
+    `onlooker` hears of each decision at once, while the engine's state is still as it was decided upon.
+    """
+
+    def __init__(
+        self, settings: Settings, seed: int, start: float, onlooker: Callable[[Decision], None] | None = None
+    ) -> None:
+        self.clock = Clock(start)
+        self.engine = Engine(settings)
+        self.world = World(self.clock, Random(seed), self.take)
+        self._onlooker = onlooker
+        for kind in settings.kinds:
+            self.take(Synced(kind, start))
+        self.take(Leading(1, start))
+        self.clock.every(TICK, lambda: self.take(Tick(self.clock.now)))
+        self.clock.every(SCRAPE, self.world.scrape)
+
+    def take(self, event: Event) -> None:
+        """Hand the engine a fact; then let it decide, one pod a turn, until nobody is ready."""
+        self._perform(self.engine.handle(event))
+        while self.engine.has_work():
+            self._turn()
+
+    def _turn(self) -> None:
+        decisions = self.engine.placing.decisions
+        before = decisions.total
+        wishes = self.engine.handle(Turn(1, self.clock.now))
+        if self._onlooker is not None and decisions.total > before:
+            self._onlooker(decisions.ring[-1])
+        self._perform(wishes)
+
+    def _perform(self, wishes: list[Instruction]) -> None:
+        for wish in wishes:
+            self.world.perform(wish)

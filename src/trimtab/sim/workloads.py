@@ -1,0 +1,60 @@
+"""What pods ask for and what they then use over the day; where they run is left to the scheduler.
+
+A pattern is a plain function of time, in seconds since midnight, that gives the share of the request in use. All chance
+is drawn when the pattern is made, so that looking twice shows the same.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from random import Random
+
+from msgspec import Struct
+
+from trimtab.core.model.resources import CPU, MEMORY, NANOS, ContainerAsk, Demand, pod_demand
+
+Pattern = Callable[[float], float]
+
+HOUR = 3600.0
+DAY = 24 * HOUR
+MIB = 1024 * 1024
+_GUSTS = 97  # minutes until noise repeats; a prime, so that it keeps no step with the hours
+
+
+class Workload(Struct, frozen=True):
+    """One pod to be: its name, its requests (thousandths of a core, bytes), and the shares of them that it uses."""
+
+    name: str
+    cpu: int
+    memory: int
+    cpu_use: Pattern
+    memory_use: Pattern
+
+    @property
+    def demand(self) -> Demand:
+        asked = {CPU: self.cpu * (NANOS // 1000), MEMORY: self.memory * NANOS}
+        return pod_demand([ContainerAsk(asked)])
+
+    def uses(self, at: float) -> dict[str, float]:
+        return {CPU: self.cpu * self.cpu_use(at), MEMORY: self.memory * self.memory_use(at)}
+
+
+def constant(share: float) -> Pattern:
+    return lambda at: share
+
+
+def wave(low: float, high: float, peak: float) -> Pattern:
+    """Once up and down a day, highest at `peak`."""
+    return lambda at: low + (high - low) * (1 + math.cos(2 * math.pi * (at - peak) / DAY)) / 2
+
+
+def ramp(first: float, last: float, begins: float, ends: float) -> Pattern:
+    """A straight line from one share to another, level before and after."""
+    return lambda at: first + (last - first) * min(max((at - begins) / (ends - begins), 0.0), 1.0)
+
+
+def noisy(pattern: Pattern, chance: Random, by: float) -> Pattern:
+    """The pattern with a new gust each minute, at most `by` of it up or down."""
+    gusts = [1 + chance.uniform(-by, by) for _ in range(_GUSTS)]
+    return lambda at: pattern(at) * gusts[int(at // 60) % _GUSTS]

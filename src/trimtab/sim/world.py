@@ -1,0 +1,126 @@
+"""The pretended API server with its kubelets: keeps the objects, does what the scheduler asks, and reports what changed.
+
+It judges no placement: like the real one it binds any pending pod to any node. A pod's way through it:
+
+    create ─▶ Pending ──Bind, after a delay──▶ bound ──start delay──▶ Running (uses CPU and memory from here on)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from random import Random
+from uuid import UUID
+
+from msgspec.structs import replace
+
+from trimtab.core.model.event import BindDone, BindFailed, Event, Fault, NodeSeen, PodSeen, RereadDone, SamplesRead
+from trimtab.core.model.instruction import Bind, Instruction, MarkUnscheduled, Reread, Tell
+from trimtab.core.model.node import Node
+from trimtab.core.model.pod import Pod
+from trimtab.core.model.resources import CPU, MEMORY
+from trimtab.core.model.sample import Sample
+from trimtab.sim.clock import Clock
+from trimtab.sim.workloads import MIB, Workload
+
+NAMESPACE = "demo"
+WATCH_DELAY = 0.01
+CALL_DELAY = (0.005, 0.05)  # seconds, shortest and longest
+START_DELAY = (1.0, 4.0)
+SYSTEM_USE = {CPU: 150.0, MEMORY: 600.0 * MIB}  # what a node uses with no pod on it
+
+
+class World:
+    """Objects by name (nodes) and UID (pods); every change gets the next resourceVersion and is reported."""
+
+    def __init__(self, clock: Clock, chance: Random, report: Callable[[Event], None]) -> None:
+        self.clock, self.chance = clock, chance
+        self._report = report
+        self.nodes: dict[str, Node] = {}
+        self.pods: dict[str, Pod] = {}
+        self.workloads: dict[str, Workload] = {}
+        self.told: list[Tell] = []
+        self.measured: dict[tuple[str, str], float] = {}  # the last reading by node and resource
+        self._version = 0
+
+    # --- what people do
+
+    def put_node(self, node: Node) -> None:
+        """Add the node, or change the one of this name."""
+        self.nodes[node.name] = stored = replace(node, version=self._next_version())
+        self.clock.after(WATCH_DELAY, lambda: self._report(NodeSeen(stored, self.clock.now)))
+
+    def create(self, workload: Workload, scheduler: str) -> None:
+        uid = str(UUID(int=self.chance.getrandbits(128), version=4))
+        self.workloads[uid] = workload
+        self._put_pod(
+            Pod(
+                uid,
+                NAMESPACE,
+                workload.name,
+                created=self.clock.now,
+                scheduler=scheduler,
+                demand=workload.demand,
+            )
+        )
+
+    # --- what the scheduler asks for
+
+    def perform(self, instruction: Instruction) -> None:
+        match instruction:
+            case Bind():
+                self._after(CALL_DELAY, lambda: self._bind(instruction))
+            case Reread(uid=uid):
+                self._after(CALL_DELAY, lambda: self._report(RereadDone(uid, self.pods.get(uid), self.clock.now)))
+            case MarkUnscheduled():
+                self._after(CALL_DELAY, lambda: self._mark(instruction))
+            case Tell():
+                self.told.append(instruction)
+
+    def _bind(self, bind: Bind) -> None:
+        pod = self.pods.get(bind.uid)
+        now = self.clock.now
+        if pod is None:
+            self._report(BindFailed(bind.uid, bind.node, Fault.GONE, "pod not found", now))
+        elif pod.node:
+            message = f"pod {pod.name} is already assigned to node {pod.node}"
+            self._report(BindFailed(bind.uid, bind.node, Fault.CONFLICT, message, now))
+        else:
+            self._put_pod(replace(pod, node=bind.node, unscheduled=None))
+            self._after(START_DELAY, lambda: self._start(bind.uid))
+            self._report(BindDone(bind.uid, bind.node, now))
+
+    def _mark(self, mark: MarkUnscheduled) -> None:
+        pod = self.pods.get(mark.uid)
+        if pod is not None and not pod.node:
+            self._put_pod(replace(pod, unscheduled=(mark.reason, mark.message)))
+
+    # --- what happens by itself
+
+    def _start(self, uid: str) -> None:
+        self._put_pod(replace(self.pods[uid], phase="Running", started=self.clock.now, ready=True))
+
+    def scrape(self) -> None:
+        """Read every node's meters; a node cannot use more than it has."""
+        now = self.clock.now
+        uses = {name: dict(SYSTEM_USE) for name in self.nodes}
+        for uid, pod in self.pods.items():
+            if pod.phase == "Running":
+                for resource, amount in self.workloads[uid].uses(now).items():
+                    uses[pod.node][resource] += amount
+        for name, node in self.nodes.items():
+            offered = dict(node.allocatable)
+            for resource, amount in uses[name].items():
+                self.measured[name, resource] = min(amount, float(offered[resource]))
+        samples = tuple(Sample(name, resource, value, now) for (name, resource), value in self.measured.items())
+        self._report(SamplesRead(samples, now))
+
+    def _put_pod(self, pod: Pod) -> None:
+        self.pods[pod.uid] = stored = replace(pod, version=self._next_version())
+        self.clock.after(WATCH_DELAY, lambda: self._report(PodSeen(stored, self.clock.now)))
+
+    def _next_version(self) -> int:
+        self._version += 1
+        return self._version
+
+    def _after(self, delay: tuple[float, float], act: Callable[[], None]) -> None:
+        self.clock.after(self.chance.uniform(*delay), act)
