@@ -4,7 +4,7 @@ import pytest
 
 from tests.config.files import complaints_about, configured
 from trimtab.config.plugin_sets import Named, PluginSet, at_point, with_defaults
-from trimtab.config.registry import DEFAULT_PLUGINS, IN_TREE, KNOWN, default_profile
+from trimtab.config.registry import DEFAULT_PLUGINS, KNOWN, default_profile
 from trimtab.core.placing.profile import Point, Profile, plugin_name
 
 DEFAULTS = {"A": 3, "B": 0, "C": 1}
@@ -133,6 +133,5 @@ def test_disabling_what_is_known() -> None:
 
 
 def test_names_of_the_registry() -> None:
-    """A plugin is registered under its own name, and every default is a name that Kubernetes knows."""
-    assert list(IN_TREE) == [plugin.name for plugin in IN_TREE.values()]
-    assert set() == {*IN_TREE, *DEFAULT_PLUGINS} - KNOWN.keys()
+    """Every default is a name that Kubernetes knows."""
+    assert set() == DEFAULT_PLUGINS.keys() - KNOWN.keys()
