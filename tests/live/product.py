@@ -1,0 +1,82 @@
+"""Decides how Trimtab itself is started on a rig, as its own service account; leaves what it must do to the tests."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Callable
+from http.client import HTTPConnection
+from pathlib import Path
+
+from tools.controlplane.client import Document
+from tools.controlplane.process import Process, free_port
+from tools.controlplane.rig import Rig
+
+ROOT = Path(__file__).resolve().parents[2]
+ACCOUNT = "system:serviceaccount:trimtab:trimtab"
+SCHEDULER = "trimtab"
+
+
+def install(rig: Rig) -> None:
+    """What an operator does first: the namespace, the account and its rights, as shipped."""
+    rig.apply(ROOT / "deploy" / "rbac.yaml")
+
+
+def start(rig: Rig, name: str = "trimtab", **settings: object) -> Process:
+    """`trimtab run` as a process of its own, with the rights of deploy/rbac.yaml and nothing else."""
+    config = rig.workspace / f"{name}.yaml"
+    config.write_text(
+        json.dumps(
+            {
+                "apiVersion": "kubescheduler.config.k8s.io/v1",
+                "kind": "KubeSchedulerConfiguration",
+                "clientConnection": {"kubeconfig": str(rig.service_account_kubeconfig("trimtab", "trimtab"))},
+                "profiles": [{"schedulerName": SCHEDULER}],
+                **settings,
+            }
+        )
+    )
+    url = f"http://127.0.0.1:{free_port()}"
+    command = [sys.executable, "-m", "trimtab", "run", "--config", str(config), "--serve", url.removeprefix("http://")]
+    return Process([*command, "--identity", name], rig.workspace / f"{name}.log", {"PYTHONPATH": str(ROOT)}, url)
+
+
+def page(process: Process, path: str) -> tuple[int, str]:
+    """A page that the process serves."""
+    host, port = process.url.removeprefix("http://").split(":")
+    connection = HTTPConnection(host, int(port), timeout=10)
+    try:
+        connection.request("GET", path)
+        answer = connection.getresponse()
+        return answer.status, answer.read().decode()
+    finally:
+        connection.close()
+
+
+def is_ready(process: Process) -> bool:
+    try:
+        return page(process, "/readyz")[0] == 200
+    except OSError:
+        return False
+
+
+def wait_for(met: Callable[[], object], seconds: float, what: str, *processes: Process) -> None:
+    """Wait until it holds; a failure shows what the processes said last."""
+    deadline = time.monotonic() + seconds
+    while not met():
+        if time.monotonic() > deadline:
+            said = "\n".join(f"--- {process.name}\n{process.log_tail()}" for process in processes)
+            raise AssertionError(f"not within {seconds:.0f} s: {what}\n{said}")
+        time.sleep(0.1)
+
+
+def pods(rig: Rig, namespace: str = "default") -> list[Document]:
+    return rig.admin.list(f"/api/v1/namespaces/{namespace}/pods")
+
+
+def bound(rig: Rig, namespace: str = "default") -> dict[str, str]:
+    """Pods that have a node, by name."""
+    return {
+        pod["metadata"]["name"]: pod["spec"]["nodeName"] for pod in pods(rig, namespace) if pod["spec"].get("nodeName")
+    }
