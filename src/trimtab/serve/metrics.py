@@ -1,0 +1,96 @@
+"""Decides which instrument moves when the core counts something; leaves what is merely looked at to the readings.
+
+An attempt counts when its end is known, as in kube-scheduler: an unschedulable pod at the decision, a placed one when the
+API server has answered its bind. A bind of unknown outcome is an error first, and a success as well if it turns out so.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+from prometheus_client import CollectorRegistry
+
+from trimtab.core.engine.tally import Tally
+from trimtab.core.placing.laps import Laps
+from trimtab.serve.instruments import Instruments
+from trimtab.serve.laps import SplitLaps, Stopwatch, WholeLaps
+
+MOST_ATTEMPTS = 15
+SCHEDULED = "scheduled"
+# A plugin that raises leaves no mark, so whatever is timed went well.
+SUCCESS = "Success"
+# kube-scheduler's words: it keeps gated pods among the unschedulable ones, and calls a pod that waits so, too.
+QUEUES = {"gated": "unschedulable"}
+EVENTS = {"PodAdd": "UnschedulablePodAdd", "PodUpdate": "UnschedulablePodUpdate"}
+
+
+class PrometheusTally(Tally):
+    """A tally that everybody can read at /metrics. Labels take few values: results, profiles, plugins, faults."""
+
+    def __init__(self, stopwatch: Stopwatch | None = None) -> None:
+        self._stopwatch = stopwatch if stopwatch is not None else Stopwatch()
+        self._on = Instruments()
+
+    @property
+    def registry(self) -> CollectorRegistry:
+        """Where all of it can be read."""
+        return self._on.registry
+
+    def laps(self) -> Laps:
+        """Timed as a whole, and every tenth time split among the plugins."""
+        return self._stopwatch.laps()
+
+    def queued(self, queue: str, event: str) -> None:
+        """A pod entered a queue."""
+        self._on.attempts.incoming.labels(QUEUES.get(queue, queue), EVENTS.get(event, event)).inc()
+
+    def attempted(self, profile: str, result: str, laps: Laps) -> None:
+        """A decision was made, well or not; a placed pod's attempt goes on until its bind is answered."""
+        self._on.decisions.labels(result, profile).inc()
+        if isinstance(laps, WholeLaps):
+            seconds = laps.elapsed()
+            self._on.timings.decision.observe(seconds)
+            if result != SCHEDULED:
+                self._ended(profile, result, seconds)
+        if isinstance(laps, SplitLaps):
+            self._split(profile, laps)
+
+    def bound(self, profile: str, attempts: int, waited: float, flown: float) -> None:
+        """A bind was accepted: the attempt ended well."""
+        self._ended(profile, SCHEDULED, flown)
+        self._on.attempts.per_pod.observe(attempts)
+        label = str(attempts) if attempts < MOST_ATTEMPTS else f"{MOST_ATTEMPTS}+"
+        self._on.attempts.sli.labels(label).observe(waited)
+
+    def bind_failed(self, profile: str, fault: str, flown: float) -> None:
+        """A bind was not accepted, or nobody knows: the attempt ended badly."""
+        self._ended(profile, "error", flown)
+        self._on.mishaps.bind_failures.labels(fault).inc()
+
+    def orphaned(self) -> None:
+        """A pod was bound to a node that had gone in the meantime."""
+        self._on.mishaps.orphans.inc()
+
+    def skipped(self, requirement: str) -> None:
+        """A wish of a pod was passed over."""
+        self._on.mishaps.skipped.labels(requirement).inc()
+
+    def faulted(self, plugin: str) -> None:
+        """A plugin raised; its words may be anything, so they are no label."""
+        self._on.mishaps.faults.inc()
+
+    def samples_refused(self, count: int) -> None:
+        """Measurements that made no sense."""
+        self._on.mishaps.refused_samples.inc(count)
+
+    def _ended(self, profile: str, result: str, seconds: float) -> None:
+        self._on.attempts.total.labels(result, profile).inc()
+        self._on.attempts.seconds.labels(result, profile).observe(seconds)
+
+    def _split(self, profile: str, laps: SplitLaps) -> None:
+        points: dict[str, float] = defaultdict(float)
+        for point, plugin, seconds in laps.marks:
+            points[point] += seconds
+            self._on.timings.plugin.labels(plugin, point, SUCCESS).observe(seconds)
+        for point, seconds in points.items():
+            self._on.timings.point.labels(point, SUCCESS, profile).observe(seconds)

@@ -1,0 +1,205 @@
+"""Decides whether what happens in the engine is what the metrics page tells of it."""
+
+import math
+from collections.abc import Iterator
+from itertools import count
+
+import pytest
+from prometheus_client import REGISTRY, generate_latest
+
+from tests.serve.exposition import Exposition
+from tests.serve.golden import PROMISED
+from tests.serve.small_cluster import PROFILE, SmallCluster, live_through_everything
+from trimtab.core.model.event import Fault
+from trimtab.core.placing.laps import NO_LAPS
+from trimtab.serve.laps import SplitLaps, Stopwatch, WholeLaps
+from trimtab.serve.metrics import PrometheusTally
+from trimtab.serve.page import MetricsPage
+from trimtab.serve.readings import Outside, Readings
+
+WATCHES = {"pods": {"lists": 3, "malformed": 1}, "nodes": {"lists": 1, "malformed": 0}}
+
+
+async def page_of(tally: PrometheusTally, cluster: SmallCluster, outside: Outside | None = None) -> Exposition:
+    """The page as a reader sees it."""
+    return Exposition((await MetricsPage(tally, Readings(cluster.engine, outside)).write()).decode())
+
+
+@pytest.fixture
+async def page() -> Exposition:
+    """The page after every kind of attempt has happened."""
+    tally = PrometheusTally()
+    outside = Outside("1.2.3", "trimtab", lambda: 7, lambda: WATCHES)
+    return await page_of(tally, live_through_everything(tally), outside)
+
+
+@pytest.mark.parametrize("name", PROMISED)
+def test_what_kube_scheduler_promises_is_offered(page: Exposition, name: str) -> None:
+    """Each STABLE and BETA metric of kube-scheduler is there with its type, its labels and its buckets."""
+    offered = page.offered(name)
+    assert offered is not None
+    assert PROMISED[name].type == offered.type
+    assert PROMISED[name].labels == offered.labels
+    limits = [*PROMISED[name].limits(), math.inf] if PROMISED[name].buckets else []
+    assert pytest.approx(limits) == sorted(offered.limits)
+
+
+def test_attempts_count_by_their_end(page: Exposition) -> None:
+    """A bound pod is scheduled, a refused bind is an error, a pod too big is unschedulable, a gated one never tried."""
+    for result, times in {"scheduled": 12, "error": 1, "unschedulable": 1}.items():
+        assert times == page.value("scheduler_schedule_attempts_total", result=result, profile=PROFILE)
+        name = "scheduler_scheduling_attempt_duration_seconds_count"
+        assert times == page.value(name, result=result, profile=PROFILE)
+    assert 13 == page.value("trimtab_decisions_total", result="scheduled", profile=PROFILE)
+
+
+def test_a_scheduled_attempt_lasts_until_its_bind_is_answered(page: Exposition) -> None:
+    """Twelve binds answered a quarter of a second after each other, all decided at once: 0.25 + 0.5 + … + 3 seconds."""
+    name = "scheduler_scheduling_attempt_duration_seconds_sum"
+    assert 19.5 == page.value(name, result="scheduled", profile=PROFILE)
+    assert 19.5 == page.value("scheduler_pod_scheduling_sli_duration_seconds_sum", attempts="1")
+    assert 12 == page.value("scheduler_pod_scheduling_attempts_sum")
+
+
+def test_queues_and_caches_are_read_from_the_engine(page: Exposition) -> None:
+    """Pending pods by queue, who is to blame, and the cache's sizes are those of the engine at that moment."""
+    pending = {queue: page.value("scheduler_pending_pods", queue=queue) for queue in ("active", "backoff")}
+    assert {"active": 0, "backoff": 1} == pending
+    assert 1 == page.value("scheduler_pending_pods", queue="unschedulable")
+    assert 1 == page.value("scheduler_pending_pods", queue="gated")
+    assert 1 == page.value("scheduler_unschedulable_pods", plugin="NodeResourcesFit", profile=PROFILE)
+    assert 1 == page.value("scheduler_unschedulable_pods", plugin="SchedulingGates", profile=PROFILE)
+    assert 2 == page.value("scheduler_cache_size", type="nodes")
+    assert 12 == page.value("scheduler_cache_size", type="pods")
+    assert 12 == page.value("scheduler_cache_size", type="assumed_pods")
+
+
+def test_pods_enter_queues_in_kube_scheduler_s_words(page: Exposition) -> None:
+    """Arrivals and failures bear the event names that kube-scheduler uses; a gated pod counts as unschedulable."""
+    name = "scheduler_queue_incoming_pods_total"
+    assert 14 == page.value(name, queue="active", event="UnschedulablePodAdd")
+    assert 1 == page.value(name, queue="unschedulable", event="UnschedulablePodAdd")
+    assert 1 == page.value(name, queue="unschedulable", event="ScheduleAttemptFailure")
+    assert 1 == page.value(name, queue="backoff", event="ScheduleAttemptFailure")
+
+
+def test_the_shell_s_own_counts_are_on_the_page(page: Exposition) -> None:
+    """What the shell counts for itself appears under trimtab_, and the lease as Kubernetes names it."""
+    assert 7 == page.value("trimtab_events_dropped_total")
+    assert 1 == page.value("trimtab_build_info", version="1.2.3")
+    assert 1 == page.value("leader_election_master_status", name="trimtab")
+    assert 3 == page.value("trimtab_watch_incidents_total", kind="pods", incident="lists")
+    assert 1 == page.value("trimtab_watch_incidents_total", kind="pods", incident="malformed")
+    assert 1 == page.value("trimtab_bind_failures_total", fault="refused")
+    assert 2 == page.value("trimtab_template_lookups_total", result="miss")
+    assert 12 == page.value("trimtab_template_lookups_total", result="hit")
+    assert (page.value("process_resident_memory_bytes") or 0) > 0
+
+
+def test_every_metric_is_explained_and_none_has_a_birthday(page: Exposition) -> None:
+    """Each metric has help, and no counter brings a second series with the time it was made."""
+    assert [] == [name for name, family in page.families.items() if not family.documentation]
+    assert [] == [name for name in page.families if name.endswith("_created")]
+
+
+async def test_without_a_lease_nobody_claims_to_lead() -> None:
+    """Where no lease is competed for, the leader's metric is absent, as in kube-scheduler."""
+    tally = PrometheusTally()
+    page = await page_of(tally, SmallCluster(tally))
+    assert page.offered("leader_election_master_status") is None
+
+
+async def test_rare_events_move_their_counters() -> None:
+    """Orphans, plugin faults, skipped wishes and refused samples each have a counter."""
+    tally = PrometheusTally()
+    tally.orphaned()
+    tally.faulted("ValueError('secret')")
+    tally.skipped("preferred pod affinity")
+    tally.samples_refused(3)
+    page = await page_of(tally, SmallCluster(tally))
+    assert 1 == page.value("trimtab_orphaned_pods_total")
+    assert 1 == page.value("trimtab_plugin_faults_total")
+    assert 1 == page.value("trimtab_wishes_skipped_total", wish="preferred pod affinity")
+    assert 3 == page.value("trimtab_samples_refused_total")
+
+
+async def test_gated_time_is_not_scheduling_time() -> None:
+    """A pod that was gated for an hour and then bound in a second took a second."""
+    tally = PrometheusTally()
+    cluster = SmallCluster(tally)
+    cluster.pod("late", gates=("example.com/later",))
+    cluster.at += 3600
+    cluster.pod("late", version=2)
+    (bind,) = cluster.decide()
+    cluster.at += 1
+    cluster.accept(bind)
+    page = await page_of(tally, cluster)
+    assert 1 == page.value("scheduler_pod_scheduling_sli_duration_seconds_sum", attempts="1")
+
+
+async def test_many_attempts_share_one_label() -> None:
+    """From the fifteenth attempt on the label stays the same, so that it takes few values."""
+    tally = PrometheusTally()
+    for attempts in (14, 15, 400):
+        tally.bound(PROFILE, attempts, 1.0, 1.0)
+    page = await page_of(tally, SmallCluster(tally))
+    name = "scheduler_pod_scheduling_sli_duration_seconds_count"
+    assert {"14": 1, "15+": 2} == {label: page.value(name, attempts=label) for label in ("14", "15+")}
+
+
+async def test_an_unknown_outcome_is_an_error_until_it_is_known() -> None:
+    """A bind that nobody answered counts as an error, by its fault."""
+    tally = PrometheusTally()
+    cluster = SmallCluster(tally)
+    cluster.pod("lost")
+    (bind,) = cluster.decide()
+    cluster.fail(bind, Fault.UNKNOWN)
+    page = await page_of(tally, cluster)
+    assert 1 == page.value("scheduler_schedule_attempts_total", result="error", profile=PROFILE)
+    assert 1 == page.value("trimtab_bind_failures_total", fault="unknown")
+    assert page.value("scheduler_schedule_attempts_total", result="scheduled", profile=PROFILE) is None
+
+
+def ticking() -> Iterator[float]:
+    """A clock that moves by one second each time it is looked at."""
+    return map(float, count())
+
+
+async def test_marks_are_timed_by_plugin_and_by_point() -> None:
+    """Each mark is the time since the one before, and a point is the sum of its plugins."""
+    clock = ticking()
+    tally = PrometheusTally(Stopwatch(lambda: next(clock)))
+    laps = tally.laps()
+    for plugin in ("NodeName", "NodePorts"):
+        laps.mark("Filter", plugin)
+    laps.mark("Score", "ImageLocality")
+    tally.attempted(PROFILE, "unschedulable", laps)
+    page = await page_of(tally, SmallCluster(tally))
+    name = "scheduler_plugin_execution_duration_seconds_sum"
+    assert 1 == page.value(name, plugin="NodePorts", extension_point="Filter", status="Success")
+    name = "scheduler_framework_extension_point_duration_seconds_sum"
+    assert 2 == page.value(name, extension_point="Filter", status="Success", profile=PROFILE)
+    assert 4 == page.value("trimtab_decision_duration_seconds_sum")
+
+
+def test_only_every_tenth_decision_is_split() -> None:
+    """Of twenty decisions the first and the eleventh are split among plugins; all are timed."""
+    stopwatch = Stopwatch()
+    laps = [stopwatch.laps() for _ in range(20)]
+    assert [0, 10] == [number for number, each in enumerate(laps) if isinstance(each, SplitLaps)]
+    assert all(isinstance(each, WholeLaps) for each in laps)
+
+
+async def test_foreign_laps_are_counted_and_not_timed() -> None:
+    """A decision that somebody else timed, or nobody, is counted without a duration."""
+    tally = PrometheusTally()
+    tally.attempted(PROFILE, "scheduled", NO_LAPS)
+    page = await page_of(tally, SmallCluster(tally))
+    assert 1 == page.value("trimtab_decisions_total", result="scheduled", profile=PROFILE)
+    assert 0 == page.value("trimtab_decision_duration_seconds_count")
+
+
+def test_the_global_registry_stays_empty_of_ours() -> None:
+    """Nothing is registered where other code of the process would see it, so two engines never mix."""
+    PrometheusTally()
+    assert b"scheduler_" not in generate_latest(REGISTRY)
