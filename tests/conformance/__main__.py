@@ -1,0 +1,60 @@
+"""Decides what is printed of a comparison with recorded answers; leaves the comparison itself to `judge`.
+
+python -m tests.conformance FOLDER     a line a plugin; exits 1 on any disagreement, 2 if there is nothing to compare
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from tests.conformance.corpus import SUFFIX, cases
+from tests.conformance.judge import Disagreement, Result, judge
+
+SHOWN_CASES = 5
+SHOWN_DIFFERENCES = 3
+LONGEST = 400
+
+
+def lines(result: Result) -> Iterator[str]:
+    """The plugin's line, and its first disagreements below it."""
+    yield str(result)
+    yield from _first(result.disagreements)
+
+
+def summary(results: Sequence[Result]) -> str:
+    waiting = sum(result.cases for result in results if result.missing)
+    disagreed = sum(len(result.disagreements) for result in results)
+    agreed = sum(result.cases for result in results) - waiting - disagreed
+    return f"{agreed} cases agree, {disagreed} disagree, {waiting} wait for plugins that are not built"
+
+
+def _first(found: Sequence[Disagreement]) -> Iterator[str]:
+    for case in found[:SHOWN_CASES]:
+        yield f"  {case.case}"
+        yield from (f"    {each}"[:LONGEST] for each in case.differences[:SHOWN_DIFFERENCES])
+        if more := len(case.differences[SHOWN_DIFFERENCES:]):
+            yield f"    and {more} more differences"
+    if more := len(found[SHOWN_CASES:]):
+        yield f"  and {more} more cases"
+
+
+def main(arguments: Sequence[str]) -> int:
+    if len(arguments) != 1:
+        print("usage: python -m tests.conformance FOLDER", file=sys.stderr)
+        return 2
+    corpus = cases(Path(arguments[0]))
+    if not corpus:
+        print(f"{arguments[0]}: no *{SUFFIX} there to compare with", file=sys.stderr)
+        return 2
+    results: list[Result] = []
+    for plugin, found in corpus.items():
+        results.append(judge(plugin, found))
+        print(*lines(results[-1]), sep="\n", flush=True)
+    print(summary(results))
+    return 1 if any(result.disagreements for result in results) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

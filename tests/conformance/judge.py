@@ -1,0 +1,71 @@
+"""Decides how many recorded cases of a plugin agree, and says of the others where; leaves printing to `__main__`.
+
+A plugin is found by its name among those that are built, so a new one is judged without a change here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, NamedTuple
+
+from tests.conformance import single, whole
+from tests.conformance.compare import differences
+from tests.conformance.corpus import Case
+from trimtab.config.arguments import plugin_from
+from trimtab.config.registry import IN_TREE, default_profile
+from trimtab.core.placing.profile import Ties
+
+WHOLE_PROFILES = ("DefaultProfile", "DefaultProfileSequence")
+
+Answer = Callable[[Case], dict[str, Any]]
+
+
+class Disagreement(NamedTuple):
+    """One case, and each place where the answers differ."""
+
+    case: str
+    differences: list[str]
+
+
+class Result(NamedTuple):
+    """How one plugin did; `missing` names what is not built yet, and then nothing was compared."""
+
+    plugin: str
+    cases: int
+    disagreements: list[Disagreement]
+    missing: list[str]
+
+    def __str__(self) -> str:
+        if not self.missing:
+            return f"{self.plugin} {self.cases - len(self.disagreements)}/{self.cases}"
+        needs = "" if self.missing == [self.plugin] else f": needs {', '.join(self.missing)}"
+        return f"{self.plugin} not built ({self.cases} cases){needs}"
+
+
+def judge(plugin: str, cases: list[Case]) -> Result:
+    missing = _missing(plugin)
+    found = [] if missing else list(disagreements(_answer(plugin), cases))
+    return Result(plugin, len(cases), found, missing)
+
+
+def disagreements(answer: Answer, cases: Iterable[Case]) -> Iterator[Disagreement]:
+    for case in cases:
+        try:
+            found = list(differences(case["expected"], answer(case)))
+        except Exception as error:  # a case that breaks something is a case that disagrees; the others go on
+            found = [f"{type(error).__name__}: {error}"]
+        if found:
+            yield Disagreement(case["id"], found)
+
+
+def _missing(plugin: str) -> list[str]:
+    if plugin in WHOLE_PROFILES:
+        return whole.missing()
+    return [] if plugin in IN_TREE else [plugin]
+
+
+def _answer(plugin: str) -> Answer:
+    if plugin in WHOLE_PROFILES:
+        profile = default_profile("default-scheduler", Ties.NAME)
+        return lambda case: whole.answer(profile, case)
+    return lambda case: single.answer(plugin_from(plugin, IN_TREE[plugin], case.get("args")), case)

@@ -1,0 +1,130 @@
+"""Puts one recorded case to one plugin and gives its answers in the recording's shape; comparing them is left to `compare`.
+
+preFilter ──▶ filter per node        with the promised pods first, then without them
+preScore  ──▶ rawScore ──▶ score     over the nodes that the case gives to Score
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from typing import Any
+
+import numpy as np
+
+from tests.conformance.corpus import Case, cluster_of, nominated, read_pod
+from trimtab.core.cluster.view import View
+from trimtab.core.model.pod import Pod
+from trimtab.core.placing.choose import promised_room
+from trimtab.core.placing.contract import (
+    ALL,
+    Ahead,
+    Filter,
+    Gate,
+    Ints,
+    Only,
+    Order,
+    Plugin,
+    Prefilter,
+    Prefiltered,
+    Refuse,
+    Score,
+    normalised,
+)
+
+SUCCESS: Mapping[str, Any] = {"code": "Success"}
+SKIP: Mapping[str, Any] = {"code": "Skip"}
+
+
+def answer(plugin: Plugin, case: Case) -> dict[str, Any]:
+    """What the plugin says at each point that the recording has an answer for; a point without an entry cannot be asked."""
+    asked = Asked(plugin, case)
+    points: dict[str, Callable[[], Any]] = {
+        "preEnqueue": asked.pre_enqueue,
+        "less": asked.less,
+        "preFilter": asked.pre_filter,
+        "filter": asked.filter,
+        "preScore": asked.pre_score,
+        "rawScore": asked.raw_score,
+        "score": asked.score,
+    }
+    return {point: points[point]() for point in case["expected"] if point in points}
+
+
+class Asked:
+    """A plugin, and the pod and cluster of a case."""
+
+    def __init__(self, plugin: Plugin, case: Case) -> None:
+        self.plugin = plugin
+        self.case = case
+        self.pod = read_pod(case["pod"]) if "pod" in case else Pod("", "", "")
+        self.view = cluster_of(case).view
+
+    def pre_enqueue(self) -> Mapping[str, Any]:
+        assert isinstance(self.plugin, Gate)
+        words = self.plugin.gate(self.pod)
+        return SUCCESS if words is None else refusal(final=True, reasons=(words,))
+
+    def less(self) -> list[list[bool]]:
+        assert isinstance(self.plugin, Order)
+        order = self.plugin.order
+        keys = [order(read_pod(each["pod"]), _seconds(each["timestamp"])) for each in self.case["queue"]]
+        return [[one < other for other in keys] for one in keys]
+
+    def pre_filter(self) -> Mapping[str, Any]:
+        match self._prefiltered():
+            case Refuse(reason, final):
+                return refusal(final, (reason,))
+            case Only(nodes):
+                return {**SUCCESS, "nodeNames": sorted(nodes)}
+            case Ahead.SKIP:
+                return SKIP
+        return SUCCESS
+
+    def filter(self) -> dict[str, Mapping[str, Any]]:
+        if self._prefiltered() is Ahead.SKIP:
+            return {node.name: SUCCESS for node in self.view.nodes}
+        told = self._filtered(self.view)
+        promised = promised_room(self.view, self.pod, nominated(self.case))
+        with_them = self._filtered(self.view.with_pods(promised)) if promised else {}
+        return told | {name: with_them[name] for name in promised if with_them[name] != SUCCESS}
+
+    def _filtered(self, view: View) -> dict[str, Mapping[str, Any]]:
+        assert isinstance(self.plugin, Filter)
+        codes = self.plugin.filter(view, self.pod, ALL)
+        return {node.name: self._verdict(view, int(codes[row])) for row, node in enumerate(view.nodes)}
+
+    def _verdict(self, view: View, code: int) -> Mapping[str, Any]:
+        assert isinstance(self.plugin, Filter)
+        return SUCCESS if not code else refusal(code < 0, self.plugin.reasons(view, self.pod, code))
+
+    def _prefiltered(self) -> Prefiltered:
+        return self.plugin.prefilter(self.view, self.pod) if isinstance(self.plugin, Prefilter) else Ahead.GO
+
+    def pre_score(self) -> Mapping[str, Any]:
+        return SKIP if self._scored() is None else SUCCESS
+
+    def raw_score(self) -> dict[str, int] | None:
+        return self._by_name(self._scored())
+
+    def score(self) -> dict[str, int] | None:
+        assert isinstance(self.plugin, Score)
+        raw = self._scored()
+        return None if raw is None else self._by_name(normalised(self.plugin.normalise, raw))
+
+    def _scored(self) -> Ints | None:
+        assert isinstance(self.plugin, Score)
+        rows = np.array([self.view.row(name) for name in self.case["scoreNodes"]], dtype=np.intp)
+        return self.plugin.score(self.view, self.pod, rows)
+
+    def _by_name(self, column: Ints | None) -> dict[str, int] | None:
+        return None if column is None else dict(zip(self.case["scoreNodes"], column.tolist(), strict=True))
+
+
+def refusal(final: bool, reasons: tuple[str, ...]) -> dict[str, Any]:
+    code = "UnschedulableAndUnresolvable" if final else "Unschedulable"
+    return {"code": code, "reasons": sorted(reasons)}
+
+
+def _seconds(timestamp: str) -> float:
+    return datetime.fromisoformat(timestamp).timestamp()
