@@ -1,0 +1,141 @@
+"""Wires the live scheduler: credentials, watches, lease, performer, pages and the runtime; decides nothing itself.
+
+start ─▶ greet the API server ─▶ follow pods and nodes ─▶ (lease ours, lists fresh) lead ─▶ SIGTERM: drain, release, 0
+                                                                    └─▶ lease lost, or etcd set back: exit 1
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+from dataclasses import asdict, dataclass
+from importlib.metadata import version
+from random import Random
+
+import uvloop
+
+from trimtab.apps.runtime import Runtime, WallClock
+from trimtab.config.configuration import Configuration
+from trimtab.core.engine.engine import Engine
+from trimtab.core.model.event import Following, Leading
+from trimtab.kube import kinds
+from trimtab.kube.credentials import Credentials
+from trimtab.kube.greeting import greet
+from trimtab.kube.lease import Elector
+from trimtab.kube.limiter import limiter
+from trimtab.kube.perform import Performer
+from trimtab.kube.reflector import Reflector
+from trimtab.kube.transport import AiohttpTransport
+from trimtab.serve.health import Health, ping, recent, true
+from trimtab.serve.http import application, serving
+from trimtab.serve.metrics import PrometheusTally
+from trimtab.serve.page import MetricsPage
+from trimtab.serve.readings import Outside, Readings
+from trimtab.wire.node import NodeReader
+from trimtab.wire.pod import PodReader
+
+log = logging.getLogger(__name__)
+
+DRAIN_SECONDS = 20.0
+STUCK_SECONDS = 20.0
+
+
+@dataclass(frozen=True)
+class Options:
+    """What the command line decides beside the configuration."""
+
+    identity: str
+    host: str
+    port: int
+
+
+class Scheduler:
+    """All parts of the live scheduler, put together once."""
+
+    def __init__(self, configuration: Configuration, credentials: Credentials, options: Options) -> None:
+        self.configuration, self.credentials, self.options = configuration, credentials, options
+        self.clock, random, reader = WallClock(), Random(), PodReader()
+        speed = limiter(configuration.connection.qps, configuration.connection.burst)
+        self.reads = AiohttpTransport(credentials, limiter=None)
+        self.writes = AiohttpTransport(credentials, limiter=speed)
+        self.lease_line = AiohttpTransport(credentials, connections=2)
+        leader = configuration.leader
+        self.elector = (
+            Elector(self.lease_line, leader, options.identity, self.clock, random) if leader.enabled else None
+        )
+        may_write = self.elector.may_write if self.elector else lambda: True
+        self.tally = PrometheusTally()
+        self.engine = Engine(configuration.settings, self.tally)
+        self.runtime = Runtime(self.engine, lambda wish: self.performer.perform(wish), self.clock)
+        self.performer = Performer(
+            self.writes, self.runtime.put, may_write, self.clock, random, reader, instance=options.identity
+        )
+        self.pods = Reflector(self.reads, kinds.pods(reader), self.runtime.put, self.clock, random)
+        self.nodes = Reflector(self.reads, kinds.nodes(NodeReader()), self.runtime.put, self.clock, random)
+
+    async def run(self) -> int:
+        """Until told to stop (0) or leadership is lost (1)."""
+        stop = asyncio.Event()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            asyncio.get_running_loop().add_signal_handler(number, stop.set)
+        try:
+            await greet(self.reads, self.credentials)
+            async with serving(
+                application(self._health(), self._metrics()), self.options.host, self.options.port
+            ) as port:
+                log.info("serving: address=http://%s:%d", self.options.host, port)
+                return await self._until(stop)
+        finally:
+            for line in (self.reads, self.writes, self.lease_line):
+                await line.close()
+
+    async def _until(self, stop: asyncio.Event) -> int:
+        parts = [self.pods.run(), self.nodes.run(), self.performer.run(), self.runtime.run(), self._lead()]
+        tasks = [asyncio.create_task(part) for part in parts]
+        asked = asyncio.create_task(stop.wait())
+        done, _ = await asyncio.wait({*tasks, asked}, return_when=asyncio.FIRST_COMPLETED)
+        self.runtime.put(Following(self.clock()))
+        if asked in done:
+            await self._wind_down()
+        for task in (*tasks, asked):
+            task.cancel()
+        await asyncio.gather(*tasks, asked, return_exceptions=True)
+        for task in done - {asked}:
+            log.error("ended: part=%s problem=%s", task.get_coro(), task.exception() or "leadership lost")
+        return 0 if asked in done else 1
+
+    async def _lead(self) -> None:
+        """Strive for the lease; a new leader lists afresh before it decides, for its watches may lag."""
+        if self.elector is None:
+            self.runtime.put(Leading(0, self.clock()))
+            await asyncio.Event().wait()
+            return
+        await self.elector.run(self.runtime.put, self._look_again)
+
+    async def _look_again(self) -> None:
+        await asyncio.gather(self.nodes.refresh(), self.pods.refresh())
+
+    async def _wind_down(self) -> None:
+        finished = await self.performer.drain(DRAIN_SECONDS)
+        log.info("stopping: drained=%s", finished)
+        if self.elector is not None:
+            await self.elector.release()
+
+    def _health(self) -> Health:
+        live = (ping(), recent("eventLoop", lambda: self.clock() - self.runtime.turned, STUCK_SECONDS))
+        synced = true("informer-sync", lambda: not self.engine.unsynced, "not every list is complete")
+        return Health(live, (*live, synced))
+
+    def _metrics(self) -> MetricsPage:
+        def watches() -> dict[str, dict[str, int]]:
+            return {"pods": asdict(self.pods.counts), "nodes": asdict(self.nodes.counts)}
+
+        lease = self.configuration.leader.name if self.elector else ""
+        outside = Outside(version("trimtab"), lease, lambda: self.performer.posting.dropped, watches)
+        return MetricsPage(self.tally, Readings(self.engine, outside))
+
+
+def run(configuration: Configuration, credentials: Credentials, options: Options) -> int:
+    """Run the live scheduler on an event loop of its own."""
+    return uvloop.run(Scheduler(configuration, credentials, options).run())
