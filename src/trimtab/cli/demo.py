@@ -63,15 +63,18 @@ def show_plain(seed: int, moments: Iterable[Moment]) -> None:
 
 
 def _plain_lines(moments: Iterable[Moment]) -> Iterator[screen.Line]:
-    """Everything but the pictures in the middle of scenes."""
+    """Everything but the pictures in the middle of scenes; a blank line parts decisions from a picture."""
+    gap: list[screen.Line] = []
     for moment in moments:
         match moment:
             case Opened():
                 yield from screen.opening(moment)
+                gap = []
             case Decided():
                 yield from screen.decision(moment)
+                gap = [screen.EMPTY]
             case Passed(picture=picture, last=True):
-                yield from screen.cluster(picture)
+                yield from (*gap, *screen.cluster(picture))
             case Ended():
                 yield from screen.ending(moment)
 

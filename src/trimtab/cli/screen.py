@@ -53,7 +53,7 @@ def cluster(picture: Picture, width: int = WIDTH) -> list[Line]:
     """Two lines a node, with bars of what is requested and what is used; then a line on all of them."""
     bar = min(max((width - LABELS - 2 * FIGURES) // 2, SHORTEST_BAR), LONGEST_BAR)
     head = f"{'  at ' + time_of_day(picture.at):<{LABELS}}{'requested':<{bar + FIGURES}}used"
-    lines: list[Line] = [EMPTY, ((head, "dim"),)]
+    lines: list[Line] = [((head, "dim"),)]
     for node in picture.nodes:
         lines += _node(node, bar)
     waiting = f"; without a node: {', '.join(picture.pending)}" if picture.pending else ""
@@ -63,11 +63,11 @@ def cluster(picture: Picture, width: int = WIDTH) -> list[Line]:
 def ending(ended: Ended) -> Iterator[Line]:
     """The table pod, node, why; the sum of it; and how to go on."""
     yield EMPTY
-    yield ((f"{'pod':<8}{'asks':<20}{'node':<15}why", "bold"),)
+    yield ((f"{'pod':<8}{'asks':<20}{'node':<10}why", "bold"),)
     for row in ended.rows:
         yield (
             (f"{row.pod.name:<8}{asks(row):<20}", ""),
-            (f"{row.node or 'pending':<15}", "green" if row.node else "red"),
+            (f"{row.node or 'pending':<9} ", "green" if row.node else "red"),
             (row.in_short, ""),
         )
     yield EMPTY

@@ -41,7 +41,7 @@ def in_short(explanation: Explanation) -> str:
     chosen = next(line for line in explanation.lines if line.node == explanation.node)
     others = [line for line in explanation.lines if line is not chosen and not line.refused_by]
     out = len(explanation.lines) - len(others) - 1
-    refused = f"; {out} of {len(explanation.lines)} refused" if out else ""
+    refused = f"; {out} refused" if out else ""
     if not others:
         return f"{ONLY}{refused}"
     same = "tie with" if others[0].total == chosen.total else "next"
