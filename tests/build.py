@@ -1,0 +1,161 @@
+"""Builders for tests: one line makes a node, a pod or a whole cluster; what is left out is small and harmless.
+
+    cluster(node("a", cpu="8", taints=["gpu=yes:NoSchedule"]), pod("web", cpu="500m", on="a"))
+
+Amounts are written as Kubernetes writes them. Short forms: a taint is `key=value:Effect`, a toleration the same or
+`key:Effect` for any value (`""` tolerates everything), a line of a selector is `zone In a,b`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from trimtab.core.cluster.state import Cluster
+from trimtab.core.model.affinity import Affinity, NodeAffinity, PreferredNodes
+from trimtab.core.model.node import Image, Node
+from trimtab.core.model.pod import HostPort, Pod, PodSpec
+from trimtab.core.model.resources import CPU, MEMORY, PODS, STORAGE, ContainerAsk, Demand, amounts, pod_demand
+from trimtab.core.model.selectors import NodeSelectorTerm, Requirement, pairs
+from trimtab.core.model.taints import Taint, Toleration
+from trimtab.wire.quantity import nanos
+
+Labels = Mapping[str, str]
+
+MIB = 1024 * 1024
+
+
+def node(
+    name: str,
+    *,
+    cpu: str = "4",
+    memory: str = "8Gi",
+    pods: str = "110",
+    storage: str = "100Gi",
+    more: Labels | None = None,
+    labels: Labels | None = None,
+    taints: Iterable[str] = (),
+    images: Mapping[str, int] | None = None,
+    unschedulable: bool = False,
+    version: int = 0,
+    uid: str = "",
+) -> Node:
+    """A node; `more` holds further resources, `images` names and sizes in MiB."""
+    offered = {CPU: cpu, MEMORY: memory, PODS: pods, STORAGE: storage, **(more or {})}
+    return Node(
+        name,
+        uid=uid,
+        version=version,
+        labels=labels or {},
+        taints=tuple(map(taint, taints)),
+        unschedulable=unschedulable,
+        allocatable=amounts({resource: nanos(amount) for resource, amount in offered.items()}),
+        images=tuple(Image((image,), size * MIB) for image, size in (images or {}).items()),
+    )
+
+
+def pod(
+    name: str,
+    *,
+    cpu: str = "",
+    memory: str = "",
+    more: Labels | None = None,
+    on: str = "",
+    priority: int = 0,
+    namespace: str = "default",
+    labels: Labels | None = None,
+    selector: Labels | None = None,
+    required: Iterable[NodeSelectorTerm] | None = None,
+    preferred: Iterable[PreferredNodes] | None = None,
+    tolerations: Iterable[str] = (),
+    ports: Iterable[int | HostPort] = (),
+    images: Iterable[str] = ("app",),
+    gates: Iterable[str] = (),
+    nominated: str = "",
+    demand: Demand | None = None,
+    scheduler: str = "default-scheduler",
+    phase: str = "",
+    version: int = 0,
+    uid: str = "",
+    created: float = 0.0,
+) -> Pod:
+    """A pod of one container; `more` holds further requests, `on` the node that it runs on."""
+    return Pod(
+        uid=uid or f"uid-{name}",
+        namespace=namespace,
+        name=name,
+        version=version,
+        labels=labels or {},
+        created=created,
+        node=on,
+        nominated=nominated,
+        scheduler=scheduler,
+        priority=priority,
+        gates=tuple(gates),
+        spec=PodSpec(
+            node_selector=None if selector is None else pairs(dict(selector)),
+            affinity=_affinity(required, preferred),
+            tolerations=tuple(map(toleration, tolerations)),
+            images=tuple(images),
+            ports=tuple(each if isinstance(each, HostPort) else HostPort("TCP", "0.0.0.0", each) for each in ports),
+        ),
+        demand=demand if demand is not None else asks(cpu=cpu, memory=memory, more=more),
+        phase=phase or ("Running" if on else "Pending"),
+    )
+
+
+def asks(cpu: str = "", memory: str = "", more: Labels | None = None) -> Demand:
+    """What a pod with one container asks for; an empty amount is not asked for at all."""
+    wished = {CPU: cpu, MEMORY: memory, **(more or {})}
+    return pod_demand([ContainerAsk({name: nanos(amount) for name, amount in wished.items() if amount})])
+
+
+def cluster(*objects: Node | Pod) -> Cluster:
+    """A cluster that has seen these, in this order."""
+    made = Cluster()
+    for each in objects:
+        if isinstance(each, Node):
+            made.see_node(each)
+        else:
+            made.see_pod(each)
+    return made
+
+
+def taint(text: str) -> Taint:
+    """`key=value:Effect`."""
+    mark, _, effect = text.rpartition(":")
+    key, _, value = mark.partition("=")
+    return Taint(key, value, effect)
+
+
+def toleration(text: str) -> Toleration:
+    """`key=value:Effect` for one value, `key:Effect` for any, `:Effect` for any key; no effect means all of them."""
+    mark, _, effect = text.rpartition(":") if ":" in text else (text, "", "")
+    key, equals, value = mark.partition("=")
+    return Toleration(key, "Equal" if equals else "Exists", value, effect)
+
+
+def term(*lines: str, fields: Iterable[str] = ()) -> NodeSelectorTerm:
+    """Lines such as `zone In a,b` or `gpu Exists`; `fields` are on the node itself: `metadata.name In a`."""
+    return NodeSelectorTerm(tuple(map(requirement, lines)), tuple(map(requirement, fields)))
+
+
+def requirement(line: str) -> Requirement:
+    key, operator, *values = line.split(" ", 2)
+    return Requirement(key, operator, tuple(values[0].split(",")) if values else ())
+
+
+def prefers(weight: int, *lines: str) -> PreferredNodes:
+    return PreferredNodes(weight, term(*lines))
+
+
+def _affinity(
+    required: Iterable[NodeSelectorTerm] | None, preferred: Iterable[PreferredNodes] | None
+) -> Affinity | None:
+    if required is None and preferred is None:
+        return None
+    return Affinity(
+        NodeAffinity(
+            None if required is None else tuple(required),
+            None if preferred is None else tuple(preferred),
+        )
+    )
