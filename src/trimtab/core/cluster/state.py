@@ -59,26 +59,40 @@ class Cluster:
 
     def see_node(self, node: Node) -> Change:
         row = self.columns.row.get(node.name)
+        if node.uid in self.buried:
+            return Change.NOTHING
         if row is None:
             return self._add_node(node)
         held = self.columns.nodes[row]
         if node.version and node.version <= held.version:
             return Change.NOTHING
         if held.uid != node.uid:  # deleted and made anew between two looks
-            self.columns.remove_node(node.name, self.on_node)
+            self._remove_node(held)
             return Change.NODE_GONE | self._add_node(node)
         return self.columns.change_node(node)
 
     def lose_node(self, name: str, uid: str = "", version: int = 0) -> Change:
         row = self.columns.row.get(name)
         if row is None:
+            self._bury(uid)
             return Change.NOTHING
         held = self.columns.nodes[row]
         if (uid and uid != held.uid) or (version and version < held.version):
             return Change.NOTHING
-        self.columns.remove_node(name, self.on_node)
-        self.load.forget(name)
+        self._remove_node(held)
         return Change.NODE_GONE
+
+    def _remove_node(self, node: Node) -> None:
+        self.columns.remove_node(node.name, self.on_node)
+        self.load.forget(node.name)
+        self._bury(node.uid)
+
+    def _bury(self, uid: str) -> None:
+        """Nothing of this UID is believed again."""
+        if uid:
+            self.buried[uid] = None
+        if len(self.buried) > TOMBSTONES:
+            self.buried.popitem(last=False)
 
     def _add_node(self, node: Node) -> Change:
         self.columns.add_node(node)
@@ -95,24 +109,19 @@ class Cluster:
 
     def see_pod(self, pod: Pod) -> Change:
         """Take in a pod that `is_news`."""
-        held = self.pods.get(pod.uid)
         self.pods[pod.uid] = pod
-        self._note_nomination(pod)
+        freed = self._note_nomination(pod)
         if pod.occupies:
-            return self._settle(pod)
+            return freed | self._settle(pod)
         if pod.uid in self.places and (pod.finished or not self.places[pod.uid].assumed):
-            return self._vacate(pod.uid)
-        return Change.SELF if held is not None and held != pod else Change.NOTHING
+            return freed | self._vacate(pod.uid)
+        return freed
 
     def lose_pod(self, uid: str) -> Change:
-        """The pod is no more: nothing of this UID is believed again."""
-        self.buried[uid] = None
-        if len(self.buried) > TOMBSTONES:
-            self.buried.popitem(last=False)
-        self.nominated.pop(uid, None)
-        if self.pods.pop(uid, None) is None:
-            return Change.NOTHING
-        return self._vacate(uid) if uid in self.places else Change.NOTHING
+        self._bury(uid)
+        self.pods.pop(uid, None)
+        freed = Change.NOTHING if self.nominated.pop(uid, None) is None else Change.NOMINATED
+        return freed | self._vacate(uid) if uid in self.places else freed
 
     def assume(self, pod: Pod, node: str) -> None:
         self._take(pod, node, assumed=True, change=Change.POD_CAME)
@@ -134,6 +143,8 @@ class Cluster:
         if place.node == pod.node and place.pod.demand == pod.demand and place.pod.spec.ports == pod.spec.ports:
             self.places[pod.uid] = Place(pod.node, pod, assumed=False)
             self.on_node[pod.node][pod.uid] = pod
+            if place.assumed:
+                return Change.POD_CAME
             return Change.POD_ALTERED if place.pod.labels != pod.labels else Change.NOTHING
         self._vacate(pod.uid)
         self._take(pod, pod.node, assumed=False, change=Change.POD_ALTERED)
@@ -154,11 +165,12 @@ class Cluster:
         self.columns.remove_pod(place.node, place.pod)
         return Change.POD_LEFT
 
-    def _note_nomination(self, pod: Pod) -> None:
+    def _note_nomination(self, pod: Pod) -> Change:
+        before = self.nominated.pop(pod.uid, None)
         if pod.nominated and not pod.node and not pod.finished and not pod.deleting:
             self.nominated[pod.uid] = pod
-        else:
-            self.nominated.pop(pod.uid, None)
+        given_up = before is not None and (pod.uid not in self.nominated or before.nominated != pod.nominated)
+        return Change.NOMINATED if given_up else Change.NOTHING
 
     # --- load
 

@@ -12,7 +12,7 @@ KEPT = 10_000
 
 
 class Decision(Struct, frozen=True):
-    """What was decided for a pod, when, and by which profile; `fault` names a plugin that raised."""
+    """What was decided for a pod, when, and by which profile."""
 
     uid: str
     pod: str
@@ -35,3 +35,8 @@ class Decisions:
 
     def of(self, uid: str) -> list[Decision]:
         return [decision for decision in self.ring if decision.uid == uid]
+
+    def copy(self) -> Decisions:
+        twin = Decisions()
+        twin.ring, twin.total = self.ring.copy(), self.total
+        return twin

@@ -7,11 +7,13 @@ than the cap. Everything else (what fits, who waits, what became of a bind) is d
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import reduce
+from operator import or_
 from typing import Any
 
-from trimtab.core.engine.inflight import Flight, Leg, Refused
-from trimtab.core.engine.place import Placing
-from trimtab.core.engine.queue import Part, Queue, Waiting
+from trimtab.core.engine.inflight import Flight, Leg
+from trimtab.core.engine.place import ERROR, Placing
+from trimtab.core.engine.queue import Waiting
 from trimtab.core.engine.settings import Settings
 from trimtab.core.engine.tally import Tally
 from trimtab.core.model.change import Change
@@ -39,6 +41,7 @@ from trimtab.core.model.instruction import Instruction, Tell
 from trimtab.core.model.pod import Pod
 
 LOST = frozenset({Fault.UNKNOWN, Fault.CONFLICT})
+UNDER_WAY = frozenset({Leg.SENT, Leg.LOST})
 
 
 class Engine:
@@ -49,7 +52,7 @@ class Engine:
         self.placing = Placing(settings, self.tally)
         self.unsynced = set(settings.kinds)
         self.term: int | None = None
-        self._adopt(settings)
+        self.placing.adopt(settings)
         self._doors: dict[type, Callable[[Any], list[Instruction]]] = {
             PodSeen: self._pod_seen,
             PodGone: self._pod_gone,
@@ -81,6 +84,12 @@ class Engine:
         room = len(self.placing.flights) < self.placing.settings.binds_in_flight
         return self.may_decide and room and self.placing.queue.has_ready()
 
+    def fork(self) -> Engine:
+        """A twin that decides on as this one would: nothing done to it is seen here, and it counts nothing."""
+        twin = Engine(self.placing.settings)
+        twin.placing, twin.unsynced, twin.term = self.placing.fork(), self.unsynced.copy(), self.term
+        return twin
+
     # --- turns
 
     def _turn(self, turn: Turn) -> list[Instruction]:
@@ -111,36 +120,24 @@ class Engine:
             return []
         before = self.placing.cluster.pods.get(pod.uid)
         change = self.placing.cluster.see_pod(pod)
+        self.placing.marked.pop(pod.uid, None)
         if pod.node or pod.finished or pod.deleting:
             return self._settle(pod, event.at) + self._changed(change, event.at)
-        self._admit(pod, before, event.at)
+        self.placing.admit(pod, before, event.at)
+        flight = self.placing.flights.by_uid.get(pod.uid)
+        if flight is not None and flight.woken_by & Change.SELF:
+            flight.pod = pod
+            return self._walk_on(flight, event.at) + self._changed(change, event.at)
         return self._changed(change, event.at)
-
-    def _admit(self, pod: Pod, before: Pod | None, at: float) -> None:
-        """Let the queue know of a pod that waits for a node."""
-        profile = self.placing.settings.profile_of(pod.scheduler)
-        if profile is None or pod.uid in self.placing.flights.by_uid:
-            return
-        queue = self.placing.queue
-        waiting = queue.waiting.get(pod.uid)
-        since = waiting.since if waiting is not None else at
-        key = profile.order.order(pod, since) if profile.order is not None else (since,)
-        if any(gate.gate(pod) for gate in profile.gates):
-            queue.hold(pod.uid, key, at)
-            self.tally.queued("gated", "PodAdd" if before is None else "PodUpdate")
-        elif waiting is None or waiting.part is Part.GATED:
-            queue.admit(pod.uid, key, at)
-            self.tally.queued("active", "PodAdd" if before is None else "PodUpdate")
-        elif before is not None and concerns_placing(before, pod):
-            queue.wake_one(pod.uid, at)
 
     def _settle(self, pod: Pod, at: float) -> list[Instruction]:
         """The pod has a node, has ended, or is on its way out: it waits no longer."""
         waiting = self.placing.queue.forget(pod.uid)
-        self.placing.marked.pop(pod.uid, None)
         flight = self.placing.flights.by_uid.get(pod.uid)
-        if flight is None or not (pod.node or pod.finished):
+        if flight is None:
             return []
+        if not (pod.node or pod.finished):  # what was sent may still arrive; what was not, never will
+            return self._changed(self.placing.drop(pod.uid, at), at) if flight.leg is Leg.WAITING else []
         landed = pod.node == flight.node
         self.placing.flights.end(self.placing.cluster, pod.uid, landed=landed)
         told = self._landed(flight, waiting, at) if landed and flight.leg is not Leg.ACCEPTED else []
@@ -195,58 +192,43 @@ class Engine:
         return []
 
     def _following(self, event: Following) -> list[Instruction]:
+        """Somebody else may decide on the pods in our stages; those whose bind was sent are still ours to follow up."""
         self.term = None
-        return []
+        changes = [self.placing.drop(flight.pod.uid, event.at) for flight in self.placing.flights.waiting()]
+        return self._changed(reduce(or_, changes, Change.NOTHING), event.at)
 
     def _settings_read(self, event: SettingsRead) -> list[Instruction]:
-        self._adopt(event.settings)
+        self.placing.adopt(event.settings)
         for pod in self.placing.cluster.pods.values():
-            if pod.uid not in self.placing.queue.waiting and not (pod.node or pod.finished or pod.deleting):
-                self._admit(pod, None, event.at)
+            if not (pod.node or pod.finished or pod.deleting):
+                self.placing.admit(pod, None, event.at)
         self.placing.queue.wake(Change.ANY, event.at)
         return []
-
-    def _adopt(self, settings: Settings) -> None:
-        placing = self.placing
-        placing.settings = settings
-        placing.templates.clear()
-        placing.flights.patience = settings.bind_patience
-        queue: Queue = placing.queue
-        queue.initial, queue.longest, queue.patience = (
-            settings.initial_backoff,
-            settings.max_backoff,
-            settings.longest_wait,
-        )
 
     # --- what became of a bind
 
     def _bind_done(self, event: BindDone) -> list[Instruction]:
         flight = self.placing.flights.by_uid.get(event.uid)
-        if flight is None or flight.leg is Leg.ACCEPTED:
+        if flight is None or flight.leg not in UNDER_WAY:
             return []
         self.placing.flights.accepted(flight, event.at)
         return self._landed(flight, self.placing.queue.forget(event.uid), event.at)
 
     def _bind_failed(self, event: BindFailed) -> list[Instruction]:
         flight = self.placing.flights.by_uid.get(event.uid)
-        if flight is None:
+        if flight is None or flight.leg is not Leg.SENT:
             return []
-        flight.answered = True
         self.tally.bind_failed(flight.profile.name, event.fault.value, event.at - flight.begun)
         if event.fault in LOST:
-            return [self.placing.flights.ask(flight, event.at)]
+            return self.placing.flights.lost(flight, event.at)
         if event.fault is Fault.GONE:
             return self._bury(event.uid, event.at)
         return self._back_to_queue(flight, event.message if event.fault is Fault.REFUSED else "", event.at)
 
     def _back_to_queue(self, flight: Flight, complaint: str, at: float) -> list[Instruction]:
         """The bind did not happen: room is given back, others may want it, and the pod tries again later."""
-        pod = flight.pod
-        self.placing.flights.end(self.placing.cluster, pod.uid, landed=False)
-        change = self.placing.cluster.forget(pod.uid)
-        self.placing.queue.back_off(pod.uid, at)
-        self.tally.queued("backoff", "ScheduleAttemptFailure")
-        told = self.placing.complain(pod, f"binding rejected: {complaint}") if complaint else []
+        change = self.placing.drop(flight.pod.uid, at)
+        told = self.placing.complain(flight.pod, f"binding rejected: {complaint}", ERROR) if complaint else []
         return told + self._changed(change, at)
 
     def _reread_done(self, event: RereadDone) -> list[Instruction]:
@@ -256,45 +238,41 @@ class Engine:
         flight = self.placing.flights.by_uid.get(event.uid)
         if flight is None:
             return wishes
-        if event.pod.node:  # read at the version that is already held
-            return wishes + self._settle(event.pod, event.at)
-        if not flight.answered:  # our request may still be under way, and must not be followed by a second
+        flight.reading = False
+        if flight.leg is not Leg.LOST:  # our request may still arrive, or was accepted after this was read
             return wishes
+        if not flight.telling:
+            return [*wishes, self.placing.flights.ask(flight, event.at)]
         return wishes + self._back_to_queue(flight, "", event.at)
 
     def _reread_failed(self, event: RereadFailed) -> list[Instruction]:
         """Still nobody knows: the room stays assumed, and a later tick asks again."""
+        flight = self.placing.flights.by_uid.get(event.uid)
+        if flight is not None:
+            flight.reading = False
         return []
 
     # --- stages
 
     def _stage_answered(self, event: StageAnswered) -> list[Instruction]:
         flight = self.placing.flights.by_uid.get(event.uid)
-        return self._walk_on(flight, event.at) if flight is not None and flight.wait_until is not None else []
+        return self._walk_on(flight, event.at) if flight is not None else []
 
     def _walk_on(self, flight: Flight, at: float) -> list[Instruction]:
-        walked = self.placing.flights.walk(self.placing.cluster, flight, at)
-        return self.placing.turned_back(flight.pod, walked, at) if isinstance(walked, Refused) else walked
+        """Ask the stages again, unless something before has ended the flight or sent it on its way."""
+        flights = self.placing.flights.by_uid
+        if not self.may_decide or flight.leg is not Leg.WAITING or flights.get(flight.pod.uid) is not flight:
+            return []
+        wishes = self.placing.resume(flight, at)
+        return wishes if flight.pod.uid in flights else wishes + self._changed(Change.POD_LEFT, at)
 
     def _changed(self, change: Change, at: float) -> list[Instruction]:
         """Something changed: stir whoever waits for it, in the queue and in the stages."""
         if not change:
             return []
-        for _ in self.placing.queue.wake(change & ~Change.SELF, at):  # whom an edit concerns is `_admit`'s to say
+        for _ in self.placing.queue.wake(change, at):
             self.tally.queued("active", "ClusterEvent")
         wishes: list[Instruction] = []
         for flight in self.placing.flights.waiting_for(change):
             wishes += self._walk_on(flight, at)
         return wishes
-
-
-def concerns_placing(before: Pod, after: Pod) -> bool:
-    """Whether an edit of a waiting pod could change where it may go; a mere status patch does not."""
-    return (
-        (before.spec is not after.spec and before.spec != after.spec)
-        or before.demand != after.demand
-        or before.labels != after.labels
-        or before.nominated != after.nominated
-        or before.gates != after.gates
-        or before.priority != after.priority
-    )

@@ -1,23 +1,29 @@
 """Pods that have a node and are not yet known to be bound: their stages, and what is done when nobody knows.
 
-    reserved ─▶ permit ─▶ pre_bind ─▶ Bind sent ──201──▶ accepted ──watch shows it──▶ (landed)
-                  │ Wait: asked again    │                  │ patience over
-                  ▼ on answer, change    ├─ unknown, 409 ─▶ asked (Reread) ─▶ bound: landed
-               waiting   or deadline     │                  ▲     │           elsewhere or not at all: back to the queue
-                                         └─ patience over ──┘     └ no answer, or our own request
-                                                                    is still under way: asked again later
-                 any refusal: unreserved in reverse order, room given back, pod back to the queue
+    reserved ─▶ permit ─▶ pre_bind ─▶ sent ──201──▶ accepted ──────────────────────────▶ (landed)
+                  │ Wait: asked again   │                    seen or read on our node ──▶ (landed)
+                  ▼ on answer, change   └─ unknown, 409 ─▶ lost ── on another ──────────▶ (ended)
+               waiting   or deadline                         └──── on none ─▶ back to the queue
+
+    any refusal, also of a node that no longer fits after a wait: unreserved in reverse order, room given back,
+    pod back to the queue
 
 The room stays assumed in every state above; only the API server's own word, or a refusal of ours, gives it back.
+A lost bind is read back at once (`Reread`), and so is every bind of which nothing was heard for `patience` seconds.
+A pod that was read without a node is back in the queue only if the read was asked for after our request had its
+answer: before that the request may still arrive, and an accepted bind is not undone by an older read.
 """
 
 from __future__ import annotations
 
 from enum import Enum
 
+import numpy as np
 from msgspec import Struct
+from msgspec.structs import replace
 
 from trimtab.core.cluster.state import Cluster
+from trimtab.core.engine.tally import Tally
 from trimtab.core.model.change import Change
 from trimtab.core.model.instruction import Bind, Instruction, Reread
 from trimtab.core.model.pod import Pod
@@ -30,8 +36,8 @@ class Leg(Enum):
 
     WAITING = "waiting"
     SENT = "sent"
+    LOST = "lost"
     ACCEPTED = "accepted"
-    ASKED = "asked"
 
 
 class Flight(Struct):
@@ -46,8 +52,10 @@ class Flight(Struct):
     reserved: tuple[Reserve, ...] = ()
     deadline: float = 0.0
     wait_until: float | None = None
+    waited: bool = False
     woken_by: int = 0
-    answered: bool = False  # whether the shell has said what became of our request
+    reading: bool = False  # whether a read is under way
+    telling: bool = False  # whether it was asked for late enough to tell that the bind did not happen
 
 
 class Refused(Struct, frozen=True):
@@ -62,6 +70,7 @@ class Flights:
 
     def __init__(self, patience: float = 30.0) -> None:
         self.patience = patience
+        self.tally = Tally()
         self.by_uid: dict[str, Flight] = {}
 
     def __len__(self) -> int:
@@ -90,12 +99,16 @@ class Flights:
                 return self._wait(flight, answer, plugin_name(owners[flight.stage]), at)
             assert answer is Go.GO
             flight.stage, flight.wait_until = flight.stage + 1, None
+        misfit = _misfit(cluster, flight) if flight.waited else None
+        if misfit is not None:
+            return misfit
         flight.leg, flight.deadline = Leg.SENT, at + self.patience
         return [Bind(flight.pod.uid, flight.pod.namespace, flight.pod.name, flight.node)]
 
     def _wait(self, flight: Flight, wait: Wait, plugin: str, at: float) -> list[Instruction] | Refused:
         """The deadline runs from the first Wait of a stage, however often it is asked again."""
         first = flight.wait_until is None
+        flight.waited = True
         if flight.wait_until is None:
             flight.wait_until = at + wait.seconds
         if at >= flight.wait_until and not first:
@@ -103,14 +116,16 @@ class Flights:
         flight.woken_by = int(wait.woken_by)
         return list(wait.instructions) if first else []
 
+    def waiting(self) -> list[Flight]:
+        """Pods in their stages: nothing was sent for them yet."""
+        return [each for each in self.by_uid.values() if each.leg is Leg.WAITING]
+
     def waiting_for(self, change: Change) -> list[Flight]:
-        bits = int(change)
-        return [each for each in self.by_uid.values() if each.leg is Leg.WAITING and each.woken_by & bits]
+        return [each for each in self.waiting() if each.woken_by & int(change)]
 
     def due(self, at: float) -> list[Flight]:
         """Stages whose deadline has come."""
-        waiting = (each for each in self.by_uid.values() if each.leg is Leg.WAITING)
-        return [each for each in waiting if each.wait_until is not None and each.wait_until <= at]
+        return [each for each in self.waiting() if each.wait_until is not None and each.wait_until <= at]
 
     def overdue(self, at: float) -> list[Instruction]:
         """Binds of which nothing was heard, or whose pod was not seen bound: ask the API server."""
@@ -118,17 +133,47 @@ class Flights:
         return [self.ask(flight, at) for flight in late]
 
     def ask(self, flight: Flight, at: float) -> Instruction:
-        flight.leg, flight.deadline = Leg.ASKED, at + self.patience
+        flight.reading, flight.telling = True, flight.leg is Leg.LOST
+        flight.deadline = at + self.patience
         return Reread(flight.pod.uid, flight.pod.namespace, flight.pod.name)
 
+    def lost(self, flight: Flight, at: float) -> list[Instruction]:
+        """Nobody knows what became of our request; a read that is under way already is too old to tell."""
+        flight.leg = Leg.LOST
+        return [] if flight.reading else [self.ask(flight, at)]
+
     def accepted(self, flight: Flight, at: float) -> None:
-        flight.leg, flight.deadline, flight.answered = Leg.ACCEPTED, at + self.patience, True
+        flight.leg, flight.deadline = Leg.ACCEPTED, at + self.patience
 
     def end(self, cluster: Cluster, uid: str, *, landed: bool) -> Flight | None:
         """Take the flight out; one that did not land gives back what was reserved, last first."""
         flight = self.by_uid.pop(uid, None)
         if flight is not None and not landed:
             for plugin in reversed(flight.reserved):
-                name = plugin_name(plugin)
-                cluster.memory[name] = plugin.unreserve(cluster.memory.get(name), flight.pod, flight.node)
+                self._unreserve(cluster, plugin, flight)
         return flight
+
+    def _unreserve(self, cluster: Cluster, plugin: Reserve, flight: Flight) -> None:
+        name = plugin_name(plugin)
+        try:
+            cluster.memory[name] = plugin.unreserve(cluster.memory.get(name), flight.pod, flight.node)
+        except Exception as error:  # the room and the others' reservations must be given back all the same
+            self.tally.faulted(repr(error))
+
+    def copy(self) -> Flights:
+        twin = Flights(self.patience)
+        twin.by_uid = {uid: replace(flight) for uid, flight in self.by_uid.items()}
+        return twin
+
+
+def _misfit(cluster: Cluster, flight: Flight) -> Refused | None:
+    """While the pod waited its node may have gone, shrunk or been filled; the API server would bind it all the same."""
+    row = cluster.view.row(flight.node)
+    if row is None:
+        return Refused("Bind", Refuse(f"node {flight.node} no longer exists"))
+    without = cluster.view.with_pods({}, {flight.node: [cluster.places[flight.pod.uid].pod]})
+    for plugin in flight.profile.filters:
+        code = int(plugin.filter(without, flight.pod, np.array([row], dtype=np.intp))[0])
+        if code:
+            return Refused(plugin_name(plugin), Refuse(", ".join(plugin.reasons(without, flight.pod, code))))
+    return None

@@ -1,6 +1,6 @@
 """One decision: take the next pod, choose, assume the room, start the flight; or say why not and park it.
 
-A plugin that raises is caught here and nowhere else: its pod is put back, the others go on.
+A plugin that raises is caught here (and where reservations are undone): its pod is put back, the others go on.
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 
 from trimtab.core.cluster.state import Cluster
 from trimtab.core.engine.decisions import Decision, Decisions
-from trimtab.core.engine.inflight import Flights, Refused
-from trimtab.core.engine.queue import Queue, Waiting
+from trimtab.core.engine.inflight import Flight, Flights, Refused
+from trimtab.core.engine.queue import Part, Queue, Waiting
 from trimtab.core.engine.settings import Settings
 from trimtab.core.engine.tally import Tally
 from trimtab.core.model.change import Change
@@ -22,6 +22,9 @@ from trimtab.core.placing.choose import choose
 from trimtab.core.placing.laps import Laps
 from trimtab.core.placing.profile import Profile, plugin_name
 from trimtab.core.placing.templates import Templates
+
+UNSCHEDULABLE = "Unschedulable"  # the cluster autoscaler adds nodes for this reason
+ERROR = "SchedulerError"  # and not for this one
 
 
 @dataclass(slots=True)
@@ -35,7 +38,40 @@ class Placing:
     flights: Flights = field(default_factory=Flights)
     templates: Templates = field(default_factory=Templates)
     decisions: Decisions = field(default_factory=Decisions)
-    marked: dict[str, tuple[str, str]] = field(default_factory=dict)
+    marked: dict[str, tuple[str, str]] = field(default_factory=dict)  # asked for since the pod was last seen
+
+    def adopt(self, settings: Settings) -> None:
+        self.settings = settings
+        self.templates.clear()
+        self.flights.patience, self.flights.tally = settings.bind_patience, self.tally
+        self.queue.initial, self.queue.longest = settings.initial_backoff, settings.max_backoff
+        self.queue.patience = settings.longest_wait
+
+    def admit(self, pod: Pod, before: Pod | None, at: float) -> None:
+        """Let the queue know of a pod that waits for a node."""
+        profile = self.settings.profile_of(pod.scheduler)
+        if profile is None:
+            self.queue.forget(pod.uid)
+        elif pod.uid not in self.flights.by_uid:
+            self._enqueue(pod, before, profile, at)
+
+    def _enqueue(self, pod: Pod, before: Pod | None, profile: Profile, at: float) -> None:
+        waiting = self.queue.waiting.get(pod.uid)
+        since = waiting.since if waiting is not None else at
+        try:
+            key = profile.order.order(pod, since) if profile.order is not None else (since,)
+            gated = any(gate.gate(pod) for gate in profile.gates)
+        except Exception as error:  # what a gate thinks is not guessed: the pod is held until it is edited
+            key, gated = (since,), True
+            self.tally.faulted(repr(error))
+        if gated:
+            self.queue.hold(pod.uid, key, at)
+            self.tally.queued("gated", "PodAdd" if before is None else "PodUpdate")
+        elif waiting is None or waiting.part is Part.GATED:
+            self.queue.admit(pod.uid, key, at)
+            self.tally.queued("active", "PodAdd" if before is None else "PodUpdate")
+        elif before is not None and concerns_placing(before, pod):
+            self.queue.wake_one(pod.uid, at)
 
     def place_next(self, at: float) -> list[Instruction] | None:
         """Decide on the next ready pod; None when there is none."""
@@ -52,8 +88,17 @@ class Placing:
         laps = self.tally.laps()
         try:
             return self._place(pod, profile, waiting, laps, at)
-        except Exception as error:  # the one place where a plugin's mistake is caught
-            return self._faulted(pod, profile, error, laps, at)
+        except Exception as error:
+            self.tally.attempted(profile.name, "error", laps)
+            return self._faulted(pod, profile, error, at)
+
+    def resume(self, flight: Flight, at: float) -> list[Instruction]:
+        """Ask the stages of a waiting pod again."""
+        try:
+            walked = self.flights.walk(self.cluster, flight, at)
+        except Exception as error:
+            return self._faulted(flight.pod, flight.profile, error, at)
+        return self._turned_back(flight.pod, walked, at) if isinstance(walked, Refused) else walked
 
     def _place(self, pod: Pod, profile: Profile, waiting: Waiting, laps: Laps, at: float) -> list[Instruction]:
         verdict = self._judge(pod, profile, laps)
@@ -66,7 +111,7 @@ class Placing:
             self.tally.skipped(wish)
         self.cluster.assume(pod, verdict.node)
         started = self.flights.start(self.cluster, pod, verdict.node, profile, at)
-        return self.turned_back(pod, started, at) if isinstance(started, Refused) else started
+        return self._turned_back(pod, started, at) if isinstance(started, Refused) else started
 
     def _judge(self, pod: Pod, profile: Profile, laps: Laps) -> Placement | Unplaceable:
         count = len(self.cluster.columns)
@@ -80,7 +125,7 @@ class Placing:
         return choose(self.cluster.view, pod, profile, self.cluster.nominated.values(), self.templates, laps)
 
     def _park(self, pod: Pod, profile: Profile, verdict: Unplaceable, at: float) -> list[Instruction]:
-        woken_by = Change.SELF
+        woken_by = Change.SELF | Change.NOMINATED
         for plugin in (*profile.filters, *profile.prefilters):
             if plugin_name(plugin) in verdict.plugins:
                 woken_by |= plugin.woken_by  # type: ignore[attr-defined]
@@ -90,30 +135,51 @@ class Placing:
         self.tally.queued("unschedulable", "ScheduleAttemptFailure")
         return self.complain(pod, verdict.message())
 
-    def turned_back(self, pod: Pod, refused: Refused, at: float) -> list[Instruction]:
-        """A stage refused: everything is undone, and the pod waits for its turn again."""
-        self.flights.end(self.cluster, pod.uid, landed=False)
-        self.cluster.forget(pod.uid)
-        self.queue.back_off(pod.uid, at)
-        self.tally.queued("backoff", "ScheduleAttemptFailure")
+    def _turned_back(self, pod: Pod, refused: Refused, at: float) -> list[Instruction]:
+        self.drop(pod.uid, at)
         return self.complain(pod, f"{refused.plugin}: {refused.refuse.reason}")
 
-    def complain(self, pod: Pod, message: str) -> list[Instruction]:
+    def drop(self, uid: str, at: float) -> Change:
+        """A flight ends without landing: everything is undone, and a pod that still waits tries again later."""
+        self.flights.end(self.cluster, uid, landed=False)
+        if uid in self.queue.waiting:
+            self.queue.back_off(uid, at)
+            self.tally.queued("backoff", "ScheduleAttemptFailure")
+        return self.cluster.forget(uid)
+
+    def complain(self, pod: Pod, message: str, reason: str = UNSCHEDULABLE) -> list[Instruction]:
         """An event each time, and the condition when it changes."""
         told: list[Instruction] = [
             Tell(pod.uid, pod.namespace, pod.name, "FailedScheduling", message, warning=True, scheduler=pod.scheduler)
         ]
-        mark = ("Unschedulable", message)
-        if mark not in (self.marked.get(pod.uid), pod.unscheduled):
-            told.append(MarkUnscheduled(pod.uid, pod.namespace, pod.name, *mark))
-        self.marked[pod.uid] = mark
+        seen = self.cluster.pods.get(pod.uid, pod).unscheduled
+        if (reason, message) != self.marked.get(pod.uid, seen):
+            told.append(MarkUnscheduled(pod.uid, pod.namespace, pod.name, reason, message))
+        self.marked[pod.uid] = (reason, message)
         return told
 
-    def _faulted(self, pod: Pod, profile: Profile, error: Exception, laps: Laps, at: float) -> list[Instruction]:
-        self.flights.end(self.cluster, pod.uid, landed=False)
-        self.cluster.forget(pod.uid)
+    def _faulted(self, pod: Pod, profile: Profile, error: Exception, at: float) -> list[Instruction]:
+        self.drop(pod.uid, at)
         self.templates.clear()  # half-mended answers are not to be trusted
-        self.queue.back_off(pod.uid, at)
-        self.tally.attempted(profile.name, "error", laps)
         self.tally.faulted(repr(error))
-        return self.complain(pod, f"a plugin of profile {profile.name} failed: {type(error).__name__}: {error}")
+        words = f"a plugin of profile {profile.name} failed: {type(error).__name__}: {error}"
+        return self.complain(pod, words, ERROR)
+
+    def fork(self) -> Placing:
+        """A twin that counts nothing; answers kept for speed are not copied, for they can be asked again."""
+        twin = Placing(self.settings, Tally(), self.cluster.fork(), self.queue.copy(), self.flights.copy())
+        twin.decisions, twin.marked = self.decisions.copy(), self.marked.copy()
+        twin.adopt(self.settings)
+        return twin
+
+
+def concerns_placing(before: Pod, after: Pod) -> bool:
+    """Whether an edit of a waiting pod could change where it may go; a mere status patch does not."""
+    return (
+        (before.spec is not after.spec and before.spec != after.spec)
+        or before.demand != after.demand
+        or before.labels != after.labels
+        or before.nominated != after.nominated
+        or before.gates != after.gates
+        or before.priority != after.priority
+    )

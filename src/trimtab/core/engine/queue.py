@@ -15,10 +15,12 @@ each attempt. A parked pod is tried again after `longest_wait` in any case, for 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from enum import StrEnum
+from itertools import takewhile
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from trimtab.core.model.change import Change
 
@@ -132,10 +134,12 @@ class Queue:
             entry = self.waiting.get(uid)
             if entry is not None and entry.stamp == stamp and entry.part is Part.BACKING_OFF:
                 self._to_ready(entry)
-        if self._parked:
-            late = [u for uids in self._parked.values() for u in uids if at - self.waiting[u].parked >= self.patience]
-            for uid in late:
-                self._stir(self.waiting[uid], at)
+        for uid in [uid for group in self._parked.values() for uid in self._late(group, at)]:
+            self._stir(self.waiting[uid], at)
+
+    def _late(self, group: Iterable[str], at: float) -> Iterator[str]:
+        """Each group stands in the order in which its pods were parked, so only its head is looked at."""
+        return takewhile(lambda uid: at - self.waiting[uid].parked >= self.patience, group)
 
     def forget(self, uid: str) -> Waiting | None:
         """The pod is bound, gone, or no longer ours."""
@@ -166,6 +170,13 @@ class Queue:
 
     def parked(self) -> Iterator[Waiting]:
         return (entry for entry in self.waiting.values() if entry.part is Part.PARKED)
+
+    def copy(self) -> Queue:
+        twin = Queue(self.initial, self.longest, self.patience)
+        twin.waiting = {uid: replace(entry) for uid, entry in self.waiting.items()}
+        twin._ready, twin._backing, twin._stamps = self._ready.copy(), self._backing.copy(), self._stamps
+        twin._parked = {mask: uids.copy() for mask, uids in self._parked.items()}
+        return twin
 
     def _stir(self, entry: Waiting, at: float) -> None:
         self._leave(entry)

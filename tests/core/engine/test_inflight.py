@@ -1,0 +1,391 @@
+"""Decides whether a pod walks its stages in order, whether a refusal undoes them, and what becomes of it at a bind's end."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.core.engine.scene import Scene, node, of_kind, pod
+from tests.core.engine.stages import go, permitter, pre_binder, reserver
+from trimtab.core.cluster.invariants import faults
+from trimtab.core.engine.queue import Part
+from trimtab.core.model.change import Change
+from trimtab.core.model.event import (
+    BindDone,
+    BindFailed,
+    Fault,
+    NodeGone,
+    PodGone,
+    RereadDone,
+    RereadFailed,
+    StageAnswered,
+)
+from trimtab.core.model.instruction import Bind, Instruction, MarkUnscheduled, Reread, Tell
+from trimtab.core.model.pod import Pod
+from trimtab.core.placing.contract import Go, Refuse, Staged, Wait
+
+WEB = pod("web", cpu=1000)
+BIND = Bind("uid-web", "default", "web", "a")
+REREAD = Reread("uid-web", "default", "web")
+SCHEDULED = Tell(
+    "uid-web",
+    "default",
+    "web",
+    "Scheduled",
+    "Successfully assigned default/web to a",
+    action="Binding",
+    scheduler="trimtab",
+)
+
+
+def staged(*answers: Staged) -> Any:
+    """A stage that gives these answers one after the other, and then Go."""
+    left: Iterator[Staged] = iter(answers)
+    return lambda pod, node: next(left, Go.GO)
+
+
+def flying(*plugins: Any, **settings: Any) -> Scene:
+    """`web` has been decided on, with one node `a` to go to."""
+    scene = Scene(*plugins, **settings)
+    scene.sees(node("a"), WEB)
+    return scene
+
+
+def sent(**settings: Any) -> Scene:
+    scene = flying(**settings)
+    assert [BIND] == scene.turn()
+    return scene
+
+
+def lost(scene: Scene, fault: Fault = Fault.UNKNOWN, message: str = "") -> list[Instruction]:
+    return scene.tells(BindFailed("uid-web", "a", fault, message, scene.at))
+
+
+# --- stages
+
+
+def test_stages_are_asked_in_order_and_end_in_the_bind() -> None:
+    """Reserve, permit, pre-bind, bind; each is asked once."""
+    asked: list[str] = []
+
+    def noting(name: str) -> Any:
+        return lambda pod, node: asked.append(name) or Go.GO
+
+    def reserving(pod: Pod) -> Go:
+        asked.append("reserve")
+        return Go.GO
+
+    scene = flying(
+        pre_binder("PreBind", noting("pre_bind")), permitter("Permit", noting("permit")), reserver("Reserve", reserving)
+    )
+    assert [BIND] == scene.turn()
+    assert ["reserve", "permit", "pre_bind"] == asked
+
+
+@pytest.mark.parametrize("stage", ["reserve", "permit", "pre_bind"])
+def test_a_refusal_at_any_stage_undoes_the_reservations_in_reverse_order(stage: str) -> None:
+    """What was reserved last is given back first, the room too, and the pod backs off with the reason told."""
+    order: list[str] = []
+    no = Refuse("not today")
+
+    def undoing(name: str, refuse: bool) -> Any:
+        plugin = reserver(name, lambda pod: no if refuse else Go.GO)
+        kind = type(plugin)
+        undo = kind.unreserve
+        kind.unreserve = lambda self, memory, pod, node: order.append(name) or undo(self, memory, pod, node)
+        return plugin
+
+    scene = flying(
+        undoing("First", refuse=False),
+        undoing("Second", refuse=stage == "reserve"),
+        permitter("Permit", staged(no) if stage == "permit" else go),
+        pre_binder("PreBind", staged(no) if stage == "pre_bind" else go),
+    )
+    told = of_kind(Tell, scene.turn())
+    assert ["Second", "First"] == order
+    assert ["not today" in tell.note for tell in told] == [True]
+    assert (Part.BACKING_OFF, 0) == (scene.part(WEB), scene.requested("a"))
+    assert ("web", "-web") == scene.engine.placing.cluster.memory["First"]
+    assert [] == faults(scene.engine.placing.cluster)
+
+
+def test_a_refused_pod_is_tried_again() -> None:
+    """After its back-off the pod walks all stages anew."""
+    scene = flying(reserver("Reserve"), permitter("Permit", staged(Refuse("not yet"))))
+    scene.turn()
+    scene.later(1.0)
+    assert [BIND] == scene.turn()
+    assert ("web", "-web", "web") == scene.engine.placing.cluster.memory["Reserve"]
+
+
+def test_a_waiting_stage_says_what_to_do_once_and_goes_on_when_answered() -> None:
+    """Its instructions go out with the first Wait only; the answer leads to the next stage and to the bind."""
+    wish = Tell("uid-web", "default", "web", "Claimed", "a volume")
+    scene = flying(permitter("Permit", staged(Wait(30.0, (wish,)), Wait(30.0, (wish,)))))
+    assert [wish] == scene.turn()
+    assert [] == scene.tells(StageAnswered("uid-web", 1.0))
+    assert [BIND] == scene.tells(StageAnswered("uid-web", 2.0))
+    assert [] == scene.tells(StageAnswered("uid-web", 3.0))
+
+
+def test_a_waiting_pod_keeps_its_room() -> None:
+    """Nobody else gets what a pod in its stages has been given."""
+    scene = flying(permitter("Permit", lambda pod, node: Wait(30.0) if pod.name == "web" else Go.GO))
+    scene.turn()
+    scene.sees(pod("other", cpu=4000))
+    assert (1000, {}) == (scene.requested("a"), scene.binds())
+
+
+@pytest.mark.parametrize(
+    ("change", "bound"), [(Change.POD_LEFT, True), (Change.POD_LEFT | Change.TAINTS, True), (Change.TAINTS, False)]
+)
+def test_a_waiting_stage_is_asked_again_when_what_it_named_happens(change: Change, bound: bool) -> None:
+    """And not when something else does."""
+    other = pod("other", cpu=100)
+    scene = flying(permitter("Permit", staged(Wait(30.0, woken_by=change))))
+    scene.bound(other, "a")
+    scene.turn()
+    assert ([BIND] if bound else []) == scene.tells(PodGone(other.uid, 1.0))
+
+
+def test_the_deadline_runs_from_the_first_wait_and_ends_in_a_refusal() -> None:
+    """A stage that waits for ever is timed out, however often it is asked in between."""
+    scene = flying(reserver("Reserve"), permitter("Permit", lambda pod, node: Wait(30.0)))
+    scene.turn()
+    scene.at = 20.0
+    scene.tells(StageAnswered("uid-web", 20.0))
+    assert [] == of_kind(Tell, scene.later(9.9))
+    assert ["Permit: timed out waiting"] == [tell.note for tell in of_kind(Tell, scene.later(0.1))]
+    assert (Part.BACKING_OFF, 0) == (scene.part(WEB), scene.requested("a"))
+
+
+def test_a_stage_that_is_ready_at_its_deadline_goes_on() -> None:
+    """The deadline asks once more before it refuses."""
+    scene = flying(permitter("Permit", staged(Wait(30.0))))
+    scene.turn()
+    assert [BIND] == scene.later(30.0)
+
+
+def test_a_refusal_after_a_wait_wakes_those_who_want_the_room() -> None:
+    """They were parked because of it, and must not sit out their minute."""
+    big = pod("big", cpu=4000)
+    scene = flying(
+        permitter("Permit", lambda pod, node: Wait(30.0) if pod.name == "web" else Go.GO),
+    )
+    scene.turn()
+    scene.sees(big)
+    scene.turn()
+    assert Part.PARKED is scene.part(big)
+    scene.later(30.0)
+    assert Part.READY is scene.part(big)
+
+
+def test_two_waiting_pods_that_wake_each_other_are_bound_once_each() -> None:
+    """A refusal that frees room wakes other stages, and none of them is walked twice for it."""
+    answers = {"web": iter([Wait(5.0)]), "other": iter([Wait(30.0, woken_by=Change.POD_LEFT)])}
+
+    def answer(pod: Pod, node: str) -> Staged:
+        return next(answers[pod.name], Refuse("no") if pod.name == "web" else Go.GO)
+
+    scene = flying(permitter("Permit", answer))
+    scene.sees(pod("other", cpu=100))
+    scene.turn()
+    assert ["other"] == [bind.name for bind in of_kind(Bind, scene.later(30.0))]
+
+
+def test_a_pod_on_its_way_out_is_not_bound_after_its_wait() -> None:
+    """The server would refuse to bind a pod that is being deleted: its room is free at once, and no bind is sent."""
+    scene = flying(reserver("Reserve"), permitter("Permit", staged(Wait(30.0))))
+    scene.turn()
+    scene.sees(pod("web", cpu=1000, deleting=True))
+    assert ([], 0) == (scene.tells(StageAnswered("uid-web", 1.0)), scene.requested("a"))
+    assert ("web", "-web") == scene.engine.placing.cluster.memory["Reserve"]
+
+
+@pytest.mark.parametrize("what", ["gone", "shrunk", "cordoned", "filled"])
+def test_a_node_that_no_longer_fits_after_the_wait_is_not_bound_to(what: str) -> None:
+    """The server checks neither room nor that the node exists, so the wait ends in a refusal instead of a bind."""
+    scene = flying(permitter("Permit", staged(Wait(30.0))))
+    scene.turn()
+    if what == "gone":
+        scene.tells(NodeGone("a", 1.0))
+    elif what == "filled":
+        scene.bound(pod("foreign", cpu=3500, scheduler="other"), "a")
+    else:
+        scene.sees(node("a", cpu=500 if what == "shrunk" else 4000, unschedulable=what == "cordoned"))
+    assert [] == of_kind(Bind, scene.tells(StageAnswered("uid-web", 2.0)))
+    assert Part.BACKING_OFF is scene.part(WEB)
+    assert [] == faults(scene.engine.placing.cluster)
+
+
+def test_a_pod_edited_while_its_stage_waits_for_that_is_asked_again() -> None:
+    """The change named SELF is about the waiting pod alone."""
+    scene = flying(permitter("Permit", staged(Wait(30.0, woken_by=Change.SELF))))
+    scene.turn()
+    assert [] == scene.sees(pod("other", gates=("wait",)), pod("other", gates=("more",)))
+    assert [BIND] == scene.sees(pod("web", cpu=1000, labels={"ready": "yes"}))
+
+
+# --- what became of the bind
+
+
+def test_a_bind_that_was_accepted_is_told_once_and_confirmed_by_the_watch() -> None:
+    """The room stays assumed until the watch shows the pod, and is then held."""
+    scene = sent()
+    assert [SCHEDULED] == scene.tells(BindDone("uid-web", "a", 1.0))
+    assert "a" == scene.engine.placing.cluster.assumed_on("uid-web")
+    assert [] == scene.bound(WEB, "a")
+    assert (None, 1000, 0) == (
+        scene.engine.placing.cluster.assumed_on("uid-web"),
+        scene.requested("a"),
+        len(scene.engine.placing.flights),
+    )
+
+
+def test_a_watch_that_is_faster_than_the_answer_ends_the_flight() -> None:
+    """Told on the watch's word; the answer that comes afterwards says nothing new."""
+    scene = sent()
+    assert [SCHEDULED] == scene.bound(WEB, "a")
+    assert [] == scene.tells(BindDone("uid-web", "a", 1.0))
+
+
+@pytest.mark.parametrize("fault", [Fault.UNKNOWN, Fault.CONFLICT])
+def test_an_unknown_outcome_keeps_the_room_and_asks(fault: Fault) -> None:
+    """Neither silence nor a 409 says that the pod was not bound."""
+    scene = sent()
+    assert [REREAD] == lost(scene, fault)
+    assert (1000, Part.OUT) == (scene.requested("a"), scene.part(WEB))
+
+
+def test_a_pod_read_back_unbound_goes_back_to_the_queue() -> None:
+    """The server's own word frees the room; the pod backs off, and those who want the room are woken."""
+    big = pod("big", cpu=4000)
+    scene = sent()
+    scene.sees(big)
+    scene.turn()
+    lost(scene)
+    scene.at = 2.0
+    assert [] == scene.tells(RereadDone("uid-web", scene.engine.placing.cluster.pods["uid-web"], 2.0))
+    assert (0, Part.BACKING_OFF, Part.READY) == (scene.requested("a"), scene.part(WEB), scene.part(big))
+
+
+def test_a_pod_read_back_bound_has_landed() -> None:
+    """Then our bind did happen after all."""
+    scene = sent()
+    lost(scene)
+    scene.version += 1
+    on_a = pod("web", cpu=1000, node="a", version=scene.version)
+    assert [SCHEDULED] == scene.tells(RereadDone("uid-web", on_a, 2.0))
+    assert (1000, None, 0) == (scene.requested("a"), scene.part(WEB), len(scene.engine.placing.flights))
+
+
+def test_a_pod_read_back_on_another_node_counts_there() -> None:
+    """Somebody else was faster: the room on our node is free, and nothing is told in our name."""
+    scene = sent()
+    scene.sees(node("b"))
+    lost(scene, Fault.CONFLICT)
+    scene.version += 1
+    assert [] == scene.tells(RereadDone("uid-web", pod("web", cpu=1000, node="b", version=scene.version), 2.0))
+    assert (0, 1000, None) == (scene.requested("a"), scene.requested("b"), scene.part(WEB))
+
+
+@pytest.mark.parametrize("word", ["bind", "reread", "watch"])
+def test_a_pod_that_no_longer_exists_gives_everything_back(word: str) -> None:
+    """Whoever says so: the bind's 404, the read-back, or the watch."""
+    scene = flying(reserver("Reserve"))
+    scene.turn()
+    if word == "bind":
+        lost(scene, Fault.GONE)
+    elif word == "reread":
+        lost(scene)
+        scene.tells(RereadDone("uid-web", None, 1.0))
+    else:
+        scene.tells(PodGone("uid-web", 1.0))
+    placing = scene.engine.placing
+    assert (0, None, 0) == (scene.requested("a"), scene.part(WEB), len(placing.flights))
+    assert (("web", "-web"), []) == (placing.cluster.memory["Reserve"], faults(placing.cluster))
+
+
+def test_a_bind_that_was_never_sent_is_tried_again_without_a_word() -> None:
+    """Being throttled is nothing to bother people with."""
+    scene = sent()
+    assert [] == lost(scene, Fault.NOT_SENT)
+    assert (0, Part.BACKING_OFF) == (scene.requested("a"), scene.part(WEB))
+
+
+def test_a_bind_that_was_refused_is_told_and_is_no_lack_of_nodes() -> None:
+    """The cluster autoscaler adds nodes for reason Unschedulable, and no node would help here."""
+    scene = sent()
+    wishes = lost(scene, Fault.REFUSED, "forbidden by policy")
+    assert ["binding rejected: forbidden by policy"] == [tell.note for tell in of_kind(Tell, wishes)]
+    assert ["SchedulerError"] == [mark.reason for mark in of_kind(MarkUnscheduled, wishes)]
+    assert (0, Part.BACKING_OFF) == (scene.requested("a"), scene.part(WEB))
+
+
+# --- nothing is heard
+
+
+def test_a_bind_of_which_nothing_is_heard_is_asked_about_again_and_again() -> None:
+    """Each time the patience is over; the room stays."""
+    scene = sent(bind_patience=30.0)
+    assert ([], [REREAD]) == (scene.later(29.9), scene.later(0.1))
+    assert [] == scene.tells(RereadFailed("uid-web", 30.0))
+    assert ([], [REREAD], 1000) == (scene.later(29.9), scene.later(0.1), scene.requested("a"))
+
+
+def test_a_pod_read_unbound_while_our_request_is_under_way_is_not_bound_a_second_time() -> None:
+    """The request may still arrive; only its own answer ends the flight."""
+    scene = sent(bind_patience=30.0)
+    scene.later(30.0)
+    assert [] == scene.tells(RereadDone("uid-web", scene.engine.placing.cluster.pods["uid-web"], 31.0))
+    assert (1000, Part.OUT) == (scene.requested("a"), scene.part(WEB))
+
+
+def test_an_accepted_bind_is_not_doubted_because_of_an_older_read() -> None:
+    """The pod was read before the server took our bind: freeing the room now would give it away twice."""
+    scene = sent(bind_patience=30.0)
+    scene.later(30.0)
+    unbound = scene.engine.placing.cluster.pods["uid-web"]
+    assert [SCHEDULED] == scene.tells(BindDone("uid-web", "a", 31.0))
+    assert [] == scene.tells(RereadDone("uid-web", unbound, 32.0))
+    assert (1000, 1) == (scene.requested("a"), len(scene.engine.placing.flights))
+
+
+def test_a_read_from_before_the_answer_does_not_free_the_room() -> None:
+    """Read first, then the answer was lost: that read knows nothing of the bind, so another one is asked for."""
+    scene = sent(bind_patience=30.0)
+    assert [REREAD] == scene.later(30.0)
+    unbound = scene.engine.placing.cluster.pods["uid-web"]
+    assert [] == lost(scene)
+    assert [REREAD] == scene.tells(RereadDone("uid-web", unbound, 32.0))
+    assert 1000 == scene.requested("a")
+    scene.tells(RereadDone("uid-web", unbound, 33.0))
+    assert (0, Part.BACKING_OFF) == (scene.requested("a"), scene.part(WEB))
+
+
+def test_an_accepted_bind_whose_watch_stays_silent_is_read_back_and_told_no_second_time() -> None:
+    """The landing was told when the server accepted it."""
+    scene = sent(bind_patience=30.0)
+    scene.tells(BindDone("uid-web", "a", 1.0))
+    assert [REREAD] == scene.later(31.0)
+    scene.version += 1
+    on_a = pod("web", cpu=1000, node="a", version=scene.version)
+    assert [] == scene.tells(RereadDone("uid-web", on_a, 32.0))
+    assert (0, 1000) == (len(scene.engine.placing.flights), scene.requested("a"))
+
+
+def test_outcomes_of_unknown_pods_change_nothing() -> None:
+    """Answers may come long after the pod has gone."""
+    scene = sent()
+    scene.tells(PodGone("uid-web", 1.0))
+    late = (
+        BindDone("uid-web", "a", 2.0),
+        BindFailed("uid-web", "a", Fault.UNKNOWN, "", 2.0),
+        RereadDone("uid-web", None, 2.0),
+        RereadDone("uid-web", pod("web", node="a", version=999), 2.0),
+        RereadFailed("uid-web", 2.0),
+        StageAnswered("uid-web", 2.0),
+    )
+    assert ([], 0) == (scene.tells(*late), scene.requested("a"))
