@@ -160,6 +160,20 @@ async def test_an_unknown_outcome_is_an_error_until_it_is_known() -> None:
     assert page.value("scheduler_schedule_attempts_total", result="scheduled", profile=PROFILE) is None
 
 
+@pytest.mark.parametrize(
+    ("seconds", "counts"), [(0.0, [1, 1, 1]), (0.001, [1, 1, 1]), (0.0011, [0, 1, 1]), (99.0, [0, 0, 1])]
+)
+async def test_a_limit_belongs_to_its_bucket(seconds: float, counts: list[int]) -> None:
+    """A value counts in the bucket whose limit it equals and in all higher ones; beyond the last only the infinite one."""
+    tally = PrometheusTally()
+    tally.bound(PROFILE, 1, seconds, seconds)
+    page = await page_of(tally, SmallCluster(tally))
+    labels = {"result": "scheduled", "profile": PROFILE}
+    name = "scheduler_scheduling_attempt_duration_seconds_bucket"
+    assert counts == [page.value(name, **labels, le=limit) for limit in ("0.001", "0.002", "+Inf")]
+    assert seconds == page.value("scheduler_scheduling_attempt_duration_seconds_sum", **labels)
+
+
 def ticking() -> Iterator[float]:
     """A clock that moves by one second each time it is looked at."""
     return map(float, count())
@@ -199,7 +213,10 @@ async def test_foreign_laps_are_counted_and_not_timed() -> None:
     assert 0 == page.value("trimtab_decision_duration_seconds_count")
 
 
-def test_the_global_registry_stays_empty_of_ours() -> None:
-    """Nothing is registered where other code of the process would see it, so two engines never mix."""
-    PrometheusTally()
-    assert b"scheduler_" not in generate_latest(REGISTRY)
+async def test_two_tallies_never_mix() -> None:
+    """What one engine counts is on its own page only, and nowhere that other code of the process would see it."""
+    one, other = PrometheusTally(), PrometheusTally()
+    one.orphaned()
+    page = await page_of(other, SmallCluster(other))
+    assert 0 == page.value("trimtab_orphaned_pods_total")
+    assert b"trimtab_" not in generate_latest(REGISTRY)

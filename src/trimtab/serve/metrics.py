@@ -7,8 +7,9 @@ API server has answered its bind. A bind of unknown outcome is an error first, a
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterator
 
-from prometheus_client import CollectorRegistry
+from prometheus_client.core import Metric
 
 from trimtab.core.engine.tally import Tally
 from trimtab.core.placing.laps import Laps
@@ -31,10 +32,9 @@ class PrometheusTally(Tally):
         self._stopwatch = stopwatch if stopwatch is not None else Stopwatch()
         self._on = Instruments()
 
-    @property
-    def registry(self) -> CollectorRegistry:
-        """Where all of it can be read."""
-        return self._on.registry
+    def families(self) -> Iterator[Metric]:
+        """All that was counted so far."""
+        return self._on.families()
 
     def laps(self) -> Laps:
         """Timed as a whole, and every tenth time split among the plugins."""
@@ -42,14 +42,14 @@ class PrometheusTally(Tally):
 
     def queued(self, queue: str, event: str) -> None:
         """A pod entered a queue."""
-        self._on.attempts.incoming.labels(QUEUES.get(queue, queue), EVENTS.get(event, event)).inc()
+        self._on.incoming.add(QUEUES.get(queue, queue), EVENTS.get(event, event))
 
     def attempted(self, profile: str, result: str, laps: Laps) -> None:
         """A decision was made, well or not; a placed pod's attempt goes on until its bind is answered."""
-        self._on.decisions.labels(result, profile).inc()
+        self._on.decisions.add(result, profile)
         if isinstance(laps, WholeLaps):
             seconds = laps.elapsed()
-            self._on.timings.decision.observe(seconds)
+            self._on.decision_seconds.observe(seconds)
             if result != SCHEDULED:
                 self._ended(profile, result, seconds)
         if isinstance(laps, SplitLaps):
@@ -58,39 +58,39 @@ class PrometheusTally(Tally):
     def bound(self, profile: str, attempts: int, waited: float, flown: float) -> None:
         """A bind was accepted: the attempt ended well."""
         self._ended(profile, SCHEDULED, flown)
-        self._on.attempts.per_pod.observe(attempts)
+        self._on.attempts_per_pod.observe(attempts)
         label = str(attempts) if attempts < MOST_ATTEMPTS else f"{MOST_ATTEMPTS}+"
-        self._on.attempts.sli.labels(label).observe(waited)
+        self._on.sli_seconds.observe(waited, label)
 
     def bind_failed(self, profile: str, fault: str, flown: float) -> None:
         """A bind was not accepted, or nobody knows: the attempt ended badly."""
         self._ended(profile, "error", flown)
-        self._on.mishaps.bind_failures.labels(fault).inc()
+        self._on.bind_failures.add(fault)
 
     def orphaned(self) -> None:
         """A pod was bound to a node that had gone in the meantime."""
-        self._on.mishaps.orphans.inc()
+        self._on.orphans.add()
 
     def skipped(self, requirement: str) -> None:
         """A wish of a pod was passed over."""
-        self._on.mishaps.skipped.labels(requirement).inc()
+        self._on.skipped.add(requirement)
 
     def faulted(self, plugin: str) -> None:
         """A plugin raised; its words may be anything, so they are no label."""
-        self._on.mishaps.faults.inc()
+        self._on.faults.add()
 
     def samples_refused(self, count: int) -> None:
         """Measurements that made no sense."""
-        self._on.mishaps.refused_samples.inc(count)
+        self._on.refused_samples.add(by=count)
 
     def _ended(self, profile: str, result: str, seconds: float) -> None:
-        self._on.attempts.total.labels(result, profile).inc()
-        self._on.attempts.seconds.labels(result, profile).observe(seconds)
+        self._on.attempts.add(result, profile)
+        self._on.attempt_seconds.observe(seconds, result, profile)
 
     def _split(self, profile: str, laps: SplitLaps) -> None:
         points: dict[str, float] = defaultdict(float)
         for point, plugin, seconds in laps.marks:
             points[point] += seconds
-            self._on.timings.plugin.labels(plugin, point, SUCCESS).observe(seconds)
+            self._on.plugin_seconds.observe(seconds, plugin, point, SUCCESS)
         for point, seconds in points.items():
-            self._on.timings.point.labels(point, SUCCESS, profile).observe(seconds)
+            self._on.point_seconds.observe(seconds, point, SUCCESS, profile)

@@ -3,26 +3,39 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterable
 
 from prometheus_client import CONTENT_TYPE_PLAIN_0_0_4, ProcessCollector, generate_latest
+from prometheus_client.core import Metric
+from prometheus_client.registry import Collector
 
 from trimtab.serve.metrics import PrometheusTally
 from trimtab.serve.readings import Readings
 
 
+class Snapshot(Collector):
+    """What was read at one moment, and the process' own figures at the moment of writing."""
+
+    def __init__(self, families: list[Metric], process: ProcessCollector) -> None:
+        self._families, self._process = families, process
+
+    def collect(self) -> Iterable[Metric]:
+        """In the order of the page."""
+        return [*self._families, *self._process.collect()]
+
+
 class MetricsPage:
-    """One registry with everything; read on the event loop, written in a thread, one at a time."""
+    """Read on the event loop, where all of it lives, and written in a thread; one at a time."""
 
     content_type = CONTENT_TYPE_PLAIN_0_0_4
 
     def __init__(self, tally: PrometheusTally, readings: Readings) -> None:
-        self._registry, self._readings = tally.registry, readings
-        self._registry.register(readings)
-        ProcessCollector(registry=self._registry)
+        self._tally, self._readings = tally, readings
+        self._process = ProcessCollector(registry=None)
         self._turn = asyncio.Lock()
 
     async def write(self) -> bytes:
         """The page in Prometheus' text format."""
         async with self._turn:
-            self._readings.refresh()
-            return await asyncio.to_thread(generate_latest, self._registry)
+            snapshot = Snapshot([*self._tally.families(), *self._readings.families()], self._process)
+            return await asyncio.to_thread(generate_latest, snapshot)

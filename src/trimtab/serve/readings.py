@@ -1,7 +1,6 @@
 """Decides what is looked at only when somebody asks: queues, caches, counts kept by others; leaves counting to the tally.
 
-`refresh` must be called where the engine lives, for it walks the engine's own tables; `collect` then only hands out what
-was read, so the page can be written in another thread.
+The engine's own tables are walked, so it must be asked on the event loop where the engine lives.
 """
 
 from __future__ import annotations
@@ -11,10 +10,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
-from prometheus_client.registry import Collector
 
 from trimtab.core.engine.engine import Engine
-from trimtab.core.engine.queue import Part, Waiting
+from trimtab.core.engine.queue import Part
+from trimtab.core.model.pod import Pod
 from trimtab.core.placing.profile import plugin_name
 
 Values = Iterable[tuple[tuple[str, ...], int]]
@@ -44,29 +43,21 @@ class Outside:
     watches: Callable[[], Mapping[str, Mapping[str, int]]] = no_watches
 
 
-class Readings(Collector):
-    """The engine's state and the shell's counts as they were at the last refresh."""
+class Readings:
+    """The engine's state and the shell's counts, whenever they are asked for."""
 
     def __init__(self, engine: Engine, outside: Outside | None = None) -> None:
         self._engine = engine
         self._outside = outside if outside is not None else Outside()
-        self._read: tuple[Metric, ...] = ()
 
-    def refresh(self) -> None:
+    def families(self) -> Iterator[Metric]:
         """Look at everything now."""
-        self._read = (*self._of_the_queue(), *self._of_the_engine(), *self._of_the_shell())
-
-    def collect(self) -> Iterable[Metric]:
-        """What was read."""
-        return self._read
+        yield from self._of_the_queue()
+        yield from self._of_the_engine()
+        yield from self._of_the_shell()
 
     def _of_the_queue(self) -> Iterator[Metric]:
-        parts: Counter[Part] = Counter()
-        blamed: Counter[tuple[str, str]] = Counter()
-        for waiting in self._engine.placing.queue.waiting.values():
-            parts[waiting.part] += 1
-            if waiting.part in (Part.PARKED, Part.GATED):
-                blamed.update(self._blamed(waiting))
+        parts = Counter(waiting.part for waiting in self._engine.placing.queue.waiting.values())
         yield _gauge(
             "scheduler_pending_pods",
             "Pods that wait, by queue: gated ones were never tried, unschedulable ones wait for a change.",
@@ -77,16 +68,24 @@ class Readings(Collector):
             "scheduler_unschedulable_pods",
             "Pods that wait because of this plugin; a pod counts for each plugin that refused nodes.",
             ("plugin", "profile"),
-            blamed.items(),
+            self._blamed().items(),
         )
 
-    def _blamed(self, waiting: Waiting) -> Iterator[tuple[str, str]]:
-        pod = self._engine.placing.cluster.pods[waiting.uid]
-        if waiting.part is Part.PARKED:
-            return ((plugin, pod.scheduler) for plugin in waiting.plugins)
+    def _blamed(self) -> Counter[tuple[str, str]]:
+        """How many parked and gated pods wait because of each plugin, by profile."""
+        placing = self._engine.placing
+        pods = placing.cluster.pods
+        kinds = Counter((each.plugins, pods[each.uid].scheduler) for each in placing.queue.parked())
+        gated = (pods[each.uid] for each in placing.queue.waiting.values() if each.part is Part.GATED)
+        kinds.update((self._closed_gates(pod), pod.scheduler) for pod in gated)
+        blamed: Counter[tuple[str, str]] = Counter()
+        for (plugins, profile), number in kinds.items():
+            blamed.update({(plugin, profile): number for plugin in plugins})
+        return blamed
+
+    def _closed_gates(self, pod: Pod) -> tuple[str, ...]:
         profile = self._engine.placing.settings.profile_of(pod.scheduler)
-        gates = profile.gates if profile is not None else ()
-        return ((plugin_name(gate), pod.scheduler) for gate in gates if gate.gate(pod))
+        return tuple(plugin_name(gate) for gate in profile.gates if gate.gate(pod)) if profile is not None else ()
 
     def _of_the_engine(self) -> Iterator[Metric]:
         placing = self._engine.placing
