@@ -12,7 +12,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
 from trimtab.kube.credentials import Credentials
-from trimtab.kube.kubeconfig import Cluster, User
+from trimtab.kube.credentials.kubeconfig import Cluster, User
 
 
 @dataclass

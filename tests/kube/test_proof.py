@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from tests.kube import certificates
-from trimtab.kube.kubeconfig import Cluster, CredentialsError, Exec, User, Variable
-from trimtab.kube.proof import FileProof, PluginProof, Proof
+from trimtab.kube.credentials.kubeconfig import Cluster, CredentialsError, Exec, User, Variable
+from trimtab.kube.credentials.proof import FileProof, PluginProof, Proof
 
 V1 = "client.authentication.k8s.io/v1"
 

@@ -16,7 +16,7 @@ import pytest
 from tests.kube import certificates
 from tests.kube.fault_server import Asked, Behaviour, FaultServer, serving
 from trimtab.kube.credentials import Credentials
-from trimtab.kube.kubeconfig import Cluster, User
+from trimtab.kube.credentials.kubeconfig import Cluster, User
 from trimtab.kube.limiter import Limiter
 from trimtab.kube.transport import LARGEST_LINE, AiohttpTransport, Silent, Unreachable
 from trimtab.wire.request import JSON, Request

@@ -16,8 +16,8 @@ import aiohttp
 from yarl import URL
 
 from trimtab.kube.credentials import Credentials, CredentialsError
+from trimtab.kube.credentials.proof import Identity
 from trimtab.kube.limiter import Limiter
-from trimtab.kube.proof import Identity
 from trimtab.wire.request import Request
 
 CONNECT_TIMEOUT = 3.0

@@ -16,8 +16,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
-from trimtab.kube import exec_plugin, tls
-from trimtab.kube.kubeconfig import Cluster, CredentialsError, Exec, User
+from trimtab.kube.credentials import exec_plugin, tls
+from trimtab.kube.credentials.kubeconfig import Cluster, CredentialsError, Exec, User
 
 log = logging.getLogger(__name__)
 REREAD_EVERY = 60.0

@@ -13,10 +13,8 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from trimtab.kube.kubeconfig import Choice, Cluster, CredentialsError, User, choose
-from trimtab.kube.proof import FileProof, Identity, PluginProof, Proof
-
-__all__ = ["Credentials", "CredentialsError", "find"]
+from trimtab.kube.credentials.kubeconfig import Choice, Cluster, CredentialsError, User, choose
+from trimtab.kube.credentials.proof import FileProof, Identity, PluginProof, Proof
 
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 

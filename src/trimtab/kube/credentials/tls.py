@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import NamedTuple
 
-from trimtab.kube.kubeconfig import CredentialsError
+from trimtab.kube.credentials.kubeconfig import CredentialsError
 
 
 class Material(NamedTuple):

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import msgspec
 from msgspec import Struct
 
-from trimtab.kube.kubeconfig import Cluster, CredentialsError, Exec
+from trimtab.kube.credentials.kubeconfig import Cluster, CredentialsError, Exec
 
 GROUP = "client.authentication.k8s.io"
 VERSIONS = (f"{GROUP}/v1", f"{GROUP}/v1beta1")

@@ -1,0 +1,38 @@
+"""Decides whether the API server can be worked with at all, and says in a sentence why not; leaves ending to the program."""
+
+from __future__ import annotations
+
+from trimtab.kube.credentials import Credentials
+from trimtab.kube.transport import Transport, Unreachable
+from trimtab.wire.fault import Malformed
+from trimtab.wire.node import NodeReader
+from trimtab.wire.request import NODES, PODS, list_request
+from trimtab.wire.status import read_status
+from trimtab.wire.watch import read_list
+
+PATIENCE = 10.0
+
+
+class Unwelcome(Exception):
+    """Says what was tried and what to do."""
+
+
+async def greet(transport: Transport, credentials: Credentials) -> None:
+    """List one pod and one node, as everything that follows will have to."""
+    for path in (PODS, NODES):
+        await _list_one(transport, credentials, path)
+
+
+async def _list_one(transport: Transport, credentials: Credentials, path: str) -> None:
+    who = f"the API server {credentials.server} ({credentials.origin})"
+    try:
+        response = await transport.send(list_request(path, limit=1), PATIENCE)
+    except Unreachable as error:
+        raise Unwelcome(f"{who} cannot be reached: {error}. Check the address, and that it runs") from None
+    said = read_status(response.body).message
+    if response.status == 401:
+        raise Unwelcome(f"{who} does not know us: {said}. Renew the token or certificate of the kubeconfig")
+    if response.status == 403:
+        raise Unwelcome(f"{who} forbids to list {path}: {said}. Apply deploy/rbac.yaml and use its service account")
+    if response.status != 200 or isinstance(read_list(response.body, NodeReader()), Malformed):
+        raise Unwelcome(f"{who} does not answer like one: status {response.status}, {said!r}. Check the address")

@@ -1,0 +1,150 @@
+"""Decides how and in which order instructions are carried out; leaves what to wish, and what an outcome means, to the core.
+
+Bind, Reread ──▶ one queue, `in_flight` at a time ──▶ an event with the outcome
+MarkUnscheduled ──▶ the newest of each pod, in a lull between binds
+Tell ──▶ posting, in a lull between binds
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from random import Random
+
+from trimtab.core.model.event import BindDone, BindFailed, Event, Fault, RereadDone, RereadFailed
+from trimtab.core.model.instruction import Bind, Instruction, MarkUnscheduled, Reread, Tell
+from trimtab.kube.lull import Lull
+from trimtab.kube.posting import Posting
+from trimtab.kube.stamps import to_the_second
+from trimtab.kube.transport import Transport, Unreachable
+from trimtab.kube.writing import Writer
+from trimtab.wire.outcome import bind_outcome, reread_outcome
+from trimtab.wire.pod import PodReader
+from trimtab.wire.request import bind_request, condition_request, reread_request
+from trimtab.wire.status import read_status
+
+log = logging.getLogger(__name__)
+IN_FLIGHT = 20
+MARKERS = 2
+# The server itself gives up on a write after 34 s. To wait longer than that turns most unknown outcomes into known ones.
+BIND_PATIENCE = 40.0
+READ_PATIENCE = 10.0
+MARK_PATIENCE = 10.0
+MARKED_AT_MOST = 100_000
+
+
+class Performer:
+    """Carries out instructions; outcomes go to the sink as events."""
+
+    def __init__(
+        self,
+        transport: Transport,
+        sink: Callable[[Event], None],
+        may_write: Callable[[], bool],
+        clock: Callable[[], float],
+        random: Random,
+        reader: PodReader,
+        instance: str,
+        in_flight: int = IN_FLIGHT,
+    ) -> None:
+        self.marks_failed = 0
+        self._transport, self._sink, self._clock, self._reader = transport, sink, clock, reader
+        self._in_flight = in_flight
+        self._lull = Lull(in_flight // 2)
+        self._writer = Writer(transport, may_write, random)
+        self.posting = Posting(self._writer, clock, self._lull, instance)
+        self._wishes: asyncio.Queue[Bind | Reread] = asyncio.Queue()
+        self._marks: dict[str, MarkUnscheduled] = {}
+        self._to_mark: asyncio.Queue[str] = asyncio.Queue()
+        self._marked: dict[str, None] = {}
+
+    @property
+    def under_way(self) -> int:
+        """Binds and read-backs that are queued or sent."""
+        return self._lull.under_way
+
+    def perform(self, instruction: Instruction) -> None:
+        """Take an instruction in; never waits."""
+        match instruction:
+            case Bind() | Reread():
+                self._lull.begin()
+                self._wishes.put_nowait(instruction)
+            case MarkUnscheduled():
+                if instruction.uid not in self._marks:
+                    self._to_mark.put_nowait(instruction.uid)
+                self._marks[instruction.uid] = instruction
+            case Tell():
+                self.posting.tell(instruction)
+
+    async def run(self) -> None:
+        """Perform for ever."""
+        async with asyncio.TaskGroup() as group:
+            for _ in range(self._in_flight):
+                group.create_task(self._fulfil())
+            for _ in range(MARKERS):
+                group.create_task(self._mark())
+            group.create_task(self.posting.run())
+
+    async def drain(self, seconds: float) -> bool:
+        """Whether all that was asked for is done within so many seconds; nothing is cancelled by this."""
+        try:
+            async with asyncio.timeout(seconds):
+                await self._wishes.join()
+                await self._to_mark.join()
+                await self.posting.drained()
+        except TimeoutError:
+            return False
+        return True
+
+    async def _fulfil(self) -> None:
+        while True:
+            wish = await self._wishes.get()
+            with self._lull.ending():
+                outcome = await (self._bind(wish) if isinstance(wish, Bind) else self._reread(wish))
+            self._sink(outcome)
+            self._wishes.task_done()
+
+    async def _bind(self, bind: Bind) -> BindDone | BindFailed:
+        try:
+            response = await self._writer.send(bind_request(bind), BIND_PATIENCE)
+        except Unreachable as error:
+            fault = Fault.UNKNOWN if error.sent else Fault.NOT_SENT
+            return BindFailed(bind.uid, bind.node, fault, str(error), self._clock())
+        return bind_outcome(bind.uid, bind.node, response.status, response.body, self._clock())
+
+    async def _reread(self, reread: Reread) -> RereadDone | RereadFailed:
+        try:
+            response = await self._transport.send(reread_request(reread), READ_PATIENCE)
+        except Unreachable:
+            return RereadFailed(reread.uid, self._clock())
+        return reread_outcome(reread.uid, response.status, response.body, self._clock(), self._reader)
+
+    async def _mark(self) -> None:
+        while True:
+            uid = await self._to_mark.get()
+            await self._lull.wait()
+            try:
+                await self._patch(self._marks.pop(uid))
+            finally:
+                self._to_mark.task_done()
+
+    async def _patch(self, mark: MarkUnscheduled) -> None:
+        since = "" if mark.uid in self._marked else to_the_second(self._clock())
+        try:
+            response = await self._writer.send(condition_request(mark, since), MARK_PATIENCE)
+        except Unreachable as error:
+            status, said = 0, str(error)
+        else:
+            status, said = response.status, read_status(response.body).message
+        if status == 200:
+            self._remember(mark.uid)
+        else:
+            self.marks_failed += 1
+            log.warning("condition not set: pod=%s/%s status=%d problem=%s", mark.namespace, mark.name, status, said)
+
+    def _remember(self, uid: str) -> None:
+        """The condition's time is that of its first change, so later patches leave it alone."""
+        self._marked[uid] = None
+        if len(self._marked) > MARKED_AT_MOST:
+            del self._marked[next(iter(self._marked))]

@@ -1,0 +1,341 @@
+"""Decides whether at most one elector may write at any time, whatever happens to clocks, answers and the lease."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any
+
+import pytest
+
+from tests.kube.fake_transport import Answer, FakeTransport, answered
+from trimtab.config.configuration import LeaderElection
+from trimtab.core.model.event import Event, Following, Leading
+from trimtab.kube.lease import Elector
+from trimtab.kube.transport import Unreachable
+from trimtab.wire.request import Request
+
+pytestmark = pytest.mark.looptime
+NOT_FOUND = answered({"kind": "Status", "status": "Failure", "code": 404, "reason": "NotFound"}, 404)
+CONFLICT = answered({"kind": "Status", "status": "Failure", "code": 409, "reason": "Conflict"}, 409)
+PATH = "/apis/coordination.k8s.io/v1/namespaces/trimtab/leases"
+
+
+@dataclass
+class LeaseServer:
+    """One lease, kept as an API server keeps it: a write needs the version that it was based on."""
+
+    spec: dict[str, Any] | None = None
+    version: int = 1
+    fault: Callable[[Request], Answer | None] = lambda request: None
+    history: list[tuple[float, str]] = field(default_factory=list)
+
+    def answer(self, request: Request) -> Answer:
+        assert request.path in (PATH, f"{PATH}/trimtab")
+        return self.fault(request) or self.obey(request)
+
+    def obey(self, request: Request) -> Answer:
+        if request.method == "GET":
+            return NOT_FOUND if self.spec is None else self.current()
+        body = json.loads(request.body)
+        if request.method == "POST":
+            return CONFLICT if self.spec is not None else self.store(body["spec"], 201)
+        if self.spec is None:
+            return NOT_FOUND
+        stale = body["metadata"]["resourceVersion"] != str(self.version)
+        return CONFLICT if stale else self.store(body["spec"], 200)
+
+    def store(self, spec: dict[str, Any], status: int = 200) -> Answer:
+        self.spec = spec
+        self.version += 1
+        self.history.append((round(asyncio.get_running_loop().time(), 2), spec["holderIdentity"]))
+        return self.current(status)
+
+    def current(self, status: int = 200) -> Answer:
+        meta = {"name": "trimtab", "namespace": "trimtab", "resourceVersion": str(self.version)}
+        return answered({"kind": "Lease", "metadata": meta, "spec": self.spec}, status)
+
+
+@dataclass
+class Contender:
+    """An elector with a transport and clocks of its own."""
+
+    server: LeaseServer
+    name: str = "me"
+    cut: bool = False
+    skew: float = 0.0
+    facts: list[Event] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        loop = asyncio.get_running_loop()
+        self.transport = FakeTransport(self.answer)
+        wall = lambda: loop.time() + 1e9 + self.skew  # noqa: E731
+        clock = lambda: loop.time() + 5 * self.skew  # noqa: E731
+        self.elector = Elector(self.transport, LeaderElection(), self.name, wall, Random(self.name), clock)
+
+    def answer(self, request: Request) -> Answer:
+        return Unreachable("cut", sent=True) if self.cut else self.server.answer(request)
+
+    def start(self) -> asyncio.Task[None]:
+        return asyncio.create_task(self.elector.run(self.facts.append, self.prepare))
+
+    async def prepare(self) -> None:
+        pass
+
+
+def held(holder: str, seconds: int = 15, **more: Any) -> dict[str, Any]:
+    return {"holderIdentity": holder, "leaseDurationSeconds": seconds, "leaseTransitions": 3} | more
+
+
+async def ended(*tasks: asyncio.Task[None]) -> None:
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def test_the_first_one_creates_the_lease() -> None:
+    """Without a lease, it is created with our name and 15 s, and we lead with term 0."""
+    server = LeaseServer()
+    me = Contender(server)
+    assert 0 == await me.elector.acquire()
+    assert me.elector.may_write()
+    assert server.spec is not None
+    assert ("me", 15, 0) == tuple(
+        server.spec[k] for k in ("holderIdentity", "leaseDurationSeconds", "leaseTransitions")
+    )
+    assert server.spec["renewTime"] == "2001-09-09T01:46:40.000000Z"
+
+
+async def test_a_lease_is_renewed_every_two_seconds() -> None:
+    """Renewals keep holder, term and acquire time; only the renew time moves."""
+    server = LeaseServer()
+    me = Contender(server)
+    task = me.start()
+    await asyncio.sleep(7.0)
+    assert [0.0, 2.0, 4.0, 6.0] == [at for at, _ in server.history]
+    assert server.spec is not None
+    assert ("2001-09-09T01:46:40.000000Z", 0) == (server.spec["acquireTime"], server.spec["leaseTransitions"])
+    await ended(task)
+
+
+async def test_a_held_lease_is_waited_out_by_our_own_clock() -> None:
+    """A lease that does not change is taken 15 s after we first saw it, however old its times say it is."""
+    server = LeaseServer(held("other", renewTime="1999-01-01T00:00:00.000000Z"))
+    me = Contender(server)
+    assert 4 == await me.elector.acquire()
+    assert 15.0 <= server.history[0][0] <= 17.1
+
+
+async def test_a_renewed_lease_is_left_alone() -> None:
+    """As long as the other one renews, we follow; clocks an hour and more apart do not matter."""
+    server = LeaseServer()
+    first, second = Contender(server, "first"), Contender(server, "second", skew=-3600.0)
+    tasks = [first.start(), second.start()]
+    await asyncio.sleep(120.0)
+    assert {"first"} == {holder for _, holder in server.history}
+    assert [] == second.facts
+    assert not second.elector.may_write()
+    await ended(*tasks)
+
+
+@pytest.mark.parametrize("spec", [held(""), held("me"), held("other", seconds=0), {}])
+async def test_a_free_lease_is_taken_at_once(spec: dict[str, Any]) -> None:
+    """A lease of nobody, or still in our name, needs no waiting; one of no duration a second at most."""
+    server = LeaseServer(spec)
+    me = Contender(server)
+    await me.elector.acquire()
+    assert server.history[0][0] <= 2.0
+
+
+async def test_the_term_rises_with_each_holder() -> None:
+    """The term counts changes of hands; our own lease keeps its term."""
+    for holder, term in (("", 4), ("other", 4), ("me", 3)):
+        assert term == await Contender(LeaseServer(held(holder))).elector.acquire()
+
+
+async def test_writing_stops_ten_seconds_after_the_last_renewal_was_sent() -> None:
+    """Cut off from the server, we stop by our own clock, 10 s after sending the last good renewal, and say so."""
+    server = LeaseServer()
+    me = Contender(server)
+    task = me.start()
+    await asyncio.sleep(4.5)
+    me.cut = True
+    await asyncio.sleep(9.4)
+    assert me.elector.may_write()
+    await asyncio.sleep(0.2)
+    assert not me.elector.may_write()
+    await asyncio.wait_for(task, 1.0)
+    assert [Leading(0, pytest.approx(1e9)), Following(pytest.approx(1e9 + 14.1, abs=0.5))] == me.facts
+
+
+async def test_a_slow_renewal_counts_from_when_it_was_sent() -> None:
+    """An answer that takes 4 s gives only 6 s more to write: the server counted from when it arrived, not from us."""
+    server = LeaseServer()
+    me = Contender(server)
+
+    async def slowly() -> Answer:
+        await asyncio.sleep(4.0)
+        return server.obey(me.transport.sent[-1][1])
+
+    await me.elector.acquire()
+    server.fault = lambda request: slowly()  # type: ignore[assignment, return-value]
+    holding = asyncio.create_task(me.elector.hold())
+    await asyncio.sleep(6.1)
+    me.cut = True
+    await asyncio.sleep(5.8)
+    assert me.elector.may_write()
+    await asyncio.sleep(0.2)
+    assert not me.elector.may_write()
+    await ended(holding)
+
+
+async def test_a_paused_leader_does_not_write_after_it_wakes() -> None:
+    """Time that passes while the process is stopped counts: the first question after it is answered with no."""
+    server = LeaseServer()
+    me = Contender(server)
+    task = me.start()
+    await asyncio.sleep(1.0)
+    me.skew = 6.0  # the elector's clock jumps 30 s, while the loop has slept
+    assert not me.elector.may_write()
+    await asyncio.wait_for(task, 3.0)
+    assert isinstance(me.facts[-1], Following)
+
+
+async def test_take_over_after_a_crash() -> None:
+    """When the leader falls silent, the other leads within the lease and 5 s, and never while the first still may write."""
+    server = LeaseServer()
+    first, second = Contender(server, "first"), Contender(server, "second")
+    tasks = [first.start(), second.start()]
+    await asyncio.sleep(10.0)
+    first.cut = True
+    leader = first if first.facts else second
+    other = second if leader is first else first
+    for _ in range(250):
+        await asyncio.sleep(0.1)
+        assert not (first.elector.may_write() and second.elector.may_write())
+    assert isinstance(other.facts[0], Leading)
+    assert other.facts[0].at <= 1e9 + 10.0 + 15.0 + 5.0
+    assert isinstance(leader.facts[-1], Following)
+    await ended(*tasks)
+
+
+async def test_a_released_lease_is_taken_within_two_seconds() -> None:
+    """A clean end leaves nobody's name in the lease; the next one leads at once, with the next term."""
+    server = LeaseServer()
+    first, second = Contender(server, "first"), Contender(server, "second")
+    task = first.start()
+    await asyncio.sleep(0.5)
+    follower = second.start()
+    await asyncio.sleep(4.5)
+    await ended(task)
+    await first.elector.release()
+    assert not first.elector.may_write()
+    assert server.spec is not None
+    assert ("", 1) == (server.spec["holderIdentity"], server.spec["leaseDurationSeconds"])
+    await asyncio.sleep(2.1)
+    assert [Leading(1, pytest.approx(1e9 + 6.0, abs=1.1))] == second.facts
+    await ended(follower)
+
+
+async def test_release_after_a_renewal_that_was_cut_short() -> None:
+    """A renewal may have arrived though we never heard of it: the release reads again and still succeeds."""
+    server = LeaseServer()
+    me = Contender(server)
+    await me.elector.acquire()
+    assert server.spec is not None
+    server.store(dict(server.spec))
+    await me.elector.release()
+    assert "" == server.spec["holderIdentity"]
+
+
+async def test_release_leaves_another_holder_alone() -> None:
+    """Who is not leading any more takes nobody's name out."""
+    server = LeaseServer()
+    me = Contender(server)
+    await me.elector.acquire()
+    server.store(held("other"))
+    await me.elector.release()
+    assert server.spec is not None
+    assert "other" == server.spec["holderIdentity"]
+
+
+async def test_a_renewal_whose_answer_was_lost() -> None:
+    """It arrived: the next one conflicts, the lease is read, found to be ours, and leadership goes on."""
+    server = LeaseServer()
+    me = Contender(server)
+    task = me.start()
+    await asyncio.sleep(1.0)
+
+    def lose_one(request: Request) -> Answer | None:
+        server.obey(request)
+        server.fault = lambda request: None
+        return Unreachable("cut", sent=True)
+
+    server.fault = lose_one
+    await asyncio.sleep(20.0)
+    assert me.elector.may_write()
+    assert [Leading(0, pytest.approx(1e9))] == me.facts
+    await ended(task)
+
+
+@pytest.mark.parametrize("spec", [held("other"), None])
+async def test_a_lease_taken_or_deleted_by_force_is_lost_at_the_next_renewal(spec: dict[str, Any] | None) -> None:
+    """Another's name in the lease, or no lease at all, ends leadership without waiting for the deadline."""
+    server = LeaseServer()
+    me = Contender(server)
+    task = me.start()
+    await asyncio.sleep(1.0)
+    server.spec, server.version = spec, 50
+    await asyncio.wait_for(task, 2.0)
+    assert not me.elector.may_write()
+    assert isinstance(me.facts[-1], Following)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        Unreachable("down", sent=False),
+        answered(b"<html>", 200),
+        answered(b"busy", 429, **{"Retry-After": "1"}),
+        answered(b"", 500),
+        answered(b"not here", 404),
+        answered({"kind": "Status", "code": 403, "reason": "Forbidden"}, 403),
+    ],
+)
+async def test_nonsense_is_no_lease(answer: Answer) -> None:
+    """Whatever else the server says, nobody leads by it; with sense coming back, somebody does."""
+    server = LeaseServer(fault=lambda request: answer)
+    me = Contender(server)
+    task = me.start()
+    await asyncio.sleep(10.0)
+    assert [] == me.facts
+    server.fault = lambda request: None
+    await asyncio.sleep(2.1)
+    assert [Leading] == [type(fact) for fact in me.facts]
+    server.fault = lambda request: answer
+    await asyncio.sleep(7.5)
+    assert not isinstance(me.facts[-1], Following)
+    await asyncio.wait_for(task, 5.0)
+    assert isinstance(me.facts[-1], Following)
+
+
+async def test_leading_is_said_after_the_preparation() -> None:
+    """The engine hears of it only when the caches are fresh; a lease lost meanwhile is never said to be held."""
+    for cut in (False, True):
+        server = LeaseServer()
+        me = Contender(server)
+
+        async def prepare() -> None:
+            await asyncio.sleep(30.0)
+
+        me.prepare = prepare  # type: ignore[method-assign]
+        task = me.start()
+        await asyncio.sleep(1.0)
+        assert [] == me.facts
+        me.cut = cut
+        await asyncio.sleep(30.0)
+        assert [Following if cut else Leading] == [type(fact) for fact in me.facts]
+        await ended(task)
