@@ -182,4 +182,5 @@ def concerns_placing(before: Pod, after: Pod) -> bool:
         or before.nominated != after.nominated
         or before.gates != after.gates
         or before.priority != after.priority
+        or before.spec_fault != after.spec_fault
     )
