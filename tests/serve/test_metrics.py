@@ -2,7 +2,9 @@
 
 import math
 from collections.abc import Iterator
+from dataclasses import dataclass
 from itertools import count
+from typing import ClassVar
 
 import pytest
 from prometheus_client import REGISTRY, generate_latest
@@ -10,8 +12,12 @@ from prometheus_client import REGISTRY, generate_latest
 from tests.serve.exposition import Exposition
 from tests.serve.golden import PROMISED
 from tests.serve.small_cluster import PROFILE, SmallCluster, live_through_everything
-from trimtab.core.model.event import Fault
+from trimtab.core.engine.settings import Settings
+from trimtab.core.model.change import Change
+from trimtab.core.model.event import Fault, SettingsRead
+from trimtab.core.model.pod import Pod
 from trimtab.core.placing.laps import NO_LAPS
+from trimtab.core.placing.profile import everywhere
 from trimtab.serve.laps import SplitLaps, Stopwatch, WholeLaps
 from trimtab.serve.metrics import PrometheusTally
 from trimtab.serve.page import MetricsPage
@@ -29,7 +35,7 @@ async def page_of(tally: PrometheusTally, cluster: SmallCluster, outside: Outsid
 async def page() -> Exposition:
     """The page after every kind of attempt has happened."""
     tally = PrometheusTally()
-    outside = Outside("1.2.3", "trimtab", lambda: 7, lambda: WATCHES)
+    outside = Outside("1.2.3", "trimtab", lambda: {"written": 9, "dropped": 7}, lambda: 2, lambda: WATCHES)
     return await page_of(tally, live_through_everything(tally), outside)
 
 
@@ -85,7 +91,8 @@ def test_pods_enter_queues_in_kube_scheduler_s_words(page: Exposition) -> None:
 
 def test_the_shell_s_own_counts_are_on_the_page(page: Exposition) -> None:
     """What the shell counts for itself appears under trimtab_, and the lease as Kubernetes names it."""
-    assert 7 == page.value("trimtab_events_dropped_total")
+    assert 7 == page.value("trimtab_events_total", outcome="dropped")
+    assert 2 == page.value("trimtab_conditions_failed_total")
     assert 1 == page.value("trimtab_build_info", version="1.2.3")
     assert 1 == page.value("leader_election_master_status", name="trimtab")
     assert 3 == page.value("trimtab_watch_incidents_total", kind="pods", incident="lists")
@@ -107,6 +114,30 @@ async def test_without_a_lease_nobody_claims_to_lead() -> None:
     tally = PrometheusTally()
     page = await page_of(tally, SmallCluster(tally))
     assert page.offered("leader_election_master_status") is None
+
+
+@dataclass(frozen=True)
+class BrokenGate:
+    """A gate with a mistake in it."""
+
+    name: ClassVar[str] = "BrokenGate"
+    woken_by: ClassVar[Change] = Change.NOTHING
+
+    def gate(self, pod: Pod) -> str | None:
+        """Fail on every pod."""
+        raise ValueError(pod.name)
+
+
+async def test_a_broken_gate_is_blamed_and_the_page_is_written() -> None:
+    """A pod held because its gate raises counts for that gate, and reading the page does not fail."""
+    tally = PrometheusTally()
+    cluster = SmallCluster(tally)
+    profile = everywhere(PROFILE, [(BrokenGate(), 1)])
+    cluster.engine.handle(SettingsRead(Settings(profiles=(profile,)), cluster.at))
+    cluster.pod("held")
+    page = await page_of(tally, cluster)
+    assert 1 == page.value("scheduler_unschedulable_pods", plugin="BrokenGate", profile=PROFILE)
+    assert 1 == page.value("trimtab_plugin_faults_total")
 
 
 async def test_rare_events_move_their_counters() -> None:

@@ -14,6 +14,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from trimtab.core.engine.engine import Engine
 from trimtab.core.engine.queue import Part
 from trimtab.core.model.pod import Pod
+from trimtab.core.placing.contract import Gate
 from trimtab.core.placing.profile import plugin_name
 
 Values = Iterable[tuple[tuple[str, ...], int]]
@@ -25,6 +26,11 @@ def nothing() -> int:
     return 0
 
 
+def no_counts() -> Mapping[str, int]:
+    """For counts that nobody keeps."""
+    return {}
+
+
 def no_watches() -> Mapping[str, Mapping[str, int]]:
     """For an engine that follows no cluster."""
     return {}
@@ -34,12 +40,14 @@ def no_watches() -> Mapping[str, Mapping[str, int]]:
 class Outside:
     """Counts that the shell keeps for itself, as questions; `lease` is empty where nobody competes to lead.
 
-    `watches` answers by kind and then by what happened, as {"pods": {"lists": 1, "malformed": 0}}.
+    `events` answers by what became of them, as {"written": 9, "dropped": 0}; `watches` by kind and then by what
+    happened, as {"pods": {"lists": 1, "malformed": 0}}.
     """
 
     version: str = ""
     lease: str = ""
-    events_dropped: Callable[[], int] = nothing
+    events: Callable[[], Mapping[str, int]] = no_counts
+    conditions_failed: Callable[[], int] = nothing
     watches: Callable[[], Mapping[str, Mapping[str, int]]] = no_watches
 
 
@@ -85,7 +93,9 @@ class Readings:
 
     def _closed_gates(self, pod: Pod) -> tuple[str, ...]:
         profile = self._engine.placing.settings.profile_of(pod.scheduler)
-        return tuple(plugin_name(gate) for gate in profile.gates if gate.gate(pod)) if profile is not None else ()
+        return (
+            tuple(plugin_name(gate) for gate in profile.gates if _is_closed(gate, pod)) if profile is not None else ()
+        )
 
     def _of_the_engine(self) -> Iterator[Metric]:
         placing = self._engine.placing
@@ -109,14 +119,24 @@ class Readings:
         if outside.lease:
             leads = [((outside.lease,), int(self._engine.term is not None))]
             yield _gauge("leader_election_master_status", "1 in the process that leads, else 0.", ("name",), leads)
-        dropped = [((), outside.events_dropped())]
-        yield _counter("trimtab_events_dropped_total", "Events for people that were not written.", (), dropped)
+        events = [((outcome,), n) for outcome, n in outside.events().items()]
+        yield _counter("trimtab_events_total", "Events for people, by what became of them.", ("outcome",), events)
+        failed = [((), outside.conditions_failed())]
+        yield _counter("trimtab_conditions_failed_total", "PodScheduled conditions that were not set.", (), failed)
         yield _counter(
             "trimtab_watch_incidents_total",
             "What happened to the watch of a kind: lists, watches, refusals, silences, malformed objects.",
             ("kind", "incident"),
             [((kind, what), n) for kind, counts in outside.watches().items() for what, n in counts.items()],
         )
+
+
+def _is_closed(gate: Gate, pod: Pod) -> bool:
+    """Whether the gate holds the pod; one that raises does."""
+    try:
+        return bool(gate.gate(pod))
+    except Exception:  # counted when the pod came; a page must not fail for it
+        return True
 
 
 def _gauge(name: str, words: str, labels: tuple[str, ...], values: Values) -> Metric:
