@@ -32,7 +32,7 @@ def plain(line: Line) -> str:
 
 
 def title(seed: int) -> list[Line]:
-    words = "a simulated cluster on a virtual clock, scheduled by the real engine"
+    words = "a simulated cluster, a virtual clock, the real engine"
     return [(("Trimtab demo", "bold"), (f": {words}. Seed {seed}.", ""))]
 
 
@@ -56,7 +56,7 @@ def cluster(picture: Picture, width: int = WIDTH) -> list[Line]:
     lines: list[Line] = [((head, "dim"),)]
     for node in picture.nodes:
         lines += _node(node, bar)
-    waiting = f"; without a node: {', '.join(picture.pending)}" if picture.pending else ""
+    waiting = f"; waiting: {', '.join(picture.pending)}" if picture.pending else ""
     return [*lines, ((f"  {_spread(picture)}{waiting}.", "dim"),)]
 
 

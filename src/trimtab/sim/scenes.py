@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from random import Random
 
 from msgspec import Struct
@@ -74,15 +75,15 @@ def _twelve_pods(world: World) -> None:
         world.put_node(node(f"worker-{number}", 8, 16))
     for number, (cpu, mebibytes) in enumerate(TWELVE, start=1):
         at = GAP * number + world.chance.uniform(-2, 2)
-        world.clock.after(at, lambda n=number, c=cpu, m=mebibytes: _bring(world, n, c, m))  # type: ignore[misc]
+        world.clock.after(at, partial(_bring, world, number, cpu, mebibytes))
 
 
 def _too_large(world: World) -> None:
-    world.clock.after(GAP, lambda: _bring(world, 13, 12_000, 8 * 1024))
+    world.clock.after(GAP, partial(_bring, world, 13, 12_000, 8 * 1024))
 
 
 def _larger_node(world: World) -> None:
-    world.clock.after(GAP, lambda: world.put_node(node("worker-4", 16, 32)))
+    world.clock.after(GAP, partial(world.put_node, node("worker-4", 16, 32)))
 
 
 def _cordon(world: World) -> None:
@@ -90,7 +91,7 @@ def _cordon(world: World) -> None:
     held = world.nodes["worker-2"]
     cordon = Taint(UNSCHEDULABLE_TAINT, "", NO_SCHEDULE)
     world.put_node(replace(held, unschedulable=True, taints=(*held.taints, cordon)))
-    world.clock.after(GAP, lambda: _bring(world, 14, 1000, 1024))
+    world.clock.after(GAP, partial(_bring, world, 14, 1000, 1024))
 
 
 def _nothing(world: World) -> None:

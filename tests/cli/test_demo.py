@@ -1,0 +1,144 @@
+"""`trimtab demo` as a user meets it: the same bytes for the same seed, plain in a pipe, clear words for bad options."""
+
+import io
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import click
+import pytest
+from rich.console import Console
+
+from trimtab.apps.demo import Demo
+from trimtab.cli import main, screen
+from trimtab.cli.demo import Stage, show_live
+
+
+def demo(*options: str, **environment: str) -> "subprocess.CompletedProcess[bytes]":
+    return subprocess.run(
+        [sys.executable, "-m", "trimtab", "demo", *options],
+        capture_output=True,
+        env={**os.environ, "PYTHONIOENCODING": "utf-8", **environment},
+        timeout=60,
+        check=False,
+    )
+
+
+@pytest.fixture(scope="module")
+def shown() -> bytes:
+    done = demo("--seed", "7")
+    assert (0, b"") == (done.returncode, done.stderr)
+    return done.stdout
+
+
+@pytest.mark.parametrize("options", [("--plain",), ("--speed", "0"), ("--speed", "50", "--plain")])
+def test_the_same_seed_shows_the_same_bytes(shown: bytes, options: tuple[str, ...]) -> None:
+    """Another process, another hash seed and another speed change nothing; in a pipe the output is plain by itself."""
+    assert shown == demo("--seed", "7", *options, PYTHONHASHSEED=str(len(options) + 5)).stdout
+
+
+def test_another_seed_shows_something_else(shown: bytes) -> None:
+    """Chance comes from the seed."""
+    assert shown.splitlines()[5:] != demo("--seed", "8").stdout.splitlines()[5:]
+
+
+def test_plain_text_has_no_control_characters_and_fits_a_hundred_columns(shown: bytes) -> None:
+    """What goes into a pipe is text in lines of at most a hundred characters."""
+    lines = shown.decode().splitlines()
+    assert [] == [line for line in lines if not line.isprintable() or len(line) > screen.WIDTH]
+
+
+def test_the_end_says_what_became_of_each_pod_and_how_to_go_on(shown: bytes) -> None:
+    """The last lines are a table of fourteen pods with node and reason, the sum, and the way on."""
+    text = shown.decode()
+    head, *rest = text[text.index("pod     asks") :].splitlines()
+    assert ["pod", "asks", "node", "why"] == head.split()
+    assert [f"pod-{number}" for number in range(1, 15)] == [line.split()[0] for line in rest[:14]]
+    assert all("worker-" in line and ("score" in line or "only node" in line) for line in rest[:14])
+    assert "14 of 14 pods bound; on the tainted node: none; nodes asked for more than they have: none." == rest[15]
+    assert rest[-1].startswith("README.md says how to run Trimtab on a cluster")
+
+
+def test_the_refusal_has_kube_schedulers_wording(shown: bytes) -> None:
+    """A pod that fits nowhere is told so with a count for each reason."""
+    assert "0/4 nodes are available: 1 node(s) had untolerated taint(s), 3 Insufficient cpu." in shown.decode()
+
+
+def test_a_terminal_without_unicode_gets_ascii(shown: bytes) -> None:
+    """The same lines, with bars and arrows of ASCII characters."""
+    done = demo("--seed", "7", PYTHONIOENCODING="ascii")
+    assert 0 == done.returncode
+    assert shown.decode().translate(screen.ASCII).encode("ascii") == done.stdout
+
+
+@pytest.mark.parametrize(
+    ("options", "complaint"),
+    [
+        (("--speed", "-1"), "-1 is neither 0 (no waiting) nor between 0.01 and 1000"),
+        (("--speed", "nan"), "nan is neither 0"),
+        (("--speed", "1e9"), "1e+09 is neither 0"),
+        (("--speed", "fast"), "'fast' is not a valid float"),
+        (("--seed", "-3"), "-3 is not in the range"),
+        (("--seed", "two"), "'two' is not a valid integer"),
+        (("--seeed", "2"), "No such option"),
+        (("again",), "unexpected extra argument"),
+    ],
+)
+def test_a_bad_option_is_named_and_exits_2(
+    options: tuple[str, ...], complaint: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Bad input ends with 2, says what is wrong, and shows nothing of the demo."""
+    with pytest.raises(SystemExit) as ended:
+        main.main(["demo", *options])
+    out, err = capsys.readouterr()
+    assert (2, "") == (ended.value.code, out)
+    assert complaint in err
+
+
+def test_the_command_is_listed_with_its_options() -> None:
+    """`trimtab demo` is found by name and offers the three options."""
+    command = main.get_command(click.Context(main), "demo")
+    assert command is not None
+    assert ["seed", "speed", "plain"] == [parameter.name for parameter in command.params]
+
+
+def live(width: int, height: int) -> tuple[str, list[float]]:
+    """What a terminal of this size was sent, and how long each wait was to be."""
+    sent, waits = io.StringIO(), list[float]()
+    console = Console(file=sent, force_terminal=True, width=width, height=height, color_system="standard", _environ={})
+    show_live(7, Demo(7).moments(), console, waits.append)
+    return sent.getvalue(), waits
+
+
+def test_the_live_picture_takes_half_a_minute_and_leaves_the_table() -> None:
+    """At speed 1 the waits add up to 25 to 40 s; afterwards the normal screen holds the table."""
+    sent, waits = live(100, 40)
+    assert 25 <= sum(waits) <= 40
+    left = sent[sent.rindex("\x1b[?1049l") :]
+    assert "pod-14" in left and "14 of 14 pods bound" in left
+
+
+def frames(width: int, height: int) -> Iterator[list[str]]:
+    stage = Stage(7)
+    for moment in Demo(7).moments():
+        stage.take(moment, width)
+        yield [screen.plain(line) for line in stage.lines(height)]
+
+
+@pytest.mark.parametrize(("width", "height"), [(80, 24), (100, 30), (200, 60)])
+def test_every_frame_fits_the_terminal(width: int, height: int) -> None:
+    """No frame is taller than the terminal, its bars and words are no wider, and decisions are shown whole."""
+    shown = list(frames(width, height))
+    assert [] == [len(frame) for frame in shown if len(frame) > height]
+    assert [] == [line for frame in shown for line in frame if len(line) > width]
+    assert any("pod-12 (0.25 CPU, 128 MiB) → worker" in line for frame in shown for line in frame)
+
+
+def test_a_frame_shows_bars_of_requested_and_used() -> None:
+    """Requested bars fill while pods come in, and use is shown once it is measured."""
+    first, *_, last = (frame for frame in frames(100, 40) if any("at 08:0" in line for line in frame))
+    assert any("not measured yet" in line for line in first)
+    workers = [line for line in last if line.startswith("  worker-1")]
+    assert 1 == len(workers)
+    assert 5 < workers[0].count("█")

@@ -1,0 +1,101 @@
+"""The driver under random crowds: room, invariants, what is told, and that the same seed gives the same run."""
+
+import re
+from functools import partial
+
+import pytest
+
+from tests.sim.crowd import PODS, crowded, run
+from trimtab.core.cluster.invariants import faults
+from trimtab.core.engine.decisions import Decision
+from trimtab.core.model.resources import CPU, MEMORY
+from trimtab.sim.drive import Drive
+from trimtab.sim.scenes import node
+from trimtab.sim.workloads import MIB, Workload, constant
+from trimtab.sim.world import World
+
+
+def over_allocatable(world: World) -> list[str]:
+    """Nodes whose pods ask for more than the node has, counted with plain sums over the world's own objects."""
+    found = []
+    for each in world.nodes.values():
+        room = dict(each.allocatable)
+        for resource in (CPU, MEMORY):
+            asked = sum(pod.demand.of(resource) for pod in world.pods.values() if pod.node == each.name)
+            if asked > room[resource]:
+                found.append(f"{each.name}: {asked} {resource} of {room[resource]}")
+    return found
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_no_node_is_ever_over_allocatable_and_the_columns_stay_true(seed: int) -> None:
+    """After each decision no node is over, none of the pods stands on the tainted node, and a recount finds no fault."""
+    seen: list[str] = []
+
+    def look(drive: Drive, decision: Decision) -> None:
+        seen.extend([*over_allocatable(drive.world), *faults(drive.engine.placing.cluster)])
+
+    drive = crowded(seed, look)
+    run(drive, 200.0)
+    assert [] == seen
+    assert [] == over_allocatable(drive.world)
+    nodes = {pod.node for pod in drive.world.pods.values()}
+    assert "tainted" not in nodes
+    assert PODS == len(drive.world.pods) and 3 <= len(nodes)
+
+
+def test_every_pod_is_bound_or_waits_with_a_reason_that_its_object_shows() -> None:
+    """In a cluster that is too small some pods stay pending, and each of them carries kube-scheduler's sentence."""
+    drive = crowded(1)
+    run(drive, 200.0)
+    pending = [pod for pod in drive.world.pods.values() if not pod.node]
+    assert 0 < len(pending) < PODS
+    for pod in pending:
+        assert pod.unscheduled is not None
+        reason, message = pod.unscheduled
+        assert "Unschedulable" == reason
+        assert re.fullmatch(r"0/4 nodes are available: (\d [^,]+, )*\d [^,]+\.", message)
+        assert "1 node(s) had untolerated taint(s)" in message
+
+
+def test_each_bound_pod_is_told_of_once() -> None:
+    """There is one Scheduled event for each bound pod and none for the others."""
+    drive = crowded(2)
+    run(drive, 200.0)
+    told = sorted(tell.name for tell in drive.world.told if tell.reason == "Scheduled")
+    assert told == sorted(pod.name for pod in drive.world.pods.values() if pod.node)
+
+
+def test_the_same_seed_gives_the_same_run_and_another_seed_another() -> None:
+    """All objects with their versions, and all words in their order, are equal for equal seeds."""
+
+    def outcome(seed: int) -> tuple[object, ...]:
+        drive = crowded(seed)
+        run(drive, 100.0)
+        return (drive.world.pods, drive.world.told, drive.world.measured)
+
+    assert outcome(3) == outcome(3)
+    assert outcome(3) != outcome(4)
+
+
+def test_a_refusal_wakes_nobody() -> None:
+    """The condition that a refusal puts on its pod leads to no second try, of that pod or of any other that waits."""
+    decided: list[str] = []
+    drive = crowded(1, lambda drive, decision: decided.append(decision.uid))
+    for number in range(3):
+        workload = Workload(f"huge-{number}", 99_000, MIB, constant(1.0), constant(1.0))
+        drive.clock.after(0.5, partial(drive.world.create, workload, "trimtab"))
+    run(drive, 59.0)
+    huge = [uid for uid, each in drive.world.workloads.items() if each.name.startswith("huge")]
+    assert 3 == len(huge)
+    assert sorted(huge) == sorted(uid for uid in decided if uid in huge)
+
+
+def test_a_waiting_pod_lands_when_a_node_joins() -> None:
+    """A parked pod is woken by a node that it fits on."""
+    drive = crowded(1)
+    run(drive, 100.0)
+    assert any(not pod.node for pod in drive.world.pods.values())
+    drive.world.put_node(node("spacious", 256, 512))
+    run(drive, 130.0)
+    assert [] == [pod.name for pod in drive.world.pods.values() if not pod.node]

@@ -1,0 +1,79 @@
+"""The words for a decision: they agree with the decision itself, and each kind reads as it should."""
+
+from tests.sim.crowd import crowded, run
+from trimtab.core.engine.decisions import Decision
+from trimtab.core.model.verdict import Placement, Unplaceable
+from trimtab.core.placing.explain import Explanation, Line
+from trimtab.sim.drive import Drive
+from trimtab.sim.why import explained, in_short, sentence
+
+TAINTED = Line("cp", refused_by="TaintToleration", reasons=("node(s) had untolerated taint(s)",))
+ONE = Line("w1", scores={"NodeResourcesFit": 80, "TaintToleration": 300, "ImageLocality": 0}, total=380)
+TWO = Line("w2", scores={"NodeResourcesFit": 70, "TaintToleration": 300, "ImageLocality": 5}, total=375)
+TWIN = Line("w3", scores=ONE.scores, total=380)
+
+
+def told(node: str, *lines: Line) -> tuple[str, str]:
+    explanation = Explanation("demo/p", "0/1 nodes are available: 1 Insufficient cpu.", node, lines)
+    return sentence(explanation), in_short(explanation)
+
+
+def test_the_table_agrees_with_the_decision_it_explains() -> None:
+    """For every decision of a run, the table computed afterwards gives the same node, total, count and refusal."""
+    seen = {Placement: 0, Unplaceable: 0}
+
+    def look(drive: Drive, decision: Decision) -> None:
+        table = explained(drive.engine, decision)
+        verdict = decision.verdict
+        seen[type(verdict)] += 1
+        if isinstance(verdict, Placement):
+            chosen = next(line for line in table.lines if line.node == verdict.node)
+            assert (verdict.node, verdict.total) == (table.node, chosen.total)
+            assert verdict.feasible == sum(not line.refused_by for line in table.lines)
+        else:
+            assert ("", verdict.message()) == (table.node, table.verdict)
+
+    run(crowded(5, look), 200.0)
+    assert min(seen.values()) > 5
+
+
+def test_explaining_leaves_the_engine_as_it_was() -> None:
+    """A run with an onlooker who explains everything is the same run as one without."""
+    tables: list[Explanation] = []
+    plain, explaining = crowded(6), crowded(6, lambda drive, decision: tables.append(explained(drive.engine, decision)))
+    for drive in (plain, explaining):
+        run(drive, 200.0)
+    assert plain.world.told == explaining.world.told
+    assert plain.world.pods == explaining.world.pods
+    assert 60 <= len(tables)
+
+
+def test_a_clear_best_is_told_with_the_scores_that_made_it() -> None:
+    """Only plugins that differ between the two best nodes are named, and the refusals are counted."""
+    words, short = told("w1", ONE, TWO, TAINTED)
+    assert (
+        "best of 2 of 3 nodes: score 380, next w2 375 (NodeResourcesFit 80 against 70, ImageLocality 0 against 5); "
+        "refused: 1 node(s) had untolerated taint(s)"
+    ) == words
+    assert "score 380, next w2 375; 1 refused" == short
+
+
+def test_a_tie_is_called_a_tie() -> None:
+    """Equal scores are said to be equal, whichever of the nodes comes first in the table."""
+    words, short = told("w3", ONE, TWIN, TWO)
+    assert "best of 3 of 3 nodes: score 380, a tie with w1, broken by a hash of pod and node" == words
+    assert "score 380, tie with w1 380" == short
+
+
+def test_the_only_node_is_not_compared() -> None:
+    """Where one node passes there is nothing to compare."""
+    assert (
+        "the only node that will do; refused: 1 node(s) had untolerated taint(s)",
+        "the only node that will do; 1 refused",
+    ) == told("w1", ONE, TAINTED)
+
+
+def test_no_node_is_told_in_kube_schedulers_words() -> None:
+    """A refusal is the verdict's own sentence."""
+    sentence_and_short = told("", TAINTED)
+    assert ("0/1 nodes are available: 1 Insufficient cpu.",) * 2 == sentence_and_short
