@@ -130,15 +130,16 @@ class Posting:
 
     async def _deliver(self, request: Request) -> int:
         """The status of the answer, 0 for none; whatever is not accepted is counted."""
+        status, said = 0, ""
         try:
             response = await self._writer.send(request, PATIENCE)
+            status = response.status
         except Unreachable as error:
-            status, said = 0, str(error)
-        else:
-            status, said = response.status, read_status(response.body).message
+            said = str(error)
         if status in CREATED:
             self.written += 1
         else:
             self.failed += 1
+            said = said or read_status(response.body).message
             log.debug("event not written: path=%s status=%d problem=%s", request.path, status, said)
         return status
