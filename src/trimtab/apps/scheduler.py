@@ -27,7 +27,7 @@ from trimtab.kube.limiter import limiter
 from trimtab.kube.perform import Performer
 from trimtab.kube.reflector import Reflector
 from trimtab.kube.transport import AiohttpTransport
-from trimtab.serve.health import Health, ping, recent, true
+from trimtab.serve.health import Health, recent, true
 from trimtab.serve.http import application, serving
 from trimtab.serve.metrics import PrometheusTally
 from trimtab.serve.page import MetricsPage
@@ -123,16 +123,26 @@ class Scheduler:
             await self.elector.release()
 
     def _health(self) -> Health:
-        live = (ping(), recent("eventLoop", lambda: self.clock() - self.runtime.turned, STUCK_SECONDS))
+        live = (recent("eventLoop", lambda: self.clock() - self.runtime.turned, STUCK_SECONDS),)
         synced = true("informer-sync", lambda: not self.engine.unsynced, "not every list is complete")
         return Health(live, (*live, synced))
 
     def _metrics(self) -> MetricsPage:
         def watches() -> dict[str, dict[str, int]]:
-            return {"pods": asdict(self.pods.counts), "nodes": asdict(self.nodes.counts)}
+            return {
+                "pods": asdict(self.pods.counts) | {"malformed": self.pods.mirror.malformed},
+                "nodes": asdict(self.nodes.counts) | {"malformed": self.nodes.mirror.malformed},
+            }
 
         lease = self.configuration.leader.name if self.elector else ""
-        outside = Outside(version("trimtab"), lease, lambda: self.performer.posting.dropped, watches)
+        posting = self.performer.posting
+        outside = Outside(
+            version("trimtab"),
+            lease,
+            events=lambda: {"written": posting.written, "dropped": posting.dropped, "failed": posting.failed},
+            conditions_failed=lambda: self.performer.marks_failed,
+            watches=watches,
+        )
         return MetricsPage(self.tally, Readings(self.engine, outside))
 
 
