@@ -1,76 +1,83 @@
-"""Decides, against the real kube-scheduler, whether our metrics and health pages are read as its own are."""
+"""Decides, with kube-scheduler beside us on one cluster, whether our metrics and health pages are read as its own are."""
 
 import re
-import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
-import aiohttp
 import pytest
 
+from tests.live import product
 from tests.live.built import built
 from tests.serve.exposition import Exposition, Offered
 from tests.serve.golden import PROMISED
-from tests.serve.small_cluster import live_through_everything
+from tools.controlplane.client import Document
 from tools.controlplane.objects import node, pod
 from tools.controlplane.process import Process
 from tools.controlplane.rig import Rig
-from trimtab.serve.health import Health, true
-from trimtab.serve.http import application, serving
-from trimtab.serve.metrics import PrometheusTally
-from trimtab.serve.page import MetricsPage
-from trimtab.serve.readings import Readings
 
 pytestmark = pytest.mark.live
 
+STOCK = "default-scheduler"
 PROMISE = re.compile(r"\[(STABLE|BETA)\] ")
 PLUGINS = "scheduler_plugin_execution_duration_seconds"
 DOCUMENT = Path(__file__).parents[2] / "docs" / "metrics.md"
 
 
+def fates(scheduler: str) -> Iterator[Document]:
+    """Pods for every way there is: thirty that fit, one too big, one behind a gate."""
+    for number in range(30):
+        yield pod(f"{scheduler}-{number}", scheduler=scheduler)
+    yield pod(f"{scheduler}-big", cpu="900", scheduler=scheduler)
+    yield pod(f"{scheduler}-gated", scheduler=scheduler, schedulingGates=[{"name": "example.com/later"}])
+
+
 @pytest.fixture(scope="module")
 def rig() -> Iterator[Rig]:
-    """A control plane with three nodes, and pods of every fate: bound, too big, gated."""
+    """A control plane with three nodes and the same pods for either scheduler."""
     with Rig(built(), audited=False) as running:
+        product.install(running)
         running.admin.create_many(node(f"node-{n}") for n in range(3))
-        running.admin.create_many(pod(f"pod-{n}") for n in range(30))
-        running.admin.create(pod("big", cpu="900"))
-        running.admin.create(pod("gated", schedulingGates=[{"name": "example.com/later"}]))
+        for scheduler in (STOCK, product.SCHEDULER):
+            running.admin.create_many(fates(scheduler))
         yield running
 
 
 @pytest.fixture(scope="module")
 def kube_scheduler(rig: Rig) -> Process:
-    """The real one, after it has dealt with every pod."""
+    """The real one, after it has dealt with its pods; plugins' times it writes down once a second, apart from the rest."""
     process = rig.start_kube_scheduler()
-    deadline = time.monotonic() + 60
-    while time.monotonic() < deadline:
-        bound = [each for each in rig.admin.list("/api/v1/pods") if each["spec"].get("nodeName")]
+
+    def is_done() -> bool:
         page = Exposition(rig.scrape(process))
-        unplaced = page.value("scheduler_pending_pods", queue="unschedulable")
-        # Its plugins' times are written down once a second, apart from the rest.
-        if len(bound) == 30 and unplaced == 1 and page.offered(PLUGINS):
-            return process
-        time.sleep(0.2)
-    raise TimeoutError(process.log_tail())
+        return has_settled(page, STOCK) and page.offered(PLUGINS) is not None
+
+    product.wait_for(is_done, 60, "kube-scheduler's pods", process)
+    return process
 
 
-@pytest.fixture
-async def ours() -> AsyncIterator[str]:
-    """The address of our own pages, after the small cluster's pods have met the same fates."""
-    tally = PrometheusTally()
-    cluster = live_through_everything(tally)
-    ready = (true("watches-synced", lambda: not cluster.engine.unsynced, "a first list is missing"),)
-    app = application(Health(ready=ready), MetricsPage(tally, Readings(cluster.engine)))
-    async with serving(app, "127.0.0.1", 0) as port:
-        yield f"http://127.0.0.1:{port}"
+@pytest.fixture(scope="module")
+def trimtab(rig: Rig) -> Iterator[Process]:
+    """Ours, after it has dealt with its own."""
+    process = product.start(rig)
+    try:
+        product.wait_for(lambda: product.is_ready(process), 60, "ready", process)
+        product.wait_for(lambda: has_settled(own_page(process), product.SCHEDULER), 60, "Trimtab's pods", process)
+        yield process
+    finally:
+        process.terminate()
 
 
-async def fetched(url: str) -> str:
-    """The text of a page that is well."""
-    async with aiohttp.ClientSession() as client, client.get(url) as response:
-        assert 200 == response.status
-        return await response.text()
+def own_page(trimtab: Process) -> Exposition:
+    """Our metrics, as a reader sees them."""
+    return Exposition(product.page(trimtab, "/metrics")[1])
+
+
+def has_settled(page: Exposition, profile: str) -> bool:
+    """Whether all that fit are bound, and the others wait where they should."""
+    waiting = [page.value("scheduler_pending_pods", queue=queue) for queue in ("unschedulable", "gated")]
+    return (
+        30 == page.value("scheduler_schedule_attempts_total", result="scheduled", profile=profile) and [1, 1] == waiting
+    )
 
 
 def promised(page: Exposition) -> dict[str, Offered]:
@@ -79,29 +86,28 @@ def promised(page: Exposition) -> dict[str, Offered]:
     return {name: offer for name, offer in offers.items() if offer is not None and PROMISE.match(offer.help)}
 
 
-async def test_every_promised_metric_of_kube_scheduler_is_ours(rig: Rig, kube_scheduler: Process, ours: str) -> None:
+def test_every_promised_metric_of_kube_scheduler_is_ours(rig: Rig, kube_scheduler: Process, trimtab: Process) -> None:
     """Each STABLE or BETA series under scheduler_ has its type, its label names and its buckets on our page, too."""
-    real, own = Exposition(rig.scrape(kube_scheduler)), Exposition(await fetched(f"{ours}/metrics"))
+    real, own = Exposition(rig.scrape(kube_scheduler)), own_page(trimtab)
     wanted = [PLUGINS, *(name for name in promised(real) if name.startswith("scheduler_"))]
     assert set(PROMISED) == set(wanted)
     for name in wanted:
         theirs, mine = real.offered(name), own.offered(name)
-        assert theirs is not None
+        assert theirs is not None, name
         assert mine is not None, name
-        assert theirs[0] == mine[0], name
-        assert theirs[2:] == mine[2:], name
+        assert (theirs.type, theirs.labels, theirs.limits) == (mine.type, mine.labels, mine.limits), name
 
 
-async def test_label_values_are_kube_scheduler_s_words(rig: Rig, kube_scheduler: Process, ours: str) -> None:
-    """Queues, results, extension points and events that we name are ones that kube-scheduler names as well."""
-    real, own = Exposition(rig.scrape(kube_scheduler)), Exposition(await fetched(f"{ours}/metrics"))
+def test_label_values_are_kube_scheduler_s_words(rig: Rig, kube_scheduler: Process, trimtab: Process) -> None:
+    """Queues, cache types, plugins, extension points and their status bear names that kube-scheduler uses as well."""
+    real, own = Exposition(rig.scrape(kube_scheduler)), own_page(trimtab)
     for name, label in (
         ("scheduler_pending_pods", "queue"),
         ("scheduler_cache_size", "type"),
+        ("scheduler_schedule_attempts_total", "result"),
         ("scheduler_unschedulable_pods", "plugin"),
         ("scheduler_framework_extension_point_duration_seconds", "extension_point"),
         ("scheduler_framework_extension_point_duration_seconds", "status"),
-        ("scheduler_pod_scheduling_sli_duration_seconds", "attempts"),
     ):
         theirs = {sample.labels.get(label) for sample in real.families[name].samples}
         mine = {sample.labels.get(label) for sample in own.families[name].samples}
@@ -109,7 +115,34 @@ async def test_label_values_are_kube_scheduler_s_words(rig: Rig, kube_scheduler:
         assert set() == mine - theirs, (name, label)
 
 
-async def test_what_is_promised_and_not_ours_is_explained(rig: Rig, kube_scheduler: Process) -> None:
+def test_equal_fates_give_equal_figures(rig: Rig, kube_scheduler: Process, trimtab: Process) -> None:
+    """With the same pods to place, both pages tell the same of them."""
+    real, own = Exposition(rig.scrape(kube_scheduler)), own_page(trimtab)
+    for name, labels in (
+        ("scheduler_pod_scheduling_sli_duration_seconds_count", {"attempts": "1"}),
+        ("scheduler_pod_scheduling_attempts_sum", {}),
+        ("scheduler_cache_size", {"type": "nodes"}),
+        ("scheduler_pending_pods", {"queue": "active"}),
+        ("scheduler_queue_incoming_pods_total", {"queue": "active", "event": "UnschedulablePodAdd"}),
+        ("scheduler_queue_incoming_pods_total", {"queue": "unschedulable", "event": "UnschedulablePodAdd"}),
+    ):
+        assert real.value(name, **labels) is not None, name
+        assert real.value(name, **labels) == own.value(name, **labels), name
+
+
+def test_what_the_shell_counts_arrives(trimtab: Process) -> None:
+    """One list a kind, a watch each, written Events and the lease are on the page of the running process."""
+    own = own_page(trimtab)
+    for kind in ("pods", "nodes"):
+        assert (own.value("trimtab_watch_incidents_total", kind=kind, incident="lists") or 0) >= 1
+        assert 0 == own.value("trimtab_watch_incidents_total", kind=kind, incident="malformed")
+    product.wait_for(
+        lambda: (own_page(trimtab).value("trimtab_events_total", outcome="written") or 0) >= 31, 20, "Events"
+    )
+    assert 1 == own.value("leader_election_master_status", name="trimtab")
+
+
+def test_what_is_promised_and_not_ours_is_explained(rig: Rig, kube_scheduler: Process) -> None:
     """Every other STABLE or BETA metric on kube-scheduler's page is named in the document, with the reason why not."""
     real = Exposition(rig.scrape(kube_scheduler))
     others = [name for name in promised(real) if not name.startswith("scheduler_")]
@@ -118,11 +151,22 @@ async def test_what_is_promised_and_not_ours_is_explained(rig: Rig, kube_schedul
     assert [] == [name for name in others if f"`{name}`" not in text]
 
 
-async def test_health_pages_have_kube_scheduler_s_form(rig: Rig, kube_scheduler: Process, ours: str) -> None:
+def test_what_is_offered_is_written_down(trimtab: Process) -> None:
+    """Every metric on our page, the process' own aside, is in the document."""
+    text = DOCUMENT.read_text()
+    names = [name for name in own_page(trimtab).families if not name.startswith("process_")]
+    assert [] == [name for name in names if f"`{name}`" not in text]
+
+
+def test_health_pages_have_kube_scheduler_s_form(rig: Rig, kube_scheduler: Process, trimtab: Process) -> None:
     """Line by line the verbose pages have the same form, and the short ones the same word."""
     for page in ("livez", "readyz", "healthz"):
-        theirs, mine = rig.scrape(kube_scheduler, f"/{page}?verbose"), await fetched(f"{ours}/{page}?verbose")
-        form = re.compile(rf"(\[\+\][a-z-]+ ok\n)+{page} check passed\n")
+        theirs, (status, mine) = (
+            rig.scrape(kube_scheduler, f"/{page}?verbose"),
+            product.page(trimtab, f"/{page}?verbose"),
+        )
+        form = re.compile(rf"(\[\+\][A-Za-z-]+ ok\n)+{page} check passed\n")
+        assert 200 == status
         assert form.fullmatch(theirs)
         assert form.fullmatch(mine)
-        assert rig.scrape(kube_scheduler, f"/{page}") == await fetched(f"{ours}/{page}")
+        assert (200, rig.scrape(kube_scheduler, f"/{page}")) == product.page(trimtab, f"/{page}")

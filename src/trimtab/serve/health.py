@@ -1,7 +1,7 @@
 """Decides what the health pages say, in Kubernetes' form; leaves what is well to the checks it is given.
 
     /livez     the process is of use: it answers, and its loop turns. The API server may be down: a restart would not help.
-    /readyz    every watch has listed once, the lease is competed for, and nobody asked it to end. A standby is ready, too.
+    /readyz    it could do its work if it led: every watch has listed once. A standby is ready, too.
     /healthz   as /livez: old probes restart whoever fails it.
 
 Why a check failed is for the log alone, for these pages are open to everybody who reaches them.
