@@ -1,0 +1,82 @@
+"""`trimtab run` when it cannot: a sentence saying what was tried and what to do, exit 1 or 2, and no traceback."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tools.controlplane.process import free_port
+
+
+def run(*arguments: str, home: Path) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "HOME": str(home), "KUBECONFIG": ""}
+    command = [sys.executable, "-m", "trimtab", "run", "--serve", "127.0.0.1:0", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, env=environment, timeout=60, check=False)
+
+
+def config(folder: Path, **fields: object) -> str:
+    path = folder / "config.yaml"
+    head = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
+    path.write_text(json.dumps({**head, **fields}, indent=1))
+    return str(path)
+
+
+def test_no_kubeconfig(tmp_path: Path) -> None:
+    """Says where it looked and what to set."""
+    done = run(home=tmp_path)
+    assert 1 == done.returncode
+    assert "no kubeconfig found: tried KUBECONFIG (unset) and" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_an_api_server_that_is_not_there(tmp_path: Path) -> None:
+    """Says which address was tried."""
+    server = f"https://127.0.0.1:{free_port()}"
+    kubeconfig = tmp_path / "kubeconfig"
+    kubeconfig.write_text(
+        json.dumps(
+            {
+                "current-context": "x",
+                "clusters": [{"name": "x", "cluster": {"server": server}}],
+                "users": [{"name": "x", "user": {"token": "secret-token"}}],
+                "contexts": [{"name": "x", "context": {"cluster": "x", "user": "x"}}],
+            }
+        )
+    )
+    done = run("--kubeconfig", str(kubeconfig), home=tmp_path)
+    assert 1 == done.returncode
+    assert f"the API server {server}" in done.stderr
+    assert "cannot be reached" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert "secret-token" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ({"paralelism": 3}, "paralelism"),
+        ({"parallelism": "many"}, "parallelism"),
+        ({"profiles": [{"schedulerName": "a"}, {"schedulerName": "a"}]}, "a"),
+        ({"profiles": [{"plugins": {"filter": {"enabled": [{"name": "NodeAfinity"}]}}}]}, "NodeAffinity"),
+        ({"extenders": [{"urlPrefix": "http://127.0.0.1"}]}, "extenders"),
+    ],
+)
+def test_a_bad_configuration(tmp_path: Path, fields: dict[str, object], words: str) -> None:
+    """Exit 2 with file, line and column, before anything is contacted."""
+    file = config(tmp_path, **fields)
+    done = run("--config", file, home=tmp_path)
+    assert 2 == done.returncode
+    assert words in done.stderr
+    assert f"{file}:" in done.stderr
+    assert done.stderr.split(f"{file}:")[1].split(":")[0].isdigit()
+    assert "Traceback" not in done.stderr
+
+
+def test_pages_are_for_loopback_only(tmp_path: Path) -> None:
+    """An address that others can reach is refused: the pages ask nobody who they are."""
+    done = run("--serve", "0.0.0.0:1", home=tmp_path)
+    assert 2 == done.returncode
+    assert "127.0.0.1" in done.stderr

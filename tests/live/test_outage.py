@@ -1,0 +1,71 @@
+"""The API server dies under a batch; Trimtab goes on by itself when it is back."""
+
+import pytest
+
+from tests.live import product
+from tests.live.breakpoint import Breakpoint
+from tests.live.judge import judge
+from tools.controlplane.objects import node, pod
+from tools.controlplane.rig import Rig
+
+pytestmark = pytest.mark.live
+
+PODS = 400
+
+
+def test_the_api_server_dies_in_the_middle_of_a_batch(rig: Rig) -> None:
+    """Killed and restarted mid-batch: every pod is bound in the end, none twice, and the process never ended."""
+    product.install(rig)
+    rig.admin.create_many(node(f"node-{i}", cpu="32", memory="64Gi") for i in range(20))
+    # A lease that outlasts the outage: what is tried here is the scheduler's work, not a change of leaders.
+    patient = {"leaseDuration": "90s", "renewDeadline": "60s", "retryPeriod": "2s"}
+    trimtab = product.start(rig, leaderElection={"leaderElect": True, **patient})
+    try:
+        product.wait_for(lambda: product.is_ready(trimtab), 40, "ready", trimtab)
+        with Breakpoint(rig, free=50) as point:
+            rig.admin.create_many(pod(f"pod-{i}", scheduler=product.SCHEDULER) for i in range(PODS))
+            assert point.held.wait(40), trimtab.log_tail()
+            rig.kill_apiserver()
+            assert 200 == product.page(trimtab, "/livez")[0]
+            rig.start_apiserver()
+            assert len(product.bound(rig)) < PODS, "the outage came too late to disturb anything"
+            point.release()
+        product.wait_for(lambda: len(product.bound(rig)) == PODS, 90, "all are bound", trimtab)
+        assert trimtab.running()
+    finally:
+        trimtab.terminate()
+    verdict = judge(
+        rig.audit_events(),
+        rig.admin.list("/api/v1/pods"),
+        rig.admin.list("/api/v1/nodes"),
+        product.ACCOUNT,
+        ["trimtab"],
+    )
+    # A server that has just started answers 403 until its own cache of roles is filled; that is no fault of ours.
+    assert [] == [each for each in verdict.violations if not each.startswith("refused with 403")]
+
+
+def test_the_lease_of_kube_scheduler_is_shared_with_it(rig: Rig) -> None:
+    """A profile called default-scheduler takes kube-scheduler's own lease, so the two never lead together."""
+    product.install(rig)
+    rig.apply(product.ROOT / "deploy" / "rbac-default-scheduler.yaml")
+    trimtab = product.start(rig, "ours", profiles=[{"schedulerName": "default-scheduler"}])
+    try:
+        product.wait_for(lambda: _holder(rig).startswith("ours"), 40, "we lead", trimtab)
+        rival = rig.start_kube_scheduler({"leaderElection": {"leaderElect": True}})
+        rig.ensure_namespace("shared")
+        rig.admin.create(pod("one", "shared"))
+        product.wait_for(lambda: product.bound(rig, "shared"), 30, "our bind", trimtab)
+        trimtab.terminate()
+        product.wait_for(lambda: _holder(rig) and not _holder(rig).startswith("ours"), 40, "the rival leads", rival)
+    finally:
+        if trimtab.running():
+            trimtab.terminate()
+
+
+def _holder(rig: Rig) -> str:
+    leases = rig.admin.list("/apis/coordination.k8s.io/v1/namespaces/kube-system/leases")
+    return next(
+        (each["spec"].get("holderIdentity") or "" for each in leases if each["metadata"]["name"] == "kube-scheduler"),
+        "",
+    )
