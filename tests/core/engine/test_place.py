@@ -1,4 +1,4 @@
-"""Decides whether a pod that cannot be placed is left pending with the right words, and whether one bad plugin harms others."""
+"""Decides whether a pod that cannot be placed is left pending in the right words, and whether a bad plugin harms others."""
 
 from __future__ import annotations
 

@@ -232,14 +232,12 @@ class Engine:
         return told + self._changed(change, at)
 
     def _reread_done(self, event: RereadDone) -> list[Instruction]:
+        self.placing.flights.reading.discard(event.uid)
         if event.pod is None:
             return self._bury(event.uid, event.at) if event.uid in self.placing.cluster.pods else []
         wishes = self.handle(PodSeen(event.pod, event.at))
         flight = self.placing.flights.by_uid.get(event.uid)
-        if flight is None:
-            return wishes
-        flight.reading = False
-        if flight.leg is not Leg.LOST:  # our request may still arrive, or was accepted after this was read
+        if flight is None or flight.leg is not Leg.LOST:  # our request may still arrive, or was accepted since
             return wishes
         if not flight.telling:
             return [*wishes, self.placing.flights.ask(flight, event.at)]
@@ -247,9 +245,7 @@ class Engine:
 
     def _reread_failed(self, event: RereadFailed) -> list[Instruction]:
         """Still nobody knows: the room stays assumed, and a later tick asks again."""
-        flight = self.placing.flights.by_uid.get(event.uid)
-        if flight is not None:
-            flight.reading = False
+        self.placing.flights.reading.discard(event.uid)
         return []
 
     # --- stages

@@ -10,8 +10,9 @@
 
 The room stays assumed in every state above; only the API server's own word, or a refusal of ours, gives it back.
 A lost bind is read back at once (`Reread`), and so is every bind of which nothing was heard for `patience` seconds.
-A pod that was read without a node is back in the queue only if the read was asked for after our request had its
-answer: before that the request may still arrive, and an accepted bind is not undone by an older read.
+The shell answers each read once, if only by saying that it failed, so no pod is read twice at a time. A pod that was
+read without a node is back in the queue only if the read was asked for after our request had its answer: before that
+the request may still arrive, and an accepted bind is not undone by an older read.
 """
 
 from __future__ import annotations
@@ -54,8 +55,7 @@ class Flight(Struct):
     wait_until: float | None = None
     waited: bool = False
     woken_by: int = 0
-    reading: bool = False  # whether a read is under way
-    telling: bool = False  # whether it was asked for late enough to tell that the bind did not happen
+    telling: bool = False  # whether the read was asked for late enough to tell that the bind did not happen
 
 
 class Refused(Struct, frozen=True):
@@ -72,6 +72,7 @@ class Flights:
         self.patience = patience
         self.tally = Tally()
         self.by_uid: dict[str, Flight] = {}
+        self.reading: set[str] = set()
 
     def __len__(self) -> int:
         return len(self.by_uid)
@@ -130,17 +131,17 @@ class Flights:
     def overdue(self, at: float) -> list[Instruction]:
         """Binds of which nothing was heard, or whose pod was not seen bound: ask the API server."""
         late = [each for each in self.by_uid.values() if each.leg is not Leg.WAITING and each.deadline <= at]
-        return [self.ask(flight, at) for flight in late]
+        return [self.ask(flight, at) for flight in late if flight.pod.uid not in self.reading]
 
     def ask(self, flight: Flight, at: float) -> Instruction:
-        flight.reading, flight.telling = True, flight.leg is Leg.LOST
-        flight.deadline = at + self.patience
+        self.reading.add(flight.pod.uid)
+        flight.telling, flight.deadline = flight.leg is Leg.LOST, at + self.patience
         return Reread(flight.pod.uid, flight.pod.namespace, flight.pod.name)
 
     def lost(self, flight: Flight, at: float) -> list[Instruction]:
         """Nobody knows what became of our request; a read that is under way already is too old to tell."""
         flight.leg = Leg.LOST
-        return [] if flight.reading else [self.ask(flight, at)]
+        return [] if flight.pod.uid in self.reading else [self.ask(flight, at)]
 
     def accepted(self, flight: Flight, at: float) -> None:
         flight.leg, flight.deadline = Leg.ACCEPTED, at + self.patience
@@ -163,6 +164,7 @@ class Flights:
     def copy(self) -> Flights:
         twin = Flights(self.patience)
         twin.by_uid = {uid: replace(flight) for uid, flight in self.by_uid.items()}
+        twin.reading = self.reading.copy()
         return twin
 
 
