@@ -10,8 +10,9 @@
               ├─ the watch was behind that two minutes later ─▶ stalled, LIST
               └─ the cluster is behind us ─▶ Rewound: run() ends
 
-Every list is a consistent one. After silence the next watches are short ones: the server sends a bookmark just before it
-ends a watch, so even where nothing ever happens something is heard within the silence that we allow.
+Every list is a consistent one. After silence the next watches are short ones, which the server ends within the silence
+that we allow: so even where nothing ever happens, health and death can be told apart. Just before it ends one it sends a
+bookmark, if it knows of anything newer; the consistent list every two minutes makes it know.
 """
 
 from __future__ import annotations

@@ -6,6 +6,8 @@ happened, so it is tried once more with credentials read afresh. Redirects are n
 
 from __future__ import annotations
 
+import errno
+import os
 import socket
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
@@ -117,7 +119,10 @@ class AiohttpStream:
             return await _capped(self._response, LARGEST_ANSWER)
 
     def close(self) -> None:
-        """Drop the connection."""
+        """Drop the connection, without a farewell that a dead server would never answer."""
+        connection = self._response.connection
+        if connection is not None and connection.transport is not None:
+            connection.transport.abort()
         self._response.close()
 
 
@@ -153,11 +158,11 @@ class AiohttpTransport:
         """An answer without end; its connection is not used again."""
         limits = aiohttp.ClientTimeout(total=None, connect=CONNECT_TIMEOUT, sock_read=silence)
         with _said_plainly():
-            response = await self._open(request, limits)
+            stream = AiohttpStream(await self._open(request, limits))
         try:
-            yield AiohttpStream(response)
+            yield stream
         finally:
-            response.close()
+            stream.close()
 
     async def close(self) -> None:
         """Let go of every connection."""
@@ -245,4 +250,13 @@ def _said_plainly() -> Iterator[None]:
 
 
 def _sentence(error: Exception) -> str:
+    if isinstance(error, aiohttp.ClientConnectorCertificateError):
+        return f"the certificate of {error.host}:{error.port} is not trusted: {error.certificate_error}"
+    if isinstance(error, aiohttp.ClientConnectorError):
+        return f"no connection to {error.host}:{error.port}: {_system_reason(error.os_error)}"
     return str(error) or type(error).__name__
+
+
+def _system_reason(error: OSError) -> str:
+    """asyncio puts its own words in place of the system's."""
+    return os.strerror(error.errno) if error.errno and error.errno in errno.errorcode else str(error)
