@@ -38,12 +38,15 @@ class Malformed(Struct, frozen=True, gc=False):
 def told(path: str, error: Exception) -> str:
     """The field and what is wrong with it, in one line."""
     message, _, at = str(error).partition(" - at `$")
-    return f"{path}{at.rstrip('`')}: {message}; correct the field"[:LONGEST]
+    return f"{path}{at.rstrip('`')}: {message}"[:LONGEST]
 
 
 def summary(faults: list[str]) -> str:
-    """The first fault, and how many more there are."""
-    return f"{faults[0]} (and {len(faults) - 1} more)" if len(faults) > 1 else "".join(faults)
+    """What to tell people: the first fault, how many more there are, and what to do."""
+    if not faults:
+        return ""
+    more = f" (and {len(faults) - 1} more)" if len(faults) > 1 else ""
+    return f"{faults[0]}{more}; correct the field"
 
 
 def read_part(data: bytes | Raw, shape: type[T], path: str, faults: list[str]) -> T | None:
@@ -81,6 +84,6 @@ def read_amounts(quantities: Quantities | None, path: str, faults: list[str]) ->
         try:
             found[name] = nanos(text)
         except QuantityError as error:
-            faults.append(f"{path}.{name}: {error}; write it like 500m, 2 or 1.5Gi")
+            faults.append(f"{path}.{name}: {error}, as 500m, 2 or 1.5Gi would be")
             found[name] = 0
     return found

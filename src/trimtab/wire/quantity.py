@@ -16,7 +16,7 @@ BINARY_TOP = ((1 << 63) - 1) * NANOS
 
 _BINARY = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
 _DECIMAL = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
-_FORM = re.compile(r"([+-]?)([0-9]*)(\.?)([0-9]*)(?:[eE]([+-]?)0*([0-9]+)|([KMGTPE]i|[numkMGTPE]?))")
+_FORM = re.compile(r"([+-]?)([0-9]*)\.?([0-9]*)(?:[eE]([+-]?)0*([0-9]+)|([KMGTPE]i|[numkMGTPE]?))")
 
 
 class QuantityError(ValueError):
@@ -39,10 +39,10 @@ def _parsed(text: str) -> int:
     match = _FORM.fullmatch(text) if len(text) <= LONGEST else None
     if match is None:
         raise QuantityError(f"{text[:40]!r} is not a quantity")
-    sign, whole, dot, fraction, exponent_sign, exponent, suffix = match.groups()
-    if not (whole or dot):
-        raise QuantityError(f"{text!r} has no digits")
-    mantissa = int(f"{sign}{whole}{fraction}" if whole or fraction else "0")
+    sign, whole, fraction, exponent_sign, exponent, suffix = match.groups()
+    if not (whole or fraction or text == "."):  # the API server takes a lone dot for zero
+        raise QuantityError(f"{text!r} has no digits and is not a quantity")
+    mantissa = int(f"{sign}{whole}{fraction}" or "0")
     amount = _not_negative(mantissa, text) * NANOS
     if suffix in _BINARY:
         return min(_up(amount << _BINARY[suffix], len(fraction)), BINARY_TOP)
@@ -52,7 +52,9 @@ def _parsed(text: str) -> int:
 
 def _power(sign: str, digits: str, text: str) -> int:
     if len(digits) > EXPONENT_DIGITS:
-        raise QuantityError(f"{text[:40]!r} has an exponent of more than {EXPONENT_DIGITS} digits")
+        raise QuantityError(
+            f"{text[:40]!r} has an exponent of more than {EXPONENT_DIGITS} digits and is not a quantity"
+        )
     return int(sign + digits)
 
 
@@ -64,5 +66,5 @@ def _up(value: int, places: int) -> int:
 
 def _not_negative(value: int, text: object) -> int:
     if value < 0:
-        raise QuantityError(f"{text!r} is below zero")
+        raise QuantityError(f"{text!r} is below zero and not a quantity")
     return value

@@ -99,24 +99,27 @@ def read_list(data: bytes, reader: Reader[T]) -> Listed[T] | Malformed:
     try:
         page, read = _lists(reader.shape).decode(data), reader.build
         items = tuple([read(each) for each in page.items or ()])
-        return _listed(page, items, reader)
+        return _listed(page, items)
     except UNREADABLE:
         return _list_piecemeal(data, reader)
 
 
-def _listed(page: Any, items: tuple[T | Malformed, ...], reader: Reader[T]) -> Listed[T] | Malformed:
+def _listed(page: Any, items: tuple[T | Malformed, ...]) -> Listed[T]:
     if not page.kind.endswith("List"):
-        return Malformed(f"{reader.kind}List", "", "", f"kind: {page.kind[:40]!r} is not a list")
+        raise ValueError(f"kind {page.kind[:40]!r} is not a list")
+    if not page.metadata.resource_version.isdecimal():
+        raise ValueError("resourceVersion is not a number")
     return Listed(int(page.metadata.resource_version), page.metadata.continue_ or "", items)
 
 
 def _list_piecemeal(data: bytes, reader: Reader[T]) -> Listed[T] | Malformed:
     try:
         page = _lists(Raw).decode(data)
-        return _listed(page, tuple([reader.read(each) for each in page.items or ()]), reader)
+        return _listed(page, tuple([reader.read(each) for each in page.items or ()]))
     except UNREADABLE as error:
-        said = read_status(data).message or told("list", error)
-        return Malformed(f"{reader.kind}List", "", "", said)
+        said = read_status(data).message
+        problem = told("list", error) + (f"; the answer reads: {said}" if said else "")
+        return Malformed(f"{reader.kind}List", "", "", problem)
 
 
 def read_line(line: bytes, reader: Reader[T]) -> WatchLine[T]:
