@@ -21,7 +21,7 @@ from trimtab.core.model.pod import Pod
 from trimtab.core.model.verdict import Refusal
 from trimtab.core.placing.contract import ALL, MAX_SCORE, Ahead, Filter, Ints, Normalise, Only, Refuse, Rows
 from trimtab.core.placing.laps import NO_LAPS, Laps
-from trimtab.core.placing.profile import Profile, Scoring, plugin_name
+from trimtab.core.placing.profile import Profile, plugin_name
 
 PASSES = np.int16(np.iinfo(np.int16).max)
 NEVER = np.int64(-(1 << 62))
@@ -152,30 +152,26 @@ class Answers:
 
     def _ask_again(self, view: View, touched: dict[int, int], laps: Laps) -> None:
         dirty: set[int] = set()
+        rescored: set[int] = set()
+        picked: dict[int, tuple[set[int], Rows]] = {}  # by what is read: most plugins read the same
         reads = self.profile.reads
         for index, plugin in enumerate(self.filters):
-            rows = _rows_for(reads[plugin_name(plugin)], touched)
-            if rows is not None:
-                at = _selector(rows)
+            rows, at = _pick(reads[plugin_name(plugin)], touched, picked)
+            if rows:
                 self.codes[index][at] = plugin.filter(view, self.pod, at)
                 laps.mark("Filter", plugin_name(plugin))
                 dirty |= rows
-        rescored: set[int] = set()
-        for index in self.raw:
+        for index, raw in self.raw.items():
             scoring = self.profile.scores[index]
-            rows = _rows_for(reads[scoring.name], touched)
-            if rows is not None:
-                self._rescore(view, index, scoring, rows)
+            rows, at = _pick(reads[scoring.name], touched, picked)
+            if rows:
+                fresh = scoring.plugin.score(view, self.pod, at)
+                if fresh is not None:  # having no opinion depends on the pod alone: whoever had one still has
+                    raw[at] = fresh
                 laps.mark("Score", scoring.name)
-                rescored |= {index}
+                rescored.add(index)
                 dirty |= rows
         self._redo(view, dirty, rescored)
-
-    def _rescore(self, view: View, index: int, scoring: Scoring, rows: set[int]) -> None:
-        at = _selector(rows)
-        column = scoring.plugin.score(view, self.pod, at)
-        if column is not None:  # having no opinion depends on the pod alone, so it stays that way
-            self.raw[index][at] = column
 
     def _redo(self, view: View, dirty: set[int], rescored: set[int]) -> None:
         if any(not self.profile.scores[index].by_row for index in rescored):
@@ -227,11 +223,11 @@ def _touched(entries: Sequence[tuple[int, int]]) -> dict[int, int]:
     return touched
 
 
-def _rows_for(reads: int, touched: dict[int, int]) -> set[int] | None:
-    """Rows that a plugin with such reads must be asked about again; None when there are none."""
-    rows = {row for row, change in touched.items() if change & reads}
-    return rows or None
-
-
-def _selector(rows: set[int]) -> Rows:
-    return ALL if EVERY_ROW in rows else np.fromiter(rows, dtype=np.intp, count=len(rows))
+def _pick(reads: int, touched: dict[int, int], picked: dict[int, tuple[set[int], Rows]]) -> tuple[set[int], Rows]:
+    """Rows that a plugin with such reads must be asked about again, also as an index."""
+    found = picked.get(reads)
+    if found is None:
+        rows = {row for row, change in touched.items() if change & reads}
+        at = ALL if EVERY_ROW in rows else np.array([*rows], dtype=np.intp)
+        found = picked[reads] = rows, at
+    return found

@@ -8,7 +8,7 @@ from msgspec import Struct
 from trimtab.core.cluster.view import View
 from trimtab.core.model.pod import Pod
 from trimtab.core.model.resources import CPU, MEMORY, STORAGE
-from trimtab.core.placing.contract import MAX_SCORE, Bools, Ints, Rows
+from trimtab.core.placing.contract import MAX_SCORE, Ints, Rows
 
 EXACT_AS_FLOAT = 1 << 46  # times 100 it stays below 2^53, where division and floor of floats are exact
 EXACT_AS_INT = 1 << 56
@@ -40,15 +40,13 @@ def offered_and_taken(view: View, pod: Pod, resource: str, rows: Rows, *, scored
     return view.allocatable(resource)[rows], taken[rows] + own
 
 
-def percent(part: Ints, whole: Ints, valid: Bools) -> Ints:
-    """100 * part / whole rounded down where valid, 0 elsewhere; exact as long as 64 bits can be."""
-    largest = whole.max(initial=0)
-    if largest < EXACT_AS_FLOAT:
+def percent(part: Ints, whole: Ints) -> Ints:
+    """100 * part / whole, rounded down, for parts between 0 and the whole; 0 where the whole is 0. Always exact."""
+    if whole.max(initial=0) < EXACT_AS_FLOAT:
         ratio = part * float(MAX_SCORE)
         ratio /= np.maximum(whole, 1)
-        if not valid.all():
-            ratio[~valid] = 0.0
         return ratio.astype(np.int64)
-    if largest >= EXACT_AS_INT:
-        part, whole = part >> 8, whole >> 8
-    return np.where(valid, part, 0) * MAX_SCORE // np.maximum(whole, 1)
+    answer = part * MAX_SCORE // np.maximum(whole, 1)
+    for row in np.flatnonzero(whole >= EXACT_AS_INT):  # no real node is so large, and a few loops do no harm
+        answer[row] = part.item(row) * MAX_SCORE // whole.item(row)
+    return answer

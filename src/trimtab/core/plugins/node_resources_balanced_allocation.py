@@ -45,7 +45,8 @@ class NodeResourcesBalancedAllocation:
             if pair is not None:
                 offered, taken = pair
                 share = np.minimum(taken / np.maximum(offered, 1), 1.0)
-                share[offered <= 0] = np.nan
+                if not offered.all():
+                    share[offered == 0] = np.nan
                 shares.append(share)
         return shares
 

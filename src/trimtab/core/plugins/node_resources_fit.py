@@ -20,7 +20,7 @@ TOO_MANY_PODS = 1
 NATIVE = frozenset({CPU, MEMORY, STORAGE})
 TOP_OF_SHAPE = 10
 
-Rate = Callable[[Ints, Ints], Ints]
+Part = Callable[[Ints, Ints], Ints]  # of what is offered and taken
 
 
 class ShapePoint(Struct, frozen=True):
@@ -103,33 +103,27 @@ def is_extended(resource: str) -> bool:
     return "/" in resource and "kubernetes.io/" not in resource and not resource.startswith("requests.")
 
 
-def _mean(strategy: ScoringStrategy, view: View, pod: Pod, rows: Rows, rate: Rate) -> Ints:
-    """The weighted mean of one figure a resource, over the resources that a node has at all."""
-    total: Ints | int = 0
+def _mean(strategy: ScoringStrategy, view: View, pod: Pod, rows: Rows, part: Part) -> Ints:
+    """The weighted mean of the percentages that `part` makes of what is offered, over the resources a node has at all."""
+    total = np.zeros(len(view.pod_count[rows]), dtype=np.int64)
     weights: Ints | int = 0
     for resource in strategy.resources:
         pair = offered_and_taken(view, pod, resource.name, rows, scored=True)
         if pair is not None:
             offered, taken = pair
-            total = total + rate(offered, taken) * resource.weight
-            weights = weights + (offered > 0) * resource.weight
-    return _divided(total, weights, view, rows)
-
-
-def _divided(total: Ints | int, weights: Ints | int, view: View, rows: Rows) -> Ints:
-    if isinstance(weights, int) or isinstance(total, int):
-        return np.zeros(len(view.pod_count[rows]), dtype=np.int64)
-    return total // np.maximum(weights, 1)
+            figure = percent(part(offered, taken), offered)
+            total += figure if resource.weight == 1 else figure * resource.weight
+            weights = weights + (resource.weight if offered.all() else (offered > 0) * resource.weight)
+    # Sums of percentages are small, so dividing them as floats is exact, and far cheaper than as integers.
+    return (total / np.maximum(weights, 1)).astype(np.int64)
 
 
 def _least(strategy: ScoringStrategy, view: View, pod: Pod, rows: Rows) -> Ints:
-    return _mean(strategy, view, pod, rows, lambda offered, taken: percent(offered - taken, offered, taken <= offered))
+    return _mean(strategy, view, pod, rows, lambda offered, taken: np.maximum(offered - taken, 0))
 
 
 def _most(strategy: ScoringStrategy, view: View, pod: Pod, rows: Rows) -> Ints:
-    return _mean(
-        strategy, view, pod, rows, lambda offered, taken: percent(np.minimum(taken, offered), offered, offered > 0)
-    )
+    return _mean(strategy, view, pod, rows, lambda offered, taken: np.minimum(taken, offered))
 
 
 def _ratio(strategy: ScoringStrategy, view: View, pod: Pod, rows: Rows) -> Ints:
@@ -141,8 +135,7 @@ def _ratio(strategy: ScoringStrategy, view: View, pod: Pod, rows: Rows) -> Ints:
         pair = offered_and_taken(view, pod, resource.name, rows, scored=True)
         if pair is not None:
             offered, taken = pair
-            used = np.where(taken > offered, MAX_SCORE, percent(taken, offered, taken <= offered))
-            figure = np.where(offered > 0, line[used], 0)
+            figure = np.where(offered > 0, line[percent(np.minimum(taken, offered), offered)], 0)
             total += figure * resource.weight
             weights += (figure > 0) * resource.weight
     return np.floor(total / np.maximum(weights, 1) + 0.5).astype(np.int64)
