@@ -52,10 +52,10 @@ PAUSES = (0.1, 1.0, 2.0, 4.0, 11.0, 31.0, 61.0)
 POD_NAMES, NODE_NAMES = tuple("pqrstuvw"), tuple("abcd")
 
 
-def journals(steps: int = 60) -> st.SearchStrategy[list[Step]]:
-    """Each step picks what happens, and two numbers that say to whom and how."""
+def journals(shortest: int = 30, longest: int = 70) -> st.SearchStrategy[list[Step]]:
+    """Each step picks what happens, and two numbers that say to whom and how; short histories show little."""
     step = st.tuples(st.integers(0, len(World.MOVES) - 1), st.integers(0, 30), st.integers(0, 30))
-    return st.lists(step, min_size=1, max_size=steps)
+    return st.lists(step, min_size=shortest, max_size=longest)
 
 
 @dataclass

@@ -26,6 +26,10 @@ def _places(cluster: Cluster) -> Iterator[str]:
     for uid, place in cluster.places.items():
         if cluster.on_node.get(place.node, {}).get(uid) is not place.pod:
             yield f"pod {uid} is placed on {place.node} but not among its pods"
+        if uid not in cluster.pods:
+            yield f"pod {uid} is placed on {place.node} but not known"
+        elif not place.assumed and cluster.pods[uid] is not place.pod:
+            yield f"pod {uid} is held on {place.node} as it was, not as it is"
     for node, pods in cluster.on_node.items():
         for uid in pods:
             if uid not in cluster.places or cluster.places[uid].node != node:
@@ -33,6 +37,9 @@ def _places(cluster: Cluster) -> Iterator[str]:
     for uid, pod in cluster.pods.items():
         if pod.occupies and (uid not in cluster.places or cluster.places[uid].node != pod.node):
             yield f"pod {uid} runs on {pod.node} but does not count there"
+    for uid, pod in cluster.nominated.items():
+        if cluster.pods.get(uid) is not pod:
+            yield f"pod {uid} is nominated to {pod.nominated} as it was, not as it is"
 
 
 def _sums(cluster: Cluster) -> Iterator[str]:

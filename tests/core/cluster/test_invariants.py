@@ -1,0 +1,128 @@
+"""Decides whether the recount of the cluster sees every kind of damage, and finds nothing where there is none."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from msgspec.structs import replace
+
+from tests.core.engine.scene import node, pod
+from trimtab.core.cluster.invariants import faults
+from trimtab.core.cluster.state import Cluster, Place
+from trimtab.core.model.node import Image
+from trimtab.core.model.pod import HostPort, PodSpec
+from trimtab.core.model.resources import CPU
+from trimtab.core.model.selectors import Requirement
+from trimtab.core.model.taints import NO_SCHEDULE, Taint
+
+PORT = HostPort("TCP", "0.0.0.0", 80)
+
+
+def lively() -> Cluster:
+    """Two nodes, a pod that runs, one that is assumed and one that is nominated."""
+    cluster = Cluster()
+    cluster.see_node(node("a", labels={"zone": "x"}, taints=(Taint("k", "", NO_SCHEDULE),)))
+    cluster.see_node(node("b", images=(Image(("app:1",), 10),)))
+    cluster.view.labelled(Requirement("zone", "In", ("x",)))
+    cluster.see_pod(pod("runs", cpu=100, node="a", spec=PodSpec(ports=(PORT,))))
+    waits = pod("waits", cpu=200)
+    cluster.see_pod(waits)
+    cluster.assume(waits, "b")
+    cluster.see_pod(pod("promised", nominated="b"))
+    return cluster
+
+
+def test_a_cluster_that_was_only_told_facts_has_no_faults() -> None:
+    """The damage below is the tests' own."""
+    assert [] == faults(lively())
+
+
+def lose_a_row(cluster: Cluster) -> None:
+    cluster.columns.row["a"], cluster.columns.row["b"] = 1, 0
+
+
+def count_cpu_twice(cluster: Cluster) -> None:
+    cluster.columns.requested[CPU].add(0, 100)
+
+
+def wrong_cell(cluster: Cluster) -> None:
+    cluster.columns.allocatable[CPU].array[1] = 1
+
+
+def one_pod_more(cluster: Cluster) -> None:
+    cluster.columns.pod_count[0] += 1
+
+
+def cordoned(cluster: Cluster) -> None:
+    cluster.columns.unschedulable[1] = True
+
+
+def other_taints(cluster: Cluster) -> None:
+    cluster.columns.taint_set[1] = cluster.columns.taint_set[0]
+
+
+def other_label(cluster: Cluster) -> None:
+    ids = cluster.columns.labels.columns["zone"].ids
+    ids[0] = ids[1]
+
+
+def port_given_back(cluster: Cluster) -> None:
+    cluster.columns.ports.add(0, (PORT,), -1)
+
+
+def image_forgotten(cluster: Cluster) -> None:
+    cluster.columns.images.clear()
+
+
+def scored_twice(cluster: Cluster) -> None:
+    cluster.columns.scored_cpu.add(1, 5)
+
+
+def moved_unseen(cluster: Cluster) -> None:
+    cluster.places["uid-runs"] = Place("b", cluster.places["uid-runs"].pod, assumed=False)
+
+
+def left_behind(cluster: Cluster) -> None:
+    del cluster.pods["uid-waits"]
+
+
+def does_not_count(cluster: Cluster) -> None:
+    place = cluster.places.pop("uid-runs")
+    del cluster.on_node["a"]
+    cluster.columns.remove_pod("a", place.pod)
+
+
+def out_of_date(cluster: Cluster) -> None:
+    cluster.pods["uid-runs"] = replace(cluster.pods["uid-runs"], labels={"new": "label"})
+
+
+def promise_kept_too_long(cluster: Cluster) -> None:
+    del cluster.pods["uid-promised"]
+
+
+@pytest.mark.parametrize(
+    ("damage", "told"),
+    [
+        (lose_a_row, "looked up"),
+        (count_cpu_twice, "requested cpu of a"),
+        (wrong_cell, "allocatable cpu of b"),
+        (one_pod_more, "pod_count of a"),
+        (cordoned, "unschedulable of b"),
+        (other_taints, "taints of b"),
+        (other_label, "label zone of a"),
+        (port_given_back, "ports of a"),
+        (image_forgotten, "images differ"),
+        (scored_twice, "scored cpu of b"),
+        (moved_unseen, "not among its pods"),
+        (left_behind, "but not known"),
+        (does_not_count, "does not count there"),
+        (out_of_date, "as it was, not as it is"),
+        (promise_kept_too_long, "nominated to b"),
+    ],
+)
+def test_each_kind_of_damage_is_told(damage: Callable[[Cluster], None], told: str) -> None:
+    """A sentence names what is wrong and where."""
+    cluster = lively()
+    damage(cluster)
+    assert any(told in fault for fault in faults(cluster)), faults(cluster)

@@ -1,0 +1,89 @@
+"""Decides whether a journal replays what happened, from any of its checkpoints, and stays within its bounds."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.core.engine.scene import Scene, node, pod
+from tests.laws.journals import Step, journals
+from tests.laws.trial import Trial, engine, fingerprint
+from trimtab.core.engine.journal import Journal
+from trimtab.core.model.event import Event, Tick
+from trimtab.core.model.instruction import Instruction
+
+Recorded = list[tuple[Event, list[Instruction]]]
+
+
+def recorded(steps: list[Step], limit: int, every: int) -> tuple[Journal, Recorded]:
+    """A journal of this history, and what really happened."""
+    truth = Trial().play(steps).journal
+    live = engine()
+    journal = Journal(live, limit, every)
+    for event, wishes in truth:
+        journal.record(event)
+        assert wishes == live.handle(event)
+    return journal, truth
+
+
+@settings(max_examples=40, deadline=None, derandomize=True)
+@given(journals(), st.integers(1, 30))
+def test_replay_from_every_checkpoint_gives_the_same_instructions(steps: list[Step], every: int) -> None:
+    """Also when it is replayed twice: a replay leaves its checkpoint as it was."""
+    journal, truth = recorded(steps, 10_000, every)
+    assert list(range(0, len(truth), every)) == journal.checkpoints()
+    for start in (*journal.checkpoints(), 0):
+        assert truth[start:] == list(journal.replay(start))
+
+
+@settings(max_examples=20, deadline=None, derandomize=True)
+@given(journals())
+def test_a_replay_does_not_touch_the_live_engine(steps: list[Step]) -> None:
+    """Nor does a fork that goes its own way."""
+    journal, _ = recorded(steps, 10_000, 7)
+    before = fingerprint(journal.engine)
+    assert [] != list(journal.replay())
+    astray = journal.engine.fork()
+    for stretch in journal.stretches:
+        for event in stretch.events:
+            astray.handle(event)
+    assert before == fingerprint(journal.engine)
+
+
+def test_a_journal_forgets_its_oldest_events_with_their_checkpoint() -> None:
+    """Never more events than the limit, and what is left can be replayed."""
+    scene = Scene()
+    journal = Journal(scene.engine, limit=10, every=4)
+    for number in range(100):
+        journal.record(Tick(float(number)))
+        scene.tells(Tick(float(number)))
+        assert len(journal) <= 10
+    assert [92, 96] == journal.checkpoints()
+    assert [float(number) for number in range(92, 100)] == [event.at for event, _ in journal.replay()]
+
+
+def test_a_journal_begun_late_starts_from_what_was_known_then() -> None:
+    """It can be turned on in a running process."""
+    scene = Scene()
+    scene.sees(node("a"), pod("web"))
+    journal = Journal(scene.engine)
+    journal.record(Tick(1.0))
+    scene.tells(Tick(1.0))
+    twin = journal.stretches[0].engine
+    assert (["a"], ["uid-web"]) == (
+        [each.name for each in twin.placing.cluster.columns.nodes],
+        list(twin.placing.cluster.pods),
+    )
+
+
+def test_where_there_is_no_checkpoint_there_is_no_replay() -> None:
+    """A number between two checkpoints is refused with those that there are."""
+    scene = Scene()
+    journal = Journal(scene.engine)
+    assert [] == list(journal.replay())
+    journal.record(Tick(1.0))
+    with pytest.raises(ValueError, match=r"no checkpoint at event 5: there are \[0\]"):
+        list(journal.replay(5))
+    with pytest.raises(ValueError, match="more than the 3 events"):
+        Journal(scene.engine, limit=3, every=4)

@@ -1,0 +1,142 @@
+"""Plays a random history to an engine and looks at every promise after every event; which histories, the laws say."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from tests.core.engine.scene import OURS, profile
+from tests.laws.journals import Step, World
+from tests.laws.recount import Ledger
+from trimtab.core.cluster.invariants import faults
+from trimtab.core.cluster.view import View
+from trimtab.core.engine.engine import Engine
+from trimtab.core.engine.queue import Part
+from trimtab.core.engine.settings import Settings
+from trimtab.core.model.change import Change
+from trimtab.core.model.event import Event, Leading, Tick, Turn
+from trimtab.core.model.instruction import Bind, Instruction, Reread
+from trimtab.core.model.pod import Pod
+from trimtab.core.placing.contract import Go, Refuse, Staged, Wait
+
+
+@dataclass(frozen=True)
+class Slow:
+    """Reserves, and lets pods labelled `slow` wait until the number of nodes is even; a few are refused at the end."""
+
+    name: ClassVar[str] = "Slow"
+    woken_by: ClassVar[Change] = Change.NODES
+
+    def reserve(self, memory: Any, pod: Pod, node: str) -> tuple[Any, Go | Refuse]:
+        return (memory or frozenset()) | {pod.uid}, Go.GO
+
+    def unreserve(self, memory: Any, pod: Pod, node: str) -> Any:
+        return memory - {pod.uid}
+
+    def permit(self, view: View, pod: Pod, node: str) -> Staged:
+        if "slow" not in pod.labels or view.count % 2 == 0:
+            return Go.GO
+        return Wait(20.0, woken_by=Change.NODES | Change.POD_LEFT) if pod.priority else Refuse("odd")
+
+
+def engine() -> Engine:
+    return Engine(Settings((profile(Slow()),), binds_in_flight=3))
+
+
+class Trial:
+    """Plays a history to an engine, with the ledger listening and every promise looked at after every event."""
+
+    def __init__(self) -> None:
+        self.engine, self.world, self.ledger = engine(), World(), Ledger()
+        self.journal: list[tuple[Event, list[Instruction]]] = []
+        self.hear(self.world.opening())
+
+    def play(self, steps: list[Step]) -> Trial:
+        for step in steps:
+            self.hear(self.world.events(step))
+        return self
+
+    def hear(self, events: Iterable[Event]) -> None:
+        for event in events:
+            news = self.ledger.is_news(event)
+            before = None if news else fingerprint(self.engine)
+            wishes = self.engine.handle(event)
+            assert news or (([], before) == (wishes, fingerprint(self.engine))), f"{event} is no news"
+            self.journal.append((event, wishes))
+            self.ledger.hear(event)
+            self.judge(wishes)
+            self.world.perform(wishes)
+
+    def judge(self, wishes: list[Instruction]) -> None:
+        for wish in wishes:
+            if isinstance(wish, Bind):
+                assert [] == self.ledger.objections(wish)
+            elif isinstance(wish, Reread):
+                self.ledger.note_read(wish)
+        assert [] == faults(self.engine.placing.cluster)
+        assert [] == lost_pods(self.engine)
+        self.judge_room()
+        flying, reserved = self.engine.placing.flights.by_uid.keys(), self.engine.placing.cluster.memory.get("Slow", ())
+        assert set(flying) <= set(reserved)
+
+    def judge_room(self) -> None:
+        """What counts against each node is what the ledger counts there, and at most a pod in its stages more."""
+        placing = self.engine.placing
+        counted = {(uid, place.node) for uid, place in placing.cluster.places.items()}
+        known = {(pod.uid, name) for name in self.names() for pod in self.ledger.standing(name)}
+        waiting = {(flight.pod.uid, flight.node) for flight in placing.flights.waiting()}
+        assert known | waiting == counted
+
+    def names(self) -> set[str]:
+        """Every node that any pod was seen on or sent to."""
+        return {pod.node for pod in self.ledger.pods.values() if pod.node} | {
+            sent.node for sent in self.ledger.sent.values()
+        }
+
+    def settle(self) -> Trial:
+        """Faults end, everything is heard, and two minutes pass."""
+        self.hear([Leading(99, self.world.at)])
+        for _ in range(24):
+            self.world.at += 5.0
+            self.hear(self.world.quiet())
+            self.hear([Tick(self.world.at), Turn(20, self.world.at)])
+        self.hear(self.world.quiet())
+        return self
+
+
+def fingerprint(engine: Engine) -> str:
+    """All that decisions depend on, as text."""
+    placing = engine.placing
+    cluster, queue = placing.cluster, placing.queue
+    amounts = {name: cells.exact for name, cells in cluster.columns.requested.items()}
+    return repr(
+        (
+            cluster.pods,
+            cluster.places,
+            cluster.columns.nodes,
+            amounts,
+            cluster.memory,
+            cluster.load.latest,
+            queue.waiting,
+            sorted(queue._ready),
+            sorted(queue._backing),
+            placing.flights.by_uid,
+            placing.marked,
+            engine.term,
+            engine.unsynced,
+        )
+    )
+
+
+def lost_pods(engine: Engine) -> list[str]:
+    """Pods of ours that wait for a node, and are neither in a part of the queue nor on their way."""
+    placing = engine.placing
+    lost = []
+    for uid, pod in placing.cluster.pods.items():
+        entry = placing.queue.waiting.get(uid)
+        waits = pod.scheduler == OURS and not (pod.node or pod.deleting or pod.phase in ("Succeeded", "Failed"))
+        flies = uid in placing.flights.by_uid
+        if waits and not flies and (entry is None or entry.part is Part.OUT):
+            lost.append(uid)
+    return lost
