@@ -1,0 +1,243 @@
+"""Decides whether a pod takes the path that the architecture draws, hop for hop, from a watch's bytes to the bound pod."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from trimtab.config.registry import default_profile
+from trimtab.core.engine.engine import Engine
+from trimtab.core.engine.settings import Settings
+from trimtab.core.model.event import BindDone, Event, Leading, PodSeen, RereadDone, Synced, Tick, Turn
+from trimtab.core.model.instruction import Bind, Instruction, MarkUnscheduled, Reread, Tell
+from trimtab.core.model.node import Node
+from trimtab.core.model.pod import Pod
+from trimtab.core.model.resources import CPU
+from trimtab.kube import kinds
+from trimtab.kube.mirror import Mirror
+from trimtab.wire.node import NodeReader
+from trimtab.wire.outcome import bind_outcome, reread_outcome
+from trimtab.wire.pod import PodReader
+from trimtab.wire.request import bind_request, condition_request, event_request, reread_request
+from trimtab.wire.watch import read_line, read_list
+
+OURS = "trimtab"
+CREATED = b'{"kind":"Status","apiVersion":"v1","status":"Success","code":201}'
+
+
+def pod_object(version: int, *, name: str = "web", cpu: str = "500m", node: str = "", uid: str = "") -> dict[str, Any]:
+    """A pod as the API server sends it, with fields that nobody here needs."""
+    return {
+        "kind": "Pod",
+        "apiVersion": "v1",
+        "metadata": {
+            "name": name,
+            "namespace": "default",
+            "uid": uid or f"uid-{name}",
+            "resourceVersion": str(version),
+            "creationTimestamp": "2026-01-01T00:00:00Z",
+            "managedFields": [{"manager": "kubectl"}],
+        },
+        "spec": {
+            "schedulerName": OURS,
+            "containers": [{"name": "app", "image": "app:1", "resources": {"requests": {"cpu": cpu}}}],
+            **({"nodeName": node} if node else {}),
+        },
+        "status": {"phase": "Pending", "qosClass": "Burstable"},
+    }
+
+
+def node_object(version: int, name: str, cpu: str = "1") -> dict[str, Any]:
+    return {
+        "kind": "Node",
+        "apiVersion": "v1",
+        "metadata": {"name": name, "uid": f"uid-{name}", "resourceVersion": str(version)},
+        "spec": {},
+        "status": {"allocatable": {"cpu": cpu, "memory": "1Gi", "pods": "110"}},
+    }
+
+
+class Controller:
+    """The hops between the server's bytes and the engine, without a single connection or clock."""
+
+    def __init__(self) -> None:
+        self.engine = Engine(Settings((default_profile(OURS),)))
+        self.reader = PodReader()
+        self.pods: Mirror[Pod] = Mirror(kinds.pods(self.reader))
+        self.nodes: Mirror[Node] = Mirror(kinds.nodes(NodeReader()))
+        self.at = 0.0
+
+    def start(self, pods: list[dict[str, Any]], nodes: list[dict[str, Any]], version: int = 100) -> Controller:
+        """List both kinds, and lead."""
+        for mirror, reader, items in ((self.pods, self.reader, pods), (self.nodes, NodeReader(), nodes)):
+            kind = reader.kind
+            body = {"kind": f"{kind}List", "metadata": {"resourceVersion": str(version)}, "items": items}
+            listed = read_list(msgspec.json.encode(body), reader)
+            self.tell(*mirror.replace(listed, self.at))
+        self.tell(Synced("pods", self.at), Synced("nodes", self.at), Leading(1, self.at))
+        return self
+
+    def line(self, kind: str, item: dict[str, Any]) -> list[Instruction]:
+        """One line of a watch, as bytes."""
+        data = msgspec.json.encode({"type": kind, "object": item})
+        if item["kind"] == "Pod":
+            event = self.pods.change(read_line(data, self.reader), self.at)
+        else:
+            event = self.nodes.change(read_line(data, NodeReader()), self.at)
+        return self.tell(event) if event is not None else []
+
+    def tell(self, *events: Event) -> list[Instruction]:
+        return [wish for event in events for wish in self.engine.handle(event)]
+
+    def turn(self) -> list[Instruction]:
+        return self.tell(Turn(10, self.at))
+
+    def later(self, seconds: float) -> list[Instruction]:
+        self.at += seconds
+        return self.tell(Tick(self.at))
+
+    def free(self) -> dict[str, int]:
+        """Thousandths of CPU that each node has left."""
+        view = self.engine.placing.cluster.view
+        left = view.allocatable(CPU) - view.requested(CPU)
+        return {node.name: int(left[row]) for row, node in enumerate(view.nodes)}
+
+
+def test_a_pod_is_bound_hop_by_hop() -> None:
+    """Watch line → pod → queue → turn → room assumed → Bind → request → 201 → told → the watch confirms."""
+    controller = Controller().start([], [node_object(1, "a"), node_object(2, "b", cpu="250m")])
+    assert [] == controller.line("ADDED", pod_object(101))
+    assert ("uid-web", 500) == (
+        controller.engine.placing.cluster.pods["uid-web"].uid,
+        controller.engine.placing.cluster.pods["uid-web"].demand.of(CPU),
+    )
+    [bind] = controller.turn()
+    assert (Bind("uid-web", "default", "web", "a"), {"a": 500, "b": 250}) == (bind, controller.free())
+    assert isinstance(bind, Bind)
+    request = bind_request(bind)
+    assert ("POST", "/api/v1/namespaces/default/pods/web/binding") == (request.method, request.path)
+    assert {
+        "apiVersion": "v1",
+        "kind": "Binding",
+        "metadata": {"namespace": "default", "name": "web", "uid": "uid-web"},
+        "target": {"apiVersion": "v1", "kind": "Node", "name": "a"},
+    } == msgspec.json.decode(request.body)
+    outcome = bind_outcome("uid-web", "a", 201, CREATED, 1.0)
+    assert BindDone("uid-web", "a", 1.0) == outcome
+    [tell] = controller.tell(outcome)
+    assert isinstance(tell, Tell)
+    event = msgspec.json.decode(event_request(tell, "2026-01-01T00:00:01.000000Z", "web.1", "trimtab-0").body)
+    assert ("Scheduled", "Binding", "Normal", OURS, "Successfully assigned default/web to a") == tuple(
+        event[key] for key in ("reason", "action", "type", "reportingController", "note")
+    )
+    assert [] == controller.line("MODIFIED", pod_object(102, node="a"))
+    placing = controller.engine.placing
+    assert (0, 0, None, {"a": 500, "b": 250}) == (
+        len(placing.flights),
+        len(placing.queue),
+        placing.cluster.assumed_on("uid-web"),
+        controller.free(),
+    )
+
+
+def test_a_pod_that_fits_nowhere_says_why_and_is_bound_once_a_node_comes() -> None:
+    """No node → parked → an event and the condition in kube-scheduler's words → a node is added → bound."""
+    controller = Controller().start([pod_object(3, cpu="2")], [node_object(1, "a"), node_object(2, "b")])
+    tell, mark = controller.turn()
+    words = "0/2 nodes are available: 2 Insufficient cpu."
+    assert isinstance(tell, Tell) and isinstance(mark, MarkUnscheduled)
+    assert ("FailedScheduling", words, True) == (tell.reason, tell.note, tell.warning)
+    request = condition_request(mark)
+    assert ("PATCH", "/api/v1/namespaces/default/pods/web/status") == (request.method, request.path)
+    condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": words}
+    assert [condition] == msgspec.json.decode(request.body)["status"]["conditions"]
+    patched = pod_object(101, cpu="2")
+    patched["status"]["conditions"] = [condition]
+    assert ([], []) == (controller.line("MODIFIED", patched), controller.turn())
+    controller.at = 5.0
+    assert [] == controller.line("ADDED", node_object(102, "c", cpu="4"))
+    assert [Bind("uid-web", "default", "web", "c")] == controller.turn()
+
+
+@pytest.mark.parametrize("really_bound", [True, False])
+def test_a_bind_whose_answer_is_lost_is_read_back_before_anything_else(really_bound: bool) -> None:
+    """Silence → the room stays → GET → bound: landed and told; not bound: room free, and bound a second time later."""
+    controller = Controller().start([pod_object(3)], [node_object(1, "a")])
+    controller.turn()
+    [reread] = controller.tell(bind_outcome("uid-web", "a", None, b"", 1.0))
+    assert (Reread("uid-web", "default", "web"), {"a": 500}) == (reread, controller.free())
+    assert isinstance(reread, Reread)
+    request = reread_request(reread)
+    assert ("GET", "/api/v1/namespaces/default/pods/web", b"") == (request.method, request.path, request.body)
+    body = msgspec.json.encode(pod_object(101, node="a") if really_bound else pod_object(3))
+    told = controller.tell(reread_outcome("uid-web", 200, body, 2.0, controller.reader))
+    assert (
+        (["Scheduled"], 500)
+        if really_bound
+        else ([], 1000)
+        == (
+            [each.reason for each in told if isinstance(each, Tell)],
+            controller.free()["a"],
+        )
+    )
+    assert [] == controller.later(10.0)
+    assert ([] if really_bound else [Bind("uid-web", "default", "web", "a")]) == controller.turn()
+
+
+def test_two_schedulers_that_want_the_same_pod_end_in_one_bind() -> None:
+    """Another one is faster: 409 → read back → the pod counts where it is, and we neither tell nor try again."""
+    controller = Controller().start([pod_object(3)], [node_object(1, "a"), node_object(2, "b", cpu="900m")])
+    [bind] = controller.turn()
+    assert isinstance(bind, Bind)
+    conflict = b'{"kind":"Status","status":"Failure","reason":"Conflict","code":409,"message":"already assigned"}'
+    [reread] = controller.tell(bind_outcome("uid-web", bind.node, 409, conflict, 1.0))
+    assert isinstance(reread, Reread)
+    other = next(name for name in "ab" if name != bind.node)
+    body = msgspec.json.encode(pod_object(101, node=other))
+    assert [] == controller.tell(reread_outcome("uid-web", 200, body, 2.0, controller.reader))
+    assert [] == controller.line("MODIFIED", pod_object(101, node=other)) + controller.later(60.0) + controller.turn()
+    expected = {"a": 500, "b": 900} if other == "a" else {"a": 1000, "b": 400}
+    assert expected == controller.free()
+
+
+def test_two_schedulers_that_share_nodes_see_each_other_by_the_watch() -> None:
+    """A pod bound by the other takes the room that ours would have had."""
+    controller = Controller().start([pod_object(3, cpu="800m")], [node_object(1, "a")])
+    foreign = pod_object(101, name="foreign", cpu="900m", node="a")
+    foreign["spec"]["schedulerName"] = "default-scheduler"
+    controller.line("ADDED", foreign)
+    assert [] == [wish for wish in controller.turn() if isinstance(wish, Bind)]
+    controller.at = 5.0
+    controller.line("DELETED", {**foreign, "metadata": {**foreign["metadata"], "resourceVersion": "102"}})
+    assert [Bind("uid-web", "default", "web", "a")] == controller.turn()
+
+
+def test_a_replacement_of_the_same_name_is_not_taken_for_the_pod_that_was_lost() -> None:
+    """The answer is lost, the pod is deleted and made anew: the read shows another UID, so the old one is no more."""
+    controller = Controller().start([pod_object(3)], [node_object(1, "a")])
+    controller.turn()
+    controller.tell(bind_outcome("uid-web", "a", None, b"", 1.0))
+    body = msgspec.json.encode(pod_object(105, uid="uid-second"))
+    outcome = reread_outcome("uid-web", 200, body, 2.0, controller.reader)
+    assert RereadDone("uid-web", None, 2.0) == outcome
+    controller.tell(outcome)
+    assert {"a": 1000} == controller.free()
+    controller.line("ADDED", pod_object(105, uid="uid-second"))
+    assert [Bind("uid-second", "default", "web", "a")] == controller.turn()
+
+
+def test_a_restart_sees_the_room_that_was_taken_before() -> None:
+    """A new engine that is fed the list counts what the old one had bound, and decides on what was left undecided."""
+    before = Controller().start([pod_object(3), pod_object(4, name="api")], [node_object(1, "a")])
+    assert {"web", "api"} == {bind.name for bind in before.turn() if isinstance(bind, Bind)}
+    after = Controller().start(
+        [pod_object(101, node="a"), pod_object(102, name="api", node="a"), pod_object(103, name="late", cpu="100m")],
+        [node_object(1, "a")],
+        version=103,
+    )
+    assert ({"a": 0}, {"a": 0}) == (before.free(), after.free())
+    assert [] == [wish for wish in after.turn() if isinstance(wish, Bind)]
+    assert [] == after.tell(PodSeen(before.engine.placing.cluster.pods["uid-web"], 1.0))
+    assert {"a": 0} == after.free()
