@@ -118,7 +118,7 @@ class Templates:
         if shape.volumes:
             volumes = tuple(_volume(each, faults) for each in shape.volumes)
             spec = self._specs.one(msgspec.structs.replace(spec, volumes=volumes))
-        gates = names(shape.scheduling_gates, "spec.schedulingGates", faults)
+        gates = _names(shape.scheduling_gates, "spec.schedulingGates", faults)
         return Kin(
             namespace=intern(shape.namespace),
             labels=labels,
@@ -152,7 +152,7 @@ def _spec(body: Body, faults: list[str]) -> PodSpec:
         spread=tuple(spread(each) for each in spreads or ()),
         images=tuple(each.image or "" for each in every),
         ports=_ports(body, faults),
-        claims=names(body.resource_claims, "spec.resourceClaims", faults),
+        claims=_names(body.resource_claims, "spec.resourceClaims", faults),
         group=_group(body, faults),
         host_network=bool(body.host_network),
     )
@@ -202,7 +202,7 @@ def _source(fields: dict[str, Any]) -> Pairs:
     return pairs(found)
 
 
-def names(raw: Raw, path: str, faults: list[str]) -> tuple[str, ...]:
+def _names(raw: Raw, path: str, faults: list[str]) -> tuple[str, ...]:
     """The names in a list of named things."""
     return tuple(each.name or "" for each in read_part(raw, tuple[NamedShape, ...], path, faults) or ())
 
