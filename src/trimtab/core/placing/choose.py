@@ -37,9 +37,9 @@ def choose(
     laps: Laps = NO_LAPS,
 ) -> Placement | Unplaceable:
     """Ask all plugins about all nodes, and take the best; `kept` lets answers serve for pods of the same template."""
-    answers = kept.answers(view, pod, profile, laps) if kept is not None else fresh(view, pod, profile, laps)
     if not view.count:
         return Unplaceable(0)
+    answers = kept.answers(view, pod, profile, laps) if kept is not None else fresh(view, pod, profile, laps)
     if answers.refused is not None:
         plugin, refuse = answers.refused
         return Unplaceable(view.count, note=refuse.reason, plugins=(plugin,))

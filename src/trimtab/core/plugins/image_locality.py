@@ -33,7 +33,8 @@ class ImageLocality:
         total = np.zeros(view.count, dtype=np.int64)
         for image in pod.spec.images:
             held_by, sizes = view.image_sizes(tagged(image))
-            total[held_by] += (sizes * (len(held_by) / view.count)).astype(np.int64)
+            if len(held_by):
+                total[held_by] += (sizes * (len(held_by) / view.count)).astype(np.int64)
         largest = LARGEST_EACH * len(pod.spec.images)
         held = np.minimum(np.maximum(total, SMALLEST), max(largest, SMALLEST))
         return ((held - SMALLEST) * MAX_SCORE // (largest - SMALLEST))[rows]

@@ -1,0 +1,194 @@
+"""Random nodes, pods, clusters and changes of clusters for laws; small in number and odd in kind. Proves nothing itself.
+
+Names, labels and amounts come from a few values each, so that things meet: equal taints, taken ports, full nodes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from tests.build import MIB, asks, cluster, node, pod, prefers, term
+from trimtab.core.cluster.state import Cluster
+from trimtab.core.model.affinity import PreferredNodes
+from trimtab.core.model.node import Image, Node
+from trimtab.core.model.pod import HostPort, Pod
+from trimtab.core.model.resources import ContainerAsk, Demand, pod_demand
+from trimtab.core.model.selectors import NodeSelectorTerm
+from trimtab.wire.quantity import nanos
+
+NAMES = tuple("abcdefgh")
+PODS = tuple(f"p{number}" for number in range(8))
+# The last ones are more than 64 bits of thousandths can hold.
+CPUS = ("0", "100m", "500m", "1", "2", "4", "7Ei", "12E", "1e100")
+MEMORIES = ("0", "64Mi", "1Gi", "4Gi", "8Gi", "8Ei")
+DEVICES = ("nvidia.com/gpu", "example.com/foo", "hugepages-2Mi")
+TAINTS = ("gpu=yes:NoSchedule", "gpu=no:NoExecute", "spot=:PreferNoSchedule", "old=1:PreferNoSchedule")
+TOLERATIONS = ("", "gpu=yes:NoSchedule", "gpu", "spot:PreferNoSchedule", ":PreferNoSchedule", "old=1")
+IMAGES = ("app:latest", "db:v1", "registry.example/web:latest")
+WISHED_IMAGES = ("app", "db:v1", "registry.example/web", "unknown")
+LINES = (
+    "zone In z1",
+    "zone NotIn z1,z2",
+    "zone Exists",
+    "disk DoesNotExist",
+    "gen Gt 3",
+    "gen Lt 5",
+    "gen Gt x",
+    "zone Like z1",
+)
+
+maybe = st.booleans()
+
+
+def some_of(values: tuple[str, ...], most: int = 2) -> st.SearchStrategy[list[str]]:
+    return st.lists(st.sampled_from(values), max_size=most, unique=True)
+
+
+labels = st.fixed_dictionaries(
+    {},
+    optional={
+        "zone": st.sampled_from(("z1", "z2", "")),
+        "disk": st.just("ssd"),
+        "gen": st.sampled_from(("1", "4", "13", "x")),
+    },
+)
+devices = st.dictionaries(st.sampled_from(DEVICES), st.sampled_from(("0", "1", "4")), max_size=2)
+ports = st.builds(
+    HostPort,
+    st.sampled_from(("TCP", "UDP")),
+    st.sampled_from(("0.0.0.0", "10.0.0.1", "10.0.0.2")),
+    st.sampled_from((80, 443)),
+)
+terms: st.SearchStrategy[NodeSelectorTerm] = st.builds(
+    lambda lines, named: term(*lines, fields=[f"metadata.name In {each}" for each in named]),
+    some_of(LINES),
+    some_of(NAMES, most=1),
+)
+wishes: st.SearchStrategy[PreferredNodes] = st.builds(
+    lambda weight, lines: prefers(weight, *lines), st.integers(0, 100), some_of(LINES)
+)
+
+
+@st.composite
+def nodes(draw: Any, name: str | None = None) -> Node:
+    made = node(
+        name or draw(st.sampled_from(NAMES)),
+        cpu=draw(st.sampled_from(CPUS)),
+        memory=draw(st.sampled_from(MEMORIES)),
+        pods=draw(st.sampled_from(("0", "2", "110"))),
+        more=draw(devices),
+        labels=draw(labels),
+        taints=draw(some_of(TAINTS)),
+        unschedulable=draw(st.sampled_from((False, False, False, True))),
+    )
+    sizes = draw(st.dictionaries(st.sampled_from(IMAGES), st.integers(0, 3000), max_size=2))
+    return replace(made, images=tuple(Image((each,), size * MIB) for each, size in sizes.items()))
+
+
+@st.composite
+def demands(draw: Any) -> Demand:
+    """What a pod asks for: mostly little, now and then with sidecars, by the pod as a whole, or far too much."""
+    plain = asks(
+        cpu=draw(st.sampled_from(("", "", *CPUS))),
+        memory=draw(st.sampled_from(("", "", *MEMORIES))),
+        more=draw(devices),
+    )
+    if not draw(st.sampled_from((False, False, True))):
+        return plain
+    asked = ContainerAsk({"cpu": nanos(draw(st.sampled_from(CPUS)))})
+    whole = ContainerAsk({"memory": nanos(draw(st.sampled_from(MEMORIES)))}) if draw(maybe) else None
+    return pod_demand([asked, ContainerAsk()], [ContainerAsk({"cpu": nanos("1")}, sidecar=draw(maybe))], whole)
+
+
+@st.composite
+def pods(draw: Any, name: str | None = None, on: str = "") -> Pod:
+    selector = draw(st.none() | st.fixed_dictionaries({}, optional={"zone": st.sampled_from(("z1", "z2"))}))
+    return pod(
+        name or draw(st.sampled_from(PODS)),
+        demand=draw(demands()),
+        on=on,
+        priority=draw(st.sampled_from((-10, 0, 0, 1000))),
+        labels=draw(labels),
+        selector=selector,
+        required=draw(st.none() | st.lists(terms, max_size=2)),
+        preferred=draw(st.none() | st.lists(wishes, max_size=3)),
+        tolerations=draw(some_of(TOLERATIONS)),
+        ports=draw(st.lists(ports, max_size=2)),
+        images=draw(st.lists(st.sampled_from(WISHED_IMAGES), max_size=3)),
+        gates=draw(some_of(("first", "second"))),
+    )
+
+
+@st.composite
+def clusters(draw: Any) -> Cluster:
+    """Up to eight nodes with pods on them, some of which are on nodes that nobody has seen."""
+    made = draw(st.lists(nodes(), unique_by=lambda each: each.name, max_size=len(NAMES)))
+    names = draw(st.lists(st.sampled_from(PODS), unique=True))
+    standing = [draw(pods(name, draw(st.sampled_from(NAMES)))) for name in names]
+    return cluster(*made, *standing)
+
+
+# --- what may happen to a cluster
+
+Step = Callable[[Cluster, int], None]
+
+
+@st.composite
+def steps(draw: Any) -> Step:
+    """One change; it is given the number of the step, so that what it brings is newer than what was there."""
+    name, uid = draw(st.sampled_from(NAMES)), f"uid-{draw(st.sampled_from(PODS))}"
+    brought_node, brought_pod = draw(nodes(name)), draw(pods())
+    ways: tuple[Step, ...] = (
+        lambda held, at: _see_node(held, replace(brought_node, version=at)),
+        lambda held, at: _see_node(held, replace(brought_node, version=at, uid=str(at))),
+        lambda held, at: _relabel(held, brought_node, at),
+        lambda held, at: _lose_node(held, name),
+        lambda held, at: _see_pod(held, replace(brought_pod, version=at, node=name)),
+        lambda held, at: _see_pod(held, replace(brought_pod, version=at, node=name, phase="Succeeded")),
+        lambda held, at: _see_pod(held, replace(brought_pod, version=at, nominated=name)),
+        lambda held, at: _lose_pod(held, uid),
+        lambda held, at: _assume(held, replace(brought_pod, version=at), name),
+        lambda held, at: _forget(held, uid),
+    )
+    step: Step = draw(st.sampled_from(ways))
+    return step
+
+
+def _see_node(held: Cluster, brought: Node) -> None:
+    held.see_node(brought)
+
+
+def _relabel(held: Cluster, brought: Node, at: int) -> None:
+    """The likeliest change of all: one thing about a node that is there."""
+    row = held.columns.row.get(brought.name)
+    if row is not None:
+        held.see_node(replace(held.columns.nodes[row], labels=brought.labels, images=brought.images, version=at))
+
+
+def _lose_node(held: Cluster, name: str) -> None:
+    held.lose_node(name)
+
+
+def _see_pod(held: Cluster, brought: Pod) -> None:
+    if held.is_news(brought):
+        held.see_pod(brought)
+
+
+def _lose_pod(held: Cluster, uid: str) -> None:
+    held.lose_pod(uid)
+    held.buried.clear()  # names are few here: the next pod of this name is another one
+
+
+def _assume(held: Cluster, brought: Pod, name: str) -> None:
+    """As the engine does it: a pod that is known, stands nowhere, and is given a node that is there."""
+    if held.is_news(brought) and brought.uid not in held.places and name in held.columns.row:
+        held.see_pod(brought)
+        held.assume(brought, name)
+
+
+def _forget(held: Cluster, uid: str) -> None:
+    held.forget(uid)

@@ -1,0 +1,160 @@
+"""Proves the laws of plugins for every plugin that is built, alone and together, on any cluster and after any changes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from tests.laws.clusters import NAMES, Step, clusters, pods, steps
+from trimtab.config.arguments import plugin_from
+from trimtab.config.registry import DEFAULT_PLUGINS, IN_TREE, default_profile
+from trimtab.core.cluster.invariants import faults
+from trimtab.core.cluster.state import Cluster
+from trimtab.core.cluster.view import View
+from trimtab.core.model.change import Change
+from trimtab.core.model.pod import Pod, PodSpec
+from trimtab.core.placing.contract import Filter, Ints, Kept, Normalise, Plugin, Rows, Score
+from trimtab.core.placing.explain import explain
+from trimtab.core.placing.profile import Ties, everywhere
+from trimtab.core.placing.templates import Templates
+from trimtab.laws import LAWS, kept_as_fresh, nodes_in_any_order, signature_says_it_all
+
+OFTEN = settings(max_examples=100, deadline=None)
+
+RESOURCES: list[dict[str, object]] = [
+    {"name": "cpu", "weight": 3},
+    {"name": "nvidia.com/gpu", "weight": 5},
+    {"name": "ephemeral-storage"},
+]
+SHAPE = [{"utilization": 0, "score": 0}, {"utilization": 70, "score": 10}, {"utilization": 100, "score": 3}]
+ADDED = {
+    "requiredDuringSchedulingIgnoredDuringExecution": {
+        "nodeSelectorTerms": [{"matchExpressions": [{"key": "gen", "operator": "Exists"}]}]
+    },
+    "preferredDuringSchedulingIgnoredDuringExecution": [
+        {"weight": 7, "preference": {"matchExpressions": [{"key": "disk", "operator": "Exists"}]}}
+    ],
+}
+# Arguments that lead through other code than the defaults do.
+ARGUMENTS: list[tuple[str, dict[str, object]]] = [
+    ("NodeResourcesFit", {"scoringStrategy": {"type": "MostAllocated", "resources": RESOURCES}}),
+    (
+        "NodeResourcesFit",
+        {
+            "ignoredResourceGroups": ["example.com"],
+            "scoringStrategy": {
+                "type": "RequestedToCapacityRatio",
+                "resources": RESOURCES,
+                "requestedToCapacityRatio": {"shape": SHAPE},
+            },
+        },
+    ),
+    ("NodeResourcesBalancedAllocation", {"resources": [{"name": each["name"], "weight": 1} for each in RESOURCES]}),
+    ("NodeAffinity", {"addedAffinity": ADDED}),
+]
+PLUGINS: list[Plugin] = [
+    *(kind() for kind in IN_TREE.values()),
+    *(plugin_from(name, IN_TREE[name], args) for name, args in ARGUMENTS),
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Crowd:
+    """Declares nothing, and looks at all nodes for each: what may not be kept, and must be right all the same."""
+
+    name: ClassVar[str] = "Crowd"
+    woken_by: ClassVar[Change] = Change.PODS
+    normalise: ClassVar[Normalise] = Normalise.HIGHER
+
+    def filter(self, view: View, pod: Pod, rows: Rows) -> Ints:
+        crowded = int(view.pod_count.sum()) % 3 == 0
+        return np.where(crowded & (view.pod_count > 0), 1, 0)[rows]
+
+    def reasons(self, view: View, pod: Pod, code: int) -> tuple[str, ...]:
+        return ("a third of all times is a crowd",)
+
+    def score(self, view: View, pod: Pod, rows: Rows) -> Ints | None:
+        return (view.pod_count * len(pod.labels))[rows]
+
+
+def weighted(*changed: Plugin) -> list[tuple[Plugin, int]]:
+    """The default plugins with some replaced or added."""
+    plugins: dict[str, Plugin] = {name: IN_TREE[name]() for name in DEFAULT_PLUGINS if name in IN_TREE}
+    plugins |= {plugin.name: plugin for plugin in changed}
+    return [(plugin, DEFAULT_PLUGINS.get(name, 0) or 1) for name, plugin in plugins.items()]
+
+
+PROFILES = [
+    default_profile("default"),
+    default_profile("by name", Ties.NAME),
+    everywhere("other arguments", weighted(*PLUGINS[-3:])),
+    everywhere("undeclared", weighted(Crowd())),
+    *(everywhere(plugin.name, [(plugin, 2)]) for plugin in PLUGINS),  # alone, where no other can hide its mistakes
+]
+
+
+def test_all_plugins_declare() -> None:
+    """Every built plugin that judges nodes declares what it depends on, so that its answers are kept."""
+    judges = [plugin for plugin in PLUGINS if isinstance(plugin, Filter | Score)]
+    assert [] == [plugin.name for plugin in judges if not isinstance(plugin, Kept)]
+
+
+@OFTEN
+@given(cluster=clusters(), pod=pods())
+def test_laws(cluster: Cluster, pod: Pod) -> None:
+    """Every plugin keeps every law on any cluster, for any pod."""
+    assert [] == [breach for plugin in PLUGINS for law in LAWS for breach in law(plugin, cluster.view, pod)]
+
+
+@OFTEN
+@given(cluster=clusters(), pod=pods(), other=pods(), data=st.data())
+def test_signatures(cluster: Cluster, pod: Pod, other: Pod, data: st.DataObject) -> None:
+    """Pods that a plugin signs alike get the same answers, however much they differ otherwise."""
+    parts = data.draw(st.sets(st.sampled_from(sorted(set(PodSpec.__struct_fields__)))))
+    spec = replace(other.spec, **{part: getattr(pod.spec, part) for part in parts})
+    alike = replace(other, spec=spec, demand=data.draw(st.sampled_from((pod.demand, other.demand))))
+    assert [] == [breach for plugin in PLUGINS for breach in signature_says_it_all(plugin, cluster.view, pod, alike)]
+
+
+@OFTEN
+@given(cluster=clusters(), pod=pods(), data=st.data())
+def test_node_order(cluster: Cluster, pod: Pod, data: st.DataObject) -> None:
+    """The decision is the same in whatever order nodes were learnt of."""
+    order = data.draw(st.permutations(cluster.columns.nodes))
+    assert [] == [breach for profile in PROFILES for breach in nodes_in_any_order(cluster, order, pod, profile)]
+
+
+@OFTEN
+@given(
+    cluster=clusters(),
+    changes=st.lists(steps(), min_size=1, max_size=12),
+    asked=st.lists(pods(), min_size=1, max_size=4),
+    hot=st.integers(1, 80),
+)
+def test_kept_as_fresh(cluster: Cluster, changes: list[Step], asked: list[Pod], hot: int) -> None:
+    """However a cluster changes, its columns are what a recount gives, and kept answers equal fresh ones."""
+    kept = Templates(hot)
+    for at, step in enumerate(changes, start=1):
+        step(cluster, at)
+        assert [] == faults(cluster)
+        for pod in asked[at % 2 :]:  # not each pod each time, so that several changes pile up
+            breaches = {profile.name: list(kept_as_fresh(cluster, pod, profile, kept)) for profile in PROFILES}
+            assert {} == {name: found for name, found in breaches.items() if found}
+
+
+@OFTEN
+@given(cluster=clusters(), pod=pods(), promised=pods(), node=st.sampled_from(NAMES))
+def test_explained_as_decided(cluster: Cluster, pod: Pod, promised: Pod, node: str) -> None:
+    """An explanation's table names the node that was chosen as one of the best, and refuses all when none was."""
+    nominated = replace(promised, uid="other", nominated=node)
+    for profile in PROFILES:
+        told = explain(cluster.view, pod, profile, [nominated])
+        feasible = {line.node: line.total for line in told.lines if not line.refused_by}
+        assert bool(told.node) == bool(feasible)
+        assert max(feasible.values(), default=0) == feasible.get(told.node, 0)
+        assert all(line.reasons for line in told.lines if line.refused_by)
