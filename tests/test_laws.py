@@ -1,0 +1,189 @@
+"""Shows that each law can be broken: a plugin that breaks it is caught, and an honest one is not."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import pytest
+
+from tests.build import cluster, node, pod
+from trimtab.core.cluster.view import View
+from trimtab.core.model.change import Change
+from trimtab.core.model.node import Node
+from trimtab.core.model.pod import Pod
+from trimtab.core.placing.contract import Ahead, Ints, Normalise, Plugin, Prefiltered, Refuse, Rows
+from trimtab.core.placing.profile import everywhere
+from trimtab.core.placing.templates import Templates
+from trimtab.laws import LAWS, Law, kept_as_fresh, nodes_in_any_order, signature_says_it_all
+
+
+@dataclass(frozen=True)
+class Honest:
+    """Refuses nodes with more than one pod, and likes those with few."""
+
+    name: ClassVar[str] = "Honest"
+    woken_by: ClassVar[Change] = Change.PODS
+    reads: ClassVar[Change] = Change.PODS
+    normalise: ClassVar[Normalise] = Normalise.LOWER
+
+    def signs(self, pod: Pod) -> Hashable:
+        return ()
+
+    def order(self, pod: Pod, since: float) -> tuple[float, ...]:
+        return (since,)
+
+    def gate(self, pod: Pod) -> str | None:
+        return "not yet" if pod.gates else None
+
+    def prefilter(self, view: View, pod: Pod) -> Prefiltered:
+        return Ahead.GO
+
+    def filter(self, view: View, pod: Pod, rows: Rows) -> Ints:
+        return np.where(view.pod_count > 1, 1, 0)[rows]
+
+    def reasons(self, view: View, pod: Pod, code: int) -> tuple[str, ...]:
+        return ("too full",)
+
+    def score(self, view: View, pod: Pod, rows: Rows) -> Ints | None:
+        return view.pod_count[rows].copy()
+
+
+class OtherType(Honest):
+    def score(self, view: View, pod: Pod, rows: Rows) -> Any:
+        return view.pod_count[rows] * 0.5
+
+
+class OtherLength(Honest):
+    def filter(self, view: View, pod: Pod, rows: Rows) -> Ints:
+        return np.zeros(view.count, dtype=np.int64)
+
+
+class Meddler(Honest):
+    def score(self, view: View, pod: Pod, rows: Rows) -> Ints | None:
+        view.pod_count[0] += 1
+        return np.zeros(len(view.pod_count[rows]), dtype=np.int64)
+
+
+class Moody(Honest):
+    calls: ClassVar[list[int]] = []
+
+    def filter(self, view: View, pod: Pod, rows: Rows) -> Ints:
+        self.calls.append(1)
+        return np.full(len(view.pod_count[rows]), len(self.calls), dtype=np.int64)
+
+
+class Relative(Honest):
+    def score(self, view: View, pod: Pod, rows: Rows) -> Ints | None:
+        return view.pod_count[rows] + len(view.pod_count[rows])
+
+
+class Mute(Honest):
+    def reasons(self, view: View, pod: Pod, code: int) -> tuple[str, ...]:
+        return ()
+
+
+class MuteAhead(Honest):
+    def prefilter(self, view: View, pod: Pod) -> Prefiltered:
+        return Refuse(" ")
+
+
+class MuteGate(Honest):
+    def gate(self, pod: Pod) -> str | None:
+        return ""
+
+
+class Skipper(Honest):
+    def prefilter(self, view: View, pod: Pod) -> Prefiltered:
+        return Ahead.SKIP
+
+
+class Giant(Honest):
+    normalise: ClassVar[Normalise] = Normalise.NONE
+
+    def score(self, view: View, pod: Pod, rows: Rows) -> Ints | None:
+        return view.pod_count[rows] * 101
+
+
+class Disordered(Honest):
+    def order(self, pod: Pod, since: float) -> tuple[float, ...]:
+        return (float("nan"),)
+
+
+class Concealing(Honest):
+    def score(self, view: View, pod: Pod, rows: Rows) -> Ints | None:
+        return view.pod_count[rows] + len(pod.name)
+
+
+class Unreading(Honest):
+    reads: ClassVar[Change] = Change.LABELS
+
+
+class FirstRow(Honest):
+    def filter(self, view: View, pod: Pod, rows: Rows) -> Ints:
+        return np.minimum(np.arange(view.count), 1)[rows]
+
+
+NODES = [node("a"), node("b"), node("c")]
+CLUSTER: tuple[Node | Pod, ...] = (*NODES, *(pod(f"on-{number}", on="c") for number in range(3)))
+
+BREAKERS = [
+    ("whole_columns", OtherType()),
+    ("whole_columns", OtherLength()),
+    ("cluster_untouched", Meddler()),
+    ("same_question_same_answer", Moody()),
+    ("some_rows_as_of_all", Relative()),
+    ("refusals_have_words", Mute()),
+    ("refusals_have_words", MuteAhead()),
+    ("refusals_have_words", MuteGate()),
+    ("skipping_passes_all", Skipper()),
+    ("scores_on_the_scale", Giant()),
+    ("order_is_a_key", Disordered()),
+]
+BY_NAME = {law.__name__: law for law in LAWS}
+
+
+@pytest.mark.parametrize("law", LAWS)
+def test_honest(law: Law) -> None:
+    """An honest plugin breaks no law."""
+    assert [] == list(law(Honest(), cluster(*CLUSTER).view, pod("web")))
+
+
+@pytest.mark.parametrize(
+    ("law", "plugin"), BREAKERS, ids=lambda each: each if isinstance(each, str) else type(each).__name__
+)
+def test_broken(law: str, plugin: Plugin) -> None:
+    """A plugin that breaks the law is named in a sentence."""
+    found = list(BY_NAME[law](plugin, cluster(*CLUSTER).view, pod("web")))
+    assert found
+    assert all(sentence.startswith(plugin.name) for sentence in found)
+
+
+def test_every_law_has_a_breaker() -> None:
+    """No law stands here without a plugin that breaks it."""
+    assert set(BY_NAME) == {law for law, _ in BREAKERS}
+
+
+@pytest.mark.parametrize(("plugin", "caught"), [(Honest(), False), (Concealing(), True)])
+def test_signature(plugin: Plugin, caught: bool) -> None:
+    """A plugin that looks at more of the pod than it signs is caught."""
+    view = cluster(*CLUSTER).view
+    assert caught == bool(list(signature_says_it_all(plugin, view, pod("web"), pod("longer"))))
+
+
+@pytest.mark.parametrize(("plugin", "caught"), [(Honest(), False), (Unreading(), True)])
+def test_kept(plugin: Plugin, caught: bool) -> None:
+    """A plugin that does not name a change that alters its answers is caught when that change comes."""
+    held, kept, profile = cluster(*CLUSTER), Templates(), everywhere("one", [(plugin, 1)])
+    assert [] == list(kept_as_fresh(held, pod("web"), profile, kept))
+    held.see_pod(pod("new", on="a"))
+    assert caught == bool(list(kept_as_fresh(held, pod("web"), profile, kept)))
+
+
+@pytest.mark.parametrize(("plugin", "caught"), [(Honest(), False), (FirstRow(), True)])
+def test_order(plugin: Plugin, caught: bool) -> None:
+    """A plugin that looks at row numbers is caught when nodes come in another order."""
+    profile = everywhere("one", [(plugin, 1)])
+    assert caught == bool(list(nodes_in_any_order(cluster(*CLUSTER), NODES[::-1], pod("web"), profile)))
