@@ -132,6 +132,12 @@ def test_volumes_that_tie_to_nothing_are_skipped(kind: str) -> None:
     assert () == _spec({"volumes": [{"name": "v", kind: {}}]}).volumes
 
 
+@pytest.mark.parametrize("kind", ["persistentVolumeClaim", "rbd"])
+def test_a_null_source_is_no_volume(kind: str) -> None:
+    """A kind of volume that is written down as null is not there."""
+    assert () == _spec({"volumes": [{"name": "v", kind: None}]}).volumes
+
+
 def test_host_ports_are_those_that_last() -> None:
     """Ports of containers and sidecars are taken, with protocol and address filled in; those of init steps are not."""
     spec = {

@@ -163,6 +163,11 @@ class OwnerShape(Struct, frozen=True, gc=False, rename="camel"):
     controller: bool | None = None
 
 
+class ClaimShape(Struct, frozen=True, gc=False, rename="camel"):
+    claim_name: str | None = None
+    read_only: bool | None = None
+
+
 class NamedShape(Struct, frozen=True, gc=False):
     name: str | None = None
 

@@ -21,10 +21,11 @@ from trimtab.core.model.resources import Demand
 from trimtab.core.model.selectors import Pairs, pairs
 from trimtab.wire.affinity import AffinityShape, SpreadShape, TolerationShape, affinity, spread, toleration
 from trimtab.wire.demand import demand
-from trimtab.wire.fault import read_part, summary
+from trimtab.wire.fault import NULL, read_part, summary
 from trimtab.wire.intern import Canon, Recent
 from trimtab.wire.shapes import (
     Body,
+    ClaimShape,
     Kinship,
     NamedShape,
     OwnerShape,
@@ -78,8 +79,7 @@ class Templates:
     def of(self, meta: PodMetaShape, spec: PodSpecShape, status: PodStatusShape, resize_infeasible: bool) -> Kin:
         """What the pod shares. The tuples are those of Kinship and Body, spelt out because this runs for every pod."""
         volumes = spec.volumes
-        if volumes:
-            volumes = tuple([each for each in volumes if each != VolumeShape(each.name)])
+        tying = volumes and [each for each in volumes if each != VolumeShape(each.name)]
         body = (
             spec.node_selector,
             spec.affinity,
@@ -105,7 +105,7 @@ class Templates:
             spec.scheduling_gates,
             meta.labels,
             meta.owner_references,
-            volumes,
+            tying,
             body,
         )
         return self._kin[_encode(kinship)]
@@ -116,20 +116,19 @@ class Templates:
         owner, owner_fault = self._owners[bytes(shape.owner_references)]
         spec, wanted, body_fault = self._bodies[bytes(shape.body)]
         if shape.volumes:
-            volumes = tuple(_volume(each, faults) for each in shape.volumes)
+            volumes = tuple([each for each in [_volume(each, faults) for each in shape.volumes] if each])
             spec = self._specs.one(msgspec.structs.replace(spec, volumes=volumes))
-        gates = _names(shape.scheduling_gates, "spec.schedulingGates", faults)
         return Kin(
-            namespace=intern(shape.namespace),
-            labels=labels,
-            owner=owner,
-            scheduler=intern(shape.scheduler_name or DEFAULT_SCHEDULER),
-            priority=shape.priority or 0,
-            preempts=shape.preemption_policy != "Never",
-            gates=gates,
-            spec=spec,
-            demand=wanted,
-            fault=body_fault or summary(faults) or label_fault or owner_fault,
+            intern(shape.namespace),
+            labels,
+            owner,
+            intern(shape.scheduler_name or DEFAULT_SCHEDULER),
+            shape.priority or 0,
+            shape.preemption_policy != "Never",
+            _names(shape.scheduling_gates, "spec.schedulingGates", faults),
+            spec,
+            wanted,
+            body_fault or summary(faults) or label_fault or owner_fault,
         )
 
     def _body(self, key: bytes) -> tuple[PodSpec, Demand, str]:
@@ -180,15 +179,18 @@ def _group(body: Body, faults: list[str]) -> str:
     return group.pod_group_name or "" if group else ""
 
 
-def _volume(shape: VolumeShape, faults: list[str]) -> Volume:
-    present = ((name, kind) for name, kind in _KINDS if bytes(getattr(shape, name)) != b"null")
-    name, kind = next(present, ("name", "null"))
-    path = f"spec.volumes[name={shape.name}].{kind}"
-    source = read_part(getattr(shape, name), dict[str, Any], path, faults) or {} if name != "name" else {}
-    read_only = source.get("readOnly") is True
-    if kind == "persistentVolumeClaim":
-        return Volume(kind, str(source.get("claimName") or ""), read_only=read_only)
-    return Volume(kind, shape.name or "", () if kind == "ephemeral" else _source(source), read_only)
+def _volume(shape: VolumeShape, faults: list[str]) -> Volume | None:
+    """The volume, or None where its source is null or, with a fault, unreadable."""
+    path = f"spec.volumes[name={shape.name}]"
+    if shape.persistent_volume_claim is not NULL:
+        claim = read_part(shape.persistent_volume_claim, ClaimShape, f"{path}.persistentVolumeClaim", faults)
+        return Volume("persistentVolumeClaim", claim.claim_name or "", (), bool(claim.read_only)) if claim else None
+    name, kind = next(each for each in _KINDS if getattr(shape, each[0]) is not NULL)
+    source = read_part(getattr(shape, name), dict[str, Any], f"{path}.{kind}", faults)
+    if source is None:
+        return None
+    pointed = () if kind == "ephemeral" else _source(source)
+    return Volume(kind, shape.name or "", pointed, source.get("readOnly") is True)
 
 
 def _source(fields: dict[str, Any]) -> Pairs:
