@@ -1,0 +1,22 @@
+"""Proves that a pod which names its node goes nowhere else."""
+
+import pytest
+
+from tests.build import node, pod
+from tests.core.plugins.verdicts import refusals
+from trimtab.core.plugins.node_name import NodeName
+
+ELSEWHERE = "! node(s) didn't match the requested node name"
+
+
+@pytest.mark.parametrize(
+    ("wanted", "expected"),
+    [
+        ("", {"a": "", "b": ""}),
+        ("a", {"a": "", "b": ELSEWHERE}),
+        ("unknown", {"a": ELSEWHERE, "b": ELSEWHERE}),
+    ],
+)
+def test_named_node(wanted: str, expected: dict[str, str]) -> None:
+    """Only the named node passes; no name means any node."""
+    assert expected == refusals(NodeName(), pod("web", on=wanted), node("a"), node("b"))

@@ -1,0 +1,28 @@
+"""Proves who may go to a cordoned node."""
+
+import pytest
+
+from tests.build import node, pod
+from tests.core.plugins.verdicts import refusals
+from trimtab.core.plugins.node_unschedulable import NodeUnschedulable
+
+CORDONED = "! node(s) were unschedulable"
+
+
+@pytest.mark.parametrize(
+    ("tolerations", "expected"),
+    [
+        ([], CORDONED),
+        ([""], ""),
+        (["node.kubernetes.io/unschedulable:NoSchedule"], ""),
+        (["node.kubernetes.io/unschedulable=:NoSchedule"], ""),
+        (["node.kubernetes.io/unschedulable:NoExecute"], CORDONED),
+        (["other:NoSchedule"], CORDONED),
+    ],
+)
+def test_cordon(tolerations: list[str], expected: str) -> None:
+    """A cordon counts like its taint: whoever tolerates that may pass."""
+    seen = [node("open"), node("cordoned", unschedulable=True)]
+    assert {"open": "", "cordoned": expected} == refusals(
+        NodeUnschedulable(), pod("web", tolerations=tolerations), *seen
+    )
