@@ -93,13 +93,14 @@ def pod_demand(
     if any(map(_counts_for_pod, level.requests)):
         missing = {name: nanos for name, nanos in UNASKED.items() if name not in asked}
         settled = requested(missing, level.requests)
-    limits = _with_pod_level(_folded(containers, inits, _limited), level.limits, extra)
+    limited = _with_pod_level(_folded(containers, inits, _limited), level.limits, {})
+    _add(limited, {name: nanos for name, nanos in extra.items() if limited.get(name)})  # no limit stays no limit
     return Demand(
         amounts=amounts(asked),
         scored=amounts(scored),
         settled_cpu=_rounded(CPU, settled.get(CPU, 0)),
         settled_memory=_rounded(MEMORY, settled.get(MEMORY, 0)),
-        limits=amounts(limits),
+        limits=amounts(limited),
     )
 
 
@@ -133,7 +134,7 @@ def _folded(
 
 
 def _with_pod_level(total: dict[str, int], level: Nanos, overhead: Nanos) -> dict[str, int]:
-    total |= {name: value for name, value in level.items() if name in (CPU, MEMORY) or name.startswith("hugepages-")}
+    total |= {name: value for name, value in level.items() if _counts_for_pod(name)}
     _add(total, overhead)
     return total
 

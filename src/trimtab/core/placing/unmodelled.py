@@ -5,6 +5,8 @@ from __future__ import annotations
 from trimtab.core.model.pod import Pod
 from trimtab.core.placing.profile import Point, Profile
 
+INLINE = "csi"  # made on whichever node the pod goes to, so it ties the pod to none
+
 
 def hard(pod: Pod, profile: Profile) -> tuple[str, ...]:
     """What keeps the pod pending until a plugin for it is there."""
@@ -14,7 +16,7 @@ def hard(pod: Pod, profile: Profile) -> tuple[str, ...]:
         ("InterPodAffinity", "required pod affinity", affinity and affinity.pods.required),
         ("InterPodAffinity", "required pod anti-affinity", affinity and affinity.anti_pods.required),
         ("PodTopologySpread", "a DoNotSchedule topology spread constraint", any(each.hard for each in pod.spec.spread)),
-        ("VolumeBinding", "volumes that bind to nodes", pod.spec.volumes),
+        ("VolumeBinding", "volumes that bind to nodes", any(each.kind != INLINE for each in pod.spec.volumes)),
         ("DynamicResources", "resource claims", pod.spec.claims),
         ("Coscheduling", "a scheduling group", pod.spec.group),
     )
