@@ -56,6 +56,7 @@ class Answers:
     def ask(self, view: View, laps: Laps = NO_LAPS) -> None:
         """Put every question for every row."""
         skipped = self._look_ahead(view, laps)
+        self._words.clear()  # they go by the filter's number, and another one may be skipped now
         self.filters = tuple(each for each in self.profile.filters if plugin_name(each) not in skipped)
         self.codes = []
         for plugin in self.filters:
