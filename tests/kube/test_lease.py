@@ -251,6 +251,28 @@ async def test_release_after_a_renewal_that_was_cut_short() -> None:
     assert "" == server.spec["holderIdentity"]
 
 
+async def test_a_late_renewal_does_not_undo_a_release() -> None:
+    """A renewal under way while we release may win the race; the release is done after it, and writing stays over."""
+    server = LeaseServer()
+    me = Contender(server)
+    task = me.start()
+    await asyncio.sleep(1.0)
+
+    async def slowly(request: Request) -> Answer:
+        await asyncio.sleep(0.5)
+        return server.obey(request)
+
+    server.fault = lambda request: slowly(request)  # type: ignore[assignment, return-value]
+    await asyncio.sleep(1.2)
+    await me.elector.release()
+    assert not me.elector.may_write()
+    await asyncio.sleep(5.0)
+    assert not me.elector.may_write()
+    assert server.spec is not None
+    assert "" == server.spec["holderIdentity"]
+    await asyncio.wait_for(task, 1.0)
+
+
 async def test_release_leaves_another_holder_alone() -> None:
     """Who is not leading any more takes nobody's name out."""
     server = LeaseServer()

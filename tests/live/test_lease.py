@@ -22,7 +22,7 @@ from trimtab.kube.credentials import Credentials, find
 from trimtab.kube.credentials.kubeconfig import Cluster, User
 from trimtab.kube.greeting import Unwelcome, greet
 from trimtab.kube.lease import Elector
-from trimtab.kube.transport import AiohttpTransport
+from trimtab.kube.transport import PooledTransport
 from trimtab.wire.request import NODES, PODS, Request, list_request
 
 pytestmark = pytest.mark.live
@@ -55,7 +55,7 @@ class Replica:
     said: list[Event] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.transport = AiohttpTransport(find(str(self.kubeconfig)), connections=2)
+        self.transport = PooledTransport(find(str(self.kubeconfig)), connections=2)
         self.elector = Elector(self.transport, QUICK, self.name, time.time, Random(self.name))
         self.task: asyncio.Task[None] | None = None
 
@@ -178,7 +178,7 @@ async def test_a_rotated_token_file_is_used_without_a_restart(rig: Rig, kubeconf
     path = tmp_path / "token"
     await elsewhere(rotating, rig, "rotating", path)
     cluster = Cluster(server=rig.url, certificate_authority=str(rig.credentials.ca_file))
-    async with AiohttpTransport(Credentials(cluster, User(token_file=str(path)), "test")) as transport:
+    async with PooledTransport(Credentials(cluster, User(token_file=str(path)), "test")) as transport:
         assert 200 == (await transport.send(list_request(PODS, limit=1), 10.0)).status
         await elsewhere(rig.admin.delete, "/api/v1/namespaces/trimtab/serviceaccounts/rotating")
         await refused(transport)
@@ -186,12 +186,12 @@ async def test_a_rotated_token_file_is_used_without_a_restart(rig: Rig, kubeconf
         await until_status(transport, 200, 60.0)
 
 
-async def refused(transport: AiohttpTransport) -> None:
+async def refused(transport: PooledTransport) -> None:
     """The server remembers a good token for some seconds."""
     await until_status(transport, 401, 60.0)
 
 
-async def until_status(transport: AiohttpTransport, expected: int, seconds: float) -> None:
+async def until_status(transport: PooledTransport, expected: int, seconds: float) -> None:
     deadline = time.monotonic() + seconds
     while (status := (await transport.send(list_request(PODS, limit=1), 10.0)).status) != expected:
         assert time.monotonic() < deadline, status
@@ -201,7 +201,7 @@ async def until_status(transport: AiohttpTransport, expected: int, seconds: floa
 async def test_the_shipped_rights_are_enough_and_no_more(rig: Rig, kubeconfig: Path) -> None:
     """The account's token lists pods and nodes, and is refused elsewhere."""
     credentials = find(str(kubeconfig))
-    async with AiohttpTransport(credentials) as transport:
+    async with PooledTransport(credentials) as transport:
         await greet(transport, credentials)
         for path in (PODS, NODES):
             assert 200 == (await transport.send(list_request(path), 10.0)).status
@@ -215,6 +215,6 @@ async def test_who_may_nothing_is_told_so(rig: Rig, who: str, sentence: str) -> 
     """An account without rights, and nobody at all, get a sentence and not a traceback."""
     path = rig.anonymous_kubeconfig() if who == "anonymous" else rig.client_kubeconfig(who)
     credentials = find(str(path))
-    async with AiohttpTransport(credentials) as transport:
+    async with PooledTransport(credentials) as transport:
         with pytest.raises(Unwelcome, match=sentence):
             await greet(transport, credentials)

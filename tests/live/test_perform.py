@@ -21,7 +21,7 @@ from trimtab.core.model.event import BindDone, BindFailed, Event, Fault, RereadD
 from trimtab.core.model.instruction import Bind, Instruction, MarkUnscheduled, Reread, Tell
 from trimtab.kube.credentials import find
 from trimtab.kube.perform import Performer
-from trimtab.kube.transport import AiohttpTransport
+from trimtab.kube.transport import PooledTransport
 from trimtab.wire.pod import PodReader
 
 pytestmark = pytest.mark.live
@@ -55,7 +55,7 @@ class Stage:
 @asynccontextmanager
 async def performing(kubeconfig: Path) -> AsyncIterator[Stage]:
     told: list[Event] = []
-    async with AiohttpTransport(find(str(kubeconfig))) as transport:
+    async with PooledTransport(find(str(kubeconfig))) as transport:
         performer = Performer(transport, told.append, lambda: True, time.time, Random(1), PodReader(), "host-1")
         task = asyncio.create_task(performer.run())
         try:

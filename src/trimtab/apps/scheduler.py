@@ -26,7 +26,7 @@ from trimtab.kube.lease import Elector
 from trimtab.kube.limiter import limiter
 from trimtab.kube.perform import Performer
 from trimtab.kube.reflector import Reflector
-from trimtab.kube.transport import AiohttpTransport
+from trimtab.kube.transport import AiohttpTransport, PooledTransport
 from trimtab.serve.health import Health, recent, true
 from trimtab.serve.http import application, serving
 from trimtab.serve.metrics import PrometheusTally
@@ -58,8 +58,8 @@ class Scheduler:
         self.clock, random, reader = WallClock(), Random(), PodReader()
         speed = limiter(configuration.connection.qps, configuration.connection.burst)
         self.reads = AiohttpTransport(credentials, limiter=None)
-        self.writes = AiohttpTransport(credentials, limiter=speed)
-        self.lease_line = AiohttpTransport(credentials, connections=2)
+        self.writes = PooledTransport(credentials, limiter=speed)
+        self.lease_line = PooledTransport(credentials, connections=2)
         leader = configuration.leader
         self.elector = (
             Elector(self.lease_line, leader, options.identity, self.clock, random) if leader.enabled else None

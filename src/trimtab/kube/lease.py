@@ -57,11 +57,12 @@ class Elector:
         self._wall, self._random, self._clock = wall, random, clock
         self._lease: Lease | None = None
         self._renewed = NEVER
+        self._over = False
         self._observed, self._observed_at = b"", NEVER
 
     def may_write(self) -> bool:
         """Whether nobody else can lead yet, whatever happened to us meanwhile."""
-        return self._clock() < self._renewed + self._settings.renew_deadline
+        return not self._over and self._clock() < self._renewed + self._settings.renew_deadline
 
     async def run(self, sink: Callable[[Event], None], prepare: Callable[[], Awaitable[None]]) -> None:
         """Follow until we lead, prepare, say Leading, and return after Following when leadership is lost."""
@@ -101,12 +102,14 @@ class Elector:
             await asyncio.sleep(min(self._settings.retry_period, max(self._left, 0.0)))
             if self.may_write() and not await self._renew():
                 break
-        self._renewed = NEVER
+        if self._over:
+            return
+        self._over = True
         log.warning("leadership lost: lease=%s term=%d holder=%s", self._name, self.term, self.holder)
 
     async def release(self) -> None:
         """Stop writing at once, then take our name out of the lease, if it is still there."""
-        held, self._renewed = self.may_write(), NEVER
+        held, self._over = self.may_write(), True
         try:
             # A second time, because a renewal that was cut short may have arrived all the same.
             if held and await self._give_up() == CONFLICT and await self._is_still_ours():

@@ -1,92 +1,38 @@
-"""Decides how a request travels to the API server and back; leaves what to ask and what an answer means to others.
+"""Decides how any request travels through aiohttp; leaves what to ask and what an answer means to others.
 
-A failure says whether the request may have arrived: only then can a write have happened all the same. A 401 never
-happened, so it is tried once more with credentials read afresh. Redirects are not followed: a token is for one host.
+A 401 never happened, so it is tried once more with credentials read afresh. Redirects are not followed: a token is for
+one host.
 """
 
 from __future__ import annotations
 
-import errno
-import os
 import socket
-from collections.abc import AsyncIterator, Iterator, Mapping
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from types import TracebackType
-from typing import NamedTuple, Protocol, Self
+from typing import Self
 
 import aiohttp
 from yarl import URL
 
-from trimtab.kube.credentials import Credentials, CredentialsError
+from trimtab.kube.credentials import Credentials
 from trimtab.kube.credentials.proof import Identity
 from trimtab.kube.limiter import Limiter
+from trimtab.kube.transport.contract import (
+    CONNECT_TIMEOUT,
+    CONNECTIONS,
+    HEADERS,
+    KEEP_IDLE,
+    LARGEST_ANSWER,
+    Response,
+    Stream,
+    Unreachable,
+)
+from trimtab.kube.transport.failures import said_plainly
 from trimtab.wire.request import Request
 
-CONNECT_TIMEOUT = 3.0
-LARGEST_ANSWER = 4 << 20
 LARGEST_LINE = 16 << 20
 READ_BUFFER = 2 << 20
-CONNECTIONS = 32
-HEADERS = {"Accept": "application/json", "Accept-Encoding": "identity", "User-Agent": "trimtab"}
-NEVER_SENT = (
-    aiohttp.ClientConnectorError,
-    aiohttp.ClientHttpProxyError,
-    aiohttp.ConnectionTimeoutError,
-    aiohttp.InvalidURL,
-    CredentialsError,
-)
-
-
-class Response(NamedTuple):
-    """An answer, whatever it says; header names are looked up in any case."""
-
-    status: int
-    headers: Mapping[str, str]
-    body: bytes
-
-
-class Unreachable(Exception):
-    """No answer came. `sent` is false only where the request has certainly not arrived."""
-
-    def __init__(self, message: str, sent: bool) -> None:
-        super().__init__(message)
-        self.sent = sent
-
-
-class Silent(Unreachable):
-    """A stream brought nothing for too long: quiet, or dead without a word."""
-
-
-class Stream(Protocol):
-    """A streamed answer, by whole lines."""
-
-    @property
-    def status(self) -> int: ...
-
-    @property
-    def headers(self) -> Mapping[str, str]: ...
-
-    def lines(self) -> AsyncIterator[list[bytes]]:
-        """The lines that have arrived together; ends when the server ends the stream."""
-
-    async def body(self) -> bytes:
-        """All of it, for an answer that turns out to be no stream."""
-
-    def close(self) -> None:
-        """End it now; a reader waiting for lines gets Unreachable."""
-
-
-class Transport(Protocol):
-    """The way to the API server; a second implementation need only offer these three."""
-
-    async def send(self, request: Request, patience: float, largest: int = LARGEST_ANSWER) -> Response:
-        """One request, one answer, or Unreachable."""
-
-    def stream(self, request: Request, silence: float) -> AbstractAsyncContextManager[Stream]:
-        """An answer without end; Silent when nothing comes for so long."""
-
-    async def close(self) -> None:
-        """Let go of every connection."""
 
 
 class AiohttpStream:
@@ -101,7 +47,7 @@ class AiohttpStream:
         """Split at line ends here: aiohttp's own line reader fails on long lines."""
         pieces: list[bytes] = []
         size = 0
-        with _said_plainly():
+        with said_plainly():
             async for chunk in self._response.content.iter_any():
                 first, *others = chunk.split(b"\n")
                 pieces.append(first)
@@ -115,7 +61,7 @@ class AiohttpStream:
 
     async def body(self) -> bytes:
         """Read to the end."""
-        with _said_plainly():
+        with said_plainly():
             return await _capped(self._response, LARGEST_ANSWER)
 
     def close(self) -> None:
@@ -145,8 +91,9 @@ class AiohttpTransport:
 
     async def send(self, request: Request, patience: float, largest: int = LARGEST_ANSWER) -> Response:
         """One request, one answer, or Unreachable."""
-        limits = aiohttp.ClientTimeout(total=patience, connect=min(patience, CONNECT_TIMEOUT))
-        with _said_plainly():
+        # Less than the total, so that a request that found no connection is known not to have been sent.
+        limits = aiohttp.ClientTimeout(total=patience, connect=min(0.9 * patience, CONNECT_TIMEOUT))
+        with said_plainly():
             response = await self._open(request, limits)
             try:
                 return Response(response.status, response.headers, await _capped(response, largest))
@@ -157,7 +104,7 @@ class AiohttpTransport:
     async def stream(self, request: Request, silence: float) -> AsyncIterator[Stream]:
         """An answer without end; its connection is not used again."""
         limits = aiohttp.ClientTimeout(total=None, connect=CONNECT_TIMEOUT, sock_read=silence)
-        with _said_plainly():
+        with said_plainly():
             stream = AiohttpStream(await self._open(request, limits))
         try:
             yield stream
@@ -199,7 +146,7 @@ class AiohttpTransport:
         if self._session is None:
             connector = aiohttp.TCPConnector(
                 limit=self._connections,
-                keepalive_timeout=30.0,
+                keepalive_timeout=KEEP_IDLE,
                 socket_factory=_socket,
             )
             self._session = aiohttp.ClientSession(
@@ -211,15 +158,19 @@ class AiohttpTransport:
         return self._session
 
 
-def _socket(address: aiohttp.AddrInfoType) -> socket.socket:
-    """A socket whose dead peer the kernel notices within 30 to 45 s, busy or idle."""
-    family, kind, protocol, _, _ = address
-    made = socket.socket(family, kind, protocol)
+def tune(made: socket.socket) -> None:
+    """Let the kernel notice a dead peer within 30 to 45 s, busy or idle."""
     made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     options = {"TCP_KEEPIDLE": 15, "TCP_KEEPINTVL": 10, "TCP_KEEPCNT": 3, "TCP_USER_TIMEOUT": 30_000}
     for name, value in options.items():
         if hasattr(socket, name):
             made.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
+
+
+def _socket(address: aiohttp.AddrInfoType) -> socket.socket:
+    family, kind, protocol, _, _ = address
+    made = socket.socket(family, kind, protocol)
+    tune(made)
     return made
 
 
@@ -234,29 +185,3 @@ async def _capped(response: aiohttp.ClientResponse, largest: int) -> bytes:
             response.close()
             raise Unreachable(f"the answer is larger than {largest} bytes", sent=True)
     return b"".join(chunks)
-
-
-@contextmanager
-def _said_plainly() -> Iterator[None]:
-    """Every failure of the network as one of ours; the cause is cut off because it may hold headers."""
-    try:
-        yield
-    except NEVER_SENT as error:
-        raise Unreachable(_sentence(error), sent=False) from None
-    except aiohttp.SocketTimeoutError as error:
-        raise Silent(_sentence(error), sent=True) from None
-    except (aiohttp.ClientError, OSError) as error:
-        raise Unreachable(_sentence(error), sent=True) from None
-
-
-def _sentence(error: Exception) -> str:
-    if isinstance(error, aiohttp.ClientConnectorCertificateError):
-        return f"the certificate of {error.host}:{error.port} is not trusted: {error.certificate_error}"
-    if isinstance(error, aiohttp.ClientConnectorError):
-        return f"no connection to {error.host}:{error.port}: {_system_reason(error.os_error)}"
-    return str(error) or type(error).__name__
-
-
-def _system_reason(error: OSError) -> str:
-    """asyncio puts its own words in place of the system's."""
-    return os.strerror(error.errno) if error.errno and error.errno in errno.errorcode else str(error)

@@ -1,0 +1,70 @@
+"""Decides what a way to the API server must offer; leaves how to the implementations.
+
+A failure says whether the request may have arrived: only then can a write have happened all the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AbstractAsyncContextManager
+from typing import NamedTuple, Protocol
+
+from trimtab.wire.request import Request
+
+CONNECT_TIMEOUT = 3.0
+KEEP_IDLE = 30.0  # the API server closes idle connections after 90 s; well before that, nobody trips over a closed one
+LARGEST_ANSWER = 4 << 20
+CONNECTIONS = 32
+HEADERS = {"Accept": "application/json", "Accept-Encoding": "identity", "User-Agent": "trimtab"}
+
+
+class Response(NamedTuple):
+    """An answer, whatever it says; header names are in lower case, or looked up in any."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+
+class Unreachable(Exception):
+    """No answer came. `sent` is false only where the request has certainly not arrived."""
+
+    def __init__(self, message: str, sent: bool) -> None:
+        super().__init__(message)
+        self.sent = sent
+
+
+class Silent(Unreachable):
+    """A stream brought nothing for too long: quiet, or dead without a word."""
+
+
+class Stream(Protocol):
+    """A streamed answer, by whole lines."""
+
+    @property
+    def status(self) -> int: ...
+
+    @property
+    def headers(self) -> Mapping[str, str]: ...
+
+    def lines(self) -> AsyncIterator[list[bytes]]:
+        """The lines that have arrived together; ends when the server ends the stream."""
+
+    async def body(self) -> bytes:
+        """All of it, for an answer that turns out to be no stream."""
+
+    def close(self) -> None:
+        """End it now; a reader waiting for lines gets Unreachable."""
+
+
+class Transport(Protocol):
+    """The way to the API server; an implementation need only offer these three."""
+
+    async def send(self, request: Request, patience: float, largest: int = LARGEST_ANSWER) -> Response:
+        """One request, one answer, or Unreachable."""
+
+    def stream(self, request: Request, silence: float) -> AbstractAsyncContextManager[Stream]:
+        """An answer without end; Silent when nothing comes for so long."""
+
+    async def close(self) -> None:
+        """Let go of every connection."""
