@@ -179,9 +179,9 @@ class World:
                 SIZES[how % 3],
                 uid=f"pod-{self.made}",
                 spec=SPECS[who % 4],
-                priority=how % 2,
+                priority=min(how % 4, 1),
                 gates=("gate",) if how % 7 == 0 else (),
-                labels={"slow": "yes"} if how % 4 == 1 else {},
+                labels={"slow": "yes"} if how % 3 == 1 else {},
                 scheduler="else" if how % 6 == 5 else "trimtab",
             )
         )

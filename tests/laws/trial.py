@@ -23,7 +23,7 @@ from trimtab.core.placing.contract import Go, Refuse, Staged, Wait
 
 @dataclass(frozen=True)
 class Slow:
-    """Reserves, and lets pods labelled `slow` wait until the number of nodes is even; a few are refused at the end."""
+    """Reserves, and lets pods labelled `slow` wait while pods and nodes make an odd number; some are refused instead."""
 
     name: ClassVar[str] = "Slow"
     woken_by: ClassVar[Change] = Change.NODES
@@ -35,9 +35,9 @@ class Slow:
         return memory - {pod.uid}
 
     def permit(self, view: View, pod: Pod, node: str) -> Staged:
-        if "slow" not in pod.labels or view.count % 2 == 0:
+        if "slow" not in pod.labels or (view.count + int(view.pod_count.sum())) % 2 == 0:
             return Go.GO
-        return Wait(20.0, woken_by=Change.NODES | Change.POD_LEFT) if pod.priority else Refuse("odd")
+        return Wait(20.0, woken_by=Change.NODES | Change.PODS) if pod.priority else Refuse("odd")
 
 
 def engine() -> Engine:

@@ -376,6 +376,22 @@ def test_an_accepted_bind_whose_watch_stays_silent_is_read_back_and_told_no_seco
     assert (0, 1000) == (len(scene.engine.placing.flights), scene.requested("a"))
 
 
+def test_a_read_that_is_under_way_is_not_asked_for_twice() -> None:
+    """Patience alone does not send a second one after it: only one answer at a time can be told from the other."""
+    scene = sent(bind_patience=30.0)
+    assert ([REREAD], []) == (scene.later(30.0), scene.later(30.0))
+    scene.tells(RereadFailed("uid-web", 60.0))
+    assert [REREAD] == scene.later(1.0)
+
+
+def test_an_answer_that_comes_twice_is_heard_once() -> None:
+    """Whether it was yes or no."""
+    scene = sent()
+    done = BindDone("uid-web", "a", 1.0)
+    assert [SCHEDULED] == scene.tells(done, done)
+    assert ([], 1000) == (lost(scene, Fault.REFUSED, "too late"), scene.requested("a"))
+
+
 def test_outcomes_of_unknown_pods_change_nothing() -> None:
     """Answers may come long after the pod has gone."""
     scene = sent()

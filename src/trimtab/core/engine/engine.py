@@ -257,7 +257,7 @@ class Engine:
     def _walk_on(self, flight: Flight, at: float) -> list[Instruction]:
         """Ask the stages again, unless something before has ended the flight or sent it on its way."""
         flights = self.placing.flights.by_uid
-        if not self.may_decide or flight.leg is not Leg.WAITING or flights.get(flight.pod.uid) is not flight:
+        if flight.leg is not Leg.WAITING or flights.get(flight.pod.uid) is not flight:
             return []
         wishes = self.placing.resume(flight, at)
         return wishes if flight.pod.uid in flights else wishes + self._changed(Change.POD_LEFT, at)
