@@ -1,7 +1,7 @@
 """Decides over which kept connection a write travels; leaves reads and streams to aiohttp.
 
-A write is a kilobyte there and a kilobyte back, thousands of times: here aiohttp's generality costs more than half of all
-the processor time that a bind takes.
+A write is a kilobyte there and a kilobyte back, thousands of times: there aiohttp's generality costs about half of all the
+processor time that a bind takes.
 """
 
 from __future__ import annotations
