@@ -43,6 +43,7 @@ class Columns:
         self.labels = Labels()
         self.ports = Ports(self.capacity)
         self.images: dict[str, dict[str, int]] = {}
+        self.image_cells: dict[str, tuple[NDArray[np.intp], Ints]] = {}  # rows and sizes, made when asked for
         self.epoch = 0
         self.log: list[tuple[int, int]] = []
 
@@ -58,6 +59,7 @@ class Columns:
         """Row numbers, or everything, may have changed: kept answers are void."""
         self.epoch += 1
         self.log = []
+        self.image_cells = {}
 
     def add_node(self, node: Node) -> None:
         if len(self.nodes) == self.capacity:
@@ -146,6 +148,7 @@ class Columns:
         for image in node.images:
             for name in image.names:
                 self.images.setdefault(name, {})[node.name] = image.size
+                self.image_cells.pop(name, None)
 
     def _clear(self, row: int, node: Node) -> None:
         for resource, _ in node.allocatable:
@@ -154,6 +157,7 @@ class Columns:
             for name in image.names:
                 holders = self.images.get(name, {})
                 holders.pop(node.name, None)
+                self.image_cells.pop(name, None)
                 if not holders:
                     self.images.pop(name, None)
 

@@ -79,6 +79,10 @@ def _details(columns: Columns, fresh: Columns) -> Iterator[str]:
             yield f"ports of {node.name} are {_ports(columns, row)}, counted {_ports(fresh, other)}"
     if columns.images != fresh.images:
         yield "images differ from a fresh count"
+    for image, (rows, sizes) in columns.image_cells.items():
+        held = {columns.nodes[row].name: size for row, size in zip(rows.tolist(), sizes.tolist(), strict=True)}
+        if held != columns.images.get(image):
+            yield f"cells of the image {image} are {held}"
 
 
 def _ports(columns: Columns, row: int) -> dict[tuple[str, int, str], int]:

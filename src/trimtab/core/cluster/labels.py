@@ -34,7 +34,17 @@ class LabelColumn:
             self.values.append(value)
         self.ids[row] = number
 
-    def where(self, holds: Callable[[str | None], bool], count: int) -> Bools:
+    def where(self, requirement: Requirement, count: int) -> Bools:
+        """Rows whose value meets the requirement: judged once a value, or not even that where values are named."""
+        match requirement.operator:
+            case "In" | "NotIn":
+                table = np.zeros(len(self.values), dtype=np.bool_)
+                table[[self.numbers[value] for value in requirement.values if value in self.numbers]] = True
+                return (table if requirement.operator == "In" else ~table)[self.ids[:count]]
+            case "Exists" | "DoesNotExist":
+                there: Bools = self.ids[:count] != ABSENT
+                return there if requirement.operator == "Exists" else ~there
+        holds = _comparison(requirement)
         table = np.fromiter(map(holds, self.values), dtype=np.bool_, count=len(self.values))
         return table[self.ids[:count]]
 
@@ -77,26 +87,10 @@ class Labels:
         return twin
 
 
-def test_of(requirement: Requirement) -> Callable[[str | None], bool]:
-    """What a requirement asks of one label value (None where the key is missing)."""
-    wanted = frozenset(requirement.values)
-    match requirement.operator:
-        case "In":
-            return lambda value: value in wanted
-        case "NotIn":
-            return lambda value: value not in wanted
-        case "Exists":
-            return lambda value: value is not None
-        case "DoesNotExist":
-            return lambda value: value is None
-        case "Gt" | "Lt":
-            return _comparison(requirement)
-    return lambda value: False
-
-
 def _comparison(requirement: Requirement) -> Callable[[str | None], bool]:
+    """What `Gt` and `Lt` ask of one value; an operator that nobody knows matches nothing."""
     bound = whole_number(requirement.values[0]) if len(requirement.values) == 1 else None
-    if bound is None:
+    if bound is None or requirement.operator not in ("Gt", "Lt"):
         return lambda value: False
     above = requirement.operator == "Gt"
 

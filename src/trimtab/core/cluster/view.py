@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 
 from trimtab.core.cluster.cells import Cells, Ints
 from trimtab.core.cluster.columns import Columns
-from trimtab.core.cluster.labels import test_of
 from trimtab.core.load.columns import LoadColumns
 from trimtab.core.model.node import Node
 from trimtab.core.model.pod import HostPort, Pod
@@ -86,7 +85,7 @@ class View:
         """Nodes whose labels meet the requirement."""
         columns = self._columns
         column = columns.labels.column(requirement.key, (node.labels for node in columns.nodes), columns.capacity)
-        return column.where(test_of(requirement), self.count)
+        return column.where(requirement, self.count)
 
     def named(self, names: Iterable[str]) -> Bools:
         found = np.zeros(self.count, dtype=np.bool_)
@@ -101,9 +100,14 @@ class View:
 
     def image_sizes(self, name: str) -> tuple[NDArray[np.intp], Ints]:
         """Rows of the nodes that hold the image, and its size on each."""
-        held = self._columns.images.get(name, {})
-        rows = np.fromiter(map(self._columns.row.__getitem__, held), dtype=np.intp, count=len(held))
-        return rows, np.fromiter(held.values(), dtype=np.int64, count=len(held))
+        cells = self._columns.image_cells.get(name)
+        if cells is None:
+            held = self._columns.images.get(name, {})
+            rows = np.fromiter(map(self._columns.row.__getitem__, held), dtype=np.intp, count=len(held))
+            cells = rows, np.fromiter(held.values(), dtype=np.int64, count=len(held))
+            if held:
+                self._columns.image_cells[name] = cells
+        return cells
 
     def used(self, resource: str) -> Floats:
         """Measured use, NaN where there is no measurement to be trusted."""

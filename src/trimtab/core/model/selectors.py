@@ -8,6 +8,8 @@ from msgspec import Struct
 
 Pairs = tuple[tuple[str, str], ...]
 
+LONGEST_VALUE = 63  # of a label
+
 _NAME = r"[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?"
 _KEY = re.compile(rf"(?:[a-z0-9](?:[-a-z0-9.]{{0,251}}[a-z0-9])?/)?{_NAME}")
 _VALUE = re.compile(rf"(?:{_NAME})?")
@@ -58,5 +60,5 @@ def whole_number(text: str) -> int | None:
     """A label value as a 64-bit integer, or None; what `Gt` and `Lt` compare."""
     if not text.isascii() or not text.removeprefix("-").removeprefix("+").isdigit() or text[:2] in ("+-", "-+"):
         return None
-    value = int(text[:25])
-    return value if -(1 << 63) <= value < 1 << 63 and len(text) <= 25 else None
+    value = int(text) if len(text) <= LONGEST_VALUE else 1 << 63
+    return value if -(1 << 63) <= value < 1 << 63 else None

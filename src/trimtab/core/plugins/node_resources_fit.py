@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import ClassVar
 
 import numpy as np
@@ -141,6 +142,7 @@ def _ratio(strategy: ScoringStrategy, view: View, pod: Pod, rows: Rows) -> Ints:
     return np.floor(total / np.maximum(weights, 1) + 0.5).astype(np.int64)
 
 
+@lru_cache(maxsize=64)  # asked for after every placement, and always the same for a profile
 def broken_line(shape: tuple[ShapePoint, ...]) -> Ints:
     """The score at each whole percent of utilisation, linear between the points and flat outside them."""
     return np.array([_on_line(shape, at) for at in range(MAX_SCORE + 1)], dtype=np.int64)
