@@ -20,6 +20,12 @@ def go(pod: Pod, node: str) -> Staged:
     return Go.GO
 
 
+def staged(*answers: Staged) -> Answer:
+    """Gives these answers one after the other, and then Go."""
+    left = iter(answers)
+    return lambda pod, node: next(left, Go.GO)
+
+
 def reserver(name: str, answer: Callable[[Pod], Go | Refuse] = lambda pod: Go.GO) -> Any:
     """Remembers in the cluster whom it has reserved for, in the order of calls; `-` marks what was given back."""
 

@@ -172,7 +172,13 @@ class Cluster:
         given_up = before is not None and (pod.uid not in self.nominated or before.nominated != pod.nominated)
         return Change.NOMINATED if given_up else Change.NOTHING
 
-    # --- load
+    # --- plugins' memory and load
+
+    def remember(self, plugin: str, memory: Any) -> None:
+        """A plugin's own memory has a new value; it is never changed in place, for forks share it."""
+        if memory is not self.memory.get(plugin):
+            self.memory[plugin] = memory
+            self.columns.note(Change.MEMORY, EVERY_ROW)
 
     def read_samples(self, samples: tuple[Sample, ...], at: float) -> int:
         """Take measurements in; returns how many made no sense."""

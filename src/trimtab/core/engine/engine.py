@@ -119,7 +119,7 @@ class Engine:
         if not self.placing.cluster.is_news(pod):
             return []
         before = self.placing.cluster.pods.get(pod.uid)
-        change = self.placing.cluster.see_pod(pod)
+        change = self.placing.cluster.see_pod(pod) | self.placing.observers.moved(self.placing.cluster, before, pod)
         self.placing.marked.pop(pod.uid, None)
         if pod.node or pod.finished or pod.deleting:
             return self._settle(pod, event.at) + self._changed(change, event.at)
@@ -140,7 +140,7 @@ class Engine:
             return self._changed(self.placing.drop(pod.uid, at), at) if flight.leg is Leg.WAITING else []
         landed = pod.node == flight.node
         self.placing.flights.end(self.placing.cluster, pod.uid, landed=landed)
-        told = self._landed(flight, waiting, at) if landed and flight.leg is not Leg.ACCEPTED else []
+        told = self._landed(flight, waiting, at) if landed and flight.leg in UNDER_WAY else []
         if landed and self.placing.cluster.view.row(pod.node) is None:
             note = f"bound to node {pod.node}, which no longer exists"
             self.tally.orphaned()
@@ -167,7 +167,9 @@ class Engine:
         self.placing.queue.forget(uid)
         self.placing.marked.pop(uid, None)
         self.placing.flights.end(self.placing.cluster, uid, landed=False)
-        return self._changed(self.placing.cluster.lose_pod(uid), at)
+        before = self.placing.cluster.pods.get(uid)
+        change = self.placing.cluster.lose_pod(uid) | self.placing.observers.moved(self.placing.cluster, before, None)
+        return self._changed(change, at)
 
     # --- facts about nodes, load and ourselves
 
@@ -260,7 +262,7 @@ class Engine:
         if flight.leg is not Leg.WAITING or flights.get(flight.pod.uid) is not flight:
             return []
         wishes = self.placing.resume(flight, at)
-        return wishes if flight.pod.uid in flights else wishes + self._changed(Change.POD_LEFT, at)
+        return wishes if flight.pod.uid in flights else wishes + self._changed(Change.POD_LEFT | Change.MEMORY, at)
 
     def _changed(self, change: Change, at: float) -> list[Instruction]:
         """Something changed: stir whoever waits for it, in the queue and in the stages."""

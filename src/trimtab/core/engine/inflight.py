@@ -82,7 +82,8 @@ class Flights:
         flight = self.by_uid[pod.uid] = Flight(pod, node, profile, at)
         for plugin in profile.reserves:
             name = plugin_name(plugin)
-            cluster.memory[name], answer = plugin.reserve(cluster.memory.get(name), pod, node)
+            memory, answer = plugin.reserve(cluster.memory.get(name), pod, node)
+            cluster.remember(name, memory)
             flight.reserved = (*flight.reserved, plugin)
             if isinstance(answer, Refuse):
                 return Refused(name, answer)
@@ -157,7 +158,7 @@ class Flights:
     def _unreserve(self, cluster: Cluster, plugin: Reserve, flight: Flight) -> None:
         name = plugin_name(plugin)
         try:
-            cluster.memory[name] = plugin.unreserve(cluster.memory.get(name), flight.pod, flight.node)
+            cluster.remember(name, plugin.unreserve(cluster.memory.get(name), flight.pod, flight.node))
         except Exception as error:  # the room and the others' reservations must be given back all the same
             self.tally.faulted(repr(error))
 

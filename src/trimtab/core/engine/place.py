@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from trimtab.core.cluster.state import Cluster
 from trimtab.core.engine.decisions import Decision, Decisions
 from trimtab.core.engine.inflight import Flight, Flights, Refused
+from trimtab.core.engine.memory import Observers
 from trimtab.core.engine.queue import Part, Queue, Waiting
 from trimtab.core.engine.settings import Settings
 from trimtab.core.engine.tally import Tally
@@ -39,11 +40,17 @@ class Placing:
     templates: Templates = field(default_factory=Templates)
     decisions: Decisions = field(default_factory=Decisions)
     marked: dict[str, tuple[str, str]] = field(default_factory=dict)  # asked for since the pod was last seen
+    observers: Observers = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.observers = Observers(self.tally)
+        self.flights.tally = self.tally
 
     def adopt(self, settings: Settings) -> None:
         self.settings = settings
+        self.observers.adopt(settings.profiles, self.cluster)
         self.templates.clear()
-        self.flights.patience, self.flights.tally = settings.bind_patience, self.tally
+        self.flights.patience = settings.bind_patience
         self.queue.initial, self.queue.longest = settings.initial_backoff, settings.max_backoff
         self.queue.patience = settings.longest_wait
 
@@ -141,11 +148,12 @@ class Placing:
 
     def drop(self, uid: str, at: float) -> Change:
         """A flight ends without landing: everything is undone, and a pod that still waits tries again later."""
-        self.flights.end(self.cluster, uid, landed=False)
+        flight = self.flights.end(self.cluster, uid, landed=False)
+        freed = Change.MEMORY if flight is not None and flight.reserved else Change.NOTHING
         if uid in self.queue.waiting:
             self.queue.back_off(uid, at)
             self.tally.queued("backoff", "ScheduleAttemptFailure")
-        return self.cluster.forget(uid)
+        return freed | self.cluster.forget(uid)
 
     def complain(self, pod: Pod, message: str, reason: str = UNSCHEDULABLE) -> list[Instruction]:
         """An event each time, and the condition when it changes."""
@@ -169,7 +177,7 @@ class Placing:
         """A twin that counts nothing; answers kept for speed are not copied, for they can be asked again."""
         twin = Placing(self.settings, Tally(), self.cluster.fork(), self.queue.copy(), self.flights.copy())
         twin.decisions, twin.marked = self.decisions.copy(), self.marked.copy()
-        twin.adopt(self.settings)
+        twin.observers.by_name = self.observers.by_name
         return twin
 
 

@@ -1,0 +1,128 @@
+"""Decides whether a plugin's memory follows the pods, survives a reload, and wakes those who wait for it."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from tests.core.engine.scene import Scene, node, of_kind, pod, profile
+from trimtab.core.cluster.view import View
+from trimtab.core.engine.queue import Part
+from trimtab.core.engine.settings import Settings
+from trimtab.core.model.change import Change
+from trimtab.core.model.event import BindFailed, Fault, PodGone, SettingsRead
+from trimtab.core.model.instruction import Tell
+from trimtab.core.model.pod import Pod
+from trimtab.core.placing.contract import Go, Ints, Refuse, Rows
+
+WEB = pod("web", cpu=1000)
+
+
+@dataclass(frozen=True)
+class Quota:
+    """At most `most` pods at a time, wherever they are; its memory is the set of those it knows of."""
+
+    name: ClassVar[str] = "Quota"
+    woken_by: ClassVar[Change] = Change.MEMORY
+    reads: ClassVar[Change] = Change.MEMORY
+    most: int = 1
+
+    def signs(self, pod: Pod) -> Hashable:
+        return ()
+
+    def filter(self, view: View, pod: Pod, rows: Rows) -> Ints:
+        full = len(view.memory(self.name) or ()) >= self.most
+        return np.full(len(view.pod_count[rows]), int(full), dtype=np.int64)
+
+    def reasons(self, view: View, pod: Pod, code: int) -> tuple[str, ...]:
+        return ("quota is used up",)
+
+    def reserve(self, memory: Any, pod: Pod, node: str) -> tuple[Any, Go | Refuse]:
+        return (memory or frozenset()) | {pod.name}, Go.GO
+
+    def unreserve(self, memory: Any, pod: Pod, node: str) -> Any:
+        return memory - {pod.name}
+
+    def observed(self, memory: Any, pod: Pod, came: bool) -> Any:
+        if pod.name == "bad":
+            raise ValueError("by design")
+        return (memory or frozenset()) | {pod.name} if came else (memory or frozenset()) - {pod.name}
+
+
+def known(scene: Scene) -> set[str]:
+    return set(scene.engine.placing.cluster.memory.get("Quota", ()))
+
+
+def test_the_memory_follows_pods_onto_nodes_and_away() -> None:
+    """Of any scheduler; a pod that ends or goes has left, an edit that leaves it in place says nothing."""
+    scene = Scene(Quota())
+    scene.sees(node("a"))
+    for name in ("x", "y", "z"):
+        scene.bound(pod(name, scheduler="else"), "a")
+    memory = scene.engine.placing.cluster.memory["Quota"]
+    scene.bound(pod("x", scheduler="else"), "a", ready=True)
+    assert memory is scene.engine.placing.cluster.memory["Quota"]
+    scene.bound(pod("y", scheduler="else"), "a", phase="Succeeded")
+    scene.tells(PodGone("uid-z", 1.0))
+    assert {"x"} == known(scene)
+
+
+def test_a_reservation_counts_for_the_next_pod_although_answers_are_kept() -> None:
+    """A change of the memory makes kept answers of plugins that read it void."""
+    scene = Scene(Quota())
+    scene.sees(node("a"), WEB, pod("second", cpu=1000))
+    words = ["0/1 nodes are available: 1 quota is used up."]
+    assert words == [tell.note for tell in of_kind(Tell, scene.turn())]
+
+
+def test_a_reservation_given_back_wakes_those_who_wait_for_it() -> None:
+    """As does a pod that leaves its place."""
+    second = pod("second", cpu=1000)
+    scene = Scene(Quota())
+    scene.sees(node("a"), second, WEB)
+    scene.turn()
+    assert Part.PARKED is scene.part(WEB)
+    scene.at = 5.0
+    scene.tells(BindFailed(second.uid, "a", Fault.NOT_SENT, "", 5.0))
+    assert {"web": "a"} == scene.binds(1)
+    scene.bound(WEB, "a")
+    scene.later(10.0)
+    scene.turn()
+    assert Part.PARKED is scene.part(second)
+    scene.at = 30.0
+    scene.tells(PodGone(WEB.uid, 30.0))
+    assert {"second": "a"} == scene.binds()
+
+
+def test_a_plugin_that_is_new_in_the_settings_hears_of_all_that_hold_a_place() -> None:
+    """One that was there before is not told twice."""
+    scene = Scene()
+    scene.sees(node("a"), WEB)
+    scene.bound(pod("x", scheduler="else"), "a")
+    scene.tells(SettingsRead(Settings((profile(Quota()),)), 1.0))
+    assert ({"x"}, {}) == (known(scene), scene.binds())
+    memory = scene.engine.placing.cluster.memory["Quota"]
+    scene.tells(SettingsRead(Settings((profile(Quota(most=2)),)), 2.0))
+    assert (memory is scene.engine.placing.cluster.memory["Quota"], {"web": "a"}) == (True, scene.binds())
+
+
+def test_a_plugin_that_raises_while_it_watches_stops_nobody() -> None:
+    """The pod counts all the same, and the next one is heard of."""
+    scene = Scene(Quota())
+    scene.sees(node("a"))
+    scene.bound(pod("bad", cpu=300, scheduler="else"), "a")
+    scene.bound(pod("x", cpu=200, scheduler="else"), "a")
+    assert (500, {"x"}) == (scene.requested("a"), known(scene))
+
+
+def test_a_fork_remembers_and_goes_its_own_way() -> None:
+    """What it is told afterwards is not in the original's memory, nor the other way round."""
+    scene = Scene(Quota())
+    scene.sees(node("a"))
+    scene.bound(pod("x", scheduler="else"), "a")
+    twin = scene.engine.fork()
+    scene.bound(pod("y", scheduler="else"), "a")
+    assert ({"x"}, {"x", "y"}) == (set(twin.placing.cluster.memory["Quota"]), known(scene))

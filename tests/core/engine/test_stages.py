@@ -1,0 +1,196 @@
+"""Decides whether a pod walks its stages in order, and whether a refusal or a changed world undoes what was done."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.core.engine.scene import Scene, node, of_kind, pod
+from tests.core.engine.stages import go, permitter, pre_binder, reserver, staged
+from trimtab.core.cluster.invariants import faults
+from trimtab.core.engine.queue import Part
+from trimtab.core.model.change import Change
+from trimtab.core.model.event import NodeGone, PodGone, StageAnswered
+from trimtab.core.model.instruction import Bind, Tell
+from trimtab.core.model.pod import Pod
+from trimtab.core.placing.contract import Go, Refuse, Staged, Wait
+
+WEB = pod("web", cpu=1000)
+BIND = Bind("uid-web", "default", "web", "a")
+
+
+def flying(*plugins: Any, **settings: Any) -> Scene:
+    """`web` has been decided on, with one node `a` to go to."""
+    scene = Scene(*plugins, **settings)
+    scene.sees(node("a"), WEB)
+    return scene
+
+
+def test_stages_are_asked_in_order_and_end_in_the_bind() -> None:
+    """Reserve, permit, pre-bind, bind; each is asked once."""
+    asked: list[str] = []
+
+    def noting(name: str) -> Any:
+        return lambda pod, node: asked.append(name) or Go.GO
+
+    def reserving(pod: Pod) -> Go:
+        asked.append("reserve")
+        return Go.GO
+
+    scene = flying(
+        pre_binder("PreBind", noting("pre_bind")), permitter("Permit", noting("permit")), reserver("Reserve", reserving)
+    )
+    assert [BIND] == scene.turn()
+    assert ["reserve", "permit", "pre_bind"] == asked
+
+
+@pytest.mark.parametrize("stage", ["reserve", "permit", "pre_bind"])
+def test_a_refusal_at_any_stage_undoes_the_reservations_in_reverse_order(stage: str) -> None:
+    """What was reserved last is given back first, the room too, and the pod backs off with the reason told."""
+    order: list[str] = []
+    no = Refuse("not today")
+
+    def undoing(name: str, refuse: bool) -> Any:
+        plugin = reserver(name, lambda pod: no if refuse else Go.GO)
+        kind = type(plugin)
+        undo = kind.unreserve
+        kind.unreserve = lambda self, memory, pod, node: order.append(name) or undo(self, memory, pod, node)
+        return plugin
+
+    scene = flying(
+        undoing("First", refuse=False),
+        undoing("Second", refuse=stage == "reserve"),
+        permitter("Permit", staged(no) if stage == "permit" else go),
+        pre_binder("PreBind", staged(no) if stage == "pre_bind" else go),
+    )
+    told = of_kind(Tell, scene.turn())
+    assert ["Second", "First"] == order
+    assert [True] == ["not today" in tell.note for tell in told]
+    assert (Part.BACKING_OFF, 0) == (scene.part(WEB), scene.requested("a"))
+    assert ("web", "-web") == scene.engine.placing.cluster.memory["First"]
+    assert [] == faults(scene.engine.placing.cluster)
+
+
+def test_a_refused_pod_is_tried_again() -> None:
+    """After its back-off the pod walks all stages anew."""
+    scene = flying(reserver("Reserve"), permitter("Permit", staged(Refuse("not yet"))))
+    scene.turn()
+    scene.later(1.0)
+    assert [BIND] == scene.turn()
+    assert ("web", "-web", "web") == scene.engine.placing.cluster.memory["Reserve"]
+
+
+def test_a_waiting_stage_says_what_to_do_once_and_goes_on_when_answered() -> None:
+    """Its instructions go out with the first Wait only; the answer leads to the next stage and to the bind."""
+    wish = Tell("uid-web", "default", "web", "Claimed", "a volume")
+    scene = flying(permitter("Permit", staged(Wait(30.0, (wish,)), Wait(30.0, (wish,)))))
+    assert [wish] == scene.turn()
+    assert [] == scene.tells(StageAnswered("uid-web", 1.0))
+    assert [BIND] == scene.tells(StageAnswered("uid-web", 2.0))
+    assert [] == scene.tells(StageAnswered("uid-web", 3.0))
+
+
+def test_a_waiting_pod_keeps_its_room() -> None:
+    """Nobody else gets what a pod in its stages has been given."""
+    scene = flying(permitter("Permit", lambda pod, node: Wait(30.0) if pod.name == "web" else Go.GO))
+    scene.turn()
+    scene.sees(pod("other", cpu=4000))
+    assert (1000, {}) == (scene.requested("a"), scene.binds())
+
+
+@pytest.mark.parametrize(
+    ("change", "bound"), [(Change.POD_LEFT, True), (Change.POD_LEFT | Change.TAINTS, True), (Change.TAINTS, False)]
+)
+def test_a_waiting_stage_is_asked_again_when_what_it_named_happens(change: Change, bound: bool) -> None:
+    """And not when something else does."""
+    other = pod("other", cpu=100)
+    scene = flying(permitter("Permit", staged(Wait(30.0, woken_by=change))))
+    scene.bound(other, "a")
+    scene.turn()
+    assert ([BIND] if bound else []) == scene.tells(PodGone(other.uid, 1.0))
+
+
+def test_the_deadline_runs_from_the_first_wait_and_ends_in_a_refusal() -> None:
+    """A stage that waits for ever is timed out, however often it is asked in between."""
+    scene = flying(reserver("Reserve"), permitter("Permit", lambda pod, node: Wait(30.0)))
+    scene.turn()
+    scene.at = 20.0
+    scene.tells(StageAnswered("uid-web", 20.0))
+    assert [] == of_kind(Tell, scene.later(9.9))
+    assert ["Permit: timed out waiting"] == [tell.note for tell in of_kind(Tell, scene.later(0.1))]
+    assert (Part.BACKING_OFF, 0) == (scene.part(WEB), scene.requested("a"))
+
+
+def test_a_stage_that_is_ready_at_its_deadline_goes_on() -> None:
+    """The deadline asks once more before it refuses."""
+    scene = flying(permitter("Permit", staged(Wait(30.0))))
+    scene.turn()
+    assert [BIND] == scene.later(30.0)
+
+
+def test_a_refusal_after_a_wait_wakes_those_who_want_the_room() -> None:
+    """They were parked because of it, and must not sit out their minute."""
+    big = pod("big", cpu=4000)
+    scene = flying(
+        permitter("Permit", lambda pod, node: Wait(30.0) if pod.name == "web" else Go.GO),
+    )
+    scene.turn()
+    scene.sees(big)
+    scene.turn()
+    assert Part.PARKED is scene.part(big)
+    scene.later(30.0)
+    assert Part.READY is scene.part(big)
+
+
+def test_two_waiting_pods_that_wake_each_other_are_bound_once_each() -> None:
+    """A refusal that frees room wakes other stages, and none of them is walked twice for it."""
+    answers = {"web": iter([Wait(5.0)]), "other": iter([Wait(30.0, woken_by=Change.POD_LEFT)])}
+
+    def answer(pod: Pod, node: str) -> Staged:
+        return next(answers[pod.name], Refuse("no") if pod.name == "web" else Go.GO)
+
+    scene = flying(permitter("Permit", answer))
+    scene.sees(pod("other", cpu=100))
+    scene.turn()
+    assert ["other"] == [bind.name for bind in of_kind(Bind, scene.later(30.0))]
+
+
+def test_a_pod_on_its_way_out_is_not_bound_after_its_wait() -> None:
+    """The server would refuse to bind a pod that is being deleted: its room is free at once, and no bind is sent."""
+    scene = flying(reserver("Reserve"), permitter("Permit", staged(Wait(30.0))))
+    scene.turn()
+    scene.sees(pod("web", cpu=1000, deleting=True))
+    assert ([], 0) == (scene.tells(StageAnswered("uid-web", 1.0)), scene.requested("a"))
+    assert ("web", "-web") == scene.engine.placing.cluster.memory["Reserve"]
+
+
+@pytest.mark.parametrize("what", ["gone", "shrunk", "cordoned", "filled"])
+def test_a_node_that_no_longer_fits_after_the_wait_is_not_bound_to(what: str) -> None:
+    """The server checks neither room nor that the node exists, so the wait ends in a refusal instead of a bind."""
+    scene = flying(permitter("Permit", staged(Wait(30.0))))
+    scene.turn()
+    if what == "gone":
+        scene.tells(NodeGone("a", 1.0))
+    elif what == "filled":
+        scene.bound(pod("foreign", cpu=3500, scheduler="other"), "a")
+    else:
+        scene.sees(node("a", cpu=500 if what == "shrunk" else 4000, unschedulable=what == "cordoned"))
+    assert [] == of_kind(Bind, scene.tells(StageAnswered("uid-web", 2.0)))
+    assert Part.BACKING_OFF is scene.part(WEB)
+    assert [] == faults(scene.engine.placing.cluster)
+
+
+def test_a_pod_that_somebody_else_binds_during_our_stages_is_not_told_in_our_name() -> None:
+    """Not even when it went to the node that we had in mind."""
+    scene = flying(permitter("Permit", staged(Wait(30.0))))
+    scene.turn()
+    assert ([], 1000, 0) == (scene.bound(WEB, "a"), scene.requested("a"), len(scene.engine.placing.flights))
+
+
+def test_a_pod_edited_while_its_stage_waits_for_that_is_asked_again() -> None:
+    """The change named SELF is about the waiting pod alone."""
+    scene = flying(permitter("Permit", staged(Wait(30.0, woken_by=Change.SELF))))
+    scene.turn()
+    assert [] == scene.sees(pod("other", gates=("wait",)), pod("other", gates=("more",)))
+    assert [BIND] == scene.sees(pod("web", cpu=1000, labels={"ready": "yes"}))
