@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+from pathlib import Path
+
 from hypothesis import given, settings
 
 from tests.core.engine.scene import OURS
@@ -10,7 +15,7 @@ from tests.laws.recount import misfits
 from tests.laws.trial import Trial, engine, fingerprint
 from trimtab.core.model.pod import Pod
 
-EXAMPLES = settings(max_examples=120, deadline=None, derandomize=True)
+EXAMPLES = settings(max_examples=160, deadline=None, derandomize=True)
 
 
 @EXAMPLES
@@ -51,3 +56,27 @@ def test_the_same_journal_gives_the_same_instructions(steps: list[Step]) -> None
     twin = engine()
     assert [wishes for _, wishes in trial.journal] == [twin.handle(event) for event, _ in trial.journal]
     assert fingerprint(trial.engine) == fingerprint(twin)
+
+
+ELSEWHERE = """
+from random import Random
+from tests.laws.journals import World
+from tests.laws.trial import Trial
+
+chance, moves = Random(7), len(World.MOVES)
+for _ in range(10):
+    history = [(chance.randrange(moves), chance.randrange(31), chance.randrange(31)) for _ in range(80)]
+    print([wishes for _, wishes in Trial().play(history).journal])
+"""
+
+
+def test_the_same_history_gives_the_same_instructions_in_every_process() -> None:
+    """Python shuffles its sets of text anew in each process; no decision may depend on that."""
+    said = set()
+    for seed in ("1", "2"):
+        command = [sys.executable, "-c", ELSEWHERE]
+        environment = {**os.environ, "PYTHONHASHSEED": seed}
+        root = Path(__file__).parents[2]
+        said.add(subprocess.run(command, cwd=root, env=environment, capture_output=True, check=True).stdout)
+    assert 1 == len(said)
+    assert b"Bind(" in said.pop()
