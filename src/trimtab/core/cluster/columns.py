@@ -21,6 +21,7 @@ from trimtab.core.model.taints import Taint
 
 FIRST_CAPACITY = 16
 LONGEST_LOG = 100_000
+MOST_TAINT_SETS = 4  # a row
 EVERY_ROW = -1  # in the log: the change is felt in all rows
 
 
@@ -82,6 +83,8 @@ class Columns:
         if changed & Change.IMAGES:
             self.note(Change.IMAGES, EVERY_ROW)  # an image's spread is counted over all nodes
         self.nodes[row] = node
+        if len(self.taint_sets) > MOST_TAINT_SETS * self.capacity:
+            self._number_taints_anew()
         return changed
 
     def remove_node(self, name: str, pods: Mapping[str, Mapping[str, Pod]]) -> None:
@@ -149,6 +152,12 @@ class Columns:
             for name in image.names:
                 self.images.setdefault(name, {})[node.name] = image.size
                 self.image_cells.pop(name, None)
+
+    def _number_taints_anew(self) -> None:
+        """Forget the sets that no node carries any more."""
+        self.taint_sets = {(): 0}
+        for row, node in enumerate(self.nodes):
+            self.taint_set[row] = self.taint_sets.setdefault(node.taints, len(self.taint_sets))
 
     def _clear(self, row: int, node: Node) -> None:
         for resource, _ in node.allocatable:

@@ -12,6 +12,7 @@ from trimtab.core.model.selectors import Requirement, whole_number
 Bools = NDArray[np.bool_]
 
 ABSENT = 0
+SPENT = 4  # values a row, from which on a column is thrown away
 
 
 class LabelColumn:
@@ -66,8 +67,10 @@ class Labels:
         self.columns: dict[str, LabelColumn] = {}
 
     def put(self, row: int, labels: Mapping[str, str]) -> None:
-        for key, column in self.columns.items():
+        for key, column in tuple(self.columns.items()):
             column.put(row, labels.get(key))
+            if len(column.values) > SPENT * len(column.ids):
+                del self.columns[key]  # mostly values that no node has any more: made anew when next asked for
 
     def column(self, key: str, every: Iterable[Mapping[str, str]], capacity: int) -> LabelColumn:
         column = self.columns.get(key)
