@@ -226,6 +226,47 @@ async def test_only_the_newest_mark_of_a_pod_is_sent() -> None:
     assert ["three"] == [condition["message"] for condition in conditions(stage)]
 
 
+async def test_a_bind_cancels_the_mark_that_waits() -> None:
+    """A pod that is bound while its mark waits for a lull is never called unschedulable; one that is not bound is."""
+    stage = Stage()
+
+    async def slowly() -> Answer:
+        await asyncio.sleep(0.1)
+        return DONE
+
+    stage.answer = lambda request: slowly()
+    async with running(stage) as performer:
+        for number in range(IN_FLIGHT):
+            performer.perform(Bind(f"u{number}", "ns", f"p{number}", "n"))
+        for uid in ("bound", "not"):
+            performer.perform(mark(uid, uid))
+        performer.perform(Bind("bound", "ns", "web", "n"))
+        assert await performer.drain(60.0)
+    patched = [json.loads(request.body) for _, request in stage.transport.sent if request.method == "PATCH"]
+    assert ["not"] == [body["metadata"]["uid"] for body in patched]
+
+
+async def test_a_bind_waits_for_the_patch_of_its_own_pod_only() -> None:
+    """A patch under way could arrive after the bind, so that bind goes out after the answer; others do not wait."""
+    stage = Stage()
+
+    async def slowly() -> Answer:
+        await asyncio.sleep(3.0)
+        return answered({})
+
+    stage.answer = lambda request: slowly() if request.method == "PATCH" else DONE
+    async with running(stage) as performer:
+        performer.perform(mark("one"))
+        await asyncio.sleep(1.0)
+        for uid in ("u1", "u2"):
+            performer.perform(Bind(uid, "ns", "web", "n"))
+        assert await performer.drain(60.0)
+    assert [(0.0, "PATCH"), (1.0, "POST"), (3.0, "POST")] == [
+        (round(at, 1), request.method) for at, request in stage.transport.sent
+    ]
+    assert ["u2", "u1"] == [fact.uid for fact in stage.facts if isinstance(fact, BindDone)]
+
+
 async def test_a_failed_mark_is_counted() -> None:
     """A condition that could not be set is counted, and the next one is tried."""
     stage = Stage(answer=lambda request: failure(500))
@@ -269,3 +310,26 @@ async def test_draining_has_an_end() -> None:
     async with running(stage) as performer:
         performer.perform(BIND)
         assert await performer.drain(20.0) is False
+        await performer.drain_binds(10.0)
+        assert 30.0 == pytest.approx(asyncio.get_running_loop().time(), abs=0.1)
+        assert not performer.settled
+
+
+async def test_binds_are_drained_without_waiting_for_lesser_writes() -> None:
+    """Binds answered is all that a drain of binds waits for; a patch under way still counts as unsettled."""
+    stage = Stage()
+
+    async def slowly() -> Answer:
+        await asyncio.sleep(5.0)
+        return answered({})
+
+    stage.answer = lambda request: slowly() if request.method == "PATCH" else DONE
+    async with running(stage) as performer:
+        performer.perform(mark("one", "another"))
+        await asyncio.sleep(0.1)
+        performer.perform(BIND)
+        await performer.drain_binds(20.0)
+        assert 0.1 == pytest.approx(asyncio.get_running_loop().time(), abs=0.1)
+        assert (0, False) == (performer.under_way, performer.settled)
+        assert await performer.drain(20.0)
+        assert performer.settled

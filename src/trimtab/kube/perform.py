@@ -1,7 +1,8 @@
 """Decides how and in which order instructions are carried out; leaves what to wish, and what an outcome means, to the core.
 
 Bind, Reread ──▶ one queue, `in_flight` at a time ──▶ an event with the outcome
-MarkUnscheduled ──▶ the newest of each pod, in a lull between binds
+MarkUnscheduled ──▶ the newest of each pod, in a lull between binds ──(a Bind of the pod is asked for first)──▶ dropped
+                                                                    └─(sent)──▶ a Bind of the pod waits for its answer
 Tell ──▶ posting, in a lull between binds
 """
 
@@ -9,7 +10,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from random import Random
 
 from trimtab.core.model.event import BindDone, BindFailed, Event, Fault, RereadDone, RereadFailed
@@ -57,6 +59,7 @@ class Performer:
         self._wishes: asyncio.Queue[Bind | Reread] = asyncio.Queue()
         self._marks: dict[str, MarkUnscheduled] = {}
         self._to_mark: asyncio.Queue[str] = asyncio.Queue()
+        self._patching: dict[str, asyncio.Event] = {}
         self._marked: dict[str, None] = {}
 
     @property
@@ -64,10 +67,17 @@ class Performer:
         """Binds and read-backs that are queued or sent."""
         return self._lull.under_way
 
+    @property
+    def settled(self) -> bool:
+        """Whether every bind, read-back and mark that was sent has been answered, and no bind waits."""
+        return not self.under_way and not self._patching
+
     def perform(self, instruction: Instruction) -> None:
         """Take an instruction in; never waits."""
         match instruction:
             case Bind() | Reread():
+                if isinstance(instruction, Bind):  # a pod that gets a node is not called unschedulable afterwards
+                    self._marks.pop(instruction.uid, None)
                 self._lull.begin()
                 self._wishes.put_nowait(instruction)
             case MarkUnscheduled():
@@ -85,6 +95,12 @@ class Performer:
             for _ in range(MARKERS):
                 group.create_task(self._mark())
             group.create_task(self.posting.run())
+
+    async def drain_binds(self, seconds: float) -> None:
+        """Wait for binds and read-backs, but not longer; nothing is cancelled by this."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._wishes.join()
 
     async def drain(self, seconds: float) -> bool:
         """Whether all that was asked for is done within so many seconds; nothing is cancelled by this."""
@@ -106,6 +122,7 @@ class Performer:
             self._wishes.task_done()
 
     async def _bind(self, bind: Bind) -> BindDone | BindFailed:
+        await self._answered(bind.uid)
         try:
             response = await self._writer.send(bind_request(bind), BIND_PATIENCE)
         except Unreachable as error:
@@ -124,10 +141,25 @@ class Performer:
         while True:
             uid = await self._to_mark.get()
             await self._lull.wait()
-            try:
-                await self._patch(self._marks.pop(uid))
-            finally:
-                self._to_mark.task_done()
+            await self._answered(uid)
+            if (mark := self._marks.pop(uid, None)) is not None:
+                with self._under_way(uid):
+                    await self._patch(mark)
+            self._to_mark.task_done()
+
+    @contextmanager
+    def _under_way(self, uid: str) -> Iterator[None]:
+        answered = self._patching[uid] = asyncio.Event()
+        try:
+            yield
+        finally:
+            del self._patching[uid]
+            answered.set()
+
+    async def _answered(self, uid: str) -> None:
+        """Until no patch of this pod is under way: what is sent next must also arrive next."""
+        while (answered := self._patching.get(uid)) is not None:
+            await answered.wait()
 
     async def _patch(self, mark: MarkUnscheduled) -> None:
         since = "" if mark.uid in self._marked else to_the_second(self._clock())
