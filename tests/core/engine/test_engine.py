@@ -159,7 +159,7 @@ def test_a_former_leader_still_follows_up_what_it_has_sent() -> None:
     lost = scene.tells(BindFailed(WEB.uid, "a", Fault.UNKNOWN, "", 2.0))
     assert ([Reread(WEB.uid, "default", "web")], 1000) == (lost, scene.requested("a"))
     scene.tells(RereadDone(WEB.uid, scene.engine.placing.cluster.pods[WEB.uid], 3.0))
-    assert (0, {}) == (scene.requested("a"), scene.binds())
+    assert (1000, {}) == (scene.requested("a"), scene.binds())
 
 
 # --- settings

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from tests.core.engine.scene import Scene, node, of_kind, pod
@@ -90,9 +91,20 @@ def test_a_pod_read_back_unbound_goes_back_to_the_queue() -> None:
     scene.sees(big)
     scene.turn()
     lost(scene)
-    scene.at = 2.0
-    assert [] == scene.tells(RereadDone("uid-web", scene.engine.placing.cluster.pods["uid-web"], 2.0))
+    unbound = RereadDone("uid-web", scene.engine.placing.cluster.pods["uid-web"], 2.0)
+    assert [] == scene.tells(unbound)
+    assert 1000 == scene.requested("a"), "a request whose connection broke may still be on its way"
+    assert [REREAD] == scene.later(8.0)
+    assert [] == scene.tells(msgspec.structs.replace(unbound, at=9.0))
     assert (0, Part.BACKING_OFF, Part.READY) == (scene.requested("a"), scene.part(WEB), scene.part(big))
+
+
+def test_a_conflict_read_back_unbound_goes_back_at_once() -> None:
+    """The server has answered our request, so nothing of it can arrive any more."""
+    scene = sent()
+    scene.tells(BindFailed("uid-web", "a", Fault.CONFLICT, "", 1.0))
+    assert [] == scene.tells(RereadDone("uid-web", scene.engine.placing.cluster.pods["uid-web"], 2.0))
+    assert (0, Part.BACKING_OFF) == (scene.requested("a"), scene.part(WEB))
 
 
 def test_a_pod_read_back_bound_has_landed() -> None:
@@ -183,9 +195,10 @@ def test_a_read_from_before_the_answer_does_not_free_the_room() -> None:
     assert [REREAD] == scene.later(30.0)
     unbound = scene.engine.placing.cluster.pods["uid-web"]
     assert [] == lost(scene)
-    assert [REREAD] == scene.tells(RereadDone("uid-web", unbound, 32.0))
+    assert [] == scene.tells(RereadDone("uid-web", unbound, 32.0))
     assert 1000 == scene.requested("a")
-    scene.tells(RereadDone("uid-web", unbound, 33.0))
+    assert [REREAD] == scene.later(10.0)
+    scene.tells(RereadDone("uid-web", unbound, 41.0))
     assert (0, Part.BACKING_OFF) == (scene.requested("a"), scene.part(WEB))
 
 

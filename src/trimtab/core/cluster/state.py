@@ -185,6 +185,11 @@ class Cluster:
         self.columns.note(Change.LOAD, EVERY_ROW)
         return self.load.read(samples, at)
 
+    def age(self, at: float) -> None:
+        """Time has passed for the measurements."""
+        if self.load.age(at):
+            self.columns.note(Change.LOAD, EVERY_ROW)
+
     def fork(self) -> Cluster:
         """A plain copy to plan on: nothing done to it is seen by the original."""
         twin = Cluster()

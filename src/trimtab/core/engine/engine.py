@@ -81,8 +81,12 @@ class Engine:
 
     def has_work(self) -> bool:
         """Whether a turn would decide anything now."""
-        room = len(self.placing.flights) < self.placing.settings.binds_in_flight
-        return self.may_decide and room and self.placing.queue.has_ready()
+        return self.may_decide and self._has_room() and self.placing.queue.has_ready()
+
+    def _has_room(self) -> bool:
+        """Pods that wait in their stages do not count: a gang larger than the cap could never come together."""
+        flights = self.placing.flights
+        return len(flights) - len(flights.waiting()) < self.placing.settings.binds_in_flight
 
     def fork(self) -> Engine:
         """A twin that decides on as this one would: nothing done to it is seen here, and it counts nothing."""
@@ -96,7 +100,7 @@ class Engine:
         wishes: list[Instruction] = []
         self.placing.queue.tick(turn.at)
         for _ in range(turn.decisions):
-            if not self.may_decide or len(self.placing.flights) >= self.placing.settings.binds_in_flight:
+            if not self.may_decide or not self._has_room():
                 break
             decided = self.placing.place_next(turn.at)
             if decided is None:
@@ -106,7 +110,7 @@ class Engine:
 
     def _tick(self, tick: Tick) -> list[Instruction]:
         self.placing.queue.tick(tick.at)
-        self.placing.cluster.load.age(tick.at)
+        self.placing.cluster.age(tick.at)
         wishes: list[Instruction] = []
         for flight in self.placing.flights.due(tick.at):
             wishes += self._walk_on(flight, tick.at)
@@ -222,7 +226,7 @@ class Engine:
             return []
         self.tally.bind_failed(flight.profile.name, event.fault.value, event.at - flight.begun)
         if event.fault in LOST:
-            return self.placing.flights.lost(flight, event.at)
+            return self.placing.flights.lost(flight, event.at, certain=event.fault is Fault.CONFLICT)
         if event.fault is Fault.GONE:
             return self._bury(event.uid, event.at)
         return self._back_to_queue(flight, event.message if event.fault is Fault.REFUSED else "", event.at)
@@ -242,7 +246,7 @@ class Engine:
         if flight is None or flight.leg is not Leg.LOST:  # our request may still arrive, or was accepted since
             return wishes
         if not flight.telling:
-            return [*wishes, self.placing.flights.ask(flight, event.at)]
+            return wishes + self.placing.flights.unbound(flight, event.at)
         return wishes + self._back_to_queue(flight, "", event.at)
 
     def _reread_failed(self, event: RereadFailed) -> list[Instruction]:

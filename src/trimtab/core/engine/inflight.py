@@ -3,16 +3,17 @@
     reserved ─▶ permit ─▶ pre_bind ─▶ sent ──201──▶ accepted ──────────────────────────▶ (landed)
                   │ Wait: asked again   │                    seen or read on our node ──▶ (landed)
                   ▼ on answer, change   └─ unknown, 409 ─▶ lost ── on another ──────────▶ (ended)
-               waiting   or deadline                         └──── on none ─▶ back to the queue
+               waiting   or deadline                         └──── on none, surely ─▶ back to the queue
 
     any refusal, also of a node that no longer fits after a wait: unreserved in reverse order, room given back,
     pod back to the queue
 
 The room stays assumed in every state above; only the API server's own word, or a refusal of ours, gives it back.
 A lost bind is read back at once (`Reread`), and so is every bind of which nothing was heard for `patience` seconds.
-The shell answers each read once, if only by saying that it failed, so no pod is read twice at a time. A pod that was
-read without a node is back in the queue only if the read was asked for after our request had its answer: before that
-the request may still arrive, and an accepted bind is not undone by an older read.
+The shell answers each read once, if only by saying that it failed, so no pod is read twice at a time. When may a pod
+that was read without a node go back to the queue? After a 409 at once, if the read was asked for after it. After an
+unknown outcome only when a second read, asked for `DOUBT` seconds after the first was answered, says the same: a request
+whose connection broke may still be on its way through a server that had been stuck, and arrive just after the first.
 """
 
 from __future__ import annotations
@@ -30,6 +31,8 @@ from trimtab.core.model.instruction import Bind, Instruction, Reread
 from trimtab.core.model.pod import Pod
 from trimtab.core.placing.contract import Go, Refuse, Reserve, Wait
 from trimtab.core.placing.profile import Profile, plugin_name
+
+DOUBT = 5.0
 
 
 class Leg(Enum):
@@ -55,6 +58,8 @@ class Flight(Struct):
     wait_until: float | None = None
     waited: bool = False
     woken_by: int = 0
+    certain: bool = False  # whether the server itself said that our request did not do it
+    unbound_at: float | None = None  # when a lost pod was first read without a node
     telling: bool = False  # whether the read was asked for late enough to tell that the bind did not happen
 
 
@@ -136,13 +141,23 @@ class Flights:
 
     def ask(self, flight: Flight, at: float) -> Instruction:
         self.reading.add(flight.pod.uid)
-        flight.telling, flight.deadline = flight.leg is Leg.LOST, at + self.patience
+        seen = flight.unbound_at is not None and at >= flight.unbound_at + DOUBT
+        flight.telling, flight.deadline = flight.leg is Leg.LOST and (flight.certain or seen), at + self.patience
         return Reread(flight.pod.uid, flight.pod.namespace, flight.pod.name)
 
-    def lost(self, flight: Flight, at: float) -> list[Instruction]:
-        """Nobody knows what became of our request; a read that is under way already is too old to tell."""
-        flight.leg = Leg.LOST
+    def lost(self, flight: Flight, at: float, *, certain: bool) -> list[Instruction]:
+        """Nobody knows what became of our pod; a read that is under way already is too old to tell."""
+        flight.leg, flight.certain = Leg.LOST, certain
         return [] if flight.pod.uid in self.reading else [self.ask(flight, at)]
+
+    def unbound(self, flight: Flight, at: float) -> list[Instruction]:
+        """A lost pod was read without a node, by a read that cannot tell: look again, now or when doubt has passed."""
+        if flight.certain:
+            return [self.ask(flight, at)]
+        if flight.unbound_at is None:
+            flight.unbound_at = at
+        flight.deadline = flight.unbound_at + DOUBT
+        return []
 
     def accepted(self, flight: Flight, at: float) -> None:
         flight.leg, flight.deadline = Leg.ACCEPTED, at + self.patience

@@ -129,7 +129,9 @@ class Placing:
             return Unplaceable(
                 count, note=f"Trimtab does not support {' and '.join(missing)} yet", plugins=("Unmodelled",)
             )
-        return choose(self.cluster.view, pod, profile, self.cluster.nominated.values(), self.templates, laps)
+        # A nominated pod that has a place already counts there, and must not count twice.
+        promised = [each for each in self.cluster.nominated.values() if each.uid not in self.cluster.places]
+        return choose(self.cluster.view, pod, profile, promised, self.templates, laps)
 
     def _park(self, pod: Pod, profile: Profile, verdict: Unplaceable, at: float) -> list[Instruction]:
         woken_by = Change.SELF | Change.NOMINATED

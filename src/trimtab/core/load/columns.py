@@ -47,8 +47,12 @@ class LoadColumns:
                     held[sample.node] = sample
         return refused
 
-    def age(self, at: float) -> None:
+    def age(self, at: float) -> bool:
+        """Let time pass; whether any sample is trusted less for it."""
+        samples = [sample for held in self.latest.values() for sample in held.values()]
+        before = [self.trust(sample) for sample in samples]
         self.now = max(self.now, at)
+        return before != [self.trust(sample) for sample in samples]
 
     def forget(self, node: str) -> None:
         for held in self.latest.values():

@@ -47,7 +47,8 @@ def choose(
     total = with_relative(answers, ready)
     top = int(total.argmax())
     if total[top] <= NEVER // 2:
-        return Unplaceable(view.count, refusals, plugins=tuple(dict.fromkeys(each.plugin for each in refusals)))
+        refusers = (*answers.only, *(each.plugin for each in refusals))
+        return Unplaceable(view.count, refusals, plugins=tuple(dict.fromkeys(refusers)))
     row = _nominated_row(view, pod, total)
     if row is None:
         row = tie_break(view, pod, profile, total == total[top])
