@@ -68,13 +68,14 @@ class Contender:
     cut: bool = False
     skew: float = 0.0
     facts: list[Event] = field(default_factory=list)
+    settings: LeaderElection = field(default_factory=LeaderElection)
 
     def __post_init__(self) -> None:
         loop = asyncio.get_running_loop()
         self.transport = FakeTransport(self.answer)
         wall = lambda: loop.time() + 1e9 + self.skew  # noqa: E731
         clock = lambda: loop.time() + 5 * self.skew  # noqa: E731
-        self.elector = Elector(self.transport, LeaderElection(), self.name, wall, Random(self.name), clock)
+        self.elector = Elector(self.transport, self.settings, self.name, wall, Random(self.name), clock)
 
     def answer(self, request: Request) -> Answer:
         return Unreachable("cut", sent=True) if self.cut else self.server.answer(request)
@@ -107,6 +108,36 @@ async def test_the_first_one_creates_the_lease() -> None:
         server.spec[k] for k in ("holderIdentity", "leaseDurationSeconds", "leaseTransitions")
     )
     assert server.spec["renewTime"] == "2001-09-09T01:46:40.000000Z"
+
+
+async def test_a_fraction_of_a_second_is_rounded_up() -> None:
+    """The lease is in whole seconds; one that says less than we rely on could be taken while we still write."""
+    server = LeaseServer()
+    await Contender(server, settings=LeaderElection(lease_duration=2.5, renew_deadline=2.2)).elector.acquire()
+    assert server.spec is not None
+    assert 3 == server.spec["leaseDurationSeconds"]
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT"])
+async def test_a_refused_write_is_told_once(method: str, caplog: pytest.LogCaptureFixture) -> None:
+    """A namespace or right that is missing shows in the log, once and not at each try."""
+    server = LeaseServer(held("") if method == "PUT" else None)
+    said = answered({"kind": "Status", "code": 403, "reason": "Forbidden", "message": "leases is forbidden"}, 403)
+    server.fault = lambda request: said if request.method == method else None
+    task = Contender(server).start()
+    await asyncio.sleep(30.0)
+    assert 1 == caplog.text.count("leases is forbidden")
+    assert "status 403" in caplog.text
+    await ended(task)
+
+
+async def test_a_lost_race_is_no_problem(caplog: pytest.LogCaptureFixture) -> None:
+    """That somebody else was faster is how leases work: nothing to tell."""
+    server = LeaseServer(held(""), fault=lambda request: CONFLICT if request.method == "PUT" else None)
+    task = Contender(server).start()
+    await asyncio.sleep(10.0)
+    assert "" == caplog.text
+    await ended(task)
 
 
 async def test_a_lease_is_renewed_every_two_seconds() -> None:
@@ -271,6 +302,22 @@ async def test_a_late_renewal_does_not_undo_a_release() -> None:
     assert server.spec is not None
     assert "" == server.spec["holderIdentity"]
     await asyncio.wait_for(task, 1.0)
+
+
+async def test_a_release_has_an_end(caplog: pytest.LogCaptureFixture) -> None:
+    """With a server that takes 4 s for everything, the release gives up after 5 s and says so; the lease will expire."""
+    server = LeaseServer()
+    me = Contender(server)
+    await me.elector.acquire()
+
+    async def slowly(request: Request) -> Answer:
+        await asyncio.sleep(4.0)
+        return server.current() if request.method == "GET" else CONFLICT
+
+    server.fault = lambda request: slowly(request)  # type: ignore[assignment, return-value]
+    await me.elector.release()
+    assert 5.0 == pytest.approx(asyncio.get_running_loop().time(), abs=0.1)
+    assert "lease not released, it will expire" in caplog.text
 
 
 async def test_release_leaves_another_holder_alone() -> None:

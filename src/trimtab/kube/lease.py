@@ -15,6 +15,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable
+from math import ceil
 from random import Random
 
 import msgspec
@@ -22,7 +23,7 @@ import msgspec
 from trimtab.config.configuration import LeaderElection
 from trimtab.core.model.event import Event, Following, Leading
 from trimtab.kube.stamps import to_the_microsecond
-from trimtab.kube.transport import Transport, Unreachable
+from trimtab.kube.transport import Response, Transport, Unreachable
 from trimtab.wire.fault import Malformed
 from trimtab.wire.lease import Lease, lease_create, lease_get, lease_update, read_lease
 from trimtab.wire.request import Request
@@ -32,6 +33,7 @@ log = logging.getLogger(__name__)
 RELEASE_PATIENCE = 5.0
 NEVER = float("-inf")
 NOT_FOUND, CONFLICT = 404, 409
+WRITTEN = (200, 201)
 
 
 def passing_time() -> float:
@@ -59,6 +61,7 @@ class Elector:
         self._renewed = NEVER
         self._over = False
         self._observed, self._observed_at = b"", NEVER
+        self._problem = ""
 
     def may_write(self) -> bool:
         """Whether nobody else can lead yet, whatever happened to us meanwhile."""
@@ -108,20 +111,26 @@ class Elector:
         log.warning("leadership lost: lease=%s term=%d holder=%s", self._name, self.term, self.holder)
 
     async def release(self) -> None:
-        """Stop writing at once, then take our name out of the lease, if it is still there."""
+        """Stop writing at once, then take our name out of the lease, if it is still there; 5 s at most."""
         held, self._over = self.may_write(), True
         try:
-            # A second time, because a renewal that was cut short may have arrived all the same.
-            if held and await self._give_up() == CONFLICT and await self._is_still_ours():
-                await self._give_up()
-        except Unreachable as error:
-            log.warning("lease not released, it will expire: lease=%s problem=%s", self._name, error)
+            async with asyncio.timeout(RELEASE_PATIENCE):
+                # A second time, because a renewal that was cut short may have arrived all the same.
+                if held and await self._give_up() == CONFLICT and await self._is_still_ours():
+                    await self._give_up()
+        except (Unreachable, TimeoutError) as error:
+            log.warning(
+                "lease not released, it will expire: lease=%s problem=%s", self._name, str(error) or "no answer"
+            )
 
     async def _give_up(self) -> int:
         if self._lease is None:
             return 0
         given_up = msgspec.structs.replace(self._stamped(self._lease), holder="", seconds=1)
-        return (await self._transport.send(lease_update(given_up), RELEASE_PATIENCE)).status
+        response = await self._transport.send(lease_update(given_up), RELEASE_PATIENCE)
+        if response.status not in (200, CONFLICT, NOT_FOUND):
+            raise _refusal(response)
+        return response.status
 
     @property
     def _name(self) -> str:
@@ -140,11 +149,25 @@ class Elector:
         try:
             found = await self._read()
             if found is None:
-                await self._write(lease_create(self._first()), self._patience)
+                await self._take(lease_create(self._first()))
             elif self._is_free(found):
-                await self._write(lease_update(self._taken(found)), self._patience)
+                await self._take(lease_update(self._taken(found)))
         except Unreachable as error:
-            log.warning("lease not reached: lease=%s problem=%s", self._name, error)
+            self._tell(str(error))
+        else:
+            self._problem = ""
+
+    async def _take(self, request: Request) -> None:
+        """Somebody else may be faster; any other refusal is for people to mend."""
+        response = await self._write(request, self._patience)
+        if response.status not in (*WRITTEN, CONFLICT):
+            raise _refusal(response)
+
+    def _tell(self, problem: str) -> None:
+        """Once for each problem, not at each try."""
+        if problem != self._problem:
+            self._problem = problem
+            log.warning("lease not taken: lease=%s problem=%s", self._name, problem)
 
     async def _renew(self) -> bool:
         """False only where the lease is certainly not ours any more; else the deadline decides."""
@@ -152,10 +175,10 @@ class Elector:
             return False
         try:
             patience = max(min(self._patience, self._left), 0.1)
-            status = await self._write(lease_update(self._stamped(self._lease)), patience)
-            if status not in (200, CONFLICT, NOT_FOUND):
-                raise Unreachable(f"status {status}", sent=True)
-            return status == 200 or await self._is_still_ours()
+            response = await self._write(lease_update(self._stamped(self._lease)), patience)
+            if response.status not in (200, CONFLICT, NOT_FOUND):
+                raise _refusal(response)
+            return response.status == 200 or await self._is_still_ours()
         except Unreachable as error:
             log.warning("lease not renewed: lease=%s seconds_left=%.1f problem=%s", self._name, self._left, error)
             return True
@@ -168,15 +191,15 @@ class Elector:
         self._lease = found
         return True
 
-    async def _write(self, request: Request, patience: float) -> int:
+    async def _write(self, request: Request, patience: float) -> Response:
         """Where the lease is ours by this, the deadline counts from before it was sent."""
         sent = self._clock()
         response = await self._transport.send(request, patience)
-        written = read_lease(response.body) if response.status in (200, 201) else None
+        written = read_lease(response.body) if response.status in WRITTEN else None
         if isinstance(written, Lease) and written.holder == self._identity:
             self._lease, self._renewed = written, sent
             self.term, self.holder = written.transitions, written.holder
-        return response.status
+        return response
 
     async def _read(self) -> Lease | None:
         """The lease as it is, None when there is none."""
@@ -187,8 +210,7 @@ class Elector:
             return found
         if response.status == 404 and read_status(response.body).reason == "NotFound":
             return None
-        problem = found.problem if isinstance(found, Malformed) else read_status(response.body).message
-        raise Unreachable(f"status {response.status}: {problem}", sent=True)
+        raise _refusal(response, found.problem if isinstance(found, Malformed) else "")
 
     def _observe(self, found: Lease) -> None:
         """A lease that has changed since we looked last is as good as new, by our clock."""
@@ -216,5 +238,9 @@ class Elector:
         )
 
     def _stamped(self, lease: Lease) -> Lease:
-        duration = max(int(self._settings.lease_duration), 1)
+        duration = max(ceil(self._settings.lease_duration), 1)  # whole seconds, and never fewer than we rely on
         return msgspec.structs.replace(lease, seconds=duration, renewed=to_the_microsecond(self._wall()))
+
+
+def _refusal(response: Response, problem: str = "") -> Unreachable:
+    return Unreachable(f"status {response.status}: {problem or read_status(response.body).message}", sent=True)

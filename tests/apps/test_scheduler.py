@@ -1,0 +1,78 @@
+"""Decides whether the program gives its lease back only when that is safe, and ends in time."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from random import Random
+
+import pytest
+
+from tests.kube.fake_transport import Answer, FakeTransport, answered
+from trimtab.apps.scheduler import Options, Scheduler
+from trimtab.config.scheduler import default_configuration
+from trimtab.core.model.instruction import Bind, MarkUnscheduled
+from trimtab.kube.credentials import Credentials
+from trimtab.kube.credentials.kubeconfig import Cluster, User
+from trimtab.kube.perform import Performer
+from trimtab.wire.pod import PodReader
+from trimtab.wire.request import Request
+
+pytestmark = pytest.mark.looptime
+BIND = Bind("u1", "ns", "web", "node-1")
+MARK = MarkUnscheduled("u2", "ns", "other", "Unschedulable", "0/1 nodes")
+KILLED_AFTER = 30.0
+
+
+@dataclass
+class Held:
+    """A lease that takes five seconds to give back."""
+
+    released: list[float] = field(default_factory=list)
+
+    async def release(self) -> None:
+        self.released.append(round(asyncio.get_running_loop().time(), 1))
+        await asyncio.sleep(5.0)
+
+
+def slow(seconds: float) -> Callable[[Request], Awaitable[Answer]]:
+    async def answer(request: Request) -> Answer:
+        await asyncio.sleep(seconds)
+        return answered({"kind": "Status", "status": "Success"}, 200 if request.method == "PATCH" else 201)
+
+    return answer
+
+
+@asynccontextmanager
+async def leading(answer: Callable[[Request], Awaitable[Answer]]) -> AsyncIterator[tuple[Scheduler, Held]]:
+    """A scheduler whose writes go to a pretend server."""
+    credentials = Credentials(Cluster(server="http://127.0.0.1:1"), User(), "test")
+    scheduler, held = Scheduler(default_configuration(), credentials, Options("me", "127.0.0.1", 0)), Held()
+    scheduler.elector = held  # type: ignore[assignment]
+    scheduler.performer = Performer(
+        FakeTransport(answer), lambda event: None, lambda: True, lambda: 1e9, Random(1), PodReader(), "me"
+    )
+    performing = asyncio.create_task(scheduler.performer.run())
+    try:
+        yield scheduler, held
+    finally:
+        performing.cancel()
+        await asyncio.gather(performing, return_exceptions=True)
+
+
+@pytest.mark.parametrize(
+    ("wish", "seconds", "released"), [(BIND, 15.0, [15.0]), (BIND, 39.0, []), (MARK, 2.0, [2.0]), (MARK, 9.0, [])]
+)
+async def test_the_lease_is_given_back_when_all_is_answered(
+    wish: Bind | MarkUnscheduled, seconds: float, released: list[float], caplog: pytest.LogCaptureFixture
+) -> None:
+    """A write that may still arrive keeps the lease ours until it expires; either way we end before we are killed."""
+    async with leading(slow(seconds)) as (scheduler, held):
+        scheduler.performer.perform(wish)
+        await asyncio.sleep(0.0)
+        await scheduler._wind_down()
+        assert asyncio.get_running_loop().time() < KILLED_AFTER
+    assert released == held.released
+    assert ("lease not released" in caplog.text) is not bool(released)
