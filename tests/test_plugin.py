@@ -4,7 +4,7 @@ from trimtab import plugin
 
 NAMES = (
     "ALL MAX_SCORE Ahead Bools Change Filter Gate Go Ints Kept Node Normalise Observe Only Order Permit Plugin Pod PreBind "
-    "Prefilter Prefiltered Refuse Reserve Rows Score Staged View Wait"
+    "Prefilter Prefiltered Refuse Requirement Reserve Rows Score Staged View Wait codes"
 )
 
 

@@ -4,6 +4,7 @@ from trimtab.core.cluster.view import View
 from trimtab.core.model.change import Change
 from trimtab.core.model.node import Node
 from trimtab.core.model.pod import Pod
+from trimtab.core.model.selectors import Requirement
 from trimtab.core.placing.contract import (
     ALL,
     MAX_SCORE,
@@ -29,6 +30,7 @@ from trimtab.core.placing.contract import (
     Score,
     Staged,
     Wait,
+    codes,
 )
 
 __all__ = [
@@ -54,10 +56,12 @@ __all__ = [
     "Prefilter",
     "Prefiltered",
     "Refuse",
+    "Requirement",
     "Reserve",
     "Rows",
     "Score",
     "Staged",
     "View",
     "Wait",
+    "codes",
 ]

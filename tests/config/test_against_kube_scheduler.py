@@ -74,7 +74,7 @@ def some_set(chance: random.Random, names: list[str]) -> dict[str, Any]:
 
 def some_profile(chance: random.Random, number: int) -> dict[str, Any]:
     """Random lists of built plugins at random points; the order of the queue and binding stay in place."""
-    ordinary = [name for name in IN_TREE if name != "PrioritySort"]
+    ordinary = [name for name in IN_TREE if name in KNOWN and name != "PrioritySort"]
     plugins = {"multiPoint": some_set(chance, ordinary)}
     if {"name": "*"} in plugins["multiPoint"]["disabled"]:
         plugins["multiPoint"]["enabled"] += [{"name": "PrioritySort"}, {"name": BINDER}]

@@ -1,4 +1,4 @@
-"""Drives the engine on the wall clock: stamps facts, gives turns between reads, hands wishes to whoever performs them.
+"""Drives the engine on the wall clock: gives turns between reads, hands wishes to whoever performs them.
 
 The live counterpart of `sim/drive.py`. Facts are taken in where they arrive; decisions are made in small turns with a
 breath after each, so that neither the lease nor a watch ever waits for a backlog.

@@ -5,6 +5,7 @@ from msgspec.structs import replace
 from trimtab.core.cluster.invariants import faults
 from trimtab.core.cluster.state import Cluster
 from trimtab.core.model.node import Node
+from trimtab.core.model.pod import HostPort, Pod, PodSpec
 from trimtab.core.model.selectors import Requirement
 from trimtab.core.model.taints import Taint
 
@@ -22,4 +23,21 @@ def test_values_that_come_and_go_are_forgotten() -> None:
     assert 200 > len(columns.labels.columns["beat"].values)
     assert [] == faults(cluster)
     cluster.see_node(replace(node, version=5_000, taints=()))
+    assert [] == faults(cluster)
+
+
+def test_keys_and_ports_that_nobody_asks_for_any_more_are_forgotten() -> None:
+    """Selectors over endless keys keep a bounded number of columns; a port that was given back keeps none."""
+    cluster = Cluster()
+    cluster.see_node(Node("a", "u", 1, labels={"kept": "yes"}))
+    for i in range(1_000):
+        cluster.view.labelled(Requirement(f"key-{i}", "Exists"))
+        pod = Pod(
+            f"uid-{i}", "default", f"pod-{i}", 1, node="a", spec=PodSpec(ports=(HostPort("TCP", "0.0.0.0", i + 1),))
+        )
+        cluster.see_pod(pod)
+        cluster.lose_pod(pod.uid)
+    assert 256 >= len(cluster.columns.labels.columns)
+    assert {} == cluster.columns.ports.taken
+    assert [True] == cluster.view.labelled(Requirement("kept", "In", ("yes",))).tolist()
     assert [] == faults(cluster)

@@ -12,6 +12,7 @@ from trimtab.core.model.selectors import Requirement, whole_number
 Bools = NDArray[np.bool_]
 
 ABSENT = 0
+MOST_KEYS = 256  # the key that nobody asked for longest goes first
 SPENT = 4  # values a row, from which on a column is thrown away
 
 
@@ -73,11 +74,14 @@ class Labels:
                 del self.columns[key]  # mostly values that no node has any more: made anew when next asked for
 
     def column(self, key: str, every: Iterable[Mapping[str, str]], capacity: int) -> LabelColumn:
-        column = self.columns.get(key)
+        column = self.columns.pop(key, None)
         if column is None:
-            column = self.columns[key] = LabelColumn(capacity)
+            column = LabelColumn(capacity)
             for row, labels in enumerate(every):
                 column.put(row, labels.get(key))
+            if len(self.columns) >= MOST_KEYS:
+                del self.columns[next(iter(self.columns))]
+        self.columns[key] = column  # the one asked for last stands last
         return column
 
     def grow(self, capacity: int) -> None:

@@ -32,6 +32,10 @@ class Ports:
             if counts is None:
                 counts = by_address[port.ip] = np.zeros(self.capacity, dtype=np.int32)
             counts[row] += delta
+            if delta < 0 and not counts.any():  # a port that nobody holds any more costs nothing
+                del by_address[port.ip]
+                if not by_address:
+                    del self.taken[port.protocol, port.port]
 
     def clashes(self, port: HostPort, count: int) -> Bools:
         by_address = self.taken.get((port.protocol, port.port), {})
@@ -45,7 +49,7 @@ class Ports:
         extra = np.zeros(capacity - self.capacity, dtype=np.int32)
         self.capacity = capacity
         self.taken = {
-            key: {address: np.concatenate([counts, extra]) for address, counts in by_address.items() if counts.any()}
+            key: {address: np.concatenate([counts, extra]) for address, counts in by_address.items()}
             for key, by_address in self.taken.items()
         }
 
