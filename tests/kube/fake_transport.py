@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from trimtab.kube.transport import Response, Silent, Unreachable
+from trimtab.kube.transport.contract import always
 from trimtab.wire.request import Request
 
 Answer = Response | Exception
@@ -67,7 +68,11 @@ class FakeTransport:
     def times(self, method: str = "") -> list[float]:
         return [round(at, 3) for at, request in self.sent if request.method.startswith(method)]
 
-    async def send(self, request: Request, patience: float, largest: int = 0) -> Response:
+    async def send(
+        self, request: Request, patience: float, largest: int = 0, may_leave: Callable[[], bool] = always
+    ) -> Response:
+        if not may_leave():
+            raise Unreachable("not sent", sent=False)
         self.sent.append((asyncio.get_running_loop().time(), request))
         answer = self.answer(request)
         if isinstance(answer, Awaitable):

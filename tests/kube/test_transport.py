@@ -17,6 +17,7 @@ from tests.kube import certificates
 from tests.kube.fault_server import Asked, Behaviour, FaultServer, serving
 from trimtab.kube.credentials import Credentials
 from trimtab.kube.credentials.kubeconfig import Cluster, User
+from trimtab.kube.credentials.proof import Identity
 from trimtab.kube.limiter import Limiter
 from trimtab.kube.transport import AiohttpTransport, PooledTransport, Unreachable
 from trimtab.wire.request import JSON, Request
@@ -300,3 +301,64 @@ async def test_the_limiter_is_asked() -> None:
         for _ in range(3):
             await transport.send(GET, 5.0)
         assert 0.1 <= loop.time() - start
+
+
+@asynccontextmanager
+async def slow_to_prove(behave: Behaviour, when_refused: bool) -> AsyncIterator[tuple[FaultServer, AiohttpTransport]]:
+    """A way whose credentials take 0.3 s, each time or only after a 401."""
+    async with serving(behave) as server:
+        credentials = server.credentials()
+        known = await credentials.identity()
+
+        async def identity(refused: bool = False) -> Identity:
+            await asyncio.sleep(0.3 if refused or not when_refused else 0.0)
+            return known
+
+        credentials.identity = identity  # type: ignore[method-assign]
+        async with Way(credentials) as transport:
+            yield server, transport
+
+
+async def sent_until(transport: AiohttpTransport, seconds: float) -> Unreachable:
+    """How a write fails that may leave for so long only."""
+    loop = asyncio.get_running_loop()
+    until = loop.time() + seconds
+    with pytest.raises(Unreachable) as failure:
+        await transport.send(POST, 5.0, may_leave=lambda: loop.time() < until)
+    return failure.value
+
+
+@pytest.mark.parametrize("when_refused", [False, True])
+async def test_the_door_is_asked_after_the_proof(when_refused: bool) -> None:
+    """Leadership lost while credentials are issued keeps the request, or its second try after a 401, from leaving."""
+    async with slow_to_prove(lambda asked: asked.answer(401), when_refused) as (server, transport):
+        assert (await sent_until(transport, 0.15)).sent is False
+    assert int(when_refused) == len(server.asked)
+
+
+async def test_the_door_is_asked_after_the_limiter() -> None:
+    """Leadership lost while a request waits for its turn keeps it from leaving."""
+    async with speaking(lambda asked: asked.answer(200), limiter=Limiter(5.0, 1)) as (server, transport):
+        await transport.send(POST, 5.0)
+        assert (await sent_until(transport, 0.1)).sent is False
+    assert 1 == len(server.asked)
+
+
+@pytest.mark.parametrize("when_refused", [False, True])
+async def test_patience_covers_the_proof(when_refused: bool) -> None:
+    """Credentials that take too long use up the patience; nothing has been sent, or only what never happened."""
+    async with slow_to_prove(lambda asked: asked.answer(401), when_refused) as (server, transport):
+        with pytest.raises(Unreachable, match=r"no answer within 0\.15 s") as failure:
+            await transport.send(POST, 0.15)
+    assert failure.value.sent is False
+    assert int(when_refused) == len(server.asked)
+
+
+async def test_patience_covers_the_limiter() -> None:
+    """A turn that comes too late is not waited for."""
+    async with speaking(lambda asked: asked.answer(200), limiter=Limiter(0.1, 1)) as (server, transport):
+        await transport.send(POST, 5.0)
+        with pytest.raises(Unreachable) as failure:
+            await transport.send(POST, 0.1)
+    assert failure.value.sent is False
+    assert 1 == len(server.asked)

@@ -1,7 +1,7 @@
 """Decides whether a write may go out at all, and gives a busy server its time once; leaves what is written to others.
 
-Asked right before the request leaves: what is sent then arrives, at the latest, within the connect timeout, which is
-shorter than what lies between the renew deadline and the end of the lease.
+The transport asks right before each request leaves, after every wait for credentials, for the rate limit and for a
+connection (through a proxy before the latter, which is short): what has waited does not go out after the renew deadline.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Callable
 from random import Random
 
-from trimtab.kube.transport import Response, Transport, Unreachable
+from trimtab.kube.transport import Response, Transport
 from trimtab.wire.outcome import Throttled, throttle
 from trimtab.wire.request import Request
 
@@ -33,6 +33,4 @@ class Writer:
         return await self._once(request, patience)
 
     async def _once(self, request: Request, patience: float) -> Response:
-        if not self._may_write():
-            raise Unreachable("not sent: somebody else may lead by now", sent=False)
-        return await self._transport.send(request, patience)
+        return await self._transport.send(request, patience, may_leave=self._may_write)

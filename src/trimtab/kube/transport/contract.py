@@ -5,7 +5,7 @@ A failure says whether the request may have arrived: only then can a write have 
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from typing import NamedTuple, Protocol
 
@@ -38,6 +38,11 @@ class Silent(Unreachable):
     """A stream brought nothing for too long: quiet, or dead without a word."""
 
 
+def always() -> bool:
+    """For what anybody may send at any time."""
+    return True
+
+
 class Stream(Protocol):
     """A streamed answer, by whole lines."""
 
@@ -60,8 +65,18 @@ class Stream(Protocol):
 class Transport(Protocol):
     """The way to the API server; an implementation need only offer these three."""
 
-    async def send(self, request: Request, patience: float, largest: int = LARGEST_ANSWER) -> Response:
-        """One request, one answer, or Unreachable."""
+    async def send(
+        self,
+        request: Request,
+        patience: float,
+        largest: int = LARGEST_ANSWER,
+        may_leave: Callable[[], bool] = always,
+    ) -> Response:
+        """One request, one answer, or Unreachable, within the patience whatever it is that takes long.
+
+        `may_leave` is asked after all other waiting, right before the request leaves, and again when it has to be sent
+        a second time.
+        """
 
     def stream(self, request: Request, silence: float) -> AbstractAsyncContextManager[Stream]:
         """An answer without end; Silent when nothing comes for so long."""

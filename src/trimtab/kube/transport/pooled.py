@@ -18,12 +18,11 @@ from trimtab.kube.transport.contract import (
     CONNECTIONS,
     HEADERS,
     KEEP_IDLE,
-    LARGEST_ANSWER,
     Response,
-    Unreachable,
 )
 from trimtab.kube.transport.conversation import Conversation
-from trimtab.kube.transport.failures import no_connection, said_plainly
+from trimtab.kube.transport.door import Door
+from trimtab.kube.transport.failures import no_connection
 from trimtab.kube.transport.through_aiohttp import AiohttpTransport, tune
 from trimtab.wire.request import Request
 
@@ -44,15 +43,14 @@ class PooledTransport(AiohttpTransport):
         self._all: set[Conversation] = set()
         self._head: tuple[Identity | None, bytes] = (None, b"")
 
-    async def send(self, request: Request, patience: float, largest: int = LARGEST_ANSWER) -> Response:
-        """One request, one answer, or Unreachable."""
+    async def _exchange(self, request: Request, patient: asyncio.Timeout, largest: int, door: Door) -> Response:
         if not request.body or self._credentials.proxy:
-            return await super().send(request, patience, largest)
-        with said_plainly():
-            response = await self._exchange(request, patience, largest, await self._credentials.identity())
-            if response.status != 401:
-                return response
-            return await self._exchange(request, patience, largest, await self._credentials.identity(refused=True))
+            return await super()._exchange(request, patient, largest, door)
+        response = await self._converse(request, largest, door, await self._credentials.identity())
+        if response.status != 401:
+            return response
+        door.come_back()
+        return await self._converse(request, largest, door, await self._credentials.identity(refused=True))
 
     async def close(self) -> None:
         """Let go of every connection."""
@@ -62,20 +60,17 @@ class PooledTransport(AiohttpTransport):
         self._idle.clear()
         await super().close()
 
-    async def _exchange(self, request: Request, patience: float, largest: int, identity: Identity) -> Response:
+    async def _converse(self, request: Request, largest: int, door: Door, identity: Identity) -> Response:
         if self._limiter is not None:
             await self._limiter.admit()
-        asked = False
-        try:
-            async with asyncio.timeout(patience), self._slots:
-                conversation = self._kept(identity.context) or await self._connected(identity.context)
-                asked = True
-                try:
-                    return await conversation.ask(self._question(request, identity), largest)
-                finally:
-                    self._put_back(conversation)
-        except TimeoutError:
-            raise Unreachable(f"no answer within {patience:g} s", sent=asked) from None
+        question = self._question(request, identity)
+        async with self._slots:
+            conversation = self._kept(identity.context) or await self._connected(identity.context)
+            try:
+                door.leave()
+                return await conversation.ask(question, largest)
+            finally:
+                self._put_back(conversation)
 
     def _kept(self, context: ssl.SSLContext | None) -> Conversation | None:
         """The connection used last, so that those not needed grow old; one of an old certificate is not used again."""

@@ -1,13 +1,15 @@
 """Decides how any request travels through aiohttp; leaves what to ask and what an answer means to others.
 
 A 401 never happened, so it is tried once more with credentials read afresh. Redirects are not followed: a token is for
-one host.
+one host. Whether a request may leave is asked before aiohttp looks for a connection, so it leaves within the connect
+timeout after that.
 """
 
 from __future__ import annotations
 
+import asyncio
 import socket
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from types import TracebackType
 from typing import Self
@@ -27,12 +29,16 @@ from trimtab.kube.transport.contract import (
     Response,
     Stream,
     Unreachable,
+    always,
 )
+from trimtab.kube.transport.door import Door
 from trimtab.kube.transport.failures import said_plainly
 from trimtab.wire.request import Request
 
 LARGEST_LINE = 16 << 20
 READ_BUFFER = 2 << 20
+
+Limits = Callable[[], aiohttp.ClientTimeout]
 
 
 class AiohttpStream:
@@ -89,23 +95,40 @@ class AiohttpTransport:
     ) -> None:
         await self.close()
 
-    async def send(self, request: Request, patience: float, largest: int = LARGEST_ANSWER) -> Response:
+    async def send(
+        self,
+        request: Request,
+        patience: float,
+        largest: int = LARGEST_ANSWER,
+        may_leave: Callable[[], bool] = always,
+    ) -> Response:
         """One request, one answer, or Unreachable."""
-        # Less than the total, so that a request that found no connection is known not to have been sent.
-        limits = aiohttp.ClientTimeout(total=patience, connect=min(0.9 * patience, CONNECT_TIMEOUT))
-        with said_plainly():
-            response = await self._open(request, limits)
-            try:
-                return Response(response.status, response.headers, await _capped(response, largest))
-            finally:
-                response.release()
+        door = Door(may_leave)
+        try:
+            async with asyncio.timeout(patience) as patient:
+                with said_plainly():
+                    return await self._exchange(request, patient, largest, door)
+        except TimeoutError:
+            raise Unreachable(f"no answer within {patience:g} s", sent=door.passed) from None
+
+    async def _exchange(self, request: Request, patient: asyncio.Timeout, largest: int, door: Door) -> Response:
+        def limits() -> aiohttp.ClientTimeout:
+            # Less than the rest, so that a request that found no connection is known not to have been sent.
+            rest = (patient.when() or 0.0) - asyncio.get_running_loop().time()
+            return aiohttp.ClientTimeout(total=None, connect=min(0.9 * max(rest, 0.001), CONNECT_TIMEOUT))
+
+        response = await self._open(request, limits, door)
+        try:
+            return Response(response.status, response.headers, await _capped(response, largest))
+        finally:
+            response.release()
 
     @asynccontextmanager
     async def stream(self, request: Request, silence: float) -> AsyncIterator[Stream]:
         """An answer without end; its connection is not used again."""
         limits = aiohttp.ClientTimeout(total=None, connect=CONNECT_TIMEOUT, sock_read=silence)
         with said_plainly():
-            stream = AiohttpStream(await self._open(request, limits))
+            stream = AiohttpStream(await self._open(request, lambda: limits, Door(always)))
         try:
             yield stream
         finally:
@@ -117,16 +140,18 @@ class AiohttpTransport:
             await self._session.close()
             self._session = None
 
-    async def _open(self, request: Request, limits: aiohttp.ClientTimeout) -> aiohttp.ClientResponse:
-        response = await self._ask(request, limits, await self._credentials.identity())
+    async def _open(self, request: Request, limits: Limits, door: Door) -> aiohttp.ClientResponse:
+        response = await self._ask(request, limits, door, await self._credentials.identity())
         if response.status != 401:
             return response
         response.release()
-        return await self._ask(request, limits, await self._credentials.identity(refused=True))
+        door.come_back()
+        return await self._ask(request, limits, door, await self._credentials.identity(refused=True))
 
-    async def _ask(self, request: Request, limits: aiohttp.ClientTimeout, identity: Identity) -> aiohttp.ClientResponse:
+    async def _ask(self, request: Request, limits: Limits, door: Door, identity: Identity) -> aiohttp.ClientResponse:
         if self._limiter is not None:
             await self._limiter.admit()
+        door.leave()
         headers = HEADERS | dict(identity.headers)
         if request.body:
             headers["Content-Type"] = request.content_type
@@ -136,7 +161,7 @@ class AiohttpTransport:
             data=request.body or None,
             headers=headers,
             allow_redirects=False,
-            timeout=limits,
+            timeout=limits(),
             ssl=identity.context or True,
             proxy=self._credentials.proxy or None,
             server_hostname=self._credentials.server_name or None,
