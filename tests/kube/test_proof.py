@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import json
 import logging
@@ -43,7 +44,7 @@ async def test_a_token_file_is_read_at_once_when_refused(tmp_path: Path) -> None
     assert token("new") == (await proof.identity(5.0, refused=True)).headers
 
 
-@pytest.mark.parametrize("content", [None, "", "two\nlines"])
+@pytest.mark.parametrize("content", [None, "", "two\nlines", "sécret"])
 async def test_the_last_good_token_stays(content: str | None, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """A token file that vanishes, empties or breaks costs a warning, not the connection."""
     path = tmp_path / "token"
@@ -95,12 +96,15 @@ async def shown(proof: Proof, now: float, server: ssl.SSLContext | None = None) 
     return certificates.shown(context, server or certificates.server_context())
 
 
-def plugin(folder: Path, status: dict[str, Any] | str, version: str = V1, code: int = 0, **more: Any) -> Exec:
+def plugin(
+    folder: Path, status: dict[str, Any] | str, version: str = V1, code: int = 0, seconds: float = 0.0, **more: Any
+) -> Exec:
     """A program that notes each run and prints the status."""
     answer = status if isinstance(status, str) else json.dumps({"apiVersion": version, "status": status})
     script = folder / "plugin.py"
     script.write_text(
-        "import os, pathlib, sys\n"
+        "import os, sys, time\n"
+        f"time.sleep({seconds})\n"
         f"with open({str(folder / 'runs')!r}, 'a') as runs:\n"
         "    runs.write(os.environ['KUBERNETES_EXEC_INFO'] + os.environ.get('EXTRA', '') + '\\n')\n"
         f"print({answer!r})\n"
@@ -149,7 +153,11 @@ async def test_a_plugin_may_issue_a_certificate(tmp_path: Path) -> None:
         ("no json", 0, "did not print an ExecCredential"),
         ('{"apiVersion": "other/v1", "status": {"token": "t"}}', 0, "answered in 'other/v1'"),
         ({"token": "t", "expirationTimestamp": "soon"}, 0, "did not print an ExecCredential"),
+        ({"token": "t", "expirationTimestamp": "0001-01-01T00:00:00"}, 0, "did not print an ExecCredential"),
         ({"token": "t"}, 3, "failed with exit code 3"),
+        ({"token": "two\nlines"}, 0, "the token holds line breaks"),
+        ({"token": "t\r\nImpersonate-User: admin"}, 0, "the token holds line breaks"),
+        ({"token": "sécret"}, 0, "beyond ASCII"),
     ],
 )
 async def test_a_bad_plugin_is_named(status: Any, code: int, sentence: str, tmp_path: Path) -> None:
@@ -163,3 +171,22 @@ async def test_a_missing_plugin_comes_with_its_hint() -> None:
     missing = Exec(command="no-such-plugin", api_version=V1, install_hint="get it at example.com")
     with pytest.raises(CredentialsError, match=r"cannot be run: No such file.*; get it at example\.com"):
         await PluginProof(missing, Cluster()).identity(0.0, refused=False)
+
+
+async def test_a_run_outlives_whoever_is_impatient(tmp_path: Path) -> None:
+    """Who gives up waiting does not end the run: whoever asks next gets its token, and the program has run once."""
+    proof = PluginProof(plugin(tmp_path, {"token": "t"}, seconds=0.5), Cluster())
+    for _ in range(2):
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(proof.identity(0.0, refused=False), 0.1)
+    assert token("t") == (await proof.identity(0.0, refused=False)).headers
+    assert 1 == len(runs(tmp_path))
+
+
+async def test_after_a_failed_run_the_next_is_another(tmp_path: Path) -> None:
+    """A failure is told to whoever waited for it, and is not kept."""
+    proof = PluginProof(plugin(tmp_path, {}), Cluster())
+    with pytest.raises(CredentialsError):
+        await proof.identity(0.0, refused=False)
+    plugin(tmp_path, {"token": "t"})
+    assert token("t") == (await proof.identity(0.0, refused=False)).headers

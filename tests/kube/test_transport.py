@@ -281,6 +281,24 @@ async def test_a_token_that_stays_refused_is_tried_twice() -> None:
     assert (401, b"no", 2) == (response.status, response.body, len(server.asked))
 
 
+async def test_credentials_that_no_header_can_hold() -> None:
+    """What cannot be put into HTTP is told as a request not sent, without its characters; nothing else goes wrong."""
+    async with serving(lambda asked: asked.answer(200)) as server:
+        credentials = server.credentials()
+
+        async def identity(refused: bool = False) -> Identity:
+            return Identity({"Authorization": "canary\r\n"}, None)
+
+        credentials.identity = identity  # type: ignore[method-assign]
+        async with Way(credentials) as transport:
+            for request in (GET, POST):
+                with pytest.raises(Unreachable) as failure:
+                    await transport.send(request, 5.0)
+                assert failure.value.sent is False
+                assert "canary" not in str(failure.value)
+    assert [] == server.asked
+
+
 async def test_secrets_are_in_no_log_and_no_error(caplog: pytest.LogCaptureFixture) -> None:
     """At the highest verbosity, neither logs nor failures show the token."""
     caplog.set_level(logging.DEBUG)

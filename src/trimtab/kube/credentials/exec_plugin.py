@@ -108,7 +108,7 @@ def _read(plugin: Exec, output: bytes) -> Issued:
         status = credential.status or _Status()
         stamp = status.expiration_timestamp
         expires = datetime.fromisoformat(stamp).timestamp() if stamp else None
-    except ValueError:
+    except (ValueError, OverflowError):
         raise CredentialsError(f"the exec plugin {plugin.command} did not print an ExecCredential") from None
     if credential.api_version != plugin.api_version:
         raise CredentialsError(

@@ -80,20 +80,30 @@ class PluginProof:
         self._plugin, self._cluster, self._material = plugin, cluster, _trusted(cluster)
         self._identity: Identity | None = None
         self._issued_at, self._expires = 0.0, float("inf")
-        self._running = asyncio.Lock()
+        self._running: asyncio.Task[Identity] | None = None
 
     async def identity(self, now: float, refused: bool) -> Identity:
-        """The one issued last, or a new one; many may ask at once, one run serves them all."""
-        async with self._running:
-            if self._identity is None or now >= self._expires or (refused and now >= self._issued_at + REFUSED_EVERY):
-                self._identity = await self._issue(now)
+        """The one issued last, or a new one; many may ask at once, and one run serves them all, the impatient too."""
+        if self._running is None and self._identity is not None and not self._is_due(now, refused):
             return self._identity
+        if self._running is None:
+            self._running = asyncio.create_task(self._issue(now))
+            self._running.add_done_callback(self._issued)
+        return await asyncio.shield(self._running)
+
+    def _is_due(self, now: float, refused: bool) -> bool:
+        return now >= self._expires or (refused and now >= self._issued_at + REFUSED_EVERY)
+
+    def _issued(self, run: asyncio.Task[Identity]) -> None:
+        self._running = None
+        if not run.cancelled() and run.exception() is None:
+            self._identity = run.result()
 
     async def _issue(self, now: float) -> Identity:
         issued = await exec_plugin.issue(self._plugin, self._cluster)
+        headers = _bearer(issued.token)
         self._issued_at = now
         self._expires = float("inf") if issued.expires is None else issued.expires - EXPIRY_MARGIN
-        headers = {"Authorization": f"Bearer {issued.token}"} if issued.token else {}
         if not self._cluster.secure:
             return Identity(headers, None)
         material = self._material._replace(certificate=issued.certificate, key=issued.key)
@@ -131,11 +141,18 @@ def _authorization(user: User) -> Mapping[str, str]:
         token = _content(user.token_file, "token").decode("ascii", "replace").strip()
         if not token:
             raise CredentialsError(f"the token file {user.token_file} is empty: check what writes it")
-    if not token.isprintable():
-        raise CredentialsError("the token holds line breaks or control characters: write it again")
     if token:
-        return {"Authorization": f"Bearer {token}"}
+        return _bearer(token)
     if user.username:
         pair = base64.b64encode(f"{user.username}:{user.password}".encode())
         return {"Authorization": f"Basic {pair.decode()}"}
     return {}
+
+
+def _bearer(token: str) -> Mapping[str, str]:
+    """A token comes from outside and goes into a header, where a line break would begin another one."""
+    if not (token.isascii() and token.isprintable()):
+        raise CredentialsError(
+            "the token holds line breaks, control characters or letters beyond ASCII: write it again"
+        )
+    return {"Authorization": f"Bearer {token}"} if token else {}

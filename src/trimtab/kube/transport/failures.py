@@ -19,6 +19,7 @@ NEVER_SENT = (
     aiohttp.ConnectionTimeoutError,
     aiohttp.InvalidURL,
     CredentialsError,
+    ValueError,  # a request that cannot be put into HTTP, found out before its first byte is written
 )
 
 
@@ -47,6 +48,8 @@ def _sentence(error: Exception) -> str:
         return f"the certificate of {error.host}:{error.port} is not trusted: {error.certificate_error}"
     if isinstance(error, aiohttp.ClientConnectorError):
         return f"no connection to {error.host}:{error.port}: {_system_reason(error.os_error)}"
+    if isinstance(error, ValueError) and not isinstance(error, aiohttp.ClientError):
+        return "the request cannot be put into HTTP: check the characters of the credentials"
     return str(error) or type(error).__name__
 
 

@@ -110,6 +110,8 @@ class PooledTransport(AiohttpTransport):
         known, head = self._head
         if known is not identity:
             lines = {"Host": self._authority, **HEADERS, **identity.headers}
+            if not all(value.isprintable() for value in lines.values()):
+                raise ValueError("a header would end too early")
             head = "".join(f"{name}: {value}\r\n" for name, value in lines.items()).encode("latin-1")
             self._head = identity, head
         start = f"{request.method} {self._below}{request.path} HTTP/1.1\r\n".encode("ascii")
