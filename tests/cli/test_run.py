@@ -2,6 +2,7 @@
 
 import json
 import os
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -9,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tools.controlplane.process import free_port
+from trimtab.cli.run import identity
 
 
 def run(*arguments: str, home: Path) -> subprocess.CompletedProcess[str]:
@@ -80,3 +82,11 @@ def test_pages_are_for_loopback_only(tmp_path: Path) -> None:
     done = run("--serve", "0.0.0.0:1", home=tmp_path)
     assert 2 == done.returncode
     assert "127.0.0.1" in done.stderr
+
+
+@pytest.mark.parametrize("name", ["", "first"])
+def test_no_two_replicas_are_called_the_same(name: str) -> None:
+    """The same host, the same process number and even the same --identity: still two holders to the lease."""
+    one, other = identity(name), identity(name)
+    assert one != other
+    assert one.startswith(f"{name or socket.gethostname()}_")

@@ -308,6 +308,30 @@ async def test_refresh_during_a_list_is_not_served_by_it() -> None:
     assert 2 == scene.reflector.counts.lists
 
 
+async def test_refresh_does_not_wait_for_a_back_off() -> None:
+    """After an outage the next try may be 30 s away; whoever begins to lead has it at once, and only once."""
+    scene = Scene(answer=lambda request: DOWN)
+    async with running(scene):
+        await asyncio.sleep(60.0)
+        before = scene.lists()
+        refreshing = asyncio.create_task(scene.reflector.refresh())
+        await asyncio.sleep(0.1)
+        assert [60.01] == [at for at in scene.lists() if at not in before]
+        scene.answer = lambda request: listing(20)
+        other = asyncio.create_task(scene.reflector.refresh())
+        await asyncio.wait_for(asyncio.gather(refreshing, other), 0.1)
+
+
+async def test_refresh_keeps_to_what_the_server_asked_for() -> None:
+    """A Retry-After is waited out all the same."""
+    scene = Scene(answer=lambda request: answered(b"busy", 429, **{"Retry-After": "25"}))
+    async with running(scene):
+        await asyncio.sleep(1.0)
+        scene.answer = lambda request: listing(20)
+        await scene.reflector.refresh()
+    assert [0.0, 25.0] == scene.lists()
+
+
 async def test_a_watch_that_stays_behind_is_not_believed() -> None:
     """When bookmarks stop while the cluster moves on, the watchdog asks for a list."""
     scene = Scene()

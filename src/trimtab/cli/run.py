@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import logging
-import os
+import secrets
 import socket
 import sys
 
 import click
+
+from trimtab.serve.http import DEFAULT_ADDRESS, BadAddress, parse_address
 
 
 @click.command("run")
@@ -16,17 +18,18 @@ import click
 )
 @click.option("--kubeconfig", default="", help="Goes before the one that the configuration names.")
 @click.option(
-    "--serve", "address", default="127.0.0.1:10261", show_default=True, help="Health and metrics; loopback only."
+    "--serve", "address", default=DEFAULT_ADDRESS, show_default=True, help="Health and metrics; loopback only."
 )
-@click.option("--identity", default="", help="This replica's name in the lease and in Events.")
+@click.option(
+    "--identity", "name", default="", help="Begins this replica's name in the lease and in Events; else its host's."
+)
 @click.option(
     "--log-level", default="info", type=click.Choice(["debug", "info", "warning", "error"]), show_default=True
 )
-def command(file: str | None, kubeconfig: str, address: str, identity: str, log_level: str) -> None:
+def command(file: str | None, kubeconfig: str, address: str, name: str, log_level: str) -> None:
     """Schedule pods on the cluster of the kubeconfig."""
     from trimtab.cli.config import load
     from trimtab.config.scheduler import default_configuration
-    from trimtab.serve.http import BadAddress, parse_address
 
     configuration = load(file) if file else default_configuration()
     try:
@@ -38,14 +41,12 @@ def command(file: str | None, kubeconfig: str, address: str, identity: str, log_
     )
     for note in configuration.notes:
         logging.getLogger("trimtab").info("%s", note)
-    sys.exit(
-        _run(configuration, kubeconfig or configuration.connection.kubeconfig, identity or _identity(), host, port)
-    )
+    sys.exit(_run(configuration, kubeconfig or configuration.connection.kubeconfig, identity(name), host, port))
 
 
-def _identity() -> str:
-    """Unique even when two replicas run on one host."""
-    return f"{socket.gethostname()}_{os.getpid()}"
+def identity(name: str) -> str:
+    """Unique whatever replicas are called: two of one identity would both hold the lease."""
+    return f"{name or socket.gethostname()}_{secrets.token_hex(4)}"
 
 
 def _run(configuration: object, kubeconfig: str, identity: str, host: str, port: int) -> int:

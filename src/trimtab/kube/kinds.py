@@ -11,6 +11,7 @@ from trimtab.core.model.node import Node
 from trimtab.core.model.pod import Pod
 from trimtab.wire.node import NodeReader
 from trimtab.wire.pod import PodReader
+from trimtab.wire.request import NODES, PODS
 from trimtab.wire.watch import Reader
 
 
@@ -43,7 +44,7 @@ def pods(reader: PodReader) -> Kind[Pod]:
     """All pods of the cluster; other schedulers' pods take room, too."""
     return Kind(
         name="pods",
-        path="/api/v1/pods",
+        path=PODS,
         reader=reader,
         key=lambda pod: pod.key,
         seen=PodSeen,
@@ -55,7 +56,7 @@ def nodes(reader: NodeReader) -> Kind[Node]:
     """All nodes."""
     return Kind(
         name="nodes",
-        path="/api/v1/nodes",
+        path=NODES,
         reader=reader,
         key=lambda node: node.name,
         seen=NodeSeen,

@@ -12,7 +12,8 @@
 
 Every list is a consistent one. After silence the next watches are short ones, which the server ends within the silence
 that we allow: so even where nothing ever happens, health and death can be told apart. Just before it ends one it sends a
-bookmark, if it knows of anything newer; the consistent list every two minutes makes it know.
+bookmark, if it knows of anything newer; the consistent list every two minutes makes it know. A refresh() ends a back-off,
+but not a wait that the server has asked for.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from random import Random
 from typing import Generic
@@ -88,6 +90,7 @@ class Reflector(Generic[T]):
         self._wanted, self._served = 1, 0  # lists asked for, and how many of these wishes a list begun later has met
         self._quiet = False
         self._interrupted = False
+        self._hurry = asyncio.Event()
         self._stream: Stream | None = None
         self._listed = asyncio.Condition()
 
@@ -110,6 +113,7 @@ class Reflector(Generic[T]):
 
     def _list_again(self) -> None:
         self._wanted += 1
+        self._hurry.set()
         if self._stream is not None:
             self._interrupted = True
             self._stream.close()
@@ -125,6 +129,7 @@ class Reflector(Generic[T]):
 
     async def _list(self) -> None:
         wanted, self._interrupted = self._wanted, False
+        self._hurry.clear()
         response = await self._transport.send(list_request(self._kind.path), LIST_PATIENCE, LARGEST_LIST)
         if response.status != 200:
             raise _refusal("list", response.status, response.headers, response.body)
@@ -193,12 +198,14 @@ class Reflector(Generic[T]):
             self._interrupted = False
             return
         self.counts.setbacks += 1
-        wait = self._backoff.next(asyncio.get_running_loop().time())
+        wait, told = self._backoff.next(asyncio.get_running_loop().time()), 0.0
         if isinstance(error, Setback):
             self._wanted += error.relist
-            wait = max(wait, error.wait)
-        log.warning("waiting: kind=%s seconds=%.1f problem=%s", self._kind.name, wait, error)
-        await asyncio.sleep(wait)
+            told = error.wait
+        log.warning("waiting: kind=%s seconds=%.1f problem=%s", self._kind.name, max(wait, told), error)
+        await asyncio.sleep(told)
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._hurry.wait(), max(wait - told, 0.0))
 
     async def _watch_over(self) -> None:
         mark = 0
