@@ -3,92 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-import json
-from collections.abc import Callable
-from dataclasses import dataclass, field
-from random import Random
 from typing import Any
 
 import pytest
 
-from tests.kube.fake_transport import Answer, FakeTransport, answered
+from tests.kube.fake_transport import Answer, answered
+from tests.kube.lease_server import CONFLICT, Contender, LeaseServer, held
 from trimtab.config.configuration import LeaderElection
-from trimtab.core.model.event import Event, Following, Leading
-from trimtab.kube.lease import Elector
+from trimtab.core.model.event import Following, Leading
 from trimtab.kube.transport import Unreachable
 from trimtab.wire.request import Request
 
 pytestmark = pytest.mark.looptime
-NOT_FOUND = answered({"kind": "Status", "status": "Failure", "code": 404, "reason": "NotFound"}, 404)
-CONFLICT = answered({"kind": "Status", "status": "Failure", "code": 409, "reason": "Conflict"}, 409)
-PATH = "/apis/coordination.k8s.io/v1/namespaces/trimtab/leases"
-
-
-@dataclass
-class LeaseServer:
-    """One lease, kept as an API server keeps it: a write needs the version that it was based on."""
-
-    spec: dict[str, Any] | None = None
-    version: int = 1
-    fault: Callable[[Request], Answer | None] = lambda request: None
-    history: list[tuple[float, str]] = field(default_factory=list)
-
-    def answer(self, request: Request) -> Answer:
-        assert request.path in (PATH, f"{PATH}/trimtab")
-        return self.fault(request) or self.obey(request)
-
-    def obey(self, request: Request) -> Answer:
-        if request.method == "GET":
-            return NOT_FOUND if self.spec is None else self.current()
-        body = json.loads(request.body)
-        if request.method == "POST":
-            return CONFLICT if self.spec is not None else self.store(body["spec"], 201)
-        if self.spec is None:
-            return NOT_FOUND
-        stale = body["metadata"]["resourceVersion"] != str(self.version)
-        return CONFLICT if stale else self.store(body["spec"], 200)
-
-    def store(self, spec: dict[str, Any], status: int = 200) -> Answer:
-        self.spec = spec
-        self.version += 1
-        self.history.append((round(asyncio.get_running_loop().time(), 2), spec["holderIdentity"]))
-        return self.current(status)
-
-    def current(self, status: int = 200) -> Answer:
-        meta = {"name": "trimtab", "namespace": "trimtab", "resourceVersion": str(self.version)}
-        return answered({"kind": "Lease", "metadata": meta, "spec": self.spec}, status)
-
-
-@dataclass
-class Contender:
-    """An elector with a transport and clocks of its own."""
-
-    server: LeaseServer
-    name: str = "me"
-    cut: bool = False
-    skew: float = 0.0
-    facts: list[Event] = field(default_factory=list)
-    settings: LeaderElection = field(default_factory=LeaderElection)
-
-    def __post_init__(self) -> None:
-        loop = asyncio.get_running_loop()
-        self.transport = FakeTransport(self.answer)
-        wall = lambda: loop.time() + 1e9 + self.skew  # noqa: E731
-        clock = lambda: loop.time() + 5 * self.skew  # noqa: E731
-        self.elector = Elector(self.transport, self.settings, self.name, wall, Random(self.name), clock)
-
-    def answer(self, request: Request) -> Answer:
-        return Unreachable("cut", sent=True) if self.cut else self.server.answer(request)
-
-    def start(self) -> asyncio.Task[None]:
-        return asyncio.create_task(self.elector.run(self.facts.append, self.prepare))
-
-    async def prepare(self) -> None:
-        pass
-
-
-def held(holder: str, seconds: int = 15, **more: Any) -> dict[str, Any]:
-    return {"holderIdentity": holder, "leaseDurationSeconds": seconds, "leaseTransitions": 3} | more
 
 
 async def ended(*tasks: asyncio.Task[None]) -> None:

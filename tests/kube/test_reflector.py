@@ -8,11 +8,10 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from itertools import pairwise
 from random import Random
-from typing import Any
-from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
+from tests.kube.cluster_answers import bookmark, expired, is_probe, line, listing, node, page, query
 from tests.kube.fake_transport import Answer, FakeStream, FakeTransport, answered
 from trimtab.core.model.event import Event, NodeGone, NodeSeen, Synced
 from trimtab.core.model.node import Node
@@ -25,31 +24,6 @@ from trimtab.wire.request import Request
 
 pytestmark = pytest.mark.looptime
 DOWN = Unreachable("refused", sent=False)
-
-
-def node(name: str, version: int) -> dict[str, Any]:
-    meta = {"name": name, "uid": f"u-{name}", "resourceVersion": str(version)}
-    return {"apiVersion": "v1", "kind": "Node", "metadata": meta}
-
-
-def listing(version: int, *items: dict[str, Any]) -> Answer:
-    return answered({"kind": "NodeList", "metadata": {"resourceVersion": str(version)}, "items": list(items)})
-
-
-def line(kind: str, name: str, version: int) -> dict[str, Any]:
-    return {"type": kind, "object": node(name, version)}
-
-
-def bookmark(version: int) -> dict[str, Any]:
-    return {"type": "BOOKMARK", "object": {"kind": "Node", "metadata": {"resourceVersion": str(version)}}}
-
-
-def expired() -> dict[str, Any]:
-    return {"type": "ERROR", "object": {"kind": "Status", "code": 410, "reason": "Expired", "message": "too old"}}
-
-
-def query(request: Request) -> dict[str, str]:
-    return {name: values[0] for name, values in parse_qs(urlsplit(request.path).query).items()}
 
 
 @dataclass
@@ -75,8 +49,8 @@ class Scene:
         return [_short(fact) for fact in self.facts]
 
     def lists(self) -> list[float]:
-        """When whole lists were asked for."""
-        return [round(at, 3) for at, request in self.transport.sent if "limit" not in request.path]
+        """When whole lists, or further pages of them, were asked for."""
+        return [round(at, 3) for at, request in self.transport.sent if not is_probe(request)]
 
     def watches(self) -> list[float]:
         return [round(at, 3) for at, _ in self.transport.watched]
@@ -104,15 +78,36 @@ async def running(scene: Scene) -> AsyncIterator[Scene]:
 
 
 async def test_first_a_consistent_list_then_a_watch_from_there() -> None:
-    """The first list names no version and no limit; the watch goes on from its version, with bookmarks, for 5–10 min."""
+    """The first list names no version; the watch goes on from its version, with bookmarks, for 5–10 min."""
     async with running(Scene(answer=lambda request: listing(10, node("a", 7)))) as scene:
         scene.stream.say(line("ADDED", "b", 11), line("DELETED", "a", 12))
         await asyncio.sleep(0.01)
     assert ["+a@7", "Synced", "+b@11", "-a@12"] == scene.names()
-    assert "/api/v1/nodes" == scene.transport.sent[0][1].path
+    assert "/api/v1/nodes?limit=1000" == scene.transport.sent[0][1].path
     asked = query(scene.transport.watched[0][1])
     assert ("10", "true") == (asked["resourceVersion"], asked["allowWatchBookmarks"])
     assert 300 <= int(asked["timeoutSeconds"]) <= 600
+
+
+async def test_a_long_list_comes_in_pages() -> None:
+    """Each page is asked for with the token of the one before; facts and Synced follow when the last one is there."""
+    pages = {"": page(10, "x/1", node("a", 7)), "x/1": page(10, "x/2", node("b", 8)), "x/2": listing(10, node("c", 9))}
+    async with running(Scene(answer=lambda request: pages[query(request).get("continue", "")])) as scene:
+        pass
+    assert ["+a@7", "+b@8", "+c@9", "Synced"] == scene.names()
+    assert ["10"] == [query(request)["resourceVersion"] for _, request in scene.transport.watched]
+    assert (1, 3) == (scene.reflector.counts.lists, len(scene.lists()))
+
+
+@pytest.mark.parametrize("second", [answered({"kind": "Status", "code": 410}, 410), listing(11, node("b", 11)), DOWN])
+async def test_a_list_that_breaks_off_begins_anew(second: Answer) -> None:
+    """A page that expired, is of another version or does not come tells nothing; the next list starts at its first page."""
+    scene = Scene(answer=lambda request: second if "continue" in query(request) else page(10, "x", node("a", 7)))
+    async with running(scene):
+        assert [] == scene.names()
+        scene.answer = lambda request: listing(12, node("b", 11))
+        await asyncio.sleep(2.0)
+    assert ["+b@11", "Synced"] == scene.names()
 
 
 async def test_facts_carry_the_time_of_the_clock() -> None:
@@ -338,7 +333,7 @@ async def test_a_watch_that_stays_behind_is_not_believed() -> None:
     version = iter(range(100, 10_000, 100))
 
     def at(request: Request) -> Answer:
-        return listing(next(version)) if "limit" in request.path else listing(10)
+        return listing(next(version)) if is_probe(request) else listing(10)
 
     scene.answer = at
     async with running(scene):

@@ -10,10 +10,11 @@
               ├─ the watch was behind that two minutes later ─▶ stalled, LIST
               └─ the cluster is behind us ─▶ Rewound: run() ends
 
-Every list is a consistent one. After silence the next watches are short ones, which the server ends within the silence
-that we allow: so even where nothing ever happens, health and death can be told apart. Just before it ends one it sends a
-bookmark, if it knows of anything newer; the consistent list every two minutes makes it know. A refresh() ends a back-off,
-but not a wait that the server has asked for.
+Every list is a consistent one, in pages of one version; a page that is no longer to be had (410) means another list.
+After silence the next watches are short ones, which the server ends within the silence that we allow: so even where
+nothing ever happens, health and death can be told apart. Just before it ends one it sends a bookmark, if it knows of
+anything newer; the consistent list every two minutes makes it know. A refresh() ends a back-off, but not a wait that
+the server has asked for.
 """
 
 from __future__ import annotations
@@ -42,7 +43,8 @@ SILENCE = 45.0
 WATCH_SECONDS = (300, 600)
 QUIET_WATCH_SECONDS = 30
 LIST_PATIENCE = 75.0  # the server itself gives up after 60 s
-LARGEST_LIST = 2 << 30
+PAGE = 1_000
+LARGEST_PAGE = 2 << 30
 PROBE_EVERY = 120.0
 PROBE_PATIENCE = 20.0
 AT_ONCE = 1.0
@@ -130,17 +132,33 @@ class Reflector(Generic[T]):
     async def _list(self) -> None:
         wanted, self._interrupted = self._wanted, False
         self._hurry.clear()
-        response = await self._transport.send(list_request(self._kind.path), LIST_PATIENCE, LARGEST_LIST)
-        if response.status != 200:
-            raise _refusal("list", response.status, response.headers, response.body)
-        listed = read_list(response.body, self._kind.reader)
-        if isinstance(listed, Malformed):
-            raise Setback(f"list: {listed.problem}")
+        listed = await self._pages()
         for count, event in enumerate(self.mirror.replace(listed, self._clock())):
             self._sink(event)
             if count % BREATH == BREATH - 1:
                 await asyncio.sleep(0)
         await self._note_list(wanted)
+
+    async def _pages(self) -> Listed[T]:
+        """The whole list, page by page: to decode it in one go would keep the lease and the binds waiting."""
+        first = page = await self._page("")
+        items = [*first.items]
+        while page.continue_token:
+            page = await self._page(page.continue_token)
+            if page.version != first.version:
+                raise Setback(f"list: begun at version {first.version}, but continued at {page.version}")
+            items += page.items
+        return Listed(first.version, "", tuple(items))
+
+    async def _page(self, continue_token: str) -> Listed[T]:
+        request = list_request(self._kind.path, limit=PAGE, continue_token=continue_token)
+        response = await self._transport.send(request, LIST_PATIENCE, LARGEST_PAGE)
+        if response.status != 200:
+            raise _refusal("list", response.status, response.headers, response.body)
+        page = read_list(response.body, self._kind.reader)
+        if isinstance(page, Malformed):
+            raise Setback(f"list: {page.problem}")
+        return page
 
     async def _note_list(self, wanted: int) -> None:
         self._served = wanted
