@@ -5,6 +5,7 @@ Times are texts that the caller gives, because there is no clock here.
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import msgspec
@@ -27,6 +28,7 @@ NAME_BYTES = 253
 
 # The characters that mean themselves anywhere in a URL.
 _PLAIN = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~")
+_ALL_PLAIN = re.compile(r"[A-Za-z0-9._~-]*")
 
 
 class Request(Struct, frozen=True):
@@ -40,6 +42,8 @@ class Request(Struct, frozen=True):
 
 def quoted(text: str) -> str:
     """The text as one segment of a path or one value of a query."""
+    if _ALL_PLAIN.fullmatch(text):  # as every name in Kubernetes is, and several are quoted for each bind
+        return text
     return "".join(chr(byte) if byte in _PLAIN else f"%{byte:02X}" for byte in text.encode(errors="replace"))
 
 

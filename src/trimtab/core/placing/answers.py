@@ -50,6 +50,7 @@ class Answers:
         self.epoch = -1
         self.position = 0
         self._words: dict[tuple[int, int], tuple[str, tuple[str, ...]]] = {}
+        self._readers: dict[int, tuple[list[int], list[int]]] = {}
 
     # --- built from nothing
 
@@ -70,6 +71,7 @@ class Answers:
                 self.raw[index] = column
         self._charge_all(view)
         self._sort_scores()
+        self._sort_readers()
         self.ready = np.full(view.count, NEVER)
         self._add_up(ALL)
         self.epoch, self.position = view.columns.epoch, len(view.columns.log)
@@ -153,28 +155,36 @@ class Answers:
 
     def _ask_again(self, view: View, touched: dict[int, int], laps: Laps) -> None:
         dirty: set[int] = set()
-        rescored: set[int] = set()
-        picked: dict[int, tuple[set[int], Rows]] = {}  # by what is read: most plugins read the same
-        reads = self.profile.reads
-        for index, plugin in enumerate(self.filters):
-            rows, at = _pick(reads[plugin_name(plugin)], touched, picked)
-            if rows:
-                self.codes[index][at] = plugin.filter(view, self.pod, at)
-                laps.mark("Filter", plugin_name(plugin))
-                dirty |= rows
-        for index, raw in self.raw.items():
-            scoring = self.profile.scores[index]
-            rows, at = _pick(reads[scoring.name], touched, picked)
-            if rows:
-                fresh = scoring.plugin.score(view, self.pod, at)
+        rescored: list[int] = []
+        for reads, (filters, scores) in self._readers.items():
+            rows = {row for row, change in touched.items() if change & reads}
+            if not rows:
+                continue
+            at = ALL if EVERY_ROW in rows else np.array([*rows], dtype=np.intp)
+            for index in filters:
+                self.codes[index][at] = self.filters[index].filter(view, self.pod, at)
+                laps.mark("Filter", plugin_name(self.filters[index]))
+            for index in scores:
+                fresh = self.profile.scores[index].plugin.score(view, self.pod, at)
                 if fresh is not None:  # having no opinion depends on the pod alone: whoever had one still has
-                    raw[at] = fresh
-                laps.mark("Score", scoring.name)
-                rescored.add(index)
-                dirty |= rows
+                    self.raw[index][at] = fresh
+                laps.mark("Score", self.profile.scores[index].name)
+            rescored += scores
+            dirty |= rows
         self._redo(view, dirty, rescored)
 
-    def _redo(self, view: View, dirty: set[int], rescored: set[int]) -> None:
+    def _sort_readers(self) -> None:
+        """Filters and scores by what they read: most read the same, and only some of it changes with a placement."""
+        self._readers = {}
+        for index, plugin in enumerate(self.filters):
+            self._reader(plugin)[0].append(index)
+        for index in self.raw:
+            self._reader(self.profile.scores[index].plugin)[1].append(index)
+
+    def _reader(self, plugin: object) -> tuple[list[int], list[int]]:
+        return self._readers.setdefault(self.profile.reads.get(plugin_name(plugin), 0), ([], []))
+
+    def _redo(self, view: View, dirty: set[int], rescored: list[int]) -> None:
         if any(not self.profile.scores[index].by_row for index in rescored):
             self._sort_scores()
         if EVERY_ROW in dirty or len(dirty) > FEW:
@@ -222,13 +232,3 @@ def _touched(entries: Sequence[tuple[int, int]]) -> dict[int, int]:
     for change, row in entries:
         touched[row] = touched.get(row, 0) | change
     return touched
-
-
-def _pick(reads: int, touched: dict[int, int], picked: dict[int, tuple[set[int], Rows]]) -> tuple[set[int], Rows]:
-    """Rows that a plugin with such reads must be asked about again, also as an index."""
-    found = picked.get(reads)
-    if found is None:
-        rows = {row for row, change in touched.items() if change & reads}
-        at = ALL if EVERY_ROW in rows else np.array([*rows], dtype=np.intp)
-        found = picked[reads] = rows, at
-    return found
