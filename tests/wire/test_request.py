@@ -56,14 +56,14 @@ def test_a_reread_asks_for_no_version() -> None:
 
 def test_the_condition_is_patched_by_uid() -> None:
     """The condition goes into the status by a patch that the server refuses for another UID."""
-    request = condition_request(MarkUnscheduled("u-1", "shop", "web-1", "Unschedulable", "no room"), NOW, NOW)
+    request = condition_request(MarkUnscheduled("u-1", "shop", "web-1", "Unschedulable", "no room"), NOW)
     assert ("PATCH", "/api/v1/namespaces/shop/pods/web-1/status", STRATEGIC_PATCH) == (
         request.method,
         request.path,
         request.content_type,
     )
     condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "no room"}
-    times = {"lastTransitionTime": NOW, "lastProbeTime": NOW}
+    times = {"lastTransitionTime": NOW}
     assert {"metadata": {"uid": "u-1"}, "status": {"conditions": [{**condition, **times}]}} == json.loads(request.body)
 
 

@@ -96,7 +96,7 @@ def reread_request(reread: Reread) -> Request:
     return Request("GET", _pod(reread.namespace, reread.name))
 
 
-def condition_request(mark: MarkUnscheduled, since: str = "", probed: str = "") -> Request:
+def condition_request(mark: MarkUnscheduled, since: str = "") -> Request:
     """Set PodScheduled to False; `since` only when it was not False before, for it is the time of that change."""
     condition = {
         "type": "PodScheduled",
@@ -104,7 +104,6 @@ def condition_request(mark: MarkUnscheduled, since: str = "", probed: str = "") 
         "reason": mark.reason,
         "message": mark.message,
         **({"lastTransitionTime": since} if since else {}),
-        **({"lastProbeTime": probed} if probed else {}),
     }
     patch = {"metadata": {"uid": mark.uid}, "status": {"conditions": [condition]}}
     return sent("PATCH", _pod(mark.namespace, mark.name) + "/status", patch, STRATEGIC_PATCH)
