@@ -1,11 +1,10 @@
 """Many pods on a real API server, judged by its own audit log; and what happens when a leader dies in the middle."""
 
 import pytest
-import yaml
 
 from tests.live import product
 from tests.live.breakpoint import Breakpoint
-from tests.live.judge import Report, grants, judge
+from tests.live.judge import Report, judge
 from tools.controlplane.objects import node, pod
 from tools.controlplane.rig import Rig
 
@@ -42,12 +41,11 @@ def test_a_thousand_pods_are_bound_without_a_fault(rig: Rig) -> None:
     assert PODS == len(verdict.bound)
 
 
-def test_somebody_else_binds_first_and_every_right_is_used(rig: Rig) -> None:
-    """A lost race is read back and accepted; after it no verb of deploy/rbac.yaml is unused, and none was missing."""
+def test_somebody_else_binds_first(rig: Rig) -> None:
+    """A lost race is accepted: the pod counts where it is, and nothing is told in our name."""
     product.install(rig)
     rig.ensure_namespace("rights")
     rig.admin.create_many(node(f"right-{i}") for i in range(2))
-    rig.admin.create(pod("giant", "rights", cpu="64", scheduler=product.SCHEDULER))
     trimtab = product.start(rig)
     try:
         product.wait_for(lambda: product.is_ready(trimtab), 40, "ready", trimtab)
@@ -58,21 +56,13 @@ def test_somebody_else_binds_first_and_every_right_is_used(rig: Rig) -> None:
             binding = {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": "wanted"}, "target": target}
             rig.admin.call("POST", "/api/v1/namespaces/rights/pods/wanted/binding", binding)
             point.release()
-        product.wait_for(lambda: ("get", "", "pods") in judged(rig).used, 30, "the pod is read back", trimtab)
-        product.wait_for(lambda: _series(rig), 60, "a series of events", trimtab)
+        product.wait_for(lambda: judged(rig).answers.get(409), 30, "our bind is refused", trimtab)
     finally:
         trimtab.terminate()
     assert "right-0" == product.bound(rig, "rights")["wanted"]
-    verdict = judged(rig)
-    assert () == verdict.violations
-    assert 1 <= verdict.answers[409]
-    assert grants(yaml.safe_load_all((product.ROOT / "deploy" / "rbac.yaml").read_text())) == verdict.used
+    assert () == judged(rig).violations
+    assert [] == rig.admin.list("/apis/events.k8s.io/v1/namespaces/rights/events")
     assert "" == _holder(rig), "the lease was given back"
-
-
-def _series(rig: Rig) -> bool:
-    events = rig.admin.list("/apis/events.k8s.io/v1/namespaces/rights/events")
-    return any(event.get("series") for event in events)
 
 
 def test_the_leader_dies_in_the_middle_of_a_batch(rig: Rig) -> None:

@@ -35,6 +35,7 @@ from trimtab.kube.transport.door import Door
 from trimtab.kube.transport.failures import said_plainly
 from trimtab.wire.request import Request
 
+TURNS_TO_CLOSE = 3  # of the loop, until a dropped TLS connection has closed its socket
 LARGEST_LINE = 16 << 20
 READ_BUFFER = 2 << 20
 
@@ -139,6 +140,8 @@ class AiohttpTransport:
         if self._session is not None:
             await self._session.close()
             self._session = None
+            for _ in range(TURNS_TO_CLOSE):
+                await asyncio.sleep(0)
 
     async def _open(self, request: Request, limits: Limits, door: Door) -> aiohttp.ClientResponse:
         response = await self._ask(request, limits, door, await self._credentials.identity())
