@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import ssl
 import threading
+import time
 from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
@@ -15,6 +16,7 @@ from tools.controlplane.rig import Rig
 
 NAME = "hold-bindings.trimtab.test"
 PATIENCE = 25.0
+SEEN_BY_THE_SERVER = 2.0  # the API server learns of a new webhook by a watch of its own
 ONLY_ACCOUNTS = "request.userInfo.username.startsWith('system:serviceaccount:')"  # the test itself binds as it likes
 
 
@@ -37,6 +39,7 @@ class Breakpoint:
         self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
         self._thread.start()
         self._rig.apply([self._registration()])
+        time.sleep(SEEN_BY_THE_SERVER)
         return self
 
     def __exit__(
