@@ -44,24 +44,25 @@ def test_a_thousand_pods_are_bound_without_a_fault(rig: Rig) -> None:
 def test_somebody_else_binds_first(rig: Rig) -> None:
     """A lost race is accepted: the pod counts where it is, and nothing is told in our name."""
     product.install(rig)
-    rig.ensure_namespace("rights")
-    rig.admin.create_many(node(f"right-{i}") for i in range(2))
+    rig.ensure_namespace("contested")
+    # A taint keeps us from choosing the node on which the other puts the pod.
+    rig.admin.create_many([node("open"), node("theirs", taints=[{"key": "theirs", "effect": "NoSchedule"}])])
     trimtab = product.start(rig)
     try:
         product.wait_for(lambda: product.is_ready(trimtab), 40, "ready", trimtab)
         with Breakpoint(rig) as point:
-            rig.admin.create(pod("wanted", "rights", scheduler=product.SCHEDULER))
+            rig.admin.create(pod("wanted", "contested", scheduler=product.SCHEDULER))
             assert point.held.wait(40), trimtab.log_tail()
-            target = {"apiVersion": "v1", "kind": "Node", "name": "right-0"}
+            target = {"apiVersion": "v1", "kind": "Node", "name": "theirs"}
             binding = {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": "wanted"}, "target": target}
-            rig.admin.call("POST", "/api/v1/namespaces/rights/pods/wanted/binding", binding)
+            rig.admin.call("POST", "/api/v1/namespaces/contested/pods/wanted/binding", binding)
             point.release()
         product.wait_for(lambda: judged(rig).answers.get(409), 30, "our bind is refused", trimtab)
     finally:
         trimtab.terminate()
-    assert "right-0" == product.bound(rig, "rights")["wanted"]
+    assert "theirs" == product.bound(rig, "contested")["wanted"]
     assert () == judged(rig).violations
-    assert [] == rig.admin.list("/apis/events.k8s.io/v1/namespaces/rights/events")
+    assert [] == rig.admin.list("/apis/events.k8s.io/v1/namespaces/contested/events")
     assert "" == _holder(rig), "the lease was given back"
 
 
