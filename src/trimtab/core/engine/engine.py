@@ -85,8 +85,8 @@ class Engine:
 
     def _has_room(self) -> bool:
         """Pods that wait in their stages do not count: a gang larger than the cap could never come together."""
-        flights = self.placing.flights
-        return len(flights) - len(flights.waiting()) < self.placing.settings.binds_in_flight
+        flights, most = self.placing.flights, self.placing.settings.binds_in_flight
+        return len(flights) < most or len(flights) - len(flights.waiting()) < most
 
     def fork(self) -> Engine:
         """A twin that decides on as this one would: nothing done to it is seen here, and it counts nothing."""
