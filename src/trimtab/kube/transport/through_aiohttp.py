@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from types import TracebackType
 from typing import Self
 
@@ -35,7 +35,7 @@ from trimtab.kube.transport.door import Door
 from trimtab.kube.transport.failures import said_plainly
 from trimtab.wire.request import Request
 
-TURNS_TO_CLOSE = 3  # of the loop, until a dropped TLS connection has closed its socket
+TURNS_TO_CLOSE = 5  # of the loop, until a dropped TLS connection has closed its socket
 LARGEST_LINE = 16 << 20
 READ_BUFFER = 2 << 20
 
@@ -87,6 +87,7 @@ class AiohttpTransport:
     ) -> None:
         self._credentials, self._connections, self._limiter = credentials, connections, limiter
         self._session: aiohttp.ClientSession | None = None
+        self._sockets: list[socket.socket] = []
 
     async def __aenter__(self) -> Self:
         return self
@@ -140,6 +141,9 @@ class AiohttpTransport:
         if self._session is not None:
             await self._session.close()
             self._session = None
+            for made in self._sockets:
+                with suppress(OSError):  # closed already; one that waits for a dead server's farewell is not
+                    made.shutdown(socket.SHUT_RDWR)
             for _ in range(TURNS_TO_CLOSE):
                 await asyncio.sleep(0)
 
@@ -175,7 +179,7 @@ class AiohttpTransport:
             connector = aiohttp.TCPConnector(
                 limit=self._connections,
                 keepalive_timeout=KEEP_IDLE,
-                socket_factory=_socket,
+                socket_factory=self._socket,
             )
             self._session = aiohttp.ClientSession(
                 connector=connector,
@@ -185,6 +189,13 @@ class AiohttpTransport:
             )
         return self._session
 
+    def _socket(self, address: aiohttp.AddrInfoType) -> socket.socket:
+        family, kind, protocol, _, _ = address
+        made = socket.socket(family, kind, protocol)
+        tune(made)
+        self._sockets = [each for each in self._sockets if each.fileno() >= 0] + [made]
+        return made
+
 
 def tune(made: socket.socket) -> None:
     """Let the kernel notice a dead peer within 30 to 45 s, busy or idle."""
@@ -193,13 +204,6 @@ def tune(made: socket.socket) -> None:
     for name, value in options.items():
         if hasattr(socket, name):
             made.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
-
-
-def _socket(address: aiohttp.AddrInfoType) -> socket.socket:
-    family, kind, protocol, _, _ = address
-    made = socket.socket(family, kind, protocol)
-    tune(made)
-    return made
 
 
 async def _capped(response: aiohttp.ClientResponse, largest: int) -> bytes:
