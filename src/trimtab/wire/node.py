@@ -16,7 +16,7 @@ from trimtab.core.model.resources import Amounts, amounts
 from trimtab.core.model.taints import Taint
 from trimtab.wire.fault import NULL, UNREADABLE, Malformed, Quantities, read_amounts, read_fields, read_part, summary
 from trimtab.wire.intern import Recent
-from trimtab.wire.shapes import ConditionShape, Name
+from trimtab.wire.shapes import ConditionShape, Name, Thirds
 
 ADDRESS_KINDS = ("InternalIP", "Hostname")
 PLACING_FIELDS = ("metadata.labels", "spec", "object")
@@ -70,12 +70,6 @@ class Identity(Struct, frozen=True, rename="camel"):
     name: Name
     uid: str | None = None
     resource_version: str | None = None
-
-
-class Thirds(Struct, frozen=True):
-    metadata: Raw = NULL
-    spec: Raw = NULL
-    status: Raw = NULL
 
 
 class NodeReader:

@@ -16,9 +16,9 @@ import msgspec
 from msgspec import Raw, Struct
 
 from trimtab.core.model.pod import Pod
-from trimtab.wire.fault import NULL, UNREADABLE, Malformed, read_fields, read_part, summary
+from trimtab.wire.fault import UNREADABLE, Malformed, read_fields, read_part, summary
 from trimtab.wire.intern import Recent
-from trimtab.wire.shapes import Name, PodMetaShape, PodShape, PodSpecShape, PodStatusShape
+from trimtab.wire.shapes import Name, PodMetaShape, PodShape, PodSpecShape, PodStatusShape, Thirds
 from trimtab.wire.template import Templates
 
 _NO_SPEC = PodSpecShape()
@@ -32,12 +32,6 @@ class Identity(Struct, frozen=True, rename="camel"):
     namespace: Name
     uid: Name
     resource_version: str | None = None
-
-
-class Thirds(Struct, frozen=True):
-    metadata: Raw = NULL
-    spec: Raw = NULL
-    status: Raw = NULL
 
 
 class PodReader:

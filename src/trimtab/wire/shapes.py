@@ -18,6 +18,14 @@ Name = Annotated[str, Meta(min_length=1)]
 Time = Annotated[datetime, Meta(tz=True)] | None
 
 
+class Thirds(Struct, frozen=True):
+    """Any object in its three parts, for reading what can be read of one that is partly broken."""
+
+    metadata: Raw = NULL
+    spec: Raw = NULL
+    status: Raw = NULL
+
+
 class ContainerShape(Struct, frozen=True, gc=False, omit_defaults=True, rename="camel"):
     name: str | None = None
     image: str | None = None
