@@ -139,6 +139,20 @@ async def test_an_expired_event_begins_anew() -> None:
     assert ["POST", "PATCH", "POST", "PATCH"] == desk.methods()
 
 
+async def test_a_count_that_was_refused_is_tried_again_at_the_next_repeat() -> None:
+    """A server that has just started refuses for a moment; the series does not wait five minutes because of it."""
+    desk = Desk(answer=lambda request: answered({}, 403 if request.method == "PATCH" else 201))
+    async with running(desk) as posting:
+        for _ in range(2):
+            posting.tell(tell())
+            await posting.drained()
+        desk.answer = lambda request: answered({}, 200)
+        posting.tell(tell())
+        await posting.drained()
+    assert ["POST", "PATCH", "PATCH"] == desk.methods()
+    assert 3 == desk.written()[-1][2]["series"]["count"]
+
+
 async def test_too_many_are_dropped_and_counted() -> None:
     """A full queue drops the newest and says how many; what was dropped may be told again later."""
     desk = Desk(capacity=3)

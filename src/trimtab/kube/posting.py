@@ -117,9 +117,11 @@ class Posting:
         if not series.written:
             series.written = await self._deliver(self._new(series)) in CREATED
         if series.written and series.count > 1:
-            series.patched = asyncio.get_running_loop().time()
+            status = await self._deliver(self._repeated(series))
+            if status in CREATED:  # else the next repeat tries again, rather than one five minutes later
+                series.patched = asyncio.get_running_loop().time()
             # The server keeps Events for an hour only: one that is gone begins anew with the next repeat.
-            series.written = await self._deliver(self._repeated(series)) != NOT_FOUND
+            series.written = status != NOT_FOUND
 
     def _new(self, series: Series) -> Request:
         return event_request(series.tell, to_the_microsecond(series.first), series.name, self._instance)
