@@ -18,6 +18,7 @@ from trimtab.core.plugins.node_resources_fit import NodeResourcesFit
 from trimtab.core.plugins.node_unschedulable import NodeUnschedulable
 from trimtab.core.plugins.priority_sort import PrioritySort
 from trimtab.core.plugins.scheduling_gates import SchedulingGates
+from trimtab.core.plugins.smallest_first import SmallestFirst
 from trimtab.core.plugins.taint_toleration import TaintToleration
 
 _BUILT: tuple[type[Plugin], ...] = (
@@ -31,6 +32,7 @@ _BUILT: tuple[type[Plugin], ...] = (
     NodeResourcesFit,
     NodeResourcesBalancedAllocation,
     ImageLocality,
+    SmallestFirst,
 )
 IN_TREE: Mapping[str, type[Plugin]] = {plugin.name: plugin for plugin in _BUILT}
 

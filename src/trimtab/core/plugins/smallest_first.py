@@ -1,0 +1,46 @@
+"""SmallestFirst: higher priority first, then small pods before large ones, for a while; the queue is left to the engine.
+
+A pod's place is fixed when it arrives: its arrival plus a penalty that grows with its size, up to `longest_penalty`. So
+a pod never goes after one of its priority that arrived more than `longest_penalty` seconds later, however small that one
+is: what can overtake a pod is bounded, and no stream of small pods can starve a large one.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+from trimtab.core.model.change import Change
+from trimtab.core.model.pod import Pod
+from trimtab.core.model.resources import CPU, MEMORY
+
+MILLIS = 1000
+GIB = 1 << 30
+
+
+@dataclass(frozen=True, slots=True)
+class SmallestFirst:
+    """Penalty in seconds; a pod that asks for `large_cpu` cores or `large_memory` GiB has all of it, half of that half."""
+
+    name: ClassVar[str] = "SmallestFirst"
+    woken_by: ClassVar[Change] = Change.NOTHING
+
+    longest_penalty: float = 60.0
+    large_cpu: float = 8.0
+    large_memory: float = 32.0
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.longest_penalty < math.inf:
+            raise ValueError("longestPenalty must be a number of seconds, 0 or more")
+        if not (0 < self.large_cpu < math.inf and 0 < self.large_memory < math.inf):
+            raise ValueError("largeCpu (cores) and largeMemory (GiB) must be above 0")
+
+    def order(self, pod: Pod, since: float) -> tuple[float, ...]:
+        return (-pod.priority, since + self.longest_penalty * self._size(pod))
+
+    def _size(self, pod: Pod) -> float:
+        """0 for a pod that asks for nothing, 1 for a large one; the resource that counts is the larger part."""
+        cpu = pod.demand.of(CPU) / (self.large_cpu * MILLIS)
+        memory = pod.demand.of(MEMORY) / (self.large_memory * GIB)
+        return min(1.0, max(cpu, memory))
