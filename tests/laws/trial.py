@@ -28,7 +28,7 @@ class Slow:
     name: ClassVar[str] = "Slow"
     woken_by: ClassVar[Change] = Change.NODES
 
-    def reserve(self, memory: Any, pod: Pod, node: str) -> tuple[Any, Go | Refuse]:
+    def reserve(self, view: View, memory: Any, pod: Pod, node: str) -> tuple[Any, Go | Refuse]:
         return (memory or frozenset()) | {pod.uid}, Go.GO
 
     def unreserve(self, memory: Any, pod: Pod, node: str) -> Any:

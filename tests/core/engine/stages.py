@@ -33,7 +33,7 @@ def reserver(name: str, answer: Callable[[Pod], Go | Refuse] = lambda pod: Go.GO
     class Reserver:
         woken_by: ClassVar[Change] = Change.NOTHING
 
-        def reserve(self, memory: Any, pod: Pod, node: str) -> tuple[Any, Go | Refuse]:
+        def reserve(self, view: View, memory: Any, pod: Pod, node: str) -> tuple[Any, Go | Refuse]:
             return (*(memory or ()), pod.name), answer(pod)
 
         def unreserve(self, memory: Any, pod: Pod, node: str) -> Any:

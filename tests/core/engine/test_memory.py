@@ -40,7 +40,7 @@ class Quota:
     def reasons(self, view: View, pod: Pod, code: int) -> tuple[str, ...]:
         return ("quota is used up",)
 
-    def reserve(self, memory: Any, pod: Pod, node: str) -> tuple[Any, Go | Refuse]:
+    def reserve(self, view: View, memory: Any, pod: Pod, node: str) -> tuple[Any, Go | Refuse]:
         return (memory or frozenset()) | {pod.name}, Go.GO
 
     def unreserve(self, memory: Any, pod: Pod, node: str) -> Any:

@@ -20,10 +20,12 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from trimtab.core.cluster.columns import EVERY_ROW, Columns
+from trimtab.core.cluster.objects import Objects
 from trimtab.core.cluster.view import View
 from trimtab.core.load.columns import LoadColumns
 from trimtab.core.model.change import Change
 from trimtab.core.model.node import Node
+from trimtab.core.model.objects import Object
 from trimtab.core.model.pod import Pod
 from trimtab.core.model.sample import Sample
 
@@ -48,12 +50,13 @@ class Cluster:
         self.places: dict[str, Place] = {}
         self.on_node: dict[str, dict[str, Pod]] = {}
         self.nominated: dict[str, Pod] = {}
+        self.objects = Objects()
         self.memory: dict[str, Any] = {}
         self.buried: OrderedDict[str, None] = OrderedDict()
 
     @property
     def view(self) -> View:
-        return View(self.columns, self.load, self.memory)
+        return View(self.columns, self.load, self.memory, self.objects, self.on_node)
 
     # --- nodes
 
@@ -172,6 +175,20 @@ class Cluster:
         given_up = before is not None and (pod.uid not in self.nominated or before.nominated != pod.nominated)
         return Change.NOMINATED if given_up else Change.NOTHING
 
+    # --- other objects
+
+    def see_object(self, seen: Object) -> Change:
+        return self._noted(Change.NOTHING if seen.uid in self.buried else self.objects.see(seen))
+
+    def lose_object(self, kind: str, key: str, uid: str = "", version: int = 0) -> Change:
+        self._bury(uid)
+        return self._noted(self.objects.lose(kind, key, uid, version))
+
+    def _noted(self, change: Change) -> Change:
+        if change:
+            self.columns.note(change, EVERY_ROW)
+        return change
+
     # --- plugins' memory and load
 
     def remember(self, plugin: str, memory: Any) -> None:
@@ -196,5 +213,6 @@ class Cluster:
         twin.columns, twin.load = self.columns.copy(), self.load.copy()
         twin.pods, twin.places = self.pods.copy(), self.places.copy()
         twin.on_node = {node: pods.copy() for node, pods in self.on_node.items()}
+        twin.objects = self.objects.copy()
         twin.nominated, twin.memory, twin.buried = self.nominated.copy(), self.memory.copy(), self.buried.copy()
         return twin

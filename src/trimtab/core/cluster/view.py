@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from trimtab.core.cluster.cells import Cells, Ints
 from trimtab.core.cluster.columns import Columns
+from trimtab.core.cluster.objects import Objects
 from trimtab.core.load.columns import LoadColumns
 from trimtab.core.model.node import Node
 from trimtab.core.model.pod import HostPort, Pod
@@ -23,14 +24,21 @@ Floats = NDArray[np.float64]
 class View:
     """A cluster to be read. Arrays are the live ones: copy before keeping or changing them."""
 
-    __slots__ = ("_columns", "_load", "_memory", "count")
+    __slots__ = ("_columns", "_load", "_memory", "_residents", "count", "objects")
 
     def __init__(
-        self, columns: Columns, load: LoadColumns | None = None, memory: Mapping[str, Any] | None = None
+        self,
+        columns: Columns,
+        load: LoadColumns | None = None,
+        memory: Mapping[str, Any] | None = None,
+        objects: Objects | None = None,
+        residents: Mapping[str, Mapping[str, Pod]] | None = None,
     ) -> None:
         self._columns = columns
         self._load = load if load is not None else LoadColumns()
         self._memory = memory or {}
+        self._residents = residents or {}
+        self.objects = objects if objects is not None else Objects()
         self.count = len(columns)
 
     @property
@@ -113,6 +121,10 @@ class View:
         """Measured use, NaN where there is no measurement to be trusted."""
         return self._load.used(resource, self._columns)
 
+    def residents(self, node: str) -> Mapping[str, Pod]:
+        """Pods that count on the node, by UID, assumed ones included."""
+        return self._residents.get(node, {})
+
     def memory(self, plugin: str) -> Any:
         return self._memory.get(plugin)
 
@@ -128,7 +140,7 @@ class View:
             for node, pods in change.items():
                 for pod in pods:
                     sign(node, pod)
-        return View(twin, self._load, self._memory)
+        return View(twin, self._load, self._memory, self.objects, self._residents)
 
     def _amounts(self, cells: Mapping[str, Cells], resource: str) -> Ints:
         column = cells.get(resource)

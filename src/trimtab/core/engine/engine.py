@@ -26,6 +26,8 @@ from trimtab.core.model.event import (
     Leading,
     NodeGone,
     NodeSeen,
+    ObjectGone,
+    ObjectSeen,
     PodGone,
     PodSeen,
     RereadDone,
@@ -58,6 +60,8 @@ class Engine:
             PodGone: self._pod_gone,
             NodeSeen: self._node_seen,
             NodeGone: self._node_gone,
+            ObjectSeen: self._object_seen,
+            ObjectGone: self._object_gone,
             Synced: self._synced,
             Leading: self._leading,
             Following: self._following,
@@ -182,6 +186,13 @@ class Engine:
 
     def _node_gone(self, event: NodeGone) -> list[Instruction]:
         return self._changed(self.placing.cluster.lose_node(event.name, event.uid, event.version), event.at)
+
+    def _object_seen(self, event: ObjectSeen) -> list[Instruction]:
+        return self._changed(self.placing.cluster.see_object(event.object), event.at)
+
+    def _object_gone(self, event: ObjectGone) -> list[Instruction]:
+        change = self.placing.cluster.lose_object(event.kind, event.key, event.uid, event.version)
+        return self._changed(change, event.at)
 
     def _samples_read(self, event: SamplesRead) -> list[Instruction]:
         refused = self.placing.cluster.read_samples(event.samples, event.at)

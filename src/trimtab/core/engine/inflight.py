@@ -87,7 +87,7 @@ class Flights:
         flight = self.by_uid[pod.uid] = Flight(pod, node, profile, at)
         for plugin in profile.reserves:
             name = plugin_name(plugin)
-            memory, answer = plugin.reserve(cluster.memory.get(name), pod, node)
+            memory, answer = plugin.reserve(cluster.view, cluster.memory.get(name), pod, node)
             cluster.remember(name, memory)
             flight.reserved = (*flight.reserved, plugin)
             if isinstance(answer, Refuse):

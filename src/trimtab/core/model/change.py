@@ -22,7 +22,12 @@ class Change(IntFlag):
     SELF = 1024  # the waiting pod itself was edited
     NOMINATED = 2048
     MEMORY = 4096  # a plugin's own memory
+    NAMESPACES = 8192
+    SELECTORS = 16384  # of Services, ReplicaSets, ReplicationControllers and StatefulSets
+    STORAGE = 32768  # claims, volumes, storage classes and what drivers say of nodes
+    BUDGETS = 65536
+    GROUPS = 131072
 
     PODS = POD_CAME | POD_LEFT | POD_ALTERED
     NODES = NODE_ADDED | ALLOCATABLE | LABELS | TAINTS
-    ANY = 8191
+    ANY = 262143

@@ -11,6 +11,7 @@ from typing import Any
 from msgspec import Struct
 
 from trimtab.core.model.node import Node
+from trimtab.core.model.objects import Object
 from trimtab.core.model.pod import Pod
 from trimtab.core.model.sample import Sample
 
@@ -46,8 +47,25 @@ class NodeGone(Struct, frozen=True, tag=True):
     version: int = 0
 
 
+class ObjectSeen(Struct, frozen=True, tag=True):
+    """An object of another kind was added or changed."""
+
+    object: Object
+    at: float
+
+
+class ObjectGone(Struct, frozen=True, tag=True):
+    """An object of another kind no longer exists."""
+
+    kind: str
+    key: str
+    at: float
+    uid: str = ""
+    version: int = 0
+
+
 class Synced(Struct, frozen=True, tag=True):
-    """The first list of one kind ("pods", "nodes") is complete: what is not known of it does not exist."""
+    """The first list of one kind ("pods", "nodes", …) is complete: what is not known of it does not exist."""
 
     kind: str
     at: float
@@ -148,6 +166,8 @@ Event = (
     | PodGone
     | NodeSeen
     | NodeGone
+    | ObjectSeen
+    | ObjectGone
     | Synced
     | Leading
     | Following

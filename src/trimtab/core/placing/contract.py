@@ -11,7 +11,8 @@ What a code means in words is only asked when somebody wants to read it.
 What a plugin declares, so that answers can be kept between pods (nothing declared means correct, and not kept):
 `signs(pod)` is all of the pod that its answers depend on; `reads` names the changes in the cluster that alter them. The
 answer for one row may then depend on that row alone (or the change is logged for every row), and `prefilter`, or having
-no opinion at all, on the pod alone. A plugin whose rows depend on each other must not declare `reads`.
+no opinion at all, on the pod alone. A plugin whose rows depend on each other, or on other pods' whereabouts, must not
+declare `reads`: it is asked anew for every pod, about all nodes, while the kept answers of the others stand.
 """
 
 from __future__ import annotations
@@ -42,6 +43,13 @@ class Plugin(Protocol):
 
     name: ClassVar[str]
     woken_by: ClassVar[Change]
+
+
+@runtime_checkable
+class Watches(Protocol):
+    """Which further kinds of object (`core.model.objects`, by the API's plural names) the plugin must be able to see."""
+
+    watches: ClassVar[tuple[str, ...]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,11 +96,16 @@ Staged = Go | Refuse | Wait
 
 
 class Normalise(Enum):
-    """How raw scores of the feasible nodes become 0..100: not at all, or scaled by the highest, or that reversed."""
+    """How raw scores of the feasible nodes become 0..100: not at all, scaled by the highest, that reversed, or its own way.
+
+    AMONG: raw scores hold only among the rows that are asked for together, which are the feasible ones, and the plugin
+    itself scales them (`Among`).
+    """
 
     NONE = "none"
     HIGHER = "higher is better"
     LOWER = "lower is better"
+    AMONG = "among the feasible"
 
 
 @runtime_checkable
@@ -135,10 +148,17 @@ class Score(Protocol):
 
 
 @runtime_checkable
+class Among(Score, Protocol):
+    """A score with an own NormalizeScore: raw scores of the feasible rows in, 0..100 out."""
+
+    def scaled(self, view: View, pod: Pod, rows: Rows, raw: Ints) -> Ints: ...
+
+
+@runtime_checkable
 class Reserve(Protocol):
     """Reserve and Unreserve: change the plugin's own memory in the cluster; a refusal undoes earlier ones in reverse."""
 
-    def reserve(self, memory: Any, pod: Pod, node: str) -> tuple[Any, Go | Refuse]: ...
+    def reserve(self, view: View, memory: Any, pod: Pod, node: str) -> tuple[Any, Go | Refuse]: ...
 
     def unreserve(self, memory: Any, pod: Pod, node: str) -> Any: ...
 

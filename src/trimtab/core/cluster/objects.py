@@ -1,0 +1,56 @@
+"""Further objects by kind and key, the newest of each; says whether a fact about one was news, and judges nothing.
+
+Versions are compared per object and UID. A change of the version alone is no change: controllers write their status often.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TypeVar
+
+from msgspec.structs import replace
+
+from trimtab.core.model.change import Change
+from trimtab.core.model.objects import Object
+
+T = TypeVar("T", bound=Object)
+
+
+class Objects:
+    """All kinds; `edition` of a kind rises with every change, so that whoever derives something knows when it is stale."""
+
+    def __init__(self) -> None:
+        self._held: dict[str, dict[str, Object]] = {}
+        self._editions: dict[str, int] = {}
+
+    def see(self, seen: Object) -> Change:
+        kept = self._held.setdefault(seen.kind, {})
+        held = kept.get(seen.key)
+        if held is not None and held.uid == seen.uid and 0 < seen.version <= held.version:
+            return Change.NOTHING
+        kept[seen.key] = seen
+        if held is not None and replace(held, version=seen.version) == seen:
+            return Change.NOTHING
+        self._editions[seen.kind] = self._editions.get(seen.kind, 0) + 1
+        return seen.change
+
+    def lose(self, kind: str, key: str, uid: str = "", version: int = 0) -> Change:
+        held = self._held.get(kind, {}).get(key)
+        if held is None or (uid and uid != held.uid) or 0 < version < held.version:
+            return Change.NOTHING
+        del self._held[kind][key]
+        self._editions[kind] = self._editions.get(kind, 0) + 1
+        return held.change
+
+    def of(self, kind: type[T]) -> Mapping[str, T]:
+        """All of one kind by key (`namespace/name`, or the name alone where there is no namespace); not to be changed."""
+        return self._held.get(kind.kind, {})  # type: ignore[return-value]
+
+    def edition(self, kind: type[Object]) -> int:
+        return self._editions.get(kind.kind, 0)
+
+    def copy(self) -> Objects:
+        twin = Objects()
+        twin._held = {kind: objects.copy() for kind, objects in self._held.items()}
+        twin._editions = self._editions.copy()
+        return twin

@@ -1,0 +1,84 @@
+"""Objects other than pods, nodes and storage that decisions depend on, as values with only the needed fields."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+from msgspec import Struct
+
+from trimtab.core.model.change import Change
+from trimtab.core.model.resources import Demand
+from trimtab.core.model.selectors import LabelSelector
+
+
+class Object(Struct, frozen=True, kw_only=True, tag=True):
+    """What all of them have; `kind` is the API's plural name, and `change` what a change of one may alter."""
+
+    kind: ClassVar[str]
+    change: ClassVar[Change]
+
+    name: str
+    uid: str
+    namespace: str = ""
+    version: int = 0
+
+    @property
+    def key(self) -> str:
+        return f"{self.namespace}/{self.name}" if self.namespace else self.name
+
+
+class Namespace(Object, frozen=True, kw_only=True):
+    """Its labels are what a namespaceSelector picks by."""
+
+    kind: ClassVar[str] = "namespaces"
+    change: ClassVar[Change] = Change.NAMESPACES
+
+    labels: Mapping[str, str] = {}
+
+
+class Selecting(Object, frozen=True, kw_only=True):
+    """A controller or Service: pods it selects are spread by default. `selector` None selects nothing."""
+
+    change: ClassVar[Change] = Change.SELECTORS
+
+    selector: LabelSelector | None = None
+
+
+class Service(Selecting, frozen=True, kw_only=True):  # named as Kubernetes names it
+    kind: ClassVar[str] = "services"
+
+
+class ReplicaSet(Selecting, frozen=True, kw_only=True):
+    kind: ClassVar[str] = "replicasets"
+
+
+class ReplicationController(Selecting, frozen=True, kw_only=True):
+    kind: ClassVar[str] = "replicationcontrollers"
+
+
+class StatefulSet(Selecting, frozen=True, kw_only=True):
+    kind: ClassVar[str] = "statefulsets"
+
+
+class Budget(Object, frozen=True, kw_only=True):
+    """A PodDisruptionBudget; `disrupted` names pods whose eviction is counted already."""
+
+    kind: ClassVar[str] = "poddisruptionbudgets"
+    change: ClassVar[Change] = Change.BUDGETS
+
+    selector: LabelSelector | None = None
+    allowed: int = 0
+    disrupted: tuple[str, ...] = ()
+
+
+class PodGroup(Object, frozen=True, kw_only=True):
+    """A gang: so many members or none, within so many seconds (None: the plugin's own limit)."""
+
+    kind: ClassVar[str] = "podgroups"
+    change: ClassVar[Change] = Change.GROUPS
+
+    min_member: int = 1
+    min_resources: Demand | None = None
+    timeout: int | None = None
+    created: float = 0.0
