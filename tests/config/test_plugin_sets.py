@@ -4,7 +4,7 @@ import pytest
 
 from tests.config.files import complaints_about, configured
 from trimtab.config.plugin_sets import Named, PluginSet, at_point, with_defaults
-from trimtab.config.registry import DEFAULT_PLUGINS, KNOWN, default_profile
+from trimtab.config.registry import DEFAULT_PLUGINS, GONE, KNOWN, default_profile
 from trimtab.core.placing.profile import Point, Profile, plugin_name
 
 DEFAULTS = {"A": 3, "B": 0, "C": 1}
@@ -113,7 +113,18 @@ def test_points_that_one_method_covers() -> None:
         ("{bind: {enabled: [{name: NodeName}]}}", "NodeName cannot serve bind, only filter"),
         ("{multiPoint: {enabled: [{name: InterPodAffinity}]}}", "InterPodAffinity is not built yet: remove it here"),
         ("{postFilter: {enabled: [{name: DefaultPreemption}]}}", "DefaultPreemption is not built yet"),
-        ("{filter: {enabled: [{name: EBSLimits}]}}", "EBSLimits is gone since version 1 of this file"),
+        (
+            "{filter: {enabled: [{name: EBSLimits}]}}",
+            "EBSLimits is gone from Kubernetes: NodeVolumeLimits does its work",
+        ),
+        (
+            "{score: {enabled: [{name: SelectorSpread}]}}",
+            "SelectorSpread is gone from Kubernetes: PodTopologySpread does",
+        ),
+        (
+            "{score: {enabled: [{name: NodeResourcesMostAllocated}]}}",
+            "the scoringStrategy of NodeResourcesFit does its",
+        ),
         ("{queueSort: {disabled: [{name: '*'}]}}", "exactly one queueSort plugin is needed, but there are 0: none"),
         ("{multiPoint: {disabled: [{name: DefaultBinder}]}}", "no plugin is left to bind pods"),
         ("{bind: {disabled: [{name: '*'}]}}", "no plugin is left to bind pods: do not disable DefaultBinder"),
@@ -127,7 +138,7 @@ def test_refused_lists(plugins: str, complaint: str) -> None:
 
 def test_disabling_what_is_known() -> None:
     """Any plugin that Kubernetes knows or knew may be disabled anywhere, built or not."""
-    for name in (*KNOWN, "EBSLimits"):
+    for name in (*KNOWN, *GONE):
         body = f"profiles: [{{plugins: {{postFilter: {{disabled: [{{name: {name}}}]}}}}}}]\n"
         assert [] == complaints_about(body)
 

@@ -195,14 +195,10 @@ def test_refused_files(body: str, complaint: str) -> None:
         ("kind: KubeSchedulerConfiguration\n", "f.yaml:1:1: apiVersion is missing"),
         ("apiVersion: kubescheduler.config.k8s.io/v1\n", "f.yaml:1:1: kind is missing"),
         (
-            HEAD.replace("/v1", "/v1beta3"),
-            "f.yaml:1:13: apiVersion: kubescheduler.config.k8s.io/v1beta3 is not read yet",
+            HEAD.replace("/v1", "/v1beta1"),
+            "f.yaml:1:13: apiVersion: 'kubescheduler.config.k8s.io/v1beta1' is not read: write kubescheduler.config",
         ),
-        (
-            HEAD.replace("/v1", "/v1beta2"),
-            "f.yaml:1:13: apiVersion: kubescheduler.config.k8s.io/v1beta2 is not read yet",
-        ),
-        (HEAD.replace("/v1", "/v2"), "f.yaml:1:13: apiVersion: expected kubescheduler.config.k8s.io/v1"),
+        (HEAD.replace("/v1", "/v2"), "f.yaml:1:13: apiVersion: 'kubescheduler.config.k8s.io/v2' is not read: write"),
         (HEAD.replace("KubeS", "KubeProxyS"), "f.yaml:2:7: kind: 'KubeProxySchedulerConfiguration' is none of Kube"),
         (HEAD + "---\nkind: Policy\n", "f.yaml:4:1: a second document (Policy) is not supported"),
         (HEAD + "---\n" + HEAD, "f.yaml:4:1: a second document (KubeSchedulerConfiguration) is not supported"),

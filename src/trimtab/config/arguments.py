@@ -15,10 +15,8 @@ from enum import StrEnum
 from trimtab.config.kubernetes_arguments import CODECS, Codec, faults
 from trimtab.config.spot import Report, Spot, nothing
 from trimtab.config.tree import plant
+from trimtab.config.versions import VERSION, VERSIONS
 from trimtab.core.placing.contract import Plugin
-
-GROUP = "kubescheduler.config.k8s.io"
-VERSION = f"{GROUP}/v1"
 
 
 class _Unreadable:
@@ -37,13 +35,13 @@ def plugin_from(name: str, kind: type[Plugin], args: Mapping[str, object] | None
     return plugin
 
 
-def read_plugin(name: str, kind: type[Plugin], args: Spot | None) -> Plugin | None:
-    """The plugin with the arguments at this place; None after a problem."""
+def read_plugin(name: str, kind: type[Plugin], args: Spot | None, version: str = VERSION) -> Plugin | None:
+    """The plugin with the arguments at this place of a file of some version; None after a problem."""
     spot = args if args is not None else nothing(Report(name))
     problems = len(spot.report.problems)
     hints = _hints(kind)
     entries = spot.fields({"apiVersion", "kind", *map(_camel, hints)}) or {}
-    _check_header(name, entries)
+    _check_header(name, version, entries)
     values = {field: read(entries[key], hint) for field, hint in hints.items() if (key := _camel(field)) in entries}
     made = None if len(spot.report.problems) > problems else _made(kind, values, spot)
     for argument, number, message in faults(name, made) if made is not None else ():
@@ -102,9 +100,9 @@ def _made(kind: Callable[..., object], values: Mapping[str, object], spot: Spot)
         return None
 
 
-def _check_header(name: str, entries: Mapping[str, Spot]) -> None:
+def _check_header(name: str, version: str, entries: Mapping[str, Spot]) -> None:
     if "apiVersion" in entries:
-        entries["apiVersion"].choice([VERSION])
+        entries["apiVersion"].choice([VERSION] if version == VERSION else VERSIONS)
     if "kind" in entries:
         entries["kind"].choice([f"{name}Args"])
 

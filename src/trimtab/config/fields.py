@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -29,7 +30,7 @@ class Field:
 _H, _I, _R = Fate.HONOURED, Fate.IGNORED, Fate.REFUSED
 
 FIELDS: tuple[Field, ...] = (
-    Field("apiVersion", _H, "must be kubescheduler.config.k8s.io/v1; older versions are refused"),
+    Field("apiVersion", _H, "kubescheduler.config.k8s.io/v1; v1beta3 and v1beta2 are read with a note, see below"),
     Field("kind", _H, "must be KubeSchedulerConfiguration"),
     Field("parallelism", _I, "one thread looks at all nodes at once; there is nothing to divide"),
     Field("leaderElection.leaderElect", _H, "true unless set: only the holder of the lease decides"),
@@ -99,9 +100,9 @@ def names(schema: str) -> dict[str, Field | None]:
     return found
 
 
-def known(spot: Spot, schema: str) -> dict[str, Spot]:
+def known(spot: Spot, schema: str, more: Iterable[Field] = ()) -> dict[str, Spot]:
     """The fields that stand at a place: unknown and refused ones are reported, ignored ones noted."""
-    allowed = names(schema)
+    allowed = names(schema) | {field.path: field for field in more}
     entries = spot.fields(allowed) or {}
     for name, each in entries.items():
         field = allowed[name]

@@ -3,6 +3,7 @@
 The rules are kube-scheduler's. A plugin under `multiPoint` runs at every point that it serves, unless that point
 disables it by name or disables `*`. What a point itself enables runs there, whatever is disabled. At each point come
 first those named in both lists, in the point's order; then the rest of `multiPoint`; then the rest of the point.
+Before there was `multiPoint`, a point's own lists were laid over the defaults of that point.
 """
 
 from __future__ import annotations
@@ -12,9 +13,10 @@ from dataclasses import dataclass
 
 from trimtab.config.fields import known
 from trimtab.config.problem import did_you_mean
-from trimtab.config.registry import KNOWN, REMOVED
+from trimtab.config.registry import GONE, KNOWN
 from trimtab.config.spot import INT32, Spot
 from trimtab.config.tree import Table
+from trimtab.config.versions import Catalogue
 from trimtab.core.placing.profile import Point
 
 EVERYTHING = "*"
@@ -39,21 +41,24 @@ class PluginSet:
     disabled: frozenset[str] = frozenset()
 
 
-def read_set(spot: Spot, built: Mapping[str, object]) -> PluginSet:
+Arrange = Callable[[PluginSet, PluginSet, Callable[[str], bool]], tuple[Named, ...]]
+
+
+def read_set(spot: Spot, catalogue: Catalogue) -> PluginSet:
     """A point's lists; names that nobody knows, that are not built, or that stand twice are reported."""
     entries = known(spot, _SCHEMA)
-    enabled = _read_enabled(entries["enabled"], built) if "enabled" in entries else ()
-    disabled = _read_disabled(entries["disabled"], built) if "disabled" in entries else frozenset()
+    enabled = _read_enabled(entries["enabled"], catalogue) if "enabled" in entries else ()
+    disabled = _read_disabled(entries["disabled"], catalogue) if "disabled" in entries else frozenset()
     return PluginSet(enabled, disabled)
 
 
-def _read_enabled(spot: Spot, built: Mapping[str, object]) -> tuple[Named, ...]:
+def _read_enabled(spot: Spot, catalogue: Catalogue) -> tuple[Named, ...]:
     found: dict[str, Named] = {}
     for item in spot.items():
         entries = known(item, f"{_SCHEMA}.enabled[]")
         name = _name(item, entries)
         weight = entries["weight"].whole(0, INT32) if "weight" in entries else 0
-        if name is None or not is_usable(entries["name"], name, built):
+        if name is None or not is_usable(entries["name"], name, catalogue):
             continue
         if name in found:
             item.refuse(f"{name} stands twice in this list")
@@ -63,13 +68,13 @@ def _read_enabled(spot: Spot, built: Mapping[str, object]) -> tuple[Named, ...]:
     return tuple(found.values())
 
 
-def _read_disabled(spot: Spot, built: Mapping[str, object]) -> frozenset[str]:
+def _read_disabled(spot: Spot, catalogue: Catalogue) -> frozenset[str]:
     names = set()
     for item in spot.items():
         entries = known(item, f"{_SCHEMA}.disabled[]")
         name = _name(item, entries)
-        if name is not None and name != EVERYTHING and name not in REMOVED:
-            _is_known(entries["name"], name, built)
+        if name is not None and name != EVERYTHING and name not in GONE:
+            _is_known(entries["name"], name, catalogue)
         names.add(name)
     return frozenset(name for name in names if name is not None)
 
@@ -82,19 +87,21 @@ def _name(item: Spot, entries: Mapping[str, Spot]) -> str | None:
     return None
 
 
-def is_usable(spot: Spot, name: str, built: Mapping[str, object]) -> bool:
-    """Whether a file may name this plugin as one to run or to configure; reported if not."""
-    if name in built:
+def is_usable(spot: Spot, name: str, catalogue: Catalogue) -> bool:
+    """Whether a file may name this plugin as one to run or to configure; noted or reported if not."""
+    if name in catalogue.built:
         return True
-    if name in REMOVED:
-        spot.refuse(f"{name} is gone since version 1 of this file: NodeVolumeLimits does its work")
-    elif _is_known(spot, name, built):
+    if name in catalogue.version.left_out:
+        spot.note(f"left out: {GONE[name]} does the work of {name}")
+    elif name in GONE:
+        spot.refuse(f"{name} is gone from Kubernetes: {GONE[name]} does its work")
+    elif _is_known(spot, name, catalogue):
         spot.refuse(f"{name} is not built yet: remove it here (as a default plugin it would only be noted)")
     return False
 
 
-def _is_known(spot: Spot, name: str, built: Mapping[str, object]) -> bool:
-    names = {*KNOWN, *built}
+def _is_known(spot: Spot, name: str, catalogue: Catalogue) -> bool:
+    names = {*KNOWN, *catalogue.built}
     if name not in names:
         spot.refuse(f"there is no plugin {name[:100]!r}{did_you_mean(name, names)}")
     return name in names
@@ -125,6 +132,11 @@ def at_point(point: PluginSet, multi: PluginSet, serves: Callable[[str], bool]) 
         *(each for each in spread if each.name not in own),
         *(each for name, each in own.items() if name not in overridden),
     )
+
+
+def over_defaults(point: PluginSet, multi: PluginSet, serves: Callable[[str], bool]) -> tuple[Named, ...]:
+    """The same by the rule of v1beta2: the point's own lists over the defaults that serve there."""
+    return with_defaults(point, {each.name: each.weight for each in multi.enabled if serves(each.name)}).enabled
 
 
 def points() -> tuple[str, ...]:

@@ -8,9 +8,21 @@ from functools import partial
 
 from trimtab.config.arguments import read_plugin
 from trimtab.config.fields import known
-from trimtab.config.plugin_sets import MULTI, Named, PluginSet, at_point, is_usable, points, read_set, with_defaults
-from trimtab.config.registry import BINDER, DEFAULT_PLUGINS, KNOWN
+from trimtab.config.plugin_sets import (
+    MULTI,
+    Arrange,
+    Named,
+    PluginSet,
+    at_point,
+    is_usable,
+    over_defaults,
+    points,
+    read_set,
+    with_defaults,
+)
+from trimtab.config.registry import BINDER, KNOWN
 from trimtab.config.spot import Spot
+from trimtab.config.versions import VERSION, Catalogue
 from trimtab.core.placing.contract import Order, Plugin, Score
 from trimtab.core.placing.profile import CAPABLE, Point, Profile, profile
 
@@ -30,12 +42,9 @@ class Binder:
     """Stands for the engine's own last step, which serves the point `bind` and takes no arguments."""
 
 
-Built = Mapping[str, type]
-
-
-def read_profiles(spots: list[Spot], built: Built) -> tuple[Profile, ...]:
+def read_profiles(spots: list[Spot], catalogue: Catalogue) -> tuple[Profile, ...]:
     """All profiles of a file; what is wrong with one, or between two, is reported."""
-    placed = [each for spot in spots if (each := _read_profile(spot, built, alone=len(spots) == 1)) is not None]
+    placed = [each for spot in spots if (each := _read_profile(spot, catalogue, alone=len(spots) == 1)) is not None]
     for number, later in enumerate(placed):
         for earlier in placed[:number]:
             if later.profile.name == earlier.profile.name:
@@ -48,19 +57,20 @@ def read_profiles(spots: list[Spot], built: Built) -> tuple[Profile, ...]:
     return tuple(each.profile for each in placed)
 
 
-def _read_profile(spot: Spot, built: Built, alone: bool) -> Placed | None:
+def _read_profile(spot: Spot, catalogue: Catalogue, alone: bool) -> Placed | None:
     entries = known(spot, _SCHEMA)
     if "percentageOfNodesToScore" in entries:
         entries["percentageOfNodesToScore"].whole(0, 100)
     name, where = _scheduler_name(spot, entries, alone)
-    sets = _read_sets(entries["plugins"], built) if "plugins" in entries else {}
-    multi = with_defaults(sets.get(MULTI, PluginSet()), DEFAULT_PLUGINS)
-    arguments = _read_plugin_config(entries["pluginConfig"], built) if "pluginConfig" in entries else {}
-    _note_unbuilt(spot, multi, built)
-    plugins = _made(arguments, sets, multi, built)
+    sets = _read_sets(entries["plugins"], catalogue) if "plugins" in entries else {}
+    multi = with_defaults(sets.get(MULTI, PluginSet()), catalogue.version.defaults)
+    arguments = _read_plugin_config(entries["pluginConfig"], catalogue) if "pluginConfig" in entries else {}
+    _note_unbuilt(spot, multi, catalogue)
+    plugins = _made(arguments, sets, multi, catalogue)
     if plugins is None or name is None:
         return None
-    return Placed(_assembled(name, spot, sets, multi, plugins), where)
+    arrange = at_point if catalogue.version.multi_point else over_defaults
+    return Placed(_assembled(name, spot, sets, multi, plugins, arrange), where)
 
 
 def _scheduler_name(spot: Spot, entries: Mapping[str, Spot], alone: bool) -> tuple[str | None, Spot]:
@@ -75,11 +85,14 @@ def _scheduler_name(spot: Spot, entries: Mapping[str, Spot], alone: bool) -> tup
     return name or None, where
 
 
-def _read_sets(spot: Spot, built: Built) -> dict[str, PluginSet]:
-    return {name: read_set(each, built) for name, each in (spot.fields(points()) or {}).items()}
+def _read_sets(spot: Spot, catalogue: Catalogue) -> dict[str, PluginSet]:
+    entries = spot.fields(points()) or {}
+    if MULTI in entries and not catalogue.version.multi_point:
+        entries[MULTI].refuse(f"{catalogue.version.name} has no {MULTI}: write {VERSION}, or name the points")
+    return {name: read_set(each, catalogue) for name, each in entries.items()}
 
 
-def _read_plugin_config(spot: Spot, built: Built) -> dict[str, Spot]:
+def _read_plugin_config(spot: Spot, catalogue: Catalogue) -> dict[str, Spot]:
     """The places of the arguments by plugin; each plugin may be configured once."""
     seen: set[str] = set()
     found: dict[str, Spot] = {}
@@ -89,7 +102,7 @@ def _read_plugin_config(spot: Spot, built: Built) -> dict[str, Spot]:
             item.refuse("the plugin's name is missing")
             continue
         name = entries["name"].text()
-        if name is None or not is_usable(entries["name"], name, built):
+        if name is None or not is_usable(entries["name"], name, catalogue):
             continue
         if name in seen:
             entries["name"].refuse(f"{name} is configured twice")
@@ -99,8 +112,8 @@ def _read_plugin_config(spot: Spot, built: Built) -> dict[str, Spot]:
     return found
 
 
-def _note_unbuilt(spot: Spot, multi: PluginSet, built: Built) -> None:
-    missing = [each.name for each in multi.enabled if each.name not in built]
+def _note_unbuilt(spot: Spot, multi: PluginSet, catalogue: Catalogue) -> None:
+    missing = [each.name for each in multi.enabled if each.name not in catalogue.built]
     if missing:
         spot.note(
             f"default plugins not built yet, left out: {', '.join(missing)} "
@@ -109,7 +122,7 @@ def _note_unbuilt(spot: Spot, multi: PluginSet, built: Built) -> None:
 
 
 def _made(
-    arguments: Mapping[str, Spot], sets: Mapping[str, PluginSet], multi: PluginSet, built: Built
+    arguments: Mapping[str, Spot], sets: Mapping[str, PluginSet], multi: PluginSet, catalogue: Catalogue
 ) -> dict[str, Plugin] | None:
     """The profile's plugins by name; None if the arguments of one are no good."""
     named = {each.name for each in (*multi.enabled, *(each for one in sets.values() for each in one.enabled))}
@@ -117,22 +130,27 @@ def _made(
         if name not in named:
             args.note(f"ignored: {name} is not enabled in this profile")
     every = {
-        name: read_plugin(name, built[name], arguments.get(name))
+        name: read_plugin(name, catalogue.built[name], arguments.get(name), catalogue.version.name)
         for name in {**arguments, **dict.fromkeys(named)}
-        if name in built
+        if name in catalogue.built
     }
     made = {name: plugin for name, plugin in every.items() if plugin is not None}
     return made if len(made) == len(every) else None
 
 
 def _assembled(
-    name: str, spot: Spot, sets: Mapping[str, PluginSet], multi: PluginSet, plugins: Mapping[str, Plugin]
+    name: str,
+    spot: Spot,
+    sets: Mapping[str, PluginSet],
+    multi: PluginSet,
+    plugins: Mapping[str, Plugin],
+    arrange: Arrange,
 ) -> Profile:
     enabled: dict[Point, tuple[Named, ...]] = {}
     for point in Point:
         own = sets.get(point.value, PluginSet())
         _check_capable(point, own, plugins)
-        enabled[point] = at_point(own, multi, partial(_has_at, plugins, point))
+        enabled[point] = arrange(own, multi, partial(_has_at, plugins, point))
     _check_weights(sets, multi, plugins)
     _check_needed(spot, enabled, plugins)
     return profile(

@@ -97,8 +97,18 @@ KNOWN: Mapping[str, tuple[Point, ...]] = {
     "GangScheduling": (Point.PRE_ENQUEUE, Point.RESERVE, Point.PERMIT),
 }
 
-# Names that version 1 of the file no longer allows; NodeVolumeLimits does their work.
-REMOVED = frozenset({"AzureDiskLimits", "CinderLimits", "EBSLimits", "GCEPDLimits"})
+# Names that Kubernetes had once, and what does their work now.
+VOLUME_LIMITS = frozenset({"AzureDiskLimits", "CinderLimits", "EBSLimits", "GCEPDLimits"})
+GONE: Mapping[str, str] = {
+    **dict.fromkeys(sorted(VOLUME_LIMITS), "NodeVolumeLimits"),
+    "NodeLabel": "NodeAffinity",
+    "NodePreferAvoidPods": "TaintToleration",
+    "NodeResourcesLeastAllocated": "the scoringStrategy of NodeResourcesFit",
+    "NodeResourcesMostAllocated": "the scoringStrategy of NodeResourcesFit",
+    "RequestedToCapacityRatio": "the scoringStrategy of NodeResourcesFit",
+    "SelectorSpread": "PodTopologySpread",
+    "ServiceAffinity": "InterPodAffinity",
+}
 
 
 def default_profile(name: str, ties: Ties = Ties.HASH) -> Profile:

@@ -1,24 +1,22 @@
-"""Decides what a `KubeSchedulerConfiguration` (v1) asks for, or all that is wrong with it; touches no file itself."""
+"""Decides what a `KubeSchedulerConfiguration` asks for, or all that is wrong with it; touches no file itself."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
 
-from trimtab.config.arguments import GROUP, VERSION
 from trimtab.config.configuration import Configuration, Connection, LeaderElection
 from trimtab.config.fields import known
-from trimtab.config.problem import did_you_mean
 from trimtab.config.profiles import DEFAULT_SCHEDULER, Binder, read_profiles
 from trimtab.config.registry import BINDER, IN_TREE, default_profile
 from trimtab.config.spot import INT32, INT64, Report, Spot, nothing
+from trimtab.config.versions import VERSION, Catalogue, Version, read_version
 from trimtab.config.yaml import documents
 from trimtab.core.engine.settings import Settings
 
 KIND = "KubeSchedulerConfiguration"
 OWN_NAME = "trimtab"
 JITTER = 1.2  # the share by which a retry may come late, as in client-go
-_OLDER = re.compile(rf"{re.escape(GROUP)}/v1(alpha|beta)[0-9]+")
 _OBJECT_NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
 
 Entries = Mapping[str, Spot]
@@ -36,12 +34,14 @@ def read(content: str | bytes, file: str, extra_plugins: Mapping[str, type] | No
     for tree in rest:
         _refuse_document(Spot(tree, report))
     root = Spot(first, report)
-    if not _is_ours(root):
+    version = _ours(root)
+    if version is None:
         report.settle()
-    entries = known(root, "")
+    assert version is not None
+    entries = known(root, "", version.more_fields)
     _check_ignored(entries)
-    built = _built(report, extra_plugins or {})
-    profiles = read_profiles(_profile_spots(entries, root), built)
+    catalogue = Catalogue(_built(report, extra_plugins or {}), version)
+    profiles = read_profiles(_profile_spots(entries, root), catalogue)
     leader = _read_leader(_at(entries, "leaderElection", report), {profile.name for profile in profiles})
     connection = _read_connection(_at(entries, "clientConnection", report))
     initial, longest = _read_backoff(entries)
@@ -61,23 +61,19 @@ def _refuse_document(spot: Spot) -> None:
     spot.refuse(f"a second document ({kind}) is not supported: one file holds one {KIND}")
 
 
-def _is_ours(root: Spot) -> bool:
-    """Whether the document is of the kind and version that is read here; no other field is looked at if not."""
+def _ours(root: Spot) -> Version | None:
+    """The version of a document of the kind that is read here; None after a problem, and no other field is looked at."""
     entries = root.entries()
     if entries is None:
-        return False
+        return None
     before = len(root.report.problems)
     for name in ("apiVersion", "kind"):
         if name not in entries:
             root.refuse(f"{name} is missing: the file must start with apiVersion: {VERSION} and kind: {KIND}")
-    version = entries["apiVersion"].text() if "apiVersion" in entries else None
-    if version is not None and _OLDER.fullmatch(version):
-        entries["apiVersion"].refuse(f"{version} is not read yet: convert the file to {VERSION}")
-    elif version is not None and version != VERSION:
-        entries["apiVersion"].refuse(f"expected {VERSION}{did_you_mean(version, [VERSION])}")
+    version = read_version(entries["apiVersion"]) if "apiVersion" in entries else None
     if "kind" in entries:
         entries["kind"].choice([KIND])
-    return len(root.report.problems) == before
+    return version if len(root.report.problems) == before else None
 
 
 def _at(entries: Entries, name: str, report: Report) -> Entries:
@@ -90,6 +86,9 @@ def _check_ignored(entries: Entries) -> None:
         entries["parallelism"].whole(1, INT32)
     if "percentageOfNodesToScore" in entries:
         entries["percentageOfNodesToScore"].whole(0, 100)
+    for name in ("healthzBindAddress", "metricsBindAddress"):
+        if name in entries:
+            entries[name].text()
     for name in ("enableProfiling", "enableContentionProfiling", "delayCacheUntilActive"):
         if name in entries:
             entries[name].truth()

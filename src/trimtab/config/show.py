@@ -6,11 +6,12 @@ from collections.abc import Iterable
 
 import yaml
 
-from trimtab.config.arguments import VERSION, written_arguments
+from trimtab.config.arguments import written_arguments
 from trimtab.config.configuration import Configuration, Connection, LeaderElection
 from trimtab.config.plugin_sets import EVERYTHING, MULTI
 from trimtab.config.registry import BINDER
 from trimtab.config.scheduler import KIND
+from trimtab.config.versions import VERSION
 from trimtab.core.placing.profile import Point, Profile, plugin_name
 
 
