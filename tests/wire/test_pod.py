@@ -36,6 +36,7 @@ def test_every_field_lands_where_it_belongs() -> None:
         "conditions": [
             {"type": "Ready", "status": "True"},
             {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "no room"},
+            {"type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler"},
         ],
     }
     pod = read_pod(
@@ -70,6 +71,7 @@ def test_every_field_lands_where_it_belongs() -> None:
         ready=True,
         unscheduled=("Unschedulable", "no room"),
         spec_fault="",
+        preempted=True,
     )
     assert expected == pod
     assert (("cpu", 250),) == pod.demand.amounts
@@ -95,6 +97,13 @@ def test_nulls_are_absent_everywhere() -> None:
     pod = read_pod(pod_json(spec, status, **metadata))
     assert "" == pod.spec_fault
     assert Pod(uid="u-1", namespace="shop", name="web-1", version=41, demand=pod.demand) == pod
+
+
+@pytest.mark.parametrize(("status", "reason"), [("False", "PreemptionByScheduler"), ("True", "EvictionByEvictionAPI")])
+def test_only_preemption_makes_a_victim(status: str, reason: str) -> None:
+    """A disruption of another kind, or one that was taken back, does not count as preemption."""
+    condition = {"type": "DisruptionTarget", "status": status, "reason": reason}
+    assert not read_pod(pod_json({}, {"conditions": [condition]})).preempted
 
 
 def test_the_first_controller_is_the_owner() -> None:

@@ -21,6 +21,8 @@ from trimtab.wire.intern import Recent
 from trimtab.wire.shapes import Name, PodMetaShape, PodShape, PodSpecShape, PodStatusShape, Thirds
 from trimtab.wire.template import Templates
 
+PREEMPTED = "PreemptionByScheduler"
+
 _NO_SPEC = PodSpecShape()
 _NO_STATUS = PodStatusShape()
 
@@ -55,7 +57,7 @@ class PodReader:
     def build(self, shape: PodShape) -> Pod:
         """The pod of this shape; raises only when its resourceVersion is no number."""
         meta, spec, status = shape.metadata, shape.spec or _NO_SPEC, shape.status or _NO_STATUS
-        ready, infeasible, unscheduled = False, False, None
+        ready, infeasible, preempted, unscheduled = False, False, False, None
         for condition in status.conditions or ():
             kind = condition.type
             if kind == "Ready":
@@ -64,6 +66,8 @@ class PodReader:
                 unscheduled = self._words[(condition.reason or "", condition.message or "")]
             elif kind == "PodResizePending":
                 infeasible = condition.reason == "Infeasible"
+            elif kind == "DisruptionTarget":
+                preempted = condition.status == "True" and condition.reason == PREEMPTED
         kin = self._templates.of(meta, spec, status, infeasible)
         # By position: naming the fields costs half as much again as all else here. A test watches over their order.
         return Pod(
@@ -88,6 +92,7 @@ class PodReader:
             ready,
             unscheduled,
             kin.fault,
+            preempted,
         )
 
     def _piecemeal(self, data: bytes | Raw) -> Pod | Malformed:

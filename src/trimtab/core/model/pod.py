@@ -79,6 +79,7 @@ class Pod(Struct, frozen=True, gc=False):
     ready: bool = False
     unscheduled: tuple[str, str] | None = None
     spec_fault: str = ""
+    preempted: bool = False  # marked as the victim of a preemption, by whichever scheduler
 
     @property
     def key(self) -> str:
