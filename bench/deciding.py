@@ -86,7 +86,7 @@ def _engine() -> Engine:
     engine = Engine(Settings((PROFILE,)))
     for each in nodes(5_000):
         engine.handle(NodeSeen(each, 0.0))
-    for kind in ("pods", "nodes"):
+    for kind in engine.placing.settings.kinds:
         engine.handle(Synced(kind, 0.0))
     engine.handle(Leading(1, 0.0))
     return engine

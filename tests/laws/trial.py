@@ -15,7 +15,7 @@ from trimtab.core.engine.engine import Engine
 from trimtab.core.engine.queue import Part
 from trimtab.core.engine.settings import Settings
 from trimtab.core.model.change import Change
-from trimtab.core.model.event import Event, Leading, Tick, Turn
+from trimtab.core.model.event import Event, Leading, Synced, Tick, Turn
 from trimtab.core.model.instruction import Bind, Instruction, Reread
 from trimtab.core.model.pod import Pod
 from trimtab.core.placing.contract import Go, Refuse, Staged, Wait
@@ -50,6 +50,7 @@ class Trial:
     def __init__(self) -> None:
         self.engine, self.world, self.ledger = engine(), World(), Ledger()
         self.journal: list[tuple[Event, list[Instruction]]] = []
+        self.hear(Synced(kind, 0.0) for kind in self.engine.placing.settings.kinds[2:])
         self.hear(self.world.opening())
 
     def play(self, steps: list[Step]) -> Trial:

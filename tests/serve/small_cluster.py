@@ -23,7 +23,7 @@ class SmallCluster:
         self.engine = Engine(Settings(profiles=(default_profile(PROFILE),)), tally)
         for name in ("one", "two"):
             self.engine.handle(NodeSeen(Node(name, uid=name, version=1, allocatable=ROOM), at))
-        for kind in ("pods", "nodes"):
+        for kind in self.engine.placing.settings.kinds:
             self.engine.handle(Synced(kind, at))
         self.engine.handle(Leading(1, at))
 

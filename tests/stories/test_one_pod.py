@@ -76,7 +76,7 @@ class Controller:
             body = {"kind": f"{kind}List", "metadata": {"resourceVersion": str(version)}, "items": items}
             listed = read_list(msgspec.json.encode(body), reader)
             self.tell(*mirror.replace(listed, self.at))
-        self.tell(Synced("pods", self.at), Synced("nodes", self.at), Leading(1, self.at))
+        self.tell(*(Synced(kind, self.at) for kind in self.engine.placing.settings.kinds), Leading(1, self.at))
         return self
 
     def line(self, kind: str, item: dict[str, Any]) -> list[Instruction]:

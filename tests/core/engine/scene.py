@@ -48,14 +48,16 @@ def of_kind(kind: type[Wish], wishes: Iterable[Instruction]) -> list[Wish]:
 
 
 class Scene:
-    """One engine, already synced and leading unless told otherwise, with a clock that only moves when asked."""
+    """One engine, already synced and leading (or only of further kinds synced), with a clock that moves when asked."""
 
     def __init__(self, *plugins: Any, ready: bool = True, tally: Tally | None = None, **settings: Any) -> None:
         self.engine = Engine(Settings((profile(*plugins),), **settings), tally)
         self.at = 0.0
         self.version = 100
+        kinds = self.engine.placing.settings.kinds
+        self.tells(*(Synced(kind, 0.0) for kind in (kinds if ready else kinds[2:])))
         if ready:
-            self.tells(Synced("pods", 0.0), Synced("nodes", 0.0), Leading(1, 0.0))
+            self.tells(Leading(1, 0.0))
 
     def tells(self, *events: Event) -> list[Instruction]:
         return [wish for event in events for wish in self.engine.handle(event)]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import pytest
 from msgspec.structs import replace
@@ -13,6 +14,7 @@ from trimtab.core.cluster.invariants import faults
 from trimtab.core.engine.queue import Part
 from trimtab.core.engine.settings import Settings
 from trimtab.core.engine.tally import Tally
+from trimtab.core.model.change import Change
 from trimtab.core.model.event import (
     BindDone,
     BindFailed,
@@ -65,6 +67,28 @@ def test_a_turn_decides_only_when_all_is_synced_and_we_lead(before: tuple[Event,
     assert bool(binds) == scene.engine.has_work()
     assert binds == len(scene.turn())
     assert [] == faults(scene.engine.placing.cluster)
+
+
+@dataclass(frozen=True)
+class Looks:
+    """A plugin that looks at further kinds, and refuses nothing."""
+
+    watches: tuple[str, ...] = ("things",)
+    name: ClassVar[str] = "Looks"
+    woken_by: ClassVar[Change] = Change.NOTHING
+
+
+def test_a_turn_waits_for_every_kind_that_some_plugin_looks_at() -> None:
+    """Also for kinds that come with new settings, and for none twice."""
+    scene = Scene(Looks(), ready=False)
+    assert {"pods", "nodes"} == scene.engine.unsynced
+    scene.tells(Synced("pods", 0.0), Synced("nodes", 0.0), Leading(1, 0.0))
+    scene.tells(SettingsRead(Settings((profile(Looks(("things", "others"))),)), 1.0))
+    scene.sees(node("a"), WEB)
+    assert {"others"} == scene.engine.unsynced
+    assert {} == scene.binds()
+    scene.tells(Synced("others", 2.0))
+    assert {"web": "a"} == scene.binds()
 
 
 def test_a_turn_decides_no_more_than_it_was_given() -> None:

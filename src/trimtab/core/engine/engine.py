@@ -215,6 +215,7 @@ class Engine:
         return self._changed(reduce(or_, changes, Change.NOTHING), event.at)
 
     def _settings_read(self, event: SettingsRead) -> list[Instruction]:
+        self.unsynced |= set(event.settings.kinds) - set(self.placing.settings.kinds)
         self.placing.adopt(event.settings)
         for pod in self.placing.cluster.pods.values():
             if not (pod.node or pod.finished or pod.deleting):

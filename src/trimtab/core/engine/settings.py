@@ -17,7 +17,11 @@ class Settings:
     longest_wait: float = 60.0
     binds_in_flight: int = 64
     bind_patience: float = 30.0  # seconds after which an unanswered or unconfirmed bind is asked about again
-    kinds: tuple[str, ...] = ("pods", "nodes")  # what must be Synced before the first decision
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """What must be Synced before the first decision: pods, nodes, and what some plugin of a profile looks at."""
+        return ("pods", "nodes", *dict.fromkeys(kind for profile in self.profiles for kind in profile.watches))
 
     def profile_of(self, scheduler: str) -> Profile | None:
         return next((profile for profile in self.profiles if profile.name == scheduler), None)

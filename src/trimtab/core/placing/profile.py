@@ -19,6 +19,7 @@ from trimtab.core.placing.contract import (
     Prefilter,
     Reserve,
     Score,
+    Watches,
 )
 
 
@@ -92,6 +93,7 @@ class Profile:
     reads: Mapping[str, int] = field(default_factory=dict)  # by name, of plugins whose answers may be kept
     keeps_all: bool = False  # whether that is all who are asked
     enabled: Mapping[Point, tuple[str, ...]] = field(default_factory=dict)
+    watches: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # further kinds, and which plugins look at them
 
 
 def plugin_name(plugin: object) -> str:
@@ -131,7 +133,14 @@ def profile(
         reads={name: int(plugin.reads) for name, plugin in kept.items()},
         keeps_all=asked <= kept.keys(),
         enabled={point: tuple(plugin_name(plugin) for plugin, _ in pairs) for point, pairs in able.items()},
+        watches=_watched(everyone),
     )
+
+
+def _watched(plugins: Mapping[str, Plugin]) -> dict[str, tuple[str, ...]]:
+    watching = {name: plugin.watches for name, plugin in plugins.items() if isinstance(plugin, Watches)}
+    kinds = dict.fromkeys(kind for watched in watching.values() for kind in watched)
+    return {kind: tuple(name for name, watched in watching.items() if kind in watched) for kind in kinds}
 
 
 def everywhere(name: str, plugins: Iterable[tuple[Plugin, int]], ties: Ties = Ties.HASH) -> Profile:
