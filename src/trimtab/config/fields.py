@@ -79,11 +79,34 @@ FIELDS: tuple[Field, ...] = (
         "the shape for that strategy; rising utilization 0 to 100, scores 0 to 10",
     ),
     Field("NodeResourcesBalancedAllocationArgs.resources", _H, "cpu and memory unless set; weights must be 1"),
-    Field("DefaultPreemptionArgs", _R, "preemption is not built yet"),
+    Field(
+        "InterPodAffinityArgs.hardPodAffinityWeight", _H, "0 to 100, 1 unless set: what a hard affinity adds to scores"
+    ),
+    Field(
+        "InterPodAffinityArgs.ignorePreferredTermsOfExistingPods",
+        _H,
+        "false unless set: what running pods prefer counts",
+    ),
+    Field(
+        "PodTopologySpreadArgs.defaultConstraints", _H, "for pods without their own; no labelSelector, it is deduced"
+    ),
+    Field("PodTopologySpreadArgs.defaultingType", _H, "`System` unless set; defaultConstraints need `List`"),
+    Field("VolumeBindingArgs.bindTimeoutSeconds", _H, "600 unless set: how long a pod waits for its volumes"),
+    Field("VolumeBindingArgs.shape", _R, "storage capacity is not scored (in kube-scheduler an alpha feature, off)"),
+    Field(
+        "DefaultPreemptionArgs.minCandidateNodesPercentage", _H, "0 to 100, 10 unless set: nodes to try out at least"
+    ),
+    Field(
+        "DefaultPreemptionArgs.minCandidateNodesAbsolute", _H, "100 unless set: the same as a number; not both may be 0"
+    ),
     Field("DynamicResourcesArgs", _R, "dynamic resources are not built yet"),
-    Field("InterPodAffinityArgs", _R, "inter-pod affinity is not built yet"),
-    Field("PodTopologySpreadArgs", _R, "topology spread is not built yet"),
-    Field("VolumeBindingArgs", _R, "volume binding is not built yet"),
+    Field(
+        "CoschedulingArgs.permitWaitingTimeSeconds", _H, "60 unless set: how long members wait for the rest of a group"
+    ),
+    Field("CoschedulingArgs.podGroupBackoffSeconds", _H, "0 unless set: how long a group that failed is left alone"),
+    Field("SmallestFirstArgs.longestPenalty", _H, "60 unless set: the seconds by which the largest pods are put back"),
+    Field("SmallestFirstArgs.largeCpu", _H, "8 unless set: the cores from which a pod has the whole penalty"),
+    Field("SmallestFirstArgs.largeMemory", _H, "32 unless set: the same in GiB of memory"),
 )
 
 

@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from trimtab.config.spot import INT32, Spot, texts
-from trimtab.core.model.affinity import NodeAffinity, PreferredNodes
+from trimtab.config.spot import INT32, INT64, Spot, texts
+from trimtab.core.model.affinity import NodeAffinity, PreferredNodes, Spread
 from trimtab.core.model.resources import CPU, MEMORY
 from trimtab.core.model.selectors import NodeSelectorTerm, Requirement
 from trimtab.core.placing.room import ResourceWeight
@@ -22,6 +22,9 @@ PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt")
 STRATEGIES = ("LeastAllocated", "MostAllocated", "RequestedToCapacityRatio")
 RATIO = "requestedToCapacityRatio"
+SYSTEM, LIST = "System", "List"
+HARD, SOFT = "DoNotSchedule", "ScheduleAnyway"
+POLICIES = ("Honor", "Ignore")
 DEFAULT_RESOURCES = (ResourceWeight(CPU), ResourceWeight(MEMORY))
 _PART = r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?"
 _LABEL_NAME = re.compile(rf"([a-z0-9]([-a-z0-9.]{{0,251}}[a-z0-9])?/)?{_PART}")
@@ -35,22 +38,67 @@ class Codec:
     write: Callable[[Any], object]
 
 
-def faults(plugin: str, made: Any) -> Iterator[tuple[str, int, str]]:
+def faults(plugin: str, made: Any) -> Iterator[tuple[str, int | None, str]]:
     """What kube-scheduler asks of whole arguments beyond their types: the argument, the item, and what is wrong."""
-    if plugin == "NodeResourcesFit":
-        for number, name in enumerate(made.ignored_resources):
-            if not _LABEL_NAME.fullmatch(name):
-                yield "ignoredResources", number, f"{name[:100]!r} is no name of a resource"
-        for number, name in enumerate(made.ignored_resource_groups):
-            if "/" in name or not _LABEL_NAME.fullmatch(name):
-                yield "ignoredResourceGroups", number, f"{name[:100]!r} is no name of a group: the part before the '/'"
-    elif plugin == "NodeResourcesBalancedAllocation":
-        names = [resource.name for resource in made.resources]
-        for number, resource in enumerate(made.resources):
-            if resource.name in names[:number]:
-                yield "resources", number, f"the resource {resource.name[:100]} stands twice"
-            if resource.weight != 1:
-                yield "resources", number, "the weight must be 1"
+    judge = _JUDGES.get(plugin)
+    yield from judge(made) if judge is not None else ()
+
+
+def _fit_faults(made: Any) -> Iterator[tuple[str, int | None, str]]:
+    for number, name in enumerate(made.ignored_resources):
+        if not _LABEL_NAME.fullmatch(name):
+            yield "ignoredResources", number, f"{name[:100]!r} is no name of a resource"
+    for number, name in enumerate(made.ignored_resource_groups):
+        if "/" in name or not _LABEL_NAME.fullmatch(name):
+            yield "ignoredResourceGroups", number, f"{name[:100]!r} is no name of a group: the part before the '/'"
+
+
+def _balance_faults(made: Any) -> Iterator[tuple[str, int | None, str]]:
+    names = [resource.name for resource in made.resources]
+    for number, resource in enumerate(made.resources):
+        if resource.name in names[:number]:
+            yield "resources", number, f"the resource {resource.name[:100]} stands twice"
+        if resource.weight != 1:
+            yield "resources", number, "the weight must be 1"
+
+
+def _preemption_faults(made: Any) -> Iterator[tuple[str, int | None, str]]:
+    if made.min_candidate_nodes_percentage == made.min_candidate_nodes_absolute == 0:
+        yield "minCandidateNodesAbsolute", None, "cannot be 0 while minCandidateNodesPercentage is 0"
+
+
+def _spread_faults(made: Any) -> Iterator[tuple[str, int | None, str]]:
+    if made.defaulting_type == SYSTEM and made.default_constraints:
+        yield "defaultConstraints", None, f"must be empty unless defaultingType is {LIST}"
+    kinds = [(each.topology_key, each.hard) for each in made.default_constraints]
+    for number, kind in enumerate(kinds):
+        if kind in kinds[:number]:
+            yield "defaultConstraints", number, f"a second one for {kind[0][:100]} with the same whenUnsatisfiable"
+
+
+_JUDGES: Mapping[str, Callable[[Any], Iterator[tuple[str, int | None, str]]]] = {
+    "NodeResourcesFit": _fit_faults,
+    "NodeResourcesBalancedAllocation": _balance_faults,
+    "DefaultPreemption": _preemption_faults,
+    "PodTopologySpread": _spread_faults,
+}
+
+
+def _no_shape(spot: Spot) -> None:
+    spot.refuse("storage capacity is not scored; kube-scheduler too refuses this unless StorageCapacityScoring is on")
+
+
+# Arguments that may hold less than their type says.
+NARROWED: Mapping[str, Callable[[Spot], object | None]] = {
+    "Coscheduling.permitWaitingTimeSeconds": lambda spot: spot.whole(0, INT64),
+    "Coscheduling.podGroupBackoffSeconds": lambda spot: spot.whole(0, INT64),
+    "DefaultPreemption.minCandidateNodesPercentage": lambda spot: spot.whole(0, 100),
+    "DefaultPreemption.minCandidateNodesAbsolute": lambda spot: spot.whole(0, INT32),
+    "InterPodAffinity.hardPodAffinityWeight": lambda spot: spot.whole(0, 100),
+    "PodTopologySpread.defaultingType": lambda spot: spot.choice((SYSTEM, LIST)),
+    "VolumeBinding.bindTimeoutSeconds": lambda spot: spot.whole(0, INT64),
+    "VolumeBinding.shape": _no_shape,
+}
 
 
 def _affinity(spot: Spot) -> NodeAffinity | None:
@@ -182,6 +230,44 @@ def _point(spot: Spot) -> ShapePoint:
     return ShapePoint(utilization or 0, score or 0)
 
 
+def _spread(spot: Spot) -> Spread:
+    """A default constraint; whom it counts is deduced for each pod, so it has no selector of its own."""
+    entries = spot.fields(["maxSkew", "topologyKey", "whenUnsatisfiable", "labelSelector", *_SPREAD_EXTRAS]) or {}
+    for name in ("maxSkew", "topologyKey", "whenUnsatisfiable"):
+        if name not in entries:
+            spot.refuse(f"{name} is missing")
+    if "labelSelector" in entries:
+        entries["labelSelector"].refuse("must not be set: it is deduced for each pod")
+    key = entries["topologyKey"].text() if "topologyKey" in entries else None
+    if key is not None and not _LABEL_NAME.fullmatch(key):
+        entries["topologyKey"].refuse(f"{key[:100]!r} is no name of a label")
+    action = entries["whenUnsatisfiable"].choice((HARD, SOFT)) if "whenUnsatisfiable" in entries else None
+    skew = entries["maxSkew"].whole(1, INT32) if "maxSkew" in entries else None
+    extras = {field: read(entries[name]) for name, (field, read) in _SPREAD_EXTRAS.items() if name in entries}
+    return Spread(key or "", skew or 1, action != SOFT, **extras)
+
+
+_SPREAD_EXTRAS: Mapping[str, tuple[str, Callable[[Spot], Any]]] = {
+    "minDomains": ("min_domains", lambda spot: spot.whole(1, INT32)),
+    "nodeAffinityPolicy": ("node_affinity_policy", lambda spot: spot.choice(POLICIES)),
+    "nodeTaintsPolicy": ("node_taints_policy", lambda spot: spot.choice(POLICIES)),
+    "matchLabelKeys": ("match_label_keys", texts),
+}
+
+
+def _written_spread(value: Spread) -> object:
+    written: dict[str, object] = {
+        "maxSkew": value.max_skew,
+        "topologyKey": value.topology_key,
+        "whenUnsatisfiable": HARD if value.hard else SOFT,
+        "nodeAffinityPolicy": value.node_affinity_policy,
+        "nodeTaintsPolicy": value.node_taints_policy,
+    }
+    if value.min_domains is not None:
+        written["minDomains"] = value.min_domains
+    return {**written, "matchLabelKeys": list(value.match_label_keys)} if value.match_label_keys else written
+
+
 def _written_resource(value: ResourceWeight) -> object:
     return {"name": value.name, "weight": value.weight}
 
@@ -202,4 +288,5 @@ CODECS: Mapping[object, Codec] = {
     ScoringStrategy: Codec(_strategy, _written_strategy),
     tuple[ResourceWeight, ...]: Codec(_resources, lambda value: [_written_resource(each) for each in value]),
     ResourceWeight: Codec(_resource, _written_resource),
+    Spread: Codec(_spread, _written_spread),
 }
