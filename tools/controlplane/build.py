@@ -24,7 +24,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-PARTS = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl")
+PARTS = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl", "differential")
 KWOK = "sigs.k8s.io/kwok"
 STAGES = (
     "node/fast/node-initialize.yaml",

@@ -1,5 +1,6 @@
-// Command controlplane is etcd, kube-apiserver, kube-controller-manager, kube-scheduler and kubectl in one binary.
-// The name it is called by, or else its first argument, says which of them it is; the flags are theirs, untouched.
+// Command controlplane is etcd, kube-apiserver, kube-controller-manager, kube-scheduler and kubectl in one binary, and
+// with them differential, which asks kube-scheduler's plugins by themselves. The name it is called by, or else its first
+// argument, says which of them it is; the flags are theirs, untouched.
 package main
 
 import (
@@ -17,6 +18,8 @@ import (
 	apiserver "k8s.io/kubernetes/cmd/kube-apiserver/app"
 	controllers "k8s.io/kubernetes/cmd/kube-controller-manager/app"
 	scheduler "k8s.io/kubernetes/cmd/kube-scheduler/app"
+
+	"trimtab.invalid/controlplane/differential"
 )
 
 // Each part is built only when asked for, because building a command registers its flags.
@@ -25,6 +28,7 @@ var parts = map[string]func() *cobra.Command{
 	"kube-controller-manager": controllers.NewControllerManagerCommand,
 	"kube-scheduler":          func() *cobra.Command { return scheduler.NewSchedulerCommand() },
 	"kubectl":                 kubectl.NewDefaultKubectlCommand,
+	"differential":            differential.NewCommand,
 }
 
 func main() {
@@ -34,7 +38,7 @@ func main() {
 		name = os.Args[0]
 	}
 	if !known(name) {
-		fmt.Fprintln(os.Stderr, "call me as etcd, kube-apiserver, kube-controller-manager, kube-scheduler or kubectl")
+		fmt.Fprintln(os.Stderr, "call me as etcd, kube-apiserver, kube-controller-manager, kube-scheduler, kubectl or differential")
 		os.Exit(2)
 	}
 	if name == "etcd" {
