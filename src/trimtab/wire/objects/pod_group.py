@@ -1,0 +1,45 @@
+"""Decides how a PodGroup is read, of either API group; leaves what a gang may do to the plugin."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from trimtab.core.model.objects import PodGroup
+from trimtab.core.model.resources import Demand, amounts
+from trimtab.wire.fault import Quantities, read_amounts
+from trimtab.wire.objects.reading import MetaShape, ObjectReader, identity
+
+
+class PodGroupSpec(Struct, frozen=True, rename="camel"):
+    min_member: int | None = None
+    min_resources: Quantities | None = None
+    schedule_timeout_seconds: int | None = None
+
+
+class PodGroupShape(Struct, frozen=True):
+    metadata: MetaShape
+    spec: PodGroupSpec | None = None
+
+
+def pod_groups() -> ObjectReader[PodGroupShape, PodGroup]:
+    return ObjectReader("PodGroup", PodGroupShape, _pod_group)
+
+
+def _pod_group(shape: PodGroupShape) -> PodGroup:
+    """Its own definition asks for one member at least; where an older definition does not, one is what is meant."""
+    spec, created = shape.spec or PodGroupSpec(), shape.metadata.creation_timestamp
+    return PodGroup(
+        **identity(shape.metadata),
+        min_member=max(spec.min_member or 1, 1),
+        min_resources=None if spec.min_resources is None else _demand(spec.min_resources),
+        timeout=spec.schedule_timeout_seconds,
+        created=created.timestamp() if created else 0.0,
+    )
+
+
+def _demand(quantities: Quantities) -> Demand:
+    faults: list[str] = []
+    found = read_amounts(quantities, "spec.minResources", faults)
+    if faults:
+        raise ValueError(faults[0])
+    return Demand(amounts=amounts(found))
