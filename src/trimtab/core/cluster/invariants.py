@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from trimtab.core.cluster.columns import Columns
+from trimtab.core.cluster.residents import NOWHERE, Residents
 from trimtab.core.cluster.state import Cluster
 from trimtab.core.model.resources import CAP
 
 
 def faults(cluster: Cluster) -> list[str]:
     """Sentences, one for each cell that is not what a fresh count gives; none when all is well."""
-    return [*_rows(cluster.columns), *_places(cluster), *_sums(cluster)]
+    return [*_rows(cluster.columns), *_places(cluster), *_residents(cluster), *_sums(cluster)]
 
 
 def _rows(columns: Columns) -> Iterator[str]:
@@ -40,6 +41,29 @@ def _places(cluster: Cluster) -> Iterator[str]:
     for uid, pod in cluster.nominated.items():
         if cluster.pods.get(uid) is not pod:
             yield f"pod {uid} is nominated to {pod.nominated} as it was, not as it is"
+
+
+def _residents(cluster: Cluster) -> Iterator[str]:
+    residents = cluster.residents
+    if residents.slot.keys() != cluster.places.keys():
+        yield f"slots for {sorted(residents.slot)}, places for {sorted(cluster.places)}"
+        return
+    fresh = Residents()
+    for place in cluster.places.values():
+        fresh.add(place.pod, cluster.columns.row.get(place.node, NOWHERE))
+    for uid, slot in residents.slot.items():
+        ours, theirs = _resident(residents, slot), _resident(fresh, fresh.slot[uid])
+        if ours != theirs:
+            yield f"pod {uid} stands in its slot as {ours}, counted {theirs}"
+    if int((residents.row != NOWHERE).sum()) != int((fresh.row != NOWHERE).sum()):
+        yield "a slot without a pod has a row"
+
+
+def _resident(residents: Residents, slot: int) -> tuple[object, ...]:
+    asked = sorted((name, int(column[slot])) for name, column in residents.requested.items() if column[slot])
+    columns = (residents.row, residents.live, residents.priority, residents.created, residents.started)
+    kind = residents.classes.held[residents.label_class[slot]]
+    return residents.pods[slot], kind, *(column.item(slot) for column in columns), asked
 
 
 def _sums(cluster: Cluster) -> Iterator[str]:

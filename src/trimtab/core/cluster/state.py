@@ -21,6 +21,7 @@ from msgspec.structs import replace
 
 from trimtab.core.cluster.columns import EVERY_ROW, Columns
 from trimtab.core.cluster.objects import Objects
+from trimtab.core.cluster.residents import NOWHERE, Residents
 from trimtab.core.cluster.view import View
 from trimtab.core.load.columns import LoadColumns
 from trimtab.core.model.change import Change
@@ -49,6 +50,7 @@ class Cluster:
         self.pods: dict[str, Pod] = {}
         self.places: dict[str, Place] = {}
         self.on_node: dict[str, dict[str, Pod]] = {}
+        self.residents = Residents()
         self.nominated: dict[str, Pod] = {}
         self.objects = Objects()
         self.memory: dict[str, Any] = {}
@@ -56,7 +58,7 @@ class Cluster:
 
     @property
     def view(self) -> View:
-        return View(self.columns, self.load, self.memory, self.objects, self.on_node)
+        return View(self.columns, self.load, self.memory, self.objects, self.on_node, self.residents)
 
     # --- nodes
 
@@ -86,7 +88,9 @@ class Cluster:
         return Change.NODE_GONE
 
     def _remove_node(self, node: Node) -> None:
+        row, last = self.columns.row[node.name], len(self.columns) - 1
         self.columns.remove_node(node.name, self.on_node)
+        self.residents.close_row(row, last)
         self.load.forget(node.name)
         self._bury(node.uid)
 
@@ -99,8 +103,10 @@ class Cluster:
 
     def _add_node(self, node: Node) -> Change:
         self.columns.add_node(node)
-        for pod in self.on_node.get(node.name, {}).values():
+        standing = self.on_node.get(node.name, {})
+        for pod in standing.values():
             self.columns.add_pod(node.name, pod)
+        self.residents.seat(standing, self.columns.row[node.name])
         return Change.NODE_ADDED
 
     # --- pods
@@ -146,6 +152,7 @@ class Cluster:
         if place.node == pod.node and place.pod.demand == pod.demand and place.pod.spec.ports == pod.spec.ports:
             self.places[pod.uid] = Place(pod.node, pod, assumed=False)
             self.on_node[pod.node][pod.uid] = pod
+            self.residents.change(pod)
             if place.assumed:
                 return Change.POD_CAME
             return Change.POD_ALTERED if place.pod.labels != pod.labels else Change.NOTHING
@@ -158,6 +165,7 @@ class Cluster:
         self.places[pod.uid] = Place(node, standing, assumed)
         self.on_node.setdefault(node, {})[pod.uid] = standing
         self.columns.add_pod(node, standing, change)
+        self.residents.add(standing, self.columns.row.get(node, NOWHERE))
 
     def _vacate(self, uid: str) -> Change:
         place = self.places.pop(uid)
@@ -166,6 +174,7 @@ class Cluster:
         if not residents:
             del self.on_node[place.node]
         self.columns.remove_pod(place.node, place.pod)
+        self.residents.remove(uid)
         return Change.POD_LEFT
 
     def _note_nomination(self, pod: Pod) -> Change:
@@ -213,6 +222,6 @@ class Cluster:
         twin.columns, twin.load = self.columns.copy(), self.load.copy()
         twin.pods, twin.places = self.pods.copy(), self.places.copy()
         twin.on_node = {node: pods.copy() for node, pods in self.on_node.items()}
-        twin.objects = self.objects.copy()
+        twin.objects, twin.residents = self.objects.copy(), self.residents.copy()
         twin.nominated, twin.memory, twin.buried = self.nominated.copy(), self.memory.copy(), self.buried.copy()
         return twin

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from trimtab.core.cluster.cells import Cells, Ints
 from trimtab.core.cluster.columns import Columns
 from trimtab.core.cluster.objects import Objects
+from trimtab.core.cluster.residents import Residents
 from trimtab.core.load.columns import LoadColumns
 from trimtab.core.model.node import Node
 from trimtab.core.model.pod import HostPort, Pod
@@ -24,7 +25,7 @@ Floats = NDArray[np.float64]
 class View:
     """A cluster to be read. Arrays are the live ones: copy before keeping or changing them."""
 
-    __slots__ = ("_columns", "_load", "_memory", "_residents", "count", "objects")
+    __slots__ = ("_columns", "_load", "_memory", "_residents", "count", "objects", "pods")
 
     def __init__(
         self,
@@ -33,12 +34,14 @@ class View:
         memory: Mapping[str, Any] | None = None,
         objects: Objects | None = None,
         residents: Mapping[str, Mapping[str, Pod]] | None = None,
+        pods: Residents | None = None,
     ) -> None:
         self._columns = columns
         self._load = load if load is not None else LoadColumns()
         self._memory = memory or {}
         self._residents = residents or {}
         self.objects = objects if objects is not None else Objects()
+        self.pods = pods if pods is not None else Residents()  # all that hold a place, as columns
         self.count = len(columns)
 
     @property
@@ -140,7 +143,7 @@ class View:
             for node, pods in change.items():
                 for pod in pods:
                     sign(node, pod)
-        return View(twin, self._load, self._memory, self.objects, self._residents)
+        return View(twin, self._load, self._memory, self.objects, self._residents, self.pods)
 
     def _amounts(self, cells: Mapping[str, Cells], resource: str) -> Ints:
         column = cells.get(resource)
