@@ -104,6 +104,10 @@ def selector(shape: SelectorShape | None) -> LabelSelector | None:
     return LabelSelector(pairs(shape.match_labels), _requirements(shape.match_expressions))
 
 
+def node_terms(shape: NodeSelectorShape) -> tuple[NodeSelectorTerm, ...]:
+    return tuple(_node_term(term) for term in shape.node_selector_terms or ())
+
+
 def affinity(shape: AffinityShape | None) -> Affinity | None:
     if shape is None:
         return None
@@ -142,7 +146,7 @@ def _nodes(shape: NodeAffinityShape | None) -> NodeAffinity:
         return NodeAffinity()
     required = shape.required_during_scheduling_ignored_during_execution
     preferred = shape.preferred_during_scheduling_ignored_during_execution
-    terms = None if required is None else tuple(_node_term(term) for term in required.node_selector_terms or ())
+    terms = None if required is None else node_terms(required)
     if preferred is None:
         return NodeAffinity(terms)
     return NodeAffinity(terms, tuple(PreferredNodes(each.weight, _node_term(each.preference)) for each in preferred))
