@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from trimtab.core.cluster.cells import Cells, Ints
 from trimtab.core.cluster.columns import Columns
+from trimtab.core.cluster.moved import Moved, moved
 from trimtab.core.cluster.objects import Objects
 from trimtab.core.cluster.residents import Residents
 from trimtab.core.load.columns import LoadColumns
@@ -25,7 +26,7 @@ Floats = NDArray[np.float64]
 class View:
     """A cluster to be read. Arrays are the live ones: copy before keeping or changing them."""
 
-    __slots__ = ("_columns", "_load", "_memory", "_residents", "count", "objects", "pods")
+    __slots__ = ("_columns", "_load", "_memory", "_residents", "count", "moved", "objects", "pods")
 
     def __init__(
         self,
@@ -42,6 +43,7 @@ class View:
         self._residents = residents or {}
         self.objects = objects if objects is not None else Objects()
         self.pods = pods if pods is not None else Residents()  # all that hold a place, as columns
+        self.moved: Moved | None = None  # what an overlay adds and takes away
         self.count = len(columns)
 
     @property
@@ -132,7 +134,10 @@ class View:
         return self._memory.get(plugin)
 
     def with_pods(self, added: Mapping[str, Iterable[Pod]], removed: Mapping[str, Iterable[Pod]] | None = None) -> View:
-        """The same cluster with pods added to and taken from nodes; only what they touch is copied."""
+        """Each node as if pods were added to and taken from it alone; only what they touch is copied.
+
+        Amounts and ports are each node's own anyway. Whoever counts pods across nodes looks at `moved`.
+        """
         twin = object.__new__(Columns)
         twin.__dict__.update(self._columns.__dict__)
         twin.requested = {name: cells.copy() for name, cells in self._columns.requested.items()}
@@ -143,7 +148,10 @@ class View:
             for node, pods in change.items():
                 for pod in pods:
                     sign(node, pod)
-        return View(twin, self._load, self._memory, self.objects, self._residents, self.pods)
+        overlay = View(twin, self._load, self._memory, self.objects, self._residents, self.pods)
+        step = moved(self.pods, self._columns.row, added, removed or {})
+        overlay.moved = step if self.moved is None else self.moved.joined(step)
+        return overlay
 
     def _amounts(self, cells: Mapping[str, Cells], resource: str) -> Ints:
         column = cells.get(resource)
