@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 
 from msgspec import Struct
 
 Pairs = tuple[tuple[str, str], ...]
 
+OF_SETS = frozenset({"In", "NotIn", "Exists", "DoesNotExist"})  # nodes alone can be asked for Gt and Lt
 LONGEST_VALUE = 63  # of a label
 
 _NAME = r"[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?"
@@ -43,12 +45,40 @@ class LabelSelector(Struct, frozen=True, gc=False):
     match_labels: Pairs = ()
     match_expressions: tuple[Requirement, ...] = ()
 
+    @property
+    def empty(self) -> bool:
+        return not self.match_labels and not self.match_expressions
+
+    @property
+    def sound(self) -> bool:
+        """Whether Kubernetes would accept it; an unsound one matches nothing."""
+        return all(_KEY.fullmatch(key) and _VALUE.fullmatch(value) for key, value in self.match_labels) and all(
+            line.operator in OF_SETS and line.sound for line in self.match_expressions
+        )
+
+    def picks(self, labels: Mapping[str, str]) -> bool:
+        """Whether a sound selector matches these labels."""
+        return all(labels.get(key) == value for key, value in self.match_labels) and all(
+            _holds(line, labels.get(line.key)) for line in self.match_expressions
+        )
+
 
 class NodeSelectorTerm(Struct, frozen=True, gc=False, rename="camel"):
     """All requirements on labels and on the node's name must hold; a term with none matches nothing."""
 
     match_expressions: tuple[Requirement, ...] = ()
     match_fields: tuple[Requirement, ...] = ()
+
+
+def _holds(line: Requirement, value: str | None) -> bool:
+    match line.operator:
+        case "In":
+            return value in line.values
+        case "NotIn":
+            return value not in line.values
+        case "Exists":
+            return value is not None
+    return value is None
 
 
 def pairs(labels: dict[str, str] | None) -> Pairs:
