@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from trimtab.apps.plugins import PluginError, installed
 from trimtab.config.configuration import Configuration
 from trimtab.config.problem import ConfigError, printable
 from trimtab.config.scheduler import read
@@ -41,9 +42,11 @@ def show(file: str) -> None:
 def load(file: str) -> Configuration:
     """The configuration in a file; ends the process with 2 and every problem on stderr if it is no good."""
     try:
-        return read(Path(file).read_bytes(), file)
+        return read(Path(file).read_bytes(), file, installed())
     except OSError as error:
         click.echo(printable(f"{file}: cannot be read: {error.strerror or error}"), err=True)
     except ConfigError as error:
         click.echo(str(error), err=True)
+    except PluginError as error:
+        click.echo(printable(f"trimtab: {error}."), err=True)
     sys.exit(BAD_INPUT)

@@ -1,0 +1,32 @@
+"""QuietNodes: keeps pods off nodes under maintenance and likes nodes with few pods; who labels nodes is left to people."""
+
+from collections.abc import Hashable
+from dataclasses import dataclass
+from typing import ClassVar
+
+from trimtab.plugin import Change, Ints, Normalise, Pod, Requirement, Rows, View, codes
+
+
+@dataclass(frozen=True, slots=True)
+class QuietNodes:
+    """A node with the label `key: "true"` is under maintenance."""
+
+    name: ClassVar[str] = "QuietNodes"
+    woken_by: ClassVar[Change] = Change.NODE_ADDED | Change.LABELS
+    reads: ClassVar[Change] = Change.LABELS | Change.PODS
+    normalise: ClassVar[Normalise] = Normalise.LOWER
+
+    key: str = "maintenance"
+
+    def signs(self, pod: Pod) -> Hashable:
+        return ()
+
+    def filter(self, view: View, pod: Pod, rows: Rows) -> Ints:
+        marked = view.labelled(Requirement(self.key, "In", ("true",)))
+        return codes(~marked[rows], -1)
+
+    def reasons(self, view: View, pod: Pod, code: int) -> tuple[str, ...]:
+        return ("node(s) were under maintenance",)
+
+    def score(self, view: View, pod: Pod, rows: Rows) -> Ints:
+        return view.pod_count[rows].copy()  # the view's arrays are the live ones

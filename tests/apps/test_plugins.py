@@ -1,0 +1,160 @@
+"""Proves that plugins of other packages are found, and that what is wrong with one is told with its package."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from trimtab.apps.plugins import GROUP, PluginError, installed
+from trimtab.cli import main
+
+ROOT = Path(__file__).parents[2]
+EXAMPLE = ROOT / "examples" / "quiet_nodes"
+BUILD_TOOLS = ROOT / ".venv" / "build-tools"
+
+GOOD = """\
+from dataclasses import dataclass
+from typing import ClassVar
+from trimtab.plugin import Change
+
+@dataclass(frozen=True)
+class Late:
+    name: ClassVar[str] = "Late"
+    woken_by: ClassVar[Change] = Change.NOTHING
+    seconds: int = 5
+
+    def gate(self, pod):
+        return None
+"""
+
+
+Offer = Callable[..., None]
+
+
+@pytest.fixture
+def offer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Offer]:
+    """Installs a package that offers one plugin, as far as Python can tell."""
+
+    def offered(source: str, name: str = "Late", target: str = "late_plugin:Late", package: str = "late") -> None:
+        (tmp_path / "late_plugin.py").write_text(source)
+        meta = tmp_path / f"{package}-1.2.dist-info"
+        meta.mkdir()
+        (meta / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {package}\nVersion: 1.2\n")
+        (meta / "entry_points.txt").write_text(f"[{GROUP}]\n{name} = {target}\n")
+
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.delitem(sys.modules, "late_plugin", raising=False)
+    yield offered
+    sys.modules.pop("late_plugin", None)
+
+
+def test_nothing_installed() -> None:
+    """Without other packages there is no further plugin."""
+    assert {} == installed([])
+
+
+def test_found(offer: Offer) -> None:
+    """A package's plugin is found by its entry point."""
+    offer(GOOD)
+    assert ["Late"] == list(installed())
+
+
+def test_arguments_by_fields(offer: Offer, tmp_path: Path) -> None:
+    """A file may configure it; its arguments are checked by the fields of its dataclass."""
+    offer(GOOD)
+    file = tmp_path / "scheduler.yaml"
+    head = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\nprofiles:\n"
+    body = "- {plugins: {preEnqueue: {enabled: [{name: Late}]}}, pluginConfig: [{name: Late, args: {seconds: %s}}]}\n"
+    file.write_text(head + body % "7")
+    assert "seconds: 7" in CliRunner().invoke(main, ["config", "show", str(file)]).stdout
+    file.write_text(head + body % "soon")
+    refused = CliRunner().invoke(main, ["config", "check", str(file)])
+    assert 2 == refused.exit_code
+    assert "pluginConfig[0].args.seconds: expected a whole number, got the text 'soon'" in refused.stderr
+
+
+@pytest.mark.parametrize(
+    ("source", "name", "fault"),
+    [
+        ("import nowhere", "Late", "it cannot be imported: ModuleNotFoundError: No module named 'nowhere'"),
+        ("1 +", "Late", "it cannot be imported: SyntaxError"),
+        ("x = 1", "Late", "it cannot be imported: AttributeError"),
+        ("Late = 5", "Late", "it is no dataclass"),
+        ("class Late: name = 'Late'", "Late", "it is no dataclass"),
+        (GOOD, "Later", "its class calls itself 'Late'"),
+        (GOOD.replace("woken_by", "woken"), "Late", "its class has no woken_by"),
+        (GOOD.replace(": int = 5", ": int"), "Late", "it cannot be made with default arguments"),
+        (GOOD.replace("def gate", "def gaat"), "Late", "it has none of the methods of a plugin"),
+        (GOOD, "NodeName", "that name is one of Trimtab's own"),
+        (GOOD, "DefaultBinder", "that name is one of Trimtab's own"),
+    ],
+)
+def test_unusable(offer: Offer, source: str, name: str, fault: str) -> None:
+    """A plugin that cannot be used is told with its package, what is wrong, and what to do."""
+    offer(source, name)
+    with pytest.raises(PluginError) as caught:
+        installed()
+    said = str(caught.value)
+    assert said.startswith(f"the plugin {name} (late_plugin:Late) of the package late 1.2 cannot be used: {fault}")
+    assert said.endswith(". Mend that package, or uninstall it")
+
+
+def test_two_packages(offer: Offer) -> None:
+    """Two packages may not offer the same name."""
+    offer(GOOD)
+    offer(GOOD, package="tardy")
+    with pytest.raises(PluginError, match=r"the package (late|tardy) 1.2 offers that name too"):
+        installed()
+
+
+def test_told_by_the_command(offer: Offer, tmp_path: Path) -> None:
+    """The command line tells it in a sentence and exits with 2."""
+    offer("import nowhere")
+    (tmp_path / "any.yaml").write_text("")
+    result = CliRunner().invoke(main, ["config", "check", str(tmp_path / "any.yaml")])
+    assert 2 == result.exit_code
+    assert result.stderr.startswith(
+        "trimtab: the plugin Late (late_plugin:Late) of the package late 1.2 cannot be used"
+    )
+
+
+@pytest.fixture(scope="module")
+def example(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """The environment of a process in which the example package is installed, as pip installs it."""
+    target = tmp_path_factory.mktemp("site")
+    command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-build-isolation", "--no-index"]
+    command += ["--disable-pip-version-check", "--target", str(target), str(EXAMPLE)]
+    subprocess.run(command, check=True, env={**os.environ, "PYTHONPATH": str(BUILD_TOOLS)})
+    return {**os.environ, "PYTHONPATH": str(target)}
+
+
+def test_the_example_is_accepted(example: dict[str, str]) -> None:
+    """With the example package installed, `trimtab config check` accepts the file that names its plugin."""
+    command = [sys.executable, "-m", "trimtab", "config", "check", str(EXAMPLE / "scheduler.yaml")]
+    result = subprocess.run(command, env=example, capture_output=True, text=True, check=False)
+    assert (0, "") == (result.returncode, result.stderr)
+    assert "can be used; schedules for quiet" in result.stdout
+
+
+def test_the_example_is_unknown_without_its_package() -> None:
+    """Without the package the same file is refused by the plugin's name."""
+    result = CliRunner().invoke(main, ["config", "check", str(EXAMPLE / "scheduler.yaml")])
+    assert 2 == result.exit_code
+    assert "there is no plugin 'QuietNodes'" in result.stderr
+
+
+def test_the_example_keeps_the_laws(example: dict[str, str], tmp_path: Path) -> None:
+    """The example's own tests, which run the laws, pass on the installed package."""
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(EXAMPLE / "tests")]
+    result = subprocess.run(command, env=example, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert 0 == result.returncode, result.stdout + result.stderr
+    assert "passed" in result.stdout
+
+
+def test_the_example_is_short() -> None:
+    """A filter and a score take fewer than 40 lines."""
+    assert 40 > len((EXAMPLE / "quiet_nodes.py").read_text().splitlines())
