@@ -155,6 +155,11 @@ def test_the_example_keeps_the_laws(example: dict[str, str], tmp_path: Path) -> 
     assert "passed" in result.stdout
 
 
+def test_the_page_shows_the_example() -> None:
+    """The page for authors shows the example as it is."""
+    assert (EXAMPLE / "quiet_nodes.py").read_text() in (ROOT / "docs" / "plugins.md").read_text()
+
+
 def test_the_example_is_short() -> None:
     """A filter and a score take fewer than 40 lines."""
     assert 40 > len((EXAMPLE / "quiet_nodes.py").read_text().splitlines())
