@@ -36,9 +36,8 @@ from trimtab.core.placing.contract import (
     Refuse,
     Rows,
     Score,
-    normalised,
 )
-from trimtab.core.placing.profile import Profile
+from trimtab.core.placing.profile import Profile, Scoring
 from trimtab.core.placing.templates import Templates
 
 Law = Callable[[Plugin, View, Pod], Iterator[str]]
@@ -70,9 +69,9 @@ def same_question_same_answer(plugin: Plugin, view: View, pod: Pod) -> Iterator[
 
 def some_rows_as_of_all(plugin: Plugin, view: View, pod: Pod) -> Iterator[str]:
     """The answer for some rows equals those rows of the answer for all, in whatever order they are picked."""
-    every = _answers(plugin, view, pod, ALL)
+    every = _by_row(plugin, view, pod, ALL)
     for rows in _selections(view):
-        some = _answers(plugin, view, pod, rows)
+        some = _by_row(plugin, view, pod, rows)
         for point in every.keys() | some.keys():
             if point not in every or point not in some:
                 yield f"{plugin.name}.{point} has an opinion on some rows only"
@@ -106,9 +105,9 @@ def scores_on_the_scale(plugin: Plugin, view: View, pod: Pod) -> Iterator[str]:
     raw = plugin.score(view, pod, ALL) if isinstance(plugin, Score) else None
     if raw is None or not isinstance(plugin, Score):
         return
-    if plugin.normalise is not Normalise.NONE and (raw < 0).any():
+    if plugin.normalise in (Normalise.HIGHER, Normalise.LOWER) and (raw < 0).any():
         yield f"{plugin.name} scores below 0 and wants to be scaled by the highest"
-    scaled = normalised(plugin.normalise, raw)
+    scaled = Scoring.of(plugin, 1).scaled(view, pod, ALL, raw)
     if ((scaled < 0) | (scaled > MAX_SCORE)).any():
         yield f"{plugin.name} scores {int(scaled.min())} to {int(scaled.max())}"
 
@@ -156,9 +155,15 @@ def kept_as_fresh(cluster: Cluster, pod: Pod, profile: Profile, kept: Templates)
     """Kept answers, mended after any changes, equal answers from nothing: columns, placement, total and refusals."""
     view, nominated = cluster.view, tuple(cluster.nominated.values())
     old, new = kept.answers(view, pod, profile), fresh(view, pod, profile)
-    for name in ("by", "charged", "ready"):
-        if not np.array_equal(getattr(old, name), getattr(new, name)):
-            yield f"kept {name} {getattr(old, name)} is not {getattr(new, name)}"
+    for name, ours, theirs in (
+        ("filters", old.charged.by, new.charged.by),
+        ("codes", old.charged.codes, new.charged.codes),
+        ("scores", old.ready, new.ready),
+    ):
+        if not np.array_equal(ours, theirs):
+            yield f"kept {name} {ours} are not {theirs}"
+    if +old.charged.counts != +new.charged.counts:
+        yield f"kept counts {old.charged.counts} are not {new.charged.counts}"
     for name in ("relative", "constant", "refused", "only"):
         if getattr(old, name) != getattr(new, name):
             yield f"kept {name} {getattr(old, name)} is not {getattr(new, name)}"
@@ -171,6 +176,7 @@ def rebuilt(cluster: Cluster, order: Sequence[Node]) -> Cluster:
     """The same cluster, as if its nodes had been learnt of in this order."""
     twin = Cluster()
     twin.load, twin.memory, twin.nominated = cluster.load.copy(), cluster.memory.copy(), cluster.nominated.copy()
+    twin.objects = cluster.objects.copy()
     for node in order:
         twin.see_node(node)
     for place in cluster.places.values():
@@ -193,6 +199,14 @@ def _answers(plugin: Plugin, view: View, pod: Pod, rows: Rows) -> dict[str, Any]
         answers["filter"] = plugin.filter(view, pod, rows)
     column = plugin.score(view, pod, rows) if isinstance(plugin, Score) else None
     return answers if column is None else {**answers, "score": column}
+
+
+def _by_row(plugin: Plugin, view: View, pod: Pod, rows: Rows) -> dict[str, Any]:
+    """Without scores that are made to hold only among the rows that are asked for together."""
+    answers = _answers(plugin, view, pod, rows)
+    if isinstance(plugin, Score) and plugin.normalise is Normalise.AMONG:
+        answers.pop("score", None)
+    return answers
 
 
 def _judgement(plugin: Plugin, view: View, pod: Pod) -> object:

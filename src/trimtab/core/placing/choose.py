@@ -16,8 +16,9 @@ from trimtab.core.cluster.columns import name_hash
 from trimtab.core.cluster.view import View
 from trimtab.core.model.pod import Pod
 from trimtab.core.model.verdict import Placement, Ranked, Refusal, Unplaceable
-from trimtab.core.placing.answers import NEVER, PASSES, Answers
-from trimtab.core.placing.contract import Ints, normalised
+from trimtab.core.placing.answers import NEVER, Answers
+from trimtab.core.placing.charged import PASSES, pairs
+from trimtab.core.placing.contract import ALL, Ints, Rows
 from trimtab.core.placing.laps import NO_LAPS, Laps
 from trimtab.core.placing.profile import Profile, Ties
 from trimtab.core.placing.templates import Templates
@@ -44,7 +45,7 @@ def choose(
         plugin, refuse = answers.refused
         return Unplaceable(view.count, note=refuse.reason, plugins=(plugin,))
     ready, refusals = _narrowed(view, pod, answers, nominated)
-    total = with_relative(answers, ready)
+    total = with_relative(view, answers, ready)
     top = int(total.argmax())
     if total[top] <= NEVER // 2:
         refusers = (*answers.only, *(each.plugin for each in refusals))
@@ -61,15 +62,22 @@ def fresh(view: View, pod: Pod, profile: Profile, laps: Laps = NO_LAPS) -> Answe
     return answers
 
 
-def with_relative(answers: Answers, ready: Ints) -> Ints:
-    """Add the scores that are scaled over the feasible nodes."""
-    if not answers.relative:
+def with_relative(view: View, answers: Answers, ready: Ints) -> Ints:
+    """Add the scores that depend on which nodes are feasible."""
+    if not answers.relative and not answers.among:
         return ready
-    total = ready.copy()
+    total, pod = ready.copy(), answers.pod
     feasible = ready > NEVER // 2
+    rows: Rows = ALL if feasible.all() else np.flatnonzero(feasible)
+    if not len(ready[rows]):
+        return ready
     for index in answers.relative:
+        total[rows] += answers.profile.scores[index].scaled(view, pod, rows, answers.raw[index][rows])
+    for index in answers.among:
         scoring = answers.profile.scores[index]
-        total[feasible] += normalised(scoring.plugin.normalise, answers.raw[index][feasible]) * scoring.weight
+        raw = scoring.plugin.score(view, pod, rows)
+        if raw is not None:
+            total[rows] += scoring.scaled(view, pod, rows, raw)
     return total
 
 
@@ -90,7 +98,7 @@ class Charges(NamedTuple):
 
 def charges(view: View, pod: Pod, answers: Answers, promised: Promised) -> Charges:
     """Who refuses which node, once nominations and prefilters are taken into account."""
-    by, codes, outside = answers.by.copy(), answers.charged.copy(), _outside(view, answers)
+    by, codes, outside = answers.charged.by.copy(), answers.charged.codes.copy(), _outside(view, answers)
     if promised:
         _respect(view, pod, answers, promised, by, codes)
     by[outside] = PASSES
@@ -113,7 +121,7 @@ def _narrowed(view: View, pod: Pod, answers: Answers, nominated: Iterable[Pod]) 
     ready[outside | (by != PASSES)] = NEVER
     told = [
         answers.refusal(view, int(index), int(code), int(number))
-        for (index, code), number in _counted(by, codes).items()
+        for (index, code), number in sorted(pairs(by, codes).items())
     ]
     return ready, (*told, *([left_out(answers, int(outside.sum()))] if outside.any() else ()))
 
@@ -131,8 +139,8 @@ def _respect(view: View, pod: Pod, answers: Answers, promised: Promised, by: NDA
     """Ask about the promised nodes once more, as if the nominated pods were there; mends `by` and `charged`."""
     overlay = view.with_pods(promised)
     rows = np.array([view.columns.row[node] for node in promised], dtype=np.intp)
-    for index in range(len(answers.filters) - 1, -1, -1):
-        codes = answers.filters[index].filter(overlay, pod, rows)
+    for index in sorted(answers.codes, reverse=True):
+        codes = answers.profile.filters[index].filter(overlay, pod, rows)
         hit = rows[codes != 0]
         by[hit], charged[hit] = index, codes[codes != 0]
 
@@ -142,12 +150,6 @@ def _outside(view: View, answers: Answers) -> NDArray[np.bool_]:
     for only in answers.only.values():
         outside |= ~view.named(only.nodes)
     return outside
-
-
-def _counted(by: NDArray[np.int16], charged: Ints) -> dict[tuple[int, int], int]:
-    refused = by != PASSES
-    pairs, numbers = np.unique(np.stack([by[refused].astype(np.int64), charged[refused]]), axis=1, return_counts=True)
-    return {(int(index), int(code)): int(n) for index, code, n in zip(*pairs, numbers, strict=True)}
 
 
 def _nominated_row(view: View, pod: Pod, total: Ints) -> int | None:

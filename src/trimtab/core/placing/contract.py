@@ -17,7 +17,7 @@ declare `reads`: it is asked anew for every pod, about all nodes, while the kept
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any, ClassVar, Protocol, runtime_checkable
@@ -138,6 +138,34 @@ class Filter(Protocol):
     def reasons(self, view: View, pod: Pod, code: int) -> tuple[str, ...]: ...
 
 
+@dataclass(frozen=True, slots=True)
+class Stuck:
+    """What came of a pod that no node will have: who was asked, the code of each row, and pods promised to nodes.
+
+    Only pods that this one must wait for are among the promised, by the node's name.
+    """
+
+    filters: tuple[Filter, ...]
+    codes: Ints
+    promised: Mapping[str, Sequence[Pod]]
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """The pod would fit on this node once these pods have left it, the most important first; so many budgets break."""
+
+    node: str
+    victims: tuple[Pod, ...]
+    violations: int = 0
+
+
+@runtime_checkable
+class PostFilter(Protocol):
+    """PostFilter: how room could be made; a `final` refusal says that nothing helps, so an earlier promise is void."""
+
+    def post_filter(self, view: View, pod: Pod, stuck: Stuck) -> Room | Refuse: ...
+
+
 @runtime_checkable
 class Score(Protocol):
     """PreScore and Score: None when the plugin has no opinion on this pod, else a whole number per row."""
@@ -191,6 +219,17 @@ class Kept(Protocol):
     reads: ClassVar[Change]
 
     def signs(self, pod: Pod) -> Hashable: ...
+
+
+@runtime_checkable
+class Wakes(Protocol):
+    """A hint beyond `woken_by`: could this change, which touched these rows, turn the refusal of this parked pod round?
+
+    Without it a plugin that declares `reads` is asked about the touched rows, and any other wakes on all of `woken_by`.
+    Any doubt says yes: a pod that is left parked by mistake waits for up to a minute.
+    """
+
+    def wakes(self, view: View, pod: Pod, change: Change, rows: Rows) -> bool: ...
 
 
 def codes(passes: Bools, otherwise: int) -> Ints:

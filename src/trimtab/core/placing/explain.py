@@ -10,9 +10,10 @@ from msgspec import Struct
 from trimtab.core.cluster.view import View
 from trimtab.core.model.pod import Pod
 from trimtab.core.model.verdict import Placement
-from trimtab.core.placing.answers import PASSES, Answers
+from trimtab.core.placing.answers import Answers
+from trimtab.core.placing.charged import PASSES
 from trimtab.core.placing.choose import Charges, charges, choose, fresh, left_out, promised_room
-from trimtab.core.placing.contract import Bools, Ints, normalised
+from trimtab.core.placing.contract import Bools, Ints
 from trimtab.core.placing.profile import Profile
 
 
@@ -55,7 +56,7 @@ def table(view: View, pod: Pod, answers: Answers, nominated: Iterable[Pod] = ())
         plugin, refuse = answers.refused
         return [Line(node.name, plugin, (refuse.reason,), refuse.final) for node in view.nodes]
     charged = charges(view, pod, answers, promised_room(view, pod, nominated))
-    weighted = weighted_scores(answers, (charged.by == PASSES) & ~charged.outside)
+    weighted = weighted_scores(view, answers, (charged.by == PASSES) & ~charged.outside)
     return [_line(view, row, answers, charged, weighted) for row in range(view.count)]
 
 
@@ -71,12 +72,14 @@ def _line(view: View, row: int, answers: Answers, charged: Charges, weighted: di
     return Line(name, refusal.plugin, refusal.reasons, refusal.final)
 
 
-def weighted_scores(answers: Answers, feasible: Bools) -> dict[str, Ints]:
+def weighted_scores(view: View, answers: Answers, feasible: Bools) -> dict[str, Ints]:
     """Normalised scores times weight by plugin, one cell per row, 0 where the row is not feasible."""
     columns: dict[str, Ints] = {}
-    for index, raw in answers.raw.items():
+    rows = np.flatnonzero(feasible)
+    for index in (*answers.raw, *answers.among):
         scoring = answers.profile.scores[index]
-        column = np.zeros_like(raw)
-        column[feasible] = normalised(scoring.plugin.normalise, raw[feasible]) * scoring.weight
-        columns[scoring.name] = column
+        raw = answers.raw[index][rows] if index in answers.raw else scoring.plugin.score(view, answers.pod, rows)
+        if raw is not None and len(rows):
+            column = columns[scoring.name] = np.zeros(view.count, dtype=np.int64)
+            column[rows] = scoring.scaled(view, answers.pod, rows, raw)
     return columns

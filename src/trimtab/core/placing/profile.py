@@ -6,9 +6,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from trimtab.core.cluster.view import View
+from trimtab.core.model.pod import Pod
 from trimtab.core.placing.contract import (
+    Among,
     Filter,
     Gate,
+    Ints,
     Kept,
     Normalise,
     Observe,
@@ -18,8 +22,10 @@ from trimtab.core.placing.contract import (
     PreBind,
     Prefilter,
     Reserve,
+    Rows,
     Score,
     Watches,
+    normalised,
 )
 
 
@@ -69,10 +75,27 @@ class Scoring:
     weight: int
     name: str
     by_row: bool
+    among: bool
 
     @classmethod
     def of(cls, plugin: Score, weight: int) -> Scoring:
-        return cls(plugin, weight, plugin_name(plugin), plugin.normalise is Normalise.NONE)
+        how = plugin.normalise
+        return cls(plugin, weight, plugin_name(plugin), how is Normalise.NONE, how is Normalise.AMONG)
+
+    def scaled(self, view: View, pod: Pod, rows: Rows, raw: Ints) -> Ints:
+        """Raw scores of the feasible rows as 0..100, times the weight."""
+        plugin = self.plugin
+        how = plugin.scaled(view, pod, rows, raw) if isinstance(plugin, Among) else normalised(plugin.normalise, raw)
+        return how * self.weight if self.weight != 1 else how
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """Plugins that are asked together, by their place in the profile."""
+
+    prefilters: tuple[tuple[int, Prefilter], ...] = ()
+    filters: tuple[int, ...] = ()
+    scores: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -91,9 +114,13 @@ class Profile:
     observers: tuple[Observe, ...] = ()
     ties: Ties = Ties.HASH
     reads: Mapping[str, int] = field(default_factory=dict)  # by name, of plugins whose answers may be kept
-    keeps_all: bool = False  # whether that is all who are asked
+    kept: Asked = Asked()
+    changing: Asked = Asked()
+    among: tuple[int, ...] = ()
     enabled: Mapping[Point, tuple[str, ...]] = field(default_factory=dict)
-    watches: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # further kinds, and which plugins look at them
+    watches: Mapping[str, tuple[str, ...]] = field(
+        default_factory=dict
+    )  # further kinds, and which plugins look at them
 
 
 def plugin_name(plugin: object) -> str:
@@ -115,23 +142,33 @@ def profile(
     def at(point: Point) -> tuple[Plugin, ...]:
         return tuple(plugin for plugin, _ in able[point])
 
-    asked = {plugin_name(p) for point in (Point.PRE_FILTER, Point.FILTER, Point.SCORE) for p in at(point)}
     everyone = {plugin_name(plugin): plugin for pairs in enabled.values() for plugin, _ in pairs}
     kept = {name: plugin for name, plugin in everyone.items() if isinstance(plugin, Kept)}
+    scores = tuple(Scoring.of(plugin, weight) for plugin, weight in able[Point.SCORE])  # type: ignore[arg-type]
+
+    def asked(*, keep: bool) -> Asked:
+        return Asked(
+            tuple(pair for pair in enumerate(at(Point.PRE_FILTER)) if (plugin_name(pair[1]) in kept) is keep),  # type: ignore[misc]
+            tuple(index for index, each in enumerate(at(Point.FILTER)) if (plugin_name(each) in kept) is keep),
+            tuple(index for index, each in enumerate(scores) if not each.among and (each.name in kept) is keep),
+        )
+
     return Profile(
         name=name,
         gates=at(Point.PRE_ENQUEUE),  # type: ignore[arg-type]
         order=next(iter(at(Point.QUEUE_SORT)), None),  # type: ignore[arg-type]
         prefilters=at(Point.PRE_FILTER),  # type: ignore[arg-type]
         filters=at(Point.FILTER),  # type: ignore[arg-type]
-        scores=tuple(Scoring.of(plugin, weight) for plugin, weight in able[Point.SCORE]),  # type: ignore[arg-type]
+        scores=scores,
         reserves=at(Point.RESERVE),  # type: ignore[arg-type]
         permits=at(Point.PERMIT),  # type: ignore[arg-type]
         pre_binds=at(Point.PRE_BIND),  # type: ignore[arg-type]
         observers=tuple(plugin for plugin in everyone.values() if isinstance(plugin, Observe)),
         ties=ties,
         reads={name: int(plugin.reads) for name, plugin in kept.items()},
-        keeps_all=asked <= kept.keys(),
+        kept=asked(keep=True),
+        changing=asked(keep=False),
+        among=tuple(index for index, each in enumerate(scores) if each.among),
         enabled={point: tuple(plugin_name(plugin) for plugin, _ in pairs) for point, pairs in able.items()},
         watches=_watched(everyone),
     )
