@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from trimtab.core.cluster.cells import Cells, Ints
 from trimtab.core.cluster.labels import Labels
+from trimtab.core.cluster.mounts import Mounts
 from trimtab.core.cluster.ports import Ports
 from trimtab.core.model.change import Change
 from trimtab.core.model.node import Node
@@ -43,9 +44,11 @@ class Columns:
         self.name_hash: NDArray[np.uint64] = np.zeros(self.capacity, dtype=np.uint64)
         self.labels = Labels()
         self.ports = Ports(self.capacity)
+        self.mounts = Mounts(self.capacity)
         self.images: dict[str, dict[str, int]] = {}
         self.image_cells: dict[str, tuple[NDArray[np.intp], Ints]] = {}  # rows and sizes, made when asked for
         self.epoch = 0
+        self.relabelled = 0  # rises whenever a node that is there changes its labels
         self.log: list[tuple[int, int]] = []
 
     def __len__(self) -> int:
@@ -80,6 +83,7 @@ class Columns:
             self._clear(row, old)
             self._fill(row, node)
             self.note(changed & ~Change.IMAGES, row)
+            self.relabelled += bool(changed & Change.LABELS)
         if changed & Change.IMAGES:
             self.note(Change.IMAGES, EVERY_ROW)  # an image's spread is counted over all nodes
         self.nodes[row] = node
@@ -132,6 +136,8 @@ class Columns:
         self.pod_count[row] += sign
         if pod.spec.ports:
             self.ports.add(row, pod.spec.ports, sign)
+        if pod.spec.volumes:
+            self.mounts.add(row, self.nodes[row].name, pod, sign)
 
     def _empty(self, row: int, pods: Mapping[str, Mapping[str, Pod]]) -> None:
         node = self.nodes[row]
@@ -175,6 +181,7 @@ class Columns:
             cells.grow(capacity)
         self.labels.grow(capacity)
         self.ports.grow(capacity)
+        self.mounts.grow(capacity)
         for name in ("pod_count", "unschedulable", "taint_set", "name_hash"):
             old = getattr(self, name)
             setattr(self, name, np.concatenate([old, np.zeros(capacity - self.capacity, dtype=old.dtype)]))
@@ -213,6 +220,6 @@ def _copied(value: object) -> object:
     """A copy as deep as this class writes: arrays, columns and containers, but never the frozen values in them."""
     if isinstance(value, dict):
         return {key: _copied(item) for key, item in value.items()}
-    if isinstance(value, (np.ndarray, list, Cells, Labels, Ports)):
+    if isinstance(value, (np.ndarray, list, Cells, Labels, Ports, Mounts)):
         return value.copy()
     return value

@@ -5,8 +5,8 @@ Versions are compared per object and UID. A change of the version alone is no ch
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TypeVar
+from collections.abc import Callable, Hashable, Mapping
+from typing import Any, TypeVar
 
 from msgspec.structs import replace
 
@@ -14,6 +14,9 @@ from trimtab.core.model.change import Change
 from trimtab.core.model.objects import Object
 
 T = TypeVar("T", bound=Object)
+V = TypeVar("V")
+
+MOST_DERIVED = 65_536
 
 
 class Objects:
@@ -22,6 +25,8 @@ class Objects:
     def __init__(self) -> None:
         self._held: dict[str, dict[str, Object]] = {}
         self._editions: dict[str, int] = {}
+        self._indexes: dict[tuple[str, str], dict[str, dict[str, Object]]] = {}  # by kind and field
+        self._derived: dict[Hashable, tuple[Hashable, Any]] = {}
 
     def see(self, seen: Object) -> Change:
         kept = self._held.setdefault(seen.kind, {})
@@ -29,6 +34,7 @@ class Objects:
         if held is not None and held.uid == seen.uid and 0 < seen.version <= held.version:
             return Change.NOTHING
         kept[seen.key] = seen
+        self._index(held, seen)
         if held is not None and replace(held, version=seen.version) == seen:
             return Change.NOTHING
         self._editions[seen.kind] = self._editions.get(seen.kind, 0) + 1
@@ -39,6 +45,7 @@ class Objects:
         if held is None or (uid and uid != held.uid) or 0 < version < held.version:
             return Change.NOTHING
         del self._held[kind][key]
+        self._index(held, None)
         self._editions[kind] = self._editions.get(kind, 0) + 1
         return held.change
 
@@ -48,6 +55,38 @@ class Objects:
 
     def edition(self, kind: type[Object]) -> int:
         return self._editions.get(kind.kind, 0)
+
+    def by(self, kind: type[T], field: str) -> Mapping[str, Mapping[str, T]]:
+        """The same by the value of a text field first; the index is made when first asked for, and then kept true."""
+        index = self._indexes.get((kind.kind, field))
+        if index is None:
+            index = self._indexes[kind.kind, field] = {}
+            for each in self._held.get(kind.kind, {}).values():
+                index.setdefault(getattr(each, field), {})[each.key] = each
+        return index  # type: ignore[return-value]
+
+    def derived(self, key: Hashable, stamp: Hashable, make: Callable[[], V]) -> V:
+        """What `make` gives, kept as long as the stamp (editions, and whatever else it depends on) stays the same."""
+        kept = self._derived.get(key)
+        if kept is None or kept[0] != stamp:
+            if len(self._derived) >= MOST_DERIVED:
+                self._derived.clear()
+            kept = self._derived[key] = (stamp, make())
+        found: V = kept[1]
+        return found
+
+    def _index(self, before: Object | None, after: Object | None) -> None:
+        some = before or after
+        for (kind, field), index in self._indexes.items():
+            if some is None or kind != some.kind:
+                continue
+            if before is not None:
+                old = getattr(before, field)
+                index[old].pop(before.key, None)
+                if not index[old]:
+                    del index[old]
+            if after is not None:
+                index.setdefault(getattr(after, field), {})[after.key] = after
 
     def copy(self) -> Objects:
         twin = Objects()
