@@ -89,6 +89,7 @@ class Answers:
     def _ask_filters(self, view: View, filters: Sequence[int], skipped: set[str], laps: Laps) -> list[int]:
         asked = []
         for index in filters:
+            self.codes.pop(index, None)  # of an earlier pod, for which it was not skipped
             plugin = self.profile.filters[index]
             name = plugin_name(plugin)
             if name not in skipped:
@@ -100,6 +101,7 @@ class Answers:
     def _ask_scores(self, view: View, scores: Sequence[int], laps: Laps) -> list[int]:
         asked = []
         for index in scores:
+            self.raw.pop(index, None)
             scoring = self.profile.scores[index]
             column = scoring.plugin.score(view, self.pod, ALL)
             laps.mark("Score", scoring.name)

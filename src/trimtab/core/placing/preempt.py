@@ -94,7 +94,7 @@ class _Rehearsal:
 
     def play(self) -> None:
         run = self.run
-        here = np.unique(self.at)
+        here = self.at[_number_within(self.at) == 0]
         run.by[here], run.codes[here] = self._asked(self.stuck.filters, here)
         fits = run.by[self.at] == FITS
         self.slots, self.at, self.gone = self.slots[fits], self.at[fits], self.gone[fits]
@@ -103,8 +103,7 @@ class _Rehearsal:
             turns = self._turns(breaks)
             self._take_back(turns)
             run.violations += np.bincount(self.at[breaks & self.gone], minlength=len(run.rows))
-            order = self._order(breaks, turns) if breaks.any() else np.arange(len(self.slots))
-            order = order[self.gone[order]]
+            order = self._order(breaks, turns) if breaks.any() else np.flatnonzero(self.gone)
             run.victims, run.at = self.slots[order], self.at[order]
 
     def _turns(self, breaks: Bools) -> Indices:
@@ -123,7 +122,7 @@ class _Rehearsal:
             self.gone[back[refused]] = True
 
     def _order(self, breaks: Bools, turns: Indices) -> Indices:
-        """Most important first. Of equals, whoever could have come back first, as kube-scheduler has it.
+        """Those who are gone, the most important first. Of equals, whoever could have come back first, as kube-scheduler has it.
 
         It takes a pod that has not started for one that starts now, anew at each comparison, so where it sorts a second
         time, which is where only some break a budget, such equals change places.
@@ -131,9 +130,11 @@ class _Rehearsal:
         pods, rows = self.alone.pods, len(self.run.rows)
         breaking = np.bincount(self.at[breaks], minlength=rows)
         mixed = (breaking > 0) & (breaking < np.bincount(self.at, minlength=rows))
-        started = pods.started[self.slots]
-        turned = np.where(np.isinf(started) & mixed[self.at], -turns, turns)
-        return np.lexsort((turned, started, -pods.priority[self.slots], self.at))
+        gone = np.flatnonzero(self.gone)
+        slots, at, turns = self.slots[gone], self.at[gone], turns[gone]
+        started = pods.started[slots]
+        turned = np.where(np.isinf(started) & mixed[at], -turns, turns)
+        return gone[np.lexsort((turned, started, -pods.priority[slots], at))]
 
     def _asked(self, filters: Sequence[Filter], places: Indices) -> tuple[Indices, Ints]:
         """What the filters say of these places in `rows` without the pods that are gone; first with the promised pods."""
@@ -213,9 +214,10 @@ def _classes(view: View, budget: Budget) -> list[int]:
 def chosen(view: View, pod: Pod, run: DryRun) -> int | None:
     """The place in `rows` where least harm is done; None when no row can be had."""
     pods = view.pods
-    places, first, number = np.unique(run.at, return_index=True, return_counts=True)
-    if not len(places):
+    if not len(run.victims):
         return None
+    first = np.flatnonzero(_number_within(run.at) == 0)
+    places, number = run.at[first], np.diff(np.append(first, len(run.at)))
     priority = pods.priority[run.victims]
     left = np.arange(len(places))
     for harm in (
