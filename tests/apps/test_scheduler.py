@@ -76,3 +76,19 @@ async def test_the_lease_is_given_back_when_all_is_answered(
         assert asyncio.get_running_loop().time() < KILLED_AFTER
     assert released == held.released
     assert ("lease not released" in caplog.text) is not bool(released)
+
+
+async def test_who_winds_down_is_not_ready() -> None:
+    """From the word to stop on the readiness page fails, while the process is still alive."""
+    async with leading(slow(1.0)) as (scheduler, _):
+        health = scheduler._health()
+        assert health.page("readyz", verbose=True).text.count("[+]shutdown ok") == 1
+        scheduler.runtime.run = scheduler.watches.run = asyncio.Event().wait  # type: ignore[method-assign, assignment]
+        stop, seen = asyncio.Event(), list[tuple[bool, bool]]()
+        scheduler.performer.perform(BIND)
+        stop.set()
+        ending = asyncio.create_task(scheduler._until(stop))
+        await asyncio.sleep(0.5)
+        seen.append((health.single("readyz", "shutdown").well, health.page("livez").well))  # type: ignore[union-attr]
+        assert 0 == await ending
+    assert [(False, True)] == seen

@@ -1,7 +1,8 @@
 """Wires the live scheduler: credentials, watches, lease, performer, pages and the runtime; decides nothing itself.
 
-start ─▶ greet the API server ─▶ follow pods and nodes ─▶ (lease ours, lists fresh) lead ─▶ SIGTERM: wind down, exit 0
-                                                                    └─▶ lease lost, or etcd set back: exit 1
+start ─▶ greet the API server ─▶ follow pods, nodes and what the plugins look at ─▶ (all listed) strive for the lease
+      ─▶ (lease ours, lists fresh) lead ─▶ SIGTERM: not ready any more, wind down, exit 0
+                      └─▶ lease lost, or etcd set back: exit 1
 wind down ─▶ binds answered, 18 s at most ─▶ lesser writes, 3 s at most ─▶ (all answered) release, 5 s at most
                                                                        └─▶ (not) the lease expires by itself
 """
@@ -11,9 +12,11 @@ from __future__ import annotations
 import asyncio
 import logging
 import signal
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass
 from importlib.metadata import version
 from random import Random
+from typing import Any
 
 import uvloop
 
@@ -21,6 +24,7 @@ from trimtab.apps.ending import tell_end
 from trimtab.apps.runtime import Runtime, WallClock
 from trimtab.config.configuration import Configuration
 from trimtab.core.engine.engine import Engine
+from trimtab.core.engine.settings import Settings
 from trimtab.core.model.event import Following, Leading
 from trimtab.kube import kinds
 from trimtab.kube.credentials import Credentials
@@ -28,9 +32,9 @@ from trimtab.kube.greeting import greet
 from trimtab.kube.lease import Elector
 from trimtab.kube.limiter import limiter
 from trimtab.kube.perform import Performer
-from trimtab.kube.reflector import Reflector
 from trimtab.kube.transport import AiohttpTransport, PooledTransport
-from trimtab.serve.health import Health, recent, true
+from trimtab.kube.watches import Watches
+from trimtab.serve.health import Check, Health, recent, true
 from trimtab.serve.http import application, serving
 from trimtab.serve.metrics import PrometheusTally
 from trimtab.serve.page import MetricsPage
@@ -76,8 +80,10 @@ class Scheduler:
         self.performer = Performer(
             self.writes, self.runtime.put, may_write, self.clock, random, reader, instance=options.identity
         )
-        self.pods = Reflector(self.reads, kinds.pods(reader), self.runtime.put, self.clock, random)
-        self.nodes = Reflector(self.reads, kinds.nodes(NodeReader()), self.runtime.put, self.clock, random)
+        plain: tuple[kinds.Kind[Any], ...] = (kinds.pods(reader), kinds.nodes(NodeReader()))
+        followed = (*plain, *_looked_at(configuration.settings))
+        self.watches = Watches(self.reads, followed, self.runtime.put, self.clock, random)
+        self.stopping = False
 
     async def run(self) -> int:
         """Until told to stop (0) or leadership is lost (1)."""
@@ -96,10 +102,11 @@ class Scheduler:
                 await line.close()
 
     async def _until(self, stop: asyncio.Event) -> int:
-        parts = [self.pods.run(), self.nodes.run(), self.performer.run(), self.runtime.run(), self._lead()]
+        parts = [self.watches.run(), self.performer.run(), self.runtime.run(), self._lead()]
         tasks = [asyncio.create_task(part) for part in parts]
         asked = asyncio.create_task(stop.wait())
         done, _ = await asyncio.wait({*tasks, asked}, return_when=asyncio.FIRST_COMPLETED)
+        self.stopping = True
         self.runtime.put(Following(self.clock()))
         if asked in done:
             await self._wind_down()
@@ -116,10 +123,8 @@ class Scheduler:
             self.runtime.put(Leading(0, self.clock()))
             await asyncio.Event().wait()
             return
-        await self.elector.run(self.runtime.put, self._look_again)
-
-    async def _look_again(self) -> None:
-        await asyncio.gather(self.nodes.refresh(), self.pods.refresh())
+        await self.watches.complete()
+        await self.elector.run(self.runtime.put, self.watches.refresh)
 
     async def _wind_down(self) -> None:
         """Whoever leads next must not meet a bind of ours: with one unanswered, the lease is left to expire."""
@@ -133,16 +138,10 @@ class Scheduler:
 
     def _health(self) -> Health:
         live = (recent("eventLoop", lambda: self.clock() - self.runtime.turned, STUCK_SECONDS),)
-        synced = true("informer-sync", lambda: not self.engine.unsynced, "not every list is complete")
-        return Health(live, (*live, synced))
+        stays = true("shutdown", lambda: not self.stopping, "told to stop, and winding down")
+        return Health(live, (*live, Check("informer-sync", self.watches.missing), stays))
 
     def _metrics(self) -> MetricsPage:
-        def watches() -> dict[str, dict[str, int]]:
-            return {
-                "pods": asdict(self.pods.counts) | {"malformed": self.pods.mirror.malformed},
-                "nodes": asdict(self.nodes.counts) | {"malformed": self.nodes.mirror.malformed},
-            }
-
         lease = self.configuration.leader.name if self.elector else ""
         posting = self.performer.posting
         outside = Outside(
@@ -150,9 +149,16 @@ class Scheduler:
             lease,
             events=lambda: {"written": posting.written, "dropped": posting.dropped, "failed": posting.failed},
             conditions_failed=lambda: self.performer.marks_failed,
-            watches=watches,
+            watches=self.watches.counts,
         )
         return MetricsPage(self.tally, Readings(self.engine, outside))
+
+
+def _looked_at(settings: Settings) -> Iterator[kinds.Kind[Any]]:
+    """The further kinds that some profile needs, each with the names of the plugins that need it."""
+    for name in settings.kinds[2:]:
+        wanted_by = dict.fromkeys(plugin for profile in settings.profiles for plugin in profile.watches.get(name, ()))
+        yield from kinds.further(name, wanted_by)
 
 
 def run(configuration: Configuration, credentials: Credentials, options: Options) -> int:

@@ -53,10 +53,11 @@ def _run(configuration: object, kubeconfig: str, identity: str, host: str, port:
     from trimtab.apps.scheduler import Options, run
     from trimtab.kube.credentials import CredentialsError, find
     from trimtab.kube.greeting import Unwelcome
+    from trimtab.kube.kinds import Unknown
 
     try:
         return run(configuration, find(kubeconfig), Options(identity, host, port))  # type: ignore[arg-type]
-    except (CredentialsError, Unwelcome) as error:
+    except (CredentialsError, Unknown, Unwelcome) as error:
         click.echo(f"trimtab: {error}.", err=True)
     except OSError as error:
         click.echo(

@@ -6,6 +6,7 @@
               ▲ │                                          ▲ ▲                                                │
               │ └─(failed)─▶ back off 0.8→30 s ─▶ LIST     │ └──(silent for 45 s: quiet or half-open)─────────┤
               │                                            └────(end of stream; broken or refused: back off)──┘
+              └─(404 of a kind that need not be installed)─▶ as an empty list; 3 min later, or at refresh(): LIST
     every 2 min a consistent list of one object says how far the cluster is:
               ├─ the watch was behind that two minutes later ─▶ stalled, LIST
               └─ the cluster is behind us ─▶ Rewound: run() ends
@@ -46,10 +47,11 @@ LIST_PATIENCE = 75.0  # the server itself gives up after 60 s
 PAGE = 1_000
 LARGEST_PAGE = 2 << 30
 PROBE_EVERY = 120.0
+LOOK_AGAIN = 180.0
 PROBE_PATIENCE = 20.0
 AT_ONCE = 1.0
 BREATH = 1_000
-GONE = 410
+FORBIDDEN, NOT_FOUND, GONE = 403, 404, 410
 
 
 @dataclass
@@ -73,6 +75,10 @@ class Setback(Exception):
         self.relist, self.wait = relist, wait
 
 
+class NotServed(Exception):
+    """The server knows no such kind, and need not: none of it exists."""
+
+
 class Reflector(Generic[T]):
     """Keeps a mirror of one kind and hands every change to the sink as a fact."""
 
@@ -87,6 +93,8 @@ class Reflector(Generic[T]):
         self.counts = Counts()
         self.mirror = Mirror(kind)
         self.heard = float("-inf")
+        self.problem = ""
+        self.served = True
         self._transport, self._kind, self._sink, self._clock, self._random = transport, kind, sink, clock, random
         self._backoff = Backoff(random)
         self._wanted, self._served = 1, 0  # lists asked for, and how many of these wishes a list begun later has met
@@ -132,12 +140,34 @@ class Reflector(Generic[T]):
     async def _list(self) -> None:
         wanted, self._interrupted = self._wanted, False
         self._hurry.clear()
-        listed = await self._pages()
+        before, self.served = self.served, True
+        try:
+            listed = await self._pages()
+        except NotServed:
+            listed, self.served = Listed(self.mirror.version, "", ()), False
         for count, event in enumerate(self.mirror.replace(listed, self._clock())):
             self._sink(event)
             if count % BREATH == BREATH - 1:
                 await asyncio.sleep(0)
         await self._note_list(wanted)
+        if self.served != before or self.counts.lists == 1:
+            self._tell_service()
+        if not self.served:
+            await self._look_again()
+
+    async def _look_again(self) -> None:
+        """A definition may be installed at any time."""
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._hurry.wait(), LOOK_AGAIN)
+        self._wanted += not self._must_list
+
+    def _tell_service(self) -> None:
+        """Where a kind may have two homes, the older one is worth a word only where it is in use."""
+        kind = self._kind
+        if self.served and kind.note:
+            log.warning("deprecated: kind=%s note=%s", kind.name, kind.note)
+        elif not self.served and not kind.note:
+            log.info("not served: kind=%s path=%s; none exist, asked again in %d s", kind.name, kind.path, LOOK_AGAIN)
 
     async def _pages(self) -> Listed[T]:
         """The whole list, page by page: to decode it in one go would keep the lease and the binds waiting."""
@@ -153,8 +183,10 @@ class Reflector(Generic[T]):
     async def _page(self, continue_token: str) -> Listed[T]:
         request = list_request(self._kind.path, limit=PAGE, continue_token=continue_token)
         response = await self._transport.send(request, LIST_PATIENCE, LARGEST_PAGE)
+        if response.status == NOT_FOUND and self._kind.optional:
+            raise NotServed
         if response.status != 200:
-            raise _refusal("list", response.status, response.headers, response.body)
+            raise self._refusal("list", response.status, response.headers, response.body)
         page = read_list(response.body, self._kind.reader)
         if isinstance(page, Malformed):
             raise Setback(f"list: {page.problem}")
@@ -163,10 +195,11 @@ class Reflector(Generic[T]):
     async def _note_list(self, wanted: int) -> None:
         self._served = wanted
         self.counts.lists += 1
-        self.heard = self._clock()
+        self.heard, self.problem = self._clock(), ""
         if self.counts.lists == 1:
             self._sink(Synced(self._kind.name, self.heard))
-        log.info("listed: kind=%s objects=%d version=%d", self._kind.name, len(self.mirror), self.mirror.version)
+        if self.served:
+            log.info("listed: kind=%s objects=%d version=%d", self._kind.name, len(self.mirror), self.mirror.version)
         async with self._listed:
             self._listed.notify_all()
 
@@ -179,7 +212,7 @@ class Reflector(Generic[T]):
         async with self._transport.stream(request, SILENCE) as stream:
             if stream.status != 200:
                 self.counts.expired_answers += stream.status == GONE
-                raise _refusal("watch", stream.status, stream.headers, await stream.body())
+                raise self._refusal("watch", stream.status, stream.headers, await stream.body())
             self.heard = self._clock()
             if self._must_list:
                 return
@@ -220,6 +253,7 @@ class Reflector(Generic[T]):
         if isinstance(error, Setback):
             self._wanted += error.relist
             told = error.wait
+        self.problem = str(error)
         log.warning("waiting: kind=%s seconds=%.1f problem=%s", self._kind.name, max(wait, told), error)
         await asyncio.sleep(told)
         with suppress(TimeoutError):
@@ -254,8 +288,9 @@ class Reflector(Generic[T]):
         listed = read_list(response.body, self._kind.reader) if response.status == 200 else None
         return listed.version if isinstance(listed, Listed) else 0
 
-
-def _refusal(what: str, status: int, headers: Mapping[str, str], body: bytes) -> Setback:
-    throttled = throttle(status, headers, body)
-    wait = float(throttled.seconds) if isinstance(throttled, Throttled) else 0.0
-    return Setback(f"{what}: {status} {read_status(body).message}", relist=status == GONE, wait=wait)
+    def _refusal(self, what: str, status: int, headers: Mapping[str, str], body: bytes) -> Setback:
+        throttled = throttle(status, headers, body)
+        wait = float(throttled.seconds) if isinstance(throttled, Throttled) else 0.0
+        remedy = f"; {self._kind.remedy}" if status == FORBIDDEN and self._kind.remedy else ""
+        relist = status == GONE or (status == NOT_FOUND and self._kind.optional)
+        return Setback(f"{what}: {status} {read_status(body).message}{remedy}", relist, wait)

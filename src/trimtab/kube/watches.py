@@ -1,0 +1,71 @@
+"""Decides which reflectors run side by side and when a kind is complete; leaves following each one to the reflector.
+
+A kind with two homes is complete when both have been listed. Whoever would lead waits until every kind is: a replica
+that lacks a right (a new version, say, whose role was not applied) must not take the lease from one that does its work.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict
+from random import Random
+from typing import Any
+
+from trimtab.core.model.event import Event, Synced
+from trimtab.kube.kinds import Kind
+from trimtab.kube.reflector import Reflector
+from trimtab.kube.transport import Transport
+
+
+class Watches:
+    """All that is followed of the cluster."""
+
+    def __init__(
+        self,
+        transport: Transport,
+        kinds: Iterable[Kind[Any]],
+        sink: Callable[[Event], None],
+        clock: Callable[[], float],
+        random: Random,
+    ) -> None:
+        self._sink = sink
+        self._followed = [(kind.name, Reflector(transport, kind, self._take, clock, random)) for kind in kinds]
+        self._awaited = Counter(name for name, _ in self._followed)
+        self._complete = asyncio.Event()
+
+    def _take(self, event: Event) -> None:
+        if isinstance(event, Synced):
+            self._awaited[event.kind] -= 1
+            if self._awaited[event.kind]:
+                return
+        self._sink(event)
+        if not self._complete.is_set() and not any(self._awaited.values()):
+            self._complete.set()
+
+    async def run(self) -> None:
+        """Follow for ever; ends only by being cancelled, or with Rewound (in an ExceptionGroup)."""
+        async with asyncio.TaskGroup() as group:
+            for _, reflector in self._followed:
+                group.create_task(reflector.run())
+
+    async def complete(self) -> None:
+        """Wait until everything has been listed once."""
+        await self._complete.wait()
+
+    async def refresh(self) -> None:
+        """List everything once more: whoever starts to lead must not act on a lagging watch."""
+        await asyncio.gather(*(reflector.refresh() for _, reflector in self._followed))
+
+    def missing(self) -> str | None:
+        """What has not been listed yet, and why not; None when nothing is missing."""
+        late = [(name, each.problem) for name, each in self._followed if not each.counts.lists]
+        return "; ".join(f"{name}: {problem or 'not listed yet'}" for name, problem in late) or None
+
+    def counts(self) -> Mapping[str, Mapping[str, int]]:
+        """What happened so far, by kind; the homes of a kind are taken together."""
+        found: dict[str, Counter[str]] = {name: Counter() for name, _ in self._followed}
+        for name, each in self._followed:
+            found[name].update(asdict(each.counts) | {"malformed": each.mirror.malformed})
+        return found
