@@ -1,0 +1,32 @@
+"""Decides how kube-scheduler's answers are kept as recorded cases; leaves making and asking the questions to `trial`."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+
+from tests.conformance.corpus import SUFFIX
+from tests.differential.making.dice import Thing
+from tests.differential.oracle import Oracle
+from tests.differential.trial import answered, shares
+
+REFERENCE = "kubernetes v1.35.8"
+
+
+def write(oracle: Oracle, folder: Path, total: int, seed: int) -> int:
+    """One file a plugin, the same bytes for the same seed."""
+    folder.mkdir(parents=True, exist_ok=True)
+    kept = size = 0
+    for plugin, count in shares(total).items():
+        cases, _ = answered(oracle, plugin, count, seed)
+        size += save(folder / f"{plugin}.random{SUFFIX}", plugin, cases)
+        kept += len(cases)
+    print(f"{kept} cases in {size} bytes, seed {seed}")
+    return 0
+
+
+def save(path: Path, plugin: str, cases: list[Thing]) -> int:
+    content = {"format": 1, "plugin": plugin, "source": "random", "reference": REFERENCE, "cases": cases}
+    packed = gzip.compress(json.dumps(content, separators=(",", ":")).encode(), 9, mtime=0)
+    return path.write_bytes(packed)

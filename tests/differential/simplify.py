@@ -1,0 +1,76 @@
+"""Decides how a case on which two answers differ is made small enough to read; leaves finding such cases to `trial`.
+
+Whatever can be left out while the answers still differ is left out: nodes, pods, objects, fields, one at a time.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from tests.differential.making.dice import Thing
+
+NEEDED = {
+    "plugin",
+    "extensionPoints",
+    "pod",
+    "name",
+    "namespace",
+    "uid",
+    "nodeName",
+    "preemptionMode",
+    "queue",
+    "metadata",
+}
+MOST_TRIES = 600
+
+Path = tuple[Any, ...]
+
+
+def simplified(question: Thing, differs: Callable[[Thing], bool]) -> Thing:
+    """The smallest question reached that still differs."""
+    tries, small, shrunk = MOST_TRIES, question, True
+    while shrunk and tries > 0:
+        shrunk = False
+        for path in list(_places(small)):
+            candidate = _without(small, path)
+            tries -= 1
+            if candidate is not None and tries > 0 and differs(candidate):
+                small, shrunk = candidate, True
+    return small
+
+
+def _places(value: Any, above: Path = ()) -> Iterator[Path]:
+    """What may be left out: outer things first, the last of a list first, so that the others keep their places."""
+    if isinstance(value, dict):
+        keys = [key for key in value if key not in NEEDED]
+        yield from ((*above, key) for key in keys)
+        for key in value:
+            yield from _places(value[key], (*above, key))
+    elif isinstance(value, list):
+        yield from ((*above, index) for index in reversed(range(len(value))))
+        for index in reversed(range(len(value))):
+            yield from _places(value[index], (*above, index))
+
+
+def _without(question: Thing, path: Path) -> Thing | None:
+    """A copy without that place; None if it is gone already. A node to be scored goes with the node."""
+    made = copy.deepcopy(question)
+    holder: Any = made
+    try:
+        for step in path[:-1]:
+            holder = holder[step]
+        del holder[path[-1]]
+    except (KeyError, IndexError, TypeError):
+        return None
+    return _consistent(made)
+
+
+def _consistent(question: Thing) -> Thing:
+    known = {node["metadata"]["name"] for node in question.get("nodes", ())}
+    if "scoreNodes" in question:
+        question["scoreNodes"] = [name for name in question["scoreNodes"] if name in known]
+    if "existingPods" in question:
+        question["existingPods"] = [pod for pod in question["existingPods"] if pod["spec"].get("nodeName") in known]
+    return question
