@@ -141,6 +141,17 @@ BAD_FIELDS: dict[str, dict[str, Any]] = {
     "text for a number": {"parallelism": "many"},
     "number for a duration": {"leaderElection": {"leaseDuration": 15}},
 }
+CONSTRAINT = {"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "ScheduleAnyway"}
+
+
+def arguments(plugin: str, **args: Any) -> dict[str, Any]:
+    return {"pluginConfig": [{"name": plugin, "args": args}]}
+
+
+def constraints(*listed: dict[str, Any]) -> dict[str, Any]:
+    return arguments("PodTopologySpread", defaultingType="List", defaultConstraints=list(listed))
+
+
 BAD_PROFILES: dict[str, dict[str, Any]] = {
     "unknown plugin": {"plugins": {"score": {"enabled": [{"name": "NodeResourceFit"}]}}},
     "plugin at a wrong point": {"plugins": {"score": {"enabled": [{"name": "NodeName"}]}}},
@@ -157,6 +168,18 @@ BAD_PROFILES: dict[str, dict[str, Any]] = {
             {"name": "NodeResourcesBalancedAllocation", "args": {"resources": [{"name": "cpu", "weight": 2}]}}
         ]
     },
+    "weight of hard affinity": arguments("InterPodAffinity", hardPodAffinityWeight=101),
+    "volumes before their time": arguments("VolumeBinding", bindTimeoutSeconds=-1),
+    "shape of volumes": arguments("VolumeBinding", shape=[]),
+    "preemption on no node": arguments("DefaultPreemption", minCandidateNodesPercentage=0, minCandidateNodesAbsolute=0),
+    "preemption on more than all": arguments("DefaultPreemption", minCandidateNodesPercentage=101),
+    "constraints of the system": arguments("PodTopologySpread", defaultConstraints=[CONSTRAINT]),
+    "constraint twice": constraints(CONSTRAINT, {**CONSTRAINT, "maxSkew": 2}),
+    "constraint with a selector": constraints({**CONSTRAINT, "labelSelector": {}}),
+    "constraint without a skew": constraints({**CONSTRAINT, "maxSkew": 0}),
+    "constraint without a key": constraints({**CONSTRAINT, "topologyKey": ""}),
+    "constraint without an action": constraints({**CONSTRAINT, "whenUnsatisfiable": ""}),
+    "another defaulting": arguments("PodTopologySpread", defaultingType="system"),
 }
 
 
