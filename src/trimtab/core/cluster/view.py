@@ -10,9 +10,12 @@ from numpy.typing import NDArray
 
 from trimtab.core.cluster.cells import Cells, Ints
 from trimtab.core.cluster.columns import Columns
+from trimtab.core.cluster.mounts import Mounts
 from trimtab.core.cluster.moved import Moved, moved
 from trimtab.core.cluster.objects import Objects
 from trimtab.core.cluster.residents import Residents
+from trimtab.core.cluster.stripped import stripped
+from trimtab.core.cluster.topology.census import Census
 from trimtab.core.load.columns import LoadColumns
 from trimtab.core.model.node import Node
 from trimtab.core.model.pod import HostPort, Pod
@@ -26,7 +29,7 @@ Floats = NDArray[np.float64]
 class View:
     """A cluster to be read. Arrays are the live ones: copy before keeping or changing them."""
 
-    __slots__ = ("_columns", "_load", "_memory", "_residents", "count", "moved", "objects", "pods")
+    __slots__ = ("_columns", "_load", "_memory", "_residents", "census", "count", "moved", "objects", "pods")
 
     def __init__(
         self,
@@ -36,6 +39,7 @@ class View:
         objects: Objects | None = None,
         residents: Mapping[str, Mapping[str, Pod]] | None = None,
         pods: Residents | None = None,
+        census: Census | None = None,
     ) -> None:
         self._columns = columns
         self._load = load if load is not None else LoadColumns()
@@ -43,6 +47,8 @@ class View:
         self._residents = residents or {}
         self.objects = objects if objects is not None else Objects()
         self.pods = pods if pods is not None else Residents()  # all that hold a place, as columns
+        # Counts of pods by row and domain, of the cluster itself: an overlay's own part is in `moved`.
+        self.census = census if census is not None else Census(columns, self.pods, self.objects)
         self.moved: Moved | None = None  # what an overlay adds and takes away
         self.count = len(columns)
 
@@ -111,6 +117,11 @@ class View:
     def port_clashes(self, port: HostPort) -> Bools:
         return self._columns.ports.clashes(port, self.count)
 
+    @property
+    def mounts(self) -> Mounts:
+        """The volumes that pods use, by node."""
+        return self._columns.mounts
+
     def image_sizes(self, name: str) -> tuple[NDArray[np.intp], Ints]:
         """Rows of the nodes that hold the image, and its size on each."""
         cells = self._columns.image_cells.get(name)
@@ -143,14 +154,31 @@ class View:
         twin.requested = {name: cells.copy() for name, cells in self._columns.requested.items()}
         twin.scored_cpu, twin.scored_memory = self._columns.scored_cpu.copy(), self._columns.scored_memory.copy()
         twin.pod_count, twin.ports = self._columns.pod_count.copy(), self._columns.ports.copy()
+        twin.mounts = self._columns.mounts.overlay()
         twin.log = []
         for sign, change in ((twin.add_pod, added), (twin.remove_pod, removed or {})):
             for node, pods in change.items():
                 for pod in pods:
                     sign(node, pod)
-        overlay = View(twin, self._load, self._memory, self.objects, self._residents, self.pods)
+        overlay = View(twin, self._load, self._memory, self.objects, self._residents, self.pods, self.census)
         step = moved(self.pods, self._columns.row, added, removed or {})
         overlay.moved = step if self.moved is None else self.moved.joined(step)
+        return overlay
+
+    def without(self, slots: NDArray[np.intp], newcomer: Pod) -> View:
+        """The same for many pods at once, by their slots in `pods`, on known nodes; for filters of the newcomer alone.
+
+        Nothing can be added to or taken from it again.
+        """
+        overlay = View(
+            stripped(self._columns, self.pods, slots, newcomer.spec),
+            self._load,
+            self._memory,
+            self.objects,
+            self._residents,
+            self.pods,
+        )
+        overlay.moved = Moved(slots) if self.moved is None else self.moved.joined(Moved(slots))
         return overlay
 
     def _amounts(self, cells: Mapping[str, Cells], resource: str) -> Ints:

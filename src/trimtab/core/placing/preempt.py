@@ -122,7 +122,7 @@ class _Rehearsal:
             self.gone[back[refused]] = True
 
     def _order(self, breaks: Bools, turns: Indices) -> Indices:
-        """Those who are gone, the most important first. Of equals, whoever could have come back first, as kube-scheduler has it.
+        """Those who are gone, the most important first; of equals, as kube-scheduler has it, whoever might come back first.
 
         It takes a pod that has not started for one that starts now, anew at each comparison, so where it sorts a second
         time, which is where only some break a budget, such equals change places.
@@ -139,10 +139,10 @@ class _Rehearsal:
     def _asked(self, filters: Sequence[Filter], places: Indices) -> tuple[Indices, Ints]:
         """What the filters say of these places in `rows` without the pods that are gone; first with the promised pods."""
         rows, leaving = self.run.rows[places], self.slots[self.gone]
-        alone = self.alone.without(leaving)
+        alone = self.alone.without(leaving, self.pod)
         if self.together is None:
             return _first_refusals(alone, self.pod, filters, rows)
-        by, codes = _first_refusals(self.together.without(leaving), self.pod, filters, rows)
+        by, codes = _first_refusals(self.together.without(leaving, self.pod), self.pod, filters, rows)
         again = np.flatnonzero((by == FITS) & self.promised[rows])
         by[again], codes[again] = _first_refusals(alone, self.pod, filters, rows[again])
         return by, codes
