@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import gc
+import json
 import time
 
 from msgspec.structs import replace
 
 from bench.pods import node, pending_pod, running_pod
+from bench.workloads import WORKLOADS, Json, worker
 from trimtab.config.registry import default_profile
 from trimtab.core.cluster.state import Cluster
 from trimtab.core.engine.engine import Engine
@@ -63,6 +65,43 @@ def decide(cluster: Cluster, pods: list[Pod], kept: Templates | None) -> float:
     return spent / len(pods) * 1e6
 
 
+def constrained(size: int = 5_000, there: int = 20_000) -> list[tuple[str, ...]]:
+    """A row a workload, with pods of the same workload running already: uncached and cached, and against plain pods."""
+    rows: list[tuple[str, ...]] = []
+    plain = [1.0, 1.0]
+    for name, made in WORKLOADS.items():
+        cluster, read = _zoned(size), PodReader()
+        pods = [each for i in range(there + 1_000) if isinstance(each := read.read(_stored(made(i), i)), Pod)]
+        for i, pod in enumerate(pods[:there]):
+            if name != "apart" or i < size // 2:  # else no node would be left
+                cluster.assume(pod, f"node-{i % size:05d}")
+        figures = [_best(cluster, pods[there : there + 50], None), _best(cluster, pods[there:], Templates())]
+        plain = figures if name == "plain" else plain
+        ratios = [f"{figure / basic:.1f}x" for figure, basic in zip(figures, plain, strict=True)]
+        rows.append((name, f"{figures[0]:,.0f}", ratios[0], f"{figures[1]:,.0f}", ratios[1]))
+    return rows
+
+
+def _zoned(size: int) -> Cluster:
+    cluster, reader = Cluster(), NodeReader()
+    for i in range(size):
+        read = reader.read(_stored(worker(i), i))
+        assert isinstance(read, Node)
+        cluster.see_node(read)
+    return cluster
+
+
+def _stored(document: Json, i: int) -> bytes:
+    """As the API server would send it."""
+    metadata = {**document["metadata"], "uid": f"uid-{i}", "resourceVersion": str(i + 1)}
+    return json.dumps({**document, "metadata": metadata}).encode()
+
+
+def _best(cluster: Cluster, pods: list[Pod], kept: Templates | None) -> float:
+    decide(cluster, pods, kept)
+    return min(decide(cluster, pods, kept) for _ in range(ROUNDS))
+
+
 def decisions() -> list[tuple[str, ...]]:
     """A row a size: uncached, cached with one template, cached with a hundred interleaved; the best of the rounds."""
     rows = []
@@ -70,9 +109,7 @@ def decisions() -> list[tuple[str, ...]]:
         cluster = cluster_of(size)
         figures = []
         for pods, keep in ((plain_pods(50, 1), False), (plain_pods(1000, 1), True), (plain_pods(1000, 90), True)):
-            kept = Templates() if keep else None
-            decide(cluster, pods, kept)
-            figures.append(min(decide(cluster, pods, kept) for _ in range(ROUNDS)))
+            figures.append(_best(cluster, pods, Templates() if keep else None))
         rows.append((f"{size:,}", *(f"{figure:,.0f}" for figure in figures), f"{figures[0] / figures[1]:.1f}x"))
     return rows
 

@@ -21,8 +21,8 @@ from dataclasses import dataclass
 from rich.console import Console
 from rich.table import Table
 
-from bench.rivals import only_ours, stock
-from tools.controlplane.objects import node, pod
+from bench.rivals import every_node, stock
+from bench.workloads import WORKLOADS, resident, worker
 from tools.controlplane.process import cpu_seconds
 from tools.controlplane.rig import Rig
 
@@ -60,13 +60,13 @@ Start = Callable[[Rig], int]
 
 
 @contextmanager
-def cluster(nodes: int, there: int, pending: int, console: Console) -> Iterator[Rig]:
+def cluster(workload: str, nodes: int, there: int, pending: int, console: Console) -> Iterator[Rig]:
     """A control plane without controllers, its nodes mere objects: nothing but the scheduler under test writes."""
     with Rig(audited=False) as rig:
         with console.status(f"creating {nodes} nodes and {there + pending} pods"):
-            rig.admin.create_many(node(f"node-{i:05d}", cpu="32", memory="64Gi") for i in range(nodes))
-            rig.admin.create_many(pod(f"there-{i:05d}", nodeName=f"node-{i % nodes:05d}") for i in range(there))
-            rig.admin.create_many(pod(f"new-{i:05d}", labels={"batch": "new"}) for i in range(pending))
+            rig.admin.create_many(worker(i) for i in range(nodes))
+            rig.admin.create_many(resident(i, nodes) for i in range(there))
+            rig.admin.create_many(WORKLOADS[workload](i) for i in range(pending))
         yield rig
 
 
@@ -122,10 +122,10 @@ def settle(rig: Rig) -> tuple[int, float]:
     return count, seen
 
 
-def measure(name: str, start: Start, sizes: argparse.Namespace, console: Console) -> Result:
-    with cluster(sizes.nodes, sizes.there, sizes.pending, console) as rig:
+def measure(name: str, start: Start, workload: str, sizes: argparse.Namespace, console: Console) -> Result:
+    with cluster(workload, sizes.nodes, sizes.there, sizes.pending, console) as rig:
         servers = (rig.apiserver.pid, rig.etcd.pid)
-        with console.status(f"{name}: {sizes.pending} pods on {sizes.nodes} nodes"):
+        with console.status(f"{name}: {sizes.pending} {workload} pods on {sizes.nodes} nodes"):
             pid = start(rig)
             try:
                 begun = wait_until(lambda: any_at(rig, BOUND), 0.05)
@@ -138,10 +138,11 @@ def measure(name: str, start: Start, sizes: argparse.Namespace, console: Console
         return Result(name, sizes.pending, ended - begun, max(written, ended) - begun, own, api, etcd, events)
 
 
-def show(console: Console, results: list[Result]) -> None:
+def show(console: Console, workload: str, results: list[Result]) -> None:
     """Figures first, then what they mean: Trimtab, the last row, against each of the others."""
     heads = ("scheduler", "pods/s", "with Events", "own CPU", "apiserver", "etcd", "Events")
-    table = Table(title="Pods/s, pods/s until the last Event is stored, CPU µs a pod", title_justify="left")
+    title = f"{workload}: pods/s, pods/s until the last Event is stored, CPU µs a pod"
+    table = Table(title=title, title_justify="left")
     for place, head in enumerate(heads):
         table.add_column(head, justify="left" if place == 0 else "right")
     for each in results:
@@ -161,16 +162,19 @@ def main() -> None:
     parser.add_argument("--nodes", type=int, default=5000)
     parser.add_argument("--there", type=int, default=5000, help="pods bound before the run")
     parser.add_argument("--pending", type=int, default=5000, help="pods to be scheduled")
-    parser.add_argument("--only", choices=("stock", "ours", "trimtab"), action="append", help="run just these")
+    parser.add_argument("--only", choices=("stock", "every", "trimtab"), action="append", help="run just these")
+    parser.add_argument("--workload", choices=tuple(WORKLOADS), action="append", help="just these; by default all")
     sizes = parser.parse_args()
     console = Console()
     contestants: dict[str, tuple[str, Start]] = {
         "stock": ("kube-scheduler, stock", start_kube_scheduler(stock())),
-        "ours": ("kube-scheduler, only our plugins", start_kube_scheduler(only_ours())),
+        "every": ("kube-scheduler, every node", start_kube_scheduler(every_node())),
         "trimtab": ("Trimtab", start_trimtab),
     }
-    chosen = sizes.only or list(contestants)
-    show(console, [measure(*contestants[each], sizes, console) for each in contestants if each in chosen])
+    chosen = sizes.only or ["stock", "trimtab"]
+    for workload in sizes.workload or WORKLOADS:
+        runs = [measure(*contestants[each], workload, sizes, console) for each in contestants if each in chosen]
+        show(console, workload, runs)
 
 
 if __name__ == "__main__":
