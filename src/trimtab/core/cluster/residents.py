@@ -12,7 +12,8 @@ from collections.abc import Iterable
 import numpy as np
 from numpy.typing import NDArray
 
-from trimtab.core.cluster.classes import LabelClasses
+from trimtab.core.cluster.topology.carriers import Carriers
+from trimtab.core.cluster.topology.classes import LabelClasses
 from trimtab.core.model.pod import Pod
 
 Ints = NDArray[np.int64]
@@ -21,6 +22,8 @@ Slots = NDArray[np.intp]
 NOWHERE = -1
 FIRST_CAPACITY = 64
 NOT_STARTED = math.inf
+FEWEST_KINDS = 4096
+STALE = 4
 
 
 class Residents:
@@ -31,12 +34,15 @@ class Residents:
         self.pods: list[Pod | None] = [None] * FIRST_CAPACITY
         self.row: NDArray[np.intp] = np.full(FIRST_CAPACITY, NOWHERE, dtype=np.intp)
         self.label_class: NDArray[np.intp] = np.zeros(FIRST_CAPACITY, dtype=np.intp)
+        self.carrier: NDArray[np.intp] = np.zeros(FIRST_CAPACITY, dtype=np.intp)
         self.live: NDArray[np.bool_] = np.zeros(FIRST_CAPACITY, dtype=np.bool_)  # not on its way out
+        self.tied: NDArray[np.bool_] = np.zeros(FIRST_CAPACITY, dtype=np.bool_)  # holds host ports or volumes
         self.priority: Ints = np.zeros(FIRST_CAPACITY, dtype=np.int64)
         self.created: NDArray[np.float64] = np.zeros(FIRST_CAPACITY)
         self.started: NDArray[np.float64] = np.zeros(FIRST_CAPACITY)  # `NOT_STARTED` until a node has begun with it
         self.requested: dict[str, Ints] = {}  # by resource, for those that some pod ever asked for
         self.classes = LabelClasses()
+        self.carriers = Carriers()
         self._free = list(range(FIRST_CAPACITY - 1, -1, -1))
 
     def __len__(self) -> int:
@@ -82,9 +88,20 @@ class Residents:
         self.row[self.row == row] = NOWHERE
         self.row[self.row == last] = row
 
+    def number_anew(self) -> bool:
+        """Forget the kinds of pods that are gone, once they are most of what is held; says whether numbers changed."""
+        if max(len(self.classes), len(self.carriers)) < FEWEST_KINDS + STALE * len(self.slot):
+            return False
+        self.classes, self.carriers = LabelClasses(), Carriers()
+        for slot in self.slot.values():
+            pod = self.pods[slot]
+            assert pod is not None
+            self.label_class[slot], self.carrier[slot] = self.classes.number(pod), self.carriers.number(pod)
+        return True
+
     def copy(self) -> Residents:
         twin = object.__new__(Residents)
-        twin.__dict__.update(self.__dict__)  # classes only grow, so both may go on with the same table
+        twin.__dict__.update(self.__dict__)  # kinds only grow in number, so both may go on with the same tables
         twin.slot, twin.pods, twin._free = self.slot.copy(), self.pods.copy(), self._free.copy()
         twin.requested = {name: column.copy() for name, column in self.requested.items()}
         for name in _COLUMNS:
@@ -95,7 +112,9 @@ class Residents:
         self.pods[slot] = pod
         self.row[slot] = row
         self.label_class[slot] = self.classes.number(pod)
+        self.carrier[slot] = self.carriers.number(pod)
         self.live[slot] = not pod.deleting
+        self.tied[slot] = bool(pod.spec.ports or pod.spec.volumes)
         self.priority[slot] = pod.priority
         self.created[slot] = pod.created
         self.started[slot] = NOT_STARTED if pod.started is None else pod.started
@@ -111,4 +130,4 @@ class Residents:
         self._free.extend(range(2 * size - 1, size - 1, -1))
 
 
-_COLUMNS = ("row", "label_class", "live", "priority", "created", "started")
+_COLUMNS = ("row", "label_class", "carrier", "live", "tied", "priority", "created", "started")

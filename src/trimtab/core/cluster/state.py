@@ -22,6 +22,7 @@ from msgspec.structs import replace
 from trimtab.core.cluster.columns import EVERY_ROW, Columns
 from trimtab.core.cluster.objects import Objects
 from trimtab.core.cluster.residents import NOWHERE, Residents
+from trimtab.core.cluster.topology.census import Census
 from trimtab.core.cluster.view import View
 from trimtab.core.load.columns import LoadColumns
 from trimtab.core.model.change import Change
@@ -53,12 +54,13 @@ class Cluster:
         self.residents = Residents()
         self.nominated: dict[str, Pod] = {}
         self.objects = Objects()
+        self.census = Census(self.columns, self.residents, self.objects)
         self.memory: dict[str, Any] = {}
         self.buried: OrderedDict[str, None] = OrderedDict()
 
     @property
     def view(self) -> View:
-        return View(self.columns, self.load, self.memory, self.objects, self.on_node, self.residents)
+        return View(self.columns, self.load, self.memory, self.objects, self.on_node, self.residents, self.census)
 
     # --- nodes
 
@@ -74,7 +76,10 @@ class Cluster:
         if held.uid != node.uid:  # deleted and made anew between two looks
             self._remove_node(held)
             return Change.NODE_GONE | self._add_node(node)
-        return self.columns.change_node(node)
+        changed = self.columns.change_node(node)
+        if changed & (Change.LABELS | Change.TAINTS):
+            self.census.clear()
+        return changed
 
     def lose_node(self, name: str, uid: str = "", version: int = 0) -> Change:
         row = self.columns.row.get(name)
@@ -91,6 +96,7 @@ class Cluster:
         row, last = self.columns.row[node.name], len(self.columns) - 1
         self.columns.remove_node(node.name, self.on_node)
         self.residents.close_row(row, last)
+        self.census.clear()
         self.load.forget(node.name)
         self._bury(node.uid)
 
@@ -107,6 +113,7 @@ class Cluster:
         for pod in standing.values():
             self.columns.add_pod(node.name, pod)
         self.residents.seat(standing, self.columns.row[node.name])
+        self.census.clear()
         return Change.NODE_ADDED
 
     # --- pods
@@ -152,7 +159,7 @@ class Cluster:
         if place.node == pod.node and place.pod.demand == pod.demand and place.pod.spec.ports == pod.spec.ports:
             self.places[pod.uid] = Place(pod.node, pod, assumed=False)
             self.on_node[pod.node][pod.uid] = pod
-            self.residents.change(pod)
+            self._alter(place.pod, pod)
             if place.assumed:
                 return Change.POD_CAME
             return Change.POD_ALTERED if place.pod.labels != pod.labels else Change.NOTHING
@@ -165,7 +172,15 @@ class Cluster:
         self.places[pod.uid] = Place(node, standing, assumed)
         self.on_node.setdefault(node, {})[pod.uid] = standing
         self.columns.add_pod(node, standing, change)
-        self.residents.add(standing, self.columns.row.get(node, NOWHERE))
+        self.census.came(self.residents.add(standing, self.columns.row.get(node, NOWHERE)))
+
+    def _alter(self, old: Pod, new: Pod) -> None:
+        """A pod that stays where it is; most news of it are about nothing that is counted."""
+        if old.labels == new.labels and old.deleting == new.deleting and old.spec is new.spec:
+            self.residents.change(new)
+            return
+        self.census.leaves(self.residents.slot[old.uid])
+        self.census.came(self.residents.change(new))
 
     def _vacate(self, uid: str) -> Change:
         place = self.places.pop(uid)
@@ -174,6 +189,7 @@ class Cluster:
         if not residents:
             del self.on_node[place.node]
         self.columns.remove_pod(place.node, place.pod)
+        self.census.leaves(self.residents.slot[uid])
         self.residents.remove(uid)
         return Change.POD_LEFT
 
@@ -223,5 +239,6 @@ class Cluster:
         twin.pods, twin.places = self.pods.copy(), self.places.copy()
         twin.on_node = {node: pods.copy() for node, pods in self.on_node.items()}
         twin.objects, twin.residents = self.objects.copy(), self.residents.copy()
+        twin.census = Census(twin.columns, twin.residents, twin.objects)
         twin.nominated, twin.memory, twin.buried = self.nominated.copy(), self.memory.copy(), self.buried.copy()
         return twin

@@ -177,6 +177,7 @@ class View:
             self.objects,
             self._residents,
             self.pods,
+            self.census,
         )
         overlay.moved = Moved(slots) if self.moved is None else self.moved.joined(Moved(slots))
         return overlay
