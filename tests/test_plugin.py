@@ -3,8 +3,9 @@
 from trimtab import plugin
 
 NAMES = (
-    "ALL MAX_SCORE Ahead Bools Change Filter Gate Go Ints Kept Node Normalise Observe Only Order Permit Plugin Pod PreBind "
-    "Prefilter Prefiltered Refuse Requirement Reserve Rows Score Staged View Wait codes"
+    "ALL MAX_SCORE Ahead Among Bools Change Filter Gate Go Ints Kept Node Normalise Observe Only Order Permit Plugin Pod "
+    "PostFilter PreBind Prefilter Prefiltered Refuse Requirement Reserve Room Rows Score Staged Stuck View Wait Wakes "
+    "Watches codes"
 )
 
 

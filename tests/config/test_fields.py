@@ -116,6 +116,17 @@ def test_the_page_names_what_is_missing() -> None:
     assert f"left out with a note: {missing}." in text
 
 
+def test_every_plugin_of_kubernetes() -> None:
+    """Every plugin that kube-scheduler 1.35 has in its tree is known by name."""
+    expected = (
+        "DefaultBinder DefaultPreemption DynamicResources GangScheduling ImageLocality InterPodAffinity NodeAffinity "
+        "NodeDeclaredFeatures NodeName NodePorts NodeResourcesBalancedAllocation NodeResourcesFit NodeUnschedulable "
+        "NodeVolumeLimits PodTopologySpread PrioritySort SchedulingGates TaintToleration VolumeBinding "
+        "VolumeRestrictions VolumeZone"
+    )
+    assert expected.split() == sorted(KNOWN)
+
+
 def test_known_points() -> None:
     """Every plugin that Kubernetes knows serves at least one point, and only points that exist."""
     assert all(served and set(served) <= set(Point) for served in KNOWN.values())

@@ -1,8 +1,11 @@
 """Proves that what is shown of a configuration means the same as the file it came from."""
 
 import pytest
+import yaml
 
 from tests.config.files import FILE, FULL, HEAD, outcome
+from trimtab.config.arguments import written_arguments
+from trimtab.config.registry import DEFAULT_PLUGINS, IN_TREE
 from trimtab.config.scheduler import default_configuration, read
 from trimtab.config.show import shown
 
@@ -22,6 +25,15 @@ def test_shown_means_the_same(content: str) -> None:
 def test_without_a_file() -> None:
     """What holds without a file can be shown, and kept as a file."""
     assert outcome(default_configuration()) == outcome(read(shown(default_configuration()), FILE))
+
+
+def test_every_argument_is_shown() -> None:
+    """Each default plugin that takes arguments is shown with them, whatever point it serves."""
+    written = {name: written_arguments(IN_TREE[name]()) for name in DEFAULT_PLUGINS if name in IN_TREE}
+    (profile,) = yaml.safe_load(shown(default_configuration()))["profiles"]
+    assert {name: args for name, args in written.items() if args} == {
+        each["name"]: each["args"] for each in profile["pluginConfig"]
+    }
 
 
 def test_notes_are_comments() -> None:
