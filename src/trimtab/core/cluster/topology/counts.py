@@ -1,0 +1,141 @@
+"""One count of standing pods, per row and per domain; who is counted, and when, is said by `census`.
+
+A domain is all nodes that share a value of one label. Numbers are held as floats, which are exact far beyond any count
+and spare each reader a conversion.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trimtab.core.cluster.labels import ABSENT, LabelColumn
+
+Bools = NDArray[np.bool_]
+Floats = NDArray[np.float64]
+Rows = slice | NDArray[np.intp]
+Column = Literal["label_class", "carrier"]  # of residents
+Weigh = Callable[[int], dict[int, int]]  # what pods add, by their numbers, from this number on; zeros left out
+
+
+class Key:
+    """A label key, and the domain of each row; domain 0 is that of the rows that lack the key."""
+
+    __slots__ = ("alone", "empty", "ids", "present", "size", "there")
+
+    def __init__(self, column: LabelColumn, count: int) -> None:
+        self.ids = column.ids[:count]
+        self.size = len(column.values)
+        heads = np.bincount(self.ids, minlength=self.size)
+        self.present: Bools | None = self.ids != ABSENT if heads[ABSENT] else None  # None: in every row
+        heads[ABSENT] = 0
+        self.there: NDArray[np.intp] = np.flatnonzero(heads)
+        self.alone = int(heads.max(initial=0)) <= 1  # each node is a domain of its own
+        self.empty = column.numbers.get("")  # the domain of the empty value, which scores take for a missing one
+
+
+class Domains:
+    """A count by the domains of one key, over the rows that are eligible (None: all)."""
+
+    __slots__ = ("by_row", "counts", "eligible", "inside", "key", "there")
+
+    def __init__(self, rows: Floats, key: Key, eligible: Bools | None) -> None:
+        self.key, self.eligible = key, eligible
+        self.by_row = key.alone and eligible is None
+        eligible_rows = rows if eligible is None else rows * eligible
+        self.counts = rows if self.by_row else _summed(key, eligible_rows)
+        self.there = key.there if eligible is None else _domains_of(key, eligible)
+        missing = eligible_rows if key.present is None else eligible_rows[~key.present]
+        self.inside = float(eligible_rows.sum()) - (0.0 if key.present is None else float(missing.sum()))
+
+    def shift(self, row: int, amount: float) -> None:
+        if self.eligible is None or self.eligible[row]:
+            domain = self.key.ids.item(row)
+            if not self.by_row:
+                self.counts[domain] += amount
+            if domain != ABSENT:
+                self.inside += amount
+
+    def at(self, rows: Rows) -> Floats:
+        """The count in the domain of each row; rows that lack the key have what those hold together, or their own."""
+        return self.counts[rows] if self.by_row else self.counts.take(self.key.ids[rows])
+
+    def above(self, limit: float, rows: Rows) -> Bools:
+        """Rows in a domain that holds more; never those that lack the key."""
+        if self.by_row:
+            found: Bools = self.counts[rows] > limit
+            return found if self.key.present is None else found & self.key.present[rows]
+        table = self.counts > limit
+        table[ABSENT] = False
+        return table.take(self.key.ids[rows])
+
+    def least(self) -> float:
+        """The smallest count of a domain that has an eligible row; 0 without any."""
+        if not self.there.size:
+            return 0.0
+        if not self.by_row:
+            return float(self.counts[self.there].min())
+        return float((self.counts if self.key.present is None else self.counts[self.key.present]).min())
+
+    def two_least(self) -> tuple[float, int, float]:
+        """The smallest count, its domain, and the smallest of all others; 0 and infinity where there is none."""
+        if not self.there.size:
+            return 0.0, ABSENT, np.inf
+        counts = self.counts
+        if self.by_row:
+            counts = _summed(self.key, counts)
+        held = counts[self.there]
+        first = int(held.argmin())
+        others = np.delete(held, first)
+        return float(held[first]), int(self.there[first]), float(others.min(initial=np.inf))
+
+    def exists(self, rows: Rows) -> Bools:
+        """Rows in a domain that has an eligible row."""
+        table = np.zeros(self.key.size, dtype=np.bool_)
+        table[self.there] = True
+        return table[self.key.ids[rows]]
+
+
+class Count:
+    """How much of something stands in each row; `weight` says what a pod adds by the number it has in one column."""
+
+    __slots__ = ("_by_domain", "column", "known", "live", "rows", "weigh", "weight")
+
+    def __init__(self, column: Column, weigh: Weigh, rows: int, live: bool) -> None:
+        self.column = column
+        self.weigh = weigh
+        self.rows: Floats = np.zeros(rows)
+        self.live = live  # pods on their way out do not count
+        self.weight: dict[int, int] = {}
+        self.known = 0  # numbers below were looked at
+        self._by_domain: dict[tuple[int, int], Domains] = {}
+
+    def shift(self, row: int, amount: float) -> None:
+        self.rows[row] += amount
+        for domains in self._by_domain.values():
+            domains.shift(row, amount)
+
+    def by(self, key: Key, eligible: Bools | None = None) -> Domains:
+        """Keys and masks are those of the census, which outlive this."""
+        domains = self._by_domain.get((id(key), id(eligible)))
+        if domains is None:
+            domains = self._by_domain[id(key), id(eligible)] = Domains(self.rows, key, eligible)
+        return domains
+
+    @property
+    def domains(self) -> tuple[Domains, ...]:
+        return tuple(self._by_domain.values())
+
+
+def _domains_of(key: Key, eligible: Bools) -> NDArray[np.intp]:
+    there = np.flatnonzero(np.bincount(key.ids[eligible], minlength=key.size))
+    present: NDArray[np.intp] = there[there != ABSENT]
+    return present
+
+
+def _summed(key: Key, rows: Floats) -> Floats:
+    sums: Floats = np.bincount(key.ids, weights=rows, minlength=key.size).astype(np.float64, copy=False)
+    return sums
