@@ -19,6 +19,7 @@ from trimtab.wire.objects.budget import budgets
 from trimtab.wire.objects.namespace import namespaces
 from trimtab.wire.objects.pod_group import pod_groups
 from trimtab.wire.objects.selecting import replica_sets, replication_controllers, services, stateful_sets
+from trimtab.wire.objects.storage import attachments, capacities, claims, classes, csi_drivers, csi_nodes, volumes
 from trimtab.wire.pod import PodReader
 from trimtab.wire.request import NODES, PODS
 from trimtab.wire.watch import Reader
@@ -87,6 +88,9 @@ class Home:
     optional: bool = False
 
 
+_VOLUMES = "rbac-volumes.yaml"
+_STORAGE = "/apis/storage.k8s.io/v1"
+
 FURTHER: Mapping[str, Home] = {
     "namespaces": Home("/api/v1/namespaces", namespaces),
     "services": Home("/api/v1/services", services),
@@ -94,6 +98,13 @@ FURTHER: Mapping[str, Home] = {
     "replicasets": Home("/apis/apps/v1/replicasets", replica_sets),
     "statefulsets": Home("/apis/apps/v1/statefulsets", stateful_sets),
     "poddisruptionbudgets": Home("/apis/policy/v1/poddisruptionbudgets", budgets, "rbac-preemption.yaml"),
+    "persistentvolumeclaims": Home("/api/v1/persistentvolumeclaims", claims, _VOLUMES),
+    "persistentvolumes": Home("/api/v1/persistentvolumes", volumes, _VOLUMES),
+    "storageclasses": Home(f"{_STORAGE}/storageclasses", classes, _VOLUMES),
+    "csinodes": Home(f"{_STORAGE}/csinodes", csi_nodes, _VOLUMES),
+    "csidrivers": Home(f"{_STORAGE}/csidrivers", csi_drivers, _VOLUMES),
+    "csistoragecapacities": Home(f"{_STORAGE}/csistoragecapacities", capacities, _VOLUMES),
+    "volumeattachments": Home(f"{_STORAGE}/volumeattachments", attachments, _VOLUMES),
     "podgroups": Home(
         "/apis/scheduling.x-k8s.io/v1alpha1/podgroups",
         pod_groups,
