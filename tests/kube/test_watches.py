@@ -20,7 +20,7 @@ from trimtab.kube.watches import Watches
 from trimtab.wire.request import Request
 
 pytestmark = pytest.mark.looptime
-NEW, OLD = "/apis/scheduling.x-k8s.io/v1alpha1/podgroups", "/apis/scheduling.k8s.io/v1alpha1/podgroups"
+NEW, OLD = "/apis/scheduling.x-k8s.io/v1alpha1/podgroups", "/apis/scheduling.sigs.k8s.io/v1alpha1/podgroups"
 SERVICES = "/api/v1/services"
 FORBIDDEN = answered({"kind": "Status", "code": 403, "message": "services is forbidden"}, 403)
 

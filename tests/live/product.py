@@ -16,15 +16,23 @@ from tools.controlplane.rig import Rig
 ROOT = Path(__file__).resolve().parents[2]
 ACCOUNT = "system:serviceaccount:trimtab:trimtab"
 SCHEDULER = "trimtab"
+# What the default profile needs, and the plugins that can be disabled where the file after the first is not applied.
+ROLES = ("rbac.yaml", "rbac-volumes.yaml", "rbac-preemption.yaml")
+OPTIONAL = ("VolumeRestrictions", "NodeVolumeLimits", "VolumeBinding", "VolumeZone", "DefaultPreemption")
+WITHOUT_OPTIONAL = {
+    "schedulerName": SCHEDULER,
+    "plugins": {"multiPoint": {"disabled": [{"name": name} for name in OPTIONAL]}},
+}
 
 
-def install(rig: Rig) -> None:
+def install(rig: Rig, *roles: str) -> None:
     """What an operator does first: the namespace, the account and its rights, as shipped."""
-    rig.apply(ROOT / "deploy" / "rbac.yaml")
+    for file in roles or ROLES:
+        rig.apply(ROOT / "deploy" / file)
 
 
 def start(rig: Rig, name: str = "trimtab", **settings: object) -> Process:
-    """`trimtab run` as a process of its own, with the rights of deploy/rbac.yaml and nothing else."""
+    """`trimtab run` as a process of its own, with the rights that were installed and nothing else."""
     config = rig.workspace / f"{name}.yaml"
     config.write_text(
         json.dumps(

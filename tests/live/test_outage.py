@@ -19,12 +19,13 @@ def test_the_api_server_dies_in_the_middle_of_a_batch(rig: Rig) -> None:
 
     What became of the binds under way is read back, so afterwards every right of deploy/rbac.yaml was used, and no other.
     """
-    product.install(rig)
+    product.install(rig, "rbac.yaml")
     rig.admin.create(pod("giant", cpu="64", scheduler=product.SCHEDULER))
     rig.admin.create_many(node(f"node-{i}", cpu="32", memory="64Gi") for i in range(20))
     # A lease that outlasts the outage: what is tried here is the scheduler's work, not a change of leaders.
     patient = {"leaseDuration": "90s", "renewDeadline": "60s", "retryPeriod": "2s"}
-    trimtab = product.start(rig, leaderElection={"leaderElect": True, **patient})
+    lease = {"leaderElect": True, **patient}
+    trimtab = product.start(rig, profiles=[product.WITHOUT_OPTIONAL], leaderElection=lease)
     try:
         product.wait_for(lambda: product.is_ready(trimtab), 40, "ready", trimtab)
         with Breakpoint(rig, free=50) as point:

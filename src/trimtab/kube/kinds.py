@@ -105,11 +105,12 @@ FURTHER: Mapping[str, Home] = {
     "csidrivers": Home(f"{_STORAGE}/csidrivers", csi_drivers, _VOLUMES),
     "csistoragecapacities": Home(f"{_STORAGE}/csistoragecapacities", capacities, _VOLUMES),
     "volumeattachments": Home(f"{_STORAGE}/volumeattachments", attachments, _VOLUMES),
+    # A definition in Kubernetes' own group, scheduling.k8s.io, is accepted by an API server and never served.
     "podgroups": Home(
         "/apis/scheduling.x-k8s.io/v1alpha1/podgroups",
         pod_groups,
         "rbac-gang.yaml",
-        older_path="/apis/scheduling.k8s.io/v1alpha1/podgroups",
+        older_path="/apis/scheduling.sigs.k8s.io/v1alpha1/podgroups",
         optional=True,
     ),
 }

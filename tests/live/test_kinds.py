@@ -1,0 +1,158 @@
+"""Further kinds on a real API server: what is created, changed and deleted there becomes a fact, within our rights."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from random import Random
+from typing import Any
+
+import pytest
+
+from tests.live import product
+from tests.live.following import elsewhere, until
+from tools.controlplane.client import Document
+from tools.controlplane.rig import Rig
+from trimtab.core.model.event import Event, ObjectGone, ObjectSeen, Synced
+from trimtab.core.model.objects import Budget, Namespace, PodGroup, Service
+from trimtab.core.model.resources import Demand
+from trimtab.core.model.selectors import LabelSelector
+from trimtab.kube import reflector
+from trimtab.kube.credentials import find
+from trimtab.kube.kinds import FURTHER, further
+from trimtab.kube.transport import AiohttpTransport
+from trimtab.kube.watches import Watches
+
+pytestmark = pytest.mark.live
+WEB = LabelSelector((("app", "web"),))
+GROUP, OLDER = "scheduling.x-k8s.io", "scheduling.sigs.k8s.io"
+
+
+def document(version: str, kind: str, name: str, **fields: Any) -> Document:
+    meta = {"name": name} if kind == "Namespace" else {"name": name, "namespace": "default"}
+    return {"apiVersion": version, "kind": kind, "metadata": meta, **fields}
+
+
+def definition(group: str) -> Document:
+    """PodGroups as anybody might define them; a group of Kubernetes' own name wants a word of approval."""
+    schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    names = {"plural": "podgroups", "singular": "podgroup", "kind": "PodGroup", "listKind": "PodGroupList"}
+    version = {"name": "v1alpha1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {
+            "name": f"podgroups.{group}",
+            "annotations": {"api-approved.kubernetes.io": "unapproved, for a test"},
+        },
+        "spec": {"group": group, "scope": "Namespaced", "names": names, "versions": [version]},
+    }
+
+
+def define(rig: Rig, group: str) -> None:
+    """Install the definition and wait until it is served."""
+    rig.admin.create(definition(group))
+    product.wait_for(lambda: rig.admin.raw("GET", f"/apis/{group}/v1alpha1/podgroups")[0] == 200, 30, "served")
+
+
+class Facts(list[Event]):
+    """What was told, and how the last word on an object is found in it."""
+
+    def last(self, key: str) -> Any:
+        """The last fact about the object of this key, of whatever kind."""
+        about = (each for each in reversed(self) if key in (_key(each), ""))
+        return next(about, None)
+
+    async def tells(self, key: str, true: Callable[[Any], bool]) -> Any:
+        await until(lambda: true(self.last(key)), 30.0)
+        assert true(self.last(key)), self.last(key)
+        return self.last(key)
+
+
+def _key(fact: Event) -> str:
+    match fact:
+        case ObjectSeen(object=found):
+            return f"{found.kind} {found.key}"
+        case ObjectGone(kind=kind, key=key):
+            return f"{kind} {key}"
+    return ""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def roles(rig: Rig) -> None:
+    """All that may be granted, as shipped."""
+    for file in {"rbac.yaml"} | {home.role for home in FURTHER.values()}:
+        rig.apply(product.ROOT / "deploy" / file)
+
+
+@asynccontextmanager
+async def watching(rig: Rig, *names: str) -> AsyncIterator[tuple[Watches, Facts]]:
+    """These kinds, followed as the shipped account and listed once."""
+    transport = AiohttpTransport(find(str(rig.service_account_kubeconfig("trimtab", "trimtab"))))
+    facts, clock = Facts(), asyncio.get_running_loop().time
+    watches = Watches(
+        transport, [kind for name in names for kind in further(name, ("It",))], facts.append, clock, Random(1)
+    )
+    task = asyncio.create_task(watches.run())
+    try:
+        await asyncio.wait_for(watches.complete(), 30.0)
+        yield watches, facts
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        await transport.close()
+
+
+async def test_every_kind_can_be_listed_with_the_roles_as_shipped(rig: Rig) -> None:
+    """Each kind of the table is served under its path, and the files that name its right grant it."""
+    async with watching(rig, *FURTHER) as (watches, facts):
+        assert set(FURTHER) == {fact.kind for fact in facts if isinstance(fact, Synced)}
+        assert watches.missing() is None
+        await facts.tells("namespaces kube-system", lambda fact: isinstance(fact, ObjectSeen))
+
+
+async def test_namespaces_services_and_budgets(rig: Rig) -> None:
+    """Created, changed and deleted: a namespace with its labels, a Service with its selector, a budget with its own."""
+    async with watching(rig, "namespaces", "services", "poddisruptionbudgets") as (_, facts):
+        create, path = rig.admin.create, "/api/v1/namespaces/blue"
+        await elsewhere(create, document("v1", "Namespace", "blue"))
+        await elsewhere(rig.admin.patch, path, {"metadata": {"labels": {"team": "b"}}})
+        ports = [{"port": 80}]
+        await elsewhere(create, document("v1", "Service", "web", spec={"selector": {"app": "web"}, "ports": ports}))
+        rule = {"selector": {"matchLabels": {"app": "web"}}, "minAvailable": 1}
+        await elsewhere(create, document("policy/v1", "PodDisruptionBudget", "web", spec=rule))
+        labels = {"kubernetes.io/metadata.name": "blue", "team": "b"}
+        blue = await facts.tells("namespaces blue", lambda fact: bool(fact) and fact.object.labels.get("team") == "b")
+        web = await facts.tells("services default/web", bool)
+        budget = await facts.tells("poddisruptionbudgets default/web", bool)
+        assert Namespace(name="blue", uid=blue.object.uid, version=blue.object.version, labels=labels) == blue.object
+        same = {"name": "web", "namespace": "default", "selector": WEB}
+        assert Service(uid=web.object.uid, version=web.object.version, **same) == web.object
+        assert Budget(uid=budget.object.uid, version=budget.object.version, **same) == budget.object
+        await elsewhere(rig.admin.delete, "/api/v1/namespaces/default/services/web")
+        gone = await facts.tells("services default/web", lambda fact: isinstance(fact, ObjectGone))
+        assert web.object.uid == gone.uid
+        assert gone.version > web.object.version
+
+
+async def test_gangs_under_both_groups(rig: Rig, monkeypatch: pytest.MonkeyPatch, caplog: Any) -> None:
+    """Not defined: none. Defined while we look: found. Under the older group as well: both read, with a remark."""
+    monkeypatch.setattr(reflector, "LOOK_AGAIN", 1.0)
+    async with watching(rig, "podgroups") as (_, facts):
+        assert [Synced("podgroups", facts[0].at)] == facts
+        await elsewhere(define, rig, GROUP)
+        spec = {"minMember": 3, "scheduleTimeoutSeconds": 600, "minResources": {"cpu": "1500m"}}
+        await elsewhere(rig.admin.create, document(f"{GROUP}/v1alpha1", "PodGroup", "gang", spec=spec))
+        seen = (await facts.tells("podgroups default/gang", bool)).object
+        wants = Demand(amounts=(("cpu", 1500),))
+        assert (3, 600, wants) == (seen.min_member, seen.timeout, seen.min_resources)
+        assert seen.created > 1_600_000_000
+        await elsewhere(define, rig, OLDER)
+        older = document(f"{OLDER}/v1alpha1", "PodGroup", "nginx-group", spec={"minMember": 3})
+        await elsewhere(rig.admin.create, older)
+        found = (await facts.tells("podgroups default/nginx-group", bool)).object
+        assert isinstance(found, PodGroup)
+        assert f"/apis/{OLDER}/v1alpha1/podgroups is read as well" in caplog.text
+        await elsewhere(rig.admin.delete, f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/podgroups.{GROUP}")
+        await facts.tells("podgroups default/gang", lambda fact: isinstance(fact, ObjectGone))
