@@ -14,9 +14,9 @@ from hypothesis import HealthCheck, Phase
 
 from tests.conformance.judge import Result, judge
 from tests.differential.making.dice import Thing
-from tests.differential.oracle import Oracle
 from tests.differential.making.profiles import MAKERS, question
 from tests.differential.making.tags import tags
+from tests.differential.oracle import Oracle
 
 EXPECTED = "expected"
 

@@ -27,6 +27,12 @@ def nodes(dice: Dice, low: int = 1, high: int = 6) -> list[Thing]:
     return [node(dice, number) for number in range(dice.between(low, high))]
 
 
+def open_nodes(dice: Dice, low: int, high: int) -> list[Thing]:
+    """Nodes that keep nobody away by taints, so that it is the pods on them that matter."""
+    made = nodes(dice, low, high)
+    return made if dice.chance(20) else [{**each, "spec": {}} for each in made]
+
+
 def names(found: list[Thing]) -> list[str]:
     return [each["metadata"]["name"] for each in found]
 
@@ -40,7 +46,7 @@ def labels(dice: Dice, name: str) -> Thing:
         **kept(
             disktype=dice.one(None, "ssd", "hdd"),
             gen=dice.one(None, "1", "3", "13", "x"),
-            rack=dice.one("r1", "r2", None),
+            rack=dice.one("r1", "r2", "r3", None),
         ),
         **({} if dice.chance(5) else {HOSTNAME: name}),
         **({} if dice.chance(12) else {ZONE: dice.one(*ZONES)}),

@@ -6,21 +6,21 @@ from tests.differential.making import terms
 from tests.differential.making.dice import Dice, Thing, kept
 from tests.differential.making.nodes import IMAGES
 
-CPU = ("100m", "500m", "1", "250m", "0.3", "1500m", "2", "3")
-MEMORY = ("64Mi", "256Mi", "1Gi", "500M", "1.5Gi", "3Gi", "1e9", "128974848")
+CPU = ("100m", "500m", "1", "250m", "0.3", "1500m", "200m", "2")
+MEMORY = ("64Mi", "256Mi", "1Gi", "500M", "1.5Gi", "200Mi", "1e9", "128974848")
 
 
-def pod(dice: Dice, name: str) -> Thing:
-    """A pod with containers and nothing that ties it to a place."""
+def pod(dice: Dice, name: str, namespace: str | None = None) -> Thing:
+    """A pod with containers and nothing that ties it to a place; without a namespace it gets one of three."""
     spec = {"containers": [container(dice, f"c{number}") for number in range(dice.between(1, 2))]}
     spec |= kept(
         initContainers=initial(dice),
-        overhead=resources(dice) if dice.chance(12) else None,
+        overhead=resources(dice) if dice.chance(10) else None,
         resources=kept(requests=whole(dice)) if dice.chance(15) else None,
         priority=dice.one(None, 0, 10, 100),
     )
-    namespace = dice.one("default", "default", *terms.NAMESPACES)
-    metadata = {"name": name, "namespace": namespace, "uid": f"uid-{name}", "labels": terms.pod_labels(dice)}
+    home = namespace or dice.one("default", "default", *terms.NAMESPACES)
+    metadata = {"name": name, "namespace": home, "uid": f"uid-{name}", "labels": terms.pod_labels(dice)}
     return {"metadata": metadata, "spec": spec}
 
 
@@ -45,9 +45,9 @@ def resources(dice: Dice) -> Thing:
     return {
         **({"cpu": dice.one(*CPU)} if dice.chance(75) else {}),
         **({"memory": dice.one(*MEMORY)} if dice.chance(70) else {}),
-        **({"ephemeral-storage": dice.one("1Gi", "30Gi", "500M")} if dice.chance(12) else {}),
-        **({"example.com/gpu": dice.one("1", "2")} if dice.chance(8) else {}),
-        **({"hugepages-2Mi": dice.one("4Mi", "128Mi")} if dice.chance(4) else {}),
+        **({"ephemeral-storage": dice.one("1Gi", "30Gi", "500M")} if dice.chance(6) else {}),
+        **({"example.com/gpu": dice.one("1", "2")} if dice.chance(5) else {}),
+        **({"hugepages-2Mi": dice.one("4Mi", "128Mi")} if dice.chance(2) else {}),
     }
 
 
@@ -80,7 +80,7 @@ def wishes(dice: Dice, made: Thing, often: int) -> Thing:
     spec = kept(
         affinity=affinity,
         tolerations=dice.maybe(often, lambda: terms.tolerations(dice)),
-        topologySpreadConstraints=dice.maybe(often, lambda: dice.several(1, 2, lambda: terms.spread(dice))),
+        topologySpreadConstraints=dice.maybe(often, lambda: dice.several(1, 2, lambda: terms.spread(dice, own))),
         nodeSelector=dice.maybe(often // 3, lambda: {"disktype": dice.one("ssd", "hdd")}),
     )
     return {**made, "spec": {**made["spec"], **spec}}
@@ -115,9 +115,12 @@ def _held(dice: Dice, made: Thing) -> Thing:
     return kept(name=made["name"], allocatedResources=other(), resources=kept(requests=other()))
 
 
-def existing(dice: Dice, on: list[str], low: int, high: int, often: int = 10) -> list[Thing]:
-    """Pods on these nodes, no two of them started in the same minute."""
+def existing(
+    dice: Dice, on: list[str], low: int, high: int, often: int = 0, namespace: str | None = None
+) -> list[Thing]:
+    """Pods on these nodes; no two on one node started in the same minute: which of them matters more is chance in Go."""
     count = dice.between(low, high) if on else 0
-    minutes = dice.some(range(count), count, count)
-    made = [wishes(dice, pod(dice, f"run-{number}"), often) for number in range(count)]
-    return [placed(dice, each, dice.one(*on), minute) for each, minute in zip(made, minutes, strict=True)]
+    minutes = {node: iter(dice.some(range(count), count, count)) for node in on}
+    homes = [dice.one(*on) for _ in range(count)]
+    made = [wishes(dice, pod(dice, f"run-{number}", namespace), often) for number in range(count)]
+    return [placed(dice, each, home, next(minutes[home])) for each, home in zip(made, homes, strict=True)]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from tests.differential.making import around, pods, terms, volumes
 from tests.differential.making.dice import Dice, Thing, kept
-from tests.differential.making.nodes import HOSTNAME, IMAGES, ZONE, names, nodes, taint
+from tests.differential.making.nodes import HOSTNAME, IMAGES, ZONE, names, nodes, open_nodes, taint
 
 FILTER = ["PreFilter", "Filter"]
 SCORE = ["PreScore", "Score"]
@@ -58,13 +58,13 @@ def node_ports(dice: Dice) -> Thing:
         return spec(pod, containers=every)
 
     found = nodes(dice)
-    running = [open_(each) for each in pods.existing(dice, names(found), 0, 5, 0)]
+    running = [open_(each) for each in pods.existing(dice, names(found), 0, 6)]
     return asked(dice, FILTER, open_(pods.pod(dice, "pod")), found, existingPods=running)
 
 
 def resources_fit(dice: Dice) -> Thing:
     found = nodes(dice)
-    running = pods.existing(dice, names(found), 0, 6, 0)
+    running = pods.existing(dice, names(found), 0, 8)
     args = dice.maybe(60, lambda: _fit_arguments(dice))
     return asked(dice, FILTER + SCORE, pods.pod(dice, "pod"), found, existingPods=running, args=args)
 
@@ -86,7 +86,7 @@ def _fit_arguments(dice: Dice) -> Thing:
 
 def balanced_allocation(dice: Dice) -> Thing:
     found = nodes(dice)
-    running = pods.existing(dice, names(found), 0, 6, 0)
+    running = pods.existing(dice, names(found), 0, 8)
     weighed = [{"name": name, "weight": 1} for name in dice.some(RESOURCES, 1, 3)]
     args = {"resources": weighed} if dice.chance(40) else None
     return asked(dice, SCORE, pods.pod(dice, "pod"), found, existingPods=running, args=args)
@@ -106,8 +106,8 @@ def inter_pod_affinity(dice: Dice) -> Thing:
         near = dice.maybe(often, lambda: terms.inter_pod(dice, own))
         return spec(pod, affinity=kept(podAffinity=near, podAntiAffinity=_apart(dice, own, often)))
 
-    found = nodes(dice)
-    running = [tied(each, 40) for each in pods.existing(dice, names(found), 0, 7, 0)]
+    found = open_nodes(dice, 2, 7)
+    running = [tied(each, 35) for each in pods.existing(dice, names(found), 1, 12)]
     args = kept(
         hardPodAffinityWeight=dice.one(None, None, 0, 50),
         ignorePreferredTermsOfExistingPods=dice.one(None, None, True),
@@ -122,15 +122,18 @@ def _apart(dice: Dice, own: Thing, often: int) -> Thing | None:
 
 
 def topology_spread(dice: Dice) -> Thing:
-    found = nodes(dice, 1, 7)
-    running = pods.existing(dice, names(found), 0, 8, 0)
-    pod = pods.pod(dice, "pod")
+    found = open_nodes(dice, 2, 8)
+    home = dice.one("default", None)
+    running = pods.existing(dice, names(found), 1, 14, namespace=home)
+    pod = pods.pod(dice, "pod", home)
     objects: Thing = {}
     if dice.chance(35):
         pod, objects = around.owner(dice, pod)
         objects |= kept(services=around.services(dice))
     if dice.chance(75):
-        pod = spec(pod, topologySpreadConstraints=dice.several(1, 3, lambda: terms.spread(dice)))
+        pod = spec(
+            pod, topologySpreadConstraints=dice.several(1, 3, lambda: terms.spread(dice, pod["metadata"]["labels"]))
+        )
     if dice.chance(30):
         pod = spec(pod, tolerations=terms.tolerations(dice), affinity=kept(nodeAffinity=terms.node_affinity(dice)))
     args = dice.maybe(25, lambda: _spread_arguments(dice))
@@ -159,9 +162,9 @@ def volume_restrictions(dice: Dice) -> Thing:
         own = [*volumes.of_claims(dice.some(every, 0, 1)), *dice.several(0, 2, lambda: volumes.inline(dice))]
         return volumes.mounted(pod, own)
 
-    running = [using(each) for each in pods.existing(dice, names(found), 0, 6, 0)]
+    running = [using(each) for each in pods.existing(dice, names(found), 0, 8, namespace="default")]
     objects = {"persistentVolumeClaims": claimed}
-    return asked(dice, FILTER, using(pods.pod(dice, "pod")), found, existingPods=running, objects=objects)
+    return asked(dice, FILTER, using(pods.pod(dice, "pod", "default")), found, existingPods=running, objects=objects)
 
 
 def _mode(dice: Dice) -> str:
@@ -178,7 +181,7 @@ def volume_limits(dice: Dice) -> Thing:
     def using(pod: Thing) -> Thing:
         return volumes.mounted(pod, volumes.of_claims(dice.some(every, 0, 3)))
 
-    running = [using(each) for each in pods.existing(dice, names(found), 0, 6, 0)]
+    running = [using(each) for each in pods.existing(dice, names(found), 0, 8, namespace="default")]
     attached = [volumes.attachment(dice, n, names(found), made) for n in range(dice.between(0, 2))]
     objects = kept(
         persistentVolumes=made,
@@ -187,7 +190,7 @@ def volume_limits(dice: Dice) -> Thing:
         csiNodes=[volumes.csi_node(dice, name) for name in names(found) if not dice.chance(8)],
         volumeAttachments=attached,
     )
-    return asked(dice, FILTER, using(pods.pod(dice, "pod")), found, existingPods=running, objects=objects)
+    return asked(dice, FILTER, using(pods.pod(dice, "pod", "default")), found, existingPods=running, objects=objects)
 
 
 def volume_zone(dice: Dice) -> Thing:
@@ -202,8 +205,7 @@ def _with_claims(dice: Dice, points: list[str]) -> Thing:
     count = dice.between(1, 3)
     claimed, made = volumes.claims(dice, count)
     missing = ["claim-none"] if dice.chance(4) else []
-    pod = volumes.mounted(pods.pod(dice, "pod"), volumes.of_claims([*names(claimed), *missing]))
-    pod = {**pod, "metadata": {**pod["metadata"], "namespace": "default"}}
+    pod = volumes.mounted(pods.pod(dice, "pod", "default"), volumes.of_claims([*names(claimed), *missing]))
     objects = {"persistentVolumes": made, "persistentVolumeClaims": claimed, "storageClasses": volumes.CLASSES}
     return asked(dice, points, pod, nodes(dice), objects=objects | volumes.drivers(dice))
 

@@ -7,7 +7,7 @@ from tests.differential.making.nodes import HOSTNAME, REGION, ZONE, ZONES
 
 LABELS = {"app": ("web", "db", "job"), "tier": ("front", "back"), "hash": ("a1", "b2")}
 NAMESPACES = ("default", "team-a", "team-b")
-TOPOLOGIES = (ZONE, HOSTNAME, "rack", REGION, "nowhere")
+TOPOLOGIES = (*[ZONE, HOSTNAME] * 4, "rack", "rack", REGION, "nowhere")
 
 
 def pod_labels(dice: Dice) -> Thing:
@@ -112,12 +112,13 @@ def inter_pod(dice: Dice, own: Thing, required: int = 40) -> Thing:
     )
 
 
-def spread(dice: Dice) -> Thing:
+def spread(dice: Dice, own: Thing) -> Thing:
+    """Among pods like itself, mostly."""
     hard = dice.chance(60)
-    selector = label_selector(dice)
+    selector = {"matchLabels": dict(dice.some(list(own.items()), 1, 2))} if dice.chance(60) else label_selector(dice)
     return {
         **kept(
-            maxSkew=dice.between(1, 3),
+            maxSkew=dice.one(1, 1, 2, 3),
             topologyKey=dice.one(*TOPOLOGIES),
             whenUnsatisfiable="DoNotSchedule" if hard else "ScheduleAnyway",
             minDomains=dice.between(1, 4) if hard and dice.chance(30) else None,

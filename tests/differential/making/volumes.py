@@ -55,7 +55,7 @@ def claim(dice: Dice, name: str, class_: str | None, volume: str | None, mode: s
     return {
         "metadata": {**metadata, **kept(annotations={**settled, **chosen})},
         "spec": spec,
-        "status": {"phase": "Bound" if volume else dice.one("Pending", "Pending", "Pending", "Lost")},
+        "status": {"phase": "Bound" if volume else "Lost" if dice.chance(5) else "Pending"},
     }
 
 
@@ -101,7 +101,7 @@ def claims(dice: Dice, count: int) -> tuple[list[Thing], list[Thing]]:
     """Claims of every state, and the volumes: those that are bound and some that are free."""
     made, volumes = [], []
     for number in range(count):
-        class_ = dice.one("late", "local", "zonal", "now", "unknown", "", None)
+        class_ = dice.one(*["late", "local", "zonal"] * 4, "now", "unknown", "", None)
         bound = f"pv-{number}" if dice.chance(45) else None
         made.append(claim(dice, f"claim-{number}", class_, bound, dice.one("ReadWriteOnce", "ReadWriteOncePod")))
         if bound and not dice.chance(6):
