@@ -5,8 +5,11 @@ from typing import Any, ClassVar
 
 import pytest
 
-from trimtab.config.arguments import plugin_from, written_arguments
+from trimtab.config.arguments import plugin_from, read_plugin, written_arguments
+from trimtab.config.fields import FIELDS, Fate
 from trimtab.config.problem import ConfigError
+from trimtab.config.spot import Report, Spot
+from trimtab.config.tree import plant
 from trimtab.core.model.affinity import Spread
 from trimtab.core.model.change import Change
 
@@ -134,6 +137,17 @@ def test_refused(plugin: str, args: dict[str, object], complaint: str) -> None:
     with pytest.raises(ConfigError) as caught:
         made(plugin, args)
     assert complaint in str(caught.value)
+
+
+@pytest.mark.parametrize("path", [each.path for each in FIELDS if each.fate is Fate.IGNORED and "Args." in each.path])
+def test_ignored_arguments_are_noted(path: str) -> None:
+    """An argument that the list calls ignored is read, and noted where it stands."""
+    plugin, key = path.split("Args.")
+    report = Report("f.yaml")
+    read_plugin(plugin, Standing, Spot(plant({key: 7}), report, "args"))
+    assert [] == report.problems
+    (note,) = report.notes
+    assert str(note).startswith(f"f.yaml: args.{key}: ignored: ")
 
 
 def test_limits_are_of_their_plugin() -> None:

@@ -12,6 +12,7 @@ import typing
 from collections.abc import Callable, Mapping
 from enum import StrEnum
 
+from trimtab.config.fields import is_ignored, names
 from trimtab.config.kubernetes_arguments import CODECS, NARROWED, Codec, faults
 from trimtab.config.spot import Report, Spot, nothing
 from trimtab.config.tree import plant
@@ -42,6 +43,7 @@ def read_plugin(name: str, kind: type[Plugin], args: Spot | None, version: str =
     hints = _hints(kind)
     entries = spot.fields({"apiVersion", "kind", *map(_camel, hints)}) or {}
     _check_header(name, version, entries)
+    _note_ignored(name, entries)
     values = {
         field: _read_argument(f"{name}.{key}", entries[key], hint)
         for field, hint in hints.items()
@@ -114,6 +116,12 @@ def _check_header(name: str, version: str, entries: Mapping[str, Spot]) -> None:
         entries["apiVersion"].choice([VERSION] if version == VERSION else VERSIONS)
     if "kind" in entries:
         entries["kind"].choice([f"{name}Args"])
+
+
+def _note_ignored(name: str, entries: Mapping[str, Spot]) -> None:
+    for key, field in names(f"{name}Args").items():
+        if field is not None and key in entries and is_ignored(field):
+            entries[key].note(f"ignored: {field.about}")
 
 
 def write(value: object) -> object:

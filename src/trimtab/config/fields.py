@@ -93,11 +93,9 @@ FIELDS: tuple[Field, ...] = (
     Field("PodTopologySpreadArgs.defaultingType", _H, "`System` unless set; defaultConstraints need `List`"),
     Field("VolumeBindingArgs.bindTimeoutSeconds", _H, "600 unless set: how long a pod waits for its volumes"),
     Field("VolumeBindingArgs.shape", _R, "storage capacity is not scored (in kube-scheduler an alpha feature, off)"),
+    Field("DefaultPreemptionArgs.minCandidateNodesPercentage", _I, "room is sought on all nodes, always; 0 to 100"),
     Field(
-        "DefaultPreemptionArgs.minCandidateNodesPercentage", _H, "0 to 100, 10 unless set: nodes to try out at least"
-    ),
-    Field(
-        "DefaultPreemptionArgs.minCandidateNodesAbsolute", _H, "100 unless set: the same as a number; not both may be 0"
+        "DefaultPreemptionArgs.minCandidateNodesAbsolute", _I, "room is sought on all nodes, always; not both may be 0"
     ),
     Field("DynamicResourcesArgs", _R, "dynamic resources are not built yet"),
     Field(
@@ -121,6 +119,10 @@ def names(schema: str) -> dict[str, Field | None]:
         if schema or not head.endswith("Args"):
             found[head.removesuffix("[]")] = None if rest else each
     return found
+
+
+def is_ignored(field: Field | None) -> bool:
+    return field is not None and field.fate is Fate.IGNORED
 
 
 def known(spot: Spot, schema: str, more: Iterable[Field] = ()) -> dict[str, Spot]:

@@ -16,10 +16,14 @@ from trimtab.core.plugins.node_ports import NodePorts
 from trimtab.core.plugins.node_resources_balanced_allocation import NodeResourcesBalancedAllocation
 from trimtab.core.plugins.node_resources_fit import NodeResourcesFit
 from trimtab.core.plugins.node_unschedulable import NodeUnschedulable
+from trimtab.core.plugins.node_volume_limits import NodeVolumeLimits
 from trimtab.core.plugins.priority_sort import PrioritySort
 from trimtab.core.plugins.scheduling_gates import SchedulingGates
 from trimtab.core.plugins.smallest_first import SmallestFirst
 from trimtab.core.plugins.taint_toleration import TaintToleration
+from trimtab.core.plugins.volume_binding import VolumeBinding
+from trimtab.core.plugins.volume_restrictions import VolumeRestrictions
+from trimtab.core.plugins.volume_zone import VolumeZone
 
 _BUILT: tuple[type[Plugin], ...] = (
     SchedulingGates,
@@ -30,6 +34,10 @@ _BUILT: tuple[type[Plugin], ...] = (
     NodeAffinity,
     NodePorts,
     NodeResourcesFit,
+    VolumeRestrictions,
+    NodeVolumeLimits,
+    VolumeBinding,
+    VolumeZone,
     NodeResourcesBalancedAllocation,
     ImageLocality,
     SmallestFirst,

@@ -8,6 +8,7 @@ import yaml
 
 from trimtab.config.arguments import written_arguments
 from trimtab.config.configuration import Configuration, Connection, LeaderElection
+from trimtab.config.fields import is_ignored, names
 from trimtab.config.plugin_sets import EVERYTHING, MULTI
 from trimtab.config.registry import BINDER
 from trimtab.config.scheduler import KIND
@@ -78,5 +79,11 @@ def _arguments(profile: Profile) -> list[object]:
         profile.observers,
     )
     every = {plugin_name(plugin): plugin for group in groups for plugin in group}
-    written = {name: written_arguments(plugin) for name, plugin in every.items()}
+    written = {name: _heeded(name, written_arguments(plugin)) for name, plugin in every.items()}
     return [{"name": name, "args": args} for name, args in written.items() if args]
+
+
+def _heeded(name: str, arguments: dict[str, object]) -> dict[str, object]:
+    """Without those that change nothing."""
+    listed = names(f"{name}Args")
+    return {key: value for key, value in arguments.items() if not is_ignored(listed.get(key))}
