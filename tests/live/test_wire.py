@@ -23,12 +23,12 @@ from trimtab.wire.request import (
     PODS,
     Request,
     bind_request,
-    condition_request,
     event_name,
     event_request,
     list_request,
     reread_request,
     series_request,
+    status_request,
 )
 from trimtab.wire.watch import Listed, read_list
 
@@ -130,13 +130,13 @@ def test_the_condition_is_set_and_guarded(rig: Rig) -> None:
     """The condition is read back as it was written; for another UID the server refuses it."""
     pod = _pod(rig, "waiting")
     mark = MarkUnscheduled(pod.uid, "default", "waiting", "Unschedulable", "0/3 nodes are available")
-    status, body = _ask(rig, condition_request(mark, NOW))
+    status, body = _ask(rig, status_request(mark, None, NOW))
     assert 200 == status, body
     assert ("Unschedulable", "0/3 nodes are available") == getattr(PodReader().read(body), "unscheduled", None)
-    status, body = _ask(rig, condition_request(msgspec.structs.replace(mark, message="other")))
+    status, body = _ask(rig, status_request(msgspec.structs.replace(mark, message="other"), None))
     changed = json.loads(body)["status"]["conditions"][0]
     assert ("other", NOW[:19] + "Z") == (changed["message"], changed["lastTransitionTime"])
-    assert 422 == _ask(rig, condition_request(msgspec.structs.replace(mark, uid="wrong")))[0]
+    assert 422 == _ask(rig, status_request(msgspec.structs.replace(mark, uid="wrong"), None))[0]
 
 
 def test_an_event_and_its_repeats_are_accepted(rig: Rig) -> None:

@@ -20,7 +20,7 @@ from trimtab.kube.mirror import Mirror
 from trimtab.wire.node import NodeReader
 from trimtab.wire.outcome import bind_outcome, reread_outcome
 from trimtab.wire.pod import PodReader
-from trimtab.wire.request import bind_request, condition_request, event_request, reread_request
+from trimtab.wire.request import bind_request, event_request, reread_request, status_request
 from trimtab.wire.watch import read_line, read_list
 
 OURS = "trimtab"
@@ -149,7 +149,7 @@ def test_a_pod_that_fits_nowhere_says_why_and_is_bound_once_a_node_comes() -> No
     words = "0/2 nodes are available: 2 Insufficient cpu."
     assert isinstance(tell, Tell) and isinstance(mark, MarkUnscheduled)
     assert ("FailedScheduling", words, True) == (tell.reason, tell.note, tell.warning)
-    request = condition_request(mark)
+    request = status_request(mark, None)
     assert ("PATCH", "/api/v1/namespaces/default/pods/web/status") == (request.method, request.path)
     condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": words}
     assert [condition] == msgspec.json.decode(request.body)["status"]["conditions"]

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trimtab.core.model.instruction import Bind, MarkUnscheduled, Reread, Tell
+from trimtab.core.model.instruction import Bind, MarkUnscheduled, Nominate, Preempt, Reread, Tell
 from trimtab.wire.request import (
     JSON,
     MERGE_PATCH,
@@ -18,14 +18,16 @@ from trimtab.wire.request import (
     STRATEGIC_PATCH,
     Request,
     bind_request,
-    condition_request,
     cut,
+    delete_request,
     event_name,
     event_request,
     list_request,
     quoted,
     reread_request,
     series_request,
+    status_request,
+    victim_request,
     watch_request,
 )
 
@@ -56,7 +58,7 @@ def test_a_reread_asks_for_no_version() -> None:
 
 def test_the_condition_is_patched_by_uid() -> None:
     """The condition goes into the status by a patch that the server refuses for another UID."""
-    request = condition_request(MarkUnscheduled("u-1", "shop", "web-1", "Unschedulable", "no room"), NOW)
+    request = status_request(MarkUnscheduled("u-1", "shop", "web-1", "Unschedulable", "no room"), None, NOW)
     assert ("PATCH", "/api/v1/namespaces/shop/pods/web-1/status", STRATEGIC_PATCH) == (
         request.method,
         request.path,
@@ -69,8 +71,36 @@ def test_the_condition_is_patched_by_uid() -> None:
 
 def test_a_condition_that_was_false_keeps_its_time() -> None:
     """Without a time of change the patch leaves the one that is there."""
-    body = json.loads(condition_request(MarkUnscheduled("u", "a", "b", "r", "m")).body)
+    body = json.loads(status_request(MarkUnscheduled("u", "a", "b", "r", "m"), None).body)
     assert {"type", "status", "reason", "message"} == set(body["status"]["conditions"][0])
+
+
+def test_a_nomination_shares_the_patch() -> None:
+    """The nominated node goes out with the condition, or alone; an empty one removes the field."""
+    mark, nominate = MarkUnscheduled("u", "a", "b", "r", "m"), Nominate("u", "a", "b", "n-1")
+    both = json.loads(status_request(mark, nominate).body)
+    assert ("n-1", "PodScheduled") == (both["status"]["nominatedNodeName"], both["status"]["conditions"][0]["type"])
+    alone = json.loads(status_request(None, Nominate("u", "a", "b", "")).body)
+    assert {"metadata": {"uid": "u"}, "status": {"nominatedNodeName": None}} == alone
+
+
+def test_a_victim_is_told_why_and_then_deleted() -> None:
+    """The condition names the scheduler; the delete carries the UID and leaves the grace to the pod."""
+    preempt = Preempt("u-1", "shop", "web-1", "u-2", "trimtab")
+    told = victim_request(preempt, NOW)
+    assert ("PATCH", "/api/v1/namespaces/shop/pods/web-1/status") == (told.method, told.path)
+    condition = {
+        "type": "DisruptionTarget",
+        "status": "True",
+        "reason": "PreemptionByScheduler",
+        "message": "trimtab: preempting to accommodate a higher priority pod",
+        "lastTransitionTime": NOW,
+    }
+    assert {"metadata": {"uid": "u-1"}, "status": {"conditions": [condition]}} == json.loads(told.body)
+    deleted = delete_request(preempt)
+    assert ("DELETE", "/api/v1/namespaces/shop/pods/web-1") == (deleted.method, deleted.path)
+    options = {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": "u-1"}}
+    assert options == json.loads(deleted.body)
 
 
 def test_an_event_is_about_the_pod() -> None:

@@ -1,8 +1,10 @@
 """Decides how and in which order instructions are carried out; leaves what to wish, and what an outcome means, to the core.
 
-Bind, Reread ──▶ one queue, `in_flight` at a time ──▶ an event with the outcome
-MarkUnscheduled ──▶ the newest of each pod, in a lull between binds ──(a Bind of the pod is asked for first)──▶ dropped
-                                                                    └─(sent)──▶ a Bind of the pod waits for its answer
+Bind, Reread, Preempt ──▶ one queue, `in_flight` at a time ──▶ an event with the outcome
+Preempt ──▶ the victim's condition is patched ──(200)──▶ the victim is deleted
+MarkUnscheduled, Nominate ──▶ the newest of each for a pod, in one patch, in a lull between binds
+                                  ├─(a Bind of the pod is asked for first)──▶ dropped
+                                  └─(sent)──▶ a Bind of the pod waits for its answer
 Tell ──▶ posting, in a lull between binds
 """
 
@@ -14,16 +16,25 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from random import Random
 
-from trimtab.core.model.event import BindDone, BindFailed, Event, Fault, RereadDone, RereadFailed
-from trimtab.core.model.instruction import Bind, Instruction, MarkUnscheduled, Reread, Tell
+from trimtab.core.model.event import (
+    BindDone,
+    BindFailed,
+    Event,
+    Fault,
+    PreemptDone,
+    PreemptFailed,
+    RereadDone,
+    RereadFailed,
+)
+from trimtab.core.model.instruction import Bind, Instruction, MarkUnscheduled, Nominate, Preempt, Reread, Tell
 from trimtab.kube.lull import Lull
 from trimtab.kube.posting import Posting
 from trimtab.kube.stamps import to_the_second
 from trimtab.kube.transport import Transport, Unreachable
 from trimtab.kube.writing import Writer
-from trimtab.wire.outcome import bind_outcome, reread_outcome
+from trimtab.wire.outcome import bind_outcome, preempt_outcome, reread_outcome
 from trimtab.wire.pod import PodReader
-from trimtab.wire.request import bind_request, condition_request, reread_request
+from trimtab.wire.request import bind_request, delete_request, reread_request, status_request, victim_request
 from trimtab.wire.status import read_status
 
 log = logging.getLogger(__name__)
@@ -33,7 +44,10 @@ MARKERS = 2
 BIND_PATIENCE = 40.0
 READ_PATIENCE = 10.0
 MARK_PATIENCE = 10.0
+OK = 200
 MARKED_AT_MOST = 100_000
+
+Mark = tuple[MarkUnscheduled | None, Nominate | None]
 
 
 class Performer:
@@ -56,8 +70,8 @@ class Performer:
         self._lull = Lull(in_flight // 2)
         self._writer = Writer(transport, may_write, random)
         self.posting = Posting(self._writer, clock, self._lull, instance)
-        self._wishes: asyncio.Queue[Bind | Reread] = asyncio.Queue()
-        self._marks: dict[str, MarkUnscheduled] = {}
+        self._wishes: asyncio.Queue[Bind | Reread | Preempt] = asyncio.Queue()
+        self._marks: dict[str, Mark] = {}
         self._to_mark: asyncio.Queue[str] = asyncio.Queue()
         self._patching: dict[str, asyncio.Event] = {}
         self._marked: dict[str, None] = {}
@@ -75,17 +89,21 @@ class Performer:
     def perform(self, instruction: Instruction) -> None:
         """Take an instruction in; never waits."""
         match instruction:
-            case Bind() | Reread():
+            case Bind() | Reread() | Preempt():
                 if isinstance(instruction, Bind):  # a pod that gets a node is not called unschedulable afterwards
                     self._marks.pop(instruction.uid, None)
                 self._lull.begin()
                 self._wishes.put_nowait(instruction)
-            case MarkUnscheduled():
-                if instruction.uid not in self._marks:
-                    self._to_mark.put_nowait(instruction.uid)
-                self._marks[instruction.uid] = instruction
+            case MarkUnscheduled() | Nominate():
+                self._note(instruction)
             case Tell():
                 self.posting.tell(instruction)
+
+    def _note(self, news: MarkUnscheduled | Nominate) -> None:
+        if news.uid not in self._marks:
+            self._to_mark.put_nowait(news.uid)
+        mark, nominate = self._marks.get(news.uid, (None, None))
+        self._marks[news.uid] = (news, nominate) if isinstance(news, MarkUnscheduled) else (mark, news)
 
     async def run(self) -> None:
         """Perform for ever."""
@@ -117,9 +135,27 @@ class Performer:
         while True:
             wish = await self._wishes.get()
             with self._lull.ending():
-                outcome = await (self._bind(wish) if isinstance(wish, Bind) else self._reread(wish))
+                outcome = await self._outcome(wish)
             self._sink(outcome)
             self._wishes.task_done()
+
+    async def _outcome(self, wish: Bind | Reread | Preempt) -> Event:
+        match wish:
+            case Bind():
+                return await self._bind(wish)
+            case Reread():
+                return await self._reread(wish)
+        return await self._preempt(wish)
+
+    async def _preempt(self, preempt: Preempt) -> PreemptDone | PreemptFailed:
+        try:
+            request = victim_request(preempt, to_the_second(self._clock()))
+            response = await self._writer.send(request, BIND_PATIENCE)
+            if response.status == OK:
+                response = await self._writer.send(delete_request(preempt), BIND_PATIENCE)
+        except Unreachable as error:
+            return PreemptFailed(preempt.uid, preempt.preemptor, str(error), self._clock())
+        return preempt_outcome(preempt, response.status, response.body, self._clock())
 
     async def _bind(self, bind: Bind) -> BindDone | BindFailed:
         await self._answered(bind.uid)
@@ -144,7 +180,7 @@ class Performer:
             await self._answered(uid)
             if (mark := self._marks.pop(uid, None)) is not None:
                 with self._under_way(uid):
-                    await self._patch(mark)
+                    await self._patch(*mark)
             self._to_mark.task_done()
 
     @contextmanager
@@ -161,19 +197,21 @@ class Performer:
         while (answered := self._patching.get(uid)) is not None:
             await answered.wait()
 
-    async def _patch(self, mark: MarkUnscheduled) -> None:
-        since = "" if mark.uid in self._marked else to_the_second(self._clock())
+    async def _patch(self, mark: MarkUnscheduled | None, nominate: Nominate | None) -> None:
+        pod = mark or nominate
+        assert pod is not None
+        since = "" if pod.uid in self._marked else to_the_second(self._clock())
         try:
-            response = await self._writer.send(condition_request(mark, since), MARK_PATIENCE)
+            response = await self._writer.send(status_request(mark, nominate, since), MARK_PATIENCE)
         except Unreachable as error:
             status, said = 0, str(error)
         else:
             status, said = response.status, read_status(response.body).message
-        if status == 200:
-            self._remember(mark.uid)
-        else:
+        if status != OK:
             self.marks_failed += 1
-            log.warning("condition not set: pod=%s/%s status=%d problem=%s", mark.namespace, mark.name, status, said)
+            log.warning("status not set: pod=%s/%s status=%d problem=%s", pod.namespace, pod.name, status, said)
+        elif mark is not None:
+            self._remember(pod.uid)
 
     def _remember(self, uid: str) -> None:
         """The condition's time is that of its first change, so later patches leave it alone."""

@@ -16,12 +16,13 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
-from trimtab.core.model.event import BindDone, BindFailed, Fault, RereadDone, RereadFailed
+from trimtab.core.model.event import BindDone, BindFailed, Fault, PreemptDone, PreemptFailed, RereadDone, RereadFailed
+from trimtab.core.model.instruction import Preempt
 from trimtab.wire.fault import Malformed
 from trimtab.wire.pod import PodReader
 from trimtab.wire.status import Status, read_status
 
-REQUEST_TIMEOUT, NOT_FOUND, CONFLICT, TOO_MANY = 408, 404, 409, 429
+REQUEST_TIMEOUT, FORBIDDEN, NOT_FOUND, CONFLICT, TOO_MANY = 408, 403, 404, 409, 429
 BUDGET_CAUSE = "DisruptionBudget"
 PATIENCE = 300
 SOON = 1
@@ -75,6 +76,15 @@ def reread_outcome(
     if isinstance(pod, Malformed):
         return RereadFailed(uid, at)
     return RereadDone(uid, pod if pod.uid == uid else None, at)
+
+
+def preempt_outcome(preempt: Preempt, status: int | None, body: bytes, at: float) -> PreemptDone | PreemptFailed:
+    """What became of a victim; one that is gone, or whose name belongs to another pod by now, is in nobody's way."""
+    said = read_status(body)
+    if (status is not None and 200 <= status < 300) or (status in (NOT_FOUND, CONFLICT) and said.reason):
+        return PreemptDone(preempt.uid, preempt.preemptor, at)
+    words = said.message or _silence(status)
+    return PreemptFailed(preempt.uid, preempt.preemptor, words, at, forbidden=status == FORBIDDEN)
 
 
 def throttle(status: int, headers: Mapping[str, str], body: bytes) -> DisruptionBudget | Throttled | None:

@@ -18,10 +18,9 @@ from msgspec import Raw, Struct
 from trimtab.core.model.pod import Pod
 from trimtab.wire.fault import UNREADABLE, Malformed, read_fields, read_part, summary
 from trimtab.wire.intern import Recent
+from trimtab.wire.request import PREEMPTED
 from trimtab.wire.shapes import Name, PodMetaShape, PodShape, PodSpecShape, PodStatusShape, Thirds
 from trimtab.wire.template import Templates
-
-PREEMPTED = "PreemptionByScheduler"
 
 _NO_SPEC = PodSpecShape()
 _NO_STATUS = PodStatusShape()

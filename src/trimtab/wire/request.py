@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from trimtab.core.model.instruction import Bind, MarkUnscheduled, Reread, Tell
+from trimtab.core.model.instruction import Bind, MarkUnscheduled, Nominate, Preempt, Reread, Tell
 
 JSON = "application/json"
 MERGE_PATCH = "application/merge-patch+json"
@@ -22,6 +22,7 @@ NODES = "/api/v1/nodes"
 EVENTS = "/apis/events.k8s.io/v1"
 
 CONTROLLER = "trimtab"
+PREEMPTED = "PreemptionByScheduler"
 NOTE_BYTES = 1024
 WORD_BYTES = 128
 NAME_BYTES = 253
@@ -96,17 +97,43 @@ def reread_request(reread: Reread) -> Request:
     return Request("GET", _pod(reread.namespace, reread.name))
 
 
-def condition_request(mark: MarkUnscheduled, since: str = "") -> Request:
-    """Set PodScheduled to False; `since` only when it was not False before, for it is the time of that change."""
-    condition = {
-        "type": "PodScheduled",
-        "status": "False",
-        "reason": mark.reason,
-        "message": mark.message,
-        **({"lastTransitionTime": since} if since else {}),
-    }
-    patch = {"metadata": {"uid": mark.uid}, "status": {"conditions": [condition]}}
-    return sent("PATCH", _pod(mark.namespace, mark.name) + "/status", patch, STRATEGIC_PATCH)
+def status_request(mark: MarkUnscheduled | None, nominate: Nominate | None, since: str = "") -> Request:
+    """Set PodScheduled to False, or the nominated node, or both in one; one of them must be given.
+
+    `since` only when the condition was not False before, for it is the time of that change.
+    """
+    pod = mark or nominate
+    assert pod is not None
+    status: dict[str, Any] = {}
+    if mark is not None:
+        status["conditions"] = [_condition("PodScheduled", "False", mark.reason, mark.message, since)]
+    if nominate is not None:
+        status["nominatedNodeName"] = nominate.node or None  # in a patch, null is what removes a field
+    return _status_patch(pod.namespace, pod.name, pod.uid, status)
+
+
+def victim_request(preempt: Preempt, since: str) -> Request:
+    """Say in the status of a pod why it is about to be deleted."""
+    words = f"{preempt.scheduler}: preempting to accommodate a higher priority pod"
+    condition = _condition("DisruptionTarget", "True", PREEMPTED, words, since)
+    return _status_patch(preempt.namespace, preempt.name, preempt.uid, {"conditions": [condition]})
+
+
+def delete_request(preempt: Preempt) -> Request:
+    """With the grace that the pod asks for itself; the UID spares a newer pod of the same name."""
+    options = {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": preempt.uid}}
+    return sent("DELETE", _pod(preempt.namespace, preempt.name), options)
+
+
+def _condition(kind: str, status: str, reason: str, message: str, since: str) -> dict[str, str]:
+    condition = {"type": kind, "status": status, "reason": reason, "message": message}
+    return condition | {"lastTransitionTime": since} if since else condition
+
+
+def _status_patch(namespace: str, name: str, uid: str, status: dict[str, Any]) -> Request:
+    """The UID makes the server refuse when the name belongs to another pod by now."""
+    patch = {"metadata": {"uid": uid}, "status": status}
+    return sent("PATCH", _pod(namespace, name) + "/status", patch, STRATEGIC_PATCH)
 
 
 def event_name(tell: Tell, stamp: int) -> str:

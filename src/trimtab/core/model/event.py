@@ -154,6 +154,24 @@ class RereadFailed(Struct, frozen=True, tag=True):
     at: float
 
 
+class PreemptDone(Struct, frozen=True, tag=True):
+    """The API server has begun to delete a victim, or it was gone already."""
+
+    uid: str
+    preemptor: str
+    at: float
+
+
+class PreemptFailed(Struct, frozen=True, tag=True):
+    """It has not, or nobody knows; `forbidden` says that we may not delete pods at all."""
+
+    uid: str
+    preemptor: str
+    message: str
+    at: float
+    forbidden: bool = False
+
+
 class StageAnswered(Struct, frozen=True, tag=True):
     """What a waiting stage asked of the shell has been answered; the stage is asked again."""
 
@@ -179,5 +197,7 @@ Event = (
     | BindFailed
     | RereadDone
     | RereadFailed
+    | PreemptDone
+    | PreemptFailed
     | StageAnswered
 )

@@ -45,4 +45,45 @@ class MarkUnscheduled(Struct, frozen=True, tag=True):
     message: str
 
 
-Instruction = Bind | Reread | Tell | MarkUnscheduled
+class Nominate(Struct, frozen=True, tag=True):
+    """Write down that room on this node is promised to the pod; an empty name takes the promise back."""
+
+    uid: str
+    namespace: str
+    name: str
+    node: str
+
+
+class Preempt(Struct, frozen=True, tag=True):
+    """Delete this pod, gracefully and after saying why in its status, so that another one can have its room."""
+
+    uid: str
+    namespace: str
+    name: str
+    preemptor: str  # the other one's UID
+    scheduler: str
+
+
+class BindVolume(Struct, frozen=True, tag=True):
+    """Promise the volume, as it is at this version, to the claim; the pod of this UID waits for it."""
+
+    uid: str
+    volume: str
+    version: int
+    claim_namespace: str
+    claim: str
+    claim_uid: str
+    by_us: bool = True  # rather than by a person who had kept the volume for the claim
+
+
+class SelectNode(Struct, frozen=True, tag=True):
+    """Ask for the claim's volume to be made where this node can reach it; the pod of this UID waits for it."""
+
+    uid: str
+    claim_namespace: str
+    claim: str
+    version: int
+    node: str
+
+
+Instruction = Bind | Reread | Tell | MarkUnscheduled | Nominate | Preempt | BindVolume | SelectNode

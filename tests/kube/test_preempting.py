@@ -1,0 +1,104 @@
+"""How victims are removed and nominations written: two requests for one, one for the other, and what each answer means."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+
+import pytest
+
+from tests.kube.fake_transport import Answer, answered
+from tests.kube.test_perform import Stage, failure, mark, running
+from trimtab.core.model.event import Event, PreemptDone, PreemptFailed
+from trimtab.core.model.instruction import Bind, Nominate, Preempt
+from trimtab.kube.transport import Unreachable
+from trimtab.wire.request import Request
+
+pytestmark = pytest.mark.looptime
+PREEMPT = Preempt("u1", "ns", "web", "u2", "trimtab")
+POD = answered({"kind": "Pod", "metadata": {}})
+
+
+def answers(**by_method: Answer) -> Callable[[Request], Answer]:
+    return lambda request: by_method.get(request.method.lower(), POD)
+
+
+async def outcome(stage: Stage) -> Event:
+    async with running(stage) as performer:
+        performer.perform(PREEMPT)
+        assert await performer.drain(60.0)
+    (fact,) = stage.facts
+    return fact
+
+
+def methods(stage: Stage) -> list[str]:
+    return [request.method for _, request in stage.transport.sent]
+
+
+async def test_a_victim_is_marked_before_it_is_deleted() -> None:
+    """The condition is there when the kubelet and its controller hear of the deletion."""
+    stage = Stage(answer=answers())
+    fact = await outcome(stage)
+    assert isinstance(fact, PreemptDone)
+    assert ("u1", "u2") == (fact.uid, fact.preemptor)
+    assert ["PATCH", "DELETE"] == methods(stage)
+
+
+async def test_without_the_mark_nothing_is_deleted() -> None:
+    """A pod whose status cannot be patched is left alone, and that is told."""
+    stage = Stage(answer=answers(patch=failure(500, "", "etcd is down")))
+    fact = await outcome(stage)
+    assert isinstance(fact, PreemptFailed)
+    assert ("etcd is down", False) == (fact.message, fact.forbidden)
+    assert ["PATCH"] == methods(stage)
+
+
+@pytest.mark.parametrize("method", ["patch", "delete"])
+async def test_a_victim_that_is_gone_is_as_good_as_deleted(method: str) -> None:
+    """404 from the API server means that nobody is in the way any more."""
+    assert isinstance(await outcome(Stage(answer=answers(**{method: failure(404, "NotFound")}))), PreemptDone)
+
+
+@pytest.mark.parametrize(
+    ("answer", "forbidden"),
+    [
+        (failure(403, "Forbidden", "may not delete pods"), True),
+        (failure(500), False),
+        (answered(b"404 page not found", 404), False),
+        (Unreachable("cut", sent=True), False),
+    ],
+)
+async def test_a_failed_delete_is_told(answer: Answer, forbidden: bool) -> None:
+    """The engine hears of it, and whether it is for want of a permission."""
+    fact = await outcome(Stage(answer=answers(delete=answer)))
+    assert isinstance(fact, PreemptFailed)
+    assert ("u1", "u2", forbidden) == (fact.uid, fact.preemptor, fact.forbidden)
+
+
+async def test_nobody_is_deleted_without_the_lease() -> None:
+    """With the door closed nothing is sent, and the engine is told so."""
+    stage = Stage(open=False)
+    assert isinstance(await outcome(stage), PreemptFailed)
+    assert [] == methods(stage)
+
+
+async def test_condition_and_nomination_go_out_in_one_patch() -> None:
+    """What is asked for one pod before the patch leaves is sent together, the newest of each."""
+    stage = Stage(answer=answers())
+    async with running(stage) as performer:
+        performer.perform(Nominate("u1", "ns", "web", "n-1"))
+        performer.perform(mark("no room"))
+        performer.perform(Nominate("u1", "ns", "web", "n-2"))
+        assert await performer.drain(60.0)
+    (body,) = [json.loads(request.body) for _, request in stage.transport.sent]
+    assert ("n-2", "no room") == (body["status"]["nominatedNodeName"], body["status"]["conditions"][0]["message"])
+
+
+async def test_a_pod_that_gets_its_node_needs_no_nomination() -> None:
+    """A nomination that waits is dropped when the pod is bound."""
+    stage = Stage(answer=answers())
+    stage.performer.perform(Nominate("u1", "ns", "web", "n-1"))
+    stage.performer.perform(Bind("u1", "ns", "web", "n-1"))
+    async with running(stage) as performer:
+        assert await performer.drain(60.0)
+    assert ["POST"] == methods(stage)
