@@ -86,7 +86,7 @@ def test_the_condition_is_written_only_when_it_changes() -> None:
     scene.later(60.0)
     kinds.append([type(wish) for wish in scene.turn()])
     scene.sees(node("b", cpu=100))
-    scene.later(10.0)
+    scene.later(60.0)
     kinds.append([type(wish) for wish in scene.turn()])
     assert [[Tell, MarkUnscheduled], [Tell], [Tell, MarkUnscheduled]] == kinds
 

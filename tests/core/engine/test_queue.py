@@ -111,7 +111,7 @@ def test_a_forgotten_pod_does_not_come_back_from_any_part() -> None:
     queue.park("parked", Change.ANY, (), 0.0)
     queue.back_off("backing", 0.0)
     for uid in ("ready", "backing", "parked"):
-        queue.forget(uid)
+        queue.forget(uid, 0.0)
     queue.tick(1_000.0)
     assert ([], None, 0) == (queue.wake(Change.ANY, 1_000.0), queue.pop(), len(queue))
     queue.admit("backing", (0.0,), 1_000.0)
@@ -122,7 +122,7 @@ def test_what_is_left_of_an_earlier_back_off_does_not_end_a_later_one() -> None:
     """The pod was let go while it backed off, came again, and failed again: its new time counts."""
     queue = Queue()
     for at in (0.0, 0.5):
-        queue.forget("a")
+        queue.forget("a", at)
         queue.admit("a", (at,), at)
         queue.pop()
         queue.back_off("a", at)
@@ -232,7 +232,7 @@ class QueueMachine(RuleBasedStateMachine):
     @rule(data=st.data())
     def a_pod_goes(self, data: st.DataObject) -> None:
         uid = self._some(data, *Part)
-        self.queue.forget(uid)
+        self.queue.forget(uid, self.at)
         del self.model[uid]
 
     @rule(seconds=st.sampled_from([0.0, 0.5, 1.0, 4.0, 10.0, 30.0, 61.0]))

@@ -140,7 +140,7 @@ class Engine:
 
     def _settle(self, pod: Pod, at: float) -> list[Instruction]:
         """The pod has a node, has ended, or is on its way out: it waits no longer."""
-        waiting = self.placing.queue.forget(pod.uid)
+        waiting = self.placing.queue.forget(pod.uid, at)
         flight = self.placing.flights.by_uid.get(pod.uid)
         if flight is None:
             return []
@@ -172,7 +172,7 @@ class Engine:
         return self._bury(event.uid, event.at)
 
     def _bury(self, uid: str, at: float) -> list[Instruction]:
-        self.placing.queue.forget(uid)
+        self.placing.queue.forget(uid, at)
         self.placing.marked.pop(uid, None)
         self.placing.flights.end(self.placing.cluster, uid, landed=False)
         before = self.placing.cluster.pods.get(uid)
@@ -220,7 +220,7 @@ class Engine:
         for pod in self.placing.cluster.pods.values():
             if not (pod.node or pod.finished or pod.deleting):
                 self.placing.admit(pod, None, event.at)
-        self.placing.queue.wake(Change.ANY, event.at)
+        self.placing.queue.wake_all(event.at)
         return []
 
     # --- what became of a bind
@@ -230,7 +230,7 @@ class Engine:
         if flight is None or flight.leg not in UNDER_WAY:
             return []
         self.placing.flights.accepted(flight, event.at)
-        return self._landed(flight, self.placing.queue.forget(event.uid), event.at)
+        return self._landed(flight, self.placing.queue.forget(event.uid, event.at), event.at)
 
     def _bind_failed(self, event: BindFailed) -> list[Instruction]:
         flight = self.placing.flights.by_uid.get(event.uid)
@@ -284,7 +284,7 @@ class Engine:
         """Something changed: stir whoever waits for it, in the queue and in the stages."""
         if not change:
             return []
-        for _ in self.placing.queue.wake(change, at):
+        for _ in self.placing.wake(change, at):
             self.tally.queued("active", "ClusterEvent")
         wishes: list[Instruction] = []
         for flight in self.placing.flights.waiting_for(change):

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from trimtab.core.cluster.state import Cluster
+from trimtab.core.engine import hints
 from trimtab.core.engine.decisions import Decision, Decisions
 from trimtab.core.engine.inflight import Flight, Flights, Refused
 from trimtab.core.engine.memory import Observers
@@ -21,7 +22,7 @@ from trimtab.core.model.verdict import Placement, Unplaceable
 from trimtab.core.placing import unmodelled
 from trimtab.core.placing.choose import choose
 from trimtab.core.placing.laps import Laps
-from trimtab.core.placing.profile import Profile, plugin_name
+from trimtab.core.placing.profile import Profile
 from trimtab.core.placing.templates import Templates
 
 UNSCHEDULABLE = "Unschedulable"  # the cluster autoscaler adds nodes for this reason
@@ -40,6 +41,7 @@ class Placing:
     templates: Templates = field(default_factory=Templates)
     decisions: Decisions = field(default_factory=Decisions)
     marked: dict[str, tuple[str, str]] = field(default_factory=dict)  # asked for since the pod was last seen
+    log: hints.Log = field(default_factory=hints.Log)
     observers: Observers = field(init=False)
 
     def __post_init__(self) -> None:
@@ -58,7 +60,7 @@ class Placing:
         """Let the queue know of a pod that waits for a node."""
         profile = self.settings.profile_of(pod.scheduler)
         if profile is None:
-            self.queue.forget(pod.uid)
+            self.queue.forget(pod.uid, at)
         elif pod.uid not in self.flights.by_uid:
             self._enqueue(pod, before, profile, at)
 
@@ -90,7 +92,7 @@ class Placing:
         pod = self.cluster.pods[waiting.uid]
         profile = self.settings.profile_of(pod.scheduler)
         if profile is None:
-            self.queue.forget(pod.uid)
+            self.queue.forget(pod.uid, at)
             return []
         laps = self.tally.laps()
         try:
@@ -118,7 +120,10 @@ class Placing:
             self.tally.skipped(wish)
         self.cluster.assume(pod, verdict.node)
         started = self.flights.start(self.cluster, pod, verdict.node, profile, at)
-        return self._turned_back(pod, started, at) if isinstance(started, Refused) else started
+        if isinstance(started, Refused):
+            return self._turned_back(pod, started, at)
+        self.queue.placed(pod.uid, at)
+        return started
 
     def _judge(self, pod: Pod, profile: Profile, laps: Laps) -> Placement | Unplaceable:
         count = len(self.cluster.columns)
@@ -134,15 +139,24 @@ class Placing:
         return choose(self.cluster.view, pod, profile, promised, self.templates, laps)
 
     def _park(self, pod: Pod, profile: Profile, verdict: Unplaceable, at: float) -> list[Instruction]:
-        woken_by = Change.SELF | Change.NOMINATED
-        for plugin in (*profile.filters, *profile.prefilters):
-            if plugin_name(plugin) in verdict.plugins:
-                woken_by |= plugin.woken_by  # type: ignore[attr-defined]
-        if not verdict.nodes:
-            woken_by |= Change.NODE_ADDED
-        self.queue.park(pod.uid, woken_by, verdict.plugins, at)
+        kind = hints.kind_of(pod, profile, verdict, bool(pod.nominated) or pod.uid in self.cluster.nominated)
+        self.queue.park(pod.uid, hints.woken_by(profile, verdict), verdict.plugins, at, kind)
         self.tally.queued("unschedulable", "ScheduleAttemptFailure")
         return self.complain(pod, verdict.message())
+
+    def wake(self, change: Change, at: float) -> list[str]:
+        """Stir those in the queue whom the change may help."""
+        touched = self.log.read(self.cluster.columns)
+        return self.queue.wake(change, at, lambda uid, plugins: self._helps(uid, plugins, change, touched))
+
+    def _helps(self, uid: str, plugins: tuple[str, ...], change: Change, touched: hints.Touched) -> bool:
+        pod = self.cluster.pods[uid]
+        profile = self.settings.profile_of(pod.scheduler)
+        try:
+            return profile is None or hints.helps(self.cluster.view, pod, profile, plugins, change, touched)
+        except Exception as error:  # a plugin that fails here will fail where it is told of
+            self.tally.faulted(repr(error))
+            return True
 
     def _turned_back(self, pod: Pod, refused: Refused, at: float) -> list[Instruction]:
         self.drop(pod.uid, at)
@@ -179,7 +193,7 @@ class Placing:
         """A twin that counts nothing; answers kept for speed are not copied, for they can be asked again."""
         twin = Placing(self.settings, Tally(), self.cluster.fork(), self.queue.copy(), self.flights.copy())
         twin.decisions, twin.marked = self.decisions.copy(), self.marked.copy()
-        twin.observers.by_name = self.observers.by_name
+        twin.observers.by_name, twin.log = self.observers.by_name, self.log.copy()
         return twin
 
 

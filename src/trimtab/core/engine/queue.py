@@ -9,22 +9,22 @@
                           woken too early        (with what may wake it)
 
 Order in `ready` is the profile's key (priority, then time), then the UID. Back-off starts at 1 s and doubles to 10 s with
-each attempt. A parked pod is tried again after `longest_wait` in any case, for hints can be wrong.
+each attempt. A parked pod is tried again after `longest_wait` in any case, for hints can be wrong. Of pods that get equal
+answers only the first is woken by a change (`parked`): it *leads*. If it is placed, or leaves the queue otherwise than by
+being parked again, the next of them leads on.
 """
 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable, Iterator
+from collections.abc import Hashable, Iterator
 from enum import StrEnum
-from itertools import takewhile
 
 from msgspec import Struct
 from msgspec.structs import replace
 
+from trimtab.core.engine.parked import Helps, Key, Kind, Parked
 from trimtab.core.model.change import Change
-
-Key = tuple[float, ...]
 
 
 class Part(StrEnum):
@@ -51,6 +51,8 @@ class Waiting(Struct):
     plugins: tuple[str, ...] = ()
     parked: float = 0.0
     stamp: int = 0
+    kind: Kind = Kind("", "")
+    leads: Hashable | None = None  # those alike who wait to hear what becomes of this one
 
 
 class Queue:
@@ -61,7 +63,7 @@ class Queue:
         self.waiting: dict[str, Waiting] = {}
         self._ready: list[tuple[Key, str, int]] = []
         self._backing: list[tuple[float, str, int]] = []
-        self._parked: dict[int, dict[str, None]] = {}
+        self._parked = Parked()
         self._stamps = 0
 
     def __len__(self) -> int:
@@ -73,6 +75,7 @@ class Queue:
         if entry is None:
             entry = self.waiting[uid] = Waiting(uid, key, at)
         self._leave(entry)
+        self._lead_on(entry, at)
         entry.key = key
         self._to_ready(entry)
 
@@ -80,6 +83,7 @@ class Queue:
         """A gated pod: known, and not tried."""
         entry = self.waiting.setdefault(uid, Waiting(uid, key, at))
         self._leave(entry)
+        self._lead_on(entry, at)
         entry.part = Part.GATED
 
     def pop(self) -> Waiting | None:
@@ -93,39 +97,89 @@ class Queue:
                 return entry
         return None
 
-    def park(self, uid: str, woken_by: Change, plugins: tuple[str, ...], at: float) -> None:
-        """No node will do for now."""
+    def take(self, uid: str) -> Waiting:
+        """Take this pod out, wherever it stands, to be decided together with another; counts as an attempt."""
         entry = self.waiting[uid]
         self._leave(entry)
-        entry.part, entry.parked = Part.PARKED, at
+        entry.attempts += 1
+        return entry
+
+    def park(
+        self,
+        uid: str,
+        woken_by: Change,
+        plugins: tuple[str, ...],
+        at: float,
+        kind: Kind | None = None,
+        rest: float = 0.0,
+    ) -> None:
+        """No node will do for now, nor for others of its kind (None: it is the only one); `rest` lengthens its back-off."""
+        entry = self.waiting[uid]
+        self._leave(entry)
+        entry.parked, entry.kind = at, kind or Kind(uid, uid)
         entry.woken_by, entry.plugins = int(woken_by), plugins
-        entry.not_before = at + self.back_off_of(entry.attempts)
-        self._parked.setdefault(entry.woken_by, {})[uid] = None
+        if entry.leads == entry.kind.alike:
+            entry.leads = None  # they would all be refused alike
+        self._lead_on(entry, at)
+        entry.not_before = at + max(self.back_off_of(entry.attempts), rest)
+        self._stamp(entry, Part.PARKED)
+        self._parked.add(entry, plugins, at)
 
     def back_off(self, uid: str, at: float) -> None:
         """A try failed for no fault of the pod's: again, but not at once."""
         entry = self.waiting.get(uid)
         if entry is not None:
             self._leave(entry)
+            self._lead_on(entry, at)
             entry.not_before = at + self.back_off_of(entry.attempts)
             self._to_backing(entry)
 
     def back_off_of(self, attempts: int) -> float:
         return min(self.initial * 2.0 ** min(max(attempts - 1, 0), 32), self.longest)
 
-    def wake(self, change: Change, at: float) -> list[str]:
+    def wake(self, change: Change, at: float, helps: Helps = lambda uid, plugins: True) -> list[str]:
         """Something happened that may help those who are parked for want of it; returns who stirred."""
-        bits = int(change)
-        woken = [uid for mask, uids in self._parked.items() if mask & bits for uid in uids]
+        woken = self._parked.firsts(int(change), at, helps)
         for uid in woken:
-            self._stir(self.waiting[uid], at)
+            self._lead(self.waiting[uid], at)
         return woken
 
+    def wake_all(self, at: float) -> None:
+        """Nothing is as it was."""
+        for uid in list(self._parked.since):
+            self._stir(self.waiting[uid], at)
+
+    def wake_alike(self, alike: Hashable, at: float) -> None:
+        """Something happened that concerns this group alone."""
+        uid = self._parked.first(alike, at)
+        if uid is not None:
+            self._lead(self.waiting[uid], at)
+
     def wake_one(self, uid: str, at: float) -> None:
-        """The pod itself was edited."""
+        """The pod itself was edited; it is no longer like those whom it led."""
         entry = self.waiting.get(uid)
         if entry is not None and entry.part is Part.PARKED:
             self._stir(entry, at)
+        elif entry is not None:
+            self._lead_on(entry, at)
+
+    def placed(self, uid: str, at: float) -> None:
+        """The pod has a node: what helped it may help the next of its kind."""
+        entry = self.waiting.get(uid)
+        if entry is not None:
+            self._lead_on(entry, at)
+
+    def rekey(self, uid: str, key: Key) -> None:
+        """The pod's place in the order is another one now."""
+        entry = self.waiting.get(uid)
+        if entry is None or entry.key == key:
+            return
+        entry.key = key
+        if entry.part is Part.READY:
+            self._to_ready(entry)
+        elif entry.part is Part.PARKED:
+            self._stamp(entry, Part.PARKED)
+            self._parked.rekey(entry)
 
     def tick(self, at: float) -> None:
         """Time has passed: back-offs end, and nobody is parked for ever."""
@@ -134,19 +188,16 @@ class Queue:
             entry = self.waiting.get(uid)
             if entry is not None and entry.stamp == stamp and entry.part is Part.BACKING_OFF:
                 self._to_ready(entry)
-        for uid in [uid for group in self._parked.values() for uid in self._late(group, at)]:
+        for uid in list(self._parked.late(at - self.patience)):
             self._stir(self.waiting[uid], at)
 
-    def _late(self, group: Iterable[str], at: float) -> Iterator[str]:
-        """Each group stands in the order in which its pods were parked, so only its head is looked at."""
-        return takewhile(lambda uid: at - self.waiting[uid].parked >= self.patience, group)
-
-    def forget(self, uid: str) -> Waiting | None:
+    def forget(self, uid: str, at: float) -> Waiting | None:
         """The pod is bound, gone, or no longer ours."""
         entry = self.waiting.get(uid)
         if entry is not None:
             self._leave(entry)
             del self.waiting[uid]
+            self._lead_on(entry, at)
         return entry
 
     def counts(self) -> dict[Part, int]:
@@ -175,7 +226,7 @@ class Queue:
         twin = Queue(self.initial, self.longest, self.patience)
         twin.waiting = {uid: replace(entry) for uid, entry in self.waiting.items()}
         twin._ready, twin._backing, twin._stamps = self._ready.copy(), self._backing.copy(), self._stamps
-        twin._parked = {mask: uids.copy() for mask, uids in self._parked.items()}
+        twin._parked = self._parked.copy()
         return twin
 
     def _stir(self, entry: Waiting, at: float) -> None:
@@ -197,10 +248,16 @@ class Queue:
         self._stamps += 1
         entry.stamp, entry.part = self._stamps, part
 
+    def _lead(self, entry: Waiting, at: float) -> None:
+        self._stir(entry, at)
+        entry.leads = entry.kind.alike
+
+    def _lead_on(self, entry: Waiting, at: float) -> None:
+        leads, entry.leads = entry.leads, None
+        if leads is not None:
+            self.wake_alike(leads, at)
+
     def _leave(self, entry: Waiting) -> None:
         if entry.part is Part.PARKED:
-            group = self._parked[entry.woken_by]
-            del group[entry.uid]
-            if not group:
-                del self._parked[entry.woken_by]
+            self._parked.remove(entry)
         entry.part = Part.OUT

@@ -1,0 +1,132 @@
+"""Whether a change could help a parked pod; any doubt says yes. Who is parked, and who of equals goes first, is the queue's.
+
+A pod that fits nowhere can come to fit on a node in two ways. Either the node itself was touched, and then every plugin
+that judges node by node (it declares `reads`) must pass it now: they are asked about the touched rows alone. Or a plugin
+whose rows depend on each other had refused it, and then that plugin's `woken_by` decides, or its `wakes` if it has one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Mapping
+from functools import lru_cache
+
+import numpy as np
+
+from trimtab.core.cluster.columns import EVERY_ROW, Columns
+from trimtab.core.cluster.view import View
+from trimtab.core.engine.parked import Kind
+from trimtab.core.model.change import Change
+from trimtab.core.model.pod import Pod
+from trimtab.core.model.verdict import Unplaceable
+from trimtab.core.placing.contract import ALL, Filter, Plugin, Rows, Wakes
+from trimtab.core.placing.profile import Profile, plugin_name
+
+ALWAYS = Change.SELF | Change.NOMINATED  # no plugin knows what these mean for a pod
+
+
+class Touched:
+    """What changed between two looks at the columns' log; `entries` None stands for everything."""
+
+    def __init__(self, entries: list[tuple[int, int]] | None) -> None:
+        self.entries = entries
+        self._rows: dict[int, Rows] = {}
+
+    def rows(self, change: int) -> Rows:
+        """The rows that one of these changes touched."""
+        rows = self._rows.get(change)
+        if rows is None:
+            rows = self._rows[change] = self._find(change)
+        return rows
+
+    def _find(self, change: int) -> Rows:
+        if self.entries is None:
+            return ALL
+        found = {row for entry, row in self.entries if entry & change}
+        if len(found) == 1 and EVERY_ROW not in found:
+            (row,) = found
+            return slice(row, row + 1)  # a good deal cheaper than an array of one
+        return ALL if EVERY_ROW in found else np.array([*found], dtype=np.intp)
+
+
+class Log:
+    """How far the columns' log was read."""
+
+    def __init__(self) -> None:
+        self.epoch, self.position = -1, 0
+
+    def read(self, columns: Columns) -> Touched:
+        entries = columns.log[self.position :] if self.epoch == columns.epoch else None
+        self.epoch, self.position = columns.epoch, len(columns.log)
+        return Touched(entries)
+
+    def copy(self) -> Log:
+        twin = Log()
+        twin.epoch, twin.position = self.epoch, self.position
+        return twin
+
+
+def woken_by(profile: Profile, verdict: Unplaceable) -> Change:
+    """All that might help a pod after this verdict."""
+    change = ALWAYS | (Change.NOTHING if verdict.nodes else Change.NODE_ADDED)
+    for plugin in _named(profile, verdict.plugins):
+        change |= plugin.woken_by
+    if not verdict.note:  # another one than was named may be the last to refuse a node that is touched
+        for each in by_row(profile):
+            change |= each.woken_by  # type: ignore[attr-defined]
+    return change
+
+
+def kind_of(pod: Pod, profile: Profile, verdict: Unplaceable, nominated: bool) -> Kind:
+    """Who gets the same answers; a pod that was promised a node, or whose name its volumes may depend on, is one alone."""
+    alike: Hashable = pod.uid
+    if not nominated and not pod.spec.volumes and not pod.spec_fault:
+        labels = frozenset(pod.labels.items())
+        alike = (profile, pod.namespace, labels, pod.spec, pod.demand, pod.priority, pod.preempts)
+    signs = None if verdict.note else tuple(each.signs(pod) for each in by_row(profile))  # type: ignore[attr-defined]
+    own_hint = any(isinstance(each, Wakes) for each in _named(profile, verdict.plugins))
+    return Kind(alike, (profile, signs, alike if own_hint else None))
+
+
+def helps(view: View, pod: Pod, profile: Profile, plugins: tuple[str, ...], change: Change, touched: Touched) -> bool:
+    """Whether the change could turn the refusal of these plugins round; `pod` stands for all of one `Kind.judged`."""
+    if change & ALWAYS:
+        return True
+    for plugin in _named(profile, plugins):
+        bits = plugin.woken_by & change
+        if isinstance(plugin, Wakes):
+            if bits and plugin.wakes(view, pod, bits, touched.rows(int(bits))):
+                return True
+        elif bits and not (isinstance(plugin, Filter) and plugin.name in profile.reads):
+            return True
+    return passes(view, pod, profile, plugins, change, touched)
+
+
+def passes(view: View, pod: Pod, profile: Profile, first: tuple[str, ...], change: Change, touched: Touched) -> bool:
+    """Whether some touched row passes all that judge row by row; `first` are asked first, for they refused before."""
+    judges = sorted(by_row(profile), key=lambda each: plugin_name(each) not in first)
+    bits = 0
+    for each in judges:
+        bits |= int(each.woken_by)  # type: ignore[attr-defined]
+    rows = touched.rows(bits & int(change))
+    passing = np.ones(len(view.pod_count[rows]), dtype=np.bool_)
+    for each in judges:
+        if not passing.any():
+            break
+        passing &= each.filter(view, pod, rows) == 0
+    return bool(passing.any())
+
+
+@lru_cache(maxsize=64)  # asked for at every event, and always the same for a profile
+def by_row(profile: Profile) -> tuple[Filter, ...]:
+    """Filters that judge each node by itself."""
+    return tuple(each for each in profile.filters if plugin_name(each) in profile.reads)
+
+
+@lru_cache(maxsize=64)
+def _by_name(profile: Profile) -> Mapping[str, Plugin]:
+    return {plugin_name(each): each for each in (*profile.prefilters, *profile.filters)}  # type: ignore[misc]
+
+
+def _named(profile: Profile, names: Iterable[str]) -> list[Plugin]:
+    found = _by_name(profile)
+    return [found[name] for name in names if name in found]
