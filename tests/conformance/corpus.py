@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from tests.conformance.further import further
 from trimtab.core.cluster.state import Cluster
 from trimtab.core.model.node import Node
 from trimtab.core.model.pod import Pod
@@ -62,8 +63,10 @@ def read_node(data: Mapping[str, Any]) -> Node:
 
 
 def cluster_of(case: Case) -> Cluster:
-    """The recorded snapshot: its nodes, and the pods on them."""
+    """The recorded snapshot: its nodes, the pods on them, and all other objects."""
     cluster = Cluster()
+    for each in further(case):
+        cluster.see_object(each)
     for node in case.get("nodes") or ():
         cluster.see_node(read_node(node))
     for pod in case.get("existingPods") or ():
@@ -74,9 +77,11 @@ def cluster_of(case: Case) -> Cluster:
 def nominated(case: Case) -> list[Pod]:
     """Pods to whom a node is promised, as the recorded plugins saw them.
 
-    kube-scheduler remembers nominations as references and looks the pods up in its queue; the recording had none queued,
-    so what was added to a node is a pod with a name and nothing else: no requests, no labels, priority 0.
+    kube-scheduler remembers nominations as references and looks the pods up in its queue. Where none were queued, what
+    was added to a node is a pod with a name and nothing else: no requests, no labels, priority 0.
     """
-    known = map(read_pod, case.get("nominatedPods") or ())
+    known = list(map(read_pod, case.get("nominatedPods") or ()))
+    if case.get("nominatedQueued"):
+        return known
     bare = Demand(scored=(), settled_cpu=0, settled_memory=0)
     return [Pod(each.uid, each.namespace, each.name, nominated=each.nominated, demand=bare) for each in known]

@@ -72,7 +72,6 @@ class PersistentVolume(Stored, frozen=True, kw_only=True):
     kind: ClassVar[str] = "persistentvolumes"
 
     claim: ClaimRef | None = None
-    by_controller: bool = False  # whether the promise was made by a controller, not by a person
     storage_class: str = ""
     capacity: int = 0
     access_modes: tuple[str, ...] = ()
@@ -123,7 +122,6 @@ class CsiStorageCapacity(Stored, frozen=True, kw_only=True):
     storage_class: str = ""
     topology: LabelSelector | None = None
     largest: int | None = None
-    capacity: int = 0
 
 
 class VolumeAttachment(Stored, frozen=True, kw_only=True):

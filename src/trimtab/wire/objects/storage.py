@@ -38,7 +38,6 @@ class AnnotationShape(Struct, frozen=True, gc=False):
     """The annotations that mean something here; that some are there is all they say."""
 
     completed: str | None = field(default=None, name="pv.kubernetes.io/bind-completed")
-    by_controller: str | None = field(default=None, name="pv.kubernetes.io/bound-by-controller")
     storage_class: str | None = field(default=None, name="volume.beta.kubernetes.io/storage-class")
     selected_node: str | None = field(default=None, name="volume.kubernetes.io/selected-node")
     migrated: str | None = field(default=None, name="storage.alpha.kubernetes.io/migrated-plugins")
@@ -243,7 +242,6 @@ def _volume(shape: VolumeShape) -> PersistentVolume:
     return PersistentVolume(
         **identity(shape.metadata),
         claim=None if ref is None else ClaimRef(ref.namespace or "", ref.name or "", ref.uid or ""),
-        by_controller=shape.metadata.notes.by_controller is not None,
         storage_class=_class_name(shape.metadata.notes, spec.storage_class_name),
         capacity=_size((spec.capacity or {}).get(STORAGE)),
         access_modes=spec.access_modes or (),
@@ -314,7 +312,6 @@ def _capacity(shape: CapacityShape) -> CsiStorageCapacity:
         storage_class=shape.storage_class_name or "",
         topology=selector(shape.node_topology),
         largest=None if limit is None else _size(limit),
-        capacity=_size(shape.capacity),
     )
 
 

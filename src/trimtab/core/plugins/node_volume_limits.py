@@ -1,0 +1,169 @@
+"""NodeVolumeLimits: a driver attaches only so many volumes to a node; what else a volume needs is left to others.
+
+Counting exactly means looking at every pod of a node. It is done only where the number of volumes that could be attached,
+those seen twice included, leaves the question open.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from trimtab.core.cluster.mounts import ATTACHED, CLAIM, EPHEMERAL
+from trimtab.core.cluster.view import View
+from trimtab.core.model.change import Change
+from trimtab.core.model.migration import BY_NODE, BY_PLUGIN, MIGRATABLE, MIGRATED, PASSED_OVER, handle
+from trimtab.core.model.pod import Pod, Volume
+from trimtab.core.model.storage import (
+    CsiNode,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    StorageClass,
+    VolumeAttachment,
+)
+from trimtab.core.placing.contract import Ahead, Ints, Prefiltered, Rows
+from trimtab.core.placing.volumes.claims import missing
+from trimtab.core.placing.volumes.reach import migrated
+
+FULL, MISSING = 1, -1
+NO_LIMIT = np.int64(1 << 62)
+
+Disk = tuple[str, str, str]  # the driver, what it calls the volume, and the plugin that was there before it
+
+
+@dataclass(frozen=True, slots=True)
+class NodeVolumeLimits:
+    """Counts what pods on the node use and what is attached to it, each volume once; limits are those of its CSINode."""
+
+    name: ClassVar[str] = "NodeVolumeLimits"
+    woken_by: ClassVar[Change] = Change.POD_LEFT | Change.NODE_ADDED | Change.STORAGE
+    watches: ClassVar[tuple[str, ...]] = (
+        PersistentVolumeClaim.kind,
+        PersistentVolume.kind,
+        StorageClass.kind,
+        CsiNode.kind,
+        VolumeAttachment.kind,
+    )
+
+    def prefilter(self, view: View, pod: Pod) -> Prefiltered:
+        for volume in pod.spec.volumes:
+            if volume.kind in ATTACHED or volume.kind in PASSED_OVER:
+                return Ahead.GO
+        return Ahead.SKIP
+
+    def filter(self, view: View, pod: Pod, rows: Rows) -> Ints:
+        found = np.zeros(view.count, dtype=np.int64)
+        if _absent(view, pod):
+            return (found + MISSING)[rows]
+        wanted = _disks(view, pod)
+        for driver in {each[0] for each in wanted}:
+            new = [each for each in wanted if each[0] == driver]
+            limits = _limits(view, driver)
+            doubtful = np.flatnonzero(_at_most(view) + len(new) > limits)
+            for row in doubtful.tolist():
+                if _after(view, row, driver, new) > limits.item(row):
+                    found[row] = FULL
+        return found[rows]
+
+    def reasons(self, view: View, pod: Pod, code: int) -> tuple[str, ...]:
+        if code == MISSING:
+            return (f"looking up PVC {pod.namespace}/{_absent(view, pod)}: {missing(_absent(view, pod))}",)
+        return ("node(s) exceed max volume count",)
+
+
+def _absent(view: View, pod: Pod) -> str:
+    """The first claim of the pod that is not there."""
+    claims = view.objects.of(PersistentVolumeClaim)
+    named = (_claim_name(pod, volume) for volume in pod.spec.volumes)
+    return next((name for name in named if name and f"{pod.namespace}/{name}" not in claims), "")
+
+
+def _claim_name(pod: Pod, volume: Volume) -> str:
+    if volume.kind == EPHEMERAL:
+        return f"{pod.name}-{volume.name}"
+    return volume.name if volume.kind == CLAIM else ""
+
+
+def _disks(view: View, pod: Pod) -> set[Disk]:
+    """What the pod's volumes need attached, each once."""
+    found: set[Disk] = set()
+    for volume in pod.spec.volumes:
+        if volume.kind in MIGRATED:
+            plugin, driver, _, _ = MIGRATED[volume.kind]
+            found.add((driver, handle(volume.kind, dict(volume.source)), plugin))
+        elif name := _claim_name(pod, volume):
+            claim = view.objects.of(PersistentVolumeClaim).get(f"{pod.namespace}/{name}")
+            if claim is not None and (volume.kind == CLAIM or claim.owner == pod.uid):
+                found.add(_disk(view, claim))
+    return {each for each in found if each[0] and each[1]}
+
+
+def _disk(view: View, claim: PersistentVolumeClaim) -> Disk:
+    volume = view.objects.of(PersistentVolume).get(claim.volume) if claim.volume else None
+    if volume is not None:
+        return volume.driver, volume.handle, volume.in_tree
+    given = view.objects.of(StorageClass).get(claim.storage_class)
+    if given is None or given.provisioner in MIGRATABLE - BY_PLUGIN.keys():
+        return "", "", ""
+    to_be_made = f"\0{claim.key}"  # never what a driver calls a volume
+    if given.provisioner in BY_PLUGIN:
+        return BY_PLUGIN[given.provisioner].driver, to_be_made, given.provisioner
+    return given.provisioner, to_be_made, ""
+
+
+def _limits(view: View, driver: str) -> Ints:
+    """By row the most volumes of the driver."""
+
+    def column() -> Ints:
+        found = np.full(view.count, NO_LIMIT)
+        for name, node in view.objects.of(CsiNode).items():
+            row = view.row(name)
+            for each, limit in node.limits if row is not None else ():
+                if each == driver:
+                    found[row] = limit
+        return found
+
+    stamp = view.columns.epoch, view.objects.edition(CsiNode)
+    return view.objects.derived(("limits", driver), stamp, column)
+
+
+def _at_most(view: View) -> Ints:
+    """By row a number that what is attached there does not exceed, of all drivers together."""
+
+    def column() -> Ints:
+        found = np.zeros(view.count, dtype=np.int64)
+        for name, attached in view.objects.by(VolumeAttachment, "node").items():
+            row = view.row(name)
+            if row is not None:
+                found[row] = len(attached)
+        return found
+
+    stamp = view.columns.epoch, view.objects.edition(VolumeAttachment)
+    return view.mounts.attachable[: view.count] + view.objects.derived("attachments", stamp, column)
+
+
+def _after(view: View, row: int, driver: str, new: list[Disk]) -> int:
+    """How many volumes of the driver the node would have attached; 0 if none of the new ones would be new there."""
+    node = view.nodes[row].name
+    used = [disk for pod in view.mounts.pods.get(node, {}).values() for disk in _disks(view, pod)]
+    there, coming = (
+        {handle for name, handle, plugin in disks if name == driver and _counts(view, row, plugin)}
+        for disks in (used, new)
+    )
+    # One that is attached already, but used by no pod, counts twice: kube-scheduler does it so.
+    return len(there | _attached(view, node, driver)) + len(coming - there) if coming - there else 0
+
+
+def _counts(view: View, row: int, plugin: str) -> bool:
+    """Whether volumes of a plugin count as the driver's; those of drivers themselves always do."""
+    return plugin != BY_NODE or bool(migrated(view, plugin)[row])
+
+
+def _attached(view: View, node: str, driver: str) -> set[str]:
+    volumes: Mapping[str, PersistentVolume] = view.objects.of(PersistentVolume)
+    attached = view.objects.by(VolumeAttachment, "node").get(node, {}).values()
+    known = (volumes.get(each.volume) for each in attached if each.attacher == driver)
+    return {volume.handle for volume in known if volume is not None and volume.handle and not volume.in_tree}
