@@ -2,7 +2,7 @@
 # PYTHON=... chooses the interpreter, ARGS=... goes to the command.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check bench bench-live conformance controlplane lock format clean
+.PHONY: help demo test check bench bench-live conformance differential controlplane lock format clean
 .DELETE_ON_ERROR:
 MAKEFLAGS += --no-builtin-rules
 
@@ -10,6 +10,8 @@ PY := .venv/bin/python
 RUNTIME := .venv/runtime.stamp
 DEV := .venv/dev.stamp
 CORPUS ?= ../shared/conformance
+CASES ?= 500
+SEED ?= 1
 MYPY_ROOTS = $(wildcard src tests/build.py tools bench)
 COMPILE = $(PY) -m uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
 	--no-header --no-annotate --no-emit-index-url $(ARGS)
@@ -59,6 +61,10 @@ bench-live: $(DEV) ## side by side with kube-scheduler on a real control plane
 
 conformance: $(DEV) ## compare every plugin with recorded answers: CORPUS=dir
 	@$(PY) -m tests.conformance "$(CORPUS)"
+
+differential: $(DEV) ## compare with kube-scheduler's own code: CASES=n SEED=n
+	@$(PY) tools/controlplane/build.py >/dev/null
+	@$(PY) -m tests.differential --cases $(CASES) --seed $(SEED) $(ARGS)
 
 controlplane: $(DEV) ## build the real control plane; the last line printed is its folder
 	@$(PY) tools/controlplane/build.py $(ARGS)

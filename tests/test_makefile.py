@@ -13,6 +13,7 @@ TARGETS = {
     "bench",
     "bench-live",
     "conformance",
+    "differential",
     "controlplane",
     "lock",
     "format",
