@@ -55,13 +55,13 @@ def _profile(profile: Profile) -> dict[str, object]:
     """Each point by itself, with nothing left to defaults; preScore goes along with score."""
     weights = {each.name: each.weight for each in profile.scores}
     plugins: dict[str, object] = {MULTI: {"disabled": [{"name": EVERYTHING}]}}
-    for point, names in profile.enabled.items():
+    for point, listed in profile.enabled.items():
         if point is Point.PRE_SCORE:
             continue
-        if names and point is Point.SCORE:
-            plugins[point.value] = {"enabled": [{"name": name, "weight": weights[name]} for name in names]}
-        elif names:
-            plugins[point.value] = {"enabled": [{"name": name} for name in names]}
+        if listed and point is Point.SCORE:
+            plugins[point.value] = {"enabled": [{"name": name, "weight": weights[name]} for name in listed]}
+        elif listed:
+            plugins[point.value] = {"enabled": [{"name": name} for name in listed]}
     plugins[Point.BIND.value] = {"enabled": [{"name": BINDER}]}
     return {"schedulerName": profile.name, "plugins": plugins, "pluginConfig": _arguments(profile)}
 
