@@ -11,18 +11,8 @@ from typing import Any
 
 from tests.differential.making.dice import Thing
 
-NEEDED = {
-    "plugin",
-    "extensionPoints",
-    "pod",
-    "name",
-    "namespace",
-    "uid",
-    "nodeName",
-    "preemptionMode",
-    "queue",
-    "metadata",
-}
+NEEDED = {"plugin", "extensionPoints", "pod", "preemptionMode", "queue"}
+NAMES = {"metadata", "spec", "name", "namespace", "uid", "nodeName"}
 MOST_TRIES = 600
 
 Path = tuple[Any, ...]
@@ -44,7 +34,7 @@ def simplified(question: Thing, differs: Callable[[Thing], bool]) -> Thing:
 def _places(value: Any, above: Path = ()) -> Iterator[Path]:
     """What may be left out: outer things first, the last of a list first, so that the others keep their places."""
     if isinstance(value, dict):
-        keys = [key for key in value if key not in NEEDED]
+        keys = [key for key in value if key not in NEEDED | NAMES]
         yield from ((*above, key) for key in keys)
         for key in value:
             yield from _places(value[key], (*above, key))

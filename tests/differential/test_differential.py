@@ -1,0 +1,61 @@
+"""Shows that kube-scheduler's own plugins and Trimtab's answer alike; the questions are rolled, not written here."""
+
+from collections.abc import Iterator
+from functools import cache
+
+import pytest
+
+from tests.conformance.corpus import FOLDER, Case, cases
+from tests.conformance.judge import judge
+from tests.differential.making.profiles import MAKERS
+from tests.differential.oracle import Oracle
+from tests.differential.trial import EXPECTED, answered, shares
+from tests.live.built import built
+
+pytestmark = pytest.mark.live
+
+CASES = 300
+SEED = 20240101
+EVERY = 25
+
+
+@pytest.fixture(scope="module")
+def oracle() -> Iterator[Oracle]:
+    with Oracle(built()) as running:
+        yield running
+
+
+@cache
+def recorded() -> dict[str, list[Case]]:
+    return cases(FOLDER)
+
+
+@pytest.mark.parametrize("plugin", MAKERS)
+def test_same_answers(oracle: Oracle, plugin: str) -> None:
+    """The plugin gives the codes, reasons, scores and victims that Go gives, on clusters nobody has thought of."""
+    found, _ = answered(oracle, plugin, shares(CASES)[plugin], SEED)
+    result = judge(plugin, list(found))
+    if result.missing:
+        pytest.skip(str(result))
+    assert [] == result.disagreements
+    assert found
+
+
+@pytest.mark.skipif(
+    not FOLDER.is_dir(), reason="the recorded cases (../shared/conformance) are not beside this repository"
+)
+@pytest.mark.parametrize("plugin", MAKERS)
+def test_answers_as_recorded(oracle: Oracle, plugin: str) -> None:
+    """What is asked today is what was recorded: the program gives the recorded answer, to the letter."""
+    chosen = recorded()[plugin][::EVERY]
+    asked = [{key: value for key, value in case.items() if key != EXPECTED} for case in chosen]
+    assert [case[EXPECTED] for case in chosen] == [oracle.ask(question) for question in asked]
+    assert chosen
+
+
+def test_nonsense_is_answered(oracle: Oracle) -> None:
+    """A question that makes no sense is answered with what is wrong, and the next one is answered as ever."""
+    assert {"error"} == set(oracle.ask({"plugin": "NoSuchPlugin"}))
+    told = oracle.ask({"plugin": "SchedulingGates", "extensionPoints": ["PreEnqueue"], "pod": {}})
+    assert {"preEnqueue": {"code": "Success"}} == told
+    assert oracle.settled({"plugin": "NoSuchPlugin"}) is None

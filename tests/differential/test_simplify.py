@@ -1,0 +1,52 @@
+"""Shows that a question is made small without losing what made it interesting."""
+
+from tests.differential.making.dice import Thing
+from tests.differential.simplify import simplified
+
+BIG: Thing = {
+    "plugin": "NodePorts",
+    "pod": {
+        "metadata": {"name": "pod", "labels": {"app": "web"}},
+        "spec": {"containers": [{"name": "c"}, {"name": "d"}]},
+    },
+    "nodes": [{"metadata": {"name": name}, "spec": {}} for name in ("one", "two", "three")],
+    "existingPods": [{"metadata": {"name": "old"}, "spec": {"nodeName": "one"}}],
+    "scoreNodes": ["three", "one"],
+}
+
+
+def has_two(question: Thing) -> bool:
+    return any(node["metadata"]["name"] == "two" for node in question.get("nodes", ()))
+
+
+def test_keeps_only_what_matters() -> None:
+    """Nodes, pods and fields go as long as the difference stays; what names a thing stays with it."""
+    small = simplified(BIG, has_two)
+    assert {
+        "plugin": "NodePorts",
+        "pod": {"metadata": {"name": "pod"}},
+        "nodes": [{"metadata": {"name": "two"}}],
+    } == small
+
+
+def test_leaves_the_question_alone() -> None:
+    """The question that was given is not touched, and one that cannot be smaller comes back as it is."""
+    before = repr(BIG)
+    assert BIG == simplified(BIG, lambda _: False)
+    assert before == repr(BIG)
+
+
+def test_stays_whole() -> None:
+    """No pod is left on a node that is gone, and no such node is to be scored."""
+    seen: list[Thing] = []
+
+    def noted(question: Thing) -> bool:
+        seen.append(question)
+        return has_two(question)
+
+    simplified(BIG, noted)
+    known = [{node["metadata"]["name"] for node in each.get("nodes", ())} for each in seen]
+    homes = [{pod["spec"]["nodeName"] for pod in each.get("existingPods", ())} for each in seen]
+    scored = [set(each.get("scoreNodes", ())) for each in seen]
+    assert all(here <= there for here, there in zip(homes, known, strict=True))
+    assert all(here <= there for here, there in zip(scored, known, strict=True))
