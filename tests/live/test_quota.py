@@ -1,0 +1,99 @@
+"""A ResourceQuota is the API server's business: what is over it never becomes a pod, and the user is told at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.live import product
+from tests.live.built import built
+from tools.controlplane.client import ApiError, Document
+from tools.controlplane.objects import node, pod
+from tools.controlplane.process import Process
+from tools.controlplane.rig import WORKLOADS, Rig
+
+pytestmark = pytest.mark.live
+TEAM = "team"
+QUOTA = f"/api/v1/namespaces/{TEAM}/resourcequotas/compute-resources"
+# The guide's example, as it stands.
+HARD = {"requests.cpu": "1", "requests.memory": "1Gi", "limits.cpu": "2", "limits.memory": "2Gi"}
+ASKS = {"requests": {"cpu": "400m", "memory": "256Mi"}, "limits": {"cpu": "800m", "memory": "512Mi"}}
+
+
+@pytest.fixture(scope="module")
+def quota_rig() -> Iterator[Rig]:
+    """A control plane whose controllers make pods of Deployments and count what quotas are used up."""
+    with Rig(built(), controllers=(*WORKLOADS, "resourcequota-controller")) as running:
+        product.install(running, "rbac.yaml")
+        running.ensure_namespace(TEAM)
+        running.admin.create_many(node(f"node-{number}") for number in range(3))
+        quota = {"metadata": {"name": "compute-resources", "namespace": TEAM}, "spec": {"hard": HARD}}
+        running.admin.create({"apiVersion": "v1", "kind": "ResourceQuota", **quota})
+        product.wait_for(lambda: running.admin.get(QUOTA).get("status", {}).get("hard") == HARD, 60, "quota counted")
+        yield running
+
+
+@pytest.fixture(scope="module")
+def trimtab(quota_rig: Rig) -> Iterator[Process]:
+    process = product.start(quota_rig, profiles=[product.WITHOUT_OPTIONAL])
+    try:
+        yield process
+    finally:
+        process.terminate()
+
+
+def limited(name: str) -> Document:
+    """A pod with requests and limits, as the quota wants it."""
+    wanted = pod(name, TEAM, scheduler=product.SCHEDULER)
+    wanted["spec"]["containers"][0]["resources"] = ASKS
+    return wanted
+
+
+def deployment(replicas: int) -> Document:
+    labels = {"app": "web"}
+    template = {"metadata": {"labels": labels}, "spec": limited("web")["spec"]}
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": "web", "namespace": TEAM},
+        "spec": {"replicas": replicas, "selector": {"matchLabels": labels}, "template": template},
+    }
+
+
+def notes(rig: Rig, reason: str) -> list[str]:
+    events = rig.admin.list(f"/apis/events.k8s.io/v1/namespaces/{TEAM}/events")
+    return [event["note"] for event in events if event["reason"] == reason]
+
+
+def test_a_deployment_larger_than_the_quota(quota_rig: Rig, trimtab: Process) -> None:
+    """Two of three pods fit: they are placed. The third is never created; the ReplicaSet's FailedCreate says why."""
+    quota_rig.admin.create(deployment(3))
+    product.wait_for(lambda: len(product.bound(quota_rig, TEAM)) == 2, 60, "two are bound", trimtab)
+    product.wait_for(lambda: notes(quota_rig, "FailedCreate"), 30, "the third is refused", trimtab)
+    assert any("exceeded quota: compute-resources" in note for note in notes(quota_rig, "FailedCreate"))
+    assert 2 == len(product.pods(quota_rig, TEAM))
+    assert [] == notes(quota_rig, "FailedScheduling")
+    used: dict[str, Any] = quota_rig.admin.get(QUOTA)["status"]["used"]
+    assert {"requests.cpu": "800m", "requests.memory": "512Mi", "limits.cpu": "1600m", "limits.memory": "1Gi"} == used
+
+
+@pytest.mark.parametrize(
+    ("wanted", "words"),
+    [
+        (limited("bare"), "exceeded quota: compute-resources, requested: limits.cpu=800m,requests.cpu=400m"),
+        (pod("vague", TEAM, scheduler=product.SCHEDULER), "must specify limits.cpu for: main"),
+    ],
+)
+def test_a_bare_pod_over_the_quota(quota_rig: Rig, trimtab: Process, wanted: Document, words: str) -> None:
+    """Whoever creates it gets a 403 that names the quota; a pod without limits is refused for saying too little."""
+    with pytest.raises(ApiError, match="403") as refused:
+        quota_rig.admin.create(wanted)
+    assert words in str(refused.value)
+
+
+def test_a_raised_quota_lets_the_rest_in(quota_rig: Rig, trimtab: Process) -> None:
+    """When there is room in the quota, the controller creates the pod that was missing, and it is placed as any other."""
+    quota_rig.admin.patch(QUOTA, {"spec": {"hard": {"requests.cpu": "2", "limits.cpu": "4"}}})
+    product.wait_for(lambda: len(product.bound(quota_rig, TEAM)) == 3, 120, "the third is bound", trimtab)
