@@ -1,6 +1,6 @@
 """Decides how and in which order instructions are carried out; leaves what to wish, and what an outcome means, to the core.
 
-Bind, Reread, Preempt ──▶ one queue, `in_flight` at a time ──▶ an event with the outcome
+Bind, Reread, Preempt, BindVolume, SelectNode ──▶ one queue, `in_flight` at a time ──▶ an event with the outcome
 Preempt ──▶ the victim's condition is patched ──(200)──▶ the victim is deleted
 MarkUnscheduled, Nominate ──▶ the newest of each for a pod, in one patch, in a lull between binds
                                   ├─(a Bind of the pod is asked for first)──▶ dropped
@@ -25,13 +25,25 @@ from trimtab.core.model.event import (
     PreemptFailed,
     RereadDone,
     RereadFailed,
+    StageAnswered,
 )
-from trimtab.core.model.instruction import Bind, Instruction, MarkUnscheduled, Nominate, Preempt, Reread, Tell
+from trimtab.core.model.instruction import (
+    Bind,
+    BindVolume,
+    Instruction,
+    MarkUnscheduled,
+    Nominate,
+    Preempt,
+    Reread,
+    SelectNode,
+    Tell,
+)
 from trimtab.kube.lull import Lull
 from trimtab.kube.posting import Posting
 from trimtab.kube.stamps import to_the_second
 from trimtab.kube.transport import Transport, Unreachable
 from trimtab.kube.writing import Writer
+from trimtab.wire.objects.binding import promise_outcome, promise_request
 from trimtab.wire.outcome import bind_outcome, preempt_outcome, reread_outcome
 from trimtab.wire.pod import PodReader
 from trimtab.wire.request import bind_request, delete_request, reread_request, status_request, victim_request
@@ -47,6 +59,7 @@ MARK_PATIENCE = 10.0
 OK = 200
 MARKED_AT_MOST = 100_000
 
+Wish = Bind | Reread | Preempt | BindVolume | SelectNode
 Mark = tuple[MarkUnscheduled | None, Nominate | None]
 
 
@@ -70,7 +83,7 @@ class Performer:
         self._lull = Lull(in_flight // 2)
         self._writer = Writer(transport, may_write, random)
         self.posting = Posting(self._writer, clock, self._lull, instance)
-        self._wishes: asyncio.Queue[Bind | Reread | Preempt] = asyncio.Queue()
+        self._wishes: asyncio.Queue[Wish] = asyncio.Queue()
         self._marks: dict[str, Mark] = {}
         self._to_mark: asyncio.Queue[str] = asyncio.Queue()
         self._patching: dict[str, asyncio.Event] = {}
@@ -89,7 +102,7 @@ class Performer:
     def perform(self, instruction: Instruction) -> None:
         """Take an instruction in; never waits."""
         match instruction:
-            case Bind() | Reread() | Preempt():
+            case Bind() | Reread() | Preempt() | BindVolume() | SelectNode():
                 if isinstance(instruction, Bind):  # a pod that gets a node is not called unschedulable afterwards
                     self._marks.pop(instruction.uid, None)
                 self._lull.begin()
@@ -139,13 +152,22 @@ class Performer:
             self._sink(outcome)
             self._wishes.task_done()
 
-    async def _outcome(self, wish: Bind | Reread | Preempt) -> Event:
+    async def _outcome(self, wish: Wish) -> Event:
         match wish:
             case Bind():
                 return await self._bind(wish)
             case Reread():
                 return await self._reread(wish)
-        return await self._preempt(wish)
+            case Preempt():
+                return await self._preempt(wish)
+        return await self._promise(wish)
+
+    async def _promise(self, wish: BindVolume | SelectNode) -> StageAnswered:
+        try:
+            response = await self._writer.send(promise_request(wish), BIND_PATIENCE)
+        except Unreachable as error:
+            return StageAnswered(wish.uid, self._clock(), str(error))
+        return promise_outcome(wish, response.status, response.body, self._clock())
 
     async def _preempt(self, preempt: Preempt) -> PreemptDone | PreemptFailed:
         try:

@@ -270,14 +270,14 @@ class Engine:
 
     def _stage_answered(self, event: StageAnswered) -> list[Instruction]:
         flight = self.placing.flights.by_uid.get(event.uid)
-        return self._walk_on(flight, event.at) if flight is not None else []
+        return self._walk_on(flight, event.at, event.problem) if flight is not None else []
 
-    def _walk_on(self, flight: Flight, at: float) -> list[Instruction]:
+    def _walk_on(self, flight: Flight, at: float, problem: str = "") -> list[Instruction]:
         """Ask the stages again, unless something before has ended the flight or sent it on its way."""
         flights = self.placing.flights.by_uid
         if flight.leg is not Leg.WAITING or flights.get(flight.pod.uid) is not flight:
             return []
-        wishes = self.placing.resume(flight, at)
+        wishes = self.placing.resume(flight, at, problem)
         return wishes if flight.pod.uid in flights else wishes + self._changed(Change.POD_LEFT | Change.MEMORY, at)
 
     def _changed(self, change: Change, at: float) -> list[Instruction]:

@@ -94,10 +94,12 @@ class Flights:
                 return Refused(name, answer)
         return self.walk(cluster, flight, at)
 
-    def walk(self, cluster: Cluster, flight: Flight, at: float) -> list[Instruction] | Refused:
-        """Ask the stages that have not said Go yet; at the end the bind itself."""
+    def walk(self, cluster: Cluster, flight: Flight, at: float, problem: str = "") -> list[Instruction] | Refused:
+        """Ask the stages that have not said Go yet, at the end the bind itself; a problem counts as the stage's no."""
         asks = [each.permit for each in flight.profile.permits] + [each.pre_bind for each in flight.profile.pre_binds]
         owners = (*flight.profile.permits, *flight.profile.pre_binds)
+        if problem:
+            return Refused(plugin_name(owners[flight.stage]), Refuse(problem, final=False))
         while flight.stage < len(asks):
             answer = asks[flight.stage](cluster.view, flight.pod, flight.node)
             if isinstance(answer, Refuse):

@@ -101,10 +101,10 @@ class Placing:
             self.tally.attempted(profile.name, "error", laps)
             return self._faulted(pod, profile, error, at)
 
-    def resume(self, flight: Flight, at: float) -> list[Instruction]:
-        """Ask the stages of a waiting pod again."""
+    def resume(self, flight: Flight, at: float, problem: str = "") -> list[Instruction]:
+        """Ask the stages of a waiting pod again, unless what one of them asked for has failed."""
         try:
-            walked = self.flights.walk(self.cluster, flight, at)
+            walked = self.flights.walk(self.cluster, flight, at, problem)
         except Exception as error:
             return self._faulted(flight.pod, flight.profile, error, at)
         return self._turned_back(flight.pod, walked, at) if isinstance(walked, Refused) else walked

@@ -173,10 +173,11 @@ class PreemptFailed(Struct, frozen=True, tag=True):
 
 
 class StageAnswered(Struct, frozen=True, tag=True):
-    """What a waiting stage asked of the shell has been answered; the stage is asked again."""
+    """What a waiting stage asked of the shell has been answered: it is asked again, or, with a problem, has failed."""
 
     uid: str
     at: float
+    problem: str = ""
 
 
 Event = (
