@@ -13,7 +13,7 @@ from trimtab.core.engine.tally import Tally
 from trimtab.core.model.affinity import Affinity, PodAffinity, PodTerm, Spread
 from trimtab.core.model.event import PodGone, StageAnswered
 from trimtab.core.model.instruction import Bind, MarkUnscheduled, Tell
-from trimtab.core.model.pod import Pod, PodSpec, Volume
+from trimtab.core.model.pod import Pod, PodSpec
 from trimtab.core.model.resources import CAP
 from trimtab.core.model.taints import NO_SCHEDULE, Taint
 from trimtab.core.model.verdict import Placement, Unplaceable
@@ -185,7 +185,6 @@ TERM = PodTerm(topology_key="zone")
         (PodSpec(affinity=Affinity(pods=PodAffinity(required=(TERM,)))), "required pod affinity"),
         (PodSpec(affinity=Affinity(anti_pods=PodAffinity(required=(TERM,)))), "required pod anti-affinity"),
         (PodSpec(spread=(Spread("zone", 1, True),)), "a DoNotSchedule topology spread constraint"),
-        (PodSpec(volumes=(Volume("persistentVolumeClaim", "data"),)), "volumes that bind to nodes"),
         (PodSpec(claims=("gpu",)), "resource claims"),
         (PodSpec(group="gang"), "a scheduling group"),
         (PodSpec(claims=("gpu",), group="gang"), "resource claims and a scheduling group"),
