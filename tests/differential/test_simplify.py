@@ -21,12 +21,8 @@ def has_two(question: Thing) -> bool:
 
 def test_keeps_only_what_matters() -> None:
     """Nodes, pods and fields go as long as the difference stays; what names a thing stays with it."""
-    small = simplified(BIG, has_two)
-    assert {
-        "plugin": "NodePorts",
-        "pod": {"metadata": {"name": "pod"}},
-        "nodes": [{"metadata": {"name": "two"}}],
-    } == small
+    pod, node = ({"metadata": {"name": name}, "spec": {}} for name in ("pod", "two"))
+    assert {"plugin": "NodePorts", "pod": pod, "nodes": [node]} == simplified(BIG, has_two)
 
 
 def test_leaves_the_question_alone() -> None:
