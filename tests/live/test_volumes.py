@@ -1,0 +1,131 @@
+"""Pods that wait for their volumes, on a real API server with the real volume controller."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.live import product
+from tests.live.built import built
+from tools.controlplane.client import Document
+from tools.controlplane.objects import node, pod
+from tools.controlplane.rig import Rig
+
+pytestmark = pytest.mark.live
+
+NODES = ("worker-1", "worker-2")
+BINDER = "persistentvolume-binder-controller"
+FIRST_CONSUMER = "WaitForFirstConsumer"
+
+
+@pytest.fixture(scope="module")
+def rig() -> Iterator[Rig]:
+    """A control plane whose volume controller runs, with Trimtab's rights and two nodes."""
+    with Rig(built(), controllers=(BINDER,)) as running:
+        product.install(running)
+        running.admin.create_many(node(name) for name in NODES)
+        yield running
+
+
+def storage_class(name: str, provisioner: str) -> Document:
+    return {
+        "apiVersion": "storage.k8s.io/v1",
+        "kind": "StorageClass",
+        "metadata": {"name": name},
+        "provisioner": provisioner,
+        "volumeBindingMode": FIRST_CONSUMER,
+    }
+
+
+def volume(name: str, given: str, at: str, size: str = "1Gi", **spec: object) -> Document:
+    here = {"key": "kubernetes.io/hostname", "operator": "In", "values": [at]}
+    return {
+        "apiVersion": "v1",
+        "kind": "PersistentVolume",
+        "metadata": {"name": name},
+        "spec": {
+            "capacity": {"storage": size},
+            "accessModes": ["ReadWriteOnce"],
+            "storageClassName": given,
+            "persistentVolumeReclaimPolicy": "Retain",
+            "local": {"path": f"/mnt/{name}"},
+            "nodeAffinity": {"required": {"nodeSelectorTerms": [{"matchExpressions": [here]}]}},
+            **spec,
+        },
+    }
+
+
+def claim(name: str, given: str, size: str = "1Gi") -> Document:
+    return {
+        "apiVersion": "v1",
+        "kind": "PersistentVolumeClaim",
+        "metadata": {"name": name, "namespace": "default"},
+        "spec": {
+            "accessModes": ["ReadWriteOnce"],
+            "storageClassName": given,
+            "resources": {"requests": {"storage": size}},
+        },
+    }
+
+
+def user(name: str, *claims: str) -> Document:
+    """A pod that uses the claims."""
+    volumes = [{"name": each, "persistentVolumeClaim": {"claimName": each}} for each in claims]
+    return pod(name, scheduler=product.SCHEDULER, volumes=volumes)
+
+
+def claims(rig: Rig) -> dict[str, Document]:
+    return {
+        each["metadata"]["name"]: each for each in rig.admin.list("/api/v1/namespaces/default/persistentvolumeclaims")
+    }
+
+
+def phases(rig: Rig) -> dict[str, str]:
+    return {name: each["status"].get("phase", "") for name, each in claims(rig).items()}
+
+
+def test_pods_follow_local_volumes_and_their_claims_are_bound(rig: Rig) -> None:
+    """Each pod goes where its volume is and its claim is bound first; a third one says that nothing is left."""
+    rig.admin.create(storage_class("local", "kubernetes.io/no-provisioner"))
+    rig.admin.create_many(volume(f"disk-{at}", "local", at) for at in NODES)
+    names = ("one", "two", "three")
+    rig.admin.create_many(claim(name, "local") for name in names)
+    path = "/api/v1/persistentvolumes/disk-worker-2"
+    available = lambda: rig.admin.get(path)["status"].get("phase") == "Available"  # noqa: E731
+    product.wait_for(available, 30, "the volume controller at work", rig.controller_manager)
+    rig.admin.create_many(user(name, name) for name in names)
+    trimtab = product.start(rig)
+    try:
+        product.wait_for(lambda: len(product.bound(rig)) == 2, 60, "two pods bound", trimtab, rig.controller_manager)
+        waits = next(name for name in names if name not in product.bound(rig))
+        told = "2 node(s) didn't find available persistent volumes to bind"
+        product.wait_for(lambda: told in rig.kubectl("describe", "pod", waits), 20, "why the third waits", trimtab)
+    finally:
+        code = trimtab.terminate()
+    assert 0 == code
+    placed, bound = product.bound(rig), claims(rig)
+    assert set(NODES) == set(placed.values())
+    assert {name: f"disk-{at}" for name, at in placed.items()} == {
+        name: bound[name]["spec"]["volumeName"] for name in placed
+    }
+    assert {**dict.fromkeys(placed, "Bound"), waits: "Pending"} == phases(rig)
+
+
+def test_a_claim_is_given_to_the_provisioner_with_the_node_that_was_chosen(rig: Rig) -> None:
+    """The claim gets the annotation, the pod waits until the volume is made and bound, and then goes there."""
+    rig.admin.create(storage_class("made", "disks.example.com"))
+    rig.admin.create(claim("fresh", "made", "3Gi"))
+    rig.admin.create(user("needy", "fresh"))
+    annotation = "volume.kubernetes.io/selected-node"
+    trimtab = product.start(rig)
+    try:
+        asked = lambda: claims(rig)["fresh"]["metadata"].get("annotations", {}).get(annotation)  # noqa: E731
+        product.wait_for(asked, 60, "a node for the claim", trimtab)
+        assert "needy" not in product.bound(rig)
+        chosen, uid = asked(), claims(rig)["fresh"]["metadata"]["uid"]
+        kept = {"namespace": "default", "name": "fresh", "uid": uid}
+        rig.admin.create(volume("made-for-it", "made", chosen, "3Gi", claimRef=kept))
+        product.wait_for(lambda: "needy" in product.bound(rig), 60, "the pod bound", trimtab, rig.controller_manager)
+    finally:
+        code = trimtab.terminate()
+    assert 0 == code
+    assert (chosen, "Bound") == (product.bound(rig)["needy"], phases(rig)["fresh"])
