@@ -11,6 +11,7 @@ from datetime import datetime
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tests.conformance.corpus import Case, cluster_of, nominated, read_pod
 from trimtab.core.cluster.view import View
@@ -19,9 +20,11 @@ from trimtab.core.placing.choose import promised_room
 from trimtab.core.placing.contract import (
     ALL,
     Ahead,
+    Among,
     Filter,
     Gate,
     Ints,
+    Normalise,
     Only,
     Order,
     Plugin,
@@ -110,12 +113,18 @@ class Asked:
     def score(self) -> dict[str, int] | None:
         assert isinstance(self.plugin, Score)
         raw = self._scored()
-        return None if raw is None else self._by_name(normalised(self.plugin.normalise, raw))
+        if raw is None:
+            return None
+        if isinstance(self.plugin, Among) and self.plugin.normalise is Normalise.AMONG:
+            return self._by_name(self.plugin.scaled(self.view, self.pod, self._score_rows(), raw))
+        return self._by_name(normalised(self.plugin.normalise, raw))
 
     def _scored(self) -> Ints | None:
         assert isinstance(self.plugin, Score)
-        rows = np.array([self.view.row(name) for name in self.case["scoreNodes"]], dtype=np.intp)
-        return self.plugin.score(self.view, self.pod, rows)
+        return self.plugin.score(self.view, self.pod, self._score_rows())
+
+    def _score_rows(self) -> NDArray[np.intp]:
+        return np.array([self.view.row(name) for name in self.case["scoreNodes"]], dtype=np.intp)
 
     def _by_name(self, column: Ints | None) -> dict[str, int] | None:
         return None if column is None else dict(zip(self.case["scoreNodes"], column.tolist(), strict=True))

@@ -17,6 +17,7 @@ from trimtab.core.plugins.node_resources_balanced_allocation import NodeResource
 from trimtab.core.plugins.node_resources_fit import NodeResourcesFit
 from trimtab.core.plugins.node_unschedulable import NodeUnschedulable
 from trimtab.core.plugins.node_volume_limits import NodeVolumeLimits
+from trimtab.core.plugins.pod_topology_spread import PodTopologySpread
 from trimtab.core.plugins.priority_sort import PrioritySort
 from trimtab.core.plugins.scheduling_gates import SchedulingGates
 from trimtab.core.plugins.smallest_first import SmallestFirst
@@ -34,6 +35,7 @@ _BUILT: tuple[type[Plugin], ...] = (
     NodeAffinity,
     NodePorts,
     NodeResourcesFit,
+    PodTopologySpread,
     VolumeRestrictions,
     NodeVolumeLimits,
     VolumeBinding,

@@ -21,6 +21,8 @@ from trimtab.core.model.taints import Toleration
 
 Words = tuple[str, ...] | None
 
+_ACTIONS: dict[str | None, bool] = {"DoNotSchedule": True, "ScheduleAnyway": False}
+
 
 class RequirementShape(Struct, frozen=True, gc=False):
     key: str | None = None
@@ -122,7 +124,7 @@ def spread(shape: SpreadShape) -> Spread:
     return Spread(
         topology_key=shape.topology_key or "",
         max_skew=shape.max_skew or 0,
-        hard=shape.when_unsatisfiable != "ScheduleAnyway",
+        hard=_ACTIONS.get(shape.when_unsatisfiable),
         selector=selector(shape.label_selector),
         min_domains=shape.min_domains,
         node_affinity_policy=shape.node_affinity_policy or "Honor",

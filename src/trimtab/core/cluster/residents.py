@@ -93,6 +93,7 @@ class Residents:
         if max(len(self.classes), len(self.carriers)) < FEWEST_KINDS + STALE * len(self.slot):
             return False
         self.classes, self.carriers = LabelClasses(), Carriers()
+        self.label_class[:] = self.carrier[:] = 0
         for slot in self.slot.values():
             pod = self.pods[slot]
             assert pod is not None

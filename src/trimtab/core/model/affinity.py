@@ -55,11 +55,11 @@ class Affinity(Struct, frozen=True, gc=False):
 
 
 class Spread(Struct, frozen=True, gc=False):
-    """One topology spread constraint."""
+    """One topology spread constraint; `hard` None is an action that Kubernetes does not know, and then nothing is done."""
 
     topology_key: str
     max_skew: int = 1
-    hard: bool = True
+    hard: bool | None = True
     selector: LabelSelector | None = None
     min_domains: int | None = None
     node_affinity_policy: str = "Honor"

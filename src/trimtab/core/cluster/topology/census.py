@@ -181,8 +181,10 @@ class Census:
 
     def _taken(self, picks: tuple[Pick, ...], known: int) -> dict[int, int]:
         classes = self._residents.classes
-        pairs = [needed_pair(pick.selector) for pick in picks if pick.selector is not None]
-        pair = next((each for each in pairs if each is not None), None)
+        selectors = [pick.selector for pick in picks if pick.selector is not None]
+        if len(selectors) < len(picks):
+            return {}
+        pair = next(filter(None, map(needed_pair, selectors)), None)
         numbers: Sequence[int] = range(len(classes)) if pair is None else classes.with_pair.get(pair, ())
         held = classes.held
         return {number: 1 for number in numbers[bisect_left(numbers, known) :] if takes_all(picks, *held[number])}

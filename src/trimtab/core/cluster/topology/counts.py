@@ -24,17 +24,20 @@ Weigh = Callable[[int], dict[int, int]]  # what pods add, by their numbers, from
 class Key:
     """A label key, and the domain of each row; domain 0 is that of the rows that lack the key."""
 
-    __slots__ = ("alone", "empty", "ids", "present", "size", "there")
+    __slots__ = ("alone", "empty", "everywhere", "ids", "number", "present", "size", "there")
 
     def __init__(self, column: LabelColumn, count: int) -> None:
         self.ids = column.ids[:count]
         self.size = len(column.values)
         heads = np.bincount(self.ids, minlength=self.size)
-        self.present: Bools | None = self.ids != ABSENT if heads[ABSENT] else None  # None: in every row
+        self.present: Bools = self.ids != ABSENT
+        self.everywhere = not heads[ABSENT]
         heads[ABSENT] = 0
         self.there: NDArray[np.intp] = np.flatnonzero(heads)
         self.alone = int(heads.max(initial=0)) <= 1  # each node is a domain of its own
         self.empty = column.numbers.get("")  # the domain of the empty value, which scores take for a missing one
+        # Of all rows together, with the missing value for one of them.
+        self.number = len(self.there) + (not self.everywhere and not (self.empty and heads[self.empty]))
 
 
 class Domains:
@@ -48,8 +51,7 @@ class Domains:
         eligible_rows = rows if eligible is None else rows * eligible
         self.counts = rows if self.by_row else _summed(key, eligible_rows)
         self.there = key.there if eligible is None else _domains_of(key, eligible)
-        missing = eligible_rows if key.present is None else eligible_rows[~key.present]
-        self.inside = float(eligible_rows.sum()) - (0.0 if key.present is None else float(missing.sum()))
+        self.inside = float(eligible_rows[key.present].sum())  # what stands in any domain
 
     def shift(self, row: int, amount: float) -> None:
         if self.eligible is None or self.eligible[row]:
@@ -63,11 +65,15 @@ class Domains:
         """The count in the domain of each row; rows that lack the key have what those hold together, or their own."""
         return self.counts[rows] if self.by_row else self.counts.take(self.key.ids[rows])
 
+    def by_domain(self) -> Floats:
+        """Counts by domain, to be changed at will."""
+        return _summed(self.key, self.counts) if self.by_row else self.counts.copy()
+
     def above(self, limit: float, rows: Rows) -> Bools:
         """Rows in a domain that holds more; never those that lack the key."""
         if self.by_row:
             found: Bools = self.counts[rows] > limit
-            return found if self.key.present is None else found & self.key.present[rows]
+            return found if self.key.everywhere else found & self.key.present[rows]
         table = self.counts > limit
         table[ABSENT] = False
         return table.take(self.key.ids[rows])
@@ -78,16 +84,13 @@ class Domains:
             return 0.0
         if not self.by_row:
             return float(self.counts[self.there].min())
-        return float((self.counts if self.key.present is None else self.counts[self.key.present]).min())
+        return float((self.counts if self.key.everywhere else self.counts[self.key.present]).min())
 
     def two_least(self) -> tuple[float, int, float]:
         """The smallest count, its domain, and the smallest of all others; 0 and infinity where there is none."""
         if not self.there.size:
             return 0.0, ABSENT, np.inf
-        counts = self.counts
-        if self.by_row:
-            counts = _summed(self.key, counts)
-        held = counts[self.there]
+        held = self.by_domain()[self.there]
         first = int(held.argmin())
         others = np.delete(held, first)
         return float(held[first]), int(self.there[first]), float(others.min(initial=np.inf))
