@@ -20,7 +20,6 @@ from trimtab.core.placing.choose import promised_room
 from trimtab.core.placing.contract import (
     ALL,
     Ahead,
-    Among,
     Filter,
     Gate,
     Ints,
@@ -112,12 +111,13 @@ class Asked:
 
     def score(self) -> dict[str, int] | None:
         assert isinstance(self.plugin, Score)
-        raw = self._scored()
+        raw, how = self._scored(), self.plugin.normalise
         if raw is None:
             return None
-        if isinstance(self.plugin, Among) and self.plugin.normalise is Normalise.AMONG:
-            return self._by_name(self.plugin.scaled(self.view, self.pod, self._score_rows(), raw))
-        return self._by_name(normalised(self.plugin.normalise, raw))
+        if how is not Normalise.AMONG:
+            return self._by_name(normalised(how, raw))
+        scaled = self.plugin.scaled(self.view, self.pod, self._score_rows(), raw)  # type: ignore[attr-defined]
+        return self._by_name(scaled)
 
     def _scored(self) -> Ints | None:
         assert isinstance(self.plugin, Score)

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from trimtab.core.placing.contract import Plugin
 from trimtab.core.placing.profile import Point, Profile, Ties, everywhere
 from trimtab.core.plugins.image_locality import ImageLocality
+from trimtab.core.plugins.inter_pod_affinity import InterPodAffinity
 from trimtab.core.plugins.node_affinity import NodeAffinity
 from trimtab.core.plugins.node_name import NodeName
 from trimtab.core.plugins.node_ports import NodePorts
@@ -36,6 +37,7 @@ _BUILT: tuple[type[Plugin], ...] = (
     NodePorts,
     NodeResourcesFit,
     PodTopologySpread,
+    InterPodAffinity,
     VolumeRestrictions,
     NodeVolumeLimits,
     VolumeBinding,
