@@ -79,6 +79,17 @@ def claims(rig: Rig) -> dict[str, Document]:
     }
 
 
+def selected(rig: Rig, name: str) -> str:
+    """The node that the claim's volume shall be made for."""
+    node: str = claims(rig)[name]["metadata"].get("annotations", {}).get("volume.kubernetes.io/selected-node", "")
+    return node
+
+
+def available(rig: Rig, name: str) -> bool:
+    phase: str = rig.admin.get(f"/api/v1/persistentvolumes/{name}")["status"].get("phase", "")
+    return phase == "Available"
+
+
 def phases(rig: Rig) -> dict[str, str]:
     return {name: each["status"].get("phase", "") for name, each in claims(rig).items()}
 
@@ -89,9 +100,7 @@ def test_pods_follow_local_volumes_and_their_claims_are_bound(rig: Rig) -> None:
     rig.admin.create_many(volume(f"disk-{at}", "local", at) for at in NODES)
     names = ("one", "two", "three")
     rig.admin.create_many(claim(name, "local") for name in names)
-    path = "/api/v1/persistentvolumes/disk-worker-2"
-    available = lambda: rig.admin.get(path)["status"].get("phase") == "Available"  # noqa: E731
-    product.wait_for(available, 30, "the volume controller at work", rig.controller_manager)
+    product.wait_for(lambda: available(rig, "disk-worker-2"), 30, "the volume controller", rig.controller_manager)
     rig.admin.create_many(user(name, name) for name in names)
     trimtab = product.start(rig)
     try:
@@ -115,13 +124,11 @@ def test_a_claim_is_given_to_the_provisioner_with_the_node_that_was_chosen(rig: 
     rig.admin.create(storage_class("made", "disks.example.com"))
     rig.admin.create(claim("fresh", "made", "3Gi"))
     rig.admin.create(user("needy", "fresh"))
-    annotation = "volume.kubernetes.io/selected-node"
     trimtab = product.start(rig)
     try:
-        asked = lambda: claims(rig)["fresh"]["metadata"].get("annotations", {}).get(annotation)  # noqa: E731
-        product.wait_for(asked, 60, "a node for the claim", trimtab)
+        product.wait_for(lambda: selected(rig, "fresh"), 60, "a node for the claim", trimtab)
         assert "needy" not in product.bound(rig)
-        chosen, uid = asked(), claims(rig)["fresh"]["metadata"]["uid"]
+        chosen, uid = selected(rig, "fresh"), claims(rig)["fresh"]["metadata"]["uid"]
         kept = {"namespace": "default", "name": "fresh", "uid": uid}
         rig.admin.create(volume("made-for-it", "made", chosen, "3Gi", claimRef=kept))
         product.wait_for(lambda: "needy" in product.bound(rig), 60, "the pod bound", trimtab, rig.controller_manager)

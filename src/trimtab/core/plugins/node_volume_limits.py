@@ -27,6 +27,7 @@ from trimtab.core.model.storage import (
 from trimtab.core.placing.contract import Ahead, Ints, Prefiltered, Rows
 from trimtab.core.placing.volumes.claims import missing
 from trimtab.core.placing.volumes.reach import migrated
+from trimtab.core.placing.volumes.waking import passes_somewhere
 
 FULL, MISSING = 1, -1
 NO_LIMIT = np.int64(1 << 62)
@@ -72,6 +73,9 @@ class NodeVolumeLimits:
         if code == MISSING:
             return (f"looking up PVC {pod.namespace}/{_absent(view, pod)}: {missing(_absent(view, pod))}",)
         return ("node(s) exceed max volume count",)
+
+    def wakes(self, view: View, pod: Pod, change: Change, rows: Rows) -> bool:
+        return passes_somewhere(self, view, pod)
 
 
 def _absent(view: View, pod: Pod) -> str:

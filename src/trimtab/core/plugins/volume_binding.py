@@ -33,6 +33,7 @@ from trimtab.core.placing.volumes import matching
 from trimtab.core.placing.volumes.claims import names, sort
 from trimtab.core.placing.volumes.plans import NONE, Binding, Plan, Plans, Provision
 from trimtab.core.placing.volumes.reach import reachable
+from trimtab.core.placing.volumes.waking import passes_somewhere
 
 UNUSABLE = -16
 WORDS = {
@@ -92,6 +93,9 @@ class VolumeBinding:
         if isinstance(claims, Refuse):
             return (claims.reason,)
         return tuple(words for bit, words in WORDS.items() if -code & bit)
+
+    def wakes(self, view: View, pod: Pod, change: Change, rows: Rows) -> bool:
+        return passes_somewhere(self, view, pod)
 
     def score(self, view: View, pod: Pod, rows: Rows) -> Ints | None:
         """No opinion: how full volumes would get counts in kube-scheduler only behind a feature gate that is off."""

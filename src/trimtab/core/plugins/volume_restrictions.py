@@ -14,6 +14,7 @@ from trimtab.core.model.pod import Pod
 from trimtab.core.model.storage import READ_WRITE_ONCE_POD, PersistentVolumeClaim
 from trimtab.core.placing.contract import Ahead, Bools, Ints, Prefiltered, Refuse, Rows
 from trimtab.core.placing.volumes.claims import missing
+from trimtab.core.placing.volumes.waking import passes_somewhere
 
 UNSHARED = "awsElasticBlockStore"  # not even by pods that only read
 DISK, CLAIMED, UNKNOWN = 1, 2, -1
@@ -58,6 +59,9 @@ class VolumeRestrictions:
     def reasons(self, view: View, pod: Pod, code: int) -> tuple[str, ...]:
         alone = _alone(view, pod)
         return (alone.reason if isinstance(alone, Refuse) else WORDS[code],)
+
+    def wakes(self, view: View, pod: Pod, change: Change, rows: Rows) -> bool:
+        return passes_somewhere(self, view, pod)
 
 
 def _alone(view: View, pod: Pod) -> set[str] | Refuse:

@@ -17,6 +17,7 @@ from trimtab.core.model.selectors import Requirement
 from trimtab.core.model.storage import FIRST_CONSUMER, PersistentVolume, PersistentVolumeClaim, StorageClass
 from trimtab.core.placing.contract import Ahead, Bools, Ints, Prefiltered, Refuse, Rows, codes
 from trimtab.core.placing.volumes.claims import missing
+from trimtab.core.placing.volumes.waking import passes_somewhere
 
 KEYS = (BETA_ZONE, BETA_REGION, ZONE, REGION)
 NEWER = {BETA_ZONE: ZONE, BETA_REGION: REGION}
@@ -50,6 +51,9 @@ class VolumeZone:
     def reasons(self, view: View, pod: Pod, code: int) -> tuple[str, ...]:
         marks = _marks(view, pod)
         return (marks.reason if isinstance(marks, Refuse) else "node(s) had no available volume zone",)
+
+    def wakes(self, view: View, pod: Pod, change: Change, rows: Rows) -> bool:
+        return passes_somewhere(self, view, pod)
 
 
 def _marks(view: View, pod: Pod) -> Marks | Refuse:
