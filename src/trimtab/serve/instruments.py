@@ -105,7 +105,6 @@ class Instruments:
             "Pods that entered a queue, by queue and by what sent them there.",
             ("queue", "event"),
         )
-        # There for dashboards: nothing is preempted yet.
         self.preemptions = Counter("scheduler_preemption_attempts_total", "Attempts to make room by preemption.")
         self.victims = Histogram(
             "scheduler_preemption_victims", "Pods chosen to make room, for each preemption.", exponential(1, 2, 7)

@@ -55,6 +55,12 @@ class PrometheusTally(Tally):
         if isinstance(laps, SplitLaps):
             self._split(profile, laps)
 
+    def preempting(self, victims: int) -> None:
+        """Each plugin that is asked to make room counts; victims only where it could."""
+        self._on.preemptions.add()
+        if victims:
+            self._on.victims.observe(victims)
+
     def bound(self, profile: str, attempts: int, waited: float, flown: float) -> None:
         """A bind was accepted: the attempt ended well."""
         self._ended(profile, SCHEDULED, flown)

@@ -53,6 +53,7 @@ class Cluster:
         self.on_node: dict[str, dict[str, Pod]] = {}
         self.residents = Residents()
         self.nominated: dict[str, Pod] = {}
+        self.promises: dict[str, str] = {}  # nodes by UID, "" for none, that the API server has not shown yet
         self.objects = Objects()
         self.census = Census(self.columns, self.residents, self.objects)
         self.memory: dict[str, Any] = {}
@@ -123,6 +124,22 @@ class Cluster:
         held = self.pods.get(pod.uid)
         return pod.uid not in self.buried and (held is None or pod.version > held.version)
 
+    def as_promised(self, pod: Pod) -> Pod:
+        """The pod with the nomination that we asked for, as long as the API server does not show it."""
+        promise = self.promises.get(pod.uid)
+        if promise is None:
+            return pod
+        if pod.nominated == promise or pod.node:
+            del self.promises[pod.uid]
+            return pod
+        return replace(pod, nominated=promise)
+
+    def nominate(self, uid: str, node: str) -> Change:
+        """Promise the node to a pod that waits; an empty name takes the promise back. Others see it at once."""
+        self.promises[uid] = node
+        pod = self.pods[uid] = replace(self.pods[uid], nominated=node)
+        return self._note_nomination(pod)
+
     def see_pod(self, pod: Pod) -> Change:
         """Take in a pod that `is_news`."""
         self.pods[pod.uid] = pod
@@ -136,6 +153,7 @@ class Cluster:
     def lose_pod(self, uid: str) -> Change:
         self._bury(uid)
         self.pods.pop(uid, None)
+        self.promises.pop(uid, None)
         freed = Change.NOTHING if self.nominated.pop(uid, None) is None else Change.NOMINATED
         return freed | self._vacate(uid) if uid in self.places else freed
 
@@ -240,5 +258,6 @@ class Cluster:
         twin.on_node = {node: pods.copy() for node, pods in self.on_node.items()}
         twin.objects, twin.residents = self.objects.copy(), self.residents.copy()
         twin.census = Census(twin.columns, twin.residents, twin.objects)
+        twin.promises = self.promises.copy()
         twin.nominated, twin.memory, twin.buried = self.nominated.copy(), self.memory.copy(), self.buried.copy()
         return twin

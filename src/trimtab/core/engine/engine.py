@@ -30,6 +30,8 @@ from trimtab.core.model.event import (
     ObjectSeen,
     PodGone,
     PodSeen,
+    PreemptDone,
+    PreemptFailed,
     RereadDone,
     RereadFailed,
     SamplesRead,
@@ -73,6 +75,8 @@ class Engine:
             BindFailed: self._bind_failed,
             RereadDone: self._reread_done,
             RereadFailed: self._reread_failed,
+            PreemptDone: self._preempt_done,
+            PreemptFailed: self._preempt_failed,
             StageAnswered: self._stage_answered,
         }
 
@@ -123,9 +127,9 @@ class Engine:
     # --- facts about pods
 
     def _pod_seen(self, event: PodSeen) -> list[Instruction]:
-        pod = event.pod
-        if not self.placing.cluster.is_news(pod):
+        if not self.placing.cluster.is_news(event.pod):
             return []
+        pod = self.placing.cluster.as_promised(event.pod)
         before = self.placing.cluster.pods.get(pod.uid)
         change = self.placing.cluster.see_pod(pod) | self.placing.observers.moved(self.placing.cluster, before, pod)
         self.placing.marked.pop(pod.uid, None)
@@ -141,6 +145,7 @@ class Engine:
     def _settle(self, pod: Pod, at: float) -> list[Instruction]:
         """The pod has a node, has ended, or is on its way out: it waits no longer."""
         waiting = self.placing.queue.forget(pod.uid, at)
+        self.placing.preempting.seen_leaving(pod.uid)
         flight = self.placing.flights.by_uid.get(pod.uid)
         if flight is None:
             return []
@@ -174,6 +179,7 @@ class Engine:
     def _bury(self, uid: str, at: float) -> list[Instruction]:
         self.placing.queue.forget(uid, at)
         self.placing.marked.pop(uid, None)
+        self.placing.preempting.seen_leaving(uid)
         self.placing.flights.end(self.placing.cluster, uid, landed=False)
         before = self.placing.cluster.pods.get(uid)
         change = self.placing.cluster.lose_pod(uid) | self.placing.observers.moved(self.placing.cluster, before, None)
@@ -185,7 +191,11 @@ class Engine:
         return self._changed(self.placing.cluster.see_node(event.node), event.at)
 
     def _node_gone(self, event: NodeGone) -> list[Instruction]:
-        return self._changed(self.placing.cluster.lose_node(event.name, event.uid, event.version), event.at)
+        change = self.placing.cluster.lose_node(event.name, event.uid, event.version)
+        if change:  # what was promised there can no longer be had
+            for pod in [each for each in self.placing.cluster.nominated.values() if each.nominated == event.name]:
+                self.placing.queue.wake_one(pod.uid, event.at)
+        return self._changed(change, event.at)
 
     def _object_seen(self, event: ObjectSeen) -> list[Instruction]:
         return self._changed(self.placing.cluster.see_object(event.object), event.at)
@@ -265,6 +275,14 @@ class Engine:
         """Still nobody knows: the room stays assumed, and a later tick asks again."""
         self.placing.flights.reading.discard(event.uid)
         return []
+
+    # --- what became of a victim
+
+    def _preempt_done(self, event: PreemptDone) -> list[Instruction]:
+        return self.placing.preempting.done(event)
+
+    def _preempt_failed(self, event: PreemptFailed) -> list[Instruction]:
+        return self.placing.preempting.failed(self.placing, event)
 
     # --- stages
 

@@ -12,6 +12,7 @@ from trimtab.core.engine import hints
 from trimtab.core.engine.decisions import Decision, Decisions
 from trimtab.core.engine.inflight import Flight, Flights, Refused
 from trimtab.core.engine.memory import Observers
+from trimtab.core.engine.preempting import Attempt, Preempting
 from trimtab.core.engine.queue import Part, Queue, Waiting
 from trimtab.core.engine.settings import Settings
 from trimtab.core.engine.tally import Tally
@@ -27,6 +28,8 @@ from trimtab.core.placing.templates import Templates
 
 UNSCHEDULABLE = "Unschedulable"  # the cluster autoscaler adds nodes for this reason
 ERROR = "SchedulerError"  # and not for this one
+UNREADABLE, UNMODELLED = ("Unreadable",), ("Unmodelled",)
+UNJUDGED = (UNREADABLE, UNMODELLED)  # no plugin was asked, so none can make room
 
 
 @dataclass(slots=True)
@@ -42,6 +45,7 @@ class Placing:
     decisions: Decisions = field(default_factory=Decisions)
     marked: dict[str, tuple[str, str]] = field(default_factory=dict)  # asked for since the pod was last seen
     log: hints.Log = field(default_factory=hints.Log)
+    preempting: Preempting = field(default_factory=Preempting)
     observers: Observers = field(init=False)
 
     def __post_init__(self) -> None:
@@ -111,10 +115,10 @@ class Placing:
 
     def _place(self, pod: Pod, profile: Profile, waiting: Waiting, laps: Laps, at: float) -> list[Instruction]:
         verdict = self._judge(pod, profile, laps)
-        self.decisions.add(Decision(pod.uid, pod.key, profile.name, at, waiting.attempts, verdict))
         if isinstance(verdict, Unplaceable):
             self.tally.attempted(profile.name, "unschedulable", laps)
-            return self._park(pod, profile, verdict, at)
+            return self._stuck(pod, profile, verdict, waiting, at)
+        self.decisions.add(Decision(pod.uid, pod.key, profile.name, at, waiting.attempts, verdict))
         self.tally.attempted(profile.name, "scheduled", laps)
         for wish in unmodelled.soft(pod, profile):
             self.tally.skipped(wish)
@@ -127,16 +131,26 @@ class Placing:
 
     def _judge(self, pod: Pod, profile: Profile, laps: Laps) -> Placement | Unplaceable:
         count = len(self.cluster.columns)
-        if pod.spec_fault:
-            return Unplaceable(count, note=f"the pod cannot be read: {pod.spec_fault}", plugins=("Unreadable",))
+        if fault := pod.spec_fault or pod.spec.fault:
+            return Unplaceable(count, note=f"the pod cannot be read: {fault}", plugins=UNREADABLE)
         missing = unmodelled.hard(pod, profile)
         if missing:
-            return Unplaceable(
-                count, note=f"Trimtab does not support {' and '.join(missing)} yet", plugins=("Unmodelled",)
-            )
-        # A nominated pod that has a place already counts there, and must not count twice.
-        promised = [each for each in self.cluster.nominated.values() if each.uid not in self.cluster.places]
-        return choose(self.cluster.view, pod, profile, promised, self.templates, laps)
+            return Unplaceable(count, note=f"Trimtab does not support {' and '.join(missing)} yet", plugins=UNMODELLED)
+        return choose(self.cluster.view, pod, profile, self.promised(), self.templates, laps)
+
+    def promised(self) -> list[Pod]:
+        """Pods with a promise; one that has a place already counts there, and must not count twice."""
+        return [each for each in self.cluster.nominated.values() if each.uid not in self.cluster.places]
+
+    def _stuck(
+        self, pod: Pod, profile: Profile, verdict: Unplaceable, waiting: Waiting, at: float
+    ) -> list[Instruction]:
+        judged = verdict.nodes and verdict.plugins not in UNJUDGED
+        attempt = self.preempting.make_room(self, pod, profile, verdict, at) if judged else Attempt(verdict)
+        self.decisions.add(Decision(pod.uid, pod.key, profile.name, at, waiting.attempts, attempt.verdict))
+        told = self._park(pod, profile, attempt.verdict, at)
+        self.wake(attempt.freed, at)
+        return [*attempt.wishes, *told]
 
     def _park(self, pod: Pod, profile: Profile, verdict: Unplaceable, at: float) -> list[Instruction]:
         kind = hints.kind_of(pod, profile, verdict, bool(pod.nominated) or pod.uid in self.cluster.nominated)
@@ -193,6 +207,7 @@ class Placing:
         """A twin that counts nothing; answers kept for speed are not copied, for they can be asked again."""
         twin = Placing(self.settings, Tally(), self.cluster.fork(), self.queue.copy(), self.flights.copy())
         twin.decisions, twin.marked = self.decisions.copy(), self.marked.copy()
+        twin.preempting = self.preempting.copy()
         twin.observers.by_name, twin.log = self.observers.by_name, self.log.copy()
         return twin
 

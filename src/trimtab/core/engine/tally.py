@@ -17,6 +17,9 @@ class Tally:
     def attempted(self, profile: str, result: str, laps: Laps) -> None:
         """A decision came to `scheduled`, `unschedulable` or `error`."""
 
+    def preempting(self, victims: int) -> None:
+        """A plugin was asked to make room for a pod, at the cost of so many others; 0 when it could not."""
+
     def bound(self, profile: str, attempts: int, waited: float, flown: float) -> None:
         """The API server accepted a bind, `waited` seconds after the first attempt and `flown` after the last."""
 

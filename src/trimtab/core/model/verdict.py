@@ -33,15 +33,22 @@ class Placement(Struct, frozen=True):
 
 
 class Unplaceable(Struct, frozen=True):
-    """No node will do. `note` says why before any node was looked at; else the refusals do."""
+    """No node will do. `note` says why before any node was looked at; else the refusals do.
+
+    `remedy` says why no room could be made, where that was tried.
+    """
 
     nodes: int
     refusals: tuple[Refusal, ...] = ()
     note: str = ""
     plugins: tuple[str, ...] = ()
+    remedy: str = ""
 
     def message(self) -> str:
-        """The sentence that kube-scheduler would write."""
+        """What kube-scheduler would write."""
+        return f"{self._refused()} {self.remedy}" if self.remedy else self._refused()
+
+    def _refused(self) -> str:
         head = f"0/{self.nodes} nodes are available"
         if self.note:
             return f"{head}: {self.note}."

@@ -19,6 +19,7 @@ from trimtab.core.placing.contract import (
     Order,
     Permit,
     Plugin,
+    PostFilter,
     PreBind,
     Prefilter,
     Reserve,
@@ -59,6 +60,7 @@ CAPABLE: Mapping[Point, type] = {
     Point.QUEUE_SORT: Order,
     Point.PRE_FILTER: Prefilter,
     Point.FILTER: Filter,
+    Point.POST_FILTER: PostFilter,
     Point.PRE_SCORE: Score,
     Point.SCORE: Score,
     Point.RESERVE: Reserve,
@@ -107,6 +109,7 @@ class Profile:
     order: Order | None = None
     prefilters: tuple[Prefilter, ...] = ()
     filters: tuple[Filter, ...] = ()
+    post_filters: tuple[PostFilter, ...] = ()
     scores: tuple[Scoring, ...] = ()
     reserves: tuple[Reserve, ...] = ()
     permits: tuple[Permit, ...] = ()
@@ -159,6 +162,7 @@ def profile(
         order=next(iter(at(Point.QUEUE_SORT)), None),  # type: ignore[arg-type]
         prefilters=at(Point.PRE_FILTER),  # type: ignore[arg-type]
         filters=at(Point.FILTER),  # type: ignore[arg-type]
+        post_filters=at(Point.POST_FILTER),  # type: ignore[arg-type]
         scores=scores,
         reserves=at(Point.RESERVE),  # type: ignore[arg-type]
         permits=at(Point.PERMIT),  # type: ignore[arg-type]
