@@ -203,6 +203,27 @@ def test_same_welcome(tmp_path: Path) -> None:
     assert (False, False) == (refused_there(tmp_path, content), complaints(content) != [])
 
 
+GOOD_ARGUMENTS: dict[str, dict[str, Any]] = {
+    "InterPodAffinity": {"hardPodAffinityWeight": 100, "ignorePreferredTermsOfExistingPods": True},
+    "PodTopologySpread": {
+        "defaultingType": "List",
+        "defaultConstraints": [
+            {**CONSTRAINT, "nodeAffinityPolicy": "Ignore", "nodeTaintsPolicy": "Honor", "matchLabelKeys": ["app"]},
+            {**CONSTRAINT, "whenUnsatisfiable": "DoNotSchedule", "minDomains": 3},
+        ],
+    },
+    "VolumeBinding": {"bindTimeoutSeconds": 0, "shape": None},
+    "DefaultPreemption": {"minCandidateNodesPercentage": 0, "minCandidateNodesAbsolute": 5},
+}
+
+
+def test_same_arguments(tmp_path: Path) -> None:
+    """Arguments within the limits are welcome there and here."""
+    given = [{"name": name, "args": args} for name, args in GOOD_ARGUMENTS.items() if name in IN_TREE]
+    content = yaml.safe_dump(document(tmp_path, profiles=[{"schedulerName": "a", "pluginConfig": given}]))
+    assert (False, []) == (refused_there(tmp_path, content), complaints(content))
+
+
 def test_shown_is_welcome(tmp_path: Path) -> None:
     """What `config show` prints is a file that kube-scheduler accepts too."""
     content = shown(read(yaml.safe_dump(document(tmp_path, profiles=[{"schedulerName": "a"}])), FILE))
