@@ -1,9 +1,15 @@
 """Decides how affinity, spreading, tolerations and selectors are read from JSON; leaves what they match to the plugins.
 
 Go reads `null` as the empty value everywhere; only for a label selector does it mean something else (no selector).
+
+What can be read need not make sense: an API server refuses an unknown operator today, but keeps an object that has one.
+`senseless` names the field. Of the node terms that a pod requires one good one is enough, as for kube-scheduler.
 """
 
 from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import chain
 
 from msgspec import Struct
 
@@ -16,10 +22,16 @@ from trimtab.core.model.affinity import (
     PreferredPods,
     Spread,
 )
-from trimtab.core.model.selectors import LabelSelector, NodeSelectorTerm, Requirement, pairs
+from trimtab.core.model.selectors import OF_SETS, LabelSelector, NodeSelectorTerm, Requirement, pairs
 from trimtab.core.model.taints import Toleration
 
 Words = tuple[str, ...] | None
+REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
+OF_NODES = frozenset({*OF_SETS, "Gt", "Lt"})
+OF_NAMES = frozenset({"In", "NotIn"})
+WHEN = frozenset({"DoNotSchedule", "ScheduleAnyway"})
+POLICIES = frozenset({"Honor", "Ignore"})
 
 _ACTIONS: dict[str | None, bool] = {"DoNotSchedule": True, "ScheduleAnyway": False}
 
@@ -174,3 +186,94 @@ def _pod_term(shape: PodTermShape) -> PodTerm:
         match_label_keys=shape.match_label_keys or (),
         mismatch_label_keys=shape.mismatch_label_keys or (),
     )
+
+
+def senseless(affinity: Affinity | None, spreads: tuple[SpreadShape, ...]) -> str:
+    """The first field that Kubernetes would not have accepted, and what is wrong with it; empty when all make sense."""
+    found = [_spread_faults(each, f"spec.topologySpreadConstraints[{i}]") for i, each in enumerate(spreads)]
+    if affinity is not None:
+        found.append(_node_faults(affinity.node, "spec.affinity.nodeAffinity"))
+        found.append(_pod_faults(affinity.pods, "spec.affinity.podAffinity"))
+        found.append(_pod_faults(affinity.anti_pods, "spec.affinity.podAntiAffinity"))
+    first = next(chain.from_iterable(found), "")
+    return f"{first}; correct the field" if first else ""
+
+
+def _node_faults(wishes: NodeAffinity, path: str) -> Iterator[str]:
+    terms, where = wishes.required, f"{path}.{REQUIRED}.nodeSelectorTerms"
+    if terms is not None and not any(_is_usable(term) for term in terms):
+        yield from chain.from_iterable(_term_faults(term, f"{where}[{i}]") for i, term in enumerate(terms))
+        yield f"{where}: {'none but empty terms' if terms else 'empty'}, which match no node"
+    for i, each in enumerate(wishes.preferred or ()):
+        if each.weight:
+            yield from _term_faults(each.preference, f"{path}.{PREFERRED}[{i}].preference")
+
+
+def _is_usable(term: NodeSelectorTerm) -> bool:
+    return bool(term.match_expressions or term.match_fields) and not any(_term_faults(term, ""))
+
+
+def _term_faults(term: NodeSelectorTerm, path: str) -> Iterator[str]:
+    for i, line in enumerate(term.match_expressions):
+        yield from _line_faults(line, f"{path}.matchExpressions[{i}]", OF_NODES)
+    for i, line in enumerate(term.match_fields):
+        where = f"{path}.matchFields[{i}]"
+        yield from _not_among(line.operator, f"{where}.operator", OF_NAMES)
+        if len(line.values) != 1:
+            yield f"{where}.values: {len(line.values)} values, where there must be one"
+
+
+def _pod_faults(wishes: PodAffinity, path: str) -> Iterator[str]:
+    for i, term in enumerate(wishes.required):
+        yield from _pod_term_faults(term, f"{path}.{REQUIRED}[{i}]")
+    for i, each in enumerate(wishes.preferred):
+        yield from _pod_term_faults(each.term, f"{path}.{PREFERRED}[{i}].podAffinityTerm")
+
+
+def _pod_term_faults(term: PodTerm, path: str) -> Iterator[str]:
+    yield from _key_faults(term.topology_key, f"{path}.topologyKey")
+    yield from _selector_faults(term.selector, f"{path}.labelSelector")
+    yield from _selector_faults(term.namespace_selector, f"{path}.namespaceSelector")
+
+
+def _spread_faults(shape: SpreadShape, path: str) -> Iterator[str]:
+    yield from _key_faults(shape.topology_key or "", f"{path}.topologyKey")
+    yield from _not_among(shape.when_unsatisfiable or "", f"{path}.whenUnsatisfiable", WHEN)
+    if (shape.max_skew or 0) < 1:
+        yield f"{path}.maxSkew: {shape.max_skew or 0} is not above zero"
+    if shape.min_domains is not None and shape.min_domains < 1:
+        yield f"{path}.minDomains: {shape.min_domains} is not above zero"
+    yield from _not_among(shape.node_affinity_policy or "Honor", f"{path}.nodeAffinityPolicy", POLICIES)
+    yield from _not_among(shape.node_taints_policy or "Ignore", f"{path}.nodeTaintsPolicy", POLICIES)
+    yield from _selector_faults(selector(shape.label_selector), f"{path}.labelSelector")
+
+
+def _selector_faults(found: LabelSelector | None, path: str) -> Iterator[str]:
+    if found is None or found.sound:
+        return
+    for key, value in found.match_labels:
+        if not Requirement(key, "In", (value,)).sound:
+            yield f"{path}.matchLabels: {_short(f'{key}={value}')} is no label"
+    for i, line in enumerate(found.match_expressions):
+        yield from _line_faults(line, f"{path}.matchExpressions[{i}]", OF_SETS)
+
+
+def _line_faults(line: Requirement, path: str, operators: frozenset[str]) -> Iterator[str]:
+    yield from _not_among(line.operator, f"{path}.operator", operators)
+    yield from _key_faults(line.key, f"{path}.key")
+    if line.operator in operators and not line.sound:
+        yield f"{path}.values: {_short(', '.join(line.values))} will not do for key {_short(line.key)} and {line.operator}"
+
+
+def _key_faults(key: str, path: str) -> Iterator[str]:
+    if not Requirement(key, "Exists").sound:
+        yield f"{path}: {_short(key)} is not the key of a label" if key else f"{path}: missing"
+
+
+def _not_among(word: str, path: str, allowed: frozenset[str]) -> Iterator[str]:
+    if word not in allowed:
+        yield f"{path}: {_short(word)} is none of {', '.join(sorted(allowed))}" if word else f"{path}: missing"
+
+
+def _short(text: str) -> str:
+    return repr(text[:40])

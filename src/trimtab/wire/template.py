@@ -19,7 +19,7 @@ from msgspec import Raw, Struct
 from trimtab.core.model.pod import HostPort, Owner, PodSpec, Volume
 from trimtab.core.model.resources import Demand
 from trimtab.core.model.selectors import Pairs, pairs
-from trimtab.wire.affinity import AffinityShape, SpreadShape, TolerationShape, affinity, spread, toleration
+from trimtab.wire.affinity import AffinityShape, SpreadShape, TolerationShape, affinity, senseless, spread, toleration
 from trimtab.wire.demand import demand
 from trimtab.wire.fault import NULL, read_part, summary
 from trimtab.wire.intern import Canon, Recent
@@ -144,9 +144,10 @@ def _spec(body: Body, faults: list[str]) -> PodSpec:
     )
     selector = read_part(body.node_selector, dict[str, str], "spec.nodeSelector", faults)
     every = (*(body.containers or ()), *(body.init_containers or ()))
+    wishes = affinity(read_part(body.affinity, AffinityShape, "spec.affinity", faults))
     return PodSpec(
         node_selector=None if selector is None else pairs(selector),
-        affinity=affinity(read_part(body.affinity, AffinityShape, "spec.affinity", faults)),
+        affinity=wishes,
         tolerations=tuple(toleration(each) for each in tolerations or ()),
         spread=tuple(spread(each) for each in spreads or ()),
         images=tuple(each.image or "" for each in every),
@@ -154,6 +155,7 @@ def _spec(body: Body, faults: list[str]) -> PodSpec:
         claims=_names(body.resource_claims, "spec.resourceClaims", faults),
         group=_group(body, faults),
         host_network=bool(body.host_network),
+        fault=senseless(wishes, spreads or ()),
     )
 
 

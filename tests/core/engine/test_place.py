@@ -208,10 +208,13 @@ def test_a_soft_requirement_that_is_not_modelled_is_skipped_and_counted() -> Non
     assert ({"web": "a"}, ["a ScheduleAnyway topology spread constraint"]) == (scene.binds(), counts.wishes)
 
 
-def test_a_pod_whose_spec_cannot_be_read_is_left_pending_with_the_field_named() -> None:
-    """What is not understood is not guessed; an edit that mends it is tried."""
+@pytest.mark.parametrize(
+    "broken", [{"spec_fault": "spec.tolerations: no list"}, {"spec": PodSpec(fault="spec.tolerations: no list")}]
+)
+def test_a_pod_whose_spec_cannot_be_read_is_left_pending_with_the_field_named(broken: dict[str, Any]) -> None:
+    """What is not understood, or makes no sense, is not guessed; an edit that mends it is tried."""
     scene = Scene()
-    scene.sees(node("a"), pod("web", cpu=1000, spec_fault="spec.tolerations: no list"))
+    scene.sees(node("a"), pod("web", cpu=1000, **broken))
     assert ["0/1 nodes are available: the pod cannot be read: spec.tolerations: no list."] == notes(scene.turn())
     scene.at = 5.0
     scene.sees(WEB)

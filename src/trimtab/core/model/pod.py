@@ -53,6 +53,7 @@ class PodSpec(Struct, frozen=True, weakref=True):
     claims: tuple[str, ...] = ()
     group: str = ""
     host_network: bool = False
+    fault: str = ""  # the first field that can be read and makes no sense
 
 
 class Pod(Struct, frozen=True, gc=False):
