@@ -202,12 +202,16 @@ def volume_binding(dice: Dice) -> Thing:
 
 
 def _with_claims(dice: Dice, points: list[str]) -> Thing:
-    count = dice.between(1, 3)
-    claimed, made = volumes.claims(dice, count)
-    missing = ["claim-none"] if dice.chance(4) else []
-    pod = volumes.mounted(pods.pod(dice, "pod", "default"), volumes.of_claims([*names(claimed), *missing]))
+    claimed, made = volumes.claims(dice, dice.between(1, 3))
+    used = volumes.of_claims(names(claimed))
+    pod = pods.pod(dice, "pod", "default")
+    if dice.chance(15):
+        passing, its_claim = volumes.ephemeral(dice, pod, len(used))
+        used, claimed = [*used, passing], [*claimed, its_claim]
+    if dice.chance(4):
+        used = [*used, *volumes.of_claims(["claim-none"])]
     objects = {"persistentVolumes": made, "persistentVolumeClaims": claimed, "storageClasses": volumes.CLASSES}
-    return asked(dice, points, pod, nodes(dice), objects=objects | volumes.drivers(dice))
+    return asked(dice, points, volumes.mounted(pod, used), nodes(dice), objects=objects | volumes.drivers(dice))
 
 
 def scheduling_gates(dice: Dice) -> Thing:

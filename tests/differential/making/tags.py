@@ -11,6 +11,7 @@ TEXTS = {
     "added-affinity": '"addedAffinity"',
     "arguments": '"args"',
     "default-constraints": '"defaultConstraints"',
+    "ephemeral-volume": '"volumeClaimTemplate"',
     "image-volume": '"reference"',
     "in-place-resize": '"containerStatuses"',
     "init-containers": '"initContainers"',

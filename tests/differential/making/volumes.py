@@ -59,6 +59,16 @@ def claim(dice: Dice, name: str, class_: str | None, volume: str | None, mode: s
     }
 
 
+def ephemeral(dice: Dice, pod: Thing, place: int) -> tuple[Thing, Thing]:
+    """A volume that lives as long as its pod, and the claim made for it; now and then that belongs to another."""
+    metadata = pod["metadata"]
+    owner = {"apiVersion": "v1", "kind": "Pod", "name": metadata["name"], "uid": metadata["uid"], "controller": True}
+    made = claim(dice, f"{metadata['name']}-v{place}", "late", None)
+    made["metadata"]["ownerReferences"] = [{**owner, "uid": "uid-other"} if dice.chance(20) else owner]
+    template = {"spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}}
+    return {"ephemeral": {"volumeClaimTemplate": template}}, made
+
+
 def volume(dice: Dice, name: str, class_: str | None, claimed: str | None) -> Thing:
     reference = {"name": claimed, "namespace": "default", "uid": f"uid-{claimed}"} if claimed else None
     return {
