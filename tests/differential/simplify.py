@@ -11,7 +11,7 @@ from typing import Any
 
 from tests.differential.making.dice import Thing
 
-NEEDED = {"plugin", "extensionPoints", "pod", "preemptionMode", "queue"}
+NEEDED = {"id", "plugin", "extensionPoints", "pod", "preemptionMode", "queue"}
 NAMES = {"metadata", "spec", "name", "namespace", "uid", "nodeName"}
 MOST_TRIES = 600
 
