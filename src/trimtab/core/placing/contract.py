@@ -17,7 +17,7 @@ declare `reads`: it is asked anew for every pod, about all nodes, while the kept
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any, ClassVar, Protocol, runtime_checkable
@@ -246,3 +246,10 @@ def normalised(how: Normalise, raw: Ints) -> Ints:
         return np.full_like(raw, MAX_SCORE) if how is Normalise.LOWER else raw
     scaled = raw * MAX_SCORE // highest
     return MAX_SCORE - scaled if how is Normalise.LOWER else scaled
+
+
+def by_table(raw: Ints, lowest: int, highest: int, scale: Callable[[Ints], Ints]) -> Ints:
+    """Raw scores scaled value by value, or all at once where there are more values than rows."""
+    if highest - lowest > len(raw):
+        return scale(raw)
+    return scale(np.arange(lowest, highest + 1)).take(raw - lowest, mode="clip")

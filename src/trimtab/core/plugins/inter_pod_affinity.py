@@ -6,16 +6,17 @@ It cuts both ways: a pod that stands keeps others off by its own required anti-a
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import reduce
 from typing import ClassVar
 
 import numpy as np
 
 from trimtab.core.cluster.labels import ABSENT
-from trimtab.core.cluster.topology.counts import Floats, Key
+from trimtab.core.cluster.topology.counts import Floats, Key, chosen
 from trimtab.core.cluster.view import View
 from trimtab.core.model.change import Change
 from trimtab.core.model.pod import Pod
-from trimtab.core.placing.contract import MAX_SCORE, Ahead, Bools, Ints, Normalise, Prefiltered, Refuse, Rows
+from trimtab.core.placing.contract import MAX_SCORE, Ahead, Bools, Ints, Normalise, Prefiltered, Refuse, Rows, by_table
 from trimtab.core.placing.pod_terms import Tally, Terms, term_fault, terms_of
 
 NOT_NEAR, NOT_FAR, KEPT_OFF = -1, 1, 2
@@ -54,14 +55,16 @@ class InterPodAffinity:
 
     def filter(self, view: View, pod: Pod, rows: Rows) -> Ints:
         terms = self._terms(view, pod)
-        found = np.zeros(len(view.pod_count[rows]), dtype=np.int64)
-        if terms is None:
-            return found
-        for tally in terms.kept_off:
-            found = np.where(_held(view, tally, rows), KEPT_OFF, found)
-        for tally in terms.far:
-            found = np.where(_held(view, tally, rows), NOT_FAR, found)
-        return np.where(_near(view, terms, rows), found, NOT_NEAR) if terms.near else found
+        kept_off = _held_any(view, terms.kept_off, rows) if terms is not None else None
+        far = _held_any(view, terms.far, rows) if terms is not None else None
+        if kept_off is None and far is None:
+            found = np.zeros(len(view.pod_count[rows]), dtype=np.int64)
+        elif kept_off is None:
+            found = far.astype(np.int64)  # type: ignore[union-attr]
+        else:
+            found = np.multiply(kept_off, KEPT_OFF, dtype=np.int64)
+            found = found if far is None else np.where(far, NOT_FAR, found)
+        return np.where(_near(view, terms, rows), found, NOT_NEAR) if terms is not None and terms.near else found
 
     def reasons(self, view: View, pod: Pod, code: int) -> tuple[str, ...]:
         return (_WORDS[code],)
@@ -78,23 +81,19 @@ class InterPodAffinity:
             return None
         by_key: dict[int, tuple[Key, Floats]] = {}
         for tally in terms.worth:
-            key = tally.domains.key
-            worth = tally.domains.by_domain() * tally.worth
+            key, worth = tally.domains.key, tally.domains.counts * tally.worth
             by_key[id(key)] = (key, worth + by_key[id(key)][1] if id(key) in by_key else worth)
-        total = np.zeros(len(view.pod_count[rows]))
-        for key, table in by_key.values():
-            table[ABSENT] = 0.0
-            total += table.take(key.ids[rows])
-        return total.astype(np.int64)
+        columns = [_by_row(key, worth, rows) for key, worth in by_key.values()]
+        return columns[0] if len(columns) == 1 else reduce(np.add, columns)
 
     def scaled(self, view: View, pod: Pod, rows: Rows, raw: Ints) -> Ints:
         if not raw.size:
             return raw
-        lowest = int(raw.min())
-        span = int(raw.max()) - lowest
-        if not span:
+        lowest, highest = int(raw.min()), int(raw.max())
+        if lowest == highest:
             return np.zeros_like(raw)
-        return ((raw - lowest) / span * float(MAX_SCORE)).astype(np.int64)
+        span = highest - lowest
+        return by_table(raw, lowest, highest, lambda each: ((each - lowest) / span * MAX_SCORE).astype(np.int64))
 
     def _terms(self, view: View, pod: Pod) -> Terms | None:
         return terms_of(view, pod, self.hard_pod_affinity_weight)
@@ -107,24 +106,41 @@ def _any(view: View, tallies: tuple[Tally, ...]) -> bool:
     return any(tally.domains.inside for tally in tallies)
 
 
+def _by_row(key: Key, worth: Floats, rows: Rows) -> Ints:
+    """Worth by domain, or by row where each row is its own, as whole numbers for these rows."""
+    if key.alone:
+        found: Ints = chosen(worth, rows).astype(np.int64)
+        return found if key.everywhere else np.where(chosen(key.present, rows), found, 0)
+    table = worth.astype(np.int64)
+    table[ABSENT] = 0
+    return table.take(chosen(key.ids, rows), mode="clip")
+
+
+def _held_any(view: View, tallies: tuple[Tally, ...], rows: Rows) -> Bools | None:
+    return reduce(np.logical_or, [_held(view, tally, rows) for tally in tallies]) if tallies else None
+
+
 def _held(view: View, tally: Tally, rows: Rows) -> Bools:
     """Rows in whose domain something of it stands."""
     view.census.current(tally.count)
     if view.moved is None:
         return tally.domains.above(0.0, rows)
-    own = view.census.moved(tally.count, view.moved)[rows]
-    return (tally.domains.at(rows) + own > 0.0) & tally.domains.key.present[rows]
+    own = chosen(view.census.moved(tally.count, view.moved), rows)
+    held: Bools = (tally.domains.at(rows) + own > 0.0) & chosen(tally.domains.key.present, rows)
+    return held
 
 
 def _near(view: View, terms: Terms, rows: Rows) -> Bools:
     """Rows whose domains all hold pods that all terms pick; or any with all keys, for the first of a group."""
-    held: Bools = np.logical_and.reduce([_held(view, tally, rows) for tally in terms.near])
-    if not terms.like_me:
-        return held
-    labelled: Bools = np.logical_and.reduce([tally.domains.key.present[rows] for tally in terms.near])
+    held: Bools = reduce(np.logical_and, [_held(view, tally, rows) for tally in terms.near])
     inside = sum(tally.domains.inside for tally in terms.near)
+    if not terms.like_me or (inside and view.moved is None):
+        return held
+    present = [chosen(tally.domains.key.present, rows) for tally in terms.near]
+    labelled: Bools = reduce(np.logical_and, present)
     if view.moved is None:
-        return labelled if not inside else held
-    keys = sum(tally.domains.key.present[rows].astype(np.float64) for tally in terms.near)
-    first: Bools = inside + view.census.moved(terms.near[0].count, view.moved)[rows] * keys == 0.0
+        return labelled
+    own = chosen(view.census.moved(terms.near[0].count, view.moved), rows)
+    keys = np.sum(present, axis=0, dtype=np.float64)
+    first: Bools = inside + own * keys == 0.0
     return held | (labelled & first)

@@ -15,13 +15,13 @@ from typing import ClassVar
 import numpy as np
 
 from trimtab.core.cluster.labels import ABSENT
-from trimtab.core.cluster.topology.counts import Floats, Key
+from trimtab.core.cluster.topology.counts import Floats, Key, chosen
 from trimtab.core.cluster.view import View
 from trimtab.core.model.affinity import Spread
 from trimtab.core.model.change import Change
 from trimtab.core.model.pod import Pod
 from trimtab.core.model.unsound import fault
-from trimtab.core.placing.contract import MAX_SCORE, Ahead, Bools, Ints, Normalise, Prefiltered, Refuse, Rows
+from trimtab.core.placing.contract import MAX_SCORE, Ahead, Bools, Ints, Normalise, Prefiltered, Refuse, Rows, by_table
 from trimtab.core.placing.spread_rules import Rule, Rules, rules_of
 
 HOSTNAME = "kubernetes.io/hostname"
@@ -91,10 +91,13 @@ class PodTopologySpread:
         rules = self._rules(view, pod, hard=False)
         lacking = _lacking(rules, rows) if rules is not None else None
         held = raw if lacking is None else raw[~lacking]
-        highest = int(held.max(initial=0))
-        scaled = np.full_like(raw, MAX_SCORE)
-        if highest:
-            scaled = (highest + int(held.min()) - raw) * MAX_SCORE // highest
+        if not held.size:
+            return np.zeros_like(raw)
+        lowest, highest = int(held.min()), int(held.max())
+        if not highest:
+            scaled = np.full_like(raw, MAX_SCORE)
+        else:
+            scaled = by_table(raw, lowest, highest, lambda each: (highest + lowest - each) * MAX_SCORE // highest)
         if lacking is not None:
             scaled[lacking] = 0
         return scaled
@@ -112,9 +115,9 @@ def _judged(view: View, rule: Rule, rows: Rows) -> Ints:
     if not domains.by_row:
         table = (domains.counts > limit).astype(np.int64)
         table[ABSENT] = UNLABELLED
-        return table.take(key.ids[rows])
-    codes = (domains.counts[rows] > limit).astype(np.int64)
-    return codes if key.everywhere else np.where(key.present[rows], codes, UNLABELLED)
+        return table.take(chosen(key.ids, rows), mode="clip")
+    codes = (chosen(domains.counts, rows) > limit).astype(np.int64)
+    return codes if key.everywhere else np.where(chosen(key.present, rows), codes, UNLABELLED)
 
 
 def _judged_alone(view: View, rule: Rule, rows: Rows) -> Ints:
@@ -139,31 +142,28 @@ def _weighed(view: View, rule: Rule, rows: Rows, lacking: Bools | None) -> Float
     view.census.current(rule.count)
     key, slack = rule.key, rule.max_skew - 1.0
     if rule.topology_key == HOSTNAME:
-        here = rule.count.rows[rows]
+        here = chosen(rule.count.rows, rows)
         size = len(here) - (0 if lacking is None else int(lacking.sum()))
         added = here * math.log(size + 2) + slack
-        return added if key.everywhere else np.where(key.present[rows], added, 0.0)
-    weight = math.log(_domains_among(key, rows, lacking) + 2)
-    if rule.domains.by_row and key.everywhere:
-        return rule.domains.counts[rows] * weight + slack
+        return added if key.everywhere else np.where(chosen(key.present, rows), added, 0.0)
     counts = rule.domains.by_domain()
     if key.empty is not None:
         counts[key.empty] += counts[ABSENT]
-    table = counts * weight + slack
+    table = counts * math.log(_domains_among(key, rows, lacking) + 2) + slack
     table[ABSENT] = 0.0
-    return table.take(key.ids[rows])
+    return table.take(chosen(key.ids, rows), mode="clip")
 
 
 def _domains_among(key: Key, rows: Rows, lacking: Bools | None) -> int:
     """How many domains the scored rows make up; to lack the key is to have the empty value here."""
-    if lacking is None and isinstance(rows, slice) and rows == slice(None):
-        return key.number
-    seen = np.zeros(key.size, dtype=np.bool_)
-    seen[key.ids[rows] if lacking is None else key.ids[rows][~lacking]] = True
+    ids = chosen(key.ids, rows)
+    if lacking is None and len(key.ids) - len(ids) < key.smallest:
+        return key.number  # too few are left out to hide one
+    seen = np.bincount(ids if lacking is None else ids[~lacking], minlength=key.size) > 0
     if key.empty is not None and seen[ABSENT]:
         seen[key.empty] = False
-    return int(seen.sum())
+    return int(np.count_nonzero(seen))
 
 
 def _lacking(rules: Rules, rows: Rows) -> Bools | None:
-    return None if rules.lacking is None else rules.lacking[rows]
+    return None if rules.lacking is None else chosen(rules.lacking, rows)
