@@ -13,7 +13,8 @@ from collections.abc import Iterable, Mapping
 from trimtab.core.cluster.state import Cluster
 from trimtab.core.model.affinity import Affinity, NodeAffinity, PreferredNodes
 from trimtab.core.model.node import Image, Node
-from trimtab.core.model.pod import HostPort, Pod, PodSpec
+from trimtab.core.model.objects import Object
+from trimtab.core.model.pod import HostPort, Pod, PodSpec, Volume
 from trimtab.core.model.resources import CPU, MEMORY, PODS, STORAGE, ContainerAsk, Demand, amounts, pod_demand
 from trimtab.core.model.selectors import NodeSelectorTerm, Requirement, pairs
 from trimtab.core.model.taints import Taint, Toleration
@@ -69,6 +70,7 @@ def pod(
     tolerations: Iterable[str] = (),
     ports: Iterable[int | HostPort] = (),
     images: Iterable[str] = ("app",),
+    volumes: Iterable[Volume] = (),
     gates: Iterable[str] = (),
     nominated: str = "",
     demand: Demand | None = None,
@@ -96,6 +98,7 @@ def pod(
             affinity=_affinity(required, preferred),
             tolerations=tuple(map(toleration, tolerations)),
             images=tuple(images),
+            volumes=tuple(volumes),
             ports=tuple(each if isinstance(each, HostPort) else HostPort("TCP", "0.0.0.0", each) for each in ports),
         ),
         demand=demand if demand is not None else asks(cpu=cpu, memory=memory, more=more),
@@ -109,12 +112,14 @@ def asks(cpu: str = "", memory: str = "", more: Labels | None = None) -> Demand:
     return pod_demand([ContainerAsk({name: nanos(amount) for name, amount in wished.items() if amount})])
 
 
-def cluster(*objects: Node | Pod) -> Cluster:
+def cluster(*objects: Node | Pod | Object) -> Cluster:
     """A cluster that has seen these, in this order."""
     made = Cluster()
     for each in objects:
         if isinstance(each, Node):
             made.see_node(each)
+        elif isinstance(each, Object):
+            made.see_object(each)
         else:
             made.see_pod(each)
     return made

@@ -14,7 +14,7 @@ import pytest
 
 from tests.kube.fake_transport import Answer, FakeTransport, answered
 from trimtab.core.model.event import BindDone, BindFailed, Event, Fault, RereadDone, RereadFailed
-from trimtab.core.model.instruction import Bind, MarkUnscheduled, Reread, Tell
+from trimtab.core.model.instruction import Bind, Instruction, MarkUnscheduled, Reread, Tell
 from trimtab.kube.perform import IN_FLIGHT, Performer
 from trimtab.kube.transport import Unreachable
 from trimtab.wire.pod import PodReader
@@ -67,7 +67,7 @@ async def running(stage: Stage) -> AsyncIterator[Performer]:
         await asyncio.gather(task, return_exceptions=True)
 
 
-async def outcome(stage: Stage, instruction: Bind | Reread) -> Event:
+async def outcome(stage: Stage, instruction: Instruction) -> Event:
     async with running(stage) as performer:
         performer.perform(instruction)
         assert await performer.drain(60.0)

@@ -5,13 +5,14 @@ from __future__ import annotations
 from tests.build import cluster
 from trimtab.core.cluster.state import Cluster
 from trimtab.core.model.node import Node
+from trimtab.core.model.objects import Object
 from trimtab.core.model.pod import Pod
 from trimtab.core.placing.contract import ALL, Filter, Score, normalised
 
 PASSES = ""
 
 
-def refusals(plugin: Filter, pod: Pod, *objects: Node | Pod) -> dict[str, str]:
+def refusals(plugin: Filter, pod: Pod, *objects: Node | Pod | Object) -> dict[str, str]:
     """Per node: nothing when it passes, else the reasons, with a ! in front when no eviction could help."""
     view = cluster(*objects).view
     told = {}
@@ -21,17 +22,17 @@ def refusals(plugin: Filter, pod: Pod, *objects: Node | Pod) -> dict[str, str]:
     return told
 
 
-def refusal(plugin: Filter, pod: Pod, node: Node, *standing: Pod) -> str:
+def refusal(plugin: Filter, pod: Pod, node: Node, *standing: Pod | Object) -> str:
     """The same for a single node."""
     return refusals(plugin, pod, node, *standing)[node.name]
 
 
-def raw_scores(plugin: Score, pod: Pod, *objects: Node | Pod) -> dict[str, int] | None:
+def raw_scores(plugin: Score, pod: Pod, *objects: Node | Pod | Object) -> dict[str, int] | None:
     """Per node, as the plugin gives them; None when it has no opinion."""
     return _by_name(cluster(*objects), plugin, pod, scaled=False)
 
 
-def scores(plugin: Score, pod: Pod, *objects: Node | Pod) -> dict[str, int] | None:
+def scores(plugin: Score, pod: Pod, *objects: Node | Pod | Object) -> dict[str, int] | None:
     """Per node, normalised over all of them."""
     return _by_name(cluster(*objects), plugin, pod, scaled=True)
 

@@ -1,0 +1,350 @@
+"""Proves which nodes will do for a pod's claims, what is promised to them, and when the pod may be bound."""
+
+from __future__ import annotations
+
+import pytest
+from msgspec.structs import replace
+
+from tests.build import cluster, node, pod, term
+from tests.core.plugins.storage import GIB, claim, kept_for, storage_class, uses, volume
+from tests.core.plugins.verdicts import refusals
+from trimtab.core.cluster.state import Cluster
+from trimtab.core.model.change import Change
+from trimtab.core.model.instruction import BindVolume, SelectNode
+from trimtab.core.model.objects import Object
+from trimtab.core.model.pod import Pod, Volume
+from trimtab.core.model.selectors import LabelSelector
+from trimtab.core.model.storage import CsiDriver, CsiNode, CsiStorageCapacity
+from trimtab.core.placing.contract import ALL, Ahead, Go, Refuse, Wait
+from trimtab.core.placing.volumes.matching import NO_SPACE, NOTHING_TO_BIND, OUT_OF_REACH, VOLUME_GONE
+from trimtab.core.plugins.volume_binding import WORDS, VolumeBinding
+
+PLUGIN = VolumeBinding()
+A, B = node("a", labels={"host": "a"}), node("b", labels={"host": "b"})
+LOCAL, MADE = storage_class(), storage_class("made", "disks")
+WEB = pod("web", volumes=uses("data"))
+EPHEMERAL = pod("web", volumes=[Volume("ephemeral", "scratch")])
+
+
+def faults(wanted: Pod, *objects: Object) -> tuple[int, int]:
+    """What keeps the pod off nodes a and b, as sets of bits."""
+    one, other = (-PLUGIN.filter(cluster(A, B, *objects).view, wanted, ALL)).tolist()
+    return one, other
+
+
+@pytest.mark.parametrize(
+    ("wanted", "objects", "words"),
+    [
+        (WEB, (), 'persistentvolumeclaim "data" not found'),
+        (WEB, (claim("data", deleting=True),), 'persistentvolumeclaim "data" is being deleted'),
+        (
+            WEB,
+            (claim("data", volume="disk", phase="Lost"),),
+            'persistentvolumeclaim "data" bound to non-existent persistentvolume "disk"',
+        ),
+        (WEB, (claim("data"),), "pod has unbound immediate PersistentVolumeClaims"),
+        (
+            WEB,
+            (claim("data", volume="disk", completed=False), LOCAL),
+            "pod has unbound immediate PersistentVolumeClaims",
+        ),
+        (WEB, (claim("data"), storage_class(binding=None)), 'VolumeBindingMode not set for StorageClass "local"'),
+        (
+            EPHEMERAL,
+            (),
+            'waiting for ephemeral volume controller to create the persistentvolumeclaim "web-scratch"',
+        ),
+        (
+            EPHEMERAL,
+            (claim("web-scratch"),),
+            "PVC default/web-scratch was not created for pod default/web (pod is not owner)",
+        ),
+    ],
+)
+def test_refused_before_any_node(wanted: Pod, objects: tuple[Object, ...], words: str) -> None:
+    """A claim that cannot be used is told of in kube-scheduler's words."""
+    assert Refuse(words) == PLUGIN.prefilter(cluster(A, *objects).view, wanted)
+    assert {"a": f"! {words}"} == refusals(PLUGIN, wanted, A, *objects)
+
+
+def test_skipped() -> None:
+    """A pod without claims is not looked at; one whose claim can be used is."""
+    view = cluster(A, claim("data"), LOCAL, claim("web-scratch", owner="uid-web")).view
+    assert PLUGIN.prefilter(view, pod("plain", volumes=[Volume("csi", "v")])) is Ahead.SKIP
+    assert [Ahead.GO, Ahead.GO] == [PLUGIN.prefilter(view, WEB), PLUGIN.prefilter(view, EPHEMERAL)]
+
+
+@pytest.mark.parametrize(
+    ("objects", "expected"),
+    [
+        ((volume("disk"),), (0, 0)),
+        ((volume("disk", at="a"),), (0, OUT_OF_REACH)),
+        ((), (VOLUME_GONE, VOLUME_GONE)),
+        ((volume("disk", terms=()),), (OUT_OF_REACH, OUT_OF_REACH)),
+    ],
+)
+def test_bound_claims(objects: tuple[Object, ...], expected: tuple[int, int]) -> None:
+    """A claim that has its volume goes where that can be reached."""
+    assert expected == faults(WEB, claim("data", volume="disk"), *objects)
+
+
+def test_a_migrated_volume_is_reached_by_its_drivers_labels() -> None:
+    """Where the node says that a driver has taken over, the driver's word for the zone counts; elsewhere the old one."""
+    moved = volume("disk", at="b", in_tree="kubernetes.io/gce-pd", migrated_terms=(term("host In a"),))
+    bound, driver_there = claim("data", volume="disk"), CsiNode(name="a", uid="csi", migrated=("kubernetes.io/gce-pd",))
+    assert (OUT_OF_REACH, 0) == faults(WEB, bound, moved)
+    assert (0, 0) == faults(WEB, bound, moved, driver_there)
+
+
+@pytest.mark.parametrize(
+    ("disk", "fits"),
+    [
+        (volume("disk", at="a"), True),
+        (volume("disk", at="a", gib=9), True),
+        (volume("disk", at="a", claim=kept_for("data"), phase=""), True),
+        (volume("disk", at="a", claim=kept_for("data", "uid-data"), phase=""), True),
+        (volume("disk", at="a", claim=kept_for("data", "another")), False),
+        (volume("disk", at="a", claim=kept_for("other")), False),
+        (volume("disk", at="a", gib=0), False),
+        (volume("disk", at="a", phase="Released"), False),
+        (volume("disk", at="a", mode="Block"), False),
+        (volume("disk", at="a", access_modes=("ReadOnlyMany",)), False),
+        (volume("disk", at="a", attributes_class="gold"), False),
+        (volume("disk", at="a", given="other"), False),
+        (volume("disk", at="a", deleting=True), False),
+    ],
+)
+def test_free_volumes(disk: Object, fits: bool) -> None:
+    """A claim without a volume can have one that is free or kept for it, of its class and kind, and large enough."""
+    assert (0 if fits else NOTHING_TO_BIND, NOTHING_TO_BIND) == faults(WEB, claim("data"), LOCAL, disk)
+
+
+@pytest.mark.parametrize(("labels", "expected"), [({"tier": "fast"}, 0), ({}, NOTHING_TO_BIND)])
+def test_selector(labels: dict[str, str], expected: int) -> None:
+    """A claim may ask for volumes by their labels."""
+    picky = claim("data", selector=LabelSelector((("tier", "fast"),)))
+    assert (expected, expected) == faults(WEB, picky, LOCAL, volume("disk", labels=labels))
+
+
+def test_a_volume_kept_for_the_claim_goes_before_all_others() -> None:
+    """Where it cannot be reached there is none for the claim, whatever else is free."""
+    kept = volume("kept", at="b", claim=kept_for("data"))
+    assert (NOTHING_TO_BIND, 0) == faults(WEB, claim("data"), LOCAL, kept, volume("free", at="a"))
+
+
+@pytest.mark.parametrize(
+    ("disks", "expected"),
+    [
+        ((volume("x", at="a"), volume("y", at="a", gib=5), volume("z", at="b")), (0, NOTHING_TO_BIND)),
+        ((volume("x", at="a"), volume("y", at="a")), (NOTHING_TO_BIND, NOTHING_TO_BIND)),
+        ((volume("x"), volume("y", at="b", gib=5)), (NOTHING_TO_BIND, 0)),
+        ((volume("x", gib=5), volume("y", gib=6)), (0, 0)),
+        ((volume("x", gib=5), volume("y", gib=1, at="a")), (0, NOTHING_TO_BIND)),
+    ],
+)
+def test_two_claims_get_two_volumes(disks: tuple[Object, ...], expected: tuple[int, int]) -> None:
+    """The smaller claim takes the smaller volume, and no volume serves both."""
+    two = pod("web", volumes=uses("large", "small"))
+    assert expected == faults(two, claim("large", gib=5), claim("small"), LOCAL, *disks)
+
+
+@pytest.mark.parametrize(
+    ("given", "objects", "expected"),
+    [
+        (storage_class("made", "kubernetes.io/no-provisioner"), (), (NOTHING_TO_BIND, NOTHING_TO_BIND)),
+        (MADE, (), (0, 0)),
+        (replace(MADE, allowed=(term("host In a"),)), (), (0, NOTHING_TO_BIND)),
+        (MADE, (CsiDriver(name="disks", uid="d"),), (0, 0)),
+        (MADE, (CsiDriver(name="disks", uid="d", tracks_capacity=True),), (NO_SPACE, NO_SPACE)),
+    ],
+)
+def test_volumes_to_be_made(given: Object, objects: tuple[Object, ...], expected: tuple[int, int]) -> None:
+    """Where no volume is free one can be made, where the class allows it and its driver has not said it is full."""
+    assert expected == faults(WEB, claim("data", given="made"), given, *objects)
+
+
+@pytest.mark.parametrize(
+    ("host", "largest", "expected"),
+    [
+        ("a", 2 * GIB, (0, NO_SPACE)),
+        ("a", GIB, (0, NO_SPACE)),
+        ("a", GIB - 1, (NO_SPACE, NO_SPACE)),
+        ("a", None, (NO_SPACE, NO_SPACE)),
+        ("", 2 * GIB, (0, 0)),
+    ],
+)
+def test_capacity(host: str, largest: int | None, expected: tuple[int, int]) -> None:
+    """A driver that keeps count must have room that the node can reach."""
+    where = LabelSelector((("host", host),)) if host else LabelSelector()
+    left = CsiStorageCapacity(name="x", uid="x", storage_class="made", topology=where, largest=largest)
+    counted = CsiDriver(name="disks", uid="d", tracks_capacity=True)
+    assert expected == faults(WEB, claim("data", given="made"), MADE, counted, left)
+
+
+def test_a_claim_that_was_given_to_a_node_stays_there() -> None:
+    """Only the node that its volume is being made for will do."""
+    assert (NOTHING_TO_BIND, 0) == faults(WEB, claim("data", given="made", selected_node="b"), MADE)
+
+
+# --- what is promised
+
+
+def reserved(held: Cluster, wanted: Pod, where: str) -> Go | Refuse:
+    memory, answer = PLUGIN.reserve(held.view, held.memory.get(PLUGIN.name), wanted, where)
+    held.remember(PLUGIN.name, memory)
+    return answer
+
+
+def forgotten(held: Cluster, wanted: Pod, where: str) -> None:
+    held.remember(PLUGIN.name, PLUGIN.unreserve(held.memory.get(PLUGIN.name), wanted, where))
+
+
+OTHER = pod("other", volumes=uses("wish"))
+DISK = volume("disk", at="a", version=7)
+FREE = (A, B, LOCAL, claim("data", version=5), claim("wish", version=6), DISK)
+
+
+def test_a_promised_volume_is_not_promised_twice() -> None:
+    """The next pod finds it taken, until the promise is taken back or the API server says otherwise."""
+    held = cluster(*FREE)
+    assert [0, -NOTHING_TO_BIND] == PLUGIN.filter(held.view, OTHER, ALL).tolist()
+    assert reserved(held, WEB, "a") is Go.GO
+    assert [-NOTHING_TO_BIND] * 2 == PLUGIN.filter(held.view, OTHER, ALL).tolist()
+    assert isinstance(reserved(held, OTHER, "a"), Refuse)
+    forgotten(held, WEB, "a")
+    assert [0, -NOTHING_TO_BIND] == PLUGIN.filter(held.view, OTHER, ALL).tolist()
+    assert reserved(held, OTHER, "a") is Go.GO
+    held.see_object(replace(DISK, version=8, labels={"new": "er"}))
+    assert [0, -NOTHING_TO_BIND] == PLUGIN.filter(held.view, WEB, ALL).tolist()
+
+
+def test_nothing_is_promised_to_claims_that_have_their_volume() -> None:
+    """The memory stays as it is."""
+    held = cluster(A, claim("data", volume="disk"), volume("disk"))
+    assert (None, Go.GO) == PLUGIN.reserve(held.view, None, WEB, "a")
+    assert (None, Go.GO) == PLUGIN.reserve(held.view, None, pod("plain"), "a")
+    assert [Go.GO, Go.GO] == [PLUGIN.pre_bind(held.view, each, "a") for each in (WEB, pod("plain"))]
+
+
+def test_the_api_server_is_told_and_waited_for() -> None:
+    """A free volume is promised in the version that was seen; the pod goes on when the claim is bound."""
+    held = cluster(*FREE)
+    reserved(held, WEB, "a")
+    bind = BindVolume("uid-web", "disk", 7, "default", "data", "uid-data")
+    assert Wait(600, (bind,), Change.STORAGE) == PLUGIN.pre_bind(held.view, WEB, "a")
+    held.see_object(replace(DISK, version=8, claim=kept_for("data", "uid-data")))
+    assert isinstance(PLUGIN.pre_bind(held.view, WEB, "a"), Wait)
+    held.see_object(claim("data", version=9, volume="disk"))
+    assert PLUGIN.pre_bind(held.view, WEB, "a") is Go.GO
+
+
+@pytest.mark.parametrize(
+    ("kept", "wishes"),
+    [
+        (kept_for("data"), (BindVolume("uid-web", "disk", 7, "default", "data", "uid-data", by_us=False),)),
+        (kept_for("data", "uid-data"), ()),
+    ],
+)
+def test_a_volume_kept_for_the_claim_needs_less_telling(kept: object, wishes: tuple[BindVolume, ...]) -> None:
+    """Only the UID is added; where it is there, all that is left is to wait."""
+    held = cluster(A, LOCAL, claim("data", version=5), replace(DISK, claim=kept))
+    reserved(held, WEB, "a")
+    answer = PLUGIN.pre_bind(held.view, WEB, "a")
+    assert isinstance(answer, Wait)
+    assert wishes == answer.instructions
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (replace(DISK, version=8), 'ClaimRef got reset for pv "disk"'),
+        (replace(DISK, version=8, claim=kept_for("wish", "uid-wish")), 'ClaimRef got reset for pv "disk"'),
+        (
+            replace(DISK, version=8, claim=kept_for("data", "uid-data"), terms=(term("host In b"),)),
+            'pv "disk" node affinity doesn\'t match node "a"',
+        ),
+    ],
+)
+def test_a_promise_that_comes_to_nothing(change: Object, words: str) -> None:
+    """The pod must look for a node again."""
+    held = cluster(*FREE)
+    reserved(held, WEB, "a")
+    held.see_object(change)
+    assert Refuse(f"binding volumes: {words}", final=False) == PLUGIN.pre_bind(held.view, WEB, "a")
+
+
+NEW = claim("data", given="made", version=5)
+
+
+def test_a_volume_is_made_where_the_pod_goes() -> None:
+    """The claim is given to the node; the pod goes on when a volume was made that its node can reach, and bound."""
+    held = cluster(A, B, MADE, NEW)
+    reserved(held, WEB, "a")
+    answer = PLUGIN.pre_bind(held.view, WEB, "a")
+    assert isinstance(answer, Wait)
+    assert (SelectNode("uid-web", "default", "data", 5, "a"),) == answer.instructions
+    held.see_object(replace(NEW, version=6, selected_node="a"))
+    assert isinstance(PLUGIN.pre_bind(held.view, WEB, "a"), Wait)
+    held.see_object(replace(NEW, version=7, selected_node="a", volume="made-for-it", completed=True))
+    assert isinstance(PLUGIN.pre_bind(held.view, WEB, "a"), Wait)
+    held.see_object(volume("made-for-it", at="a"))
+    assert PLUGIN.pre_bind(held.view, WEB, "a") is Go.GO
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (replace(NEW, version=6, phase="Pending"), 'provisioning failed for PVC "data"'),
+        (replace(NEW, version=6, selected_node="b"), 'provisioning failed for PVC "data"'),
+    ],
+)
+def test_a_volume_that_cannot_be_made(change: Object, words: str) -> None:
+    """The provisioner takes the annotation away, and the pod looks for a node again."""
+    held = cluster(A, B, MADE, NEW)
+    reserved(held, WEB, "a")
+    held.see_object(change)
+    assert Refuse(f"binding volumes: {words}", final=False) == PLUGIN.pre_bind(held.view, WEB, "a")
+
+
+def test_what_is_gone_is_not_waited_for() -> None:
+    """A claim or volume that was deleted meanwhile, or a promise that was lost, sends the pod back."""
+    held = cluster(*FREE)
+    reserved(held, WEB, "a")
+    lost = held.fork()
+    lost.lose_object("persistentvolumes", "disk")
+    assert Refuse("binding volumes: disk is gone", final=False) == PLUGIN.pre_bind(lost.view, WEB, "a")
+    forgotten(held, WEB, "a")
+    assert Refuse("its volumes are not promised any more", final=False) == PLUGIN.pre_bind(held.view, WEB, "a")
+
+
+def test_plans_are_forgotten_when_they_are_facts() -> None:
+    """Nobody tells the plugin that a pod was bound: a plan whose claims are bound goes with the next one that is made."""
+    held = cluster(*FREE, volume("disk-2", at="a"))
+    reserved(held, WEB, "a")
+    held.see_object(claim("data", version=9, volume="disk"))
+    reserved(held, OTHER, "a")
+    assert ["uid-other"] == list(held.memory[PLUGIN.name].of)
+
+
+def test_wakes() -> None:
+    """A parked pod is woken by the volume that it can have, not by any other change."""
+    held = cluster(A, LOCAL, claim("data"))
+    assert not PLUGIN.wakes(held.view, WEB, PLUGIN.woken_by, ALL)
+    held.see_object(volume("disk", at="b"))
+    assert not PLUGIN.wakes(held.view, WEB, PLUGIN.woken_by, ALL)
+    held.see_object(volume("disk-2", at="a"))
+    assert PLUGIN.wakes(held.view, WEB, PLUGIN.woken_by, ALL)
+
+
+def test_arguments() -> None:
+    """What Kubernetes refuses is refused."""
+    with pytest.raises(ValueError, match="bindTimeoutSeconds"):
+        VolumeBinding(bind_timeout_seconds=-1)
+    with pytest.raises(ValueError, match="shape"):
+        VolumeBinding(shape=("x",))
+
+
+def test_words() -> None:
+    """Each bit of a code has its own reason."""
+    view = cluster(A, LOCAL, claim("data")).view
+    assert tuple(WORDS.values()) == PLUGIN.reasons(view, WEB, -15)
