@@ -7,8 +7,8 @@ import pytest
 from tests.build import cluster, node, pod
 from tests.core.plugins.storage import claim, storage_class, uses, volume
 from tests.core.plugins.verdicts import refusals
-from trimtab.core.model.migration import BETA_ZONE, REGION, ZONE
 from trimtab.core.model.objects import Object
+from trimtab.core.model.storage.migration import BETA_ZONE, REGION, ZONE
 from trimtab.core.placing.contract import Ahead, Refuse
 from trimtab.core.plugins.volume_zone import VolumeZone
 

@@ -12,8 +12,8 @@ from typing import TypeVar
 import numpy as np
 
 from trimtab.core.cluster.cells import Ints
-from trimtab.core.model.migration import MIGRATED
 from trimtab.core.model.pod import Pod, Volume
+from trimtab.core.model.storage.migration import MIGRATED
 
 CLAIM = "persistentVolumeClaim"
 EPHEMERAL = "ephemeral"

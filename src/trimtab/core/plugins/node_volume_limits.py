@@ -15,7 +15,6 @@ import numpy as np
 from trimtab.core.cluster.mounts import ATTACHED, CLAIM, EPHEMERAL
 from trimtab.core.cluster.view import View
 from trimtab.core.model.change import Change
-from trimtab.core.model.migration import BY_NODE, BY_PLUGIN, MIGRATABLE, MIGRATED, PASSED_OVER, handle
 from trimtab.core.model.pod import Pod, Volume
 from trimtab.core.model.storage import (
     CsiNode,
@@ -24,6 +23,7 @@ from trimtab.core.model.storage import (
     StorageClass,
     VolumeAttachment,
 )
+from trimtab.core.model.storage.migration import BY_NODE, BY_PLUGIN, MIGRATABLE, MIGRATED, PASSED_OVER, handle
 from trimtab.core.placing.contract import Ahead, Ints, Prefiltered, Rows
 from trimtab.core.placing.volumes.claims import missing
 from trimtab.core.placing.volumes.reach import migrated

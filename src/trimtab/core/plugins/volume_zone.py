@@ -11,10 +11,10 @@ import numpy as np
 from trimtab.core.cluster.mounts import CLAIM
 from trimtab.core.cluster.view import View
 from trimtab.core.model.change import Change
-from trimtab.core.model.migration import BETA_REGION, BETA_ZONE, REGION, SEVERAL, ZONE
 from trimtab.core.model.pod import Pod
 from trimtab.core.model.selectors import Requirement
 from trimtab.core.model.storage import FIRST_CONSUMER, PersistentVolume, PersistentVolumeClaim, StorageClass
+from trimtab.core.model.storage.migration import BETA_REGION, BETA_ZONE, REGION, SEVERAL, ZONE
 from trimtab.core.placing.contract import Ahead, Bools, Ints, Prefiltered, Refuse, Rows, codes
 from trimtab.core.placing.volumes.claims import missing
 from trimtab.core.placing.volumes.waking import passes_somewhere

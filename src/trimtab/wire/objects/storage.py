@@ -9,7 +9,6 @@ from typing import Any
 from msgspec import Struct, field
 from msgspec.structs import fields
 
-from trimtab.core.model.migration import MIGRATED, PASSED_OVER, handle, migrated_terms
 from trimtab.core.model.resources import NANOS
 from trimtab.core.model.selectors import NodeSelectorTerm, Requirement
 from trimtab.core.model.storage import (
@@ -23,6 +22,7 @@ from trimtab.core.model.storage import (
     StorageClass,
     VolumeAttachment,
 )
+from trimtab.core.model.storage.migration import MIGRATED, PASSED_OVER, handle, migrated_terms
 from trimtab.wire.affinity import NodeSelectorShape, SelectorShape, node_terms, selector
 from trimtab.wire.fault import Quantities
 from trimtab.wire.objects.reading import MetaShape, ObjectReader, identity
