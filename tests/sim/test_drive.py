@@ -6,8 +6,10 @@ from functools import partial
 import pytest
 
 from tests.sim.crowd import PODS, crowded, run
+from trimtab.config.registry import default_profile
 from trimtab.core.cluster.invariants import faults
 from trimtab.core.engine.decisions import Decision
+from trimtab.core.engine.settings import Settings
 from trimtab.core.model.resources import CPU, MEMORY
 from trimtab.sim.drive import Drive
 from trimtab.sim.scenes import node
@@ -42,6 +44,13 @@ def test_no_node_is_ever_over_allocatable_and_the_columns_stay_true(seed: int) -
     nodes = {pod.node for pod in drive.world.pods.values()}
     assert "tainted" not in nodes
     assert PODS == len(drive.world.pods) and 3 <= len(nodes)
+
+
+def test_the_world_is_complete_from_the_start() -> None:
+    """Every kind that the default plugins look at counts as listed, so the engine decides at once."""
+    drive = Drive(Settings((default_profile("trimtab"),)), 1, 0.0)
+    assert len(drive.engine.placing.settings.kinds) > 2
+    assert drive.engine.may_decide
 
 
 def test_every_pod_is_bound_or_waits_with_a_reason_that_its_object_shows() -> None:
