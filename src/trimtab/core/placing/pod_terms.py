@@ -29,13 +29,15 @@ class Tally:
 @dataclass(frozen=True, slots=True)
 class Terms:
     """All that can tie a pod to others. `near` are one tally a key, of the pods that all required terms pick together;
-    `like_me` says that the pod itself is one of them."""
+    `like_me` says that the pod itself is one of them.
+    """
 
     near: tuple[Tally, ...]
     like_me: bool
     far: tuple[Tally, ...]
     kept_off: tuple[Tally, ...]  # by the required anti-affinity of those that stand
     worth: tuple[Tally, ...]  # preferences, the pod's own and theirs
+    fault: str  # what is wrong with the pod's own terms; then there is nothing else
     _held: object  # known by identity, so they must not go
 
 
@@ -56,11 +58,8 @@ def terms_of(view: View, pod: Pod, hard_weight: int) -> Terms | None:
     return view.census.plan(name, lambda: _built(view, pod, hard_weight))
 
 
-def term_fault(pod: Pod) -> str:
+def _fault(affinity: Affinity) -> str:
     """What is wrong with the pod's terms, list by list, in kube-scheduler's words; nothing when they are sound."""
-    affinity = pod.spec.affinity
-    if affinity is None or not has_pod_terms(affinity):
-        return ""
     near, far = affinity.pods, affinity.anti_pods
     lists: tuple[tuple[str, Iterable[PodTerm]], ...] = (
         ("requiredAffinityTerms", near.required),
@@ -78,6 +77,8 @@ def term_fault(pod: Pod) -> str:
 
 def _built(view: View, pod: Pod, hard_weight: int) -> Terms:
     affinity, census = pod.spec.affinity or NO_AFFINITY, view.census
+    if wrong := _fault(affinity):
+        return Terms((), False, (), (), (), wrong, (pod.spec, pod.labels))
     known = view.objects.of(Namespace)
     near = tuple(pick_of(term, pod.namespace, known) for term in affinity.pods.required)
     return Terms(
@@ -90,6 +91,7 @@ def _built(view: View, pod: Pod, hard_weight: int) -> Terms:
             *(_picked(view, pod, each.term, -each.weight) for each in affinity.anti_pods.preferred),
             *_wished_by_others(view, pod, hard_weight),
         ),
+        fault="",
         _held=(pod.spec, pod.labels),
     )
 

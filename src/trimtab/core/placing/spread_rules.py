@@ -16,6 +16,7 @@ from trimtab.core.model.affinity import Spread
 from trimtab.core.model.pod import Pod
 from trimtab.core.model.selectors import LabelSelector
 from trimtab.core.model.taints import NO_EXECUTE, NO_SCHEDULE, Taint, tolerated
+from trimtab.core.model.unsound import fault
 
 HONOR = "Honor"
 
@@ -36,10 +37,14 @@ class Rule:
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """All constraints of one sort, and the rows that lack a key of theirs (None: none does, or it does not matter)."""
+    """All constraints of one sort, and the rows that lack a key of theirs (None: none does, or it does not matter).
+
+    With a `fault` in any selector there are no rules at all.
+    """
 
     rules: tuple[Rule, ...]
     lacking: Bools | None
+    fault: str
     _held: object  # known by identity, so they must not go
 
 
@@ -48,27 +53,36 @@ def rules_of(view: View, pod: Pod, defaults: tuple[Spread, ...], *, hard: bool, 
 
     With `lenient` defaults a node may lack one of their keys.
     """
-    own = pod.spec.spread
-    constraints = tuple(each for each in own or defaults if each.hard is hard)
-    if not constraints:
-        return None
-    name: Hashable = (hard, id(pod.spec), id(pod.labels), pod.namespace)
-    if not own:
+    spec = pod.spec
+    name: Hashable = (hard, id(spec), id(pod.labels), pod.namespace)
+    if not spec.spread:
+        if not any(each.hard is hard for each in defaults):
+            return None
         name = (name, id(pod.owner), id(defaults), edition(view.objects))
-    rules = view.census.plan(name, lambda: _built(view, pod, constraints, defaults, strict=bool(own) or not lenient))
-    return rules if rules.rules else None
+    strict = bool(spec.spread) or not lenient
+    rules = view.census.plan(name, lambda: _built(view, pod, defaults, hard=hard, strict=strict))
+    return rules if rules.rules or rules.fault else None
 
 
-def _built(view: View, pod: Pod, constraints: tuple[Spread, ...], defaults: tuple[Spread, ...], strict: bool) -> Rules:
-    held = (pod.spec, pod.labels, pod.owner, defaults)
-    kin = None if pod.spec.spread else default_selector(view.census, view.objects, pod)
-    if kin is not None and kin.empty:
-        return Rules((), None, held)
+def _built(view: View, pod: Pod, defaults: tuple[Spread, ...], *, hard: bool, strict: bool) -> Rules:
+    own, held = pod.spec.spread, (pod.spec, pod.labels, pod.owner, defaults)
+    if wrong := _fault(own):
+        return Rules((), None, wrong, held)
+    kin = None if own else default_selector(view.census, view.objects, pod)
+    constraints = [each for each in own or defaults if each.hard is hard]
+    if not constraints or (kin is not None and kin.empty):
+        return Rules((), None, "", held)
     keys = {each.topology_key: view.census.key(each.topology_key) for each in constraints}
     needed = tuple(name for name, key in keys.items() if strict and not key.everywhere)
     rules = tuple(_rule(view, pod, each, kin or _own_kin(pod, each), needed) for each in constraints)
     lacking = None if not needed else ~np.logical_and.reduce([keys[name].present for name in needed])
-    return Rules(rules, lacking, held)
+    return Rules(rules, lacking, "", held)
+
+
+def _fault(constraints: tuple[Spread, ...]) -> str:
+    faults = ((number, fault(each.selector)) for number, each in enumerate(constraints))
+    wrong = (f"spec.topologySpreadConstraints[{number}].labelSelector: {words}" for number, words in faults if words)
+    return next(wrong, "")
 
 
 def _rule(view: View, pod: Pod, constraint: Spread, kin: LabelSelector | None, needed: tuple[str, ...]) -> Rule:

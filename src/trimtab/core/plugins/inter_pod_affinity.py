@@ -17,7 +17,7 @@ from trimtab.core.cluster.view import View
 from trimtab.core.model.change import Change
 from trimtab.core.model.pod import Pod
 from trimtab.core.placing.contract import MAX_SCORE, Ahead, Bools, Ints, Normalise, Prefiltered, Refuse, Rows, by_table
-from trimtab.core.placing.pod_terms import Tally, Terms, term_fault, terms_of
+from trimtab.core.placing.pod_terms import Tally, Terms, terms_of
 
 NOT_NEAR, NOT_FAR, KEPT_OFF = -1, 1, 2
 _WORDS = {
@@ -46,9 +46,9 @@ class InterPodAffinity:
             raise ValueError("hard pod affinity weight must be 0 to 100")
 
     def prefilter(self, view: View, pod: Pod) -> Prefiltered:
-        if words := term_fault(pod):
-            return Refuse(f"parsing pod: {words}")
         terms = self._terms(view, pod)
+        if terms is not None and terms.fault:
+            return Refuse(f"parsing pod: {terms.fault}")
         if terms is None or not (terms.near or terms.far or _any(view, terms.kept_off)):
             return Ahead.SKIP
         return Ahead.GO

@@ -20,7 +20,6 @@ from trimtab.core.cluster.view import View
 from trimtab.core.model.affinity import Spread
 from trimtab.core.model.change import Change
 from trimtab.core.model.pod import Pod
-from trimtab.core.model.unsound import fault
 from trimtab.core.placing.contract import MAX_SCORE, Ahead, Bools, Ints, Normalise, Prefiltered, Refuse, Rows, by_table
 from trimtab.core.placing.spread_rules import Rule, Rules, rules_of
 
@@ -57,10 +56,10 @@ class PodTopologySpread:
             raise ValueError(f"default constraints need the defaulting type {LIST}")
 
     def prefilter(self, view: View, pod: Pod) -> Prefiltered:
-        for number, each in enumerate(pod.spec.spread):
-            if words := fault(each.selector):
-                return Refuse(f"spec.topologySpreadConstraints[{number}].labelSelector: {words}")
-        return Ahead.SKIP if self._rules(view, pod, hard=True) is None else Ahead.GO
+        rules = self._rules(view, pod, hard=True)
+        if rules is None:
+            return Ahead.SKIP
+        return Refuse(rules.fault) if rules.fault else Ahead.GO
 
     def filter(self, view: View, pod: Pod, rows: Rows) -> Ints:
         """The first constraint that a node fails is the one that is told."""
@@ -78,7 +77,7 @@ class PodTopologySpread:
     def score(self, view: View, pod: Pod, rows: Rows) -> Ints | None:
         """Kin in the node's domains, each weighed by how many domains there are; the fewer the better."""
         rules = self._rules(view, pod, hard=False)
-        if rules is None:
+        if rules is None or rules.fault:
             return None
         lacking = _lacking(rules, rows)
         total = reduce(np.add, [_weighed(view, rule, rows, lacking) for rule in rules.rules])
