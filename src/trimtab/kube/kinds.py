@@ -122,7 +122,8 @@ class Unknown(ValueError):
 
 def further(name: str, plugins: Iterable[str]) -> tuple[Kind[Object], ...]:
     """The kind of this name, once for each of its homes, for the plugins that look at it."""
-    wanted_by = " and ".join(plugins)
+    *first, last = plugins
+    wanted_by = f"{', '.join(first)} and {last}" if first else last
     if name not in FURTHER:
         raise Unknown(f"{wanted_by} looks at {name}, but only {', '.join(sorted(FURTHER))} can be followed")
     home = FURTHER[name]
