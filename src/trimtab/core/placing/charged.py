@@ -32,20 +32,25 @@ class Charged:
         return cls.nobody(rows).also(columns)
 
     def also(self, columns: Sequence[tuple[int, Ints]]) -> Charged:
-        """With more filters' codes; itself where they refuse nothing that counts."""
-        hits = [(index, codes, refused) for index, codes in columns if (refused := codes != 0).any()]
-        if not hits:
-            return self
-        by, charged = self.by.copy(), self.codes.copy()
-        for index, codes, refused in hits:
-            refused &= by > index
-            np.copyto(by, np.int16(index), where=refused)
-            np.copyto(charged, codes, where=refused)
-        counts = self.counts.copy()
-        altered = by != self.by
-        counts.subtract(pairs(self.by[altered], self.codes[altered]))
-        counts.update(pairs(by[altered], charged[altered]))
-        return Charged(by, charged, counts)
+        """With more filters' codes, given in the order of the profile; itself where they refuse nothing."""
+        twin = self
+        for index, codes in columns:
+            refused = codes != 0
+            if refused.any():
+                if twin is self:
+                    twin = Charged(self.by.copy(), self.codes.copy(), self.counts.copy())
+                twin._charge(index, codes, refused)
+        return twin
+
+    def _charge(self, index: int, codes: Ints, refused: Bools) -> None:
+        if self.counts:  # somebody earlier in the order may have refused the row, or somebody later
+            refused &= self.by > index
+            moved = refused & (self.by != PASSES)
+            if moved.any():
+                self.counts.subtract(pairs(self.by[moved], self.codes[moved]))
+        np.copyto(self.by, np.int16(index), where=refused)
+        np.copyto(self.codes, codes, where=refused)
+        self.counts.update({(index, code): number for code, number in _numbers(codes[refused])})
 
     def redo(self, row: int, codes: Iterable[tuple[int, Ints]]) -> bool:
         """One row anew, without arrays; `codes` in the order of the profile. Whether the row passes."""
@@ -77,7 +82,11 @@ def pairs(by: NDArray[np.int16], codes: Ints) -> dict[tuple[int, int], int]:
 
 
 def _numbers(codes: Ints) -> Iterable[tuple[int, int]]:
+    if not codes.size:
+        return ()
     low, high = int(codes.min()), int(codes.max())
+    if low == high:
+        return ((low, codes.size),)
     if high - low <= WIDEST:
         counted = np.bincount(codes - low)
         return [(value + low, counted.item(value)) for value in np.flatnonzero(counted).tolist()]
