@@ -1,0 +1,84 @@
+"""Decides whether bound pods can reach their volumes: claims, node affinity, zones, sharing, limits; leaves the rest."""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from tests.live.checker.picking import any_term_holds
+from tests.live.checker.scene import Scene, labels, name
+from tests.live.room import Document, amount
+
+ZONES = ("topology.kubernetes.io/zone", "topology.kubernetes.io/region")
+BETWEEN_ZONES = "__"
+
+
+class Use(NamedTuple):
+    """One bound pod's use of one claim and, where that has one, of its volume."""
+
+    pod: Document
+    claim: str
+    volume: Document | None
+
+
+def uses(scene: Scene) -> Iterator[Use]:
+    """Every use of a claim by a bound pod."""
+    claims = {name(claim): claim for claim in scene.claims}
+    volumes = {name(volume): volume for volume in scene.volumes}
+    for pod in scene.bound:
+        for used in pod["spec"].get("volumes") or ():
+            if "persistentVolumeClaim" in used:
+                claim = f"{pod['metadata']['namespace']}/{used['persistentVolumeClaim']['claimName']}"
+                spec = claims.get(claim, {"spec": {}})["spec"]
+                yield Use(pod, claim, volumes.get(spec.get("volumeName", "")))
+
+
+def claimed(scene: Scene) -> Iterator[str]:
+    """A pod on a node whose claim is not bound to a volume that knows it, large enough and of the same class."""
+    claims = {name(claim): claim for claim in scene.claims}
+    for use in uses(scene):
+        if use.volume is None or not _belongs(claims[use.claim], use.volume):
+            yield f"{name(use.pod)} is on a node, but its claim {use.claim} has no volume of its own"
+
+
+def _belongs(claim: Document, volume: Document) -> bool:
+    asked, offered = claim["spec"]["resources"]["requests"]["storage"], volume["spec"]["capacity"]["storage"]
+    known = (volume["spec"].get("claimRef") or {}).get("uid") == claim["metadata"]["uid"]
+    alike = (claim["spec"].get("storageClassName") or "") == (volume["spec"].get("storageClassName") or "")
+    return known and alike and amount(offered) >= amount(asked) and claim.get("status", {}).get("phase") == "Bound"
+
+
+def reach(scene: Scene) -> Iterator[str]:
+    """A pod on a node that its volume's node affinity does not pick."""
+    for pod, _, volume in uses(scene):
+        terms = ((volume or {"spec": {}})["spec"].get("nodeAffinity") or {}).get("required")
+        if volume and not any_term_holds(terms, scene.node_of(pod)):
+            yield f"{name(pod)} is on {pod['spec']['nodeName']}, where {name(volume)} cannot be reached"
+
+
+def zones(scene: Scene) -> Iterator[str]:
+    """A pod in another zone than the labels of its volume name."""
+    for pod, _, volume in uses(scene):
+        for key in ZONES:
+            wanted = labels(volume).get(key) if volume else None
+            if wanted is not None and labels(scene.node_of(pod)).get(key) not in wanted.split(BETWEEN_ZONES):
+                yield f"{name(pod)} is not in {key} {wanted}, as its volume is"
+
+
+def sharing(scene: Scene) -> Iterator[str]:
+    """Two pods that use a claim of which only one may."""
+    lonely = {name(claim) for claim in scene.claims if "ReadWriteOncePod" in claim["spec"]["accessModes"]}
+    users = Counter(use.claim for use in uses(scene))
+    return (f"{users[claim]} pods use {claim}, which is for one" for claim in sorted(lonely) if users[claim] > 1)
+
+
+def limits(scene: Scene) -> Iterator[str]:
+    """A node with more volumes of a driver than the driver says it can attach there."""
+    attached: dict[tuple[str, str], set[str]] = defaultdict(set)
+    for pod, _, volume in uses(scene):
+        if volume and (csi := volume["spec"].get("csi")):
+            attached[pod["spec"]["nodeName"], csi["driver"]].add(csi["volumeHandle"])
+    for node in scene.csi_nodes:
+        for driver in node["spec"]["drivers"]:
+            most, found = (driver.get("allocatable") or {}).get("count"), attached[name(node), driver["name"]]
+            if most is not None and len(found) > most:
+                yield f"{name(node)} has {len(found)} volumes of {driver['name']}, more than {most}"

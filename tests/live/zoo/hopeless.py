@@ -1,0 +1,84 @@
+"""Decides the pods of the zoo that never find a place, and the words that say why; leaves those that do to the herd.
+
+Some are hopeless from the start and come among the others; some only once the herd is in. None outranks the pods in
+its way, but for those that show that rank is no help to them.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+from tests.live.zoo.asking import (
+    animal,
+    apart,
+    asks,
+    claiming,
+    expression,
+    holding,
+    inside,
+    near,
+    on_nodes,
+    over,
+    together,
+)
+from tests.live.zoo.herd import ON_MEADOW
+from tests.live.zoo.land import DEDICATED, POOL, ZONE
+from tests.live.zoo.storage import ATTACHED
+from tools.controlplane.client import Document
+
+Hopeless = tuple[Document, str]
+LOWEST = "lowest"
+
+
+def _never(name: str, why: str, rank: str = LOWEST, /, **fields: Any) -> Hopeless:
+    return animal("never", name, priorityClassName=rank, **fields), why
+
+
+def from_the_start() -> Iterator[Hopeless]:
+    """Those that an empty cluster could not take either."""
+    yield _never("large", "Insufficient cpu", cpu="100")
+    sidecar = {**asks("9"), "name": "sidecar", "restartPolicy": "Always"}
+    yield _never("escorted", "Insufficient cpu", initContainers=[sidecar], containers=[asks("9")])
+    yield _never("counted", "Insufficient example.com/fpga", containers=[_asking_for("example.com/fpga")])
+    yield _never("selecting", "didn't match Pod's node affinity/selector", "urgent", nodeSelector={"disk": "tape"})
+    field = expression("metadata.name", "In", "nowhere")
+    yield _never("named", "NodeAffinity", "urgent", affinity=on_nodes({"matchFields": [field]}))
+    yield _never("barred", "had untolerated taint", nodeSelector={POOL: "gpu"})
+    few = [{"key": DEDICATED, "value": "edge", "effect": "NoSchedule"}]
+    yield _never("half-barred", "had untolerated taint", nodeSelector={POOL: "edge"}, tolerations=few)
+    yield _never("cordoned", "were unschedulable", nodeSelector={POOL: "cordoned"})
+    yield _never("following", "didn't match pod affinity rules", affinity=together(near(ZONE, {"kind": "unicorn"})))
+    nowhere = [over("example.com/planet", "never")]
+    yield _never("spread", "didn't match pod topology spread constraints", topologySpreadConstraints=nowhere)
+    yield _never("unclaimed", 'persistentvolumeclaim "nowhere" not found', volumes=claiming("nowhere"))
+    yield _never("huge", "didn't find available persistent volumes to bind", volumes=claiming("huge"))
+    yield _never("unanswered", "unbound immediate PersistentVolumeClaims", volumes=claiming("unanswered"))
+    yield _never("remote", "didn't match PersistentVolume's node affinity", volumes=claiming("on-mars"))
+    yield _never("zonal", "had no available volume zone", volumes=claiming("labelled-mars"))
+
+
+def _asking_for(resource: str) -> Document:
+    amounts = {resource: "1"}
+    return {**asks("40m"), "resources": {"requests": amounts, "limits": amounts}}
+
+
+def after_the_herd() -> Iterator[Hopeless]:
+    """Those whose place is taken."""
+    yield _never("ported", "didn't have free ports", containers=holding(8000), **inside("edge"))
+    one_address = holding(8002, hostIP="10.0.0.9")
+    yield _never("half-ported", "didn't have free ports", containers=one_address, **inside("edge"))
+    yield _never("snug", "Insufficient cpu", cpu="1m", **inside("snug"))
+    yield _never("patient", "Insufficient cpu", "patient", cpu="1", **inside("snug"))
+    own = {"group": "rivals-0"}
+    affinity = apart(near(ZONE, own, namespaceSelector={"matchLabels": {"team": "yes"}}))
+    rival = {"namespace": "red", "labels": own, "affinity": affinity}
+    yield _never("rivals", "didn't match pod anti-affinity rules", **rival, **ON_MEADOW)
+    noisy = {"namespace": "noisy", "labels": {"kind": "noisy"}}
+    yield _never("noisy", "didn't satisfy existing pods anti-affinity rules", **noisy, **inside("keep"))
+    unequal = "didn't match pod topology spread constraints"
+    # The vault has none of the kind and lets none in, so every other zone holds too many already.
+    yield _never("ignoring", unequal, labels={"kind": "honouring"}, topologySpreadConstraints=[over(ZONE, "honouring")])
+    many = [over(ZONE, "zoned", minDomains=9)]
+    yield _never("domains", unequal, labels={"kind": "zoned"}, topologySpreadConstraints=many, **ON_MEADOW)
+    yield _never("alone", "ReadWriteOncePod access mode already in-use by another pod", volumes=claiming("alone-000"))
+    full = {"volumes": claiming(f"attached-{ATTACHED:03}"), **inside("attach")}
+    yield _never("attached", "exceed max volume count", **full)
