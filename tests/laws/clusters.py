@@ -12,9 +12,11 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from tests.build import MIB, asks, cluster, node, pod, prefers, term
+from tests.laws.storing import VOLUMES, storage
 from trimtab.core.cluster.state import Cluster
 from trimtab.core.model.affinity import PreferredNodes
 from trimtab.core.model.node import Image, Node
+from trimtab.core.model.objects import Object
 from trimtab.core.model.pod import HostPort, Pod
 from trimtab.core.model.resources import ContainerAsk, Demand, pod_demand
 from trimtab.core.model.selectors import NodeSelectorTerm
@@ -107,8 +109,10 @@ def demands(draw: Any) -> Demand:
 @st.composite
 def pods(draw: Any, name: str | None = None, on: str = "") -> Pod:
     selector = draw(st.none() | st.fixed_dictionaries({}, optional={"zone": st.sampled_from(("z1", "z2"))}))
+    name = name or draw(st.sampled_from(PODS))
     return pod(
-        name or draw(st.sampled_from(PODS)),
+        name,
+        volumes=VOLUMES.get(name, ()),
         demand=draw(demands()),
         on=on,
         priority=draw(st.sampled_from((-10, 0, 0, 1000))),
@@ -125,11 +129,11 @@ def pods(draw: Any, name: str | None = None, on: str = "") -> Pod:
 
 @st.composite
 def clusters(draw: Any) -> Cluster:
-    """Up to eight nodes with pods on them, some of which are on nodes that nobody has seen."""
+    """Up to eight nodes with pods on them, some of which are on nodes that nobody has seen, and some storage."""
     made = draw(st.lists(nodes(), unique_by=lambda each: each.name, max_size=len(NAMES)))
     names = draw(st.lists(st.sampled_from(PODS), unique=True))
     standing = [draw(pods(name, draw(st.sampled_from(NAMES)))) for name in names]
-    return cluster(*made, *standing)
+    return cluster(*made, *standing, *draw(st.lists(storage(NAMES), max_size=6)))
 
 
 # --- what may happen to a cluster
@@ -141,7 +145,7 @@ Step = Callable[[Cluster, int], None]
 def steps(draw: Any) -> Step:
     """One change; it is given the number of the step, so that what it brings is newer than what was there."""
     name, uid = draw(st.sampled_from(NAMES)), f"uid-{draw(st.sampled_from(PODS))}"
-    brought_node, brought_pod = draw(nodes(name)), draw(pods())
+    brought_node, brought_pod, stored = draw(nodes(name)), draw(pods()), draw(storage(NAMES))
     ways: tuple[Step, ...] = (
         lambda held, at: _see_node(held, replace(brought_node, version=at)),
         lambda held, at: _see_node(held, replace(brought_node, version=at, uid=str(at))),
@@ -153,6 +157,8 @@ def steps(draw: Any) -> Step:
         lambda held, at: _lose_pod(held, uid),
         lambda held, at: _assume(held, replace(brought_pod, version=at), name),
         lambda held, at: _forget(held, uid),
+        lambda held, at: _see_object(held, replace(stored, version=at)),
+        lambda held, at: _lose_object(held, stored),
     )
     step: Step = draw(st.sampled_from(ways))
     return step
@@ -192,3 +198,11 @@ def _assume(held: Cluster, brought: Pod, name: str) -> None:
 
 def _forget(held: Cluster, uid: str) -> None:
     held.forget(uid)
+
+
+def _see_object(held: Cluster, brought: Object) -> None:
+    held.see_object(brought)
+
+
+def _lose_object(held: Cluster, lost: Object) -> None:
+    held.lose_object(lost.kind, lost.key)

@@ -99,8 +99,13 @@ def _details(columns: Columns, fresh: Columns) -> Iterator[str]:
         for key, column in columns.labels.columns.items():
             if column.values[column.ids[row]] != node.labels.get(key):
                 yield f"label {key} of {node.name} is {column.values[column.ids[row]]}"
+        if columns.mounts.attachable[row] != fresh.mounts.attachable[other]:
+            yield f"volumes of {node.name} are {columns.mounts.attachable[row]}"
         if _ports(columns, row) != _ports(fresh, other):
             yield f"ports of {node.name} are {_ports(columns, row)}, counted {_ports(fresh, other)}"
+    for name in ("pods", "claims", "disks"):
+        if getattr(columns.mounts, name) != getattr(fresh.mounts, name):
+            yield f"{name} with volumes differ from a fresh count"
     if columns.images != fresh.images:
         yield "images differ from a fresh count"
     for image, (rows, sizes) in columns.image_cells.items():
