@@ -6,7 +6,8 @@ that is made for it. A node fails by the first claim that can have none of these
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
+from operator import attrgetter
 from typing import NamedTuple
 
 import numpy as np
@@ -93,13 +94,13 @@ def _check_made(view: View, made: Iterable[tuple[PersistentVolumeClaim, Bools]],
 
 def _match(view: View, plans: Plans, claim: PersistentVolumeClaim, before: list[Match]) -> Match:
     """By row the smallest volume that fits, apart from those that the claims before would get there."""
-    volumes = list(_candidates(view, plans, claim, len(before) + 1))
+    reaches = reach.Reaches(view)
+    volumes = _candidates(view, plans, claim, reaches, len(before) + 1)
     chosen = np.full(view.count, NONE, dtype=np.int64)
     match = Match(claim, volumes, chosen)
     if not volumes:
         return match
-    everywhere = np.arange(view.count)
-    reached = [everywhere if each.terms is None else reach.rows_of(view, each.terms) for each in volumes]
+    reached = [reaches.of(each) for each in volumes]
     rows, numbers = np.concatenate(reached), np.repeat(np.arange(len(volumes)), [len(each) for each in reached])
     for earlier in before:
         known = {volume.name: number for number, volume in enumerate(earlier.volumes)}
@@ -110,26 +111,21 @@ def _match(view: View, plans: Plans, claim: PersistentVolumeClaim, before: list[
     return match
 
 
-def _candidates(view: View, plans: Plans, claim: PersistentVolumeClaim, many: int) -> Iterator[PersistentVolume]:
+def _candidates(
+    view: View, plans: Plans, claim: PersistentVolumeClaim, reaches: reach.Reaches, many: int
+) -> list[PersistentVolume]:
     """Volumes for the claim, the smallest first, `many` of each reach: no node can have use for more."""
     held = view.objects.by(PersistentVolume, "storage_class").get(claim.storage_class, {})
-    free: list[PersistentVolume] = []
+    alike: dict[int, list[PersistentVolume]] = {}
     for volume in held.values():
-        promised = plans.promised(volume)
-        if promised is not None and not promised.means(claim):
-            continue
-        if not _suits(claim, volume):
-            continue
-        if promised is not None:
-            yield volume
-            return
-        if volume.phase == AVAILABLE and _wanted(claim, volume):
-            free.append(volume)
-    counts: dict[object, int] = {}
-    for volume in sorted(free, key=lambda volume: (volume.capacity, volume.name)):
-        counts[volume.terms] = counts.get(volume.terms, 0) + 1
-        if counts[volume.terms] <= many:
-            yield volume
+        promised = plans.promised(volume) if volume.name in plans.volumes else volume.claim
+        if promised is None:
+            if volume.phase == AVAILABLE and _suits(claim, volume) and _wanted(claim, volume):
+                alike.setdefault(id(reaches.of(volume)), []).append(volume)
+        elif promised.means(claim) and _suits(claim, volume):
+            return [volume]
+    size = attrgetter("capacity", "name")
+    return sorted((each for group in alike.values() for each in sorted(group, key=size)[:many]), key=size)
 
 
 def _suits(claim: PersistentVolumeClaim, volume: PersistentVolume) -> bool:
@@ -144,4 +140,4 @@ def _suits(claim: PersistentVolumeClaim, volume: PersistentVolume) -> bool:
 def _wanted(claim: PersistentVolumeClaim, volume: PersistentVolume) -> bool:
     if claim.selector is not None and not (claim.selector.sound and claim.selector.picks(volume.labels)):
         return False
-    return set(claim.access_modes) <= set(volume.access_modes)
+    return claim.access_modes == volume.access_modes or set(claim.access_modes) <= set(volume.access_modes)

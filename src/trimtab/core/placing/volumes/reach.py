@@ -25,6 +25,7 @@ from trimtab.core.model.storage import (
 from trimtab.core.placing.contract import Bools
 
 Indices = NDArray[np.intp]
+Terms = tuple[NodeSelectorTerm, ...] | None
 
 
 def labelling(view: View) -> tuple[int, int]:
@@ -35,6 +36,24 @@ def labelling(view: View) -> tuple[int, int]:
 def rows_of(view: View, terms: tuple[NodeSelectorTerm, ...]) -> Indices:
     """Rows of the nodes that the terms pick."""
     return view.objects.derived(terms, labelling(view), lambda: np.flatnonzero(matching_any(view, terms)))
+
+
+class Reaches:
+    """Rows by volume, remembered by name; equal terms give one array, so that its identity stands for the reach."""
+
+    def __init__(self, view: View) -> None:
+        self._view = view
+        self._everywhere = np.arange(view.count)
+        kept: dict[str, tuple[Terms, Indices]] = view.objects.derived("reaches", labelling(view), dict)
+        self._kept = kept
+
+    def of(self, volume: PersistentVolume) -> Indices:
+        if volume.terms is None:
+            return self._everywhere
+        known = self._kept.get(volume.name)
+        if known is None or known[0] is not volume.terms:  # to compare by value would cost more than all else here
+            known = self._kept[volume.name] = (volume.terms, rows_of(self._view, volume.terms))
+        return known[1]
 
 
 def reachable(view: View, volume: PersistentVolume) -> Bools | None:
