@@ -7,12 +7,13 @@ from collections.abc import Iterator
 from trimtab.core.cluster.columns import Columns
 from trimtab.core.cluster.residents import NOWHERE, Residents
 from trimtab.core.cluster.state import Cluster
+from trimtab.core.cluster.topology.recount import miscounted
 from trimtab.core.model.resources import CAP
 
 
 def faults(cluster: Cluster) -> list[str]:
     """Sentences, one for each cell that is not what a fresh count gives; none when all is well."""
-    return [*_rows(cluster.columns), *_places(cluster), *_residents(cluster), *_sums(cluster)]
+    return [*_rows(cluster.columns), *_places(cluster), *_residents(cluster), *_census(cluster), *_sums(cluster)]
 
 
 def _rows(columns: Columns) -> Iterator[str]:
@@ -59,11 +60,16 @@ def _residents(cluster: Cluster) -> Iterator[str]:
         yield "a slot without a pod has a row"
 
 
+def _census(cluster: Cluster) -> Iterator[str]:
+    return miscounted(cluster.census, cluster.columns, cluster.residents)
+
+
 def _resident(residents: Residents, slot: int) -> tuple[object, ...]:
     asked = sorted((name, int(column[slot])) for name, column in residents.requested.items() if column[slot])
     columns = (residents.row, residents.live, residents.priority, residents.created, residents.started)
     kind = residents.classes.held[residents.label_class[slot]]
-    return residents.pods[slot], kind, *(column.item(slot) for column in columns), asked
+    terms = [residents.carriers.terms[number] for number in residents.carriers.held[residents.carrier[slot]]]
+    return residents.pods[slot], kind, terms, *(column.item(slot) for column in columns), asked
 
 
 def _sums(cluster: Cluster) -> Iterator[str]:

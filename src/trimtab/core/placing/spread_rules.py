@@ -25,7 +25,6 @@ HONOR = "Honor"
 class Rule:
     """One constraint. `me` is 1 if the pod itself is of its kin; `joining` says whom an overlay adds to the count."""
 
-    topology_key: str
     key: Key
     count: Count
     domains: Domains
@@ -92,7 +91,6 @@ def _rule(view: View, pod: Pod, constraint: Spread, kin: LabelSelector | None, n
     count = view.census.picked((Pick(namespace, counted),), live=True)
     key = view.census.key(constraint.topology_key)
     return Rule(
-        topology_key=constraint.topology_key,
         key=key,
         count=count,
         domains=count.by(key, _eligible(view, pod, constraint, needed)),

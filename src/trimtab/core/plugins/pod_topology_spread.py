@@ -140,7 +140,7 @@ def _weighed(view: View, rule: Rule, rows: Rows, lacking: Bools | None) -> Float
     """What one constraint adds to each row's score; nothing where the node lacks the key."""
     view.census.current(rule.count)
     key, slack = rule.key, rule.max_skew - 1.0
-    if rule.topology_key == HOSTNAME:
+    if key.name == HOSTNAME:
         here = chosen(rule.count.rows, rows)
         size = len(here) - (0 if lacking is None else int(lacking.sum()))
         added = here * math.log(size + 2) + slack

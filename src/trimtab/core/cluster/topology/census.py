@@ -81,7 +81,7 @@ class Census:
         if key is None:
             columns = self._columns
             column = columns.labels.column(name, (node.labels for node in columns.nodes), columns.capacity)
-            key = self._keys[name] = Key(column, len(columns))
+            key = self._keys[name] = Key(name, column, len(columns))
         return key
 
     def picked(self, picks: tuple[Pick, ...], *, live: bool = False) -> Count:

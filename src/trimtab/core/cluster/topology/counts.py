@@ -29,9 +29,10 @@ def chosen(column: NDArray[Any], rows: Rows) -> NDArray[Any]:
 class Key:
     """A label key, and the domain of each row; domain 0 is that of the rows that lack the key."""
 
-    __slots__ = ("alone", "empty", "everywhere", "ids", "number", "present", "size", "smallest", "there")
+    __slots__ = ("alone", "empty", "everywhere", "ids", "name", "number", "present", "size", "smallest", "there")
 
-    def __init__(self, column: LabelColumn, count: int) -> None:
+    def __init__(self, name: str, column: LabelColumn, count: int) -> None:
+        self.name = name
         self.ids = column.ids[:count]
         self.size = len(column.values)
         heads = np.bincount(self.ids, minlength=self.size)
