@@ -3,9 +3,11 @@
 from collections.abc import Iterator
 
 import pytest
+import yaml
 
 from tests.live import product
 from tests.live.built import built
+from tests.live.judge import Grant, grants, judge
 from tools.controlplane.client import Document
 from tools.controlplane.objects import node, pod
 from tools.controlplane.rig import Rig
@@ -94,6 +96,14 @@ def phases(rig: Rig) -> dict[str, str]:
     return {name: each["status"].get("phase", "") for name, each in claims(rig).items()}
 
 
+def unused(rig: Rig) -> set[Grant]:
+    """What the shipped role for volumes allows and nobody has needed so far; the judge finds nothing else wrong."""
+    pods, nodes = rig.admin.list("/api/v1/pods"), rig.admin.list("/api/v1/nodes")
+    report = judge(rig.audit_events(), pods, nodes, product.ACCOUNT, ["trimtab"])
+    assert () == report.violations
+    return {*grants(yaml.safe_load_all((product.ROOT / "deploy" / "rbac-volumes.yaml").read_text()))} - report.used
+
+
 def test_pods_follow_local_volumes_and_their_claims_are_bound(rig: Rig) -> None:
     """Each pod goes where its volume is and its claim is bound first; a third one says that nothing is left."""
     rig.admin.create(storage_class("local", "kubernetes.io/no-provisioner"))
@@ -117,6 +127,7 @@ def test_pods_follow_local_volumes_and_their_claims_are_bound(rig: Rig) -> None:
         name: bound[name]["spec"]["volumeName"] for name in placed
     }
     assert {**dict.fromkeys(placed, "Bound"), waits: "Pending"} == phases(rig)
+    assert {("patch", "", "persistentvolumeclaims")} == unused(rig)
 
 
 def test_a_claim_is_given_to_the_provisioner_with_the_node_that_was_chosen(rig: Rig) -> None:
@@ -136,3 +147,4 @@ def test_a_claim_is_given_to_the_provisioner_with_the_node_that_was_chosen(rig: 
         code = trimtab.terminate()
     assert 0 == code
     assert (chosen, "Bound") == (product.bound(rig)["needy"], phases(rig)["fresh"])
+    assert unused(rig) <= {("patch", "", "persistentvolumes")}
