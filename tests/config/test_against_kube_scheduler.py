@@ -85,9 +85,20 @@ def some_profile(chance: random.Random, number: int) -> dict[str, Any]:
 
 
 def there(logged: dict[str, Any], point: Point) -> list[tuple[str, int]]:
-    """The plugins that kube-scheduler logged for a point, without those that are not built here."""
+    """The plugins that kube-scheduler logged for a point, without those that are not built here.
+
+    DefaultPreemption holds pods back there while their victims are being deleted; here the engine sees to that.
+    """
     listed = logged[point.value[0].upper() + point.value[1:]]["Enabled"] or []
-    return [(each["Name"], each["Weight"]) for each in listed if each["Name"] in IN_TREE]
+    return [
+        (each["Name"], each["Weight"])
+        for each in listed
+        if each["Name"] in IN_TREE and not held_back(each["Name"], point)
+    ]
+
+
+def held_back(name: str, point: Point) -> bool:
+    return (name, point) == ("DefaultPreemption", Point.PRE_ENQUEUE)
 
 
 def here(profile: Profile, point: Point) -> list[tuple[str, int]]:

@@ -9,14 +9,18 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import fields
 from typing import Any, NamedTuple
 
-from tests.conformance import single, whole
+from tests.conformance import preemption, single, whole
 from tests.conformance.compare import differences
 from tests.conformance.corpus import Case
 from trimtab.config.arguments import plugin_from
 from trimtab.config.registry import IN_TREE, default_profile
 from trimtab.core.placing.profile import Ties
 
-WHOLE_PROFILES = ("DefaultProfile", "DefaultProfileSequence")
+WHOLE_PROFILES = {
+    "DefaultProfile": whole.answer,
+    "DefaultProfileSequence": whole.answer,
+    "DefaultPreemption": preemption.answer,
+}
 
 Answer = Callable[[Case], dict[str, Any]]
 
@@ -68,7 +72,7 @@ def _missing(plugin: str) -> list[str]:
 def _answer(plugin: str) -> Answer:
     if plugin in WHOLE_PROFILES:
         profile = default_profile("default-scheduler", Ties.NAME)
-        return lambda case: whole.answer(profile, case)
+        return lambda case: WHOLE_PROFILES[plugin](profile, case)
     takes_any = bool(fields(IN_TREE[plugin]))  # type: ignore[arg-type]
     # A Go plugin without arguments does not look at those it is given, and one recorded test gives it another's.
     return lambda case: single.answer(

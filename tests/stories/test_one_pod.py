@@ -146,7 +146,10 @@ def test_a_pod_that_fits_nowhere_says_why_and_is_bound_once_a_node_comes() -> No
     """No node → parked → an event and the condition in kube-scheduler's words → a node is added → bound."""
     controller = Controller().start([pod_object(3, cpu="2")], [node_object(1, "a"), node_object(2, "b")])
     tell, mark = controller.turn()
-    words = "0/2 nodes are available: 2 Insufficient cpu."
+    words = (
+        "0/2 nodes are available: 2 Insufficient cpu. "
+        "preemption: 0/2 nodes are available: 2 Preemption is not helpful for scheduling."
+    )
     assert isinstance(tell, Tell) and isinstance(mark, MarkUnscheduled)
     assert ("FailedScheduling", words, True) == (tell.reason, tell.note, tell.warning)
     request = status_request(mark, None)

@@ -9,6 +9,8 @@ from collections.abc import Mapping
 
 from trimtab.core.placing.contract import Plugin
 from trimtab.core.placing.profile import Point, Profile, Ties, everywhere
+from trimtab.core.plugins.coscheduling import Coscheduling
+from trimtab.core.plugins.default_preemption import DefaultPreemption
 from trimtab.core.plugins.image_locality import ImageLocality
 from trimtab.core.plugins.inter_pod_affinity import InterPodAffinity
 from trimtab.core.plugins.node_affinity import NodeAffinity
@@ -42,9 +44,11 @@ _BUILT: tuple[type[Plugin], ...] = (
     NodeVolumeLimits,
     VolumeBinding,
     VolumeZone,
+    DefaultPreemption,
     NodeResourcesBalancedAllocation,
     ImageLocality,
     SmallestFirst,
+    Coscheduling,
 )
 IN_TREE: Mapping[str, type[Plugin]] = {plugin.name: plugin for plugin in _BUILT}
 
@@ -107,6 +111,7 @@ KNOWN: Mapping[str, tuple[Point, ...]] = {
     BINDER: (Point.BIND,),
     "NodeDeclaredFeatures": _LOOKS,
     "GangScheduling": (Point.PRE_ENQUEUE, Point.RESERVE, Point.PERMIT),
+    "Coscheduling": (Point.QUEUE_SORT, Point.PRE_FILTER, Point.POST_FILTER, Point.RESERVE, Point.PERMIT),
 }
 
 # Names that Kubernetes had once, and what does their work now.

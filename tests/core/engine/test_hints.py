@@ -123,7 +123,7 @@ def test_equal_but_for_a_promise() -> None:
     """A pod to whom a node was promised does not stand behind its like: the promise holds for it alone."""
     scene = Scene()
     scene.sees(node("a", 1000), pod("big", 1000, node="a"))
-    first, promised = pod("web-0", 1000), pod("web-1", 1000, nominated="a")
+    first, promised = pod("web-0", 1000), pod("web-1", 1000, nominated="a", preempts=False)
     scene.sees(first, promised)
     scene.turn()
     scene.later(2.0)

@@ -74,7 +74,10 @@ def test_a_reservation_counts_for_the_next_pod_although_answers_are_kept() -> No
     """A change of the memory makes kept answers of plugins that read it void."""
     scene = Scene(Quota())
     scene.sees(node("a"), WEB, pod("second", cpu=1000))
-    words = ["0/1 nodes are available: 1 quota is used up."]
+    words = [
+        "0/1 nodes are available: 1 quota is used up. "
+        "preemption: 0/1 nodes are available: 1 No preemption victims found for incoming pod."
+    ]
     assert words == [tell.note for tell in of_kind(Tell, scene.turn())]
 
 

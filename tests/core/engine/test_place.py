@@ -20,6 +20,7 @@ from trimtab.core.model.verdict import Placement, Unplaceable
 from trimtab.core.placing.contract import Staged, Wait
 
 WEB = pod("web", cpu=1000)
+NO_HELP = "preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling."
 
 
 class Counts(Tally):
@@ -54,7 +55,10 @@ def test_the_complaint_is_worded_as_kube_scheduler_words_it() -> None:
     scene.sees(*(node(name, taints=(Taint("key", "", NO_SCHEDULE),)) for name in "cde"))
     scene.sees(WEB)
     wishes = scene.turn()
-    words = "0/5 nodes are available: 2 Insufficient cpu, 3 node(s) had untolerated taint(s)."
+    words = (
+        "0/5 nodes are available: 2 Insufficient cpu, 3 node(s) had untolerated taint(s). "
+        "preemption: 0/5 nodes are available: 5 Preemption is not helpful for scheduling."
+    )
     assert [
         Tell("uid-web", "default", "web", "FailedScheduling", words, warning=True, scheduler="trimtab"),
         MarkUnscheduled("uid-web", "default", "web", "Unschedulable", words),
@@ -75,7 +79,8 @@ def test_an_absurd_wish_is_unschedulable_and_wraps_nowhere() -> None:
     """As much as can be counted fits no node, also when two of them are asked for."""
     scene = Scene()
     scene.sees(node("a"), pod("huge", cpu=CAP), pod("vast", cpu=CAP, memory=CAP))
-    assert (["0/1 nodes are available: 1 Insufficient cpu."], {}) == (notes(scene.turn(1)), scene.binds())
+    words = f"0/1 nodes are available: 1 Insufficient cpu. {NO_HELP}"
+    assert ([words], {}) == (notes(scene.turn(1)), scene.binds())
 
 
 def test_the_condition_is_written_only_when_it_changes() -> None:
@@ -94,7 +99,7 @@ def test_the_condition_is_written_only_when_it_changes() -> None:
 def test_a_condition_that_the_pod_already_carries_is_not_written_again() -> None:
     """After a restart the pod itself tells what was said before."""
     scene = Scene()
-    words = "0/1 nodes are available: 1 Insufficient cpu."
+    words = f"0/1 nodes are available: 1 Insufficient cpu. {NO_HELP}"
     scene.sees(node("a", cpu=100), pod("web", cpu=1000, unscheduled=("Unschedulable", words)))
     assert [Tell] == [type(wish) for wish in scene.turn()]
 
