@@ -13,6 +13,9 @@ def differences(expected: Any, got: Any, where: str = "") -> Iterator[str]:
     if isinstance(expected, Mapping) and isinstance(got, Mapping) and not ("code" in expected and "code" in got):
         for key in dict.fromkeys((*expected, *got)):
             yield from differences(expected.get(key), got.get(key), f"{where}.{key}" if where else str(key))
+    elif isinstance(expected, list) and isinstance(got, list) and len(expected) == len(got):
+        for place, (one, other) in enumerate(zip(expected, got, strict=True)):
+            yield from differences(one, other, f"{where}[{place}]")
     elif _settled(expected) != _settled(got):
         yield f"{where}: expected {_settled(expected)}, got {_settled(got)}"
 

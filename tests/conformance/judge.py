@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import fields
 from typing import Any, NamedTuple
 
-from tests.conformance import preemption, single, whole
+from tests.conformance import gangs, preemption, single, whole
 from tests.conformance.compare import differences
 from tests.conformance.corpus import Case
 from trimtab.config.arguments import plugin_from
@@ -73,6 +73,8 @@ def _answer(plugin: str) -> Answer:
     if plugin in WHOLE_PROFILES:
         profile = default_profile("default-scheduler", Ties.NAME)
         return lambda case: WHOLE_PROFILES[plugin](profile, case)
+    if plugin == "Coscheduling":
+        return lambda case: gangs.answer(plugin_from(plugin, IN_TREE[plugin], case.get("args")), case)  # type: ignore[arg-type]
     takes_any = bool(fields(IN_TREE[plugin]))  # type: ignore[arg-type]
     # A Go plugin without arguments does not look at those it is given, and one recorded test gives it another's.
     return lambda case: single.answer(

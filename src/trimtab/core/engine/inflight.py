@@ -84,6 +84,11 @@ class Flights:
 
     def start(self, cluster: Cluster, pod: Pod, node: str, profile: Profile, at: float) -> list[Instruction] | Refused:
         """Reserve, then walk the stages as far as they go."""
+        refused = self.reserve(cluster, pod, node, profile, at)
+        return self.walk(cluster, self.by_uid[pod.uid], at) if refused is None else refused
+
+    def reserve(self, cluster: Cluster, pod: Pod, node: str, profile: Profile, at: float) -> Refused | None:
+        """The first step alone, for pods that are to start together."""
         flight = self.by_uid[pod.uid] = Flight(pod, node, profile, at)
         for plugin in profile.reserves:
             name = plugin_name(plugin)
@@ -92,7 +97,7 @@ class Flights:
             flight.reserved = (*flight.reserved, plugin)
             if isinstance(answer, Refuse):
                 return Refused(name, answer)
-        return self.walk(cluster, flight, at)
+        return None
 
     def walk(self, cluster: Cluster, flight: Flight, at: float, problem: str = "") -> list[Instruction] | Refused:
         """Ask the stages that have not said Go yet, at the end the bind itself; a problem counts as the stage's no."""

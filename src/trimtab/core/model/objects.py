@@ -8,8 +8,12 @@ from typing import ClassVar
 from msgspec import Struct
 
 from trimtab.core.model.change import Change
+from trimtab.core.model.pod import Pod
 from trimtab.core.model.resources import Demand
 from trimtab.core.model.selectors import LabelSelector
+
+GROUP_LABEL = "scheduling.x-k8s.io/pod-group"
+OLDER_GROUP_LABEL = "pod-group.scheduling.sigs.k8s.io"
 
 
 class Object(Struct, frozen=True, kw_only=True, tag=True):
@@ -82,3 +86,9 @@ class PodGroup(Object, frozen=True, kw_only=True):
     min_resources: Demand | None = None
     timeout: int | None = None
     created: float = 0.0
+
+
+def group_key(pod: Pod) -> str:
+    """The key of the PodGroup that the pod's label names, "" for none; the older label counts where the other is not."""
+    name = pod.labels.get(GROUP_LABEL) or pod.labels.get(OLDER_GROUP_LABEL)
+    return f"{pod.namespace}/{name}" if name else ""

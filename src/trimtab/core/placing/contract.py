@@ -18,7 +18,7 @@ declare `reads`: it is asked anew for every pod, about all nodes, while the kept
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
@@ -28,6 +28,7 @@ from numpy.typing import NDArray
 from trimtab.core.cluster.view import View
 from trimtab.core.model.change import Change
 from trimtab.core.model.instruction import Instruction
+from trimtab.core.model.objects import PodGroup
 from trimtab.core.model.pod import Pod
 
 Ints = NDArray[np.int64]
@@ -219,6 +220,32 @@ class Kept(Protocol):
     reads: ClassVar[Change]
 
     def signs(self, pod: Pod) -> Hashable: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Gang:
+    """Pods that are to be placed together or not at all; `standing` have a place already, if only by our assumption."""
+
+    key: str
+    group: PodGroup | None  # None: nobody has made it
+    members: Mapping[str, Pod]  # by UID, and only those that have not ended and are not on their way out
+    standing: Mapping[str, str] = field(default_factory=dict)  # nodes by UID
+    failed: float | None = None  # when a try failed last, since the gang was last complete
+    resting: bool = False  # whether that was so recently that the next must wait
+    passed: bool = False  # whether its resources were found and nothing has gone wrong since
+
+
+@runtime_checkable
+class Gathers(Protocol):
+    """Gangs: the engine tries all members of one in one turn; the plugin says whether it may, and how many are enough."""
+
+    def since(self, gang: Gang, since: float) -> float: ...
+
+    def gather(self, view: View, pod: Pod, gang: Gang) -> Refuse | None: ...
+
+    def quorum(self, gang: Gang) -> Staged: ...
+
+    def rest(self, gang: Gang) -> float: ...
 
 
 @runtime_checkable

@@ -12,6 +12,7 @@ from trimtab.core.placing.contract import (
     Among,
     Filter,
     Gate,
+    Gathers,
     Ints,
     Kept,
     Normalise,
@@ -115,6 +116,7 @@ class Profile:
     permits: tuple[Permit, ...] = ()
     pre_binds: tuple[PreBind, ...] = ()
     observers: tuple[Observe, ...] = ()
+    gangs: Gathers | None = None
     ties: Ties = Ties.HASH
     reads: Mapping[str, int] = field(default_factory=dict)  # by name, of plugins whose answers may be kept
     kept: Asked = Asked()
@@ -168,6 +170,7 @@ def profile(
         permits=at(Point.PERMIT),  # type: ignore[arg-type]
         pre_binds=at(Point.PRE_BIND),  # type: ignore[arg-type]
         observers=tuple(plugin for plugin in everyone.values() if isinstance(plugin, Observe)),
+        gangs=next((plugin for plugin in everyone.values() if isinstance(plugin, Gathers)), None),
         ties=ties,
         reads={name: int(plugin.reads) for name, plugin in kept.items()},
         kept=asked(keep=True),
