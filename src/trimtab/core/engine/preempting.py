@@ -92,7 +92,7 @@ class Preempting:
         wishes: list[Instruction] = [Nominate(pod.uid, pod.namespace, pod.name, room.node)]
         placing.wake(cluster.nominate(pod.uid, room.node), at)
         wishes += take_back(placing, lesser, at)
-        note = f"Room is made on node {room.node}: {len(room.victims)} pods of lower priority have to leave"
+        note = f"room is made on node {room.node}: {len(room.victims)} pod(s) of lower priority have to leave"
         wishes.append(_told(pod, "Preempting", note, pod.scheduler))
         for victim in room.victims:
             flight = placing.flights.by_uid.get(victim.uid)

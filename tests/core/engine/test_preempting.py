@@ -1,0 +1,225 @@
+"""Room is promised and made: who is asked to leave, what is told, and what happens when it does not work out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from tests.core.engine.scene import Scene, node, of_kind, pod
+from tests.core.engine.stages import permitter
+from trimtab.core.engine.queue import Part
+from trimtab.core.engine.tally import Tally
+from trimtab.core.model.change import Change
+from trimtab.core.model.event import NodeGone, PodGone, PreemptDone, PreemptFailed
+from trimtab.core.model.instruction import Bind, Instruction, MarkUnscheduled, Nominate, Preempt, Tell
+from trimtab.core.model.pod import Pod
+from trimtab.core.placing.contract import Wait
+
+LESSER = pod("lesser", cpu=1000, node="a", started=5.0)
+URGENT = pod("urgent", cpu=1000, priority=10)
+
+
+def full(*more: Pod, **fields: Any) -> Scene:
+    """A node that one lesser pod fills, and an urgent one that finds no room."""
+    scene = Scene(**fields)
+    scene.sees(node("a", 1000), LESSER, URGENT, *more)
+    return scene
+
+
+def victims(wishes: list[Instruction]) -> list[str]:
+    return [wish.name for wish in of_kind(Preempt, wishes)]
+
+
+def nominations(wishes: list[Instruction]) -> list[tuple[str, str]]:
+    return [(wish.name, wish.node) for wish in of_kind(Nominate, wishes)]
+
+
+def notes(wishes: list[Instruction]) -> list[tuple[str, str]]:
+    return [(wish.name, wish.note) for wish in of_kind(Tell, wishes)]
+
+
+def leaves(scene: Scene, victim: Pod) -> list[Instruction]:
+    """The victim is deleted with grace, and then gone."""
+    wishes = scene.sees(replace(victim, deleting=True, preempted=True))
+    scene.later(2.0)
+    return wishes + scene.tells(PodGone(victim.uid, scene.at, scene.version + 1))
+
+
+def test_the_walk_of_a_preemption() -> None:
+    """The node is promised, the victim is deleted, and the pod is bound to that node once the victim has gone."""
+    scene = full()
+    wishes = scene.turn()
+    assert [("urgent", "a")] == nominations(wishes)
+    assert [Preempt("uid-lesser", "default", "lesser", "uid-urgent", "trimtab")] == of_kind(Preempt, wishes)
+    assert 1 == len(of_kind(MarkUnscheduled, wishes))
+    assert Part.PARKED is scene.part(URGENT)
+    told = scene.tells(PreemptDone("uid-lesser", "uid-urgent", 1.0))
+    assert [("lesser", "Preempted by pod uid-urgent on node a")] == notes(told)
+    leaves(scene, LESSER)
+    assert {"urgent": "a"} == scene.binds()
+
+
+def test_the_preemptor_is_told_where_room_is_made() -> None:
+    """An event of its own names the node and how many have to leave, beside the usual one."""
+    told = dict(notes([wish for wish in full().turn() if isinstance(wish, Tell) and not wish.warning]))
+    assert {"urgent": "room is made on node a: 1 pod(s) of lower priority have to leave"} == told
+
+
+def test_promised_room_is_not_taken_by_others() -> None:
+    """A pod of the same priority does not get the node that was cleared for another."""
+    scene = full()
+    scene.turn()
+    leaves(scene, LESSER)
+    scene.sees(pod("rival", cpu=1000, priority=10, preempts=False))
+    assert {"urgent": "a"} == scene.binds()
+
+
+@pytest.mark.parametrize("priority", [9, 10])
+def test_nobody_preempts_upwards_or_sideways(priority: int) -> None:
+    """Pods of equal or higher priority stay where they are."""
+    scene = Scene()
+    scene.sees(node("a", 1000), replace(LESSER, priority=10), replace(URGENT, priority=priority))
+    assert [] == victims(scene.turn())
+
+
+def test_who_may_not_preempt_waits() -> None:
+    """preemptionPolicy Never leaves others alone, and the reason says so."""
+    scene = Scene()
+    scene.sees(node("a", 1000), LESSER, replace(URGENT, preempts=False))
+    wishes = scene.turn()
+    assert ([], []) == (victims(wishes), nominations(wishes))
+    assert notes(wishes)[0][1].endswith("preemption: not eligible due to preemptionPolicy=Never.")
+
+
+def test_no_second_attempt_while_victims_are_asked_to_leave() -> None:
+    """Woken before the victim is seen leaving, the pod preempts nobody else; after a minute it may."""
+    scene = full()
+    scene.sees(node("b", 1000), pod("other", cpu=1000, node="b"))
+    assert ["other"] == victims(scene.turn())
+    scene.later(30.0)
+    scene.sees(replace(URGENT, labels={"woken": "yes"}))
+    wishes = scene.turn()
+    assert [] == victims(wishes)
+    assert notes(wishes)[0][1].endswith("preemption: waiting for the preemption for this pod to be finished")
+    scene.later(61.0)
+    assert 1 == len(victims(scene.turn()))
+
+
+def test_while_victims_take_their_time_nobody_else_is_asked() -> None:
+    """As long as a victim is terminating on the promised node, the pod waits for it."""
+    scene = full()
+    scene.turn()
+    scene.sees(replace(LESSER, deleting=True, preempted=True))
+    scene.later(61.0)
+    wishes = scene.turn()
+    assert [] == victims(wishes)
+    assert notes(wishes)[0][1].endswith("not eligible due to a terminating pod on the nominated node.")
+
+
+def test_a_pod_that_is_leaving_already_is_not_deleted_again() -> None:
+    """A victim that terminates for another reason is waited for, and nothing is sent for it."""
+    scene = Scene()
+    scene.sees(node("a", 1000), replace(LESSER, deleting=True), URGENT)
+    wishes = scene.turn()
+    assert ([], [("urgent", "a")]) == (victims(wishes), nominations(wishes))
+
+
+def test_lesser_promises_on_the_node_are_taken_back() -> None:
+    """A pod of lower priority to whom the node was promised loses it, and looks around again."""
+    waiting = pod("waiting", cpu=1000, priority=5, nominated="a", preempts=False)
+    scene = Scene()
+    scene.sees(node("a", 1000), LESSER, waiting)
+    scene.turn()
+    scene.later(2.0)
+    scene.sees(URGENT)
+    assert [("urgent", "a"), ("waiting", "")] == nominations(scene.turn(1))
+    assert Part.READY is scene.part(waiting)
+
+
+def test_a_promise_holds_until_the_watch_shows_it() -> None:
+    """A sight of the pod from before the patch does not undo the promise; one from after it, when cleared, does."""
+    scene = full()
+    scene.turn()
+    scene.sees(replace(URGENT, labels={"seen": "early"}))
+    assert {"uid-urgent": "a"} == {uid: each.nominated for uid, each in scene.engine.placing.cluster.nominated.items()}
+    scene.sees(replace(URGENT, nominated="a"))
+    scene.sees(URGENT)
+    assert {} == scene.engine.placing.cluster.nominated
+
+
+def test_a_failed_delete_is_told_and_the_promise_taken_back() -> None:
+    """The pod says what went wrong, gives the node up, and tries again."""
+    scene = full()
+    scene.turn()
+    scene.later(2.0)
+    wishes = scene.tells(PreemptFailed("uid-lesser", "uid-urgent", "etcd is down", scene.at))
+    assert [("urgent", "preemption: default/lesser was not deleted: etcd is down")] == notes(wishes)
+    assert [("urgent", "")] == nominations(wishes)
+    assert ["lesser"] == victims(scene.turn())
+
+
+def test_without_the_permission_nobody_is_asked_again_soon() -> None:
+    """After a refusal for want of a right, pods are placed as before and nobody preempts for five minutes."""
+    scene = full()
+    scene.turn()
+    wishes = scene.tells(PreemptFailed("uid-lesser", "uid-urgent", "forbidden", scene.at, forbidden=True))
+    assert [("urgent", "preemption: default/lesser was not deleted: forbidden")] == notes(wishes)
+    scene.later(61.0)
+    wishes = scene.turn()
+    assert [] == victims(wishes)
+    assert notes(wishes)[0][1].endswith("deploy/rbac-preemption.yaml allows it")
+    scene.later(301.0)
+    assert ["lesser"] == victims(scene.turn())
+
+
+def test_a_void_promise_is_taken_back() -> None:
+    """When the promised node goes and nothing else helps, the pod's nomination is cleared."""
+    scene = full()
+    scene.turn()
+    leaves(scene, LESSER)
+    scene.sees(node("small", 100))
+    assert [] == scene.tells(NodeGone("a", scene.at, "uid-a"))
+    assert [("urgent", "")] == nominations(scene.turn())
+
+
+def test_a_victim_in_its_stages_is_turned_back() -> None:
+    """A pod that only waits for leave to be bound is not deleted: it gives its room back and queues again."""
+    scene = Scene(permitter("Slow", lambda *_: Wait(600.0, woken_by=Change.NOTHING)))
+    scene.sees(node("a", 1000), pod("lesser", cpu=1000))
+    assert [] == of_kind(Bind, scene.turn())
+    scene.sees(URGENT)
+    wishes = scene.turn()
+    assert ([], [("urgent", "a")]) == (victims(wishes), nominations(wishes))
+    assert ("lesser", "preempted by pod uid-urgent on node a") in notes(wishes)
+    scene.later(2.0)
+    scene.turn()
+    assert "a" == scene.engine.placing.cluster.assumed_on("uid-urgent")
+
+
+def test_attempts_and_victims_are_counted() -> None:
+    """Each attempt counts, with its victims."""
+
+    class Counts(Tally):
+        seen: list[int] = []  # noqa: RUF012
+
+        def preempting(self, victims: int) -> None:
+            self.seen.append(victims)
+
+    scene = full(tally=Counts())
+    scene.turn()
+    scene.sees(pod("huge", cpu=5000, priority=10))
+    scene.turn()
+    assert [1, 0] == Counts.seen
+
+
+def test_a_fork_goes_on_from_the_same_promise() -> None:
+    """A twin knows what was promised and whom it waits for, and what it learns is not known here."""
+    scene = full()
+    scene.turn()
+    twin = scene.engine.fork()
+    twin.handle(PodGone("uid-lesser", 1.0, scene.version + 1))
+    assert {} == twin.placing.preempting.leaving
+    assert {"uid-urgent": {"uid-lesser": 0.0}} == scene.engine.placing.preempting.leaving
+    assert "a" == twin.placing.cluster.promises["uid-urgent"]
