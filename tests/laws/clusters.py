@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from tests.build import MIB, asks, cluster, node, pod, prefers, term
+from tests.laws.company import HOSTNAME, ZONE, choosers, in_company
 from tests.laws.storing import VOLUMES, storage
 from trimtab.core.cluster.state import Cluster
 from trimtab.core.model.affinity import PreferredNodes
@@ -58,6 +59,7 @@ labels = st.fixed_dictionaries(
         "gen": st.sampled_from(("1", "4", "13", "x")),
     },
 )
+places = st.fixed_dictionaries({}, optional={ZONE: st.sampled_from(("z1", "z2", ""))})
 devices = st.dictionaries(st.sampled_from(DEVICES), st.sampled_from(("0", "1", "4")), max_size=2)
 ports = st.builds(
     HostPort,
@@ -77,13 +79,15 @@ wishes: st.SearchStrategy[PreferredNodes] = st.builds(
 
 @st.composite
 def nodes(draw: Any, name: str | None = None) -> Node:
+    name = name or draw(st.sampled_from(NAMES))
+    host = {} if draw(st.integers(0, 7)) == 7 else {HOSTNAME: name}
     made = node(
-        name or draw(st.sampled_from(NAMES)),
+        name,
         cpu=draw(st.sampled_from(CPUS)),
         memory=draw(st.sampled_from(MEMORIES)),
         pods=draw(st.sampled_from(("0", "2", "110"))),
         more=draw(devices),
-        labels=draw(labels),
+        labels=draw(labels) | draw(places) | host,
         taints=draw(some_of(TAINTS)),
         unschedulable=draw(st.sampled_from((False, False, False, True))),
     )
@@ -110,7 +114,7 @@ def demands(draw: Any) -> Demand:
 def pods(draw: Any, name: str | None = None, on: str = "") -> Pod:
     selector = draw(st.none() | st.fixed_dictionaries({}, optional={"zone": st.sampled_from(("z1", "z2"))}))
     name = name or draw(st.sampled_from(PODS))
-    return pod(
+    alone = pod(
         name,
         volumes=VOLUMES.get(name, ()),
         demand=draw(demands()),
@@ -125,15 +129,17 @@ def pods(draw: Any, name: str | None = None, on: str = "") -> Pod:
         images=draw(st.lists(st.sampled_from(WISHED_IMAGES), max_size=3)),
         gates=draw(some_of(("first", "second"))),
     )
+    made: Pod = draw(in_company(alone))
+    return made
 
 
 @st.composite
 def clusters(draw: Any) -> Cluster:
-    """Up to eight nodes with pods on them, some of which are on nodes that nobody has seen, and some storage."""
+    """Up to eight nodes with pods on them, some of which are on nodes that nobody has seen, and some other objects."""
     made = draw(st.lists(nodes(), unique_by=lambda each: each.name, max_size=len(NAMES)))
     names = draw(st.lists(st.sampled_from(PODS), unique=True))
     standing = [draw(pods(name, draw(st.sampled_from(NAMES)))) for name in names]
-    return cluster(*made, *standing, *draw(st.lists(storage(NAMES), max_size=6)))
+    return cluster(*made, *standing, *draw(st.lists(storage(NAMES) | choosers(), max_size=6)))
 
 
 # --- what may happen to a cluster
@@ -145,7 +151,7 @@ Step = Callable[[Cluster, int], None]
 def steps(draw: Any) -> Step:
     """One change; it is given the number of the step, so that what it brings is newer than what was there."""
     name, uid = draw(st.sampled_from(NAMES)), f"uid-{draw(st.sampled_from(PODS))}"
-    brought_node, brought_pod, stored = draw(nodes(name)), draw(pods()), draw(storage(NAMES))
+    brought_node, brought_pod, stored = draw(nodes(name)), draw(pods()), draw(storage(NAMES) | choosers())
     ways: tuple[Step, ...] = (
         lambda held, at: _see_node(held, replace(brought_node, version=at)),
         lambda held, at: _see_node(held, replace(brought_node, version=at, uid=str(at))),
