@@ -141,16 +141,14 @@ async def test_a_broken_gate_is_blamed_and_the_page_is_written() -> None:
 
 
 async def test_rare_events_move_their_counters() -> None:
-    """Orphans, plugin faults, skipped wishes and refused samples each have a counter."""
+    """Orphans, plugin faults and refused samples each have a counter."""
     tally = PrometheusTally()
     tally.orphaned()
     tally.faulted("ValueError('secret')")
-    tally.skipped("preferred pod affinity")
     tally.samples_refused(3)
     page = await page_of(tally, SmallCluster(tally))
     assert 1 == page.value("trimtab_orphaned_pods_total")
     assert 1 == page.value("trimtab_plugin_faults_total")
-    assert 1 == page.value("trimtab_wishes_skipped_total", wish="preferred pod affinity")
     assert 3 == page.value("trimtab_samples_refused_total")
 
 

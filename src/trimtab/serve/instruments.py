@@ -142,9 +142,6 @@ class Instruments:
         )
         self.orphans = Counter("trimtab_orphaned_pods_total", "Pods bound to a node that had gone meanwhile.")
         self.faults = Counter("trimtab_plugin_faults_total", "Decisions given up because a plugin raised.")
-        self.skipped = Counter(
-            "trimtab_wishes_skipped_total", "Soft wishes of pods that no plugin of their profile knows.", ("wish",)
-        )
         self.refused_samples = Counter("trimtab_samples_refused_total", "Measurements that made no sense.")
 
     def families(self) -> Iterator[Metric]:

@@ -77,10 +77,6 @@ class PrometheusTally(Tally):
         """A pod was bound to a node that had gone in the meantime."""
         self._on.orphans.add()
 
-    def skipped(self, requirement: str) -> None:
-        """A wish of a pod was passed over."""
-        self._on.skipped.add(requirement)
-
     def faulted(self, plugin: str) -> None:
         """A plugin raised; its words may be anything, so they are no label."""
         self._on.faults.add()

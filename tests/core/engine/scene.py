@@ -37,9 +37,10 @@ def node(name: str, cpu: int = 4000, memory: int = 1 << 34, pods: int = MANY_POD
     return Node(**{"name": name, "uid": f"uid-{name}", "allocatable": room, **fields})
 
 
-def profile(*extra: Any, ties: Ties = Ties.NAME) -> Profile:
+def profile(*extra: Any, ties: Ties = Ties.NAME, without: tuple[str, ...] = ()) -> Profile:
     """The default plugins that are built, and then these."""
-    built = [(IN_TREE[each](), weight or 1) for each, weight in DEFAULT_PLUGINS.items() if each in IN_TREE]
+    names = [each for each in DEFAULT_PLUGINS if each in IN_TREE and each not in without]
+    built = [(IN_TREE[each](), DEFAULT_PLUGINS[each] or 1) for each in names]
     return everywhere(OURS, [*built, *((each, 1) for each in extra)], ties)
 
 
@@ -50,8 +51,15 @@ def of_kind(kind: type[Wish], wishes: Iterable[Instruction]) -> list[Wish]:
 class Scene:
     """One engine, already synced and leading (or only of further kinds synced), with a clock that moves when asked."""
 
-    def __init__(self, *plugins: Any, ready: bool = True, tally: Tally | None = None, **settings: Any) -> None:
-        self.engine = Engine(Settings((profile(*plugins),), **settings), tally)
+    def __init__(
+        self,
+        *plugins: Any,
+        ready: bool = True,
+        tally: Tally | None = None,
+        without: tuple[str, ...] = (),
+        **settings: Any,
+    ) -> None:
+        self.engine = Engine(Settings((profile(*plugins, without=without),), **settings), tally)
         self.at = 0.0
         self.version = 100
         kinds = self.engine.placing.settings.kinds

@@ -10,7 +10,7 @@ from tests.core.engine.scene import Scene, node, of_kind, pod
 from tests.core.engine.stages import filterer, permitter, reserver
 from trimtab.core.engine.queue import Part
 from trimtab.core.engine.tally import Tally
-from trimtab.core.model.affinity import Affinity, PodAffinity, PodTerm, Spread
+from trimtab.core.model.affinity import Spread
 from trimtab.core.model.event import PodGone, StageAnswered
 from trimtab.core.model.instruction import Bind, MarkUnscheduled, Tell
 from trimtab.core.model.pod import Pod, PodSpec
@@ -27,12 +27,8 @@ class Counts(Tally):
     """Keeps what it hears."""
 
     def __init__(self) -> None:
-        self.wishes: list[str] = []
         self.faults: list[str] = []
         self.results: list[str] = []
-
-    def skipped(self, requirement: str) -> None:
-        self.wishes.append(requirement)
 
     def faulted(self, plugin: str) -> None:
         self.faults.append(plugin)
@@ -181,18 +177,12 @@ def test_a_pod_that_respects_a_nomination_is_woken_when_that_is_given_up() -> No
 
 # --- what is not modelled
 
-TERM = PodTerm(topology_key="zone")
-
 
 @pytest.mark.parametrize(
     ("spec", "words"),
     [
-        (PodSpec(affinity=Affinity(pods=PodAffinity(required=(TERM,)))), "required pod affinity"),
-        (PodSpec(affinity=Affinity(anti_pods=PodAffinity(required=(TERM,)))), "required pod anti-affinity"),
-        (PodSpec(spread=(Spread("zone", 1, True),)), "a DoNotSchedule topology spread constraint"),
-        (PodSpec(claims=("gpu",)), "resource claims"),
-        (PodSpec(group="gang"), "a scheduling group"),
-        (PodSpec(claims=("gpu",), group="gang"), "resource claims and a scheduling group"),
+        (PodSpec(claims=("gpu",)), "resource claims (plugin DynamicResources)"),
+        (PodSpec(group="gang"), "a scheduling group of its spec (plugin GangScheduling)"),
     ],
 )
 def test_a_hard_requirement_that_is_not_modelled_is_named_and_never_guessed(spec: PodSpec, words: str) -> None:
@@ -204,13 +194,21 @@ def test_a_hard_requirement_that_is_not_modelled_is_named_and_never_guessed(spec
     assert (Part.PARKED, []) == (scene.part(WEB), of_kind(Bind, wishes))
 
 
-def test_a_soft_requirement_that_is_not_modelled_is_skipped_and_counted() -> None:
-    """The pod is placed without it."""
-    counts = Counts()
-    spec = PodSpec(spread=(Spread("zone", 1, False),))
-    scene = Scene(tally=counts)
+def test_a_wish_that_the_profile_leaves_out_is_passed_over() -> None:
+    """Where the operator has disabled the plugin, the pod is placed without it, as kube-scheduler does."""
+    spec = PodSpec(spread=(Spread("zone", 1, True),))
+    scene = Scene(without=("PodTopologySpread",))
     scene.sees(node("a"), pod("web", cpu=1000, spec=spec))
-    assert ({"web": "a"}, ["a ScheduleAnyway topology spread constraint"]) == (scene.binds(), counts.wishes)
+    assert {"web": "a"} == scene.binds()
+
+
+def test_a_topology_key_that_no_node_has_is_named() -> None:
+    """The message says which field asks for it."""
+    scene = Scene()
+    scene.sees(node("a"), pod("web", cpu=1000, spec=PodSpec(spread=(Spread("zoen", 1, True),))))
+    assert notes(scene.turn())[0].endswith(
+        "(spec.topologySpreadConstraints[0].topologyKey: no node has the label 'zoen')"
+    )
 
 
 @pytest.mark.parametrize(

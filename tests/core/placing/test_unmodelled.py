@@ -1,4 +1,4 @@
-"""Proves that what no plugin can judge is named: hard wishes to be waited for, soft ones to be counted."""
+"""Proves that what nothing can judge is named."""
 
 from __future__ import annotations
 
@@ -6,59 +6,24 @@ import pytest
 from msgspec.structs import replace
 
 from tests.build import pod
-from trimtab.core.model.affinity import Affinity, PodAffinity, PodTerm, PreferredPods, Spread
-from trimtab.core.model.pod import Pod, PodSpec, Volume
-from trimtab.core.placing.profile import Point, Profile
-from trimtab.core.placing.unmodelled import hard, soft
+from trimtab.core.model.affinity import Spread
+from trimtab.core.model.pod import PodSpec, Volume
+from trimtab.core.placing.unmodelled import hard
 
-TERM = PodTerm("zone")
-NONE_BUILT = Profile("bare")
-ALL_BUILT = Profile(
-    "full",
-    enabled={
-        Point.FILTER: ("InterPodAffinity", "PodTopologySpread", "VolumeBinding", "DynamicResources", "Coscheduling"),
-        Point.SCORE: ("InterPodAffinity", "PodTopologySpread"),
-    },
-)
-
-
-def wishing(**spec: object) -> Pod:
-    return replace(pod("web"), spec=PodSpec(**spec))  # type: ignore[arg-type]
+CLAIMS, GROUP = "resource claims (plugin DynamicResources)", "a scheduling group of its spec (plugin GangScheduling)"
 
 
 @pytest.mark.parametrize(
-    ("wanted", "words"),
+    ("spec", "words"),
     [
-        (pod("web"), ()),
-        (wishing(affinity=Affinity(pods=PodAffinity(required=(TERM,)))), ("required pod affinity",)),
-        (wishing(affinity=Affinity(anti_pods=PodAffinity(required=(TERM,)))), ("required pod anti-affinity",)),
-        (wishing(affinity=Affinity(pods=PodAffinity(preferred=(PreferredPods(1, TERM),)))), ()),
-        (wishing(spread=(Spread("zone"),)), ("a DoNotSchedule topology spread constraint",)),
-        (wishing(spread=(Spread("zone", hard=False),)), ()),
-        (wishing(volumes=(Volume("persistentVolumeClaim", "data"),)), ("volumes that bind to nodes",)),
-        (wishing(claims=("gpu",)), ("resource claims",)),
-        (wishing(group="team"), ("a scheduling group",)),
-        (wishing(claims=("gpu",), group="team"), ("resource claims", "a scheduling group")),
+        (PodSpec(), ()),
+        (PodSpec(spread=(Spread("zone"),)), ()),
+        (PodSpec(volumes=(Volume("persistentVolumeClaim", "data"),)), ()),
+        (PodSpec(claims=("gpu",)), (CLAIMS,)),
+        (PodSpec(group="team"), (GROUP,)),
+        (PodSpec(claims=("gpu",), group="team"), (CLAIMS, GROUP)),
     ],
 )
-def test_hard(wanted: Pod, words: tuple[str, ...]) -> None:
-    """A hard wish is named while no plugin of the profile judges it, and not once one does."""
-    assert words == hard(wanted, NONE_BUILT)
-    assert () == hard(wanted, ALL_BUILT)
-
-
-@pytest.mark.parametrize(
-    ("wanted", "words"),
-    [
-        (pod("web"), ()),
-        (
-            wishing(affinity=Affinity(pods=PodAffinity(preferred=(PreferredPods(1, TERM),)))),
-            ("preferred pod affinity",),
-        ),
-        (wishing(spread=(Spread("zone", hard=False),)), ("a ScheduleAnyway topology spread constraint",)),
-        (wishing(spread=(Spread("zone"),)), ()),
-    ],
-)
-def test_soft(wanted: Pod, words: tuple[str, ...]) -> None:
-    """A soft wish that nobody scores is named, to be counted."""
-    assert words == soft(wanted, NONE_BUILT)
+def test_hard(spec: PodSpec, words: tuple[str, ...]) -> None:
+    """Claims and groups are named; what some plugin knows is not."""
+    assert words == hard(replace(pod("web"), spec=spec))

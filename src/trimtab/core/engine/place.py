@@ -20,7 +20,7 @@ from trimtab.core.model.change import Change
 from trimtab.core.model.instruction import Instruction, MarkUnscheduled, Tell
 from trimtab.core.model.pod import Pod
 from trimtab.core.model.verdict import Placement, Unplaceable
-from trimtab.core.placing import unmodelled
+from trimtab.core.placing import nowhere, unmodelled
 from trimtab.core.placing.choose import choose
 from trimtab.core.placing.laps import Laps
 from trimtab.core.placing.profile import Profile
@@ -120,8 +120,6 @@ class Placing:
             return self._stuck(pod, profile, verdict, waiting, at)
         self.decisions.add(Decision(pod.uid, pod.key, profile.name, at, waiting.attempts, verdict))
         self.tally.attempted(profile.name, "scheduled", laps)
-        for wish in unmodelled.soft(pod, profile):
-            self.tally.skipped(wish)
         self.cluster.assume(pod, verdict.node)
         started = self.flights.start(self.cluster, pod, verdict.node, profile, at)
         if isinstance(started, Refused):
@@ -133,7 +131,7 @@ class Placing:
         count = len(self.cluster.columns)
         if fault := pod.spec_fault or pod.spec.fault:
             return Unplaceable(count, note=f"the pod cannot be read: {fault}", plugins=UNREADABLE)
-        missing = unmodelled.hard(pod, profile)
+        missing = unmodelled.hard(pod)
         if missing:
             return Unplaceable(count, note=f"Trimtab does not support {' and '.join(missing)} yet", plugins=UNMODELLED)
         return choose(self.cluster.view, pod, profile, self.promised(), self.templates, laps)
@@ -156,7 +154,7 @@ class Placing:
         kind = hints.kind_of(pod, profile, verdict, bool(pod.nominated) or pod.uid in self.cluster.nominated)
         self.queue.park(pod.uid, hints.woken_by(profile, verdict), verdict.plugins, at, kind)
         self.tally.queued("unschedulable", "ScheduleAttemptFailure")
-        return self.complain(pod, verdict.message())
+        return self.complain(pod, verdict.message() + nowhere.words(self.cluster.view, pod))
 
     def wake(self, change: Change, at: float) -> list[str]:
         """Stir those in the queue whom the change may help."""

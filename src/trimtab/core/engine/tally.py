@@ -29,9 +29,6 @@ class Tally:
     def orphaned(self) -> None:
         """A pod was bound to a node that had gone in the meantime."""
 
-    def skipped(self, requirement: str) -> None:
-        """A wish of a pod was passed over because no plugin of its profile knows it."""
-
     def faulted(self, plugin: str) -> None:
         """A plugin raised; the pod was put back and the others went on."""
 
