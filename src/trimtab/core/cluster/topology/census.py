@@ -144,7 +144,7 @@ class Census:
 
     def _look(self, count: Count) -> None:
         """Weigh the kinds of pods that are new, and count those that stand already."""
-        first, fresh = not count.known, count.weigh(count.known)
+        whole, fresh = not count.domains, count.weigh(count.known)
         count.known = self._kinds(count.column)
         if not fresh:
             return
@@ -155,7 +155,7 @@ class Census:
         slots = self._slots(count, fresh)
         rows = self._residents.row[slots]
         weights = self._lookup(count.column, fresh)[getattr(self._residents, count.column)[slots]]
-        if first:
+        if whole:  # nothing is summed up by domain yet
             count.rows += np.bincount(rows, weights=weights, minlength=len(count.rows))
         else:
             for row, weight in zip(rows.tolist(), weights.tolist(), strict=True):
