@@ -12,8 +12,8 @@ from typing import Any
 from tests.differential.making.dice import Thing
 
 NEEDED = {"id", "plugin", "extensionPoints", "pod", "preemptionMode", "queue"}
-NAMES = {"metadata", "spec", "name", "namespace", "uid", "nodeName"}
-MOST_TRIES = 600
+NAMES = {"metadata", "spec", "status", "allocatable", "pods", "containers", "name", "namespace", "uid", "nodeName"}
+MOST_TRIES = 2000
 
 Path = tuple[Any, ...]
 

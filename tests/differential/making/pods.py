@@ -123,4 +123,18 @@ def existing(
     minutes = {node: iter(dice.some(range(count), count, count)) for node in on}
     homes = [dice.one(*on) for _ in range(count)]
     made = [wishes(dice, pod(dice, f"run-{number}", namespace), often) for number in range(count)]
-    return [placed(dice, each, home, next(minutes[home])) for each, home in zip(made, homes, strict=True)]
+    running = [placed(dice, each, home, next(minutes[home])) for each, home in zip(made, homes, strict=True)]
+    return _ports_once(running)
+
+
+def _ports_once(running: list[Thing]) -> list[Thing]:
+    """Without the ports that an earlier pod of the node has: no kubelet admits the second, and Go forgets it when one goes."""
+    taken: set[tuple[str, int]] = set()
+    for each in running:
+        home = each["spec"]["nodeName"]
+        for part in (*each["spec"]["containers"], *each["spec"].get("initContainers", ())):
+            wanted = {(home, port["hostPort"]) for port in part.get("ports", ()) if "hostPort" in port}
+            if wanted & taken:
+                del part["ports"]
+            taken |= wanted
+    return running
