@@ -128,7 +128,7 @@ def existing(
 
 
 def _ports_once(running: list[Thing]) -> list[Thing]:
-    """Without the ports that an earlier pod of the node has: no kubelet admits the second, and Go forgets it when one goes."""
+    """Without ports that an earlier pod of the node has: no kubelet admits the second, and Go forgets it when one goes."""
     taken: set[tuple[str, int]] = set()
     for each in running:
         home = each["spec"]["nodeName"]
