@@ -46,4 +46,6 @@ def moved(
                 slots.append(slot)
             else:
                 others.append((rows[node], pod, -1))
+    for _, pod, _ in others:
+        residents.carriers.number(pod)  # so that whoever looks for terms that a pod meets finds theirs, too
     return Moved(np.array(slots, dtype=np.intp), tuple(others))
