@@ -89,6 +89,21 @@ async def test_first_a_consistent_list_then_a_watch_from_there() -> None:
     assert 300 <= int(asked["timeoutSeconds"]) <= 600
 
 
+async def test_a_long_batch_of_news_leaves_others_their_turns() -> None:
+    """While a thousand lines that came at once are taken in, whoever else is ready runs many times in between."""
+    seen = []
+
+    async def another(scene: Scene) -> None:
+        while len(scene.facts) < 1_001:
+            seen.append(len(scene.facts))
+            await asyncio.sleep(0)
+
+    async with running(Scene()) as scene:
+        scene.stream.say(*(line("ADDED", f"n{n}", 11 + n) for n in range(1_000)))
+        await another(scene)
+    assert max(after - before for before, after in pairwise(seen)) <= 8
+
+
 async def test_a_long_list_comes_in_pages() -> None:
     """Each page is asked for with the token of the one before; facts and Synced follow when the last one is there."""
     pages = {"": page(10, "x/1", node("a", 7)), "x/1": page(10, "x/2", node("b", 8)), "x/2": listing(10, node("c", 9))}

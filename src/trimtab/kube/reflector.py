@@ -51,6 +51,7 @@ LOOK_AGAIN = 180.0
 PROBE_PATIENCE = 20.0
 AT_ONCE = 1.0
 BREATH = 1_000
+LINES_A_BREATH = 8
 FORBIDDEN, NOT_FOUND, GONE = 403, 404, 410
 
 
@@ -220,12 +221,18 @@ class Reflector(Generic[T]):
             try:
                 async for batch in stream.lines():
                     lines += len(batch)
-                    self._take(batch)
+                    await self._take_in(batch)
             finally:
                 self._stream = None
         self.heard = self._clock()
         if not lines and loop.time() - begun < AT_ONCE:
             raise Setback("watch ended as soon as it had begun")
+
+    async def _take_in(self, batch: list[bytes]) -> None:
+        """A batch may hold thousands of lines, and what one of them stirs may cost milliseconds."""
+        for first in range(0, len(batch), LINES_A_BREATH):
+            self._take(batch[first : first + LINES_A_BREATH])
+            await asyncio.sleep(0)
 
     def _take(self, batch: list[bytes]) -> None:
         self.heard = self._clock()

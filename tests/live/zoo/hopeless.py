@@ -52,8 +52,6 @@ def from_the_start() -> Iterator[Hopeless]:
     yield _never("unclaimed", 'persistentvolumeclaim "nowhere" not found', volumes=claiming("nowhere"))
     yield _never("huge", "didn't find available persistent volumes to bind", volumes=claiming("huge"))
     yield _never("unanswered", "unbound immediate PersistentVolumeClaims", volumes=claiming("unanswered"))
-    yield _never("remote", "didn't match PersistentVolume's node affinity", volumes=claiming("on-mars"))
-    yield _never("zonal", "had no available volume zone", volumes=claiming("labelled-mars"))
 
 
 def _asking_for(resource: str) -> Document:
@@ -82,3 +80,6 @@ def after_the_herd() -> Iterator[Hopeless]:
     yield _never("alone", "ReadWriteOncePod access mode already in-use by another pod", volumes=claiming("alone-000"))
     full = {"volumes": claiming(f"attached-{ATTACHED:03}"), **inside("attach")}
     yield _never("attached", "exceed max volume count", **full)
+    # Hopeless from the start, but until their claims are bound for another reason.
+    yield _never("remote", "didn't match PersistentVolume's node affinity", volumes=claiming("on-mars"))
+    yield _never("zonal", "had no available volume zone", volumes=claiming("labelled-mars"))
