@@ -25,6 +25,8 @@ from trimtab.core.model.event import (
     NodeSeen,
     PodGone,
     PodSeen,
+    PreemptDone,
+    PreemptFailed,
     RereadDone,
     RereadFailed,
     SamplesRead,
@@ -33,7 +35,7 @@ from trimtab.core.model.event import (
     Tick,
     Turn,
 )
-from trimtab.core.model.instruction import Bind, Instruction, Reread
+from trimtab.core.model.instruction import Bind, Instruction, Nominate, Preempt, Reread
 from trimtab.core.model.node import Node
 from trimtab.core.model.pod import HostPort, Pod, PodSpec
 from trimtab.core.model.resources import CPU
@@ -82,6 +84,7 @@ class World:
     heard: list[Event] = field(default_factory=list)
     binds: list[Request] = field(default_factory=list)
     reads: list[Request] = field(default_factory=list)
+    preempts: list[Preempt] = field(default_factory=list)
     MOVES: ClassVar[tuple[Callable[[World, int, int], Iterable[Event]], ...]] = ()
 
     # --- what the shell does with instructions
@@ -92,6 +95,10 @@ class World:
                 self.binds.append(Request(wish))
             elif isinstance(wish, Reread):
                 self.reads.append(Request(wish))
+            elif isinstance(wish, Preempt):
+                self.preempts.append(wish)
+            elif isinstance(wish, Nominate) and (held := self.pods.get(wish.uid)) is not None:
+                self._put_pod(replace(held, nominated=wish.node))
 
     def events(self, step: Step) -> Iterator[Event]:
         """What the engine hears of this step, one by one."""
@@ -122,6 +129,11 @@ class World:
                 yield self._answer(bind, honest=True)
         for read in list(self.reads):
             yield self._read_answer(read, honest=True)
+        while self.preempts:
+            yield from self.a_victim_is_deleted(0, 1)
+        for held in [each for each in self.pods.values() if each.preempted]:
+            del self.pods[held.uid]
+            self._show("pods", PodGone(held.uid, self.at, self._newer()))
         for kind in ("nodes", "pods"):
             yield from self._told(self._hear(kind, len(self.lines[kind])))
 
@@ -286,6 +298,21 @@ class World:
             return BindDone(bind.wish.uid, bind.wish.node, self.at)
         return BindFailed(bind.wish.uid, bind.wish.node, fault, "no", self.at)
 
+    def a_victim_is_deleted(self, who: int, how: int) -> list[Event]:
+        """Or not, or only nobody hears of it; deletion takes its time."""
+        wish = _pick(self.preempts, who)
+        if wish is None:
+            return []
+        self.preempts.remove(wish)
+        held = self.pods.get(wish.uid)
+        if how % 4 == 0:
+            return [PreemptFailed(wish.uid, wish.preemptor, "no", self.at, forbidden=how % 8 == 0)]
+        if held is not None:
+            self._put_pod(replace(held, deleting=True, preempted=True))
+        if how % 4 == 2:
+            return [PreemptFailed(wish.uid, wish.preemptor, "no answer", self.at)]
+        return [PreemptDone(wish.uid, wish.preemptor, self.at)]
+
     def a_read_takes_effect(self, who: int, how: int) -> list[Event]:
         read = _pick([each for each in self.reads if not each.done], who)
         if read is not None:
@@ -332,6 +359,7 @@ World.MOVES = (
     *[World.a_bind_is_answered] * 4,
     World.a_read_takes_effect,
     *[World.a_read_is_answered] * 2,
+    *[World.a_victim_is_deleted] * 2,
     *[World.time_passes] * 2,
     World.node_changes,
     World.node_goes,

@@ -16,7 +16,7 @@ from trimtab.core.engine.queue import Part
 from trimtab.core.engine.settings import Settings
 from trimtab.core.model.change import Change
 from trimtab.core.model.event import Event, Leading, Synced, Tick, Turn
-from trimtab.core.model.instruction import Bind, Instruction, Reread
+from trimtab.core.model.instruction import Bind, Instruction, Preempt, Reread
 from trimtab.core.model.pod import Pod
 from trimtab.core.placing.contract import Go, Refuse, Staged, Wait
 
@@ -75,6 +75,8 @@ class Trial:
                 assert [] == self.ledger.objections(wish)
             elif isinstance(wish, Reread):
                 self.ledger.note_read(wish)
+            elif isinstance(wish, Preempt):
+                assert self.ledger.pods[wish.uid].priority < self.ledger.pods[wish.preemptor].priority
         assert [] == faults(self.engine.placing.cluster)
         assert [] == lost_pods(self.engine)
         self.judge_room()
@@ -124,6 +126,8 @@ def fingerprint(engine: Engine) -> str:
             sorted(queue._backing),
             placing.flights.by_uid,
             placing.marked,
+            cluster.promises,
+            placing.preempting.leaving,
             engine.term,
             engine.unsynced,
         )
