@@ -7,7 +7,8 @@ from trimtab.core.cluster.state import Cluster
 from trimtab.core.model.node import Node
 from trimtab.core.model.objects import Object
 from trimtab.core.model.pod import Pod
-from trimtab.core.placing.contract import ALL, Filter, Score, normalised
+from trimtab.core.placing.contract import ALL, Filter, Score
+from trimtab.core.placing.profile import Scoring
 
 PASSES = ""
 
@@ -41,5 +42,5 @@ def _by_name(held: Cluster, plugin: Score, pod: Pod, *, scaled: bool) -> dict[st
     column = plugin.score(held.view, pod, ALL)
     if column is None:
         return None
-    column = normalised(plugin.normalise, column) if scaled else column
+    column = Scoring.of(plugin, 1).scaled(held.view, pod, ALL, column) if scaled else column
     return {node.name: int(score) for node, score in zip(held.view.nodes, column, strict=True)}

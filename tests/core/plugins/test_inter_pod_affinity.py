@@ -1,0 +1,157 @@
+"""Shows what InterPodAffinity refuses and prefers; that it agrees with kube-scheduler in all else, conformance shows."""
+
+from __future__ import annotations
+
+import pytest
+from msgspec.structs import replace
+
+from tests.build import cluster, node, pod
+from tests.core.plugins.company import HOSTNAME, ZONE, far, host, lines, near
+from tests.core.plugins.verdicts import PASSES, refusals, scores
+from trimtab.core.model.affinity import PodTerm
+from trimtab.core.model.objects import Namespace
+from trimtab.core.model.pod import Pod
+from trimtab.core.placing.contract import ALL, Ahead, Refuse
+from trimtab.core.plugins.inter_pod_affinity import InterPodAffinity
+
+NOT_NEAR = "! node(s) didn't match pod affinity rules"
+NOT_FAR = "node(s) didn't match pod anti-affinity rules"
+KEPT_OFF = "node(s) didn't satisfy existing pods anti-affinity rules"
+
+NODES = (host("a", "one"), host("b", "one"), host("c", "two"), node("bare"))
+WEB, DB = {"app": "web"}, {"app": "db"}
+TO_DB = PodTerm(ZONE, lines(app="db"))
+TO_WEB = PodTerm(ZONE, lines(app="web"))
+HERE = replace(TO_WEB, topology_key=HOSTNAME)
+BLUE = Namespace(name="blue", uid="1", labels={"team": "blue"})
+
+
+def web(name: str, on: str = "", namespace: str = "default") -> Pod:
+    return pod(name, on=on, labels=WEB, namespace=namespace)
+
+
+def db(name: str, on: str = "", namespace: str = "default") -> Pod:
+    return pod(name, on=on, labels=DB, namespace=namespace)
+
+
+def told(new: Pod, *standing: Pod | Namespace) -> list[str]:
+    """What is said of a and b in one zone, c in another, and a node without labels."""
+    return [*refusals(InterPodAffinity(), new, *NODES, *standing).values()]
+
+
+@pytest.mark.parametrize(
+    ("new", "standing", "expected"),
+    [
+        (near(web("new"), TO_DB), [db("d", "a")], [PASSES, PASSES, NOT_NEAR, NOT_NEAR]),
+        (near(web("new"), TO_DB), [db("d", "bare")], [NOT_NEAR] * 4),
+        (near(web("new"), TO_DB), [], [NOT_NEAR] * 4),
+        # the first of a group that wants to be together goes wherever the labels are
+        (near(web("new"), TO_WEB), [], [PASSES, PASSES, PASSES, NOT_NEAR]),
+        (near(web("new"), TO_WEB), [web("w", "c")], [NOT_NEAR, NOT_NEAR, PASSES, NOT_NEAR]),
+        # one pod must be picked by all terms
+        (near(web("new"), TO_DB, TO_WEB), [db("d", "a"), web("w", "a")], [NOT_NEAR] * 4),
+        # being deleted is still being there
+        (near(web("new"), TO_DB), [replace(db("d", "c"), deleting=True)], [NOT_NEAR, NOT_NEAR, PASSES, NOT_NEAR]),
+        (far(web("new"), HERE), [web("w", "a")], [NOT_FAR, PASSES, PASSES, PASSES]),
+        (far(web("new"), TO_WEB), [web("w", "a")], [NOT_FAR, NOT_FAR, PASSES, PASSES]),
+        # those that stand keep the new one off, too, and the new one's own rules are told first
+        (web("new"), [far(db("d", "a"), TO_WEB)], [KEPT_OFF, KEPT_OFF, PASSES, PASSES]),
+        (far(web("new"), HERE), [far(web("w", "a"), TO_WEB)], [NOT_FAR, KEPT_OFF, PASSES, PASSES]),
+        (near(far(web("new"), HERE), TO_DB), [web("w", "a"), db("d", "b")], [NOT_FAR, PASSES, NOT_NEAR, NOT_NEAR]),
+        # no selector picks nobody, an empty one everybody
+        (far(web("new"), PodTerm(ZONE)), [db("d", "a")], [PASSES] * 4),
+        (far(web("new"), PodTerm(ZONE, lines())), [db("d", "a")], [NOT_FAR, NOT_FAR, PASSES, PASSES]),
+    ],
+)
+def test_required(new: Pod, standing: list[Pod], expected: list[str]) -> None:
+    """Near is where others of the domain are picked, far is where none are, and both sides have a say."""
+    assert expected == told(new, *standing)
+
+
+@pytest.mark.parametrize(
+    ("term", "expected"),
+    [
+        (HERE, PASSES),
+        (replace(HERE, namespaces=("blue",)), NOT_FAR),
+        (replace(HERE, namespace_selector=lines()), NOT_FAR),
+        (replace(HERE, namespace_selector=lines(team="blue")), NOT_FAR),
+        (replace(HERE, namespace_selector=lines(team="red")), PASSES),
+        (replace(HERE, namespaces=("blue",), namespace_selector=lines(team="red")), NOT_FAR),
+    ],
+)
+def test_namespaces(term: PodTerm, expected: str) -> None:
+    """A term is about the pod's own namespace unless it names others, or selects them by their labels."""
+    assert expected == told(far(web("new"), term), web("w", "a", namespace="blue"), BLUE)[0]
+    standing = far(web("w", "a"), term)
+    kept_off = KEPT_OFF if expected else PASSES
+    assert kept_off == told(web("new", namespace="blue"), standing, BLUE)[0]
+
+
+def test_a_namespace_gets_another_label() -> None:
+    """Which namespaces are selected is looked up anew once they have changed."""
+    held = cluster(*NODES, web("w", "a", namespace="blue"), BLUE)
+    new = far(web("new"), replace(HERE, namespace_selector=lines(team="blue")))
+    assert [1, 0, 0, 0] == InterPodAffinity().filter(held.view, new, ALL).tolist()
+    held.see_object(replace(BLUE, labels={}, version=2))
+    assert [0, 0, 0, 0] == InterPodAffinity().filter(held.view, new, ALL).tolist()
+
+
+def test_nothing_to_judge() -> None:
+    """Without own terms, and with no standing pod's term about it, a pod is not judged at all."""
+    held = cluster(*NODES, far(db("d", "a"), TO_DB))
+    assert Ahead.SKIP is InterPodAffinity().prefilter(held.view, web("new"))
+    assert None is InterPodAffinity().score(held.view, web("new"), ALL)
+    assert Ahead.GO is InterPodAffinity().prefilter(held.view, db("new"))
+    held.lose_pod("uid-d")
+    assert Ahead.SKIP is InterPodAffinity().prefilter(held.view, db("new"))
+
+
+@pytest.mark.parametrize(
+    ("new", "standing", "expected"),
+    [
+        (near(web("new"), prefers=((5, TO_DB),)), [db("d", "a")], [100, 100, 0, 0]),
+        (far(web("new"), prefers=((5, TO_DB),)), [db("d", "a")], [0, 0, 100, 100]),
+        (
+            near(web("new"), prefers=((60, TO_DB), (40, replace(TO_DB, topology_key=HOSTNAME)))),
+            [db("d", "a")],
+            [100, 60, 0, 0],
+        ),
+        # what those that stand wish for, and what they must have, counts as well
+        (web("new"), [near(db("d", "c"), prefers=((5, TO_WEB),))], [0, 0, 100, 0]),
+        (web("new"), [far(db("d", "c"), prefers=((5, TO_WEB),))], [100, 100, 0, 100]),
+        (web("new"), [near(db("d", "c"), TO_WEB)], [0, 0, 100, 0]),
+        # an opinion that cancels out is still one
+        (
+            web("new"),
+            [near(db("d", "c"), prefers=((5, TO_WEB),)), far(db("e", "c"), prefers=((5, TO_WEB),))],
+            [0, 0, 0, 0],
+        ),
+    ],
+)
+def test_preferred(new: Pod, standing: list[Pod], expected: list[int]) -> None:
+    """Weights of all that stand in a node's domains are summed, and scaled from the lowest to the highest."""
+    found = scores(InterPodAffinity(), new, *NODES, *standing)
+    assert found is not None
+    assert expected == [*found.values()]
+
+
+def test_arguments() -> None:
+    """A weight of 0 leaves required affinity of others out of scores, and their wishes can be left out, too."""
+    held = cluster(*NODES, near(db("d", "c"), TO_WEB)).view
+    assert None is InterPodAffinity(hard_pod_affinity_weight=0).score(held, web("new"), ALL)
+    lazy = InterPodAffinity(ignore_preferred_terms_of_existing_pods=True)
+    assert None is lazy.score(held, web("new"), ALL)
+    assert [0, 0, 7, 0] == InterPodAffinity(7).score(held, web("new"), ALL).tolist()  # type: ignore[union-attr]
+    with pytest.raises(ValueError, match="0 to 100"):
+        InterPodAffinity(101)
+
+
+def test_malformed_terms() -> None:
+    """A pod with a selector that makes no sense is refused with the list named; in one that stands it is passed over."""
+    broken = far(web("new"), replace(HERE, selector=lines("app Like web")))
+    held = cluster(*NODES, replace(broken, uid="other", node="a", phase="Running"))
+    assert Refuse(
+        'parsing pod: requiredAntiAffinityTerms: "Like" is not a valid label selector operator'
+    ) == InterPodAffinity().prefilter(held.view, broken)
+    assert Ahead.SKIP is InterPodAffinity().prefilter(held.view, web("new"))
+    assert 1 == held.residents.carriers.faults
