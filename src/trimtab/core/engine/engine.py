@@ -122,7 +122,9 @@ class Engine:
         wishes: list[Instruction] = []
         for flight in self.placing.flights.due(tick.at):
             wishes += self._walk_on(flight, tick.at)
-        return wishes + (self.placing.flights.overdue(tick.at) if self.may_decide else [])
+        if self.may_decide:
+            wishes += self.placing.flights.overdue(tick.at) + self.placing.gangs.overdue(self.placing, tick.at)
+        return wishes
 
     # --- facts about pods
 
@@ -133,6 +135,7 @@ class Engine:
         before = self.placing.cluster.pods.get(pod.uid)
         change = self.placing.cluster.see_pod(pod) | self.placing.observers.moved(self.placing.cluster, before, pod)
         self.placing.marked.pop(pod.uid, None)
+        self.placing.gangs.seen(self.placing, before, pod, event.at)
         if pod.node or pod.finished or pod.deleting:
             return self._settle(pod, event.at) + self._changed(change, event.at)
         self.placing.admit(pod, before, event.at)
@@ -183,6 +186,7 @@ class Engine:
         self.placing.flights.end(self.placing.cluster, uid, landed=False)
         before = self.placing.cluster.pods.get(uid)
         change = self.placing.cluster.lose_pod(uid) | self.placing.observers.moved(self.placing.cluster, before, None)
+        self.placing.gangs.seen(self.placing, before, None, at)
         return self._changed(change, at)
 
     # --- facts about nodes, load and ourselves
@@ -198,11 +202,16 @@ class Engine:
         return self._changed(change, event.at)
 
     def _object_seen(self, event: ObjectSeen) -> list[Instruction]:
-        return self._changed(self.placing.cluster.see_object(event.object), event.at)
+        return self._object_changed(self.placing.cluster.see_object(event.object), event.object.key, event.at)
 
     def _object_gone(self, event: ObjectGone) -> list[Instruction]:
         change = self.placing.cluster.lose_object(event.kind, event.key, event.uid, event.version)
-        return self._changed(change, event.at)
+        return self._object_changed(change, event.key, event.at)
+
+    def _object_changed(self, change: Change, key: str, at: float) -> list[Instruction]:
+        if change & Change.GROUPS:
+            self.placing.gangs.changed(self.placing, key, at)
+        return self._changed(change, at)
 
     def _samples_read(self, event: SamplesRead) -> list[Instruction]:
         refused = self.placing.cluster.read_samples(event.samples, event.at)

@@ -124,7 +124,8 @@ def by_row(profile: Profile) -> tuple[Filter, ...]:
 
 @lru_cache(maxsize=64)
 def _by_name(profile: Profile) -> Mapping[str, Plugin]:
-    return {plugin_name(each): each for each in (*profile.prefilters, *profile.filters)}  # type: ignore[misc]
+    gangs = () if profile.gangs is None else (profile.gangs,)
+    return {plugin_name(each): each for each in (*profile.prefilters, *profile.filters, *gangs)}
 
 
 def _named(profile: Profile, names: Iterable[str]) -> list[Plugin]:

@@ -10,8 +10,10 @@ from dataclasses import dataclass, field
 from trimtab.core.cluster.state import Cluster
 from trimtab.core.engine import hints
 from trimtab.core.engine.decisions import Decision, Decisions
+from trimtab.core.engine.gang import Gangs
 from trimtab.core.engine.inflight import Flight, Flights, Refused
 from trimtab.core.engine.memory import Observers
+from trimtab.core.engine.parked import Key
 from trimtab.core.engine.preempting import Attempt, Preempting
 from trimtab.core.engine.queue import Part, Queue, Waiting
 from trimtab.core.engine.settings import Settings
@@ -46,6 +48,7 @@ class Placing:
     marked: dict[str, tuple[str, str]] = field(default_factory=dict)  # asked for since the pod was last seen
     log: hints.Log = field(default_factory=hints.Log)
     preempting: Preempting = field(default_factory=Preempting)
+    gangs: Gangs = field(default_factory=Gangs)
     observers: Observers = field(init=False)
 
     def __post_init__(self) -> None:
@@ -55,6 +58,7 @@ class Placing:
     def adopt(self, settings: Settings) -> None:
         self.settings = settings
         self.observers.adopt(settings.profiles, self.cluster)
+        self.gangs.adopt(settings.profiles, self.cluster)
         self.templates.clear()
         self.flights.patience = settings.bind_patience
         self.queue.initial, self.queue.longest = settings.initial_backoff, settings.max_backoff
@@ -72,7 +76,7 @@ class Placing:
         waiting = self.queue.waiting.get(pod.uid)
         since = waiting.since if waiting is not None else at
         try:
-            key = profile.order.order(pod, since) if profile.order is not None else (since,)
+            key = self.key_of(pod, profile, since)
             gated = any(gate.gate(pod) for gate in profile.gates)
         except Exception as error:  # what a gate thinks is not guessed: the pod is held until it is edited
             key, gated = (since,), True
@@ -85,6 +89,11 @@ class Placing:
             self.tally.queued("active", "PodAdd" if before is None else "PodUpdate")
         elif before is not None and concerns_placing(before, pod):
             self.queue.wake_one(pod.uid, at)
+
+    def key_of(self, pod: Pod, profile: Profile, since: float) -> Key:
+        """The pod's place in the order of those that wait."""
+        since = self.gangs.since(self.cluster, pod, profile, since)
+        return profile.order.order(pod, since) if profile.order is not None else (since,)
 
     def place_next(self, at: float) -> list[Instruction] | None:
         """Decide on the next ready pod; None when there is none."""
@@ -100,24 +109,25 @@ class Placing:
             return []
         laps = self.tally.laps()
         try:
-            return self._place(pod, profile, waiting, laps, at)
+            together = self.gangs.place(self, waiting, pod, profile, laps, at)
+            return self._place(pod, profile, waiting, laps, at) if together is None else together
         except Exception as error:
             self.tally.attempted(profile.name, "error", laps)
-            return self._faulted(pod, profile, error, at)
+            return self.faulted(pod, profile, error, at)
 
     def resume(self, flight: Flight, at: float, problem: str = "") -> list[Instruction]:
         """Ask the stages of a waiting pod again, unless what one of them asked for has failed."""
         try:
             walked = self.flights.walk(self.cluster, flight, at, problem)
         except Exception as error:
-            return self._faulted(flight.pod, flight.profile, error, at)
+            return self.faulted(flight.pod, flight.profile, error, at)
         return self._turned_back(flight.pod, walked, at) if isinstance(walked, Refused) else walked
 
     def _place(self, pod: Pod, profile: Profile, waiting: Waiting, laps: Laps, at: float) -> list[Instruction]:
-        verdict = self._judge(pod, profile, laps)
+        verdict = self.judge(pod, profile, laps)
         if isinstance(verdict, Unplaceable):
             self.tally.attempted(profile.name, "unschedulable", laps)
-            return self._stuck(pod, profile, verdict, waiting, at)
+            return self.stuck(pod, profile, verdict, waiting, at)
         self.decisions.add(Decision(pod.uid, pod.key, profile.name, at, waiting.attempts, verdict))
         self.tally.attempted(profile.name, "scheduled", laps)
         self.cluster.assume(pod, verdict.node)
@@ -127,7 +137,7 @@ class Placing:
         self.queue.placed(pod.uid, at)
         return started
 
-    def _judge(self, pod: Pod, profile: Profile, laps: Laps) -> Placement | Unplaceable:
+    def judge(self, pod: Pod, profile: Profile, laps: Laps) -> Placement | Unplaceable:
         count = len(self.cluster.columns)
         if fault := pod.spec_fault or pod.spec.fault:
             return Unplaceable(count, note=f"the pod cannot be read: {fault}", plugins=UNREADABLE)
@@ -140,9 +150,7 @@ class Placing:
         """Pods with a promise; one that has a place already counts there, and must not count twice."""
         return [each for each in self.cluster.nominated.values() if each.uid not in self.cluster.places]
 
-    def _stuck(
-        self, pod: Pod, profile: Profile, verdict: Unplaceable, waiting: Waiting, at: float
-    ) -> list[Instruction]:
+    def stuck(self, pod: Pod, profile: Profile, verdict: Unplaceable, waiting: Waiting, at: float) -> list[Instruction]:
         judged = verdict.nodes and verdict.plugins not in UNJUDGED
         attempt = self.preempting.make_room(self, pod, profile, verdict, at) if judged else Attempt(verdict)
         self.decisions.add(Decision(pod.uid, pod.key, profile.name, at, waiting.attempts, attempt.verdict))
@@ -158,6 +166,8 @@ class Placing:
 
     def wake(self, change: Change, at: float) -> list[str]:
         """Stir those in the queue whom the change may help."""
+        if not change:
+            return []
         touched = self.log.read(self.cluster.columns)
         return self.queue.wake(change, at, lambda uid, plugins: self._helps(uid, plugins, change, touched))
 
@@ -165,7 +175,10 @@ class Placing:
         pod = self.cluster.pods[uid]
         profile = self.settings.profile_of(pod.scheduler)
         try:
-            return profile is None or hints.helps(self.cluster.view, pod, profile, plugins, change, touched)
+            return profile is None or any(
+                hints.helps(self.cluster.view, each, profile, plugins, change, touched)
+                for each in self.gangs.fellows(self, pod, profile)
+            )
         except Exception as error:  # a plugin that fails here will fail where it is told of
             self.tally.faulted(repr(error))
             return True
@@ -194,7 +207,7 @@ class Placing:
         self.marked[pod.uid] = (reason, message)
         return told
 
-    def _faulted(self, pod: Pod, profile: Profile, error: Exception, at: float) -> list[Instruction]:
+    def faulted(self, pod: Pod, profile: Profile, error: Exception, at: float) -> list[Instruction]:
         self.drop(pod.uid, at)
         self.templates.clear()  # half-mended answers are not to be trusted
         self.tally.faulted(repr(error))
@@ -205,7 +218,7 @@ class Placing:
         """A twin that counts nothing; answers kept for speed are not copied, for they can be asked again."""
         twin = Placing(self.settings, Tally(), self.cluster.fork(), self.queue.copy(), self.flights.copy())
         twin.decisions, twin.marked = self.decisions.copy(), self.marked.copy()
-        twin.preempting = self.preempting.copy()
+        twin.preempting, twin.gangs = self.preempting.copy(), self.gangs.copy()
         twin.observers.by_name, twin.log = self.observers.by_name, self.log.copy()
         return twin
 

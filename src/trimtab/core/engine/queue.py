@@ -97,12 +97,14 @@ class Queue:
                 return entry
         return None
 
-    def take(self, uid: str) -> Waiting:
+    def take(self, uid: str, at: float) -> None:
         """Take this pod out, wherever it stands, to be decided together with another; counts as an attempt."""
         entry = self.waiting[uid]
         self._leave(entry)
+        self._lead_on(entry, at)
         entry.attempts += 1
-        return entry
+        if entry.attempts == 1:
+            entry.tried = at
 
     def park(
         self,
@@ -125,13 +127,13 @@ class Queue:
         self._stamp(entry, Part.PARKED)
         self._parked.add(entry, plugins, at)
 
-    def back_off(self, uid: str, at: float) -> None:
-        """A try failed for no fault of the pod's: again, but not at once."""
+    def back_off(self, uid: str, at: float, until: float = 0.0) -> None:
+        """A try failed for no fault of the pod's: again, but not at once, and not before `until`."""
         entry = self.waiting.get(uid)
         if entry is not None:
             self._leave(entry)
             self._lead_on(entry, at)
-            entry.not_before = at + self.back_off_of(entry.attempts)
+            entry.not_before = max(at + self.back_off_of(entry.attempts), until)
             self._to_backing(entry)
 
     def back_off_of(self, attempts: int) -> float:
