@@ -10,12 +10,14 @@ from msgspec.structs import replace
 from tests.core.engine.scene import node, pod
 from trimtab.core.cluster.invariants import faults
 from trimtab.core.cluster.state import Cluster, Place
+from trimtab.core.cluster.topology.picks import Pick
 from trimtab.core.model.node import Image
 from trimtab.core.model.pod import HostPort, PodSpec
 from trimtab.core.model.resources import CPU
-from trimtab.core.model.selectors import Requirement
+from trimtab.core.model.selectors import LabelSelector, Requirement
 from trimtab.core.model.taints import NO_SCHEDULE, Taint
 
+ANYBODY = Pick(None, LabelSelector())
 PORT = HostPort("TCP", "0.0.0.0", 80)
 
 
@@ -101,6 +103,22 @@ def promise_kept_too_long(cluster: Cluster) -> None:
     del cluster.pods["uid-promised"]
 
 
+def stands_elsewhere(cluster: Cluster) -> None:
+    cluster.residents.row[cluster.residents.slot["uid-runs"]] = 1
+
+
+def no_slot(cluster: Cluster) -> None:
+    cluster.residents.remove("uid-runs")
+
+
+def counted_twice(cluster: Cluster) -> None:
+    cluster.census.picked((ANYBODY,)).shift(0, 1)
+
+
+def another_domain(cluster: Cluster) -> None:
+    cluster.census.picked((ANYBODY,)).by(cluster.census.key("zone")).counts[0] += 1
+
+
 @pytest.mark.parametrize(
     ("damage", "told"),
     [
@@ -119,6 +137,10 @@ def promise_kept_too_long(cluster: Cluster) -> None:
         (does_not_count, "does not count there"),
         (out_of_date, "as it was, not as it is"),
         (promise_kept_too_long, "nominated to b"),
+        (stands_elsewhere, "stands in its slot as"),
+        (no_slot, "slots for"),
+        (counted_twice, "a count by label_class is [2.0, 1.0], counted [1.0, 1.0]"),
+        (another_domain, "the domain zone=x holds 2.0, counted 1.0"),
     ],
 )
 def test_each_kind_of_damage_is_told(damage: Callable[[Cluster], None], told: str) -> None:

@@ -16,7 +16,18 @@ from trimtab.core.cluster.topology.counts import Floats, Key, chosen
 from trimtab.core.cluster.view import View
 from trimtab.core.model.change import Change
 from trimtab.core.model.pod import Pod
-from trimtab.core.placing.contract import MAX_SCORE, Ahead, Bools, Ints, Normalise, Prefiltered, Refuse, Rows, by_table
+from trimtab.core.placing.contract import (
+    ALL,
+    MAX_SCORE,
+    Ahead,
+    Bools,
+    Ints,
+    Normalise,
+    Prefiltered,
+    Refuse,
+    Rows,
+    by_table,
+)
 from trimtab.core.placing.pod_terms import Tally, Terms, terms_of
 
 NOT_NEAR, NOT_FAR, KEPT_OFF = -1, 1, 2
@@ -68,6 +79,11 @@ class InterPodAffinity:
 
     def reasons(self, view: View, pod: Pod, code: int) -> tuple[str, ...]:
         return (_WORDS[code],)
+
+    def wakes(self, view: View, pod: Pod, change: Change, rows: Rows) -> bool:
+        """Whether any node at all would pass here now: a pod that comes or goes is felt all over its domain."""
+        ahead = self.prefilter(view, pod)
+        return ahead is Ahead.SKIP or (ahead is Ahead.GO and not self.filter(view, pod, ALL).all())
 
     def score(self, view: View, pod: Pod, rows: Rows) -> Ints | None:
         """What stands in the node's domains, times what it is worth."""

@@ -20,7 +20,18 @@ from trimtab.core.cluster.view import View
 from trimtab.core.model.affinity import Spread
 from trimtab.core.model.change import Change
 from trimtab.core.model.pod import Pod
-from trimtab.core.placing.contract import MAX_SCORE, Ahead, Bools, Ints, Normalise, Prefiltered, Refuse, Rows, by_table
+from trimtab.core.placing.contract import (
+    ALL,
+    MAX_SCORE,
+    Ahead,
+    Bools,
+    Ints,
+    Normalise,
+    Prefiltered,
+    Refuse,
+    Rows,
+    by_table,
+)
 from trimtab.core.placing.spread_rules import Rule, Rules, rules_of
 
 HOSTNAME = "kubernetes.io/hostname"
@@ -73,6 +84,11 @@ class PodTopologySpread:
     def reasons(self, view: View, pod: Pod, code: int) -> tuple[str, ...]:
         words = "node(s) didn't match pod topology spread constraints"
         return (words if code == CROWDED else f"{words} (missing required label)",)
+
+    def wakes(self, view: View, pod: Pod, change: Change, rows: Rows) -> bool:
+        """Whether any node at all would pass here now: a pod that comes or goes is felt all over its domain."""
+        ahead = self.prefilter(view, pod)
+        return ahead is Ahead.SKIP or (ahead is Ahead.GO and not self.filter(view, pod, ALL).all())
 
     def score(self, view: View, pod: Pod, rows: Rows) -> Ints | None:
         """Kin in the node's domains, each weighed by how many domains there are; the fewer the better."""
