@@ -51,7 +51,7 @@ SPECS = (PodSpec(), PodSpec(), PodSpec(tolerations=(LEAVE,)), PodSpec(ports=(POR
 SIZES = (100, 400, 1000)
 ROOMS = (0, 500, 1000, 2000)
 PAUSES = (0.1, 1.0, 2.0, 4.0, 11.0, 31.0, 61.0)
-POD_NAMES, NODE_NAMES = tuple("pqrstuvw"), tuple("abcd")
+POD_NAMES, NODE_NAMES = tuple("pqrstuvwxyz"), tuple("abc")
 
 
 def journals(shortest: int = 30, longest: int = 70) -> st.SearchStrategy[list[Step]]:
@@ -191,7 +191,7 @@ class World:
                 SIZES[how % 3],
                 uid=f"pod-{self.made}",
                 spec=SPECS[who % 4],
-                priority=min(how % 4, 1),
+                priority=who % 4,
                 gates=("gate",) if how % 7 == 0 else (),
                 labels={"slow": "yes"} if how % 3 == 1 else {},
                 scheduler="else" if how % 6 == 5 else "trimtab",
@@ -346,7 +346,7 @@ class World:
         return [StageAnswered(held.uid, self.at)] if held is not None else []
 
     def load_is_read(self, who: int, how: int) -> list[Event]:
-        return [SamplesRead((Sample(NODE_NAMES[who % 4], CPU, float(how), self.at),), self.at)]
+        return [SamplesRead((Sample(NODE_NAMES[who % len(NODE_NAMES)], CPU, float(how), self.at),), self.at)]
 
 
 World.MOVES = (
