@@ -58,6 +58,6 @@ def test_counts_are_bounded() -> None:
     with patch.object(module, "FEWEST_COUNTS", 8), patch.object(module, "MOST_CELLS", 8):
         for number in range(50):
             pick = Pick(frozenset((str(number),)), LabelSelector())
-            held.census.plan(number, lambda pick=pick: held.census.picked((pick,)))  # type: ignore[misc]
+            held.census.kept(number, lambda pick=pick: held.census.picked((pick,)))  # type: ignore[misc]
         assert len(held.census.counts) <= 9
-        assert 1.0 == held.census.plan("web", lambda: held.census.picked((WEB,))).rows[0]
+        assert 1.0 == held.census.kept("web", lambda: held.census.picked((WEB,))).rows[0]

@@ -18,7 +18,7 @@ NO_AFFINITY = Affinity()
 
 
 @dataclass(frozen=True, slots=True)
-class Tally:
+class Standing:
     """What of one count stands in each domain of one key, and what each is worth."""
 
     count: Count
@@ -28,15 +28,15 @@ class Tally:
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """All that can tie a pod to others. `near` are one tally a key, of the pods that all required terms pick together;
+    """All that can tie a pod to others. `near` has one a term, of the pods that all required terms pick together;
     `like_me` says that the pod itself is one of them.
     """
 
-    near: tuple[Tally, ...]
+    near: tuple[Standing, ...]
     like_me: bool
-    far: tuple[Tally, ...]
-    kept_off: tuple[Tally, ...]  # by the required anti-affinity of those that stand
-    worth: tuple[Tally, ...]  # preferences, the pod's own and theirs
+    far: tuple[Standing, ...]
+    kept_off: tuple[Standing, ...]  # by the required anti-affinity of those that stand
+    worth: tuple[Standing, ...]  # preferences, the pod's own and theirs
     fault: str  # what is wrong with the pod's own terms; then there is nothing else
     _held: object  # known by identity, so they must not go
 
@@ -55,7 +55,7 @@ def terms_of(view: View, pod: Pod, hard_weight: int) -> Terms | None:
         len(carriers.terms),
         view.objects.edition(Namespace),
     )
-    return view.census.plan(name, lambda: _built(view, pod, hard_weight))
+    return view.census.kept(name, lambda: _built(view, pod, hard_weight))
 
 
 def _fault(affinity: Affinity) -> str:
@@ -82,7 +82,7 @@ def _built(view: View, pod: Pod, hard_weight: int) -> Terms:
     known = view.objects.of(Namespace)
     near = tuple(pick_of(term, pod.namespace, known) for term in affinity.pods.required)
     return Terms(
-        near=tuple(_tally(view, census.picked(near), each.topology_key) for each in affinity.pods.required),
+        near=tuple(_standing(view, census.picked(near), each.topology_key) for each in affinity.pods.required),
         like_me=bool(near) and takes_all(near, pod.namespace, pod.labels),
         far=tuple(_picked(view, pod, each) for each in affinity.anti_pods.required),
         kept_off=_kept_off(view, pod),
@@ -96,25 +96,25 @@ def _built(view: View, pod: Pod, hard_weight: int) -> Terms:
     )
 
 
-def _picked(view: View, pod: Pod, term: PodTerm, worth: int = 1) -> Tally:
+def _picked(view: View, pod: Pod, term: PodTerm, worth: int = 1) -> Standing:
     count = view.census.picked((pick_of(term, pod.namespace, view.objects.of(Namespace)),))
-    return _tally(view, count, term.topology_key, worth)
+    return _standing(view, count, term.topology_key, worth)
 
 
-def _tally(view: View, count: Count, key: str, worth: int = 1) -> Tally:
-    return Tally(count, count.by(view.census.key(key)), worth)
+def _standing(view: View, count: Count, key: str, worth: int = 1) -> Standing:
+    return Standing(count, count.by(view.census.key(key)), worth)
 
 
-def _kept_off(view: View, pod: Pod) -> tuple[Tally, ...]:
+def _kept_off(view: View, pod: Pod) -> tuple[Standing, ...]:
     terms = view.pods.carriers.terms
     by_key: dict[str, list[tuple[int, int]]] = {}
     for number in _met(view, pod):
         if terms[number].kind == ANTI:
             by_key.setdefault(terms[number].key, []).append((number, 1))
-    return tuple(_tally(view, view.census.carried(tuple(met)), key) for key, met in by_key.items())
+    return tuple(_standing(view, view.census.carried(tuple(met)), key) for key, met in by_key.items())
 
 
-def _wished_by_others(view: View, pod: Pod, hard_weight: int) -> tuple[Tally, ...]:
+def _wished_by_others(view: View, pod: Pod, hard_weight: int) -> tuple[Standing, ...]:
     """For and against apart: where they cancel out there is still an opinion."""
     terms = view.pods.carriers.terms
     by_key: dict[tuple[str, bool], list[tuple[int, int]]] = {}
@@ -123,7 +123,7 @@ def _wished_by_others(view: View, pod: Pod, hard_weight: int) -> tuple[Tally, ..
         weight = hard_weight if term.kind == HARD else term.weight
         if term.kind != ANTI and weight:
             by_key.setdefault((term.key, weight > 0), []).append((number, weight))
-    return tuple(_tally(view, view.census.carried(tuple(met)), key) for (key, _), met in by_key.items())
+    return tuple(_standing(view, view.census.carried(tuple(met)), key) for (key, _), met in by_key.items())
 
 
 def _met(view: View, pod: Pod) -> tuple[int, ...]:

@@ -59,7 +59,7 @@ def rules_of(view: View, pod: Pod, defaults: tuple[Spread, ...], *, hard: bool, 
             return None
         name = (name, id(pod.owner), id(defaults), edition(view.objects))
     strict = bool(spec.spread) or not lenient
-    rules = view.census.plan(name, lambda: _built(view, pod, defaults, hard=hard, strict=strict))
+    rules = view.census.kept(name, lambda: _built(view, pod, defaults, hard=hard, strict=strict))
     return rules if rules.rules or rules.fault else None
 
 

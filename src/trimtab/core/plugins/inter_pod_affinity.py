@@ -28,7 +28,7 @@ from trimtab.core.placing.contract import (
     Rows,
     by_table,
 )
-from trimtab.core.placing.pod_terms import Tally, Terms, terms_of
+from trimtab.core.placing.pod_terms import Standing, Terms, terms_of
 
 NOT_NEAR, NOT_FAR, KEPT_OFF = -1, 1, 2
 _WORDS = {
@@ -96,8 +96,8 @@ class InterPodAffinity:
         if terms is None or not _any(view, terms.worth):
             return None
         by_key: dict[int, tuple[Key, Floats]] = {}
-        for tally in terms.worth:
-            key, worth = tally.domains.key, tally.domains.counts * tally.worth
+        for standing in terms.worth:
+            key, worth = standing.domains.key, standing.domains.counts * standing.worth
             by_key[id(key)] = (key, worth + by_key[id(key)][1] if id(key) in by_key else worth)
         columns = [_by_row(key, worth, rows) for key, worth in by_key.values()]
         return columns[0] if len(columns) == 1 else reduce(np.add, columns)
@@ -115,11 +115,11 @@ class InterPodAffinity:
         return terms_of(view, pod, self.hard_pod_affinity_weight)
 
 
-def _any(view: View, tallies: tuple[Tally, ...]) -> bool:
+def _any(view: View, standings: tuple[Standing, ...]) -> bool:
     """Whether anything of it stands in a domain."""
-    for tally in tallies:
-        view.census.current(tally.count)
-    return any(tally.domains.inside for tally in tallies)
+    for standing in standings:
+        view.census.current(standing.count)
+    return any(standing.domains.inside for standing in standings)
 
 
 def _by_row(key: Key, worth: Floats, rows: Rows) -> Ints:
@@ -132,27 +132,27 @@ def _by_row(key: Key, worth: Floats, rows: Rows) -> Ints:
     return table.take(chosen(key.ids, rows), mode="clip")
 
 
-def _held_any(view: View, tallies: tuple[Tally, ...], rows: Rows) -> Bools | None:
-    return reduce(np.logical_or, [_held(view, tally, rows) for tally in tallies]) if tallies else None
+def _held_any(view: View, standings: tuple[Standing, ...], rows: Rows) -> Bools | None:
+    return reduce(np.logical_or, [_held(view, standing, rows) for standing in standings]) if standings else None
 
 
-def _held(view: View, tally: Tally, rows: Rows) -> Bools:
+def _held(view: View, standing: Standing, rows: Rows) -> Bools:
     """Rows in whose domain something of it stands."""
-    view.census.current(tally.count)
+    view.census.current(standing.count)
     if view.moved is None:
-        return tally.domains.above(0.0, rows)
-    own = chosen(view.census.moved(tally.count, view.moved), rows)
-    held: Bools = (tally.domains.at(rows) + own > 0.0) & chosen(tally.domains.key.present, rows)
+        return standing.domains.above(0.0, rows)
+    own = chosen(view.census.moved(standing.count, view.moved), rows)
+    held: Bools = (standing.domains.at(rows) + own > 0.0) & chosen(standing.domains.key.present, rows)
     return held
 
 
 def _near(view: View, terms: Terms, rows: Rows) -> Bools:
     """Rows whose domains all hold pods that all terms pick; or any with all keys, for the first of a group."""
-    held: Bools = reduce(np.logical_and, [_held(view, tally, rows) for tally in terms.near])
-    inside = sum(tally.domains.inside for tally in terms.near)
+    held: Bools = reduce(np.logical_and, [_held(view, standing, rows) for standing in terms.near])
+    inside = sum(standing.domains.inside for standing in terms.near)
     if not terms.like_me or (inside and view.moved is None):
         return held
-    present = [chosen(tally.domains.key.present, rows) for tally in terms.near]
+    present = [chosen(standing.domains.key.present, rows) for standing in terms.near]
     labelled: Bools = reduce(np.logical_and, present)
     if view.moved is None:
         return labelled

@@ -25,12 +25,12 @@ T = TypeVar("T")
 
 MOST_CELLS = 1 << 22
 FEWEST_COUNTS = 64
-MOST_PLANS = 1024
+MOST_KEPT = 1024
 FEW = 4  # up to so many new kinds, looking for each in its column is cheaper than weighing the whole column
 
 
 class Census:
-    """All counts of a cluster, and what whoever asks for them wants to keep until nodes change (`plan`, `mask`)."""
+    """All counts of a cluster, and what whoever asks for them wants to keep until nodes change (`kept`, `mask`)."""
 
     def __init__(self, columns: Columns, residents: Residents, objects: Objects) -> None:
         self._columns = columns
@@ -43,11 +43,11 @@ class Census:
         self._hearers: dict[Column, dict[int, list[Count]]] = {"label_class": {}, "carrier": {}}
         self._keys: dict[str, Key] = {}
         self._masks: dict[Hashable, Bools | None] = {}
-        self._plans: dict[Hashable, Any] = {}
+        self._kept: dict[Hashable, Any] = {}
 
     def clear(self) -> None:
         """Rows or their domains are others now."""
-        if self._counts or self._keys or self._masks or self._plans:
+        if self._counts or self._keys or self._masks or self._kept:
             self._start()
 
     # --- what is kept true
@@ -112,16 +112,16 @@ class Census:
             own[row] += sign * count.weight.get(number, 0)
         return own
 
-    def plan(self, name: Hashable, build: Callable[[], T]) -> T:
-        """What was built under this name since counts were last dropped; `MOST_PLANS` are kept."""
-        plan: T | None = self._plans.get(name)
-        if plan is None:
+    def kept(self, name: Hashable, build: Callable[[], T]) -> T:
+        """What was built under this name since counts were last dropped; `MOST_KEPT` are kept."""
+        kept: T | None = self._kept.get(name)
+        if kept is None:
             if len(self._counts) > max(FEWEST_COUNTS, MOST_CELLS // (len(self._columns) + 1)):
                 self.clear()
-            if len(self._plans) >= MOST_PLANS:
-                self._plans.clear()
-            plan = self._plans[name] = build()
-        return plan
+            if len(self._kept) >= MOST_KEPT:
+                self._kept.clear()
+            kept = self._kept[name] = build()
+        return kept
 
     def mask(self, name: Hashable, build: Callable[[], Bools]) -> Bools | None:
         """Eligible rows, built once and kept as long as the counts over them; None for all rows."""

@@ -50,7 +50,7 @@ def _sound(owner: ReplicaSet | StatefulSet | None) -> LabelSelector | None:
 
 def _services(census: Census, objects: Objects, pod: Pod) -> Iterator[LabelSelector]:
     """Selectors of the Services that select the pod."""
-    by_namespace = census.plan(("services", objects.edition(Service)), lambda: _indexed(objects))
+    by_namespace = census.kept(("services", objects.edition(Service)), lambda: _indexed(objects))
     known = by_namespace.get(pod.namespace)
     for selector in known.candidates(pod.labels) if known is not None else ():
         if selector.picks(pod.labels):
