@@ -50,7 +50,7 @@ def trimtab(rig: Rig) -> Process:
 def test_the_zoo(scheduler: Callable[[Rig], Process]) -> None:
     """Every pod that can have a place gets one that breaks no rule, no other does, and nobody has to go for it."""
     early, late, hoped = list(from_the_start()), list(after_the_herd()), {name(pod) for pod in herd()}
-    with Rig(built(), controllers=[BINDER], audited=False) as rig:
+    with Rig(built(), controllers=[BINDER], audited=False, gogc=400) as rig:
         furnish(rig)
         process = scheduler(rig)
         try:

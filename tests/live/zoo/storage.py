@@ -12,16 +12,15 @@ LOCAL = POOLS["disks"] * DISKS_A_NODE
 ZONAL = 60
 ATTACHED = POOLS["attach"] * ATTACHABLE
 ALONE = 10
+SHARE = {"server": "nfs.example.com", "path": "/data"}
 
 
 def volume(name: str, storage_class: str, *, labels: dict[str, str] | None = None, **spec: Any) -> Document:
-    """A volume that stands ready."""
-    source = {} if "csi" in spec else {"local": {"path": "/data"}} if storage_class == "local" else {}
+    """A volume that stands ready; its source is among the fields of its spec."""
     fields = {
         "capacity": {"storage": "1Gi"},
         "accessModes": ["ReadWriteOnce"],
         "storageClassName": storage_class,
-        **(source or ({} if "csi" in spec else {"nfs": {"server": "nfs.example.com", "path": "/data"}})),
         **spec,
     }
     meta = {"name": name, "labels": labels or {}}
@@ -50,9 +49,11 @@ def pair(
     name: str, *, labels: dict[str, str] | None = None, mode: str = "ReadWriteOnce", **spec: Any
 ) -> list[Document]:
     """A volume and a claim that name each other, so that they become bound whoever uses them."""
-    kept = {"claimRef": {"namespace": "zoo", "name": name}, "accessModes": [mode]}
+    kept = {"claimRef": {"namespace": "zoo", "name": name}, "accessModes": [mode], **spec}
+    if "csi" not in spec:
+        kept["nfs"] = SHARE
     return [
-        volume(name, "remote", labels=labels, **kept, **spec),
+        volume(name, "remote", labels=labels, **kept),
         claim(name, "remote", mode=mode, volumeName=name),
     ]
 
@@ -61,7 +62,7 @@ def storage() -> Iterator[Document]:
     """All volumes and claims."""
     for index in range(LOCAL):
         node = f"disks-{index // DISKS_A_NODE:03}"
-        yield volume(f"local-{index:03}", "local", **only_on(HOST, node))
+        yield volume(f"local-{index:03}", "local", local={"path": "/data"}, **only_on(HOST, node))
         yield claim(f"local-{index:03}", "local")
     for index in range(ZONAL):
         zone = "abc"[index % 3]
