@@ -5,8 +5,19 @@ from random import Random
 import pytest
 from msgspec.structs import replace
 
-from trimtab.core.model.event import BindDone, BindFailed, Event, Fault, NodeSeen, PodSeen, RereadDone, SamplesRead
-from trimtab.core.model.instruction import Bind, MarkUnscheduled, Reread, Tell
+from trimtab.core.model.event import (
+    BindDone,
+    BindFailed,
+    Event,
+    Fault,
+    NodeSeen,
+    PodGone,
+    PodSeen,
+    PreemptDone,
+    RereadDone,
+    SamplesRead,
+)
+from trimtab.core.model.instruction import Bind, MarkUnscheduled, Nominate, Preempt, Reread, Tell
 from trimtab.core.model.pod import Pod
 from trimtab.core.model.resources import CPU, MEMORY
 from trimtab.sim.clock import Clock
@@ -138,3 +149,33 @@ def test_meters_count_running_pods_on_their_node_and_stop_at_what_it_has(watched
     assert isinstance(event, SamplesRead)
     assert watched.world.measured == {(each.node, each.resource): each.value for each in event.samples}
     assert {watched.clock.now} == {each.measured for each in event.samples}
+
+
+def test_a_victim_leaves_after_its_grace(watched: Watched) -> None:
+    """It is marked and seen leaving at once, and gone some time later; whoever asked is answered."""
+    watched.bind()
+    watched.run(10.0)
+    uid = watched.pod().uid
+    watched.world.perform(Preempt(uid, "demo", "web", "u-2", "trimtab"))
+    events = watched.run(10.0)
+    assert [PreemptDone, PodSeen, PodGone] == [type(event) for event in events]
+    assert isinstance(events[1], PodSeen)
+    assert events[1].pod.deleting
+    assert events[1].pod.preempted
+    assert {} == watched.world.pods
+
+
+def test_a_victim_that_has_not_started_never_does(watched: Watched) -> None:
+    """A pod that is preempted right after its bind is not seen running."""
+    watched.bind()
+    watched.run(0.2)
+    watched.world.perform(Preempt(watched.pod().uid, "demo", "web", "u-2", "trimtab"))
+    assert all(event.pod.phase == "Pending" for event in watched.run(20.0) if isinstance(event, PodSeen))
+
+
+def test_a_nomination_is_written_down(watched: Watched) -> None:
+    """A pod that waits shows the node that it was promised."""
+    watched.run(1.0)
+    watched.world.perform(Nominate(watched.pod().uid, "demo", "web", "n1"))
+    watched.run(1.0)
+    assert "n1" == watched.pod().nominated

@@ -3,6 +3,7 @@
 It judges no placement: like the real one it binds any pending pod to any node. A pod's way through it:
 
     create ─▶ Pending ──Bind, after a delay──▶ bound ──start delay──▶ Running (uses CPU and memory from here on)
+                                                 └───────── Preempt ─────┴──▶ leaving ──grace──▶ gone
 """
 
 from __future__ import annotations
@@ -13,8 +14,19 @@ from uuid import UUID
 
 from msgspec.structs import replace
 
-from trimtab.core.model.event import BindDone, BindFailed, Event, Fault, NodeSeen, PodSeen, RereadDone, SamplesRead
-from trimtab.core.model.instruction import Bind, Instruction, MarkUnscheduled, Reread, Tell
+from trimtab.core.model.event import (
+    BindDone,
+    BindFailed,
+    Event,
+    Fault,
+    NodeSeen,
+    PodGone,
+    PodSeen,
+    PreemptDone,
+    RereadDone,
+    SamplesRead,
+)
+from trimtab.core.model.instruction import Bind, Instruction, MarkUnscheduled, Nominate, Preempt, Reread, Tell
 from trimtab.core.model.node import Node
 from trimtab.core.model.pod import Pod
 from trimtab.core.model.resources import CPU, MEMORY
@@ -26,6 +38,7 @@ NAMESPACE = "demo"
 WATCH_DELAY = 0.01
 CALL_DELAY = (0.005, 0.05)  # seconds, shortest and longest
 START_DELAY = (1.0, 4.0)
+END_DELAY = (0.5, 3.0)
 SYSTEM_USE = {CPU: 150.0, MEMORY: 600.0 * MIB}  # what a node uses with no pod on it
 
 
@@ -73,6 +86,10 @@ class World:
                 self._after(CALL_DELAY, lambda: self._report(RereadDone(uid, self.pods.get(uid), self.clock.now)))
             case MarkUnscheduled():
                 self._after(CALL_DELAY, lambda: self._mark(instruction))
+            case Nominate():
+                self._after(CALL_DELAY, lambda: self._nominate(instruction))
+            case Preempt():
+                self._after(CALL_DELAY, lambda: self._preempt(instruction))
             case Tell():
                 self.told.append(instruction)
 
@@ -94,10 +111,28 @@ class World:
         if pod is not None and not pod.node:
             self._put_pod(replace(pod, unscheduled=(mark.reason, mark.message)))
 
+    def _nominate(self, nominate: Nominate) -> None:
+        pod = self.pods.get(nominate.uid)
+        if pod is not None and not pod.node:
+            self._put_pod(replace(pod, nominated=nominate.node))
+
+    def _preempt(self, preempt: Preempt) -> None:
+        pod = self.pods.get(preempt.uid)
+        if pod is not None and not pod.deleting:
+            self._put_pod(replace(pod, deleting=True, preempted=True))
+            self._after(END_DELAY, lambda: self._remove(preempt.uid))
+        self._report(PreemptDone(preempt.uid, preempt.preemptor, self.clock.now))
+
     # --- what happens by itself
 
     def _start(self, uid: str) -> None:
-        self._put_pod(replace(self.pods[uid], phase="Running", started=self.clock.now, ready=True))
+        if uid in self.pods and not self.pods[uid].deleting:
+            self._put_pod(replace(self.pods[uid], phase="Running", started=self.clock.now, ready=True))
+
+    def _remove(self, uid: str) -> None:
+        del self.pods[uid]
+        version = self._next_version()
+        self.clock.after(WATCH_DELAY, lambda: self._report(PodGone(uid, self.clock.now, version)))
 
     def scrape(self) -> None:
         """Read every node's meters; a node cannot use more than it has."""
