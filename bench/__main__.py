@@ -5,7 +5,7 @@ from __future__ import annotations
 from rich.console import Console
 from rich.table import Table
 
-from bench import deciding, decode
+from bench import deciding, decode, preempting
 
 
 def show(console: Console, title: str, heads: tuple[str, ...], rows: list[tuple[str, ...]]) -> None:
@@ -27,6 +27,10 @@ def main() -> None:
         constrained = deciding.constrained()
     heads = ("workload", "uncached", "against plain", "cached", "against plain")
     show(console, "CPU µs a decision at 5,000 nodes and 20,000 running pods", heads, constrained)
+    with console.status("preempting"):
+        dry_runs = preempting.dry_runs()
+    heads = ("urgent pod", "20,000 running pods", "50,000 running pods")
+    show(console, "CPU ms to find room by preemption on 5,000 full nodes, 50 budgets", heads, dry_runs)
     with console.status("taking facts in"):
         events = deciding.events()
     show(console, "Through Engine.handle, 5,000 nodes", ("what", "a second of CPU"), events)

@@ -1,0 +1,86 @@
+"""Milliseconds of CPU to find room by preemption on a full cluster, over all nodes; the best of some rounds."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+
+from msgspec.structs import replace
+
+from trimtab.config.registry import default_profile
+from trimtab.core.engine.place import Placing
+from trimtab.core.engine.preempting import stuck_of
+from trimtab.core.engine.settings import Settings
+from trimtab.core.engine.tally import Tally
+from trimtab.core.model.affinity import Affinity, PodAffinity, PodTerm, Spread
+from trimtab.core.model.node import Node
+from trimtab.core.model.objects import Budget
+from trimtab.core.model.pod import HostPort, Pod, PodSpec
+from trimtab.core.model.resources import CPU, MEMORY, PODS, Demand
+from trimtab.core.model.selectors import LabelSelector
+from trimtab.core.placing.contract import Room
+from trimtab.core.plugins.default_preemption import DefaultPreemption
+
+NODES, ROOM, APPS, BUDGETS = 5_000, 8_000, 100, 50
+ROUNDS = 5
+PROFILE = default_profile("default-scheduler")
+PLUGIN = DefaultPreemption()
+SAME = LabelSelector((("app", "urgent"),))
+URGENT: Mapping[str, PodSpec] = {
+    "plain": PodSpec(),
+    "host port": PodSpec(ports=(HostPort("TCP", "0.0.0.0", 80),)),
+    "zonal spread": PodSpec(spread=(Spread("zone", 1, True, SAME),)),
+    "hostname anti-affinity": PodSpec(
+        affinity=Affinity(anti_pods=PodAffinity(required=(PodTerm("kubernetes.io/hostname", SAME),)))
+    ),
+}
+
+
+def crowd(each: int) -> Placing:
+    """Every node filled by so many pods of three priorities, and budgets over half of them."""
+    placing = Placing(Settings((PROFILE,)), Tally())
+    cluster = placing.cluster
+    for i in range(NODES):
+        labels = {"zone": f"z{i % 3}", "kubernetes.io/hostname": f"n{i}"}
+        cluster.see_node(Node(f"n{i}", f"n{i}", 1, labels, allocatable=((CPU, ROOM), (MEMORY, 1 << 36), (PODS, 110))))
+    for i in range(NODES * each):
+        cluster.see_pod(_pod(i, f"n{i % NODES}", ROOM // each, priority=i % 3))
+    for i in range(BUDGETS):
+        selector = LabelSelector((("app", f"a{i}"),))
+        cluster.see_object(Budget(name=f"b{i}", uid=f"b{i}", namespace="default", selector=selector, allowed=1))
+    return placing
+
+
+def _pod(number: int, node: str, cpu: int, priority: int) -> Pod:
+    asked = ((CPU, cpu), (MEMORY, 1 << 28))
+    return Pod(
+        f"u{number}",
+        "default",
+        f"p{number}",
+        number + 1,
+        {"app": f"a{number % APPS}"},
+        node=node,
+        priority=priority,
+        demand=Demand(asked, asked, cpu, 1 << 28),
+        started=float(number % 977),
+    )
+
+
+def dry_runs() -> list[tuple[str, ...]]:
+    """A row for each kind of urgent pod: milliseconds with 4 and with 10 pods on every node."""
+    crowds = [crowd(each) for each in (4, 10)]
+    return [(name, *(f"{_best(placing, spec):.1f}" for placing in crowds)) for name, spec in URGENT.items()]
+
+
+def _best(placing: Placing, spec: PodSpec) -> float:
+    pod = replace(_pod(1 << 30, "", 3_000, 100), spec=spec, labels={"app": "urgent"}, started=None)
+    return min(_once(placing, pod) for _ in range(ROUNDS))
+
+
+def _once(placing: Placing, pod: Pod) -> float:
+    stuck = stuck_of(placing, pod, PROFILE)
+    begun = time.process_time()
+    found = PLUGIN.post_filter(placing.cluster.view, pod, stuck)
+    spent = time.process_time() - begun
+    assert isinstance(found, Room)
+    return spent * 1e3
