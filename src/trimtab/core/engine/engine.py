@@ -1,51 +1,26 @@
 """`Engine.handle(event) -> list[Instruction]`: takes facts in at once, decides only in turns; holds the order of things.
 
 A turn decides only after every watch is `Synced`, while this process is `Leading`, and while fewer binds are under way
-than the cap. Everything else (what fits, who waits, what became of a bind) is decided by the parts it calls.
+than the cap. Everything else (what fits, who waits, what became of our wishes) is decided by the parts it calls.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import reduce
+from functools import partial, reduce
 from operator import or_
 from typing import Any
 
-from trimtab.core.engine.inflight import Flight, Leg
-from trimtab.core.engine.place import ERROR, Placing
+from trimtab.core.engine import outcomes
+from trimtab.core.engine.inflight import UNDER_WAY, Flight, Leg
+from trimtab.core.engine.place import Placing
 from trimtab.core.engine.queue import Waiting
 from trimtab.core.engine.settings import Settings
 from trimtab.core.engine.tally import Tally
+from trimtab.core.model import event as facts
 from trimtab.core.model.change import Change
-from trimtab.core.model.event import (
-    BindDone,
-    BindFailed,
-    Event,
-    Fault,
-    Following,
-    Leading,
-    NodeGone,
-    NodeSeen,
-    ObjectGone,
-    ObjectSeen,
-    PodGone,
-    PodSeen,
-    PreemptDone,
-    PreemptFailed,
-    RereadDone,
-    RereadFailed,
-    SamplesRead,
-    SettingsRead,
-    StageAnswered,
-    Synced,
-    Tick,
-    Turn,
-)
 from trimtab.core.model.instruction import Instruction, Tell
 from trimtab.core.model.pod import Pod
-
-LOST = frozenset({Fault.UNKNOWN, Fault.CONFLICT})
-UNDER_WAY = frozenset({Leg.SENT, Leg.LOST})
 
 
 class Engine:
@@ -58,29 +33,23 @@ class Engine:
         self.term: int | None = None
         self.placing.adopt(settings)
         self._doors: dict[type, Callable[[Any], list[Instruction]]] = {
-            PodSeen: self._pod_seen,
-            PodGone: self._pod_gone,
-            NodeSeen: self._node_seen,
-            NodeGone: self._node_gone,
-            ObjectSeen: self._object_seen,
-            ObjectGone: self._object_gone,
-            Synced: self._synced,
-            Leading: self._leading,
-            Following: self._following,
-            Turn: self._turn,
-            Tick: self._tick,
-            SamplesRead: self._samples_read,
-            SettingsRead: self._settings_read,
-            BindDone: self._bind_done,
-            BindFailed: self._bind_failed,
-            RereadDone: self._reread_done,
-            RereadFailed: self._reread_failed,
-            PreemptDone: self._preempt_done,
-            PreemptFailed: self._preempt_failed,
-            StageAnswered: self._stage_answered,
+            facts.PodSeen: self._pod_seen,
+            facts.PodGone: self._pod_gone,
+            facts.NodeSeen: self._node_seen,
+            facts.NodeGone: self._node_gone,
+            facts.ObjectSeen: self._object_seen,
+            facts.ObjectGone: self._object_gone,
+            facts.Synced: self._synced,
+            facts.Leading: self._leading,
+            facts.Following: self._following,
+            facts.Turn: self._turn,
+            facts.Tick: self._tick,
+            facts.SamplesRead: self._samples_read,
+            facts.SettingsRead: self._settings_read,
+            **{kind: partial(door, self) for kind, door in outcomes.DOORS.items()},
         }
 
-    def handle(self, event: Event) -> list[Instruction]:
+    def handle(self, event: facts.Event) -> list[Instruction]:
         return self._doors[type(event)](event)
 
     @property
@@ -104,7 +73,7 @@ class Engine:
 
     # --- turns
 
-    def _turn(self, turn: Turn) -> list[Instruction]:
+    def _turn(self, turn: facts.Turn) -> list[Instruction]:
         wishes: list[Instruction] = []
         self.placing.queue.tick(turn.at)
         for _ in range(turn.decisions):
@@ -116,19 +85,19 @@ class Engine:
             wishes += decided
         return wishes
 
-    def _tick(self, tick: Tick) -> list[Instruction]:
+    def _tick(self, tick: facts.Tick) -> list[Instruction]:
         self.placing.queue.tick(tick.at)
         self.placing.cluster.age(tick.at)
         wishes: list[Instruction] = []
         for flight in self.placing.flights.due(tick.at):
-            wishes += self._walk_on(flight, tick.at)
+            wishes += self.walk_on(flight, tick.at)
         if self.may_decide:
             wishes += self.placing.flights.overdue(tick.at) + self.placing.gangs.overdue(self.placing, tick.at)
         return wishes
 
     # --- facts about pods
 
-    def _pod_seen(self, event: PodSeen) -> list[Instruction]:
+    def _pod_seen(self, event: facts.PodSeen) -> list[Instruction]:
         if not self.placing.cluster.is_news(event.pod):
             return []
         pod = self.placing.cluster.as_promised(event.pod)
@@ -137,33 +106,33 @@ class Engine:
         self.placing.marked.pop(pod.uid, None)
         self.placing.gangs.seen(self.placing, before, pod, event.at)
         if pod.node or pod.finished or pod.deleting:
-            return self._settle(pod, event.at) + self._changed(change, event.at)
+            return self._settle(pod, event.at) + self.changed(change, event.at)
         self.placing.admit(pod, before, event.at)
         flight = self.placing.flights.by_uid.get(pod.uid)
         if flight is not None and flight.woken_by & Change.SELF:
             flight.pod = pod
-            return self._walk_on(flight, event.at) + self._changed(change, event.at)
-        return self._changed(change, event.at)
+            return self.walk_on(flight, event.at) + self.changed(change, event.at)
+        return self.changed(change, event.at)
 
     def _settle(self, pod: Pod, at: float) -> list[Instruction]:
         """The pod has a node, has ended, or is on its way out: it waits no longer."""
         waiting = self.placing.queue.forget(pod.uid, at)
-        self.placing.preempting.seen_leaving(pod.uid)
+        self.placing.preempting.settled(pod.uid, leaving=pod.deleting or pod.finished)
         flight = self.placing.flights.by_uid.get(pod.uid)
         if flight is None:
             return []
         if not (pod.node or pod.finished):  # what was sent may still arrive; what was not, never will
-            return self._changed(self.placing.drop(pod.uid, at), at) if flight.leg is Leg.WAITING else []
+            return self.changed(self.placing.drop(pod.uid, at), at) if flight.leg is Leg.WAITING else []
         landed = pod.node == flight.node
         self.placing.flights.end(self.placing.cluster, pod.uid, landed=landed)
-        told = self._landed(flight, waiting, at) if landed and flight.leg in UNDER_WAY else []
+        told = self.landed(flight, waiting, at) if landed and flight.leg in UNDER_WAY else []
         if landed and self.placing.cluster.view.row(pod.node) is None:
             note = f"bound to node {pod.node}, which no longer exists"
             self.tally.orphaned()
             told.append(Tell(pod.uid, pod.namespace, pod.name, "NodeGone", note, warning=True, scheduler=pod.scheduler))
         return told
 
-    def _landed(self, flight: Flight, waiting: Waiting | None, at: float) -> list[Instruction]:
+    def landed(self, flight: Flight, waiting: Waiting | None, at: float) -> list[Instruction]:
         """Said once for each flight, on whichever comes first: the answer to our bind, or the watch."""
         pod = flight.pod
         if waiting is not None:
@@ -171,69 +140,69 @@ class Engine:
         note = f"Successfully assigned {pod.key} to {flight.node}"
         return [Tell(pod.uid, pod.namespace, pod.name, "Scheduled", note, action="Binding", scheduler=pod.scheduler)]
 
-    def _pod_gone(self, event: PodGone) -> list[Instruction]:
+    def _pod_gone(self, event: facts.PodGone) -> list[Instruction]:
         held = self.placing.cluster.pods.get(event.uid)
         if held is None and event.uid in self.placing.cluster.buried:
             return []
         if held is not None and 0 < event.version < held.version:
             return []
-        return self._bury(event.uid, event.at)
+        return self.bury(event.uid, event.at)
 
-    def _bury(self, uid: str, at: float) -> list[Instruction]:
+    def bury(self, uid: str, at: float) -> list[Instruction]:
         self.placing.queue.forget(uid, at)
         self.placing.marked.pop(uid, None)
-        self.placing.preempting.seen_leaving(uid)
+        self.placing.preempting.settled(uid, leaving=True)
         self.placing.flights.end(self.placing.cluster, uid, landed=False)
         before = self.placing.cluster.pods.get(uid)
         change = self.placing.cluster.lose_pod(uid) | self.placing.observers.moved(self.placing.cluster, before, None)
         self.placing.gangs.seen(self.placing, before, None, at)
-        return self._changed(change, at)
+        return self.changed(change, at)
 
     # --- facts about nodes, load and ourselves
 
-    def _node_seen(self, event: NodeSeen) -> list[Instruction]:
-        return self._changed(self.placing.cluster.see_node(event.node), event.at)
+    def _node_seen(self, event: facts.NodeSeen) -> list[Instruction]:
+        return self.changed(self.placing.cluster.see_node(event.node), event.at)
 
-    def _node_gone(self, event: NodeGone) -> list[Instruction]:
+    def _node_gone(self, event: facts.NodeGone) -> list[Instruction]:
         change = self.placing.cluster.lose_node(event.name, event.uid, event.version)
-        if change:  # what was promised there can no longer be had
-            for pod in [each for each in self.placing.cluster.nominated.values() if each.nominated == event.name]:
+        for pod in self.placing.cluster.nominated.values() if change else ():
+            if pod.nominated == event.name:  # what was promised there can no longer be had
                 self.placing.queue.wake_one(pod.uid, event.at)
-        return self._changed(change, event.at)
+        return self.changed(change, event.at)
 
-    def _object_seen(self, event: ObjectSeen) -> list[Instruction]:
+    def _object_seen(self, event: facts.ObjectSeen) -> list[Instruction]:
         return self._object_changed(self.placing.cluster.see_object(event.object), event.object.key, event.at)
 
-    def _object_gone(self, event: ObjectGone) -> list[Instruction]:
+    def _object_gone(self, event: facts.ObjectGone) -> list[Instruction]:
         change = self.placing.cluster.lose_object(event.kind, event.key, event.uid, event.version)
         return self._object_changed(change, event.key, event.at)
 
     def _object_changed(self, change: Change, key: str, at: float) -> list[Instruction]:
         if change & Change.GROUPS:
             self.placing.gangs.changed(self.placing, key, at)
-        return self._changed(change, at)
+        return self.changed(change, at)
 
-    def _samples_read(self, event: SamplesRead) -> list[Instruction]:
+    def _samples_read(self, event: facts.SamplesRead) -> list[Instruction]:
         refused = self.placing.cluster.read_samples(event.samples, event.at)
         if refused:
             self.tally.samples_refused(refused)
-        return self._changed(Change.LOAD, event.at)
+        return self.changed(Change.LOAD, event.at)
 
-    def _synced(self, event: Synced) -> list[Instruction]:
+    def _synced(self, event: facts.Synced) -> list[Instruction]:
         self.unsynced.discard(event.kind)
         return []
 
-    def _leading(self, event: Leading) -> list[Instruction]:
+    def _leading(self, event: facts.Leading) -> list[Instruction]:
         self.term = event.term
         return []
 
-    def _following(self, event: Following) -> list[Instruction]:
+    def _following(self, event: facts.Following) -> list[Instruction]:
         """Somebody else may decide on the pods in our stages; those whose bind was sent are still ours to follow up."""
         self.term = None
         changes = [self.placing.drop(flight.pod.uid, event.at) for flight in self.placing.flights.waiting()]
-        return self._changed(reduce(or_, changes, Change.NOTHING), event.at)
+        return self.changed(reduce(or_, changes, Change.NOTHING), event.at)
 
-    def _settings_read(self, event: SettingsRead) -> list[Instruction]:
+    def _settings_read(self, event: facts.SettingsRead) -> list[Instruction]:
         self.unsynced |= set(event.settings.kinds) - set(self.placing.settings.kinds)
         self.placing.adopt(event.settings)
         for pod in self.placing.cluster.pods.values():
@@ -242,72 +211,17 @@ class Engine:
         self.placing.queue.wake_all(event.at)
         return []
 
-    # --- what became of a bind
-
-    def _bind_done(self, event: BindDone) -> list[Instruction]:
-        flight = self.placing.flights.by_uid.get(event.uid)
-        if flight is None or flight.leg not in UNDER_WAY:
-            return []
-        self.placing.flights.accepted(flight, event.at)
-        return self._landed(flight, self.placing.queue.forget(event.uid, event.at), event.at)
-
-    def _bind_failed(self, event: BindFailed) -> list[Instruction]:
-        flight = self.placing.flights.by_uid.get(event.uid)
-        if flight is None or flight.leg is not Leg.SENT:
-            return []
-        self.tally.bind_failed(flight.profile.name, event.fault.value, event.at - flight.begun)
-        if event.fault in LOST:
-            return self.placing.flights.lost(flight, event.at, certain=event.fault is Fault.CONFLICT)
-        if event.fault is Fault.GONE:
-            return self._bury(event.uid, event.at)
-        return self._back_to_queue(flight, event.message if event.fault is Fault.REFUSED else "", event.at)
-
-    def _back_to_queue(self, flight: Flight, complaint: str, at: float) -> list[Instruction]:
-        """The bind did not happen: room is given back, others may want it, and the pod tries again later."""
-        change = self.placing.drop(flight.pod.uid, at)
-        told = self.placing.complain(flight.pod, f"binding rejected: {complaint}", ERROR) if complaint else []
-        return told + self._changed(change, at)
-
-    def _reread_done(self, event: RereadDone) -> list[Instruction]:
-        self.placing.flights.reading.discard(event.uid)
-        if event.pod is None:
-            return self._bury(event.uid, event.at) if event.uid in self.placing.cluster.pods else []
-        wishes = self.handle(PodSeen(event.pod, event.at))
-        flight = self.placing.flights.by_uid.get(event.uid)
-        if flight is None or flight.leg is not Leg.LOST:  # our request may still arrive, or was accepted since
-            return wishes
-        if not flight.telling:
-            return wishes + self.placing.flights.unbound(flight, event.at)
-        return wishes + self._back_to_queue(flight, "", event.at)
-
-    def _reread_failed(self, event: RereadFailed) -> list[Instruction]:
-        """Still nobody knows: the room stays assumed, and a later tick asks again."""
-        self.placing.flights.reading.discard(event.uid)
-        return []
-
-    # --- what became of a victim
-
-    def _preempt_done(self, event: PreemptDone) -> list[Instruction]:
-        return self.placing.preempting.done(event)
-
-    def _preempt_failed(self, event: PreemptFailed) -> list[Instruction]:
-        return self.placing.preempting.failed(self.placing, event)
-
     # --- stages
 
-    def _stage_answered(self, event: StageAnswered) -> list[Instruction]:
-        flight = self.placing.flights.by_uid.get(event.uid)
-        return self._walk_on(flight, event.at, event.problem) if flight is not None else []
-
-    def _walk_on(self, flight: Flight, at: float, problem: str = "") -> list[Instruction]:
+    def walk_on(self, flight: Flight, at: float, problem: str = "") -> list[Instruction]:
         """Ask the stages again, unless something before has ended the flight or sent it on its way."""
         flights = self.placing.flights.by_uid
         if flight.leg is not Leg.WAITING or flights.get(flight.pod.uid) is not flight:
             return []
         wishes = self.placing.resume(flight, at, problem)
-        return wishes if flight.pod.uid in flights else wishes + self._changed(Change.POD_LEFT | Change.MEMORY, at)
+        return wishes if flight.pod.uid in flights else wishes + self.changed(Change.POD_LEFT | Change.MEMORY, at)
 
-    def _changed(self, change: Change, at: float) -> list[Instruction]:
+    def changed(self, change: Change, at: float) -> list[Instruction]:
         """Something changed: stir whoever waits for it, in the queue and in the stages."""
         if not change:
             return []
@@ -315,5 +229,5 @@ class Engine:
             self.tally.queued("active", "ClusterEvent")
         wishes: list[Instruction] = []
         for flight in self.placing.flights.waiting_for(change):
-            wishes += self._walk_on(flight, at)
+            wishes += self.walk_on(flight, at)
         return wishes

@@ -44,6 +44,9 @@ class Leg(Enum):
     ACCEPTED = "accepted"
 
 
+UNDER_WAY = frozenset({Leg.SENT, Leg.LOST})
+
+
 class Flight(Struct):
     """One pod on its way to a node; `stage` counts the permits and pre-binds that have said Go."""
 

@@ -110,12 +110,16 @@ class Preempting:
         self.events[victim.uid] = _told(victim, "Preempted", note, pod.scheduler)
         return Preempt(victim.uid, victim.namespace, victim.name, pod.uid, pod.scheduler)
 
-    def seen_leaving(self, uid: str) -> None:
-        """A pod is on its way out, or gone, or has a node: it is nobody's pending victim, and preempts nobody."""
+    def settled(self, uid: str, *, leaving: bool) -> None:
+        """A pod has its node, or is on its way out: it preempts nobody now, and in the latter case is no pending victim."""
         self._forget(uid)
-        preemptor = self.preemptor.pop(uid, None)
+        if leaving:
+            self._left(uid)
+
+    def _left(self, victim: str) -> None:
+        preemptor = self.preemptor.pop(victim, None)
         if preemptor is not None:
-            del self.leaving[preemptor][uid]
+            del self.leaving[preemptor][victim]
             if not self.leaving[preemptor]:
                 del self.leaving[preemptor]
 
@@ -123,15 +127,17 @@ class Preempting:
         for victim in self.leaving.pop(preemptor, ()):
             del self.preemptor[victim]
 
-    def done(self, event: PreemptDone) -> list[Instruction]:
+    def answered(self, placing: Placing, event: PreemptDone | PreemptFailed) -> list[Instruction]:
+        """What became of a victim is told: of itself, or of the pod that has to do without its room."""
         told = self.events.pop(event.uid, None)
+        if isinstance(event, PreemptFailed):
+            return self._failed(placing, event, told)
         return [told] if told is not None else []
 
-    def failed(self, placing: Placing, event: PreemptFailed) -> list[Instruction]:
-        """The promise cannot be kept: say so, and let the pod try again; not soon if it is for want of a permission."""
-        told = self.events.pop(event.uid, None)
+    def _failed(self, placing: Placing, event: PreemptFailed, told: Tell | None) -> list[Instruction]:
+        """The promise cannot be kept: let the pod try again, but not soon if it is for want of a permission."""
         if self.preemptor.get(event.uid) == event.preemptor:
-            self.seen_leaving(event.uid)
+            self._left(event.uid)
         if event.forbidden:
             self.forbidden_until = event.at + FORBIDDEN_FOR
         pod = placing.cluster.pods.get(event.preemptor)
