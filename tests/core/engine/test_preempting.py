@@ -94,12 +94,12 @@ def test_who_may_not_preempt_waits() -> None:
 
 
 def test_no_second_attempt_while_victims_are_asked_to_leave() -> None:
-    """Woken before the victim is seen leaving, the pod preempts nobody else; after a minute it may."""
+    """Woken before the victim is seen leaving, if only marked, the pod preempts nobody else; after a minute it may."""
     scene = full()
     scene.sees(node("b", 1000), pod("other", cpu=1000, node="b"))
     assert ["other"] == victims(scene.turn())
     scene.later(30.0)
-    scene.sees(replace(URGENT, labels={"woken": "yes"}))
+    scene.sees(pod("other", cpu=1000, node="b", preempted=True), replace(URGENT, labels={"woken": "yes"}))
     wishes = scene.turn()
     assert [] == victims(wishes)
     assert notes(wishes)[0][1].endswith("preemption: waiting for the preemption for this pod to be finished")

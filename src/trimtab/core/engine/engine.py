@@ -17,8 +17,23 @@ from trimtab.core.engine.place import Placing
 from trimtab.core.engine.queue import Waiting
 from trimtab.core.engine.settings import Settings
 from trimtab.core.engine.tally import Tally
-from trimtab.core.model import event as facts
 from trimtab.core.model.change import Change
+from trimtab.core.model.event import (
+    Event,
+    Following,
+    Leading,
+    NodeGone,
+    NodeSeen,
+    ObjectGone,
+    ObjectSeen,
+    PodGone,
+    PodSeen,
+    SamplesRead,
+    SettingsRead,
+    Synced,
+    Tick,
+    Turn,
+)
 from trimtab.core.model.instruction import Instruction, Tell
 from trimtab.core.model.pod import Pod
 
@@ -33,23 +48,23 @@ class Engine:
         self.term: int | None = None
         self.placing.adopt(settings)
         self._doors: dict[type, Callable[[Any], list[Instruction]]] = {
-            facts.PodSeen: self._pod_seen,
-            facts.PodGone: self._pod_gone,
-            facts.NodeSeen: self._node_seen,
-            facts.NodeGone: self._node_gone,
-            facts.ObjectSeen: self._object_seen,
-            facts.ObjectGone: self._object_gone,
-            facts.Synced: self._synced,
-            facts.Leading: self._leading,
-            facts.Following: self._following,
-            facts.Turn: self._turn,
-            facts.Tick: self._tick,
-            facts.SamplesRead: self._samples_read,
-            facts.SettingsRead: self._settings_read,
+            PodSeen: self._pod_seen,
+            PodGone: self._pod_gone,
+            NodeSeen: self._node_seen,
+            NodeGone: self._node_gone,
+            ObjectSeen: self._object_seen,
+            ObjectGone: self._object_gone,
+            Synced: self._synced,
+            Leading: self._leading,
+            Following: self._following,
+            Turn: self._turn,
+            Tick: self._tick,
+            SamplesRead: self._samples_read,
+            SettingsRead: self._settings_read,
             **{kind: partial(door, self) for kind, door in outcomes.DOORS.items()},
         }
 
-    def handle(self, event: facts.Event) -> list[Instruction]:
+    def handle(self, event: Event) -> list[Instruction]:
         return self._doors[type(event)](event)
 
     @property
@@ -73,7 +88,7 @@ class Engine:
 
     # --- turns
 
-    def _turn(self, turn: facts.Turn) -> list[Instruction]:
+    def _turn(self, turn: Turn) -> list[Instruction]:
         wishes: list[Instruction] = []
         self.placing.queue.tick(turn.at)
         for _ in range(turn.decisions):
@@ -85,7 +100,7 @@ class Engine:
             wishes += decided
         return wishes
 
-    def _tick(self, tick: facts.Tick) -> list[Instruction]:
+    def _tick(self, tick: Tick) -> list[Instruction]:
         self.placing.queue.tick(tick.at)
         self.placing.cluster.age(tick.at)
         wishes: list[Instruction] = []
@@ -97,7 +112,7 @@ class Engine:
 
     # --- facts about pods
 
-    def _pod_seen(self, event: facts.PodSeen) -> list[Instruction]:
+    def _pod_seen(self, event: PodSeen) -> list[Instruction]:
         if not self.placing.cluster.is_news(event.pod):
             return []
         pod = self.placing.cluster.as_promised(event.pod)
@@ -140,7 +155,7 @@ class Engine:
         note = f"Successfully assigned {pod.key} to {flight.node}"
         return [Tell(pod.uid, pod.namespace, pod.name, "Scheduled", note, action="Binding", scheduler=pod.scheduler)]
 
-    def _pod_gone(self, event: facts.PodGone) -> list[Instruction]:
+    def _pod_gone(self, event: PodGone) -> list[Instruction]:
         held = self.placing.cluster.pods.get(event.uid)
         if held is None and event.uid in self.placing.cluster.buried:
             return []
@@ -160,20 +175,20 @@ class Engine:
 
     # --- facts about nodes, load and ourselves
 
-    def _node_seen(self, event: facts.NodeSeen) -> list[Instruction]:
+    def _node_seen(self, event: NodeSeen) -> list[Instruction]:
         return self.changed(self.placing.cluster.see_node(event.node), event.at)
 
-    def _node_gone(self, event: facts.NodeGone) -> list[Instruction]:
+    def _node_gone(self, event: NodeGone) -> list[Instruction]:
         change = self.placing.cluster.lose_node(event.name, event.uid, event.version)
         for pod in self.placing.cluster.nominated.values() if change else ():
             if pod.nominated == event.name:  # what was promised there can no longer be had
                 self.placing.queue.wake_one(pod.uid, event.at)
         return self.changed(change, event.at)
 
-    def _object_seen(self, event: facts.ObjectSeen) -> list[Instruction]:
+    def _object_seen(self, event: ObjectSeen) -> list[Instruction]:
         return self._object_changed(self.placing.cluster.see_object(event.object), event.object.key, event.at)
 
-    def _object_gone(self, event: facts.ObjectGone) -> list[Instruction]:
+    def _object_gone(self, event: ObjectGone) -> list[Instruction]:
         change = self.placing.cluster.lose_object(event.kind, event.key, event.uid, event.version)
         return self._object_changed(change, event.key, event.at)
 
@@ -182,27 +197,27 @@ class Engine:
             self.placing.gangs.changed(self.placing, key, at)
         return self.changed(change, at)
 
-    def _samples_read(self, event: facts.SamplesRead) -> list[Instruction]:
+    def _samples_read(self, event: SamplesRead) -> list[Instruction]:
         refused = self.placing.cluster.read_samples(event.samples, event.at)
         if refused:
             self.tally.samples_refused(refused)
         return self.changed(Change.LOAD, event.at)
 
-    def _synced(self, event: facts.Synced) -> list[Instruction]:
+    def _synced(self, event: Synced) -> list[Instruction]:
         self.unsynced.discard(event.kind)
         return []
 
-    def _leading(self, event: facts.Leading) -> list[Instruction]:
+    def _leading(self, event: Leading) -> list[Instruction]:
         self.term = event.term
         return []
 
-    def _following(self, event: facts.Following) -> list[Instruction]:
+    def _following(self, event: Following) -> list[Instruction]:
         """Somebody else may decide on the pods in our stages; those whose bind was sent are still ours to follow up."""
         self.term = None
         changes = [self.placing.drop(flight.pod.uid, event.at) for flight in self.placing.flights.waiting()]
         return self.changed(reduce(or_, changes, Change.NOTHING), event.at)
 
-    def _settings_read(self, event: facts.SettingsRead) -> list[Instruction]:
+    def _settings_read(self, event: SettingsRead) -> list[Instruction]:
         self.unsynced |= set(event.settings.kinds) - set(self.placing.settings.kinds)
         self.placing.adopt(event.settings)
         for pod in self.placing.cluster.pods.values():

@@ -68,12 +68,8 @@ def reread_failed(engine: Engine, event: RereadFailed) -> list[Instruction]:
     return []
 
 
-def preempt_done(engine: Engine, event: PreemptDone) -> list[Instruction]:
-    return engine.placing.preempting.done(event)
-
-
-def preempt_failed(engine: Engine, event: PreemptFailed) -> list[Instruction]:
-    return engine.placing.preempting.failed(engine.placing, event)
+def victim_answered(engine: Engine, event: PreemptDone | PreemptFailed) -> list[Instruction]:
+    return engine.placing.preempting.answered(engine.placing, event)
 
 
 def stage_answered(engine: Engine, event: StageAnswered) -> list[Instruction]:
@@ -86,8 +82,8 @@ DOORS: Mapping[type, Callable[[Engine, Any], list[Instruction]]] = {
     BindFailed: bind_failed,
     RereadDone: reread_done,
     RereadFailed: reread_failed,
-    PreemptDone: preempt_done,
-    PreemptFailed: preempt_failed,
+    PreemptDone: victim_answered,
+    PreemptFailed: victim_answered,
     StageAnswered: stage_answered,
 }
 
