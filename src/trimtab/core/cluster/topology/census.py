@@ -12,7 +12,6 @@ from collections.abc import Callable, Hashable, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from trimtab.core.cluster.columns import Columns
 from trimtab.core.cluster.moved import Moved
@@ -26,7 +25,6 @@ T = TypeVar("T")
 MOST_CELLS = 1 << 22
 FEWEST_COUNTS = 64
 MOST_KEPT = 1024
-FEW = 4  # up to so many new kinds, looking for each in its column is cheaper than weighing the whole column
 
 
 class Census:
@@ -41,35 +39,46 @@ class Census:
     def _start(self) -> None:
         self._counts: dict[Hashable, Count] = {}
         self._hearers: dict[Column, dict[int, list[Count]]] = {"label_class": {}, "carrier": {}}
+        # Slots of kinds that are new since: pods with labels of their own are many, and a look at all slots takes long.
+        self._young: dict[Column, dict[int, set[int]]] = {"label_class": {}, "carrier": {}}
+        self._grown: dict[Column, int] = {"label_class": self._kinds("label_class"), "carrier": self._kinds("carrier")}
         self._keys: dict[str, Key] = {}
         self._masks: dict[Hashable, Bools | None] = {}
         self._kept: dict[Hashable, Any] = {}
 
     def clear(self) -> None:
         """Rows or their domains are others now."""
-        if self._counts or self._keys or self._masks or self._kept:
-            self._start()
+        self._start()
 
     # --- what is kept true
 
     def came(self, slot: int) -> None:
-        if self._residents.number_anew():
-            self.clear()
-        self._shift(slot, 1)
+        residents = self._residents
+        if residents.number_anew():
+            self._start()
+        number, carrier = residents.label_class.item(slot), residents.carrier.item(slot)
+        if number >= self._grown["label_class"]:
+            self._young["label_class"].setdefault(number, set()).add(slot)
+        if carrier >= self._grown["carrier"]:
+            self._young["carrier"].setdefault(carrier, set()).add(slot)
+        self._shift(slot, number, carrier, 1)
 
     def leaves(self, slot: int) -> None:
         """Told before the slot is emptied."""
-        self._shift(slot, -1)
+        number, carrier = self._residents.label_class.item(slot), self._residents.carrier.item(slot)
+        if number >= self._grown["label_class"]:
+            self._young["label_class"][number].discard(slot)
+        if carrier >= self._grown["carrier"]:
+            self._young["carrier"][carrier].discard(slot)
+        self._shift(slot, number, carrier, -1)
 
-    def _shift(self, slot: int, sign: int) -> None:
-        residents = self._residents
-        row = residents.row.item(slot)
+    def _shift(self, slot: int, number: int, carrier: int, sign: int) -> None:
+        row = self._residents.row.item(slot)
         if row == NOWHERE or not self._counts:
             return
-        for count in self._hearers["label_class"].get(residents.label_class.item(slot), ()):
-            if not count.live or residents.live[slot]:
+        for count in self._hearers["label_class"].get(number, ()):
+            if not count.live or self._residents.live[slot]:
                 count.shift(row, sign)
-        carrier = residents.carrier.item(slot)
         if carrier:
             for count in self._hearers["carrier"].get(carrier, ()):
                 count.shift(row, sign * count.weight[carrier])
@@ -144,7 +153,7 @@ class Census:
 
     def _look(self, count: Count) -> None:
         """Weigh the kinds of pods that are new, and count those that stand already."""
-        whole, fresh = not count.domains, count.weigh(count.known)
+        fresh = count.weigh(count.known)
         count.known = self._kinds(count.column)
         if not fresh:
             return
@@ -152,24 +161,30 @@ class Census:
         hearers = self._hearers[count.column]
         for number in fresh:
             hearers.setdefault(number, []).append(count)
-        slots = self._slots(count, fresh)
-        rows = self._residents.row[slots]
-        weights = self._lookup(count.column, fresh)[getattr(self._residents, count.column)[slots]]
-        if whole:  # nothing is summed up by domain yet
-            count.rows += np.bincount(rows, weights=weights, minlength=len(count.rows))
+        if min(fresh) >= self._grown[count.column]:
+            self._add_young(count, fresh)
         else:
-            for row, weight in zip(rows.tolist(), weights.tolist(), strict=True):
-                count.shift(row, weight)
+            self._add_all(count, fresh)
 
-    def _slots(self, count: Count, fresh: dict[int, int]) -> NDArray[np.intp]:
-        """Slots of standing pods of these kinds that the count is about."""
-        numbers = getattr(self._residents, count.column)
-        if len(fresh) <= FEW:
-            found = np.logical_or.reduce([numbers == number for number in fresh])
-        else:
-            found = (self._lookup(count.column, fresh) != 0)[numbers]
-        found &= self._residents.row != NOWHERE
-        return np.flatnonzero(found & self._residents.live if count.live else found)
+    def _add_young(self, count: Count, fresh: dict[int, int]) -> None:
+        residents, young = self._residents, self._young[count.column]
+        for number, weight in fresh.items():
+            for slot in young.get(number, ()):
+                row = residents.row.item(slot)
+                if row != NOWHERE and (not count.live or residents.live[slot]):
+                    count.shift(row, weight)
+
+    def _add_all(self, count: Count, fresh: dict[int, int]) -> None:
+        residents = self._residents
+        weights = self._lookup(count.column, fresh)[getattr(residents, count.column)]
+        found = (weights != 0) & (residents.row != NOWHERE)
+        slots = np.flatnonzero(found & residents.live if count.live else found)
+        rows, weights = residents.row[slots], weights[slots]
+        if not count.domains:  # nothing is summed up by domain yet
+            count.rows += np.bincount(rows, weights=weights, minlength=len(count.rows))
+            return
+        for row, weight in zip(rows.tolist(), weights.tolist(), strict=True):
+            count.shift(row, weight)
 
     def _lookup(self, column: Column, weight: dict[int, int]) -> Floats:
         table = np.zeros(self._kinds(column))
