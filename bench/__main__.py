@@ -21,7 +21,7 @@ def main() -> None:
     console = Console()
     with console.status("deciding"):
         decisions = deciding.decisions()
-    heads = ("nodes", "uncached", "cached, 1 template", "cached, 90 templates", "uncached / cached")
+    heads: tuple[str, ...] = ("nodes", "uncached", "cached, 1 template", "cached, 90 templates", "uncached / cached")
     show(console, "CPU µs a decision (default profile, all nodes looked at)", heads, decisions)
     with console.status("deciding under constraints"):
         constrained = deciding.constrained()
