@@ -77,7 +77,7 @@ def _lesser(view: View, pod: Pod, rows: Indices) -> Indices:
     started = pods.started[slots]
     # Of equals the one that stood there first; of those that have not started the last, as kube-scheduler has it.
     turn = np.where(np.isinf(started), -slots, slots)
-    return slots[np.lexsort((turn, started, -pods.priority[slots], pods.row[slots]))]
+    return slots[np.lexsort((turn, started, (pods.row[slots] << 33) - pods.priority[slots]))]
 
 
 class _Rehearsal:
@@ -131,10 +131,12 @@ class _Rehearsal:
         breaking = np.bincount(self.at[breaks], minlength=rows)
         mixed = (breaking > 0) & (breaking < np.bincount(self.at, minlength=rows))
         gone = np.flatnonzero(self.gone)
-        slots, at, turns = self.slots[gone], self.at[gone], turns[gone]
-        started = pods.started[slots]
-        turned = np.where(np.isinf(started) & mixed[at], -turns, turns)
-        return gone[np.lexsort((turned, started, -pods.priority[slots], at))]
+        again = np.flatnonzero(mixed[self.at[gone]])  # elsewhere they stand in order already
+        which = gone[again]
+        started, turns = pods.started[self.slots[which]], turns[which]
+        turned = np.where(np.isinf(started), -turns, turns)
+        gone[again] = which[np.lexsort((turned, started, -pods.priority[self.slots[which]], self.at[which]))]
+        return gone
 
     def _asked(self, filters: Sequence[Filter], places: Indices) -> tuple[Indices, Ints]:
         """What the filters say of these places in `rows` without the pods that are gone; first with the promised pods."""
