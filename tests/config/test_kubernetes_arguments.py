@@ -31,6 +31,7 @@ class Standing:
     min_candidate_nodes_absolute: int = 100
     permit_waiting_time_seconds: int = 60
     pod_group_backoff_seconds: int = 0
+    pod_group_reject_percentage: int = 10
 
 
 def made(plugin: str, args: dict[str, object]) -> Any:

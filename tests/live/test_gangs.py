@@ -42,7 +42,7 @@ def members(name: str, count: int) -> list[Document]:
 
 @pytest.fixture(scope="module")
 def gang_rig(rig: Rig) -> Rig:
-    """The definition of PodGroups and the rights to follow them, as shipped; five nodes for two small pods each."""
+    """The definition of PodGroups and the rights to follow them, as shipped."""
     product.install(rig, *product.ROLES, "rbac-gang.yaml")
     rig.apply(product.ROOT / "deploy" / "crd-podgroup.yaml")
     product.wait_for(lambda: _served(rig), 30, "PodGroups are served")

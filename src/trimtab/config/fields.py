@@ -102,6 +102,7 @@ FIELDS: tuple[Field, ...] = (
         "CoschedulingArgs.permitWaitingTimeSeconds", _H, "60 unless set: how long members wait for the rest of a group"
     ),
     Field("CoschedulingArgs.podGroupBackoffSeconds", _H, "0 unless set: how long a group that failed is left alone"),
+    Field("CoschedulingArgs.podGroupRejectPercentage", _I, "no member holds room while it waits; 0 to 100"),
     Field("SmallestFirstArgs.longestPenalty", _H, "60 unless set: the seconds by which the largest pods are put back"),
     Field("SmallestFirstArgs.largeCpu", _H, "8 unless set: the cores from which a pod has the whole penalty"),
     Field("SmallestFirstArgs.largeMemory", _H, "32 unless set: the same in GiB of memory"),

@@ -92,6 +92,7 @@ def _no_shape(spot: Spot) -> None:
 NARROWED: Mapping[str, Callable[[Spot], object | None]] = {
     "Coscheduling.permitWaitingTimeSeconds": lambda spot: spot.whole(0, INT64),
     "Coscheduling.podGroupBackoffSeconds": lambda spot: spot.whole(0, INT64),
+    "Coscheduling.podGroupRejectPercentage": lambda spot: spot.whole(0, 100),
     "DefaultPreemption.minCandidateNodesPercentage": lambda spot: spot.whole(0, 100),
     "DefaultPreemption.minCandidateNodesAbsolute": lambda spot: spot.whole(0, INT32),
     "InterPodAffinity.hardPodAffinityWeight": lambda spot: spot.whole(0, 100),

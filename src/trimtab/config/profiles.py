@@ -20,7 +20,7 @@ from trimtab.config.plugin_sets import (
     read_set,
     with_defaults,
 )
-from trimtab.config.registry import BINDER, KNOWN
+from trimtab.config.registry import BINDER, SERVES
 from trimtab.config.spot import Spot
 from trimtab.config.versions import VERSION, Catalogue
 from trimtab.core.placing.contract import Order, Plugin, Score
@@ -176,10 +176,10 @@ def _serves(plugin: object, point: Point) -> bool:
 
 def _check_capable(point: Point, own: PluginSet, plugins: Mapping[str, object]) -> None:
     for each in own.enabled:
-        if each.spot is None or _serves(plugins[each.name], point) or point in KNOWN.get(each.name, ()):
+        if each.spot is None or _serves(plugins[each.name], point) or point in SERVES.get(each.name, ()):
             continue
         where = [
-            other.value for other in Point if _serves(plugins[each.name], other) or other in KNOWN.get(each.name, ())
+            other.value for other in Point if _serves(plugins[each.name], other) or other in SERVES.get(each.name, ())
         ]
         each.spot.refuse(f"{each.name} cannot serve {point.value}, only {', '.join(where) or 'nothing'}")
 

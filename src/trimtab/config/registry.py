@@ -111,6 +111,10 @@ KNOWN: Mapping[str, tuple[Point, ...]] = {
     BINDER: (Point.BIND,),
     "NodeDeclaredFeatures": _LOOKS,
     "GangScheduling": (Point.PRE_ENQUEUE, Point.RESERVE, Point.PERMIT),
+}
+# The same with those of the scheduler-plugins project that are built here.
+SERVES: Mapping[str, tuple[Point, ...]] = {
+    **KNOWN,
     "Coscheduling": (Point.QUEUE_SORT, Point.PRE_FILTER, Point.POST_FILTER, Point.RESERVE, Point.PERMIT),
 }
 
