@@ -5,7 +5,7 @@ from __future__ import annotations
 from rich.console import Console
 from rich.table import Table
 
-from bench import deciding, decode, preempting
+from bench import deciding, decode, parked, preempting
 
 
 def show(console: Console, title: str, heads: tuple[str, ...], rows: list[tuple[str, ...]]) -> None:
@@ -31,6 +31,10 @@ def main() -> None:
         dry_runs = preempting.dry_runs()
     heads = ("urgent pod", "20,000 running pods", "50,000 running pods")
     show(console, "CPU ms to find room by preemption on 5,000 full nodes, 50 budgets", heads, dry_runs)
+    with console.status("waking nobody"):
+        deletions = parked.deletions()
+    heads = ("parked pods", "µs a deletion", "woken")
+    show(console, "CPU µs a deletion that helps none of the parked pods, 5,000 nodes", heads, deletions)
     with console.status("taking facts in"):
         events = deciding.events()
     show(console, "Through Engine.handle, 5,000 nodes", ("what", "a second of CPU"), events)

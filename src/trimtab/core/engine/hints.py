@@ -8,7 +8,9 @@ whose rows depend on each other had refused it, and then that plugin's `woken_by
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping
-from functools import lru_cache
+from functools import lru_cache, reduce
+from operator import or_
+from typing import NamedTuple
 
 import numpy as np
 
@@ -18,7 +20,7 @@ from trimtab.core.engine.parked import Kind
 from trimtab.core.model.change import Change
 from trimtab.core.model.pod import Pod
 from trimtab.core.model.verdict import Unplaceable
-from trimtab.core.placing.contract import ALL, Filter, Plugin, Rows, Wakes
+from trimtab.core.placing.contract import ALL, Bools, Filter, Plugin, Rows, Wakes
 from trimtab.core.placing.profile import Profile, plugin_name
 
 ALWAYS = Change.SELF | Change.NOMINATED  # no plugin knows what these mean for a pod
@@ -89,34 +91,53 @@ def kind_of(pod: Pod, profile: Profile, verdict: Unplaceable, nominated: bool) -
 
 def helps(view: View, pod: Pod, profile: Profile, plugins: tuple[str, ...], change: Change, touched: Touched) -> bool:
     """Whether the change could turn the refusal of these plugins round; `pod` stands for all of one `Kind.judged`."""
-    if change & ALWAYS:
+    bits = int(change)
+    if bits & int(ALWAYS):
         return True
-    for plugin in _named(profile, plugins):
-        bits = plugin.woken_by & change
-        if isinstance(plugin, Wakes):
-            if bits and plugin.wakes(view, pod, bits, touched.rows(int(bits))):
-                return True
-        elif bits and not (isinstance(plugin, Filter) and plugin.name in profile.reads):
+    asked = _asked(profile, plugins)
+    if bits & asked.others:
+        return True
+    for plugin in asked.hinting:
+        own = plugin.woken_by & change  # type: ignore[attr-defined]
+        if own and plugin.wakes(view, pod, own, touched.rows(int(own))):
             return True
-    return passes(view, pod, profile, plugins, change, touched)
+    return _passes(view, pod, asked.judges, touched.rows(bits & asked.by_row))
 
 
-def passes(view: View, pod: Pod, profile: Profile, first: tuple[str, ...], change: Change, touched: Touched) -> bool:
-    """Whether some touched row passes all that judge row by row; `first` are asked first, for they refused before."""
-    judges = sorted(by_row(profile), key=lambda each: plugin_name(each) not in first)
-    bits = 0
+def _passes(view: View, pod: Pod, judges: Iterable[Filter], rows: Rows) -> bool:
+    """Whether some row passes all that judge row by row."""
+    passing: Bools | None = None
     for each in judges:
-        bits |= int(each.woken_by)  # type: ignore[attr-defined]
-    rows = touched.rows(bits & int(change))
-    passing = np.ones(len(view.pod_count[rows]), dtype=np.bool_)
-    for each in judges:
+        passed = each.filter(view, pod, rows) == 0
+        passing = passed if passing is None else passing & passed
         if not passing.any():
-            break
-        passing &= each.filter(view, pod, rows) == 0
-    return bool(passing.any())
+            return False
+    return passing is not None or bool(len(view.pod_count[rows]))
 
 
-@lru_cache(maxsize=64)  # asked for at every event, and always the same for a profile
+class _Asked(NamedTuple):
+    """Who is asked about pods that these plugins refused, and what each part of them is woken by."""
+
+    others: int  # of plugins whose rows depend on each other, and that have no hint of their own
+    hinting: tuple[Wakes, ...]
+    by_row: int
+    judges: tuple[Filter, ...]  # those that refused before go first
+
+
+@lru_cache(maxsize=1024)  # asked for at every event, and always the same
+def _asked(profile: Profile, plugins: tuple[str, ...]) -> _Asked:
+    named = _named(profile, plugins)
+    hinting = tuple(each for each in named if isinstance(each, Wakes))
+    judges = sorted(by_row(profile), key=lambda each: plugin_name(each) not in plugins)
+    names = {plugin_name(each) for each in (*judges, *hinting)}
+    return _Asked(_union(each for each in named if each.name not in names), hinting, _union(judges), tuple(judges))
+
+
+def _union(plugins: Iterable[object]) -> int:
+    return reduce(or_, (int(each.woken_by) for each in plugins), 0)  # type: ignore[attr-defined]
+
+
+@lru_cache(maxsize=64)
 def by_row(profile: Profile) -> tuple[Filter, ...]:
     """Filters that judge each node by itself."""
     return tuple(each for each in profile.filters if plugin_name(each) in profile.reads)

@@ -131,7 +131,8 @@ class Parked:
         for cause, alikes in self.buckets.items():
             if not cause.woken_by & change:
                 continue
-            if helps(next(iter(self.groups[next(iter(alikes))].members)), cause.plugins):
+            one = self.groups[next(iter(alikes))].first(at)
+            if one is not None and helps(one, cause.plugins):
                 found += [self.groups[alike].first(at) for alike in alikes]
         return [uid for uid in found if uid is not None]
 

@@ -1,0 +1,57 @@
+"""What a change costs while ten thousand pods are parked: deletions that help none of them, one that helps some."""
+
+from __future__ import annotations
+
+import time
+
+from msgspec.structs import replace
+
+from bench.deciding import PROFILE, nodes, plain_pods
+from trimtab.core.engine.engine import Engine
+from trimtab.core.engine.settings import Settings
+from trimtab.core.model.event import Leading, NodeSeen, PodGone, PodSeen, Synced, Tick, Turn
+from trimtab.core.model.pod import Pod
+from trimtab.core.model.resources import CPU, MEMORY, Demand
+
+NODES, PARKED, TEMPLATES, DELETIONS = 5_000, 10_000, 20, 1_000
+
+
+def demand(cpu: int) -> Demand:
+    amounts = ((CPU, cpu), (MEMORY, 1 << 28))
+    return Demand(amounts, scored=amounts, settled_cpu=cpu, settled_memory=1 << 28)
+
+
+def crowd() -> Engine:
+    """Nodes with a small pod each, and pods of twenty templates that fit on none of them."""
+    engine = Engine(Settings((PROFILE,)))
+    for each in nodes(NODES):
+        engine.handle(NodeSeen(each, 0.0))
+    for kind in engine.placing.settings.kinds:
+        engine.handle(Synced(kind, 0.0))
+    engine.handle(Leading(1, 0.0))
+    (small,) = plain_pods(1, 1)
+    for number in range(NODES):
+        placed = replace(small, uid=f"small-{number}", name=f"small-{number}", node=f"node-{number}", demand=demand(10))
+        engine.handle(PodSeen(placed, 0.0))
+    for number in range(PARKED):
+        engine.handle(PodSeen(_large(small, number), 0.0))
+    while engine.has_work():
+        engine.handle(Turn(100, 1.0))
+    engine.handle(Tick(20.0))
+    return engine
+
+
+def _large(like: Pod, number: int) -> Pod:
+    wants = demand(10_000_000 + number % TEMPLATES)
+    return replace(like, uid=f"large-{number}", name=f"large-{number}", demand=wants, scheduler=PROFILE.name)
+
+
+def deletions() -> list[tuple[str, ...]]:
+    """CPU microseconds a deletion that helps nobody, and how many pods were woken."""
+    engine = crowd()
+    begun = time.process_time()
+    for number in range(DELETIONS):
+        engine.handle(PodGone(f"small-{number}", 21.0))
+    spent = (time.process_time() - begun) / DELETIONS * 1e6
+    woken = PARKED - sum(1 for _ in engine.placing.queue.parked())
+    return [(f"{PARKED:,} of {TEMPLATES} templates", f"{spent:,.0f}", f"{woken:,}")]
