@@ -13,12 +13,12 @@ from trimtab.core.cluster.residents import NOT_STARTED, NOWHERE
 
 
 def test_a_slot_holds_what_its_pod_is() -> None:
-    """Row, priority, times and requests stand in the columns under the pod's slot."""
-    started = replace(pod("web", cpu="2", on="b", priority=7, created=5.0), started=9.0)
+    """Row, priority, start and requests stand in the columns under the pod's slot."""
+    started = replace(pod("web", cpu="2", on="b", priority=7), started=9.0)
     held = cluster(node("a"), node("b"), started, pod("db", on="a", memory="1Gi")).residents
     slot, other = held.slot["uid-web"], held.slot["uid-db"]
-    assert (1, 7, 5.0, 9.0, 2000) == tuple(
-        column[slot] for column in (held.row, held.priority, held.created, held.started, held.requested["cpu"])
+    assert (1, 7, 9.0, 2000) == tuple(
+        column[slot] for column in (held.row, held.priority, held.started, held.requested["cpu"])
     )
     assert (0, NOT_STARTED, 0, 1 << 30) == tuple(
         column[other] for column in (held.row, held.started, held.requested["cpu"], held.requested["memory"])

@@ -66,7 +66,7 @@ def _census(cluster: Cluster) -> Iterator[str]:
 
 def _resident(residents: Residents, slot: int) -> tuple[object, ...]:
     asked = sorted((name, int(column[slot])) for name, column in residents.requested.items() if column[slot])
-    columns = (residents.row, residents.live, residents.priority, residents.created, residents.started)
+    columns = (residents.row, residents.live, residents.priority, residents.started)
     kind = residents.classes.held[residents.label_class[slot]]
     terms = [residents.carriers.terms[number] for number in residents.carriers.held[residents.carrier[slot]]]
     return residents.pods[slot], kind, terms, *(column.item(slot) for column in columns), asked

@@ -38,7 +38,6 @@ class Residents:
         self.live: NDArray[np.bool_] = np.zeros(FIRST_CAPACITY, dtype=np.bool_)  # not on its way out
         self.tied: NDArray[np.bool_] = np.zeros(FIRST_CAPACITY, dtype=np.bool_)  # holds host ports or volumes
         self.priority: Ints = np.zeros(FIRST_CAPACITY, dtype=np.int64)
-        self.created: NDArray[np.float64] = np.zeros(FIRST_CAPACITY)
         self.started: NDArray[np.float64] = np.zeros(FIRST_CAPACITY)  # `NOT_STARTED` until a node has begun with it
         self.requested: dict[str, Ints] = {}  # by resource, for those that some pod ever asked for
         self.classes = LabelClasses()
@@ -117,7 +116,6 @@ class Residents:
         self.live[slot] = not pod.deleting
         self.tied[slot] = bool(pod.spec.ports or pod.spec.volumes)
         self.priority[slot] = pod.priority
-        self.created[slot] = pod.created
         self.started[slot] = NOT_STARTED if pod.started is None else pod.started
 
     def _grow(self) -> None:
@@ -131,4 +129,4 @@ class Residents:
         self._free.extend(range(2 * size - 1, size - 1, -1))
 
 
-_COLUMNS = ("row", "label_class", "carrier", "live", "tied", "priority", "created", "started")
+_COLUMNS = ("row", "label_class", "carrier", "live", "tied", "priority", "started")

@@ -55,7 +55,7 @@ class Cluster:
         self.nominated: dict[str, Pod] = {}
         self.promises: dict[str, str] = {}  # nodes by UID, "" for none, that the API server has not shown yet
         self.objects = Objects()
-        self.census = Census(self.columns, self.residents, self.objects)
+        self.census = Census(self.columns, self.residents)
         self.memory: dict[str, Any] = {}
         self.buried: OrderedDict[str, None] = OrderedDict()
 
@@ -257,7 +257,7 @@ class Cluster:
         twin.pods, twin.places = self.pods.copy(), self.places.copy()
         twin.on_node = {node: pods.copy() for node, pods in self.on_node.items()}
         twin.objects, twin.residents = self.objects.copy(), self.residents.copy()
-        twin.census = Census(twin.columns, twin.residents, twin.objects)
+        twin.census = Census(twin.columns, twin.residents)
         twin.promises = self.promises.copy()
         twin.nominated, twin.memory, twin.buried = self.nominated.copy(), self.memory.copy(), self.buried.copy()
         return twin

@@ -29,7 +29,7 @@ Floats = NDArray[np.float64]
 class View:
     """A cluster to be read. Arrays are the live ones: copy before keeping or changing them."""
 
-    __slots__ = ("_columns", "_load", "_memory", "_residents", "census", "count", "moved", "objects", "pods")
+    __slots__ = ("_columns", "_load", "_memory", "_on_node", "census", "count", "moved", "objects", "pods")
 
     def __init__(
         self,
@@ -37,18 +37,18 @@ class View:
         load: LoadColumns | None = None,
         memory: Mapping[str, Any] | None = None,
         objects: Objects | None = None,
-        residents: Mapping[str, Mapping[str, Pod]] | None = None,
+        on_node: Mapping[str, Mapping[str, Pod]] | None = None,
         pods: Residents | None = None,
         census: Census | None = None,
     ) -> None:
         self._columns = columns
         self._load = load if load is not None else LoadColumns()
         self._memory = memory or {}
-        self._residents = residents or {}
+        self._on_node = on_node or {}
         self.objects = objects if objects is not None else Objects()
         self.pods = pods if pods is not None else Residents()  # all that hold a place, as columns
         # Counts of pods by row and domain, of the cluster itself: an overlay's own part is in `moved`.
-        self.census = census if census is not None else Census(columns, self.pods, self.objects)
+        self.census = census if census is not None else Census(columns, self.pods)
         self.moved: Moved | None = None  # what an overlay adds and takes away
         self.count = len(columns)
 
@@ -137,9 +137,9 @@ class View:
         """Measured use, NaN where there is no measurement to be trusted."""
         return self._load.used(resource, self._columns)
 
-    def residents(self, node: str) -> Mapping[str, Pod]:
+    def pods_on(self, node: str) -> Mapping[str, Pod]:
         """Pods that count on the node, by UID, assumed ones included."""
-        return self._residents.get(node, {})
+        return self._on_node.get(node, {})
 
     def memory(self, plugin: str) -> Any:
         return self._memory.get(plugin)
@@ -160,7 +160,7 @@ class View:
             for node, pods in change.items():
                 for pod in pods:
                     sign(node, pod)
-        overlay = View(twin, self._load, self._memory, self.objects, self._residents, self.pods, self.census)
+        overlay = View(twin, self._load, self._memory, self.objects, self._on_node, self.pods, self.census)
         step = moved(self.pods, self._columns.row, added, removed or {})
         overlay.moved = step if self.moved is None else self.moved.joined(step)
         return overlay
@@ -175,7 +175,7 @@ class View:
             self._load,
             self._memory,
             self.objects,
-            self._residents,
+            self._on_node,
             self.pods,
             self.census,
         )

@@ -45,6 +45,6 @@ def ineligible(view: View, pod: Pod, stuck: Stuck) -> str:
     row = view.row(pod.nominated) if pod.nominated else None
     if row is None or stuck.codes[row] < 0:  # what was promised can no longer be had, so it may try again
         return ""
-    there = view.residents(pod.nominated).values()
+    there = view.pods_on(pod.nominated).values()
     leaving = any(each.deleting and each.preempted and each.priority < pod.priority for each in there)
     return LEAVING if leaving else ""

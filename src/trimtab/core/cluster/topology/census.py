@@ -15,7 +15,6 @@ import numpy as np
 
 from trimtab.core.cluster.columns import Columns
 from trimtab.core.cluster.moved import Moved
-from trimtab.core.cluster.objects import Objects
 from trimtab.core.cluster.residents import NOWHERE, Residents
 from trimtab.core.cluster.topology.counts import Bools, Column, Count, Floats, Key, Weigh
 from trimtab.core.cluster.topology.picks import Pick, needed_pair, takes_all
@@ -30,10 +29,9 @@ MOST_KEPT = 1024
 class Census:
     """All counts of a cluster, and what whoever asks for them wants to keep until nodes change (`kept`, `mask`)."""
 
-    def __init__(self, columns: Columns, residents: Residents, objects: Objects) -> None:
+    def __init__(self, columns: Columns, residents: Residents) -> None:
         self._columns = columns
         self._residents = residents
-        self._objects = objects
         self._start()
 
     def _start(self) -> None:
