@@ -16,7 +16,7 @@ from trimtab.core.model.affinity import NodeAffinity as Wishes
 from trimtab.core.model.affinity import PreferredNodes
 from trimtab.core.model.change import Change
 from trimtab.core.model.selectors import NodeSelectorTerm, Requirement
-from trimtab.core.placing.room import ResourceWeight
+from trimtab.core.placing.amounts import ResourceWeight
 from trimtab.core.plugins.node_affinity import NodeAffinity
 from trimtab.core.plugins.node_resources_balanced_allocation import NodeResourcesBalancedAllocation
 from trimtab.core.plugins.node_resources_fit import NodeResourcesFit, ScoringStrategy, ShapePoint

@@ -14,7 +14,7 @@ from trimtab.config.spot import INT32, INT64, Spot, texts
 from trimtab.core.model.affinity import NodeAffinity, PreferredNodes, Spread
 from trimtab.core.model.resources import CPU, MEMORY
 from trimtab.core.model.selectors import NodeSelectorTerm, Requirement
-from trimtab.core.placing.room import ResourceWeight
+from trimtab.core.placing.amounts import ResourceWeight
 from trimtab.core.plugins.node_resources_fit import ScoringStrategy, ShapePoint
 
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"

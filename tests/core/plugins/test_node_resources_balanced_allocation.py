@@ -6,7 +6,7 @@ from tests.build import node, pod
 from tests.core.plugins.verdicts import scores
 from trimtab.core.model.node import Node
 from trimtab.core.model.pod import Pod
-from trimtab.core.placing.room import ResourceWeight
+from trimtab.core.placing.amounts import ResourceWeight
 from trimtab.core.plugins.node_resources_balanced_allocation import NodeResourcesBalancedAllocation
 
 GPU = "nvidia.com/gpu"

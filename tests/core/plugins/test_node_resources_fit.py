@@ -7,7 +7,7 @@ from tests.core.plugins.verdicts import refusal, scores
 from trimtab.core.model.node import Node
 from trimtab.core.model.pod import Pod
 from trimtab.core.model.resources import ContainerAsk, pod_demand
-from trimtab.core.placing.room import ResourceWeight
+from trimtab.core.placing.amounts import ResourceWeight
 from trimtab.core.plugins.node_resources_fit import NodeResourcesFit, ScoringStrategy, ShapePoint
 from trimtab.wire.quantity import nanos
 

@@ -12,8 +12,8 @@ from trimtab.core.cluster.view import Floats, View
 from trimtab.core.model.change import Change
 from trimtab.core.model.pod import Pod
 from trimtab.core.model.resources import CPU, MEMORY
+from trimtab.core.placing.amounts import ResourceWeight, offered_and_taken
 from trimtab.core.placing.contract import MAX_SCORE, Ints, Normalise, Rows
-from trimtab.core.placing.room import ResourceWeight, offered_and_taken
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,8 +14,8 @@ from trimtab.core.cluster.view import View
 from trimtab.core.model.change import Change
 from trimtab.core.model.pod import Pod
 from trimtab.core.model.resources import CPU, MEMORY, PODS, STORAGE
+from trimtab.core.placing.amounts import ResourceWeight, is_scalar, offered_and_taken, percent
 from trimtab.core.placing.contract import MAX_SCORE, Ints, Normalise, Rows
-from trimtab.core.placing.room import ResourceWeight, is_scalar, offered_and_taken, percent
 
 TOO_MANY_PODS = 1
 NATIVE = frozenset({CPU, MEMORY, STORAGE})

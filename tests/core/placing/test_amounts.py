@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from trimtab.core.model.resources import CAP
-from trimtab.core.placing.room import EXACT_AS_FLOAT, EXACT_AS_INT, is_scalar, percent
+from trimtab.core.placing.amounts import EXACT_AS_FLOAT, EXACT_AS_INT, is_scalar, percent
 
 
 @pytest.mark.parametrize("whole", [1, 3, 7, 4000, EXACT_AS_FLOAT - 1, EXACT_AS_FLOAT, EXACT_AS_INT + 1, CAP])
