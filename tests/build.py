@@ -78,7 +78,6 @@ def pod(
     phase: str = "",
     version: int = 0,
     uid: str = "",
-    created: float = 0.0,
 ) -> Pod:
     """A pod of one container; `more` holds further requests, `on` the node that it runs on."""
     return Pod(
@@ -87,7 +86,6 @@ def pod(
         name=name,
         version=version,
         labels=labels or {},
-        created=created,
         node=on,
         nominated=nominated,
         scheduler=scheduler,
