@@ -9,6 +9,7 @@ from collections.abc import Callable
 from http.client import HTTPConnection
 from pathlib import Path
 
+from tests.live.judge import Report, judge
 from tools.controlplane.client import Document
 from tools.controlplane.process import Process, free_port
 from tools.controlplane.rig import Rig
@@ -88,3 +89,9 @@ def bound(rig: Rig, namespace: str = "default") -> dict[str, str]:
     return {
         pod["metadata"]["name"]: pod["spec"]["nodeName"] for pod in pods(rig, namespace) if pod["spec"].get("nodeName")
     }
+
+
+def judged(rig: Rig) -> Report:
+    """What the judge says of all that was done here in our name."""
+    pods, nodes = rig.admin.list("/api/v1/pods"), rig.admin.list("/api/v1/nodes")
+    return judge(rig.audit_events(), pods, nodes, ACCOUNT, (SCHEDULER,))

@@ -4,23 +4,12 @@ import pytest
 
 from tests.live import product
 from tests.live.breakpoint import Breakpoint
-from tests.live.judge import Report, judge
 from tools.controlplane.objects import node, pod
 from tools.controlplane.rig import Rig
 
 pytestmark = pytest.mark.live
 
 NODES, PODS = 200, 1000
-
-
-def judged(rig: Rig) -> Report:
-    return judge(
-        rig.audit_events(),
-        rig.admin.list("/api/v1/pods"),
-        rig.admin.list("/api/v1/nodes"),
-        product.ACCOUNT,
-        ["trimtab"],
-    )
 
 
 def test_a_thousand_pods_are_bound_without_a_fault(rig: Rig) -> None:
@@ -36,7 +25,7 @@ def test_a_thousand_pods_are_bound_without_a_fault(rig: Rig) -> None:
         product.wait_for(lambda: len(product.bound(rig)) == PODS, 90, "all pods bound", trimtab)
     finally:
         trimtab.terminate()
-    verdict = judged(rig)
+    verdict = product.judged(rig)
     assert () == verdict.violations
     assert PODS == len(verdict.bound)
 
@@ -57,11 +46,11 @@ def test_somebody_else_binds_first(rig: Rig) -> None:
             binding = {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": "wanted"}, "target": target}
             rig.admin.call("POST", "/api/v1/namespaces/contested/pods/wanted/binding", binding)
             point.release()
-        product.wait_for(lambda: judged(rig).answers.get(409), 30, "our bind is refused", trimtab)
+        product.wait_for(lambda: product.judged(rig).answers.get(409), 30, "our bind is refused", trimtab)
     finally:
         trimtab.terminate()
     assert "theirs" == product.bound(rig, "contested")["wanted"]
-    assert () == judged(rig).violations
+    assert () == product.judged(rig).violations
     assert [] == rig.admin.list("/apis/events.k8s.io/v1/namespaces/contested/events")
     assert "" == _holder(rig), "the lease was given back"
 
@@ -85,7 +74,7 @@ def test_the_leader_dies_in_the_middle_of_a_batch(rig: Rig) -> None:
         assert _holder(rig).startswith("second")
     finally:
         follower.terminate()
-    assert () == judged(rig).violations
+    assert () == product.judged(rig).violations
 
 
 def _holder(rig: Rig) -> str:

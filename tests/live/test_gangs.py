@@ -6,7 +6,6 @@ import pytest
 
 from tests.live import product
 from tests.live.breakpoint import Breakpoint
-from tests.live.judge import judge
 from tools.controlplane.client import ApiError, Document
 from tools.controlplane.objects import node, pod
 from tools.controlplane.process import Process
@@ -73,7 +72,7 @@ def test_one_gang_is_placed_whole_and_one_that_does_not_fit_waits_whole(gang_rig
         assert {f"fits-{i}" for i in range(5)} == set(product.bound(gang_rig))
     finally:
         trimtab.terminate()
-    assert () == _violations(gang_rig)
+    assert () == product.judged(gang_rig).violations
 
 
 def test_a_successor_completes_a_gang_before_it_does_anything_else(gang_rig: Rig) -> None:
@@ -101,7 +100,7 @@ def test_a_successor_completes_a_gang_before_it_does_anything_else(gang_rig: Rig
     assert 2 <= len(half) < 5, "the leader died too late to leave a gang half bound"
     assert {f"half-{i}" for i in range(5)} == {name for name in bound if name.startswith("half-")}
     assert half.items() <= bound.items()
-    assert () == _violations(gang_rig)
+    assert () == product.judged(gang_rig).violations
 
 
 def _served(rig: Rig) -> bool:
@@ -113,9 +112,3 @@ def _served(rig: Rig) -> bool:
 
 def _names(rig: Rig) -> list[str]:
     return [each["metadata"]["name"] for each in product.pods(rig)]
-
-
-def _violations(rig: Rig) -> tuple[str, ...]:
-    pods, nodes = rig.admin.list("/api/v1/pods"), rig.admin.list("/api/v1/nodes")
-    verdict = judge(rig.audit_events(), pods, nodes, product.ACCOUNT, ["trimtab", "first", "second"])
-    return tuple(verdict.violations)

@@ -5,7 +5,7 @@ import yaml
 
 from tests.live import product
 from tests.live.breakpoint import Breakpoint
-from tests.live.judge import grants, judge
+from tests.live.judge import grants
 from tools.controlplane.objects import node, pod
 from tools.controlplane.rig import Rig
 
@@ -41,13 +41,7 @@ def test_the_api_server_dies_in_the_middle_of_a_batch(rig: Rig) -> None:
         product.wait_for(lambda: _series(rig), 70, "a series of events", trimtab)
     finally:
         trimtab.terminate()
-    verdict = judge(
-        rig.audit_events(),
-        rig.admin.list("/api/v1/pods"),
-        rig.admin.list("/api/v1/nodes"),
-        product.ACCOUNT,
-        ["trimtab"],
-    )
+    verdict = product.judged(rig)
     # A server that has just started answers 403 until its own cache of roles is filled; that is no fault of ours.
     assert [] == [each for each in verdict.violations if not each.startswith("refused with 403")]
     assert grants(yaml.safe_load_all((product.ROOT / "deploy" / "rbac.yaml").read_text())) == verdict.used

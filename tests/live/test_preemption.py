@@ -14,7 +14,7 @@ import yaml
 
 from tests.live import product
 from tests.live.built import built
-from tests.live.judge import grants, judge
+from tests.live.judge import grants
 from tools.controlplane.client import Document
 from tools.controlplane.objects import node, pod
 from tools.controlplane.rig import Rig
@@ -135,7 +135,6 @@ def test_an_urgent_pod_gets_the_room_of_a_lesser_one(rig: Rig) -> None:
 
 def judged(rig: Rig) -> None:
     """Nothing was done against the rules, beside what the first test forbade; every right of the role was used."""
-    pods, nodes = rig.admin.list("/api/v1/pods"), rig.admin.list("/api/v1/nodes")
-    report = judge(rig.audit_events(), pods, nodes, product.ACCOUNT, ["trimtab"])
+    report = product.judged(rig)
     assert {"refused with 403: delete  pods"} == {*report.violations}
     assert {*grants(yaml.safe_load_all((product.ROOT / "deploy" / ROLE).read_text()))} <= report.used

@@ -3,7 +3,6 @@
 import pytest
 
 from tests.live import product
-from tests.live.judge import judge
 from tools.controlplane.objects import node, pod
 from tools.controlplane.rig import Rig
 
@@ -53,13 +52,7 @@ def test_twelve_pods_are_bound_and_none_to_the_tainted_node(rig: Rig) -> None:
     described = rig.kubectl("describe", "pod", "giant")
     assert "0/4 nodes are available: 1 node(s) had untolerated taint(s), 3 Insufficient cpu." in described
     assert 'scheduler_schedule_attempts_total{profile="trimtab",result="scheduled"} 12.0' in metrics
-    verdict = judge(
-        rig.audit_events(),
-        rig.admin.list("/api/v1/pods"),
-        rig.admin.list("/api/v1/nodes"),
-        product.ACCOUNT,
-        ["trimtab"],
-    )
+    verdict = product.judged(rig)
     assert () == verdict.violations
     assert 12 == len(verdict.bound)
 

@@ -7,7 +7,7 @@ import yaml
 
 from tests.live import product
 from tests.live.built import built
-from tests.live.judge import Grant, grants, judge
+from tests.live.judge import Grant, grants
 from tools.controlplane.client import Document
 from tools.controlplane.objects import node, pod
 from tools.controlplane.rig import Rig
@@ -98,8 +98,7 @@ def phases(rig: Rig) -> dict[str, str]:
 
 def unused(rig: Rig) -> set[Grant]:
     """What the shipped role for volumes allows and nobody has needed so far; the judge finds nothing else wrong."""
-    pods, nodes = rig.admin.list("/api/v1/pods"), rig.admin.list("/api/v1/nodes")
-    report = judge(rig.audit_events(), pods, nodes, product.ACCOUNT, ["trimtab"])
+    report = product.judged(rig)
     assert () == report.violations
     return {*grants(yaml.safe_load_all((product.ROOT / "deploy" / "rbac-volumes.yaml").read_text()))} - report.used
 
