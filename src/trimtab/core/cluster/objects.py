@@ -49,6 +49,9 @@ class Objects:
         self._editions[kind] = self._editions.get(kind, 0) + 1
         return held.change
 
+    def held(self, kind: str, key: str) -> Object | None:
+        return self._held.get(kind, {}).get(key)
+
     def of(self, kind: type[T]) -> Mapping[str, T]:
         """All of one kind by key (`namespace/name`, or the name alone where there is no namespace); not to be changed."""
         return self._held.get(kind.kind, {})  # type: ignore[return-value]

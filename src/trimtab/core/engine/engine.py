@@ -12,6 +12,7 @@ from operator import or_
 from typing import Any
 
 from trimtab.core.engine import outcomes
+from trimtab.core.engine.claimants import Pods
 from trimtab.core.engine.inflight import UNDER_WAY, Flight, Leg
 from trimtab.core.engine.place import Placing
 from trimtab.core.engine.queue import Waiting
@@ -35,6 +36,7 @@ from trimtab.core.model.event import (
     Turn,
 )
 from trimtab.core.model.instruction import Instruction, Tell
+from trimtab.core.model.objects import Object
 from trimtab.core.model.pod import Pod
 
 
@@ -120,6 +122,7 @@ class Engine:
         change = self.placing.cluster.see_pod(pod) | self.placing.observers.moved(self.placing.cluster, before, pod)
         self.placing.marked.pop(pod.uid, None)
         self.placing.gangs.seen(self.placing, before, pod, event.at)
+        self.placing.claimants.seen(pod, waits=not (pod.node or pod.finished or pod.deleting))
         if pod.node or pod.finished or pod.deleting:
             return self._settle(pod, event.at) + self.changed(change, event.at)
         self.placing.admit(pod, before, event.at)
@@ -171,6 +174,8 @@ class Engine:
         before = self.placing.cluster.pods.get(uid)
         change = self.placing.cluster.lose_pod(uid) | self.placing.observers.moved(self.placing.cluster, before, None)
         self.placing.gangs.seen(self.placing, before, None, at)
+        if before is not None:
+            self.placing.claimants.seen(before, waits=False)
         return self.changed(change, at)
 
     # --- facts about nodes, load and ourselves
@@ -186,16 +191,25 @@ class Engine:
         return self.changed(change, event.at)
 
     def _object_seen(self, event: ObjectSeen) -> list[Instruction]:
-        return self._object_changed(self.placing.cluster.see_object(event.object), event.object.key, event.at)
+        cluster, seen = self.placing.cluster, event.object
+        before = cluster.objects.held(seen.kind, seen.key)
+        return self._object_changed(cluster.see_object(seen), before, seen, event.at)
 
     def _object_gone(self, event: ObjectGone) -> list[Instruction]:
-        change = self.placing.cluster.lose_object(event.kind, event.key, event.uid, event.version)
-        return self._object_changed(change, event.key, event.at)
+        cluster = self.placing.cluster
+        before = cluster.objects.held(event.kind, event.key)
+        change = cluster.lose_object(event.kind, event.key, event.uid, event.version)
+        return self._object_changed(change, before, None, event.at)
 
-    def _object_changed(self, change: Change, key: str, at: float) -> list[Instruction]:
-        if change & Change.GROUPS:
-            self.placing.gangs.changed(self.placing, key, at)
-        return self.changed(change, at)
+    def _object_changed(
+        self, change: Change, before: Object | None, after: Object | None, at: float
+    ) -> list[Instruction]:
+        some = after or before
+        if change & Change.GROUPS and some is not None:
+            self.placing.gangs.changed(self.placing, some.key, at)
+        if not change & Change.STORAGE:
+            return self.changed(change, at)
+        return self.changed(change, at, self.placing.claimants.helped_by(self.placing.cluster, before, after))
 
     def _samples_read(self, event: SamplesRead) -> list[Instruction]:
         refused = self.placing.cluster.read_samples(event.samples, event.at)
@@ -236,13 +250,13 @@ class Engine:
         wishes = self.placing.resume(flight, at, problem)
         return wishes if flight.pod.uid in flights else wishes + self.changed(Change.POD_LEFT | Change.MEMORY, at)
 
-    def changed(self, change: Change, at: float) -> list[Instruction]:
-        """Something changed: stir whoever waits for it, in the queue and in the stages."""
+    def changed(self, change: Change, at: float, pods: Pods = None) -> list[Instruction]:
+        """Something changed: stir whoever waits for it (of these, if any are named), in the queue and in the stages."""
         if not change:
             return []
-        for _ in self.placing.wake(change, at):
+        for _ in self.placing.wake(change, at, pods):
             self.tally.queued("active", "ClusterEvent")
         wishes: list[Instruction] = []
-        for flight in self.placing.flights.waiting_for(change):
+        for flight in self.placing.flights.waiting_for(change, pods):
             wishes += self.walk_on(flight, at)
         return wishes

@@ -25,6 +25,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from trimtab.core.cluster.state import Cluster
+from trimtab.core.engine.claimants import Pods
 from trimtab.core.engine.tally import Tally
 from trimtab.core.model.change import Change
 from trimtab.core.model.instruction import Bind, Instruction, Reread
@@ -137,8 +138,10 @@ class Flights:
         """Pods in their stages: nothing was sent for them yet."""
         return [each for each in self.by_uid.values() if each.leg is Leg.WAITING]
 
-    def waiting_for(self, change: Change) -> list[Flight]:
-        return [each for each in self.waiting() if each.woken_by & int(change)]
+    def waiting_for(self, change: Change, pods: Pods = None) -> list[Flight]:
+        """Those of these pods, or of all, whom the change may send on."""
+        some = self.waiting() if pods is None else [each for each in map(self.by_uid.get, sorted(pods)) if each]
+        return [each for each in some if each.leg is Leg.WAITING and each.woken_by & int(change)]
 
     def due(self, at: float) -> list[Flight]:
         """Stages whose deadline has come."""

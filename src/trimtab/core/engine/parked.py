@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import heapq
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from itertools import takewhile
 from typing import Any, NamedTuple, Protocol
 
@@ -135,6 +135,15 @@ class Parked:
             if one is not None and helps(one, cause.plugins):
                 found += [self.groups[alike].first(at) for alike in alikes]
         return [uid for uid in found if uid is not None]
+
+    def firsts_of(self, entries: Iterable[Entry], change: int, at: float, helps: Helps) -> list[str]:
+        """The same for the groups of these pods alone; `helps` is asked about each of them."""
+        found: dict[Hashable, str | None] = {}
+        for entry in entries:
+            group = self.groups[entry.kind.alike]
+            if group.cause.woken_by & change and helps(entry.uid, group.cause.plugins):
+                found[entry.kind.alike] = group.first(at)
+        return [uid for uid in found.values() if uid is not None]
 
     def late(self, since: float) -> Iterator[str]:
         """Those who have been here since then, or longer."""

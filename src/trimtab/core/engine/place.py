@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 from trimtab.core.cluster.state import Cluster
 from trimtab.core.engine import hints
+from trimtab.core.engine.claimants import Claimants, Pods
 from trimtab.core.engine.decisions import Decision, Decisions
 from trimtab.core.engine.gang import Gangs
 from trimtab.core.engine.inflight import Flight, Flights, Refused
@@ -49,6 +50,7 @@ class Placing:
     log: hints.Log = field(default_factory=hints.Log)
     preempting: Preempting = field(default_factory=Preempting)
     gangs: Gangs = field(default_factory=Gangs)
+    claimants: Claimants = field(default_factory=Claimants)
     observers: Observers = field(init=False)
 
     def __post_init__(self) -> None:
@@ -164,12 +166,12 @@ class Placing:
         self.tally.queued("unschedulable", "ScheduleAttemptFailure")
         return self.complain(pod, verdict.message() + nowhere.words(self.cluster.view, pod))
 
-    def wake(self, change: Change, at: float) -> list[str]:
-        """Stir those in the queue whom the change may help."""
+    def wake(self, change: Change, at: float, pods: Pods = None) -> list[str]:
+        """Stir those in the queue (of these pods, if any are named) whom the change may help."""
         if not change:
             return []
         touched = self.log.read(self.cluster.columns)
-        return self.queue.wake(change, at, lambda uid, plugins: self._helps(uid, plugins, change, touched))
+        return self.queue.wake(change, at, lambda uid, plugins: self._helps(uid, plugins, change, touched), pods)
 
     def _helps(self, uid: str, plugins: tuple[str, ...], change: Change, touched: hints.Touched) -> bool:
         pod = self.cluster.pods[uid]
@@ -219,6 +221,7 @@ class Placing:
         twin = Placing(self.settings, Tally(), self.cluster.fork(), self.queue.copy(), self.flights.copy())
         twin.decisions, twin.marked = self.decisions.copy(), self.marked.copy()
         twin.preempting, twin.gangs = self.preempting.copy(), self.gangs.copy()
+        twin.claimants = self.claimants.copy()
         twin.observers.by_name, twin.log = self.observers.by_name, self.log.copy()
         return twin
 

@@ -17,7 +17,7 @@ being parked again, the next of them leads on.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Iterator, Set
 from enum import StrEnum
 
 from msgspec import Struct
@@ -139,9 +139,15 @@ class Queue:
     def back_off_of(self, attempts: int) -> float:
         return min(self.initial * 2.0 ** min(max(attempts - 1, 0), 32), self.longest)
 
-    def wake(self, change: Change, at: float, helps: Helps = lambda uid, plugins: True) -> list[str]:
-        """Something happened that may help those who are parked for want of it; returns who stirred."""
-        woken = self._parked.firsts(int(change), at, helps)
+    def wake(
+        self, change: Change, at: float, helps: Helps = lambda uid, plugins: True, pods: Set[str] | None = None
+    ) -> list[str]:
+        """Something happened that may help those who are parked for want of it, or those of these pods; who stirred."""
+        if pods is None:
+            woken = self._parked.firsts(int(change), at, helps)
+        else:
+            some = [self.waiting[uid] for uid in sorted(pods) if uid in self.waiting]
+            woken = self._parked.firsts_of([each for each in some if each.part is Part.PARKED], int(change), at, helps)
         for uid in woken:
             self._lead(self.waiting[uid], at)
         return woken

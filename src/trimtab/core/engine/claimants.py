@@ -1,0 +1,75 @@
+"""Which waiting pods news of storage can help, as far as the objects alone tell; whether it does is left to the plugins.
+
+Most such news is about one claim, and while volumes are bound there are several for each pod that waits: to ask every
+pod each time would be work without end. A free volume, a class and what drivers have to give may help anybody.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Set
+
+from trimtab.core.cluster.state import Cluster
+from trimtab.core.model.objects import Object
+from trimtab.core.model.pod import Pod
+from trimtab.core.model.storage import CsiStorageCapacity, PersistentVolume, PersistentVolumeClaim, VolumeAttachment
+from trimtab.core.placing.volumes.claims import names
+
+Pods = Set[str] | None  # UIDs; None stands for anybody
+NOBODY: Pods = frozenset()
+
+
+class Claimants:
+    """UIDs of the pods that wait for a node, in the queue or in their stages, by the claims that they use."""
+
+    def __init__(self) -> None:
+        self.users: dict[str, set[str]] = {}
+
+    def seen(self, pod: Pod, *, waits: bool) -> None:
+        for key in _claims(pod) if pod.spec.volumes else ():
+            if waits:
+                self.users.setdefault(key, set()).add(pod.uid)
+            elif key in self.users:
+                self.users[key].discard(pod.uid)
+                if not self.users[key]:
+                    del self.users[key]
+
+    def helped_by(self, cluster: Cluster, before: Object | None, after: Object | None) -> Pods:
+        """Whom it may help that the one became the other; None for one that is not there."""
+        match after or before:
+            case PersistentVolumeClaim() as claim:
+                # NodeVolumeLimits counts what pods on a node claim: without it there may be room for one more.
+                freed = after is None and claim.key in cluster.columns.mounts.claims
+                return None if freed else self._of({claim.key})
+            case PersistentVolume() as volume if volume.claim is not None:
+                bound = cluster.objects.by(PersistentVolumeClaim, "volume").get(volume.name, {})
+                return self._of({*bound, *_promised(before), *_promised(after)})
+            case VolumeAttachment() if before is None:
+                return NOBODY
+            case CsiStorageCapacity() if after is None or _no_more(before, after):
+                return NOBODY
+        return None
+
+    def _of(self, claims: set[str]) -> Pods:
+        return {uid for key in claims for uid in self.users.get(key, ())}
+
+    def copy(self) -> Claimants:
+        twin = Claimants()
+        twin.users = {key: users.copy() for key, users in self.users.items()}
+        return twin
+
+
+def _claims(pod: Pod) -> Iterator[str]:
+    return (f"{pod.namespace}/{name}" for name, _ in names(pod))
+
+
+def _promised(volume: Object | None) -> Iterator[str]:
+    if isinstance(volume, PersistentVolume) and volume.claim is not None:
+        yield f"{volume.claim.namespace}/{volume.claim.name}"
+
+
+def _no_more(before: Object | None, after: Object | None) -> bool:
+    """Whether a driver says of the same nodes and class that it has no more left than it had."""
+    if not isinstance(before, CsiStorageCapacity) or not isinstance(after, CsiStorageCapacity):
+        return False
+    same = (before.storage_class, before.topology) == (after.storage_class, after.topology)
+    return same and (after.largest or 0) <= (before.largest or 0)

@@ -1,0 +1,106 @@
+"""Proves which waiting pods are asked when something about storage changes, and that nobody is left out whom it helps."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import pytest
+from msgspec.structs import replace
+
+from tests.build import cluster, node, pod
+from tests.core.engine.scene import OURS, Scene
+from tests.core.engine.scene import node as plain_node
+from tests.core.plugins.storage import GIB, claim, kept_for, storage_class, uses, volume
+from trimtab.core.cluster.view import View
+from trimtab.core.engine.claimants import Claimants
+from trimtab.core.engine.queue import Part
+from trimtab.core.model.change import Change
+from trimtab.core.model.event import ObjectSeen, PodGone
+from trimtab.core.model.objects import Object
+from trimtab.core.model.pod import Pod, Volume
+from trimtab.core.model.storage import CsiNode, CsiStorageCapacity, VolumeAttachment
+from trimtab.core.placing.contract import Ints, Rows
+
+WEB = pod("web", volumes=uses("data"), scheduler=OURS)
+OTHER = pod("other", volumes=[*uses("wish"), Volume("ephemeral", "scratch")], scheduler=OURS)
+KEPT = volume("disk", claim=kept_for("data"))
+LEFT = CsiStorageCapacity(name="left", uid="left", storage_class="made", largest=2 * GIB)
+ATTACHED = VolumeAttachment(name="at", uid="at", attacher="disks", node="a", volume="disk")
+ANYBODY = None
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "pods"),
+    [
+        (None, claim("data"), {"uid-web"}),
+        (claim("data"), claim("data", volume="disk"), {"uid-web"}),
+        (None, claim("other-scratch"), {"uid-other"}),
+        (None, claim("strange"), set()),
+        (claim("data"), None, {"uid-web"}),
+        (claim("used"), None, ANYBODY),
+        (None, volume("disk"), ANYBODY),
+        (KEPT, volume("disk"), ANYBODY),
+        (volume("disk"), None, ANYBODY),
+        (volume("disk"), KEPT, {"uid-web"}),
+        (None, KEPT, {"uid-web"}),
+        (KEPT, None, {"uid-web"}),
+        (KEPT, volume("disk", claim=kept_for("wish")), {"uid-web", "uid-other"}),
+        (None, volume("named", claim=kept_for("strange")), {"uid-other"}),
+        (None, storage_class(), ANYBODY),
+        (None, CsiNode(name="a", uid="a"), ANYBODY),
+        (None, ATTACHED, set()),
+        (ATTACHED, None, ANYBODY),
+        (None, LEFT, ANYBODY),
+        (LEFT, None, set()),
+        (LEFT, replace(LEFT, largest=GIB), set()),
+        (LEFT, replace(LEFT, largest=3 * GIB), ANYBODY),
+        (LEFT, replace(LEFT, largest=GIB, storage_class="other"), ANYBODY),
+    ],
+)
+def test_whom_it_may_help(before: Object | None, after: Object | None, pods: set[str] | None) -> None:
+    """A claim and its volume concern those who use the claim; what is free, or was taken by pods on nodes, anybody."""
+    user = pod("user", volumes=uses("used"), on="a")
+    known = cluster(node("a"), user, claim("wish", volume="named"))
+    claimants = Claimants()
+    for each in (WEB, OTHER):
+        claimants.seen(each, waits=True)
+    assert pods == claimants.helped_by(known, before, after)
+
+
+def test_nobody_who_has_stopped_waiting_is_kept() -> None:
+    """A pod that is bound or gone is no claimant any more."""
+    scene = Scene()
+    scene.sees(WEB, OTHER)
+    scene.bound(WEB, "elsewhere")
+    scene.tells(PodGone(OTHER.uid, 1.0))
+    assert {} == scene.engine.placing.claimants.users
+
+
+@dataclass(frozen=True)
+class Never:
+    """Refuses every node, and is woken by everything about storage."""
+
+    name: ClassVar[str] = "Never"
+    woken_by: ClassVar[Change] = Change.STORAGE
+
+    def filter(self, view: View, pod: Pod, rows: Rows) -> Ints:
+        return np.full(view.count, -1)[rows]
+
+    def reasons(self, view: View, pod: Pod, code: int) -> tuple[str, ...]:
+        return ("never",)
+
+
+def test_only_those_are_woken() -> None:
+    """News of another pod's claim leaves a parked pod alone; news of its own, and of a free volume, wakes it."""
+    scene = Scene(Never())
+    scene.sees(plain_node("a"), WEB)
+    scene.tells(ObjectSeen(storage_class(), 0.0), ObjectSeen(claim("data"), 0.0), ObjectSeen(volume("spare"), 0.0))
+    parts = []
+    for version, news in enumerate((claim("strange"), claim("data", phase="Pending"), volume("free")), start=1):
+        scene.turn()
+        scene.later(11.0)
+        scene.tells(ObjectSeen(replace(news, version=version), scene.at))
+        parts.append(scene.part(WEB))
+    assert [Part.PARKED, Part.READY, Part.READY] == parts
