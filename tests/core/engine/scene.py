@@ -44,6 +44,10 @@ def profile(*extra: Any, ties: Ties = Ties.NAME, without: tuple[str, ...] = ()) 
     return everywhere(OURS, [*built, *((each, 1) for each in extra)], ties)
 
 
+WEB = pod("web", cpu=1000)
+BIND = Bind("uid-web", "default", "web", "a")
+
+
 def of_kind(kind: type[Wish], wishes: Iterable[Instruction]) -> list[Wish]:
     return [wish for wish in wishes if isinstance(wish, kind)]
 
@@ -103,3 +107,10 @@ class Scene:
         """Thousandths of CPU that count against the node."""
         columns = self.engine.placing.cluster.columns
         return columns.requested[CPU].exact[columns.row[node]] if CPU in columns.requested else 0
+
+
+def flying(*plugins: Any, **settings: Any) -> Scene:
+    """`web` has been decided on, with one node `a` to go to."""
+    scene = Scene(*plugins, **settings)
+    scene.sees(node("a"), WEB)
+    return scene

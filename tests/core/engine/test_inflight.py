@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from tests.core.engine.scene import Scene, node, of_kind, pod
+from tests.core.engine.scene import BIND, WEB, Scene, flying, node, of_kind, pod
 from tests.core.engine.stages import reserver
 from trimtab.core.cluster.invariants import faults
 from trimtab.core.engine.queue import Part
@@ -20,10 +20,8 @@ from trimtab.core.model.event import (
     RereadFailed,
     StageAnswered,
 )
-from trimtab.core.model.instruction import Bind, Instruction, MarkUnscheduled, Reread, Tell
+from trimtab.core.model.instruction import Instruction, MarkUnscheduled, Reread, Tell
 
-WEB = pod("web", cpu=1000)
-BIND = Bind("uid-web", "default", "web", "a")
 REREAD = Reread("uid-web", "default", "web")
 SCHEDULED = Tell(
     "uid-web",
@@ -34,13 +32,6 @@ SCHEDULED = Tell(
     action="Binding",
     scheduler="trimtab",
 )
-
-
-def flying(*plugins: Any, **settings: Any) -> Scene:
-    """`web` has been decided on, with one node `a` to go to."""
-    scene = Scene(*plugins, **settings)
-    scene.sees(node("a"), WEB)
-    return scene
 
 
 def sent(**settings: Any) -> Scene:

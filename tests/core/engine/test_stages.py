@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.core.engine.scene import Scene, node, of_kind, pod
+from tests.core.engine.scene import BIND, WEB, flying, node, of_kind, pod
 from tests.core.engine.stages import go, permitter, pre_binder, reserver, staged
 from trimtab.core.cluster.invariants import faults
 from trimtab.core.engine.queue import Part
@@ -15,16 +15,6 @@ from trimtab.core.model.event import NodeGone, PodGone, StageAnswered
 from trimtab.core.model.instruction import Bind, Tell
 from trimtab.core.model.pod import Pod
 from trimtab.core.placing.contract import Go, Refuse, Staged, Wait
-
-WEB = pod("web", cpu=1000)
-BIND = Bind("uid-web", "default", "web", "a")
-
-
-def flying(*plugins: Any, **settings: Any) -> Scene:
-    """`web` has been decided on, with one node `a` to go to."""
-    scene = Scene(*plugins, **settings)
-    scene.sees(node("a"), WEB)
-    return scene
 
 
 def test_stages_are_asked_in_order_and_end_in_the_bind() -> None:
