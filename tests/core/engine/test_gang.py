@@ -131,6 +131,21 @@ def test_too_few_members(gates: tuple[str, ...]) -> None:
     assert 3 == len(scene.binds(1))
 
 
+def test_members_that_are_not_ours_to_place() -> None:
+    """All of ours fit and do not suffice: they wait and say for whom; when another scheduler has placed its own, they go."""
+    scene = scene_of(2000)
+    theirs = member(2, scheduler="other")
+    scene.tells(ObjectSeen(group(3), 0.0))
+    scene.sees(member(0), member(1), theirs)
+    told = "pod group default/train: 2 of 3 members fit; 0/1 nodes are available: the others are held back"
+    words = notes(scene.turn())
+    assert (["train-0", "train-1"], True) == (sorted(words), words["train-0"].startswith(told))
+    assert (Part.PARKED, 0) == (scene.part(member(0)), scene.requested("n0"))
+    scene.later(2.0)
+    scene.bound(theirs, "n0")
+    assert {"train-0", "train-1"} == scene.binds(1).keys()
+
+
 def test_resources_that_the_cluster_lacks() -> None:
     """`minResources` that all nodes together cannot give is refused before any node is looked at, and says which."""
     scene = scene_of(1000, 1000)

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from trimtab.core.engine.place import Placing
 
 FIRST_OF_ALL = 0.0  # waits since before everybody else of its priority
+NOT_OURS = "the others are held back, or another scheduler's or profile's to place"
 
 
 class Past(Struct):
@@ -216,15 +217,17 @@ class Gangs:
         verdicts = {pod.uid: self._assume(placing, pod, trial) for pod in trial.pods}
         flown = [pod for pod in trial.pods if isinstance(verdicts[pod.uid], Placement)]
         gang = self.gang(placing.cluster, trial.gang.key, trial.at)
+        nodes = len(placing.cluster.columns)
         stuck = {uid: verdict for uid, verdict in verdicts.items() if isinstance(verdict, Unplaceable)}
         if trial.plugin.quorum(gang) is Go.GO:
             walked = self._start(placing, flown, trial.at)
             if not isinstance(walked, Refused):
                 return walked + self._settle(placing, trial, verdicts)
-            stuck = {"": Unplaceable(len(placing.cluster.columns), note=walked.refuse.reason, plugins=(walked.plugin,))}
+            stuck = {"": Unplaceable(nodes, note=walked.refuse.reason, plugins=(walked.plugin,))}
         for pod in reversed(flown):
             _undo(placing, pod)
         needed = gang.group.min_member if gang.group is not None else 0
+        stuck = stuck or {"": Unplaceable(nodes, note=NOT_OURS)}
         first = next(iter(stuck.values()))
         words = f"pod group {gang.key}: {len(gang.standing)} of {needed} members fit; {first.message()}"
         woken_by = reduce(or_, (hints.woken_by(trial.profile, each) for each in stuck.values()))
