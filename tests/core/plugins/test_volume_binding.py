@@ -17,6 +17,7 @@ from trimtab.core.model.selectors import LabelSelector
 from trimtab.core.model.storage import CsiDriver, CsiNode, CsiStorageCapacity
 from trimtab.core.placing.contract import ALL, Ahead, Go, Refuse, Wait
 from trimtab.core.placing.volumes.matching import NO_SPACE, NOTHING_TO_BIND, OUT_OF_REACH, VOLUME_GONE
+from trimtab.core.placing.volumes.plans import SPARE
 from trimtab.core.plugins.volume_binding import WORDS, VolumeBinding
 
 PLUGIN = VolumeBinding()
@@ -318,12 +319,22 @@ def test_what_is_gone_is_not_waited_for() -> None:
 
 
 def test_plans_are_forgotten_when_they_are_facts() -> None:
-    """Nobody tells the plugin that a pod was bound: a plan whose claims are bound goes with the next one that is made."""
-    held = cluster(*FREE, volume("disk-2", at="a"))
+    """Nobody tells the plugin that a pod was bound: plans whose claims are bound go when enough have come together."""
+    wanted = [claim(f"data-{number}", given="made", version=1) for number in range(SPARE + 1)]
+    held = cluster(A, MADE, *wanted, NEW)
+    for each in wanted:
+        reserved(held, pod(each.name, volumes=uses(each.name)), "a")
+    first, second, *others = (replace(each, version=2, volume=f"disk-{each.name}", completed=True) for each in wanted)
+    for each in (first, second, *others):
+        held.see_object(each)
+    for each in others:
+        held.see_object(volume(each.volume, given="made"))
     reserved(held, WEB, "a")
-    held.see_object(claim("data", version=9, volume="disk"))
-    reserved(held, OTHER, "a")
-    assert ["uid-other"] == list(held.memory[PLUGIN.name].of)
+    unseen = "their volumes are not seen yet, and their pods may wait for that"
+    assert {f"uid-{first.name}", f"uid-{second.name}", WEB.uid} == set(held.memory[PLUGIN.name].of), unseen
+    held.see_object(volume(second.volume, given="made"))
+    reserved(held, pod("again", volumes=uses("data")), "a")
+    assert 4 == len(held.memory[PLUGIN.name].of), "so few are not looked for"
 
 
 def test_wakes() -> None:

@@ -64,7 +64,7 @@ def _claims(pod: Pod) -> Iterator[str]:
 
 def _promised(volume: Object | None) -> Iterator[str]:
     if isinstance(volume, PersistentVolume) and volume.claim is not None:
-        yield f"{volume.claim.namespace}/{volume.claim.name}"
+        yield volume.promised_to
 
 
 def _no_more(before: Object | None, after: Object | None) -> bool:

@@ -116,8 +116,7 @@ class VolumeBinding:
             return memory, Refuse(f"node {node} no longer exists", final=False)
         if found.faults[row]:
             return memory, Refuse(", ".join(self.reasons(view, pod, -int(found.faults[row]))))
-        settled = (uid for uid, plan in plans.of.items() if _settled(view, plan))
-        return plans.undone(settled).made(pod.uid, _plan(view, found, node, row)), Go.GO
+        return _swept(view, plans).made(pod.uid, _plan(view, found, node, row)), Go.GO
 
     def unreserve(self, memory: Plans | None, pod: Pod, node: str) -> Plans | None:
         return memory and memory.undone([pod.uid])
@@ -156,10 +155,17 @@ def _plan(view: View, found: matching.Found, node: str, row: int) -> Plan:
     return Plan(node, tuple(bindings), tuple(Provision(each, seen[each.key].selected_node != node) for each in made))
 
 
+def _swept(view: View, plans: Plans) -> Plans:
+    if not plans.crowded:
+        return plans
+    return plans.without([uid for uid, plan in plans.of.items() if _settled(view, plan)])
+
+
 def _settled(view: View, plan: Plan) -> bool:
-    """Whether the API server says by itself what the plan said."""
-    claims = view.objects.of(PersistentVolumeClaim)
-    return all(key not in claims or claims[key].bound for key in plan.claims)
+    """Whether the API server says by itself what the plan said, and a pod that waits for it would see it."""
+    claims, volumes = view.objects.of(PersistentVolumeClaim), view.objects.of(PersistentVolume)
+    held = (claims.get(key) for key in plan.claims)
+    return all(claim is None or (claim.bound and claim.volume in volumes) for claim in held)
 
 
 def _wishes(pod: Pod, plan: Plan) -> Iterator[Instruction]:

@@ -86,6 +86,11 @@ class PersistentVolume(Stored, frozen=True, kw_only=True):
     in_tree: str = ""
     migrated_terms: tuple[NodeSelectorTerm, ...] | None = None
 
+    @property
+    def promised_to(self) -> str:
+        """The key of the claim that it is promised to; empty where it is free."""
+        return "" if self.claim is None else f"{self.claim.namespace}/{self.claim.name}"
+
 
 class StorageClass(Stored, frozen=True, kw_only=True):
     """Who makes volumes and when; no `allowed` terms allow every node, and `binding` is None where nothing is said."""

@@ -7,6 +7,7 @@ that is made for it. A node fails by the first claim that can have none of these
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import chain
 from operator import attrgetter
 from typing import NamedTuple
 
@@ -115,9 +116,11 @@ def _candidates(
     view: View, plans: Plans, claim: PersistentVolumeClaim, reaches: reach.Reaches, many: int
 ) -> list[PersistentVolume]:
     """Volumes for the claim, the smallest first, `many` of each reach: no node can have use for more."""
-    held = view.objects.by(PersistentVolume, "storage_class").get(claim.storage_class, {})
+    held = view.objects.by(PersistentVolume, "promised_to")  # most volumes are others', and need not be looked at
     alike: dict[int, list[PersistentVolume]] = {}
-    for volume in held.values():
+    for volume in chain(held.get(claim.key, {}).values(), held.get("", {}).values()):
+        if volume.storage_class != claim.storage_class:
+            continue
         promised = plans.promised(volume) if volume.name in plans.volumes else volume.claim
         if promised is None:
             if volume.phase == AVAILABLE and _suits(claim, volume) and _wanted(claim, volume):

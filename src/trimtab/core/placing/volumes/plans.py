@@ -13,6 +13,8 @@ from msgspec.structs import replace
 
 from trimtab.core.model.storage import ClaimRef, PersistentVolume, PersistentVolumeClaim
 
+SPARE = 64  # settled plans that may stand around: they change nothing
+
 
 class Binding(Struct, frozen=True):
     """The volume shall be bound to the claim; `told` says whether the API server needs to be told."""
@@ -49,13 +51,30 @@ class Plans(Struct, frozen=True):
     of: Mapping[str, Plan] = {}
     volumes: Mapping[str, Binding] = {}
     claims: Mapping[str, tuple[int, str]] = {}  # version and node
+    swept: int = 0  # how many were left when those that are settled were last taken out
+
+    @property
+    def crowded(self) -> bool:
+        """Whether there may be enough settled ones to be worth a look at all."""
+        return len(self.of) > 2 * self.swept + SPARE
 
     def made(self, uid: str, plan: Plan) -> Plans:
-        return _indexed({**self.of, uid: plan})
+        return Plans(
+            {**self.of, uid: plan},
+            {**self.volumes, **_volumes(plan)},
+            {**self.claims, **_claims(plan)},
+            self.swept,
+        )
 
     def undone(self, uids: Iterable[str]) -> Plans:
         gone = set(uids) & self.of.keys()
-        return _indexed({uid: plan for uid, plan in self.of.items() if uid not in gone}) if gone else self
+        left = {uid: plan for uid, plan in self.of.items() if uid not in gone}
+        return _indexed(left, self.swept) if gone else self
+
+    def without(self, settled: Iterable[str]) -> Plans:
+        """Undone, too, but because the API server says by itself what these plans said."""
+        left = self.undone(settled)
+        return Plans(left.of, left.volumes, left.claims, len(left.of))
 
     def promised(self, volume: PersistentVolume) -> ClaimRef | None:
         """Whose the volume is, promises included."""
@@ -73,10 +92,18 @@ class Plans(Struct, frozen=True):
 NONE = Plans()
 
 
-def _indexed(plans: Mapping[str, Plan]) -> Plans:
-    every = plans.values()
-    return Plans(
-        plans,
-        {binding.volume: binding for plan in every for binding in plan.bindings},
-        {each.claim.key: (each.claim.version, plan.node) for plan in every for each in plan.provisions},
-    )
+def _indexed(plans: Mapping[str, Plan], swept: int) -> Plans:
+    volumes: dict[str, Binding] = {}
+    claims: dict[str, tuple[int, str]] = {}
+    for plan in plans.values():
+        volumes |= _volumes(plan)
+        claims |= _claims(plan)
+    return Plans(plans, volumes, claims, swept)
+
+
+def _volumes(plan: Plan) -> dict[str, Binding]:
+    return {binding.volume: binding for binding in plan.bindings}
+
+
+def _claims(plan: Plan) -> dict[str, tuple[int, str]]:
+    return {each.claim.key: (each.claim.version, plan.node) for each in plan.provisions}
