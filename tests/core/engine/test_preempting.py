@@ -12,7 +12,7 @@ from tests.core.engine.stages import permitter
 from trimtab.core.engine.queue import Part
 from trimtab.core.engine.tally import Tally
 from trimtab.core.model.change import Change
-from trimtab.core.model.event import NodeGone, PodGone, PreemptDone, PreemptFailed
+from trimtab.core.model.event import Following, Leading, NodeGone, PodGone, PreemptDone, PreemptFailed
 from trimtab.core.model.instruction import Bind, Instruction, MarkUnscheduled, Nominate, Preempt, Tell
 from trimtab.core.model.pod import Pod
 from trimtab.core.placing.contract import Wait
@@ -158,6 +158,32 @@ def test_a_failed_delete_is_told_and_the_promise_taken_back() -> None:
     assert [("urgent", "preemption: default/lesser was not deleted: etcd is down")] == notes(wishes)
     assert [("urgent", "")] == nominations(wishes)
     assert ["lesser"] == victims(scene.turn())
+
+
+def test_a_lost_answer_does_not_undo_what_is_seen() -> None:
+    """A victim that is seen leaving has been deleted, whatever became of the answer: the promise holds."""
+    scene = full()
+    scene.turn()
+    scene.sees(replace(LESSER, deleting=True, preempted=True))
+    assert [] == scene.tells(PreemptFailed("uid-lesser", "uid-urgent", "no answer", scene.at))
+    assert "a" == scene.engine.placing.cluster.nominated["uid-urgent"].nominated
+
+
+@pytest.mark.parametrize("answers", [[], [PreemptFailed("uid-lesser", "uid-urgent", "not the leader", 0.0)]])
+def test_what_another_leader_promises_counts(answers: list[PreemptFailed]) -> None:
+    """A promise that went unwritten when we lost the lease neither hides the new one nor costs a second victim."""
+    scene = full()
+    scene.turn()
+    other = pod("other", cpu=1000, priority=5, node="b")
+    scene.sees(node("b", 1000), other)
+    assert [] == scene.tells(Following(scene.at), *answers)
+    assert {} == scene.engine.placing.cluster.nominated
+    scene.sees(replace(URGENT, nominated="b"), replace(other, deleting=True, preempted=True))
+    scene.later(5.0)
+    scene.tells(Leading(2, scene.at))
+    assert ("b", []) == (scene.engine.placing.cluster.nominated["uid-urgent"].nominated, victims(scene.turn()))
+    scene.later(61.0)
+    assert [] == victims(scene.turn())
 
 
 def test_without_the_permission_nobody_is_asked_again_soon() -> None:

@@ -54,6 +54,7 @@ class Cluster:
         self.residents = Residents()
         self.nominated: dict[str, Pod] = {}
         self.promises: dict[str, str] = {}  # nodes by UID, "" for none, that the API server has not shown yet
+        self.shown: dict[str, str] = {}  # and what it shows instead
         self.objects = Objects()
         self.census = Census(self.columns, self.residents)
         self.memory: dict[str, Any] = {}
@@ -130,15 +131,26 @@ class Cluster:
         if promise is None:
             return pod
         if pod.nominated == promise or pod.node:
-            del self.promises[pod.uid]
+            del self.promises[pod.uid], self.shown[pod.uid]
             return pod
+        self.shown[pod.uid] = pod.nominated
         return replace(pod, nominated=promise)
 
     def nominate(self, uid: str, node: str) -> Change:
         """Promise the node to a pod that waits; an empty name takes the promise back. Others see it at once."""
         self.promises[uid] = node
+        self.shown.setdefault(uid, self.pods[uid].nominated)
         pod = self.pods[uid] = replace(self.pods[uid], nominated=node)
         return self._note_nomination(pod)
+
+    def disown(self) -> Change:
+        """What we promised and nobody has seen may never be written down: what the API server shows is all that counts."""
+        freed = Change.NOTHING
+        for uid, nominated in self.shown.items():
+            pod = self.pods[uid] = replace(self.pods[uid], nominated=nominated)
+            freed |= self._note_nomination(pod)
+        self.promises, self.shown = {}, {}
+        return freed
 
     def see_pod(self, pod: Pod) -> Change:
         """Take in a pod that `is_news`."""
@@ -154,6 +166,7 @@ class Cluster:
         self._bury(uid)
         self.pods.pop(uid, None)
         self.promises.pop(uid, None)
+        self.shown.pop(uid, None)
         freed = Change.NOTHING if self.nominated.pop(uid, None) is None else Change.NOMINATED
         return freed | self._vacate(uid) if uid in self.places else freed
 
@@ -258,6 +271,6 @@ class Cluster:
         twin.on_node = {node: pods.copy() for node, pods in self.on_node.items()}
         twin.objects, twin.residents = self.objects.copy(), self.residents.copy()
         twin.census = Census(twin.columns, twin.residents)
-        twin.promises = self.promises.copy()
+        twin.promises, twin.shown = self.promises.copy(), self.shown.copy()
         twin.nominated, twin.memory, twin.buried = self.nominated.copy(), self.memory.copy(), self.buried.copy()
         return twin

@@ -228,8 +228,9 @@ class Engine:
     def _following(self, event: Following) -> list[Instruction]:
         """Somebody else may decide on the pods in our stages; those whose bind was sent are still ours to follow up."""
         self.term = None
+        self.placing.preempting.disown()
         changes = [self.placing.drop(flight.pod.uid, event.at) for flight in self.placing.flights.waiting()]
-        return self.changed(reduce(or_, changes, Change.NOTHING), event.at)
+        return self.changed(reduce(or_, changes, self.placing.cluster.disown()), event.at)
 
     def _settings_read(self, event: SettingsRead) -> list[Instruction]:
         self.unsynced |= set(event.settings.kinds) - set(self.placing.settings.kinds)

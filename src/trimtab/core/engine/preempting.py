@@ -116,6 +116,10 @@ class Preempting:
         if leaving:
             self._left(uid)
 
+    def disown(self) -> None:
+        """Somebody else makes room from now on: answers that still come change nothing."""
+        self.leaving, self.preemptor = {}, {}
+
     def _left(self, victim: str) -> None:
         preemptor = self.preemptor.pop(victim, None)
         if preemptor is not None:
@@ -136,10 +140,11 @@ class Preempting:
 
     def _failed(self, placing: Placing, event: PreemptFailed, told: Tell | None) -> list[Instruction]:
         """The promise cannot be kept: let the pod try again, but not soon if it is for want of a permission."""
-        if self.preemptor.get(event.uid) == event.preemptor:
-            self._left(event.uid)
         if event.forbidden:
             self.forbidden_until = event.at + FORBIDDEN_FOR
+        if self.preemptor.get(event.uid) != event.preemptor:  # seen leaving all the same, or no longer waited for
+            return []
+        self._left(event.uid)
         pod = placing.cluster.pods.get(event.preemptor)
         if pod is None or pod.uid not in placing.queue.waiting:
             return []
