@@ -26,7 +26,7 @@ from trimtab.core.placing.contract import Ints, Rows
 WEB = pod("web", volumes=uses("data"), scheduler=OURS)
 OTHER = pod("other", volumes=[*uses("wish"), Volume("ephemeral", "scratch")], scheduler=OURS)
 KEPT = volume("disk", claim=kept_for("data"))
-LEFT = CsiStorageCapacity(name="left", uid="left", storage_class="made", largest=2 * GIB)
+LEFT = CsiStorageCapacity(name="left", uid="left", storage_class="local", largest=2 * GIB)
 ATTACHED = VolumeAttachment(name="at", uid="at", attacher="disks", node="a", volume="disk")
 ANYBODY = None
 
@@ -40,9 +40,12 @@ ANYBODY = None
         (None, claim("strange"), set()),
         (claim("data"), None, {"uid-web"}),
         (claim("used"), None, ANYBODY),
-        (None, volume("disk"), ANYBODY),
-        (KEPT, volume("disk"), ANYBODY),
-        (volume("disk"), None, ANYBODY),
+        (None, volume("disk"), {"uid-web"}),
+        (volume("disk"), None, {"uid-web"}),
+        (None, volume("disk", given="made"), set()),
+        (None, volume("disk", gib=0), set()),
+        (None, volume("disk", access_modes=("ReadOnlyMany",)), set()),
+        (volume("disk", claim=kept_for("other-scratch")), volume("disk"), {"uid-web", "uid-other"}),
         (volume("disk"), KEPT, {"uid-web"}),
         (None, KEPT, {"uid-web"}),
         (KEPT, None, {"uid-web"}),
@@ -52,17 +55,19 @@ ANYBODY = None
         (None, CsiNode(name="a", uid="a"), ANYBODY),
         (None, ATTACHED, set()),
         (ATTACHED, None, ANYBODY),
-        (None, LEFT, ANYBODY),
+        (None, LEFT, {"uid-web"}),
+        (None, replace(LEFT, largest=1), set()),
         (LEFT, None, set()),
         (LEFT, replace(LEFT, largest=GIB), set()),
-        (LEFT, replace(LEFT, largest=3 * GIB), ANYBODY),
-        (LEFT, replace(LEFT, largest=GIB, storage_class="other"), ANYBODY),
+        (LEFT, replace(LEFT, largest=3 * GIB), {"uid-web"}),
+        (replace(LEFT, largest=3 * GIB, storage_class="other"), LEFT, {"uid-web"}),
+        (LEFT, replace(LEFT, largest=3 * GIB, storage_class="other"), set()),
     ],
 )
 def test_whom_it_may_help(before: Object | None, after: Object | None, pods: set[str] | None) -> None:
-    """A claim and its volume concern those who use the claim; what is free, or was taken by pods on nodes, anybody."""
+    """A claim and its volume concern those who use the claim; what is free, those who could have it; the rest, anybody."""
     user = pod("user", volumes=uses("used"), on="a")
-    known = cluster(node("a"), user, claim("wish", volume="named"))
+    known = cluster(node("a"), user, claim("wish", volume="named"), claim("data"))
     claimants = Claimants()
     for each in (WEB, OTHER):
         claimants.seen(each, waits=True)

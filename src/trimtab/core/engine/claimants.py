@@ -1,18 +1,19 @@
 """Which waiting pods news of storage can help, as far as the objects alone tell; whether it does is left to the plugins.
 
 Most such news is about one claim, and while volumes are bound there are several for each pod that waits: to ask every
-pod each time would be work without end. A free volume, a class and what drivers have to give may help anybody.
+pod each time would be work without end. A free volume helps those who could have it; news of classes and nodes, anybody.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Set
+from collections.abc import Callable, Iterator, Set
 
 from trimtab.core.cluster.state import Cluster
 from trimtab.core.model.objects import Object
 from trimtab.core.model.pod import Pod
 from trimtab.core.model.storage import CsiStorageCapacity, PersistentVolume, PersistentVolumeClaim, VolumeAttachment
 from trimtab.core.placing.volumes.claims import names
+from trimtab.core.placing.volumes.matching import may_have
 
 Pods = Set[str] | None  # UIDs; None stands for anybody
 NOBODY: Pods = frozenset()
@@ -40,14 +41,21 @@ class Claimants:
                 # NodeVolumeLimits counts what pods on a node claim: without it there may be room for one more.
                 freed = after is None and claim.key in cluster.columns.mounts.claims
                 return None if freed else self._of({claim.key})
-            case PersistentVolume() as volume if volume.claim is not None:
+            case PersistentVolume() as volume:
                 bound = cluster.objects.by(PersistentVolumeClaim, "volume").get(volume.name, {})
-                return self._of({*bound, *_promised(before), *_promised(after)})
+                free = self._claims(cluster, lambda claim: may_have(claim, volume)) if volume.claim is None else ()
+                return self._of({*bound, *free, *_promised(before), *_promised(after)})
+            case CsiStorageCapacity() as left:
+                fewer = after is None or _no_more(before, after)
+                return NOBODY if fewer else self._of(self._claims(cluster, lambda claim: _has_room(left, claim)))
             case VolumeAttachment() if before is None:
                 return NOBODY
-            case CsiStorageCapacity() if after is None or _no_more(before, after):
-                return NOBODY
         return None
+
+    def _claims(self, cluster: Cluster, which: Callable[[PersistentVolumeClaim], bool]) -> set[str]:
+        """Such claims of waiting pods."""
+        known = cluster.objects.of(PersistentVolumeClaim)
+        return {key for key in self.users if key in known and which(known[key])}
 
     def _of(self, claims: set[str]) -> Pods:
         return {uid for key in claims for uid in self.users.get(key, ())}
@@ -65,6 +73,11 @@ def _claims(pod: Pod) -> Iterator[str]:
 def _promised(volume: Object | None) -> Iterator[str]:
     if isinstance(volume, PersistentVolume) and volume.claim is not None:
         yield volume.promised_to
+
+
+def _has_room(left: CsiStorageCapacity, claim: PersistentVolumeClaim) -> bool:
+    same = left.storage_class == claim.storage_class
+    return same and not claim.bound and (claim.requested or 0) <= (left.largest or 0)
 
 
 def _no_more(before: Object | None, after: Object | None) -> bool:

@@ -131,6 +131,12 @@ def _candidates(
     return sorted((each for group in alike.values() for each in sorted(group, key=size)[:many]), key=size)
 
 
+def may_have(claim: PersistentVolumeClaim, volume: PersistentVolume) -> bool:
+    """Whether the claim could be given the volume, if that is free."""
+    same = volume.storage_class == claim.storage_class
+    return same and not claim.bound and _suits(claim, volume) and _wanted(claim, volume)
+
+
 def _suits(claim: PersistentVolumeClaim, volume: PersistentVolume) -> bool:
     return (
         volume.capacity >= (claim.requested or 0)
