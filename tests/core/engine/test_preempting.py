@@ -76,6 +76,27 @@ def test_promised_room_is_not_taken_by_others() -> None:
     assert {"urgent": "a"} == scene.binds()
 
 
+@pytest.mark.parametrize(
+    ("node_of", "phase", "part"),
+    [
+        ("a", "Running", Part.PARKED),
+        ("b", "Running", Part.READY),
+        ("a", "Failed", Part.READY),
+    ],
+)
+def test_a_promise_that_is_kept_stirs_nobody(node_of: str, phase: str, part: Part) -> None:
+    """Who waits for room is stirred when promised room comes free, and not when the pod has taken it."""
+    scene = full()
+    scene.turn()
+    leaves(scene, LESSER)
+    rival = pod("rival", cpu=1000, priority=10, preempts=False)
+    scene.sees(replace(URGENT, nominated="a", gates=("held",)), node("b", 0), rival)
+    assert {} == scene.binds()
+    scene.later(2.0)
+    scene.bound(URGENT, node_of, nominated="a", phase=phase)
+    assert part is scene.part(rival)
+
+
 @pytest.mark.parametrize("priority", [9, 10])
 def test_nobody_preempts_upwards_or_sideways(priority: int) -> None:
     """Pods of equal or higher priority stay where they are."""

@@ -228,7 +228,9 @@ class Cluster:
         before = self.nominated.pop(pod.uid, None)
         if pod.nominated and not pod.node and not pod.finished and not pod.deleting:
             self.nominated[pod.uid] = pod
-        given_up = before is not None and (pod.uid not in self.nominated or before.nominated != pod.nominated)
+        if before is None or (pod.occupies and pod.node == before.nominated):  # kept is not given up
+            return Change.NOTHING
+        given_up = pod.uid not in self.nominated or before.nominated != pod.nominated
         return Change.NOMINATED if given_up else Change.NOTHING
 
     # --- other objects
