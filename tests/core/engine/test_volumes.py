@@ -91,6 +91,20 @@ def test_a_pod_that_goes_gives_its_volume_back() -> None:
     assert [BindVolume("uid-other", "disk", 7, "default", "wish", "uid-wish")] == of_kind(BindVolume, made.turn())
 
 
+def test_a_volume_given_back_is_heard_of_where_no_room_is() -> None:
+    """Who waits for the volume is stirred though the node where it had been promised is closed, and fits elsewhere."""
+    made = scene(storage_class(), DATA, volume("disk", version=7), claim("wish", version=6))
+    made.sees(WEB)
+    made.turn()
+    made.sees(replace(NODE, unschedulable=True), node("b", labels={"host": "b"}), OTHER)
+    made.turn()
+    made.later(2.0)
+    assert Part.PARKED is made.part(OTHER)
+    made.tells(PodGone(WEB.uid, made.at))
+    made.turn()
+    assert "b" == made.engine.placing.cluster.assumed_on(OTHER.uid)
+
+
 def test_a_claim_that_is_deleted_meanwhile_sends_the_pod_back() -> None:
     """And it waits for the claim to come again, in kube-scheduler's words."""
     made = scene(storage_class(), DATA, DISK)

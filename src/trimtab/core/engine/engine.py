@@ -124,7 +124,8 @@ class Engine:
         self.placing.gangs.seen(self.placing, before, pod, event.at)
         self.placing.claimants.seen(pod, waits=not (pod.node or pod.finished or pod.deleting))
         if pod.node or pod.finished or pod.deleting:
-            return self._settle(pod, event.at) + self.changed(change, event.at)
+            freed, told = self._settle(pod, event.at)
+            return told + self.changed(change | freed, event.at)
         self.placing.admit(pod, before, event.at)
         flight = self.placing.flights.by_uid.get(pod.uid)
         if flight is not None and flight.woken_by & Change.SELF:
@@ -132,23 +133,24 @@ class Engine:
             return self.walk_on(flight, event.at) + self.changed(change, event.at)
         return self.changed(change, event.at)
 
-    def _settle(self, pod: Pod, at: float) -> list[Instruction]:
-        """The pod has a node, has ended, or is on its way out: it waits no longer."""
+    def _settle(self, pod: Pod, at: float) -> tuple[Change, list[Instruction]]:
+        """The pod has a node, has ended, or is on its way out: it waits no longer. What it frees, and what is told."""
         waiting = self.placing.queue.forget(pod.uid, at)
         self.placing.preempting.settled(pod.uid, leaving=pod.deleting or pod.finished)
         flight = self.placing.flights.by_uid.get(pod.uid)
         if flight is None:
-            return []
-        if not (pod.node or pod.finished):  # what was sent may still arrive; what was not, never will
-            return self.changed(self.placing.drop(pod.uid, at), at) if flight.leg is Leg.WAITING else []
-        landed = pod.node == flight.node
-        self.placing.flights.end(self.placing.cluster, pod.uid, landed=landed)
-        told = self.landed(flight, waiting, at) if landed and flight.leg in UNDER_WAY else []
-        if landed and self.placing.cluster.view.row(pod.node) is None:
+            return Change.NOTHING, []
+        if not (pod.node or pod.finished) and flight.leg is not Leg.WAITING:
+            return Change.NOTHING, []  # what was sent may still arrive; what was not, never will
+        if pod.node != flight.node:
+            return self.placing.drop(pod.uid, at), []
+        self.placing.flights.end(self.placing.cluster, pod.uid, landed=True)
+        told = self.landed(flight, waiting, at) if flight.leg in UNDER_WAY else []
+        if self.placing.cluster.view.row(pod.node) is None:
             note = f"bound to node {pod.node}, which no longer exists"
             self.tally.orphaned()
             told.append(Tell(pod.uid, pod.namespace, pod.name, "NodeGone", note, warning=True, scheduler=pod.scheduler))
-        return told
+        return Change.NOTHING, told
 
     def landed(self, flight: Flight, waiting: Waiting | None, at: float) -> list[Instruction]:
         """Said once for each flight, on whichever comes first: the answer to our bind, or the watch."""
@@ -170,9 +172,9 @@ class Engine:
         self.placing.queue.forget(uid, at)
         self.placing.marked.pop(uid, None)
         self.placing.preempting.settled(uid, leaving=True)
-        self.placing.flights.end(self.placing.cluster, uid, landed=False)
         before = self.placing.cluster.pods.get(uid)
-        change = self.placing.cluster.lose_pod(uid) | self.placing.observers.moved(self.placing.cluster, before, None)
+        change = self.placing.drop(uid, at) | self.placing.cluster.lose_pod(uid)
+        change |= self.placing.observers.moved(self.placing.cluster, before, None)
         self.placing.gangs.seen(self.placing, before, None, at)
         if before is not None:
             self.placing.claimants.seen(before, waits=False)
