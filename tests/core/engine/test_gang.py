@@ -98,6 +98,19 @@ def test_of_two_gangs_that_each_want_more_than_half_one_is_placed() -> None:
     assert {each.name for each in second} == set(scene.binds())
 
 
+def test_a_member_that_lands_is_no_reason_to_look_at_the_gang_for_each_fellow(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The gang is looked at once at most for each that lands: thousands do, one after the other."""
+    scene = scene_of(4000)
+    members = gang(scene, 8, 8)
+    wishes = of_kind(Bind, scene.turn())
+    gangs, looks = scene.engine.placing.gangs, list[str]()
+    look = gangs.gang
+    monkeypatch.setattr(gangs, "gang", lambda cluster, key, at: looks.append(key) or look(cluster, key, at))
+    for bind in wishes:
+        scene.bound(scene.engine.placing.cluster.pods[bind.uid], bind.node)
+    assert (8, True) == (len(wishes), len(looks) <= len(members))
+
+
 def test_larger_members_are_placed_first() -> None:
     """A small one must not take the only node that a large one fits on."""
     scene = scene_of(1000, 400)

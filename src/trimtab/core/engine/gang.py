@@ -108,12 +108,20 @@ class Gangs:
 
     def changed(self, placing: Placing, key: str, at: float) -> None:
         """The PodGroup, or who stands: the gang's place in the order may be another, and a try may help."""
-        for uid in self.members.get(key, ()):
-            entry, pod = placing.queue.waiting.get(uid), placing.cluster.pods[uid]
-            profile = placing.settings.profile_of(pod.scheduler)
-            if entry is not None and profile is not None:
-                placing.queue.rekey(uid, placing.key_of(pod, profile, entry.since))
+        waiting = placing.queue.waiting
+        found = [waiting[uid] for uid in self.members.get(key, ()) if uid in waiting]
+        self._rekey(placing, key, [entry for entry in found if entry.part not in (Part.OUT, Part.GATED)], at)
         placing.queue.wake_alike(_alike(key), at)
+
+    def _rekey(self, placing: Placing, key: str, entries: Iterable[Waiting], at: float) -> None:
+        """The gang is looked at once for all: as its members are bound one by one, this is asked for each of them."""
+        gang: Gang | None = None
+        for entry in entries:
+            gang = gang or self.gang(placing.cluster, key, at)
+            pod = placing.cluster.pods[entry.uid]
+            profile = placing.settings.profile_of(pod.scheduler)
+            if profile is not None:
+                placing.queue.rekey(pod.uid, placing.key_of(pod, profile, entry.since, gang))
 
     def gang(self, cluster: Cluster, key: str, at: float) -> Gang:
         alive = {uid: cluster.pods[uid] for uid in self.members.get(key, ())}
@@ -129,12 +137,12 @@ class Gangs:
             resting=past is not None and at < past.resting_until,
         )
 
-    def since(self, cluster: Cluster, pod: Pod, profile: Profile, since: float) -> float:
+    def since(self, cluster: Cluster, pod: Pod, profile: Profile, since: float, gang: Gang | None = None) -> float:
         """What counts as the pod's arrival: a gang that is partly bound goes first, and others by their group's age."""
         key = group_key(pod) if profile.gangs is not None else ""
         if not key or profile.gangs is None:
             return since
-        gang = self.gang(cluster, key, since)
+        gang = gang or self.gang(cluster, key, since)
         if gang.group is not None and 0 < len(gang.standing) < gang.group.min_member:
             return FIRST_OF_ALL
         orders: object = profile.order
@@ -144,10 +152,12 @@ class Gangs:
         """Gangs whose time to come together is over: said once; they are tried further."""
         told: list[Instruction] = []
         for key, past in self.past.items():
+            if past.told:
+                continue
             gang = self.gang(placing.cluster, key, at)
             waiting = [pod for uid, pod in gang.members.items() if uid in placing.queue.waiting]
             profile = placing.settings.profile_of(waiting[0].scheduler) if waiting else None
-            if past.told or profile is None or profile.gangs is None:
+            if profile is None or profile.gangs is None:
                 continue
             limit = profile.gangs.quorum(gang)
             if isinstance(limit, Wait) and at - past.first >= limit.seconds:
@@ -287,11 +297,11 @@ class Gangs:
         past.last, past.words, past.resting_until = at, words, at + rest
         verdict = Unplaceable(len(placing.cluster.columns), note=words, plugins=plugins)
         told: list[Instruction] = []
+        self._rekey(placing, key, trial.entries, at)
         for entry in trial.entries:
             pod = placing.cluster.pods[entry.uid]
             placing.tally.attempted(trial.profile.name, "unschedulable", trial.laps)
             placing.decisions.add(_decision(pod, trial, entry, verdict))
-            placing.queue.rekey(pod.uid, placing.key_of(pod, trial.profile, entry.since))
             placing.queue.park(pod.uid, woken_by, plugins, at, Kind(_alike(key), _alike(key)), rest)
             placing.tally.queued("unschedulable", "ScheduleAttemptFailure")
             told += placing.complain(pod, words)

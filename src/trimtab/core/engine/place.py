@@ -25,6 +25,7 @@ from trimtab.core.model.pod import Pod
 from trimtab.core.model.verdict import Placement, Unplaceable
 from trimtab.core.placing import nowhere, unmodelled
 from trimtab.core.placing.choose import choose
+from trimtab.core.placing.contract import Gang
 from trimtab.core.placing.laps import Laps
 from trimtab.core.placing.profile import Profile
 from trimtab.core.placing.templates import Templates
@@ -92,9 +93,9 @@ class Placing:
         elif before is not None and concerns_placing(before, pod):
             self.queue.wake_one(pod.uid, at)
 
-    def key_of(self, pod: Pod, profile: Profile, since: float) -> Key:
-        """The pod's place in the order of those that wait."""
-        since = self.gangs.since(self.cluster, pod, profile, since)
+    def key_of(self, pod: Pod, profile: Profile, since: float, gang: Gang | None = None) -> Key:
+        """The pod's place in the order of those that wait; its gang, if it is known already."""
+        since = self.gangs.since(self.cluster, pod, profile, since, gang)
         return profile.order.order(pod, since) if profile.order is not None else (since,)
 
     def place_next(self, at: float) -> list[Instruction] | None:
