@@ -111,6 +111,23 @@ def test_a_member_that_lands_is_no_reason_to_look_at_the_gang_for_each_fellow(mo
     assert (8, True) == (len(wishes), len(looks) <= len(members))
 
 
+@pytest.mark.parametrize(("leaves", "stirred"), [(1, True), (2, False)])
+def test_a_gang_is_stirred_for_those_who_are_still_there(leaves: int, stirred: bool) -> None:
+    """Room for a small member stirs the gang each time, and no more when that member has gone."""
+    scene = scene_of(1000)
+    scene.sees(pod("most", 600, node="n0"), pod("first", 100, node="n0"), pod("second", 100, node="n0"))
+    members = [member(0, 900), member(1, 900), member(2, 300)]
+    scene.tells(ObjectSeen(group(2), 0.0))
+    scene.sees(*members)
+    scene.turn()
+    scene.later(20.0)
+    scene.tells(PodGone("uid-first", scene.at))
+    scene.turn()
+    scene.later(20.0)
+    scene.tells(PodGone(members.pop(leaves).uid, scene.at), PodGone("uid-second", scene.at))
+    assert stirred is any(scene.part(each) is not Part.PARKED for each in members)
+
+
 def test_larger_members_are_placed_first() -> None:
     """A small one must not take the only node that a large one fits on."""
     scene = scene_of(1000, 400)

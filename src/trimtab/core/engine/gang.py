@@ -72,9 +72,10 @@ class Gangs:
         self.on = False
         self.members: dict[str, dict[str, None]] = {}
         self.past: dict[str, Past] = {}
+        self.kinds: dict[str, tuple[Pod, ...]] = {}  # what `fellows` found, until a member is seen again
 
     def adopt(self, profiles: Iterable[Profile], cluster: Cluster) -> None:
-        self.on, self.members = any(each.gangs is not None for each in profiles), {}
+        self.on, self.members, self.kinds = any(each.gangs is not None for each in profiles), {}, {}
         for pod in cluster.pods.values():
             self._note(None, pod)
 
@@ -83,6 +84,7 @@ class Gangs:
         twin.on = self.on
         twin.members = {key: uids.copy() for key, uids in self.members.items()}
         twin.past = {key: replace(past) for key, past in self.past.items()}
+        twin.kinds = self.kinds.copy()
         return twin
 
     # --- facts
@@ -97,6 +99,8 @@ class Gangs:
 
     def _note(self, before: Pod | None, after: Pod | None) -> None:
         was, now = (group_key(each) if each is not None else "" for each in (before, after))
+        self.kinds.pop(was, None)
+        self.kinds.pop(now, None)
         if before is not None and was and was != now:
             uids = self.members.get(was, {})
             uids.pop(before.uid, None)
@@ -172,8 +176,11 @@ class Gangs:
         waiting = placing.queue.waiting
         if waiting[pod.uid].kind.alike != _alike(key):
             return (pod,)
-        pods = [placing.cluster.pods[uid] for uid in self.members[key] if uid in waiting]
-        return {tuple(each.signs(one) for each in hints.by_row(profile)): one for one in pods}.values()  # type: ignore[attr-defined]
+        if key not in self.kinds:
+            pods = [placing.cluster.pods[uid] for uid in self.members[key] if uid in waiting]
+            signed = {tuple(each.signs(one) for each in hints.by_row(profile)): one for one in pods}  # type: ignore[attr-defined]
+            self.kinds[key] = tuple(signed.values())
+        return self.kinds[key]
 
     # --- a turn
 
