@@ -128,6 +128,21 @@ def test_a_gang_is_stirred_for_those_who_are_still_there(leaves: int, stirred: b
     assert stirred is any(scene.part(each) is not Part.PARKED for each in members)
 
 
+def test_the_last_one_whose_bind_is_refused_goes_before_others() -> None:
+    """The rest of the gang is bound already: what it was refused for, it gets next, whoever has waited longer."""
+    scene = scene_of(1000)
+    scene.later(10.0)
+    gang(scene, 2, 2)
+    first, last = of_kind(Bind, scene.turn())
+    scene.tells(BindDone(first.uid, first.node, scene.at))
+    scene.bound(scene.engine.placing.cluster.pods[first.uid], first.node)
+    scene.sees(pod("early", 500))
+    scene.later(1.0)
+    scene.tells(BindFailed(last.uid, last.node, Fault.REFUSED, "over quota", scene.at))
+    scene.later(1.0)
+    assert {last.name: "n0"} == scene.binds(1)
+
+
 def test_larger_members_are_placed_first() -> None:
     """A small one must not take the only node that a large one fits on."""
     scene = scene_of(1000, 400)

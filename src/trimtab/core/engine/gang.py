@@ -117,6 +117,12 @@ class Gangs:
         self._rekey(placing, key, [entry for entry in found if entry.part not in (Part.OUT, Part.GATED)], at)
         placing.queue.wake_alike(_alike(key), at)
 
+    def dropped(self, placing: Placing, entry: Waiting, at: float) -> None:
+        """A member stands no more: it may be the one that the others, bound already, wait for."""
+        key = group_key(placing.cluster.pods[entry.uid]) if self.on else ""
+        if key:
+            self._rekey(placing, key, [entry], at)
+
     def _rekey(self, placing: Placing, key: str, entries: Iterable[Waiting], at: float) -> None:
         """The gang is looked at once for all: as its members are bound one by one, this is asked for each of them."""
         gang: Gang | None = None

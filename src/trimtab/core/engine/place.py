@@ -194,10 +194,12 @@ class Placing:
         """A flight ends without landing: everything is undone, and a pod that still waits tries again later."""
         flight = self.flights.end(self.cluster, uid, landed=False)
         freed = Change.MEMORY if flight is not None and flight.reserved else Change.NOTHING
+        freed |= self.cluster.forget(uid)
         if uid in self.queue.waiting:
+            self.gangs.dropped(self, self.queue.waiting[uid], at)
             self.queue.back_off(uid, at)
             self.tally.queued("backoff", "ScheduleAttemptFailure")
-        return freed | self.cluster.forget(uid)
+        return freed
 
     def complain(self, pod: Pod, message: str, reason: str = UNSCHEDULABLE) -> list[Instruction]:
         """An event each time, and the condition when it changes."""
