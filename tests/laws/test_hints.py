@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from tests.core.engine.scene import Scene, node, of_kind, pod
 from trimtab.core.cluster.view import View
-from trimtab.core.engine.queue import Part
+from trimtab.core.engine.waiting.queue import Part
 from trimtab.core.model.change import Change
 from trimtab.core.model.event import BindDone, NodeGone, PodGone
 from trimtab.core.model.instruction import Bind

@@ -12,8 +12,8 @@ from tests.laws.recount import Ledger
 from trimtab.core.cluster.invariants import faults
 from trimtab.core.cluster.view import View
 from trimtab.core.engine.engine import Engine
-from trimtab.core.engine.queue import Part
 from trimtab.core.engine.settings import Settings
+from trimtab.core.engine.waiting.queue import Part
 from trimtab.core.model.change import Change
 from trimtab.core.model.event import Event, Leading, Synced, Tick, Turn
 from trimtab.core.model.instruction import Bind, Instruction, Preempt, Reread

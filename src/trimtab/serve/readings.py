@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
 from trimtab.core.engine.engine import Engine
-from trimtab.core.engine.queue import Part
+from trimtab.core.engine.waiting.queue import Part
 from trimtab.core.model.pod import Pod
 from trimtab.core.placing.contract import Gate
 from trimtab.core.placing.profile import plugin_name

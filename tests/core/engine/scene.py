@@ -9,9 +9,9 @@ from msgspec.structs import replace
 
 from trimtab.config.registry import DEFAULT_PLUGINS, IN_TREE
 from trimtab.core.engine.engine import Engine
-from trimtab.core.engine.queue import Part
 from trimtab.core.engine.settings import Settings
 from trimtab.core.engine.tally import Tally
+from trimtab.core.engine.waiting.queue import Part
 from trimtab.core.model.event import Event, Leading, NodeSeen, PodSeen, Synced, Tick, Turn
 from trimtab.core.model.instruction import Bind, Instruction
 from trimtab.core.model.node import Node

@@ -11,9 +11,9 @@ from msgspec.structs import replace
 from tests.core.engine.scene import Scene, node, of_kind, pod, profile
 from tests.core.engine.stages import permitter
 from trimtab.core.cluster.invariants import faults
-from trimtab.core.engine.queue import Part
 from trimtab.core.engine.settings import Settings
 from trimtab.core.engine.tally import Tally
+from trimtab.core.engine.waiting.queue import Part
 from trimtab.core.model.change import Change
 from trimtab.core.model.event import (
     BindDone,

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from tests.core.engine.scene import Scene, node, of_kind, pod
 from tests.core.engine.stages import permitter, reserver, staged
-from trimtab.core.engine.queue import Part
+from trimtab.core.engine.waiting.queue import Part
 from trimtab.core.model.event import BindDone, BindFailed, Fault, ObjectGone, ObjectSeen, PodGone
 from trimtab.core.model.instruction import Bind, Instruction, Tell
 from trimtab.core.model.objects import GROUP_LABEL, OLDER_GROUP_LABEL, PodGroup

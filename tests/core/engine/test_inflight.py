@@ -10,7 +10,7 @@ import pytest
 from tests.core.engine.scene import BIND, WEB, Scene, flying, node, of_kind, pod
 from tests.core.engine.stages import reserver
 from trimtab.core.cluster.invariants import faults
-from trimtab.core.engine.queue import Part
+from trimtab.core.engine.waiting.queue import Part
 from trimtab.core.model.event import (
     BindDone,
     BindFailed,

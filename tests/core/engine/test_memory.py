@@ -10,8 +10,8 @@ import numpy as np
 
 from tests.core.engine.scene import Scene, node, of_kind, pod, profile
 from trimtab.core.cluster.view import View
-from trimtab.core.engine.queue import Part
 from trimtab.core.engine.settings import Settings
+from trimtab.core.engine.waiting.queue import Part
 from trimtab.core.model.change import Change
 from trimtab.core.model.event import BindFailed, Fault, PodGone, SettingsRead
 from trimtab.core.model.instruction import Tell

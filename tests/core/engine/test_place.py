@@ -8,8 +8,8 @@ import pytest
 
 from tests.core.engine.scene import Scene, node, of_kind, pod
 from tests.core.engine.stages import filterer, permitter, reserver
-from trimtab.core.engine.queue import Part
 from trimtab.core.engine.tally import Tally
+from trimtab.core.engine.waiting.queue import Part
 from trimtab.core.model.affinity import Spread
 from trimtab.core.model.event import PodGone, StageAnswered
 from trimtab.core.model.instruction import Bind, MarkUnscheduled, Tell

@@ -9,8 +9,8 @@ from msgspec.structs import replace
 
 from tests.core.engine.scene import Scene, node, of_kind, pod
 from tests.core.engine.stages import permitter
-from trimtab.core.engine.queue import Part
 from trimtab.core.engine.tally import Tally
+from trimtab.core.engine.waiting.queue import Part
 from trimtab.core.model.change import Change
 from trimtab.core.model.event import Following, Leading, NodeGone, PodGone, PreemptDone, PreemptFailed
 from trimtab.core.model.instruction import Bind, Instruction, MarkUnscheduled, Nominate, Preempt, Tell

@@ -9,7 +9,7 @@ import pytest
 from tests.core.engine.scene import BIND, WEB, flying, node, of_kind, pod
 from tests.core.engine.stages import go, permitter, pre_binder, reserver, staged
 from trimtab.core.cluster.invariants import faults
-from trimtab.core.engine.queue import Part
+from trimtab.core.engine.waiting.queue import Part
 from trimtab.core.model.change import Change
 from trimtab.core.model.event import NodeGone, PodGone, StageAnswered
 from trimtab.core.model.instruction import Bind, Tell

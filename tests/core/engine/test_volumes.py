@@ -7,8 +7,8 @@ from msgspec.structs import replace
 from tests.build import pod as built_pod
 from tests.core.engine.scene import OURS, Scene, node, of_kind
 from tests.core.plugins.storage import claim, kept_for, storage_class, uses, volume
-from trimtab.core.engine.queue import Part
-from trimtab.core.model.event import ObjectGone, ObjectSeen, PodGone, StageAnswered
+from trimtab.core.engine.waiting.queue import Part
+from trimtab.core.model.event import NodeGone, ObjectGone, ObjectSeen, PodGone, StageAnswered
 from trimtab.core.model.instruction import Bind, BindVolume, Instruction, SelectNode, Tell
 from trimtab.core.model.objects import Object
 
@@ -119,3 +119,13 @@ def test_a_claim_that_is_deleted_meanwhile_sends_the_pod_back() -> None:
     shown(made, replace(DATA, uid="again", version=30))
     made.later(11.0)
     assert 1 == len(of_kind(BindVolume, made.turn()))
+
+
+def test_a_node_that_goes_is_not_waited_for() -> None:
+    """Nobody would ever make a volume there: the pod looks for another node at once, not after ten minutes."""
+    made = scene(storage_class("made", "disks"), claim("data", given="made", version=5))
+    made.sees(WEB)
+    made.turn()
+    gone = made.tells(NodeGone("a", made.at))
+    assert ["VolumeBinding: node a no longer exists"] == notes(gone)
+    assert Part.BACKING_OFF is made.part(WEB)

@@ -12,12 +12,12 @@ from operator import or_
 from typing import Any
 
 from trimtab.core.engine import outcomes
-from trimtab.core.engine.claimants import Pods
 from trimtab.core.engine.inflight import UNDER_WAY, Flight, Leg
 from trimtab.core.engine.place import Placing
-from trimtab.core.engine.queue import Waiting
 from trimtab.core.engine.settings import Settings
 from trimtab.core.engine.tally import Tally
+from trimtab.core.engine.waiting.claimants import Pods
+from trimtab.core.engine.waiting.queue import Waiting
 from trimtab.core.model.change import Change
 from trimtab.core.model.event import (
     Event,
@@ -190,7 +190,11 @@ class Engine:
         for pod in self.placing.cluster.nominated.values() if change else ():
             if pod.nominated == event.name:  # what was promised there can no longer be had
                 self.placing.queue.wake_one(pod.uid, event.at)
-        return self.changed(change, event.at)
+        wishes: list[Instruction] = []
+        for flight in self.placing.flights.waiting() if change else ():
+            if flight.node == event.name:
+                wishes += self.walk_on(flight, event.at, f"node {event.name} no longer exists")
+        return wishes + self.changed(change, event.at)
 
     def _object_seen(self, event: ObjectSeen) -> list[Instruction]:
         cluster, seen = self.placing.cluster, event.object

@@ -21,11 +21,11 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from trimtab.core.cluster.state import Cluster
-from trimtab.core.engine import hints
 from trimtab.core.engine.decisions import Decision
 from trimtab.core.engine.inflight import Refused
-from trimtab.core.engine.parked import Kind
-from trimtab.core.engine.queue import Part, Waiting
+from trimtab.core.engine.waiting import hints
+from trimtab.core.engine.waiting.parked import Kind
+from trimtab.core.engine.waiting.queue import Part, Waiting
 from trimtab.core.model.change import Change
 from trimtab.core.model.instruction import Instruction, Tell
 from trimtab.core.model.objects import GROUP_LABEL, OLDER_GROUP_LABEL, PodGroup, group_key

@@ -25,8 +25,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from trimtab.core.cluster.state import Cluster
-from trimtab.core.engine.claimants import Pods
 from trimtab.core.engine.tally import Tally
+from trimtab.core.engine.waiting.claimants import Pods
 from trimtab.core.model.change import Change
 from trimtab.core.model.instruction import Bind, Instruction, Reread
 from trimtab.core.model.pod import Pod

@@ -8,17 +8,17 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from trimtab.core.cluster.state import Cluster
-from trimtab.core.engine import hints
-from trimtab.core.engine.claimants import Claimants, Pods
 from trimtab.core.engine.decisions import Decision, Decisions
 from trimtab.core.engine.gang import Gangs
 from trimtab.core.engine.inflight import Flight, Flights, Refused
 from trimtab.core.engine.memory import Observers
-from trimtab.core.engine.parked import Key
 from trimtab.core.engine.preempting import Attempt, Preempting
-from trimtab.core.engine.queue import Part, Queue, Waiting
 from trimtab.core.engine.settings import Settings
 from trimtab.core.engine.tally import Tally
+from trimtab.core.engine.waiting import hints
+from trimtab.core.engine.waiting.claimants import Claimants, Pods
+from trimtab.core.engine.waiting.parked import Key
+from trimtab.core.engine.waiting.queue import Part, Queue, Waiting
 from trimtab.core.model.change import Change
 from trimtab.core.model.instruction import Instruction, MarkUnscheduled, Tell
 from trimtab.core.model.pod import Pod

@@ -8,7 +8,7 @@ from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 from msgspec import Struct
 
-from trimtab.core.engine.queue import Part, Queue
+from trimtab.core.engine.waiting.queue import Part, Queue
 from trimtab.core.model.change import Change
 
 

@@ -12,8 +12,8 @@ from msgspec.structs import replace
 
 from tests.core.engine.scene import Scene, node, pod
 from trimtab.core.cluster.view import View
-from trimtab.core.engine.parked import SLACK, Kind, Parked
-from trimtab.core.engine.queue import Part, Queue, Waiting
+from trimtab.core.engine.waiting.parked import SLACK, Kind, Parked
+from trimtab.core.engine.waiting.queue import Part, Queue, Waiting
 from trimtab.core.model.affinity import Affinity
 from trimtab.core.model.change import Change
 from trimtab.core.model.event import PodGone

@@ -16,7 +16,7 @@ import numpy as np
 
 from trimtab.core.cluster.columns import EVERY_ROW, Columns
 from trimtab.core.cluster.view import View
-from trimtab.core.engine.parked import Kind
+from trimtab.core.engine.waiting.parked import Kind
 from trimtab.core.model.change import Change
 from trimtab.core.model.pod import Pod
 from trimtab.core.model.verdict import Unplaceable

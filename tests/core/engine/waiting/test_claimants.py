@@ -14,8 +14,8 @@ from tests.core.engine.scene import OURS, Scene
 from tests.core.engine.scene import node as plain_node
 from tests.core.plugins.storage import GIB, claim, kept_for, storage_class, uses, volume
 from trimtab.core.cluster.view import View
-from trimtab.core.engine.claimants import Claimants
-from trimtab.core.engine.queue import Part
+from trimtab.core.engine.waiting.claimants import Claimants
+from trimtab.core.engine.waiting.queue import Part
 from trimtab.core.model.change import Change
 from trimtab.core.model.event import ObjectSeen, PodGone
 from trimtab.core.model.objects import Object

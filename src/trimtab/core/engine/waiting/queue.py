@@ -23,7 +23,7 @@ from enum import StrEnum
 from msgspec import Struct
 from msgspec.structs import replace
 
-from trimtab.core.engine.parked import Helps, Key, Kind, Parked
+from trimtab.core.engine.waiting.parked import Helps, Key, Kind, Parked
 from trimtab.core.model.change import Change
 
 

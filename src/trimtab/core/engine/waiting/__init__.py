@@ -1,0 +1,1 @@
+"""Pods that wait: the order in which they are tried, and what wakes those that no node will have."""
