@@ -100,6 +100,21 @@ async def test_a_long_batch_of_news_leaves_others_their_turns() -> None:
     assert max(after - before for before, after in pairwise(seen)) <= 8
 
 
+async def test_a_long_list_leaves_others_their_turns() -> None:
+    """The same while a list is taken in, which after a break may hold as much news as a watch."""
+    seen = [0]
+    scene = Scene(answer=lambda request: listing(2_000, *(node(f"n{n}", 11 + n) for n in range(1_000))))
+    async with running(scene):
+        scene.facts.clear()
+        scene.answer = lambda request: listing(4_000, *(node(f"n{n}", 2_001 + n) for n in range(1_000)))
+        refreshing = asyncio.create_task(scene.reflector.refresh())
+        while seen[-1] < 1_000:
+            await asyncio.sleep(0)
+            seen.append(len(scene.facts))
+        await refreshing
+    assert max(after - before for before, after in pairwise(seen)) <= 8
+
+
 async def test_a_long_list_comes_in_pages() -> None:
     """Each page is asked for with the token of the one before; facts and Synced follow when the last one is there."""
     pages = {"": page(10, "x/1", node("a", 7)), "x/1": page(10, "x/2", node("b", 8)), "x/2": listing(10, node("c", 9))}

@@ -50,8 +50,7 @@ PROBE_EVERY = 120.0
 LOOK_AGAIN = 180.0
 PROBE_PATIENCE = 20.0
 AT_ONCE = 1.0
-BREATH = 1_000
-LINES_A_BREATH = 8
+A_BREATH = 8  # facts taken in at a time: what one of them stirs may cost milliseconds
 FORBIDDEN, NOT_FOUND, GONE = 403, 404, 410
 
 
@@ -148,7 +147,7 @@ class Reflector(Generic[T]):
             listed, self.served = Listed(self.mirror.version, "", ()), False
         for count, event in enumerate(self.mirror.replace(listed, self._clock())):
             self._sink(event)
-            if count % BREATH == BREATH - 1:
+            if count % A_BREATH == A_BREATH - 1:
                 await asyncio.sleep(0)
         await self._note_list(wanted)
         if self.served != before or self.counts.lists == 1:
@@ -229,9 +228,9 @@ class Reflector(Generic[T]):
             raise Setback("watch ended as soon as it had begun")
 
     async def _take_in(self, batch: list[bytes]) -> None:
-        """A batch may hold thousands of lines, and what one of them stirs may cost milliseconds."""
-        for first in range(0, len(batch), LINES_A_BREATH):
-            self._take(batch[first : first + LINES_A_BREATH])
+        """A batch may hold thousands of lines."""
+        for first in range(0, len(batch), A_BREATH):
+            self._take(batch[first : first + A_BREATH])
             await asyncio.sleep(0)
 
     def _take(self, batch: list[bytes]) -> None:
