@@ -10,7 +10,8 @@ from tests.core.plugins.storage import claim, kept_for, storage_class, uses, vol
 from trimtab.core.engine.waiting.queue import Part
 from trimtab.core.model.event import NodeGone, ObjectGone, ObjectSeen, PodGone, StageAnswered
 from trimtab.core.model.instruction import Bind, BindVolume, Instruction, SelectNode, Tell
-from trimtab.core.model.objects import Object
+from trimtab.core.model.objects import GROUP_LABEL, Object, PodGroup
+from trimtab.core.plugins.coscheduling import Coscheduling
 
 NODE = node("a", labels={"host": "a"})
 DISK, DATA = volume("disk", at="a", version=7), claim("data", version=5)
@@ -129,3 +130,16 @@ def test_a_node_that_goes_is_not_waited_for() -> None:
     gone = made.tells(NodeGone("a", made.at))
     assert ["VolumeBinding: node a no longer exists"] == notes(gone)
     assert Part.BACKING_OFF is made.part(WEB)
+
+
+def test_a_gang_hears_of_the_claims_of_each_member() -> None:
+    """One of two members is enough: when its claim comes the gang is tried, though the other's never does."""
+    made = Scene(Coscheduling())
+    made.tells(ObjectSeen(PodGroup(name="g", uid="g", namespace="default", min_member=1), 0.0))
+    made.sees(NODE)
+    pods = [built_pod(f"m{n}", volumes=uses(f"c{n}"), scheduler=OURS, labels={GROUP_LABEL: "g"}) for n in range(2)]
+    made.sees(*pods)
+    made.turn()
+    made.later(31.0)
+    shown(made, volume("disk", at="a"), storage_class(), claim("c0"))
+    assert Part.READY in [made.part(each) for each in pods]

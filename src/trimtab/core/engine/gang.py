@@ -184,8 +184,7 @@ class Gangs:
             return (pod,)
         if key not in self.kinds:
             pods = [placing.cluster.pods[uid] for uid in self.members[key] if uid in waiting]
-            signed = {tuple(each.signs(one) for each in hints.by_row(profile)): one for one in pods}  # type: ignore[attr-defined]
-            self.kinds[key] = tuple(signed.values())
+            self.kinds[key] = tuple({_signs(one, profile): one for one in pods}.values())
         return self.kinds[key]
 
     # --- a turn
@@ -319,6 +318,12 @@ class Gangs:
             placing.tally.queued("unschedulable", "ScheduleAttemptFailure")
             told += placing.complain(pod, words)
         return told
+
+
+def _signs(pod: Pod, profile: Profile) -> Hashable:
+    """All that hints depend on; pods with volumes are each of a kind of their own, for their claims are."""
+    alone = pod.uid if pod.spec.volumes else ""
+    return alone, tuple(each.signs(pod) for each in hints.by_row(profile))  # type: ignore[attr-defined]
 
 
 def _alike(key: str) -> Hashable:
