@@ -60,6 +60,20 @@ async def test_a_victim_that_is_gone_is_as_good_as_deleted(method: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("method", "words", "fact"),
+    [
+        ("delete", "Precondition failed: UID in precondition: u1, UID in object meta: u9", PreemptDone),
+        ("delete", "the object has been modified", PreemptFailed),
+        ("patch", "the object has been modified", PreemptFailed),
+    ],
+)
+async def test_a_conflict_is_as_good_only_where_the_name_is_anothers(method: str, words: str, fact: type) -> None:
+    """After any other conflict the victim is still there, and nobody must be told that it was preempted."""
+    found = await outcome(Stage(answer=answers(**{method: failure(409, "Conflict", words)})))
+    assert fact is type(found)
+
+
+@pytest.mark.parametrize(
     ("answer", "forbidden"),
     [
         (failure(403, "Forbidden", "may not delete pods"), True),

@@ -23,6 +23,7 @@ from trimtab.wire.pod import PodReader
 from trimtab.wire.status import Status, read_status
 
 REQUEST_TIMEOUT, FORBIDDEN, NOT_FOUND, CONFLICT, TOO_MANY = 408, 403, 404, 409, 429
+OTHER_UID = "UID in precondition"
 BUDGET_CAUSE = "DisruptionBudget"
 PATIENCE = 300
 SOON = 1
@@ -81,7 +82,9 @@ def reread_outcome(
 def preempt_outcome(preempt: Preempt, status: int | None, body: bytes, at: float) -> PreemptDone | PreemptFailed:
     """What became of a victim; one that is gone, or whose name belongs to another pod by now, is in nobody's way."""
     said = read_status(body)
-    if (status is not None and 200 <= status < 300) or (status in (NOT_FOUND, CONFLICT) and said.reason):
+    replaced = status == CONFLICT and OTHER_UID in said.message  # any other conflict: it is still there, and untouched
+    gone = status == NOT_FOUND and said.reason
+    if (status is not None and 200 <= status < 300) or gone or replaced:
         return PreemptDone(preempt.uid, preempt.preemptor, at)
     words = said.message or _silence(status)
     return PreemptFailed(preempt.uid, preempt.preemptor, words, at, forbidden=status == FORBIDDEN)
