@@ -6,12 +6,15 @@ import copy
 import json
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bench.pods import node, pending_pod, running_pod
 from trimtab.core.model.node import Node
+from trimtab.core.model.objects import Object
 from trimtab.core.model.pod import Pod
+from trimtab.kube.kinds import FURTHER
 from trimtab.wire.fault import Malformed
 from trimtab.wire.lease import read_lease
 from trimtab.wire.node import NodeReader
@@ -24,10 +27,46 @@ LEAVES = (
 )
 ANY_JSON = st.recursive(LEAVES, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner))
 BYTES = st.binary(max_size=200) | ANY_JSON.map(lambda value: json.dumps(value).encode())
+AMOUNTS = st.sampled_from(["1e999", "9" * 40, "-1", "1e-999", 1e308, 10**400, "", "Gi"])
 PODS, NODES = PodReader(), NodeReader()
 
 GOOD_POD: Any = json.loads(running_pod(0))
 GOOD_NODE: Any = json.loads(node(0))
+# All that any further kind is read for, in one object.
+SELECTOR = {"matchLabels": {"a": "b"}, "matchExpressions": [{"key": "a", "operator": "In", "values": ["b"]}]}
+GOOD_OBJECT: Any = {
+    "metadata": {
+        "name": "n",
+        "uid": "u",
+        "namespace": "ns",
+        "resourceVersion": "7",
+        "creationTimestamp": "2026-01-01T00:00:00Z",
+        "labels": {"topology.kubernetes.io/zone": "z1__z2"},
+        "annotations": {"volume.kubernetes.io/selected-node": "a", "storage.alpha.kubernetes.io/migrated-plugins": "x"},
+        "ownerReferences": [{"uid": "o", "controller": True}],
+    },
+    "spec": {
+        "selector": SELECTOR,
+        "accessModes": ["ReadWriteOnce"],
+        "resources": {"requests": {"storage": "1Gi"}},
+        "capacity": {"storage": "1Gi"},
+        "claimRef": {"namespace": "ns", "name": "c", "uid": "u"},
+        "nodeAffinity": {"required": {"nodeSelectorTerms": [{"matchExpressions": SELECTOR["matchExpressions"]}]}},
+        "gcePersistentDisk": {"pdName": "disk"},
+        "drivers": [{"name": "d", "allocatable": {"count": 3}}],
+        "attacher": "d",
+        "nodeName": "a",
+        "source": {"persistentVolumeName": "v"},
+        "minMember": 3,
+        "minResources": {"cpu": "1"},
+    },
+    "status": {"phase": "Bound", "disruptionsAllowed": 1, "disruptedPods": {"p": "2026-01-01T00:00:00Z"}},
+    "provisioner": "d",
+    "volumeBindingMode": "Immediate",
+    "allowedTopologies": [{"matchLabelExpressions": [{"key": "a", "values": ["b"]}]}],
+    "nodeTopology": SELECTOR,
+    "capacity": "1Gi",
+}
 WATCHED = ("metadata", "spec", "status")
 
 
@@ -76,6 +115,18 @@ def test_any_field_of_a_pod_may_hold_anything(place: tuple[str | int, ...], part
 def test_any_field_of_a_node_may_hold_anything(place: tuple[str | int, ...], part: Any) -> None:
     """A good node with one part replaced is a node, or malformed."""
     assert isinstance(NODES.read(_changed(GOOD_NODE, place, part)), Node | Malformed)
+
+
+@pytest.mark.parametrize("kind", FURTHER)
+@settings(max_examples=100)
+@given(place=st.sampled_from(_places(GOOD_OBJECT)), part=ANY_JSON | AMOUNTS)
+def test_any_field_of_a_further_object_may_hold_anything(kind: str, place: tuple[str | int, ...], part: Any) -> None:
+    """A good object of any further kind with one part replaced is an object, or malformed."""
+    reader = FURTHER[kind].reader()
+    data = _changed(GOOD_OBJECT, place, part)
+    alone = reader.read(data)
+    assert isinstance(alone, Object | Malformed)
+    assert repr(alone) == repr(read_line(b'{"type":"ADDED","object":' + data + b"}", reader).object)
 
 
 @given(st.integers(0, 6000), st.integers(0, 255))
