@@ -157,4 +157,6 @@ def test_the_shipped_roles_hold_no_wildcard_and_no_secret() -> None:
     documents = [each for path in DEPLOY.glob("rbac*.yaml") for each in yaml.safe_load_all(path.read_text())]
     rules = [rule for each in documents for rule in each.get("rules", ())]
     named = {word for rule in rules for words in rule.values() for word in words}
-    assert set() == named & {"*", "secrets", "nodes/proxy", "escalate", "bind", "impersonate", "delete"}
+    assert set() == named & {"*", "secrets", "nodes/proxy", "escalate", "bind", "impersonate", "deletecollection"}
+    deleting = [rule for rule in rules if "delete" in rule["verbs"]]
+    assert [{"apiGroups": [""], "resources": ["pods"], "verbs": ["delete"]}] == deleting  # victims of preemption
