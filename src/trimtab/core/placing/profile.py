@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import cast
 
 from trimtab.core.cluster.view import View
 from trimtab.core.model.pod import Pod
@@ -87,9 +88,10 @@ class Scoring:
 
     def scaled(self, view: View, pod: Pod, rows: Rows, raw: Ints) -> Ints:
         """Raw scores of the feasible rows as 0..100, times the weight."""
-        plugin = self.plugin
-        how = plugin.scaled(view, pod, rows, raw) if isinstance(plugin, Among) else normalised(plugin.normalise, raw)
-        return how * self.weight if self.weight != 1 else how
+        if not self.among:
+            return normalised(self.plugin.normalise, raw) * self.weight
+        # To ask whether the plugin is an `Among` would cost more than its answer.
+        return cast(Among, self.plugin).scaled(view, pod, rows, raw) * self.weight
 
 
 @dataclass(frozen=True, slots=True)

@@ -85,7 +85,7 @@ def kind_of(pod: Pod, profile: Profile, verdict: Unplaceable, nominated: bool) -
         labels = frozenset(pod.labels.items())
         alike = (profile, pod.namespace, labels, pod.spec, pod.demand, pod.priority, pod.preempts)
     signs = None if verdict.note else tuple(each.signs(pod) for each in by_row(profile))  # type: ignore[attr-defined]
-    own_hint = any(isinstance(each, Wakes) for each in _named(profile, verdict.plugins))
+    own_hint = _asked(profile, verdict.plugins).hinting
     return Kind(alike, (profile, signs, alike if own_hint else None))
 
 
