@@ -124,6 +124,12 @@ class Columns:
         twin.__dict__.update({name: _copied(value) for name, value in self.__dict__.items()})
         return twin
 
+    def shadow(self) -> Columns:
+        """A twin that shares everything: for overlays, which put in the place of a part what they change of it."""
+        twin = object.__new__(Columns)
+        twin.__dict__.update(self.__dict__)
+        return twin
+
     def _count(self, row: int, pod: Pod, sign: int) -> None:
         demand = pod.demand
         for resource, amount in demand.amounts:

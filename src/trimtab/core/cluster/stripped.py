@@ -25,8 +25,7 @@ Slots = NDArray[np.intp]
 def stripped(columns: Columns, pods: Residents, slots: Slots, newcomer: PodSpec) -> Columns:
     """These pods must stand on known nodes."""
     rows = pods.row[slots]
-    twin = object.__new__(Columns)
-    twin.__dict__.update(columns.__dict__)
+    twin = columns.shadow()
     twin.requested = {
         name: _less(cells, rows, pods.requested[name][slots]) if name in pods.requested else cells
         for name, cells in columns.requested.items()

@@ -149,8 +149,7 @@ class View:
 
         Amounts and ports are each node's own anyway. Whoever counts pods across nodes looks at `moved`.
         """
-        twin = object.__new__(Columns)
-        twin.__dict__.update(self._columns.__dict__)
+        twin = self._columns.shadow()
         twin.requested = {name: cells.copy() for name, cells in self._columns.requested.items()}
         twin.scored_cpu, twin.scored_memory = self._columns.scored_cpu.copy(), self._columns.scored_memory.copy()
         twin.pod_count, twin.ports = self._columns.pod_count.copy(), self._columns.ports.copy()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -72,7 +73,7 @@ class Charged:
         return passing
 
 
-def pairs(by: NDArray[np.int16], codes: Ints) -> dict[tuple[int, int], int]:
+def pairs(by: NDArray[np.signedinteger[Any]], codes: Ints) -> dict[tuple[int, int], int]:
     """How many rows have each pair of filter and code; rows that pass are not counted."""
     found: dict[tuple[int, int], int] = {}
     for index in np.flatnonzero(np.bincount(by[by != PASSES])).tolist():

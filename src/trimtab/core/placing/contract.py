@@ -259,6 +259,21 @@ class Wakes(Protocol):
     def wakes(self, view: View, pod: Pod, change: Change, rows: Rows) -> bool: ...
 
 
+class Judge(Prefilter, Filter, Protocol):
+    """A filter with a look ahead."""
+
+
+def passes_somewhere(judge: Judge, view: View, pod: Pod) -> bool:
+    """A hint (`Wakes`) for filters whose rows depend on each other: a change is felt all over, so all nodes are looked at.
+
+    That is cheaper than to try for a node, and most changes concern other pods.
+    """
+    ahead = judge.prefilter(view, pod)
+    if isinstance(ahead, Refuse):
+        return False
+    return ahead is Ahead.SKIP or bool((judge.filter(view, pod, ALL) == 0).any())
+
+
 def codes(passes: Bools, otherwise: int) -> Ints:
     """0 where it passes and one code everywhere else."""
     return np.where(passes, 0, otherwise)

@@ -23,6 +23,7 @@ from trimtab.core.model.change import Change
 from trimtab.core.model.objects import Budget
 from trimtab.core.model.pod import Pod
 from trimtab.core.model.verdict import Refusal, Unplaceable
+from trimtab.core.placing.charged import pairs
 from trimtab.core.placing.contract import Bools, Filter, Ints, Kept, Stuck
 
 Indices = NDArray[np.intp]
@@ -245,9 +246,8 @@ def victims(view: View, run: DryRun, place: int) -> tuple[Pod, ...]:
 def refusals(view: View, pod: Pod, stuck: Stuck, run: DryRun) -> Unplaceable:
     """Why no row can be had, counted by reason."""
     told = [Refusal("", ("No preemption victims found for incoming pod",), int((run.by == NO_VICTIMS).sum()), True)]
-    for index in np.unique(run.by[run.by >= 0]).tolist():
-        plugin = stuck.filters[index]
-        for code, nodes in zip(*np.unique(run.codes[run.by == index], return_counts=True), strict=True):
-            told.append(Refusal("", plugin.reasons(view, pod, int(code)), int(nodes), bool(code < 0)))
+    refused = run.by >= 0
+    for (index, code), nodes in pairs(run.by[refused], run.codes[refused]).items():
+        told.append(Refusal("", stuck.filters[index].reasons(view, pod, code), nodes, code < 0))
     told.append(Refusal("", ("Preemption is not helpful for scheduling",), view.count - len(run.rows), True))
     return Unplaceable(view.count, tuple(each for each in told if each.nodes))

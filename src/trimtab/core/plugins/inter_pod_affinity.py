@@ -17,7 +17,6 @@ from trimtab.core.cluster.view import View
 from trimtab.core.model.change import Change
 from trimtab.core.model.pod import Pod
 from trimtab.core.placing.contract import (
-    ALL,
     MAX_SCORE,
     Ahead,
     Bools,
@@ -27,6 +26,7 @@ from trimtab.core.placing.contract import (
     Refuse,
     Rows,
     by_table,
+    passes_somewhere,
 )
 from trimtab.core.placing.pod_terms import Standing, Terms, terms_of
 
@@ -81,9 +81,7 @@ class InterPodAffinity:
         return (_WORDS[code],)
 
     def wakes(self, view: View, pod: Pod, change: Change, rows: Rows) -> bool:
-        """Whether any node at all would pass here now: a pod that comes or goes is felt all over its domain."""
-        ahead = self.prefilter(view, pod)
-        return ahead is Ahead.SKIP or (ahead is Ahead.GO and not self.filter(view, pod, ALL).all())
+        return passes_somewhere(self, view, pod)
 
     def score(self, view: View, pod: Pod, rows: Rows) -> Ints | None:
         """What stands in the node's domains, times what it is worth."""

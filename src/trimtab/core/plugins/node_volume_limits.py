@@ -24,10 +24,9 @@ from trimtab.core.model.storage import (
     VolumeAttachment,
 )
 from trimtab.core.model.storage.migration import BY_NODE, BY_PLUGIN, MIGRATABLE, MIGRATED, PASSED_OVER, handle
-from trimtab.core.placing.contract import Ahead, Ints, Prefiltered, Rows
+from trimtab.core.placing.contract import Ahead, Ints, Prefiltered, Rows, passes_somewhere
 from trimtab.core.placing.volumes.claims import missing
 from trimtab.core.placing.volumes.reach import migrated
-from trimtab.core.placing.volumes.waking import passes_somewhere
 
 FULL, MISSING = 1, -1
 NO_LIMIT = np.int64(1 << 62)

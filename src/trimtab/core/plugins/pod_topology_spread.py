@@ -21,7 +21,6 @@ from trimtab.core.model.affinity import Spread
 from trimtab.core.model.change import Change
 from trimtab.core.model.pod import Pod
 from trimtab.core.placing.contract import (
-    ALL,
     MAX_SCORE,
     Ahead,
     Bools,
@@ -31,6 +30,7 @@ from trimtab.core.placing.contract import (
     Refuse,
     Rows,
     by_table,
+    passes_somewhere,
 )
 from trimtab.core.placing.spread_rules import Rule, Rules, rules_of
 
@@ -86,9 +86,7 @@ class PodTopologySpread:
         return (words if code == CROWDED else f"{words} (missing required label)",)
 
     def wakes(self, view: View, pod: Pod, change: Change, rows: Rows) -> bool:
-        """Whether any node at all would pass here now: a pod that comes or goes is felt all over its domain."""
-        ahead = self.prefilter(view, pod)
-        return ahead is Ahead.SKIP or (ahead is Ahead.GO and not self.filter(view, pod, ALL).all())
+        return passes_somewhere(self, view, pod)
 
     def score(self, view: View, pod: Pod, rows: Rows) -> Ints | None:
         """Kin in the node's domains, each weighed by how many domains there are; the fewer the better."""

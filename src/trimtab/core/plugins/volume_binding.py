@@ -28,12 +28,22 @@ from trimtab.core.model.storage import (
     PersistentVolumeClaim,
     StorageClass,
 )
-from trimtab.core.placing.contract import Ahead, Go, Ints, Normalise, Prefiltered, Refuse, Rows, Staged, Wait
+from trimtab.core.placing.contract import (
+    Ahead,
+    Go,
+    Ints,
+    Normalise,
+    Prefiltered,
+    Refuse,
+    Rows,
+    Staged,
+    Wait,
+    passes_somewhere,
+)
 from trimtab.core.placing.volumes import matching
 from trimtab.core.placing.volumes.claims import names, sort
 from trimtab.core.placing.volumes.plans import NONE, Binding, Plan, Plans, Provision
 from trimtab.core.placing.volumes.reach import reachable
-from trimtab.core.placing.volumes.waking import passes_somewhere
 
 UNUSABLE = -16
 WORDS = {

@@ -12,9 +12,8 @@ from trimtab.core.cluster.view import View
 from trimtab.core.model.change import Change
 from trimtab.core.model.pod import Pod
 from trimtab.core.model.storage import READ_WRITE_ONCE_POD, PersistentVolumeClaim
-from trimtab.core.placing.contract import Ahead, Bools, Ints, Prefiltered, Refuse, Rows
+from trimtab.core.placing.contract import Ahead, Bools, Ints, Prefiltered, Refuse, Rows, passes_somewhere
 from trimtab.core.placing.volumes.claims import missing
-from trimtab.core.placing.volumes.waking import passes_somewhere
 
 UNSHARED = "awsElasticBlockStore"  # not even by pods that only read
 DISK, CLAIMED, UNKNOWN = 1, 2, -1
@@ -51,7 +50,8 @@ class VolumeRestrictions:
             users, more = view.mounts.users(claim)
             counts = np.full(view.count, users)
             for node, number in more.items():
-                counts[view.named([node])] += number
+                if (row := view.row(node)) is not None:
+                    counts[row] += number
             found[counts > 0] = CLAIMED
         found[_clashing(view, pod)] = DISK
         return found[rows]

@@ -15,9 +15,8 @@ from trimtab.core.model.pod import Pod
 from trimtab.core.model.selectors import Requirement
 from trimtab.core.model.storage import FIRST_CONSUMER, PersistentVolume, PersistentVolumeClaim, StorageClass
 from trimtab.core.model.storage.migration import BETA_REGION, BETA_ZONE, REGION, SEVERAL, ZONE
-from trimtab.core.placing.contract import Ahead, Bools, Ints, Prefiltered, Refuse, Rows, codes
+from trimtab.core.placing.contract import Ahead, Bools, Ints, Prefiltered, Refuse, Rows, codes, passes_somewhere
 from trimtab.core.placing.volumes.claims import missing
-from trimtab.core.placing.volumes.waking import passes_somewhere
 
 KEYS = (BETA_ZONE, BETA_REGION, ZONE, REGION)
 NEWER = {BETA_ZONE: ZONE, BETA_REGION: REGION}

@@ -49,7 +49,6 @@ class Waiting(Struct):
     not_before: float = 0.0  # end of the back-off after the last attempt
     woken_by: int = 0
     plugins: tuple[str, ...] = ()
-    parked: float = 0.0
     stamp: int = 0
     kind: Kind = Kind("", "")
     leads: Hashable | None = None  # those alike who wait to hear what becomes of this one
@@ -118,7 +117,7 @@ class Queue:
         """No node will do for now, nor for others of its kind (None: it is the only one); `rest` lengthens its back-off."""
         entry = self.waiting[uid]
         self._leave(entry)
-        entry.parked, entry.kind = at, kind or Kind(uid, uid)
+        entry.kind = kind or Kind(uid, uid)
         entry.woken_by, entry.plugins = int(woken_by), plugins
         if entry.leads == entry.kind.alike:
             entry.leads = None  # they would all be refused alike
