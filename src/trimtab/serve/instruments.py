@@ -142,7 +142,12 @@ class Instruments:
         )
         self.orphans = Counter("trimtab_orphaned_pods_total", "Pods bound to a node that had gone meanwhile.")
         self.faults = Counter("trimtab_plugin_faults_total", "Decisions given up because a plugin raised.")
-        self.refused_samples = Counter("trimtab_samples_refused_total", "Measurements that made no sense.")
+        self.refused_samples = Counter(
+            "trimtab_samples_refused_total", "Measurements that were not believed, by reason.", ("reason",)
+        )
+        self.failed_sources = Counter(
+            "trimtab_source_failures_total", "Reads of a metric source that came to nothing.", ("source",)
+        )
 
     def families(self) -> Iterator[Metric]:
         """How all of them stand now."""

@@ -81,9 +81,13 @@ class PrometheusTally(Tally):
         """A plugin raised; its words may be anything, so they are no label."""
         self._on.faults.add()
 
-    def samples_refused(self, count: int) -> None:
-        """Measurements that made no sense."""
-        self._on.refused_samples.add(by=count)
+    def samples_refused(self, reason: str, count: int) -> None:
+        """Measurements that were not believed."""
+        self._on.refused_samples.add(reason, by=count)
+
+    def source_failed(self, source: str) -> None:
+        """A metric source did not answer, or nonsense."""
+        self._on.failed_sources.add(source)
 
     def _ended(self, profile: str, result: str, seconds: float) -> None:
         self._on.attempts.add(result, profile)

@@ -30,7 +30,7 @@ from trimtab.core.model.instruction import Bind, Instruction, MarkUnscheduled, N
 from trimtab.core.model.node import Node
 from trimtab.core.model.pod import Pod
 from trimtab.core.model.resources import CPU, MEMORY
-from trimtab.core.model.sample import Sample
+from trimtab.core.model.sample import Reading
 from trimtab.sim.clock import Clock
 from trimtab.sim.workloads import MIB, Workload
 
@@ -146,8 +146,13 @@ class World:
             offered = dict(node.allocatable)
             for resource, amount in uses[name].items():
                 self.measured[name, resource] = min(amount, float(offered[resource]))
-        samples = tuple(Sample(name, resource, value, now) for (name, resource), value in self.measured.items())
-        self._report(SamplesRead(samples, now))
+        names = tuple(self.nodes)
+        times = (now,) * len(names)
+        readings = tuple(
+            Reading("sim", resource, names, tuple(self.measured[name, resource] for name in names), times)
+            for resource in (CPU, MEMORY)
+        )
+        self._report(SamplesRead(readings, now))
 
     def _put_pod(self, pod: Pod) -> None:
         self.pods[pod.uid] = stored = replace(pod, version=self._next_version())

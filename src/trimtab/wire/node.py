@@ -96,6 +96,7 @@ class NodeReader:
         offered, offer_fault = self._amounts[bytes(status.allocatable)]
         if offered is None and not offer_fault:
             offered, offer_fault = self._amounts[bytes(status.capacity)]
+        had, _ = self._amounts[bytes(status.capacity)]
         images = [self._images[bytes(raw)] for raw in status.images or ()]
         return Node(
             name=intern(meta.name),
@@ -109,6 +110,7 @@ class NodeReader:
             addresses=tuple(each.address or "" for each in status.addresses or () if each.type in ADDRESS_KINDS),
             ready=all(each.status == "True" for each in status.conditions or () if each.type == "Ready"),
             fault=offer_fault or next((fault for _, fault in images if fault), ""),
+            capacity=had or (),
         )
 
     def _piecemeal(self, data: bytes | Raw) -> Node | Malformed:

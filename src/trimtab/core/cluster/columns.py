@@ -18,6 +18,7 @@ from trimtab.core.cluster.ports import Ports
 from trimtab.core.model.change import Change
 from trimtab.core.model.node import Node
 from trimtab.core.model.pod import Pod
+from trimtab.core.model.resources import Amounts
 from trimtab.core.model.taints import Taint
 
 FIRST_CAPACITY = 16
@@ -34,6 +35,7 @@ class Columns:
         self.nodes: list[Node] = []
         self.row: dict[str, int] = {}
         self.allocatable: dict[str, Cells] = {}
+        self.has: dict[str, Cells] = {}  # what the machine itself has, of which `allocatable` is left for pods
         self.requested: dict[str, Cells] = {}
         self.scored_cpu = Cells(self.capacity)
         self.scored_memory = Cells(self.capacity)
@@ -152,11 +154,8 @@ class Columns:
         self._clear(row, node)
 
     def _fill(self, row: int, node: Node) -> None:
-        for resource, amount in node.allocatable:
-            cells = self.allocatable.get(resource)
-            if cells is None:
-                cells = self.allocatable[resource] = Cells(self.capacity)
-            cells.put(row, amount)
+        self._put(self.allocatable, row, node.allocatable)
+        self._put(self.has, row, node.capacity or node.allocatable)
         self.unschedulable[row] = node.unschedulable
         self.taint_set[row] = self.taint_sets.setdefault(node.taints, len(self.taint_sets))
         self.labels.put(row, node.labels)
@@ -164,6 +163,13 @@ class Columns:
             for name in image.names:
                 self.images.setdefault(name, {})[node.name] = image.size
                 self.image_cells.pop(name, None)
+
+    def _put(self, table: dict[str, Cells], row: int, amounts: Amounts) -> None:
+        for resource, amount in amounts:
+            cells = table.get(resource)
+            if cells is None:
+                cells = table[resource] = Cells(self.capacity)
+            cells.put(row, amount)
 
     def _number_taints_anew(self) -> None:
         """Forget the sets that no node carries any more."""
@@ -174,6 +180,8 @@ class Columns:
     def _clear(self, row: int, node: Node) -> None:
         for resource, _ in node.allocatable:
             self.allocatable[resource].put(row, 0)
+        for resource, _ in node.capacity or node.allocatable:
+            self.has[resource].put(row, 0)
         for image in node.images:
             for name in image.names:
                 holders = self.images.get(name, {})
@@ -195,6 +203,7 @@ class Columns:
 
     def _cells(self) -> Iterator[Cells]:
         yield from self.allocatable.values()
+        yield from self.has.values()
         yield from self.requested.values()
         yield self.scored_cpu
         yield self.scored_memory
@@ -203,7 +212,7 @@ class Columns:
 def difference(old: Node, new: Node) -> Change:
     """What of a node has changed that anything could depend on."""
     changed = Change.NOTHING
-    if old.allocatable != new.allocatable:
+    if old.allocatable != new.allocatable or old.capacity != new.capacity:
         changed |= Change.ALLOCATABLE
     if old.labels != new.labels:
         changed |= Change.LABELS

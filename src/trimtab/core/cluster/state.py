@@ -13,7 +13,7 @@ A pod seen on another node than the assumed one is moved there: the API server's
 
 from __future__ import annotations
 
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from typing import Any
 
 from msgspec import Struct
@@ -29,7 +29,7 @@ from trimtab.core.model.change import Change
 from trimtab.core.model.node import Node
 from trimtab.core.model.objects import Object
 from trimtab.core.model.pod import Pod
-from trimtab.core.model.sample import Sample
+from trimtab.core.model.sample import Reading
 
 TOMBSTONES = 50_000
 
@@ -98,8 +98,8 @@ class Cluster:
         row, last = self.columns.row[node.name], len(self.columns) - 1
         self.columns.remove_node(node.name, self.on_node)
         self.residents.close_row(row, last)
+        self.load.close_row(row, last)
         self.census.clear()
-        self.load.forget(node.name)
         self._bury(node.uid)
 
     def _bury(self, uid: str) -> None:
@@ -111,10 +111,15 @@ class Cluster:
 
     def _add_node(self, node: Node) -> Change:
         self.columns.add_node(node)
+        self.load.open_row(self.columns.row[node.name])
         standing = self.on_node.get(node.name, {})
         for pod in standing.values():
             self.columns.add_pod(node.name, pod)
         self.residents.seat(standing, self.columns.row[node.name])
+        for uid, pod in standing.items():
+            slot = self.residents.slot[uid]
+            self.load.left(slot)
+            self.load.came(slot, pod, self.columns.row[node.name])
         self.census.clear()
         return Change.NODE_ADDED
 
@@ -203,10 +208,14 @@ class Cluster:
         self.places[pod.uid] = Place(node, standing, assumed)
         self.on_node.setdefault(node, {})[pod.uid] = standing
         self.columns.add_pod(node, standing, change)
-        self.census.came(self.residents.add(standing, self.columns.row.get(node, NOWHERE)))
+        row = self.columns.row.get(node, NOWHERE)
+        slot = self.residents.add(standing, row)
+        self.census.came(slot)
+        self.load.came(slot, standing, row)
 
     def _alter(self, old: Pod, new: Pod) -> None:
         """A pod that stays where it is; most news of it are about nothing that is counted."""
+        self.load.altered(self.residents.slot[old.uid], new)
         if old.labels == new.labels and old.deleting == new.deleting and old.spec is new.spec:
             self.residents.change(new)
             return
@@ -221,6 +230,7 @@ class Cluster:
             del self.on_node[place.node]
         self.columns.remove_pod(place.node, place.pod)
         self.census.leaves(self.residents.slot[uid])
+        self.load.left(self.residents.slot[uid])
         self.residents.remove(uid)
         return Change.POD_LEFT
 
@@ -255,10 +265,19 @@ class Cluster:
             self.memory[plugin] = memory
             self.columns.note(Change.MEMORY, EVERY_ROW)
 
-    def read_samples(self, samples: tuple[Sample, ...], at: float) -> int:
-        """Take measurements in; returns how many made no sense."""
+    def read_load(self, readings: tuple[Reading, ...], at: float) -> Counter[str]:
+        """Take measurements in; returns how many were not believed, by reason."""
         self.columns.note(Change.LOAD, EVERY_ROW)
-        return self.load.read(samples, at)
+        return self.load.read(readings, at, self.columns)
+
+    def recall_load(self, readings: tuple[Reading, ...], at: float) -> Counter[str]:
+        """Take in what a source remembers of earlier."""
+        self.columns.note(Change.LOAD, EVERY_ROW)
+        return self.load.refill(readings, at, self.columns)
+
+    def lose_source(self, source: str, at: float) -> None:
+        self.columns.note(Change.LOAD, EVERY_ROW)
+        self.load.fail(source, at)
 
     def age(self, at: float) -> None:
         """Time has passed for the measurements."""

@@ -67,6 +67,10 @@ class View:
     def allocatable(self, resource: str) -> Ints:
         return self._amounts(self._columns.allocatable, resource)
 
+    def capacity(self, resource: str) -> Ints:
+        """What the machine has, of which `allocatable` is left for pods."""
+        return self._amounts(self._columns.has, resource)
+
     def requested(self, resource: str) -> Ints:
         return self._amounts(self._columns.requested, resource)
 
@@ -133,9 +137,14 @@ class View:
                 self._columns.image_cells[name] = cells
         return cells
 
+    @property
+    def load(self) -> LoadColumns:
+        """What was measured; see its methods under "what plugins read"."""
+        return self._load
+
     def used(self, resource: str) -> Floats:
         """Measured use, NaN where there is no measurement to be trusted."""
-        return self._load.used(resource, self._columns)
+        return self._load.latest(resource)[: self.count]
 
     def pods_on(self, node: str) -> Mapping[str, Pod]:
         """Pods that count on the node, by UID, assumed ones included."""

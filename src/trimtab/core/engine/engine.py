@@ -11,7 +11,7 @@ from functools import partial, reduce
 from operator import or_
 from typing import Any
 
-from trimtab.core.engine import outcomes
+from trimtab.core.engine import measuring, outcomes
 from trimtab.core.engine.inflight import UNDER_WAY, Flight, Leg
 from trimtab.core.engine.place import Placing
 from trimtab.core.engine.settings import Settings
@@ -29,7 +29,6 @@ from trimtab.core.model.event import (
     ObjectSeen,
     PodGone,
     PodSeen,
-    SamplesRead,
     SettingsRead,
     Synced,
     Tick,
@@ -61,9 +60,8 @@ class Engine:
             Following: self._following,
             Turn: self._turn,
             Tick: self._tick,
-            SamplesRead: self._samples_read,
             SettingsRead: self._settings_read,
-            **{kind: partial(door, self) for kind, door in outcomes.DOORS.items()},
+            **{kind: partial(door, self) for kind, door in {**outcomes.DOORS, **measuring.DOORS}.items()},
         }
 
     def handle(self, event: Event) -> list[Instruction]:
@@ -216,12 +214,6 @@ class Engine:
         if not change & Change.STORAGE:
             return self.changed(change, at)
         return self.changed(change, at, self.placing.claimants.helped_by(self.placing.cluster, before, after))
-
-    def _samples_read(self, event: SamplesRead) -> list[Instruction]:
-        refused = self.placing.cluster.read_samples(event.samples, event.at)
-        if refused:
-            self.tally.samples_refused(refused)
-        return self.changed(Change.LOAD, event.at)
 
     def _synced(self, event: Synced) -> list[Instruction]:
         self.unsynced.discard(event.kind)

@@ -60,6 +60,7 @@ class Placing:
 
     def adopt(self, settings: Settings) -> None:
         self.settings = settings
+        self.cluster.load.settings = settings.load
         self.observers.adopt(settings.profiles, self.cluster)
         self.gangs.adopt(settings.profiles, self.cluster)
         self.templates.clear()

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from trimtab.core.load.settings import LoadSettings
 from trimtab.core.placing.profile import Profile
+
+BELIEVED = LoadSettings()
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,6 +19,7 @@ class Settings:
     max_backoff: float = 10.0
     longest_wait: float = 60.0
     binds_in_flight: int = 64
+    load: LoadSettings = BELIEVED
     bind_patience: float = 30.0  # seconds after which an unanswered or unconfirmed bind is asked about again
 
     @property

@@ -32,5 +32,8 @@ class Tally:
     def faulted(self, plugin: str) -> None:
         """A plugin raised; the pod was put back and the others went on."""
 
-    def samples_refused(self, count: int) -> None:
-        """Measurements that made no sense."""
+    def samples_refused(self, reason: str, count: int) -> None:
+        """Measurements that were not believed."""
+
+    def source_failed(self, source: str) -> None:
+        """A metric source did not answer, or nonsense."""

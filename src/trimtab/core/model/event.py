@@ -13,7 +13,7 @@ from msgspec import Struct
 from trimtab.core.model.node import Node
 from trimtab.core.model.objects import Object
 from trimtab.core.model.pod import Pod
-from trimtab.core.model.sample import Sample
+from trimtab.core.model.sample import Reading
 
 
 class PodSeen(Struct, frozen=True, tag=True):
@@ -100,7 +100,22 @@ class Tick(Struct, frozen=True, tag=True):
 class SamplesRead(Struct, frozen=True, tag=True):
     """A metric source has answered."""
 
-    samples: tuple[Sample, ...]
+    readings: tuple[Reading, ...]
+    at: float
+
+
+class SourceFailed(Struct, frozen=True, tag=True):
+    """A metric source has not answered, or nonsense: what it said before is not believed until it answers again."""
+
+    source: str
+    problem: str
+    at: float
+
+
+class HistoryRead(Struct, frozen=True, tag=True):
+    """What a source remembers of the time before we asked, oldest first: it fills what is kept, and is never the latest."""
+
+    readings: tuple[Reading, ...]
     at: float
 
 
@@ -172,6 +187,22 @@ class PreemptFailed(Struct, frozen=True, tag=True):
     forbidden: bool = False
 
 
+class LabelDone(Struct, frozen=True, tag=True):
+    """The API server has taken our labels and taints of a node; the watch will show them."""
+
+    node: str
+    at: float
+
+
+class LabelFailed(Struct, frozen=True, tag=True):
+    """It has not; `forbidden` says that we may not change nodes in this way at all."""
+
+    node: str
+    message: str
+    at: float
+    forbidden: bool = False
+
+
 class StageAnswered(Struct, frozen=True, tag=True):
     """What a waiting stage asked of the shell has been answered: it is asked again, or, with a problem, has failed."""
 
@@ -193,6 +224,8 @@ Event = (
     | Turn
     | Tick
     | SamplesRead
+    | SourceFailed
+    | HistoryRead
     | SettingsRead
     | BindDone
     | BindFailed
@@ -201,4 +234,6 @@ Event = (
     | PreemptDone
     | PreemptFailed
     | StageAnswered
+    | LabelDone
+    | LabelFailed
 )

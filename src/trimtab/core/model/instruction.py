@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from msgspec import Struct
 
+from trimtab.core.model.taints import Taint
+
 
 class Bind(Struct, frozen=True, tag=True):
     """Bind the pod of this UID to the node."""
@@ -86,4 +88,15 @@ class SelectNode(Struct, frozen=True, tag=True):
     node: str
 
 
-Instruction = Bind | Reread | Tell | MarkUnscheduled | Nominate | Preempt | BindVolume | SelectNode
+class LabelNode(Struct, frozen=True, tag=True):
+    """Give the node these labels (None takes one away) and, unless None, exactly these taints, if it is still at `version`."""
+
+    node: str
+    uid: str
+    version: int
+    labels: tuple[tuple[str, str | None], ...] = ()
+    taints: tuple[Taint, ...] | None = None
+    why: str = ""
+
+
+Instruction = Bind | Reread | Tell | MarkUnscheduled | Nominate | Preempt | BindVolume | SelectNode | LabelNode

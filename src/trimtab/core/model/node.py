@@ -34,3 +34,4 @@ class Node(Struct, frozen=True, gc=False):
     addresses: tuple[str, ...] = ()
     ready: bool = True
     fault: str = ""
+    capacity: Amounts = ()  # what the machine has, of which `allocatable` is left for pods

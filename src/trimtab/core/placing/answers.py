@@ -119,7 +119,7 @@ class Answers:
         for index in scores:
             scoring = self.profile.scores[index]
             if scoring.by_row:
-                total += self.raw[index] * scoring.weight if scoring.weight != 1 else self.raw[index]
+                total += self.raw[index] * scoring.factor if scoring.factor != 1 else self.raw[index]
         return total
 
     def _sorted_scores(self, scores: Sequence[int]) -> tuple[tuple[int, ...], int]:
@@ -130,7 +130,7 @@ class Answers:
             if not scoring.by_row and self.raw[index].any():
                 relative.append(index)
             elif scoring.plugin.normalise is Normalise.LOWER:
-                constant += MAX_SCORE * scoring.weight
+                constant += MAX_SCORE * scoring.factor
         return tuple(relative), constant
 
     # --- what is kept, brought up to date
@@ -199,7 +199,7 @@ class Answers:
     def _row_score(self, row: int) -> int:
         scores = self.profile.scores
         return sum(
-            self.raw[index].item(row) * scores[index].weight for index in self._kept_scores if scores[index].by_row
+            self.raw[index].item(row) * scores[index].factor for index in self._kept_scores if scores[index].by_row
         )
 
     # --- what changes from pod to pod, on top

@@ -169,7 +169,11 @@ class PostFilter(Protocol):
 
 @runtime_checkable
 class Score(Protocol):
-    """PreScore and Score: None when the plugin has no opinion on this pod, else a whole number per row."""
+    """PreScore and Score: None when the plugin has no opinion on this pod, else a whole number per row.
+
+    A plugin that is not normalised and wants more than the hundred steps names `parts: ClassVar[int]`: its raw scores then
+    count in so many parts of a point, 0 to 100 * parts.
+    """
 
     normalise: ClassVar[Normalise]
 

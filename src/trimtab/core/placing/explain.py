@@ -24,8 +24,8 @@ class Line(Struct, frozen=True):
     refused_by: str = ""
     reasons: tuple[str, ...] = ()
     final: bool = False
-    scores: dict[str, int] = {}
-    total: int = 0
+    scores: dict[str, float] = {}
+    total: float = 0
 
 
 class Explanation(Struct, frozen=True):
@@ -67,9 +67,18 @@ def _line(view: View, row: int, answers: Answers, charged: Charges, weighted: di
     elif index != PASSES:
         refusal = answers.refusal(view, index, int(charged.codes[row]), 1)
     else:
-        scores = {plugin: int(column[row]) for plugin, column in weighted.items()}
-        return Line(name, scores=scores, total=sum(scores.values()))
+        parts, cells = answers.profile.parts, {plugin: int(column[row]) for plugin, column in weighted.items()}
+        return Line(
+            name,
+            scores={plugin: points(cell, parts) for plugin, cell in cells.items()},
+            total=points(sum(cells.values()), parts),
+        )
     return Line(name, refusal.plugin, refusal.reasons, refusal.final)
+
+
+def points(counted: int, parts: int) -> float:
+    """What was counted in parts of a point, as people read it."""
+    return counted if parts == 1 else round(counted / parts, 3)
 
 
 def weighted_scores(view: View, answers: Answers, feasible: Bools) -> dict[str, Ints]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from math import lcm
 from typing import cast
 
 from trimtab.core.cluster.view import View
@@ -73,25 +74,29 @@ CAPABLE: Mapping[Point, type] = {
 
 @dataclass(frozen=True, slots=True)
 class Scoring:
-    """A score plugin and its weight; `by_row` says that a node's score stands, whatever the other nodes have."""
+    """A score plugin and its weight; `by_row` says that a node's score stands, whatever the other nodes have.
+
+    `factor` is the weight in the profile's parts of a point, by which raw scores are multiplied.
+    """
 
     plugin: Score
     weight: int
+    factor: int
     name: str
     by_row: bool
     among: bool
 
     @classmethod
-    def of(cls, plugin: Score, weight: int) -> Scoring:
-        how = plugin.normalise
-        return cls(plugin, weight, plugin_name(plugin), how is Normalise.NONE, how is Normalise.AMONG)
+    def of(cls, plugin: Score, weight: int, parts: int = 1) -> Scoring:
+        how, factor = plugin.normalise, weight * parts // parts_of(plugin)
+        return cls(plugin, weight, factor, plugin_name(plugin), how is Normalise.NONE, how is Normalise.AMONG)
 
     def scaled(self, view: View, pod: Pod, rows: Rows, raw: Ints) -> Ints:
         """Raw scores of the feasible rows as 0..100, times the weight."""
         if not self.among:
-            return normalised(self.plugin.normalise, raw) * self.weight
+            return normalised(self.plugin.normalise, raw) * self.factor
         # To ask whether the plugin is an `Among` would cost more than its answer.
-        return cast(Among, self.plugin).scaled(view, pod, rows, raw) * self.weight
+        return cast(Among, self.plugin).scaled(view, pod, rows, raw) * self.factor
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +119,7 @@ class Profile:
     filters: tuple[Filter, ...] = ()
     post_filters: tuple[PostFilter, ...] = ()
     scores: tuple[Scoring, ...] = ()
+    parts: int = 1  # of a point, in which totals are counted
     reserves: tuple[Reserve, ...] = ()
     permits: tuple[Permit, ...] = ()
     pre_binds: tuple[PreBind, ...] = ()
@@ -135,6 +141,11 @@ def plugin_name(plugin: object) -> str:
     return name
 
 
+def parts_of(plugin: object) -> int:
+    """Into how many parts of a point the plugin divides its raw scores; most count whole points."""
+    return int(getattr(plugin, "parts", 1))
+
+
 def profile(
     name: str,
     enabled: Mapping[Point, Iterable[tuple[Plugin, int]]],
@@ -151,7 +162,8 @@ def profile(
 
     everyone = {plugin_name(plugin): plugin for pairs in enabled.values() for plugin, _ in pairs}
     kept = {name: plugin for name, plugin in everyone.items() if isinstance(plugin, Kept)}
-    scores = tuple(Scoring.of(plugin, weight) for plugin, weight in able[Point.SCORE])  # type: ignore[arg-type]
+    parts = lcm(*(parts_of(plugin) for plugin, _ in able[Point.SCORE]))
+    scores = tuple(Scoring.of(plugin, weight, parts) for plugin, weight in able[Point.SCORE])  # type: ignore[arg-type]
 
     def asked(*, keep: bool) -> Asked:
         return Asked(
@@ -168,6 +180,7 @@ def profile(
         filters=at(Point.FILTER),  # type: ignore[arg-type]
         post_filters=at(Point.POST_FILTER),  # type: ignore[arg-type]
         scores=scores,
+        parts=parts,
         reserves=at(Point.RESERVE),  # type: ignore[arg-type]
         permits=at(Point.PERMIT),  # type: ignore[arg-type]
         pre_binds=at(Point.PRE_BIND),  # type: ignore[arg-type]
