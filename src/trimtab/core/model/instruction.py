@@ -89,7 +89,7 @@ class SelectNode(Struct, frozen=True, tag=True):
 
 
 class LabelNode(Struct, frozen=True, tag=True):
-    """Give the node these labels (None takes one away) and, unless None, exactly these taints, if it is still at `version`."""
+    """Give the node these labels (None takes one away) and, unless None, just these taints, if it is still at `version`."""
 
     node: str
     uid: str
