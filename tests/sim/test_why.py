@@ -4,10 +4,11 @@ from msgspec.structs import replace
 
 from tests.sim.crowd import crowded, run
 from trimtab.core.engine.decisions import Decision
+from trimtab.core.engine.explaining import explained
 from trimtab.core.model.verdict import Placement, Unplaceable
 from trimtab.core.placing.explain import Explanation, Line
 from trimtab.sim.drive import Drive
-from trimtab.sim.why import explained, in_short, sentence
+from trimtab.sim.why import in_short, sentence
 
 TAINTED = Line("cp", refused_by="TaintToleration", reasons=("node(s) had untolerated taint(s)",))
 ONE = Line("w1", scores={"NodeResourcesFit": 80, "TaintToleration": 300, "ImageLocality": 0}, total=380)
@@ -25,7 +26,7 @@ def test_the_table_agrees_with_the_decision_it_explains() -> None:
     seen = {Placement: 0, Unplaceable: 0}
 
     def look(drive: Drive, decision: Decision) -> None:
-        table = explained(drive.engine, decision)
+        table = explained(drive.engine, drive.engine.placing.cluster.pods[decision.uid])
         verdict = decision.verdict
         seen[type(verdict)] += 1
         if isinstance(verdict, Placement):
@@ -42,7 +43,7 @@ def test_the_table_agrees_with_the_decision_it_explains() -> None:
 def test_explaining_leaves_the_engine_as_it_was() -> None:
     """A run with an onlooker who explains everything is the same run as one without."""
     tables: list[Explanation] = []
-    plain, explaining = crowded(6), crowded(6, lambda drive, decision: tables.append(explained(drive.engine, decision)))
+    plain, explaining = crowded(6), crowded(6, lambda drive, decision: tables.append(explained(drive.engine, drive.engine.placing.cluster.pods[decision.uid])))
     for drive in (plain, explaining):
         run(drive, 200.0)
     assert plain.world.told == explaining.world.told

@@ -9,12 +9,13 @@ from msgspec import Struct
 
 from trimtab.config.registry import default_profile
 from trimtab.core.engine.decisions import Decision
+from trimtab.core.engine.explaining import explained
 from trimtab.core.engine.settings import Settings
 from trimtab.core.model.pod import Pod
 from trimtab.sim.drive import Drive
 from trimtab.sim.picture import Picture, picture_of
 from trimtab.sim.scenes import SCENES, SCHEDULER, START, Scene
-from trimtab.sim.why import explained, in_short, sentence
+from trimtab.sim.why import in_short, sentence
 
 
 class Opened(Struct, frozen=True):
@@ -80,8 +81,8 @@ class Demo:
             yield Passed(picture_of(self.drive.world), last=clock.now >= scene.ends)
 
     def _note(self, decision: Decision) -> None:
-        table = explained(self.drive.engine, decision)
         pod = self.drive.engine.placing.cluster.pods[decision.uid]
+        table = explained(self.drive.engine, pod)
         node = getattr(decision.verdict, "node", "")
         told = Decided(decision.at, pod, node, decision.attempt, sentence(table), in_short(table))
         self._fresh.append(told)

@@ -10,6 +10,7 @@ import asyncio
 import time
 from collections.abc import Callable
 
+from trimtab.core.engine.decisions import Decision
 from trimtab.core.engine.engine import Engine
 from trimtab.core.model.event import Event, Tick, Turn
 from trimtab.core.model.instruction import Instruction
@@ -37,12 +38,13 @@ class Runtime:
         perform: Callable[[Instruction], None],
         clock: Callable[[], float],
         journal: Callable[[Event], None] | None = None,
+        decided: Callable[[Decision], None] | None = None,
     ) -> None:
         self.engine = engine
         self.clock = clock
         self.turned = clock()
         self._perform = perform
-        self._journal = journal
+        self._journal, self._decided = journal, decided
         self._work = asyncio.Event()
 
     def put(self, event: Event) -> None:
@@ -64,8 +66,16 @@ class Runtime:
             await self._work.wait()
             self._work.clear()
             while self.engine.has_work():
-                self.put(Turn(DECISIONS_A_TURN, self.clock()))
+                self._turn()
                 await asyncio.sleep(0)
+
+    def _turn(self) -> None:
+        decisions = self.engine.placing.decisions
+        before = decisions.total
+        self.put(Turn(DECISIONS_A_TURN, self.clock()))
+        if self._decided is not None:
+            for decision in decisions.newest(decisions.total - before):
+                self._decided(decision)
 
     async def _ticks(self) -> None:
         while True:

@@ -11,6 +11,7 @@ from contextlib import asynccontextmanager
 
 from aiohttp import web
 
+from trimtab.serve.explain import Explaining
 from trimtab.serve.health import Health, Verdict
 from trimtab.serve.page import MetricsPage
 
@@ -43,14 +44,16 @@ def parse_address(text: str) -> tuple[str, int]:
     return str(address), int(port)
 
 
-def application(health: Health, metrics: MetricsPage) -> web.Application:
-    """The health pages and /metrics."""
+def application(health: Health, metrics: MetricsPage, why: Explaining | None = None) -> web.Application:
+    """The health pages, /metrics, and what explains decisions where there is an engine that takes them."""
     app = web.Application(client_max_size=LARGEST_BODY)
     app.on_response_prepare.append(_say_little)
     for page in health.pages:
         app.router.add_get(f"/{page}", _whole(health, page), allow_head=False)
         app.router.add_get(f"/{page}/{{name}}", _single(health, page), allow_head=False)
     app.router.add_get("/metrics", _metrics(metrics), allow_head=False)
+    if why is not None:
+        why.add_to(app)
     return app
 
 

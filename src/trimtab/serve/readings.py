@@ -8,16 +8,20 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from math import isfinite
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.samples import Sample
 
 from trimtab.core.engine.engine import Engine
 from trimtab.core.engine.waiting.queue import Part
 from trimtab.core.model.pod import Pod
+from trimtab.core.model.resources import CPU, MEMORY
 from trimtab.core.placing.contract import Gate
 from trimtab.core.placing.profile import plugin_name
 
 Values = Iterable[tuple[tuple[str, ...], int]]
+NODE_USAGE = {CPU: "node_cpu_usage_percent", MEMORY: "node_memory_usage_percent"}
 QUEUES = (Part.READY, Part.BACKING_OFF, Part.PARKED, Part.GATED)
 
 
@@ -49,6 +53,7 @@ class Outside:
     events: Callable[[], Mapping[str, int]] = no_counts
     conditions_failed: Callable[[], int] = nothing
     watches: Callable[[], Mapping[str, Mapping[str, int]]] = no_watches
+    node_usage: bool = False  # two gauges a node: only where they are wanted
 
 
 class Readings:
@@ -63,6 +68,8 @@ class Readings:
         yield from self._of_the_queue()
         yield from self._of_the_engine()
         yield from self._of_the_shell()
+        if self._outside.node_usage:
+            yield from self._of_the_nodes()
 
     def _of_the_queue(self) -> Iterator[Metric]:
         parts = Counter(waiting.part for waiting in self._engine.placing.queue.waiting.values())
@@ -113,6 +120,14 @@ class Readings:
             [(("hit",), placing.templates.hits), (("miss",), placing.templates.misses)],
         )
 
+    def _of_the_nodes(self) -> Iterator[Metric]:
+        """Columns are copied here, on the event loop; cell by cell they are gone through where the page is written."""
+        view = self._engine.placing.cluster.view
+        names = [node.name for node in view.nodes]
+        for resource, name in NODE_USAGE.items():
+            shares = (view.used_share(resource) * 100).tolist()
+            yield NodeUsage(name, f"Measured {resource} of a node in percent of its allocatable.", names, shares)
+
     def _of_the_shell(self) -> Iterator[Metric]:
         outside = self._outside
         yield _gauge("trimtab_build_info", "The running version.", ("version",), [((outside.version,), 1)])
@@ -129,6 +144,23 @@ class Readings:
             ("kind", "incident"),
             [((kind, what), n) for kind, counts in outside.watches().items() for what, n in counts.items()],
         )
+
+
+class NodeUsage(Metric):
+    """A gauge per node that becomes samples only when it is written; a node without trusted data has none."""
+
+    def __init__(self, name: str, words: str, nodes: list[str], values: list[float]) -> None:
+        self._nodes, self._values = nodes, values
+        super().__init__(name, words, "gauge")
+
+    @property
+    def samples(self) -> list[Sample]:
+        pairs = zip(self._nodes, self._values, strict=True)
+        return [Sample(self.name, {"node": node}, value) for node, value in pairs if isfinite(value)]
+
+    @samples.setter
+    def samples(self, samples: list[Sample]) -> None:
+        """The base class begins with an empty list."""
 
 
 def _is_closed(gate: Gate, pod: Pod) -> bool:

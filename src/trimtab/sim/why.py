@@ -1,25 +1,12 @@
-"""Turns a decision into sentences for people, from the engine's own columns; decides nothing and changes nothing."""
+"""Turns the table of a decision into sentences for people; decides nothing and changes nothing."""
 
 from __future__ import annotations
 
 from collections import Counter
 
-from trimtab.core.engine.decisions import Decision
-from trimtab.core.engine.engine import Engine
-from trimtab.core.placing.explain import Explanation, Line, explain
+from trimtab.core.placing.explain import Explanation, Line
 
 ONLY = "the only node that will do"
-
-
-def explained(engine: Engine, decision: Decision) -> Explanation:
-    """The whole table of a decision that was taken just now: the room assumed for the pod is taken out again first."""
-    placing = engine.placing
-    cluster, pod = placing.cluster, placing.cluster.pods[decision.uid]
-    profile = placing.settings.profile_of(pod.scheduler)
-    assert profile is not None
-    place = cluster.places.get(pod.uid)
-    view = cluster.view if place is None else cluster.view.with_pods({}, {place.node: [place.pod]})
-    return explain(view, pod, profile, cluster.nominated.values())
 
 
 def sentence(explanation: Explanation) -> str:

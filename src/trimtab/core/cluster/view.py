@@ -146,6 +146,11 @@ class View:
         """Measured use, NaN where there is no measurement to be trusted."""
         return self._load.latest(resource)[: self.count]
 
+    def used_share(self, resource: str) -> Floats:
+        """Measured use of what is allocatable, NaN where one of the two is missing."""
+        offered = self.allocatable(resource)
+        return self.used(resource) / np.where(offered > 0, offered, np.nan)
+
     def pods_on(self, node: str) -> Mapping[str, Pod]:
         """Pods that count on the node, by UID, assumed ones included."""
         return self._on_node.get(node, {})

@@ -36,6 +36,10 @@ class Decisions:
     def of(self, uid: str) -> list[Decision]:
         return [decision for decision in self.ring if decision.uid == uid]
 
+    def newest(self, count: int) -> list[Decision]:
+        """The last so many, oldest first."""
+        return [self.ring[place] for place in range(-min(count, len(self.ring)), 0)]
+
     def copy(self) -> Decisions:
         twin = Decisions()
         twin.ring, twin.total = self.ring.copy(), self.total

@@ -18,14 +18,14 @@ class Ranked(Struct, frozen=True):
     """A node that would do, and its total score."""
 
     node: str
-    total: int
+    total: float
 
 
 class Placement(Struct, frozen=True):
     """The node that was chosen, among how many, and the best few."""
 
     node: str
-    total: int
+    total: float
     feasible: int
     nodes: int
     best: tuple[Ranked, ...] = ()

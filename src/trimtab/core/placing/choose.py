@@ -20,7 +20,7 @@ from trimtab.core.placing.answers import NEVER, Answers
 from trimtab.core.placing.charged import PASSES, pairs
 from trimtab.core.placing.contract import ALL, Ints, Rows
 from trimtab.core.placing.laps import NO_LAPS, Laps
-from trimtab.core.placing.profile import Profile, Ties
+from trimtab.core.placing.profile import Profile, Ties, points
 from trimtab.core.placing.templates import Templates
 
 Promised = Mapping[str, Sequence[Pod]]
@@ -53,7 +53,7 @@ def choose(
     row = _nominated_row(view, pod, total)
     if row is None:
         row = tie_break(view, pod, profile, total == total[top])
-    return _placement(view, row, total, answers.constant, refusals)
+    return _placement(view, row, total, answers, refusals)
 
 
 def fresh(view: View, pod: Pod, profile: Profile, laps: Laps = NO_LAPS) -> Answers:
@@ -158,14 +158,17 @@ def _nominated_row(view: View, pod: Pod, total: Ints) -> int | None:
     return row if row is not None and total[row] > NEVER // 2 else None
 
 
-def _placement(view: View, row: int, total: Ints, constant: int, refusals: tuple[Refusal, ...]) -> Placement:
+def _placement(view: View, row: int, total: Ints, answers: Answers, refusals: tuple[Refusal, ...]) -> Placement:
     feasible = view.count - sum(refusal.nodes for refusal in refusals)
+    constant, parts = answers.constant, answers.profile.parts
     return Placement(
         node=view.nodes[row].name,
-        total=total.item(row) + constant,
+        total=points(total.item(row) + constant, parts),
         feasible=feasible,
         nodes=view.count,
-        best=tuple(Ranked(view.nodes[each].name, total.item(each) + constant) for each in _best(total, row)),
+        best=tuple(
+            Ranked(view.nodes[each].name, points(total.item(each) + constant, parts)) for each in _best(total, row)
+        ),
         refusals=refusals,
     )
 

@@ -14,7 +14,7 @@ from trimtab.core.placing.answers import Answers
 from trimtab.core.placing.charged import PASSES
 from trimtab.core.placing.choose import Charges, charges, choose, fresh, left_out, promised_room
 from trimtab.core.placing.contract import Bools, Ints
-from trimtab.core.placing.profile import Profile
+from trimtab.core.placing.profile import Profile, points
 
 
 class Line(Struct, frozen=True):
@@ -50,14 +50,17 @@ def explain(view: View, pod: Pod, profile: Profile, nominated: Iterable[Pod] = (
     return Explanation(pod.key, verdict.message(), "", tuple(lines))
 
 
-def table(view: View, pod: Pod, answers: Answers, nominated: Iterable[Pod] = ()) -> list[Line]:
-    """A line per node, in the order of rows."""
+def table(
+    view: View, pod: Pod, answers: Answers, nominated: Iterable[Pod] = (), rows: Iterable[int] | None = None
+) -> list[Line]:
+    """A line per node, in the order of rows; all of them, unless some are named."""
+    shown = range(view.count) if rows is None else rows
     if answers.refused is not None:
         plugin, refuse = answers.refused
-        return [Line(node.name, plugin, (refuse.reason,), refuse.final) for node in view.nodes]
+        return [Line(view.nodes[row].name, plugin, (refuse.reason,), refuse.final) for row in shown]
     charged = charges(view, pod, answers, promised_room(view, pod, nominated))
     weighted = weighted_scores(view, answers, (charged.by == PASSES) & ~charged.outside)
-    return [_line(view, row, answers, charged, weighted) for row in range(view.count)]
+    return [_line(view, row, answers, charged, weighted) for row in shown]
 
 
 def _line(view: View, row: int, answers: Answers, charged: Charges, weighted: dict[str, Ints]) -> Line:
@@ -74,11 +77,6 @@ def _line(view: View, row: int, answers: Answers, charged: Charges, weighted: di
             total=points(sum(cells.values()), parts),
         )
     return Line(name, refusal.plugin, refusal.reasons, refusal.final)
-
-
-def points(counted: int, parts: int) -> float:
-    """What was counted in parts of a point, as people read it."""
-    return counted if parts == 1 else round(counted / parts, 3)
 
 
 def weighted_scores(view: View, answers: Answers, feasible: Bools) -> dict[str, Ints]:

@@ -146,6 +146,11 @@ def parts_of(plugin: object) -> int:
     return int(getattr(plugin, "parts", 1))
 
 
+def points(counted: int, parts: int) -> float:
+    """What was counted in parts of a point, as people read it."""
+    return counted if parts == 1 else round(counted / parts, 3)
+
+
 def profile(
     name: str,
     enabled: Mapping[Point, Iterable[tuple[Plugin, int]]],

@@ -1,0 +1,104 @@
+"""Decides how a log line looks, as text or JSON, one line a record, and that no secret is in it; what is said is others'.
+
+Everybody logs `"subject: key=%s other=%s", value, value`: as text that is the line, as JSON the pairs become fields.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+import sys
+from datetime import UTC, datetime
+from typing import Any
+
+from trimtab.core.engine.decisions import Decision
+from trimtab.core.model.verdict import Placement
+
+log = logging.getLogger("trimtab.decisions")
+
+_PAIR = re.compile(r"(\w+)=%(?:\.\d+)?[sdfgr]")
+_SECRETS = (
+    re.compile(r"(?i)(authorization\W{1,4}(?:bearer|basic)\s+)\S+"),
+    re.compile(r"(?i)(bearer\s+)[\w.~+/=-]{8,}"),
+    re.compile(r"()eyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]*"),
+    re.compile(r"(\w+://[^\s/:@]*:)[^\s/@]+(?=@)"),
+    re.compile(r"(?i)((?:client-key-data|client-certificate-data|token|password)\W{1,4})[\w.~+/=-]{8,}"),
+)
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
+
+
+def hidden(text: str) -> str:
+    """The text without what must not be read."""
+    for pattern in _SECRETS:
+        text = pattern.sub(r"\1[hidden]", text)
+    return text
+
+
+def one_line(text: str) -> str:
+    """Names and answers may hold anything: what would break or recolour a line is written out."""
+    return _CONTROL.sub(lambda found: repr(found[0])[1:-1], text)
+
+
+class TextLines(logging.Formatter):
+    """2026-01-31T08:00:00.123Z INFO trimtab.apps.scheduler serving: address=…"""
+
+    def format(self, record: logging.LogRecord) -> str:
+        lines = [f"{_stamp(record)} {record.levelname} {record.name} {one_line(record.getMessage())}"]
+        if record.exc_info and record.exc_info[0] is not None:
+            lines.append(self.formatException(record.exc_info))
+        return hidden("\n".join(lines))
+
+
+class JsonLines(logging.Formatter):
+    """One object a line: time, level, logger, message, and the pairs of the message as fields of their own."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        said: dict[str, Any] = {
+            "time": _stamp(record),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": hidden(record.getMessage()),
+        }
+        said |= {name: _plain(value) for name, value in _pairs(record) if name not in said}
+        if record.exc_info and record.exc_info[0] is not None:
+            said["exception"] = hidden(self.formatException(record.exc_info))
+        return json.dumps(said, ensure_ascii=False, default=str)
+
+
+def set_up(level: str, form: str = "text") -> None:
+    """All of the process' lines go to stderr in this form."""
+    lines = logging.StreamHandler(sys.stderr)
+    lines.setFormatter(JsonLines() if form == "json" else TextLines())
+    logging.basicConfig(level=level.upper(), handlers=[lines], force=True)
+
+
+def tell_decision(decision: Decision) -> None:
+    """One line for each decision: what was decided for whom, in which attempt, among how many nodes."""
+    verdict = decision.verdict
+    if isinstance(verdict, Placement):
+        log.info(
+            "placed: pod=%s node=%s profile=%s attempt=%d feasible=%d nodes=%d score=%g",
+            *(decision.pod, verdict.node, decision.profile, decision.attempt),
+            *(verdict.feasible, verdict.nodes, verdict.total),
+        )
+    else:
+        log.info(
+            "not placed: pod=%s profile=%s attempt=%d nodes=%d why=%s",
+            *(decision.pod, decision.profile, decision.attempt, verdict.nodes, verdict.message()),
+        )
+
+
+def _stamp(record: logging.LogRecord) -> str:
+    moment = datetime.fromtimestamp(record.created, UTC)
+    return f"{moment:%Y-%m-%dT%H:%M:%S}.{moment.microsecond // 1000:03d}Z"
+
+
+def _pairs(record: logging.LogRecord) -> list[tuple[str, Any]]:
+    names = _PAIR.findall(record.msg) if isinstance(record.msg, str) else []
+    values = record.args if isinstance(record.args, tuple) else ()
+    return list(zip(names, values, strict=True)) if len(names) == len(values) else []
+
+
+def _plain(value: Any) -> Any:
+    return value if isinstance(value, (int, float, bool)) or value is None else hidden(str(value))

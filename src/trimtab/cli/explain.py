@@ -1,0 +1,132 @@
+"""`trimtab explain pod/NAME` and `node/NAME`: asks the live process why, and draws its answer; reasons are the core's."""
+
+from __future__ import annotations
+
+import json
+import sys
+import urllib.error
+import urllib.parse
+import urllib.request
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Any
+
+import click
+
+from trimtab.serve.http import DEFAULT_ADDRESS
+
+SECONDS = 10.0
+GIB = 1 << 30
+
+Told = dict[str, Any]
+
+
+@click.command("explain")
+@click.argument("what", metavar="pod/NAME|node/NAME")
+@click.option("-n", "--namespace", default="default", show_default=True, help="The pod's.")
+@click.option("--node", "nodes", multiple=True, metavar="NAME", help="Why not this node? May be given more than once.")
+@click.option(
+    "--address",
+    default=DEFAULT_ADDRESS,
+    show_default=True,
+    help="Where the live process serves (`trimtab run --serve`).",
+)
+@click.option("--json", "as_json", is_flag=True, help="The answer as it came.")
+def command(what: str, namespace: str, nodes: tuple[str, ...], address: str, as_json: bool) -> None:
+    """Why this node, why not that one, why nothing happened: from the live process."""
+    kind, _, name = what.partition("/")
+    if kind not in ("pod", "node") or not name:
+        raise click.BadParameter(f"{what!r} is neither pod/NAME nor node/NAME", param_hint="WHAT")
+    told = ask(address, _path(kind, namespace, name), nodes)
+    if "problem" in told:
+        click.echo(f"trimtab: {told['problem']}.", err=True)
+        sys.exit(1)
+    lines = [json.dumps(told, indent=2)] if as_json else [*(_pod(told) if kind == "pod" else _node(told))]
+    click.echo("\n".join(lines))
+
+
+def _path(kind: str, namespace: str, name: str) -> str:
+    parts = [*([namespace] if kind == "pod" else []), name]
+    return "/".join(["/explain", kind, *(urllib.parse.quote(part, safe="") for part in parts)])
+
+
+def ask(address: str, path: str, nodes: tuple[str, ...]) -> Told:
+    """The process' answer, or a `problem` in words."""
+    query = urllib.parse.urlencode([("node", node) for node in nodes])
+    try:
+        with urllib.request.urlopen(f"http://{address}{path}?{query}", timeout=SECONDS) as answer:
+            told: Told = json.load(answer)
+            return told
+    except urllib.error.HTTPError as error:
+        return _refused(error)
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "reason", error)
+        return {"problem": f"nobody answers at {address} ({reason}): is `trimtab run` there, and is --address right?"}
+
+
+def _refused(error: urllib.error.HTTPError) -> Told:
+    try:
+        told: Told = json.load(error)
+        return told
+    except ValueError:
+        return {"problem": f"the process there answers {error.code}: it may be another program or an older version"}
+
+
+def _pod(told: Told) -> Iterator[str]:
+    yield f"pod {told['pod']} {told['state']}"
+    yield f"if it were placed now ({told['scheduler']}): {told['verdict']}"
+    yield from _past(told["past"])
+    feasible = [line for line in told["lines"] if not line.get("refused_by")]
+    yield from _table(feasible)
+    yield from _refusals([line for line in told["lines"] if line.get("refused_by")])
+    if (hidden := told["nodes"] - len(told["lines"])) > 0:
+        yield f"{hidden} more nodes: name one with --node"
+
+
+def _node(told: Told) -> Iterator[str]:
+    yield f"node {told['node']}: {told['state']}, {len(told['pods'])} pods"
+    for use in told["uses"]:
+        yield f"  {_use(use)}"
+    yield from _past(told["past"])
+    for here in told["waiting"]:
+        line = here["line"]
+        verdict = ", ".join(line["reasons"]) if line.get("refused_by") else f"would do, score {line['total']:g}"
+        by = f"{line['refused_by']}: " if line.get("refused_by") else ""
+        yield f"  waiting pod {here['pod']}: {by}{verdict}"
+
+
+def _use(use: Told) -> str:
+    def amount(value: float | None) -> str:
+        if value is None:
+            return "not known"
+        return f"{value / 1000:.2f} CPU" if use["resource"] == "cpu" else f"{value / GIB:.2f} GiB"
+
+    trust = {1.0: "fresh", 0.5: "getting old"}.get(use["trust"], "not to be believed")
+    return (
+        f"{use['resource']}: {amount(use['allocatable'])} allocatable, {amount(use['requested'])} requested, "
+        f"{amount(use['latest'])} measured ({trust}), {amount(use['expected'])} expected"
+    )
+
+
+def _past(past: list[Told]) -> Iterator[str]:
+    for each in past:
+        at = datetime.fromtimestamp(each["at"], UTC).strftime("%Y-%m-%d %H:%M:%SZ")
+        node = f" → {each['node']}" if each["node"] else ""
+        yield f"  decided {at} (attempt {each['attempt']}){node}: {each['words']}"
+
+
+def _table(lines: list[Told]) -> Iterator[str]:
+    plugins = [*dict.fromkeys(plugin for line in lines for plugin in line.get("scores", {}))]
+    rows = [["node", "total", *plugins]]
+    rows += [
+        [line["node"], f"{line['total']:g}", *(f"{line['scores'].get(p, 0):g}" for p in plugins)] for line in lines
+    ]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    for row in rows if lines else ():
+        yield "  " + "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+
+
+def _refusals(lines: list[Told]) -> Iterator[str]:
+    for line in lines:
+        final = "" if line.get("final") else " (an eviction there could help)"
+        yield f"  not {line['node']}: {line['refused_by']}: {', '.join(line['reasons'])}{final}"

@@ -1,0 +1,179 @@
+"""Why this node, why not that one, why none: put together from the engine's own columns when somebody asks; changes nothing.
+
+A decision is explained as it would be taken now, with the pod's own place taken out of the picture; what was decided at the
+time stands beside it, from the ring of decisions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+from msgspec import Struct
+
+from trimtab.core.cluster.state import Cluster
+from trimtab.core.cluster.view import View
+from trimtab.core.engine.decisions import Decision
+from trimtab.core.engine.engine import Engine
+from trimtab.core.model.pod import Pod
+from trimtab.core.model.resources import CPU, MEMORY
+from trimtab.core.model.verdict import Placement
+from trimtab.core.placing.choose import fresh
+from trimtab.core.placing.explain import Explanation, Line, explain, table
+
+NODES_SHOWN = 20
+PODS_SHOWN = 20
+DECISIONS_SHOWN = 10
+
+
+class Past(Struct, frozen=True):
+    """A decision as it was taken."""
+
+    at: float
+    attempt: int
+    node: str
+    words: str
+
+
+class PodExplained(Struct, frozen=True):
+    """A pod: how it stands, what was decided, and the table as of now: the best nodes and those that were asked about."""
+
+    pod: str
+    scheduler: str
+    state: str
+    node: str
+    verdict: str
+    lines: tuple[Line, ...]
+    nodes: int
+    past: tuple[Past, ...]
+
+
+class Use(Struct, frozen=True):
+    """One resource of one node in the units of requests; None where nothing is measured or believed."""
+
+    resource: str
+    allocatable: int
+    requested: int
+    latest: float | None
+    expected: float | None
+    trust: float
+
+
+class PodHere(Struct, frozen=True):
+    """What the node is to a pod that waits: its line in that pod's table."""
+
+    pod: str
+    line: Line
+
+
+class NodeExplained(Struct, frozen=True):
+    """A node: what it has and uses, who stands there, who was sent there last, and what it is to those that wait."""
+
+    node: str
+    state: str
+    uses: tuple[Use, ...]
+    pods: tuple[str, ...]
+    waiting: tuple[PodHere, ...]
+    past: tuple[Past, ...]
+
+
+def explained(engine: Engine, pod: Pod) -> Explanation:
+    """The whole table for the pod; the room that it has itself is taken out first."""
+    placing = engine.placing
+    profile = placing.settings.profile_of(pod.scheduler)
+    if profile is None:
+        return Explanation(pod.key, f"no profile here is called {pod.scheduler}", "", ())
+    return explain(seen_by(placing.cluster, pod), pod, profile, placing.cluster.nominated.values())
+
+
+def seen_by(cluster: Cluster, pod: Pod) -> View:
+    place = cluster.places.get(pod.uid)
+    return cluster.view if place is None else cluster.view.with_pods({}, {place.node: [place.pod]})
+
+
+def pod_explained(engine: Engine, pod: Pod, wanted: Iterable[str] = ()) -> PodExplained:
+    """Everything about the pod; `wanted` names nodes whose lines are shown, however they rank."""
+    now = explained(engine, pod)
+    named = {*wanted, pod.node}
+    best = now.lines[:NODES_SHOWN]
+    more = tuple(line for line in now.lines[NODES_SHOWN:] if line.node in named)
+    decisions = engine.placing.decisions.of(pod.uid)[-DECISIONS_SHOWN:]
+    return PodExplained(
+        pod.key,
+        pod.scheduler,
+        state_of(engine, pod),
+        pod.node,
+        now.verdict,
+        (*best, *more),
+        len(now.lines),
+        tuple(_past(each) for each in decisions),
+    )
+
+
+def state_of(engine: Engine, pod: Pod) -> str:
+    """In a sentence: where the pod stands between being made and being bound."""
+    placing = engine.placing
+    if pod.finished:
+        return f"has ended ({pod.phase})"
+    if pod.node:
+        return f"is bound to {pod.node}"
+    if (flight := placing.flights.by_uid.get(pod.uid)) is not None:
+        return f"is on its way to {flight.node} ({flight.leg.value})"
+    if (waiting := placing.queue.waiting.get(pod.uid)) is not None:
+        by = f", because of {', '.join(waiting.plugins)}" if waiting.plugins else ""
+        return f"waits ({waiting.part.value}) after {waiting.attempts} attempts{by}"
+    return "is not ours to place"
+
+
+def node_explained(engine: Engine, name: str) -> NodeExplained | None:
+    """Everything about the node; None where nobody has seen it."""
+    cluster = engine.placing.cluster
+    row = cluster.columns.row.get(name)
+    if row is None:
+        return None
+    node = cluster.columns.nodes[row]
+    marks = [*(["cordoned"] if node.unschedulable else []), *(["not ready"] if not node.ready else [])]
+    sent = [each for each in engine.placing.decisions.ring if getattr(each.verdict, "node", "") == name]
+    return NodeExplained(
+        name,
+        ", ".join(marks) or "takes pods",
+        tuple(_use(cluster.view, row, resource) for resource in (CPU, MEMORY)),
+        tuple(sorted(pod.key for pod in cluster.on_node.get(name, {}).values())),
+        tuple(_here(engine, row)),
+        tuple(_past(each) for each in sent[-DECISIONS_SHOWN:]),
+    )
+
+
+def _use(view: View, row: int, resource: str) -> Use:
+    load = view.load
+    return Use(
+        resource,
+        int(view.allocatable(resource)[row]),
+        int(view.requested(resource)[row]),
+        _believed(load.latest(resource)[row]),
+        _believed(load.expected(resource)[row]),
+        float(load.trust(resource)[row]),
+    )
+
+
+def _believed(value: np.float64) -> float | None:
+    return None if np.isnan(value) else float(value)
+
+
+def _here(engine: Engine, row: int) -> Iterable[PodHere]:
+    placing = engine.placing
+    for uid in list(placing.queue.waiting)[:PODS_SHOWN]:
+        pod = placing.cluster.pods[uid]
+        profile = placing.settings.profile_of(pod.scheduler)
+        if profile is not None:
+            view = placing.cluster.view
+            (line,) = table(view, pod, fresh(view, pod, profile), placing.promised(), (row,))
+            yield PodHere(pod.key, line)
+
+
+def _past(decision: Decision) -> Past:
+    verdict = decision.verdict
+    if isinstance(verdict, Placement):
+        words = f"{decision.pod}: best of {verdict.feasible} of {verdict.nodes} nodes"
+        return Past(decision.at, decision.attempt, verdict.node, words)
+    return Past(decision.at, decision.attempt, "", f"{decision.pod}: {verdict.message()}")

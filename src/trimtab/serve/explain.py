@@ -1,0 +1,50 @@
+"""Answers "why" over HTTP, from the live engine: pages about one pod and one node as JSON; what they say is the core's.
+
+/explain/pod/NAMESPACE/NAME    how the pod stands, what was decided, the table as of now; ?node=NAME adds that node's line
+/explain/node/NAME             what the node has and uses, and what it is to those that wait
+"""
+
+from __future__ import annotations
+
+import msgspec
+from aiohttp import web
+
+from trimtab.core.engine.engine import Engine
+from trimtab.core.engine.explaining import node_explained, pod_explained
+from trimtab.core.model.pod import Pod
+
+
+class Explaining:
+    """The pages; asked on the event loop where the engine lives, so that a table is of one moment."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+
+    def add_to(self, app: web.Application) -> None:
+        app.router.add_get("/explain/pod/{namespace}/{name}", self._pod, allow_head=False)
+        app.router.add_get("/explain/node/{name}", self._node, allow_head=False)
+
+    async def _pod(self, request: web.Request) -> web.Response:
+        key = f"{request.match_info['namespace']}/{request.match_info['name']}"
+        pod = self._find(key)
+        if pod is None:
+            return _said(404, f"no pod {key} is known here: look at its namespace and name")
+        return _json(pod_explained(self._engine, pod, request.query.getall("node", [])))
+
+    async def _node(self, request: web.Request) -> web.Response:
+        name = request.match_info["name"]
+        told = node_explained(self._engine, name)
+        return _json(told) if told is not None else _said(404, f"no node {name} is known here")
+
+    def _find(self, key: str) -> Pod | None:
+        """The newest of this name: one that has ended may still be listed beside its successor."""
+        found = [pod for pod in self._engine.placing.cluster.pods.values() if pod.key == key]
+        return max(found, key=lambda pod: pod.created, default=None)
+
+
+def _json(told: msgspec.Struct) -> web.Response:
+    return web.Response(body=msgspec.json.encode(told), content_type="application/json")
+
+
+def _said(status: int, problem: str) -> web.Response:
+    return web.Response(status=status, body=msgspec.json.encode({"problem": problem}), content_type="application/json")

@@ -1,0 +1,67 @@
+"""Proves that a log line is one line, that JSON has the pairs as fields, and that no secret is ever in it."""
+
+import json
+import logging
+import sys
+
+import pytest
+
+from trimtab.apps.logs import JsonLines, TextLines, tell_decision
+from trimtab.core.engine.decisions import Decision
+from trimtab.core.model.verdict import Placement, Unplaceable
+
+CANARIES = {
+    "Authorization: Bearer canary-0123456789": "canary-0123456789",
+    "header 'authorization': 'Basic Y2FuYXJ5OjEyMw=='": "Y2FuYXJ5OjEyMw==",
+    "token eyJhbGciOiJSUzI1NiJ9.eyJzdWIiOiJjYW5hcnkifQ.c2lnbmF0dXJl": "eyJzdWIiOiJjYW5hcnkifQ",
+    "https://user:canary-pass@prometheus:9090/api": "canary-pass",
+    "password: canary-word-1": "canary-word-1",
+    "client-key-data: Y2FuYXJ5LWtleQ==": "Y2FuYXJ5LWtleQ==",
+}
+
+
+def record(message: str, *arguments: object) -> logging.LogRecord:
+    """A record as the program makes it."""
+    return logging.LogRecord("trimtab.test", logging.INFO, __file__, 1, message, arguments, None)
+
+
+def test_json_fields() -> None:
+    """The pairs of a message are fields of their own, numbers stay numbers."""
+    said = json.loads(JsonLines().format(record("stopping: drained=%s after=%d", "all", 3)))
+    assert ("stopping: drained=all after=3", "all", 3, "info") == (
+        said["message"], said["drained"], said["after"], said["level"],
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["a\nb", "a\r\n2026 ERROR forged", "\x1b[31mred", "a\u2028b", "a\x00b"])
+@pytest.mark.parametrize("lines", [TextLines(), JsonLines()])
+def test_one_line(lines: logging.Formatter, name: str) -> None:
+    """Whatever a name holds, a record is one line and recolours nothing."""
+    text = lines.format(record("bad pod: name=%s", name))
+    assert [] == [character for character in "\n\r\x1b\x00" if character in text]
+    assert 1 == len(text.splitlines()) or "\u2028" in text
+
+
+@pytest.mark.parametrize("canary", CANARIES)
+@pytest.mark.parametrize("lines", [TextLines(), JsonLines()])
+def test_no_secret(lines: logging.Formatter, canary: str) -> None:
+    """Tokens, passwords and keys are hidden, in messages, in fields and in exceptions."""
+    try:
+        raise ValueError(canary)
+    except ValueError:
+        failed = record("failed: problem=%s", canary)
+        failed.exc_info = sys.exc_info()
+    text = lines.format(failed)
+    assert CANARIES[canary] not in text
+    assert "[hidden]" in text
+
+
+def test_one_line_a_decision(caplog: pytest.LogCaptureFixture) -> None:
+    """A placement and a refusal are one line each, with what decided them."""
+    with caplog.at_level(logging.INFO):
+        tell_decision(Decision("u", "shop/cart", "trimtab", 0.0, 2, Placement("one", 399.5, 3, 5)))
+        tell_decision(Decision("u", "shop/big", "trimtab", 0.0, 1, Unplaceable(5, note="too big")))
+    assert [
+        "placed: pod=shop/cart node=one profile=trimtab attempt=2 feasible=3 nodes=5 score=399.5",
+        "not placed: pod=shop/big profile=trimtab attempt=1 nodes=5 why=0/5 nodes are available: too big.",
+    ] == caplog.messages

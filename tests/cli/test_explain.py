@@ -1,0 +1,97 @@
+"""Proves that `trimtab explain` draws what the live process answers, and says what to do when nobody does."""
+
+import json
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
+
+import pytest
+from click.testing import CliRunner
+
+from trimtab.cli import main
+
+POD = {
+    "pod": "shop/cart", "scheduler": "trimtab", "state": "is bound to one", "node": "one", "nodes": 41,
+    "verdict": "one: best of 2 of 41 nodes",
+    "past": [{"at": 0.0, "attempt": 1, "node": "one", "words": "shop/cart: best of 2 of 41 nodes"}],
+    "lines": [
+        {"node": "one", "scores": {"PeakRisk": 99.5, "TaintToleration": 300}, "total": 399.5},
+        {"node": "two", "refused_by": "NodeResourcesFit", "reasons": ["Insufficient cpu"], "final": False},
+    ],
+}  # fmt: skip
+NODE = {
+    "node": "one", "state": "cordoned", "pods": ["shop/cart"], "past": [],
+    "uses": [
+        {"resource": "cpu", "allocatable": 4000, "requested": 500, "latest": 3500.0, "expected": 3600.0, "trust": 1.0},
+        {"resource": "memory", "allocatable": 1 << 30, "requested": 0, "latest": None, "expected": None, "trust": 0.0},
+    ],
+    "waiting": [{"pod": "shop/big", "line": {"node": "one", "refused_by": "Fit", "reasons": ["no room"]}}],
+}  # fmt: skip
+
+
+@pytest.fixture
+def address() -> Iterator[str]:
+    """A process that knows one pod and one node."""
+
+    class Pages(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            told = {"/explain/pod/shop/cart": POD, "/explain/node/one": NODE}.get(self.path.partition("?")[0])
+            self.send_response(200 if told else 404)
+            self.end_headers()
+            self.wfile.write(json.dumps(told or {"problem": "no such thing is known here"}).encode())
+
+        def log_message(self, *args: object) -> None:
+            """Say nothing."""
+
+    server = HTTPServer(("127.0.0.1", 0), Pages)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield f"127.0.0.1:{server.server_port}"
+    server.shutdown()
+    server.server_close()
+
+
+def said(*arguments: str) -> tuple[int, str]:
+    """What the command prints."""
+    result = CliRunner().invoke(main, ["explain", *arguments])
+    return result.exit_code, result.output
+
+
+def test_pod(address: str) -> None:
+    """The table has a column a plugin; refused nodes come with plugin and reason; the hidden ones are counted."""
+    code, text = said("pod/cart", "-n", "shop", "--address", address)
+    assert 0 == code
+    assert "  node  total  PeakRisk  TaintToleration\n  one   399.5  99.5      300" in text
+    assert "not two: NodeResourcesFit: Insufficient cpu (an eviction there could help)" in text
+    assert "39 more nodes" in text
+
+
+def test_node(address: str) -> None:
+    """Missing measurements are not zero."""
+    code, text = said("node/one", "--address", address)
+    assert 0 == code
+    assert "cpu: 4.00 CPU allocatable, 0.50 CPU requested, 3.50 CPU measured (fresh), 3.60 CPU expected" in text
+    assert "not known measured (not to be believed)" in text
+    assert "waiting pod shop/big: Fit: no room" in text
+
+
+def test_json(address: str) -> None:
+    """For scripts the answer comes as it is."""
+    assert NODE == json.loads(said("node/one", "--address", address, "--json")[1])
+
+
+def test_unknown(address: str) -> None:
+    """What the process does not know is said, with exit code 1."""
+    assert (1, "trimtab: no such thing is known here.\n") == said("node/none", "--address", address)
+
+
+def test_nobody_there() -> None:
+    """Where nobody serves, the words name the address and the remedy."""
+    code, text = said("node/one", "--address", "127.0.0.1:1")
+    assert 1 == code
+    assert "nobody answers at 127.0.0.1:1" in text
+    assert "--address" in text
+
+
+def test_neither_pod_nor_node() -> None:
+    """Anything else is refused before it is asked."""
+    assert 2 == said("deployment/web")[0]

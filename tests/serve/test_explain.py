@@ -1,0 +1,74 @@
+"""Proves that the live process says why: of pods that have a node, of pods that have none, and of nodes."""
+
+from collections.abc import AsyncIterator
+
+import aiohttp
+import pytest
+
+from tests.serve.small_cluster import SmallCluster
+from trimtab.core.engine.tally import Tally
+from trimtab.core.model.event import SamplesRead
+from trimtab.core.model.sample import Reading
+from trimtab.serve.explain import Explaining
+from trimtab.serve.health import Health
+from trimtab.serve.http import application, serving
+from trimtab.serve.metrics import PrometheusTally
+from trimtab.serve.page import MetricsPage
+from trimtab.serve.readings import Readings
+
+
+@pytest.fixture
+async def base() -> AsyncIterator[str]:
+    """A process with one pod placed, one that is too big, and load measured on node one alone."""
+    cluster = SmallCluster(Tally())
+    cluster.pod("small")
+    cluster.pod("big", cpu=100_000)
+    cluster.engine.handle(SamplesRead((Reading("test", "cpu", ("one",), (3000.0,), (cluster.at,)),), cluster.at))
+    for bind in cluster.decide():
+        cluster.accept(bind)
+    app = application(Health(), MetricsPage(PrometheusTally(), Readings(cluster.engine)), Explaining(cluster.engine))
+    async with serving(app, "127.0.0.1", 0) as port:
+        yield f"http://127.0.0.1:{port}"
+
+
+async def ask(url: str) -> tuple[int, dict]:
+    """One GET and its answer."""
+    async with aiohttp.ClientSession() as session, session.get(url) as answer:
+        return answer.status, await answer.json()
+
+
+async def test_pod_with_a_node(base: str) -> None:
+    """A placed pod's table has both nodes with scores by plugin, without the room that the pod itself takes."""
+    status, told = await ask(f"{base}/explain/pod/default/small")
+    assert 200 == status
+    assert "is on its way to" in told["state"]
+    assert {"one", "two"} == {line["node"] for line in told["lines"]}
+    assert [True, True] == ["NodeResourcesFit" in line["scores"] for line in told["lines"]]
+    assert told["lines"][0]["scores"] == told["lines"][1]["scores"]
+    assert ["one", "two"] == sorted({each["node"] for each in told["past"]} | {"one", "two"})
+
+
+async def test_pod_without_a_node(base: str) -> None:
+    """A pod that waits says who refuses each node, in kube-scheduler's words."""
+    _, told = await ask(f"{base}/explain/pod/default/big")
+    assert "0/2 nodes are available: 2 Insufficient cpu." == told["verdict"]
+    assert {("NodeResourcesFit", "Insufficient cpu")} == {
+        (line["refused_by"], *line["reasons"]) for line in told["lines"]
+    }
+
+
+async def test_node(base: str) -> None:
+    """A node says what it uses, None where nothing is measured, and what it is to the pod that waits."""
+    _, one = await ask(f"{base}/explain/node/one")
+    _, two = await ask(f"{base}/explain/node/two")
+    assert [3000.0, None] == [use["latest"] for use in one["uses"]]
+    assert [None, None] == [use["latest"] for use in two["uses"]]
+    assert [("default/big", "NodeResourcesFit")] == [(h["pod"], h["line"]["refused_by"]) for h in one["waiting"]]
+
+
+@pytest.mark.parametrize("path", ["/explain/pod/default/nobody", "/explain/node/nowhere", "/explain/pod/%2e%2e/x"])
+async def test_unknown(base: str, path: str) -> None:
+    """What nobody has seen is a 404 that says so."""
+    status, told = await ask(f"{base}{path}")
+    assert 404 == status
+    assert "is known here" in told["problem"]
