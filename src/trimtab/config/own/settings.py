@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+from trimtab.core.engine.settings import BELIEVED
 from trimtab.core.load.settings import LoadSettings
 from trimtab.core.model.sample import Statistic, Subject
 
@@ -132,7 +133,7 @@ class TrimtabConfiguration:
     """All of it; without sources pods are placed by their requests alone."""
 
     sources: tuple[SourceSettings, ...] = ()
-    load: LoadSettings = LoadSettings()
+    load: LoadSettings = BELIEVED
     labels: object | None = None
     logging: LoggingSettings = LoggingSettings()
     metrics: MetricsSettings = MetricsSettings()
