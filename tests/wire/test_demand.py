@@ -131,3 +131,26 @@ def test_what_no_node_has_is_at_the_cap(cpu: str) -> None:
 def test_ephemeral_containers_ask_for_nothing() -> None:
     """A debugging container that was put into a running pod does not change its demand."""
     assert 500 == _cpu({"containers": _asks("500m"), "ephemeralContainers": _asks("9")})
+
+
+def test_cpu_container_by_container() -> None:
+    """Limits and overhead, requests without a limit, and silent containers are told apart; init containers are left out."""
+    spec = {
+        "containers": [
+            container("both", {"cpu": "100m"}, {"cpu": "2"}),
+            container("limit", {}, {"cpu": "500m"}),
+            container("request", {"cpu": "300m"}),
+            container("another", {"cpu": "20m"}),
+            container("neither", {"memory": "1Gi"}),
+        ],
+        "initContainers": [container("init", {"cpu": "9"}), container("side", {"cpu": "7"}, restartPolicy="Always")],
+        "overhead": {"cpu": "50m"},
+    }
+    demand = _demand(spec)
+    assert (2550, (300, 20), 1) == (demand.bounded_cpu, demand.open_cpu, demand.silent)
+
+
+def test_limits_are_not_below_requests() -> None:
+    """Where there is no limit, or a smaller one, what is asked for stands for it."""
+    spec = {"containers": [container("a", {"cpu": "300m", "memory": "1Gi"}, {"cpu": "2"})]}
+    assert (2000, 1 << 30, 0) == tuple(map(_demand(spec).limit_of, ("cpu", "memory", "x.y/gpu")))

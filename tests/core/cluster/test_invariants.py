@@ -44,6 +44,10 @@ def lose_a_row(cluster: Cluster) -> None:
     cluster.columns.row["a"], cluster.columns.row["b"] = 1, 0
 
 
+def raise_a_limit(cluster: Cluster) -> None:
+    cluster.columns.limited[CPU].add(0, 100)
+
+
 def count_cpu_twice(cluster: Cluster) -> None:
     cluster.columns.requested[CPU].add(0, 100)
 
@@ -124,6 +128,7 @@ def another_domain(cluster: Cluster) -> None:
     [
         (lose_a_row, "looked up"),
         (count_cpu_twice, "requested cpu of a"),
+        (raise_a_limit, "limited cpu of a"),
         (wrong_cell, "allocatable cpu of b"),
         (one_pod_more, "pod_count of a"),
         (cordoned, "unschedulable of b"),

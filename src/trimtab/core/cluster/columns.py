@@ -18,12 +18,13 @@ from trimtab.core.cluster.ports import Ports
 from trimtab.core.model.change import Change
 from trimtab.core.model.node import Node
 from trimtab.core.model.pod import Pod
-from trimtab.core.model.resources import Amounts
+from trimtab.core.model.resources import CPU, MEMORY, Amounts
 from trimtab.core.model.taints import Taint
 
 FIRST_CAPACITY = 16
 LONGEST_LOG = 100_000
 MOST_TAINT_SETS = 4  # a row
+BURSTING = (CPU, MEMORY)  # of which pods may use more than they ask for
 EVERY_ROW = -1  # in the log: the change is felt in all rows
 
 
@@ -37,6 +38,7 @@ class Columns:
         self.allocatable: dict[str, Cells] = {}
         self.has: dict[str, Cells] = {}  # what the machine itself has, of which `allocatable` is left for pods
         self.requested: dict[str, Cells] = {}
+        self.limited: dict[str, Cells] = {name: Cells(self.capacity) for name in BURSTING}
         self.scored_cpu = Cells(self.capacity)
         self.scored_memory = Cells(self.capacity)
         self.pod_count: Ints = np.zeros(self.capacity, dtype=np.int64)
@@ -139,6 +141,8 @@ class Columns:
             if cells is None:
                 cells = self.requested[resource] = Cells(self.capacity)
             cells.add(row, sign * amount)
+        for resource, cells in self.limited.items():
+            cells.add(row, sign * demand.limit_of(resource))
         self.scored_cpu.add(row, sign * demand.settled_cpu)
         self.scored_memory.add(row, sign * demand.settled_memory)
         self.pod_count[row] += sign
@@ -205,6 +209,7 @@ class Columns:
         yield from self.allocatable.values()
         yield from self.has.values()
         yield from self.requested.values()
+        yield from self.limited.values()
         yield self.scored_cpu
         yield self.scored_memory
 

@@ -78,6 +78,7 @@ def _sums(cluster: Cluster) -> Iterator[str]:
     for label, held, counted in (
         ("allocatable", columns.allocatable, fresh.allocatable),
         ("requested", columns.requested, fresh.requested),
+        ("limited", columns.limited, fresh.limited),
     ):
         for resource in held.keys() | counted.keys():
             for node in columns.nodes:

@@ -42,7 +42,7 @@ class View:
         census: Census | None = None,
     ) -> None:
         self._columns = columns
-        self._load = load if load is not None else LoadColumns()
+        self._load = load if load is not None else LoadColumns(rows=len(columns))
         self._memory = memory or {}
         self._on_node = on_node or {}
         self.objects = objects if objects is not None else Objects()
@@ -73,6 +73,10 @@ class View:
 
     def requested(self, resource: str) -> Ints:
         return self._amounts(self._columns.requested, resource)
+
+    def limited(self, resource: str) -> Ints:
+        """Limits of CPU or memory summed, where a pod without a limit counts with what it asks for."""
+        return self._amounts(self._columns.limited, resource)
 
     @property
     def scored_cpu(self) -> Ints:
@@ -165,6 +169,7 @@ class View:
         """
         twin = self._columns.shadow()
         twin.requested = {name: cells.copy() for name, cells in self._columns.requested.items()}
+        twin.limited = {name: cells.copy() for name, cells in self._columns.limited.items()}
         twin.scored_cpu, twin.scored_memory = self._columns.scored_cpu.copy(), self._columns.scored_memory.copy()
         twin.pod_count, twin.ports = self._columns.pod_count.copy(), self._columns.ports.copy()
         twin.mounts = self._columns.mounts.overlay()

@@ -34,6 +34,10 @@ class Demand(Struct, frozen=True, gc=False):
     Scores count a little for containers that ask for nothing. They also count a pod that still looks for a node
     (`scored`) without what it asks for as a whole, and one that has its node (`settled`) with that, because
     kube-scheduler does and the scores must agree.
+
+    Whoever guesses what the pod will use goes container by container, and leaves init containers and sidecars out, as
+    Trimaran does: CPU limits together with the pod's overhead (`bounded_cpu`), CPU requests of containers without a limit
+    (`open_cpu`), and the number of those that name neither (`silent`).
     """
 
     amounts: Amounts = ()
@@ -41,12 +45,19 @@ class Demand(Struct, frozen=True, gc=False):
     settled_cpu: int = UNASKED_CPU
     settled_memory: int = UNASKED_MEMORY
     limits: Amounts = ()
+    bounded_cpu: int = 0
+    open_cpu: tuple[int, ...] = ()
+    silent: int = 1
 
     def of(self, resource: str) -> int:
         return _amount(self.amounts, resource)
 
     def scored_of(self, resource: str) -> int:
         return _amount(self.scored, resource)
+
+    def limit_of(self, resource: str) -> int:
+        """The limit, or the request where that is larger or there is no limit."""
+        return max(_amount(self.limits, resource), _amount(self.amounts, resource))
 
 
 class ContainerAsk(Struct, frozen=True, gc=False):
@@ -101,7 +112,14 @@ def pod_demand(
         settled_cpu=_rounded(CPU, settled.get(CPU, 0)),
         settled_memory=_rounded(MEMORY, settled.get(MEMORY, 0)),
         limits=amounts(limited),
+        bounded_cpu=sum(_cpu(each.limits) for each in containers) + _cpu(extra),
+        open_cpu=tuple(_cpu(each.requests) for each in containers if CPU in each.requests and CPU not in each.limits),
+        silent=sum(CPU not in each.requests and CPU not in each.limits for each in containers),
     )
+
+
+def _cpu(nanos: Nanos) -> int:
+    return _rounded(CPU, nanos.get(CPU, 0))
 
 
 def _limited(ask: ContainerAsk) -> Nanos:
