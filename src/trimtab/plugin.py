@@ -27,6 +27,7 @@ from trimtab.core.placing.contract import (
     Prefilter,
     Prefiltered,
     Refuse,
+    Remarks,
     Reserve,
     Room,
     Rows,
@@ -35,6 +36,7 @@ from trimtab.core.placing.contract import (
     Stuck,
     Wait,
     Wakes,
+    Warn,
     Watches,
     codes,
 )
@@ -64,6 +66,7 @@ __all__ = [
     "Prefilter",
     "Prefiltered",
     "Refuse",
+    "Remarks",
     "Requirement",
     "Reserve",
     "Room",
@@ -74,6 +77,7 @@ __all__ = [
     "View",
     "Wait",
     "Wakes",
+    "Warn",
     "Watches",
     "codes",
 ]

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.core.engine.scene import BIND, WEB, flying, node, of_kind, pod
+from tests.core.engine.scene import BIND, OURS, WEB, flying, node, of_kind, pod
 from tests.core.engine.stages import go, permitter, pre_binder, reserver, staged
 from trimtab.core.cluster.invariants import faults
 from trimtab.core.engine.waiting.queue import Part
@@ -14,7 +14,7 @@ from trimtab.core.model.change import Change
 from trimtab.core.model.event import NodeGone, PodGone, StageAnswered
 from trimtab.core.model.instruction import Bind, Tell
 from trimtab.core.model.pod import Pod
-from trimtab.core.placing.contract import Go, Refuse, Staged, Wait
+from trimtab.core.placing.contract import Go, Refuse, Staged, Wait, Warn
 
 
 def test_stages_are_asked_in_order_and_end_in_the_bind() -> None:
@@ -79,6 +79,15 @@ def test_a_waiting_stage_says_what_to_do_once_and_goes_on_when_answered() -> Non
     assert [] == scene.tells(StageAnswered("uid-web", 1.0))
     assert [BIND] == scene.tells(StageAnswered("uid-web", 2.0))
     assert [] == scene.tells(StageAnswered("uid-web", 3.0))
+
+
+def test_a_stage_that_warns_does_not_block() -> None:
+    """The warning goes out once, as an Event, and the pod goes on: to the bind, or to a stage that waits."""
+    told = Tell("uid-web", "default", "web", "Tight", "a is full", warning=True, scheduler=OURS)
+    assert [told, BIND] == flying(pre_binder("Warns", staged(Warn("Tight", "a is full")))).turn()
+    scene = flying(pre_binder("Warns", staged(Warn("Tight", "a is full"))), pre_binder("Waits", staged(Wait(9.0))))
+    assert [told] == scene.turn()
+    assert [BIND] == scene.tells(StageAnswered("uid-web", 1.0))
 
 
 def test_a_waiting_pod_keeps_its_room() -> None:

@@ -28,9 +28,9 @@ from trimtab.core.cluster.state import Cluster
 from trimtab.core.engine.tally import Tally
 from trimtab.core.engine.waiting.claimants import Pods
 from trimtab.core.model.change import Change
-from trimtab.core.model.instruction import Bind, Instruction, Reread
+from trimtab.core.model.instruction import Bind, Instruction, Reread, Tell
 from trimtab.core.model.pod import Pod
-from trimtab.core.placing.contract import Go, Refuse, Reserve, Wait
+from trimtab.core.placing.contract import Go, Refuse, Reserve, Wait, Warn
 from trimtab.core.placing.profile import Profile, plugin_name
 
 DOUBT = 5.0
@@ -109,19 +109,24 @@ class Flights:
         owners = (*flight.profile.permits, *flight.profile.pre_binds)
         if problem:
             return Refused(plugin_name(owners[flight.stage]), Refuse(problem, final=False))
+        told: list[Instruction] = []
         while flight.stage < len(asks):
             answer = asks[flight.stage](cluster.view, flight.pod, flight.node)
             if isinstance(answer, Refuse):
                 return Refused(plugin_name(owners[flight.stage]), answer)
             if isinstance(answer, Wait):
-                return self._wait(flight, answer, plugin_name(owners[flight.stage]), at)
-            assert answer is Go.GO
+                waited = self._wait(flight, answer, plugin_name(owners[flight.stage]), at)
+                return waited if isinstance(waited, Refused) else [*told, *waited]
+            if isinstance(answer, Warn):
+                told.append(_warning(flight.pod, answer))
+            else:
+                assert answer is Go.GO
             flight.stage, flight.wait_until = flight.stage + 1, None
         misfit = _misfit(cluster, flight) if flight.waited else None
         if misfit is not None:
             return misfit
         flight.leg, flight.deadline = Leg.SENT, at + self.patience
-        return [Bind(flight.pod.uid, flight.pod.namespace, flight.pod.name, flight.node)]
+        return [*told, Bind(flight.pod.uid, flight.pod.namespace, flight.pod.name, flight.node)]
 
     def _wait(self, flight: Flight, wait: Wait, plugin: str, at: float) -> list[Instruction] | Refused:
         """The deadline runs from the first Wait of a stage, however often it is asked again."""
@@ -195,6 +200,10 @@ class Flights:
         twin.by_uid = {uid: replace(flight) for uid, flight in self.by_uid.items()}
         twin.reading = self.reading.copy()
         return twin
+
+
+def _warning(pod: Pod, warn: Warn) -> Tell:
+    return Tell(pod.uid, pod.namespace, pod.name, warn.reason, warn.note, warning=True, scheduler=pod.scheduler)
 
 
 def _misfit(cluster: Cluster, flight: Flight) -> Refused | None:

@@ -93,7 +93,15 @@ class Go(Enum):
     GO = "go"
 
 
-Staged = Go | Refuse | Wait
+@dataclass(frozen=True, slots=True)
+class Warn:
+    """Nothing against it, but people ought to know: a warning Event about the pod, with this reason in CamelCase."""
+
+    reason: str
+    note: str
+
+
+Staged = Go | Warn | Refuse | Wait
 
 
 class Normalise(Enum):
@@ -185,6 +193,13 @@ class Among(Score, Protocol):
     """A score with an own NormalizeScore: raw scores of the feasible rows in, 0..100 out."""
 
     def scaled(self, view: View, pod: Pod, rows: Rows, raw: Ints) -> Ints: ...
+
+
+@runtime_checkable
+class Remarks(Protocol):
+    """What whoever reads an explanation should know of how the plugin came to its answers; nothing when all is as usual."""
+
+    def remark(self, view: View, pod: Pod) -> str: ...
 
 
 @runtime_checkable

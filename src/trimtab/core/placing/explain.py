@@ -13,8 +13,8 @@ from trimtab.core.model.verdict import Placement
 from trimtab.core.placing.answers import Answers
 from trimtab.core.placing.charged import PASSES
 from trimtab.core.placing.choose import Charges, charges, choose, fresh, left_out, promised_room
-from trimtab.core.placing.contract import Bools, Ints
-from trimtab.core.placing.profile import Profile, points
+from trimtab.core.placing.contract import Bools, Ints, Remarks
+from trimtab.core.placing.profile import Profile, plugin_name, points
 
 
 class Line(Struct, frozen=True):
@@ -46,8 +46,14 @@ def explain(view: View, pod: Pod, profile: Profile, nominated: Iterable[Pod] = (
     )
     if isinstance(verdict, Placement):
         words = f"{verdict.node}: best of {verdict.feasible} of {verdict.nodes} nodes"
-        return Explanation(pod.key, words, verdict.node, tuple(lines))
-    return Explanation(pod.key, verdict.message(), "", tuple(lines))
+        return Explanation(pod.key, words + _remarks(view, pod, profile), verdict.node, tuple(lines))
+    return Explanation(pod.key, verdict.message() + _remarks(view, pod, profile), "", tuple(lines))
+
+
+def _remarks(view: View, pod: Pod, profile: Profile) -> str:
+    plugins = {plugin_name(each): each for each in (*profile.filters, *(score.plugin for score in profile.scores))}
+    told = ((name, each.remark(view, pod)) for name, each in plugins.items() if isinstance(each, Remarks))
+    return "".join(f" ({name}: {words})" for name, words in told if words)
 
 
 def table(
