@@ -1,0 +1,203 @@
+"""Rescheduler: keeps pods off nodes that are too full or under maintenance and likes empty ones; moves nothing by itself.
+
+The scheduling half of the plugin of this name in scodemay/plugins-improve. What was fixed:
+
+- Full means what is really used, with the pods that no sample shows yet, of what the node has for pods. The original
+  summed requests of running pods over capacity, so it sent pods back to nodes from which its controller had just evicted.
+- A node whose use is not known is scored by requests, and its thresholds are not held against it: when metrics fail,
+  scheduling goes on.
+- Nothing is recorded when a pod is reserved, so nothing can leak: the pod's estimate is in the columns while it counts.
+- A node that the pod would fill above 95 % is refused while there is still a choice, not only when it has been made.
+- Scores are not cut off at 100, where all nodes with little load were equal, and the bonus fades out between 20 and 40 %
+  instead of falling off a cliff at 30 %.
+- Pods of DaemonSets, which have no other node, are not held back by load.
+
+`strict` brings back requests over capacity, the cut and the cliff. Pods count from the moment that they are assumed, and
+their init containers and overhead with them, because that is how requests are summed here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from trimtab.core.cluster.view import Floats, View
+from trimtab.core.model.change import Change
+from trimtab.core.model.pod import Pod
+from trimtab.core.model.resources import CPU, MEMORY
+from trimtab.core.model.selectors import Requirement
+from trimtab.core.model.span import Span
+from trimtab.core.placing.contract import Go, Ints, Normalise, Refuse, Rows, Staged, Warn
+from trimtab.core.placing.measured import usage
+
+MAINTENANCE = Requirement("scheduler.alpha.kubernetes.io/maintenance", "In", ("true",))
+UNDER_MAINTENANCE = -1
+OVERFULL = 0.95
+LOW = 0.30
+FADE = 0.10
+WORDS = {CPU: "CPU", MEMORY: "memory"}
+HALF_A_MINUTE = Span(30)
+STRATEGIES = ("LoadBalancing", "ResourceOptimization", "NodeMaintenance")
+
+
+@dataclass(frozen=True, slots=True)
+class Rescheduler:
+    """Codes are bits: CPU, memory above the threshold; CPU, memory above 95 % with the pod. Below 0 it is past help."""
+
+    name: ClassVar[str] = "Rescheduler"
+    woken_by: ClassVar[Change] = (
+        Change.LOAD | Change.POD_LEFT | Change.POD_ALTERED | Change.NODE_ADDED | Change.ALLOCATABLE | Change.LABELS
+    )
+    reads: ClassVar[Change] = Change.LOAD | Change.PODS | Change.ALLOCATABLE | Change.LABELS
+    normalise: ClassVar[Normalise] = Normalise.NONE
+    parts: ClassVar[int] = usage.PARTS
+
+    cpu_threshold: float = 80.0
+    memory_threshold: float = 80.0
+    cpu_score_weight: float = 0.6
+    memory_score_weight: float = 0.4
+    load_balance_bonus: float = 10.0
+    enable_scheduling_optimization: bool = True
+    enable_preventive_rescheduling: bool = True
+    enable_rescheduling_controller: bool = True
+    rescheduling_interval: Span = HALF_A_MINUTE
+    excluded_namespaces: tuple[str, ...] = ("kube-system",)
+    enabled_strategies: tuple[str, ...] = ("LoadBalancing",)
+    imbalance_threshold: float = 20.0
+    max_reschedule_pods: int = 10
+    excluded_pod_selector: str = ""
+    strict: bool = False
+
+    def __post_init__(self) -> None:
+        for name, figure, most in (
+            ("cpuThreshold", self.cpu_threshold, 100),
+            ("memoryThreshold", self.memory_threshold, 100),
+            ("imbalanceThreshold", self.imbalance_threshold, 100),
+        ):
+            if not 0 < figure <= most:
+                raise ValueError(f"{name} is {figure:g}: it must be above 0 and at most {most}")
+        for name, figure, most in (
+            ("cpuScoreWeight", self.cpu_score_weight, 1),
+            ("memoryScoreWeight", self.memory_score_weight, 1),
+            ("loadBalanceBonus", self.load_balance_bonus, 50),
+        ):
+            if not 0 <= figure <= most:
+                raise ValueError(f"{name} is {figure:g}: it must be from 0 to {most}")
+        if self.cpu_score_weight + self.memory_score_weight == 0:
+            raise ValueError("cpuScoreWeight and memoryScoreWeight are both 0: one must be above")
+        if self.rescheduling_interval <= 0:
+            raise ValueError("reschedulingInterval must be longer than nothing")
+        if self.max_reschedule_pods < 1:
+            raise ValueError("maxReschedulePods must be 1 or more")
+        if "" in self.excluded_namespaces:
+            raise ValueError("excludedNamespaces has an empty name: leave it out")
+        if unknown := [each for each in self.enabled_strategies if each not in STRATEGIES]:
+            raise ValueError(f"enabledStrategies: {unknown[0]!r} is not one of {', '.join(STRATEGIES)}")
+
+    def signs(self, pod: Pod) -> Hashable:
+        return (usage.kin(pod), usage.of_daemon_set(pod))
+
+    # --- filter
+
+    def filter(self, view: View, pod: Pod, rows: Rows) -> Ints:
+        answer = np.zeros(len(view.pod_count[rows]), dtype=np.int64)
+        if not self.enable_scheduling_optimization:
+            return answer
+        if self.strict or not usage.of_daemon_set(pod):
+            self._hold_back(view, pod, rows, answer)
+        answer[view.labelled(MAINTENANCE)[rows]] = UNDER_MAINTENANCE
+        return answer
+
+    def _hold_back(self, view: View, pod: Pod, rows: Rows, answer: Ints) -> None:
+        hopeless = np.zeros(len(answer), dtype=np.bool_)
+        for bit, (resource, threshold) in enumerate(self._thresholds()):
+            used = self._known(view, resource, rows)
+            answer |= (used * 100 > threshold).astype(np.int64) << bit
+            if not self.strict:
+                own = usage.share_of(
+                    np.full(len(answer), usage.estimate(view, pod, resource)), view.allocatable(resource)[rows]
+                )
+                with_pod = used + own > OVERFULL
+                answer |= with_pod.astype(np.int64) << bit + 2
+                hopeless |= with_pod & (own > OVERFULL)
+        # Evictions would not help: twice the maintenance code and beyond, so that the two stay apart.
+        answer[hopeless] *= -2
+
+    def _known(self, view: View, resource: str, rows: Rows) -> Floats:
+        """How full nodes are; NaN where nobody knows, which no comparison holds against them."""
+        if self.strict:
+            return usage.share_of(view.requested(resource)[rows].astype(np.float64), view.capacity(resource)[rows])
+        return usage.share_of(usage.expected(view, resource, rows), view.allocatable(resource)[rows])
+
+    def _thresholds(self) -> tuple[tuple[str, float], ...]:
+        return ((CPU, self.cpu_threshold), (MEMORY, self.memory_threshold))
+
+    def reasons(self, view: View, pod: Pod, code: int) -> tuple[str, ...]:
+        if code == UNDER_MAINTENANCE:
+            return ("node(s) were under maintenance",)
+        bits = code if code > 0 else -code // 2
+        above = [
+            f"node(s) used more than {threshold:g}% of their {WORDS[resource]}"
+            for bit, (resource, threshold) in enumerate(self._thresholds())
+            if bits >> bit & 1
+        ]
+        beyond = [
+            f"node(s) would use more than {OVERFULL:.0%} of their {words} with the pod"
+            for bit, words in enumerate(WORDS.values(), start=2)
+            if bits >> bit & 1
+        ]
+        return (*above, *beyond)
+
+    # --- score
+
+    def score(self, view: View, pod: Pod, rows: Rows) -> Ints | None:
+        if not self.enable_scheduling_optimization:
+            return None
+        if self.strict:
+            return self._original(self._known(view, CPU, rows) * 100, self._known(view, MEMORY, rows) * 100)
+        cpu, memory = usage.share(view, CPU, rows, pod), usage.share(view, MEMORY, rows, pod)
+        weights = self.cpu_score_weight + self.memory_score_weight
+        free = self.cpu_score_weight * np.maximum(1 - cpu, 0) + self.memory_score_weight * np.maximum(1 - memory, 0)
+        bonus = self.load_balance_bonus / 100
+        fading = np.clip((LOW + FADE - np.maximum(cpu, memory)) / (2 * FADE), 0.0, 1.0)
+        return usage.points(1.0 - (free + bonus * fading) / (weights + bonus))
+
+    def _original(self, cpu: Floats, memory: Floats) -> Ints:
+        score = (100 - cpu) * self.cpu_score_weight + (100 - memory) * self.memory_score_weight
+        low = (cpu < LOW * 100) & (memory < LOW * 100)
+        return usage.in_parts(score + low * self.load_balance_bonus)
+
+    # --- stages; the pod counts on its node already
+
+    def reserve(self, view: View, memory: Any, pod: Pod, node: str) -> tuple[Any, Go | Refuse]:
+        full = self._above(view, node, OVERFULL * 100, OVERFULL * 100) if self.enable_scheduling_optimization else []
+        held_back = full and (self.strict or not usage.of_daemon_set(pod))
+        return memory, Refuse(f"{node} would use {' and '.join(full)}", final=False) if held_back else Go.GO
+
+    def unreserve(self, memory: Any, pod: Pod, node: str) -> Any:
+        return memory
+
+    def pre_bind(self, view: View, pod: Pod, node: str) -> Staged:
+        if not self.enable_preventive_rescheduling:
+            return Go.GO
+        full = self._above(view, node, self.cpu_threshold, self.memory_threshold)
+        return Warn("NodeNearlyFull", f"with this pod {node} will use {' and '.join(full)}") if full else Go.GO
+
+    def _above(self, view: View, node: str, cpu: float, memory: float) -> list[str]:
+        """In words, what of the node is used beyond these percentages."""
+        row = view.row(node)
+        if row is None:
+            return []
+        at = slice(row, row + 1)
+        used = [
+            (each, limit, self._known(view, each, at).item() * 100) for each, limit in ((CPU, cpu), (MEMORY, memory))
+        ]
+        return [
+            f"{figure:.0f}% of its {WORDS[each]} (limit {limit:g}%)" for each, limit, figure in used if figure > limit
+        ]
+
+    def remark(self, view: View, pod: Pod) -> str:
+        return "" if self.strict else usage.blind_spots(view)
