@@ -175,12 +175,16 @@ def kept_as_fresh(cluster: Cluster, pod: Pod, profile: Profile, kept: Templates)
 def rebuilt(cluster: Cluster, order: Sequence[Node]) -> Cluster:
     """The same cluster, as if its nodes had been learnt of in this order."""
     twin = Cluster()
-    twin.load, twin.memory, twin.nominated = cluster.load.copy(), cluster.memory.copy(), cluster.nominated.copy()
-    twin.objects = cluster.objects.copy()
+    twin.memory, twin.nominated, twin.objects = cluster.memory.copy(), cluster.nominated.copy(), cluster.objects.copy()
     for node in order:
         twin.see_node(node)
     for place in cluster.places.values():
         twin.assume(place.pod, place.node)
+    slots = sorted(twin.residents.slot, key=twin.residents.slot.__getitem__)
+    twin.load = cluster.load.reordered(
+        np.array([cluster.columns.row[node.name] for node in order], dtype=np.intp),
+        np.array([cluster.residents.slot[uid] for uid in slots], dtype=np.intp),
+    )
     return twin
 
 

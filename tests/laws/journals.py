@@ -39,7 +39,7 @@ from trimtab.core.model.instruction import Bind, Instruction, Nominate, Preempt,
 from trimtab.core.model.node import Node
 from trimtab.core.model.pod import HostPort, Pod, PodSpec
 from trimtab.core.model.resources import CPU
-from trimtab.core.model.sample import Sample
+from trimtab.core.model.sample import Reading
 from trimtab.core.model.taints import NO_SCHEDULE, Taint, Toleration
 
 T = TypeVar("T")
@@ -346,7 +346,8 @@ class World:
         return [StageAnswered(held.uid, self.at)] if held is not None else []
 
     def load_is_read(self, who: int, how: int) -> list[Event]:
-        return [SamplesRead((Sample(NODE_NAMES[who % len(NODE_NAMES)], CPU, float(how), self.at),), self.at)]
+        name = NODE_NAMES[who % len(NODE_NAMES)]
+        return [SamplesRead((Reading("meter", CPU, (name,), (float(how),), (self.at,)),), self.at)]
 
 
 World.MOVES = (

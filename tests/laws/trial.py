@@ -18,6 +18,7 @@ from trimtab.core.model.change import Change
 from trimtab.core.model.event import Event, Leading, Synced, Tick, Turn
 from trimtab.core.model.instruction import Bind, Instruction, Preempt, Reread
 from trimtab.core.model.pod import Pod
+from trimtab.core.model.resources import CPU
 from trimtab.core.placing.contract import Go, Refuse, Staged, Wait
 
 
@@ -120,7 +121,7 @@ def fingerprint(engine: Engine) -> str:
             cluster.columns.nodes,
             amounts,
             cluster.memory,
-            cluster.load.latest,
+            cluster.load.expected(CPU),
             queue.waiting,
             sorted(queue._ready),
             sorted(queue._backing),

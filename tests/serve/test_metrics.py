@@ -145,11 +145,11 @@ async def test_rare_events_move_their_counters() -> None:
     tally = PrometheusTally()
     tally.orphaned()
     tally.faulted("ValueError('secret')")
-    tally.samples_refused(3)
+    tally.samples_refused("nan", 3)
     page = await page_of(tally, SmallCluster(tally))
     assert 1 == page.value("trimtab_orphaned_pods_total")
     assert 1 == page.value("trimtab_plugin_faults_total")
-    assert 3 == page.value("trimtab_samples_refused_total")
+    assert 3 == page.value("trimtab_samples_refused_total", reason="nan")
 
 
 async def test_gated_time_is_not_scheduling_time() -> None:

@@ -147,8 +147,12 @@ def test_meters_count_running_pods_on_their_node_and_stop_at_what_it_has(watched
     assert 8000 == watched.world.measured["n2", CPU]
     event = watched.seen[-1]
     assert isinstance(event, SamplesRead)
-    assert watched.world.measured == {(each.node, each.resource): each.value for each in event.samples}
-    assert {watched.clock.now} == {each.measured for each in event.samples}
+    assert watched.world.measured == {
+        (name, each.resource): value
+        for each in event.readings
+        for name, value in zip(each.names, each.values, strict=True)
+    }
+    assert {watched.clock.now} == {measured for each in event.readings for measured in each.measured}
 
 
 def test_a_victim_leaves_after_its_grace(watched: Watched) -> None:

@@ -37,7 +37,7 @@ from trimtab.core.model.event import (
 from trimtab.core.model.instruction import Bind, Reread, Tell
 from trimtab.core.model.pod import HostPort, PodSpec
 from trimtab.core.model.resources import CPU
-from trimtab.core.model.sample import Sample
+from trimtab.core.model.sample import Reading
 from trimtab.core.placing.contract import Wait
 from trimtab.core.placing.profile import Profile, everywhere
 
@@ -156,7 +156,7 @@ def test_a_standby_keeps_state_and_load_warm() -> None:
     scene.sees(node("a", cpu=1500), node("b", cpu=1500))
     scene.bound(pod("old", cpu=1000, scheduler="else"), "a")
     scene.sees(WEB)
-    scene.tells(SamplesRead((Sample("a", CPU, 900.0, 0.0),), 0.0), Synced("pods", 0.0), Synced("nodes", 0.0))
+    scene.tells(SamplesRead((Reading("meter", CPU, ("a",), (900.0,), (0.0,)),), 0.0), Synced("pods", 0.0), Synced("nodes", 0.0))
     assert [] == scene.turn()
     scene.tells(Leading(7, 0.0))
     assert {"web": "b"} == scene.binds()
@@ -274,7 +274,7 @@ def test_a_node_made_anew_and_smaller_under_its_old_name_keeps_the_pods_it_has(d
     scene = Scene()
     scene.sees(node("a"))
     scene.bound(pod("old", cpu=1500, scheduler="else"), "a")
-    scene.tells(SamplesRead((Sample("a", CPU, 900.0, 0.0),), 0.0))
+    scene.tells(SamplesRead((Reading("meter", CPU, ("a",), (900.0,), (0.0,)),), 0.0))
     if deletion_seen:
         scene.tells(NodeGone("a", 0.0, "uid-a"))
     scene.sees(node("a", cpu=2000, uid="uid-new"), WEB)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.core.engine.scene import Scene, node, pod
 from tests.core.engine.stages import permitter
 from trimtab.core.model.event import SamplesRead
-from trimtab.core.model.sample import Sample
+from trimtab.core.model.sample import Reading
 from trimtab.core.placing.contract import Go, Wait
 
 
@@ -32,7 +32,7 @@ def test_a_measurement_that_grows_too_old_is_a_change() -> None:
     """Kept answers that read the load are asked again when a tick takes the trust away."""
     scene = Scene()
     scene.sees(node("a"))
-    scene.tells(SamplesRead((Sample("a", "cpu", 100.0, measured=0.0),), 0.0))
+    scene.tells(SamplesRead((Reading("meter", "cpu", ("a",), (100.0,), (0.0,)),), 0.0))
     columns = scene.engine.placing.cluster.columns
     before = len(columns.log)
     scene.later(1.0)
