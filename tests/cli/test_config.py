@@ -51,6 +51,7 @@ def test_unreadable_file(tmp_path: Path, name: str) -> None:
 
 
 def test_show(tmp_path: Path) -> None:
-    """The effective configuration is printed as YAML with the defaults filled in."""
-    result = ran("config", "show", written(tmp_path, HEAD))
-    assert "kube-system" == yaml.safe_load(result.stdout)["leaderElection"]["resourceNamespace"]
+    """The effective configuration is printed as two documents of YAML with the defaults filled in."""
+    theirs, ours = yaml.safe_load_all(ran("config", "show", written(tmp_path, HEAD)).stdout)
+    assert "kube-system" == theirs["leaderElection"]["resourceNamespace"]
+    assert "2m" == ours["load"]["freshFor"]

@@ -4,6 +4,7 @@ from trimtab.config.configuration import Configuration
 from trimtab.config.problem import ConfigError
 from trimtab.config.scheduler import read
 
+OWN_HEAD = "apiVersion: trimtab.dev/v1alpha1\nkind: TrimtabConfiguration\n"
 HEAD = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
 FILE = "f.yaml"
 
@@ -59,6 +60,35 @@ profiles:
 """
 )
 
+OWN_FULL = (
+    OWN_HEAD
+    + """\
+sources:
+- name: main
+  prometheus:
+    url: https://prometheus.monitoring.svc:9090/prom
+    interval: 20s
+    timeout: 5s
+    nodeLabel: node
+    metrics: [nodeMemory, podCPU, psi]
+    queries:
+    - name: cpu
+      query: 1 - avg by (node) (rate(node_cpu_seconds_total{mode="idle"}[$window]))
+      unit: ratio
+      window: 5m
+    - {name: queue, query: "sum by (pod) (queue_length)", of: pods, statistic: mean, window: 90s}
+    bearerTokenFile: /etc/trimtab/token
+    tls: {caFile: /etc/trimtab/ca.pem, certFile: /etc/trimtab/cert.pem, keyFile: /etc/trimtab/key.pem, serverName: prom}
+    allowAddresses: [169.254.10.0/24]
+- {name: second, prometheus: {url: "http://10.96.0.102:9090", basicAuth: {username: me, passwordFile: /etc/pw}}}
+- {name: server, metricsServer: {interval: 45s}}
+- {name: tape, replay: {path: tape.jsonl, interval: 2s}}
+load: {freshFor: 90s, staleAfter: 4m, window: 10m, mostMissing: 0.3, estimates: [siblings, trimaran]}
+logging: {format: json, level: debug, decisions: false}
+metrics: {nodeUsage: true}
+"""
+)
+
 
 def configured(body: str) -> Configuration:
     """The configuration of a file with the usual head."""
@@ -91,4 +121,5 @@ def outcome(configuration: Configuration) -> tuple[object, ...]:
         for each in configuration.settings.profiles
     ]
     settings = configuration.settings
-    return (profiles, settings.initial_backoff, settings.max_backoff, configuration.leader, configuration.connection)
+    rest = (settings.initial_backoff, settings.max_backoff, settings.load)
+    return (profiles, *rest, configuration.leader, configuration.connection, configuration.own)

@@ -3,15 +3,17 @@
 import copy
 from typing import Any
 
+import pytest
 import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.config.files import FILE, FULL, outcome
+from tests.config.files import FILE, FULL, OWN_FULL, outcome
 from trimtab.config.problem import ConfigError
 from trimtab.config.scheduler import read
 from trimtab.config.show import shown
 
+BOTH = f"{FULL}---\n{OWN_FULL}"
 PLAIN: dict[str, Any] = yaml.safe_load(FULL)
 WORDS = [
     "no",
@@ -21,6 +23,10 @@ WORDS = [
     "NodeName",
     "default-scheduler",
     "15s",
+    "http://u:p@h",
+    "rate(x[$window])",
+    "cpu",
+    "nodeCPU",
     "",
     "ä",
     "\t",
@@ -59,11 +65,12 @@ def places(tree: Any) -> list[tuple[Any, Any]]:
     return [(tree, key) for key in keys] + [place for key in keys for place in places(tree[key])]
 
 
-@given(st.data())
+@pytest.mark.parametrize("content", [FULL, OWN_FULL])
+@given(data=st.data())
 @settings(max_examples=150, deadline=None)
-def test_values_exchanged(data: st.DataObject) -> None:
+def test_values_exchanged(content: str, data: st.DataObject) -> None:
     """A file with values exchanged, removed or renamed is used or refused, and what is used can be shown."""
-    tree = yaml.safe_load(FULL)
+    tree = yaml.safe_load(content)
     for _ in range(data.draw(st.integers(1, 3))):
         container, key = data.draw(st.sampled_from(places(tree)))
         match data.draw(st.sampled_from(["exchange", "remove", "rename", "repeat"])):
@@ -78,11 +85,11 @@ def test_values_exchanged(data: st.DataObject) -> None:
     answered(yaml.safe_dump(tree))
 
 
-@given(st.binary(max_size=8), st.integers(0, len(FULL)), st.integers(0, 40))
+@given(st.binary(max_size=8), st.integers(0, len(BOTH)), st.integers(0, 40))
 @settings(max_examples=200, deadline=None)
 def test_bytes_exchanged(piece: bytes, at: int, gone: int) -> None:
     """A file with a few bytes exchanged anywhere is used or refused."""
-    content = FULL.encode()
+    content = BOTH.encode()
     answered(content[:at] + piece + content[at + gone :])
 
 
@@ -95,5 +102,5 @@ def test_noise(text: str) -> None:
 
 def test_the_file_itself_is_good() -> None:
     """The file that is spoilt above can be used as it stands."""
-    assert answered(FULL)
+    assert answered(BOTH)
     assert answered(yaml.safe_dump(PLAIN))

@@ -200,8 +200,8 @@ def test_refused_files(body: str, complaint: str) -> None:
         ),
         (HEAD.replace("/v1", "/v2"), "f.yaml:1:13: apiVersion: 'kubescheduler.config.k8s.io/v2' is not read: write"),
         (HEAD.replace("KubeS", "KubeProxyS"), "f.yaml:2:7: kind: 'KubeProxySchedulerConfiguration' is none of Kube"),
-        (HEAD + "---\nkind: Policy\n", "f.yaml:4:1: a second document (Policy) is not supported"),
-        (HEAD + "---\n" + HEAD, "f.yaml:4:1: a second document (KubeSchedulerConfiguration) is not supported"),
+        (HEAD + "---\nkind: Policy\n", "f.yaml:4:1: a document of the kind 'Policy' is not read: a file holds"),
+        (HEAD + "---\n" + HEAD, "f.yaml:4:1: a second KubeSchedulerConfiguration: a file holds one"),
     ],
 )
 def test_other_documents(content: str, complaint: str) -> None:

@@ -3,7 +3,7 @@
 import pytest
 import yaml
 
-from tests.config.files import FILE, FULL, HEAD, outcome
+from tests.config.files import FILE, FULL, HEAD, OWN_FULL, OWN_HEAD, outcome
 from trimtab.config.arguments import written_arguments
 from trimtab.config.fields import is_ignored, names
 from trimtab.config.registry import DEFAULT_PLUGINS, IN_TREE
@@ -14,7 +14,7 @@ ODD_TIMES = HEAD + "leaderElection: {leaseDuration: 100h, renewDeadline: 2.00000
 OFF = HEAD + "leaderElection: {leaderElect: false}\nprofiles: [{schedulerName: 'ä: #'}]\n"
 
 
-@pytest.mark.parametrize("content", [HEAD, FULL, ODD_TIMES, OFF])
+@pytest.mark.parametrize("content", [HEAD, FULL, ODD_TIMES, OFF, OWN_HEAD, OWN_FULL, f"{OWN_FULL}---\n{FULL}"])
 def test_shown_means_the_same(content: str) -> None:
     """The effective configuration reads back as itself, with nothing left to note about defaults."""
     configuration = read(content, FILE)
@@ -33,7 +33,7 @@ def test_every_argument_is_shown() -> None:
     for name in (name for name in DEFAULT_PLUGINS if name in IN_TREE):
         heeded = {key for key, field in names(f"{name}Args").items() if not is_ignored(field)}
         expected = {key: value for key, value in written_arguments(IN_TREE[name]()).items() if key in heeded}
-        (profile,) = yaml.safe_load(shown(default_configuration()))["profiles"]
+        (profile,) = next(yaml.safe_load_all(shown(default_configuration())))["profiles"]
         found = {each["name"]: each["args"] for each in profile["pluginConfig"]}
         assert expected == found.get(name, {})
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from trimtab.config.own.settings import BY_REQUESTS, TrimtabConfiguration
 from trimtab.config.problem import Note
 from trimtab.core.engine.settings import Settings
 
@@ -37,3 +38,4 @@ class Configuration:
     leader: LeaderElection = LeaderElection()
     connection: Connection = Connection()
     notes: tuple[Note, ...] = ()
+    own: TrimtabConfiguration = BY_REQUESTS

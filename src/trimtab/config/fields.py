@@ -109,10 +109,10 @@ FIELDS: tuple[Field, ...] = (
 )
 
 
-def names(schema: str) -> dict[str, Field | None]:
+def names(schema: str, among: Iterable[Field] = FIELDS) -> dict[str, Field | None]:
     """What may stand directly under a path: each name, with its field unless it is a mapping or list of more."""
     found: dict[str, Field | None] = {}
-    for each in FIELDS:
+    for each in among:
         inner = each.path.removeprefix(f"{schema}.") if schema else each.path
         if schema and inner == each.path:
             continue

@@ -32,17 +32,19 @@ _SCHEMA = "profiles[]"
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """A profile and the place in the file that describes it."""
+    """A profile, the place in the file that describes it, and the places of its plugins' arguments."""
 
     profile: Profile
     spot: Spot
+    plugins: Mapping[str, Plugin]
+    arguments: Mapping[str, Spot]
 
 
 class Binder:
     """Stands for the engine's own last step, which serves the point `bind` and takes no arguments."""
 
 
-def read_profiles(spots: list[Spot], catalogue: Catalogue) -> tuple[Profile, ...]:
+def read_profiles(spots: list[Spot], catalogue: Catalogue) -> tuple[Placed, ...]:
     """All profiles of a file; what is wrong with one, or between two, is reported."""
     placed = [each for spot in spots if (each := _read_profile(spot, catalogue, alone=len(spots) == 1)) is not None]
     for number, later in enumerate(placed):
@@ -54,7 +56,7 @@ def read_profiles(spots: list[Spot], catalogue: Catalogue) -> tuple[Profile, ...
                 break
         if later.profile.order != placed[0].profile.order:
             later.spot.refuse("queueSort must be the same in all profiles, for there is one queue")
-    return tuple(each.profile for each in placed)
+    return tuple(placed)
 
 
 def _read_profile(spot: Spot, catalogue: Catalogue, alone: bool) -> Placed | None:
@@ -70,7 +72,10 @@ def _read_profile(spot: Spot, catalogue: Catalogue, alone: bool) -> Placed | Non
     if plugins is None or name is None:
         return None
     arrange = at_point if catalogue.version.multi_point else over_defaults
-    return Placed(_assembled(name, spot, sets, multi, plugins, arrange), where)
+    made = _assembled(name, spot, sets, multi, plugins, arrange)
+    enabled = {each for listed in made.enabled.values() for each in listed}
+    run = {each: plugin for each, plugin in plugins.items() if each in enabled}
+    return Placed(made, where, run, {each: args for each, args in arguments.items() if each in enabled})
 
 
 def _scheduler_name(spot: Spot, entries: Mapping[str, Spot], alone: bool) -> tuple[str | None, Spot]:

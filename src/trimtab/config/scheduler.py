@@ -1,15 +1,24 @@
-"""Decides what a `KubeSchedulerConfiguration` asks for, or all that is wrong with it; touches no file itself."""
+"""Decides what a file asks for, or all that is wrong with it; touches no file itself.
+
+A file holds a `KubeSchedulerConfiguration`, which is read here, a `TrimtabConfiguration`, which is left to `own`, or both.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
 from trimtab.config.configuration import Configuration, Connection, LeaderElection
 from trimtab.config.fields import known
+from trimtab.config.own.addresses import with_addresses
+from trimtab.config.own.document import read_own
+from trimtab.config.own.fields import KIND as OWN_KIND
+from trimtab.config.own.settings import TrimtabConfiguration
 from trimtab.config.profiles import DEFAULT_SCHEDULER, Binder, read_profiles
 from trimtab.config.registry import BINDER, IN_TREE, default_profile
 from trimtab.config.spot import INT32, INT64, Report, Spot, nothing
+from trimtab.config.tree import Leaf, Table, Tree
 from trimtab.config.versions import VERSION, Catalogue, Version, read_version
 from trimtab.config.yaml import documents
 from trimtab.core.engine.settings import Settings
@@ -30,35 +39,63 @@ def default_configuration() -> Configuration:
 def read(content: str | bytes, file: str, extra_plugins: Mapping[str, type] | None = None) -> Configuration:
     """The configuration in a file's content; raises ConfigError with all its problems."""
     report = Report(file)
-    first, *rest = documents(content, file)
-    for tree in rest:
-        _refuse_document(Spot(tree, report))
-    root = Spot(first, report)
+    theirs, ours = _by_kind(documents(content, file), report)
+    own = read_own(ours) if ours is not None else TrimtabConfiguration()
+    found = _read_theirs(theirs, own, extra_plugins or {}) if theirs is not None else _alone(own)
+    notes = report.settle()
+    return replace(found, settings=replace(found.settings, load=own.load), notes=notes)
+
+
+def _alone(own: TrimtabConfiguration) -> Configuration:
+    return replace(default_configuration(), own=own)
+
+
+def _by_kind(trees: Iterable[Tree], report: Report) -> tuple[Spot | None, Spot | None]:
+    """The document for the scheduler and the one of our own; a file holds each at most once, in any order."""
+    held: dict[bool, Spot] = {}
+    for tree in trees:
+        spot = Spot(tree, report)
+        kind = _kind(spot)
+        if kind is not None and kind not in (KIND, OWN_KIND) and held:
+            spot.refuse(
+                f"a document of the kind {kind[:100]!r} is not read: a file holds one {KIND}, one {OWN_KIND}, or both"
+            )
+        elif (kind == OWN_KIND) in held:
+            spot.refuse(
+                f"a second {kind or 'document without a kind'}: a file holds one {KIND}, one {OWN_KIND}, or both"
+            )
+        else:
+            held[kind == OWN_KIND] = spot
+    return held.get(False), held.get(True)
+
+
+def _kind(spot: Spot) -> str | None:
+    entries = spot.tree.entries if isinstance(spot.tree, Table) else {}
+    kind = entries.get("kind")
+    return kind.value if isinstance(kind, Leaf) and isinstance(kind.value, str) else None
+
+
+def _read_theirs(root: Spot, own: TrimtabConfiguration, extra: Mapping[str, type]) -> Configuration:
+    report = root.report
     version = _ours(root)
     if version is None:
         report.settle()
     assert version is not None
     entries = known(root, "", version.more_fields)
     _check_ignored(entries)
-    catalogue = Catalogue(_built(report, extra_plugins or {}), version)
-    profiles = read_profiles(_profile_spots(entries, root), catalogue)
+    placed = read_profiles(_profile_spots(entries, root), Catalogue(_built(report, extra), version))
+    profiles = tuple(each.profile for each in placed)
     leader = _read_leader(_at(entries, "leaderElection", report), {profile.name for profile in profiles})
     connection = _read_connection(_at(entries, "clientConnection", report))
     initial, longest = _read_backoff(entries)
-    notes = report.settle()
-    return Configuration(Settings(profiles, float(initial), float(longest)), leader, connection, notes)
+    own = with_addresses(own, placed)
+    return Configuration(Settings(profiles, float(initial), float(longest)), leader, connection, own=own)
 
 
 def _built(report: Report, extra: Mapping[str, type]) -> dict[str, type]:
     for name in {*extra} & {*IN_TREE, BINDER}:
         nothing(report).refuse(f"an installed package offers a plugin {name}, but that name is taken")
     return {**extra, **IN_TREE, BINDER: Binder}
-
-
-def _refuse_document(spot: Spot) -> None:
-    entries = spot.entries() or {}
-    kind = entries["kind"].text() if "kind" in entries else "no kind"
-    spot.refuse(f"a second document ({kind}) is not supported: one file holds one {KIND}")
 
 
 def _ours(root: Spot) -> Version | None:
@@ -72,7 +109,7 @@ def _ours(root: Spot) -> Version | None:
             root.refuse(f"{name} is missing: the file must start with apiVersion: {VERSION} and kind: {KIND}")
     version = read_version(entries["apiVersion"]) if "apiVersion" in entries else None
     if "kind" in entries:
-        entries["kind"].choice([KIND])
+        entries["kind"].choice([KIND, OWN_KIND])
     return version if len(root.report.problems) == before else None
 
 

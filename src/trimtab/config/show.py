@@ -9,6 +9,8 @@ import yaml
 from trimtab.config.arguments import written_arguments
 from trimtab.config.configuration import Configuration, Connection, LeaderElection
 from trimtab.config.fields import is_ignored, names
+from trimtab.config.own.show import written_own
+from trimtab.config.own.values import told
 from trimtab.config.plugin_sets import EVERYTHING, MULTI
 from trimtab.config.registry import BINDER
 from trimtab.config.scheduler import KIND
@@ -17,8 +19,8 @@ from trimtab.core.placing.profile import Point, Profile, plugin_name
 
 
 def shown(configuration: Configuration) -> str:
-    """The effective configuration as YAML, with the notes as comments above it."""
-    plain = {
+    """The effective configuration as YAML, our own document second, with the notes as comments above them."""
+    theirs = {
         "apiVersion": VERSION,
         "kind": KIND,
         "leaderElection": _leader(configuration.leader),
@@ -28,22 +30,22 @@ def shown(configuration: Configuration) -> str:
         "profiles": [_profile(each) for each in configuration.settings.profiles],
     }
     notes = "".join(f"# {note}\n" for note in configuration.notes)
-    return notes + yaml.dump(plain, Dumper=yaml.CSafeDumper, sort_keys=False, allow_unicode=True, width=100)
+    return f"{notes}{_yaml(theirs)}---\n{_yaml(written_own(configuration.own))}"
+
+
+def _yaml(plain: object) -> str:
+    return yaml.dump(plain, Dumper=yaml.CSafeDumper, sort_keys=False, allow_unicode=True, width=100)
 
 
 def _leader(leader: LeaderElection) -> dict[str, object]:
     return {
         "leaderElect": leader.enabled,
-        "leaseDuration": _duration(leader.lease_duration),
-        "renewDeadline": _duration(leader.renew_deadline),
-        "retryPeriod": _duration(leader.retry_period),
+        "leaseDuration": told(leader.lease_duration),
+        "renewDeadline": told(leader.renew_deadline),
+        "retryPeriod": told(leader.retry_period),
         "resourceName": leader.name,
         "resourceNamespace": leader.namespace,
     }
-
-
-def _duration(seconds: float) -> str:
-    return f"{seconds:g}s" if seconds == float(f"{seconds:g}") and seconds < 1e5 else f"{round(seconds * 10**9)}ns"
 
 
 def _connection(connection: Connection) -> dict[str, object]:

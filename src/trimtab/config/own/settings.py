@@ -137,3 +137,6 @@ class TrimtabConfiguration:
     labels: object | None = None
     logging: LoggingSettings = LoggingSettings()
     metrics: MetricsSettings = MetricsSettings()
+
+
+BY_REQUESTS = TrimtabConfiguration()

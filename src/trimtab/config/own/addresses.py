@@ -1,0 +1,149 @@
+"""Decides which sources stand in the arguments of plugins, where their origins have them; the core never sees an address.
+
+MemRealUsage and CpuRealUsage name a Prometheus (`prometheusApiAddr`), the Trimaran plugins a `metricProvider`. The same
+address twice is one source, and one that the document of our own describes is taken from there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from trimtab.config.own.address import same_place
+from trimtab.config.own.document import pace_fault
+from trimtab.config.own.settings import (
+    MetricsServerSettings,
+    PrometheusSettings,
+    SourceSettings,
+    Tls,
+    TrimtabConfiguration,
+)
+from trimtab.config.own.sources import checked_url
+from trimtab.config.profiles import Placed
+from trimtab.config.spot import Spot
+from trimtab.config.tree import Leaf, Table
+from trimtab.core.model.change import Change
+
+S2_SECONDS = 10.0
+SERVER = "metrics-server"
+
+
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    """A source as a plugin's arguments ask for it; no url means metrics.k8s.io."""
+
+    where: Spot
+    url: str = ""
+    interval: float = PrometheusSettings("", "").interval
+    timeout: float = PrometheusSettings("", "").timeout
+    believe_anybody: bool = False
+
+
+def with_addresses(own: TrimtabConfiguration, profiles: Iterable[Placed]) -> TrimtabConfiguration:
+    """The document together with what plugins ask for; says so where one asks for measurements that nobody takes."""
+    placed = tuple(profiles)
+    sources = (*own.sources, *_derived(own, placed))
+    if not sources and any(hasattr(plugin, "metric_provider") for one in placed for plugin in one.plugins.values()):
+        sources = (MetricsServerSettings(SERVER),)
+    for one in placed if not sources else ():
+        _note_blind(one)
+    return replace(own, sources=sources)
+
+
+def _derived(own: TrimtabConfiguration, placed: Iterable[Placed]) -> Iterable[SourceSettings]:
+    """By place, so that each is asked once; of two that ask alike the more impatient one counts."""
+    known = {_place(each) for each in own.sources}
+    made: dict[str, SourceSettings] = {}
+    for each in (each for one in placed for args in one.arguments.values() for each in _wanted(args)):
+        place = same_place(each.url) if each.url else SERVER
+        if place not in known:
+            made[place] = _made(each, made.get(place), (*own.sources, *made.values()))
+            if (fault := pace_fault(made[place], own.load)) is not None:
+                each.where.refuse(fault)
+    return made.values()
+
+
+def _place(source: SourceSettings) -> str:
+    match source:
+        case PrometheusSettings(url=url):
+            return same_place(url)
+        case MetricsServerSettings():
+            return SERVER
+    return ""
+
+
+def _made(wanted: _Wanted, before: SourceSettings | None, others: Collection[SourceSettings]) -> SourceSettings:
+    if not wanted.url:
+        return before or MetricsServerSettings(_free(SERVER, others))
+    if isinstance(before, PrometheusSettings):
+        interval = min(before.interval, wanted.interval)
+        return replace(before, interval=interval, timeout=min(before.timeout, interval))
+    tls = Tls(insecure_skip_verify=wanted.believe_anybody)
+    timeout = min(wanted.timeout, wanted.interval)
+    return PrometheusSettings(_free("prometheus", others), wanted.url, wanted.interval, timeout, tls=tls)
+
+
+def _note_blind(placed: Placed) -> None:
+    blind = [name for name, reads in placed.profile.reads.items() if reads & int(Change.LOAD)]
+    if blind:
+        placed.spot.note(
+            f"{', '.join(blind)} would look at measured load, but there is no source of it and requests stand in: "
+            "add a TrimtabConfiguration with sources"
+        )
+
+
+def _free(name: str, sources: Collection[SourceSettings]) -> str:
+    taken = {each.name for each in sources}
+    numbered = (name, *(f"{name}-{number}" for number in range(2, len(taken) + 3)))
+    return next(each for each in numbered if each not in taken)
+
+
+def _wanted(args: Spot) -> Iterator[_Wanted]:
+    """What has the wrong type has been reported by whoever read the arguments, and is passed over here."""
+    entries = _entries(args)
+    url = _address(entries.get("prometheusApiAddr"))
+    if url:
+        interval, timeout = (
+            _seconds(entries.get(name)) for name in ("queryMetricIntervalSeconds", "queryMetricTimeSeconds")
+        )
+        yield _Wanted(entries["prometheusApiAddr"], url, interval, timeout)
+    if _value(watcher := entries.get("watcherAddress")) and watcher is not None:
+        watcher.note(
+            "ignored: load-watcher is not asked; name the Prometheus that it reads in a TrimtabConfiguration, under sources"
+        )
+    if "metricProvider" in entries:
+        yield from _provided(entries["metricProvider"])
+
+
+def _provided(spot: Spot) -> Iterator[_Wanted]:
+    entries = _entries(spot)
+    if _value(entries.get("token")):
+        entries["token"].refuse(
+            "a token may not stand here, where everybody reads it: put it in a file, and name that in a "
+            "TrimtabConfiguration as bearerTokenFile of a source with this address"
+        )
+    kind, address = _value(entries.get("type")), entries.get("address")
+    if kind == "Prometheus" and address is not None:
+        if url := _address(address):
+            yield _Wanted(address, url, believe_anybody=_value(entries.get("insecureSkipVerify")) is True)
+    elif kind == "KubernetesMetricsServer":
+        yield _Wanted(spot)
+    elif kind is not None:
+        entries["type"].note("ignored: only Prometheus (with an address) and KubernetesMetricsServer are asked")
+
+
+def _entries(spot: Spot) -> Mapping[str, Spot]:
+    return spot.entries() or {} if isinstance(spot.tree, Table) else {}
+
+
+def _value(spot: Spot | None) -> object:
+    return spot.tree.value if spot is not None and isinstance(spot.tree, Leaf) else None
+
+
+def _address(spot: Spot | None) -> str | None:
+    return checked_url(spot) if spot is not None and isinstance(_value(spot), str) and _value(spot) else None
+
+
+def _seconds(spot: Spot | None) -> float:
+    value = _value(spot)
+    return max(float(value), 1.0) if isinstance(value, int) and value > 0 else S2_SECONDS

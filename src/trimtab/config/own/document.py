@@ -1,0 +1,94 @@
+"""Decides what a `TrimtabConfiguration` document asks for; leaves sources and labels to their own readers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from trimtab.config.own.fields import KIND, VERSION, found
+from trimtab.config.own.labels import read_labels
+from trimtab.config.own.settings import LoggingSettings, MetricsSettings, SourceSettings, TrimtabConfiguration
+from trimtab.config.own.sources import read_sources
+from trimtab.config.own.values import HOUR, once, share, span, told, truth
+from trimtab.config.spot import Spot, nothing
+from trimtab.core.load.settings import RULES, LoadSettings
+
+DAY = 24 * HOUR
+FORMATS = ("text", "json")
+LEVELS = ("debug", "info", "warning", "error")
+Entries = Mapping[str, Spot]
+
+
+def read_own(root: Spot) -> TrimtabConfiguration:
+    """The document's values; what is wrong with them is reported."""
+    entries = found(root, "")
+    if not _ours(root, entries):
+        return TrimtabConfiguration()
+    sources = read_sources(entries["sources"]) if "sources" in entries else ()
+    load = _read_load(_under(entries, "load", root))
+    for source in sources:
+        if (fault := pace_fault(source, load)) is not None:
+            entries["sources"].refuse(fault)
+    return TrimtabConfiguration(
+        sources,
+        load,
+        read_labels(entries["labels"]) if "labels" in entries else None,
+        _read_logging(_under(entries, "logging", root)),
+        MetricsSettings(truth(_under(entries, "metrics", root).get("nodeUsage"), False)),
+    )
+
+
+def _ours(root: Spot, entries: Entries) -> bool:
+    if "apiVersion" not in entries:
+        root.refuse(f"apiVersion is missing: the document must start with apiVersion: {VERSION} and kind: {KIND}")
+        return False
+    version = entries["apiVersion"].text()
+    if version is not None and version != VERSION:
+        entries["apiVersion"].refuse(f"{version[:100]!r} is not read: write {VERSION}")
+    return version == VERSION
+
+
+def _under(entries: Entries, name: str, root: Spot) -> Entries:
+    return found(entries[name] if name in entries else nothing(root.report, name), name)
+
+
+def _read_load(entries: Entries) -> LoadSettings:
+    usual = LoadSettings()
+    fresh = span(entries.get("freshFor"), 1.0, DAY, usual.fresh)
+    stale = span(entries.get("staleAfter"), 1.0, DAY, max(usual.stale, fresh))
+    if stale < fresh:
+        where = entries.get("freshFor") or entries["staleAfter"]
+        where.refuse(f"freshFor ({told(fresh)}) must not be longer than staleAfter ({told(stale)})")
+        return usual
+    return LoadSettings(
+        fresh,
+        stale,
+        span(entries.get("window"), 1.0, HOUR, usual.window),
+        share(entries.get("mostMissing"), usual.most_missing),
+        _rules(entries.get("estimates"), usual.estimates),
+    )
+
+
+def _rules(spot: Spot | None, otherwise: tuple[str, ...]) -> tuple[str, ...]:
+    if spot is None:
+        return otherwise
+    rules = once(spot, RULES)
+    if not rules and not spot.report.problems:
+        spot.refuse(f"no rule is left to guess by: name some of {', '.join(RULES)}")
+    return rules or otherwise
+
+
+def pace_fault(source: SourceSettings, load: LoadSettings) -> str | None:
+    """What is wrong with how often a source is asked."""
+    if source.interval < load.stale:
+        return None
+    return (
+        f"{source.name} is asked every {told(source.interval)}, but a sample counts for nothing after {told(load.stale)}: "
+        "ask more often, or raise load.staleAfter"
+    )
+
+
+def _read_logging(entries: Entries) -> LoggingSettings:
+    usual = LoggingSettings()
+    form = entries["format"].choice(FORMATS) if "format" in entries else None
+    level = entries["level"].choice(LEVELS) if "level" in entries else None
+    return LoggingSettings(form or usual.format, level or usual.level, truth(entries.get("decisions"), usual.decisions))
