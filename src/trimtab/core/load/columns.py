@@ -176,6 +176,11 @@ class LoadColumns:
         """The newest sample of each node, as it was measured."""
         return self._believed(resource, Statistic.LATEST)
 
+    def measured(self, resource: str) -> Floats:
+        """When the newest sample of each node was measured; NaN for none."""
+        meter = self.meters.get((resource, Statistic.LATEST))
+        return np.full(self.rows, np.nan) if meter is None else meter.measured
+
     def pending(self, resource: str) -> Floats:
         """What the newest sample does not show yet: estimates of pods not in it, less what left since. Never NaN."""
         meter, pending = self.meters.get((resource, Statistic.LATEST)), np.zeros(self.rows)
