@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from trimtab.core.load.pressure_rules import Labelling
 from trimtab.core.load.settings import LoadSettings
 from trimtab.core.placing.profile import Profile
 
@@ -21,10 +22,16 @@ class Settings:
     binds_in_flight: int = 64
     load: LoadSettings = BELIEVED
     bind_patience: float = 30.0  # seconds after which an unanswered or unconfirmed bind is asked about again
+    labels: Labelling | None = None
 
     @property
     def kinds(self) -> tuple[str, ...]:
-        """What must be Synced before the first decision: pods, nodes, and what some plugin of a profile looks at."""
+        """What must be Synced before the first decision: pods, nodes, and what some plugin of a profile looks at.
+
+        Who places no pods need not know of any.
+        """
+        if not self.profiles:
+            return ("nodes",)
         return ("pods", "nodes", *dict.fromkeys(kind for profile in self.profiles for kind in profile.watches))
 
     def profile_of(self, scheduler: str) -> Profile | None:

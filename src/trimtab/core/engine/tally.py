@@ -37,3 +37,9 @@ class Tally:
 
     def source_failed(self, source: str) -> None:
         """A metric source did not answer, or nonsense."""
+
+    def labelled(self, result: str) -> None:
+        """The marks of a node were written (`done`), or not (`failed`, `forbidden`)."""
+
+    def all_pressed(self, nodes: int) -> None:
+        """Every node that may be marked is: the marks tell them apart no more."""

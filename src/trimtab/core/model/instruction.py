@@ -89,14 +89,21 @@ class SelectNode(Struct, frozen=True, tag=True):
 
 
 class LabelNode(Struct, frozen=True, tag=True):
-    """Give the node these labels (None takes one away) and, unless None, just these taints, if it is still at `version`."""
+    """Give the node these labels (None takes one away) and soft taints, and take those away that stand at these places.
+
+    Others' taints are never named, so none of theirs can be lost; places hold only while the node is at `version`.
+    With `observe` nothing is written: it is only said.
+    """
 
     node: str
     uid: str
     version: int
     labels: tuple[tuple[str, str | None], ...] = ()
-    taints: tuple[Taint, ...] | None = None
+    taint: tuple[Taint, ...] = ()
+    untaint: tuple[tuple[int, str], ...] = ()  # place and key
+    first_taint: bool = False  # the node has none yet
     why: str = ""
+    observe: bool = False
 
 
 Instruction = Bind | Reread | Tell | MarkUnscheduled | Nominate | Preempt | BindVolume | SelectNode | LabelNode

@@ -1,0 +1,101 @@
+"""What can be seen on a node of a rule's finding, as columns of numbers: 0 for nothing, else which value; decides no writes.
+
+Keys under our prefix are ours whatever their value, so a value that no rule gives is replaced or taken away. Of `status`
+only our one value is ours: where somebody else uses that key, the node is left alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trimtab.core.cluster.view import View
+from trimtab.core.load.pressure_rules import PREFIX, Rule
+from trimtab.core.model.node import Node
+from trimtab.core.model.selectors import Requirement
+from trimtab.core.model.taints import PREFER_NO_SCHEDULE, Taint
+
+Bools = NDArray[np.bool_]
+Ints = NDArray[np.int64]
+
+OTHER = -1  # a value of ours that no rule gives
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """One label key with its values, in the order of the rules that give them, or one soft taint (its value is empty)."""
+
+    key: str
+    values: tuple[str, ...] = ("",)
+    taint: bool = False
+
+    def gives(self, rule: Rule) -> int:
+        """The number of the value that this rule gives, 0 when it gives none."""
+        if self.taint:
+            return int(rule.taint == self.key)
+        return self.values.index(rule.label[1]) + 1 if rule.label is not None and rule.label[0] == self.key else 0
+
+    def wanted(self, rules: Sequence[Rule], shown: Sequence[Bools], count: int) -> Ints:
+        """Any rule is enough; of several values the one that the file names first counts."""
+        found = np.zeros(count, dtype=np.int64)
+        for number in range(len(self.values), 0, -1):
+            for rule, pressed in zip(rules, shown, strict=True):
+                if self.gives(rule) == number:
+                    found[pressed] = number
+        return found
+
+    def present(self, view: View) -> Ints:
+        """What the watch shows."""
+        if self.taint:
+            carried = [any(is_soft(each, self.key) for each in taints) for taints in view.taint_sets]
+            return np.asarray(carried, dtype=np.int64)[view.taint_set]
+        found = np.zeros(view.count, dtype=np.int64)
+        if self.key.startswith(PREFIX):
+            found[view.labelled(Requirement(self.key, "Exists"))] = OTHER
+        for number, value in enumerate(self.values, 1):
+            found[view.labelled(Requirement(self.key, "In", (value,)))] = number
+        return found
+
+    def foreign(self, view: View) -> Bools:
+        """Nodes where the key is in somebody else's use."""
+        if self.taint or self.key.startswith(PREFIX):
+            return np.zeros(view.count, dtype=np.bool_)
+        others = view.labelled(Requirement(self.key, "NotIn", self.values))
+        return others & view.labelled(Requirement(self.key, "Exists"))
+
+
+def marks_of(rules: Iterable[Rule]) -> tuple[Mark, ...]:
+    """Every key once, with all values that some rule gives it."""
+    labels: dict[str, dict[str, None]] = {}
+    taints: dict[str, None] = {}
+    for rule in rules:
+        if rule.label is not None:
+            labels.setdefault(rule.label[0], {})[rule.label[1]] = None
+        if rule.taint:
+            taints[rule.taint] = None
+    return (*(Mark(key, tuple(values)) for key, values in labels.items()), *(Mark(key, taint=True) for key in taints))
+
+
+def is_soft(taint: Taint, key: str) -> bool:
+    return taint.key == key and taint.effect == PREFER_NO_SCHEDULE
+
+
+def strays(node: Node, marks: Sequence[Mark]) -> tuple[tuple[str, ...], tuple[int, ...]]:
+    """Keys of labels and places of taints under our prefix that no rule knows any more.
+
+    None where no rule uses the prefix: then they may be those of another program like this one.
+    """
+    if not any(mark.key.startswith(PREFIX) for mark in marks):
+        return (), ()
+    keys = {mark.key for mark in marks if not mark.taint}
+    soft = {mark.key for mark in marks if mark.taint}
+    labels = tuple(key for key in node.labels if key.startswith(PREFIX) and key not in keys)
+    places = tuple(at for at, each in enumerate(node.taints) if _is_ours(each) and each.key not in soft)
+    return labels, places
+
+
+def _is_ours(taint: Taint) -> bool:
+    return taint.effect == PREFER_NO_SCHEDULE and taint.key.startswith(PREFIX)

@@ -1,0 +1,241 @@
+"""The turn that marks pressed nodes: compares what the rules want with what nodes carry, and wishes for the difference.
+
+Patches go out for changes alone, and never two for a node at once (`ledger`). While observing, what was said stands in
+for what nodes carry, so that each change is said once.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trimtab.core.cluster.selecting import matching
+from trimtab.core.cluster.state import Cluster
+from trimtab.core.cluster.view import View
+from trimtab.core.engine.labelling.ledger import Ledger
+from trimtab.core.engine.labelling.marks import Bools, Ints, is_soft, marks_of, strays
+from trimtab.core.engine.labelling.measured import measured
+from trimtab.core.engine.tally import Tally
+from trimtab.core.load.pressure import NEW, Pressure
+from trimtab.core.load.pressure_rules import Labelling, Rule
+from trimtab.core.model.event import LabelDone, LabelFailed
+from trimtab.core.model.instruction import Instruction, LabelNode
+from trimtab.core.model.node import Node
+from trimtab.core.model.selectors import NodeSelectorTerm, Requirement
+from trimtab.core.model.taints import PREFER_NO_SCHEDULE, Taint
+
+if TYPE_CHECKING:
+    from trimtab.core.engine.engine import Engine
+
+CONTROL_PLANES = ("node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/master")
+
+
+class Labels:
+    """All that is known of pressure and marks; owned by the engine."""
+
+    def __init__(self, settings: Labelling) -> None:
+        self.settings = settings
+        self.pressures = [Pressure(rule) for rule in settings.rules]
+        self.marks = marks_of(settings.rules)
+        self.carried: list[Ints] = []  # by mark: what nodes carry, or, while observing, what was said
+        self.crowded = False  # every node that may be marked is
+        self._nodes: dict[tuple[str, str], int] = {}
+        self._epoch = -1
+        self.ledger = Ledger()
+        self._stray: tuple[str, ...] = ()
+        self._leads = False
+
+    def adopt(self, settings: Labelling, at: float) -> Labels:
+        """The same under other rules; a rule that stays as it was keeps what it knows."""
+        twin, known = self.copy(), {each.rule: each for each in self.pressures}
+        twin.settings, twin.marks, twin._epoch = settings, marks_of(settings.rules), -1
+        twin.pressures = [known.get(rule) or Pressure(rule, len(self._nodes), at) for rule in settings.rules]
+        if twin.marks != self.marks or settings.apply != self.settings.apply:
+            twin.carried = []
+        return twin
+
+    def copy(self) -> Labels:
+        twin = Labels(self.settings)
+        twin.__dict__.update(self.__dict__)
+        twin.pressures, twin.carried = [each.copy() for each in self.pressures], [each.copy() for each in self.carried]
+        twin.ledger = self.ledger.copy()
+        return twin
+
+    # --- looking
+
+    def turn(self, cluster: Cluster, leading: bool, tally: Tally, at: float) -> list[Instruction]:
+        """Look at all nodes; only who leads wishes for anything."""
+        view = cluster.view
+        self._follow(view, at)
+        for pressure in self.pressures:
+            if leading and not self._leads:  # whoever led before may have judged otherwise: its marks stand first
+                pressure.fresh[:] = True
+            pressure.adopt(self._marked_by(pressure.rule), at)
+            pressure.look(measured(view, pressure.rule), at, self.settings.expire_after)
+        self._leads = leading
+        if not leading or at < self.ledger.paused:
+            return []
+        wanted = self._wanted(view, tally)
+        return list(self._wishes(view, wanted, at))
+
+    def _follow(self, view: View, at: float) -> None:
+        """Keep in step with the cluster's rows, and with what nodes carry."""
+        order: NDArray[np.intp] | None = None
+        if view.columns.epoch != self._epoch:
+            order = self._order(view)
+            for pressure in self.pressures:
+                pressure.reorder(order, at)
+            nodes = view.nodes if self.settings.apply else ()
+            self._stray = tuple(node.name for node in nodes if any(strays(node, self.marks)))
+            self._epoch = view.columns.epoch
+        present = [mark.present(view) for mark in self.marks]
+        if self.settings.apply or not self.carried:
+            self.carried = present
+        elif order is not None:
+            said = zip(self.carried, present, strict=True)
+            self.carried = [_reordered(old, new, order) for old, new in said]
+
+    def _order(self, view: View) -> NDArray[np.intp]:
+        before, self._nodes = self._nodes, {(node.name, node.uid): row for row, node in enumerate(view.nodes)}
+        return np.fromiter((before.get(key, NEW) for key in self._nodes), dtype=np.intp, count=view.count)
+
+    def _marked_by(self, rule: Rule) -> Bools:
+        """Nodes that carry what the rule gives."""
+        found = [
+            column == mark.gives(rule)
+            for mark, column in zip(self.marks, self.carried, strict=True)
+            if mark.gives(rule)
+        ]
+        return _any(found, len(self._nodes))
+
+    def _wanted(self, view: View, tally: Tally) -> list[Ints]:
+        rules, shown = self.settings.rules, [pressure.shown for pressure in self.pressures]
+        may_be = ~self.excluded(view)
+        wanted = [
+            np.where(may_be & ~mark.foreign(view), mark.wanted(rules, shown, view.count), 0) for mark in self.marks
+        ]
+        marked = _any([column > 0 for column in wanted], view.count)
+        eligible = int(np.count_nonzero(may_be))
+        crowded = eligible > 1 and eligible == int(np.count_nonzero(marked))
+        if crowded and not self.crowded:
+            tally.all_pressed(eligible)
+        self.crowded = crowded
+        return wanted
+
+    def excluded(self, view: View) -> Bools:
+        """Control planes, by the old and the new label, and whatever the settings pick."""
+        found = matching(view, NodeSelectorTerm(self.settings.exclude))
+        for key in CONTROL_PLANES:
+            found |= view.labelled(Requirement(key, "Exists"))
+        return found
+
+    def marked(self) -> list[str]:
+        """Nodes that carried a mark of the rules at the last look; while observing, those that would."""
+        found = _any([column != 0 for column in self.carried], len(self._nodes))
+        return sorted(name for (name, _), carries in zip(self._nodes, found, strict=True) if carries)
+
+    # --- wishing
+
+    def _wishes(self, view: View, wanted: list[Ints], at: float) -> Iterator[LabelNode]:
+        differs = _any([column != carried for column, carried in zip(wanted, self.carried, strict=True)], view.count)
+        differs |= view.named(self._stray)
+        rows = np.flatnonzero(differs).tolist()
+        self.ledger.forget({view.nodes[row].name for row in rows})
+        room = self.ledger.room
+        for row in rows:
+            node = view.nodes[row]
+            wish = self._wish(node, row, wanted) if room > 0 and self.ledger.may_ask(node, at) else None
+            if wish is not None:
+                room -= 1
+                self._note(wish, row, wanted, node)
+                yield wish
+
+    def _note(self, wish: LabelNode, row: int, wanted: list[Ints], node: Node) -> None:
+        if not wish.observe:
+            self.ledger.note(node)
+            return
+        for column, carried in zip(wanted, self.carried, strict=True):
+            carried[row] = column[row]
+
+    def _wish(self, node: Node, row: int, wanted: list[Ints]) -> LabelNode | None:
+        stray_labels, stray_places = strays(node, self.marks)
+        labels: list[tuple[str, str | None]] = [(key, None) for key in stray_labels]
+        taints, places = list[Taint](), list(stray_places)
+        for mark, column, carried in zip(self.marks, wanted, self.carried, strict=True):
+            number = int(column[row])
+            if number == carried[row]:
+                continue
+            if not mark.taint:
+                labels.append((mark.key, mark.values[number - 1] if number else None))
+            elif number:
+                taints.append(Taint(mark.key, "", PREFER_NO_SCHEDULE))
+            else:
+                places += [at for at, each in enumerate(node.taints) if is_soft(each, mark.key)]
+        if not (labels or taints or places):
+            return None
+        if labels and not node.labels:  # a place for labels has to be made first
+            taints, places = [], []
+        return LabelNode(
+            node.name,
+            node.uid,
+            node.version,
+            tuple(labels),
+            tuple(taints),
+            tuple((at, node.taints[at].key) for at in sorted(places)),
+            first_taint=not node.taints,
+            why=self._why(row),
+            observe=not self.settings.apply,
+        )
+
+    def _why(self, row: int) -> str:
+        """What each rule that shows says of the node; a mark that goes needs no reason."""
+        return "; ".join(_said(each, row) for each in self.pressures if each.shown[row]) or "no rule holds any more"
+
+
+def _said(pressure: Pressure, row: int) -> str:
+    rule, value = pressure.rule, float(pressure.values[row])
+    if math.isnan(value):
+        return f"{rule.name} held before, and is not measured now"
+    return f"{rule.name} is {value:.4g} (marks {rule.direction} {rule.threshold:g}, clears at {rule.clear:g})"
+
+
+def _any(columns: list[Bools], count: int) -> Bools:
+    found = np.zeros(count, dtype=np.bool_)
+    for column in columns:
+        found |= column
+    return found
+
+
+def _reordered(old: Ints, present: Ints, order: NDArray[np.intp]) -> Ints:
+    """What was said of nodes that stay, and what the others carry."""
+    new, stays = present.copy(), order != NEW
+    new[stays] = old[order[stays]]
+    return new
+
+
+def adopted(before: Labels | None, settings: Labelling | None, at: float) -> Labels | None:
+    """Whoever labels under these settings, if anybody."""
+    if settings is None or not settings.rules:
+        return None
+    return before.adopt(settings, at) if before is not None else Labels(settings)
+
+
+def label_done(engine: Engine, event: LabelDone) -> list[Instruction]:
+    engine.tally.labelled("done")
+    if engine.labels is not None:
+        engine.labels.ledger.done(event)
+    return []
+
+
+def label_failed(engine: Engine, event: LabelFailed) -> list[Instruction]:
+    engine.tally.labelled("forbidden" if event.forbidden else "failed")
+    if engine.labels is not None:
+        engine.labels.ledger.failed(event)
+    return []
+
+
+DOORS: Mapping[type, Callable[[Engine, Any], list[Instruction]]] = {LabelDone: label_done, LabelFailed: label_failed}
