@@ -1,0 +1,73 @@
+"""Decides what a source of measurements must offer and how it fails; leaves where it asks to each source.
+
+A source has parts, one for each question that it asks. A part that fails says so by its name and takes no other with it:
+nothing that this part has measured is believed until it answers again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from typing import NamedTuple, Protocol
+
+from trimtab.core.model.sample import Reading, Subject
+
+
+class SourceError(Exception):
+    """What went wrong, and what to do about it; `passing` if asking again soon may help. Never holds a secret."""
+
+    def __init__(self, problem: str, remedy: str = "", passing: bool = False) -> None:
+        super().__init__(f"{problem}: {remedy}" if remedy else problem)
+        self.problem, self.remedy, self.passing = problem, remedy, passing
+
+
+class Failure(NamedTuple):
+    """One part that did not answer, or nonsense."""
+
+    part: str
+    error: SourceError
+
+
+class Scrape(NamedTuple):
+    """What one look brought; `Reading.source` and `Failure.part` are names out of the source's `parts`."""
+
+    readings: tuple[Reading, ...] = ()
+    failures: tuple[Failure, ...] = ()
+
+
+class Span(NamedTuple):
+    """A stretch of the past: from `since` seconds ago until `until` seconds ago, a value every `step` seconds."""
+
+    subject: Subject
+    since: float
+    until: float
+    step: float
+
+
+class Source(Protocol):
+    """One place to ask."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def interval(self) -> float:
+        """Seconds between two looks."""
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """Everything it may answer or fail for; each begins with its name."""
+
+    async def read(self) -> Scrape:
+        """Look once, within a bounded time; SourceError where nothing at all could be asked."""
+
+    def recall(self, spans: Sequence[Span]) -> AsyncIterator[tuple[Reading, ...]]:
+        """What it remembers of these spans, oldest first and a bearable amount at a time; may be nothing."""
+
+    async def close(self) -> None:
+        """Let go of connections and files."""
+
+
+async def nothing() -> AsyncIterator[tuple[Reading, ...]]:
+    """What a source without a memory recalls."""
+    for each in tuple[tuple[Reading, ...], ...]():
+        yield each

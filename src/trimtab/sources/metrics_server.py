@@ -1,0 +1,197 @@
+"""Decides what `metrics.k8s.io` says of nodes and pods; leaves the way to the API server to whoever hands in `get`.
+
+Each item has its own time and the span that its CPU is a mean of. Windows differ a little from item to item: their median
+stands for all of them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from statistics import median
+from typing import Annotated, NamedTuple
+from urllib.parse import quote
+
+import msgspec
+from msgspec import Meta, Raw, Struct
+
+from trimtab.config.own.settings import MetricsServerSettings
+from trimtab.config.spot import duration
+from trimtab.core.model.resources import NANOS
+from trimtab.core.model.sample import Reading, Subject
+from trimtab.sources.contract import Failure, Scrape, SourceError, Span, nothing
+from trimtab.wire.fault import UNREADABLE, Quantities
+from trimtab.wire.quantity import QuantityError, nanos
+from trimtab.wire.shapes import Time
+
+ROOT = "/apis/metrics.k8s.io/v1beta1"
+MOST_PAGES = 1000
+MOST_WINDOWS = 200
+MILLI = 1_000_000  # billionths in a thousandth
+INSTALL = "install metrics-server, or remove this source"
+REMEDIES: Mapping[int, tuple[str, str]] = {
+    403: ("may not be read", "allow get and list of nodes and pods in metrics.k8s.io"),
+    404: ("is not served by this cluster", INSTALL),
+    503: (
+        "is not available",
+        "see why metrics-server is not ready: kubectl describe apiservice v1beta1.metrics.k8s.io",
+    ),
+}
+
+Get = Callable[[str], Awaitable[tuple[int, bytes]]]
+
+
+class MetaShape(Struct, frozen=True, gc=False):
+    name: Annotated[str, Meta(min_length=1)]
+    namespace: str = ""
+
+
+class UsageShape(Struct, frozen=True, gc=False):
+    usage: Quantities
+
+
+class ItemShape(Struct, frozen=True, gc=False):
+    """NodeMetrics and PodMetrics in one: a node has its usage itself, a pod that of its containers."""
+
+    metadata: MetaShape
+    timestamp: Time = None
+    window: str = ""
+    usage: Quantities | None = None
+    containers: tuple[UsageShape, ...] | None = None
+
+
+class PageShape(Struct, frozen=True, gc=False, rename={"more": "continue"}):
+    more: str | None = None
+
+
+class ListShape(Struct, frozen=True):
+    items: tuple[Raw, ...] | None = None
+    metadata: PageShape | None = None
+
+
+class Column(NamedTuple):
+    """What was found so far, in step."""
+
+    names: list[str]
+    cpu: list[float]
+    memory: list[float]
+    measured: list[float]
+
+
+class MetricsServer:
+    """The metrics API of the cluster that is scheduled; `get` asks its API server: path to status and body."""
+
+    def __init__(self, settings: MetricsServerSettings, get: Get) -> None:
+        self.name, self.interval = settings.name, settings.interval
+        self._get, self._patience = get, settings.timeout
+        self._list = msgspec.json.Decoder(ListShape)
+        self._item = msgspec.json.Decoder(ItemShape)
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        return tuple(f"{self.name}/{subject}" for subject in Subject)
+
+    async def read(self) -> Scrape:
+        found = await asyncio.gather(*(self._asked(subject) for subject in Subject))
+        readings = tuple(reading for each in found if not isinstance(each, Failure) for reading in each)
+        failures = tuple(each for each in found if isinstance(each, Failure))
+        if len(failures) == len(found):
+            raise failures[0].error
+        return Scrape(readings, failures)
+
+    def recall(self, spans: Sequence[Span]) -> AsyncIterator[tuple[Reading, ...]]:
+        """It remembers nothing."""
+        return nothing()
+
+    async def close(self) -> None:
+        """Nothing is held."""
+
+    async def _asked(self, subject: Subject) -> tuple[Reading, ...] | Failure:
+        try:
+            async with asyncio.timeout(self._patience):
+                return self._read(subject, await self._items(subject))
+        except TimeoutError:
+            error = SourceError(f"no answer about {subject} within {self._patience:g} s", "see metrics-server's log")
+        except SourceError as problem:
+            error = problem
+        except Exception as problem:  # whatever the way that was handed in calls a failure
+            error = SourceError(f"the API server cannot be asked ({type(problem).__name__})", passing=True)
+        return Failure(f"{self.name}/{subject}", error)
+
+    async def _items(self, subject: Subject) -> list[Raw]:
+        items: list[Raw] = []
+        more = ""
+        for _ in range(MOST_PAGES):
+            status, body = await self._get(f"{ROOT}/{subject}{more}")
+            if status != 200:
+                problem, remedy = REMEDIES.get(status, (f"answers HTTP {status}", "see metrics-server's log"))
+                raise SourceError(f"metrics.k8s.io {problem}", remedy, passing=status >= 500)
+            try:
+                page = self._list.decode(body)
+            except UNREADABLE:
+                raise SourceError("metrics.k8s.io answers nonsense", "see metrics-server's log") from None
+            items += page.items or ()
+            if page.metadata is None or not page.metadata.more:
+                break
+            more = f"?continue={quote(page.metadata.more, safe='')}"
+        return items
+
+    def _read(self, subject: Subject, items: Sequence[Raw]) -> tuple[Reading, ...]:
+        skipped: Counter[str] = Counter()
+        column, windows = Column([], [], [], []), list[float]()
+        for raw in items:
+            try:
+                _take(self._item.decode(raw), column, windows)
+            except UNREADABLE:  # a QuantityError is one of them
+                skipped["malformed"] += 1
+        if subject is Subject.NODES and not column.names:
+            problem = f"metrics.k8s.io knows no node ({skipped['malformed']} malformed)"
+            raise SourceError(problem, "wait a minute after its start, then see metrics-server's log")
+        return self._readings(subject, column, median(windows or [0.0]), skipped)
+
+    def _readings(self, subject: Subject, column: Column, window: float, skipped: Counter[str]) -> tuple[Reading, ...]:
+        names, measured, left_out = tuple(column.names), tuple(column.measured), tuple(sorted(skipped.items()))
+        return tuple(
+            Reading(
+                source=f"{self.name}/{subject}",
+                resource=resource,
+                names=names,
+                values=tuple(values),
+                measured=measured,
+                subject=subject,
+                window=span,
+                skipped=left_out,
+            )
+            for resource, values, span in (("cpu", column.cpu, window), ("memory", column.memory, 0.0))
+        )
+
+
+def _take(item: ItemShape, column: Column, windows: list[float]) -> None:
+    """Everything of the item or, by ValueError, nothing of it."""
+    usages = [item.usage] if item.usage is not None else [each.usage for each in item.containers or ()]
+    if not usages or item.timestamp is None:
+        raise QuantityError("no usage, or no time")
+    cpu = sum(_nanos(usage["cpu"]) for usage in usages if "cpu" in usage)
+    memory = sum(_nanos(usage["memory"]) for usage in usages if "memory" in usage)
+    if not all("cpu" in usage and "memory" in usage for usage in usages):
+        raise QuantityError("one of the two is missing")
+    meta = item.metadata
+    if len(windows) < MOST_WINDOWS and (window := duration(item.window)) is not None and window > 0:
+        windows.append(window)
+    column.names.append(f"{meta.namespace}/{meta.name}" if meta.namespace else meta.name)
+    column.cpu.append(cpu / MILLI)
+    column.memory.append(memory / NANOS)
+    column.measured.append(item.timestamp.timestamp())
+
+
+def _nanos(text: str | int | float | None) -> int:
+    """Billionths; the two forms that metrics-server writes go without the general parser, which costs ten times as much."""
+    if isinstance(text, str) and text.isascii():
+        if text[-1:] == "n" and text[:-1].isdigit():
+            return int(text[:-1])
+        if text[-2:] == "Ki" and text[:-2].isdigit():
+            return (int(text[:-2]) << 10) * NANOS
+    if text is None:
+        raise QuantityError("nothing is not zero")
+    return nanos(text)

@@ -1,0 +1,120 @@
+"""Decides when each source is looked at and what the core is told of it; leaves asking to the source and judging to the core.
+
+    due ──(answered)──▶ SamplesRead, and SourceFailed for parts that have failed since they last answered ──▶ waiting
+     └──(not at all)──▶ once more, if time is left ──(not at all)──▶ SourceFailed for every part ──▶ waiting
+    waiting ──(the interval since it was due)──▶ due
+
+After the first answer the source is asked what it remembers (HistoryRead), beside the looks and without haste. Nothing that
+a source does ends the loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Iterable, Sequence
+from random import Random
+
+from trimtab.core.model.event import HistoryRead, SamplesRead, SourceFailed
+from trimtab.core.model.sample import Subject
+from trimtab.sources.contract import Failure, Scrape, Source, SourceError, Span
+
+log = logging.getLogger(__name__)
+
+MINUTE, HOUR, DAY = 60.0, 3600.0, 86400.0
+SPANS = (
+    Span(Subject.NODES, DAY, 30 * MINUTE, 5 * MINUTE),
+    Span(Subject.NODES, 30 * MINUTE, 0.0, 30.0),
+    Span(Subject.PODS, 7 * DAY, HOUR, HOUR),
+    Span(Subject.PODS, HOUR, 0.0, MINUTE),
+)
+JITTER = 0.05  # of the interval, so that many schedulers do not knock together for ever
+BREATHER = 0.1  # of the interval, at least, however long a look took
+FIRST_WITHIN = 1.0
+AGAIN_AFTER = 1.0
+
+Event = SamplesRead | SourceFailed | HistoryRead
+
+
+class Polling:
+    """The looks at one source. `hand` takes what is for the core."""
+
+    def __init__(
+        self,
+        source: Source,
+        hand: Callable[[Event], None],
+        now: Callable[[], float] = time.time,
+        random: Random | None = None,
+        spans: Sequence[Span] = SPANS,
+    ) -> None:
+        self._source, self._hand, self._now, self._spans = source, hand, now, spans
+        self._random = random or Random()
+        self._down: set[str] = set()
+        self._history: asyncio.Task[None] | None = None
+
+    async def run(self) -> None:
+        """For ever, until cancelled; the source is closed then."""
+        clock = asyncio.get_running_loop().time
+        interval = self._source.interval
+        try:
+            await asyncio.sleep(self._random.uniform(0, min(FIRST_WITHIN, interval)))
+            while True:
+                began = clock()
+                await self.look()
+                due = interval * self._random.uniform(1 - JITTER, 1 + JITTER)
+                await asyncio.sleep(max(due - (clock() - began), BREATHER * interval))
+        finally:
+            if self._history is not None:
+                self._history.cancel()
+            await self._source.close()
+
+    async def look(self) -> None:
+        """Once, whatever comes of it."""
+        try:
+            self._tell(await self._read())
+        except SourceError as error:
+            self._failed(Failure(part, error) for part in self._source.parts)
+        except Exception as error:
+            log.exception("source %s: fault of our own", self._source.name)
+            told = SourceError(f"fault of our own ({type(error).__name__})", "report it with the log")
+            self._failed(Failure(part, told) for part in self._source.parts)
+
+    async def _read(self) -> Scrape:
+        clock = asyncio.get_running_loop().time
+        began = clock()
+        try:
+            return await self._source.read()
+        except SourceError as error:
+            if not error.passing or clock() - began > self._source.interval / 2:
+                raise
+        await asyncio.sleep(min(AGAIN_AFTER, self._source.interval / 10))
+        return await self._source.read()
+
+    def _tell(self, scrape: Scrape) -> None:
+        answered = {reading.source for reading in scrape.readings}
+        if back := sorted(self._down & answered):
+            log.info("source answers again: parts=%s", ",".join(back))
+        self._down -= answered
+        if scrape.readings:
+            self._hand(SamplesRead(scrape.readings, self._now()))
+        self._failed(scrape.failures)
+        if scrape.readings and self._history is None and self._spans:
+            self._history = asyncio.create_task(self._remember())
+
+    def _failed(self, failures: Iterable[Failure]) -> None:
+        for part, error in failures:
+            if part not in self._down:
+                self._down.add(part)
+                log.warning("source fails: part=%s problem=%s", part, error)
+                self._hand(SourceFailed(part, str(error), self._now()))
+
+    async def _remember(self) -> None:
+        """Whatever cannot be recalled is only missed: the looks will make up for it in time."""
+        try:
+            async for readings in self._source.recall(self._spans):
+                self._hand(HistoryRead(readings, self._now()))
+        except SourceError as error:
+            log.warning("source cannot recall: source=%s problem=%s", self._source.name, error)
+        except Exception:
+            log.exception("source %s: fault of our own while recalling", self._source.name)

@@ -1,0 +1,152 @@
+"""Decides what an answer of Prometheus says: its series, or why none is to be believed; leaves whose they are to others.
+
+A whole answer is decoded at once; only where that fails is it taken apart, so that one broken series costs itself alone.
+Warnings mean that Prometheus itself does not vouch for the whole of it, so nothing of it is used.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any, Generic, TypeVar
+
+import msgspec
+from msgspec import Raw, Struct
+
+from trimtab.config.problem import printable
+from trimtab.sources.contract import SourceError
+from trimtab.sources.prometheus.asking import Answer
+from trimtab.wire.fault import NULL, UNREADABLE
+
+MALFORMED = "malformed"
+LONGEST = 300
+INFORMATION = "PromQL info"  # Prometheus before 2.54 puts these among the warnings
+KIND = "trimtab_of"  # the label that tells values from times in one answer
+
+READ_ADDRESS = "give the address of a Prometheus, without /graph or /api/v1"
+ADVICE = {
+    400: "correct the query",
+    401: "check bearerTokenFile or basicAuth",
+    403: "check bearerTokenFile or basicAuth, and what they allow",
+    404: READ_ADDRESS,
+    422: "correct the query",
+}
+
+
+class Point(Struct, frozen=True, gc=False, array_like=True, forbid_unknown_fields=True):
+    """A moment and the number as text, as Prometheus writes both."""
+
+    at: float
+    value: str
+
+
+class PodLabels(Struct, frozen=True, gc=False):
+    """All that matters of a pod's series; other labels are not even decoded."""
+
+    namespace: str = ""
+    pod: str = ""
+    trimtab_of: str = ""
+
+
+L = TypeVar("L")
+
+
+class Series(Struct, Generic[L], frozen=True, gc=False):
+    """One element of an instant vector."""
+
+    metric: L
+    value: Point
+
+
+class Track(Struct, Generic[L], frozen=True, gc=False):
+    """One element of a range vector."""
+
+    metric: L
+    values: tuple[Point, ...]
+
+
+NodeSeries, PodSeries = Series[dict[str, str]], Series[PodLabels]
+NodeTrack, PodTrack = Track[dict[str, str]], Track[PodLabels]
+
+
+class Data(Struct, frozen=True):
+    resultType: str = ""
+    result: Raw = NULL
+
+
+class Envelope(Struct, frozen=True):
+    status: str
+    data: Data | None = None
+    error: str | None = None
+    warnings: tuple[str, ...] | None = None
+
+
+class Decoder(Generic[L]):
+    """Reads the series of one shape out of answers of one type."""
+
+    def __init__(self, shape: type[L], wanted: str) -> None:
+        self._one = msgspec.json.Decoder(shape)
+        self._all: msgspec.json.Decoder[Sequence[L]] = msgspec.json.Decoder(list[shape])  # type: ignore[valid-type]
+        self._envelope = msgspec.json.Decoder(Envelope)
+        self._pieces = msgspec.json.Decoder(list[Raw])
+        self._wanted = wanted
+
+    def read(self, answer: Answer, skipped: Counter[str]) -> Sequence[L]:
+        """The series; SourceError where the answer as a whole is not to be believed."""
+        data = self._believable(answer)
+        try:
+            return self._all.decode(data.result)
+        except UNREADABLE:
+            return self._piecemeal(data.result, skipped)
+
+    def _believable(self, answer: Answer) -> Data:
+        try:
+            envelope = self._envelope.decode(answer.body)
+        except UNREADABLE:
+            raise _no_answer(answer) from None
+        if answer.status != 200 or envelope.status != "success" or envelope.data is None:
+            raise _refusal(answer.status, envelope.error or "it gives no reason")
+        if warnings := [each for each in envelope.warnings or () if not each.startswith(INFORMATION)]:
+            raise SourceError(f"Prometheus warns of its own answer: {_short(warnings[0])}", "see its log")
+        if envelope.data.resultType != self._wanted:
+            found = _short(envelope.data.resultType)
+            raise SourceError(
+                f"the answer is a {found}, not a {self._wanted}", "write a query that gives one value a node"
+            )
+        return envelope.data
+
+    def _piecemeal(self, result: Raw, skipped: Counter[str]) -> Sequence[L]:
+        try:
+            pieces = self._pieces.decode(result)
+        except UNREADABLE:
+            raise SourceError("the answer holds no list of series", READ_ADDRESS) from None
+        found: list[L] = []
+        for piece in pieces:
+            try:
+                found.append(self._one.decode(piece))
+            except UNREADABLE:
+                skipped[MALFORMED] += 1
+        return found
+
+
+VECTORS: dict[bool, Decoder[Any]] = {True: Decoder(PodSeries, "vector"), False: Decoder(NodeSeries, "vector")}
+MATRICES: dict[bool, Decoder[Any]] = {True: Decoder(PodTrack, "matrix"), False: Decoder(NodeTrack, "matrix")}
+
+
+def _no_answer(answer: Answer) -> SourceError:
+    """Whatever answers there, it is not Prometheus, or not now."""
+    if answer.status in (301, 302, 303, 307, 308):
+        return SourceError(f"the address redirects ({answer.status})", "give the address that it leads to")
+    if answer.status != 200:
+        passing = answer.status >= 500
+        advice = ADVICE.get(answer.status, READ_ADDRESS)
+        return SourceError(f"the answer is HTTP {answer.status}", advice, passing)
+    return SourceError(f"the answer is not JSON ({_short(answer.kind)})", READ_ADDRESS)
+
+
+def _refusal(status: int, error: str) -> SourceError:
+    return SourceError(f"Prometheus refuses ({status}): {_short(error)}", ADVICE.get(status, ""), status >= 500)
+
+
+def _short(text: str) -> str:
+    return printable(text[:LONGEST])

@@ -1,0 +1,128 @@
+"""Decides how a question travels to a Prometheus and how large or late an answer may be; leaves reading it to others.
+
+Redirects are not followed, because a token is for one host. Answers come unpacked, so that none swells in our memory. No
+proxy is taken from the environment, because none was configured.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import aiohttp
+from yarl import URL
+
+from trimtab.config.own.address import url_fault
+from trimtab.config.own.settings import PrometheusSettings
+from trimtab.sources.contract import SourceError
+from trimtab.sources.prometheus.access import Access
+from trimtab.sources.prometheus.guarded import GuardedResolver, Refused
+
+LARGEST = 64 << 20
+CONNECTIONS = 4
+READ_BUFFER = 1 << 20
+CONNECT_SHARE = 0.5
+HEADERS = {"Accept": "application/json", "Accept-Encoding": "identity", "User-Agent": "trimtab"}
+
+CHECK_RUNNING = "check that it runs and that the address is right"
+
+
+class Answer(NamedTuple):
+    """What came back, whatever it says."""
+
+    status: int
+    kind: str
+    body: bytes
+
+
+class Asking:
+    """A few connections to one Prometheus."""
+
+    def __init__(self, settings: PrometheusSettings, largest: int = LARGEST) -> None:
+        if fault := url_fault(settings.url, settings.allow_addresses):
+            raise SourceError(f"the address of source {settings.name!r} {fault}")
+        self._settings, self._largest = settings, largest
+        self._access = Access(settings)
+        self._session: aiohttp.ClientSession | None = None
+
+    async def ask(self, path: str, form: Mapping[str, str]) -> Answer:
+        """Post the form; SourceError where no whole answer comes in time."""
+        patience = self._settings.timeout
+        try:
+            async with asyncio.timeout(patience):
+                try:
+                    return await self._exchange(path, form)
+                except (aiohttp.ServerDisconnectedError, aiohttp.ClientOSError) as error:
+                    if isinstance(error, aiohttp.ClientConnectorError):
+                        raise
+                    # A kept connection that the other side had already given up: nothing is wrong yet.
+                    return await self._exchange(path, form)
+        except TimeoutError:
+            problem = f"no answer from {self._place} within {patience:g} s"
+            raise SourceError(problem, CHECK_RUNNING) from None
+        except (aiohttp.ClientError, OSError, ValueError) as error:
+            # Cut off from its cause, which may hold headers.
+            raise _told(error, self._place) from None
+
+    async def close(self) -> None:
+        """Let go of every connection."""
+        if self._session is not None:
+            await self._session.close()
+            self._session = None
+
+    @property
+    def _place(self) -> str:
+        url = URL(self._settings.url)
+        return f"{url.host}:{url.port}"
+
+    async def _exchange(self, path: str, form: Mapping[str, str]) -> Answer:
+        response = await self._open().post(
+            URL(self._settings.url.rstrip("/") + path, encoded=True),
+            data=dict(form),
+            headers=HEADERS | self._access.headers(),
+            allow_redirects=False,
+            ssl=self._access.context() or True,
+            server_hostname=self._settings.tls.server_name or None,
+        )
+        try:
+            if packed := response.headers.get("Content-Encoding", "identity").lower().replace("identity", ""):
+                raise SourceError(f"{self._place} answers packed ({packed[:20]!r}) though asked not to")
+            return Answer(response.status, response.content_type, await self._body(response))
+        finally:
+            response.close()  # where all was read the connection has gone back to the pool before
+
+    async def _body(self, response: aiohttp.ClientResponse) -> bytes:
+        """The answer, read only as far as it may be long."""
+        pieces, size = [], 0
+        async for piece in response.content.iter_any():
+            pieces.append(piece)
+            size += len(piece)
+            if size > self._largest:
+                problem = f"the answer of {self._place} is larger than {self._largest >> 20} MiB"
+                raise SourceError(problem, "ask for fewer series, or make a recording rule")
+        return b"".join(pieces)
+
+    def _open(self) -> aiohttp.ClientSession:
+        if self._session is None:
+            self._session = aiohttp.ClientSession(
+                connector=aiohttp.TCPConnector(
+                    limit=CONNECTIONS, resolver=GuardedResolver(self._settings.allow_addresses)
+                ),
+                cookie_jar=aiohttp.DummyCookieJar(),
+                auto_decompress=False,
+                read_bufsize=READ_BUFFER,
+                timeout=aiohttp.ClientTimeout(total=None, connect=CONNECT_SHARE * self._settings.timeout),
+            )
+        return self._session
+
+
+def _told(error: Exception, place: str) -> SourceError:
+    if isinstance(error, aiohttp.ClientConnectorError) and isinstance(error.os_error, Refused):
+        return SourceError(str(error.os_error))
+    if isinstance(error, aiohttp.ClientConnectorCertificateError | aiohttp.ClientConnectorSSLError):
+        reason = getattr(getattr(error, "certificate_error", error), "verify_message", "") or "no agreement on TLS"
+        return SourceError(f"the certificate of {place} is not trusted: {reason}", "give its authority in tls.caFile")
+    if isinstance(error, aiohttp.ClientConnectorError | aiohttp.ConnectionTimeoutError):
+        return SourceError(f"no connection to {place}", CHECK_RUNNING, passing=True)
+    return SourceError(f"{place} broke off its answer ({type(error).__name__})", CHECK_RUNNING, passing=True)
