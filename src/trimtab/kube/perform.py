@@ -1,11 +1,12 @@
 """Decides how and in which order instructions are carried out; leaves what to wish, and what an outcome means, to the core.
 
-Bind, Reread, Preempt, BindVolume, SelectNode ──▶ one queue, `in_flight` at a time ──▶ an event with the outcome
+Bind, Reread, Preempt, BindVolume, SelectNode, LabelNode ──▶ one queue, `in_flight` at a time ──▶ an event with the outcome
 Preempt ──▶ the victim's condition is patched ──(200)──▶ the victim is deleted
 MarkUnscheduled, Nominate ──▶ the newest of each for a pod, in one patch, in a lull between binds
                                   ├─(a Bind of the pod is asked for first)──▶ dropped
                                   └─(sent)──▶ a Bind of the pod waits for its answer
 Tell ──▶ posting, in a lull between binds
+LabelNode that only observes ──▶ the log
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ from trimtab.core.model.event import (
     BindFailed,
     Event,
     Fault,
+    LabelDone,
+    LabelFailed,
     PreemptDone,
     PreemptFailed,
     RereadDone,
@@ -31,6 +34,7 @@ from trimtab.core.model.instruction import (
     Bind,
     BindVolume,
     Instruction,
+    LabelNode,
     MarkUnscheduled,
     Nominate,
     Preempt,
@@ -44,6 +48,7 @@ from trimtab.kube.stamps import to_the_second
 from trimtab.kube.transport import Transport, Unreachable
 from trimtab.kube.writing import Writer
 from trimtab.wire.objects.binding import promise_outcome, promise_request
+from trimtab.wire.objects.marking import described, label_outcome, label_request
 from trimtab.wire.outcome import bind_outcome, preempt_outcome, reread_outcome
 from trimtab.wire.pod import PodReader
 from trimtab.wire.request import bind_request, delete_request, reread_request, status_request, victim_request
@@ -59,7 +64,7 @@ MARK_PATIENCE = 10.0
 OK = 200
 MARKED_AT_MOST = 100_000
 
-Wish = Bind | Reread | Preempt | BindVolume | SelectNode
+Wish = Bind | Reread | Preempt | BindVolume | SelectNode | LabelNode
 Mark = tuple[MarkUnscheduled | None, Nominate | None]
 
 
@@ -102,7 +107,11 @@ class Performer:
     def perform(self, instruction: Instruction) -> None:
         """Take an instruction in; never waits."""
         match instruction:
-            case Bind() | Reread() | Preempt() | BindVolume() | SelectNode():
+            case LabelNode(observe=True):
+                log.info(
+                    "would mark: node=%s change=%s why=%s", instruction.node, described(instruction), instruction.why
+                )
+            case Bind() | Reread() | Preempt() | BindVolume() | SelectNode() | LabelNode():
                 if isinstance(instruction, Bind):  # a pod that gets a node is not called unschedulable afterwards
                     self._marks.pop(instruction.uid, None)
                 self._lull.begin()
@@ -160,7 +169,22 @@ class Performer:
                 return await self._reread(wish)
             case Preempt():
                 return await self._preempt(wish)
+            case LabelNode():
+                return await self._label(wish)
         return await self._promise(wish)
+
+    async def _label(self, wish: LabelNode) -> LabelDone | LabelFailed:
+        try:
+            response = await self._writer.send(label_request(wish), BIND_PATIENCE)
+        except Unreachable as error:
+            outcome: LabelDone | LabelFailed = LabelFailed(wish.node, str(error), self._clock())
+        else:
+            outcome = label_outcome(wish, response.status, response.body, self._clock())
+        if isinstance(outcome, LabelDone):
+            log.info("marked: node=%s change=%s why=%s", wish.node, described(wish), wish.why)
+        else:
+            log.warning("not marked: node=%s change=%s problem=%s", wish.node, described(wish), outcome.message)
+        return outcome
 
     async def _promise(self, wish: BindVolume | SelectNode) -> StageAnswered:
         try:

@@ -1,0 +1,63 @@
+"""Decides how marks are put on a node and what the answer means; sends nothing.
+
+Labels alone go as a merge patch that names only our keys. Taints are one list that everybody shares: a list of changes,
+good for the version that was seen alone, adds ours at the end or takes it from its place, so that nobody else's is ever
+written. Both carry the UID: a node made anew under the old name is refused (409), and looked at again.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from trimtab.core.model.event import LabelDone, LabelFailed
+from trimtab.core.model.instruction import LabelNode
+from trimtab.wire.outcome import FORBIDDEN
+from trimtab.wire.request import MERGE_PATCH, NODES, Request, quoted, sent
+from trimtab.wire.status import read_status
+
+OK = 200
+JSON_PATCH = "application/json-patch+json"
+Step = dict[str, Any]
+
+
+def label_request(wish: LabelNode) -> Request:
+    path = f"{NODES}/{quoted(wish.node)}"
+    if wish.taint or wish.untaint:
+        return sent("PATCH", path, _steps(wish), JSON_PATCH)
+    return sent("PATCH", path, {"metadata": {"uid": wish.uid, "labels": dict(wish.labels)}}, MERGE_PATCH)
+
+
+def label_outcome(wish: LabelNode, status: int | None, body: bytes, at: float) -> LabelDone | LabelFailed:
+    """Where nobody knows, it counts as failed: what was done all the same will be seen, and is then left as it is."""
+    if status == OK:
+        return LabelDone(wish.node, at)
+    said = (read_status(body).message or f"HTTP status {status}") if status is not None else "no answer"
+    return LabelFailed(wish.node, said, at, forbidden=status == FORBIDDEN)
+
+
+def described(wish: LabelNode) -> str:
+    """The change in one line, for people."""
+    labels = [f"-{key}" if value is None else f"+{key}={value}" for key, value in wish.labels]
+    taints = [f"+taint {taint.key}:{taint.effect}" for taint in wish.taint]
+    return ", ".join([*labels, *taints, *(f"-taint {key}" for _, key in wish.untaint)])
+
+
+def _steps(wish: LabelNode) -> list[Step]:
+    """Taints go from the last place to the first: each step moves what stands behind."""
+    steps: list[Step] = [
+        {"op": "replace", "path": "/metadata/uid", "value": wish.uid},
+        {"op": "replace", "path": "/metadata/resourceVersion", "value": str(wish.version)},
+    ]
+    steps += [_label_step(key, value) for key, value in wish.labels]
+    for place, key in sorted(wish.untaint, reverse=True):
+        steps.append({"op": "test", "path": f"/spec/taints/{place}/key", "value": key})
+        steps.append({"op": "remove", "path": f"/spec/taints/{place}"})
+    taints = [{"key": taint.key, "effect": taint.effect} for taint in wish.taint]
+    if taints and wish.first_taint:
+        return [*steps, {"op": "add", "path": "/spec/taints", "value": taints}]
+    return steps + [{"op": "add", "path": "/spec/taints/-", "value": taint} for taint in taints]
+
+
+def _label_step(key: str, value: str | None) -> Step:
+    path = f"/metadata/labels/{key.replace('~', '~0').replace('/', '~1')}"
+    return {"op": "remove", "path": path} if value is None else {"op": "add", "path": path, "value": value}
