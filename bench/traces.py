@@ -1,0 +1,117 @@
+"""Reads a trace of pods (who came, who left, what each used) into plain columns; what is made of it is left to others.
+
+The format: `nodes.csv` (node, cpu_milli, memory_mib), `pods.csv` (requests and limits), `usage.csv.gz` (one line a pod: its
+first step and one number a step) and `meta.json`. Usage is demand: it may exceed what a node has.
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import json
+from collections import defaultdict
+from dataclasses import dataclass, replace
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Series = NDArray[np.float64]
+
+MIB = 1 << 20
+LONGEST_FIELD = 1 << 24
+BANDS = 5  # apps of about the same lifetime, among which usage is dealt anew
+
+
+@dataclass(frozen=True, slots=True)
+class Traced:
+    """One pod: what it asks for and may use (thousandths of a core, bytes), and what it used from its first step on."""
+
+    name: str
+    app: str
+    request: tuple[int, int]
+    limit: tuple[int, int]
+    first: int
+    cpu: Series
+    memory: Series
+
+    @property
+    def end(self) -> int:
+        """The first step at which it is no longer there."""
+        return self.first + len(self.cpu)
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """Nodes as (name, thousandths of a core, bytes), pods by arrival, and the steps that only fill the cluster."""
+
+    name: str
+    nodes: tuple[tuple[str, int, int], ...]
+    pods: tuple[Traced, ...]
+    steps: int
+    seconds: int
+    warm_up: int
+
+    def with_nodes(self, count: int) -> Trace:
+        return replace(self, nodes=self.nodes[:count])
+
+    def asking(self, share: float) -> Trace:
+        """Every request times this."""
+        fewer = (replace(pod, request=(int(pod.request[0] * share), int(pod.request[1] * share))) for pod in self.pods)
+        return replace(self, pods=tuple(fewer))
+
+    def paired_anew(self, seed: int) -> Trace:
+        """Each app with the usage of another one that lived about as long, as shares of its own limits."""
+        apps: dict[str, list[Traced]] = defaultdict(list)
+        for pod in self.pods:
+            apps[pod.app].append(pod)
+        by_life = sorted(apps, key=lambda app: max(len(pod.cpu) for pod in apps[app]))
+        donors: dict[str, str] = {}
+        for band in np.array_split(np.array(by_life), BANDS):
+            dealt = band.tolist()
+            Random(seed).shuffle(dealt)
+            donors |= zip(band.tolist(), dealt, strict=True)
+        place = {pod.name: number for pods in apps.values() for number, pod in enumerate(pods)}
+        given = {pod.name: apps[donors[pod.app]][place[pod.name] % len(apps[donors[pod.app]])] for pod in self.pods}
+        return replace(self, pods=tuple(_as_used_by(pod, given[pod.name]) for pod in self.pods))
+
+
+def _as_used_by(pod: Traced, other: Traced) -> Traced:
+    cpu = np.resize(other.cpu / other.limit[0], len(pod.cpu)) * pod.limit[0]
+    memory = np.resize(other.memory / other.limit[1], len(pod.memory)) * pod.limit[1]
+    return replace(pod, cpu=cpu, memory=memory)
+
+
+def read(folder: Path) -> Trace:
+    """The trace in this folder; pods of one step stand in the order of their arrival."""
+    meta = json.loads((folder / "meta.json").read_text())
+    with (folder / "nodes.csv").open() as file:
+        nodes = tuple(
+            (row["node"], int(row["cpu_milli"]), int(row["memory_mib"]) * MIB) for row in csv.DictReader(file)
+        )
+    used = _usage(folder / "usage.csv.gz")
+    with (folder / "pods.csv").open() as file:
+        rows = sorted(csv.DictReader(file), key=lambda row: float(row["arrival_s"]))
+    pods = tuple(_pod(row, *used[row["pod"]]) for row in rows if row["pod"] in used)
+    return Trace(meta["name"], nodes, pods, meta["steps"], meta["step_seconds"], meta["suggested_warmup_steps"])
+
+
+def _usage(path: Path) -> dict[str, tuple[int, Series, Series]]:
+    csv.field_size_limit(LONGEST_FIELD)
+    with gzip.open(path, "rt") as file:
+        return {
+            row["pod"]: (int(row["first_step"]), _series(row["cpu_milli"]), _series(row["memory_mib"]) * MIB)
+            for row in csv.DictReader(file)
+        }
+
+
+def _series(text: str) -> Series:
+    return np.array(text.split(), dtype=np.float64)
+
+
+def _pod(row: dict[str, Any], first: int, cpu: Series, memory: Series) -> Traced:
+    request = int(row["cpu_request_milli"]), int(row["memory_request_mib"]) * MIB
+    limit = int(row["cpu_limit_milli"]), int(row["memory_limit_mib"]) * MIB
+    return Traced(row["pod"], row.get("app") or row["pod"], request, limit, first, cpu, memory)

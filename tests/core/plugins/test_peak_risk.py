@@ -1,0 +1,182 @@
+"""Proves how PeakRisk weighs mean, deviation, the worst resource and doubt, on nodes of which a little is measured."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from tests.build import cluster, node, pod
+from trimtab.config.arguments import plugin_from
+from trimtab.config.problem import ConfigError
+from trimtab.core.cluster.state import Cluster
+from trimtab.core.model.sample import Reading, Statistic, Unit
+from trimtab.core.placing.contract import ALL
+from trimtab.core.plugins.peak_risk import PeakRisk, probability
+
+NOW = 1000.0
+IDLE = 0.1
+SMALL = pod("new", cpu="100m", memory="100Mi")
+
+Shares = dict[str, tuple[float, ...]]  # by node, sample after sample
+
+
+def shares(resource: str, values: dict[str, float], at: float, statistic: Statistic = Statistic.LATEST) -> Reading:
+    figures, measured = tuple(values.values()), (at,) * len(values)
+    return Reading("meter", resource, tuple(values), figures, measured, unit=Unit.SHARE, statistic=statistic)
+
+
+def measured(held: Cluster, *, cpu: Shares, memory: Shares | None = None, at: float = NOW) -> Cluster:
+    """So many samples a minute apart, the last one at `at`; memory is idle where nothing is said."""
+    count = max(map(len, cpu.values()))
+    for number in range(count):
+        when = at - 60.0 * (count - 1 - number)
+        now = {name: values[number] for name, values in cpu.items() if number < len(values)}
+        then = {name: (memory or {}).get(name, (IDLE,) * count)[number] for name in now}
+        held.read_load((shares("cpu", now, when), shares("memory", then, when)), when)
+    return held
+
+
+def points(held: Cluster, plugin: PeakRisk | None = None) -> dict[str, float]:
+    plugin = plugin or PeakRisk()
+    column = plugin.score(held.view, SMALL, ALL)
+    assert column is not None
+    return {each.name: score / plugin.parts for each, score in zip(held.view.nodes, column.tolist(), strict=True)}
+
+
+def ranked(held: Cluster, plugin: PeakRisk | None = None) -> str:
+    """Names of the nodes, the best first."""
+    told = points(held, plugin)
+    return " ".join(sorted(told, key=lambda name: -told[name]))
+
+
+def nodes(*names: str) -> Cluster:
+    return cluster(*(node(name, cpu="16", memory="64Gi") for name in names))
+
+
+def test_the_lower_mean_wins_where_nothing_is_at_risk() -> None:
+    """Far from the limit the lower load is the better one."""
+    assert "low mid high" == ranked(
+        measured(nodes("high", "low", "mid"), cpu={"high": (0.4,) * 4, "low": (0.1,) * 4, "mid": (0.25,) * 4})
+    )
+
+
+def test_the_calmer_of_two_equal_means_wins() -> None:
+    """Of two nodes with the same mean near the limit, the one that varies less is the better one."""
+    held = measured(nodes("wild", "calm"), cpu={"wild": (0.4, 0.8, 0.4, 0.8), "calm": (0.6, 0.6, 0.6, 0.6)})
+    assert "calm wild" == ranked(held, PeakRisk(lean=1.0))
+
+
+def test_the_worst_resource_counts() -> None:
+    """A node whose memory is nearly full is worse than one that is fuller on average and near no limit."""
+    held = measured(
+        nodes("lopsided", "even"),
+        cpu={"lopsided": (0.1,) * 4, "even": (0.6,) * 4},
+        memory={"lopsided": (0.95,) * 4, "even": (0.6,) * 4},
+    )
+    assert "even lopsided" == ranked(held)
+    assert "lopsided even" == ranked(held, plugin_from("PeakRisk", PeakRisk, {"resources": [{"name": "cpu"}]}))  # type: ignore[arg-type]
+
+
+def test_points_have_their_range() -> None:
+    """However full a node is said to be, its points stay between 0 and 100."""
+    told = points(
+        measured(nodes("idle", "full", "beyond"), cpu={"idle": (0.0,) * 3, "full": (1.0,) * 3, "beyond": (3.0,) * 3})
+    )
+    assert 100 >= told["idle"] > told["full"] > told["beyond"] >= 0
+
+
+def test_the_pod_itself_counts() -> None:
+    """A node that the pod alone would bring over the limit is worse than a fuller one that is large enough."""
+    held = cluster(node("small", cpu="2", memory="64Gi"), node("large", cpu="64", memory="64Gi"))
+    measured(held, cpu={"small": (0.3,) * 3, "large": (0.4,) * 3})
+    column = PeakRisk().score(held.view, pod("big", cpu="1900m"), ALL)
+    assert column is not None and column[0] < column[1]
+
+
+def test_pods_that_no_sample_shows_count() -> None:
+    """Of two nodes that were measured alike the one that has got a pod since is the worse one."""
+    held = measured(nodes("a", "b"), cpu={"a": (0.3,) * 3, "b": (0.3,) * 3})
+    held.age(NOW + 1.0)
+    held.assume(pod("fresh", cpu="500m"), "a")
+    assert "b a" == ranked(held)
+
+
+@pytest.mark.parametrize("share", [0.05, 0.3, 0.6, 0.79, 0.85, 1.2])
+def test_no_data_is_never_an_advantage(share: float) -> None:
+    """A node that nobody measures is not better than one of which is known what the pods of both ask for."""
+    asks = f"{int(16000 * share)}m"
+    held = cluster(*(node(name, cpu="16", memory="64Gi") for name in ("blind", "seen")))
+    for name in ("blind", "seen"):
+        held.see_pod(pod(f"on-{name}", cpu=asks, memory="6554Mi", on=name))
+    held.age(NOW - 500.0)
+    measured(held, cpu={"seen": (share,) * 5}, at=NOW)
+    told = points(held)
+    assert told["blind"] <= told["seen"] + 1e-6
+
+
+def test_without_any_data_requests_decide() -> None:
+    """Where nothing is measured the node whose fuller resource is asked for least is the best, then the next."""
+    asked = {"a": ("8", "4Gi"), "b": ("1", "4Gi"), "c": ("1", "60Gi"), "d": ("0", "0")}
+    held = cluster(
+        *(node(name, cpu="16", memory="64Gi") for name in asked),
+        *(pod(f"on-{name}", cpu=cpu, memory=memory, on=name) for name, (cpu, memory) in asked.items()),
+    )
+    assert "d b a c" == ranked(held)
+
+
+def test_a_source_that_fails_leaves_requests() -> None:
+    """When the source fails, the order is at once that of requests; when it answers again, that of use."""
+    held = nodes("busy", "calm")
+    held.see_pod(pod("heavy", cpu="8", on="calm"))
+    measured(held, cpu={"busy": (0.7,) * 4, "calm": (0.1,) * 4})
+    assert "calm busy" == ranked(held)
+    held.lose_source("meter", NOW)
+    assert "busy calm" == ranked(held)
+    measured(held, cpu={"busy": (0.7,), "calm": (0.1,)}, at=NOW + 15.0)
+    assert "calm busy" == ranked(held)
+
+
+def test_old_samples_are_doubted() -> None:
+    """A node whose samples are getting on is worse than one that was measured the same just now."""
+    held = nodes("old", "new")
+    measured(held, cpu={"old": (0.6,) * 4, "new": (0.6,) * 4})
+    measured(held, cpu={"new": (0.6,)}, at=NOW + 200.0)
+    assert "new old" == ranked(held)
+
+
+def test_some_rows_as_all() -> None:
+    """Asked about one row, it answers as it does about all."""
+    held = measured(nodes("a", "b", "c"), cpu={"a": (0.3, 0.5, 0.4), "b": (0.7, 0.75, 0.9)})
+    whole = PeakRisk().score(held.view, SMALL, ALL)
+    parts = [PeakRisk().score(held.view, SMALL, slice(row, row + 1)) for row in range(3)]
+    assert whole is not None
+    assert whole.tolist() == np.concatenate([part for part in parts if part is not None]).tolist()
+
+
+def test_probability() -> None:
+    """The table gives the normal distribution to a millionth, and its ends beyond it."""
+    at = np.linspace(-12, 12, 1001)
+    expected = np.array([math.erfc(-each / math.sqrt(2)) / 2 for each in at])
+    assert np.abs(expected - probability(at)).max() < 1e-6
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ({"floor": 0}, "floor (0) must be above 0"),
+        ({"floor": 30}, "at most spread (25)"),
+        ({"spread": 120}, "and that 100"),
+        ({"lean": 0}, "lean: 0 is not a percentage"),
+        ({"resources": []}, "name cpu, memory or both"),
+        ({"resources": [{"name": "cpu"}, {"name": "cpu"}]}, "each once"),
+        ({"resources": [{"name": "gpu"}]}, "not 'gpu'"),
+        ({"resources": [{"name": "cpu", "limit": 120}]}, "120 is not a percentage"),
+    ],
+)
+def test_nonsense_is_refused(arguments: dict[str, object], words: str) -> None:
+    """An argument out of its range is refused with its name and value."""
+    with pytest.raises(ConfigError) as refused:
+        plugin_from("PeakRisk", PeakRisk, arguments)
+    assert words in str(refused.value)
