@@ -75,8 +75,13 @@ def _answer(plugin: str) -> Answer:
         return lambda case: WHOLE_PROFILES[plugin](profile, case)
     if plugin == "Coscheduling":
         return lambda case: gangs.answer(plugin_from(plugin, IN_TREE[plugin], case.get("args")), case)  # type: ignore[arg-type]
-    takes_any = bool(fields(IN_TREE[plugin]))  # type: ignore[arg-type]
+    taken = {field.name for field in fields(IN_TREE[plugin])}  # type: ignore[arg-type]
     # A Go plugin without arguments does not look at those it is given, and one recorded test gives it another's.
     return lambda case: single.answer(
-        plugin_from(plugin, IN_TREE[plugin], case.get("args") if takes_any else None), case
+        plugin_from(plugin, IN_TREE[plugin], _arguments(case, taken) if taken else None), case
     )
+
+
+def _arguments(case: Case, taken: set[str]) -> dict[str, Any]:
+    """Those of the case; a plugin that mends its original is asked for the original's answers."""
+    return {**(case.get("args") or {}), **({"strict": True} if "strict" in taken else {})}

@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tests.conformance.corpus import Case, cluster_of, nominated, read_pod
+from tests.conformance.corpus import Case, nominated, read_pod
+from tests.conformance.loads import view_of
 from trimtab.core.cluster.view import View
 from trimtab.core.model.pod import Pod
 from trimtab.core.placing.choose import promised_room
@@ -33,6 +34,7 @@ from trimtab.core.placing.contract import (
     Score,
     normalised,
 )
+from trimtab.core.placing.profile import parts_of
 
 SUCCESS: Mapping[str, Any] = {"code": "Success"}
 SKIP: Mapping[str, Any] = {"code": "Skip"}
@@ -60,7 +62,7 @@ class Asked:
         self.plugin = plugin
         self.case = case
         self.pod = read_pod(case["pod"]) if "pod" in case else Pod("", "", "")
-        self.view = cluster_of(case).view
+        self.view = view_of(case)
 
     def pre_enqueue(self) -> Mapping[str, Any]:
         assert isinstance(self.plugin, Gate)
@@ -106,10 +108,10 @@ class Asked:
     def pre_score(self) -> Mapping[str, Any]:
         return SKIP if self._scored() is None else SUCCESS
 
-    def raw_score(self) -> dict[str, int] | None:
+    def raw_score(self) -> dict[str, float] | None:
         return self._by_name(self._scored())
 
-    def score(self) -> dict[str, int] | None:
+    def score(self) -> dict[str, float] | None:
         assert isinstance(self.plugin, Score)
         raw, how = self._scored(), self.plugin.normalise
         if raw is None:
@@ -124,10 +126,18 @@ class Asked:
         return self.plugin.score(self.view, self.pod, self._score_rows())
 
     def _score_rows(self) -> NDArray[np.intp]:
-        return np.array([self.view.row(name) for name in self.case["scoreNodes"]], dtype=np.intp)
+        return np.array([self.view.row(name) for name in self._score_nodes()], dtype=np.intp)
 
-    def _by_name(self, column: Ints | None) -> dict[str, int] | None:
-        return None if column is None else dict(zip(self.case["scoreNodes"], column.tolist(), strict=True))
+    def _score_nodes(self) -> list[str]:
+        return self.case.get("scoreNodes") or [node.name for node in self.view.nodes]
+
+    def _by_name(self, column: Ints | None) -> dict[str, float] | None:
+        """In whole points, as the recording has them."""
+        if column is None:
+            return None
+        parts = parts_of(self.plugin)
+        points = column if parts == 1 else column / parts
+        return dict(zip(self._score_nodes(), points.tolist(), strict=True))
 
 
 def refusal(final: bool, reasons: tuple[str, ...]) -> dict[str, Any]:

@@ -11,11 +11,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from trimtab.config.spot import INT32, INT64, Spot, texts
+from trimtab.config.tree import Leaf
 from trimtab.core.model.affinity import NodeAffinity, PreferredNodes, Spread
-from trimtab.core.model.resources import CPU, MEMORY
+from trimtab.core.model.resources import CPU, MEMORY, amounts
 from trimtab.core.model.selectors import NodeSelectorTerm, Requirement
-from trimtab.core.placing.amounts import ResourceWeight
+from trimtab.core.placing.amounts import ResourceAmounts, ResourceFigures, ResourceWeight
 from trimtab.core.plugins.node_resources_fit import ScoringStrategy, ShapePoint
+from trimtab.wire.quantity import QuantityError, nanos
 
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
@@ -284,7 +286,38 @@ def _written_strategy(value: ScoringStrategy) -> object:
     return written
 
 
+def _amounts(spot: Spot) -> ResourceAmounts:
+    entries = spot.entries() or {}
+    read = {name: billionths for name, each in entries.items() if (billionths := _quantity(each)) is not None}
+    return ResourceAmounts(amounts(read))
+
+
+def _quantity(spot: Spot) -> int | None:
+    """Billionths; Kubernetes takes a plain number for a quantity, too."""
+    text = spot.tree.value if isinstance(spot.tree, Leaf) and not spot.tree.doubt else None
+    if not isinstance(text, str | int | float) or isinstance(text, bool):
+        spot.refuse('expected a quantity such as "500m" or "2Gi"')
+        return None
+    try:
+        return nanos(text)
+    except QuantityError as error:
+        spot.refuse(f'{error}: write it as "500m" or "2Gi"')
+        return None
+
+
+def _written_amounts(value: ResourceAmounts) -> object:
+    return {name: f"{amount}m" if name == CPU else str(amount) for name, amount in value.amounts}
+
+
+def _figures(spot: Spot) -> ResourceFigures:
+    entries = spot.entries() or {}
+    read = {name: figure for name, each in entries.items() if (figure := each.number()) is not None}
+    return ResourceFigures(tuple(read.items()))
+
+
 CODECS: Mapping[object, Codec] = {
+    ResourceAmounts: Codec(_amounts, _written_amounts),
+    ResourceFigures: Codec(_figures, lambda value: dict(value.figures)),
     NodeAffinity: Codec(_affinity, _written_affinity),
     ScoringStrategy: Codec(_strategy, _written_strategy),
     tuple[ResourceWeight, ...]: Codec(_resources, lambda value: [_written_resource(each) for each in value]),

@@ -13,6 +13,8 @@ from trimtab.core.plugins.coscheduling import Coscheduling
 from trimtab.core.plugins.default_preemption import DefaultPreemption
 from trimtab.core.plugins.image_locality import ImageLocality
 from trimtab.core.plugins.inter_pod_affinity import InterPodAffinity
+from trimtab.core.plugins.load_variation_risk_balancing import LoadVariationRiskBalancing
+from trimtab.core.plugins.low_risk_over_commitment import LowRiskOverCommitment
 from trimtab.core.plugins.node_affinity import NodeAffinity
 from trimtab.core.plugins.node_name import NodeName
 from trimtab.core.plugins.node_ports import NodePorts
@@ -20,11 +22,13 @@ from trimtab.core.plugins.node_resources_balanced_allocation import NodeResource
 from trimtab.core.plugins.node_resources_fit import NodeResourcesFit
 from trimtab.core.plugins.node_unschedulable import NodeUnschedulable
 from trimtab.core.plugins.node_volume_limits import NodeVolumeLimits
+from trimtab.core.plugins.peak_risk import PeakRisk
 from trimtab.core.plugins.pod_topology_spread import PodTopologySpread
 from trimtab.core.plugins.priority_sort import PrioritySort
 from trimtab.core.plugins.scheduling_gates import SchedulingGates
 from trimtab.core.plugins.smallest_first import SmallestFirst
 from trimtab.core.plugins.taint_toleration import TaintToleration
+from trimtab.core.plugins.target_load_packing import TargetLoadPacking
 from trimtab.core.plugins.volume_binding import VolumeBinding
 from trimtab.core.plugins.volume_restrictions import VolumeRestrictions
 from trimtab.core.plugins.volume_zone import VolumeZone
@@ -49,6 +53,10 @@ _BUILT: tuple[type[Plugin], ...] = (
     ImageLocality,
     SmallestFirst,
     Coscheduling,
+    TargetLoadPacking,
+    LoadVariationRiskBalancing,
+    LowRiskOverCommitment,
+    PeakRisk,
 )
 IN_TREE: Mapping[str, type[Plugin]] = {plugin.name: plugin for plugin in _BUILT}
 
@@ -116,6 +124,9 @@ KNOWN: Mapping[str, tuple[Point, ...]] = {
 SERVES: Mapping[str, tuple[Point, ...]] = {
     **KNOWN,
     "Coscheduling": (Point.QUEUE_SORT, Point.PRE_FILTER, Point.POST_FILTER, Point.RESERVE, Point.PERMIT),
+    "TargetLoadPacking": (Point.SCORE,),
+    "LoadVariationRiskBalancing": (Point.SCORE,),
+    "LowRiskOverCommitment": _RANKS,
 }
 
 # Names that Kubernetes had once, and what does their work now.

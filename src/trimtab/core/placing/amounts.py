@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from trimtab.core.cluster.view import View
 from trimtab.core.model.pod import Pod
-from trimtab.core.model.resources import CPU, MEMORY, STORAGE
+from trimtab.core.model.resources import CPU, MEMORY, STORAGE, Amounts
 from trimtab.core.placing.contract import MAX_SCORE, Ints, Rows
 
 EXACT_AS_FLOAT = 1 << 46  # times 100 it stays below 2^53, where division and floor of floats are exact
@@ -19,6 +19,24 @@ class ResourceWeight(Struct, frozen=True):
 
     name: str
     weight: int = 1
+
+
+class ResourceAmounts(Struct, frozen=True):
+    """Amounts by resource in the units of requests, as plugins' arguments name them."""
+
+    amounts: Amounts = ()
+
+    def of(self, resource: str) -> int:
+        return dict(self.amounts).get(resource, 0)
+
+
+class ResourceFigures(Struct, frozen=True):
+    """A number for each of some resources, as plugins' arguments name them."""
+
+    figures: tuple[tuple[str, float], ...] = ()
+
+    def of(self, resource: str, otherwise: float = 0.0) -> float:
+        return dict(self.figures).get(resource, otherwise)
 
 
 def is_scalar(resource: str) -> bool:

@@ -1,0 +1,111 @@
+"""LoadVariationRiskBalancing: likes nodes where the mean of the load and its variation together are low.
+
+The policy of this name in kubernetes-sigs/scheduler-plugins (Trimaran), for the worse of CPU and memory. How measurements
+are made is left to `load`. What was fixed:
+
+- Mean and variation were added and then halved, so that a node at 100 % still had half of the points. Here their sum is
+  the risk, as the proposal has it; the last five points are shared out among nodes above 95 %, so that of two overloaded
+  nodes the better one is still told.
+- Measurements count as long as they are trusted. The original went on with those of hours ago, and where only one
+  resource was measured the other was left out. Here a resource without data is judged by requests, with half of the points.
+- Pods that no sample shows yet are added, and the pod itself counts with what it is expected to use, not with its request.
+- Load is a share of the machine, and so is what the pod adds; the original took one of capacity for one of allocatable.
+- With fewer than two samples nothing is known of the variation. The original took it for 0; here it is half of the most
+  that a load with this mean can have.
+- Scores are finer than whole points.
+
+`strict` brings all of the original back.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from trimtab.core.cluster.view import Floats, View
+from trimtab.core.load.provider import METRICS_SERVER, MetricProvider
+from trimtab.core.model.change import Change
+from trimtab.core.model.pod import Pod
+from trimtab.core.model.resources import CPU, MEMORY
+from trimtab.core.placing.contract import MAX_SCORE, Ints, Normalise, Rows
+from trimtab.core.placing.measured.shares import PARTS, blended, counted, level, requested, rounded
+from trimtab.core.placing.measured.usage import estimate, kin, share_of
+
+OVERLOADED = 0.95  # from this risk on, what is left of the points is shared out
+
+
+@dataclass(frozen=True, slots=True)
+class LoadVariationRiskBalancing:
+    """The variation counts as `safe_variance_margin` times its root of degree `safe_variance_sensitivity`.
+
+    `metric_provider` and `watcher_address` become sources; here they mean nothing.
+    """
+
+    name: ClassVar[str] = "LoadVariationRiskBalancing"
+    woken_by: ClassVar[Change] = Change.NOTHING
+    reads: ClassVar[Change] = Change.LOAD | Change.PODS | Change.ALLOCATABLE
+    normalise: ClassVar[Normalise] = Normalise.NONE
+    parts: ClassVar[int] = PARTS
+
+    safe_variance_margin: float = 1.0
+    safe_variance_sensitivity: float = 1.0
+    metric_provider: MetricProvider = METRICS_SERVER
+    watcher_address: str = ""
+    strict: bool = False
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.safe_variance_margin < math.inf:
+            raise ValueError(f"safeVarianceMargin: {self.safe_variance_margin:g} must be a number, 0 or more")
+        if not 0 <= self.safe_variance_sensitivity < math.inf:
+            raise ValueError(f"safeVarianceSensitivity: {self.safe_variance_sensitivity:g} must be a number, 0 or more")
+
+    def signs(self, pod: Pod) -> Hashable:
+        return kin(pod)
+
+    def score(self, view: View, pod: Pod, rows: Rows) -> Ints | None:
+        if self.strict:
+            return self._original(view, pod, rows)
+        return counted(np.minimum(*(self._points(view, pod, each, rows) for each in (CPU, MEMORY))))
+
+    def _points(self, view: View, pod: Pod, resource: str, rows: Rows) -> Floats:
+        whole = view.capacity(resource)[rows]
+        mean = share_of(level(view, resource, rows) + estimate(view, pod, resource), whole)
+        deviation = share_of(view.load.deviation(resource)[: view.count][rows], whole)
+        mean_in_range = np.clip(mean, 0.0, 1.0)
+        guess = np.sqrt(mean_in_range * (1.0 - mean_in_range)) / 2.0
+        risk = mean + self._varied(np.where(np.isnan(deviation), guess, deviation))
+        return blended(view, resource, rows, _of_risk(risk), _of_risk(requested(view, pod, resource, rows)))
+
+    def _varied(self, deviation: Floats) -> Floats:
+        root = math.inf if self.safe_variance_sensitivity == 0 else 1.0 / self.safe_variance_sensitivity
+        return np.clip(np.power(np.clip(deviation, 0.0, 1.0), root) * self.safe_variance_margin, 0.0, 1.0)
+
+    def _original(self, view: View, pod: Pod, rows: Rows) -> Ints:
+        cpu, memory = (self._original_points(view, pod, each, rows) for each in (CPU, MEMORY))
+        worse, known = np.minimum(cpu, memory), np.fmax(cpu, memory)  # the only one where the other is missing
+        return rounded(np.nan_to_num(np.where(np.isnan(worse), known, worse)))
+
+    def _original_points(self, view: View, pod: Pod, resource: str, rows: Rows) -> Floats:
+        """NaN where there is no measurement; a mean of 0 where there is only a deviation, and the other way round."""
+        load, offered = view.load, view.allocatable(resource)[rows]
+        mean, latest, deviation = (
+            column[: view.count][rows] * (offered / np.maximum(view.capacity(resource)[rows], 1))
+            for column in (load.mean(resource), load.latest(resource), load.deviation(resource))
+        )
+        mean = np.where(np.isnan(mean), latest, mean)
+        missing = np.isnan(mean) & np.isnan(deviation)
+        mean, deviation = (np.clip(np.nan_to_num(each), 0.0, offered) for each in (mean, deviation))
+        busy = np.clip((mean + pod.demand.of(resource)) / np.maximum(offered, 1), 0.0, 1.0)
+        risk = (busy + self._varied(deviation / np.maximum(offered, 1))) / 2.0
+        return np.where(missing, np.nan, np.where(offered > 0, (1.0 - risk) * MAX_SCORE, 0.0))
+
+
+def _of_risk(risk: Floats) -> Floats:
+    """Straight down to five points, and from there ever slower, so that more risk is always less; NaN stays NaN."""
+    rest = 1.0 - OVERLOADED
+    beyond = rest * np.exp((OVERLOADED - np.maximum(risk, OVERLOADED)) / rest)
+    return np.where(risk > OVERLOADED, beyond, 1.0 - risk) * MAX_SCORE

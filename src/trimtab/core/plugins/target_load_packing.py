@@ -1,0 +1,114 @@
+"""TargetLoadPacking: fills nodes up to a target of CPU use and spreads beyond it; memory is left to other plugins.
+
+The policy of this name in kubernetes-sigs/scheduler-plugins (Trimaran). A node scores more the closer it comes to
+`target_utilization` from below, and less than an idle one above it. What was fixed:
+
+- Just above the target the score fell from 100 to the target's own figure, so that noise of a tenth of a percent decided.
+  It now comes down within five percent of utilisation.
+- Measurements count as long as they are trusted. The original went on with those of hours ago, and gave a node without
+  any 0 points, as if it were overloaded; here such a node is judged by requests and has half of those points.
+- Pods that no sample shows yet count with what their siblings use where that is known, whoever placed them, and pods that
+  have left are taken off at once. `default_requests` and `default_requests_multiplier` speak for the pod that is to be
+  placed while nothing like it has been measured.
+- Scores are finer than whole points.
+
+`strict` brings all of the original back.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from trimtab.core.cluster.recent import recent_sum
+from trimtab.core.cluster.view import Floats, View
+from trimtab.core.load.provider import METRICS_SERVER, MetricProvider
+from trimtab.core.model.change import Change
+from trimtab.core.model.pod import Pod
+from trimtab.core.model.resources import CPU
+from trimtab.core.placing.amounts import ResourceAmounts
+from trimtab.core.placing.contract import MAX_SCORE, Ints, Normalise, Rows
+from trimtab.core.placing.measured.shares import PARTS, blended, counted, requested, rounded
+from trimtab.core.placing.measured.usage import expected, kin, share_of
+
+ONE_CORE = ResourceAmounts(((CPU, 1000),))
+DESCENT = 5.0  # percent of utilisation above the target, within which the score comes down
+REPORTING = 60.0  # seconds that an agent may take to report a pod
+SEEN = ("siblings", "cluster")  # rules of estimates that rest on measurements
+
+
+@dataclass(frozen=True, slots=True)
+class TargetLoadPacking:
+    """Percent of the node's capacity. `metric_provider` and `watcher_address` become sources; here they mean nothing."""
+
+    name: ClassVar[str] = "TargetLoadPacking"
+    woken_by: ClassVar[Change] = Change.NOTHING
+    reads: ClassVar[Change] = Change.LOAD | Change.PODS | Change.ALLOCATABLE
+    normalise: ClassVar[Normalise] = Normalise.NONE
+    parts: ClassVar[int] = PARTS
+
+    default_requests: ResourceAmounts = ONE_CORE
+    default_requests_multiplier: str = "1.5"
+    target_utilization: int = 40
+    metric_provider: MetricProvider = METRICS_SERVER
+    watcher_address: str = ""
+    strict: bool = False
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.target_utilization <= 99:
+            raise ValueError(f"targetUtilization: {self.target_utilization} is not a percentage from 1 to 99")
+        if not 0 <= _number(self.default_requests_multiplier) < math.inf:
+            text = self.default_requests_multiplier[:100]
+            raise ValueError(f'defaultRequestsMultiplier: {text!r} is not a number such as "1.5", 0 or more')
+
+    def signs(self, pod: Pod) -> Hashable:
+        return kin(pod)
+
+    def score(self, view: View, pod: Pod, rows: Rows) -> Ints | None:
+        if self.strict:
+            return self._original(view, pod, rows)
+        whole = view.capacity(CPU)[rows]
+        used = share_of(expected(view, CPU, rows) + self._estimate(view, pod), whole)
+        measured = self._points(used * 100.0)
+        by_requests = self._points(requested(view, pod, CPU, rows) * 100.0)
+        return counted(blended(view, CPU, rows, measured, by_requests))
+
+    def _points(self, used: Floats) -> Floats:
+        """Along three straight lines, without a step; NaN stays NaN."""
+        target = float(self.target_utilization)
+        foot = min(target + DESCENT, 100.0)
+        return np.interp(used, (0.0, target, foot, 100.0), (target, MAX_SCORE, self._above(foot), 0.0))
+
+    def _above(self, used: float) -> float:
+        return self.target_utilization * (100.0 - used) / (100.0 - self.target_utilization)
+
+    def _estimate(self, view: View, pod: Pod) -> float:
+        figure, _, rule = view.load.estimate(pod, CPU)
+        return figure if rule in SEEN else max(self._predicted(pod), pod.demand.of(CPU))
+
+    def _predicted(self, pod: Pod) -> int:
+        """Container by container: its limit, or so many times its request, or the default."""
+        demand, factor = pod.demand, float(self.default_requests_multiplier)
+        open_cpu = sum(math.floor(each * factor + 0.5) for each in demand.open_cpu)
+        return demand.bounded_cpu + open_cpu + demand.silent * self.default_requests.of(CPU)
+
+    def _original(self, view: View, pod: Pod, rows: Rows) -> Ints:
+        target, whole = float(self.target_utilization), view.capacity(CPU)[rows]
+        latest, mean = view.load.latest(CPU)[: view.count][rows], view.load.mean(CPU)[: view.count][rows]
+        used = np.where(np.isnan(latest), mean, latest)
+        unseen = recent_sum(view, view.load.measured(CPU)[: view.count] - REPORTING, rows, self._predicted)
+        used = np.where(whole > 0, 100.0 * (used + self._predicted(pod) + unseen) / np.maximum(whole, 1), used * 0.0)
+        below = (100.0 - target) * used / target + target
+        above = np.where(used > 100.0, 0.0, target * (100.0 - used) / (100.0 - target))
+        return rounded(np.nan_to_num(np.where(used > target, above, below)))
+
+
+def _number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        return math.nan
