@@ -13,6 +13,7 @@ from trimtab.config.configuration import Configuration, Connection, LeaderElecti
 from trimtab.config.fields import known
 from trimtab.config.own.addresses import with_addresses
 from trimtab.config.own.document import read_own
+from trimtab.config.own.fields import GROUP as OWN_GROUP
 from trimtab.config.own.fields import KIND as OWN_KIND
 from trimtab.config.own.settings import TrimtabConfiguration
 from trimtab.config.profiles import DEFAULT_SCHEDULER, Binder, read_profiles
@@ -25,6 +26,7 @@ from trimtab.core.engine.settings import Settings
 
 KIND = "KubeSchedulerConfiguration"
 OWN_NAME = "trimtab"
+_HOLDS = f"a file holds one {KIND}, one {OWN_KIND}, or both"
 JITTER = 1.2  # the share by which a retry may come late, as in client-go
 _OBJECT_NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
 
@@ -54,25 +56,20 @@ def _by_kind(trees: Iterable[Tree], report: Report) -> tuple[Spot | None, Spot |
     """The document for the scheduler and the one of our own; a file holds each at most once, in any order."""
     held: dict[bool, Spot] = {}
     for tree in trees:
-        spot = Spot(tree, report)
-        kind = _kind(spot)
-        if kind is not None and kind not in (KIND, OWN_KIND) and held:
-            spot.refuse(
-                f"a document of the kind {kind[:100]!r} is not read: a file holds one {KIND}, one {OWN_KIND}, or both"
-            )
-        elif (kind == OWN_KIND) in held:
-            spot.refuse(
-                f"a second {kind or 'document without a kind'}: a file holds one {KIND}, one {OWN_KIND}, or both"
-            )
+        spot, kind = Spot(tree, report), _word(tree, "kind")
+        ours = kind == OWN_KIND or _word(tree, "apiVersion").startswith(f"{OWN_GROUP}/")
+        if held and not ours and kind not in ("", KIND):
+            spot.refuse(f"a document of the kind {kind[:100]!r} is not read: {_HOLDS}")
+        elif ours in held:
+            spot.refuse(f"a second {kind[:100] or 'document without a kind'}: {_HOLDS}")
         else:
-            held[kind == OWN_KIND] = spot
+            held[ours] = spot
     return held.get(False), held.get(True)
 
 
-def _kind(spot: Spot) -> str | None:
-    entries = spot.tree.entries if isinstance(spot.tree, Table) else {}
-    kind = entries.get("kind")
-    return kind.value if isinstance(kind, Leaf) and isinstance(kind.value, str) else None
+def _word(tree: Tree, name: str) -> str:
+    leaf = tree.entries.get(name) if isinstance(tree, Table) else None
+    return leaf.value if isinstance(leaf, Leaf) and isinstance(leaf.value, str) else ""
 
 
 def _read_theirs(root: Spot, own: TrimtabConfiguration, extra: Mapping[str, type]) -> Configuration:

@@ -38,13 +38,17 @@ def read_own(root: Spot) -> TrimtabConfiguration:
 
 
 def _ours(root: Spot, entries: Entries) -> bool:
-    if "apiVersion" not in entries:
-        root.refuse(f"apiVersion is missing: the document must start with apiVersion: {VERSION} and kind: {KIND}")
-        return False
-    version = entries["apiVersion"].text()
+    """Whether it is of the kind and version that are read here; reported if not, and no other field is looked at."""
+    before = len(root.report.problems)
+    for name in ("apiVersion", "kind"):
+        if name not in entries:
+            root.refuse(f"{name} is missing: the document must start with apiVersion: {VERSION} and kind: {KIND}")
+    if "kind" in entries:
+        entries["kind"].choice([KIND])
+    version = entries["apiVersion"].text() if "apiVersion" in entries else VERSION
     if version is not None and version != VERSION:
         entries["apiVersion"].refuse(f"{version[:100]!r} is not read: write {VERSION}")
-    return version == VERSION
+    return len(root.report.problems) == before
 
 
 def _under(entries: Entries, name: str, root: Spot) -> Entries:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from trimtab.config.fields import Fate, Field, names
 from trimtab.config.spot import Spot
 
-VERSION = "trimtab.dev/v1alpha1"
+GROUP = "trimtab.dev"
+VERSION = f"{GROUP}/v1alpha1"
 KIND = "TrimtabConfiguration"
 
 _ABOUT = {

@@ -1,0 +1,129 @@
+"""Decides when a changed configuration file is taken; leaves reading it to `config` and obeying it to the engine.
+
+    in force ─▶ the content differs ─▶ it stands like that for a second look ─▶ read ─▶ good: in force
+                      ▲                                                          │
+                      └──── the last good one stays in force, and why is told ◀──┘ bad, or not without a restart
+
+The content itself is compared: a ConfigMap swaps links, some editors move a new file over the old one, and others write in
+place, which is why what may be half written is not taken at first sight. Only a change is told, not every look at it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+from trimtab.config.configuration import Configuration
+from trimtab.config.own.settings import SourceSettings
+from trimtab.config.problem import ConfigError
+from trimtab.config.show import shown
+from trimtab.config.yaml import MAX_BYTES
+from trimtab.core.model.event import Event, SettingsRead
+
+log = logging.getLogger(__name__)
+
+SECONDS = 3.0
+TAKEN, REFUSED = "taken", "refused"
+
+
+class Reload:
+    """Watches one file; `current` is what is in force, `problem` what keeps the file itself from being so."""
+
+    def __init__(
+        self,
+        file: Path,
+        read: Callable[[bytes], Configuration],
+        current: Configuration,
+        put: Callable[[Event], None],
+        clock: Callable[[], float],
+        on_sources: Callable[[tuple[SourceSettings, ...]], None] = lambda sources: None,
+    ) -> None:
+        self.current = current
+        self.problem = ""
+        self.counts = Counter({TAKEN: 0, REFUSED: 0})
+        self._file, self._read, self._put, self._clock, self._on_sources = file, read, put, clock, on_sources
+        self._followed = frozenset(current.settings.kinds)
+        self._judged: bytes | str | None = None
+        self._seen: bytes | str | None = None
+
+    async def run(self) -> None:
+        """Look for ever; what the file holds at first is judged too, for it may have changed since it was read."""
+        while True:
+            await asyncio.sleep(SECONDS)
+            await self.look()
+
+    async def look(self) -> None:
+        """Compare once, and take what has stood for two looks."""
+        content = await asyncio.to_thread(_content, self._file)
+        steady, self._seen = content == self._seen, content
+        if not steady or content == self._judged:
+            return
+        self._judged = content
+        if isinstance(content, str):
+            self._refuse(content)
+        else:
+            await self._judge(content)
+
+    async def _judge(self, content: bytes) -> None:
+        try:
+            configuration = await asyncio.to_thread(self._read, content)
+        except ConfigError as error:
+            self._refuse(*map(str, error.problems))
+        except Exception as error:  # a reader that fails must not end the scheduling it was to change
+            self._refuse(f"{type(error).__name__}: {error}")
+        else:
+            self._take(configuration)
+
+    def _take(self, new: Configuration) -> None:
+        if strange := [kind for kind in new.settings.kinds if kind not in self._followed]:
+            self._refuse(f"its plugins look at {', '.join(strange)}, which are not followed yet: restart to do so")
+            return
+        before, self.current, self.problem = self.current, new, ""
+        if _meaning(before) == _meaning(new):
+            return
+        self.counts[TAKEN] += 1
+        log.info("configuration taken: file=%s", self._file)
+        for note in new.notes:
+            log.info("configuration: note=%s", note)
+        for part in _fixed(before, new):
+            log.warning("configuration: file=%s problem=%s changed: restart to make it count", self._file, part)
+        self._put(SettingsRead(new.settings, self._clock()))
+        if before.own.sources != new.own.sources:
+            self._on_sources(new.own.sources)
+
+    def _refuse(self, *problems: str) -> None:
+        self.problem = problems[0]
+        self.counts[REFUSED] += 1
+        for problem in problems:
+            log.error(
+                "configuration refused, the last good one stays in force: file=%s problem=%s", self._file, problem
+            )
+
+
+def _meaning(configuration: Configuration) -> str:
+    """A configuration in words that compare, for profiles do not; places in the file mean nothing."""
+    return shown(replace(configuration, notes=()))
+
+
+def _content(file: Path) -> bytes | str:
+    """What the file holds, or in words why nobody knows; more than is ever read is not fetched."""
+    try:
+        with file.open("rb") as stream:
+            return stream.read(MAX_BYTES + 1)
+    except OSError as error:
+        return f"cannot be read: {error.strerror or error}"
+
+
+def _fixed(before: Configuration, new: Configuration) -> list[str]:
+    """What differs and is looked at only at the start."""
+    pairs = {
+        "leaderElection": (before.leader, new.leader),
+        "clientConnection": (before.connection, new.connection),
+        "logging": (before.own.logging, new.own.logging),
+        "metrics": (before.own.metrics, new.own.metrics),
+    }
+    return [name for name, (one, other) in pairs.items() if one != other]

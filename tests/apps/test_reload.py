@@ -1,0 +1,198 @@
+"""Proves what becomes of a configuration file that changes while the scheduler runs."""
+
+import logging
+from pathlib import Path
+
+import pytest
+
+from tests.config.files import HEAD, OWN_HEAD, outcome
+from trimtab.apps.reload import REFUSED, TAKEN, Reload
+from trimtab.config.configuration import Configuration
+from trimtab.config.own.settings import MetricsServerSettings, SourceSettings
+from trimtab.config.scheduler import read
+from trimtab.core.model.event import Event, SettingsRead
+
+NAMED = HEAD + "profiles: [{schedulerName: %s}]\n"
+SLOW = NAMED % "a" + "podMaxBackoffSeconds: 30\n"
+MEASURED = f"{NAMED % 'a'}---\n{OWN_HEAD}sources: [{{name: s, metricsServer: {{}}}}]\n"
+
+
+class Stage:
+    """A file, whoever watches it, and what came of it."""
+
+    def __init__(self, file: Path, content: str) -> None:
+        self.file = file
+        self.events: list[Event] = []
+        self.sources: list[tuple[SourceSettings, ...]] = []
+        file.write_text(content)
+        self.reload = Reload(
+            file, self._read, self._read(content.encode()), self.events.append, lambda: 7.0, self.handed
+        )
+
+    def _read(self, content: bytes) -> Configuration:
+        return read(content, "f.yaml")
+
+    def handed(self, sources: tuple[SourceSettings, ...]) -> None:
+        self.sources.append(sources)
+
+    async def looks(self, times: int = 2) -> None:
+        for _ in range(times):
+            await self.reload.look()
+
+    async def writes(self, content: str) -> None:
+        """A new content, and as many looks as it takes to be taken."""
+        self.file.write_text(content)
+        await self.looks()
+
+    @property
+    def names(self) -> list[str]:
+        """The first profile of each change that the engine was told."""
+        return [event.settings.profiles[0].name for event in self.events if isinstance(event, SettingsRead)]
+
+
+@pytest.fixture
+async def stage(tmp_path: Path) -> Stage:
+    made = Stage(tmp_path / "f.yaml", NAMED % "a")
+    await made.looks()
+    return made
+
+
+async def test_a_good_file(stage: Stage) -> None:
+    """A changed file reaches the engine as an event, once, and is in force."""
+    await stage.writes(NAMED % "b")
+    await stage.looks(3)
+    assert (["b"], "b") == (stage.names, stage.reload.current.settings.profiles[0].name)
+    assert 7.0 == stage.events[0].at
+
+
+async def test_a_bad_file(stage: Stage, caplog: pytest.LogCaptureFixture) -> None:
+    """A bad file keeps the last good one, and every problem is told once with its place."""
+    await stage.writes(HEAD + "paralelism: 3\nprofiles: 5\n")
+    await stage.looks(3)
+    told = [record.getMessage() for record in caplog.records if record.levelno == logging.ERROR]
+    assert ([], "a") == (stage.names, stage.reload.current.settings.profiles[0].name)
+    assert 2 == len(told)
+    assert told[0].endswith("problem=f.yaml:3:1: paralelism: unknown field (did you mean parallelism?)")
+    assert (1, "f.yaml:3:1: paralelism: unknown field (did you mean parallelism?)") == (
+        stage.reload.counts[REFUSED],
+        stage.reload.problem,
+    )
+
+
+async def test_a_mended_file(stage: Stage) -> None:
+    """A file that is mended, or put back as it was, has no problem any more."""
+    await stage.writes("")
+    assert "f.yaml: the file is empty" == stage.reload.problem
+    await stage.writes(NAMED % "b")
+    assert ("", ["b"]) == (stage.reload.problem, stage.names)
+    await stage.writes("nonsense")
+    await stage.writes(NAMED % "b")
+    assert ("", ["b"]) == (stage.reload.problem, stage.names)
+    assert {REFUSED: 2, TAKEN: 1} == stage.reload.counts
+
+
+async def test_a_file_that_is_being_written(stage: Stage) -> None:
+    """What is seen only once is not taken, be it good or bad: it may be half of something."""
+    stage.file.write_text(NAMED % "half")
+    await stage.looks(1)
+    stage.file.write_text(NAMED % "whole")
+    await stage.looks(1)
+    assert [] == stage.names
+    await stage.looks(1)
+    assert ["whole"] == stage.names
+
+
+async def test_a_file_that_goes(stage: Stage) -> None:
+    """A file that is taken away leaves the last good one in force; when it comes back it counts again."""
+    stage.file.unlink()
+    await stage.looks()
+    assert ("cannot be read: No such file or directory", "a") == (
+        stage.reload.problem,
+        stage.reload.current.settings.profiles[0].name,
+    )
+    await stage.writes(NAMED % "b")
+    assert ("", ["b"]) == (stage.reload.problem, stage.names)
+
+
+async def test_a_config_map_that_swaps_its_links(tmp_path: Path) -> None:
+    """The file behind a chain of links, as kubelet makes them, is followed when a link is swapped for another."""
+    for version, name in (("one", "a"), ("two", "b")):
+        (tmp_path / version).mkdir()
+        (tmp_path / version / "f.yaml").write_text(NAMED % name)
+    (tmp_path / "..data").symlink_to("one")
+    (tmp_path / "f.yaml").symlink_to("..data/f.yaml")
+    stage = Stage(tmp_path / "f.yaml", NAMED % "a")
+    await stage.looks()
+    (tmp_path / "..new").symlink_to("two")
+    (tmp_path / "..new").replace(tmp_path / "..data")
+    await stage.looks()
+    assert ["b"] == stage.names
+
+
+async def test_there_and_back(stage: Stage) -> None:
+    """After a change and its reversal holds what held at first."""
+    await stage.writes(SLOW)
+    await stage.writes(NAMED % "a")
+    assert 30.0 == stage.events[0].settings.max_backoff
+    assert outcome(read(NAMED % "a", "f.yaml")) == outcome(stage.reload.current)
+
+
+async def test_a_change_before_the_first_look(tmp_path: Path) -> None:
+    """What was written after the file was read and before anybody watched it is not missed."""
+    stage = Stage(tmp_path / "f.yaml", NAMED % "a")
+    await stage.writes(NAMED % "b")
+    assert ["b"] == stage.names
+
+
+async def test_a_comment(stage: Stage) -> None:
+    """A file that reads differently and means the same disturbs nobody."""
+    await stage.writes("# hello\n" + NAMED % "a")
+    assert ([], []) == (stage.events, stage.sources)
+
+
+async def test_sources(stage: Stage) -> None:
+    """Changed sources are handed to whoever asks them, and only when they changed."""
+    await stage.writes(MEASURED)
+    await stage.writes(MEASURED + "load: {freshFor: 1m}\n")
+    assert [(MetricsServerSettings("s"),)] == stage.sources
+    assert 60.0 == stage.events[-1].settings.load.fresh
+
+
+@pytest.mark.parametrize(
+    ("body", "part"),
+    [
+        ("leaderElection: {leaderElect: false}\n", "leaderElection"),
+        ("clientConnection: {qps: 5}\n", "clientConnection"),
+        (f"---\n{OWN_HEAD}logging: {{level: debug}}\n", "logging"),
+        (f"---\n{OWN_HEAD}metrics: {{nodeUsage: true}}\n", "metrics"),
+    ],
+)
+async def test_what_needs_a_restart(stage: Stage, caplog: pytest.LogCaptureFixture, body: str, part: str) -> None:
+    """A change of what is looked at only at the start is told, and the rest of the file counts."""
+    await stage.writes(NAMED % "b" + body)
+    assert ["b"] == stage.names
+    assert f"problem={part} changed: restart to make it count" in caplog.text
+
+
+async def test_new_kinds_of_objects(tmp_path: Path) -> None:
+    """Plugins that look at kinds nobody follows would wait for ever: such a file needs a restart and is not taken."""
+    bare = HEAD + "profiles: [{plugins: {multiPoint: {disabled: [{name: VolumeBinding}]}}}]\n"
+    stage = Stage(tmp_path / "f.yaml", bare)
+    await stage.looks()
+    await stage.writes(NAMED % "a")
+    missing = set(read(NAMED % "a", "f").settings.kinds) - set(read(bare, "f").settings.kinds)
+    assert missing
+    assert [] == stage.names
+    assert all(kind in stage.reload.problem for kind in missing)
+    assert "restart" in stage.reload.problem
+
+
+async def test_a_reader_that_fails(stage: Stage) -> None:
+    """Whatever a reader raises is told, and the last good one stays in force."""
+
+    def fails(content: bytes) -> Configuration:
+        raise RuntimeError("no idea")
+
+    stage.reload._read = fails
+    await stage.writes(NAMED % "b")
+    assert ("RuntimeError: no idea", []) == (stage.reload.problem, stage.names)
