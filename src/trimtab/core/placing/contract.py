@@ -183,7 +183,8 @@ class Score(Protocol):
     count in so many parts of a point, 0 to 100 * parts.
     """
 
-    normalise: ClassVar[Normalise]
+    @property
+    def normalise(self) -> Normalise: ...  # a ClassVar, unless it depends on an argument
 
     def score(self, view: View, pod: Pod, rows: Rows) -> Ints | None: ...
 

@@ -18,7 +18,7 @@ their init containers and overhead with them, because that is how requests are s
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -30,8 +30,9 @@ from trimtab.core.model.pod import Pod
 from trimtab.core.model.resources import CPU, MEMORY
 from trimtab.core.model.selectors import Requirement
 from trimtab.core.model.span import Span
-from trimtab.core.placing.contract import Go, Ints, Normalise, Refuse, Rows, Staged, Warn
+from trimtab.core.placing.contract import Bools, Go, Ints, Normalise, Refuse, Rows, Staged, Warn
 from trimtab.core.placing.measured import usage
+from trimtab.core.placing.measured.limits import codes_above, passed
 
 MAINTENANCE = Requirement("scheduler.alpha.kubernetes.io/maintenance", "In", ("true",))
 UNDER_MAINTENANCE = -1
@@ -103,28 +104,23 @@ class Rescheduler:
     # --- filter
 
     def filter(self, view: View, pod: Pod, rows: Rows) -> Ints:
-        answer = np.zeros(len(view.pod_count[rows]), dtype=np.int64)
+        count = len(view.pod_count[rows])
         if not self.enable_scheduling_optimization:
-            return answer
-        if self.strict or not usage.of_daemon_set(pod):
-            self._hold_back(view, pod, rows, answer)
+            return np.zeros(count, dtype=np.int64)
+        held_back = self.strict or not usage.of_daemon_set(pod)
+        answer = codes_above(count, self._judged(view, pod, rows) if held_back else ())
         answer[view.labelled(MAINTENANCE)[rows]] = UNDER_MAINTENANCE
         return answer
 
-    def _hold_back(self, view: View, pod: Pod, rows: Rows, answer: Ints) -> None:
-        hopeless = np.zeros(len(answer), dtype=np.bool_)
-        for bit, (resource, threshold) in enumerate(self._thresholds()):
-            used = self._known(view, resource, rows)
-            answer |= (used * 100 > threshold).astype(np.int64) << bit
-            if not self.strict:
-                own = usage.share_of(
-                    np.full(len(answer), usage.estimate(view, pod, resource)), view.allocatable(resource)[rows]
-                )
-                with_pod = used + own > OVERFULL
-                answer |= with_pod.astype(np.int64) << bit + 2
-                hopeless |= with_pod & (own > OVERFULL)
-        # Evictions would not help: twice the maintenance code and beyond, so that the two stay apart.
-        answer[hopeless] *= -2
+    def _judged(self, view: View, pod: Pod, rows: Rows) -> Iterator[tuple[Bools, Bools]]:
+        used = {resource: self._known(view, resource, rows) for resource in WORDS}
+        for resource, threshold in self._thresholds():
+            above = used[resource] * 100 > threshold
+            yield above, np.zeros_like(above)
+        for resource in WORDS if not self.strict else ():
+            offered = view.allocatable(resource)[rows]
+            own = usage.share_of(np.full(len(offered), usage.estimate(view, pod, resource)), offered)
+            yield used[resource] + own > OVERFULL, own > OVERFULL
 
     def _known(self, view: View, resource: str, rows: Rows) -> Floats:
         """How full nodes are; NaN where nobody knows, which no comparison holds against them."""
@@ -138,18 +134,9 @@ class Rescheduler:
     def reasons(self, view: View, pod: Pod, code: int) -> tuple[str, ...]:
         if code == UNDER_MAINTENANCE:
             return ("node(s) were under maintenance",)
-        bits = code if code > 0 else -code // 2
-        above = [
-            f"node(s) used more than {threshold:g}% of their {WORDS[resource]}"
-            for bit, (resource, threshold) in enumerate(self._thresholds())
-            if bits >> bit & 1
-        ]
-        beyond = [
-            f"node(s) would use more than {OVERFULL:.0%} of their {words} with the pod"
-            for bit, words in enumerate(WORDS.values(), start=2)
-            if bits >> bit & 1
-        ]
-        return (*above, *beyond)
+        above = [f"used more than {limit:g}% of their {WORDS[resource]}" for resource, limit in self._thresholds()]
+        beyond = [f"would use more than {OVERFULL:.0%} of their {words} with the pod" for words in WORDS.values()]
+        return tuple(f"node(s) {(*above, *beyond)[bit]}" for bit in passed(code))
 
     # --- score
 

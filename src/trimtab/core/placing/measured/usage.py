@@ -15,7 +15,7 @@ from trimtab.core.model.pod import Pod
 from trimtab.core.model.resources import CPU, MEMORY
 from trimtab.core.placing.contract import MAX_SCORE, Ints, Rows
 
-PARTS = 100  # of a point, in which scores by load are counted: whole points would make most nodes equal
+PARTS = 10_000  # of a point, in which scores by load are counted: a small pod on a large node must still be seen
 REVISIONS = ("pod-template-hash", "controller-revision-hash")
 
 
@@ -38,6 +38,11 @@ def estimate(view: View, pod: Pod, resource: str) -> float:
 def expected(view: View, resource: str, rows: Rows) -> Floats:
     """What each node will be seen to use; NaN where nothing is believed."""
     return view.load.expected(resource)[: view.count][rows]
+
+
+def newest(view: View, resource: str) -> float:
+    """When any node was measured last: the clock of whoever must give the same answer until there is news; -inf for never."""
+    return float(np.fmax.reduce(view.load.measured(resource)[: view.count], initial=-np.inf))
 
 
 def share_of(used: Floats, offered: Ints) -> Floats:

@@ -1,0 +1,203 @@
+"""Dynamic: refuses nodes whose load was too high of late, and prefers the least loaded of the last minutes, hour and day.
+
+After Crane's scheduler plugin; its policy stands among the arguments, where Crane names a file. What was fixed:
+
+- Its hot value, which takes points from nodes that got many pods, was counted anew only when metrics were copied, every
+  three minutes at best, so a burst was invisible. Here binds count at once, each a little, instead of 10 points at every
+  second one; the lower a score, the less is taken from it, so that hot nodes do not all end at 0.
+- Load was what had been measured. Here a node counts at least with what it is expected to use, pods that no sample shows
+  yet and the one to be placed included.
+- A metric that has expired scored 0, as if the node were full, and nothing was refused any more. Here the other metrics of
+  the node speak for it, and requests where there is none; thresholds hold nothing against a node that nobody knows.
+
+`strict` takes metrics as they are, steps of 10 points and whole points; binds still count at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from trimtab.core.cluster.recent import recent_count
+from trimtab.core.cluster.view import Floats, View
+from trimtab.core.model.change import Change
+from trimtab.core.model.pod import Pod
+from trimtab.core.model.resources import CPU, MEMORY
+from trimtab.core.model.span import Span
+from trimtab.core.placing.contract import MAX_SCORE, Bools, Ints, Normalise, Rows
+from trimtab.core.placing.measured import usage
+from trimtab.core.placing.measured.limits import codes_above, passed
+
+HOT = 10.0  # points for each unit of hot value
+METRICS = {
+    f"{prefix}_usage_{name}": (resource, span)
+    for prefix, resource in (("cpu", CPU), ("mem", MEMORY))
+    for name, span in (("avg_5m", 300), ("max_avg_1h", 3600), ("max_avg_1d", 86400))
+}
+
+
+def _known(name: str) -> None:
+    if name not in METRICS:
+        raise ValueError(f"there is no metric {name[:100]!r}: use {', '.join(METRICS)}")
+
+
+@dataclass(frozen=True, slots=True)
+class Predicate:
+    """The metric must not be above this share; 0 is no limit. The name is spelt as Crane spells it."""
+
+    name: str
+    max_limit_pecent: float = 0.0
+
+    def __post_init__(self) -> None:
+        _known(self.name)
+        if not 0 <= self.max_limit_pecent <= 1:
+            raise ValueError(f"maxLimitPecent is {self.max_limit_pecent:g}: it must be from 0 to 1")
+
+
+@dataclass(frozen=True, slots=True)
+class Priority:
+    """How much the metric counts."""
+
+    name: str
+    weight: float = 0.0
+
+    def __post_init__(self) -> None:
+        _known(self.name)
+        if not 0 <= self.weight <= 100:
+            raise ValueError(f"weight is {self.weight:g}: it must be from 0 to 100")
+
+
+@dataclass(frozen=True, slots=True)
+class HotValue:
+    """So many binds within this time make a node one degree hotter."""
+
+    time_range: Span
+    count: int
+
+    def __post_init__(self) -> None:
+        if self.time_range <= 0 or self.count < 1:
+            raise ValueError("timeRange must be longer than nothing and count 1 or more")
+
+
+@dataclass(frozen=True, slots=True)
+class SyncPolicy:
+    """How often Crane copies the metric; here sources say how often they are read."""
+
+    name: str
+    period: Span
+
+    def __post_init__(self) -> None:
+        _known(self.name)
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """The `spec` of Crane's DynamicSchedulerPolicy; what is left out is Crane's own."""
+
+    sync_policy: tuple[SyncPolicy, ...] = ()
+    predicate: tuple[Predicate, ...] = (
+        Predicate("cpu_usage_avg_5m", 0.65),
+        Predicate("cpu_usage_max_avg_1h", 0.75),
+        Predicate("mem_usage_avg_5m", 0.65),
+        Predicate("mem_usage_max_avg_1h", 0.75),
+    )
+    priority: tuple[Priority, ...] = (
+        Priority("cpu_usage_avg_5m", 0.2),
+        Priority("cpu_usage_max_avg_1h", 0.3),
+        Priority("cpu_usage_max_avg_1d", 0.5),
+        Priority("mem_usage_avg_5m", 0.2),
+        Priority("mem_usage_max_avg_1h", 0.3),
+        Priority("mem_usage_max_avg_1d", 0.5),
+    )
+    hot_value: tuple[HotValue, ...] = (HotValue(Span(300), 5), HotValue(Span(60), 2))
+
+
+CRANES = Policy()
+
+
+@dataclass(frozen=True, slots=True)
+class Dynamic:
+    """Codes are bits, one per predicate of the policy; pods of DaemonSets are not held back."""
+
+    name: ClassVar[str] = "Dynamic"
+    woken_by: ClassVar[Change] = (
+        Change.LOAD | Change.POD_LEFT | Change.POD_ALTERED | Change.NODE_ADDED | Change.ALLOCATABLE
+    )
+    reads: ClassVar[Change] = Change.LOAD | Change.PODS | Change.ALLOCATABLE
+    normalise: ClassVar[Normalise] = Normalise.NONE
+    parts: ClassVar[int] = usage.PARTS
+
+    policy: Policy = CRANES
+    policy_config_path: str = ""
+    strict: bool = False
+
+    def __post_init__(self) -> None:
+        if len(self.policy.predicate) > 32:
+            raise ValueError("policy.predicate has more than 32 lines")
+
+    def signs(self, pod: Pod) -> Hashable:
+        return (() if self.strict else usage.kin(pod), usage.of_daemon_set(pod))
+
+    def filter(self, view: View, pod: Pod, rows: Rows) -> Ints:
+        count = len(view.pod_count[rows])
+        if usage.of_daemon_set(pod):
+            return np.zeros(count, dtype=np.int64)
+        return codes_above(count, self._judged(view, pod, rows))
+
+    def _judged(self, view: View, pod: Pod, rows: Rows) -> Iterator[tuple[Bools, Bools]]:
+        for predicate in self.policy.predicate:
+            resource, _ = METRICS[predicate.name]
+            limit, offered = predicate.max_limit_pecent or np.inf, view.capacity(resource)[rows]
+            above = self._share(view, predicate.name, pod, rows) > limit
+            own = 0.0 if self.strict else usage.estimate(view, pod, resource)
+            yield above, own > limit * offered
+
+    def reasons(self, view: View, pod: Pod, code: int) -> tuple[str, ...]:
+        return tuple(f"Load[{self.policy.predicate[bit].name}] of node(s) is too high" for bit in passed(code))
+
+    def score(self, view: View, pod: Pod, rows: Rows) -> Ints | None:
+        total, weights = np.zeros(len(view.pod_count[rows])), np.zeros(len(view.pod_count[rows]))
+        for priority in self.policy.priority:
+            free = 1.0 - np.minimum(self._share(view, priority.name, pod, rows), 1.0)
+            known = ~np.isnan(free)
+            total += np.where(known, free, 0.0) * priority.weight
+            weights += priority.weight * (known | self.strict)
+        if self.strict:
+            cool = np.floor(total * MAX_SCORE / np.maximum(weights, 1e-9) + 1e-9)
+            return usage.in_parts(cool - HOT * self._heat(view, rows))
+        cool = self._by_requests(view, pod, rows, total, weights)
+        heat = HOT / MAX_SCORE * self._heat(view, rows)
+        return usage.points(1.0 - cool * cool / np.maximum(cool + heat, 1e-9))
+
+    def _by_requests(self, view: View, pod: Pod, rows: Rows, total: Floats, weights: Floats) -> Floats:
+        """How cool each node is, 0 to 1; where no metric is known, by what its pods ask for."""
+        cool: Floats = np.divide(total, weights, out=np.full(len(total), np.nan), where=weights > 0)
+        blind = np.isnan(cool)
+        if blind.any():
+            shares = [usage.share(view, resource, rows, pod) for resource in (CPU, MEMORY)]
+            cool[blind] = 1.0 - np.minimum(shares, 1.0).mean(axis=0)[blind]
+        return cool
+
+    def _share(self, view: View, metric: str, pod: Pod, rows: Rows) -> Floats:
+        """The metric over capacity, NaN where it is not known."""
+        resource, span = METRICS[metric]
+        measured = view.load.average(resource, span) if span == 300 else view.load.peak(resource, span)
+        used = measured[: view.count][rows]
+        if not self.strict:
+            used = np.fmax(used, usage.expected(view, resource, rows)) + usage.estimate(view, pod, resource)
+        return usage.share_of(used, view.capacity(resource)[rows])
+
+    def _heat(self, view: View, rows: Rows) -> Floats:
+        """How many binds there were since so long before the newest measurement; none where nothing is measured."""
+        heat = np.zeros(len(view.pod_count[rows]))
+        now = max(usage.newest(view, resource) for resource in (CPU, MEMORY))
+        for each in self.policy.hot_value if now > -np.inf else ():
+            degrees = recent_count(view, now - each.time_range, rows) / each.count
+            heat += np.floor(degrees) if self.strict else degrees
+        return heat
+
+    def remark(self, view: View, pod: Pod) -> str:
+        return usage.blind_spots(view)

@@ -1,0 +1,220 @@
+"""LoadAwareScheduling: refuses nodes that would use too much with the pod, and prefers those that would use the least.
+
+After Koordinator's plugin, with its arguments, thresholds and estimates; an agent on each node is not needed, any source
+of measurements will do. What was fixed:
+
+- While an agent was down its node was refused, so an outage could stop all scheduling: here a node whose use is not known
+  passes and is scored by requests, unless `enableScheduleWhenNodeMetricsExpired` is set to false.
+- Pods that leave were counted until the next report; here they are taken off at once.
+- What pods will use is learnt from their siblings before `estimatedScalingFactors` are asked.
+- A refusal that an eviction could cure is told apart from one where the pod alone is too much.
+
+`strict` refuses nodes without data unless told otherwise, estimates by the factors alone, and scores in whole points.
+How old a measurement may be is said for all plugins together, by the settings of measured load; a node that lags behind
+the others by `nodeMetricExpirationSeconds` has expired before that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from trimtab.core.cluster.view import Floats, View
+from trimtab.core.model.change import Change
+from trimtab.core.model.pod import Pod
+from trimtab.core.model.resources import CPU, MEMORY
+from trimtab.core.model.span import Span
+from trimtab.core.placing.contract import MAX_SCORE, Bools, Ints, Normalise, Rows
+from trimtab.core.placing.measured import usage
+from trimtab.core.placing.measured.limits import codes_above, passed
+
+EXPIRED = -1
+TYPES = {"avg": 0, "p50": 50, "p90": 90, "p95": 95, "p99": 99}
+SPANS = (300.0, 600.0, 1800.0)
+LEARNT = ("siblings", "cluster")  # rules that know better than a fixed factor
+UNASKED = {CPU: 250.0, MEMORY: 200.0 * 1024 * 1024}
+
+
+@dataclass(frozen=True, slots=True)
+class ByResource:
+    """A whole number for each, 0 to 100; 0 stands for nothing said."""
+
+    cpu: int = 0
+    memory: int = 0
+
+    def __post_init__(self) -> None:
+        for name, percent in (("cpu", self.cpu), ("memory", self.memory)):
+            if not 0 <= percent <= 100:
+                raise ValueError(f"{name} is {percent}: it must be from 0 to 100")
+
+    def of(self, resource: str) -> int:
+        return self.cpu if resource == CPU else self.memory
+
+    def __bool__(self) -> bool:
+        return bool(self.cpu or self.memory)
+
+
+NONE = ByResource()
+THRESHOLDS = ByResource(65, 95)
+EQUAL = ByResource(1, 1)
+FACTORS = ByResource(85, 70)
+UNSET = Span(0)
+
+
+@dataclass(frozen=True, slots=True)
+class Aggregated:
+    """Percentiles in place of the latest value: for the filter with thresholds of their own, and for the score."""
+
+    usage_thresholds: ByResource = NONE
+    usage_aggregation_type: str = ""
+    usage_aggregated_duration: Span = UNSET
+    score_aggregation_type: str = ""
+    score_aggregated_duration: Span = UNSET
+
+    def __post_init__(self) -> None:
+        for name, kind in (
+            ("usageAggregationType", self.usage_aggregation_type),
+            ("scoreAggregationType", self.score_aggregation_type),
+        ):
+            if kind and kind not in TYPES:
+                raise ValueError(f"{name}: {kind!r} is not one of {', '.join(TYPES)}")
+        for name, span in (
+            ("usageAggregatedDuration", self.usage_aggregated_duration),
+            ("scoreAggregatedDuration", self.score_aggregated_duration),
+        ):
+            if span and span not in SPANS:
+                raise ValueError(f"{name} is {span:g}s: it must be 5m, 10m or 30m")
+        if self.usage_thresholds and not self.usage_aggregation_type:
+            raise ValueError(f"usageThresholds need a usageAggregationType: {', '.join(TYPES)}")
+
+
+@dataclass(frozen=True, slots=True)
+class LoadAwareScheduling:
+    """Codes are bits, CPU and memory, or EXPIRED; pods of DaemonSets are not held back."""
+
+    name: ClassVar[str] = "LoadAwareScheduling"
+    woken_by: ClassVar[Change] = (
+        Change.LOAD | Change.POD_LEFT | Change.POD_ALTERED | Change.NODE_ADDED | Change.ALLOCATABLE
+    )
+    reads: ClassVar[Change] = Change.LOAD | Change.PODS | Change.ALLOCATABLE
+    normalise: ClassVar[Normalise] = Normalise.NONE
+    parts: ClassVar[int] = usage.PARTS
+
+    filter_expired_node_metrics: bool = True
+    node_metric_expiration_seconds: int = 180
+    enable_schedule_when_node_metrics_expired: bool | None = None
+    resource_weights: ByResource = EQUAL
+    dominant_resource_weight: int = 0
+    usage_thresholds: ByResource = THRESHOLDS
+    estimator: str = "defaultEstimator"
+    estimated_scaling_factors: ByResource = FACTORS
+    estimated_seconds_after_pod_scheduled: int = 0
+    estimated_seconds_after_initialized: int = 0
+    allow_customize_estimation: bool = False
+    aggregated: Aggregated | None = None
+    strict: bool = False
+
+    def __post_init__(self) -> None:
+        if not self.resource_weights and not self.dominant_resource_weight:
+            raise ValueError("resourceWeights and dominantResourceWeight are all 0: one must be above")
+        if not 0 <= self.dominant_resource_weight <= 100:
+            raise ValueError(f"dominantResourceWeight is {self.dominant_resource_weight}: it must be from 0 to 100")
+        if self.node_metric_expiration_seconds <= 0:
+            raise ValueError("nodeMetricExpirationSeconds must be 1 or more")
+
+    def signs(self, pod: Pod) -> Hashable:
+        return (usage.kin(pod), usage.of_daemon_set(pod))
+
+    # --- filter
+
+    def filter(self, view: View, pod: Pod, rows: Rows) -> Ints:
+        count = len(view.pod_count[rows])
+        if usage.of_daemon_set(pod):
+            return np.zeros(count, dtype=np.int64)
+        answer = codes_above(count, self._judged(view, pod, rows))
+        if self._refuses_expired():
+            answer[self._expired(view, rows)] = EXPIRED
+        return answer
+
+    def _expired(self, view: View, rows: Rows) -> Bools:
+        """Nodes without data, and those whose own is so much older than the newest of any node."""
+        expired = np.zeros(len(view.pod_count[rows]), dtype=np.bool_)
+        for resource in (CPU, MEMORY):
+            newest = usage.newest(view, resource)
+            late = newest - view.load.measured(resource)[: view.count][rows] > self.node_metric_expiration_seconds
+            expired |= late | np.isnan(usage.expected(view, resource, rows))
+        return expired
+
+    def _refuses_expired(self) -> bool:
+        allowed = self.enable_schedule_when_node_metrics_expired
+        return self.filter_expired_node_metrics and not (not self.strict if allowed is None else allowed)
+
+    def _judged(self, view: View, pod: Pod, rows: Rows) -> Iterator[tuple[Bools, Bools]]:
+        by_percentile = self.aggregated if self.aggregated and self.aggregated.usage_thresholds else None
+        thresholds = by_percentile.usage_thresholds if by_percentile else self.usage_thresholds
+        kind = by_percentile.usage_aggregation_type if by_percentile else ""
+        span = by_percentile.usage_aggregated_duration if by_percentile else UNSET
+        for resource in (CPU, MEMORY):
+            limit, own = thresholds.of(resource) or np.inf, self._estimate(view, pod, resource)
+            offered = view.allocatable(resource)[rows]
+            percent = usage.share_of(self._existing(view, resource, rows, kind, span) + own, offered) * 100
+            yield np.floor(percent + 0.5) > limit, own * 100 > limit * offered
+
+    def reasons(self, view: View, pod: Pod, code: int) -> tuple[str, ...]:
+        if code == EXPIRED:
+            return ("node(s) nodeMetric expired",)
+        kind = " aggregated" if self.aggregated and self.aggregated.usage_thresholds else ""
+        return tuple(f"node(s) {(CPU, MEMORY)[bit]}{kind} usage exceed threshold" for bit in passed(code))
+
+    # --- score
+
+    def score(self, view: View, pod: Pod, rows: Rows) -> Ints | None:
+        free = {resource: self._free(view, pod, resource, rows) for resource in (CPU, MEMORY)}
+        weights = {resource: self.resource_weights.of(resource) for resource in free}
+        total = sum(free[resource] * weight for resource, weight in weights.items())
+        least = np.minimum(free[CPU], free[MEMORY])
+        mean = (total + least * self.dominant_resource_weight) / (sum(weights.values()) + self.dominant_resource_weight)
+        return usage.in_parts(mean) if self.strict else usage.points(1.0 - mean / MAX_SCORE)
+
+    def _free(self, view: View, pod: Pod, resource: str, rows: Rows) -> Floats:
+        """What would be left of the resource, in percent."""
+        kind = self.aggregated.score_aggregation_type if self.aggregated else ""
+        span = self.aggregated.score_aggregated_duration if self.aggregated else UNSET
+        used = self._existing(view, resource, rows, kind, span) + self._estimate(view, pod, resource)
+        known = usage.share_of(used, view.allocatable(resource)[rows])
+        free: Floats = 1.0 - np.minimum(usage.by_requests(view, resource, rows, pod, known), 1.0)
+        return np.floor(free * 100 + 1e-9) if self.strict else free * 100
+
+    # --- what is and will be used
+
+    def _existing(self, view: View, resource: str, rows: Rows, kind: str, span: float) -> Floats:
+        """What is used, with pods that no sample shows yet; by a percentile where one is asked for and known."""
+        latest = usage.expected(view, resource, rows)
+        if not kind:
+            return latest
+        percent, seconds = TYPES[kind], int(span or SPANS[0])
+        found = view.load.percentile(resource, percent, seconds) if percent else view.load.average(resource, seconds)
+        by_kind = found[: view.count][rows] + view.load.pending(resource)[: view.count][rows]
+        return np.where(np.isnan(by_kind), latest, np.maximum(by_kind, 0.0))
+
+    def _estimate(self, view: View, pod: Pod, resource: str) -> float:
+        if not self.strict:
+            mean, _, rule = view.load.estimate(pod, resource)
+            if rule in LEARNT:
+                return mean
+        return scaled_demand(pod, resource, self.estimated_scaling_factors.of(resource) or FACTORS.of(resource))
+
+    def remark(self, view: View, pod: Pod) -> str:
+        return "" if self._refuses_expired() else usage.blind_spots(view)
+
+
+def scaled_demand(pod: Pod, resource: str, factor: int) -> float:
+    """Koordinator's estimate: so many percent of request or limit, whichever is more, and no more than the limit."""
+    request, limit = pod.demand.of(resource), dict(pod.demand.limits).get(resource, 0)
+    if not request and not limit:
+        return UNASKED[resource]
+    scaled = float(np.floor(max(request, limit) * factor / 100 + 0.5))
+    return min(scaled, float(limit)) if limit else scaled

@@ -1,0 +1,17 @@
+"""MemRealUsage: prefers nodes that really use little memory; all but the name of the resource is left to `RealUsage`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from trimtab.core.model.resources import MEMORY
+from trimtab.core.placing.measured.real_usage import RealUsage
+
+
+@dataclass(frozen=True, slots=True)
+class MemRealUsage(RealUsage):
+    """By memory."""
+
+    name: ClassVar[str] = "MemRealUsage"
+    resource: ClassVar[str] = MEMORY

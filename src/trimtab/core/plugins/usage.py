@@ -1,0 +1,122 @@
+"""Usage: refuses nodes that use more than a threshold, and prefers those that use the least; room is Fit's business.
+
+After the plugin `usage` of Volcano, whose arguments `usage.weight`, `cpu.weight` and `memory.weight` are `usageWeight` and so
+on here. What was fixed:
+
+- A query that failed was stored as an idle node with a fresh date. Here a node without data passes the thresholds and is
+  scored by requests.
+- The filter did not see what had been placed since the last sample, nor the pod itself; both count, in the score too.
+- It called every refusal unresolvable; here those that an eviction could cure are told apart, so preemption can help.
+- The average over ten minutes hid what had just begun: what a node is expected to use counts, where that is more.
+
+`strict` takes the average alone, pods not yet seen in the score only, and whole points.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from trimtab.core.cluster.view import Floats, View
+from trimtab.core.model.change import Change
+from trimtab.core.model.pod import Pod
+from trimtab.core.model.resources import CPU, MEMORY
+from trimtab.core.placing.contract import Bools, Ints, Normalise, Rows
+from trimtab.core.placing.measured import usage
+from trimtab.core.placing.measured.limits import codes_above, passed
+
+PERIOD = 600.0
+
+
+@dataclass(frozen=True, slots=True)
+class Thresholds:
+    """In percent; 0 is no threshold."""
+
+    cpu: float = 80.0
+    mem: float = 80.0
+
+    def __post_init__(self) -> None:
+        for name, percent in (("cpu", self.cpu), ("mem", self.mem)):
+            if not 0 <= percent <= 100:
+                raise ValueError(f"{name} is {percent:g}: it must be from 0 to 100")
+
+
+EIGHTY = Thresholds()
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """`usage_weight` is what Volcano multiplies scores by: here the profile says the weight, where it enables the plugin."""
+
+    name: ClassVar[str] = "Usage"
+    woken_by: ClassVar[Change] = (
+        Change.LOAD | Change.POD_LEFT | Change.POD_ALTERED | Change.NODE_ADDED | Change.ALLOCATABLE
+    )
+    reads: ClassVar[Change] = Change.LOAD | Change.PODS | Change.ALLOCATABLE
+    normalise: ClassVar[Normalise] = Normalise.NONE
+    parts: ClassVar[int] = usage.PARTS
+
+    thresholds: Thresholds = EIGHTY
+    usage_weight: int = 5
+    cpu_weight: int = 1
+    memory_weight: int = 1
+    strict: bool = False
+
+    def __post_init__(self) -> None:
+        if min(self.usage_weight, self.cpu_weight, self.memory_weight) < 0:
+            raise ValueError("usageWeight, cpuWeight and memoryWeight must be 0 or more")
+        if self.cpu_weight + self.memory_weight == 0:
+            raise ValueError("cpuWeight and memoryWeight are both 0: one must be above")
+
+    def signs(self, pod: Pod) -> Hashable:
+        return () if self.strict else usage.kin(pod)
+
+    def filter(self, view: View, pod: Pod, rows: Rows) -> Ints:
+        return codes_above(len(view.pod_count[rows]), self._judged(view, pod, rows))
+
+    def _judged(self, view: View, pod: Pod, rows: Rows) -> Iterator[tuple[Bools, Bools]]:
+        for resource, threshold in ((CPU, self.thresholds.cpu), (MEMORY, self.thresholds.mem)):
+            limit, offered = (threshold or np.inf) / 100, view.capacity(resource)[rows]
+            if self.strict:
+                above = usage.share_of(_average(view, resource, rows), offered) > limit
+                yield above, np.zeros_like(above)
+            else:
+                own = usage.estimate(view, pod, resource)
+                above = usage.share_of(_real(view, resource, rows) + own, offered) > limit
+                yield above, own > limit * offered
+
+    def reasons(self, view: View, pod: Pod, code: int) -> tuple[str, ...]:
+        words = (f"CPU is used above {self.thresholds.cpu:g}%", f"memory is used above {self.thresholds.mem:g}%")
+        return tuple(f"node(s) whose {words[bit]}" for bit in passed(code))
+
+    def score(self, view: View, pod: Pod, rows: Rows) -> Ints | None:
+        free = self.cpu_weight * self._free(view, CPU, pod, rows) + self.memory_weight * self._free(
+            view, MEMORY, pod, rows
+        )
+        share = free / (self.cpu_weight + self.memory_weight)
+        return usage.in_parts(share * 100) if self.strict else usage.points(1.0 - share)
+
+    def _free(self, view: View, resource: str, pod: Pod, rows: Rows) -> Floats:
+        offered = view.capacity(resource)[rows]
+        if self.strict:
+            used = _average(view, resource, rows) + view.load.pending(resource)[: view.count][rows]
+            known = usage.share_of(used, offered)
+        else:
+            known = usage.share_of(_real(view, resource, rows) + usage.estimate(view, pod, resource), offered)
+        free: Floats = 1.0 - np.minimum(usage.by_requests(view, resource, rows, pod, known), 1.0)
+        return free
+
+    def remark(self, view: View, pod: Pod) -> str:
+        return usage.blind_spots(view)
+
+
+def _average(view: View, resource: str, rows: Rows) -> Floats:
+    return view.load.average(resource, PERIOD)[: view.count][rows]
+
+
+def _real(view: View, resource: str, rows: Rows) -> Floats:
+    """What was used on average or will be used soon, whichever is more; NaN where nobody knows."""
+    return np.fmax(_average(view, resource, rows), usage.expected(view, resource, rows))

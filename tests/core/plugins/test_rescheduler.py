@@ -1,0 +1,152 @@
+"""Proves what Rescheduler refuses, how it ranks nodes by real use, and that its stages refuse, warn and never block."""
+
+from __future__ import annotations
+
+import pytest
+from msgspec.structs import replace
+
+from tests.build import cluster, node, pod
+from tests.core.plugins.metered import large, loaded, metered, placed, points, refused
+from trimtab.core.model.pod import Owner
+from trimtab.core.placing.contract import Go, Refuse, Warn
+from trimtab.core.plugins.rescheduler import Rescheduler
+
+WEB = pod("web", cpu="100m", memory="100Mi")
+STRICT = Rescheduler(strict=True)
+
+
+def test_thresholds() -> None:
+    """Real use above a threshold refuses a node, which an eviction could cure; exactly at it does not."""
+    held = loaded(at=(80, 80), cpu=(80.1, 10), memory=(10, 81), both=(90, 90))
+    told = refused(Rescheduler(), WEB, held)
+    assert "" == told["at"]
+    assert "node(s) used more than 80% of their CPU" == told["cpu"]
+    assert "node(s) used more than 80% of their memory" == told["memory"]
+    assert "node(s) used more than 80% of their CPU, node(s) used more than 80% of their memory" == told["both"]
+
+
+def test_maintenance() -> None:
+    """A node that is labelled as under maintenance is refused for good."""
+    label = {"scheduler.alpha.kubernetes.io/maintenance": "true"}
+    held = cluster(node("a", labels=label), node("b", labels=label | {next(iter(label)): "false"}))
+    assert {"a": "! node(s) were under maintenance", "b": ""} == refused(Rescheduler(), WEB, held)
+
+
+def test_no_data_refuses_nobody() -> None:
+    """A node that nobody has measured passes, however much its pods ask for."""
+    assert {"a": ""} == refused(Rescheduler(), WEB, cluster(large("a"), pod("big", cpu="9900m", on="a")))
+
+
+def test_overfull_with_the_pod() -> None:
+    """A node that the pod would fill above 95 % is refused, for good where it would fill an empty one."""
+    words = "node(s) would use more than 95% of their CPU with the pod"
+    held = loaded(low=(10, 10), mid=(60, 10))
+    assert {"low": "", "mid": words} == refused(Rescheduler(), pod("half", cpu="5", memory="1Mi"), held)
+    assert {"low": f"! {words}", "mid": f"! {words}"} == refused(Rescheduler(), pod("all", cpu="9900m"), held)
+
+
+def test_daemon_pods_are_not_held_back() -> None:
+    """Load does not keep a DaemonSet's pod from its only node; maintenance does."""
+    daemon = replace(WEB, owner=Owner("DaemonSet", "agent", "uid"))
+    assert {"hot": ""} == refused(Rescheduler(), daemon, loaded(hot=(99, 99)))
+
+
+def test_off() -> None:
+    """With the optimisation switched off nothing is refused or scored, and with prevention off nobody is warned."""
+    off = Rescheduler(enable_scheduling_optimization=False, enable_preventive_rescheduling=False)
+    held = loaded(hot=(99, 99))
+    assert ({"hot": ""}, None) == (refused(off, WEB, held), off.score(held.view, WEB, slice(None)))
+    assert (None, Go.GO) == off.reserve(held.view, None, WEB, "hot")
+    assert Go.GO == off.pre_bind(held.view, WEB, "hot")
+
+
+def test_scores_keep_their_order() -> None:
+    """The less is used the better, also among nodes with so little load that the original could not tell them apart."""
+    told = points(
+        Rescheduler(), WEB, loaded(a=(1, 1), b=(5, 5), c=(9, 9), d=(29, 29), e=(31, 31), f=(70, 70), g=(100, 100))
+    )
+    assert sorted(told.values(), reverse=True) == list(told.values())
+    assert len(set(told.values())) == len(told)
+    assert 3.0 > told["d"] - told["e"]  # no cliff at 30 %
+    assert 0.0 == told["g"]
+
+
+def test_without_data_by_requests() -> None:
+    """A node without data counts what its pods ask for."""
+    held = cluster(large("a"), large("b"), pod("big", cpu="5", memory="5Gi", on="a"))
+    told = points(Rescheduler(), WEB, metered(held, {"b": 20}, {"b": 20}))
+    assert told["b"] > told["a"] > 0
+
+
+@pytest.mark.parametrize(
+    ("cpu", "memory", "expected"),
+    [(0, 0, 100), (10, 10, 100), (29, 29, 81), (30, 30, 70), (29, 30, 70), (50, 20, 62), (100, 100, 0)],
+)
+def test_strict_scores(cpu: int, memory: int, expected: int) -> None:
+    """The original: requests over capacity, a bonus below 30 % of both, and a cut at 100."""
+    taken = pod("taken", cpu=f"{cpu * 100}m", memory=f"{memory * 100}Mi", on="a")
+    held = cluster(node("a", cpu="10", memory="10000Mi"), *([taken] if cpu else []))
+    assert {"a": expected} == points(STRICT, WEB, held)
+
+
+def test_strict_filter() -> None:
+    """The original looks at requests alone, whatever is really used."""
+    held = metered(cluster(large("a"), large("b"), pod("big", cpu="9", on="a")), {"b": 99}, {"b": 99})
+    assert {"a": "node(s) used more than 80% of their CPU", "b": ""} == refused(STRICT, WEB, held)
+
+
+def test_reserve_refuses_above_95_percent() -> None:
+    """The pod counts on its node already when it is reserved; when that is too much it has to look again."""
+    held = loaded(a=(90, 10))
+    held.assume(pod("one", cpu="400m", memory="1Mi"), "a")
+    assert (None, Go.GO) == Rescheduler().reserve(held.view, None, WEB, "a")
+    held.assume(pod("two", cpu="200m", memory="1Mi"), "a")
+    refusal = Refuse("a would use 96% of its CPU (limit 95%)", final=False)
+    assert (None, refusal) == Rescheduler().reserve(held.view, None, WEB, "a")
+
+
+def test_nothing_leaks() -> None:
+    """A thousand pods that come and go leave the node as it was."""
+    held = loaded(a=(50, 50))
+    before = points(Rescheduler(), WEB, held)
+    for number in range(1000):
+        passing = pod(f"p{number}", cpu="1", memory="1Gi")
+        held.assume(passing, "a")
+        memory, _ = Rescheduler().reserve(held.view, None, passing, "a")
+        assert memory is None
+        held.forget(passing.uid)
+    assert before == points(Rescheduler(), WEB, held)
+
+
+def test_warning_before_the_bind() -> None:
+    """A node that ends up above a threshold is told of; the pod goes on all the same."""
+    held = loaded(a=(79, 10), b=(10, 10))
+    held.assume(pod("one", cpu="300m", memory="1Mi"), "a")
+    warning = Warn("NodeNearlyFull", "with this pod a will use 82% of its CPU (limit 80%)")
+    assert (warning, Go.GO) == tuple(Rescheduler().pre_bind(held.view, WEB, each) for each in ("a", "b"))
+
+
+def test_a_burst_spreads() -> None:
+    """Equal pods on equal nodes differ by at most one while no sample shows any of them."""
+    held = loaded(a=(20, 20), b=(20, 20), c=(20, 20))
+    gone = placed(Rescheduler(), held, [pod(f"p{number}", cpu="100m", memory="100Mi") for number in range(20)])
+    assert {6, 7} == {gone.count(name) for name in "abc"}
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ({"cpu_threshold": 0.0}, "cpuThreshold is 0: it must be above 0 and at most 100"),
+        ({"memory_threshold": 101.0}, "memoryThreshold is 101"),
+        ({"cpu_score_weight": 1.5}, "cpuScoreWeight is 1.5: it must be from 0 to 1"),
+        ({"cpu_score_weight": 0.0, "memory_score_weight": 0.0}, "both 0"),
+        ({"load_balance_bonus": 51.0}, "loadBalanceBonus is 51: it must be from 0 to 50"),
+        ({"excluded_namespaces": ("",)}, "excludedNamespaces"),
+        ({"enabled_strategies": ("Magic",)}, "'Magic' is not one of LoadBalancing"),
+        ({"max_reschedule_pods": 0}, "maxReschedulePods"),
+    ],
+)
+def test_nonsense_is_refused(fields: dict[str, object], words: str) -> None:
+    """Arguments out of range are named, with what is allowed."""
+    with pytest.raises(ValueError, match=words.replace("(", r"\(")):
+        Rescheduler(**fields)  # type: ignore[arg-type]

@@ -1,0 +1,78 @@
+"""Proves what Volcano's Usage refuses and how it ranks nodes, as fixed and as it was."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.build import cluster, pod
+from tests.core.plugins.metered import NOW, large, loaded, metered, placed, points, refused
+from trimtab.core.plugins.usage import Thresholds, Usage
+
+WEB = pod("web", cpu="100m", memory="102.4Mi")
+STRICT = Usage(strict=True)
+
+
+def test_thresholds() -> None:
+    """Above 80 % with the pod is refused, and an eviction could help."""
+    held = loaded(cool=(78, 78), cpu=(79.5, 10), memory=(10, 90))
+    told = refused(Usage(), WEB, held)
+    assert {
+        "cool": "",
+        "cpu": "node(s) whose CPU is used above 80%",
+        "memory": "node(s) whose memory is used above 80%",
+    } == told
+    assert {"cool": "", "cpu": "", "memory": "node(s) whose memory is used above 80%"} == refused(STRICT, WEB, held)
+
+
+def test_a_pod_that_is_too_much_by_itself() -> None:
+    """Where the pod alone passes the threshold no eviction helps."""
+    assert "! node(s) whose CPU is used above 80%" == refused(Usage(), pod("big", cpu="9"), loaded(a=(1, 1)))["a"]
+
+
+def test_no_threshold() -> None:
+    """A threshold of 0 refuses nobody."""
+    assert {"a": ""} == refused(Usage(thresholds=Thresholds(0, 0)), WEB, loaded(a=(99, 99)))
+
+
+def test_no_data_is_not_idle() -> None:
+    """A node without data passes and is scored by requests, not as if it were idle."""
+    held = cluster(large("a"), large("b"), pod("big", cpu="5", memory="5Gi", on="a"))
+    metered(held, {"b": 20}, {"b": 20})
+    assert {"a": "", "b": ""} == refused(Usage(), WEB, held)
+    told = points(Usage(), WEB, held)
+    assert told["b"] > told["a"] > 0
+
+
+@pytest.mark.parametrize(
+    ("cpu", "memory", "weights", "expected"),
+    [(0, 0, (1, 1), 100), (50, 20, (1, 1), 65), (50, 20, (3, 1), 57), (100, 100, (1, 1), 0)],
+)
+def test_strict_scores(cpu: float, memory: float, weights: tuple[int, int], expected: int) -> None:
+    """The weighted mean of what is free of both."""
+    plugin = Usage(cpu_weight=weights[0], memory_weight=weights[1], strict=True)
+    assert {"a": expected} == points(plugin, WEB, loaded(a=(cpu, memory)))
+
+
+def test_what_has_just_begun_counts() -> None:
+    """The average of ten minutes does not hide a load that began now; the original waits for it."""
+    held = cluster(large("a"))
+    for number in range(10):
+        metered(held, {"a": 10}, {"a": 10}, at=NOW + 60 * number)
+    metered(held, {"a": 70}, {"a": 10}, at=NOW + 600)
+    assert pytest.approx(59, abs=0.1) == points(Usage(), WEB, held)["a"]
+    assert 80 < points(STRICT, WEB, held)["a"]
+
+
+@pytest.mark.parametrize("plugin", [Usage(), STRICT])
+def test_a_burst_spreads(plugin: Usage) -> None:
+    """Shadow load: pods count from the moment they are placed."""
+    gone = placed(plugin, loaded(a=(20, 20), b=(20, 20), c=(20, 20)), [pod(f"p{n}", cpu="500m") for n in range(9)])
+    assert (3, 3, 3) == tuple(map(gone.count, "abc"))
+
+
+def test_nonsense_is_refused() -> None:
+    """Thresholds and weights out of range are named, with what is allowed."""
+    with pytest.raises(ValueError, match="mem is 120: it must be from 0 to 100"):
+        Thresholds(80, 120)
+    with pytest.raises(ValueError, match="both 0"):
+        Usage(cpu_weight=0, memory_weight=0)
