@@ -7,80 +7,97 @@ Whatever is left out is counted by reason.
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter
-from collections.abc import Callable, Iterable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 from trimtab.core.model.sample import Reading
-from trimtab.sources.prometheus.answers import KIND, PodLabels
-from trimtab.sources.prometheus.identity import Nobody
+from trimtab.sources.prometheus.answers import KIND
+from trimtab.sources.prometheus.identity import Identity, Nobody
 from trimtab.sources.prometheus.query import TIME, Query
 
 NOT_A_NUMBER, INFINITE, NO_TIME, FUTURE, UNNAMED = "not a number", "infinite", "no time", "future", "unnamed"
+_INFINITE = re.compile(r"[+-]?inf(inity)?|[+-]?[0-9.]+(e[+-]?[0-9]+)?", re.IGNORECASE)
 AHEAD = 60.0  # how far the clock of Prometheus may be before ours
 
-Named = Callable[[Any], str | Nobody | None]
+Owner = str | Nobody | None
+Series = Sequence[Any]
 
 
-def gather(query: Query, series: Iterable[Any], named: Named, now: float, skipped: Counter[str]) -> Reading:
-    """The reading; `named` says whose each series is, None for one that cannot be anybody's."""
-    values, times, twice = _columns(query.scale, series, named, skipped)
+class Owners(NamedTuple):
+    """Who it is that each series speaks of, None for nobody that could exist; and which series hold times."""
+
+    names: Callable[[Series], list[Owner]]
+    is_time: Callable[[Any], bool]
+
+
+def gather(query: Query, series: Series, owners: Owners, now: float, skipped: Counter[str]) -> Reading:
+    """The reading; what is left out of it is counted."""
+    told, timed = _parted(series, owners.is_time)
+    told_of, timed_of = owners.names(told), owners.names(timed)
+    numbers = [number_of(each.value.value, query.scale) for each in told]
+    times = dict(zip(timed_of, (number_of(each.value.value, 1.0) for each in timed), strict=True))
+    twice = _repeated(told_of) | _repeated(timed_of)
     names: list[str] = []
     amounts: list[float] = []
     measured: list[float] = []
-    for name, amount in values.items():
+    latest = now + AHEAD
+    for place, (name, number) in enumerate(zip(told_of, numbers, strict=True)):
         at = times.get(name, 0.0)
-        if amount == amount and 0.0 < at <= now + AHEAD and name not in twice:
+        if number == number and 0.0 < at <= latest and isinstance(name, str) and name not in twice:
             names.append(name)
-            amounts.append(amount)
+            amounts.append(number)
             measured.append(at)
-        elif name in twice:
-            skipped[Nobody.AMBIGUOUS.value] += 1
-        elif amount == amount:
-            skipped[FUTURE if at > 0.0 else NO_TIME] += 1
+        else:
+            skipped[_reason(name, name in twice, told[place].value.value, number, at)] += 1
     return query.reading(tuple(names), tuple(amounts), tuple(measured), tuple(sorted(skipped.items())))
 
 
-def _columns(
-    scale: float, series: Iterable[Any], named: Named, skipped: Counter[str]
-) -> tuple[dict[str, float], dict[str, float], set[str]]:
-    """Values and times by name, NaN for what is no number; and the names that stand in either twice."""
-    values: dict[str, float] = {}
-    times: dict[str, float] = {}
-    twice: set[str] = set()
-    for each in series:
-        metric = each.metric
-        is_time = (metric.trimtab_of if isinstance(metric, PodLabels) else metric.get(KIND)) == TIME
-        name = named(metric)
-        if not isinstance(name, str):
-            if not is_time:
-                skipped[UNNAMED if name is None else name.value] += 1
-            continue
-        column = times if is_time else values
-        if name in column:
-            twice.add(name)
-        elif is_time:
-            times[name] = number_of(each.value.value, 1.0, Counter())
-        else:
-            values[name] = number_of(each.value.value, scale, skipped)
-    return values, times, twice
+def _parted(series: Series, is_time: Callable[[Any], bool]) -> tuple[Series, Series]:
+    marks = [is_time(each) for each in series]
+    told = [each for each, mark in zip(series, marks, strict=True) if not mark]
+    return told, [each for each, mark in zip(series, marks, strict=True) if mark]
 
 
-def number_of(text: str, scale: float, skipped: Counter[str]) -> float:
-    """The number in the unit that is wanted; NaN, and a reason counted, for what is none."""
+def _repeated(names: list[Owner]) -> frozenset[Owner]:
+    """Looked for only where there must be some."""
+    if len(set(names)) == len(names):
+        return frozenset()
+    return frozenset(name for name, count in Counter(names).items() if count > 1)
+
+
+def number_of(text: str, scale: float) -> float:
+    """The number in the unit that is wanted; NaN for what is none, or has no end."""
     try:
         number = float(text) * scale
     except ValueError:
-        number = math.nan
-    if number - number == 0.0 and "_" not in text:  # Python alone takes 1_000 for a number
-        return number
-    skipped[INFINITE if math.isinf(number) else NOT_A_NUMBER] += 1
-    return math.nan
+        return math.nan
+    # Python alone takes 1_000 for a number.
+    return number if number - number == 0.0 and "_" not in text else math.nan
 
 
-def pod_of(labels: PodLabels) -> str | None:
-    """namespace/name; None where that would not be a name, or two pods could share it."""
-    namespace, pod = labels.namespace, labels.pod
-    if not namespace or not pod or "/" in namespace or "/" in pod:
-        return None
-    return f"{namespace}/{pod}"
+def _reason(name: Owner, twice: bool, text: str, number: float, at: float) -> str:
+    """Why a value is left out."""
+    if not isinstance(name, str):
+        return UNNAMED if name is None else name.value
+    if twice:
+        return Nobody.AMBIGUOUS.value
+    if number == number:
+        return FUTURE if at > 0.0 else NO_TIME
+    return INFINITE if _INFINITE.fullmatch(text) else NOT_A_NUMBER
+
+
+def _pods(series: Series) -> list[Owner]:
+    """namespace/name, unless that would be no name or one that two pods could share."""
+    names = [f"{each.metric.namespace}/{each.metric.pod}" for each in series]
+    return [name if name.count("/") == 1 and name[0] != "/" != name[-1] else None for name in names]
+
+
+PODS = Owners(_pods, lambda each: each.metric.trimtab_of == TIME)
+
+
+def of_nodes(identity: Identity) -> Owners:
+    """The owners of series about nodes."""
+    node_of = identity.node_of
+    return Owners(lambda series: [node_of(each.metric) for each in series], lambda each: each.metric.get(KIND) == TIME)

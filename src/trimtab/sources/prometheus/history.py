@@ -15,7 +15,7 @@ from trimtab.core.model.sample import Reading, Statistic, Subject, Unit
 from trimtab.sources.contract import Span
 from trimtab.sources.prometheus.answers import MATRICES
 from trimtab.sources.prometheus.asking import Asking
-from trimtab.sources.prometheus.gathering import number_of, pod_of
+from trimtab.sources.prometheus.gathering import PODS, Owners, number_of, of_nodes
 from trimtab.sources.prometheus.identity import Identity
 from trimtab.sources.prometheus.query import Query
 
@@ -57,21 +57,20 @@ async def _piece(
     answer = await asking.ask("/api/v1/query_range", form)
     pods = way.subject is Subject.PODS
     tracks = MATRICES[pods].read(answer, Counter())
-    return _moments(way, tracks, pod_of if pods else identity.node_of)
+    return _moments(way, tracks, PODS if pods else of_nodes(identity))
 
 
-def _moments(way: Query, tracks: Sequence[Any], named: Any) -> list[Reading]:
+def _moments(way: Query, tracks: Sequence[Any], owners: Owners) -> list[Reading]:
     """One reading for each moment; who is ambiguous is left out of all of them."""
-    owners = [named(track.metric) for track in tracks]
-    times = Counter(owners)
+    names_of = owners.names(tracks)
+    times = Counter(names_of)
     names: dict[float, list[str]] = defaultdict(list)
     values: dict[float, list[float]] = defaultdict(list)
-    ignored: Counter[str] = Counter()
-    for name, track in zip(owners, tracks, strict=True):
+    for name, track in zip(names_of, tracks, strict=True):
         if not isinstance(name, str) or times[name] > 1:
             continue
         for point in track.values:
-            number = number_of(point.value, way.scale, ignored)
+            number = number_of(point.value, way.scale)
             if number == number:
                 names[point.at].append(name)
                 values[point.at].append(number)

@@ -47,21 +47,19 @@ class Identity:
 
     def node_of(self, labels: Mapping[str, str]) -> str | Nobody:
         """The name of the node."""
-        found: str | Nobody = Nobody.UNMATCHED
+        found: str | Nobody | None = None
         for label in self._labels:
             text = labels.get(label)
-            if text is None:
+            node = None if text is None else self._named(text)
+            if node is None or node == found:
                 continue
-            node = self._named(text)
-            if node is Nobody.AMBIGUOUS or (found is not Nobody.UNMATCHED and node not in (found, Nobody.UNMATCHED)):
+            if found is not None or node is Nobody.AMBIGUOUS:
                 return Nobody.AMBIGUOUS
-            if node is not Nobody.UNMATCHED:
-                found = node
-        return found
+            found = node
+        return found or Nobody.UNMATCHED
 
-    def _named(self, text: str) -> str | Nobody:
-        node = self._known.get(text)
-        return node if node is not None else self._known.get(host_of(text), Nobody.UNMATCHED)
+    def _named(self, text: str) -> str | Nobody | None:
+        return self._known.get(text) or self._known.get(host_of(text))
 
 
 def host_of(text: str) -> str:

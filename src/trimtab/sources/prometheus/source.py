@@ -12,6 +12,7 @@ import asyncio
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -22,14 +23,19 @@ from trimtab.core.model.node import Node
 from trimtab.core.model.sample import Reading, Subject
 from trimtab.sources.contract import Failure, Scrape, SourceError, Span
 from trimtab.sources.prometheus.answers import VECTORS
-from trimtab.sources.prometheus.asking import LARGEST, Asking
-from trimtab.sources.prometheus.gathering import gather, pod_of
+from trimtab.sources.prometheus.asking import LARGEST, Answer, Asking
+from trimtab.sources.prometheus.gathering import PODS, gather, of_nodes
 from trimtab.sources.prometheus.history import recalled
 from trimtab.sources.prometheus.identity import Identity
 from trimtab.sources.prometheus.query import Query, Question
 from trimtab.sources.prometheus.questions import RATE_WINDOW, questions
 
 RETHINK = 600.0
+OFF_THE_LOOP = 1 << 18  # bytes: some milliseconds of reading
+
+
+class Unusable(SourceError):
+    """There is an answer, and nothing in it counts for anybody."""
 
 
 class Prometheus:
@@ -111,23 +117,19 @@ class Prometheus:
         trouble: SourceError | None = None
         chosen = self._chosen.get(question.part)
         for way in question.ways if chosen is None else (chosen, *(each for each in question.ways if each != chosen)):
-            series, skipped = await self._ask(way)
-            if not series and not skipped:
+            form = {"query": way.text, "timeout": f"{self._settings.timeout:g}s"}
+            answer = await self._asking.ask("/api/v1/query", form)
+            read = partial(_read, way, answer, identity, now)
+            try:
+                reading = await asyncio.to_thread(read) if len(answer.body) > OFF_THE_LOOP else read()
+            except Unusable as error:
+                trouble = trouble or error
                 continue
-            reading = gather(way, series, _named(way, identity), now, skipped)
-            if reading.names:
+            if reading is not None:
                 self._chosen[question.part] = way
                 return self._steady(reading)
-            trouble = trouble or _unusable(reading, series)
-        raise trouble or SourceError(
-            f"nothing measures {question.ways[0].resource} of {question.subject}", question.missing
-        )
-
-    async def _ask(self, way: Query) -> tuple[Sequence[Any], Counter[str]]:
-        form = {"query": way.text, "timeout": f"{self._settings.timeout:g}s"}
-        answer = await self._asking.ask("/api/v1/query", form)
-        skipped: Counter[str] = Counter()
-        return VECTORS[way.subject is Subject.PODS].read(answer, skipped), skipped
+        problem = f"nothing measures {question.ways[0].resource} of {question.subject}"
+        raise trouble or SourceError(problem, question.missing)
 
     def _steady(self, reading: Reading) -> Reading:
         """With the very names of the last look where they are equal, so that nobody has to look them up again."""
@@ -138,16 +140,25 @@ class Prometheus:
         return reading
 
 
-def _named(way: Query, identity: Identity) -> Any:
-    return pod_of if way.subject is Subject.PODS else identity.node_of
+def _read(way: Query, answer: Answer, identity: Identity, now: float) -> Reading | None:
+    """None for an answer without series; Unusable for one that says nothing of anybody."""
+    skipped: Counter[str] = Counter()
+    is_of_pods = way.subject is Subject.PODS
+    series = VECTORS[is_of_pods].read(answer, skipped)
+    if not series and not skipped:
+        return None
+    reading = gather(way, series, PODS if is_of_pods else of_nodes(identity), now, skipped)
+    if not reading.names:
+        raise _unusable(reading, series)
+    return reading
 
 
-def _unusable(reading: Reading, series: Sequence[Any]) -> SourceError:
+def _unusable(reading: Reading, series: Sequence[Any]) -> Unusable:
     """Why an answer is of no use at all, with an example."""
     reasons = ", ".join(f"{count} {reason}" for reason, count in reading.skipped)
     problem = f"none of the {reading.resource} series can be used ({reasons})"
     if not series or reading.subject is Subject.PODS:
-        return SourceError(problem, "see what scrapes and relabels them")
+        return Unusable(problem, "see what scrapes and relabels them")
     labels = {key: value for key, value in series[0].metric.items() if not key.startswith(("trimtab_", "__"))}
     shown = printable(", ".join(f"{key}={value!r}" for key, value in labels.items())[:200])
-    return SourceError(f"{problem}, as {shown}", "set nodeLabel to a label that holds the node's name or address")
+    return Unusable(f"{problem}, as {shown}", "set nodeLabel to a label that holds the node's name or address")
