@@ -31,11 +31,14 @@ ARGUMENTS = {
     "DefaultPreemptionArgs",
     "DynamicResourcesArgs",
     "InterPodAffinityArgs",
+    "LoadVariationRiskBalancingArgs",
+    "LowRiskOverCommitmentArgs",
     "NodeAffinityArgs",
     "NodeResourcesBalancedAllocationArgs",
     "NodeResourcesFitArgs",
     "PodTopologySpreadArgs",
     "SmallestFirstArgs",
+    "TargetLoadPackingArgs",
     "VolumeBindingArgs",
 }
 SAMPLES = {

@@ -32,6 +32,7 @@ class Standing:
     permit_waiting_time_seconds: int = 60
     pod_group_backoff_seconds: int = 0
     pod_group_reject_percentage: int = 10
+    watcher_address: int = 0
 
 
 def made(plugin: str, args: dict[str, object]) -> Any:

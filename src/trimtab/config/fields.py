@@ -106,6 +106,74 @@ FIELDS: tuple[Field, ...] = (
     Field("SmallestFirstArgs.longestPenalty", _H, "60 unless set: the seconds by which the largest pods are put back"),
     Field("SmallestFirstArgs.largeCpu", _H, "8 unless set: the cores from which a pod has the whole penalty"),
     Field("SmallestFirstArgs.largeMemory", _H, "32 unless set: the same in GiB of memory"),
+    Field(
+        "TargetLoadPackingArgs.targetUtilization",
+        _H,
+        "40 unless set, 1 to 99: the percentage of CPU that nodes are filled up to",
+    ),
+    Field(
+        "TargetLoadPackingArgs.defaultRequests",
+        _H,
+        "`{cpu: 1000m}` unless set: what a container is taken to use that names neither request nor limit",
+    ),
+    Field(
+        "TargetLoadPackingArgs.defaultRequestsMultiplier",
+        _H,
+        '`"1.5"` unless set: times its request, what a container without a limit is taken to use',
+    ),
+    Field(
+        "TargetLoadPackingArgs.metricProvider",
+        _H,
+        "`Prometheus` with an address, or `KubernetesMetricsServer`: becomes a source, see below",
+    ),
+    Field(
+        "TargetLoadPackingArgs.watcherAddress",
+        _I,
+        "load-watcher is not asked: name the Prometheus that it reads as a source",
+    ),
+    Field("TargetLoadPackingArgs.strict", _H, "false unless set: true answers exactly as the original does"),
+    Field(
+        "LoadVariationRiskBalancingArgs.safeVarianceMargin",
+        _H,
+        "1 unless set: by how much the variation of the load is multiplied",
+    ),
+    Field(
+        "LoadVariationRiskBalancingArgs.safeVarianceSensitivity",
+        _H,
+        "1 unless set: the degree of the root that is taken of it before",
+    ),
+    Field(
+        "LoadVariationRiskBalancingArgs.metricProvider",
+        _H,
+        "`Prometheus` with an address, or `KubernetesMetricsServer`: becomes a source, see below",
+    ),
+    Field(
+        "LoadVariationRiskBalancingArgs.watcherAddress",
+        _I,
+        "load-watcher is not asked: name the Prometheus that it reads as a source",
+    ),
+    Field("LoadVariationRiskBalancingArgs.strict", _H, "false unless set: true answers exactly as the original does"),
+    Field(
+        "LowRiskOverCommitmentArgs.smoothingWindowSize",
+        _H,
+        "5 unless set: how many samples a measured figure is the mean of",
+    ),
+    Field(
+        "LowRiskOverCommitmentArgs.riskLimitWeights",
+        _H,
+        "`{cpu: 0.5, memory: 0.5}` unless set, 0 to 1: how much of the risk goes by limits, and not by load",
+    ),
+    Field(
+        "LowRiskOverCommitmentArgs.metricProvider",
+        _H,
+        "`Prometheus` with an address, or `KubernetesMetricsServer`: becomes a source, see below",
+    ),
+    Field(
+        "LowRiskOverCommitmentArgs.watcherAddress",
+        _I,
+        "load-watcher is not asked: name the Prometheus that it reads as a source",
+    ),
+    Field("LowRiskOverCommitmentArgs.strict", _H, "false unless set: true answers exactly as the original does"),
 )
 
 

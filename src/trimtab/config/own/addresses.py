@@ -107,10 +107,6 @@ def _wanted(args: Spot) -> Iterator[_Wanted]:
             _seconds(entries.get(name)) for name in ("queryMetricIntervalSeconds", "queryMetricTimeSeconds")
         )
         yield _Wanted(entries["prometheusApiAddr"], url, interval, timeout)
-    if _value(watcher := entries.get("watcherAddress")) and watcher is not None:
-        watcher.note(
-            "ignored: load-watcher is not asked; name the Prometheus that it reads in a TrimtabConfiguration, under sources"
-        )
     if "metricProvider" in entries:
         yield from _provided(entries["metricProvider"])
 
