@@ -85,5 +85,4 @@ def _measured(view: View) -> bool:
 def _in_turn(view: View, memory: Turns | None, rows: Rows) -> Ints:
     if memory is None:
         return np.maximum(TOP - view.pod_count[rows], 0)
-    last = max(view.count - 1, 1)
-    return (last - memory.among(view.name_hash).place[rows]) * TOP // last
+    return (view.count - memory.among(view.name_hash).ahead[rows]) * TOP // max(view.count, 1)

@@ -1,11 +1,11 @@
 """Whose turn it is: nodes in the order in which they were last chosen, as an immutable value; who may be chosen, others say.
 
-    next ◀──────────── longest ago … last chosen
-      ▲  new nodes, and those whose turn was given back      ▲
-      └──────────────────────────────────────────────────────┘ taken
+    owed a turn ──▶ new ──▶ chosen longest ago … chosen last
+                     ▲                                │ taken
+                     └────────────────────────────────┘ (in a ring)
 
-A turn that is given back is owed: the node stays in front until all that it is owed was taken, so that pods which were
-turned back leave no gap. Rows are told by the hash of the node's name: they are others after a node has come or gone.
+A turn that is given back is owed, and taken before all others without a change of the order, so that pods which were turned
+back leave no gap. Nodes are told by the hash of their name: rows are others after a node has come or gone.
 """
 
 from __future__ import annotations
@@ -44,30 +44,30 @@ class Turns:
         return Turns(nodes.copy(), place, owed, self.takers)
 
     def taken(self, row: int, uid: str) -> Turns:
-        """The node was chosen: it is last now, unless it is owed more."""
-        owed, place = self.owed.copy(), self.place
-        owed[row] = max(owed[row] - 1, 0)
-        if not owed[row]:
+        """The node was chosen: it is last now, or is owed one turn less."""
+        owed, place, takers = self.owed, self.place, self.takers | {uid}
+        if owed[row]:
+            owed = owed.copy()
+            owed[row] -= 1
+        else:
             place = place - (place > place[row])
             place[row] = len(place) - 1
-        return Turns(self.nodes, place, owed, self.takers | {uid})
+        return Turns(self.nodes, place, owed, takers)
 
     def given_back(self, node: int, uid: str) -> Turns:
-        """It was chosen in vain, so it is next; told by its hash, for rows may be others by now."""
+        """It was chosen in vain; told by its hash, for rows may be others by now."""
         if uid not in self.takers:
             return self
-        left = self.landed(uid)
-        rows = np.flatnonzero(self.nodes == np.uint64(node))
-        if not len(rows):
-            return left
-        owed, place = self.owed.copy(), self.place + (self.place < self.place[rows[0]])
-        owed[rows[0]] += 1
-        place[rows[0]] = 0
-        return Turns(self.nodes, place, owed, left.takers)
+        return Turns(self.nodes, self.place, self.owed + (self.nodes == np.uint64(node)), self.takers - {uid})
 
     def landed(self, uid: str) -> Turns:
         """The pod keeps its turn for good."""
         return Turns(self.nodes, self.place, self.owed, self.takers - {uid}) if uid in self.takers else self
+
+    @property
+    def ahead(self) -> Ints:
+        """By row, how many would be chosen before it if all may be; 0 for all that are owed a turn."""
+        return np.where(self.owed > 0, 0, self.place + 1)
 
 
 NOBODY_YET = Turns(np.zeros(0, dtype=np.uint64), np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64))
