@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 import sys
+from importlib import resources
 from pathlib import Path
 
 import click
 
 from trimtab.apps.plugins import PluginError, installed
 from trimtab.config.configuration import Configuration
-from trimtab.config.problem import ConfigError, printable
+from trimtab.config.problem import ConfigError, did_you_mean, printable
 from trimtab.config.scheduler import read
 from trimtab.config.show import shown
 
 BAD_INPUT = 2
+TEMPLATES = ("default", "production", "development", "hpc", "memory", "microservices", "multitenant")
 
 
 @click.group()
 def command() -> None:
-    """Check a configuration file, or show what it comes to."""
+    """Check a configuration file, show what it comes to, or print one to begin with."""
 
 
 @command.command()
@@ -29,7 +31,8 @@ def check(file: str) -> None:
     for note in configuration.notes:
         click.echo(f"note: {note}")
     names = ", ".join(profile.name for profile in configuration.settings.profiles)
-    click.echo(printable(f"{file}: can be used; schedules for {names}"))
+    measured = ", ".join(source.name for source in configuration.own.sources) or "nothing, requests stand in"
+    click.echo(printable(f"{file}: can be used; schedules for {names}; measures by {measured}"))
 
 
 @command.command()
@@ -37,6 +40,28 @@ def check(file: str) -> None:
 def show(file: str) -> None:
     """Print what FILE comes to, with every default filled in, as a file that means the same."""
     click.echo(shown(load(file)), nl=False)
+
+
+@command.command()
+@click.argument("name", required=False)
+def template(name: str | None) -> None:
+    """Print the template NAME, with a word on each field; without NAME, list them."""
+    written = templates()
+    if name is None:
+        for each in written.values():
+            click.echo(each.splitlines()[0].removeprefix("# "))
+    elif name in written:
+        click.echo(written[name], nl=False)
+    else:
+        near = did_you_mean(name, written)
+        click.echo(printable(f"trimtab: there is no template {name[:100]!r}{near}: {', '.join(written)}"), err=True)
+        sys.exit(BAD_INPUT)
+
+
+def templates() -> dict[str, str]:
+    """The ready files by name; each says in its first line what it is for."""
+    folder = resources.files("trimtab.config") / "templates"
+    return {name: (folder / f"{name}.yaml").read_text() for name in TEMPLATES}
 
 
 def load(file: str) -> Configuration:

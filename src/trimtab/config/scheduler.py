@@ -45,7 +45,7 @@ def read(content: str | bytes, file: str, extra_plugins: Mapping[str, type] | No
     own = read_own(ours) if ours is not None else TrimtabConfiguration()
     found = _read_theirs(theirs, own, extra_plugins or {}) if theirs is not None else _alone(own)
     notes = report.settle()
-    return replace(found, settings=replace(found.settings, load=own.load), notes=notes)
+    return replace(found, settings=replace(found.settings, load=own.load, labels=own.labels), notes=notes)
 
 
 def _alone(own: TrimtabConfiguration) -> Configuration:

@@ -22,6 +22,7 @@ from trimtab.config.own.sources import checked_url
 from trimtab.config.profiles import Placed
 from trimtab.config.spot import Spot
 from trimtab.config.tree import Leaf, Table
+from trimtab.core.load.provider import METRICS_SERVER
 from trimtab.core.model.change import Change
 
 S2_SECONDS = 10.0
@@ -30,10 +31,10 @@ SERVER = "metrics-server"
 
 @dataclass(frozen=True, slots=True)
 class _Wanted:
-    """A source as a plugin's arguments ask for it; no url means metrics.k8s.io."""
+    """A Prometheus as a plugin's arguments ask for it."""
 
     where: Spot
-    url: str = ""
+    url: str
     interval: float = PrometheusSettings("", "").interval
     timeout: float = PrometheusSettings("", "").timeout
     believe_anybody: bool = False
@@ -43,39 +44,33 @@ def with_addresses(own: TrimtabConfiguration, profiles: Iterable[Placed]) -> Tri
     """The document together with what plugins ask for; says so where one asks for measurements that nobody takes."""
     placed = tuple(profiles)
     sources = (*own.sources, *_derived(own, placed))
-    if not sources and any(hasattr(plugin, "metric_provider") for one in placed for plugin in one.plugins.values()):
+    if not sources and any(_asks_server(plugin) for one in placed for plugin in one.plugins.values()):
         sources = (MetricsServerSettings(SERVER),)
     for one in placed if not sources else ():
         _note_blind(one)
     return replace(own, sources=sources)
 
 
+def _asks_server(plugin: object) -> bool:
+    """As Trimaran's plugins do unless told otherwise, so it counts only where nothing else is measured by."""
+    return getattr(getattr(plugin, "metric_provider", None), "type", "") == METRICS_SERVER.type
+
+
 def _derived(own: TrimtabConfiguration, placed: Iterable[Placed]) -> Iterable[SourceSettings]:
     """By place, so that each is asked once; of two that ask alike the more impatient one counts."""
-    known = {_place(each) for each in own.sources}
-    made: dict[str, SourceSettings] = {}
+    known = {same_place(each.url) for each in own.sources if isinstance(each, PrometheusSettings)}
+    made: dict[str, PrometheusSettings] = {}
     for each in (each for one in placed for args in one.arguments.values() for each in _wanted(args)):
-        place = same_place(each.url) if each.url else SERVER
-        if place not in known:
+        place = same_place(each.url)
+        if place not in known and checked_url(each.where) is not None:
             made[place] = _made(each, made.get(place), (*own.sources, *made.values()))
             if (fault := pace_fault(made[place], own.load)) is not None:
                 each.where.refuse(fault)
     return made.values()
 
 
-def _place(source: SourceSettings) -> str:
-    match source:
-        case PrometheusSettings(url=url):
-            return same_place(url)
-        case MetricsServerSettings():
-            return SERVER
-    return ""
-
-
-def _made(wanted: _Wanted, before: SourceSettings | None, others: Collection[SourceSettings]) -> SourceSettings:
-    if not wanted.url:
-        return before or MetricsServerSettings(_free(SERVER, others))
-    if isinstance(before, PrometheusSettings):
+def _made(wanted: _Wanted, before: PrometheusSettings | None, others: Collection[SourceSettings]) -> PrometheusSettings:
+    if before is not None:
         interval = min(before.interval, wanted.interval)
         return replace(before, interval=interval, timeout=min(before.timeout, interval))
     tls = Tls(insecure_skip_verify=wanted.believe_anybody)
@@ -101,8 +96,7 @@ def _free(name: str, sources: Collection[SourceSettings]) -> str:
 def _wanted(args: Spot) -> Iterator[_Wanted]:
     """What has the wrong type has been reported by whoever read the arguments, and is passed over here."""
     entries = _entries(args)
-    url = _address(entries.get("prometheusApiAddr"))
-    if url:
+    if url := _address(entries.get("prometheusApiAddr")):
         interval, timeout = (
             _seconds(entries.get(name)) for name in ("queryMetricIntervalSeconds", "queryMetricTimeSeconds")
         )
@@ -118,14 +112,13 @@ def _provided(spot: Spot) -> Iterator[_Wanted]:
             "a token may not stand here, where everybody reads it: put it in a file, and name that in a "
             "TrimtabConfiguration as bearerTokenFile of a source with this address"
         )
-    kind, address = _value(entries.get("type")), entries.get("address")
-    if kind == "Prometheus" and address is not None:
-        if url := _address(address):
-            yield _Wanted(address, url, believe_anybody=_value(entries.get("insecureSkipVerify")) is True)
-    elif kind == "KubernetesMetricsServer":
-        yield _Wanted(spot)
-    elif kind is not None:
-        entries["type"].note("ignored: only Prometheus (with an address) and KubernetesMetricsServer are asked")
+    kind = _value(entries.get("type"))
+    if kind == "Prometheus" and (url := _address(entries.get("address"))):
+        yield _Wanted(entries["address"], url, believe_anybody=_value(entries.get("insecureSkipVerify")) is True)
+    elif kind == "Prometheus":
+        spot.refuse("address is missing: write where that Prometheus is")
+    elif kind is not None and kind != METRICS_SERVER.type:
+        entries["type"].note(f"ignored: only Prometheus and {METRICS_SERVER.type} are asked")
 
 
 def _entries(spot: Spot) -> Mapping[str, Spot]:
@@ -136,8 +129,9 @@ def _value(spot: Spot | None) -> object:
     return spot.tree.value if spot is not None and isinstance(spot.tree, Leaf) else None
 
 
-def _address(spot: Spot | None) -> str | None:
-    return checked_url(spot) if spot is not None and isinstance(_value(spot), str) and _value(spot) else None
+def _address(spot: Spot | None) -> str:
+    value = _value(spot)
+    return value if isinstance(value, str) else ""
 
 
 def _seconds(spot: Spot | None) -> float:

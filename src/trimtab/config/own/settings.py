@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from trimtab.core.engine.settings import BELIEVED
+from trimtab.core.load.pressure_rules import Labelling
 from trimtab.core.load.settings import LoadSettings
 from trimtab.core.model.sample import Statistic, Subject
 
@@ -134,7 +135,7 @@ class TrimtabConfiguration:
 
     sources: tuple[SourceSettings, ...] = ()
     load: LoadSettings = BELIEVED
-    labels: object | None = None
+    labels: Labelling | None = None
     logging: LoggingSettings = LoggingSettings()
     metrics: MetricsSettings = MetricsSettings()
 
