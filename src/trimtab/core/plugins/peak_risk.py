@@ -17,9 +17,9 @@ With little or no data:
     1/2     forecast                        forecast's, and half of `spread`
     0       what the pods there ask for     `spread`
 
-Doubt only ever adds risk: above the limit, where a wide deviation would flatter, it is left out. So a node that nobody
-measures is not better than one of which the same is known; and where nothing is measured at all the order is that of
-requests, the fuller resource first.
+A wide deviation only ever adds risk: where the mean itself is above the limit it would flatter, and pods would pile up on
+the node that is known least; there `floor` stands for it. So a node that nobody measures is not better than one of which
+the same is known; and where nothing is measured at all the order is that of requests, the fuller resource first.
 """
 
 from __future__ import annotations
@@ -112,25 +112,27 @@ class PeakRisk:
     def _passing(self, view: View, pod: Pod, risk: RiskLimit, rows: Rows) -> tuple[Floats, Floats]:
         """By how many deviations the mean passes the limit, and the mean as a share of the limit."""
         limit, floor = risk.limit / 100, self.floor / 100
-        mean, variance, doubt = self._expected(view, pod, risk.name, rows)
-        variance += np.where(mean < limit, doubt * doubt, 0.0)
-        return (mean - limit) / np.sqrt(np.maximum(variance, floor * floor)), mean / limit
+        mean, variance = self._expected(view, pod, risk.name, rows)
+        beyond = mean - limit
+        beyond /= np.sqrt(np.where(beyond < 0, np.maximum(variance, floor * floor), floor * floor))
+        return beyond, mean / limit
 
-    def _expected(self, view: View, pod: Pod, resource: str, rows: Rows) -> tuple[Floats, Floats, Floats]:
-        """Mean and variance with the pod there, as shares of capacity; and the deviation that doubt adds."""
-        capacity = np.maximum(view.capacity(resource)[rows], 1)
+    def _expected(self, view: View, pod: Pod, resource: str, rows: Rows) -> tuple[Floats, Floats]:
+        """Mean and variance with the pod there, as shares of capacity; doubt is in the variance."""
+        capacity = np.maximum(view.capacity(resource)[rows], 1).astype(np.float64)
         own, deviation, _ = view.load.estimate(pod, resource)
         known, about = view.load.forecast(resource)
         mean = (known[: view.count][rows] + own) / capacity
-        variance = (about[: view.count][rows] + deviation * deviation) / (capacity.astype(np.float64) ** 2)
-        doubt = (1 - view.load.trust(resource)[: view.count][rows]) * (self.spread / 100)
+        variance = (about[: view.count][rows] + deviation * deviation) / (capacity * capacity)
+        doubt = (1.0 - view.load.trust(resource)[: view.count][rows]) * (self.spread / 100)
         if (rough := np.isnan(variance)).any():  # of one sample there is no deviation
             variance[rough] = 0.0
             doubt[rough] = np.maximum(doubt[rough], self.spread / 200)
         if (blind := np.isnan(mean)).any():
             mean[blind] = (usage.asked(view, resource, rows, pod) / capacity)[blind]
             doubt[blind] = self.spread / 100
-        return mean, variance, doubt
+        variance += doubt * doubt
+        return mean, variance
 
 
 def probability(deviations: Floats) -> Floats:
