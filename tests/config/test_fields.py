@@ -28,17 +28,24 @@ UPSTREAM = {
 }
 ARGUMENTS = {
     "CoschedulingArgs",
+    "CpuRealUsageArgs",
     "DefaultPreemptionArgs",
+    "DynamicArgs",
     "DynamicResourcesArgs",
     "InterPodAffinityArgs",
+    "LoadAwareSchedulingArgs",
     "LoadVariationRiskBalancingArgs",
     "LowRiskOverCommitmentArgs",
+    "LowestLoadArgs",
+    "MemRealUsageArgs",
     "NodeAffinityArgs",
     "NodeResourcesBalancedAllocationArgs",
     "NodeResourcesFitArgs",
     "PodTopologySpreadArgs",
+    "ReschedulerArgs",
     "SmallestFirstArgs",
     "TargetLoadPackingArgs",
+    "UsageArgs",
     "VolumeBindingArgs",
 }
 SAMPLES = {

@@ -33,6 +33,22 @@ class Standing:
     pod_group_backoff_seconds: int = 0
     pod_group_reject_percentage: int = 10
     watcher_address: int = 0
+    enable_rescheduling_controller: int = 0
+    rescheduling_interval: int = 0
+    excluded_namespaces: int = 0
+    enabled_strategies: int = 0
+    imbalance_threshold: int = 0
+    max_reschedule_pods: int = 0
+    excluded_pod_selector: int = 0
+    prod_usage_thresholds: int = 0
+    score_according_prod_usage: int = 0
+    prod_usage_include_sys: int = 0
+    estimator: int = 0
+    estimated_seconds_after_pod_scheduled: int = 0
+    estimated_seconds_after_initialized: int = 0
+    allow_customize_estimation: int = 0
+    policy_config_path: int = 0
+    usage_weight: int = 0
 
 
 def made(plugin: str, args: dict[str, object]) -> Any:

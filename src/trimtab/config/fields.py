@@ -29,6 +29,25 @@ class Field:
 
 _H, _I, _R = Fate.HONOURED, Fate.IGNORED, Fate.REFUSED
 
+_OF_MOVES = (
+    "enableReschedulingController",
+    "reschedulingInterval",
+    "excludedNamespaces",
+    "enabledStrategies",
+    "imbalanceThreshold",
+    "maxReschedulePods",
+    "excludedPodSelector",
+)
+_REAL_USAGE = ("MemRealUsage", "CpuRealUsage")
+_REAL_USAGE_ARGUMENTS = (
+    ("prometheusApiAddr", "the address of a Prometheus: becomes a source, see below"),
+    ("queryMetricTimeSeconds", "10 unless set, 1 to 3600: how long that source is waited for"),
+    ("queryMetricIntervalSeconds", "10 unless set, 1 to 3600: how often it is asked"),
+    ("strict", "false unless set: true stretches whole percent over 0 to 100, as the original does"),
+)
+_PROD = ("prodUsageThresholds", "scoreAccordingProdUsage", "prodUsageIncludeSys")
+_ESTIMATED = ("estimatedSecondsAfterPodScheduled", "estimatedSecondsAfterInitialized")
+
 FIELDS: tuple[Field, ...] = (
     Field("apiVersion", _H, "kubescheduler.config.k8s.io/v1; v1beta3 and v1beta2 are read with a note, see below"),
     Field("kind", _H, "must be KubeSchedulerConfiguration"),
@@ -174,6 +193,109 @@ FIELDS: tuple[Field, ...] = (
         "load-watcher is not asked: name the Prometheus that it reads as a source",
     ),
     Field("LowRiskOverCommitmentArgs.strict", _H, "false unless set: true answers exactly as the original does"),
+    Field(
+        "ReschedulerArgs.cpuThreshold",
+        _H,
+        "80 unless set: above this percentage of CPU really used a node gets no new pods",
+    ),
+    Field("ReschedulerArgs.memoryThreshold", _H, "80 unless set: the same of memory"),
+    Field("ReschedulerArgs.cpuScoreWeight", _H, "0.6 unless set, 0 to 1: how much free CPU counts in the score"),
+    Field("ReschedulerArgs.memoryScoreWeight", _H, "0.4 unless set, 0 to 1: the same of memory"),
+    Field(
+        "ReschedulerArgs.loadBalanceBonus", _H, "10 unless set, 0 to 50: what a node with little load is given on top"
+    ),
+    Field(
+        "ReschedulerArgs.enableSchedulingOptimization",
+        _H,
+        "true unless set: false switches filter, score and reserve off",
+    ),
+    Field(
+        "ReschedulerArgs.enablePreventiveRescheduling",
+        _H,
+        "true unless set: a warning Event when a pod brings its node above a threshold",
+    ),
+    *(Field(f"ReschedulerArgs.{name}", _I, "moving pods that run already is not built yet") for name in _OF_MOVES),
+    Field("ReschedulerArgs.strict", _H, "false unless set: true goes by requests over capacity, as the original does"),
+    *(Field(f"{plugin}Args.{name}", _H, about) for plugin in _REAL_USAGE for name, about in _REAL_USAGE_ARGUMENTS),
+    Field("LowestLoadArgs.cpuWeight", _H, "1 unless set, 0 to 100: how much CPU counts in a node's load"),
+    Field("LowestLoadArgs.memoryWeight", _H, "1 unless set, 0 to 100: the same of memory"),
+    Field(
+        "LoadAwareSchedulingArgs.filterExpiredNodeMetrics",
+        _H,
+        "true unless set: false never refuses nodes without data",
+    ),
+    Field(
+        "LoadAwareSchedulingArgs.enableScheduleWhenNodeMetricsExpired",
+        _H,
+        "true unless set (in Koordinator false): false refuses nodes without data",
+    ),
+    Field(
+        "LoadAwareSchedulingArgs.nodeMetricExpirationSeconds",
+        _H,
+        "180 unless set: a node so far behind the others counts as one without data",
+    ),
+    Field(
+        "LoadAwareSchedulingArgs.resourceWeights",
+        _H,
+        "`{cpu: 1, memory: 1}` unless set, 0 to 100: how much each counts in the score",
+    ),
+    Field(
+        "LoadAwareSchedulingArgs.dominantResourceWeight",
+        _H,
+        "0 unless set, up to 100: how much the scarcer of the two counts once more",
+    ),
+    Field(
+        "LoadAwareSchedulingArgs.usageThresholds",
+        _H,
+        "`{cpu: 65, memory: 95}` unless set: percent used with the pod above which a node is refused; 0 is none",
+    ),
+    *(Field(f"LoadAwareSchedulingArgs.{name}", _I, "pods are not told apart by classes of priority") for name in _PROD),
+    Field(
+        "LoadAwareSchedulingArgs.estimator",
+        _I,
+        "what a pod will use is learnt from its siblings, and estimated by the factors where there are none",
+    ),
+    Field(
+        "LoadAwareSchedulingArgs.estimatedScalingFactors",
+        _H,
+        "`{cpu: 85, memory: 70}` unless set: percent of request or limit that a pod is taken to use",
+    ),
+    *(Field(f"LoadAwareSchedulingArgs.{name}", _I, "a pod is estimated until it is measured") for name in _ESTIMATED),
+    Field("LoadAwareSchedulingArgs.allowCustomizeEstimation", _I, "pods do not bring estimates of their own"),
+    Field(
+        "LoadAwareSchedulingArgs.aggregated",
+        _H,
+        "avg, p50, p90, p95 or p99 over 5m, 10m or 30m in place of the latest value, as in Koordinator",
+    ),
+    Field(
+        "LoadAwareSchedulingArgs.strict",
+        _H,
+        "false unless set: true refuses nodes without data and estimates by factors alone, as the original does",
+    ),
+    Field(
+        "DynamicArgs.policy",
+        _H,
+        "the `spec` of Crane's DynamicSchedulerPolicy: predicate, priority, hotValue (syncPolicy is checked and left aside)",
+    ),
+    Field(
+        "DynamicArgs.policyConfigPath",
+        _I,
+        "no file is read from here: write its `spec` as `policy`; without that Crane's own policy holds",
+    ),
+    Field(
+        "DynamicArgs.strict",
+        _H,
+        "false unless set: true takes metrics as they are and whole points, as the original does",
+    ),
+    Field(
+        "UsageArgs.thresholds",
+        _H,
+        "`{cpu: 80, mem: 80}` unless set: percent used above which a node is refused; 0 is none",
+    ),
+    Field("UsageArgs.usageWeight", _I, "say the weight where the plugin is enabled; Volcano multiplies by 5"),
+    Field("UsageArgs.cpuWeight", _H, "1 unless set: how much CPU counts in the score (`cpu.weight` in Volcano)"),
+    Field("UsageArgs.memoryWeight", _H, "1 unless set: the same of memory (`memory.weight` in Volcano)"),
+    Field("UsageArgs.strict", _H, "false unless set: true goes by averages of ten minutes alone, as the original does"),
 )
 
 

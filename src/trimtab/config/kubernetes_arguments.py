@@ -10,11 +10,13 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from trimtab.config.own.values import told
 from trimtab.config.spot import INT32, INT64, Spot, texts
 from trimtab.config.tree import Leaf
 from trimtab.core.model.affinity import NodeAffinity, PreferredNodes, Spread
 from trimtab.core.model.resources import CPU, MEMORY, amounts
 from trimtab.core.model.selectors import NodeSelectorTerm, Requirement
+from trimtab.core.model.span import Span
 from trimtab.core.placing.amounts import ResourceAmounts, ResourceFigures, ResourceWeight
 from trimtab.core.plugins.node_resources_fit import ScoringStrategy, ShapePoint
 from trimtab.wire.quantity import QuantityError, nanos
@@ -315,7 +317,13 @@ def _figures(spot: Spot) -> ResourceFigures:
     return ResourceFigures(tuple(read.items()))
 
 
+def _span(spot: Spot) -> Span | None:
+    seconds = spot.seconds()
+    return None if seconds is None else Span(seconds)
+
+
 CODECS: Mapping[object, Codec] = {
+    Span: Codec(_span, told),
     ResourceAmounts: Codec(_amounts, _written_amounts),
     ResourceFigures: Codec(_figures, lambda value: dict(value.figures)),
     NodeAffinity: Codec(_affinity, _written_affinity),

@@ -10,11 +10,16 @@ from collections.abc import Mapping
 from trimtab.core.placing.contract import Plugin
 from trimtab.core.placing.profile import Point, Profile, Ties, everywhere
 from trimtab.core.plugins.coscheduling import Coscheduling
+from trimtab.core.plugins.cpu_real_usage import CpuRealUsage
 from trimtab.core.plugins.default_preemption import DefaultPreemption
+from trimtab.core.plugins.dynamic import Dynamic
 from trimtab.core.plugins.image_locality import ImageLocality
 from trimtab.core.plugins.inter_pod_affinity import InterPodAffinity
+from trimtab.core.plugins.load_aware_scheduling import LoadAwareScheduling
 from trimtab.core.plugins.load_variation_risk_balancing import LoadVariationRiskBalancing
 from trimtab.core.plugins.low_risk_over_commitment import LowRiskOverCommitment
+from trimtab.core.plugins.lowest_load import LowestLoad
+from trimtab.core.plugins.mem_real_usage import MemRealUsage
 from trimtab.core.plugins.node_affinity import NodeAffinity
 from trimtab.core.plugins.node_name import NodeName
 from trimtab.core.plugins.node_ports import NodePorts
@@ -25,10 +30,12 @@ from trimtab.core.plugins.node_volume_limits import NodeVolumeLimits
 from trimtab.core.plugins.peak_risk import PeakRisk
 from trimtab.core.plugins.pod_topology_spread import PodTopologySpread
 from trimtab.core.plugins.priority_sort import PrioritySort
+from trimtab.core.plugins.rescheduler import Rescheduler
 from trimtab.core.plugins.scheduling_gates import SchedulingGates
 from trimtab.core.plugins.smallest_first import SmallestFirst
 from trimtab.core.plugins.taint_toleration import TaintToleration
 from trimtab.core.plugins.target_load_packing import TargetLoadPacking
+from trimtab.core.plugins.usage import Usage
 from trimtab.core.plugins.volume_binding import VolumeBinding
 from trimtab.core.plugins.volume_restrictions import VolumeRestrictions
 from trimtab.core.plugins.volume_zone import VolumeZone
@@ -57,6 +64,13 @@ _BUILT: tuple[type[Plugin], ...] = (
     LoadVariationRiskBalancing,
     LowRiskOverCommitment,
     PeakRisk,
+    Rescheduler,
+    MemRealUsage,
+    CpuRealUsage,
+    LowestLoad,
+    LoadAwareScheduling,
+    Dynamic,
+    Usage,
 )
 IN_TREE: Mapping[str, type[Plugin]] = {plugin.name: plugin for plugin in _BUILT}
 
@@ -127,6 +141,9 @@ SERVES: Mapping[str, tuple[Point, ...]] = {
     "TargetLoadPacking": (Point.SCORE,),
     "LoadVariationRiskBalancing": (Point.SCORE,),
     "LowRiskOverCommitment": _RANKS,
+    "MemRealUsage": (Point.SCORE,),
+    "CpuRealUsage": (Point.SCORE,),
+    "LoadAwareScheduling": (*_LOOKS, *_RANKS, Point.RESERVE),
 }
 
 # Names that Kubernetes had once, and what does their work now.

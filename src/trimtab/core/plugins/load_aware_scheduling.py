@@ -109,6 +109,9 @@ class LoadAwareScheduling:
     resource_weights: ByResource = EQUAL
     dominant_resource_weight: int = 0
     usage_thresholds: ByResource = THRESHOLDS
+    prod_usage_thresholds: ByResource = NONE
+    score_according_prod_usage: bool = False
+    prod_usage_include_sys: bool = False
     estimator: str = "defaultEstimator"
     estimated_scaling_factors: ByResource = FACTORS
     estimated_seconds_after_pod_scheduled: int = 0

@@ -1,0 +1,171 @@
+"""Proves that files written for the peers' and seeds' plugins mean here what their authors wrote."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.config.files import complaints_about, configured, notes_on
+from trimtab.config.arguments import plugin_from, written_arguments
+from trimtab.config.registry import IN_TREE
+from trimtab.core.placing.profile import Profile, plugin_name
+from trimtab.core.plugins.dynamic import CRANES, HotValue, Policy, Predicate, Priority
+from trimtab.core.plugins.load_aware_scheduling import Aggregated, ByResource, LoadAwareScheduling
+from trimtab.core.plugins.rescheduler import Rescheduler
+
+RESCHEDULER = """\
+profiles:
+- schedulerName: rescheduler-scheduler
+  plugins:
+    filter: {enabled: [{name: Rescheduler}]}
+    score: {enabled: [{name: Rescheduler, weight: 100}]}
+    reserve: {enabled: [{name: Rescheduler}]}
+    preBind: {enabled: [{name: Rescheduler}]}
+  pluginConfig:
+  - name: Rescheduler
+    args:
+      cpuThreshold: 85.0
+      memoryThreshold: 75
+      reschedulingInterval: "60s"
+      enableReschedulingController: true
+      excludedNamespaces: [kube-system, kube-public, kube-node-lease]
+      cpuScoreWeight: 0.7
+      memoryScoreWeight: 0.3
+      loadBalanceBonus: 5.0
+"""
+KOORDINATOR = """\
+profiles:
+- schedulerName: koord-scheduler
+  plugins:
+    filter: {enabled: [{name: LoadAwareScheduling}]}
+    score: {enabled: [{name: LoadAwareScheduling, weight: 1}]}
+    reserve: {enabled: [{name: LoadAwareScheduling}]}
+  pluginConfig:
+  - name: LoadAwareScheduling
+    args:
+      filterExpiredNodeMetrics: false
+      nodeMetricExpirationSeconds: 300
+      resourceWeights: {cpu: 1, memory: 2}
+      usageThresholds: {cpu: 70}
+      estimatedScalingFactors: {cpu: 80, memory: 60}
+      aggregated:
+        usageThresholds: {cpu: 65, memory: 90}
+        usageAggregationType: p95
+        usageAggregatedDuration: 5m
+"""
+CRANE = """\
+profiles:
+- schedulerName: default-scheduler
+  plugins:
+    filter: {enabled: [{name: Dynamic}]}
+    score: {enabled: [{name: Dynamic, weight: 3}]}
+  pluginConfig:
+  - name: Dynamic
+    args:
+      policy:
+        syncPolicy: [{name: cpu_usage_avg_5m, period: 3m}]
+        predicate: [{name: cpu_usage_avg_5m, maxLimitPecent: 0.7}]
+        priority: [{name: mem_usage_max_avg_1d, weight: 1}]
+        hotValue: [{timeRange: 5m, count: 3}]
+"""
+
+
+def only(body: str) -> Profile:
+    (profile,) = configured(body).settings.profiles
+    return profile
+
+
+def named(profile: Profile, name: str) -> Any:
+    (found,) = [each for each in profile.filters if plugin_name(each) == name]
+    return found
+
+
+def test_rescheduler() -> None:
+    """The first seed's file: all four points, its thresholds, weights and interval."""
+    profile = only(RESCHEDULER)
+    plugin = named(profile, "Rescheduler")
+    assert isinstance(plugin, Rescheduler)
+    assert (85.0, 75.0, 0.7, 0.3, 5.0) == (
+        plugin.cpu_threshold,
+        plugin.memory_threshold,
+        plugin.cpu_score_weight,
+        plugin.memory_score_weight,
+        plugin.load_balance_bonus,
+    )
+    assert 60.0 == plugin.rescheduling_interval
+    assert [["Rescheduler"]] * 2 == [
+        [plugin_name(each) for each in stage if each is plugin] for stage in (profile.reserves, profile.pre_binds)
+    ]
+
+
+def test_moves_are_noted() -> None:
+    """What the file says of moves is kept, and noted as not built yet."""
+    noted = [str(note) for note in configured(RESCHEDULER).notes if "run already is not built yet" in note.message]
+    names = ("reschedulingInterval", "enableReschedulingController", "excludedNamespaces")
+    assert [True] * 3 == [any(f".{name}:" in note for note in noted) for name in names]
+    assert 3 == len(noted)
+
+
+def test_koordinator() -> None:
+    """Koordinator's own file: maps by resource, percentiles, durations; a map that is given replaces the default."""
+    plugin = named(only(KOORDINATOR), "LoadAwareScheduling")
+    assert isinstance(plugin, LoadAwareScheduling)
+    assert (False, 300, ByResource(1, 2), ByResource(70, 0)) == (
+        plugin.filter_expired_node_metrics,
+        plugin.node_metric_expiration_seconds,
+        plugin.resource_weights,
+        plugin.usage_thresholds,
+    )
+    assert isinstance(plugin.aggregated, Aggregated)
+    assert ("p95", 300.0) == (plugin.aggregated.usage_aggregation_type, plugin.aggregated.usage_aggregated_duration)
+
+
+def test_crane() -> None:
+    """The spec of Crane's policy as an argument; what it leaves out is Crane's own."""
+    plugin = named(only(CRANE), "Dynamic")
+    policy = plugin.policy
+    assert (Predicate("cpu_usage_avg_5m", 0.7),) == policy.predicate
+    assert (Priority("mem_usage_max_avg_1d", 1),) == policy.priority
+    assert (300.0, 3) == (policy.hot_value[0].time_range, policy.hot_value[0].count)
+    assert CRANES == plugin_from("Dynamic", IN_TREE["Dynamic"], {"policy": {}}).policy == Policy()  # type: ignore[attr-defined]
+
+
+def test_a_policy_in_a_file_is_noted() -> None:
+    """Crane's default argument is a path: nothing is read from there, and the note says what to do."""
+    body = "profiles: [{pluginConfig: [{name: Dynamic, args: {policyConfigPath: /etc/kubernetes/policy.yaml}}]}]\n"
+    assert any("write its `spec` as `policy`" in note for note in notes_on(body))
+
+
+@pytest.mark.parametrize(
+    ("plugin", "args", "words"),
+    [
+        ("Rescheduler", "cpuThreshold: 180", "cpuThreshold is 180: it must be above 0 and at most 100"),
+        ("Rescheduler", "reschedulingInterval: fast", "'fast' is no duration"),
+        ("LoadAwareScheduling", "usageThresholds: {gpu: 5}", "gpu: unknown field"),
+        ("LoadAwareScheduling", "aggregated: {usageAggregationType: p66}", "'p66' is not one of avg, p50"),
+        ("Dynamic", "policy: {predicate: [{name: gpu, maxLimitPecent: 0.5}]}", "there is no metric 'gpu'"),
+        ("Dynamic", "policy: {hotValue: [{timeRange: 0s, count: 2}]}", "timeRange must be longer than nothing"),
+        ("Usage", "thresholds: {cpu: -1}", "cpu is -1: it must be from 0 to 100"),
+        ("MemRealUsage", "queryMetricTimeSeconds: 0", "it must be from 1 to 3600"),
+        ("LowestLoad", "cpuWeight: 1000", "cpuWeight is 1000: it must be from 0 to 100"),
+    ],
+)
+def test_nonsense_is_named(plugin: str, args: str, words: str) -> None:
+    """A field, its value and what is allowed."""
+    (complaint,) = complaints_about(f"profiles: [{{pluginConfig: [{{name: {plugin}, args: {{{args}}}}}]}}]\n")
+    assert words in complaint
+
+
+@pytest.mark.parametrize("body", [RESCHEDULER, KOORDINATOR, CRANE])
+def test_written_and_read_again(body: str) -> None:
+    """What is written of the arguments reads as the same plugin."""
+    for plugin in only(body).filters:
+        args = written_arguments(plugin)
+        assert plugin == plugin_from(plugin_name(plugin), type(plugin), args)  # type: ignore[arg-type]
+
+
+def test_defaults_are_those_of_the_origin() -> None:
+    """Crane's hot value: 5 binds in 5 minutes, 2 in a minute."""
+    assert [(300.0, 5), (60.0, 2)] == [(each.time_range, each.count) for each in CRANES.hot_value]
+    assert isinstance(CRANES.hot_value[0], HotValue)
