@@ -1,0 +1,76 @@
+"""Proves that the Beta distribution's function is right, for one row as for many."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from trimtab.core.placing.measured.beta import FEW, Remembered, below
+
+shares = st.floats(0.001, 0.999)
+OFTEN = settings(max_examples=200, deadline=None)
+
+
+def likely(mean: float, deviation: float, bound: float) -> float:
+    return below(np.array([mean]), np.array([deviation]), np.array([bound])).item()
+
+
+def of_shapes(one: int, other: int) -> tuple[float, float]:
+    """Mean and deviation of the distribution with these shapes."""
+    size = one + other
+    return one / size, math.sqrt(one * other / (size * size * (size + 1)))
+
+
+@pytest.mark.parametrize("one", [1, 2, 5, 30, 200])
+@pytest.mark.parametrize("other", [1, 3, 8, 60, 300])
+@pytest.mark.parametrize("bound", [0.05, 0.3, 0.5, 0.77, 0.95])
+def test_whole_shapes(one: int, other: int, bound: float) -> None:
+    """With whole shapes it is the chance of so many heads: of a + b - 1 throws, a or more."""
+    throws = one + other - 1
+    heads = range(one, throws + 1)
+    expected = sum(math.comb(throws, each) * bound**each * (1 - bound) ** (throws - each) for each in heads)
+    assert pytest.approx(expected, abs=1e-7) == likely(*of_shapes(one, other), bound)
+
+
+def test_outside() -> None:
+    """Nothing is below 0 and everything is below 1."""
+    assert [0.0, 0.0, 1.0, 1.0] == [likely(0.4, 0.1, bound) for bound in (-1.0, 0.0, 1.0, 2.0)]
+
+
+@pytest.mark.parametrize(("bound", "expected"), [(0.3, 0.5), (0.3 + 1e-6, 0.8413), (0.29, 0.0), (0.31, 1.0)])
+def test_narrow(bound: float, expected: float) -> None:
+    """A load that hardly varies is below the bound, or it is not; close to it the normal distribution says how likely."""
+    assert pytest.approx(expected, abs=1e-4) == likely(0.3, 1e-6, bound)
+
+
+@OFTEN
+@given(mean=shares, part=st.floats(0.001, 0.994), bounds=st.tuples(shares, shares))
+def test_a_distribution(mean: float, part: float, bounds: tuple[float, float]) -> None:
+    """It lies between 0 and 1 and never falls."""
+    deviation = part * math.sqrt(mean * (1 - mean))
+    low, high = (likely(mean, deviation, bound) for bound in sorted(bounds))
+    assert 0.0 <= low <= high + 1e-7 <= 1.0 + 1e-7
+
+
+@OFTEN
+@given(rows=st.lists(st.tuples(shares, st.floats(0.001, 0.994), st.floats(-0.1, 1.1)), min_size=1, max_size=2 * FEW))
+def test_one_as_many(rows: list[tuple[float, float, float]]) -> None:
+    """A row's figure is the same to the last digit, however many are asked for together."""
+    mean, part, bound = map(np.array, zip(*(rows * (FEW + 1)), strict=True))
+    deviation = part * np.sqrt(mean * (1 - mean))
+    alone = [likely(*each) for each in zip(mean.tolist(), deviation.tolist(), bound.tolist(), strict=True)]
+    assert alone == below(mean, deviation, bound).tolist()
+
+
+def test_remembered() -> None:
+    """What was asked before alters no answer, whether figures change, or how many there are."""
+    remembered = Remembered()
+    mean, deviation = np.full(40, 0.3), np.full(40, 0.1)
+    for count, bound in ((40, 0.2), (40, 0.4), (39, 0.4), (0, 0.4), (40, 0.4)):
+        asked = mean[:count].copy(), deviation[:count], np.full(count, bound)
+        asked[0][: count // 2] += bound / 10
+        assert below(*asked).tolist() == remembered.below(*asked).tolist()
