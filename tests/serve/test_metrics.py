@@ -89,6 +89,17 @@ def test_pods_enter_queues_in_kube_scheduler_s_words(page: Exposition) -> None:
     assert 1 == page.value(name, queue="backoff", event="ScheduleAttemptFailure")
 
 
+async def test_a_configuration_file_that_does_not_hold() -> None:
+    """Where there is a file, the page says whether it is in force and what became of its changes; else nothing."""
+    tally = PrometheusTally()
+    cluster = live_through_everything(tally)
+    bad = Outside(reloads=lambda: {"taken": 3, "refused": 1}, file_holds=lambda: False)
+    page = await page_of(tally, cluster, bad)
+    assert 0 == page.value("trimtab_config_last_reload_successful")
+    assert 1 == page.value("trimtab_config_reloads_total", outcome="refused")
+    assert (await page_of(tally, cluster, Outside())).offered("trimtab_config_last_reload_successful") is None
+
+
 def test_the_shell_s_own_counts_are_on_the_page(page: Exposition) -> None:
     """What the shell counts for itself appears under trimtab_, and the lease as Kubernetes names it."""
     assert 7 == page.value("trimtab_events_total", outcome="dropped")
@@ -141,15 +152,19 @@ async def test_a_broken_gate_is_blamed_and_the_page_is_written() -> None:
 
 
 async def test_rare_events_move_their_counters() -> None:
-    """Orphans, plugin faults and refused samples each have a counter."""
+    """Orphans, plugin faults, refused samples and marks each have a counter."""
     tally = PrometheusTally()
     tally.orphaned()
     tally.faulted("ValueError('secret')")
     tally.samples_refused("nan", 3)
+    tally.labelled("done")
+    tally.all_pressed(7)
     page = await page_of(tally, SmallCluster(tally))
     assert 1 == page.value("trimtab_orphaned_pods_total")
     assert 1 == page.value("trimtab_plugin_faults_total")
     assert 3 == page.value("trimtab_samples_refused_total", reason="nan")
+    assert 1 == page.value("trimtab_node_marks_total", result="done")
+    assert 1 == page.value("trimtab_all_marked_total")
 
 
 async def test_gated_time_is_not_scheduling_time() -> None:

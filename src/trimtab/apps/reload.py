@@ -50,6 +50,11 @@ class Reload:
         self._judged: bytes | str | None = None
         self._seen: bytes | str | None = None
 
+    @property
+    def holds(self) -> bool:
+        """Whether the file is in force as it stands."""
+        return not self.problem
+
     async def run(self) -> None:
         """Look for ever; what the file holds at first is judged too, for it may have changed since it was read."""
         while True:

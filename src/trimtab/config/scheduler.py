@@ -12,7 +12,7 @@ from dataclasses import replace
 from trimtab.config.configuration import Configuration, Connection, LeaderElection
 from trimtab.config.fields import known
 from trimtab.config.own.addresses import with_addresses
-from trimtab.config.own.document import read_own
+from trimtab.config.own.document import check_rules, read_own
 from trimtab.config.own.fields import GROUP as OWN_GROUP
 from trimtab.config.own.fields import KIND as OWN_KIND
 from trimtab.config.own.settings import TrimtabConfiguration
@@ -44,6 +44,8 @@ def read(content: str | bytes, file: str, extra_plugins: Mapping[str, type] | No
     theirs, ours = _by_kind(documents(content, file), report)
     own = read_own(ours) if ours is not None else TrimtabConfiguration()
     found = _read_theirs(theirs, own, extra_plugins or {}) if theirs is not None else _alone(own)
+    if ours is not None:
+        check_rules(ours, found.own)
     notes = report.settle()
     return replace(found, settings=replace(found.settings, load=own.load, labels=own.labels), notes=notes)
 

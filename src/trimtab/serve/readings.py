@@ -54,6 +54,10 @@ class Outside:
     conditions_failed: Callable[[], int] = nothing
     watches: Callable[[], Mapping[str, Mapping[str, int]]] = no_watches
     node_usage: bool = False  # two gauges a node: only where they are wanted
+    reloads: Callable[[], Mapping[str, int]] = no_counts
+    file_holds: Callable[[], bool] | None = (
+        None  # whether the configuration file is in force as it is now; None without one
+    )
 
 
 class Readings:
@@ -138,12 +142,22 @@ class Readings:
         yield _counter("trimtab_events_total", "Events for people, by what became of them.", ("outcome",), events)
         failed = [((), outside.conditions_failed())]
         yield _counter("trimtab_conditions_failed_total", "PodScheduled conditions that were not set.", (), failed)
+        yield from self._of_the_file()
         yield _counter(
             "trimtab_watch_incidents_total",
             "What happened to the watch of a kind: lists, watches, refusals, silences, malformed objects.",
             ("kind", "incident"),
             [((kind, what), n) for kind, counts in outside.watches().items() for what, n in counts.items()],
         )
+
+    def _of_the_file(self) -> Iterator[Metric]:
+        outside = self._outside
+        if outside.file_holds is None:
+            return
+        words = "1 while the configuration file is in force, 0 while an older one is because this one is bad."
+        yield _gauge("trimtab_config_last_reload_successful", words, (), [((), int(outside.file_holds()))])
+        counts = [((outcome,), n) for outcome, n in outside.reloads().items()]
+        yield _counter("trimtab_config_reloads_total", "Changed files by what became of them.", ("outcome",), counts)
 
 
 class NodeUsage(Metric):

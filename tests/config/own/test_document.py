@@ -84,6 +84,28 @@ def test_bad_documents(content: str, expected: str) -> None:
     assert expected in found
 
 
+@pytest.mark.parametrize(
+    ("source", "sources", "expected"),
+    [
+        ("", "", "write its source, but there is none, so add one to sources"),
+        ("", "a b", "write its source, a, b"),
+        ("c", "a b", "write its source, a, b"),
+        ("", "a", None),
+        ("b", "a b", None),
+    ],
+)
+def test_rules_with_queries(source: str, sources: str, expected: str | None) -> None:
+    """A rule that asks a query of its own names a Prometheus that there is, unless there is only one."""
+    listed = ", ".join(f"{{name: {each}, prometheus: {{url: 'http://{each}'}}}}" for each in sources.split())
+    rule = f"{{name: busy, query: up, above: 5, source: '{source}'}}"
+    found = complaints(f"{OWN_HEAD}sources: [{listed}]\nlabels: {{rules: [{rule}]}}\n")
+    assert (0 if expected is None else 1) == len(found)
+    assert all(
+        f"f.yaml:4:18: labels.rules[0]: the query of busy needs a Prometheus to be put to: {expected}" in each
+        for each in found
+    )
+
+
 def test_all_problems_at_once() -> None:
     """Problems of both documents are told together, in the order of the file."""
     first, second = complaints(f"{OWN_HEAD}logging: {{level: warn}}\n---\n{HEAD}paralelism: 3\n")

@@ -6,7 +6,13 @@ from collections.abc import Mapping
 
 from trimtab.config.own.fields import KIND, VERSION, found
 from trimtab.config.own.labels import read_labels
-from trimtab.config.own.settings import LoggingSettings, MetricsSettings, SourceSettings, TrimtabConfiguration
+from trimtab.config.own.settings import (
+    LoggingSettings,
+    MetricsSettings,
+    PrometheusSettings,
+    SourceSettings,
+    TrimtabConfiguration,
+)
 from trimtab.config.own.sources import read_sources
 from trimtab.config.own.values import HOUR, once, share, span, told, truth
 from trimtab.config.spot import Spot, nothing
@@ -35,6 +41,17 @@ def read_own(root: Spot) -> TrimtabConfiguration:
         _read_logging(_under(entries, "logging", root)),
         MetricsSettings(truth(_under(entries, "metrics", root).get("nodeUsage"), False)),
     )
+
+
+def check_rules(root: Spot, own: TrimtabConfiguration) -> None:
+    """A rule's query needs a Prometheus to be put to: the one it names, or the only one there is."""
+    known = [each.name for each in own.sources if isinstance(each, PrometheusSettings)]
+    for number, rule in enumerate(own.labels.rules if own.labels is not None else ()):
+        if not rule.query or rule.source in known or (not rule.source and len(known) == 1):
+            continue
+        where = root.child("labels").child("rules").items()[number]
+        here = ", ".join(known) or "but there is none, so add one to sources"
+        where.refuse(f"the query of {rule.name} needs a Prometheus to be put to: write its source, {here}")
 
 
 def _ours(root: Spot, entries: Entries) -> bool:

@@ -1,0 +1,136 @@
+"""Proves that every template is a good file, says what each field is for, and holds the values it is known for."""
+
+import re
+from itertools import pairwise
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.cli.test_config import ran
+from tests.config.files import FILE, HEAD, outcome
+from trimtab.cli.config import TEMPLATES, templates
+from trimtab.config.configuration import Configuration
+from trimtab.config.own.settings import MetricsServerSettings
+from trimtab.config.scheduler import default_configuration, read
+from trimtab.config.show import shown
+from trimtab.core.model.change import Change
+
+NAMES_ITSELF = {"apiVersion", "kind", "name"}
+
+
+def configured(name: str) -> Configuration:
+    return read(templates()[name], FILE)
+
+
+def arguments(name: str, plugin: str) -> dict[str, Any]:
+    theirs, _ = yaml.safe_load_all(templates()[name])
+    (profile,) = theirs["profiles"]
+    return next(each["args"] for each in profile["pluginConfig"] if each["name"] == plugin)
+
+
+@pytest.mark.parametrize("name", TEMPLATES)
+def test_good_files(name: str) -> None:
+    """Each can be used as it stands, with nothing to note about it, and what is shown of it means the same."""
+    configuration = configured(name)
+    assert [] == [note for note in configuration.notes if "not built yet" not in note.message]
+    assert outcome(configuration) == outcome(read(shown(configuration), FILE))
+
+
+@pytest.mark.parametrize("name", TEMPLATES)
+def test_printed(name: str) -> None:
+    """The command prints the file as it is shipped."""
+    result = ran("config", "template", name)
+    assert (0, templates()[name]) == (result.exit_code, result.stdout)
+
+
+def test_listed() -> None:
+    """Without a name each template is listed with a sentence."""
+    result = ran("config", "template")
+    assert 0 == result.exit_code
+    assert [*TEMPLATES] == [line.split(": ")[0] for line in result.stdout.splitlines()]
+    assert all(line.endswith(".") and len(line) > 40 for line in result.stdout.splitlines())
+
+
+def test_unknown_template() -> None:
+    """A name that is none is told with the one that may be meant, and the exit code is 2."""
+    result = ran("config", "template", "produktion")
+    assert (2, "") == (result.exit_code, result.stdout)
+    assert "there is no template 'produktion' (did you mean production?): default, production," in result.stderr
+
+
+@pytest.mark.parametrize("name", TEMPLATES)
+def test_every_field_is_explained(name: str) -> None:
+    """Each field with a value has a word beside it, or in the line above."""
+    lines = templates()[name].splitlines()
+    for above, line in pairwise(lines):
+        field = re.match(r" *(?:- )?(\w+): +[^# ]", line)
+        if field and field[1] not in NAMES_ITSELF:
+            assert " # " in line or above.lstrip().startswith("#"), line
+
+
+@pytest.mark.parametrize("name", TEMPLATES)
+def test_measured_load_decides(name: str) -> None:
+    """PeakRisk scores in place of what goes by requests, Rescheduler filters, and the rest is as in kube-scheduler."""
+    (profile,) = configured(name).settings.profiles
+    (stock,) = default_configuration().settings.profiles
+    weights = {each.name: each.weight for each in profile.scores}
+    by_requests = {"NodeResourcesFit", "NodeResourcesBalancedAllocation"}
+    expected = {each.name: each.weight for each in stock.scores if each.name not in by_requests}
+    assert {**expected, "PeakRisk": 10} == weights
+    assert [*stock.filters, "Rescheduler"] == [*profile.filters[:-1], profile.filters[-1].name]
+
+
+@pytest.mark.parametrize(
+    ("name", "thresholds", "points", "preventive"),
+    [
+        ("default", (80, 80), "filter reserve preBind", True),
+        ("production", (90, 90), "filter", False),
+        ("development", (50, 50), "filter reserve preBind", True),
+        ("hpc", (85, 90), "filter reserve", True),
+        ("memory", (90, 75), "filter preBind", True),
+        ("microservices", (80, 80), "filter reserve preBind", True),
+        ("multitenant", (85, 85), "filter reserve", False),
+    ],
+)
+def test_rescheduler(name: str, thresholds: tuple[int, int], points: str, preventive: bool) -> None:
+    """Thresholds and points are those of the template of that name in Rescheduler's own project."""
+    args = arguments(name, "Rescheduler")
+    (profile,) = configured(name).settings.profiles
+    found = [point.value for point, enabled in profile.enabled.items() if "Rescheduler" in enabled]
+    assert (thresholds, points.split()) == ((args["cpuThreshold"], args["memoryThreshold"]), found)
+    assert preventive is args["enablePreventiveRescheduling"]
+
+
+@pytest.mark.parametrize("name", TEMPLATES)
+def test_avoided_before_closed(name: str) -> None:
+    """No limit that PeakRisk steers clear of is above the threshold at which Rescheduler closes a node."""
+    limits = {each["name"]: each["limit"] for each in arguments(name, "PeakRisk")["resources"]}
+    args = arguments(name, "Rescheduler")
+    assert limits["cpu"] <= args["cpuThreshold"]
+    assert limits["memory"] <= args["memoryThreshold"]
+
+
+@pytest.mark.parametrize("name", TEMPLATES)
+def test_measured_without_more_ado(name: str) -> None:
+    """Measurements come from the cluster's own metrics-server, so that a template works where it is put."""
+    (source,) = configured(name).own.sources
+    assert isinstance(source, MetricsServerSettings)
+
+
+def test_election() -> None:
+    """Leases are those of the templates' origin: patient in production, none in development."""
+    leases = {name: configured(name).leader for name in TEMPLATES}
+    assert (30.0, 20.0, 5.0) == (
+        leases["production"].lease_duration,
+        leases["production"].renew_deadline,
+        leases["production"].retry_period,
+    )
+    assert ["development"] == [name for name, lease in leases.items() if not lease.enabled]
+
+
+@pytest.mark.parametrize("configuration", [default_configuration(), read(HEAD, FILE)])
+def test_stock_stays_stock(configuration: Configuration) -> None:
+    """No plugin that looks at measured load is ever added to a configuration that does not name it."""
+    (profile,) = configuration.settings.profiles
+    assert not any(reads & int(Change.LOAD) for reads in profile.reads.values())
