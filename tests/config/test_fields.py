@@ -41,6 +41,7 @@ ARGUMENTS = {
     "NodeAffinityArgs",
     "NodeResourcesBalancedAllocationArgs",
     "NodeResourcesFitArgs",
+    "PeakRiskArgs",
     "PodTopologySpreadArgs",
     "ReschedulerArgs",
     "SmallestFirstArgs",

@@ -296,6 +296,26 @@ FIELDS: tuple[Field, ...] = (
     Field("UsageArgs.cpuWeight", _H, "1 unless set: how much CPU counts in the score (`cpu.weight` in Volcano)"),
     Field("UsageArgs.memoryWeight", _H, "1 unless set: the same of memory (`memory.weight` in Volcano)"),
     Field("UsageArgs.strict", _H, "false unless set: true goes by averages of ten minutes alone, as the original does"),
+    Field(
+        "PeakRiskArgs.resources",
+        _H,
+        "cpu at 80 and memory at 90 unless set: each `name`, and the `limit` in percent of capacity for its load",
+    ),
+    Field(
+        "PeakRiskArgs.floor",
+        _H,
+        "2 unless set: the least deviation of a node's load, in percent of its capacity",
+    ),
+    Field(
+        "PeakRiskArgs.spread",
+        _H,
+        "25 unless set, at least floor: the same for a node that nobody measures",
+    ),
+    Field(
+        "PeakRiskArgs.lean",
+        _H,
+        "30 unless set, above 0 to 100: how many of the points go by the mean load instead of the risk",
+    ),
 )
 
 
