@@ -12,13 +12,14 @@ from __future__ import annotations
 import asyncio
 import logging
 import signal
-from collections.abc import Iterator
+from collections.abc import Coroutine, Iterator
 from dataclasses import dataclass
 from importlib.metadata import version
 from random import Random
-from typing import Any
+from typing import Any, ClassVar
 
 import uvloop
+from aiohttp import web
 
 from trimtab.apps.ending import tell_end
 from trimtab.apps.runtime import Runtime, WallClock
@@ -48,6 +49,7 @@ log = logging.getLogger(__name__)
 BIND_SECONDS = 18.0
 LESSER_SECONDS = 3.0
 STUCK_SECONDS = 20.0
+PLAIN = ("pods", "nodes")
 
 
 @dataclass(frozen=True)
@@ -62,7 +64,15 @@ class Options:
 class Scheduler:
     """All parts of the live scheduler, put together once."""
 
-    def __init__(self, configuration: Configuration, credentials: Credentials, options: Options) -> None:
+    role: ClassVar[str] = "rbac.yaml"  # the file that grants what it needs first
+
+    def __init__(
+        self,
+        configuration: Configuration,
+        credentials: Credentials,
+        options: Options,
+        tally: PrometheusTally | None = None,
+    ) -> None:
         self.configuration, self.credentials, self.options = configuration, credentials, options
         self.clock, random, reader = WallClock(), Random(), PodReader()
         speed = limiter(configuration.connection.qps, configuration.connection.burst)
@@ -74,14 +84,15 @@ class Scheduler:
             Elector(self.lease_line, leader, options.identity, self.clock, random) if leader.enabled else None
         )
         may_write = self.elector.may_write if self.elector else lambda: True
-        self.tally = PrometheusTally()
+        self.tally = tally if tally is not None else PrometheusTally()
         self.engine = Engine(configuration.settings, self.tally)
         self.runtime = Runtime(self.engine, lambda wish: self.performer.perform(wish), self.clock)
         self.performer = Performer(
             self.writes, self.runtime.put, may_write, self.clock, random, reader, instance=options.identity
         )
-        plain: tuple[kinds.Kind[Any], ...] = (kinds.pods(reader), kinds.nodes(NodeReader()))
-        followed = (*plain, *_looked_at(configuration.settings))
+        wanted, plain = configuration.settings.kinds, (kinds.pods(reader), kinds.nodes(NodeReader()))
+        followed = (*(kind for kind in plain if kind.name in wanted), *_looked_at(configuration.settings))
+        self.paths = tuple(kind.path for kind in plain if kind.name in wanted)
         self.watches = Watches(self.reads, followed, self.runtime.put, self.clock, random)
         self.stopping = False
 
@@ -91,10 +102,8 @@ class Scheduler:
         for number in (signal.SIGTERM, signal.SIGINT):
             asyncio.get_running_loop().add_signal_handler(number, stop.set)
         try:
-            await greet(self.reads, self.credentials)
-            async with serving(
-                application(self._health(), self._metrics()), self.options.host, self.options.port
-            ) as port:
+            await greet(self.reads, self.credentials, self.paths, self.role)
+            async with serving(self._pages(), self.options.host, self.options.port) as port:
                 log.info("serving: address=http://%s:%d", self.options.host, port)
                 return await self._until(stop)
         finally:
@@ -102,8 +111,7 @@ class Scheduler:
                 await line.close()
 
     async def _until(self, stop: asyncio.Event) -> int:
-        parts = [self.watches.run(), self.performer.run(), self.runtime.run(), self._lead()]
-        tasks = [asyncio.create_task(part) for part in parts]
+        tasks = [asyncio.create_task(part) for part in self._parts()]
         asked = asyncio.create_task(stop.wait())
         done, _ = await asyncio.wait({*tasks, asked}, return_when=asyncio.FIRST_COMPLETED)
         self.stopping = True
@@ -116,6 +124,13 @@ class Scheduler:
         for task in done - {asked}:
             tell_end(task)
         return 0 if asked in done else 1
+
+    def _parts(self) -> list[Coroutine[Any, Any, None]]:
+        """All that runs side by side; if one of them ends, everything does."""
+        return [self.watches.run(), self.performer.run(), self.runtime.run(), self._lead()]
+
+    def _pages(self) -> web.Application:
+        return application(self._health(), self._metrics())
 
     async def _lead(self) -> None:
         """Strive for the lease; a new leader lists afresh before it decides, for its watches may lag."""
@@ -156,7 +171,7 @@ class Scheduler:
 
 def _looked_at(settings: Settings) -> Iterator[kinds.Kind[Any]]:
     """The further kinds that some profile needs, each with the names of the plugins that need it."""
-    for name in settings.kinds[2:]:
+    for name in (kind for kind in settings.kinds if kind not in PLAIN):
         wanted_by = dict.fromkeys(plugin for profile in settings.profiles for plugin in profile.watches.get(name, ()))
         yield from kinds.further(name, wanted_by)
 

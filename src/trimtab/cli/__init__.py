@@ -10,6 +10,7 @@ COMMANDS = {
     "config": "Check a configuration file, or show what it comes to.",
     "demo": "A simulated cluster in the terminal; no Kubernetes needed.",
     "explain": "Why this node, why not that one: asked of the live process.",
+    "labeller": "Label nodes that are really under pressure.",
     "run": "Schedule pods on the cluster of the kubeconfig.",
 }
 

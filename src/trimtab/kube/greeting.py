@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from trimtab.kube.credentials import Credentials
 from trimtab.kube.transport import Transport, Unreachable
 from trimtab.wire.fault import Malformed
@@ -17,13 +19,15 @@ class Unwelcome(Exception):
     """Says what was tried and what to do."""
 
 
-async def greet(transport: Transport, credentials: Credentials) -> None:
-    """List one pod and one node, as everything that follows will have to."""
-    for path in (PODS, NODES):
-        await _list_one(transport, credentials, path)
+async def greet(
+    transport: Transport, credentials: Credentials, paths: Iterable[str] = (PODS, NODES), role: str = "rbac.yaml"
+) -> None:
+    """List one pod and one node, or what else it is, as everything that follows will have to."""
+    for path in paths:
+        await _list_one(transport, credentials, path, role)
 
 
-async def _list_one(transport: Transport, credentials: Credentials, path: str) -> None:
+async def _list_one(transport: Transport, credentials: Credentials, path: str, role: str) -> None:
     who = f"the API server {credentials.server} ({credentials.origin})"
     try:
         response = await transport.send(list_request(path, limit=1), PATIENCE)
@@ -33,6 +37,6 @@ async def _list_one(transport: Transport, credentials: Credentials, path: str) -
     if response.status == 401:
         raise Unwelcome(f"{who} does not know us: {said}. Renew the token or certificate of the kubeconfig")
     if response.status == 403:
-        raise Unwelcome(f"{who} forbids to list {path}: {said}. Apply deploy/rbac.yaml and use its service account")
+        raise Unwelcome(f"{who} forbids to list {path}: {said}. Apply deploy/{role} and use its service account")
     if response.status != 200 or isinstance(read_list(response.body, NodeReader()), Malformed):
         raise Unwelcome(f"{who} does not answer like one: status {response.status}, {said!r}. Check the address")

@@ -63,6 +63,10 @@ class Watches:
         late = [(name, each.problem) for name, each in self._followed if not each.counts.lists]
         return "; ".join(f"{name}: {problem or 'not listed yet'}" for name, problem in late) or None
 
+    def heard(self) -> float:
+        """When the one that was silent longest was last heard of; bookmarks and a new watch count."""
+        return min((each.heard for _, each in self._followed), default=float("-inf"))
+
     def counts(self) -> Mapping[str, Mapping[str, int]]:
         """What happened so far, by kind; the homes of a kind are taken together."""
         found: dict[str, Counter[str]] = {name: Counter() for name, _ in self._followed}

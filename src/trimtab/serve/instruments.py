@@ -149,6 +149,11 @@ class Instruments:
             "trimtab_source_failures_total", "Reads of a metric source that came to nothing.", ("source",)
         )
 
+        self.marks = Counter(
+            "trimtab_node_marks_total", "Patches of pressure labels and taints, by result.", ("result",)
+        )
+        self.all_marked = Counter("trimtab_all_marked_total", "Times when every node that may be marked was.")
+
     def families(self) -> Iterator[Metric]:
         """How all of them stand now."""
         return (each.family() for each in vars(self).values() if isinstance(each, Counter | Histogram))

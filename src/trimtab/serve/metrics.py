@@ -89,6 +89,14 @@ class PrometheusTally(Tally):
         """A metric source did not answer, or nonsense."""
         self._on.failed_sources.add(source)
 
+    def labelled(self, result: str) -> None:
+        """A node's marks were written, or not."""
+        self._on.marks.add(result)
+
+    def all_pressed(self, nodes: int) -> None:
+        """Every node that may be marked is."""
+        self._on.all_marked.add()
+
     def _ended(self, profile: str, result: str, seconds: float) -> None:
         self._on.attempts.add(result, profile)
         self._on.attempt_seconds.observe(seconds, result, profile)

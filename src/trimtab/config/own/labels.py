@@ -1,16 +1,182 @@
-"""Decides what the field `labels` asks for; until pressure labels are built it is refused."""
+"""Decides what the field `labels` asks for: rules in our own format; those of a rule.yaml are read by `labelling`."""
 
 from __future__ import annotations
 
-from trimtab.config.spot import Spot
+from collections.abc import Mapping
+
+from trimtab.config.own.labelling.thresholds import NUMBER, PERCENT, QUANTITY, Scale, threshold, written
+from trimtab.config.own.promql import query_fault
+from trimtab.config.own.values import HOUR, name, span, told
+from trimtab.config.spot import Spot, texts
+from trimtab.core.load.pressure_rules import (
+    AVAILABLE,
+    LONGEST_AVERAGE,
+    OWN_METRICS,
+    PREFIX,
+    VALUE,
+    Direction,
+    Labelling,
+    Of,
+    Rule,
+)
+from trimtab.core.model.selectors import Requirement
+
+DAY = 24 * HOUR
+OBSERVE, APPLY = "observe", "apply"
+MARGIN = 0.1  # of the threshold: how far back the measure must go unless `clear` says so
+WHOLE = 1000.0  # from here on fractions are dust
+OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist")
+LABELS = {
+    "mode": "`observe` unless set: only says what it would do; `apply` writes",
+    "expireAfter": "5m unless set: without trusted data for this long a mark is taken off",
+    "exclude": "lines of key, operator and values; nodes for which all hold are never marked, nor are control planes",
+    "rules": "what marks a node, and how",
+}
+RULE = {
+    "name": "what logs call the rule; each needs its own",
+    "metric": "cpu, memory or memory.available; or else a query",
+    "query": "any PromQL that gives one number a node",
+    "source": "which source is asked the query; may be left out where there is one Prometheus alone",
+    "of": "`capacity` unless set, or `allocatable`: what a percentage is of",
+    "above": "the threshold, where much is trouble: `80%`; for a query a number",
+    "below": "the threshold, where little is: `10%` or `2Gi` of memory.available; for a query a number",
+    "clear": "how far it must go back: nine tenths of `above`, or eleven of `below`, unless set",
+    "over": "the latest value unless set: the span of samples that is averaged first, at most 30m",
+    "for": "30s unless set: how long it must hold before the node is marked",
+    "clearFor": "1m unless set: how long it must be clear before the mark goes",
+    "label": f"key and value; `{PREFIX}` with the metric's or rule's name, `{VALUE}`, unless set or a taint is",
+    "taint": f"a key under `{PREFIX}`, put with the effect PreferNoSchedule; none unless set",
+}
 
 
-def read_labels(spot: Spot) -> object | None:
-    """What nodes are labelled for, and how; None after a problem."""
-    spot.refuse("pressure labels are not built yet: remove this field")
+def read_labels(spot: Spot) -> Labelling | None:
+    """What nodes are marked for, and how; None after a problem."""
+    before, entries = len(spot.report.problems), spot.fields(LABELS) or {}
+    mode = entries["mode"].choice([OBSERVE, APPLY]) if "mode" in entries else OBSERVE
+    expire = span(entries.get("expireAfter"), 1.0, DAY, Labelling().expire_after)
+    exclude = tuple(map(_line, entries["exclude"].items())) if "exclude" in entries else ()
+    rules = [_read_rule(item) for item in entries["rules"].items()] if "rules" in entries else []
+    if not rules and len(spot.report.problems) == before:
+        spot.refuse("rules are missing: name at least one, or remove this field")
+    if len(spot.report.problems) > before:
+        return None
+    try:
+        return Labelling(tuple(rule for rule in rules if rule), mode == APPLY, exclude, expire)
+    except ValueError as error:
+        entries["rules"].refuse(f"{error}: each needs a name of its own")
     return None
 
 
-def written_labels(labels: object) -> object:
+def _line(spot: Spot) -> Requirement:
+    before, entries = len(spot.report.problems), spot.fields(["key", "operator", "values"]) or {}
+    key = entries["key"].text() if "key" in entries else ""
+    operator = entries["operator"].choice(OPERATORS) if "operator" in entries else ""
+    line = Requirement(key or "", operator or "", texts(entries["values"]) if "values" in entries else ())
+    if len(spot.report.problems) == before and not line.sound:
+        spot.refuse("is no line of a selector: write key, operator (In, NotIn, Exists, DoesNotExist) and values")
+    return line
+
+
+def _read_rule(spot: Spot) -> Rule | None:
+    before, entries = len(spot.report.problems), spot.fields(RULE) or {}
+    if "name" not in entries:
+        spot.refuse("the name is missing")
+        return None
+    called = name(entries["name"], "rule") or ""
+    metric = _metric(spot, entries, called)
+    direction, edge = _threshold(spot, entries, metric)
+    label, taint = _marks(entries, metric if metric in OWN_METRICS else called)
+    if len(spot.report.problems) > before or edge is None:
+        return None
+    scale, value = edge
+    clear = threshold(entries["clear"], (scale,)) if "clear" in entries else (scale, reserve(value, direction))
+    over, hold = span(entries.get("over"), 0.0, LONGEST_AVERAGE, 0.0), span(entries.get("for"), 0.0, DAY, 30.0)
+    rest = span(entries.get("clearFor"), 0.0, DAY, 60.0)
+    of = Of(entries["of"].choice(["capacity", "allocatable"]) or "capacity") if "of" in entries else Of.CAPACITY
+    if clear is None or len(spot.report.problems) > before:
+        return None
+    try:
+        return Rule(
+            called,
+            metric,
+            value,
+            clear[1],
+            direction,
+            of if scale is PERCENT else Of.ITSELF,
+            *(over, hold, rest, label, taint),
+            (entries["query"].text() or "") if "query" in entries else "",
+            (entries["source"].text() or "") if "source" in entries else "",
+        )
+    except ValueError as error:
+        spot.refuse(str(error))
+    return None
+
+
+def reserve(value: float, direction: Direction) -> float:
+    """Where a mark goes again unless the file says so: a tenth back from the threshold, to a whole byte where it is any."""
+    back = abs(value) * (-MARGIN if direction is Direction.ABOVE else MARGIN)
+    return round(value + back, 9 if abs(value) < WHOLE else None)
+
+
+def _metric(spot: Spot, entries: Mapping[str, Spot], called: str) -> str:
+    if ("metric" in entries) == ("query" in entries):
+        spot.refuse(f"needs either a metric ({', '.join(OWN_METRICS)}) or a query")
+        return ""
+    if "metric" in entries:
+        if "source" in entries:
+            entries["source"].refuse("belongs to a query: a metric is taken from whoever measures it")
+        return entries["metric"].choice(OWN_METRICS) or ""
+    query = entries["query"].text()
+    if query is not None and (fault := query_fault(query)) is not None:
+        entries["query"].refuse(f"{query.strip()[:40]!r} {fault}")
+    for field in ("over", "of"):
+        if field in entries:
+            entries[field].refuse("belongs to a metric: let the query itself average or divide")
+    return f"rule/{called}"
+
+
+def _threshold(spot: Spot, entries: Mapping[str, Spot], metric: str) -> tuple[Direction, tuple[Scale, float] | None]:
+    if ("above" in entries) == ("below" in entries):
+        spot.refuse("needs either above or below: on which side of which threshold is the trouble?")
+        return Direction.ABOVE, None
+    direction = Direction.ABOVE if "above" in entries else Direction.BELOW
+    scales = (PERCENT, QUANTITY) if metric == AVAILABLE else (PERCENT,) if metric in OWN_METRICS else (NUMBER,)
+    return direction, threshold(entries[direction.value], scales)
+
+
+def _marks(entries: Mapping[str, Spot], suffix: str) -> tuple[tuple[str, str] | None, str]:
+    taint = (entries["taint"].text() or "") if "taint" in entries else ""
+    if "label" not in entries:
+        return (None, taint) if taint else ((PREFIX + suffix, VALUE), "")
+    pair = entries["label"].fields(["key", "value"]) or {}
+    key = pair["key"].text() if "key" in pair else PREFIX + suffix
+    value = pair["value"].text() if "value" in pair else VALUE
+    return (key or "", value or ""), taint
+
+
+def written_labels(labels: Labelling) -> dict[str, object]:
     """Plain data that `read_labels` turns into the same value again."""
-    return labels
+    lines = [{"key": each.key, "operator": each.operator, "values": list(each.values)} for each in labels.exclude]
+    return {
+        "mode": APPLY if labels.apply else OBSERVE,
+        "expireAfter": told(labels.expire_after),
+        **({"exclude": lines} if lines else {}),
+        "rules": [_written_rule(rule) for rule in labels.rules],
+    }
+
+
+def _written_rule(rule: Rule) -> dict[str, object]:
+    scale = NUMBER if rule.query else QUANTITY if rule.of is Of.ITSELF else PERCENT
+    asked: dict[str, object] = {"query": rule.query, "source": rule.source} if rule.query else {"metric": rule.metric}
+    return {
+        "name": rule.name,
+        **{field: value for field, value in asked.items() if value},
+        **({"of": rule.of.value} if scale is PERCENT else {}),
+        rule.direction.value: written(rule.threshold, scale),
+        "clear": written(rule.clear, scale),
+        **({"over": told(rule.over)} if rule.over else {}),
+        "for": told(rule.hold),
+        "clearFor": told(rule.clear_for),
+        **({"label": dict(zip(("key", "value"), rule.label, strict=True))} if rule.label else {}),
+        **({"taint": rule.taint} if rule.taint else {}),
+    }

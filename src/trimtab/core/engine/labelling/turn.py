@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from trimtab.core.cluster.selecting import matching
@@ -20,7 +21,7 @@ from trimtab.core.engine.labelling.ledger import Ledger
 from trimtab.core.engine.labelling.marks import Bools, Ints, is_soft, marks_of, strays
 from trimtab.core.engine.labelling.measured import measured
 from trimtab.core.engine.tally import Tally
-from trimtab.core.load.pressure import NEW, Pressure
+from trimtab.core.load.pressure import CALM, NEW, WORDS, Pressure
 from trimtab.core.load.pressure_rules import Labelling, Rule
 from trimtab.core.model.event import LabelDone, LabelFailed
 from trimtab.core.model.instruction import Instruction, LabelNode
@@ -32,6 +33,16 @@ if TYPE_CHECKING:
     from trimtab.core.engine.engine import Engine
 
 CONTROL_PLANES = ("node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/master")
+
+
+class Uneasy(Struct, frozen=True):
+    """A node and a rule that is not content with it; no value where nothing is to be believed now."""
+
+    node: str
+    rule: str
+    state: str
+    value: float | None
+    since: float
 
 
 class Labels:
@@ -138,6 +149,17 @@ class Labels:
         found = _any([column != 0 for column in self.carried], len(self._nodes))
         return sorted(name for (name, _), carries in zip(self._nodes, found, strict=True) if carries)
 
+    def uneasy(self) -> list[Uneasy]:
+        """What rules say of nodes that are not calm."""
+        names = [name for name, _ in self._nodes]
+        return [
+            Uneasy(
+                names[row], each.rule.name, WORDS[each.state[row]], _number(each.values[row]), float(each.since[row])
+            )
+            for each in self.pressures
+            for row in np.flatnonzero(each.state != CALM).tolist()
+        ]
+
     # --- wishing
 
     def _wishes(self, view: View, wanted: list[Ints], at: float) -> Iterator[LabelNode]:
@@ -194,6 +216,10 @@ class Labels:
     def _why(self, row: int) -> str:
         """What each rule that shows says of the node; a mark that goes needs no reason."""
         return "; ".join(_said(each, row) for each in self.pressures if each.shown[row]) or "no rule holds any more"
+
+
+def _number(value: float) -> float | None:
+    return None if math.isnan(value) else float(value)
 
 
 def _said(pressure: Pressure, row: int) -> str:

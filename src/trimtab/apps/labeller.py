@@ -1,0 +1,138 @@
+"""Wires the labeller: the scheduler's parts without pods and profiles, and beside them sources, rules and its own pages.
+
+start ─▶ greet ─▶ follow nodes, ask sources, read the rules again when they change ─▶ (apply) strive for the lease ─▶ lead
+Prometheus gone: marks expire. API server gone: nothing is written, /status says so. Rules bad: the last good ones stay.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Coroutine, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+import uvloop
+from aiohttp import web
+
+from trimtab.apps.looking import Looking, Measured
+from trimtab.apps.reload import Reload
+from trimtab.apps.scheduler import Options, Scheduler
+from trimtab.config.configuration import Configuration
+from trimtab.config.problem import ConfigError, Problem
+from trimtab.core.load.pressure_rules import AVAILABLE, Rule
+from trimtab.core.model.event import SamplesRead
+from trimtab.core.model.resources import MEMORY
+from trimtab.kube.credentials import Credentials
+from trimtab.serve.health import Check, recent
+from trimtab.serve.labels import LabelPages
+from trimtab.serve.metrics import PrometheusTally
+from trimtab.wire.request import Request
+
+log = logging.getLogger(__name__)
+
+CYCLES = 3
+SILENT_SECONDS = 120.0  # a watch is begun anew when it was silent for a good part of this
+PATIENCE = 10.0
+TURN = 5.0  # within which a rule that was just read is looked at
+
+
+@dataclass(frozen=True)
+class RuleFile:
+    """Where the rules stand, and how their content is read."""
+
+    path: Path
+    read: Callable[[bytes], Configuration]
+
+
+class LoudTally(PrometheusTally):
+    """Counts, and says what people should know at once."""
+
+    def all_pressed(self, nodes: int) -> None:
+        super().all_pressed(nodes)
+        log.warning("every node is marked: nodes=%d problem=the marks tell them apart no more", nodes)
+
+
+class Labeller(Scheduler):
+    """Nodes only: no pods are followed, none are placed."""
+
+    role: ClassVar[str] = "labeller.yaml"
+
+    def __init__(
+        self, configuration: Configuration, file: RuleFile, credentials: Credentials, options: Options
+    ) -> None:
+        super().__init__(configuration, credentials, options, LoudTally())
+        self.read_at: dict[str, float] = {}
+        self._began = self.clock()
+        self._file = file
+        self.looking = Looking(
+            configuration.own.sources,
+            lambda: self.engine.placing.cluster.columns.nodes,
+            self._get,
+            self._measured,
+            self.clock,
+            spans=(),
+        )
+        self.reload = Reload(file.path, self._reread, configuration, self.runtime.put, self.clock, self.looking.change)
+
+    def _parts(self) -> list[Coroutine[Any, Any, None]]:
+        return [*super()._parts(), self.looking.run(), self.reload.run()]
+
+    def _pages(self) -> web.Application:
+        app = super()._pages()
+        LabelPages(self.engine, self._checks()).add_to(app)
+        return app
+
+    def _measured(self, event: Measured) -> None:
+        if isinstance(event, SamplesRead):
+            self.read_at |= {reading.resource: event.at for reading in event.readings}
+        self.runtime.put(event)
+
+    async def _get(self, path: str) -> tuple[int, bytes]:
+        response = await self.reads.send(Request("GET", path), PATIENCE)
+        return response.status, response.body
+
+    def _reread(self, content: bytes) -> Configuration:
+        """Whether marks are written is settled at the start: only then is it known who leads."""
+        found, before = self._file.read(content), self.reload.current
+        if (found.settings.labels or before.settings.labels) and _applies(found) != _applies(before):
+            message = "may not change while it runs, for the lease is taken at the start: restart to make it count"
+            raise ConfigError([Problem(str(self._file.path), 0, 0, "labels.mode", message)])
+        return found
+
+    # --- whether all is well
+
+    def _checks(self) -> Iterator[Check]:
+        yield recent("watch", lambda: self.clock() - self.watches.heard(), SILENT_SECONDS)
+        yield Check("rules", self._unread)
+
+    def _unread(self) -> str | None:
+        """The first rule that was not read for three cycles."""
+        labels, now = self.reload.current.settings.labels, self.clock()
+        limit = CYCLES * max((source.interval for source in self.looking.sources), default=0.0)
+        for rule in labels.rules if labels is not None else ():
+            age = now - max((self.read_at.get(name, self._began) for name in _measured_as(rule)), default=self._began)
+            if age > limit + TURN:
+                return f"{rule.name} was last read {age:.0f} s ago, more than {limit:g} s: {self._why()}"
+        return None if self.read_at else "no rule was read yet"
+
+    def _why(self) -> str:
+        return self.reload.problem or "see the log of its source"
+
+
+def _applies(configuration: Configuration) -> bool:
+    labels = configuration.settings.labels
+    return labels is not None and labels.apply
+
+
+def _measured_as(rule: Rule) -> tuple[str, ...]:
+    return (AVAILABLE, MEMORY) if rule.metric == AVAILABLE else (rule.metric,)
+
+
+def run(configuration: Configuration, file: RuleFile, credentials: Credentials, options: Options) -> int:
+    """Run the labeller on an event loop of its own."""
+
+    async def running() -> int:
+        return await Labeller(configuration, file, credentials, options).run()
+
+    return uvloop.run(running())

@@ -1,0 +1,148 @@
+"""`trimtab labeller`: marks nodes under pressure; the wiring is in `apps`, the words for failure and dynamic-Scheduler's
+flags (`-kubeconfig -prom -r -s -webaddr`) here."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from trimtab.cli.run import identity
+from trimtab.serve.http import BadAddress, parse_address
+
+if TYPE_CHECKING:
+    from trimtab.apps.labeller import RuleFile
+    from trimtab.config.configuration import Configuration
+
+ADDRESS = "127.0.0.1:9000"
+RULES = "rule.yaml"
+SECONDS = 10
+BAD_INPUT = 2
+
+
+@click.command("labeller")
+@click.option("--config", "file", type=click.Path(), help="A TrimtabConfiguration with sources and labels.")
+@click.option("-kubeconfig", "--kubeconfig", default="", help="The cluster; else the usual places.")
+@click.option("-prom", "--prom", "url", default="", help="A Prometheus, in place of --config.")
+@click.option(
+    "-r", "--rules", "rules", default=RULES, show_default=True, help="Its rules, in dynamic-Scheduler's form."
+)
+@click.option(
+    "-s", "--seconds", default=SECONDS, show_default=True, type=click.IntRange(1, 250), help="How often it is asked."
+)
+@click.option("--apply", is_flag=True, help="With -prom: write the marks, rather than say what would be written.")
+@click.option("-webaddr", "--serve", "address", default=ADDRESS, show_default=True, help="Pages; loopback only.")
+@click.option("--lease-namespace", default="trimtab", show_default=True, help="Where replicas agree who writes.")
+@click.option("--identity", "name", default="", help="Begins this replica's name in the lease; else its host's.")
+@click.option(
+    "--log-level", default="", type=click.Choice(["", "debug", "info", "warning", "error"]), help="info unless set."
+)
+def command(
+    file: str | None,
+    kubeconfig: str,
+    url: str,
+    rules: str,
+    seconds: int,
+    apply: bool,
+    address: str,
+    lease_namespace: str,
+    name: str,
+    log_level: str,
+) -> None:
+    """Label or softly taint nodes that are really under pressure; see docs/labels.md."""
+    host, port = _listening(address)
+    source = _from_config(file, apply, url) if file else _from_rules(url, rules, seconds, apply)
+    source = _leased(source, lease_namespace)
+    configuration = _read(source)
+    click.echo(_first_line(configuration, bool(file)), err=True)
+    _set_up_log(configuration, log_level)
+    sys.exit(_run(configuration, source, kubeconfig or configuration.connection.kubeconfig, identity(name), host, port))
+
+
+def _listening(address: str) -> tuple[str, int]:
+    """`:9000` used to mean every address of the machine; pages that ask nobody who he is are served on loopback."""
+    try:
+        return parse_address(f"127.0.0.1{address}" if address.startswith(":") else address)
+    except BadAddress as error:
+        raise click.BadParameter(str(error), param_hint="-webaddr") from None
+
+
+def _from_config(file: str, apply: bool, url: str) -> RuleFile:
+    from trimtab.apps.labeller import RuleFile
+    from trimtab.apps.plugins import installed
+    from trimtab.config.own.labelling.labeller import from_document
+    from trimtab.config.scheduler import read
+
+    if apply or url:
+        flag, field = ("--apply", "labels.mode: apply") if apply else ("-prom", "a source")
+        raise click.UsageError(f"{flag} belongs to a rule.yaml: with --config, write {field} in {file}")
+    return RuleFile(Path(file), lambda content: from_document(read(content, file, installed()), file))
+
+
+def _from_rules(url: str, rules: str, seconds: int, apply: bool) -> RuleFile:
+    from trimtab.apps.labeller import RuleFile
+    from trimtab.config.own.address import as_told, url_fault
+    from trimtab.config.own.labelling.labeller import from_rules
+
+    if not url:
+        raise click.UsageError("say where measurements come from: -prom http://HOST:9090, or --config FILE")
+    if (fault := url_fault(url)) is not None:
+        raise click.BadParameter(f"{as_told(url)} {fault}", param_hint="-prom")
+    return RuleFile(Path(rules), lambda content: from_rules(content, rules, url, float(seconds), apply))
+
+
+def _leased(source: RuleFile, namespace: str) -> RuleFile:
+    def read(content: bytes) -> Configuration:
+        found = source.read(content)
+        return replace(found, leader=replace(found.leader, namespace=namespace))
+
+    return replace(source, read=read)
+
+
+def _read(source: RuleFile) -> Configuration:
+    """Ends the process with 2 and every problem on stderr if it is no good."""
+    from trimtab.config.problem import ConfigError, printable
+
+    try:
+        return source.read(source.path.read_bytes())
+    except OSError as error:
+        click.echo(printable(f"{source.path}: cannot be read: {error.strerror or error}"), err=True)
+    except ConfigError as error:
+        click.echo(str(error), err=True)
+    sys.exit(BAD_INPUT)
+
+
+def _first_line(configuration: Configuration, documented: bool) -> str:
+    labels = configuration.settings.labels
+    if labels is not None and labels.apply:
+        return "trimtab labeller: mode apply: nodes are marked."
+    remedy = "set labels.mode to apply" if documented else "add --apply"
+    return f"trimtab labeller: mode observe: says what it would mark and writes nothing; {remedy} to mark nodes."
+
+
+def _set_up_log(configuration: Configuration, level: str) -> None:
+    import logging
+
+    from trimtab.apps.logs import set_up
+
+    set_up(level or configuration.own.logging.level, configuration.own.logging.format)
+    for note in configuration.notes:
+        logging.getLogger("trimtab").info("%s", note)
+
+
+def _run(configuration: Configuration, source: RuleFile, kubeconfig: str, identity: str, host: str, port: int) -> int:
+    from trimtab.apps.labeller import run
+    from trimtab.apps.scheduler import Options
+    from trimtab.kube.credentials import CredentialsError, find
+    from trimtab.kube.greeting import Unwelcome
+
+    try:
+        return run(configuration, source, find(kubeconfig), Options(identity, host, port))
+    except (CredentialsError, Unwelcome) as error:
+        click.echo(f"trimtab: {error}.", err=True)
+    except OSError as error:
+        click.echo(f"trimtab: cannot serve on {host}:{port}: {error.strerror}. Choose another -webaddr.", err=True)
+    return 1

@@ -1,0 +1,1 @@
+"""What a labeller runs with: thresholds of rules, the rule.yaml of the labeller before us, and both together."""

@@ -1,0 +1,49 @@
+"""Decides what the labeller's own pages say; leaves who is pressed to the engine, and what is well to the checks it is given.
+
+/status      `ok`, or 503 and why not
+/nodes       who is marked, in the form that dynamic-Scheduler had
+/pressure    each node that is not calm: by which rule, how far, since when
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import msgspec
+from aiohttp import web
+
+from trimtab.core.engine.engine import Engine
+from trimtab.serve.health import Check
+
+TYPE = "Label type=presure Nodes"  # the words that its readers look for
+NOT_WELL = 503
+
+
+class LabelPages:
+    """Asked on the event loop where the engine lives."""
+
+    def __init__(self, engine: Engine, checks: Iterable[Check]) -> None:
+        self._engine, self._checks = engine, tuple(checks)
+
+    def add_to(self, app: web.Application) -> None:
+        for name, answer in (("status", self._status), ("nodes", self._nodes), ("pressure", self._pressure)):
+            app.router.add_get(f"/{name}", answer, allow_head=False)
+
+    async def _status(self, request: web.Request) -> web.Response:
+        problems = [f"{check.name}: {problem}" for check in self._checks if (problem := check.ask()) is not None]
+        return web.Response(status=NOT_WELL if problems else 200, text="\n".join(problems) or "ok")
+
+    async def _nodes(self, request: web.Request) -> web.Response:
+        names = self._engine.labels.marked() if self._engine.labels is not None else []
+        return _json({"type": TYPE, "num": len(names), "node_names": names})
+
+    async def _pressure(self, request: web.Request) -> web.Response:
+        labels = self._engine.labels
+        if labels is None:
+            return _json({"mode": "off", "nodes": []})
+        mode = "apply" if labels.settings.apply else "observe"
+        return _json({"mode": mode, "all_marked": labels.crowded, "nodes": labels.uneasy()})
+
+
+def _json(told: object) -> web.Response:
+    return web.Response(body=msgspec.json.encode(told), content_type="application/json")
