@@ -1,0 +1,139 @@
+"""Decides whether queries are what they should be: as many as there are parts, in the right unit, and nobody's to bend."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+from trimtab.config.own.promql import pieces
+from trimtab.config.own.settings import Measure, Metric, PrometheusSettings, QuerySettings
+from trimtab.core.model.sample import Statistic, Subject, Unit
+from trimtab.sources.contract import SourceError
+from trimtab.sources.prometheus.built_in import BUILT_IN, CPU_RULE, MEMORY_RULE
+from trimtab.sources.prometheus.query import quoted
+from trimtab.sources.prometheus.questions import questions
+
+ALL = PrometheusSettings("prom", "http://p:9090", metrics=tuple(Metric))
+HOSTILE = [
+    '"} or vector(1) #',
+    "\\",
+    "a\nb",
+    "$",
+    "$window",
+    "$only",
+    "x" * 5000,
+    "\0",
+    "\u202e",
+    "{,",
+    "`",
+    "'",
+    '\\"',
+    "a,b=~",
+]
+
+
+def test_every_metric_has_its_questions() -> None:
+    """Each measurement that the configuration can name is asked for, under a part of the source's own name."""
+    parts = [question.part for question in questions(ALL)]
+    assert set(Metric) == set(BUILT_IN) and len(set(parts)) == len(parts)
+    assert all(part.startswith("prom/") for part in parts)
+
+
+def test_nothing_is_left_blank() -> None:
+    """No placeholder of ours remains in any way to ask, with and without matchers."""
+    for matching in ({}, {"cluster": "eu"}):
+        ways = [way for question in questions(ALL, 90.0, matching) for way in question.ways]
+        assert not [way.text for way in ways if "$" in way.text or "{," in way.text or ",}" in way.text]
+        assert all(('cluster="eu"' in way.value and 'cluster="eu"' in way.time) == bool(matching) for way in ways)
+
+
+def test_rates_say_what_span_they_speak_for() -> None:
+    """The window of a reading is that of the rate in its query, and 0 for what is measured at once."""
+    windows = {question.part: question.ways[0].window for question in questions(ALL, 90.0)}
+    assert (90.0, 0.0, 90.0, 0.0) == tuple(
+        windows[f"prom/{part}"] for part in ("nodeCPU", "nodeMemory", "podCPU", "podMemory")
+    )
+    assert "[90s]" in questions(ALL, 90.0)[0].ways[0].value and "[1500ms]" in questions(ALL, 1.5)[0].ways[0].value
+
+
+@pytest.mark.parametrize("value", HOSTILE)
+def test_s18_a_value_stays_inside_its_quotes(value: str) -> None:
+    """A query has the same shape whatever the value of a matcher is, and reads the value back unchanged."""
+    benign, bent = (
+        [_shape(question.ways[0].text) for question in questions(ALL, 90.0, {"cluster": each})]
+        for each in ("eu", value)
+    )
+    assert benign == bent
+    text = next(piece.text for piece in pieces(f"x{{a={quoted(value)}}}") if piece.kind == "text")
+    assert value == text[1:-1].replace("\\\\", "\0\0").replace('\\"', '"').replace("\\n", "\n").replace("\0\0", "\\")
+
+
+def _shape(query: str) -> list[tuple[str, str]]:
+    """Its pieces, with the texts blanked out."""
+    return [(piece.kind, "" if piece.kind == "text" else piece.text) for piece in pieces(query)]
+
+
+@pytest.mark.parametrize("label", ["", "a-b", "a b", 'a"', "1a", "a}", "ä", "a=1,b"])
+def test_a_matcher_needs_a_label(label: str) -> None:
+    """What is no name of a label is refused."""
+    with pytest.raises(SourceError, match="no name of a label"):
+        questions(ALL, 90.0, {label: "x"})
+
+
+@pytest.mark.parametrize(
+    ("measure", "unit", "scale"),
+    [
+        (Measure.NONE, Unit.RAW, 1.0),
+        (Measure.PERCENT, Unit.SHARE, 0.01),
+        (Measure.RATIO, Unit.SHARE, 1.0),
+        (Measure.CORES, Unit.OWN, 1000.0),
+        (Measure.MILLICORES, Unit.OWN, 1.0),
+        (Measure.BYTES, Unit.OWN, 1.0),
+    ],
+)
+def test_units_of_own_queries(measure: Measure, unit: Unit, scale: float) -> None:
+    """Whatever a query counts in arrives in the unit of requests, as a share, or as it is."""
+    own = QuerySettings("cpu", "x", unit=measure)
+    way = questions(PrometheusSettings("p", "http://p", metrics=(), queries=(own,)))[0].ways[0]
+    assert (unit, scale) == (way.unit, way.scale)
+
+
+def test_an_own_query_stands_in_for_the_built_one() -> None:
+    """Who asks for the CPU of nodes in own words is not asked for it twice; pods keep theirs."""
+    own = (QuerySettings("cpu", "my_cpu[$window]", unit=Measure.PERCENT, window=60.0),)
+    asked = questions(PrometheusSettings("p", "http://p", queries=own))
+    ways = [question.ways[0] for question in asked if question.ways[0].resource == "cpu"]
+    assert [(Subject.PODS, 120.0), (Subject.NODES, 60.0)] == [(way.subject, way.window) for way in ways]
+    assert "my_cpu[60s]" == ways[1].value
+
+
+def test_own_statistics_stand_beside_the_built_one() -> None:
+    """A mean and a deviation of the same metric are parts of their own."""
+    own = tuple(
+        QuerySettings("cpu", "x", statistic=each, window=900.0) for each in (Statistic.MEAN, Statistic.DEVIATION)
+    )
+    parts = [question.part for question in questions(PrometheusSettings("p", "http://p", queries=own))]
+    assert "p/nodeCPU" in parts and ["p/cpu.nodes.mean", "p/cpu.nodes.deviation"] == parts[-2:]
+
+
+@pytest.mark.parametrize("query", ["", "up{", 'up{a="', "rate(x[$span])", 'x{node="{{ .Node }}"}', "up\0"])
+def test_an_own_query_that_cannot_be_asked_is_refused(query: str) -> None:
+    """Unknown placeholders, open quotes and brackets are found before anything is asked."""
+    with pytest.raises(SourceError, match="query 'cpu' of source 'p'"):
+        questions(PrometheusSettings("p", "http://p", queries=(QuerySettings("cpu", query),)))
+
+
+def test_a_comment_at_the_end_of_an_own_query_ends_there() -> None:
+    """What we put around a query starts on a new line."""
+    own = (QuerySettings("x", "up # all of them"),)
+    way = questions(PrometheusSettings("p", "http://p", metrics=(), queries=own))[0].ways[0]
+    assert all(line == "up # all of them" for line in way.text.splitlines() if "#" in line)
+
+
+def test_the_shipped_rules_have_the_names_that_are_asked_for() -> None:
+    """deploy/prometheus-rules.yaml records what `built_in` looks for, in percent of all labels."""
+    rules = yaml.safe_load(Path("deploy/prometheus-rules.yaml").read_text())["groups"][0]["rules"]
+    assert {CPU_RULE, MEMORY_RULE} == {rule["record"] for rule in rules}
+    assert not [rule for rule in rules if " by " in rule["expr"] or "100 *" not in rule["expr"]]

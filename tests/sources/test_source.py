@@ -1,0 +1,172 @@
+"""Decides whether a look at Prometheus brings what there is, fails part by part, and finds the way that works."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+import pytest
+
+from tests.sources.fake_prometheus import NODES, NOW, answers, asking, columns, query_of, scraped, series, vector
+from trimtab.config.own.settings import Metric, PrometheusSettings
+from trimtab.core.model.node import Node
+from trimtab.core.model.sample import Unit
+from trimtab.sources.contract import SourceError
+from trimtab.sources.prometheus.source import Prometheus
+
+EMPTY = vector()
+EXPORTER, KUBELET, CADVISOR, RULE = (
+    "node_memory_MemAvailable_bytes",
+    "node_memory_working_set_bytes",
+    'container_memory_working_set_bytes{id="/"}',
+    "node_mem_usage_avg_5m",
+)
+
+
+def having(*metrics: str, value: str = "50") -> Callable[[str], bytes]:
+    """A Prometheus that knows these metrics of node a alone."""
+    found = vector(series({"instance": "10.0.0.1:9100"}, value))
+    return lambda query: found if any(metric in query for metric in metrics) else EMPTY
+
+
+async def test_each_sample_has_its_own_age() -> None:
+    """What counts is when the sample was taken, not when the question was asked."""
+    ages = (series({"node": "a"}, "1", NOW - 3), series({"node": "b"}, "2", NOW - 299))
+    reading = (await scraped(vector(*ages))).readings[0]
+    assert (("a", "b"), (NOW - 3, NOW - 299)) == (reading.names, reading.measured)
+
+
+async def test_the_number_of_queries_does_not_depend_on_nodes() -> None:
+    """Three nodes or three thousand: one question a part."""
+    found = vector(series({"instance": "10.0.0.1:9100", "namespace": "x", "pod": "y"}, "1"))
+    async with asking(answers(found), metrics=tuple(Metric)) as (source, server):
+        await source.read()
+        few = len(server.asked)
+        source._nodes = lambda: [*NODES, *(Node(name=f"n-{number}") for number in range(3000))]
+        await source.read()
+    assert (len(source.parts), len(source.parts)) == (few, len(server.asked) - few)
+
+
+@pytest.mark.parametrize(
+    ("metric", "unit", "value"),
+    [(EXPORTER, Unit.OWN, 50.0), (KUBELET, Unit.OWN, 50.0), (CADVISOR, Unit.OWN, 50.0), (RULE, Unit.SHARE, 0.5)],
+)
+async def test_whichever_exporter_runs_is_found(metric: str, unit: Unit, value: float) -> None:
+    """node-exporter, the kubelet's two kinds of metrics, or the recording rules alone: each will do."""
+    scrape = await scraped(having(metric), metrics=(Metric.NODE_MEMORY,))
+    reading = next(each for each in scrape.readings if each.resource == "memory")
+    assert ({"a": value}, unit, ()) == (columns(reading), reading.unit, scrape.failures)
+
+
+async def test_rules_are_read_under_their_own_name_too() -> None:
+    """Beside the measurement itself, for plugins that were made for them, in percent."""
+    scrape = await scraped(having(EXPORTER, RULE), metrics=(Metric.NODE_MEMORY,))
+    assert {"memory": {"a": 50.0}, RULE: {"a": 50.0}} == {each.resource: columns(each) for each in scrape.readings}
+
+
+async def test_pushed_values_are_as_old_as_their_push() -> None:
+    """A Pushgateway repeats the last push for ever: the time of that push is asked for, and MiB become bytes."""
+    asked: list[str] = []
+
+    def push(query: str) -> bytes:
+        asked.append(query)
+        return having("k8_node_cgroups_mem_available")(query)
+
+    scrape = await scraped(push, metrics=(Metric.MEMORY_AVAILABLE,))
+    assert {"a": 50.0 * (1 << 20)} == columns(scrape.readings[0])
+    assert "push_time_seconds" in asked[-1] and "timestamp" not in asked[-1]
+
+
+async def test_the_way_that_works_is_kept() -> None:
+    """Once found, only that way is asked; the absent recording rule is not looked for again at once."""
+    async with asking(answers(having(CADVISOR)), metrics=(Metric.NODE_MEMORY,)) as (source, server):
+        await source.read()
+        server.asked.clear()
+        await source.read()
+        assert [True] == [CADVISOR in query_of(asked) for asked in server.asked]
+
+
+async def test_d2_an_exporter_that_stops_fails_only_its_part_and_recovers_at_once() -> None:
+    """An empty vector is a failure of that part at the next look, and the look after its return brings it back."""
+    there = {"cpu": True}
+
+    def behave(query: str) -> bytes:
+        return EMPTY if "cpu" in query and not there["cpu"] else having("node_cpu_seconds", EXPORTER)(query)
+
+    async with asking(answers(behave), metrics=(Metric.NODE_CPU, Metric.NODE_MEMORY)) as (source, _):
+        assert () == (await source.read()).failures
+        there["cpu"] = False
+        stopped = await source.read()
+        assert ["prom/nodeCPU"] == [failure.part for failure in stopped.failures]
+        assert ["memory"] == [reading.resource for reading in stopped.readings]
+        assert "node-exporter" in str(stopped.failures[0].error)
+        there["cpu"] = True
+        assert () == (await source.read()).failures
+
+
+async def test_a_part_with_warnings_takes_no_other_with_it() -> None:
+    """One answer that is not vouched for is not believed; the others are."""
+
+    def behave(query: str) -> bytes:
+        warned = {"warnings": ["partial"]} if "cpu" in query else {}
+        return vector(series({"node": "a"}, "1"), **warned)
+
+    scrape = await scraped(behave, metrics=(Metric.NODE_CPU, Metric.NODE_MEMORY))
+    assert ["prom/nodeCPU"] == [failure.part for failure in scrape.failures]
+    assert {"memory", RULE} == {reading.resource for reading in scrape.readings}
+
+
+async def test_d1_where_every_part_fails_the_source_does() -> None:
+    """Then there is nothing to tell but the failure."""
+    async with asking(answers(b"down", 503), metrics=tuple(Metric)) as (source, _):
+        with pytest.raises(SourceError, match="503") as caught:
+            await source.read()
+    assert caught.value.passing
+
+
+async def test_d3_missing_nodes_are_missing() -> None:
+    """A node without a series is not in the reading; nobody makes up a zero for it."""
+    reading = (await scraped(vector(series({"node": "b"}, "5")))).readings[0]
+    assert ("b",) == reading.names
+
+
+async def test_d15_a_poisoned_pod_is_handed_on_as_it_is() -> None:
+    """One that claims a million cores keeps none of the others from being read; judging it is the core's."""
+    pods = [series({"namespace": "x", "pod": each}, value) for each, value in (("evil", "1e6"), ("good", "0.2"))]
+    reading = (await scraped(vector(*pods), metrics=(Metric.POD_CPU,))).readings[0]
+    assert {"x/evil": 1e9, "x/good": 200.0} == columns(reading)
+
+
+async def test_equal_names_are_the_same_tuple() -> None:
+    """Whoever looks names up can tell at a glance that nothing has changed."""
+    async with asking(answers(vector(series({"node": "a"}, "1"), series({"node": "b"}, "2")))) as (source, _):
+        first, second = (await source.read()).readings[0], (await source.read()).readings[0]
+    assert first.names is second.names
+
+
+async def test_a_large_answer_is_read_as_a_small_one_is() -> None:
+    """Beside the event loop or on it, the reading is the same."""
+    many = [series({"namespace": "x", "pod": f"p-{number}"}, str(number)) for number in range(3000)]
+    body = vector(*many)
+    assert len(body) > 1 << 18
+    reading = (await scraped(body, metrics=(Metric.POD_MEMORY,))).readings[0]
+    assert {f"x/p-{number}": float(number) for number in range(3000)} == columns(reading)
+
+
+async def test_a_new_node_is_matched_at_the_next_look() -> None:
+    """Nodes are asked for at every look."""
+    nodes = NODES[:1]
+    found = vector(series({"node": "a"}, "1"), series({"node": "b"}, "2"))
+    async with asking(answers(found)) as (source, _):
+        source._nodes = lambda: nodes
+        before = (await source.read()).readings[0].names
+        nodes = NODES
+        assert (("a",), ("a", "b")) == (before, (await source.read()).readings[0].names)
+
+
+def test_no_name_of_a_node_enters_a_query() -> None:
+    """Queries are the same text whatever nodes are called."""
+    hostile = PrometheusSettings("prom", "http://p:9090", metrics=tuple(Metric))
+    source = Prometheus(hostile, lambda: NODES)
+    texts = [way.text for question in source._questions for way in question.ways]
+    assert not [text for text in texts if re.search(r'"(a|b|c)"|10\.0\.0', text)]
