@@ -28,6 +28,10 @@ class Credentials:
         cert.private_key_pem.write_to_path(paths[1])
         return paths
 
+    def server_certificate(self, name: str, *others: str) -> tuple[Path, Path]:
+        """A certificate and key for a server of these names on this machine."""
+        return self._issue(name, name, *others, "127.0.0.1", "localhost")
+
     def client_certificate(self, user: str, group: str = "nobody") -> tuple[Path, Path]:
         """A certificate and key that the API server takes for this user of this group."""
         stem = "client-" + user.replace(":", "-")

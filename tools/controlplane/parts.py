@@ -7,6 +7,7 @@ from tools.controlplane.client import Document
 from tools.controlplane.credentials import Credentials
 
 LIFECYCLE = "node-lifecycle-controller"
+FRONT_PROXY = "front-proxy"
 
 
 def written(flags: Mapping[str, object]) -> list[str]:
@@ -47,6 +48,7 @@ def apiserver(port: int, etcd_url: str, credentials: Credentials, tainting: bool
         "service-account-issuer": "https://kubernetes.default.svc",
         "service-account-signing-key-file": credentials.token_key,
         "service-account-key-file": credentials.token_key,
+        **aggregation(credentials),
     }
     if not tainting:
         # It taints every new node not-ready, and only the node-lifecycle controller would take the taint away again.
@@ -55,6 +57,20 @@ def apiserver(port: int, etcd_url: str, credentials: Credentials, tainting: bool
         flags["enable-priority-and-fairness"] = "false"
         flags["max-requests-inflight"] = flags["max-mutating-requests-inflight"] = 10_000
     return written(flags)
+
+
+def aggregation(credentials: Credentials) -> dict[str, object]:
+    """How the API server makes itself known to the servers behind it, and passes on who asked."""
+    cert, key = credentials.client_certificate(FRONT_PROXY)
+    return {
+        "proxy-client-cert-file": cert,
+        "proxy-client-key-file": key,
+        "requestheader-client-ca-file": credentials.ca_file,
+        "requestheader-allowed-names": FRONT_PROXY,
+        "requestheader-username-headers": "X-Remote-User",
+        "requestheader-group-headers": "X-Remote-Group",
+        "requestheader-extra-headers-prefix": "X-Remote-Extra-",
+    }
 
 
 def controllers(kubeconfig: Path, credentials: Credentials, names: Sequence[str]) -> list[str]:
@@ -72,13 +88,17 @@ def controllers(kubeconfig: Path, credentials: Credentials, names: Sequence[str]
     return written(flags)
 
 
-def kwok(kubeconfig: Path, stages: Path) -> list[str]:
-    """kwok as the kubelet of every node."""
+def kwok(kubeconfig: Path, files: Sequence[Path], port: int, credentials: Credentials) -> list[str]:
+    """kwok as the kubelet of every node; all of them answer at one port."""
     flags = {
         "kubeconfig": kubeconfig,
-        "config": stages,
+        "config": ",".join(map(str, files)),
         "manage-all-nodes": "true",
         "node-ip": "127.0.0.1",
+        "node-port": port,
+        "server-address": f"127.0.0.1:{port}",
+        "tls-cert-file": credentials.server_cert,
+        "tls-private-key-file": credentials.server_key,
         "node-lease-duration-seconds": 40,
     }
     return written(flags)

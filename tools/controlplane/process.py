@@ -13,12 +13,17 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
+from http.client import HTTPException
 from pathlib import Path
 
 # Below the range of outgoing connections, so that none of those takes a port while its server restarts.
 PORTS = range(20_000, 32_000)
 TAIL_BYTES = 4_000
+READY_SECONDS = 90.0
+ATTEMPTS = 5
+TAKEN = "address already in use"
 
 # A program of its own and not preexec_fn, which may deadlock when the parent has threads.
 LAUNCH = """
@@ -28,6 +33,10 @@ if os.getppid() != int(sys.argv[1]):
     sys.exit(1)
 os.execv(sys.argv[2], sys.argv[2:])
 """
+
+
+class PortTaken(Exception):
+    """Somebody else was quicker to take the port."""
 
 
 class Process:
@@ -106,3 +115,34 @@ def free_port() -> int:
             except OSError:
                 continue
             return port
+
+
+def retried(start: Callable[[], Process]) -> Process:
+    """Start with a port of its own choice, again with another one if that was taken meanwhile."""
+    for _ in range(ATTEMPTS):
+        try:
+            return start()
+        except PortTaken:
+            continue
+    raise PortTaken(f"no free port in {ATTEMPTS} attempts")
+
+
+def answering(process: Process, answers: Callable[[], bool]) -> Process:
+    """Wait until it answers; a process that ends instead is told from one whose port was taken."""
+    deadline = time.monotonic() + READY_SECONDS
+    while not _succeeds(answers):
+        if not process.running():
+            failure = PortTaken if TAKEN in process.log_tail() else RuntimeError
+            raise failure(f"{process.name} ended while starting:\n{process.log_tail()}")
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"{process.name} was not ready after {READY_SECONDS:.0f} s:\n{process.log_tail()}")
+        time.sleep(0.05)
+    return process
+
+
+def _succeeds(answers: Callable[[], bool]) -> bool:
+    """Whether it answers yes; no connection is a no."""
+    try:
+        return answers()
+    except (OSError, HTTPException):
+        return False

@@ -6,8 +6,8 @@
     absent ── start ──▶ serving ── kill_apiserver ──▶ down ── start_apiserver ──▶ serving (same port, same data)
                            └───────────── stop ─────────┴──▶ absent
 
-etcd and kube-apiserver always run; kube-controller-manager, kwok and kube-scheduler when asked for. Whatever ends the
-block, or the whole process, ends all of them.
+etcd and kube-apiserver always run; kube-controller-manager, kwok, metrics-server and kube-scheduler when asked for.
+Whatever ends the block, or the whole process, ends all of them. Prometheus needs no control plane: prometheus.py.
 """
 
 import http.client
@@ -16,7 +16,6 @@ import os
 import shutil
 import subprocess
 import tempfile
-import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -24,10 +23,10 @@ from typing import Any, Self
 
 import yaml
 
-from tools.controlplane import audit, build, parts
+from tools.controlplane import audit, build, metrics_server, parts
 from tools.controlplane.client import ApiError, Client, Document
 from tools.controlplane.credentials import Credentials
-from tools.controlplane.process import Process, free_port
+from tools.controlplane.process import PortTaken, Process, answering, free_port, retried
 
 WORKLOADS = (
     "deployment-controller",
@@ -40,17 +39,10 @@ WORKLOADS = (
     "namespace-controller",
     "serviceaccount-controller",
 )
-READY_SECONDS = 90.0
-ATTEMPTS = 5
-TAKEN = "address already in use"
 
 
 class NotBuilt(Exception):
     """The control plane is not in the cache."""
-
-
-class PortTaken(Exception):
-    """Somebody else was quicker to take the port."""
 
 
 def controlplane_folder() -> Path:
@@ -65,6 +57,7 @@ class Rig:
     """One control plane of its own: ports, data, certificates and processes."""
 
     workspace: Path
+    binaries: Path
     url: str
     admin: Client
     admin_kubeconfig: Path
@@ -82,15 +75,17 @@ class Rig:
         kwok: bool = False,
         priority_and_fairness: bool = True,
         audited: bool = True,
+        metered: bool = False,
         gogc: int | None = None,
         workspace: Path | None = None,
     ) -> None:
         """Settle the options; nothing runs yet. A named workspace is kept, with its logs; a temporary one goes."""
-        self._binaries = folder or controlplane_folder()
+        self.binaries = folder or controlplane_folder()
         self._controllers = tuple(controllers)
         self._with_kwok = kwok
         self._fair = priority_and_fairness
         self._audited = audited
+        self._metered = metered
         self._kept = workspace is not None
         self.workspace = workspace or Path(tempfile.mkdtemp(prefix="trimtab-rig-"))
         self._environment = {"HOME": str(self.workspace), **({} if gogc is None else {"GOGC": str(gogc)})}
@@ -116,14 +111,14 @@ class Rig:
         """Start everything that was asked for and wait until pods can be created."""
         self.workspace.mkdir(parents=True, exist_ok=True)
         self.credentials = Credentials(self.workspace)
-        self.etcd = self._retried(self._start_etcd)
-        self._retried(self._start_apiserver_somewhere)
+        self.etcd = retried(self._start_etcd)
+        retried(self._start_apiserver_somewhere)
         self.ensure_namespace("default")
         if self._controllers:
             flags = parts.controllers(self.admin_kubeconfig, self.credentials, self._controllers)
             self.controller_manager = self._launch("kube-controller-manager", flags)
         if self._with_kwok:
-            self.kwok = self._launch("kwok", parts.kwok(self.admin_kubeconfig, self._binaries / "kwok-stages.yaml"))
+            self.kwok = retried(self._start_kwok)
 
     def stop(self) -> None:
         """End every process that was started here, then remove the workspace unless it was named."""
@@ -137,33 +132,19 @@ class Rig:
 
     # The processes.
 
-    def _retried(self, start: Callable[[], Process]) -> Process:
-        """Start with a port of its own choice, again with another one if that was taken meanwhile."""
-        for _ in range(ATTEMPTS):
-            try:
-                return start()
-            except PortTaken:
-                continue
-        raise PortTaken(f"no free port in {ATTEMPTS} attempts")
-
     def _launch(self, part: str, flags: Iterable[str], url: str = "") -> Process:
-        command = [str(self._binaries / part), *flags]
+        command = [str(self.binaries / part), *flags]
         process = Process(command, self.workspace / f"{part}.log", self._environment, url)
         self._processes.append(process)
         return process
 
     def _ready(self, process: Process, answers: Callable[[], bool]) -> Process:
-        """Wait until it answers; a process that ends instead is forgotten, and a taken port told apart."""
-        deadline = time.monotonic() + READY_SECONDS
-        while not _succeeds(answers):
-            if not process.running():
-                self._processes.remove(process)
-                failure = PortTaken if TAKEN in process.log_tail() else RuntimeError
-                raise failure(f"{process.name} ended while starting:\n{process.log_tail()}")
-            if time.monotonic() > deadline:
-                raise TimeoutError(f"{process.name} was not ready after {READY_SECONDS:.0f} s:\n{process.log_tail()}")
-            time.sleep(0.05)
-        return process
+        """Wait until it answers; a process that ends instead is forgotten."""
+        try:
+            return answering(process, answers)
+        except (PortTaken, RuntimeError):
+            self._processes.remove(process)
+            raise
 
     def _start_etcd(self) -> Process:
         # Its name tells it from another rig's etcd that may have been quicker to take the port.
@@ -197,6 +178,26 @@ class Rig:
         self.apiserver.kill()
         self._processes.remove(self.apiserver)
 
+    def _start_kwok(self) -> Process:
+        port = free_port()
+        files = [self.binaries / name for name in ("kwok-stages.yaml", "kwok-metrics.yaml")[: 1 + self._metered]]
+        flags = parts.kwok(self.admin_kubeconfig, files, port, self.credentials)
+        process = self._launch("kwok", flags, f"https://127.0.0.1:{port}")
+        return self._ready(process, lambda: bool(self.scrape(process, "/healthz")))
+
+    def start_metrics_server(self) -> Process:
+        """The real metrics-server behind the API server, reading the kubelets of a metered rig."""
+        return retried(self._start_metrics_server_somewhere)
+
+    def _start_metrics_server_somewhere(self) -> Process:
+        port = free_port()
+        flags = metrics_server.flags(port, self.admin_kubeconfig, self.credentials)
+        process = self._launch("metrics-server", flags, f"https://127.0.0.1:{port}")
+        self._ready(process, lambda: bool(self.scrape(process, "/livez")))
+        self.ensure_namespace(metrics_server.NAMESPACE)
+        self.apply(metrics_server.registration(port, self.credentials))
+        return process
+
     def start_kube_scheduler(self, config: Path | Document | None = None) -> Process:
         """The real kube-scheduler with this configuration (file or document); it speaks as system:kube-scheduler.
 
@@ -205,7 +206,7 @@ class Rig:
         given: Document = yaml.safe_load(config.read_text()) if isinstance(config, Path) else dict(config or {})
         path = self.workspace / "kube-scheduler.json"
         path.write_text(json.dumps(parts.scheduler_config(given, self.client_kubeconfig("system:kube-scheduler"))))
-        return self._retried(lambda: self._start_scheduler_somewhere(path))
+        return retried(lambda: self._start_scheduler_somewhere(path))
 
     def _start_scheduler_somewhere(self, config: Path) -> Process:
         port = free_port()
@@ -254,7 +255,7 @@ class Rig:
 
     def kubectl(self, *arguments: str) -> str:
         """What kubectl prints, as administrator."""
-        command = [str(self._binaries / "kubectl"), f"--kubeconfig={self.admin_kubeconfig}", *arguments]
+        command = [str(self.binaries / "kubectl"), f"--kubeconfig={self.admin_kubeconfig}", *arguments]
         environment = {**os.environ, **self._environment}
         done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=60, check=False)
         if done.returncode:
@@ -300,11 +301,3 @@ def _answer(connection: http.client.HTTPConnection, method: str, path: str, body
     if answer.status != 200:
         raise http.client.HTTPException(f"{method} {path} → {answer.status} {content[:500]!r}")
     return content
-
-
-def _succeeds(answers: Callable[[], bool]) -> bool:
-    """Whether it answers yes; no connection is a no."""
-    try:
-        return answers()
-    except (OSError, http.client.HTTPException):
-        return False

@@ -1,0 +1,99 @@
+"""Decides how the real metrics-server reads kwok's kubelets and stands behind the API server; leaves starting it to rig.py.
+
+    with Rig(kwok=True, metered=True) as rig:
+        rig.admin.create(metered(node("node-0"), rig.kwok.url, "10.64.0.1"))
+        rig.start_metrics_server()
+        rig.admin.create(using(pod("web", nodeName="node-0"), cpu="250m", memory="64Mi"))
+        rig.admin.list("/apis/metrics.k8s.io/v1beta1/nodes")   # 404 or empty until it was scraped twice: 20 s or so
+
+The usage of a node is the sum of that of its running pods; a pod without annotations uses 1m and 1Mi. A node without pods
+uses nothing, which metrics-server takes for no data, and leaves it out.
+
+An Endpoints object on loopback is refused by the API server, and without aggregator routing it would be asked for nothing
+but a cluster IP, which nobody here routes. A Service of type ExternalName is taken at its word: `localhost`, with the port
+from the APIService, and TLS for the name of the Service.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from tools.controlplane.client import Document
+from tools.controlplane.credentials import Credentials, encoded
+from tools.controlplane.parts import written
+
+NAME, NAMESPACE = "metrics-server", "kube-system"
+# The shortest that it allows; a usage of CPU needs two scrapes.
+RESOLUTION_SECONDS = 10
+
+
+def flags(port: int, kubeconfig: Path, credentials: Credentials) -> list[str]:
+    """metrics-server on loopback, reaching every kubelet by the name that all of ours share."""
+    cert, key = credentials.server_certificate(f"{NAME}.{NAMESPACE}.svc")
+    named = {
+        "bind-address": "127.0.0.1",
+        "secure-port": port,
+        "tls-cert-file": cert,
+        "tls-private-key-file": key,
+        "metric-resolution": f"{RESOLUTION_SECONDS}s",
+        "kubelet-request-timeout": "5s",
+        "kubelet-certificate-authority": credentials.ca_file,
+        "kubelet-preferred-address-types": "InternalDNS",
+        "kubelet-use-node-status-port": "true",
+    }
+    named |= dict.fromkeys(("kubeconfig", "authentication-kubeconfig", "authorization-kubeconfig"), kubeconfig)
+    return written(named)
+
+
+def registration(port: int, credentials: Credentials) -> list[Document]:
+    """The Service and the APIService that make the API server pass on what it is asked of metrics.k8s.io."""
+    service: Document = {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {"name": NAME, "namespace": NAMESPACE},
+        "spec": {"type": "ExternalName", "externalName": "localhost", "ports": [{"name": "https", "port": port}]},
+    }
+    registered: Document = {
+        "apiVersion": "apiregistration.k8s.io/v1",
+        "kind": "APIService",
+        "metadata": {"name": "v1beta1.metrics.k8s.io"},
+        "spec": {
+            "service": {"name": NAME, "namespace": NAMESPACE, "port": port},
+            "group": "metrics.k8s.io",
+            "version": "v1beta1",
+            "caBundle": encoded(credentials.ca_file),
+            "groupPriorityMinimum": 100,
+            "versionPriority": 100,
+        },
+    }
+    return [service, registered]
+
+
+def metered(node: Document, kubelet: str, internal_ip: str) -> Document:
+    """The node with a kubelet at this URL that tells its usage; its internal IP is its own, and nobody listens there."""
+    name = node["metadata"]["name"]
+    addresses = {"InternalIP": internal_ip, "Hostname": name, "InternalDNS": "localhost"}
+    path = f"/metrics/nodes/{name}/metrics/resource"
+    return {
+        **node,
+        "metadata": _annotated(node, {"metrics.k8s.io/resource-metrics-path": path}),
+        "status": {
+            **node["status"],
+            "addresses": [{"type": kind, "address": address} for kind, address in addresses.items()],
+            "daemonEndpoints": {"kubeletEndpoint": {"Port": int(kubelet.rpartition(":")[2])}},
+        },
+    }
+
+
+def using(pod: Document, cpu: str, memory: str) -> Document:
+    """The pod, with this usage as its kubelet will tell it."""
+    return {**pod, "metadata": _annotated(pod, usage(cpu, memory))}
+
+
+def usage(cpu: str, memory: str) -> dict[str, str]:
+    """The annotations of a pod that kwok takes for its usage; a patch of them changes it."""
+    return {"kwok.x-k8s.io/usage-cpu": cpu, "kwok.x-k8s.io/usage-memory": memory}
+
+
+def _annotated(document: Document, more: Mapping[str, str]) -> Document:
+    metadata = document["metadata"]
+    return {**metadata, "annotations": {**metadata.get("annotations", {}), **more}}
