@@ -1,0 +1,155 @@
+"""Decides whether metrics.k8s.io is read exactly, and row D14: an API that is not there is a failure with a remedy."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+import pytest
+
+from trimtab.config.own.settings import MetricsServerSettings
+from trimtab.core.model.sample import Subject, Unit
+from trimtab.sources.contract import Scrape, SourceError
+from trimtab.sources.metrics_server import Get, MetricsServer
+
+ROOT = "/apis/metrics.k8s.io/v1beta1"
+AT = "2026-11-16T09:30:00Z"
+MOMENT = datetime.fromisoformat(AT).timestamp()
+
+
+def node(name: str, **changes: Any) -> dict[str, Any]:
+    usage = {"cpu": "1234567890n", "memory": "2048Ki"}
+    return {"metadata": {"name": name}, "timestamp": AT, "window": "20.1s", "usage": usage, **changes}
+
+
+def pod(name: str, *usages: Mapping[str, str], namespace: str = "shop", **changes: Any) -> dict[str, Any]:
+    containers = [{"name": f"c{number}", "usage": usage} for number, usage in enumerate(usages)]
+    meta = {"name": name, "namespace": namespace}
+    return {"metadata": meta, "timestamp": AT, "window": "15s", "containers": containers, **changes}
+
+
+def body(*items: Any, more: str = "") -> bytes:
+    return json.dumps({"kind": "List", "metadata": {"continue": more}, "items": items}).encode()
+
+
+def serving(answers: Mapping[str, tuple[int, bytes]]) -> Get:
+    async def get(path: str) -> tuple[int, bytes]:
+        return answers[path.removeprefix(ROOT)]
+
+    return get
+
+
+async def read(nodes: tuple[int, bytes], pods: tuple[int, bytes] = (200, body())) -> Scrape:
+    get = serving({"/nodes": nodes, "/pods": pods})
+    return await MetricsServer(MetricsServerSettings("ms"), get).read()
+
+
+async def test_nodes_are_read_in_the_units_of_requests() -> None:
+    """Thousandths of a core, bytes, the time of each and the window of the CPU."""
+    scrape = await read((200, body(node("a"), node("b", usage={"cpu": "250m", "memory": "1Gi"}))))
+    cpu, memory = scrape.readings[:2]
+    assert (("a", "b"), (1234.56789, 250.0), (MOMENT, MOMENT)) == (cpu.names, cpu.values, cpu.measured)
+    assert (("a", "b"), (2048.0 * 1024, float(1 << 30))) == (memory.names, memory.values)
+    assert (20.1, 0.0, Unit.OWN, "ms/nodes") == (cpu.window, memory.window, cpu.unit, cpu.source)
+
+
+async def test_a_pod_is_the_sum_of_its_containers() -> None:
+    """By namespace and name."""
+    usages = {"cpu": "100m", "memory": "10Mi"}, {"cpu": "50000000n", "memory": "1Mi"}
+    cpu, memory = (await read((200, body(node("a"))), (200, body(pod("web", *usages))))).readings[2:]
+    assert (Subject.PODS, ("shop/web",), (150.0,)) == (cpu.subject, cpu.names, cpu.values)
+    assert (("shop/web",), (11.0 * (1 << 20),)) == (memory.names, memory.values)
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        None,
+        7,
+        {},
+        node(""),
+        node("b", timestamp=None),
+        node("b", timestamp="yesterday"),
+        node("b", timestamp="2026-11-16T09:30:00"),
+        node("b", usage={"cpu": "1"}),
+        node("b", usage={"cpu": "1", "memory": None}),
+        node("b", usage={"cpu": "-1", "memory": "1"}),
+        node("b", usage={"cpu": "NaN", "memory": "1"}),
+        node("b", usage={"cpu": "٣n", "memory": "1"}),
+        node("b", usage={}),
+        node("b", usage=None),
+        pod("b"),
+        pod("b", {"cpu": "1"}),
+    ],
+)
+async def test_an_item_that_makes_no_sense_is_left_out(odd: Any) -> None:
+    """Such an item is counted, and the others are read; nothing that is absent becomes zero."""
+    for reading in (await read((200, body(node("a"), odd)))).readings[:2]:
+        assert (("a",), (("malformed", 1),)) == (reading.names, reading.skipped)
+
+
+@pytest.mark.parametrize(
+    ("status", "says"), [(404, "install metrics-server"), (503, "describe apiservice"), (403, "allow"), (500, "500")]
+)
+async def test_d14_an_api_that_is_not_there_is_a_failure(status: int, says: str) -> None:
+    """Each status comes with its remedy."""
+    with pytest.raises(SourceError, match=says):
+        await read((status, b"{}"), (status, b"{}"))
+
+
+async def test_pods_may_fail_alone() -> None:
+    """Nodes are still read, and the part that failed is named."""
+    scrape = await read((200, body(node("a"))), (403, b"{}"))
+    assert (["ms/pods"], 2) == ([failure.part for failure in scrape.failures], len(scrape.readings))
+
+
+@pytest.mark.parametrize("answer", [b"", b"no", b"[]", b'{"items":7}', body()])
+async def test_nonsense_is_a_failure(answer: bytes) -> None:
+    """What is no list, and a list without any node, never means that nodes are idle."""
+    with pytest.raises(SourceError):
+        await read((200, answer), (404, b""))
+
+
+async def test_d14_an_old_timestamp_is_handed_on() -> None:
+    """The core sees how old each item is."""
+    old = "2026-11-16T08:30:00Z"
+    cpu = (await read((200, body(node("a"), node("b", timestamp=old))))).readings[0]
+    assert (MOMENT, MOMENT - 3600) == cpu.measured
+
+
+async def test_pages_are_followed() -> None:
+    """Where the API server hands the list out in pages, all of them count."""
+    pages = {
+        "/nodes": (200, body(node("a"), more="x/y=")),
+        "/nodes?continue=x%2Fy%3D": (200, body(node("b"))),
+        "/pods": (200, body()),
+    }
+    scrape = await MetricsServer(MetricsServerSettings("ms"), serving(pages)).read()
+    assert ("a", "b") == scrape.readings[0].names
+
+
+@pytest.mark.looptime
+async def test_a_way_that_fails_or_hangs_is_a_failure() -> None:
+    """Whatever the way to the API server raises is told by its kind alone, and waiting has an end."""
+
+    async def broken(path: str) -> tuple[int, bytes]:
+        raise ConnectionError("Bearer canary")
+
+    async def silent(path: str) -> tuple[int, bytes]:
+        await asyncio.sleep(10_000)
+        raise AssertionError("never asked so long")
+
+    with pytest.raises(SourceError, match="ConnectionError") as caught:
+        await MetricsServer(MetricsServerSettings("ms"), broken).read()
+    assert "canary" not in str(caught.value)
+    with pytest.raises(SourceError, match="within 10 s"):
+        await MetricsServer(MetricsServerSettings("ms"), silent).read()
+
+
+async def test_it_remembers_nothing() -> None:
+    """There is no past to be had from it."""
+    source = MetricsServer(MetricsServerSettings("ms"), serving({}))
+    assert [] == [each async for each in source.recall(())]

@@ -1,0 +1,72 @@
+"""Decides whether a recording comes back as it was, only later."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from trimtab.config.own.settings import ReplaySettings
+from trimtab.core.model.event import SamplesRead
+from trimtab.core.model.sample import Reading, Unit
+from trimtab.sources.contract import SourceError
+from trimtab.sources.replay import Replay, record
+
+
+def event(at: float, value: float) -> SamplesRead:
+    return SamplesRead((Reading("prom/nodeCPU", "cpu", ("a",), (value,), (at - 7,), unit=Unit.SHARE, window=60.0),), at)
+
+
+def recorded(path: Path, *events: SamplesRead) -> Replay:
+    with path.open("wb") as file:
+        for each in events:
+            record(file, each)
+    return Replay(ReplaySettings("tape", str(path)), lambda: 5000.0)
+
+
+async def test_samples_are_as_old_as_they_were(tmp_path: Path) -> None:
+    """A line a look, in order, with every time shifted to now; the source has the name that it has here."""
+    source = recorded(tmp_path / "tape", event(100.0, 0.5), event(115.0, 0.6))
+    first, second = (await source.read()).readings[0], (await source.read()).readings[0]
+    assert [(0.5,), (0.6,)] == [first.values, second.values]
+    assert (4993.0,) == first.measured == second.measured
+    assert ("tape", Unit.SHARE, 60.0) == (first.source, first.unit, first.window)
+
+
+async def test_a_recording_ends(tmp_path: Path) -> None:
+    """After its last line the source has failed, and what is added later is read."""
+    path = tmp_path / "tape"
+    source = recorded(path, event(100.0, 0.5))
+    await source.read()
+    with pytest.raises(SourceError, match="ended after 1 lines"):
+        await source.read()
+    with path.open("ab") as file:
+        record(file, event(200.0, 0.7))
+    assert (0.7,) == (await source.read()).readings[0].values
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"no json",
+        b"{}",
+        b'{"type":"SamplesRead","readings":[],"at":"now"}',
+        b'{"type":"SamplesRead","readings":[{"source":"s","resource":"cpu","names":["a"],"values":[],"measured":[]}],"at":1}',
+        b'{"type":"SamplesRead","readings":[{"source":"s","resource":"cpu","names":["a"],"values":[NaN],"measured":[1]}],"at":1}',
+    ],
+)
+async def test_a_line_that_makes_no_sense_is_named_and_passed_over(line: bytes, tmp_path: Path) -> None:
+    """File and line are told; the next look reads the next line."""
+    path = tmp_path / "tape"
+    recorded(path, event(100.0, 0.5))
+    path.write_bytes(line + b"\n" + path.read_bytes())
+    source = Replay(ReplaySettings("tape", str(path)), lambda: 5000.0)
+    with pytest.raises(SourceError, match=r"tape:1: "):
+        await source.read()
+    assert (0.5,) == (await source.read()).readings[0].values
+
+
+async def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
+    """With the reason and what to check."""
+    with pytest.raises(SourceError, match=r"No such file.*check"):
+        await Replay(ReplaySettings("tape", str(tmp_path / "none"))).read()
