@@ -185,8 +185,7 @@ class LoadColumns:
         """What the newest sample does not show yet: estimates of pods not in it, less what left since. Never NaN."""
         meter, pending = self.meters.get((resource, Statistic.LATEST)), np.zeros(self.rows)
         for pod, row, since in self.pods.values():
-            measured = np.nan if meter is None else meter.measured[row]
-            if row >= 0 and not since <= measured:
+            if row >= 0 and not (meter is not None and since <= meter.measured[row]):
                 pending[row] += self.estimate(pod, resource)[0]
         return pending
 
