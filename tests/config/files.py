@@ -80,6 +80,8 @@ sources:
     bearerTokenFile: /etc/trimtab/token
     tls: {caFile: /etc/trimtab/ca.pem, certFile: /etc/trimtab/cert.pem, keyFile: /etc/trimtab/key.pem, serverName: prom}
     allowAddresses: [169.254.10.0/24]
+    rateWindow: 4m
+    matchLabels: {cluster: eu-1}
 - {name: second, prometheus: {url: "http://10.96.0.102:9090", basicAuth: {username: me, passwordFile: /etc/pw}}}
 - {name: server, metricsServer: {interval: 45s}}
 - {name: tape, replay: {path: tape.jsonl, interval: 2s}}

@@ -58,7 +58,7 @@ def answers(body: bytes | Callable[[str], bytes], status: int = 200, kind: str =
 @asynccontextmanager
 async def asking(behave: Behaviour, **settings: Any) -> AsyncIterator[tuple[Prometheus, FaultServer]]:
     """A source that asks a server which behaves so; one query of the user's own, unless said otherwise."""
-    more = {key: settings.pop(key) for key in ("matching", "largest") if key in settings}
+    more = {key: settings.pop(key) for key in ("largest",) if key in settings}
     async with serving(behave) as server:
         usual = {} if "metrics" in settings else {"metrics": (), "queries": OWN}
         told = {**usual, "url": f"http://127.0.0.1:{server.port}", **settings}

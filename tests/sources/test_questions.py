@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -34,6 +35,10 @@ HOSTILE = [
 ]
 
 
+def matched(labels: dict[str, str]) -> PrometheusSettings:
+    return replace(ALL, match_labels=tuple(labels.items()))
+
+
 def test_every_metric_has_its_questions() -> None:
     """Each measurement that the configuration can name is asked for, under a part of the source's own name."""
     parts = [question.part for question in questions(ALL)]
@@ -44,7 +49,7 @@ def test_every_metric_has_its_questions() -> None:
 def test_nothing_is_left_blank() -> None:
     """No placeholder of ours remains in any way to ask, with and without matchers."""
     for matching in ({}, {"cluster": "eu"}):
-        ways = [way for question in questions(ALL, 90.0, matching) for way in question.ways]
+        ways = [way for question in questions(matched(matching), 90.0) for way in question.ways]
         assert not [way.text for way in ways if "$" in way.text or "{," in way.text or ",}" in way.text]
         assert all(('cluster="eu"' in way.value and 'cluster="eu"' in way.time) == bool(matching) for way in ways)
 
@@ -62,7 +67,7 @@ def test_rates_say_what_span_they_speak_for() -> None:
 def test_s18_a_value_stays_inside_its_quotes(value: str) -> None:
     """A query has the same shape whatever the value of a matcher is, and reads the value back unchanged."""
     benign, bent = (
-        [_shape(question.ways[0].text) for question in questions(ALL, 90.0, {"cluster": each})]
+        [_shape(question.ways[0].text) for question in questions(matched({"cluster": each}), 90.0)]
         for each in ("eu", value)
     )
     assert benign == bent
@@ -79,7 +84,7 @@ def _shape(query: str) -> list[tuple[str, str]]:
 def test_a_matcher_needs_a_label(label: str) -> None:
     """What is no name of a label is refused."""
     with pytest.raises(SourceError, match="no name of a label"):
-        questions(ALL, 90.0, {label: "x"})
+        questions(matched({label: "x"}), 90.0)
 
 
 @pytest.mark.parametrize(

@@ -54,6 +54,8 @@ def test_every_field() -> None:
         None,
         tls,
         ("169.254.10.0/24",),
+        240.0,
+        (("cluster", "eu-1"),),
     )
     second = PrometheusSettings("second", "http://10.96.0.102:9090", basic_auth=BasicAuth("me", "/etc/pw"))
     rest = (MetricsServerSettings("server", 45.0), ReplaySettings("tape", "tape.jsonl", 2.0))
@@ -131,6 +133,9 @@ def test_unknown_kind_of_source() -> None:
         ("metrics: [nodeCpu]", "metrics[0]: 'nodeCpu' is none of memoryAvailable, nodeCPU"),
         ("metrics: [psi, psi]", "metrics[1]: 'psi' stands twice in this list"),
         ("metrics: 5", "metrics: expected a list, got the number 5"),
+        ("rateWindow: 0s", "rateWindow: 0s is not between 1s and 1h"),
+        ("matchLabels: {a-b: x}", "matchLabels.a-b: 'a-b' is no name of a label"),
+        ("matchLabels: {cluster: 7}", "matchLabels.cluster: expected text, got the number 7"),
         ("allowAddresses: [everywhere]", "allowAddresses[0]: 'everywhere' is neither an IP address nor a network"),
         ("bearerToken: abc", "bearerToken: unknown field (did you mean bearerTokenFile?)"),
         ("bearerTokenFile: /a/../b", "bearerTokenFile: '/a/../b' leads through '..'"),

@@ -37,6 +37,10 @@ _ABOUT = {
     "sources[].prometheus.tls.serverName": "the name to find in its certificate, if not the one in the url",
     "sources[].prometheus.tls.insecureSkipVerify": "false unless set; true believes anybody",
     "sources[].prometheus.allowAddresses": "IP addresses and networks to be asked although they are link-local or the like",
+    "sources[].prometheus.rateWindow": "2m unless set: the span that rates in built-in queries cover; at least four "
+    "scrape intervals",
+    "sources[].prometheus.matchLabels": "labels that all series of built-in queries must have, such as `cluster: eu-1` "
+    "where many clusters share it",
     "sources[].metricsServer.interval": "30s unless set: how often metrics.k8s.io is asked; 1s to 1h",
     "sources[].metricsServer.timeout": "10s unless set; at most the interval",
     "sources[].replay.path": "a file of recorded readings, one JSON object a line",

@@ -77,6 +77,7 @@ class PrometheusSettings:
     """A Prometheus (or what speaks its HTTP API) at an address without secrets.
 
     node_label: which label of a series names its node, or `auto`. allow_addresses: networks that would be refused else.
+    rate_window: the span that rates of built-in queries cover. match_labels: what their series must have, name and value.
     """
 
     name: str
@@ -90,6 +91,8 @@ class PrometheusSettings:
     basic_auth: BasicAuth | None = None
     tls: Tls = Tls()
     allow_addresses: tuple[str, ...] = ()
+    rate_window: float = 120.0
+    match_labels: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -75,6 +75,8 @@ def _prometheus(source: PrometheusSettings) -> dict[str, object]:
             },
         ),
         **_set("allowAddresses", list(source.allow_addresses)),
+        "rateWindow": told(source.rate_window),
+        **_set("matchLabels", dict(source.match_labels)),
     }
 
 

@@ -17,7 +17,7 @@ from trimtab.config.own.settings import (
     SourceSettings,
     Tls,
 )
-from trimtab.config.own.values import HOUR, label, name, path, span, told, truth, words
+from trimtab.config.own.values import HOUR, is_label, label, name, path, span, told, truth, words
 from trimtab.config.spot import Spot
 
 SHORTEST = 1.0
@@ -78,7 +78,17 @@ def _read_prometheus(called: str, spot: Spot) -> PrometheusSettings:
         basic,
         _tls(entries["tls"]) if "tls" in entries else Tls(),
         allowed,
+        span(entries.get("rateWindow"), SHORTEST, HOUR, _PROMETHEUS.rate_window),
+        _match_labels(entries["matchLabels"]) if "matchLabels" in entries else (),
     )
+
+
+def _match_labels(spot: Spot) -> tuple[tuple[str, str], ...]:
+    pairs = [(key, each, each.text()) for key, each in (spot.entries() or {}).items()]
+    for key, each, _ in pairs:
+        if not is_label(key):
+            each.refuse(f"{key[:100]!r} is no name of a label: use letters, digits and '_'")
+    return tuple((key, value) for key, _, value in pairs if value is not None)
 
 
 def _url(spot: Spot, where: Spot | None, allowed: tuple[str, ...]) -> str:

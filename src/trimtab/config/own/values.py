@@ -85,10 +85,15 @@ def name(spot: Spot, of: str) -> str | None:
     return None
 
 
+def is_label(text: str) -> bool:
+    """Whether a label of Prometheus may be called so."""
+    return _LABEL.fullmatch(text) is not None
+
+
 def label(spot: Spot) -> str:
     """The name of a label of Prometheus."""
     value = spot.text()
-    if value is not None and not _LABEL.fullmatch(value):
+    if value is not None and not is_label(value):
         spot.refuse(f"{value[:100]!r} is no name of a label: use letters, digits and '_'")
     return value or ""
 

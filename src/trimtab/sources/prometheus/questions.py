@@ -12,8 +12,6 @@ from trimtab.sources.contract import SourceError
 from trimtab.sources.prometheus.built_in import BUILT_IN
 from trimtab.sources.prometheus.query import Query, Question, matchers, ready
 
-RATE_WINDOW = 120.0
-
 _UNITS: Mapping[Measure, tuple[Unit, float]] = {
     Measure.NONE: (Unit.RAW, 1.0),
     Measure.PERCENT: (Unit.SHARE, 0.01),
@@ -24,11 +22,13 @@ _UNITS: Mapping[Measure, tuple[Unit, float]] = {
 }
 
 
-def questions(
-    settings: PrometheusSettings, window: float = RATE_WINDOW, matching: Mapping[str, str] | None = None
-) -> tuple[Question, ...]:
-    """All of them; a query of the user's own stands in for the built-in one of its name."""
-    only = matchers(matching or {})
+def questions(settings: PrometheusSettings, window: float | None = None) -> tuple[Question, ...]:
+    """All of them; a query of the user's own stands in for the built-in one of its name.
+
+    window: what rates cover, if not the span of the settings.
+    """
+    only = matchers(dict(settings.match_labels))
+    window = settings.rate_window if window is None else window
     own = tuple(_own(each, settings, window) for each in settings.queries)
     taken = {_answered(question) for question in own}
     built = tuple(

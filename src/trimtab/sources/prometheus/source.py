@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from functools import partial
 from typing import Any
 
@@ -28,7 +28,7 @@ from trimtab.sources.prometheus.gathering import PODS, gather, of_nodes
 from trimtab.sources.prometheus.history import recalled
 from trimtab.sources.prometheus.identity import Identity
 from trimtab.sources.prometheus.query import Query, Question
-from trimtab.sources.prometheus.questions import RATE_WINDOW, questions
+from trimtab.sources.prometheus.questions import questions
 
 RETHINK = 600.0
 OFF_THE_LOOP = 1 << 18  # bytes: some milliseconds of reading
@@ -46,14 +46,11 @@ class Prometheus:
         settings: PrometheusSettings,
         nodes: Callable[[], Iterable[Node]],
         now: Callable[[], float] = time.time,
-        window: float = RATE_WINDOW,
-        matching: Mapping[str, str] | None = None,
         largest: int = LARGEST,
     ) -> None:
         self.name, self.interval = settings.name, settings.interval
         self._settings, self._nodes, self._now = settings, nodes, now
-        self._window, self._matching = window, matching
-        self._questions = questions(settings, window, matching)
+        self._questions = questions(settings)
         self._asking = Asking(settings, largest)
         self._chosen: dict[str, Query] = {}
         self._absent: set[str] = set()
@@ -82,8 +79,8 @@ class Prometheus:
     async def recall(self, spans: Sequence[Span]) -> AsyncIterator[tuple[Reading, ...]]:
         identity = Identity(self._nodes(), self._settings.node_label)
         for span in spans:
-            window = min(max(span.step, self._window), 300.0)
-            usual = {question.part: question for question in questions(self._settings, window, self._matching)}
+            window = min(max(span.step, self._settings.rate_window), 300.0)
+            usual = {question.part: question for question in questions(self._settings, window)}
             ways = [self._way(usual[question.part]) for question in self._questions if not question.extra]
             series = max((len(self._names.get(way.source, ())) for way in ways), default=0)
             async for readings in recalled(self._asking, ways, span, identity, self._now(), series):
