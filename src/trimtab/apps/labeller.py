@@ -7,16 +7,14 @@ Prometheus gone: marks expire. API server gone: nothing is written, /status says
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Coroutine, Iterator
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, ClassVar
+from collections.abc import Iterator, Sequence
+from typing import ClassVar
 
 import uvloop
 from aiohttp import web
 
-from trimtab.apps.looking import Looking, Measured
-from trimtab.apps.reload import Reload
+from trimtab.apps.looking import Measured
+from trimtab.apps.reload import ConfigFile
 from trimtab.apps.scheduler import Options, Scheduler
 from trimtab.config.configuration import Configuration
 from trimtab.config.problem import ConfigError, Problem
@@ -27,22 +25,13 @@ from trimtab.kube.credentials import Credentials
 from trimtab.serve.health import Check, recent
 from trimtab.serve.labels import LabelPages
 from trimtab.serve.metrics import PrometheusTally
-from trimtab.wire.request import Request
+from trimtab.sources.contract import Span
 
 log = logging.getLogger(__name__)
 
 CYCLES = 3
 SILENT_SECONDS = 120.0  # a watch is begun anew when it was silent for a good part of this
-PATIENCE = 10.0
 TURN = 5.0  # within which a rule that was just read is looked at
-
-
-@dataclass(frozen=True)
-class RuleFile:
-    """Where the rules stand, and how their content is read."""
-
-    path: Path
-    read: Callable[[bytes], Configuration]
 
 
 class LoudTally(PrometheusTally):
@@ -57,26 +46,14 @@ class Labeller(Scheduler):
     """Nodes only: no pods are followed, none are placed."""
 
     role: ClassVar[str] = "labeller.yaml"
+    spans: ClassVar[Sequence[Span]] = ()
 
     def __init__(
-        self, configuration: Configuration, file: RuleFile, credentials: Credentials, options: Options
+        self, configuration: Configuration, file: ConfigFile, credentials: Credentials, options: Options
     ) -> None:
-        super().__init__(configuration, credentials, options, LoudTally())
+        super().__init__(configuration, credentials, options, file, LoudTally())
         self.read_at: dict[str, float] = {}
-        self._began = self.clock()
-        self._file = file
-        self.looking = Looking(
-            configuration.own.sources,
-            lambda: self.engine.placing.cluster.columns.nodes,
-            self._get,
-            self._measured,
-            self.clock,
-            spans=(),
-        )
-        self.reload = Reload(file.path, self._reread, configuration, self.runtime.put, self.clock, self.looking.change)
-
-    def _parts(self) -> list[Coroutine[Any, Any, None]]:
-        return [*super()._parts(), self.looking.run(), self.reload.run()]
+        self._began, self._path = self.clock(), file.path
 
     def _pages(self) -> web.Application:
         app = super()._pages()
@@ -88,16 +65,12 @@ class Labeller(Scheduler):
             self.read_at |= {reading.resource: event.at for reading in event.readings}
         self.runtime.put(event)
 
-    async def _get(self, path: str) -> tuple[int, bytes]:
-        response = await self.reads.send(Request("GET", path), PATIENCE)
-        return response.status, response.body
-
-    def _reread(self, content: bytes) -> Configuration:
+    def _mine(self, configuration: Configuration) -> Configuration:
         """Whether marks are written is settled at the start: only then is it known who leads."""
-        found, before = self._file.read(content), self.reload.current
+        found, before = configuration, self.configuration
         if (found.settings.labels or before.settings.labels) and _applies(found) != _applies(before):
             message = "may not change while it runs, for the lease is taken at the start: restart to make it count"
-            raise ConfigError([Problem(str(self._file.path), 0, 0, "labels.mode", message)])
+            raise ConfigError([Problem(str(self._path), 0, 0, "labels.mode", message)])
         return found
 
     # --- whether all is well
@@ -108,7 +81,7 @@ class Labeller(Scheduler):
 
     def _unread(self) -> str | None:
         """The first rule that was not read for three cycles."""
-        labels, now = self.reload.current.settings.labels, self.clock()
+        labels, now = self.current.settings.labels, self.clock()
         limit = CYCLES * max((source.interval for source in self.looking.sources), default=0.0)
         for rule in labels.rules if labels is not None else ():
             age = now - max((self.read_at.get(name, self._began) for name in _measured_as(rule)), default=self._began)
@@ -117,7 +90,7 @@ class Labeller(Scheduler):
         return None if self.read_at else "no rule was read yet"
 
     def _why(self) -> str:
-        return self.reload.problem or "see the log of its source"
+        return (self.reload.problem if self.reload is not None else "") or "see the log of its source"
 
 
 def _applies(configuration: Configuration) -> bool:
@@ -129,7 +102,7 @@ def _measured_as(rule: Rule) -> tuple[str, ...]:
     return (AVAILABLE, MEMORY) if rule.metric == AVAILABLE else (rule.metric,)
 
 
-def run(configuration: Configuration, file: RuleFile, credentials: Credentials, options: Options) -> int:
+def run(configuration: Configuration, file: ConfigFile, credentials: Credentials, options: Options) -> int:
     """Run the labeller on an event loop of its own."""
 
     async def running() -> int:

@@ -14,7 +14,7 @@ import asyncio
 import logging
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from trimtab.config.configuration import Configuration
@@ -28,6 +28,14 @@ log = logging.getLogger(__name__)
 
 SECONDS = 3.0
 TAKEN, REFUSED = "taken", "refused"
+
+
+@dataclass(frozen=True)
+class ConfigFile:
+    """Where the settings stand, and how their content is read."""
+
+    path: Path
+    read: Callable[[bytes], Configuration]
 
 
 class Reload:

@@ -12,8 +12,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import signal
-from collections.abc import Coroutine, Iterator
-from dataclasses import dataclass
+from collections.abc import Coroutine, Iterator, Sequence
+from dataclasses import dataclass, replace
 from importlib.metadata import version
 from random import Random
 from typing import Any, ClassVar
@@ -22,6 +22,9 @@ import uvloop
 from aiohttp import web
 
 from trimtab.apps.ending import tell_end
+from trimtab.apps.logs import tell_decision
+from trimtab.apps.looking import Looking, Measured
+from trimtab.apps.reload import ConfigFile, Reload
 from trimtab.apps.runtime import Runtime, WallClock
 from trimtab.config.configuration import Configuration
 from trimtab.core.engine.engine import Engine
@@ -35,13 +38,17 @@ from trimtab.kube.limiter import limiter
 from trimtab.kube.perform import Performer
 from trimtab.kube.transport import AiohttpTransport, PooledTransport
 from trimtab.kube.watches import Watches
+from trimtab.serve.explain import Explaining
 from trimtab.serve.health import Check, Health, recent, true
 from trimtab.serve.http import application, serving
 from trimtab.serve.metrics import PrometheusTally
 from trimtab.serve.page import MetricsPage
 from trimtab.serve.readings import Outside, Readings
+from trimtab.sources.contract import Span
+from trimtab.sources.polling import SPANS
 from trimtab.wire.node import NodeReader
 from trimtab.wire.pod import PodReader
+from trimtab.wire.request import Request
 
 log = logging.getLogger(__name__)
 
@@ -49,6 +56,8 @@ log = logging.getLogger(__name__)
 BIND_SECONDS = 18.0
 LESSER_SECONDS = 3.0
 STUCK_SECONDS = 20.0
+PATIENCE = 30.0
+LARGEST_LIST = 256 << 20  # of metrics.k8s.io, which knows no pages
 PLAIN = ("pods", "nodes")
 
 
@@ -65,15 +74,18 @@ class Scheduler:
     """All parts of the live scheduler, put together once."""
 
     role: ClassVar[str] = "rbac.yaml"  # the file that grants what it needs first
+    spans: ClassVar[Sequence[Span]] = SPANS  # of the past, that sources are asked about at the start
 
     def __init__(
         self,
         configuration: Configuration,
         credentials: Credentials,
         options: Options,
+        file: ConfigFile | None = None,
         tally: PrometheusTally | None = None,
     ) -> None:
-        self.configuration, self.credentials, self.options = configuration, credentials, options
+        self.configuration = configuration
+        self.credentials, self.options = credentials, options
         self.clock, random, reader = WallClock(), Random(), PodReader()
         speed = limiter(configuration.connection.qps, configuration.connection.burst)
         self.reads = AiohttpTransport(credentials, limiter=None)
@@ -86,7 +98,8 @@ class Scheduler:
         may_write = self.elector.may_write if self.elector else lambda: True
         self.tally = tally if tally is not None else PrometheusTally()
         self.engine = Engine(configuration.settings, self.tally)
-        self.runtime = Runtime(self.engine, lambda wish: self.performer.perform(wish), self.clock)
+        told = tell_decision if configuration.own.logging.decisions else None
+        self.runtime = Runtime(self.engine, lambda wish: self.performer.perform(wish), self.clock, decided=told)
         self.performer = Performer(
             self.writes, self.runtime.put, may_write, self.clock, random, reader, instance=options.identity
         )
@@ -94,7 +107,26 @@ class Scheduler:
         followed = (*(kind for kind in plain if kind.name in wanted), *_looked_at(configuration.settings))
         self.paths = tuple(kind.path for kind in plain if kind.name in wanted)
         self.watches = Watches(self.reads, followed, self.runtime.put, self.clock, random)
+        self._measure(file)
         self.stopping = False
+
+    def _measure(self, file: ConfigFile | None) -> None:
+        """Sources are asked from the start, by whoever follows too: its picture is warm when it has to lead."""
+        columns = self.engine.placing.cluster.columns
+        self.looking = Looking(
+            self.configuration.own.sources, lambda: columns.nodes, self._get, self._measured, self.clock, self.spans
+        )
+        self.reload = None
+        if file is not None:
+            read = file.read
+            self.reload = Reload(
+                file.path,
+                lambda content: self._mine(read(content)),
+                self.configuration,
+                self.runtime.put,
+                self.clock,
+                self.looking.change,
+            )
 
     async def run(self) -> int:
         """Until told to stop (0) or leadership is lost (1)."""
@@ -127,10 +159,27 @@ class Scheduler:
 
     def _parts(self) -> list[Coroutine[Any, Any, None]]:
         """All that runs side by side; if one of them ends, everything does."""
-        return [self.watches.run(), self.performer.run(), self.runtime.run(), self._lead()]
+        parts = [self.watches.run(), self.performer.run(), self.runtime.run(), self._lead(), self.looking.run()]
+        return [*parts, self.reload.run()] if self.reload is not None else parts
+
+    @property
+    def current(self) -> Configuration:
+        """What is in force now."""
+        return self.reload.current if self.reload is not None else self.configuration
+
+    def _mine(self, configuration: Configuration) -> Configuration:
+        """What of a changed file is meant for this process."""
+        return without_labels(configuration)
+
+    def _measured(self, event: Measured) -> None:
+        self.runtime.put(event)
+
+    async def _get(self, path: str) -> tuple[int, bytes]:
+        response = await self.reads.send(Request("GET", path), PATIENCE, LARGEST_LIST)
+        return response.status, response.body
 
     def _pages(self) -> web.Application:
-        return application(self._health(), self._metrics())
+        return application(self._health(), self._metrics(), Explaining(self.engine))
 
     async def _lead(self) -> None:
         """Strive for the lease; a new leader lists afresh before it decides, for its watches may lag."""
@@ -165,8 +214,19 @@ class Scheduler:
             events=lambda: {"written": posting.written, "dropped": posting.dropped, "failed": posting.failed},
             conditions_failed=lambda: self.performer.marks_failed,
             watches=self.watches.counts,
+            node_usage=self.configuration.own.metrics.node_usage,
+            **self._of_the_file(),
         )
         return MetricsPage(self.tally, Readings(self.engine, outside))
+
+    def _of_the_file(self) -> dict[str, Any]:
+        reload = self.reload
+        return {} if reload is None else {"reloads": lambda: reload.counts, "file_holds": lambda: reload.holds}
+
+
+def without_labels(configuration: Configuration) -> Configuration:
+    """Nodes are marked by `trimtab labeller`, under an account of its own: whoever places pods may not change nodes."""
+    return replace(configuration, settings=replace(configuration.settings, labels=None))
 
 
 def _looked_at(settings: Settings) -> Iterator[kinds.Kind[Any]]:
@@ -176,6 +236,12 @@ def _looked_at(settings: Settings) -> Iterator[kinds.Kind[Any]]:
         yield from kinds.further(name, wanted_by)
 
 
-def run(configuration: Configuration, credentials: Credentials, options: Options) -> int:
-    """Run the live scheduler on an event loop of its own."""
-    return uvloop.run(Scheduler(configuration, credentials, options).run())
+def run(
+    configuration: Configuration, credentials: Credentials, options: Options, file: ConfigFile | None = None
+) -> int:
+    """Run the live scheduler on an event loop of its own; what `file` comes to later is taken as it changes."""
+
+    async def running() -> int:
+        return await Scheduler(without_labels(configuration), credentials, options, file).run()
+
+    return uvloop.run(running())

@@ -14,7 +14,7 @@ from trimtab.cli.run import identity
 from trimtab.serve.http import BadAddress, parse_address
 
 if TYPE_CHECKING:
-    from trimtab.apps.labeller import RuleFile
+    from trimtab.apps.reload import ConfigFile
     from trimtab.config.configuration import Configuration
 
 ADDRESS = "127.0.0.1:9000"
@@ -70,20 +70,20 @@ def _listening(address: str) -> tuple[str, int]:
         raise click.BadParameter(str(error), param_hint="-webaddr") from None
 
 
-def _from_config(file: str, apply: bool, url: str) -> RuleFile:
-    from trimtab.apps.labeller import RuleFile
+def _from_config(file: str, apply: bool, url: str) -> ConfigFile:
     from trimtab.apps.plugins import installed
+    from trimtab.apps.reload import ConfigFile
     from trimtab.config.own.labelling.labeller import from_document
     from trimtab.config.scheduler import read
 
     if apply or url:
         flag, field = ("--apply", "labels.mode: apply") if apply else ("-prom", "a source")
         raise click.UsageError(f"{flag} belongs to a rule.yaml: with --config, write {field} in {file}")
-    return RuleFile(Path(file), lambda content: from_document(read(content, file, installed()), file))
+    return ConfigFile(Path(file), lambda content: from_document(read(content, file, installed()), file))
 
 
-def _from_rules(url: str, rules: str, seconds: int, apply: bool) -> RuleFile:
-    from trimtab.apps.labeller import RuleFile
+def _from_rules(url: str, rules: str, seconds: int, apply: bool) -> ConfigFile:
+    from trimtab.apps.reload import ConfigFile
     from trimtab.config.own.address import as_told, url_fault
     from trimtab.config.own.labelling.labeller import from_rules
 
@@ -91,10 +91,10 @@ def _from_rules(url: str, rules: str, seconds: int, apply: bool) -> RuleFile:
         raise click.UsageError("say where measurements come from: -prom http://HOST:9090, or --config FILE")
     if (fault := url_fault(url)) is not None:
         raise click.BadParameter(f"{as_told(url)} {fault}", param_hint="-prom")
-    return RuleFile(Path(rules), lambda content: from_rules(content, rules, url, float(seconds), apply))
+    return ConfigFile(Path(rules), lambda content: from_rules(content, rules, url, float(seconds), apply))
 
 
-def _leased(source: RuleFile, namespace: str) -> RuleFile:
+def _leased(source: ConfigFile, namespace: str) -> ConfigFile:
     def read(content: bytes) -> Configuration:
         found = source.read(content)
         return replace(found, leader=replace(found.leader, namespace=namespace))
@@ -102,7 +102,7 @@ def _leased(source: RuleFile, namespace: str) -> RuleFile:
     return replace(source, read=read)
 
 
-def _read(source: RuleFile) -> Configuration:
+def _read(source: ConfigFile) -> Configuration:
     """Ends the process with 2 and every problem on stderr if it is no good."""
     from trimtab.config.problem import ConfigError, printable
 
@@ -133,7 +133,7 @@ def _set_up_log(configuration: Configuration, level: str) -> None:
         logging.getLogger("trimtab").info("%s", note)
 
 
-def _run(configuration: Configuration, source: RuleFile, kubeconfig: str, identity: str, host: str, port: int) -> int:
+def _run(configuration: Configuration, source: ConfigFile, kubeconfig: str, identity: str, host: str, port: int) -> int:
     from trimtab.apps.labeller import run
     from trimtab.apps.scheduler import Options
     from trimtab.kube.credentials import CredentialsError, find

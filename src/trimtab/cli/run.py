@@ -6,10 +6,17 @@ import logging
 import secrets
 import socket
 import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from trimtab.serve.http import DEFAULT_ADDRESS, BadAddress, parse_address
+
+if TYPE_CHECKING:
+    from trimtab.apps.reload import ConfigFile
+    from trimtab.apps.scheduler import Options
+    from trimtab.config.configuration import Configuration
 
 
 @click.command("run")
@@ -24,10 +31,15 @@ from trimtab.serve.http import DEFAULT_ADDRESS, BadAddress, parse_address
     "--identity", "name", default="", help="Begins this replica's name in the lease and in Events; else its host's."
 )
 @click.option(
-    "--log-level", default="info", type=click.Choice(["debug", "info", "warning", "error"]), show_default=True
+    "--log-level",
+    default="",
+    type=click.Choice(["debug", "info", "warning", "error"]),
+    help="Goes before the one that the configuration names.",
 )
 def command(file: str | None, kubeconfig: str, address: str, name: str, log_level: str) -> None:
     """Schedule pods on the cluster of the kubeconfig."""
+    from trimtab.apps.logs import set_up
+    from trimtab.apps.scheduler import Options
     from trimtab.cli.config import load
     from trimtab.config.scheduler import default_configuration
 
@@ -36,12 +48,11 @@ def command(file: str | None, kubeconfig: str, address: str, name: str, log_leve
         host, port = parse_address(address)
     except BadAddress as error:
         raise click.BadParameter(str(error), param_hint="--serve") from None
-    logging.basicConfig(
-        stream=sys.stderr, level=log_level.upper(), format="%(asctime)s %(levelname)s %(name)s %(message)s"
-    )
+    set_up(log_level or configuration.own.logging.level, configuration.own.logging.format)
     for note in configuration.notes:
         logging.getLogger("trimtab").info("%s", note)
-    sys.exit(_run(configuration, kubeconfig or configuration.connection.kubeconfig, identity(name), host, port))
+    where = kubeconfig or configuration.connection.kubeconfig
+    sys.exit(_run(configuration, where, Options(identity(name), host, port), _watched(file)))
 
 
 def identity(name: str) -> str:
@@ -49,18 +60,26 @@ def identity(name: str) -> str:
     return f"{name or socket.gethostname()}_{secrets.token_hex(4)}"
 
 
-def _run(configuration: object, kubeconfig: str, identity: str, host: str, port: int) -> int:
-    from trimtab.apps.scheduler import Options, run
+def _watched(file: str | None) -> ConfigFile | None:
+    """The same file again, whenever it changes."""
+    from trimtab.apps.plugins import installed
+    from trimtab.apps.reload import ConfigFile
+    from trimtab.config.scheduler import read
+
+    return ConfigFile(Path(file), lambda content: read(content, file, installed())) if file else None
+
+
+def _run(configuration: Configuration, kubeconfig: str, options: Options, file: ConfigFile | None) -> int:
+    from trimtab.apps.scheduler import run
     from trimtab.kube.credentials import CredentialsError, find
     from trimtab.kube.greeting import Unwelcome
     from trimtab.kube.kinds import Unknown
 
     try:
-        return run(configuration, find(kubeconfig), Options(identity, host, port))  # type: ignore[arg-type]
+        return run(configuration, find(kubeconfig), options, file)
     except (CredentialsError, Unknown, Unwelcome) as error:
         click.echo(f"trimtab: {error}.", err=True)
     except OSError as error:
-        click.echo(
-            f"trimtab: cannot serve on {host}:{port}: {error.strerror}. Choose another --serve address.", err=True
-        )
+        where = f"{options.host}:{options.port}"
+        click.echo(f"trimtab: cannot serve on {where}: {error.strerror}. Choose another --serve address.", err=True)
     return 1
