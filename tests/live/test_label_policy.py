@@ -1,0 +1,211 @@
+"""The labeller's account on a real API server: its own keys pass, and nothing else of a node can be changed by it."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from itertools import count
+from typing import Any
+
+import pytest
+
+from tests.live import product
+from tests.live.built import built
+from tools.controlplane.client import Client, Document
+from tools.controlplane.objects import node
+from tools.controlplane.rig import Rig
+
+pytestmark = pytest.mark.live
+
+NODE = "/api/v1/nodes/node"
+KEY = "pressure.trimtab.dev/cpu"
+POLICY = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies/trimtab-labeller"
+MERGE, STEPS = "application/merge-patch+json", "application/json-patch+json"
+SOFT = {"key": KEY, "effect": "PreferNoSchedule"}
+FOREIGN = {"key": "gpu", "value": "yes", "effect": "NoSchedule"}
+LABELS = {"kubernetes.io/hostname": "node", "zone": "a"}
+
+
+@pytest.fixture(scope="module")
+def rig() -> Iterator[Rig]:
+    """One node with somebody's taint; the account as shipped, and with more rights than it ever has."""
+    with Rig(built()) as running:
+        product.install(running, "rbac.yaml", "labeller.yaml")
+        running.apply([_role(), _binding()])
+        yield running
+
+
+def _role() -> Document:
+    verbs = ["get", "list", "watch", "create", "update", "patch", "delete"]
+    rules = [{"apiGroups": [""], "resources": ["nodes", "nodes/status"], "verbs": verbs}]
+    return {
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "ClusterRole",
+        "metadata": {"name": "too-much"},
+        "rules": rules,
+    }
+
+
+def _binding() -> Document:
+    subject = {"kind": "ServiceAccount", "name": "trimtab-labeller", "namespace": "trimtab"}
+    return {
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "ClusterRoleBinding",
+        "metadata": {"name": "too-much"},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "too-much"},
+        "subjects": [subject],
+    }
+
+
+class Account:
+    """The labeller, as far as the API server can tell."""
+
+    def __init__(self, rig: Rig) -> None:
+        token = rig.service_account_token("trimtab", "trimtab-labeller")
+        port = int(rig.url.rpartition(":")[2])
+        self.client = Client(port, rig.credentials.tls(), {"Authorization": f"Bearer {token}"})
+
+    def patches(self, change: Any, path: str = NODE) -> tuple[int, str]:
+        content = STEPS if isinstance(change, list) else MERGE
+        status, answer = self.client.raw("PATCH", path, json.dumps(change).encode(), content)
+        return status, json.loads(answer).get("message", "")
+
+
+@pytest.fixture(scope="module")
+def account(rig: Rig) -> Iterator[Account]:
+    """Waits until the policy is in force, which takes the server a moment."""
+    made = Account(rig)
+    rig.admin.create(node("probe"))
+    values = count()  # what is there already may be sent again
+    product.wait_for(
+        lambda: made.patches(labelled(probe=str(next(values))), "/api/v1/nodes/probe")[0] == 403,
+        60,
+        "the policy in force",
+    )
+    yield made
+    made.client.close()
+
+
+@pytest.fixture(autouse=True)
+def clean(rig: Rig) -> None:
+    """The same node before each test."""
+    rig.admin.raw("DELETE", NODE)
+    rig.admin.create(node("node", labels=LABELS, taints=[FOREIGN]))
+
+
+def labelled(**labels: str | None) -> Document:
+    return {"metadata": {"labels": labels}}
+
+
+OWN: list[Any] = [
+    labelled(**{KEY: "high"}),
+    [{"op": "add", "path": "/spec/taints/-", "value": SOFT}],
+    [
+        {"op": "add", "path": "/metadata/labels/pressure.trimtab.dev~1memory", "value": "high"},
+        {"op": "add", "path": "/spec/taints/0", "value": SOFT},
+    ],
+]
+
+
+@pytest.mark.parametrize("change", OWN, ids=["label", "taint", "both"])
+def test_its_own_keys_pass(account: Account, rig: Rig, change: Any) -> None:
+    """A label under the prefix and a soft taint of it can be put; others' survive."""
+    assert (200, "") == account.patches(change)
+    assert FOREIGN in rig.admin.get(NODE)["spec"]["taints"]
+    assert LABELS.items() <= rig.admin.get(NODE)["metadata"]["labels"].items()
+
+
+def test_its_own_keys_can_be_taken_away(account: Account, rig: Rig) -> None:
+    """What it put it can also remove, label and taint."""
+    rig.admin.patch(NODE, {**labelled(**{KEY: "high"}), "spec": {"taints": [FOREIGN, SOFT]}})
+    steps = [
+        {"op": "test", "path": "/spec/taints/1/key", "value": KEY},
+        {"op": "remove", "path": "/spec/taints/1"},
+        {"op": "remove", "path": "/metadata/labels/pressure.trimtab.dev~1cpu"},
+    ]
+    assert (200, "") == account.patches(steps)
+    found = rig.admin.get(NODE)
+    assert ([FOREIGN], False) == (found["spec"]["taints"], KEY in found["metadata"]["labels"])
+
+
+REFUSED: dict[str, tuple[Any, str]] = {
+    "new label": (labelled(pool="batch"), "may put labels under"),
+    "changed label": (labelled(zone="b"), "may put labels under"),
+    "removed label": (labelled(zone=None), "may take away labels under"),
+    "role": (labelled(**{"node-role.kubernetes.io/control-plane": ""}), "may put labels under"),
+    "legacy label": (labelled(status="presure"), "may put labels under"),
+    "near the prefix": (labelled(**{"pressure.trimtab.dev.evil/cpu": "high"}), "may put labels under"),
+    "foreign taint": ([{"op": "add", "path": "/spec/taints/-", "value": {**FOREIGN, "key": "x"}}], "soft taints"),
+    "foreign taint gone": ({"spec": {"taints": None}}, "soft taints"),
+    "foreign taint altered": ({"spec": {"taints": [{**FOREIGN, "value": "no"}]}}, "soft taints"),
+    "hard taint": ([{"op": "add", "path": "/spec/taints/-", "value": {**SOFT, "effect": "NoExecute"}}], "soft taints"),
+    "cordon": ({"spec": {"unschedulable": True}}, "labels and taints of a node alone"),
+    "annotation": ({"metadata": {"annotations": {"a": "b"}}}, "labels and taints of a node alone"),
+    "finalizer": ({"metadata": {"finalizers": ["example.com/never"]}}, "labels and taints of a node alone"),
+    "provider": ({"spec": {"providerID": "cloud://x"}}, "labels and taints of a node alone"),
+    "own and foreign": (labelled(**{KEY: "high", "zone": "b"}), "may put labels under"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_everything_else_is_refused(account: Account, rig: Rig, case: str) -> None:
+    """Another label, a foreign or hard taint, a cordon, an annotation: 403, and the node is as it was."""
+    change, words = REFUSED[case]
+    before = rig.admin.get(NODE)
+    status, message = account.patches(change)
+    assert (403, True) == (status, words in message), message
+    after = rig.admin.get(NODE)
+    assert before["metadata"]["resourceVersion"] == after["metadata"]["resourceVersion"]
+
+
+def test_the_status_is_out_of_reach(account: Account, rig: Rig) -> None:
+    """Neither by its own path, nor sent along with a patch of the node, where the server drops it."""
+    change = {"status": {"capacity": {"cpu": "1000"}}}
+    status, message = account.patches(change, f"{NODE}/status")
+    assert (403, True) == (status, "not their status either" in message)
+    account.patches({**change, **labelled(**{KEY: "high"})})
+    assert "8" == rig.admin.get(NODE)["status"]["capacity"]["cpu"]
+
+
+@pytest.mark.parametrize(("method", "path"), [("DELETE", NODE), ("POST", "/api/v1/nodes")])
+def test_nodes_are_neither_made_nor_removed(account: Account, method: str, path: str) -> None:
+    """Even with the rights to do so."""
+    body = json.dumps(node("another")).encode() if method == "POST" else None
+    status, answer = account.client.raw(method, path, body)
+    assert (403, True) == (status, b"may patch nodes, and nothing else" in answer)
+
+
+def test_as_shipped_it_has_no_right_to_more(rig: Rig) -> None:
+    """Without the rights that these tests added, the account can list, watch and patch nodes, and use its lease."""
+    found = rig.kubectl(
+        "get",
+        "clusterrole,clusterrolebinding,role,rolebinding",
+        "-A",
+        "-o",
+        "json",
+        "--field-selector=metadata.name=trimtab-labeller",
+    )
+    rules = [rule for item in json.loads(found)["items"] for rule in item.get("rules", ())]
+    granted = {(verb, resource) for rule in rules for verb in rule["verbs"] for resource in rule["resources"]}
+    nodes = {(verb, "nodes") for verb in ("list", "watch", "patch")}
+    assert nodes | {(verb, "leases") for verb in ("create", "get", "update")} == granted
+
+
+def test_the_others_are_not_concerned(rig: Rig) -> None:
+    """The policy looks at this one account alone: an administrator relabels as ever."""
+    rig.admin.patch(NODE, labelled(zone="b"))
+    assert "b" == rig.admin.get(NODE)["metadata"]["labels"]["zone"]
+
+
+def test_the_legacy_label_where_the_policy_allows_it(rig: Rig, account: Account) -> None:
+    """With `legacy` set, status=presure can be put and taken away, no other value, and never over somebody else's."""
+    variables = rig.admin.get(POLICY)["spec"]["variables"]
+    allowed = [{**each, "expression": "true"} if each["name"] == "legacy" else each for each in variables]
+    rig.admin.patch(POLICY, {"spec": {"variables": allowed}})
+    product.wait_for(lambda: account.patches(labelled(status="presure"))[0] == 200, 60, "the policy changed")
+    assert 403 == account.patches(labelled(status="fine"))[0]
+    assert 200 == account.patches(labelled(status=None))[0]
+    rig.admin.patch(NODE, labelled(status="maintenance"))
+    time.sleep(0.1)
+    assert [403, 403] == [account.patches(labelled(status=value))[0] for value in ("presure", None)]
