@@ -1,0 +1,76 @@
+#!/bin/sh
+# What the kubelet compares with its eviction threshold, measured on the node itself, for cgroup v1 and v2:
+#
+#     memory.available = MemTotal - working set,   working set = usage - inactive_file (not below 0)
+#
+#     memory-available.sh                      prints it, as Prometheus reads it
+#     memory-available.sh --textfile DIR       writes DIR/memory_available.prom, for node-exporter's textfile collector
+#     memory-available.sh --push URL           pushes it to a Pushgateway; the labeller knows this series by itself
+#
+# Run it every 15 s or so on each node (a systemd timer, a DaemonSet). The value is in MiB, under the name and job that
+# dynamic-Scheduler's script gave it, so that rules written for that one go on. NODE_NAME names the node, else its host name.
+# HOST_ROOT is where the host's / is, when this runs in a container.
+set -eu
+
+root=${HOST_ROOT:-}
+node=${NODE_NAME:-$(hostname)}
+cgroup=$root/sys/fs/cgroup
+meminfo=$root/proc/meminfo
+
+fail() {
+    echo "memory-available: $1" >&2
+    exit 1
+}
+
+# A line of meminfo, in bytes.
+info() {
+    awk -v name="$1:" '$1 == name { printf "%.0f", $2 * 1024; found = 1 } END { exit !found }' "$meminfo" ||
+        fail "no $1 in $meminfo"
+}
+
+# A line of memory.stat.
+stat() {
+    awk -v name="$2" '$1 == name { print $2; found = 1 } END { exit !found }' "$1" || fail "no $2 in $1"
+}
+
+[ -r "$meminfo" ] || fail "$meminfo cannot be read: is HOST_ROOT right?"
+total=$(info MemTotal)
+
+if [ -r "$cgroup/memory/memory.usage_in_bytes" ]; then # v1
+    usage=$(cat "$cgroup/memory/memory.usage_in_bytes")
+    idle=$(stat "$cgroup/memory/memory.stat" total_inactive_file)
+elif [ -r "$cgroup/cgroup.controllers" ]; then # v2
+    [ -r "$cgroup/memory.stat" ] || fail "$cgroup/memory.stat cannot be read: is the memory controller enabled?"
+    idle=$(stat "$cgroup/memory.stat" inactive_file)
+    if [ -r "$cgroup/memory.current" ]; then
+        usage=$(cat "$cgroup/memory.current")
+    else # the root cgroup of a host has none: the kubelet goes by what is not free
+        usage=$(awk -v total="$total" -v free="$(info MemFree)" 'BEGIN { printf "%.0f", total - free }')
+    fi
+else
+    fail "$cgroup has neither cgroup v1 nor v2: is HOST_ROOT right?"
+fi
+
+available=$(awk -v total="$total" -v usage="$usage" -v idle="$idle" 'BEGIN {
+    working = usage > idle ? usage - idle : 0
+    printf "%d", (total - working) / 1048576
+}')
+
+metric() {
+    echo "# HELP k8_node_cgroups_mem_available Memory that is available by the kubelet's reckoning, in MiB."
+    echo "# TYPE k8_node_cgroups_mem_available gauge"
+    echo "k8_node_cgroups_mem_available{node=\"$node\"} $available"
+}
+
+case ${1:-} in
+"") metric ;;
+--textfile)
+    file=${2:?a directory is missing}/memory_available.prom
+    metric >"$file.$$" && mv "$file.$$" "$file" # never half written
+    ;;
+--push)
+    metric | curl --fail --silent --show-error --max-time 10 --data-binary @- \
+        "${2:?an address is missing}/metrics/job/CollectK8sCgroupsMem/instance/$node"
+    ;;
+*) fail "unknown argument $1: use --textfile DIR or --push URL" ;;
+esac
