@@ -32,11 +32,10 @@ if TYPE_CHECKING:
 )
 @click.option(
     "--log-level",
-    default="",
     type=click.Choice(["debug", "info", "warning", "error"]),
     help="Goes before the one that the configuration names.",
 )
-def command(file: str | None, kubeconfig: str, address: str, name: str, log_level: str) -> None:
+def command(file: str | None, kubeconfig: str, address: str, name: str, log_level: str | None) -> None:
     """Schedule pods on the cluster of the kubeconfig."""
     from trimtab.apps.logs import set_up
     from trimtab.apps.scheduler import Options
