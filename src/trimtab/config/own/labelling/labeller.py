@@ -5,7 +5,6 @@ A labeller places no pods, so there are no profiles; it has a lease of its own, 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import replace
 
 from trimtab.config.configuration import Configuration, LeaderElection
@@ -41,7 +40,7 @@ def from_document(configuration: Configuration, file: str) -> Configuration:
     if not own.sources:
         raise _refused(file, "sources", "are missing: without measurements nobody is under pressure")
     leader = replace(LEASE, enabled=own.labels.apply)
-    return _made(own.labels, own.sources, own.load, leader, configuration, file)
+    return _made(own.labels, own.sources, own.load, leader, configuration)
 
 
 def from_rules(content: str | bytes, file: str, url: str, interval: float, apply: bool) -> Configuration:
@@ -49,7 +48,7 @@ def from_rules(content: str | bytes, file: str, url: str, interval: float, apply
     labelling = Labelling(read_rules(content, file), apply)
     source = PrometheusSettings(SOURCE, url, interval, min(PATIENCE, interval))
     empty = Configuration(Settings(()))
-    return _made(labelling, (source,), LoadSettings(), replace(LEASE, enabled=apply), empty, file)
+    return _made(labelling, (source,), LoadSettings(), replace(LEASE, enabled=apply), empty)
 
 
 def _made(
@@ -58,38 +57,26 @@ def _made(
     load: LoadSettings,
     leader: LeaderElection,
     before: Configuration,
-    file: str,
 ) -> Configuration:
-    asked = tuple(_asking(source, labelling.rules, sources, file) for source in sources)
+    asked = tuple(_asking(source, labelling.rules) for source in sources)
     own = TrimtabConfiguration(asked, load, labelling, before.own.logging, before.own.metrics)
     return Configuration(Settings((), load=load, labels=labelling), leader, before.connection, before.notes, own)
 
 
-def _asking(
-    source: SourceSettings, rules: Iterable[Rule], sources: tuple[SourceSettings, ...], file: str
-) -> SourceSettings:
+def _asking(source: SourceSettings, rules: tuple[Rule, ...]) -> SourceSettings:
     """The source with the queries of the rules that are put to it, and without what no rule looks at."""
-    known = [each.name for each in sources if isinstance(each, PrometheusSettings)]
-    for rule in rules:
-        if rule.query and not rule.source and len(known) != 1:
-            found = f"there are {', '.join(known)}" if known else "there is none"
-            raise _refused(file, f"rule {rule.name}", f"needs a Prometheus to be asked: write its source, {found}")
-        if rule.source and rule.source not in known:
-            choices = ", ".join(known) or "none"
-            raise _refused(file, f"rule {rule.name}", f"source {rule.source!r} is no Prometheus here: use {choices}")
     if not isinstance(source, PrometheusSettings):
         return source
-    needed = {metric for rule in rules for metric in NEEDED.get(rule.metric, ())}
-    mine = (rule for rule in rules if rule.query and rule.source in ("", source.name))
-    queries = [query for query in source.queries if query.name in {rule.metric for rule in rules}]
+    metrics = {rule.metric for rule in rules}
+    needed = {metric for name in metrics for metric in NEEDED.get(name, ())}
     kept = [metric for metric in source.metrics if metric in needed]
     if Metric.MEMORY_AVAILABLE in needed and Metric.MEMORY_AVAILABLE not in kept:
         kept.append(Metric.MEMORY_AVAILABLE)
-    return replace(
-        source,
-        metrics=tuple(kept),
-        queries=(*queries, *(QuerySettings(rule.metric, rule.query) for rule in mine)),
-    )
+    queries = [query for query in source.queries if query.name in metrics]
+    queries += [
+        QuerySettings(rule.metric, rule.query) for rule in rules if rule.query and rule.source in ("", source.name)
+    ]
+    return replace(source, metrics=tuple(kept), queries=tuple(queries))
 
 
 def _refused(file: str, path: str, message: str) -> ConfigError:

@@ -1,0 +1,115 @@
+"""When the labeller says that it is well, which changes of its rules it takes while it runs, and what it asks."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+
+import pytest
+
+from tests.core.engine.scene import node
+from trimtab.apps.labeller import CYCLES, TURN, Labeller
+from trimtab.apps.reload import ConfigFile, Reload
+from trimtab.apps.scheduler import Options
+from trimtab.config.configuration import Configuration
+from trimtab.config.own.labelling.labeller import from_rules
+from trimtab.config.problem import ConfigError
+from trimtab.core.model.event import NodeSeen, SamplesRead, SourceFailed
+from trimtab.core.model.sample import Reading, Unit
+from trimtab.kube.credentials import Credentials
+from trimtab.kube.credentials.kubeconfig import Cluster, User
+
+INTERVAL = 10.0
+TEXT = "Rulename: {cpu: {Promsql: a, Threshold: 70}, mem: {Promsql: b, Threshold: %s}}"
+
+
+def reads(apply: bool = False) -> Callable[[bytes], Configuration]:
+    return lambda content: from_rules(content, "rule.yaml", "http://127.0.0.1:9", INTERVAL, apply)
+
+
+@pytest.fixture
+async def labeller(tmp_path: Path) -> AsyncIterator[Labeller]:
+    """One that was never run, on a clock that the test moves."""
+    credentials = Credentials(Cluster(server="http://127.0.0.1:1"), User(), "test")
+    file = ConfigFile(tmp_path / "rule.yaml", reads())
+    made = Labeller(reads()((TEXT % 70).encode()), file, credentials, Options("me", "127.0.0.1", 0))
+    made.time = 1000.0  # type: ignore[attr-defined]
+    made.clock = lambda: made.time  # type: ignore[assignment, attr-defined]
+    made._began = 1000.0
+    yield made
+    for line in (made.reads, made.writes, made.lease_line):
+        await line.close()
+
+
+def reading(rule: str, at: float) -> Reading:
+    return Reading("prometheus/x", f"rule/{rule}", ("a",), (50.0,), (at,), unit=Unit.RAW)
+
+
+def problems(labeller: Labeller) -> list[str]:
+    return [f"{check.name}: {problem}" for check in labeller._checks() if (problem := check.ask()) is not None]
+
+
+async def test_well_is_who_has_read_every_rule_lately(labeller: Labeller) -> None:
+    """Three cycles without one of them, and the page says which; a failed source is no reading."""
+    labeller.watches.heard = lambda: labeller.clock()  # type: ignore[method-assign]
+    assert ["rules: no rule was read yet"] == problems(labeller)
+    labeller._measured(SamplesRead((reading("cpu", 1000.0), reading("mem", 1000.0)), 1000.0))
+    assert [] == problems(labeller)
+    labeller.time += CYCLES * INTERVAL + TURN  # type: ignore[attr-defined]
+    assert [] == problems(labeller)
+    labeller.time += 1  # type: ignore[attr-defined]
+    labeller._measured(SamplesRead((reading("cpu", 1036.0),), 1036.0))
+    labeller._measured(SourceFailed("prometheus/x", "empty", 1036.0))
+    assert ["rules: mem was last read 36 s ago, more than 30 s: see the log of its source"] == problems(labeller)
+
+
+async def test_a_watch_that_fell_silent_is_told(labeller: Labeller) -> None:
+    """Nodes that come and go would be missed."""
+    labeller._measured(SamplesRead((reading("cpu", 1000.0), reading("mem", 1000.0)), 1000.0))
+    labeller.watches.heard = lambda: 870.0  # type: ignore[method-assign]
+    assert ["watch: last heard of 130.0 s ago, more than 120 s"] == problems(labeller)
+
+
+async def writes(labeller: Labeller, content: str) -> Reload:
+    """The file changes, and stands like that for two looks."""
+    assert labeller.reload is not None
+    labeller._path.write_text(content)
+    await labeller.reload.look()
+    await labeller.reload.look()
+    return labeller.reload
+
+
+async def test_changed_rules_are_taken_and_asked_for(labeller: Labeller) -> None:
+    """The engine hears of them, and the source gets the new queries; a bad file keeps the last good one."""
+    for content in (TEXT % 70, TEXT % 90, TEXT % "much"):
+        reload = await writes(labeller, content)
+    labels = labeller.engine.labels
+    assert labels is not None
+    assert [70.0, 90.0] == [rule.threshold for rule in labels.settings.rules]
+    assert "'much' is no number" in reload.problem
+
+
+async def test_other_queries_reach_the_source(labeller: Labeller) -> None:
+    """A new rule is asked from the next look on."""
+    await writes(labeller, "Rulename: {disk: {Promsql: c, Threshold: 1}}")
+    (source,) = labeller.looking.sources
+    assert ["rule/disk"] == [query.name for query in source.queries]  # type: ignore[union-attr]
+
+
+async def test_the_mode_is_settled_at_the_start(labeller: Labeller) -> None:
+    """Who observes holds no lease: a file that says `apply` is refused until the restart that takes one."""
+    with pytest.raises(ConfigError, match="restart to make it count"):
+        labeller._mine(reads(apply=True)((TEXT % 70).encode()))
+
+
+async def test_it_knows_nodes_and_follows_nothing_else(labeller: Labeller) -> None:
+    """Pods are no business of it, and it needs no right to see them."""
+    labeller.runtime.put(NodeSeen(node("a"), 1000.0))
+    assert ["a"] == [each.name for each in labeller.looking._nodes()]
+    assert (("/api/v1/nodes",), {"nodes"}) == (labeller.paths, {*labeller.watches.counts()})
+
+
+async def test_every_node_marked_is_a_warning(labeller: Labeller, caplog: pytest.LogCaptureFixture) -> None:
+    """Counted, and said."""
+    labeller.tally.all_pressed(30)
+    assert "every node is marked: nodes=30" in caplog.text

@@ -1,0 +1,116 @@
+"""`trimtab labeller`: dynamic-Scheduler's flags and ours, and what is said where it cannot start."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from tests.config.files import OWN_HEAD
+from trimtab.cli import main
+from trimtab.cli.labeller import _listening
+
+RULES = "Rulename:\n  Node_mem: {Promsql: used, Threshold: 70}\n"
+GONE = "http://127.0.0.1:9"
+LABELS = (
+    "sources: [{name: a, prometheus: {url: 'http://a:1'}}]\nlabels: {rules: [{name: cpu, metric: cpu, above: 80%}]}\n"
+)
+
+
+@pytest.fixture
+def rules(tmp_path: Path) -> str:
+    file = tmp_path / "rule.yaml"
+    file.write_text(RULES)
+    return str(file)
+
+
+def told(*arguments: str) -> tuple[int, str]:
+    """Without a cluster to be found, so that it ends as soon as it would start."""
+    done = CliRunner().invoke(main, ["labeller", "-kubeconfig", "/nonexistent", *arguments])
+    return done.exit_code, done.output
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [
+        ["-prom", GONE, "-r", "RULES", "-s", "10", "-webaddr", ":9000"],
+        ["--prom", GONE, "--rules", "RULES", "--seconds", "10", "--serve", "127.0.0.1:9000"],
+        [f"-prom={GONE}", "-r", "RULES", "-webaddr=:9000"],
+    ],
+)
+def test_old_flags_and_new_ones(rules: str, flags: list[str]) -> None:
+    """All spellings come as far as looking for the cluster, and the first line says that nothing will be written."""
+    code, output = told(*(rules if flag == "RULES" else flag for flag in flags))
+    first, *rest = output.splitlines()
+    assert 1 == code
+    assert first.startswith("trimtab labeller: mode observe: says what it would mark and writes nothing; add --apply")
+    assert "the kubeconfig /nonexistent cannot be read" in "".join(rest)
+
+
+def test_apply_is_said_too(rules: str) -> None:
+    """Who asked for it reads it in the first line."""
+    assert "mode apply: nodes are marked" in told("-prom", GONE, "-r", rules, "--apply")[1].splitlines()[0]
+
+
+def test_a_configuration_of_our_own(tmp_path: Path) -> None:
+    """The mode stands in the file there, and the first line says how to change it."""
+    file = tmp_path / "f.yaml"
+    file.write_text(OWN_HEAD + LABELS)
+    assert "set labels.mode to apply to mark nodes" in told("--config", str(file))[1].splitlines()[0]
+    code, output = told("--config", str(file), "--apply")
+    assert (2, True) == (code, "--apply belongs to a rule.yaml: with --config, write labels.mode: apply in" in output)
+
+
+@pytest.mark.parametrize(
+    ("content", "flags", "words"),
+    [
+        (RULES, (), "say where measurements come from: -prom http://HOST:9090, or --config FILE"),
+        (RULES, ("-prom", "ftp://x"), "-prom"),
+        (RULES, ("-prom", GONE, "-s", "0"), "0 is not in the range"),
+        (RULES, ("-prom", GONE, "-webaddr", "0.0.0.0:9000"), "can be reached from elsewhere"),
+        (
+            RULES.replace("70", "much"),
+            ("-prom", GONE),
+            "rule.yaml:2:40: Rulename.Node_mem.Threshold: 'much' is no number",
+        ),
+        ("Rulename: [", ("-prom", GONE), "rule.yaml:"),
+    ],
+)
+def test_bad_input_is_refused_at_the_start(
+    tmp_path: Path, content: str, flags: tuple[str, ...], words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Exit code 2, with field, value and remedy; rule.yaml in the working folder is what is read unless said."""
+    (tmp_path / "rule.yaml").write_text(content)
+    monkeypatch.chdir(tmp_path)
+    code, output = told(*flags)
+    assert (2, True) == (code, words in output), output
+
+
+def test_a_missing_rule_file_is_no_empty_one(tmp_path: Path) -> None:
+    """It used to be printed and passed over."""
+    code, output = told("-prom", GONE, "-r", str(tmp_path / "nothing.yaml"))
+    assert (2, True) == (code, "nothing.yaml: cannot be read: No such file or directory" in output)
+
+
+def test_a_secret_in_the_address_is_not_repeated(rules: str) -> None:
+    """The refusal says what to do instead, without it."""
+    code, output = told("-prom", "http://me:hunter2@prom:9090", "-r", rules)
+    assert (2, False) == (code, "hunter2" in output)
+
+
+def test_the_old_address_means_loopback() -> None:
+    """`:9000` was every address of the machine; these pages ask nobody who he is."""
+    assert ("127.0.0.1", 9000) == _listening(":9000")
+
+
+def test_no_traceback_from_a_real_process(rules: str, tmp_path: Path) -> None:
+    """As a process of its own, too."""
+    command = [sys.executable, "-m", "trimtab", "labeller", "-prom", GONE, "-r", rules]
+    environment = {**os.environ, "HOME": str(tmp_path), "KUBECONFIG": ""}
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=60, check=False)
+    assert (1, False) == (done.returncode, "Traceback" in done.stderr)
+    assert "no kubeconfig found" in done.stderr

@@ -1,0 +1,76 @@
+"""The labeller's own pages: a status that can fail, and nodes in the form that others read already."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import aiohttp
+from aiohttp import web
+
+from tests.core.engine.labelling.labeller import Labeller, cpu_rule, node
+from trimtab.core.engine.engine import Engine
+from trimtab.core.engine.settings import Settings
+from trimtab.serve.health import Check
+from trimtab.serve.http import serving
+from trimtab.serve.labels import LabelPages
+
+
+@asynccontextmanager
+async def pages(engine: Engine, *checks: Check) -> AsyncIterator[str]:
+    app = web.Application()
+    LabelPages(engine, checks).add_to(app)
+    async with serving(app, "127.0.0.1", 0) as port:
+        yield f"http://127.0.0.1:{port}"
+
+
+async def got(address: str) -> tuple[int, str]:
+    async with aiohttp.ClientSession() as session, session.get(address) as response:
+        return response.status, await response.text()
+
+
+def pressed(apply: bool = True) -> Engine:
+    scene = Labeller(cpu_rule(), cpu_rule(name="slow", hold=60.0), apply=apply)
+    scene.sees(node("b"), node("a"), node("c"))
+    scene.measures("cpu", a=3600, b=3900, c=100)
+    scene.runs(5)
+    return scene.engine
+
+
+async def test_nodes_are_listed_in_the_old_form() -> None:
+    """To the byte: fields in their order, names in order, the number beside them."""
+    async with pages(pressed()) as base:
+        expected = '{"type":"Label type=presure Nodes","num":2,"node_names":["a","b"]}'
+        assert (200, expected) == await got(f"{base}/nodes")
+
+
+async def test_who_observes_lists_those_that_would_be_marked() -> None:
+    """Else there would be nothing to look at before it is trusted to write."""
+    async with pages(pressed(apply=False)) as base:
+        assert '"num":2,"node_names":["a","b"]' in (await got(f"{base}/nodes"))[1]
+        assert '{"mode":"observe","all_marked":false,' in (await got(f"{base}/pressure"))[1]
+
+
+async def test_pressure_tells_rule_state_value_and_time() -> None:
+    """Of every node that is not calm, for each rule that says so."""
+    async with pages(pressed()) as base:
+        text = (await got(f"{base}/pressure"))[1]
+    assert '{"node":"b","rule":"cpu","state":"pressed","value":0.975,"since":1000.5}' in text
+    assert '{"node":"a","rule":"slow","state":"rising","value":0.9,"since":1000.5}' in text
+    assert '"node":"c"' not in text
+
+
+async def test_status_says_ok_or_why_not() -> None:
+    """All is well, or 503 with each thing that is not."""
+    well, ill = Check("watch", lambda: None), Check("rules", lambda: "Node_mem was last read 99 s ago")
+    async with pages(pressed(), well) as base:
+        assert (200, "ok") == await got(f"{base}/status")
+    async with pages(pressed(), well, ill) as base:
+        assert (503, "rules: Node_mem was last read 99 s ago") == await got(f"{base}/status")
+
+
+async def test_without_rules_the_pages_are_empty() -> None:
+    """An engine that labels nothing has nothing to tell."""
+    async with pages(Engine(Settings(()))) as base:
+        assert '{"type":"Label type=presure Nodes","num":0,"node_names":[]}' == (await got(f"{base}/nodes"))[1]
+        assert '{"mode":"off","nodes":[]}' == (await got(f"{base}/pressure"))[1]
