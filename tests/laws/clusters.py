@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from tests.build import MIB, asks, cluster, node, pod, prefers, term
 from tests.laws.company import HOSTNAME, ZONE, choosers, in_company
+from tests.laws.measuring import SOURCES, moment, readings
 from tests.laws.storing import VOLUMES, storage
 from trimtab.core.cluster.state import Cluster
 from trimtab.core.model.affinity import PreferredNodes
@@ -20,6 +21,7 @@ from trimtab.core.model.node import Image, Node
 from trimtab.core.model.objects import Object
 from trimtab.core.model.pod import HostPort, Pod
 from trimtab.core.model.resources import ContainerAsk, Demand, pod_demand
+from trimtab.core.model.sample import Reading
 from trimtab.core.model.selectors import NodeSelectorTerm
 from trimtab.wire.quantity import nanos
 
@@ -61,6 +63,7 @@ labels = st.fixed_dictionaries(
 )
 places = st.fixed_dictionaries({}, optional={ZONE: st.sampled_from(("z1", "z2", ""))})
 devices = st.dictionaries(st.sampled_from(DEVICES), st.sampled_from(("0", "1", "4")), max_size=2)
+bounds = st.fixed_dictionaries({}, optional={"cpu": st.sampled_from(CPUS), "memory": st.sampled_from(MEMORIES)})
 ports = st.builds(
     HostPort,
     st.sampled_from(("TCP", "UDP")),
@@ -97,7 +100,7 @@ def nodes(draw: Any, name: str | None = None) -> Node:
 
 @st.composite
 def demands(draw: Any) -> Demand:
-    """What a pod asks for: mostly little, now and then with sidecars, by the pod as a whole, or far too much."""
+    """What a pod asks for: mostly little, now and then with limits, with sidecars, by the pod as a whole, or far too much."""
     plain = asks(
         cpu=draw(st.sampled_from(("", "", *CPUS))),
         memory=draw(st.sampled_from(("", "", *MEMORIES))),
@@ -105,7 +108,8 @@ def demands(draw: Any) -> Demand:
     )
     if not draw(st.sampled_from((False, False, True))):
         return plain
-    asked = ContainerAsk({"cpu": nanos(draw(st.sampled_from(CPUS)))})
+    limits = {name: nanos(each) for name, each in draw(bounds).items()}
+    asked = ContainerAsk({"cpu": nanos(draw(st.sampled_from(CPUS)))}, limits)
     whole = ContainerAsk({"memory": nanos(draw(st.sampled_from(MEMORIES)))}) if draw(maybe) else None
     return pod_demand([asked, ContainerAsk()], [ContainerAsk({"cpu": nanos("1")}, sidecar=draw(maybe))], whole)
 
@@ -135,11 +139,14 @@ def pods(draw: Any, name: str | None = None, on: str = "") -> Pod:
 
 @st.composite
 def clusters(draw: Any) -> Cluster:
-    """Up to eight nodes with pods on them, some of which are on nodes that nobody has seen, and some other objects."""
+    """Up to eight nodes with pods on them, some of which are on nodes that nobody has seen, other objects, and some load."""
     made = draw(st.lists(nodes(), unique_by=lambda each: each.name, max_size=len(NAMES)))
     names = draw(st.lists(st.sampled_from(PODS), unique=True))
     standing = [draw(pods(name, draw(st.sampled_from(NAMES)))) for name in names]
-    return cluster(*made, *standing, *draw(st.lists(storage(NAMES) | choosers(), max_size=6)))
+    held = cluster(*made, *standing, *draw(st.lists(storage(NAMES) | choosers(), max_size=6)))
+    for lap in (-1, 0):
+        held.read_load(draw(readings(NAMES, PODS, moment(lap))), moment(lap))
+    return held
 
 
 # --- what may happen to a cluster
@@ -152,6 +159,7 @@ def steps(draw: Any) -> Step:
     """One change; it is given the number of the step, so that what it brings is newer than what was there."""
     name, uid = draw(st.sampled_from(NAMES)), f"uid-{draw(st.sampled_from(PODS))}"
     brought_node, brought_pod, stored = draw(nodes(name)), draw(pods()), draw(storage(NAMES) | choosers())
+    scrape, source = draw(readings(NAMES, PODS, moment(0))), draw(st.sampled_from(SOURCES))
     ways: tuple[Step, ...] = (
         lambda held, at: _see_node(held, replace(brought_node, version=at)),
         lambda held, at: _see_node(held, replace(brought_node, version=at, uid=str(at))),
@@ -165,6 +173,9 @@ def steps(draw: Any) -> Step:
         lambda held, at: _forget(held, uid),
         lambda held, at: _see_object(held, replace(stored, version=at)),
         lambda held, at: _lose_object(held, stored),
+        lambda held, at: _read_load(held, scrape, at),
+        lambda held, at: _fail(held, source, at),
+        lambda held, at: held.age(moment(at)),
     )
     step: Step = draw(st.sampled_from(ways))
     return step
@@ -212,3 +223,14 @@ def _see_object(held: Cluster, brought: Object) -> None:
 
 def _lose_object(held: Cluster, lost: Object) -> None:
     held.lose_object(lost.kind, lost.key)
+
+
+def _read_load(held: Cluster, scrape: tuple[Reading, ...], at: int) -> None:
+    """As old as it was drawn, at the time of this step."""
+    later = moment(at) - moment(0)
+    moved = (replace(each, measured=tuple(measured + later for measured in each.measured)) for each in scrape)
+    held.read_load(tuple(moved), moment(at))
+
+
+def _fail(held: Cluster, source: str, at: int) -> None:
+    held.lose_source(source, moment(at))

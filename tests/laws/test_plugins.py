@@ -45,6 +45,9 @@ ADDED = {
 }
 # Arguments that lead through other code than the defaults do.
 ARGUMENTS: list[tuple[str, dict[str, object]]] = [
+    ("TargetLoadPacking", {"strict": True}),
+    ("LoadVariationRiskBalancing", {"strict": True}),
+    ("LowRiskOverCommitment", {"strict": True}),
     ("NodeResourcesFit", {"scoringStrategy": {"type": "MostAllocated", "resources": RESOURCES}}),
     (
         "NodeResourcesFit",

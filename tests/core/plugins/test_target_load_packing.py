@@ -20,8 +20,8 @@ CURVE = {0.0: 40, 10.0: 55, 20.0: 70, 40.0: 100, 50.0: 33, 70.0: 20, 90.0: 7, 10
 
 
 def asking(request: str = "", limit: str = "") -> ContainerAsk:
-    given = [{"cpu": nanos(each)} if each else {} for each in (request, limit)]
-    return ContainerAsk(*given)
+    asked, bound = ({"cpu": nanos(each)} if each else {} for each in (request, limit))
+    return ContainerAsk(asked, bound)
 
 
 def wanting(*containers: ContainerAsk, overhead: str = "0") -> Demand:
