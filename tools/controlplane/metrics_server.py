@@ -4,7 +4,7 @@
         rig.admin.create(metered(node("node-0"), rig.kwok.url, "10.64.0.1"))
         rig.start_metrics_server()
         rig.admin.create(using(pod("web", nodeName="node-0"), cpu="250m", memory="64Mi"))
-        rig.admin.list("/apis/metrics.k8s.io/v1beta1/nodes")   # 404 or empty until it was scraped twice: 20 s or so
+        rig.admin.list(f"{ROOT}/nodes")   # empty until kwok was scraped twice: 20 s or so
 
 The usage of a node is the sum of that of its running pods; a pod without annotations uses 1m and 1Mi. A node without pods
 uses nothing, which metrics-server takes for no data, and leaves it out.
@@ -22,6 +22,7 @@ from tools.controlplane.credentials import Credentials, encoded
 from tools.controlplane.parts import written
 
 NAME, NAMESPACE = "metrics-server", "kube-system"
+ROOT = "/apis/metrics.k8s.io/v1beta1"
 # The shortest that it allows; a usage of CPU needs two scrapes.
 RESOLUTION_SECONDS = 10
 

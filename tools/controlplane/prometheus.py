@@ -13,6 +13,7 @@ It waits for nobody to scrape: `seen` waits until a query answers as wanted.
 import http.client
 import json
 import shutil
+import socket
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -163,7 +164,10 @@ class Prometheus:
         return answering(self.process, self._is_ready)
 
     def _is_ready(self) -> bool:
-        return self._web is not None or bool(self._ask("GET", "/-/ready"))
+        if self._web is None:
+            return bool(self._ask("GET", "/-/ready"))
+        with socket.create_connection(("127.0.0.1", self._port), timeout=1):
+            return True
 
     def _encrypted(self) -> bool:
         return "tls_server_config" in (self._web or {})

@@ -196,7 +196,7 @@ class Rig:
         self._ready(process, lambda: bool(self.scrape(process, "/livez")))
         self.ensure_namespace(metrics_server.NAMESPACE)
         self.apply(metrics_server.registration(port, self.credentials))
-        return process
+        return self._ready(process, lambda: self.admin.raw("GET", metrics_server.ROOT)[0] == 200)
 
     def start_kube_scheduler(self, config: Path | Document | None = None) -> Process:
         """The real kube-scheduler with this configuration (file or document); it speaks as system:kube-scheduler.

@@ -1,0 +1,102 @@
+"""Decides what a pretended machine has used at a moment, by the load that a test sets; leaves its pages to exposition.py.
+
+Counters are the integral of the load over time, so a rate over any window without a change of load is that load.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+
+GIB = 1 << 30
+# Machines were up before the test: nobody's counter starts at zero, and a past can be told (`recall`).
+UPTIME = 30 * 86_400.0
+
+
+@dataclass(frozen=True)
+class Load:
+    """What a machine is made to use besides its pods: shares of its CPU and memory, and of time that tasks waited."""
+
+    cpu: float = 0.0
+    memory: float = 0.0
+    cpu_waiting: float = 0.0
+    memory_waiting: float = 0.0
+    io_waiting: float = 0.0
+
+
+@dataclass(frozen=True)
+class Usage:
+    """What a container uses: cores and bytes."""
+
+    cpu: float
+    memory: float
+
+
+Container = tuple[str, str, str]
+"""Namespace, pod, container."""
+
+
+@dataclass(frozen=True)
+class Reading:
+    """The counters and gauges of a machine at one moment."""
+
+    at: float
+    busy: float = 0.0
+    memory: float = 0.0
+    cpu_waited: float = 0.0
+    memory_waited: float = 0.0
+    io_waited: float = 0.0
+    pods: tuple[tuple[Container, float, float], ...] = ()
+
+
+@dataclass
+class Machine:
+    """One node: its size, its load, its containers, and what they have used up to now."""
+
+    name: str
+    started: float
+    cores: int = 8
+    memory: float = 16 * GIB
+    load: Load = field(default_factory=Load)
+    pods: dict[Container, Usage] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Half busy until the test began."""
+        self._last = Reading(self.started, busy=UPTIME * self.cores / 2)
+        self._spent: dict[Container, float] = {}
+
+    def reading(self, at: float) -> Reading:
+        """Count up to this moment with the load as it was since the last one."""
+        seconds, load = at - self._last.at, self.load
+        for key, usage in self.pods.items():
+            self._spent[key] = self._spent.get(key, 0.0) + usage.cpu * seconds
+        self._last = replace(
+            self._last,
+            at=at,
+            busy=self._last.busy + self._cores_used() * seconds,
+            memory=load.memory * self.memory + sum(usage.memory for usage in self.pods.values()),
+            cpu_waited=self._last.cpu_waited + load.cpu_waiting * seconds,
+            memory_waited=self._last.memory_waited + load.memory_waiting * seconds,
+            io_waited=self._last.io_waited + load.io_waiting * seconds,
+            pods=tuple((key, self._spent[key], usage.memory) for key, usage in self.pods.items()),
+        )
+        return self._last
+
+    def _cores_used(self) -> float:
+        """No more than there are, as on a real machine; a load that is no number is passed on."""
+        wanted = self.load.cpu * self.cores + sum(usage.cpu for usage in self.pods.values())
+        return wanted if math.isnan(wanted) else min(wanted, self.cores)
+
+    def recall(self, past: Iterable[tuple[float, float, float]]) -> list[Reading]:
+        """Readings of a past (seconds ago, CPU share, memory share) that leads up to the last reading.
+
+        Each load held from its moment until the next one, the last until the last reading.
+        """
+        found, busy, until = [], self._last.busy, self._last.at
+        for ago, cpu, memory in sorted(past):
+            at = self._last.at - ago
+            busy -= cpu * self.cores * (until - at)
+            found.append(Reading(at, busy, memory * self.memory))
+            until = at
+        return found[::-1]
