@@ -13,7 +13,8 @@ from trimtab.core.model.resources import CAP
 
 def faults(cluster: Cluster) -> list[str]:
     """Sentences, one for each cell that is not what a fresh count gives; none when all is well."""
-    return [*_rows(cluster.columns), *_places(cluster), *_residents(cluster), *_census(cluster), *_sums(cluster)]
+    parts = (_places(cluster), _residents(cluster), _census(cluster), _load(cluster), _sums(cluster))
+    return [*_rows(cluster.columns), *(fault for part in parts for fault in part)]
 
 
 def _rows(columns: Columns) -> Iterator[str]:
@@ -62,6 +63,17 @@ def _residents(cluster: Cluster) -> Iterator[str]:
 
 def _census(cluster: Cluster) -> Iterator[str]:
     return miscounted(cluster.census, cluster.columns, cluster.residents)
+
+
+def _load(cluster: Cluster) -> Iterator[str]:
+    load, residents = cluster.load, cluster.residents
+    standing = {uid: load.standing.row.item(slot) for uid, slot in residents.slot.items()}
+    if load.rows != len(cluster.columns) or int(load.standing.taken.sum()) != len(standing):
+        yield f"load is kept for {load.rows} nodes and {int(load.standing.taken.sum())} pods"
+    for uid, row in standing.items():
+        if row != residents.row.item(residents.slot[uid]):
+            yield f"load of pod {uid} is counted in row {row}"
+    yield from load.miscounted()
 
 
 def _resident(residents: Residents, slot: int) -> tuple[object, ...]:

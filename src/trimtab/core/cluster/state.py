@@ -199,11 +199,13 @@ class Cluster:
             if place.assumed:
                 return Change.POD_CAME
             return Change.POD_ALTERED if place.pod.labels != pod.labels else Change.NOTHING
-        self._vacate(pod.uid)
-        self._take(pod, pod.node, assumed=False, change=Change.POD_ALTERED)
+        stays = place.node == pod.node
+        self._vacate(pod.uid, stays=stays)
+        self._take(pod, pod.node, assumed=False, change=Change.POD_ALTERED, stays=stays)
         return Change.POD_ALTERED | Change.POD_LEFT
 
-    def _take(self, pod: Pod, node: str, *, assumed: bool, change: Change) -> None:
+    def _take(self, pod: Pod, node: str, *, assumed: bool, change: Change, stays: bool = False) -> None:
+        """`stays` says that it was just vacated to be taken again: it has its old slot, and is measured on."""
         standing = pod if pod.node == node else replace(pod, node=node)
         self.places[pod.uid] = Place(node, standing, assumed)
         self.on_node.setdefault(node, {})[pod.uid] = standing
@@ -211,18 +213,23 @@ class Cluster:
         row = self.columns.row.get(node, NOWHERE)
         slot = self.residents.add(standing, row)
         self.census.came(slot)
-        self.load.came(slot, standing, row)
+        if stays:
+            self.load.resized(slot, standing)
+        else:
+            self.load.came(slot, standing, row)
 
     def _alter(self, old: Pod, new: Pod) -> None:
         """A pod that stays where it is; most news of it are about nothing that is counted."""
-        self.load.altered(self.residents.slot[old.uid], new)
+        slot = self.residents.slot[old.uid]
+        if self.load.altered(slot, new) and self.residents.row.item(slot) != NOWHERE:
+            self.columns.note(Change.LOAD, self.residents.row.item(slot))
         if old.labels == new.labels and old.deleting == new.deleting and old.spec is new.spec:
             self.residents.change(new)
             return
         self.census.leaves(self.residents.slot[old.uid])
         self.census.came(self.residents.change(new))
 
-    def _vacate(self, uid: str) -> Change:
+    def _vacate(self, uid: str, *, stays: bool = False) -> Change:
         place = self.places.pop(uid)
         residents = self.on_node[place.node]
         del residents[uid]
@@ -230,7 +237,8 @@ class Cluster:
             del self.on_node[place.node]
         self.columns.remove_pod(place.node, place.pod)
         self.census.leaves(self.residents.slot[uid])
-        self.load.left(self.residents.slot[uid])
+        if not stays:
+            self.load.left(self.residents.slot[uid])
         self.residents.remove(uid)
         return Change.POD_LEFT
 

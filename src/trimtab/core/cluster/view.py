@@ -29,7 +29,7 @@ Floats = NDArray[np.float64]
 class View:
     """A cluster to be read. Arrays are the live ones: copy before keeping or changing them."""
 
-    __slots__ = ("_columns", "_load", "_memory", "_on_node", "census", "count", "moved", "objects", "pods")
+    __slots__ = ("_columns", "_load", "_memory", "_on_node", "_shifted", "census", "count", "moved", "objects", "pods")
 
     def __init__(
         self,
@@ -50,6 +50,7 @@ class View:
         # Counts of pods by row and domain, of the cluster itself: an overlay's own part is in `moved`.
         self.census = census if census is not None else Census(columns, self.pods)
         self.moved: Moved | None = None  # what an overlay adds and takes away
+        self._shifted: LoadColumns | None = None
         self.count = len(columns)
 
     @property
@@ -143,8 +144,13 @@ class View:
 
     @property
     def load(self) -> LoadColumns:
-        """What was measured; see its methods under "what plugins read"."""
-        return self._load
+        """What was measured, and what an overlay's pods change of it; see `load/answers.py`."""
+        if self.moved is None:
+            return self._load
+        if self._shifted is None:
+            slots = self.moved.slots
+            self._shifted = self._load.shifted(self.pods.row[slots], slots, self.moved.others)
+        return self._shifted
 
     def used(self, resource: str) -> Floats:
         """Measured use, NaN where there is no measurement to be trusted."""

@@ -96,6 +96,7 @@ class Engine:
     def _turn(self, turn: Turn) -> list[Instruction]:
         wishes: list[Instruction] = []
         self.placing.queue.tick(turn.at)
+        self.placing.cluster.age(turn.at)
         for _ in range(turn.decisions):
             if not self.may_decide or not self._has_room():
                 break

@@ -1,0 +1,148 @@
+"""What plugins read of measured load: one cell per row, NaN where nothing is to be believed; changes nothing."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from trimtab.core.load.aligned import Bools, Floats
+from trimtab.core.load.derived import ALL
+from trimtab.core.load.estimating.estimator import Estimate
+from trimtab.core.load.pods.profiles import Profiles
+from trimtab.core.load.state import LoadState, asked
+from trimtab.core.model.pod import Pod
+from trimtab.core.model.sample import Statistic
+
+
+class LoadAnswers(LoadState):
+    """Columns by row, and a few by slot."""
+
+    def trust(self, resource: str) -> Floats:
+        """1 while fresh, a half while getting on, 0 once stale, absent, or its source has failed."""
+        meter = self.meter(resource)
+        return np.zeros(self.rows) if meter is None else meter.trust[: self.rows]
+
+    def latest(self, resource: str) -> Floats:
+        """The newest sample of each node, as it was measured."""
+        return self._believed(resource, Statistic.LATEST)
+
+    def measured(self, resource: str) -> Floats:
+        """When the newest sample of each node was measured; NaN for none."""
+        meter = self.meter(resource)
+        return self._unknown() if meter is None else meter.measured[: self.rows]
+
+    def custom(self, name: str) -> Floats:
+        """The newest value of a metric of the user's own (`Unit.RAW`), NaN where it is not to be believed."""
+        meter = self.meter(name, own=True)
+        return self._unknown() if meter is None else meter.believed[: self.rows]
+
+    # --- what is still to come
+
+    def pending(self, resource: str) -> Floats:
+        """What the newest sample does not show yet: estimates of pods not in it, less what left since. Never NaN.
+        Where no sample is believed, that is all that the node's pods come to."""
+        account = self.accounts.get(resource)
+        return np.zeros(self.rows) if account is None else account.totals.sums[3, : self.rows]
+
+    def expected(self, resource: str) -> Floats:
+        """`latest` + `pending`, not below 0: what the node will be seen to use once everything is in a sample."""
+        if resource not in self.accounts:
+            return self.latest(resource)
+        latest, net = self.latest(resource), self.pending(resource)
+        return self._expected[resource].get(lambda rows: (np.maximum(latest[rows] + net[rows], 0.0),))[0]
+
+    def forecast(self, resource: str) -> tuple[Floats, Floats]:
+        """Mean and variance of the sum that each node's pods will come to: hour's means and variances of pods that are
+        seen, estimates of those that are not, and what the node uses beside its pods. Where pods are not measured the
+        node's own figures stand in (`stand_in`): what is `expected`, and its deviation.
+
+        With little data: a pod with n samples counts its estimate's variance as one more of them; a node with fewer than
+        two counts the variances of its pods' estimates.
+        """
+        if resource not in self.accounts:
+            return self.latest(resource), self.deviation(resource) ** 2
+        mean, variance, _ = self._forecast[resource].get(lambda rows: self._foretell(resource, rows))
+        return mean, variance
+
+    def stand_in(self, resource: str) -> Bools:
+        """Nodes whose forecast rests on node metrics alone."""
+        account = self.accounts.get(resource)
+        return np.ones(self.rows, dtype=np.bool_) if account is None else ~account.totals.fed[: self.rows]
+
+    def estimate(self, pod: Pod, resource: str) -> Estimate:
+        """What a pod nobody has seen yet will use: mean, standard deviation, and the rule that knew it."""
+        known = self.estimator.known(pod)
+        return self.estimator.estimate(self.settings.estimates, resource, *asked(pod, resource), known)
+
+    def _foretell(self, resource: str, rows: slice) -> tuple[Floats, Floats, Floats]:
+        """Mean, variance, and the node's own variance, which a touched row does not change."""
+        totals, count = self.accounts[resource].totals, self.rows
+        alone = self._alone(resource) if rows is ALL else self._forecast[resource].columns[2][rows]
+        level, spread, unsure, net = totals.sums[:, :count][:, rows]
+        fed, latest = totals.fed[:count][rows], self.latest(resource)[rows]
+        beside = np.nan_to_num(totals.beside[:count][rows])
+        mean = np.where(fed, beside + level, np.maximum(latest + net, 0.0))
+        variance = np.where(fed | np.isnan(alone), spread, alone + unsure)
+        missing = np.isnan(latest)
+        mean[missing] = variance[missing] = np.nan
+        return mean, variance, alone
+
+    def _alone(self, resource: str) -> Floats:
+        return self.deviation(resource) ** 2 if self.stand_in(resource).any() else np.zeros(self.rows)
+
+    # --- how nodes went
+
+    def average(self, resource: str, seconds: float) -> Floats:
+        """Mean of the node's samples of the last `seconds` (at most an hour)."""
+        course = self.courses.get(resource)
+        return self._unknown() if course is None else self._trusted(resource, course.mean(seconds))
+
+    def mean(self, resource: str) -> Floats:
+        """Mean over `settings.window`, or what the source itself gave as such."""
+        given = self._believed(resource, Statistic.MEAN)
+        return np.where(np.isnan(given), self.average(resource, self.settings.window), given)
+
+    def deviation(self, resource: str) -> Floats:
+        """Standard deviation over `settings.window`, or what the source gave; NaN with fewer than two samples."""
+        given, course = self._believed(resource, Statistic.DEVIATION), self.courses.get(resource)
+        if course is None:
+            return given
+        own = self._trusted(resource, course.deviation(self.settings.window))
+        return np.where(np.isnan(given), own, given)
+
+    def percentile(self, resource: str, percent: int, seconds: int) -> Floats:
+        """Exact percentile (50, 90, 95, 99) over 300, 600 or 1800 seconds."""
+        course = self.courses.get(resource)
+        return self._unknown() if course is None else self._trusted(resource, course.percentile(percent, seconds))
+
+    def peak(self, resource: str, seconds: int) -> Floats:
+        """The highest five-minute mean within 3600 or 86400 seconds."""
+        course = self.courses.get(resource)
+        return self._unknown() if course is None else self._trusted(resource, course.peak(seconds))
+
+    # --- by slot
+
+    @property
+    def placed(self) -> Floats:
+        """When each pod took its place, as far as known; -inf for pods that were there before anything was timed."""
+        return self.standing.placed
+
+    @property
+    def sampled(self) -> Floats:
+        """When the newest sample of the pod itself was measured; NaN for none."""
+        columns = [account.shares.sampled for account in self.accounts.values()]
+        return np.asarray(np.fmax.reduce(columns))
+
+    def profiles(self, resource: str) -> Profiles | None:
+        """How each pod went; None where pods are not measured."""
+        account = self.accounts.get(resource)
+        return None if account is None else account.profiles
+
+    def _believed(self, resource: str, statistic: Statistic) -> Floats:
+        meter = self.meter(resource, statistic)
+        return self._unknown() if meter is None else meter.believed[: self.rows]
+
+    def _trusted(self, resource: str, column: Floats) -> Floats:
+        return np.where(self.trust(resource) > 0, column[: self.rows], np.nan)
+
+    def _unknown(self) -> Floats:
+        return np.full(self.rows, np.nan)

@@ -1,0 +1,136 @@
+"""Which numbers of a reading are believed: everything else is refused and counted by reason; keeps nothing but the brake.
+
+| reason | what was wrong | what was held before |
+|---|---|---|
+| unknown | a node or pod that nobody has seen | |
+| nan, negative, duplicate, implausible | nonsense: infinite, below 0, two for one, more than there is | is missing, too |
+| future, stale | measured too far ahead or too long ago | grows older |
+| earlier | measured before the pod was there: of one that had its name before | |
+| jump | nine nodes of ten went to nothing, or to all they have, in one step | stays, for three readings |
+| empty, malformed | nothing at all; columns of different lengths | is missing; stays |
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+
+from trimtab.core.load.aligned import Bools, Floats, Index
+from trimtab.core.load.settings import LoadSettings
+from trimtab.core.model.sample import Reading, Unit
+
+MOST_SHARE = 1.5  # of what the machine has: bursts and rounding, but no slip of units
+LEAST_OF_PODS = 0.01  # a node that uses less than this of what its pods do
+SLACK_FACTOR, SLACK_SHARE = 2.0, 0.1  # a pod over a shorter span may be above its node's mean, but not by more
+MOST_HELD, FEWEST_NODES, MOST_JUMPING = 3, 5, 0.9
+NOTHING, SOMETHING, NOT_ALL, ALL = 0.01, 0.03, 0.95, 0.98
+
+
+class Sieve:
+    """What is left of one reading, by row or slot."""
+
+    def __init__(self, reading: Reading, index: Index, refused: Counter[str]) -> None:
+        self.index = index
+        self.values: Floats = np.array(reading.values, dtype=np.float64)
+        self.measured: Floats = np.array(reading.measured, dtype=np.float64)
+        self.nonsense: list[Index] = []
+        self._refused = refused
+
+    def refuse(self, bad: Bools, reason: str, *, nonsense: bool = False) -> None:
+        if not bad.any():
+            return
+        self._refused[reason] += int(bad.sum())
+        if nonsense:
+            self.nonsense.append(self.index[bad])
+        self.keep(~bad)
+
+    def keep(self, good: Bools) -> None:
+        if not good.all():
+            self.index, self.values, self.measured = self.index[good], self.values[good], self.measured[good]
+
+    def sound(self, unit: Unit) -> None:
+        """Known, a number, and the only one of its name."""
+        self.refuse(self.index < 0, "unknown")
+        self.refuse(~(np.isfinite(self.values) & np.isfinite(self.measured)), "nan", nonsense=True)
+        if unit is not Unit.RAW:
+            self.refuse(self.values < 0, "negative", nonsense=True)
+        if len(self.index):
+            self.refuse(np.bincount(self.index)[self.index] > 1, "duplicate", nonsense=True)
+
+    def timely(self, at: float, settings: LoadSettings) -> None:
+        self.refuse(self.measured > at + settings.fresh, "future")
+        self.refuse(self.measured < at - settings.stale, "stale")
+
+    @property
+    def newest(self) -> float:
+        return float(self.measured.max())
+
+
+def well_formed(reading: Reading, refused: Counter[str]) -> bool:
+    refused.update(dict(reading.skipped))
+    if len(reading.names) == len(reading.values) == len(reading.measured):
+        return True
+    refused["malformed"] += len(reading.names)
+    return False
+
+
+def believe_nodes(sieve: Sieve, unit: Unit, capacity: Floats, of_pods: Floats | None) -> None:
+    """Amounts, by what the machines have and, for the newest values, by what their pods are seen to use."""
+    if unit is Unit.RAW:
+        return
+    has = capacity[sieve.index]
+    if unit is Unit.SHARE:
+        sieve.refuse((sieve.values > MOST_SHARE) | (has <= 0), "implausible", nonsense=True)
+        sieve.values = sieve.values * capacity[sieve.index]
+    else:
+        sieve.refuse((sieve.values > MOST_SHARE * has) & (has > 0), "implausible", nonsense=True)
+    if of_pods is not None:
+        theirs = of_pods[sieve.index]
+        tiny = (sieve.values < LEAST_OF_PODS * theirs) & (theirs > LEAST_OF_PODS * capacity[sieve.index])
+        sieve.refuse(tiny, "implausible", nonsense=True)
+
+
+def believe_pods(sieve: Sieve, unit: Unit, rows: Index, since: Floats, capacity: Floats, node: Floats) -> None:
+    """Amounts, of the pod that is there now, and not above what its node has or is seen to use."""
+    sieve.refuse(sieve.measured < since[sieve.index], "earlier")
+    at = rows[sieve.index]
+    has = np.where(at >= 0, capacity[at], 0.0) if len(capacity) else np.zeros(len(at))
+    if unit is Unit.SHARE:
+        sieve.refuse((sieve.values > MOST_SHARE) | (has <= 0), "implausible")
+        at = rows[sieve.index]
+        has = capacity[at]
+        sieve.values = sieve.values * has
+    seen = np.where(at >= 0, node[at], np.nan) if len(node) else np.full(len(at), np.nan)
+    above = (sieve.values > has) | (sieve.values > SLACK_FACTOR * seen + SLACK_SHARE * has)
+    sieve.refuse(above & (has > 0), "implausible")
+
+
+class Brake:
+    """Holds back readings in which nearly all nodes jump to nothing, or to all they have; the fourth in a row counts."""
+
+    def __init__(self) -> None:
+        self.held: dict[tuple[str, str], int] = {}
+
+    def holds(self, reading: Reading, before: Floats, after: Floats) -> bool:
+        """Shares of what the machines have, NaN where it is not known."""
+        key = (reading.source, reading.resource)
+        if not _jumps(before, after) or self.held.get(key, 0) >= MOST_HELD:
+            self.held.pop(key, None)
+            return False
+        self.held[key] = self.held.get(key, 0) + 1
+        return True
+
+    def copy(self) -> Brake:
+        twin = Brake()
+        twin.held = self.held.copy()
+        return twin
+
+
+def _jumps(before: Floats, after: Floats) -> bool:
+    known = int((np.isfinite(before) & np.isfinite(after)).sum())
+    if known < FEWEST_NODES:
+        return False
+    down = (after < NOTHING) & (before >= SOMETHING)
+    up = (after >= ALL) & (before < NOT_ALL)
+    return bool(max(down.sum(), up.sum()) >= MOST_JUMPING * known)

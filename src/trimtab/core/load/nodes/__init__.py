@@ -1,0 +1,1 @@
+"""What was measured of nodes: the newest values, and how they went."""

@@ -1,0 +1,75 @@
+"""The newest value of one metric for each node, and how far it is believed; what it means is for others."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import ClassVar
+
+import numpy as np
+
+from trimtab.core.load.aligned import Aligned, Bools, Floats, Index
+from trimtab.core.load.settings import LoadSettings
+
+NO_SOURCE = -1
+
+
+class Meter(Aligned):
+    """By row: value, when it was measured, the span it speaks for, and the number of its source.
+
+    `trust` and `believed` (the value, NaN where the trust is 0) are redone by `judge`.
+    """
+
+    BLANKS: ClassVar[Mapping[str, float]] = {
+        "value": np.nan,
+        "measured": np.nan,
+        "window": 0.0,
+        "source": NO_SOURCE,
+        "trust": 0.0,
+        "believed": np.nan,
+    }
+
+    def __init__(self, rows: int) -> None:
+        self.value: Floats = np.full(rows, np.nan)
+        self.measured: Floats = np.full(rows, np.nan)
+        self.window: Floats = np.zeros(rows)
+        self.source: Index = np.full(rows, NO_SOURCE, dtype=np.intp)
+        self.trust: Floats = np.zeros(rows)
+        self.believed: Floats = np.full(rows, np.nan)
+
+    def news(self, rows: Index, measured: Floats) -> Bools:
+        """Which of these samples are newer than what is held and believed: the same sample twice is no news."""
+        return ~((self.measured[rows] >= measured) & (self.trust[rows] > 0))
+
+    def put(self, rows: Index, values: Floats, measured: Floats, window: float, source: int) -> None:
+        self.value[rows], self.measured[rows] = values, measured
+        self.window[rows], self.source[rows] = window, source
+
+    def miss(self, rows: Index, source: int) -> None:
+        """The source had nonsense to say of these: they are missing, as far as it spoke for them."""
+        self._forget(rows[self.source[rows] == source])
+
+    def silence(self, source: int) -> None:
+        """The source has answered with nothing: that is not the same as nothing used."""
+        self._forget(np.flatnonzero(self.source == source))
+
+    def judge(self, now: float, settings: LoadSettings, failed: Collection[int]) -> tuple[bool, bool]:
+        """Redo trust by age; whether it changed anywhere, and whether anything was lost or won by it."""
+        age = now - self.measured
+        trust = 0.5 * (age <= settings.fresh) + 0.5 * (age <= settings.stale)
+        if failed:
+            trust[np.isin(self.source, list(failed))] = 0.0
+        changed = bool((trust != self.trust).any())
+        crossed = changed and bool(((trust > 0) != (self.trust > 0)).any())
+        self.trust, self.believed = trust, np.where(trust > 0, self.value, np.nan)
+        return changed, crossed
+
+    def next_change(self, now: float, settings: LoadSettings) -> float:
+        """When age alone will take trust away next."""
+        ages = now - self.measured
+        limits = np.where(ages <= settings.fresh, settings.fresh, settings.stale)
+        waits = (self.measured + limits)[(self.trust > 0) & (ages <= settings.stale)]
+        return float(waits.min()) if len(waits) else np.inf
+
+    def _forget(self, rows: Index) -> None:
+        self.value[rows] = self.measured[rows] = np.nan
+        self.source[rows] = NO_SOURCE

@@ -1,0 +1,204 @@
+"""All that load columns hold, kept in step with the cluster's rows and slots; takes nothing in and answers nothing."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Self
+
+import numpy as np
+
+from trimtab.core.load.aligned import Aligned, Index
+from trimtab.core.load.derived import Derived
+from trimtab.core.load.estimating.estimator import Estimator
+from trimtab.core.load.intake import Brake
+from trimtab.core.load.nodes.course import Course
+from trimtab.core.load.nodes.meter import Meter
+from trimtab.core.load.pods.account import Account
+from trimtab.core.load.pods.departed import Departed
+from trimtab.core.load.pods.standing import Standing
+from trimtab.core.load.settings import LoadSettings
+from trimtab.core.model.pod import Pod
+from trimtab.core.model.resources import CPU, MEMORY
+from trimtab.core.model.sample import Statistic
+
+TRACKED = (CPU, MEMORY)  # resources that pods are counted in
+FIRST_CAPACITY = 16
+
+MeterKey = tuple[str, Statistic, bool]  # the last one: a metric of the user's own
+
+
+class LoadState:
+    """Arrays are longer than there are rows and slots."""
+
+    def __init__(self, settings: LoadSettings | None = None, rows: int = 0) -> None:
+        self._settings = settings if settings is not None else LoadSettings()
+        self.now = -math.inf
+        self.version = 0  # rises with all that is felt in every row
+        self.rows, self.capacity = rows, max(rows, FIRST_CAPACITY)
+        self.standing = Standing()
+        self.accounts = {name: Account(i, self.capacity, self.standing.size) for i, name in enumerate(TRACKED)}
+        self.meters: dict[MeterKey, Meter] = {}  # beside those of the accounts
+        self.courses: dict[str, Course] = {}
+        self.departed = Departed(len(TRACKED))
+        self.estimator = Estimator(TRACKED)
+        self.sources: dict[str, int] = {}
+        self.failed: set[int] = set()
+        self.brake = Brake()
+        self._expected = {name: Derived() for name in TRACKED}
+        self._forecast = {name: Derived() for name in TRACKED}
+
+    @property
+    def settings(self) -> LoadSettings:
+        return self._settings
+
+    def meter(self, resource: str, statistic: Statistic = Statistic.LATEST, *, own: bool = False) -> Meter | None:
+        """Of a resource, or of a metric of the user's own."""
+        if statistic is Statistic.LATEST and not own and resource in self.accounts:
+            return self.accounts[resource].meter
+        return self.meters.get((resource, statistic, own))
+
+    def all_meters(self) -> Iterator[Meter]:
+        yield from (account.meter for account in self.accounts.values())
+        yield from self.meters.values()
+
+    # --- rows
+
+    def open_row(self, row: int) -> None:
+        if row == self.capacity:
+            self._widen(2 * self.capacity)
+        for part in self._by_row():
+            part.clear(row)
+        self.rows = row + 1
+        self._drop_derived()
+
+    def close_row(self, row: int, last: int) -> None:
+        """The node in this row has gone, and the one in the last row has taken its place."""
+        for part in self._by_row():
+            if row == last:
+                part.clear(row)
+            else:
+                part.move(last, row)
+        self.standing.close_row(row, last)
+        self.departed.close_row(row, last)
+        self.rows = last
+        self._drop_derived()
+
+    def _by_row(self) -> Iterator[Aligned]:
+        yield from self.all_meters()
+        yield from self.courses.values()
+        yield from (account.totals for account in self.accounts.values())
+
+    def _widen(self, capacity: int) -> None:
+        self.capacity = capacity
+        for part in self._by_row():
+            part.grow(capacity)
+
+    # --- slots
+
+    def came(self, slot: int, pod: Pod, row: int) -> None:
+        """A pod takes a place (row -1: on a node nobody has seen): estimated until a sample contains it."""
+        if slot >= self.standing.size:
+            self._lengthen(max(2 * self.standing.size, slot + 1))
+        kin = self.estimator.number(pod)
+        self.standing.came(slot, pod, row, self.now, kin)
+        for name, account in self.accounts.items():
+            request, limit = asked(pod, name)
+            mean, deviation, _ = self.estimator.estimate(self.settings.estimates, name, request, limit, kin)
+            account.came(slot, self.standing, (request, limit), (mean, deviation))
+        self._touch(row)
+
+    def altered(self, slot: int, pod: Pod) -> bool:
+        """The same pod, on its way out perhaps: then its share is taken off at once. Whether its row is touched by it."""
+        if not self.standing.altered(slot, pod, self.now):
+            return False
+        for account in self.accounts.values():
+            account.altered(slot, self.standing)
+        self._touch(self.standing.row.item(slot))
+        return True
+
+    def resized(self, slot: int, pod: Pod) -> None:
+        """The same pod where it was, asking for another amount: what it uses goes on."""
+        self.standing.altered(slot, pod, self.now)
+        kin = self.standing.kin.item(slot)
+        for name, account in self.accounts.items():
+            request, limit = asked(pod, name)
+            mean, deviation, _ = self.estimator.estimate(self.settings.estimates, name, request, limit, kin)
+            account.resized(slot, self.standing, (request, limit), (mean, deviation))
+        self._touch(self.standing.row.item(slot))
+
+    def left(self, slot: int) -> None:
+        """It has gone: what it used is taken off until the next sample shows that it has."""
+        row = self.standing.row.item(slot)
+        shown = tuple(account.left(slot, row, self.now) for account in self.accounts.values())
+        self.standing.left(slot)
+        if row >= 0 and any(shown):
+            self.departed.add(row, self.now, shown)
+        self._touch(row)
+
+    def _lengthen(self, slots: int) -> None:
+        for part in (self.standing, *(account.shares for account in self.accounts.values())):
+            part.grow(slots)
+
+    # --- answers that follow from sums
+
+    def _touch(self, row: int) -> None:
+        if row >= 0:
+            for derived in (*self._expected.values(), *self._forecast.values()):
+                derived.touch(row)
+
+    def _drop_derived(self) -> None:
+        for derived in (*self._expected.values(), *self._forecast.values()):
+            derived.drop()
+
+    # --- twins
+
+    def copy(self) -> Self:
+        twin = self._shadow()
+        twin.standing, twin.departed, twin.brake = self.standing.copy(), self.departed.copy(), self.brake.copy()
+        twin.accounts = {name: account.copy() for name, account in self.accounts.items()}
+        twin.meters = {key: meter.copy() for key, meter in self.meters.items()}
+        twin.courses = {name: course.copy() for name, course in self.courses.items()}
+        twin.estimator = self.estimator.copy()
+        twin.sources, twin.failed = self.sources.copy(), self.failed.copy()
+        return twin
+
+    def reordered(self, rows: Index, slots: Index) -> Self:
+        """A twin with other numbers: row r holds what `rows[r]` held, slot s what `slots[s]` held."""
+        twin = self.copy()
+        twin.rows, twin.capacity = len(rows), len(rows)
+        twin.meters = {key: meter.reordered(rows) for key, meter in self.meters.items()}
+        twin.courses = {name: course.reordered(rows) for name, course in self.courses.items()}
+        twin.accounts = {name: account.reordered(rows, slots) for name, account in self.accounts.items()}
+        twin.standing = self.standing.reordered(slots)
+        back = np.full(self.capacity + 1, -1, dtype=np.intp)
+        back[rows] = np.arange(len(rows))
+        twin.standing.row, twin.departed.row = back[twin.standing.row], back[self.departed.row]
+        twin._widen(max(len(rows), FIRST_CAPACITY))
+        twin._lengthen(max(len(slots), FIRST_CAPACITY))
+        return twin
+
+    def shifted(self, rows: Index, slots: Index, others: tuple[tuple[int, Pod, int], ...]) -> Self:
+        """A twin to be read, as if the pods in these slots, which stand in these rows, had gone just now; `others` have
+        no slot: their row, the pod, and 1 for who comes or -1 for who goes."""
+        twin = self._shadow()
+        twin.accounts = {name: account.without(rows, slots, self.now) for name, account in self.accounts.items()}
+        for row, pod, sign in others:
+            kin = self.estimator.known(pod)
+            for name, account in twin.accounts.items():
+                mean, deviation, _ = self.estimator.estimate(self.settings.estimates, name, *asked(pod, name), kin)
+                account.totals.sums[:, row] += sign * np.array([mean, deviation**2, deviation**2, mean])
+        return twin
+
+    def _shadow(self) -> Self:
+        twin = object.__new__(type(self))
+        twin.__dict__.update(self.__dict__)
+        twin._expected = {name: Derived() for name in TRACKED}
+        twin._forecast = {name: Derived() for name in TRACKED}
+        return twin
+
+
+def asked(pod: Pod, resource: str) -> tuple[float, float]:
+    """Request and limit, 0 for none."""
+    limit = next((amount for name, amount in pod.demand.limits if name == resource), 0)
+    return float(pod.demand.of(resource)), float(limit)
