@@ -55,7 +55,7 @@ class Meter(LoadColumns):
     def average(self, resource: str, seconds: float) -> Floats:
         return self.latest(f"{resource} over {seconds:g}")
 
-    def copy(self) -> LoadColumns:
+    def copy(self) -> Meter:
         return self
 
 

@@ -9,7 +9,7 @@ A refusal for want of rights holds for all nodes: nothing is asked for a minute.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection
+from collections.abc import Callable
 from copy import copy
 
 from msgspec import Struct
@@ -53,9 +53,9 @@ class Ledger:
         before = self.asked.get(node.name)
         self.asked[node.name] = Asked(node.version, failures=before.failures if before else 0)
 
-    def forget(self, differing: Collection[str]) -> None:
+    def forget(self, differs: Callable[[str], bool]) -> None:
         """What was asked for and can be seen now needs no more patience."""
-        settled = [name for name, asked in self.asked.items() if asked.answered and name not in differing]
+        settled = [name for name, asked in self.asked.items() if asked.answered and not differs(name)]
         for name in settled:
             del self.asked[name]
 

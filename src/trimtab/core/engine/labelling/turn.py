@@ -165,16 +165,16 @@ class Labels:
     def _wishes(self, view: View, wanted: list[Ints], at: float) -> Iterator[LabelNode]:
         differs = _any([column != carried for column, carried in zip(wanted, self.carried, strict=True)], view.count)
         differs |= view.named(self._stray)
-        rows = np.flatnonzero(differs).tolist()
-        self.ledger.forget({view.nodes[row].name for row in rows})
-        room = self.ledger.room
-        for row in rows:
-            node = view.nodes[row]
-            wish = self._wish(node, row, wanted) if room > 0 and self.ledger.may_ask(node, at) else None
+        self.ledger.forget(lambda name: (row := view.row(name)) is not None and bool(differs[row]))
+        nodes, room = view.nodes, self.ledger.room
+        for row in np.flatnonzero(differs).tolist() if room > 0 else ():
+            wish = self._wish(nodes[row], row, wanted) if self.ledger.may_ask(nodes[row], at) else None
             if wish is not None:
-                room -= 1
-                self._note(wish, row, wanted, node)
+                self._note(wish, row, wanted, nodes[row])
                 yield wish
+                room -= 1
+            if not room:
+                return
 
     def _note(self, wish: LabelNode, row: int, wanted: list[Ints], node: Node) -> None:
         if not wish.observe:
