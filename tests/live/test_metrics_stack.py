@@ -1,6 +1,12 @@
 """Shows that the meters of live tests are real ones: Prometheus and metrics-server tell the load that a test sets."""
 
+import time
+from base64 import b64encode
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from urllib.error import HTTPError
+from urllib.request import Request, urlopen
 
 import pytest
 
@@ -10,15 +16,18 @@ from tests.live.metering.exporters import Exporters
 from tests.live.metering.machine import GIB
 from tests.live.metering.metered import Metered
 from tools.controlplane.client import Document
+from tools.controlplane.credentials import Credentials
 from tools.controlplane.metrics_server import ROOT, usage, using
 from tools.controlplane.objects import pod
-from tools.controlplane.prometheus import Prometheus
+from tools.controlplane.prometheus import Prometheus, guarding
 
 pytestmark = pytest.mark.live
 
 BUSY = '1 - avg by (instance) (rate(node_cpu_seconds_total{mode="idle"}[5s]))'
 MEMORY = "1 - node_memory_MemAvailable_bytes / node_memory_MemTotal_bytes"
 POD_CPU = 'sum by (pod) (rate(container_cpu_usage_seconds_total{container!=""}[5s]))'
+PASSWORD = "open sesame"
+PASSWORD_HASH = "$2b$04$abcdefghijklmnopqrstuu/LVz6MZlItEy42I2juLihZ66HnQx/cy"  # bcrypt's, of the password
 RULES = {"groups": [{"name": "node", "rules": [{"record": "node:memory:used", "expr": MEMORY}]}]}
 
 
@@ -79,18 +88,36 @@ def test_a_past_can_be_told_afterwards(exporters: Exporters, prometheus: Prometh
 
 def test_prometheus_hangs_dies_and_comes_back(exporters: Exporters, prometheus: Prometheus) -> None:
     """Paused it answers after it goes on, killed it refuses, and started again it has its port and its data."""
-    before = prometheus.url
+    prometheus.seen("up", lambda up: len(up) == 3)
+    before, url = time.time(), prometheus.url
     prometheus.pause()
-    prometheus.resume()
-    assert prometheus.values("vector(1)")
+    with ThreadPoolExecutor(1) as pool:
+        asked = pool.submit(prometheus.query, "vector(1)")
+        with pytest.raises(TimeoutError):
+            asked.result(timeout=0.5)
+        prometheus.resume()
+        assert asked.result(timeout=30)
     prometheus.kill()
     with pytest.raises(OSError, match="refused"):
         prometheus.query("up")
     prometheus.start()
-    assert before == prometheus.url
-    assert prometheus.query("count_over_time(up[10m]) > 1")
+    assert url == prometheus.url
+    assert prometheus.query("up", at=before)
     prometheus.scrape(exporters.targets("{name}", {"node": "{name}"}, ["node"], ["node-0"]))
     prometheus.seen("up{node='node-0'}", lambda up: {"node-0": 1.0} == up)
+
+
+def test_prometheus_may_ask_for_a_password_over_tls(tmp_path: Path) -> None:
+    """With a web configuration it speaks TLS, refuses strangers, and answers whoever knows the password."""
+    credentials = Credentials(tmp_path)
+    web = guarding(credentials, {"reader": PASSWORD_HASH})
+    with Prometheus(binaries=built(), web=web) as guarded:
+        page = Request(f"{guarded.url}/-/ready")
+        with pytest.raises(HTTPError, match="401"):
+            urlopen(page, context=credentials.tls())
+        page.add_header("Authorization", "Basic " + b64encode(b"reader:" + PASSWORD.encode()).decode())
+        with urlopen(page, context=credentials.tls()) as answer:
+            assert 200 == answer.status
 
 
 def test_metrics_server_tells_the_usage_of_kwoks_pods_and_nodes() -> None:

@@ -239,6 +239,7 @@ def build_kubernetes(go: str, target: Path) -> None:
 
 def build_companions(go: str, target: Path) -> None:
     """What stands around it: nodes without machines, and their meters."""
+    say("building kwok, metrics-server and Prometheus, once: five minutes on two idle cores")
     for program in COMPANIONS.programs:
         compile_program(go, COMPANIONS.source, target / program.name, program)
     gather_kwok_files(go, target)

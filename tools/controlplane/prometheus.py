@@ -24,6 +24,7 @@ from typing import Self
 from urllib.parse import urlencode
 
 from tools.controlplane.client import Document, Documents
+from tools.controlplane.credentials import Credentials
 from tools.controlplane.process import Process, answering, free_port, retried
 
 SEEN_SECONDS = 30.0
@@ -43,6 +44,12 @@ class Target:
         return {"targets": [self.address], "labels": {"__metrics_path__": self.path, **self.labels}}
 
 
+def guarding(credentials: Credentials, users: Mapping[str, str]) -> Document:
+    """A web configuration: TLS with the server's certificate of this authority, and users by their bcrypt hashes."""
+    files = {"cert_file": str(credentials.server_cert), "key_file": str(credentials.server_key)}
+    return {"tls_server_config": files, "basic_auth_users": dict(users)}
+
+
 class Prometheus:
     """One Prometheus of its own: port, data, configuration and process."""
 
@@ -60,8 +67,8 @@ class Prometheus:
     ) -> None:
         """Settle the options; nothing runs yet.
 
-        `rules` is the content of a rule file (groups), `web` of a web configuration (TLS, basic authentication: then
-        only the process is looked after here, and the questions are the caller's), `flags` are further flags.
+        `rules` is the content of a rule file (groups), `web` of a web configuration (`guarding`: then only the process
+        is looked after here, and the questions are the caller's), `flags` are further flags.
         """
         self._binaries = binaries
         self._interval = interval
