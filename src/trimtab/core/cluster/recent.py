@@ -5,7 +5,7 @@ Measurements lag: what was placed since the last of them is not in it yet. Only 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +15,6 @@ from trimtab.core.cluster.view import Floats, View
 from trimtab.core.model.pod import Pod
 
 Rows = slice | NDArray[np.intp]
-Slots = NDArray[np.intp]
 
 FEW = 8  # up to so many rows, their own pods are cheaper to go through than all slots
 
@@ -30,33 +29,55 @@ def recent_count(view: View, after: Floats | float, rows: Rows) -> Floats:
 
 def recent_sum(view: View, after: Floats | float, rows: Rows, amount: Callable[[Pod], float]) -> Floats:
     """The same, where each pod counts as much as `amount` says; whole amounts add up exactly."""
-    picked: NDArray[np.intp] = np.arange(view.count)[rows]
-    moments = np.broadcast_to(np.asarray(after, dtype=np.float64), (view.count,))
-    slots = _newcomers(view, picked, moments)
-    worth = np.fromiter(map(amount, _pods(view, slots)), dtype=np.float64, count=len(slots))
-    total: Floats = np.bincount(view.pods.row[slots], worth, minlength=view.count).astype(np.float64)
+    few = _few(view, rows)
+    total = _everywhere(view, after, amount)[rows] if few is None else _on_few(view, after, few, amount)
+    if view.moved is not None:
+        total += _added(view, amount)[rows]
+    return total
+
+
+def _few(view: View, rows: Rows) -> Sequence[int] | None:
+    """The numbers of the picked rows, unless they are many."""
+    picked = range(*rows.indices(view.count)) if isinstance(rows, slice) else rows
+    return None if len(picked) > FEW else [int(row) for row in picked]
+
+
+def _on_few(view: View, after: Floats | float, few: Sequence[int], amount: Callable[[Pod], float]) -> Floats:
+    placed, gone = view.load.placed, _gone(view)
+    totals = []
+    for row in few:
+        moment = after.item(row) if isinstance(after, np.ndarray) else after
+        slots = sorted(view.pods.slot[uid] for uid in view.pods_on(view.nodes[row].name))
+        late = [slot for slot in slots if placed[slot] > moment and slot not in gone]
+        totals.append(sum(map(amount, _pods(view, late))))
+    return np.array(totals, dtype=np.float64)
+
+
+def _everywhere(view: View, after: Floats | float, amount: Callable[[Pod], float]) -> Floats:
+    slots = np.flatnonzero(view.pods.row != NOWHERE)
+    rows = view.pods.row[slots]
+    late = view.load.placed[slots] > (after[rows] if isinstance(after, np.ndarray) else after)
+    if view.moved is not None:
+        late &= ~np.isin(slots, view.moved.slots)
+    worth = np.fromiter(map(amount, _pods(view, slots[late].tolist())), dtype=np.float64, count=int(late.sum()))
+    total: Floats = np.bincount(rows[late], worth, minlength=view.count).astype(np.float64)
+    return total
+
+
+def _gone(view: View) -> frozenset[int]:
+    return frozenset() if view.moved is None else frozenset(view.moved.slots.tolist())
+
+
+def _added(view: View, amount: Callable[[Pod], float]) -> Floats:
+    """Pods that an overlay adds have only just come."""
+    total = np.zeros(view.count)
     for row, pod, sign in view.moved.others if view.moved is not None else ():
         total[row] += max(sign, 0) * amount(pod)
-    return total[picked]
+    return total
 
 
-def _newcomers(view: View, picked: NDArray[np.intp], moments: Floats) -> Slots:
-    slots = _slots(view, picked)
-    late = slots[view.load.placed[slots] > moments[view.pods.row[slots]]]
-    return late if view.moved is None else np.setdiff1d(late, view.moved.slots, assume_unique=True)
-
-
-def _slots(view: View, picked: NDArray[np.intp]) -> Slots:
-    """All that stand on the picked rows, and perhaps others, in rising order."""
-    if len(picked) > FEW:
-        return np.flatnonzero(view.pods.row != NOWHERE)
-    names = (view.nodes[row].name for row in picked.tolist())
-    found = [view.pods.slot[uid] for name in names for uid in view.pods_on(name)]
-    return np.unique(np.array(found, dtype=np.intp))
-
-
-def _pods(view: View, slots: Slots) -> Iterator[Pod]:
-    for slot in slots.tolist():
+def _pods(view: View, slots: Iterable[int]) -> Iterator[Pod]:
+    for slot in slots:
         pod = view.pods.pods[slot]
         assert pod is not None
         yield pod

@@ -32,7 +32,16 @@ from trimtab.core.model.change import Change
 from trimtab.core.model.pod import Pod
 from trimtab.core.model.resources import CPU, MEMORY
 from trimtab.core.placing.contract import MAX_SCORE, Ints, Normalise, Rows
-from trimtab.core.placing.measured.shares import PARTS, blended, counted, level, requested, rounded
+from trimtab.core.placing.measured.shares import (
+    PARTS,
+    blended,
+    counted,
+    deviation,
+    figures,
+    level,
+    requested,
+    rounded,
+)
 from trimtab.core.placing.measured.usage import estimate, kin, share_of
 
 OVERLOADED = 0.95  # from this risk on, what is left of the points is shared out
@@ -74,38 +83,39 @@ class LoadVariationRiskBalancing:
     def _points(self, view: View, pod: Pod, resource: str, rows: Rows) -> Floats:
         whole = view.capacity(resource)[rows]
         mean = share_of(level(view, resource, rows) + estimate(view, pod, resource), whole)
-        deviation = share_of(view.load.deviation(resource)[: view.count][rows], whole)
-        mean_in_range = np.clip(mean, 0.0, 1.0)
-        guess = np.sqrt(mean_in_range * (1.0 - mean_in_range)) / 2.0
-        risk = mean + self._varied(np.where(np.isnan(deviation), guess, deviation))
-        return blended(view, resource, rows, _of_risk(risk), _of_risk(requested(view, pod, resource, rows)))
+        risk = mean + self._varied(deviation(view, resource, rows, mean, whole))
+        return blended(view, resource, rows, _of_risk(risk), lambda: _of_risk(requested(view, pod, resource, rows)))
 
     def _varied(self, deviation: Floats) -> Floats:
-        root = math.inf if self.safe_variance_sensitivity == 0 else 1.0 / self.safe_variance_sensitivity
-        return np.clip(np.power(np.clip(deviation, 0.0, 1.0), root) * self.safe_variance_margin, 0.0, 1.0)
+        varied = np.minimum(np.maximum(deviation, 0.0), 1.0)
+        if self.safe_variance_sensitivity != 1.0:
+            root = 1.0 / self.safe_variance_sensitivity if self.safe_variance_sensitivity else math.inf
+            varied = np.power(varied, root)
+        return np.minimum(varied * self.safe_variance_margin, 1.0)
 
     def _original(self, view: View, pod: Pod, rows: Rows) -> Ints:
         cpu, memory = (self._original_points(view, pod, each, rows) for each in (CPU, MEMORY))
         worse, known = np.minimum(cpu, memory), np.fmax(cpu, memory)  # the only one where the other is missing
-        return rounded(np.nan_to_num(np.where(np.isnan(worse), known, worse)))
+        return rounded(np.where(worse == worse, worse, known))
 
     def _original_points(self, view: View, pod: Pod, resource: str, rows: Rows) -> Floats:
         """NaN where there is no measurement; a mean of 0 where there is only a deviation, and the other way round."""
         load, offered = view.load, view.allocatable(resource)[rows]
-        mean, latest, deviation = (
-            column[: view.count][rows] * (offered / np.maximum(view.capacity(resource)[rows], 1))
-            for column in (load.mean(resource), load.latest(resource), load.deviation(resource))
-        )
-        mean = np.where(np.isnan(mean), latest, mean)
-        missing = np.isnan(mean) & np.isnan(deviation)
-        mean, deviation = (np.clip(np.nan_to_num(each), 0.0, offered) for each in (mean, deviation))
-        busy = np.clip((mean + pod.demand.of(resource)) / np.maximum(offered, 1), 0.0, 1.0)
-        risk = (busy + self._varied(deviation / np.maximum(offered, 1))) / 2.0
+        there = offered / np.maximum(view.capacity(resource)[rows], 1)
+        columns = (load.mean(resource), load.latest(resource), load.deviation(resource))
+        mean, latest, spread = (figures(view, each, rows) * there for each in columns)
+        mean = np.where(mean == mean, mean, latest)
+        missing = np.isnan(mean) & np.isnan(spread)
+        mean, spread = (np.minimum(np.fmax(each, 0.0), offered) for each in (mean, spread))
+        busy = np.minimum((mean + pod.demand.of(resource)) / np.maximum(offered, 1), 1.0)
+        risk = (busy + self._varied(spread / np.maximum(offered, 1))) / 2.0
         return np.where(missing, np.nan, np.where(offered > 0, (1.0 - risk) * MAX_SCORE, 0.0))
 
 
 def _of_risk(risk: Floats) -> Floats:
     """Straight down to five points, and from there ever slower, so that more risk is always less; NaN stays NaN."""
-    rest = 1.0 - OVERLOADED
-    beyond = rest * np.exp((OVERLOADED - np.maximum(risk, OVERLOADED)) / rest)
-    return np.where(risk > OVERLOADED, beyond, 1.0 - risk) * MAX_SCORE
+    rest, high = 1.0 - OVERLOADED, risk > OVERLOADED
+    left = 1.0 - risk
+    if np.count_nonzero(high):
+        left[high] = rest * np.exp((OVERLOADED - risk[high]) / rest)
+    return left * MAX_SCORE

@@ -36,12 +36,20 @@ from trimtab.core.model.pod import Pod
 from trimtab.core.model.resources import CPU, MEMORY
 from trimtab.core.placing.amounts import ResourceFigures
 from trimtab.core.placing.contract import MAX_SCORE, Bools, Ints, Normalise, Rows
-from trimtab.core.placing.measured.beta import Remembered, below
-from trimtab.core.placing.measured.shares import PARTS, blended, counted, level, requested, rounded
+from trimtab.core.placing.measured.beta import Remembered, within
+from trimtab.core.placing.measured.shares import (
+    PARTS,
+    blended,
+    counted,
+    deviation,
+    figures,
+    level,
+    requested,
+    rounded,
+)
 from trimtab.core.placing.measured.usage import share_of
 
 HALF_EACH = ResourceFigures(((CPU, 0.5), (MEMORY, 0.5)))
-WIDEST = 0.99  # of the variance that a share with this mean can have at most
 TIE = 0.01  # of the points, that go to low limits
 
 # What was worked out for all rows, until the figures change: it is the same for pods of every kind.
@@ -85,90 +93,72 @@ class LowRiskOverCommitment:
             return None
         cpu, memory = (Commitment(view, pod, each, rows) for each in (CPU, MEMORY))
         if self.strict:
-            risk = np.maximum(self._original(cpu), self._original(memory))
-            return rounded(np.where(cpu.unmeasured & memory.unmeasured, 0.0, (1.0 - risk) * MAX_SCORE))
-        points = np.minimum(self._points(cpu), self._points(memory))
-        fullness = np.maximum(cpu.fullness, memory.fullness)
-        return counted(points * (1.0 - TIE) + (1.0 - fullness) * MAX_SCORE * TIE)
+            (one, blind), (other, too) = self._original(cpu), self._original(memory)
+            return rounded(np.where(blind & too, 0.0, (1.0 - np.maximum(one, other)) * MAX_SCORE))
+        points = np.minimum(self._points(cpu), self._points(memory)) * (1.0 - TIE)
+        points += (1.0 - np.maximum(cpu.fullness, memory.fullness)) * (TIE * MAX_SCORE)
+        return counted(points)
 
     def _points(self, at: Commitment) -> Floats:
         whole = at.view.capacity(at.resource)[at.rows]
-        mean = np.clip(share_of(level(at.view, at.resource, at.rows), whole), 0.0, 1.0)
-        deviation = np.clip(share_of(at.deviation, whole), 0.0, 1.0) * math.sqrt(self.smoothing_window_size)
-        deviation = np.where(np.isnan(deviation), _widest(mean) / 2.0, deviation)
-        exceeding = 1.0 - self._within(at, mean, deviation, whole)
-        asked = np.minimum(requested(at.view, at.pod, at.resource, at.rows), 1.0)
-        weight = self.risk_limit_weights.of(at.resource, 0.5)
-        measured, by_requests = (
-            (1.0 - (weight * at.limit_risk + (1.0 - weight) * each)) * MAX_SCORE for each in (exceeding, asked)
-        )
-        return blended(at.view, at.resource, at.rows, measured, by_requests)
+        mean = np.minimum(share_of(level(at.view, at.resource, at.rows), whole), 1.0)
+        spread = deviation(at.view, at.resource, at.rows, mean, whole, math.sqrt(self.smoothing_window_size))
+        measured = self._left(at, 1.0 - self._within(at, mean, spread, whole))
+        return blended(at.view, at.resource, at.rows, measured, lambda: self._left(at, np.minimum(at.requested, 1.0)))
 
-    def _original(self, at: Commitment) -> Floats:
-        """The risk; load that is not measured adds none."""
-        whole = at.view.capacity(at.resource)[at.rows]
-        mean, deviation = (
-            np.clip(np.nan_to_num(each) / np.maximum(whole, 1), 0.0, 1.0) for each in (at.mean, at.deviation)
-        )
-        within = self._within(at, mean, deviation * math.sqrt(self.smoothing_window_size), at.offered)
-        exceeding = np.where(at.unmeasured, 0.0, 1.0 - within)
+    def _left(self, at: Commitment, load_risk: Floats) -> Floats:
+        """The points that both risks leave."""
         weight = self.risk_limit_weights.of(at.resource, 0.5)
-        return np.clip(weight * at.limit_risk + (1.0 - weight) * exceeding, 0.0, 1.0)
+        return (1.0 - (weight * at.limit_risk + (1.0 - weight) * load_risk)) * MAX_SCORE
 
-    def _within(self, at: Commitment, mean: Floats, deviation: Floats, whole: Ints) -> Floats:
+    def _original(self, at: Commitment) -> tuple[Floats, Bools]:
+        """The risk, and where the resource is not measured; there load adds none."""
+        load, whole = at.view.load, np.maximum(at.view.capacity(at.resource)[at.rows], 1)
+        columns = (load.mean(at.resource), load.latest(at.resource), load.deviation(at.resource))
+        mean, latest, spread = (figures(at.view, each, at.rows) / whole for each in columns)
+        mean = np.where(mean == mean, mean, latest)
+        missing = np.isnan(mean) & np.isnan(spread)
+        mean, spread = (np.minimum(np.fmax(each, 0.0), 1.0) for each in (mean, spread))
+        likely = self._within(at, mean, spread * math.sqrt(self.smoothing_window_size), at.offered)
+        weight = self.risk_limit_weights.of(at.resource, 0.5)
+        return weight * at.limit_risk + (1.0 - weight) * np.where(missing, 0.0, 1.0 - likely), missing
+
+    def _within(self, at: Commitment, mean: Floats, spread: Floats, whole: Ints) -> Floats:
         """How likely the load is below requests, given that it is below limits; NaN where the mean is."""
-        deviation = np.minimum(deviation, math.sqrt(WIDEST) * _widest(mean))
-        spread = (mean > 0.0) & (deviation > 0.0)
-        asked, limits = (np.clip(share_of(each.astype(np.float64), whole), 0.0, 1.0) for each in (at.asked, at.limits))
-        answer = np.where(np.isnan(mean), np.nan, (mean <= asked) | (mean == 0.0))
-        answer[spread] = self._below(at, "asked", mean, deviation, asked, spread)
-        bounded = at.limits < at.offered
-        under = bounded & spread & (at.limits > 0)
-        likely = self._below(at, "limits", mean, deviation, limits, under)
-        answer[under] = np.where(
-            likely > 0.0, np.minimum(answer[under] / np.where(likely > 0.0, likely, 1.0), 1.0), answer[under]
-        )
-        answer[bounded & (at.limits == 0) & ~np.isnan(mean)] = 1.0
-        return answer
-
-    def _below(self, at: Commitment, which: str, mean: Floats, deviation: Floats, bound: Floats, rows: Bools) -> Floats:
-        figures = (mean[rows], deviation[rows], bound[rows])
+        whole = np.maximum(whole, 1)
+        figures = (mean, spread, at.asked / whole, at.limits / whole)
         if len(mean) < at.view.count or not len(mean):
-            return below(*figures)
+            return within(*figures)
         kept = _REMEMBERED.setdefault(at.view.load, {})
-        return kept.setdefault((self.strict, at.resource, which), Remembered()).below(*figures)
+        return kept.setdefault((self.strict, at.resource), Remembered()).within(*figures)
 
 
 class Commitment:
-    """What is known of one resource on the picked rows: requests and limits without and with the pod, and measurements."""
+    """Requests and limits of one resource on the picked rows, without the pod and with it."""
+
+    __slots__ = ("asked", "limits", "offered", "pod", "resource", "rows", "top", "view")
 
     def __init__(self, view: View, pod: Pod, resource: str, rows: Rows) -> None:
         self.view, self.pod, self.resource, self.rows = view, pod, resource, rows
         self.offered = view.allocatable(resource)[rows]
         self.asked = np.minimum(view.requested(resource)[rows], self.offered)
         self.limits = view.limited(resource)[rows]
-        mean, latest = view.load.mean(resource)[: view.count][rows], view.load.latest(resource)[: view.count][rows]
-        self.mean = np.where(np.isnan(mean), latest, mean)
-        self.deviation = view.load.deviation(resource)[: view.count][rows]
+        self.top = self.limits + pod.demand.limit_of(resource)
 
     @property
-    def unmeasured(self) -> Bools:
-        return np.isnan(self.mean) & np.isnan(self.deviation)
+    def requested(self) -> Floats:
+        """The share that is requested with the pod there."""
+        return requested(self.view, self.pod, self.resource, self.rows)
 
     @property
     def limit_risk(self) -> Floats:
         """How far limits reach beyond the node, of the room between requests and limits."""
-        limits = self.limits + self.pod.demand.limit_of(self.resource)
         asked = np.minimum(self.asked + self.pod.demand.of(self.resource), self.offered)
-        beyond: Floats = np.maximum(limits - self.offered, 0) / np.maximum(limits - asked, 1)
+        beyond: Floats = np.maximum(self.top - self.offered, 0) / np.maximum(self.top - asked, 1)
         return beyond
 
     @property
     def fullness(self) -> Floats:
         """0 without limits, a half where they are as much as there is."""
-        limits = (self.limits + self.pod.demand.limit_of(self.resource)).astype(np.float64)
-        return limits / np.maximum(limits + self.offered, 1.0)
-
-
-def _widest(mean: Floats) -> Floats:
-    return np.sqrt(mean * (1.0 - mean))
+        fullness: Floats = self.top / np.maximum(self.top + self.offered.astype(np.float64), 1.0)
+        return fullness

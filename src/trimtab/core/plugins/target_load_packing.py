@@ -32,7 +32,7 @@ from trimtab.core.model.pod import Pod
 from trimtab.core.model.resources import CPU
 from trimtab.core.placing.amounts import ResourceAmounts
 from trimtab.core.placing.contract import MAX_SCORE, Ints, Normalise, Rows
-from trimtab.core.placing.measured.shares import PARTS, blended, counted, requested, rounded
+from trimtab.core.placing.measured.shares import PARTS, blended, counted, figures, requested, rounded
 from trimtab.core.placing.measured.usage import expected, kin, share_of
 
 ONE_CORE = ResourceAmounts(((CPU, 1000),))
@@ -71,20 +71,16 @@ class TargetLoadPacking:
     def score(self, view: View, pod: Pod, rows: Rows) -> Ints | None:
         if self.strict:
             return self._original(view, pod, rows)
-        whole = view.capacity(CPU)[rows]
-        used = share_of(expected(view, CPU, rows) + self._estimate(view, pod), whole)
-        measured = self._points(used * 100.0)
-        by_requests = self._points(requested(view, pod, CPU, rows) * 100.0)
-        return counted(blended(view, CPU, rows, measured, by_requests))
+        used = share_of(expected(view, CPU, rows) + self._estimate(view, pod), view.capacity(CPU)[rows])
+        points = self._points(used)
+        return counted(blended(view, CPU, rows, points, lambda: self._points(requested(view, pod, CPU, rows))))
 
     def _points(self, used: Floats) -> Floats:
-        """Along three straight lines, without a step; NaN stays NaN."""
+        """Of a share: along three straight lines, without a step; NaN stays NaN."""
         target = float(self.target_utilization)
         foot = min(target + DESCENT, 100.0)
-        return np.interp(used, (0.0, target, foot, 100.0), (target, MAX_SCORE, self._above(foot), 0.0))
-
-    def _above(self, used: float) -> float:
-        return self.target_utilization * (100.0 - used) / (100.0 - self.target_utilization)
+        above = target * (100.0 - foot) / (100.0 - target)
+        return np.interp(used * 100.0, (0.0, target, foot, 100.0), (target, MAX_SCORE, above, 0.0))
 
     def _estimate(self, view: View, pod: Pod) -> float:
         figure, _, rule = view.load.estimate(pod, CPU)
@@ -98,13 +94,13 @@ class TargetLoadPacking:
 
     def _original(self, view: View, pod: Pod, rows: Rows) -> Ints:
         target, whole = float(self.target_utilization), view.capacity(CPU)[rows]
-        latest, mean = view.load.latest(CPU)[: view.count][rows], view.load.mean(CPU)[: view.count][rows]
-        used = np.where(np.isnan(latest), mean, latest)
-        unseen = recent_sum(view, view.load.measured(CPU)[: view.count] - REPORTING, rows, self._predicted)
-        used = np.where(whole > 0, 100.0 * (used + self._predicted(pod) + unseen) / np.maximum(whole, 1), used * 0.0)
+        latest, mean = (figures(view, each, rows) for each in (view.load.latest(CPU), view.load.mean(CPU)))
+        unseen = recent_sum(view, view.load.measured(CPU) - REPORTING, rows, self._predicted)
+        used = np.where(latest == latest, latest, mean) + (self._predicted(pod) + unseen)
+        used = np.where(whole > 0, 100.0 * used / np.maximum(whole, 1), used * 0.0)
         below = (100.0 - target) * used / target + target
         above = np.where(used > 100.0, 0.0, target * (100.0 - used) / (100.0 - target))
-        return rounded(np.nan_to_num(np.where(used > target, above, below)))
+        return rounded(np.where(used > target, above, below))
 
 
 def _number(text: str) -> float:

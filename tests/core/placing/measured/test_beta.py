@@ -9,14 +9,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from trimtab.core.placing.measured.beta import FEW, Remembered, below
+from trimtab.core.placing.measured.beta import FEW, Remembered, within
 
 shares = st.floats(0.001, 0.999)
 OFTEN = settings(max_examples=200, deadline=None)
 
 
-def likely(mean: float, deviation: float, bound: float) -> float:
-    return below(np.array([mean]), np.array([deviation]), np.array([bound])).item()
+def likely(mean: float, deviation: float, bound: float, top: float = 1.0) -> float:
+    return within(np.array([mean]), np.array([deviation]), np.array([bound]), np.array([top])).item()
 
 
 def of_shapes(one: int, other: int) -> tuple[float, float]:
@@ -56,21 +56,53 @@ def test_a_distribution(mean: float, part: float, bounds: tuple[float, float]) -
     assert 0.0 <= low <= high + 1e-7 <= 1.0 + 1e-7
 
 
+@pytest.mark.parametrize(
+    ("mean", "deviation", "bound", "expected"),
+    [(0.0, 0.0, 0.0, 1.0), (0.3, 0.0, 0.3, 1.0), (0.3, 0.0, 0.29, 0.0), (1.0, 0.5, 0.99, 0.0), (1.0, 0.5, 1.0, 1.0)],
+)
+def test_a_share_that_does_not_vary(mean: float, deviation: float, bound: float, expected: float) -> None:
+    """It is below the bound or it is not, and one that is always 1 cannot vary."""
+    assert expected == likely(mean, deviation, bound)
+
+
+def test_missing() -> None:
+    """What is not known stays unknown, whatever holds it."""
+    assert all(
+        math.isnan(likely(*each, 0.5, top)) for each in ((math.nan, 0.1), (0.1, math.nan)) for top in (0.0, 0.5, 1.0)
+    )
+
+
+def test_too_wide() -> None:
+    """A deviation that no share can have is cut, and half of the time it is then at either end."""
+    assert pytest.approx(0.5, abs=1e-6) == likely(0.5, 7.0, 0.5)
+
+
+def test_held() -> None:
+    """A share that cannot pass the top is below a bound so much likelier; above the top there is nothing."""
+    free = {bound: likely(0.5, 0.1, bound) for bound in (0.5, 0.6)}
+    assert pytest.approx(free[0.5] / free[0.6]) == likely(0.5, 0.1, 0.5, 0.6)
+    assert [1.0, 1.0, 1.0] == [likely(0.5, 0.1, 0.5, top) for top in (0.5, 0.4, 0.0)]
+    assert free[0.5] == likely(0.5, 0.1, 0.5, 2.0)
+
+
+figures = st.tuples(
+    st.floats(0.0, 1.0), st.floats(0.0, 0.6), st.floats(-0.1, 1.1), st.sampled_from((0.0, 0.2, 0.5, 0.9, 1.0, 3.0))
+)
+
+
 @OFTEN
-@given(rows=st.lists(st.tuples(shares, st.floats(0.001, 0.994), st.floats(-0.1, 1.1)), min_size=1, max_size=2 * FEW))
-def test_one_as_many(rows: list[tuple[float, float, float]]) -> None:
+@given(rows=st.lists(figures, min_size=1, max_size=2 * FEW))
+def test_one_as_many(rows: list[tuple[float, float, float, float]]) -> None:
     """A row's figure is the same to the last digit, however many are asked for together."""
-    mean, part, bound = map(np.array, zip(*(rows * (FEW + 1)), strict=True))
-    deviation = part * np.sqrt(mean * (1 - mean))
-    alone = [likely(*each) for each in zip(mean.tolist(), deviation.tolist(), bound.tolist(), strict=True)]
-    assert alone == below(mean, deviation, bound).tolist()
+    asked = [np.array(column) for column in zip(*(rows * (FEW + 1)), strict=True)]
+    alone = [likely(*row) for row in rows * (FEW + 1)]
+    assert alone == within(*asked).tolist()
 
 
 def test_remembered() -> None:
     """What was asked before alters no answer, whether figures change, or how many there are."""
     remembered = Remembered()
-    mean, deviation = np.full(40, 0.3), np.full(40, 0.1)
     for count, bound in ((40, 0.2), (40, 0.4), (39, 0.4), (0, 0.4), (40, 0.4)):
-        asked = mean[:count].copy(), deviation[:count], np.full(count, bound)
-        asked[0][: count // 2] += bound / 10
-        assert below(*asked).tolist() == remembered.below(*asked).tolist()
+        mean = np.where(np.arange(count) < count // 2, 0.3, 0.3 + bound / 10)
+        asked = mean, np.full(count, 0.1), np.full(count, bound), np.full(count, 0.8)
+        assert within(*asked).tolist() == remembered.within(*asked).tolist()

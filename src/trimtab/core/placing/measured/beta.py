@@ -1,4 +1,4 @@
-"""How likely a share that varies around a mean stays below a bound, by a Beta distribution; what follows is for plugins.
+"""How likely a share that varies around a mean stays within a bound, by a Beta distribution; what follows is for plugins.
 
 The distribution has the mean and the deviation that were measured. Its function is a continued fraction, which is taken
 level by level until it stands still: for many rows as arrays, for a few as plain numbers, which cost a tenth there. Both
@@ -17,12 +17,19 @@ from trimtab.core.cluster.view import Floats
 FEW = 16  # up to so many rows, plain numbers are cheaper than arrays
 LEVELS = 3000
 STILL = 1e-8
+WIDEST = math.sqrt(0.99)  # of the most that a share can deviate: with all of it there would be no distribution
+STEADY = 1e-9  # a deviation below this is none
 NARROW = 1e6  # from here on the sum of both shapes is so large that the distribution is a normal one
 
 
-def below(mean: Floats, deviation: Floats, bound: Floats) -> Floats:
-    """The probability of at most `bound`; means and deviations must be above 0 and such that a Beta can have them."""
-    return _of_few(mean, deviation, bound) if len(mean) <= FEW else _of_many(mean, deviation, bound)
+def within(mean: Floats, deviation: Floats, bound: Floats, top: Floats) -> Floats:
+    """The probability of at most `bound`, for a share that cannot pass `top` (1 or more: nothing else holds it).
+
+    A deviation beyond what a share with this mean can have is cut. A share that does not vary is below the bound or is
+    not; what cannot pass 0 is never above anything. NaN stays NaN.
+    """
+    asked = (mean, deviation, bound, top)
+    return _of_few(*asked) if len(mean) <= FEW else _of_many(*asked)
 
 
 class Remembered:
@@ -37,27 +44,48 @@ class Remembered:
         self._asked: tuple[Floats, ...] = ()
         self._answer: Floats = np.zeros(0)
 
-    def below(self, mean: Floats, deviation: Floats, bound: Floats) -> Floats:
-        asked = (mean, deviation, bound)
+    def within(self, mean: Floats, deviation: Floats, bound: Floats, top: Floats) -> Floats:
+        asked = (mean, deviation, bound, top)
         if len(self._answer) != len(mean) or not self._asked:
-            self._answer = below(*asked)
+            self._answer = within(*asked)
         else:
             pairs = zip(self._asked, asked, strict=True)
             changed = np.flatnonzero(np.logical_or.reduce([before != now for before, now in pairs]))
             self._answer = self._answer.copy()
-            self._answer[changed] = below(*(each[changed] for each in asked))
+            self._answer[changed] = within(*(each[changed] for each in asked))
         self._asked = asked
         return self._answer
 
 
-def _of_few(mean: Floats, deviation: Floats, bound: Floats) -> Floats:
-    each = zip(mean.tolist(), deviation.tolist(), bound.tolist(), strict=True)
-    return np.array([_of_one(*figures) for figures in each], dtype=np.float64)
+def _of_few(*columns: Floats) -> Floats:
+    rows = zip(*(column.tolist() for column in columns), strict=True)
+    return np.array([_given(*row) for row in rows], dtype=np.float64)
+
+
+def _given(mean: float, deviation: float, bound: float, top: float) -> float:
+    deviation = min(deviation, WIDEST * math.sqrt(max(mean * (1.0 - mean), 0.0)))
+    answer = _of_one(mean, deviation, bound)
+    if top >= 1.0 or answer != answer:
+        return answer
+    if top <= 0.0:
+        return 1.0
+    likely = _of_one(mean, deviation, top)
+    return min(answer / likely, 1.0) if likely > 0.0 else answer
+
+
+def _of_many(mean: Floats, deviation: Floats, bound: Floats, top: Floats) -> Floats:
+    deviation = np.minimum(deviation, WIDEST * np.sqrt(np.maximum(mean * (1.0 - mean), 0.0)))
+    answer = _all_of(mean, deviation, bound)
+    held = np.flatnonzero((top < 1.0) & (answer == answer))
+    likely = _all_of(mean[held], deviation[held], top[held])
+    likely[~(likely > 0.0)] = 1.0
+    answer[held] = np.where(top[held] <= 0.0, 1.0, np.minimum(answer[held] / likely, 1.0))
+    return answer
 
 
 def _of_one(mean: float, deviation: float, bound: float) -> float:
-    if not 0.0 < bound < 1.0:
-        return float(bound >= 1.0)
+    if not (mean > 0.0 and deviation > STEADY and 0.0 < bound < 1.0):
+        return _step(mean, deviation, bound)
     size = mean * (1.0 - mean) / (deviation * deviation) - 1.0
     if size > NARROW:
         return _normal(mean, deviation, bound)
@@ -70,14 +98,14 @@ def _of_one(mean: float, deviation: float, bound: float) -> float:
     return min(max(1.0 - part if turned else part, 0.0), 1.0)
 
 
-def _of_many(mean: Floats, deviation: Floats, bound: Floats) -> Floats:
-    answer = (bound >= 1.0).astype(np.float64)
-    size = mean * (1.0 - mean) / (deviation * deviation) - 1.0
-    inside = (bound > 0.0) & (bound < 1.0)
-    narrow = np.flatnonzero(inside & (size > NARROW))
-    if len(narrow):
-        answer[narrow] = _mapped(_normal, mean[narrow], deviation[narrow], bound[narrow])
-    rows = np.flatnonzero(inside & ~(size > NARROW))
+def _all_of(mean: Floats, deviation: Floats, bound: Floats) -> Floats:
+    answer = np.empty(len(mean))
+    varies = (mean > 0.0) & (deviation > STEADY) & (bound > 0.0) & (bound < 1.0)
+    size = mean * (1.0 - mean) / np.where(varies, deviation * deviation, 1.0) - 1.0
+    for way, some in ((_step, ~varies), (_normal, varies & (size > NARROW))):
+        if some.any():
+            answer[some] = _mapped(way, mean[some], deviation[some], bound[some])
+    rows = np.flatnonzero(varies & ~(size > NARROW))
     size, mean, bound = size[rows], mean[rows], bound[rows]
     one, other = mean * size, (1.0 - mean) * size
     turned = bound > (one + 1.0) / (size + 2.0)
@@ -86,6 +114,13 @@ def _of_many(mean: Floats, deviation: Floats, bound: Floats) -> Floats:
     part = _mapped(_front, one, other, bound) * _fractions(one, other, bound) / one
     answer[rows] = np.minimum(np.maximum(np.where(turned, 1.0 - part, part), 0.0), 1.0)
     return answer
+
+
+def _step(mean: float, deviation: float, bound: float) -> float:
+    if math.isnan(mean) or math.isnan(deviation):
+        return math.nan
+    varies = mean > 0.0 and deviation > STEADY
+    return float(bound >= 1.0 if varies else mean <= max(bound, 0.0))
 
 
 def _normal(mean: float, deviation: float, bound: float) -> float:
