@@ -33,8 +33,9 @@ SLACK = 2
 ROOM = {CPU: 16_000, MEMORY: 64 << 30}
 OWNER = Owner("ReplicaSet", "burst", "burst", "apps/v1")
 
-# It fills a node up to its target before it goes on to the next: that is what it is for.
-PACKING = {"TargetLoadPacking"}
+# The first fills a node up to its target before it goes on to the next: that is what it is for. To the second a node is the
+# safer the more its pods ask for beyond what they use, so that such pods draw others; it spreads limits, not pods.
+PACKING = {"TargetLoadPacking", "LowRiskOverCommitment"}
 BY_LOAD = [name for name, kind in IN_TREE.items() if Change.LOAD in getattr(kind, "reads", Change.NOTHING)]
 SPREADING = sorted({*BY_LOAD, *({"LowestLoad"} & {*IN_TREE})} - PACKING)
 
