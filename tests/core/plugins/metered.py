@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from tests.build import cluster, node
 from trimtab.core.cluster.state import Cluster
+from trimtab.core.load.settings import LoadSettings
 from trimtab.core.model.node import Node
 from trimtab.core.model.pod import Pod
 from trimtab.core.model.sample import Reading, Unit
@@ -21,7 +22,8 @@ Percents = Mapping[str, float]
 
 
 def metered(held: Cluster, cpu: Percents, memory: Percents, at: float = NOW, lag: float = LAG) -> Cluster:
-    """The cluster after one more scrape, in percent of each node's capacity."""
+    """The cluster after one more scrape, in percent of each node's capacity; pods are taken to use what they ask for."""
+    held.load.settings = LoadSettings(estimates=("requests",))
     held.read_load((_reading("cpu", cpu, at - lag), _reading("memory", memory, at - lag)), at)
     return held
 

@@ -15,28 +15,33 @@ After Crane's scheduler plugin; its policy stands among the arguments, where Cra
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable
 from dataclasses import dataclass
+from math import lcm
 from typing import ClassVar
 
 import numpy as np
 
-from trimtab.core.cluster.recent import recent_count
+from trimtab.core.cluster.recent import recent_count, recent_sum
 from trimtab.core.cluster.view import Floats, View
 from trimtab.core.model.change import Change
 from trimtab.core.model.pod import Pod
 from trimtab.core.model.resources import CPU, MEMORY
 from trimtab.core.model.span import Span
-from trimtab.core.placing.contract import MAX_SCORE, Bools, Ints, Normalise, Rows
+from trimtab.core.placing.contract import MAX_SCORE, Ints, Normalise, Rows
 from trimtab.core.placing.measured import usage
 from trimtab.core.placing.measured.limits import codes_above, passed
 
+FIVE_MINUTES = 300
 HOT = 10.0  # points for each unit of hot value
 METRICS = {
     f"{prefix}_usage_{name}": (resource, span)
     for prefix, resource in (("cpu", CPU), ("mem", MEMORY))
-    for name, span in (("avg_5m", 300), ("max_avg_1h", 3600), ("max_avg_1d", 86400))
+    for name, span in (("avg_5m", FIVE_MINUTES), ("max_avg_1h", 3600), ("max_avg_1d", 86400))
 }
+
+
+Metric = tuple[str, int]  # the resource, and over which seconds
 
 
 def _known(name: str) -> None:
@@ -142,62 +147,79 @@ class Dynamic:
         return (() if self.strict else usage.kin(pod), usage.of_daemon_set(pod))
 
     def filter(self, view: View, pod: Pod, rows: Rows) -> Ints:
-        count = len(view.pod_count[rows])
-        if usage.of_daemon_set(pod):
-            return np.zeros(count, dtype=np.int64)
-        return codes_above(count, self._judged(view, pod, rows))
-
-    def _judged(self, view: View, pod: Pod, rows: Rows) -> Iterator[tuple[Bools, Bools]]:
-        for predicate in self.policy.predicate:
-            resource, _ = METRICS[predicate.name]
-            limit, offered = predicate.max_limit_pecent or np.inf, view.capacity(resource)[rows]
-            above = self._share(view, predicate.name, pod, rows) > limit
-            own = 0.0 if self.strict else usage.estimate(view, pod, resource)
-            yield above, own > limit * offered
+        if usage.of_daemon_set(pod) or not self.policy.predicate:
+            return np.zeros(len(view.pod_count[rows]), dtype=np.int64)
+        metrics = [METRICS[each.name] for each in self.policy.predicate]
+        limits = np.array([[each.max_limit_pecent or np.inf] for each in self.policy.predicate])
+        above = self._shares(view, metrics, pod, rows) > limits
+        return codes_above(above, None if self.strict else lambda: _alone(view, metrics, pod, rows) > limits)
 
     def reasons(self, view: View, pod: Pod, code: int) -> tuple[str, ...]:
         return tuple(f"Load[{self.policy.predicate[bit].name}] of node(s) is too high" for bit in passed(code))
 
     def score(self, view: View, pod: Pod, rows: Rows) -> Ints | None:
-        total, weights = np.zeros(len(view.pod_count[rows])), np.zeros(len(view.pod_count[rows]))
-        for priority in self.policy.priority:
-            free = 1.0 - np.minimum(self._share(view, priority.name, pod, rows), 1.0)
-            known = ~np.isnan(free)
-            total += np.where(known, free, 0.0) * priority.weight
-            weights += priority.weight * (known | self.strict)
+        metrics = [METRICS[each.name] for each in self.policy.priority]
+        each_weight = np.array([each.weight for each in self.policy.priority])
+        free = 1.0 - np.minimum(self._shares(view, metrics, pod, rows), 1.0)
+        known = ~np.isnan(free)
+        total = each_weight @ np.where(known, free, 0.0)
         if self.strict:
-            cool = np.floor(total * MAX_SCORE / np.maximum(weights, 1e-9) + 1e-9)
+            cool = np.floor(total * MAX_SCORE / max(each_weight.sum(), 1e-9) + 1e-9)
             return usage.in_parts(cool - HOT * self._heat(view, rows))
-        cool = self._by_requests(view, pod, rows, total, weights)
+        cool = self._by_requests(view, pod, rows, total, each_weight @ known)
         heat = HOT / MAX_SCORE * self._heat(view, rows)
         return usage.points(1.0 - cool * cool / np.maximum(cool + heat, 1e-9))
 
     def _by_requests(self, view: View, pod: Pod, rows: Rows, total: Floats, weights: Floats) -> Floats:
         """How cool each node is, 0 to 1; where no metric is known, by what its pods ask for."""
         cool: Floats = np.divide(total, weights, out=np.full(len(total), np.nan), where=weights > 0)
-        blind = np.isnan(cool)
-        if blind.any():
-            shares = [usage.share(view, resource, rows, pod) for resource in (CPU, MEMORY)]
-            cool[blind] = 1.0 - np.minimum(shares, 1.0).mean(axis=0)[blind]
-        return cool
+        return usage.known_or(cool, lambda: 1.0 - np.minimum(usage.share_pair(view, rows, pod), 1.0).mean(axis=0))
 
-    def _share(self, view: View, metric: str, pod: Pod, rows: Rows) -> Floats:
-        """The metric over capacity, NaN where it is not known."""
-        resource, span = METRICS[metric]
-        measured = view.load.average(resource, span) if span == 300 else view.load.peak(resource, span)
-        used = measured[: view.count][rows]
+    def _shares(self, view: View, metrics: list[Metric], pod: Pod, rows: Rows) -> Floats:
+        """Each metric over capacity, a line each; NaN where it is not known."""
+        which = [usage.PAIR.index(resource) for resource, _ in metrics]
+        used = np.array([_measured(view, *metric)[: view.count][rows] for metric in metrics])
         if not self.strict:
-            used = np.fmax(used, usage.expected(view, resource, rows)) + usage.estimate(view, pod, resource)
-        return usage.share_of(used, view.capacity(resource)[rows])
+            own = usage.own_pair(view, pod)
+            used = np.fmax(used + own[which], (usage.expected_pair(view, rows) + own)[which])
+        return usage.share_of(used, usage.offered_pair(view.capacity, rows)[which])
 
     def _heat(self, view: View, rows: Rows) -> Floats:
-        """How many binds there were since so long before the newest measurement; none where nothing is measured."""
-        heat = np.zeros(len(view.pod_count[rows]))
-        now = max(usage.newest(view, resource) for resource in (CPU, MEMORY))
-        for each in self.policy.hot_value if now > -np.inf else ():
-            degrees = recent_count(view, now - each.time_range, rows) / each.count
-            heat += np.floor(degrees) if self.strict else degrees
-        return heat
+        """How many binds there were since so long before the node was measured last; none where it never was."""
+        count = len(view.pod_count[rows])
+        measured: Floats = np.fmax(view.load.measured(CPU), view.load.measured(MEMORY))[: view.count]
+        heat = np.zeros(count)
+        if self.strict:
+            for each in self.policy.hot_value:
+                heat += recent_count(view, measured - each.time_range, rows) // each.count
+            return heat
+        return _degrees(view, self.policy.hot_value, measured, rows) if self.policy.hot_value else heat
 
     def remark(self, view: View, pod: Pod) -> str:
         return usage.blind_spots(view)
+
+
+def _degrees(view: View, hot_value: tuple[HotValue, ...], measured: Floats, rows: Rows) -> Floats:
+    """Each bind counts by itself, within each of the spans that it falls into."""
+    whole = lcm(*(each.count for each in hot_value))  # so that sums are exact, in whatever order
+    spans = [(each.time_range, whole // each.count) for each in hot_value]
+    placed, slots, row = view.load.placed, view.pods.slot, view.pods.row
+
+    def worth(pod: Pod) -> float:
+        slot = slots.get(pod.uid)
+        if slot is None:  # pretended to be there: it has only just come
+            return sum(share for _, share in spans)
+        age = measured.item(row.item(slot)) - placed.item(slot)
+        return sum(share for span, share in spans if age < span)
+
+    return recent_sum(view, measured - max(spans)[0], rows, worth) / whole
+
+
+def _measured(view: View, resource: str, span: int) -> Floats:
+    return view.load.average(resource, span) if span == FIVE_MINUTES else view.load.peak(resource, span)
+
+
+def _alone(view: View, metrics: list[Metric], pod: Pod, rows: Rows) -> Floats:
+    """How full the pod would make an empty node, a line for each metric."""
+    which = [usage.PAIR.index(resource) for resource, _ in metrics]
+    return usage.share_of(usage.own_pair(view, pod), usage.offered_pair(view.capacity, rows))[which]

@@ -16,7 +16,7 @@ the others by `nodeMetricExpirationSeconds` has expired before that.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -137,34 +137,33 @@ class LoadAwareScheduling:
         count = len(view.pod_count[rows])
         if usage.of_daemon_set(pod):
             return np.zeros(count, dtype=np.int64)
-        answer = codes_above(count, self._judged(view, pod, rows))
+        answer = self._held_back(view, pod, rows)
         if self._refuses_expired():
             answer[self._expired(view, rows)] = EXPIRED
         return answer
 
     def _expired(self, view: View, rows: Rows) -> Bools:
         """Nodes without data, and those whose own is so much older than the newest of any node."""
-        expired = np.zeros(len(view.pod_count[rows]), dtype=np.bool_)
-        for resource in (CPU, MEMORY):
-            newest = usage.newest(view, resource)
-            late = newest - view.load.measured(resource)[: view.count][rows] > self.node_metric_expiration_seconds
-            expired |= late | np.isnan(usage.expected(view, resource, rows))
+        measured = usage.pair(view.load.measured, view, rows)
+        newest = np.array([[usage.newest(view, resource)] for resource in usage.PAIR])
+        late = newest - measured > self.node_metric_expiration_seconds
+        cpu, memory = late | np.isnan(usage.expected_pair(view, rows))
+        expired: Bools = cpu | memory
         return expired
 
     def _refuses_expired(self) -> bool:
         allowed = self.enable_schedule_when_node_metrics_expired
         return self.filter_expired_node_metrics and not (not self.strict if allowed is None else allowed)
 
-    def _judged(self, view: View, pod: Pod, rows: Rows) -> Iterator[tuple[Bools, Bools]]:
+    def _held_back(self, view: View, pod: Pod, rows: Rows) -> Ints:
         by_percentile = self.aggregated if self.aggregated and self.aggregated.usage_thresholds else None
         thresholds = by_percentile.usage_thresholds if by_percentile else self.usage_thresholds
         kind = by_percentile.usage_aggregation_type if by_percentile else ""
         span = by_percentile.usage_aggregated_duration if by_percentile else UNSET
-        for resource in (CPU, MEMORY):
-            limit, own = thresholds.of(resource) or np.inf, self._estimate(view, pod, resource)
-            offered = view.allocatable(resource)[rows]
-            percent = usage.share_of(self._existing(view, resource, rows, kind, span) + own, offered) * 100
-            yield np.floor(percent + 0.5) > limit, own * 100 > limit * offered
+        limits = np.array([[thresholds.of(resource) or np.inf] for resource in usage.PAIR])
+        own, offered = self._own(view, pod), usage.offered_pair(view.allocatable, rows)
+        percent = usage.share_of(self._existing(view, rows, kind, span) + own, offered) * 100
+        return codes_above(np.floor(percent + 0.5) > limits, lambda: own * 100 > limits * offered)
 
     def reasons(self, view: View, pod: Pod, code: int) -> tuple[str, ...]:
         if code == EXPIRED:
@@ -175,40 +174,42 @@ class LoadAwareScheduling:
     # --- score
 
     def score(self, view: View, pod: Pod, rows: Rows) -> Ints | None:
-        free = {resource: self._free(view, pod, resource, rows) for resource in (CPU, MEMORY)}
-        weights = {resource: self.resource_weights.of(resource) for resource in free}
-        total = sum(free[resource] * weight for resource, weight in weights.items())
-        least = np.minimum(free[CPU], free[MEMORY])
-        mean = (total + least * self.dominant_resource_weight) / (sum(weights.values()) + self.dominant_resource_weight)
-        return usage.in_parts(mean) if self.strict else usage.points(1.0 - mean / MAX_SCORE)
-
-    def _free(self, view: View, pod: Pod, resource: str, rows: Rows) -> Floats:
-        """What would be left of the resource, in percent."""
         kind = self.aggregated.score_aggregation_type if self.aggregated else ""
         span = self.aggregated.score_aggregated_duration if self.aggregated else UNSET
-        used = self._existing(view, resource, rows, kind, span) + self._estimate(view, pod, resource)
-        known = usage.share_of(used, view.allocatable(resource)[rows])
-        free: Floats = 1.0 - np.minimum(usage.by_requests(view, resource, rows, pod, known), 1.0)
-        return np.floor(free * 100 + 1e-9) if self.strict else free * 100
+        used = self._existing(view, rows, kind, span) + self._own(view, pod)
+        shares = usage.share_of(used, usage.offered_pair(view.allocatable, rows))
+        free = (1.0 - np.minimum(usage.by_requests(view, rows, pod, shares), 1.0)) * MAX_SCORE
+        if self.strict:
+            free = np.floor(free + 1e-9)
+        weights, dominant = self.resource_weights, self.dominant_resource_weight
+        total = np.array((weights.cpu, weights.memory)) @ free + np.minimum(*free) * dominant
+        mean = total / (weights.cpu + weights.memory + dominant)
+        return usage.in_parts(mean) if self.strict else usage.points(1.0 - mean / MAX_SCORE)
 
-    # --- what is and will be used
+    # --- what is and will be used, a line each for CPU and memory
 
-    def _existing(self, view: View, resource: str, rows: Rows, kind: str, span: float) -> Floats:
+    def _existing(self, view: View, rows: Rows, kind: str, span: float) -> Floats:
         """What is used, with pods that no sample shows yet; by a percentile where one is asked for and known."""
-        latest = usage.expected(view, resource, rows)
+        latest = usage.expected_pair(view, rows)
         if not kind:
             return latest
-        percent, seconds = TYPES[kind], int(span or SPANS[0])
-        found = view.load.percentile(resource, percent, seconds) if percent else view.load.average(resource, seconds)
-        by_kind = found[: view.count][rows] + view.load.pending(resource)[: view.count][rows]
+        percent, seconds, load = TYPES[kind], int(span or SPANS[0]), view.load
+        found = usage.pair(
+            lambda each: load.percentile(each, percent, seconds) if percent else load.average(each, seconds), view, rows
+        )
+        by_kind = found + usage.pair(load.pending, view, rows)
         return np.where(np.isnan(by_kind), latest, np.maximum(by_kind, 0.0))
+
+    def _own(self, view: View, pod: Pod) -> Floats:
+        return np.array([[self._estimate(view, pod, resource)] for resource in usage.PAIR])
 
     def _estimate(self, view: View, pod: Pod, resource: str) -> float:
         if not self.strict:
             mean, _, rule = view.load.estimate(pod, resource)
             if rule in LEARNT:
                 return mean
-        return scaled_demand(pod, resource, self.estimated_scaling_factors.of(resource) or FACTORS.of(resource))
+        factor = self.estimated_scaling_factors.of(resource) or FACTORS.of(resource)
+        return scaled_demand(pod, resource, factor)
 
     def remark(self, view: View, pod: Pod) -> str:
         return "" if self._refuses_expired() else usage.blind_spots(view)

@@ -56,9 +56,8 @@ class LowestLoad:
     def score(self, view: View, pod: Pod, rows: Rows) -> Ints | None:
         if not _measured(view):
             return _in_turn(view, view.memory(self.name), rows)
-        load = self.cpu_weight * usage.share(view, CPU, rows, pod)
-        load += self.memory_weight * usage.share(view, MEMORY, rows, pod)
-        return usage.points(load / (self.cpu_weight + self.memory_weight))
+        weights = np.array((self.cpu_weight, self.memory_weight))
+        return usage.points(weights @ usage.share_pair(view, rows, pod) / (self.cpu_weight + self.memory_weight))
 
     def reserve(self, view: View, memory: Turns | None, pod: Pod, node: str) -> tuple[Turns | None, Go | Refuse]:
         row = view.row(node)

@@ -18,7 +18,7 @@ their init containers and overhead with them, because that is how requests are s
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -107,34 +107,34 @@ class Rescheduler:
         count = len(view.pod_count[rows])
         if not self.enable_scheduling_optimization:
             return np.zeros(count, dtype=np.int64)
-        held_back = self.strict or not usage.of_daemon_set(pod)
-        answer = codes_above(count, self._judged(view, pod, rows) if held_back else ())
-        answer[view.labelled(MAINTENANCE)[rows]] = UNDER_MAINTENANCE
+        spared = not self.strict and usage.of_daemon_set(pod)
+        answer = np.zeros(count, dtype=np.int64) if spared else self._held_back(view, pod, rows)
+        if (under := _maintained(view, rows)) is not None:
+            answer[under] = UNDER_MAINTENANCE
         return answer
 
-    def _judged(self, view: View, pod: Pod, rows: Rows) -> Iterator[tuple[Bools, Bools]]:
-        used = {resource: self._known(view, resource, rows) for resource in WORDS}
-        for resource, threshold in self._thresholds():
-            above = used[resource] * 100 > threshold
-            yield above, np.zeros_like(above)
-        for resource in WORDS if not self.strict else ():
-            offered = view.allocatable(resource)[rows]
-            own = usage.share_of(np.full(len(offered), usage.estimate(view, pod, resource)), offered)
-            yield used[resource] + own > OVERFULL, own > OVERFULL
-
-    def _known(self, view: View, resource: str, rows: Rows) -> Floats:
-        """How full nodes are; NaN where nobody knows, which no comparison holds against them."""
+    def _held_back(self, view: View, pod: Pod, rows: Rows) -> Ints:
+        used = self._known(view, rows)
+        above = used * 100 > ((self.cpu_threshold,), (self.memory_threshold,))
         if self.strict:
-            return usage.share_of(view.requested(resource)[rows].astype(np.float64), view.capacity(resource)[rows])
-        return usage.share_of(usage.expected(view, resource, rows), view.allocatable(resource)[rows])
+            return codes_above(above)
+        own = usage.share_of(usage.own_pair(view, pod), usage.offered_pair(view.allocatable, rows))
+        alone = own > OVERFULL
+        return codes_above(
+            np.concatenate((above, used + own > OVERFULL)), lambda: np.concatenate((above & False, alone))
+        )
 
-    def _thresholds(self) -> tuple[tuple[str, float], ...]:
-        return ((CPU, self.cpu_threshold), (MEMORY, self.memory_threshold))
+    def _known(self, view: View, rows: Rows) -> Floats:
+        """How full nodes are, a line each for CPU and memory; NaN, which no comparison holds against them, where unknown."""
+        if self.strict:
+            return usage.share_of(usage.pair(view.requested, view, rows), usage.offered_pair(view.capacity, rows))
+        return usage.share_of(usage.expected_pair(view, rows), usage.offered_pair(view.allocatable, rows))
 
     def reasons(self, view: View, pod: Pod, code: int) -> tuple[str, ...]:
         if code == UNDER_MAINTENANCE:
             return ("node(s) were under maintenance",)
-        above = [f"used more than {limit:g}% of their {WORDS[resource]}" for resource, limit in self._thresholds()]
+        limits = ((CPU, self.cpu_threshold), (MEMORY, self.memory_threshold))
+        above = [f"used more than {limit:g}% of their {WORDS[resource]}" for resource, limit in limits]
         beyond = [f"would use more than {OVERFULL:.0%} of their {words} with the pod" for words in WORDS.values()]
         return tuple(f"node(s) {(*above, *beyond)[bit]}" for bit in passed(code))
 
@@ -144,13 +144,12 @@ class Rescheduler:
         if not self.enable_scheduling_optimization:
             return None
         if self.strict:
-            return self._original(self._known(view, CPU, rows) * 100, self._known(view, MEMORY, rows) * 100)
-        cpu, memory = usage.share(view, CPU, rows, pod), usage.share(view, MEMORY, rows, pod)
-        weights = self.cpu_score_weight + self.memory_score_weight
-        free = self.cpu_score_weight * np.maximum(1 - cpu, 0) + self.memory_score_weight * np.maximum(1 - memory, 0)
+            return self._original(*self._known(view, rows) * 100)
+        shares = usage.share_pair(view, rows, pod)
+        free = np.array((self.cpu_score_weight, self.memory_score_weight)) @ (1.0 - np.minimum(shares, 1.0))
         bonus = self.load_balance_bonus / 100
-        fading = np.clip((LOW + FADE - np.maximum(cpu, memory)) / (2 * FADE), 0.0, 1.0)
-        return usage.points(1.0 - (free + bonus * fading) / (weights + bonus))
+        fading = np.minimum(np.maximum(LOW + FADE - np.maximum(*shares), 0.0) / (2 * FADE), 1.0)
+        return usage.points(1.0 - (free + bonus * fading) / (self.cpu_score_weight + self.memory_score_weight + bonus))
 
     def _original(self, cpu: Floats, memory: Floats) -> Ints:
         score = (100 - cpu) * self.cpu_score_weight + (100 - memory) * self.memory_score_weight
@@ -178,13 +177,17 @@ class Rescheduler:
         row = view.row(node)
         if row is None:
             return []
-        at = slice(row, row + 1)
-        used = [
-            (each, limit, self._known(view, each, at).item() * 100) for each, limit in ((CPU, cpu), (MEMORY, memory))
-        ]
-        return [
-            f"{figure:.0f}% of its {WORDS[each]} (limit {limit:g}%)" for each, limit, figure in used if figure > limit
-        ]
+        used = (self._known(view, slice(row, row + 1)) * 100).ravel().tolist()
+        told = zip(WORDS.values(), (cpu, memory), used, strict=True)
+        return [f"{figure:.0f}% of its {words} (limit {limit:g}%)" for words, limit, figure in told if figure > limit]
 
     def remark(self, view: View, pod: Pod) -> str:
         return "" if self.strict else usage.blind_spots(view)
+
+
+def _maintained(view: View, rows: Rows) -> Bools | None:
+    """Which of the rows are under maintenance; None for none. A row alone is looked up by itself."""
+    if isinstance(rows, slice) and rows.stop is not None and rows.stop - (rows.start or 0) == 1:
+        labels = view.nodes[rows.start or 0].labels
+        return np.ones(1, dtype=np.bool_) if labels.get(MAINTENANCE.key) in MAINTENANCE.values else None
+    return view.labelled(MAINTENANCE)[rows]

@@ -14,7 +14,7 @@ on here. What was fixed:
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -23,8 +23,7 @@ import numpy as np
 from trimtab.core.cluster.view import Floats, View
 from trimtab.core.model.change import Change
 from trimtab.core.model.pod import Pod
-from trimtab.core.model.resources import CPU, MEMORY
-from trimtab.core.placing.contract import Bools, Ints, Normalise, Rows
+from trimtab.core.placing.contract import Ints, Normalise, Rows
 from trimtab.core.placing.measured import usage
 from trimtab.core.placing.measured.limits import codes_above, passed
 
@@ -75,48 +74,33 @@ class Usage:
         return () if self.strict else usage.kin(pod)
 
     def filter(self, view: View, pod: Pod, rows: Rows) -> Ints:
-        return codes_above(len(view.pod_count[rows]), self._judged(view, pod, rows))
-
-    def _judged(self, view: View, pod: Pod, rows: Rows) -> Iterator[tuple[Bools, Bools]]:
-        for resource, threshold in ((CPU, self.thresholds.cpu), (MEMORY, self.thresholds.mem)):
-            limit, offered = (threshold or np.inf) / 100, view.capacity(resource)[rows]
-            if self.strict:
-                above = usage.share_of(_average(view, resource, rows), offered) > limit
-                yield above, np.zeros_like(above)
-            else:
-                own = usage.estimate(view, pod, resource)
-                above = usage.share_of(_real(view, resource, rows) + own, offered) > limit
-                yield above, own > limit * offered
+        limits = np.array(((self.thresholds.cpu or np.inf,), (self.thresholds.mem or np.inf,))) / 100
+        offered = usage.offered_pair(view.capacity, rows)
+        if self.strict:
+            return codes_above(usage.share_of(_average(view, rows), offered) > limits)
+        own = usage.own_pair(view, pod)
+        return codes_above(usage.share_of(_real(view, rows) + own, offered) > limits, lambda: own > limits * offered)
 
     def reasons(self, view: View, pod: Pod, code: int) -> tuple[str, ...]:
         words = (f"CPU is used above {self.thresholds.cpu:g}%", f"memory is used above {self.thresholds.mem:g}%")
         return tuple(f"node(s) whose {words[bit]}" for bit in passed(code))
 
     def score(self, view: View, pod: Pod, rows: Rows) -> Ints | None:
-        free = self.cpu_weight * self._free(view, CPU, pod, rows) + self.memory_weight * self._free(
-            view, MEMORY, pod, rows
-        )
-        share = free / (self.cpu_weight + self.memory_weight)
-        return usage.in_parts(share * 100) if self.strict else usage.points(1.0 - share)
-
-    def _free(self, view: View, resource: str, pod: Pod, rows: Rows) -> Floats:
-        offered = view.capacity(resource)[rows]
-        if self.strict:
-            used = _average(view, resource, rows) + view.load.pending(resource)[: view.count][rows]
-            known = usage.share_of(used, offered)
-        else:
-            known = usage.share_of(_real(view, resource, rows) + usage.estimate(view, pod, resource), offered)
-        free: Floats = 1.0 - np.minimum(usage.by_requests(view, resource, rows, pod, known), 1.0)
-        return free
+        known = _average(view, rows) + usage.pair(view.load.pending, view, rows) if self.strict else _real(view, rows)
+        used = known if self.strict else known + usage.own_pair(view, pod)
+        shares = usage.share_of(used, usage.offered_pair(view.capacity, rows))
+        free = 1.0 - np.minimum(usage.by_requests(view, rows, pod, shares), 1.0)
+        mean = np.array((self.cpu_weight, self.memory_weight)) @ free / (self.cpu_weight + self.memory_weight)
+        return usage.in_parts(mean * 100) if self.strict else usage.points(1.0 - mean)
 
     def remark(self, view: View, pod: Pod) -> str:
         return usage.blind_spots(view)
 
 
-def _average(view: View, resource: str, rows: Rows) -> Floats:
-    return view.load.average(resource, PERIOD)[: view.count][rows]
+def _average(view: View, rows: Rows) -> Floats:
+    return usage.pair(lambda resource: view.load.average(resource, PERIOD), view, rows)
 
 
-def _real(view: View, resource: str, rows: Rows) -> Floats:
+def _real(view: View, rows: Rows) -> Floats:
     """What was used on average or will be used soon, whichever is more; NaN where nobody knows."""
-    return np.fmax(_average(view, resource, rows), usage.expected(view, resource, rows))
+    return np.fmax(_average(view, rows), usage.expected_pair(view, rows))

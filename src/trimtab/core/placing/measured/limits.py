@@ -6,22 +6,20 @@ code is twice that below 0, so that -1 stays free for what a plugin refuses for 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable
 
 import numpy as np
 
 from trimtab.core.placing.contract import Bools, Ints
 
 
-def codes_above(count: int, judged: Iterable[tuple[Bools, Bools]]) -> Ints:
-    """By limit: which rows are above it, and on which the pod alone would be."""
-    answer, hopeless = np.zeros(count, dtype=np.int64), np.zeros(count, dtype=np.bool_)
-    for bit, (above, alone) in enumerate(judged):
-        if above.any():
-            answer |= above.astype(np.int64) << bit
-            hopeless |= above & alone
-    if hopeless.any():
-        answer[hopeless] *= -2
+def codes_above(above: Bools, alone: Callable[[], Bools] | None = None) -> Ints:
+    """One line per limit: which rows are above it, and, asked only where some are, on which the pod alone would be."""
+    if not above.any():
+        return np.zeros(above.shape[1], dtype=np.int64)
+    answer: Ints = (1 << np.arange(len(above), dtype=np.int64)) @ above
+    if alone is not None:
+        answer[(above & alone()).any(axis=0)] *= -2
     return answer
 
 

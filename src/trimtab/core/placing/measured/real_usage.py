@@ -65,9 +65,11 @@ class RealUsage:
         if not self.strict:
             return usage.points(usage.share(view, self.resource, rows, pod))
         measured = view.load.average(self.resource, AVERAGED)[: view.count][rows]
-        known = usage.share_of(measured, view.capacity(self.resource)[rows])
-        percent = usage.by_requests(view, self.resource, rows, None, known) * 100
-        return np.floor(np.minimum(percent, MAX_SCORE) + 1e-9).astype(np.int64)
+        offered = view.capacity(self.resource)[rows]
+        shares = usage.known_or(
+            usage.share_of(measured, offered), lambda: usage.share_of(usage.asked(view, self.resource, rows), offered)
+        )
+        return np.floor(np.minimum(shares * 100, MAX_SCORE) + 1e-9).astype(np.int64)
 
     def scaled(self, view: View, pod: Pod, rows: Rows, raw: Ints) -> Ints:
         """The least used of the feasible nodes has 100 and the most used 0; all have 0 when they are equal."""

@@ -2,21 +2,27 @@
 
 Measured means what the node will be seen to use once every pod on it is in a sample (`LoadColumns.expected`), so that a
 burst of pods is felt at once. A node without data counts what its pods ask for, a little for those that ask for nothing.
+
+Most policies look at CPU and memory in one way. They get both in one array, a line each: after a placement one row is
+judged again, and then the number of calls is all that costs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 
 import numpy as np
+from numpy.typing import NDArray
 
 from trimtab.core.cluster.view import Floats, View
+from trimtab.core.load.estimating.estimator import kin_key
 from trimtab.core.model.pod import Pod
 from trimtab.core.model.resources import CPU, MEMORY
-from trimtab.core.placing.contract import MAX_SCORE, Ints, Rows
+from trimtab.core.placing.contract import ALL, MAX_SCORE, Bools, Ints, Rows
 
+PAIR = (CPU, MEMORY)
+NEXT_TO_NOTHING, LESS_STILL = 1e-150, 1e-200
 PARTS = 10_000  # of a point, in which scores by load are counted: a small pod on a large node must still be seen
-REVISIONS = ("pod-template-hash", "controller-revision-hash")
 
 
 def of_daemon_set(pod: Pod) -> bool:
@@ -26,8 +32,10 @@ def of_daemon_set(pod: Pod) -> bool:
 
 def kin(pod: Pod) -> Hashable:
     """All of the pod that its estimate depends on: what it asks for, and whose sibling it is."""
-    owner = pod.owner.uid if pod.owner is not None else ""
-    return (pod.demand, owner, *map(pod.labels.get, REVISIONS))
+    return pod.demand, kin_key(pod)
+
+
+# --- one resource
 
 
 def estimate(view: View, pod: Pod, resource: str) -> float:
@@ -45,36 +53,76 @@ def newest(view: View, resource: str) -> float:
     return float(np.fmax.reduce(view.load.measured(resource)[: view.count], initial=-np.inf))
 
 
-def share_of(used: Floats, offered: Ints) -> Floats:
-    """Used over offered; a node that offers nothing is full, NaN stays NaN."""
-    if offered.all():
-        return used / offered
-    return np.divide(used, offered, out=np.where(np.isnan(used), np.nan, 1.0), where=offered > 0)
-
-
 def asked(view: View, resource: str, rows: Rows, pod: Pod | None = None) -> Floats:
     """What pods on each node ask for, with this one among them."""
-    if resource not in (CPU, MEMORY):
+    if resource not in PAIR:
         return np.add(view.requested(resource)[rows], pod.demand.of(resource) if pod else 0, dtype=np.float64)
     column = view.scored_cpu if resource == CPU else view.scored_memory
     return np.add(column[rows], pod.demand.scored_of(resource) if pod else 0, dtype=np.float64)
 
 
-def share(view: View, resource: str, rows: Rows, pod: Pod | None = None) -> Floats:
-    """How full each node will be, of what it has for pods; with this pod on it, if one is named. Never NaN."""
-    used = expected(view, resource, rows)
-    if pod is not None:
-        used = used + estimate(view, pod, resource)
-    return by_requests(view, resource, rows, pod, share_of(used, view.allocatable(resource)[rows]))
+def share_of(used: Floats, offered: Ints) -> Floats:
+    """Used over offered; a node that offers nothing is full, also when nothing is used. NaN stays NaN.
+
+    To add so little changes no figure but 0, and spares a look for zeros, which would cost more than all the rest.
+    """
+    return (used + NEXT_TO_NOTHING) / np.maximum(offered, LESS_STILL)
 
 
-def by_requests(view: View, resource: str, rows: Rows, pod: Pod | None, shares: Floats) -> Floats:
-    """The shares, with requests in place of what is not known; the column that is given may be changed."""
-    blind = np.isnan(shares)
-    if blind.any():
-        by_asking = share_of(asked(view, resource, rows, pod), view.allocatable(resource)[rows])
-        shares[blind] = by_asking[blind]
-    return shares
+def share(view: View, resource: str, rows: Rows, pod: Pod) -> Floats:
+    """How full each node will be with this pod on it, of what it has for pods. Never NaN."""
+    offered = view.allocatable(resource)[rows]
+    shares = share_of(expected(view, resource, rows) + estimate(view, pod, resource), offered)
+    return known_or(shares, lambda: share_of(asked(view, resource, rows, pod), offered))
+
+
+# --- CPU and memory, a line each
+
+
+def pair(column: Callable[[str], NDArray[np.generic]], view: View, rows: Rows) -> Floats:
+    """A column of both; it may be longer than there are nodes."""
+    cpu, memory = (column(resource)[: view.count][rows] for resource in PAIR)
+    both: Floats = np.array((cpu, memory), dtype=np.float64)
+    return both
+
+
+def expected_pair(view: View, rows: Rows) -> Floats:
+    return pair(view.load.expected, view, rows)
+
+
+def offered_pair(column: Callable[[str], Ints], rows: Rows) -> Ints:
+    """Of `View.allocatable` or `View.capacity`."""
+    return np.array((column(CPU)[rows], column(MEMORY)[rows]))
+
+
+def own_pair(view: View, pod: Pod) -> Floats:
+    """What the pod will use of both."""
+    return np.array(((estimate(view, pod, CPU),), (estimate(view, pod, MEMORY),)))
+
+
+def share_pair(view: View, rows: Rows, pod: Pod) -> Floats:
+    """How full each node will be with this pod on it, of what it has for pods. Never NaN."""
+    offered = offered_pair(view.allocatable, rows)
+    return by_requests(view, rows, pod, share_of(expected_pair(view, rows) + own_pair(view, pod), offered))
+
+
+def by_requests(view: View, rows: Rows, pod: Pod | None, shares: Floats) -> Floats:
+    """The shares of both, with requests in place of what is not known."""
+    return known_or(
+        shares,
+        lambda: share_of(
+            np.array([asked(view, resource, rows, pod) for resource in PAIR]), offered_pair(view.allocatable, rows)
+        ),
+    )
+
+
+def known_or(shares: Floats, otherwise: Callable[[], Floats]) -> Floats:
+    """What is known, and the other figure, asked for only then, where nothing is."""
+    blind: Bools = np.isnan(shares)
+    return np.where(blind, otherwise(), shares) if blind.any() else shares
+
+
+# --- scores and words
 
 
 def points(share: Floats) -> Ints:
@@ -88,9 +136,8 @@ def in_parts(whole: Floats) -> Ints:
     return np.floor(np.clip(whole, 0.0, MAX_SCORE) + 1e-9).astype(np.int64) * PARTS
 
 
-def blind_spots(view: View, resources: tuple[str, ...] = (CPU, MEMORY)) -> str:
+def blind_spots(view: View, resources: tuple[str, ...] = PAIR) -> str:
     """In words, how many nodes are judged by requests; nothing when all are measured."""
-    everyone = slice(None)
-    counts = {each: int(np.isnan(expected(view, each, everyone)).sum()) for each in resources}
+    counts = {each: int(np.isnan(expected(view, each, ALL)).sum()) for each in resources}
     told = [f"{count} of {view.count} nodes without {each} data" for each, count in counts.items() if count]
     return f"{', '.join(told)}: judged by requests" if told else ""
