@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 import pytest
 
@@ -13,7 +11,7 @@ from trimtab.config.problem import ConfigError
 from trimtab.core.cluster.state import Cluster
 from trimtab.core.model.sample import Reading, Statistic, Unit
 from trimtab.core.placing.contract import ALL
-from trimtab.core.plugins.peak_risk import PeakRisk, probability
+from trimtab.core.plugins.peak_risk import FEW, PeakRisk
 
 NOW = 1000.0
 IDLE = 0.1
@@ -80,10 +78,11 @@ def test_the_worst_resource_counts() -> None:
 
 
 def test_points_have_their_range() -> None:
-    """However full a node is said to be, its points stay between 0 and 100."""
-    told = points(
-        measured(nodes("idle", "full", "beyond"), cpu={"idle": (0.0,) * 3, "full": (1.0,) * 3, "beyond": (3.0,) * 3})
-    )
+    """However full a node is, its points stay between 0 and 100, and the fuller one has fewer."""
+    held = measured(nodes("idle", "full", "beyond"), cpu={"idle": (0.0,) * 3, "full": (1.0,) * 3, "beyond": (1.0,) * 3})
+    held.age(NOW + 1.0)
+    held.assume(pod("huge", cpu="8"), "beyond")
+    told = points(held)
     assert 100 >= told["idle"] > told["full"] > told["beyond"] >= 0
 
 
@@ -147,19 +146,16 @@ def test_old_samples_are_doubted() -> None:
 
 
 def test_some_rows_as_all() -> None:
-    """Asked about one row, it answers as it does about all."""
-    held = measured(nodes("a", "b", "c"), cpu={"a": (0.3, 0.5, 0.4), "b": (0.7, 0.75, 0.9)})
+    """Asked about one row or a few, it answers as it does about all."""
+    names = [f"n{number}" for number in range(40)]
+    busy = {name: (0.03 * number, 0.02 * number, 0.025 * number) for number, name in enumerate(names) if number % 7}
+    held = measured(nodes(*names), cpu=busy)
+    held.see_pod(pod("heavy", cpu="8", on="n7"))
     whole = PeakRisk().score(held.view, SMALL, ALL)
-    parts = [PeakRisk().score(held.view, SMALL, slice(row, row + 1)) for row in range(3)]
     assert whole is not None
-    assert whole.tolist() == np.concatenate([part for part in parts if part is not None]).tolist()
-
-
-def test_probability() -> None:
-    """The table gives the normal distribution to a millionth, and its ends beyond it."""
-    at = np.linspace(-12, 12, 1001)
-    expected = np.array([math.erfc(-each / math.sqrt(2)) / 2 for each in at])
-    assert np.abs(expected - probability(at)).max() < 1e-6
+    for size in (1, 3, FEW + 1):
+        parts = [PeakRisk().score(held.view, SMALL, slice(row, row + size)) for row in range(0, 40, size)]
+        assert whole.tolist() == np.concatenate([part for part in parts if part is not None]).tolist()
 
 
 @pytest.mark.parametrize(

@@ -24,26 +24,22 @@ the same is known; and where nothing is measured at all the order is that of req
 
 from __future__ import annotations
 
-import math
 from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
-from trimtab.core.cluster.view import Floats, View
+from trimtab.core.cluster.view import View
 from trimtab.core.model.change import Change
 from trimtab.core.model.pod import Pod
 from trimtab.core.model.resources import CPU, MEMORY
 from trimtab.core.placing.contract import MAX_SCORE, Ints, Normalise, Rows
 from trimtab.core.placing.measured import usage
+from trimtab.core.placing.measured.peaks import Look, passing, passing_each, probability, probability_of
 
-FURTHEST = 8.0  # deviations, beyond which a probability is 0 or 1
-STEPS = 256  # of the table within one deviation: errors stay below a millionth
-TABLE: Floats = np.array(
-    [math.erfc((FURTHEST - i / STEPS) / math.sqrt(2)) / 2 for i in range(int(2 * FURTHEST * STEPS) + 2)]
-)
 OVERFULL = 2.0  # times the limit, from which on loads count as equal
+FEW = 4  # up to so many rows, plain numbers are cheaper than arrays
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,51 +92,43 @@ class PeakRisk:
         return usage.kin(pod)
 
     def score(self, view: View, pod: Pod, rows: Rows) -> Ints | None:
-        first, *others = [self._passing(view, pod, each, rows) for each in self.resources]
-        deviations, fullness = first
-        for further, fuller in others:
-            np.maximum(deviations, further, out=deviations)
-            np.maximum(fullness, fuller, out=fullness)
-        lean = self.lean / 100
-        lost = probability(deviations) * (1 - lean)
-        lost += np.minimum(fullness, OVERFULL) * (lean / OVERFULL)
-        return ((1 - lost) * (MAX_SCORE * self.parts)).astype(np.int64)
+        looks = [self._look(view, pod, each, rows) for each in self.resources]
+        return self._of_few(looks) if len(looks[0].mean) <= FEW else self._of_many(looks)
 
     def remark(self, view: View, pod: Pod) -> str:
         return usage.blind_spots(view, tuple(each.name for each in self.resources))
 
-    def _passing(self, view: View, pod: Pod, risk: RiskLimit, rows: Rows) -> tuple[Floats, Floats]:
-        """By how many deviations the mean passes the limit, and the mean as a share of the limit."""
-        limit, floor = risk.limit / 100, self.floor / 100
-        mean, variance = self._expected(view, pod, risk.name, rows)
-        beyond = mean - limit
-        beyond /= np.sqrt(np.where(beyond < 0, np.maximum(variance, floor * floor), floor * floor))
-        return beyond, mean / limit
+    def _look(self, view: View, pod: Pod, risk: RiskLimit, rows: Rows) -> Look:
+        name, load = risk.name, view.load
+        mean, variance = load.forecast(name)
+        own, deviation, _ = load.estimate(pod, name)
+        return Look(
+            mean[: view.count][rows],
+            variance[: view.count][rows],
+            load.trust(name)[: view.count][rows],
+            usage.asked(view, name, rows, pod),
+            view.capacity(name)[rows].astype(np.float64),
+            own,
+            deviation * deviation,
+            risk.limit / 100,
+            self.floor / 100,
+            self.spread / 100,
+        )
 
-    def _expected(self, view: View, pod: Pod, resource: str, rows: Rows) -> tuple[Floats, Floats]:
-        """Mean and variance with the pod there, as shares of capacity; doubt is in the variance."""
-        capacity = np.maximum(view.capacity(resource)[rows], 1).astype(np.float64)
-        own, deviation, _ = view.load.estimate(pod, resource)
-        known, about = view.load.forecast(resource)
-        mean = (known[: view.count][rows] + own) / capacity
-        variance = (about[: view.count][rows] + deviation * deviation) / (capacity * capacity)
-        doubt = (1.0 - view.load.trust(resource)[: view.count][rows]) * (self.spread / 100)
-        if (rough := np.isnan(variance)).any():  # of one sample there is no deviation
-            variance[rough] = 0.0
-            doubt[rough] = np.maximum(doubt[rough], self.spread / 200)
-        if (blind := np.isnan(mean)).any():
-            mean[blind] = (usage.asked(view, resource, rows, pod) / capacity)[blind]
-            doubt[blind] = self.spread / 100
-        variance += doubt * doubt
-        return mean, variance
+    def _of_many(self, looks: list[Look]) -> Ints:
+        first, *others = map(passing, looks)
+        beyond, fullness = first
+        for further, fuller in others:
+            beyond, fullness = np.maximum(beyond, further), np.maximum(fullness, fuller)
+        lean = self.lean / 100
+        lost = probability(beyond) * (1 - lean) + np.minimum(fullness, OVERFULL) * (lean / OVERFULL)
+        return ((1 - lost) * (MAX_SCORE * self.parts)).astype(np.int64)
 
-
-def probability(deviations: Floats) -> Floats:
-    """That a normal value is below so many deviations above its mean: Φ by table, since arrays have no error function."""
-    place = np.clip(deviations, -FURTHEST, FURTHEST)
-    place += FURTHEST
-    place *= STEPS
-    below = place.astype(np.intp)
-    low = TABLE[below]
-    place -= below
-    return low + place * (TABLE[below + 1] - low)
+    def _of_few(self, looks: list[Look]) -> Ints:
+        """The same in plain numbers."""
+        lean, top, answer = self.lean / 100, MAX_SCORE * self.parts, []
+        for figures in zip(*map(passing_each, looks), strict=True):
+            beyond, fullness = max(each for each, _ in figures), max(each for _, each in figures)
+            lost = probability_of(beyond) * (1 - lean) + min(fullness, OVERFULL) * (lean / OVERFULL)
+            answer.append(int((1 - lost) * top))
+        return np.array(answer, dtype=np.int64)
