@@ -94,7 +94,7 @@ class LoadAnswers(LoadState):
     def average(self, resource: str, seconds: float) -> Floats:
         """Mean of the node's samples of the last `seconds` (at most an hour)."""
         course = self.courses.get(resource)
-        return self._unknown() if course is None else self._trusted(resource, course.mean(seconds))
+        return self._unknown() if course is None else self._trusted((resource, "mean", seconds), course.mean(seconds))
 
     def mean(self, resource: str) -> Floats:
         """Mean over `settings.window`, or what the source itself gave as such."""
@@ -106,18 +106,21 @@ class LoadAnswers(LoadState):
         given, course = self._believed(resource, Statistic.DEVIATION), self.courses.get(resource)
         if course is None:
             return given
-        own = self._trusted(resource, course.deviation(self.settings.window))
+        window = self.settings.window
+        own = self._trusted((resource, "deviation", window), course.deviation(window))
         return np.where(np.isnan(given), own, given)
 
     def percentile(self, resource: str, percent: int, seconds: int) -> Floats:
         """Exact percentile (50, 90, 95, 99) over 300, 600 or 1800 seconds."""
         course = self.courses.get(resource)
-        return self._unknown() if course is None else self._trusted(resource, course.percentile(percent, seconds))
+        if course is None:
+            return self._unknown()
+        return self._trusted((resource, f"p{percent}", seconds), course.percentile(percent, seconds))
 
     def peak(self, resource: str, seconds: int) -> Floats:
         """The highest five-minute mean within 3600 or 86400 seconds."""
         course = self.courses.get(resource)
-        return self._unknown() if course is None else self._trusted(resource, course.peak(seconds))
+        return self._unknown() if course is None else self._trusted((resource, "peak", seconds), course.peak(seconds))
 
     # --- by slot
 
@@ -141,8 +144,12 @@ class LoadAnswers(LoadState):
         meter = self.meter(resource, statistic)
         return self._unknown() if meter is None else meter.believed[: self.rows]
 
-    def _trusted(self, resource: str, column: Floats) -> Floats:
-        return np.where(self.trust(resource) > 0, column[: self.rows], np.nan)
+    def _trusted(self, key: tuple[str, str, float], column: Floats) -> Floats:
+        """The statistic of that name where its resource is believed; asked for after every placement, so it is kept."""
+        kept = self._masked.get(key)
+        if kept is None or kept[0] is not column:
+            kept = self._masked[key] = column, np.where(self.trust(key[0]) > 0, column[: self.rows], np.nan)
+        return kept[1]
 
     def _unknown(self) -> Floats:
         return np.full(self.rows, np.nan)

@@ -8,7 +8,7 @@ from typing import Self
 
 import numpy as np
 
-from trimtab.core.load.aligned import Aligned, Index
+from trimtab.core.load.aligned import Aligned, Floats, Index
 from trimtab.core.load.derived import Derived
 from trimtab.core.load.estimating.estimator import Estimator
 from trimtab.core.load.intake import Brake
@@ -47,6 +47,7 @@ class LoadState:
         self.brake = Brake()
         self._expected = {name: Derived() for name in TRACKED}
         self._forecast = {name: Derived() for name in TRACKED}
+        self._masked: dict[tuple[str, str, float], tuple[Floats, Floats]] = {}
 
     @property
     def settings(self) -> LoadSettings:
@@ -150,6 +151,7 @@ class LoadState:
     def _drop_derived(self) -> None:
         for derived in (*self._expected.values(), *self._forecast.values()):
             derived.drop()
+        self._masked.clear()
 
     # --- twins
 
@@ -195,6 +197,7 @@ class LoadState:
         twin.__dict__.update(self.__dict__)
         twin._expected = {name: Derived() for name in TRACKED}
         twin._forecast = {name: Derived() for name in TRACKED}
+        twin._masked = {}
         return twin
 
 
