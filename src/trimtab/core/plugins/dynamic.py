@@ -28,7 +28,7 @@ from trimtab.core.model.change import Change
 from trimtab.core.model.pod import Pod
 from trimtab.core.model.resources import CPU, MEMORY
 from trimtab.core.model.span import Span
-from trimtab.core.placing.contract import MAX_SCORE, Ints, Normalise, Rows
+from trimtab.core.placing.contract import MAX_SCORE, Bools, Ints, Normalise, Rows
 from trimtab.core.placing.measured import usage
 from trimtab.core.placing.measured.limits import codes_above, passed
 
@@ -159,21 +159,16 @@ class Dynamic:
 
     def score(self, view: View, pod: Pod, rows: Rows) -> Ints | None:
         metrics = [METRICS[each.name] for each in self.policy.priority]
-        each_weight = np.array([each.weight for each in self.policy.priority])
+        weights = np.array([each.weight for each in self.policy.priority])
         free = 1.0 - np.minimum(self._shares(view, metrics, pod, rows), 1.0)
-        known = ~np.isnan(free)
-        total = each_weight @ np.where(known, free, 0.0)
         if self.strict:
-            cool = np.floor(total * MAX_SCORE / max(each_weight.sum(), 1e-9) + 1e-9)
+            total = weights @ np.nan_to_num(free)
+            cool = np.floor(total * MAX_SCORE / max(weights.sum(), 1e-9) + 1e-9)
             return usage.in_parts(cool - HOT * self._heat(view, rows))
-        cool = self._by_requests(view, pod, rows, total, each_weight @ known)
+        cool = _mean_of_known(weights, free)
+        cool = usage.known_or(cool, lambda: 1.0 - np.minimum(usage.share_pair(view, rows, pod), 1.0).mean(axis=0))
         heat = HOT / MAX_SCORE * self._heat(view, rows)
         return usage.points(1.0 - cool * cool / np.maximum(cool + heat, 1e-9))
-
-    def _by_requests(self, view: View, pod: Pod, rows: Rows, total: Floats, weights: Floats) -> Floats:
-        """How cool each node is, 0 to 1; where no metric is known, by what its pods ask for."""
-        cool: Floats = np.divide(total, weights, out=np.full(len(total), np.nan), where=weights > 0)
-        return usage.known_or(cool, lambda: 1.0 - np.minimum(usage.share_pair(view, rows, pod), 1.0).mean(axis=0))
 
     def _shares(self, view: View, metrics: list[Metric], pod: Pod, rows: Rows) -> Floats:
         """Each metric over capacity, a line each; NaN where it is not known."""
@@ -186,9 +181,8 @@ class Dynamic:
 
     def _heat(self, view: View, rows: Rows) -> Floats:
         """How many binds there were since so long before the node was measured last; none where it never was."""
-        count = len(view.pod_count[rows])
-        measured: Floats = np.fmax(view.load.measured(CPU), view.load.measured(MEMORY))[: view.count]
-        heat = np.zeros(count)
+        measured = view.load.measured(CPU)[: view.count]
+        heat = np.zeros(len(view.pod_count[rows]))
         if self.strict:
             for each in self.policy.hot_value:
                 heat += recent_count(view, measured - each.time_range, rows) // each.count
@@ -197,6 +191,17 @@ class Dynamic:
 
     def remark(self, view: View, pod: Pod) -> str:
         return usage.blind_spots(view)
+
+
+def _mean_of_known(weights: Floats, lines: Floats) -> Floats:
+    """NaN where no line that counts knows anything."""
+    known: Bools = ~np.isnan(lines)
+    if known.all() and weights.any():
+        mean: Floats = weights @ lines / weights.sum()
+        return mean
+    counted = weights @ known
+    total: Floats = weights @ np.where(known, lines, 0.0)
+    return total / np.where(counted > 0, counted, np.nan)
 
 
 def _degrees(view: View, hot_value: tuple[HotValue, ...], measured: Floats, rows: Rows) -> Floats:
