@@ -10,7 +10,7 @@ import click
 import pytest
 from rich.console import Console
 
-from trimtab.apps.demo import Demo
+from trimtab.apps.demo import Demo, Ended
 from trimtab.cli import main, screen
 from trimtab.cli.demo import Stage, show_live
 
@@ -50,14 +50,37 @@ def test_plain_text_has_no_control_characters_and_fits_a_hundred_columns(shown: 
 
 
 def test_the_end_says_what_became_of_each_pod_and_how_to_go_on(shown: bytes) -> None:
-    """The last lines are a table of fourteen pods with node and reason, the sum, and the way on."""
+    """The last lines are a table of sixteen pods with node and reason, the sum, the comparison, and the way on."""
     text = shown.decode()
     head, *rest = text[text.index("pod     asks") :].splitlines()
     assert ["pod", "asks", "node", "why"] == head.split()
-    assert [f"pod-{number}" for number in range(1, 15)] == [line.split()[0] for line in rest[:14]]
-    assert all("worker-" in line and ("score" in line or "only node" in line) for line in rest[:14])
-    assert "14 of 14 pods bound; on the tainted node: none; nodes asked for more than they have: none." == rest[15]
+    assert [f"pod-{number}" for number in range(1, 17)] == [line.split()[0] for line in rest[:16]]
+    assert all("worker-" in line and ("score" in line or "only node" in line) for line in rest[:16])
+    assert "16 of 16 pods bound; on the tainted node: none; nodes asked for more than they have: none." == rest[17]
     assert rest[-1].startswith("README.md says how to run Trimtab on a cluster")
+
+
+def test_the_comparison_is_a_table_of_what_both_runs_came_to(shown: bytes) -> None:
+    """For each line the figure by measured load, then the one by requests alone, as the demo counted them."""
+    text = shown.decode()
+    rows = [line.rsplit(maxsplit=2) for line in text[text.index("pods of scenes 1 and 2") :].splitlines()[1:7]]
+    *_, ended = Demo(7).moments()
+    assert isinstance(ended, Ended)
+    assert [
+        "put on worker-2 while the process ran there",
+        str(ended.measured.on_hot),
+        str(ended.requested.on_hot),
+    ] == rows[0]
+    assert ["pods without a node at the end", "0", "0"] == rows[-1]
+
+
+def test_it_opens_with_a_node_that_runs_hot_and_its_label(shown: bytes) -> None:
+    """The first scene has the label's coming, the second its going, each with the time and the reason."""
+    scenes = shown.decode().split("\nScene ")
+    assert scenes[1].startswith("1 of 8: A node runs hot")
+    assert "worker-2 is labelled pressure.trimtab.dev/cpu=high\n            cpu is 0." in scenes[1]
+    assert "worker-2 loses the label pressure.trimtab.dev/cpu\n            no rule holds any more" in scenes[2]
+    assert "\n  cpu=high, " in scenes[1] and "cpu=high" not in scenes[2]
 
 
 def test_the_refusal_has_kube_schedulers_wording(shown: bytes) -> None:
@@ -111,12 +134,12 @@ def live(width: int, height: int) -> tuple[str, list[float]]:
     return sent.getvalue(), waits
 
 
-def test_the_live_picture_takes_half_a_minute_and_leaves_the_table() -> None:
-    """At speed 1 the waits add up to 25 to 40 s; afterwards the normal screen holds the table."""
+def test_the_live_picture_takes_a_minute_and_leaves_the_table() -> None:
+    """At speed 1 the waits add up to 45 to 70 s; afterwards the normal screen holds the table."""
     sent, waits = live(100, 40)
-    assert 25 <= sum(waits) <= 40
+    assert 45 <= sum(waits) <= 70
     left = sent[sent.rindex("\x1b[?1049l") :]
-    assert "pod-14" in left and "14 of 14 pods bound" in left
+    assert "pod-16" in left and "16 of 16 pods bound" in left
 
 
 def frames(width: int, height: int) -> Iterator[list[str]]:
@@ -137,7 +160,7 @@ def test_every_frame_fits_the_terminal(width: int, height: int) -> None:
 
 def test_a_frame_shows_bars_of_requested_and_used() -> None:
     """Requested bars fill while pods come in, and use is shown once it is measured."""
-    first, *_, last = (frame for frame in frames(100, 40) if any("at 08:0" in line for line in frame))
+    first, *_, last = (frame for frame in frames(100, 40) if any("at 07:4" in line for line in frame))
     assert any("not measured yet" in line for line in first)
     workers = [line for line in last if line.startswith("  worker-1")]
     assert 1 == len(workers)

@@ -6,12 +6,15 @@ from functools import partial
 import pytest
 
 from tests.sim.crowd import PODS, crowded, run
+from trimtab.apps.demo import by_load, by_requests
 from trimtab.config.registry import default_profile
 from trimtab.core.cluster.invariants import faults
 from trimtab.core.engine.decisions import Decision
 from trimtab.core.engine.settings import Settings
 from trimtab.core.model.resources import CPU, MEMORY
-from trimtab.sim.drive import Drive
+from trimtab.sim.compare import silent
+from trimtab.sim.drive import IDLE_SCRAPE, Drive
+from trimtab.sim.heat import HEAT
 from trimtab.sim.scenes import node
 from trimtab.sim.workloads import MIB, Workload, constant
 from trimtab.sim.world import World
@@ -108,3 +111,26 @@ def test_a_waiting_pod_lands_when_a_node_joins() -> None:
     drive.world.put_node(node("spacious", 256, 512))
     run(drive, 130.0)
     assert [] == [pod.name for pod in drive.world.pods.values() if not pod.node]
+
+
+def test_idle_hours_pass_with_fewer_looks_and_measurements_stay_fresh() -> None:
+    """While idle the meters are read less often, but never so rarely that a sample loses trust."""
+    drive = crowded(1)
+    drive.idle = True
+    run(drive, 3600.0)
+    load = drive.engine.placing.cluster.load
+    assert {1.0} == {float(trust) for trust in load.trust(CPU)}
+    assert IDLE_SCRAPE < load.settings.fresh
+    assert 3600.0 - IDLE_SCRAPE <= min(load.measured(CPU)) < 3600.0
+
+
+def test_the_same_pods_come_whoever_places_them() -> None:
+    """Two profiles that decide differently meet the same pods, by UID, request and time."""
+    worlds = []
+    for settings in (by_load(), by_requests()):
+        drive = Drive(settings, 5, HEAT.starts)
+        silent(drive, HEAT)
+        worlds.append(drive.world)
+    came = [[(pod.uid, pod.name, pod.demand, pod.created) for pod in world.pods.values()] for world in worlds]
+    assert came[0] == came[1]
+    assert [pod.node for pod in worlds[0].pods.values()] != [pod.node for pod in worlds[1].pods.values()]

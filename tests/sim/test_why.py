@@ -1,5 +1,6 @@
 """The words for a decision: they agree with the decision itself, and each kind reads as it should."""
 
+import pytest
 from msgspec.structs import replace
 
 from tests.sim.crowd import crowded, run
@@ -8,7 +9,7 @@ from trimtab.core.engine.explaining import explained
 from trimtab.core.model.verdict import Placement, Unplaceable
 from trimtab.core.placing.explain import Explanation, Line
 from trimtab.sim.drive import Drive
-from trimtab.sim.why import in_short, sentence
+from trimtab.sim.why import figures, in_short, sentence
 
 TAINTED = Line("cp", refused_by="TaintToleration", reasons=("node(s) had untolerated taint(s)",))
 ONE = Line("w1", scores={"NodeResourcesFit": 80, "TaintToleration": 300, "ImageLocality": 0}, total=380)
@@ -16,9 +17,9 @@ TWO = Line("w2", scores={"NodeResourcesFit": 70, "TaintToleration": 300, "ImageL
 TWIN = Line("w3", scores=ONE.scores, total=380)
 
 
-def told(node: str, *lines: Line) -> tuple[str, str]:
+def told(node: str, *lines: Line, by_requests: str = "") -> tuple[str, str]:
     explanation = Explanation("demo/p", "0/1 nodes are available: 1 Insufficient cpu.", node, lines)
-    return sentence(explanation), in_short(explanation)
+    return sentence(explanation, by_requests), in_short(explanation)
 
 
 def test_the_table_agrees_with_the_decision_it_explains() -> None:
@@ -43,7 +44,15 @@ def test_the_table_agrees_with_the_decision_it_explains() -> None:
 def test_explaining_leaves_the_engine_as_it_was() -> None:
     """A run with an onlooker who explains everything is the same run as one without."""
     tables: list[Explanation] = []
-    plain, explaining = crowded(6), crowded(6, lambda drive, decision: tables.append(explained(drive.engine, drive.engine.placing.cluster.pods[decision.uid])))
+    plain, explaining = (
+        crowded(6),
+        crowded(
+            6,
+            lambda drive, decision: tables.append(
+                explained(drive.engine, drive.engine.placing.cluster.pods[decision.uid])
+            ),
+        ),
+    )
     for drive in (plain, explaining):
         run(drive, 200.0)
     assert plain.world.told == explaining.world.told
@@ -80,3 +89,33 @@ def test_no_node_is_told_in_kube_schedulers_words() -> None:
     """A refusal is the verdict's own sentence."""
     sentence_and_short = told("", TAINTED)
     assert ("0/1 nodes are available: 1 Insufficient cpu.",) * 2 == sentence_and_short
+
+
+@pytest.mark.parametrize(
+    ("by_requests", "words"),
+    [
+        ("", ""),
+        ("w1", ""),
+        ("w2", "; by requests alone: w2 (NodeResourcesFit 80 against 70, ImageLocality 0 against 5)"),
+        ("cp", "; by requests alone: cp (refused by TaintToleration)"),
+    ],
+)
+def test_the_node_that_requests_speak_for_is_named_where_it_is_another(by_requests: str, words: str) -> None:
+    """With what was said against it: scores, or whoever refused it."""
+    plain, _ = told("w1", ONE, TWO, TAINTED)
+    assert plain + words == told("w1", ONE, TWO, TAINTED, by_requests=by_requests)[0]
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "shown"),
+    [
+        (380, 375, ("380", "375")),
+        (979.2, 978.9, ("979.2", "978.9")),
+        (979.231, 979.208, ("979.23", "979.21")),
+        (979.231, 979.234, ("979.231", "979.234")),
+        (12.5, 12.5, ("12", "12")),
+    ],
+)
+def test_scores_have_the_decimals_it_takes_to_tell_them_apart(one: float, other: float, shown: tuple[str, str]) -> None:
+    """Finer scores are shown finer only where they are close."""
+    assert shown == figures(one, other)

@@ -5,7 +5,7 @@ from random import Random
 import pytest
 
 from trimtab.core.model.resources import CPU, MEMORY
-from trimtab.sim.workloads import DAY, HOUR, MIB, Workload, constant, noisy, ramp, wave
+from trimtab.sim.workloads import DAY, HOUR, MIB, Workload, burst, constant, noisy, ramp, wave
 
 
 @pytest.mark.parametrize(("at", "share"), [(14 * HOUR, 1.4), (2 * HOUR, 0.2), (14 * HOUR + DAY, 1.4), (8 * HOUR, 0.8)])
@@ -18,6 +18,14 @@ def test_a_wave_is_highest_at_its_peak_and_lowest_half_a_day_from_it(at: float, 
 def test_a_ramp_is_straight_and_level_outside(at: float, share: float) -> None:
     """A ramp moves only between its begin and its end."""
     assert share == pytest.approx(ramp(1.0, 0.5, begins=100.0, ends=200.0)(at))
+
+
+@pytest.mark.parametrize(
+    ("at", "share"), [(0.0, 0.0), (100.0, 0.0), (105.0, 0.4), (110.0, 0.8), (190.0, 0.8), (195.0, 0.4), (999.0, 0.0)]
+)
+def test_a_burst_rises_stays_and_goes_again(at: float, share: float) -> None:
+    """It is nothing outside its time, and takes as long to go as to come."""
+    assert share == pytest.approx(burst(0.8, begins=100.0, ends=200.0, rise=10.0)(at))
 
 
 def test_noise_stays_within_its_share_and_is_the_same_each_time_one_looks() -> None:

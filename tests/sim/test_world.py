@@ -1,4 +1,4 @@
-"""The simulated API server: versions, binds and their outcomes, starting, marking, and meters."""
+"""The simulated API server: versions, binds and their outcomes, starting, marking, labels, and meters."""
 
 from random import Random
 
@@ -10,6 +10,8 @@ from trimtab.core.model.event import (
     BindFailed,
     Event,
     Fault,
+    LabelDone,
+    LabelFailed,
     NodeSeen,
     PodGone,
     PodSeen,
@@ -17,12 +19,14 @@ from trimtab.core.model.event import (
     RereadDone,
     SamplesRead,
 )
-from trimtab.core.model.instruction import Bind, MarkUnscheduled, Nominate, Preempt, Reread, Tell
+from trimtab.core.model.instruction import Bind, LabelNode, MarkUnscheduled, Nominate, Preempt, Reread, Tell
 from trimtab.core.model.pod import Pod
 from trimtab.core.model.resources import CPU, MEMORY
+from trimtab.core.model.sample import Subject
+from trimtab.core.model.taints import PREFER_NO_SCHEDULE, Taint
 from trimtab.sim.clock import Clock
 from trimtab.sim.scenes import node
-from trimtab.sim.workloads import MIB, Workload, constant
+from trimtab.sim.workloads import MIB, Workload, constant, ramp
 from trimtab.sim.world import SYSTEM_USE, World
 
 HALF = Workload("web", 1000, 1024 * MIB, constant(0.5), constant(0.25))
@@ -150,6 +154,7 @@ def test_meters_count_running_pods_on_their_node_and_stop_at_what_it_has(watched
     assert watched.world.measured == {
         (name, each.resource): value
         for each in event.readings
+        if each.subject is Subject.NODES
         for name, value in zip(each.names, each.values, strict=True)
     }
     assert {watched.clock.now} == {measured for each in event.readings for measured in each.measured}
@@ -183,3 +188,113 @@ def test_a_nomination_is_written_down(watched: Watched) -> None:
     watched.world.perform(Nominate(watched.pod().uid, "demo", "web", "n1"))
     watched.run(1.0)
     assert "n1" == watched.pod().nominated
+
+
+# --- meters, beyond what pods use
+
+
+def samples(events: list[Event]) -> list[SamplesRead]:
+    return [event for event in events if isinstance(event, SamplesRead)]
+
+
+def names(event: SamplesRead) -> tuple[str, ...]:
+    return next(each.names for each in event.readings if each.subject is Subject.PODS and each.resource == CPU)
+
+
+def test_pods_are_measured_once_they_run(watched: Watched) -> None:
+    """Pods go by namespace and name; one that has not started is not in the sample at all."""
+    watched.run(1.0)
+    watched.bind()
+    watched.world.scrape()
+    (early,) = samples(watched.seen)
+    watched.run(10.0)
+    watched.world.scrape()
+    assert [(), ("demo/web",)] == [names(event) for event in (early, *samples(watched.seen))]
+
+
+def test_what_an_outsider_takes_is_use_that_nobody_asked_for(watched: Watched) -> None:
+    """It shows on the node, as a share of what it has, and on no pod."""
+    watched.world.outside["n1"] = constant(0.5)
+    watched.world.scrape()
+    assert SYSTEM_USE[CPU] + 4000 == watched.world.measured["n1", CPU]
+    assert SYSTEM_USE[MEMORY] == watched.world.measured["n1", MEMORY]
+
+
+def test_with_a_lag_samples_come_late_and_say_when_they_were_measured() -> None:
+    """What is read at 10 s and heard at 40 s is the state at 10 s, and says so."""
+    clock, seen = Clock(), list[Event]()
+    world = World(clock, Random(1), seen.append, lag=30.0)
+    world.put_node(node("n1", 8, 16))
+    world.outside["n1"] = ramp(0.0, 1.0, begins=0.0, ends=100.0)
+    clock.after(10.0, world.scrape)
+    while clock.step(39.0):
+        pass
+    assert ([], {}) == (samples(seen), world.measured)
+    while clock.step(41.0):
+        pass
+    (event,) = samples(seen)
+    assert (40.0, {10.0}) == (event.at, {measured for each in event.readings for measured in each.measured})
+    assert SYSTEM_USE[CPU] + 800 == pytest.approx(world.measured["n1", CPU])
+
+
+def test_delays_do_not_change_what_people_do() -> None:
+    """Pods have the same UIDs and requests in two worlds of one seed, however many delays were drawn in between."""
+    uids = []
+    for draws in (0, 5):
+        world = World(Clock(), Random(1), lambda event: None)
+        for _ in range(draws):
+            world.chance.random()
+        world.create(HALF, "trimtab")
+        uids.append([*world.pods])
+    assert uids[0] == uids[1]
+
+
+# --- labels
+
+
+def label(watched: Watched, wish: LabelNode) -> Event:
+    watched.world.perform(wish)
+    return next(event for event in watched.run(1.0) if isinstance(event, LabelDone | LabelFailed))
+
+
+def test_labels_and_soft_taints_are_put_and_taken(watched: Watched) -> None:
+    """Others' labels and taints stay; what was written is reported by the watch, and kept for who wants to tell."""
+    theirs, ours = Taint("theirs", "", PREFER_NO_SCHEDULE), Taint("pressure.trimtab.dev/cpu", "", PREFER_NO_SCHEDULE)
+    watched.world.put_node(replace(watched.world.nodes["n1"], taints=(theirs,)))
+    put = LabelNode("n1", "n1", watched.world.nodes["n1"].version, (("pressure.trimtab.dev/cpu", "high"),), (ours,))
+    assert isinstance(label(watched, put), LabelDone)
+    pressed = watched.world.nodes["n1"]
+    assert {"kubernetes.io/hostname": "n1", "pressure.trimtab.dev/cpu": "high"} == pressed.labels
+    assert (theirs, ours) == pressed.taints
+    assert any(isinstance(event, NodeSeen) and event.node == pressed for event in watched.seen)
+    take = LabelNode("n1", "n1", pressed.version, ((ours.key, None),), untaint=((1, ours.key),))
+    assert isinstance(label(watched, take), LabelDone)
+    assert ({"kubernetes.io/hostname": "n1"}, (theirs,)) == (
+        watched.world.nodes["n1"].labels,
+        watched.world.nodes["n1"].taints,
+    )
+    assert [put, take] == watched.world.marked
+
+
+@pytest.mark.parametrize(
+    ("wish", "problem"),
+    [
+        (LabelNode("n9", "n9", 1, (("pressure.trimtab.dev/cpu", "high"),)), "node not found"),
+        (LabelNode("n1", "another", 1, (("pressure.trimtab.dev/cpu", "high"),)), "node not found"),
+        (LabelNode("n1", "n1", 99, taint=(Taint("pressure.trimtab.dev/cpu", "", PREFER_NO_SCHEDULE),)), "changed"),
+    ],
+)
+def test_a_label_for_another_node_or_another_state_of_it_fails(watched: Watched, wish: LabelNode, problem: str) -> None:
+    """A node of another UID is not touched, and taints are written only on the version that was seen."""
+    before = watched.world.nodes["n1"]
+    answer = label(watched, wish)
+    assert isinstance(answer, LabelFailed)
+    assert problem in answer.message
+    assert (before, []) == (watched.world.nodes["n1"], watched.world.marked)
+
+
+def test_what_is_only_observed_changes_nothing(watched: Watched) -> None:
+    """A wish that only says what it would do is neither done nor answered."""
+    watched.run(1.0)
+    watched.world.perform(LabelNode("n1", "n1", 1, (("pressure.trimtab.dev/cpu", "high"),), observe=True))
+    assert [] == watched.run(1.0)

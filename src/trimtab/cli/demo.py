@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from trimtab.apps.demo import Decided, Demo, Ended, Moment, Opened, Passed
+from trimtab.apps.demo import Decided, Demo, Ended, Marked, Moment, Opened, Passed
 from trimtab.cli import screen
 
 if TYPE_CHECKING:
@@ -73,6 +73,9 @@ def _plain_lines(moments: Iterable[Moment]) -> Iterator[screen.Line]:
             case Decided():
                 yield from screen.decision(moment)
                 gap = [screen.EMPTY]
+            case Marked():
+                yield from screen.mark(moment)
+                gap = [screen.EMPTY]
             case Passed(picture=picture, last=True):
                 yield from (*gap, *screen.cluster(picture))
             case Ended():
@@ -97,7 +100,10 @@ def show_live(seed: int, moments: Iterable[Moment], console: Console, wait: Call
 
 
 class Stage:
-    """What stands on the screen: the scene's opening, the cluster, and as many of the last decisions as fit."""
+    """What stands on the screen: the scene's opening, the cluster, and as many of the last decisions as fit.
+
+    The newest one is shown as far as there is room; older ones whole or not at all.
+    """
 
     def __init__(self, seed: int) -> None:
         self._title = screen.title(seed)
@@ -112,6 +118,8 @@ class Stage:
                 self._opening, self._decisions = screen.opening(moment, width), []
             case Decided():
                 self._decisions.append(screen.decision(moment, width))
+            case Marked():
+                self._decisions.append(screen.mark(moment, width))
             case Passed():
                 self._picture = screen.cluster(moment.picture, width)
             case Ended():
@@ -121,7 +129,8 @@ class Stage:
         lines = [*self._title, *self._opening, *self._picture, screen.EMPTY]
         log: list[screen.Line] = []
         for decision in reversed(self._decisions):
-            if len(lines) + len(decision) + len(log) > height:
+            room = height - len(lines) - len(log)
+            if log and len(decision) > room:
                 break
-            log = [*decision, *log]
+            log = [*decision[: max(room, 0)], *log]
         return [*lines, *log]

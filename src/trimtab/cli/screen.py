@@ -6,12 +6,13 @@ A line is a tuple of (text, style): joined it is plain text, and with the styles
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
-from trimtab.apps.demo import Decided, Ended, Opened
+from trimtab.apps.demo import Decided, Ended, Marked, Opened
 from trimtab.core.model.resources import CPU, MEMORY
+from trimtab.sim.compare import Outcome
+from trimtab.sim.heat import HOT as HOT_NODE
 from trimtab.sim.picture import Meter, NodePicture, Picture
-from trimtab.sim.scenes import SCENES
 from trimtab.sim.workloads import DAY, HOUR, MIB
 
 Line = tuple[tuple[str, str], ...]
@@ -22,6 +23,16 @@ SHORTEST_BAR, LONGEST_BAR = 6, 22
 WARM, HOT = 0.7, 0.9  # shares in use from which a bar changes colour
 CORE, GIB = 1000.0, 1024.0 * MIB
 EMPTY: Line = (("", ""),)
+
+COMPARED = 68  # columns of words in the comparison
+COMPARISONS: tuple[tuple[str, Callable[[Outcome], str]], ...] = (
+    (f"put on {HOT_NODE} while the process ran there", lambda each: f"{each.on_hot}"),
+    ("CPU between the fullest and the emptiest node meanwhile, on average", lambda each: f"{each.spread * 100:.0f} %"),
+    ("CPU that a node wanted at most, of what it has", lambda each: f"{each.highest * 100:.0f} %"),
+    ("core-seconds that were wanted and not to be had", lambda each: f"{each.missed:.0f}"),
+    ("node-seconds above 80 % of CPU", lambda each: f"{each.above:.0f}"),
+    ("pods without a node at the end", lambda each: f"{each.pending}"),
+)
 
 # For terminals that know nothing but ASCII.
 ASCII = str.maketrans({"█": "#", "░": ".", "→": "->"})
@@ -37,7 +48,7 @@ def title(seed: int) -> list[Line]:
 
 
 def opening(opened: Opened, width: int = WIDTH) -> list[Line]:
-    head = f"Scene {opened.number} of {len(SCENES)}: {opened.scene.title}"
+    head = f"Scene {opened.number} of {opened.of}: {opened.scene.title}"
     return [EMPTY, ((head, "bold yellow"),), *_wrapped(opened.scene.says, "  ", width), EMPTY]
 
 
@@ -47,6 +58,16 @@ def decision(decided: Decided, width: int = WIDTH) -> list[Line]:
     again = f", attempt {decided.attempt}" if decided.attempt > 1 else ""
     head = ((f"  {time_of_day(decided.at)}  ", "dim"), (decided.pod.name, "bold"), (f" ({asks(decided)}{again}) ", ""))
     return [(*head, where), *_wrapped(decided.why, " " * 12, width)]
+
+
+def mark(marked: Marked, width: int = WIDTH) -> list[Line]:
+    """Where a label came or went, and why."""
+    wish = marked.wish
+    labels = ", ".join(
+        f"loses the label {key}" if value is None else f"is labelled {key}={value}" for key, value in wish.labels
+    )
+    head = ((f"  {time_of_day(marked.at)}  ", "dim"), (wish.node, "bold magenta"), (f" {labels}", "magenta"))
+    return [head, *_wrapped(wish.why, " " * 12, width)]
 
 
 def cluster(picture: Picture, width: int = WIDTH) -> list[Line]:
@@ -73,6 +94,9 @@ def ending(ended: Ended) -> Iterator[Line]:
     yield EMPTY
     yield ((summary(ended), "bold"),)
     yield ((f"Events written: {', '.join(f'{count} {reason}' for reason, count in ended.events)}.", ""),)
+    yield EMPTY
+    yield from comparison(ended.measured, ended.requested)
+    yield EMPTY
     yield (("README.md says how to run Trimtab on a cluster; --seed 2 shows another day.", ""),)
 
 
@@ -86,6 +110,14 @@ def summary(ended: Ended) -> str:
         f"{bound} of {len(ended.rows)} pods bound; on the tainted node: {_names(astray)}; "
         f"nodes asked for more than they have: {_names(over)}."
     )
+
+
+def comparison(measured: Outcome, requested: Outcome) -> Iterator[Line]:
+    """What became of the same pods in both worlds, line by line."""
+    head = f"the {measured.placed + measured.pending} pods of scenes 1 and 2, placed by"
+    yield ((f"{head:<{COMPARED}}{'measured load':>15}{'requests':>11}", "bold"),)
+    for words, figure in COMPARISONS:
+        yield ((f"{words:<{COMPARED}}{figure(measured):>15}{figure(requested):>11}", ""),)
 
 
 def asks(decided: Decided) -> str:

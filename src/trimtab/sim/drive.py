@@ -16,28 +16,43 @@ from trimtab.core.model.instruction import Instruction
 from trimtab.sim.clock import Clock
 from trimtab.sim.world import World
 
-TICK = 1.0
-SCRAPE = 15.0
+TICK, SCRAPE = 1.0, 15.0
+IDLE_TICK, IDLE_SCRAPE = 30.0, 90.0  # while nothing is placed for hours; samples stay fresh for longer
 
 
 class Drive:
     """One engine on one world; the same settings, seed and script give the same run.
 
-    `onlooker` hears of each decision at once, while the engine's state is still as it was decided upon.
+    `onlooker` hears of each decision at once, while the engine's state is still as it was decided upon. `lag` is how long
+    measurements are on their way. `idle` makes hours pass with fewer looks.
     """
 
     def __init__(
-        self, settings: Settings, seed: int, start: float, onlooker: Callable[[Decision], None] | None = None
+        self,
+        settings: Settings,
+        seed: int,
+        start: float,
+        onlooker: Callable[[Decision], None] | None = None,
+        lag: float = 0.0,
     ) -> None:
         self.clock = Clock(start)
         self.engine = Engine(settings)
-        self.world = World(self.clock, Random(seed), self.take)
+        self.world = World(self.clock, Random(seed), self.take, lag)
+        self.idle = False
         self._onlooker = onlooker
         for kind in settings.kinds:
             self.take(Synced(kind, start))
         self.take(Leading(1, start))
-        self.clock.every(TICK, lambda: self.take(Tick(self.clock.now)))
-        self.clock.every(SCRAPE, self.world.scrape)
+        self.clock.after(TICK, self._tick)
+        self.clock.after(SCRAPE, self._scrape)
+
+    def _tick(self) -> None:
+        self.take(Tick(self.clock.now))
+        self.clock.after(IDLE_TICK if self.idle else TICK, self._tick)
+
+    def _scrape(self) -> None:
+        self.world.scrape()
+        self.clock.after(IDLE_SCRAPE if self.idle else SCRAPE, self._scrape)
 
     def take(self, event: Event) -> None:
         """Hand the engine a fact; then let it decide, one pod a turn, until nobody is ready."""

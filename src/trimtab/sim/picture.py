@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
+from trimtab.core.load.pressure_rules import PREFIX
 from trimtab.core.model.node import Node
 from trimtab.core.model.pod import Pod
 from trimtab.core.model.resources import CPU, MEMORY
@@ -20,7 +21,7 @@ class Meter(Struct, frozen=True):
 
 
 class NodePicture(Struct, frozen=True):
-    """One node; `mark` says why pods keep away, if they do."""
+    """One node; `mark` says why pods keep away, if they do, or which pressure it is labelled with."""
 
     name: str
     mark: str
@@ -61,4 +62,6 @@ def _meter(world: World, node: Node, residents: list[Pod], resource: str) -> Met
 def _mark(node: Node) -> str:
     if node.unschedulable:
         return "cordoned"
-    return "tainted" if any(taint.effect in (NO_SCHEDULE, NO_EXECUTE) for taint in node.taints) else ""
+    if any(taint.effect in (NO_SCHEDULE, NO_EXECUTE) for taint in node.taints):
+        return "tainted"
+    return ", ".join(f"{key.removeprefix(PREFIX)}={node.labels[key]}" for key in node.labels if key.startswith(PREFIX))

@@ -9,8 +9,8 @@ from trimtab.core.placing.explain import Explanation, Line
 ONLY = "the only node that will do"
 
 
-def sentence(explanation: Explanation) -> str:
-    """Why this node and no other, or in kube-scheduler's words why none."""
+def sentence(explanation: Explanation, by_requests: str = "") -> str:
+    """Why this node and no other, or in kube-scheduler's words why none; and why not the one that requests speak for."""
     if not explanation.node:
         return explanation.verdict
     feasible = [line for line in explanation.lines if not line.refused_by]
@@ -18,7 +18,9 @@ def sentence(explanation: Explanation) -> str:
     others = [line for line in feasible if line is not chosen]
     among = f"best of {len(feasible)} of {len(explanation.lines)} nodes"
     words = f"{among}: {_comparison(chosen, others)}" if others else ONLY
-    return "; ".join([words, *_refusals(explanation.lines)])
+    elsewhere = [line for line in explanation.lines if line.node == by_requests and line is not chosen]
+    told = [f"by requests alone: {line.node} ({_instead(chosen, line)})" for line in elsewhere]
+    return "; ".join([words, *_refusals(explanation.lines), *told])
 
 
 def in_short(explanation: Explanation) -> str:
@@ -32,20 +34,32 @@ def in_short(explanation: Explanation) -> str:
     if not others:
         return f"{ONLY}{refused}"
     same = "tie with" if others[0].total == chosen.total else "next"
-    return f"score {chosen.total}, {same} {others[0].node} {others[0].total}{refused}"
+    score, rival = figures(chosen.total, others[0].total)
+    return f"score {score}, {same} {others[0].node} {rival}{refused}"
+
+
+def figures(one: float, other: float) -> tuple[str, str]:
+    """Two scores with no more decimals than it takes to tell them apart."""
+    places = next((places for places in (0, 1, 2) if round(one, places) != round(other, places)), 3)
+    return f"{one:.{0 if one == other else places}f}", f"{other:.{0 if one == other else places}f}"
 
 
 def _comparison(chosen: Line, others: list[Line]) -> str:
     """Only the scores that tell the chosen node from the next best; the rest is the same on both."""
     rivals = [line.node for line in others if line.total == chosen.total]
     if rivals:
-        return f"score {chosen.total}, a tie with {' and '.join(rivals)}, broken by a hash of pod and node"
-    telling = [
-        f"{plugin} {score} against {others[0].scores[plugin]}"
-        for plugin, score in chosen.scores.items()
-        if score != others[0].scores[plugin]
-    ]
-    return f"score {chosen.total}, next {others[0].node} {others[0].total} ({', '.join(telling)})"
+        return f"score {chosen.total:.0f}, a tie with {' and '.join(rivals)}, broken by a hash of pod and node"
+    score, rival = figures(chosen.total, others[0].total)
+    return f"score {score}, next {others[0].node} {rival} ({_telling(chosen, others[0])})"
+
+
+def _telling(chosen: Line, other: Line) -> str:
+    pairs = ((plugin, score, other.scores[plugin]) for plugin, score in chosen.scores.items())
+    return ", ".join(f"{plugin} {' against '.join(figures(one, two))}" for plugin, one, two in pairs if one != two)
+
+
+def _instead(chosen: Line, other: Line) -> str:
+    return f"refused by {other.refused_by}" if other.refused_by else _telling(chosen, other)
 
 
 def _refusals(lines: tuple[Line, ...]) -> list[str]:

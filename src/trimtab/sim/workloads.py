@@ -54,6 +54,11 @@ def ramp(first: float, last: float, begins: float, ends: float) -> Pattern:
     return lambda at: first + (last - first) * min(max((at - begins) / (ends - begins), 0.0), 1.0)
 
 
+def burst(level: float, begins: float, ends: float, rise: float) -> Pattern:
+    """Nothing before and after; up to `level` within `rise` seconds, and as fast down again by `ends`."""
+    return lambda at: level * min(max(min(at - begins, ends - at) / rise, 0.0), 1.0)
+
+
 def noisy(pattern: Pattern, chance: Random, by: float) -> Pattern:
     """The pattern with a new gust each minute, at most `by` of it up or down."""
     gusts = [1 + chance.uniform(-by, by) for _ in range(_GUSTS)]

@@ -19,6 +19,8 @@ from trimtab.core.model.event import (
     BindFailed,
     Event,
     Fault,
+    LabelDone,
+    LabelFailed,
     NodeSeen,
     PodGone,
     PodSeen,
@@ -26,13 +28,23 @@ from trimtab.core.model.event import (
     RereadDone,
     SamplesRead,
 )
-from trimtab.core.model.instruction import Bind, Instruction, MarkUnscheduled, Nominate, Preempt, Reread, Tell
+from trimtab.core.model.instruction import (
+    Bind,
+    Instruction,
+    LabelNode,
+    MarkUnscheduled,
+    Nominate,
+    Preempt,
+    Reread,
+    Tell,
+)
 from trimtab.core.model.node import Node
 from trimtab.core.model.pod import Pod
 from trimtab.core.model.resources import CPU, MEMORY
-from trimtab.core.model.sample import Reading
+from trimtab.core.model.sample import Reading, Subject
 from trimtab.sim.clock import Clock
-from trimtab.sim.workloads import MIB, Workload
+from trimtab.sim.metering import Wants, readings
+from trimtab.sim.workloads import MIB, Pattern, Workload
 
 NAMESPACE = "demo"
 WATCH_DELAY = 0.01
@@ -43,15 +55,22 @@ SYSTEM_USE = {CPU: 150.0, MEMORY: 600.0 * MIB}  # what a node uses with no pod o
 
 
 class World:
-    """Objects by name (nodes) and UID (pods); every change gets the next resourceVersion and is reported."""
+    """Objects by name (nodes) and UID (pods); every change gets the next resourceVersion and is reported.
 
-    def __init__(self, clock: Clock, chance: Random, report: Callable[[Event], None]) -> None:
-        self.clock, self.chance = clock, chance
+    What people do draws from `script` and the delays from `chance`: so the same seed brings the same pods at the same
+    times, whoever schedules them. Meters are read `lag` seconds before the scheduler hears of it.
+    """
+
+    def __init__(self, clock: Clock, chance: Random, report: Callable[[Event], None], lag: float = 0.0) -> None:
+        self.clock, self.chance, self.lag = clock, chance, lag
+        self.script = Random(chance.getrandbits(64))
         self._report = report
         self.nodes: dict[str, Node] = {}
         self.pods: dict[str, Pod] = {}
         self.workloads: dict[str, Workload] = {}
         self.told: list[Tell] = []
+        self.marked: list[LabelNode] = []
+        self.outside: dict[str, Pattern] = {}  # CPU by node, as a share of it, that no pod uses and nobody asks for
         self.measured: dict[tuple[str, str], float] = {}  # the last reading by node and resource
         self._version = 0
 
@@ -63,7 +82,7 @@ class World:
         self.clock.after(WATCH_DELAY, lambda: self._report(NodeSeen(stored, self.clock.now)))
 
     def create(self, workload: Workload, scheduler: str) -> None:
-        uid = str(UUID(int=self.chance.getrandbits(128), version=4))
+        uid = str(UUID(int=self.script.getrandbits(128), version=4))
         self.workloads[uid] = workload
         self._put_pod(
             Pod(
@@ -90,6 +109,8 @@ class World:
                 self._after(CALL_DELAY, lambda: self._nominate(instruction))
             case Preempt():
                 self._after(CALL_DELAY, lambda: self._preempt(instruction))
+            case LabelNode(observe=False):
+                self._after(CALL_DELAY, lambda: self._label(instruction))
             case Tell():
                 self.told.append(instruction)
 
@@ -123,6 +144,21 @@ class World:
             self._after(END_DELAY, lambda: self._remove(preempt.uid))
         self._report(PreemptDone(preempt.uid, preempt.preemptor, self.clock.now))
 
+    def _label(self, wish: LabelNode) -> None:
+        """As the patches of `wire` would: by UID, and where taints are named only at the version that was seen."""
+        node = self.nodes.get(wish.node)
+        if node is None or node.uid != wish.uid:
+            self._report(LabelFailed(wish.node, "node not found", self.clock.now))
+        elif (wish.taint or wish.untaint) and node.version != wish.version:
+            self._report(LabelFailed(wish.node, "the node has been changed meanwhile", self.clock.now))
+        else:
+            labels = {key: value for key, value in {**node.labels, **dict(wish.labels)}.items() if value is not None}
+            gone = {place for place, _ in wish.untaint}
+            kept = tuple(taint for place, taint in enumerate(node.taints) if place not in gone)
+            self.put_node(replace(node, labels=labels, taints=(*kept, *wish.taint)))
+            self.marked.append(wish)
+            self._report(LabelDone(wish.node, self.clock.now))
+
     # --- what happens by itself
 
     def _start(self, uid: str) -> None:
@@ -134,25 +170,34 @@ class World:
         version = self._next_version()
         self.clock.after(WATCH_DELAY, lambda: self._report(PodGone(uid, self.clock.now, version)))
 
-    def scrape(self) -> None:
-        """Read every node's meters; a node cannot use more than it has."""
+    def wants(self) -> Wants:
+        """What pods that run, and nodes with all that is on them, would use now if there were enough."""
         now = self.clock.now
-        uses = {name: dict(SYSTEM_USE) for name in self.nodes}
-        for uid, pod in self.pods.items():
-            if pod.phase == "Running":
-                for resource, amount in self.workloads[uid].uses(now).items():
-                    uses[pod.node][resource] += amount
-        for name, node in self.nodes.items():
-            offered = dict(node.allocatable)
-            for resource, amount in uses[name].items():
-                self.measured[name, resource] = min(amount, float(offered[resource]))
-        names = tuple(self.nodes)
-        times = (now,) * len(names)
-        readings = tuple(
-            Reading("sim", resource, names, tuple(self.measured[name, resource] for name in names), times)
-            for resource in (CPU, MEMORY)
-        )
-        self._report(SamplesRead(readings, now))
+        nodes = {name: dict(SYSTEM_USE) for name in self.nodes}
+        for name, share in self.outside.items():
+            nodes[name][CPU] += share(now) * dict(self.nodes[name].allocatable)[CPU]
+        pods = {uid: self.workloads[uid].uses(now) for uid, pod in self.pods.items() if pod.phase == "Running"}
+        for uid, uses in pods.items():
+            for resource, amount in uses.items():
+                nodes[self.pods[uid].node][resource] += amount
+        return Wants(nodes, pods)
+
+    def scrape(self) -> None:
+        """Read every meter, of nodes and of pods."""
+        found = readings(self.nodes, self.pods, self.wants(), self.clock.now)
+        if self.lag:
+            self.clock.after(self.lag, lambda: self._hear(found))
+        else:
+            self._hear(found)
+
+    def _hear(self, found: tuple[Reading, ...]) -> None:
+        of_nodes = [each for each in found if each.subject is Subject.NODES]
+        self.measured |= {
+            (name, each.resource): value
+            for each in of_nodes
+            for name, value in zip(each.names, each.values, strict=True)
+        }
+        self._report(SamplesRead(found, self.clock.now))
 
     def _put_pod(self, pod: Pod) -> None:
         self.pods[pod.uid] = stored = replace(pod, version=self._next_version())
