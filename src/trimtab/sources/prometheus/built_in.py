@@ -22,11 +22,12 @@ _CONTAINERS = 'container!="",container!="POD",pod!=""$and'
 # A core that waits for a disk is free for pods; one that the hypervisor has taken away is not.
 _IDLE = 'avg without (cpu) (sum without (mode) (rate(node_cpu_seconds_total{mode=~"idle|iowait"$and}[$window])))'
 # All modes of one core: how much of the span there are samples of. Without it a node that has just appeared looks busy.
+# No core has more than all of the time: where it seems so, counters went backwards, and there is no telling.
 _COVERED = 'sum without (cpu, mode) (rate(node_cpu_seconds_total{cpu=~"0|cpu0"$and}[$window]))'
 # Rates are estimates, so an idle node may seem a little more than idle; far more than idle is no measurement.
 _EXPORTER_CPU = Query(
     "cpu",
-    f"clamp_min(1 - {_IDLE} / {_COVERED} > -0.05, 0)",
+    f"clamp_min(1 - {_IDLE} / ({_COVERED} < 1.2) > -0.05, 0)",
     'min without (cpu, mode) (timestamp(node_cpu_seconds_total{mode="idle"$and}))',
     unit=Unit.SHARE,
 )

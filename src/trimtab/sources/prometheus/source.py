@@ -24,9 +24,9 @@ from trimtab.core.model.sample import Reading, Subject
 from trimtab.sources.contract import Failure, Scrape, SourceError, Span
 from trimtab.sources.prometheus.answers import VECTORS
 from trimtab.sources.prometheus.asking import LARGEST, Answer, Asking
-from trimtab.sources.prometheus.gathering import PODS, gather, of_nodes
+from trimtab.sources.prometheus.gathering import NO_TIME, PODS, gather, of_nodes
 from trimtab.sources.prometheus.history import recalled
-from trimtab.sources.prometheus.identity import Identity
+from trimtab.sources.prometheus.identity import Identity, Nobody
 from trimtab.sources.prometheus.query import Query, Question
 from trimtab.sources.prometheus.questions import questions
 
@@ -151,11 +151,16 @@ def _read(way: Query, answer: Answer, identity: Identity, now: float) -> Reading
 
 
 def _unusable(reading: Reading, series: Sequence[Any]) -> Unusable:
-    """Why an answer is of no use at all, with an example."""
-    reasons = ", ".join(f"{count} {reason}" for reason, count in reading.skipped)
-    problem = f"none of the {reading.resource} series can be used ({reasons})"
-    if not series or reading.subject is Subject.PODS:
-        return Unusable(problem, "see what scrapes and relabels them")
+    """Why an answer is of no use at all, with an example where labels are the trouble."""
+    reasons = dict(reading.skipped)
+    counted = ", ".join(f"{count} {reason}" for reason, count in reasons.items())
+    problem = f"none of the {reading.resource} series can be used ({counted})"
+    if {NO_TIME} == reasons.keys():
+        return Unusable(
+            f"the {reading.resource} series have no time of their own", "see whether they are still scraped"
+        )
+    if reading.subject is Subject.PODS or not reasons.keys() & {each.value for each in Nobody}:
+        return Unusable(problem, "see what exports and relabels them")
     labels = {key: value for key, value in series[0].metric.items() if not key.startswith(("trimtab_", "__"))}
     shown = printable(", ".join(f"{key}={value!r}" for key, value in labels.items())[:200])
     return Unusable(f"{problem}, as {shown}", "set nodeLabel to a label that holds the node's name or address")

@@ -1,0 +1,328 @@
+"""Shows that sources read real meters rightly, and fail and recover as they should: rows D1, D2, D4, D5, D7, D13, D14."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.kube import certificates
+from tests.live.built import built
+from tests.live.metering import exposition, machine
+from tests.live.metering.exporters import Exporters
+from tests.live.metering.machine import GIB
+from tests.live.sourcing import NAMES, ages, asking, found, near, until
+from tools.controlplane.prometheus import Prometheus
+from trimtab.config.own.settings import BasicAuth, Measure, Metric, QuerySettings, Tls
+from trimtab.core.model.sample import Reading, Subject, Unit
+from trimtab.sources.contract import SourceError, Span
+from trimtab.sources.prometheus.source import Prometheus as Source
+
+pytestmark = pytest.mark.live
+
+RULES = Path("deploy/prometheus-rules.yaml").read_text()
+
+# The hash of "test" with bcrypt, which Prometheus wants and Python has not.
+HASHED = "$2b$12$hNf2lSsxfm0.i4a.1kVpSOVyBCfIB51VRjgBUyv6kdnyTlgWj81Ay"
+
+
+@pytest.fixture(scope="module")
+def exporters() -> Iterator[Exporters]:
+    with Exporters(NAMES) as serving:
+        yield serving
+
+
+@pytest.fixture(scope="module")
+def prometheus(exporters: Exporters) -> Iterator[Prometheus]:
+    with Prometheus(exporters.targets(), binaries=built()) as running:
+        yield running
+
+
+@pytest.fixture(autouse=True)
+def well(exporters: Exporters) -> Iterator[None]:
+    """Every test begins with machines that are well and idle."""
+    for name in NAMES:
+        exporters.heal(name)
+        exporters.set(name, cpu=0.0, memory=0.0, io_waiting=0.0)
+        exporters.end(name, "shop", "web")
+    yield
+
+
+async def test_built_in_queries_tell_the_load_that_was_set(exporters: Exporters, prometheus: Prometheus) -> None:
+    """CPU, memory, pods, pressure and available memory come back in their units, each sample a few seconds old."""
+    exporters.set("node-1", cpu=0.5, memory=0.25, io_waiting=0.3)
+    exporters.run("node-1", "shop", "web", cpu=1.5, memory=3 * GIB)
+    exporters.run("node-1", "shop", "web", cpu=0.5, memory=GIB, container="side")
+    async with asking(prometheus, exporters, metrics=tuple(Metric)) as asked:
+        idle = {"node-0": 0.0, "node-2": 0.0}
+        scrape = await until(
+            asked,
+            lambda scrape: (
+                near(found(scrape, "cpu"), {**idle, "node-1": 0.75})
+                and near(found(scrape, "cpu", Subject.PODS), {"shop/web": 2000.0})
+            ),
+        )
+        assert near(found(scrape, "memory"), {**idle, "node-1": 8.0 * GIB})
+        assert near(found(scrape, "memory", Subject.PODS), {"shop/web": 4.0 * GIB})
+        assert near(
+            found(scrape, "memory.available"), {"node-0": 16.0 * GIB, "node-1": 8.0 * GIB, "node-2": 16.0 * GIB}
+        )
+        assert (Unit.SHARE, 5.0) == next((each.unit, each.window) for each in scrape.readings if each.resource == "cpu")
+        assert () == scrape.failures and max(ages(scrape, "cpu").values()) < 5.0
+
+
+async def test_d7_whatever_targets_are_called_the_node_is_found(exporters: Exporters) -> None:
+    """By name, by name and port, by a label beside an instance that is somebody else's; series of others do not count."""
+    exporters.set("node-2", memory=0.5)
+    wanted = {"node-0": 0.0, "node-1": 0.0, "node-2": 8.0 * GIB}
+    cases = {
+        "port": ("{name}:9100", {}),
+        "name": ("{name}", {}),
+        "other": ("10.99.0.1:443", {"node": "{name}"}),
+        "label": ("", {"kubernetes_node": "{name}"}),
+        "address": ("", {"node": "eu-west", "nodename": "{ip}"}),
+    }
+    targets = [
+        target
+        for case, (instance, labels) in cases.items()
+        for target in exporters.targets(instance, {**labels, "case": case}, ["node"])
+    ]
+    with Prometheus(targets, binaries=built()) as running:
+        for case in cases:
+            only = (("case", case),)
+            async with asking(running, exporters, metrics=(Metric.NODE_MEMORY,), match_labels=only) as asked:
+                await until(asked, lambda scrape: wanted == found(scrape, "memory"))
+
+
+async def test_d7_a_node_that_is_scraped_twice_is_missing(exporters: Exporters) -> None:
+    """Two series for one node count for nothing, and the other nodes are not touched by it."""
+    targets = exporters.targets(pages=["node"])
+    again = exporters.targets("elsewhere:9100", {"node": "{name}"}, ["node"], ["node-1"])
+    with Prometheus([*targets, *again], binaries=built()) as running:
+        running.seen("up", lambda up: 4 == len(up) and all(up.values()))
+        async with asking(running, exporters, metrics=(Metric.NODE_MEMORY,)) as asked:
+            scrape = await asked.read()
+            assert {"node-0", "node-2"} == found(scrape, "memory").keys()
+            assert (("ambiguous", 2),) == scrape.readings[0].skipped
+
+
+async def test_d13_counters_that_go_backwards_are_no_measurement(exporters: Exporters, prometheus: Prometheus) -> None:
+    """A counter that falls to anything but its beginning makes its node missing for the span, never idle or busy."""
+    async with asking(prometheus, exporters, metrics=(Metric.NODE_CPU,)) as asked:
+        await until(asked, lambda scrape: 3 == len(found(scrape, "cpu")))
+        exporters.lie("node-1", "node_cpu_seconds_total", "1000000")
+        await until(asked, lambda scrape: found(scrape, "cpu").keys() == {"node-0", "node-2"})
+
+
+async def test_d2_exporters_that_stop_are_a_failure_and_come_back(exporters: Exporters) -> None:
+    """One that stops is missing; when all have stopped the part fails; the look after their return has them again."""
+    with Prometheus(exporters.targets(pages=["node"]), binaries=built()) as running:
+        async with asking(running, exporters) as asked:
+            await until(asked, lambda scrape: len(found(scrape, "cpu")) == 3)
+            exporters.fail("node-1")
+            await until(asked, lambda scrape: found(scrape, "memory").keys() == {"node-0", "node-2"})
+            for name in NAMES:
+                exporters.blank(name)
+            await until(asked, lambda scrape: not scrape.readings)
+            with pytest.raises(SourceError, match=r"nothing measures cpu|have no time of their own"):
+                await asked.read()
+            for name in NAMES:
+                exporters.heal(name)
+            await until(asked, lambda scrape: len(found(scrape, "memory")) == 3)
+
+
+async def test_d4_a_frozen_series_is_as_old_as_its_sample(exporters: Exporters) -> None:
+    """The same value with its old timestamp, scraped again and again, does not get younger; a rate of it ends."""
+    with Prometheus(exporters.targets(pages=["node"]), binaries=built()) as running:
+        async with asking(running, exporters) as asked:
+            await until(asked, lambda scrape: len(found(scrape, "cpu")) == 3)
+            exporters.freeze("node-1")
+            scrape = await until(asked, lambda scrape: ages(scrape, "memory").get("node-1", 0.0) > 6.0)
+            assert max(ages(scrape, "memory")[name] for name in ("node-0", "node-2")) < 3.0
+            await until(asked, lambda scrape: found(scrape, "cpu").keys() == {"node-0", "node-2"})
+
+
+async def test_d5_lies_of_an_exporter_are_missing_or_visible(exporters: Exporters) -> None:
+    """NaN and infinity are left out by reason; a number below zero reaches whoever judges numbers."""
+    with Prometheus(exporters.targets(pages=["node"]), binaries=built()) as running:
+        for name, lie in zip(NAMES, ("NaN", "+Inf", "-3"), strict=True):
+            exporters.lie(name, "node_memory_MemTotal_bytes", lie)
+        async with asking(running, exporters, metrics=(Metric.NODE_MEMORY,)) as asked:
+            left_out = (("infinite", 1), ("not a number", 1))
+            scrape = await until(asked, lambda scrape: any(left_out == each.skipped for each in scrape.readings))
+            assert ["node-2"] == [name for name, value in found(scrape, "memory").items() if value < 0]
+
+
+async def test_d1_a_prometheus_that_hangs_or_dies_fails_in_time_and_recovers(
+    exporters: Exporters, prometheus: Prometheus
+) -> None:
+    """Hung it costs the timeout, dead it refuses at once; the first look after either is an answer again."""
+    async with asking(prometheus, exporters, timeout=1.0) as asked:
+        await until(asked, lambda scrape: [0.0] * 3 == [*found(scrape, "memory").values()])
+        prometheus.pause()
+        began = time.monotonic()
+        with pytest.raises(SourceError, match="no answer"):
+            await asked.read()
+        assert time.monotonic() - began < 5.0
+        prometheus.resume()
+        assert 3 == len(found(await asked.read(), "memory"))
+        prometheus.kill()
+        with pytest.raises(SourceError, match=r"no connection|broke off"):
+            await asked.read()
+        prometheus.start()
+        assert 3 == len(found(await asked.read(), "memory"))
+
+
+async def test_d13_neither_a_restart_nor_a_reset_is_a_spike(
+    exporters: Exporters, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While Prometheus starts again and while machines count from zero again, every value is near the true one."""
+    for name in NAMES:
+        exporters.set(name, cpu=0.4)
+    with Prometheus(exporters.targets(pages=["node"]), binaries=built()) as running:
+        async with asking(running, exporters, metrics=(Metric.NODE_CPU,)) as asked:
+            wanted = dict.fromkeys(NAMES, 0.4)
+            await until(asked, lambda scrape: near(found(scrape, "cpu"), wanted))
+            running.kill()
+            running.start()
+            await spikeless(asked, 0.4, 6.0)
+            running.scrape([])
+            monkeypatch.setattr(machine, "UPTIME", 0.0)
+            monkeypatch.setattr(exposition, "UPTIME", 0.0)
+            with Exporters(NAMES) as rebooted:
+                for name in NAMES:
+                    rebooted.set(name, cpu=0.4)
+                running.scrape(rebooted.targets(pages=["node"]))
+                await spikeless(asked, 0.4, 10.0)
+                running.seen(
+                    "sum by (instance) (resets(node_cpu_seconds_total[1m]))",
+                    lambda resets: 3 == len(resets) and all(resets.values()),
+                )
+
+
+async def spikeless(asked: Source, share: float, seconds: float) -> None:
+    """Whatever is answered in this time is near the share, and at the end something is."""
+    seen: list[float] = []
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        with suppress(SourceError):
+            seen += found(await asked.read(), "cpu").values()
+        await asyncio.sleep(0.2)
+    assert seen and all(abs(value - share) < 0.15 for value in seen), [
+        value for value in seen if abs(value - share) >= 0.15
+    ]
+    await until(asked, lambda scrape: 3 == len(found(scrape, "cpu")))
+
+
+async def test_the_shipped_rules_are_used_when_present(exporters: Exporters) -> None:
+    """A real Prometheus records them, they tell the load in percent, and they alone will do."""
+    rules = yaml.safe_load(RULES)
+    rules["groups"][0]["interval"] = "1s"
+    exporters.set("node-1", cpu=0.6, memory=0.5)
+    with Prometheus(exporters.targets(pages=["node"]), binaries=built(), rules=rules) as running:
+        busy = {"node-0": 0.0, "node-1": 60.0, "node-2": 0.0}
+        running.seen("node_cpu_usage_avg_5m", lambda values: 3 == len(values))
+        async with asking(running, exporters) as asked:
+            scrape = await until(asked, lambda scrape: near(found(scrape, "node_cpu_usage_avg_5m"), busy, 0.05))
+            assert near(found(scrape, "node_mem_usage_avg_5m"), {"node-0": 0.0, "node-1": 50.0, "node-2": 0.0}, 0.05)
+
+
+async def test_the_past_is_recalled() -> None:
+    """Range queries bring back the load of the last hour, oldest first."""
+    with (
+        Exporters(NAMES) as exporters,
+        Prometheus(exporters.targets(pages=["node"]), binaries=built()) as running,
+    ):
+        async with asking(running, exporters) as asked:
+            await until(asked, lambda scrape: len(found(scrape, "cpu")) == 3)
+            exporters.recall("node-2", [(ago, 0.8, 0.5) for ago in range(60, 3600, 30)])
+            running.seen("max_over_time(node_memory_MemAvailable_bytes[30m] offset 10m)", bool)
+            spans = [Span(Subject.NODES, 3000.0, 600.0, 300.0)]
+            readings: list[Reading] = [each async for piece in asked.recall(spans) for each in piece]
+    moments = [reading.measured[0] for reading in readings]
+    assert moments == sorted(moments) and 8 == len(set(moments))
+    cpu = [reading.values[reading.names.index("node-2")] for reading in readings if reading.resource == "cpu"]
+    memory = [reading.values[reading.names.index("node-2")] for reading in readings if reading.resource == "memory"]
+    assert 8 == len(cpu) == len(memory)
+    assert all(abs(value - 0.8) < 0.05 for value in cpu) and all(abs(value - 8.0 * GIB) < GIB for value in memory)
+
+
+async def test_own_queries_are_asked_and_their_mistakes_told(exporters: Exporters, prometheus: Prometheus) -> None:
+    """Any PromQL of the user's will do, with its unit; a mistake in it is told in Prometheus' own words."""
+    good = QuerySettings("load1", "node_load1 # per node", unit=Measure.NONE)
+    percent = QuerySettings(
+        "cpu", "100 * avg by (instance) (rate(node_cpu_seconds_total{mode!='idle'}[$window]) * 4)", unit=Measure.PERCENT
+    )
+    async with asking(prometheus, exporters, metrics=(), queries=(good, percent)) as asked:
+        exporters.set("node-0", cpu=0.5)
+        scrape = await until(
+            asked, lambda scrape: near(found(scrape, "load1"), {"node-0": 4.0, "node-1": 0.0, "node-2": 0.0})
+        )
+        assert "load1" == scrape.readings[0].resource
+        await until(asked, lambda scrape: abs(found(scrape, "cpu").get("node-0", 0.0) - 0.5) < 0.2)
+    for query, says in (
+        ("rate(up)", "range vector"),
+        ("sum(up) by", "parse error"),
+        ("1", "instant vector"),
+        ('"x"', "instant vector"),
+    ):
+        async with asking(prometheus, exporters, metrics=(), queries=(QuerySettings("x", query),)) as broken:
+            with pytest.raises(SourceError, match=says):
+                await broken.read()
+
+
+async def test_s18_no_value_of_a_label_bends_a_query(exporters: Exporters, prometheus: Prometheus) -> None:
+    """Prometheus reads every hostile value as a text that no series has: nothing matches, and nothing breaks."""
+    for value in ('"} or vector(1) #', "\\", "a\nb", "$", "x" * 5000, "\u202e", "`'\"", "a\\", "\0"):
+        only = (("cluster", value),)
+        async with asking(prometheus, exporters, metrics=tuple(Metric), match_labels=only) as asked:
+            with pytest.raises(SourceError, match="nothing measures"):
+                await asked.read()
+
+
+async def test_tls_certificates_and_a_password_open_a_real_prometheus(tmp_path: Path) -> None:
+    """With authority, certificate and password it answers; without one of them it does not, and says what is missing."""
+    leaf = certificates.authority().issue_cert("127.0.0.1")
+    pair = certificates.client()
+    files = {
+        "ca": certificates.authority_pem(),
+        "crt": leaf.cert_chain_pems[0].bytes(),
+        "key": leaf.private_key_pem.bytes(),
+        "mine": pair.certificate,
+        "minekey": pair.key,
+        "password": b"test\n",
+        "wrong": b"guess\n",
+    }
+    paths = {name: str(tmp_path / name) for name in files}
+    for name, content in files.items():
+        (tmp_path / name).write_bytes(content)
+    web = {
+        "tls_server_config": {
+            "cert_file": paths["crt"],
+            "key_file": paths["key"],
+            "client_ca_file": paths["ca"],
+            "client_auth_type": "RequireAndVerifyClientCert",
+        },
+        "basic_auth_users": {"scheduler": HASHED},
+    }
+    query = (QuerySettings("x", "label_replace(vector(7), 'node', 'node-0', '', '')"),)
+    whole = Tls(paths["ca"], paths["mine"], paths["minekey"])
+    with Prometheus(binaries=built(), web=web) as running:
+
+        async def look(tls: Tls, password: str) -> dict[str, float]:
+            auth = BasicAuth("scheduler", paths[password])
+            async with asking(running, metrics=(), queries=query, tls=tls, basic_auth=auth) as asked:
+                return found(await asked.read(), "x")
+
+        assert {"node-0": 7.0} == await look(whole, "password")
+        with pytest.raises(SourceError, match="basicAuth"):
+            await look(whole, "wrong")
+        with pytest.raises(SourceError, match="not trusted"):
+            await look(Tls("", paths["mine"], paths["minekey"]), "password")
+        with pytest.raises(SourceError):
+            await look(Tls(paths["ca"]), "password")
