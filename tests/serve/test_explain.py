@@ -4,10 +4,12 @@ from collections.abc import AsyncIterator
 
 import aiohttp
 import pytest
+from msgspec.structs import replace
 
 from tests.serve.small_cluster import SmallCluster
+from trimtab.core.engine.explaining import pod_explained
 from trimtab.core.engine.tally import Tally
-from trimtab.core.model.event import SamplesRead
+from trimtab.core.model.event import PodSeen, SamplesRead
 from trimtab.core.model.sample import Reading
 from trimtab.serve.explain import Explaining
 from trimtab.serve.health import Health
@@ -46,6 +48,20 @@ async def test_pod_with_a_node(base: str) -> None:
     assert [True, True] == ["NodeResourcesFit" in line["scores"] for line in told["lines"]]
     assert told["lines"][0]["scores"] == told["lines"][1]["scores"]
     assert ["one", "two"] == sorted({each["node"] for each in told["past"]} | {"one", "two"})
+
+
+def test_pod_that_is_bound() -> None:
+    """That it has a node is no reason against the others: both have scores, as if it were placed now."""
+    cluster = SmallCluster(Tally())
+    cluster.pod("small")
+    (bind,) = cluster.decide()
+    cluster.accept(bind)
+    waited = cluster.engine.placing.cluster.pods["small"]
+    cluster.engine.handle(PodSeen(replace(waited, node=bind.node, version=2), cluster.at))
+    bound = cluster.engine.placing.cluster.pods["small"]
+    told = pod_explained(cluster.engine, bound)
+    assert f"is bound to {bind.node}" == told.state
+    assert ["", ""] == [line.refused_by for line in told.lines]
 
 
 async def test_pod_without_a_node(base: str) -> None:

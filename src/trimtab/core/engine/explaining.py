@@ -10,6 +10,7 @@ from collections.abc import Iterable
 
 import numpy as np
 from msgspec import Struct
+from msgspec.structs import replace
 
 from trimtab.core.cluster.state import Cluster
 from trimtab.core.cluster.view import View
@@ -83,7 +84,9 @@ def explained(engine: Engine, pod: Pod) -> Explanation:
     profile = placing.settings.profile_of(pod.scheduler)
     if profile is None:
         return Explanation(pod.key, f"no profile here is called {pod.scheduler}", "", ())
-    return explain(seen_by(placing.cluster, pod), pod, profile, placing.cluster.nominated.values())
+    # A bound pod names its node, which would answer the question why it is not elsewhere by the fact that it is not.
+    free = replace(pod, node="")
+    return explain(seen_by(placing.cluster, pod), free, profile, placing.cluster.nominated.values())
 
 
 def seen_by(cluster: Cluster, pod: Pod) -> View:
