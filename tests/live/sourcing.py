@@ -14,6 +14,7 @@ from trimtab.config.own.settings import Metric, PrometheusSettings
 from trimtab.core.model.node import Node
 from trimtab.core.model.sample import Subject
 from trimtab.sources.contract import Scrape, SourceError
+from trimtab.sources.contract import Source as AnySource
 from trimtab.sources.prometheus.source import Prometheus as Source
 
 NAMES = ("node-0", "node-1", "node-2")
@@ -49,9 +50,9 @@ def ages(scrape: Scrape, resource: str) -> dict[str, float]:
     )
 
 
-async def until(asked: Source, wanted: Callable[[Scrape], bool]) -> Scrape:
+async def until(asked: AnySource, wanted: Callable[[Scrape], bool], within: float = WITHIN) -> Scrape:
     """Look until it is as wanted; a source that fails has brought nothing."""
-    deadline = time.monotonic() + WITHIN
+    deadline = time.monotonic() + within
     while True:
         try:
             scrape, problem = await asked.read(), ""

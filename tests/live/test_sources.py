@@ -17,10 +17,14 @@ from tests.live.metering import exposition, machine
 from tests.live.metering.exporters import Exporters
 from tests.live.metering.machine import GIB
 from tests.live.sourcing import NAMES, ages, asking, found, near, until
+from tools.controlplane.metrics_server import metered, using
+from tools.controlplane.objects import node, pod
 from tools.controlplane.prometheus import Prometheus
-from trimtab.config.own.settings import BasicAuth, Measure, Metric, QuerySettings, Tls
+from tools.controlplane.rig import Rig
+from trimtab.config.own.settings import BasicAuth, Measure, Metric, MetricsServerSettings, QuerySettings, Tls
 from trimtab.core.model.sample import Reading, Subject, Unit
 from trimtab.sources.contract import SourceError, Span
+from trimtab.sources.metrics_server import MetricsServer
 from trimtab.sources.prometheus.source import Prometheus as Source
 
 pytestmark = pytest.mark.live
@@ -326,3 +330,26 @@ async def test_tls_certificates_and_a_password_open_a_real_prometheus(tmp_path: 
             await look(Tls("", paths["mine"], paths["minekey"]), "password")
         with pytest.raises(SourceError):
             await look(Tls(paths["ca"]), "password")
+
+
+async def test_d14_metrics_server_is_read_and_its_absence_told() -> None:
+    """404 before it is installed, the usage of nodes and pods while it runs, and 503 with the remedy once it is gone."""
+    with Rig(built(), kwok=True, metered=True) as rig:
+
+        async def get(path: str) -> tuple[int, bytes]:
+            return await asyncio.to_thread(rig.admin.raw, "GET", path)
+
+        asked = MetricsServer(MetricsServerSettings("ms"), get)
+        with pytest.raises(SourceError, match="install metrics-server"):
+            await asked.read()
+        rig.admin.create(metered(node("node-0"), rig.kwok.url, "10.64.0.1"))
+        rig.admin.create(using(pod("web", nodeName="node-0"), cpu="2", memory="1Gi"))
+        process = rig.start_metrics_server()
+        scrape = await until(asked, lambda scrape: bool(found(scrape, "cpu", Subject.PODS)), 60.0)
+        assert near(found(scrape, "cpu"), {"node-0": 2000.0}) and found(scrape, "memory") == {"node-0": 1.0 * GIB}
+        assert near(found(scrape, "cpu", Subject.PODS), {"default/web": 2000.0})
+        assert max(ages(scrape, "cpu").values()) < 60.0 and scrape.readings[0].window > 0
+        process.kill()
+        await until(asked, lambda scrape: not scrape.readings)
+        with pytest.raises(SourceError, match="describe apiservice"):
+            await asked.read()
