@@ -25,7 +25,7 @@ from rich.table import Table
 
 from bench.traces import Trace, Traced, read
 from trimtab.config.arguments import plugin_from
-from trimtab.config.registry import IN_TREE, default_profile
+from trimtab.config.registry import DEFAULT_PLUGINS, IN_TREE
 from trimtab.core.engine.engine import Engine
 from trimtab.core.engine.settings import Settings
 from trimtab.core.load.settings import LoadSettings
@@ -35,13 +35,16 @@ from trimtab.core.model.node import Node
 from trimtab.core.model.pod import Owner, Pod
 from trimtab.core.model.resources import CPU, MEMORY, PODS, Demand
 from trimtab.core.model.sample import Reading, Subject
-from trimtab.core.placing.profile import Point, Profile, profile
+from trimtab.core.placing.profile import Point, Profile, everywhere, profile
+from trimtab.core.plugins.peak_risk import PeakRisk
 
 NAME = "balance"
+HEADS = ("hot80", "hot100", "spread", "top", "pending")
 HOT = 0.8
 HOUR = 3600.0
 
 Arguments = Mapping[str, object]
+BESIDE = 10  # times the weight of one stock plugin
 # Each policy decides alone among the nodes that have room for the requests; `stock` is the whole default profile.
 POLICIES: Mapping[str, tuple[tuple[str, Arguments], ...]] = {
     "MostAllocated": (("NodeResourcesFit", {"scoringStrategy": {"type": "MostAllocated"}}),),
@@ -60,14 +63,15 @@ POLICIES: Mapping[str, tuple[tuple[str, Arguments], ...]] = {
 VARIANTS: Mapping[str, Callable[[Trace], Trace]] = {
     "A32": lambda trace: trace,
     "A29": lambda trace: trace.with_nodes(29).asking(0.85),
-    "B29": lambda trace: trace.with_nodes(27).asking(0.85).paired_anew(1),
-    "C29": lambda trace: trace.with_nodes(27).asking(0.85).paired_anew(2),
+    "B27": lambda trace: trace.with_nodes(27).asking(0.85).paired_anew(1),
+    "C27": lambda trace: trace.with_nodes(27).asking(0.85).paired_anew(2),
 }
 
 
 def profiles() -> dict[str, Profile]:
     """Those whose plugins are built; scores only, for a hard threshold wins by leaving pods without a node."""
-    built = {"stock": default_profile(NAME)}
+    stock = [(IN_TREE[name](), weight or 1) for name, weight in DEFAULT_PLUGINS.items() if name in IN_TREE]
+    built = {"stock": everywhere(NAME, stock), "stock and PeakRisk": everywhere(NAME, [*stock, (PeakRisk(), BESIDE)])}
     fit = IN_TREE["NodeResourcesFit"]()
     for policy, named in POLICIES.items():
         if all(name in IN_TREE for name, _ in named):
@@ -202,10 +206,10 @@ def main() -> None:
     chosen = [name for name in given.policies.split(",") if name] or list(built)
     console = Console()
     for variant in given.variants.split(","):
-        table = Table("policy", "hot80", "hot100", "spread", "top", "pending", title=f"{trace.name}, {variant}")
+        table = Table("policy", *HEADS, title=f"{trace.name}, {variant}, {given.seeds} seed(s)", title_justify="left")
         for name in chosen:
-            table.add_row(name, *row(VARIANTS[variant](trace), built[name], given.seeds))
-            console.print(f"{variant} {name}: {' '.join(str(cell) for cell in list(table.columns[1].cells)[-1:])}")
+            with console.status(f"{variant}: {name}"):
+                table.add_row(name, *row(VARIANTS[variant](trace), built[name], given.seeds))
         console.print(table)
 
 
