@@ -120,6 +120,14 @@ async def test_d14_an_old_timestamp_is_handed_on() -> None:
     assert (MOMENT, MOMENT - 3600) == cpu.measured
 
 
+async def test_many_items_are_read_as_few_are() -> None:
+    """Beside the event loop or on it, the reading is the same."""
+    usage = {"cpu": "1m", "memory": "1Ki"}
+    many = body(*(pod(f"web-{number}", usage) for number in range(1500)))
+    cpu = (await read((200, body(node("a"))), (200, many))).readings[2]
+    assert (tuple(f"shop/web-{number}" for number in range(1500)), (1.0,) * 1500) == (cpu.names, cpu.values)
+
+
 async def test_pages_are_followed() -> None:
     """Where the API server hands the list out in pages, all of them count."""
     pages = {

@@ -28,6 +28,7 @@ from trimtab.wire.shapes import Time
 ROOT = "/apis/metrics.k8s.io/v1beta1"
 MOST_PAGES = 1000
 MOST_WINDOWS = 200
+OFF_THE_LOOP = 1000  # items: some milliseconds of reading
 MILLI = 1_000_000  # billionths in a thousandth
 INSTALL = "install metrics-server, or remove this source"
 REMEDIES: Mapping[int, tuple[str, str]] = {
@@ -110,7 +111,10 @@ class MetricsServer:
     async def _asked(self, subject: Subject) -> tuple[Reading, ...] | Failure:
         try:
             async with asyncio.timeout(self._patience):
-                return self._read(subject, await self._items(subject))
+                items = await self._items(subject)
+                if len(items) > OFF_THE_LOOP:
+                    return await asyncio.to_thread(self._read, subject, items)
+                return self._read(subject, items)
         except TimeoutError:
             error = SourceError(f"no answer about {subject} within {self._patience:g} s", "see metrics-server's log")
         except SourceError as problem:
