@@ -21,7 +21,7 @@ def test_an_outcome_counts_what_a_plain_recount_finds() -> None:
     drive = Drive(Settings((default_profile("trimtab"),)), 1, 0.0)
     for name in ("hot", "cold"):
         drive.world.put_node(node(name, 4, 16))
-    drive.world.outside["hot"] = constant(1.1)
+    drive.world.outside["hot", CPU] = constant(1.1)
     pod = Workload("web", 3000, MIB, constant(0.0), constant(0.0))
     for at in (10.0, 20.0, 30.0):
         drive.clock.after(at, partial(drive.world.create, pod, "trimtab"))

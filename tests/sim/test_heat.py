@@ -13,8 +13,8 @@ PRESSURE = "pressure.trimtab.dev/cpu"
 HEARD = 15.0  # seconds between two looks at the meters
 
 
-def outcomes(seed: int) -> tuple[Outcome, Outcome]:
-    drives = (Drive(settings, seed, START) for settings in (by_load(), by_requests()))
+def outcomes(seed: int, lag: float = 0.0) -> tuple[Outcome, Outcome]:
+    drives = (Drive(settings, seed, START, lag=lag) for settings in (by_load(), by_requests()))
     measured, requested = (silent(drive, HEAT).outcome(HOT, BEGINS, ENDS) for drive in drives)
     return measured, requested
 
@@ -32,6 +32,14 @@ def test_by_measured_load_fewer_pods_go_to_the_hot_node_than_by_requests(seed: i
     assert measured.highest < 1.0 < requested.highest
     assert 0.0 == measured.missed < requested.missed
     assert measured.spread < requested.spread
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_measurements_that_come_half_a_minute_late_still_help(seed: int) -> None:
+    """Fewer pods go to the hot node than by requests, and it never wants more than it has."""
+    measured, requested = outcomes(seed, lag=30.0)
+    assert measured.on_hot < requested.on_hot
+    assert 0.0 == measured.missed < requested.missed
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])

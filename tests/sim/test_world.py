@@ -214,10 +214,10 @@ def test_pods_are_measured_once_they_run(watched: Watched) -> None:
 
 def test_what_an_outsider_takes_is_use_that_nobody_asked_for(watched: Watched) -> None:
     """It shows on the node, as a share of what it has, and on no pod."""
-    watched.world.outside["n1"] = constant(0.5)
+    watched.world.outside["n1", MEMORY] = constant(0.5)
     watched.world.scrape()
-    assert SYSTEM_USE[CPU] + 4000 == watched.world.measured["n1", CPU]
-    assert SYSTEM_USE[MEMORY] == watched.world.measured["n1", MEMORY]
+    assert SYSTEM_USE[CPU] == watched.world.measured["n1", CPU]
+    assert SYSTEM_USE[MEMORY] + 8 * 1024 * MIB == watched.world.measured["n1", MEMORY]
 
 
 def test_with_a_lag_samples_come_late_and_say_when_they_were_measured() -> None:
@@ -225,7 +225,7 @@ def test_with_a_lag_samples_come_late_and_say_when_they_were_measured() -> None:
     clock, seen = Clock(), list[Event]()
     world = World(clock, Random(1), seen.append, lag=30.0)
     world.put_node(node("n1", 8, 16))
-    world.outside["n1"] = ramp(0.0, 1.0, begins=0.0, ends=100.0)
+    world.outside["n1", CPU] = ramp(0.0, 1.0, begins=0.0, ends=100.0)
     clock.after(10.0, world.scrape)
     while clock.step(39.0):
         pass

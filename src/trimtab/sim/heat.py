@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 from random import Random
 
+from trimtab.core.model.resources import CPU
 from trimtab.sim.scenes import SCHEDULER, Act, Scene, node
 from trimtab.sim.workloads import HOUR, MIB, Workload, burst, constant, noisy
 from trimtab.sim.world import World
@@ -12,10 +13,8 @@ from trimtab.sim.world import World
 START = 7.75 * HOUR
 WORKERS = ("worker-1", "worker-2", "worker-3")
 HOT = "worker-2"
-LEVEL, RISE = (
-    0.7,
-    45.0,
-)  # of the process that nobody asked for: its share of the node, seconds until it is there or gone
+# Of the process that nobody asked for: its share of the node, and the seconds until it is there, or gone again.
+LEVEL, RISE = 0.7, 45.0
 BEGINS, ENDS = START + 60, START + 240
 FIRST, EARLY, GAP = 6, 5.0, 13.0  # so many pods come early, one every 5 s, and then one every 13 s
 CPU_ASKED = (400, 500, 600, 800)  # thousandths of a core
@@ -37,7 +36,7 @@ def _bring(world: World, number: int) -> None:
 def _hot(world: World) -> None:
     for name in WORKERS:
         world.put_node(node(name, 8, 16))
-    world.outside[HOT] = burst(LEVEL, BEGINS, ENDS, RISE)
+    world.outside[HOT, CPU] = burst(LEVEL, BEGINS, ENDS, RISE)
     at, number = START + EARLY, 1
     while at < OVER - GAP:
         world.clock.after(at - world.clock.now + world.script.uniform(-2, 2), partial(_bring, world, number))

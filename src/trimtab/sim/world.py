@@ -70,7 +70,7 @@ class World:
         self.workloads: dict[str, Workload] = {}
         self.told: list[Tell] = []
         self.marked: list[LabelNode] = []
-        self.outside: dict[str, Pattern] = {}  # CPU by node, as a share of it, that no pod uses and nobody asks for
+        self.outside: dict[tuple[str, str], Pattern] = {}  # shares of a node's resource that are used by no pod
         self.measured: dict[tuple[str, str], float] = {}  # the last reading by node and resource
         self._version = 0
 
@@ -174,8 +174,8 @@ class World:
         """What pods that run, and nodes with all that is on them, would use now if there were enough."""
         now = self.clock.now
         nodes = {name: dict(SYSTEM_USE) for name in self.nodes}
-        for name, share in self.outside.items():
-            nodes[name][CPU] += share(now) * dict(self.nodes[name].allocatable)[CPU]
+        for (name, resource), share in self.outside.items():
+            nodes[name][resource] += share(now) * dict(self.nodes[name].allocatable)[resource]
         pods = {uid: self.workloads[uid].uses(now) for uid, pod in self.pods.items() if pod.phase == "Running"}
         for uid, uses in pods.items():
             for resource, amount in uses.items():
