@@ -42,13 +42,20 @@ class Looking:
         """For ever; the sources of before are closed before the new ones are opened."""
         while True:
             self._changed.clear()
-            tasks = [asyncio.create_task(polling.run()) for polling in map(self._polling, self.sources) if polling]
+            pollings = [polling for polling in map(self._polling, self.sources) if polling is not None]
+            tasks = [asyncio.create_task(polling.run()) for polling in pollings]
             try:
                 await self._changed.wait()
             finally:
                 for task in tasks:
                     task.cancel()
                 await asyncio.gather(*tasks, return_exceptions=True)
+            self._disbelieve(pollings)
+
+    def _disbelieve(self, pollings: list[Polling]) -> None:
+        """What was measured by sources of before holds only if the new ones say it again."""
+        for part in (part for polling in pollings for part in polling.parts):
+            self._hand(SourceFailed(part, "its settings have changed", self._now()))
 
     def _polling(self, settings: SourceSettings) -> Polling | None:
         """One that cannot be opened is told, and keeps no other from being asked."""

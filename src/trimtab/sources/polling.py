@@ -53,6 +53,11 @@ class Polling:
         self._down: set[str] = set()
         self._history: asyncio.Task[None] | None = None
 
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """All that the source may answer or fail for."""
+        return self._source.parts
+
     async def run(self) -> None:
         """For ever, until cancelled; the source is closed then."""
         clock = asyncio.get_running_loop().time
