@@ -98,16 +98,21 @@ class LoadAnswers(LoadState):
 
     def mean(self, resource: str) -> Floats:
         """Mean over `settings.window`, or what the source itself gave as such."""
+        own = self.average(resource, self.settings.window)
+        if self.meter(resource, Statistic.MEAN) is None:
+            return own
         given = self._believed(resource, Statistic.MEAN)
-        return np.where(np.isnan(given), self.average(resource, self.settings.window), given)
+        return np.where(np.isnan(given), own, given)
 
     def deviation(self, resource: str) -> Floats:
         """Standard deviation over `settings.window`, or what the source gave; NaN with fewer than two samples."""
-        given, course = self._believed(resource, Statistic.DEVIATION), self.courses.get(resource)
+        course, window = self.courses.get(resource), self.settings.window
         if course is None:
-            return given
-        window = self.settings.window
+            return self._believed(resource, Statistic.DEVIATION)
         own = self._trusted((resource, "deviation", window), course.deviation(window))
+        if self.meter(resource, Statistic.DEVIATION) is None:
+            return own
+        given = self._believed(resource, Statistic.DEVIATION)
         return np.where(np.isnan(given), own, given)
 
     def percentile(self, resource: str, percent: int, seconds: int) -> Floats:

@@ -30,19 +30,9 @@ from trimtab.core.cluster.view import Floats, View
 from trimtab.core.load.provider import METRICS_SERVER, MetricProvider
 from trimtab.core.model.change import Change
 from trimtab.core.model.pod import Pod
-from trimtab.core.model.resources import CPU, MEMORY
 from trimtab.core.placing.contract import MAX_SCORE, Ints, Normalise, Rows
-from trimtab.core.placing.measured.shares import (
-    PARTS,
-    blended,
-    counted,
-    deviation,
-    figures,
-    level,
-    requested,
-    rounded,
-)
-from trimtab.core.placing.measured.usage import estimate, kin, share_of
+from trimtab.core.placing.measured.shares import blended, counted, deviation, level, requested, rounded
+from trimtab.core.placing.measured.usage import PAIR, PARTS, kin, offered_pair, own_pair, pair, share_of
 
 OVERLOADED = 0.95  # from this risk on, what is left of the points is shared out
 
@@ -78,13 +68,12 @@ class LoadVariationRiskBalancing:
     def score(self, view: View, pod: Pod, rows: Rows) -> Ints | None:
         if self.strict:
             return self._original(view, pod, rows)
-        return counted(np.minimum(*(self._points(view, pod, each, rows) for each in (CPU, MEMORY))))
-
-    def _points(self, view: View, pod: Pod, resource: str, rows: Rows) -> Floats:
-        whole = view.capacity(resource)[rows]
-        mean = share_of(level(view, resource, rows) + estimate(view, pod, resource), whole)
-        risk = mean + self._varied(deviation(view, resource, rows, mean, whole))
-        return blended(view, resource, rows, _of_risk(risk), lambda: _of_risk(requested(view, pod, resource, rows)))
+        whole = offered_pair(view.capacity, rows)
+        mean = share_of(level(view, rows) + own_pair(view, pod), whole)
+        measured = _of_risk(mean + self._varied(deviation(view, rows, mean, whole)))
+        trust = pair(view.load.trust, view, rows)
+        cpu, memory = blended(trust, measured, lambda: _of_risk(requested(view, pod, rows)))
+        return counted(np.minimum(cpu, memory))
 
     def _varied(self, deviation: Floats) -> Floats:
         varied = np.minimum(np.maximum(deviation, 0.0), 1.0)
@@ -94,22 +83,19 @@ class LoadVariationRiskBalancing:
         return np.minimum(varied * self.safe_variance_margin, 1.0)
 
     def _original(self, view: View, pod: Pod, rows: Rows) -> Ints:
-        cpu, memory = (self._original_points(view, pod, each, rows) for each in (CPU, MEMORY))
-        worse, known = np.minimum(cpu, memory), np.fmax(cpu, memory)  # the only one where the other is missing
-        return rounded(np.where(worse == worse, worse, known))
-
-    def _original_points(self, view: View, pod: Pod, resource: str, rows: Rows) -> Floats:
-        """NaN where there is no measurement; a mean of 0 where there is only a deviation, and the other way round."""
-        load, offered = view.load, view.allocatable(resource)[rows]
-        there = offered / np.maximum(view.capacity(resource)[rows], 1)
-        columns = (load.mean(resource), load.latest(resource), load.deviation(resource))
-        mean, latest, spread = (figures(view, each, rows) * there for each in columns)
+        """The only one where the other is missing. Without a mean it is taken for 0, and so is a missing deviation."""
+        load, offered = view.load, offered_pair(view.allocatable, rows)
+        there = offered / np.maximum(offered_pair(view.capacity, rows), 1)
+        mean, latest, spread = (pair(each, view, rows) * there for each in (load.mean, load.latest, load.deviation))
         mean = np.where(mean == mean, mean, latest)
         missing = np.isnan(mean) & np.isnan(spread)
         mean, spread = (np.minimum(np.fmax(each, 0.0), offered) for each in (mean, spread))
-        busy = np.minimum((mean + pod.demand.of(resource)) / np.maximum(offered, 1), 1.0)
+        asked = np.array([[pod.demand.of(resource)] for resource in PAIR])
+        busy = np.minimum((mean + asked) / np.maximum(offered, 1), 1.0)
         risk = (busy + self._varied(spread / np.maximum(offered, 1))) / 2.0
-        return np.where(missing, np.nan, np.where(offered > 0, (1.0 - risk) * MAX_SCORE, 0.0))
+        points = np.where(missing, np.nan, np.where(offered > 0, (1.0 - risk) * MAX_SCORE, 0.0))
+        worse, known = np.minimum(points[0], points[1]), np.fmax(points[0], points[1])
+        return rounded(np.where(worse == worse, worse, known))
 
 
 def _of_risk(risk: Floats) -> Floats:

@@ -35,19 +35,10 @@ from trimtab.core.model.change import Change
 from trimtab.core.model.pod import Pod
 from trimtab.core.model.resources import CPU, MEMORY
 from trimtab.core.placing.amounts import ResourceFigures
-from trimtab.core.placing.contract import MAX_SCORE, Bools, Ints, Normalise, Rows
+from trimtab.core.placing.contract import MAX_SCORE, Ints, Normalise, Rows
 from trimtab.core.placing.measured.beta import Remembered, within
-from trimtab.core.placing.measured.shares import (
-    PARTS,
-    blended,
-    counted,
-    deviation,
-    figures,
-    level,
-    requested,
-    rounded,
-)
-from trimtab.core.placing.measured.usage import share_of
+from trimtab.core.placing.measured.shares import blended, counted, deviation, level, requested, rounded
+from trimtab.core.placing.measured.usage import PAIR, PARTS, offered_pair, pair, share_of
 
 HALF_EACH = ResourceFigures(((CPU, 0.5), (MEMORY, 0.5)))
 TIE = 0.01  # of the points, that go to low limits
@@ -91,74 +82,71 @@ class LowRiskOverCommitment:
     def score(self, view: View, pod: Pod, rows: Rows) -> Ints | None:
         if not (pod.demand.limit_of(CPU) or pod.demand.limit_of(MEMORY)):
             return None
-        cpu, memory = (Commitment(view, pod, each, rows) for each in (CPU, MEMORY))
+        at = Commitment(view, pod, rows)
         if self.strict:
-            (one, blind), (other, too) = self._original(cpu), self._original(memory)
-            return rounded(np.where(blind & too, 0.0, (1.0 - np.maximum(one, other)) * MAX_SCORE))
-        points = np.minimum(self._points(cpu), self._points(memory)) * (1.0 - TIE)
-        points += (1.0 - np.maximum(cpu.fullness, memory.fullness)) * (TIE * MAX_SCORE)
+            return self._original(at)
+        cpu, memory = self._points(at)
+        points = np.minimum(cpu, memory) * (1.0 - TIE)
+        points += (1.0 - at.fullness) * (TIE * MAX_SCORE)
         return counted(points)
 
     def _points(self, at: Commitment) -> Floats:
-        whole = at.view.capacity(at.resource)[at.rows]
-        mean = np.minimum(share_of(level(at.view, at.resource, at.rows), whole), 1.0)
-        spread = deviation(at.view, at.resource, at.rows, mean, whole, math.sqrt(self.smoothing_window_size))
+        whole = offered_pair(at.view.capacity, at.rows)
+        mean = np.minimum(share_of(level(at.view, at.rows), whole), 1.0)
+        spread = deviation(at.view, at.rows, mean, whole, math.sqrt(self.smoothing_window_size))
         measured = self._left(at, 1.0 - self._within(at, mean, spread, whole))
-        return blended(at.view, at.resource, at.rows, measured, lambda: self._left(at, np.minimum(at.requested, 1.0)))
+        trust = pair(at.view.load.trust, at.view, at.rows)
+        return blended(trust, measured, lambda: self._left(at, np.minimum(requested(at.view, at.pod, at.rows), 1.0)))
 
     def _left(self, at: Commitment, load_risk: Floats) -> Floats:
         """The points that both risks leave."""
-        weight = self.risk_limit_weights.of(at.resource, 0.5)
-        return (1.0 - (weight * at.limit_risk + (1.0 - weight) * load_risk)) * MAX_SCORE
+        weights = np.array([[self.risk_limit_weights.of(resource, 0.5)] for resource in PAIR])
+        return (1.0 - (weights * at.limit_risk + (1.0 - weights) * load_risk)) * MAX_SCORE
 
-    def _original(self, at: Commitment) -> tuple[Floats, Bools]:
-        """The risk, and where the resource is not measured; there load adds none."""
-        load, whole = at.view.load, np.maximum(at.view.capacity(at.resource)[at.rows], 1)
-        columns = (load.mean(at.resource), load.latest(at.resource), load.deviation(at.resource))
-        mean, latest, spread = (figures(at.view, each, at.rows) / whole for each in columns)
+    def _original(self, at: Commitment) -> Ints:
+        """Load that is not measured adds no risk, unless neither resource is."""
+        load, whole = at.view.load, np.maximum(offered_pair(at.view.capacity, at.rows), 1)
+        columns = (load.mean, load.latest, load.deviation)
+        mean, latest, spread = (pair(each, at.view, at.rows) / whole for each in columns)
         mean = np.where(mean == mean, mean, latest)
         missing = np.isnan(mean) & np.isnan(spread)
         mean, spread = (np.minimum(np.fmax(each, 0.0), 1.0) for each in (mean, spread))
         likely = self._within(at, mean, spread * math.sqrt(self.smoothing_window_size), at.offered)
-        weight = self.risk_limit_weights.of(at.resource, 0.5)
-        return weight * at.limit_risk + (1.0 - weight) * np.where(missing, 0.0, 1.0 - likely), missing
+        cpu, memory = self._left(at, np.where(missing, 0.0, 1.0 - likely))
+        return rounded(np.where(missing[0] & missing[1], 0.0, np.minimum(cpu, memory)))
 
     def _within(self, at: Commitment, mean: Floats, spread: Floats, whole: Ints) -> Floats:
         """How likely the load is below requests, given that it is below limits; NaN where the mean is."""
         whole = np.maximum(whole, 1)
-        figures = (mean, spread, at.asked / whole, at.limits / whole)
-        if len(mean) < at.view.count or not len(mean):
-            return within(*figures)
+        figures = [each.ravel() for each in (mean, spread, at.asked / whole, at.limits / whole)]
+        if mean.shape[1] < at.view.count or not mean.size:
+            return within(*figures).reshape(mean.shape)
         kept = _REMEMBERED.setdefault(at.view.load, {})
-        return kept.setdefault((self.strict, at.resource), Remembered()).within(*figures)
+        return kept.setdefault(self.strict, Remembered()).within(*figures).reshape(mean.shape)
 
 
 class Commitment:
-    """Requests and limits of one resource on the picked rows, without the pod and with it."""
+    """Requests and limits of CPU and memory on the picked rows, a line each: without the pod, and limits with it (`top`)."""
 
-    __slots__ = ("asked", "limits", "offered", "pod", "resource", "rows", "top", "view")
+    __slots__ = ("asked", "limits", "offered", "pod", "rows", "top", "view")
 
-    def __init__(self, view: View, pod: Pod, resource: str, rows: Rows) -> None:
-        self.view, self.pod, self.resource, self.rows = view, pod, resource, rows
-        self.offered = view.allocatable(resource)[rows]
-        self.asked = np.minimum(view.requested(resource)[rows], self.offered)
-        self.limits = view.limited(resource)[rows]
-        self.top = self.limits + pod.demand.limit_of(resource)
-
-    @property
-    def requested(self) -> Floats:
-        """The share that is requested with the pod there."""
-        return requested(self.view, self.pod, self.resource, self.rows)
+    def __init__(self, view: View, pod: Pod, rows: Rows) -> None:
+        self.view, self.pod, self.rows = view, pod, rows
+        self.offered = offered_pair(view.allocatable, rows)
+        self.asked = np.minimum(offered_pair(view.requested, rows), self.offered)
+        self.limits = offered_pair(view.limited, rows)
+        self.top = self.limits + np.array([[pod.demand.limit_of(resource)] for resource in PAIR])
 
     @property
     def limit_risk(self) -> Floats:
         """How far limits reach beyond the node, of the room between requests and limits."""
-        asked = np.minimum(self.asked + self.pod.demand.of(self.resource), self.offered)
+        own = np.array([[self.pod.demand.of(resource)] for resource in PAIR])
+        asked = np.minimum(self.asked + own, self.offered)
         beyond: Floats = np.maximum(self.top - self.offered, 0) / np.maximum(self.top - asked, 1)
         return beyond
 
     @property
     def fullness(self) -> Floats:
-        """0 without limits, a half where they are as much as there is."""
-        fullness: Floats = self.top / np.maximum(self.top + self.offered.astype(np.float64), 1.0)
-        return fullness
+        """Of the fuller one: 0 without limits, a half where they are as much as there is."""
+        both: Floats = self.top / np.maximum(self.top + self.offered.astype(np.float64), 1.0)
+        return np.maximum(both[0], both[1])

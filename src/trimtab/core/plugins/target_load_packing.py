@@ -32,8 +32,8 @@ from trimtab.core.model.pod import Pod
 from trimtab.core.model.resources import CPU
 from trimtab.core.placing.amounts import ResourceAmounts
 from trimtab.core.placing.contract import MAX_SCORE, Ints, Normalise, Rows
-from trimtab.core.placing.measured.shares import PARTS, blended, counted, figures, requested, rounded
-from trimtab.core.placing.measured.usage import expected, kin, share_of
+from trimtab.core.placing.measured.shares import blended, counted, rounded
+from trimtab.core.placing.measured.usage import PARTS, asked, expected, kin, share_of
 
 ONE_CORE = ResourceAmounts(((CPU, 1000),))
 DESCENT = 5.0  # percent of utilisation above the target, within which the score comes down
@@ -72,8 +72,11 @@ class TargetLoadPacking:
         if self.strict:
             return self._original(view, pod, rows)
         used = share_of(expected(view, CPU, rows) + self._estimate(view, pod), view.capacity(CPU)[rows])
-        points = self._points(used)
-        return counted(blended(view, CPU, rows, points, lambda: self._points(requested(view, pod, CPU, rows))))
+        trust = view.load.trust(CPU)[: view.count][rows]
+        return counted(blended(trust, self._points(used), lambda: self._points(self._requested(view, pod, rows))))
+
+    def _requested(self, view: View, pod: Pod, rows: Rows) -> Floats:
+        return share_of(asked(view, CPU, rows, pod), view.allocatable(CPU)[rows])
 
     def _points(self, used: Floats) -> Floats:
         """Of a share: along three straight lines, without a step; NaN stays NaN."""
@@ -94,7 +97,7 @@ class TargetLoadPacking:
 
     def _original(self, view: View, pod: Pod, rows: Rows) -> Ints:
         target, whole = float(self.target_utilization), view.capacity(CPU)[rows]
-        latest, mean = (figures(view, each, rows) for each in (view.load.latest(CPU), view.load.mean(CPU)))
+        latest, mean = (each(CPU)[: view.count][rows] for each in (view.load.latest, view.load.mean))
         unseen = recent_sum(view, view.load.measured(CPU) - REPORTING, rows, self._predicted)
         used = np.where(latest == latest, latest, mean) + (self._predicted(pod) + unseen)
         used = np.where(whole > 0, 100.0 * used / np.maximum(whole, 1), used * 0.0)
