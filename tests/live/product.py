@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
 import time
 from collections.abc import Callable
@@ -32,23 +33,38 @@ def install(rig: Rig, *roles: str) -> None:
         rig.apply(ROOT / "deploy" / file)
 
 
-def start(rig: Rig, name: str = "trimtab", **settings: object) -> Process:
-    """`trimtab run` as a process of its own, with the rights that were installed and nothing else."""
-    config = rig.workspace / f"{name}.yaml"
-    config.write_text(
-        json.dumps(
-            {
-                "apiVersion": "kubescheduler.config.k8s.io/v1",
-                "kind": "KubeSchedulerConfiguration",
-                "clientConnection": {"kubeconfig": str(rig.service_account_kubeconfig("trimtab", "trimtab"))},
-                "profiles": [{"schedulerName": SCHEDULER}],
-                **settings,
-            }
-        )
-    )
+def start(rig: Rig, name: str = "trimtab", own: Document | None = None, **settings: object) -> Process:
+    """`trimtab run` with these settings, and those of our own, as a process with the rights that were installed."""
+    return launch(rig, configured(rig, name, own, **settings), name)
+
+
+def configured(rig: Rig, name: str = "trimtab", own: Document | None = None, **settings: object) -> Path:
+    """The file of a KubeSchedulerConfiguration and, where `own` has any fields, of a TrimtabConfiguration; JSON is YAML."""
+    stock: Document = {
+        "apiVersion": "kubescheduler.config.k8s.io/v1",
+        "kind": "KubeSchedulerConfiguration",
+        "profiles": [{"schedulerName": SCHEDULER}],
+        **settings,
+    }
+    ours = [{"apiVersion": "trimtab.dev/v1alpha1", "kind": "TrimtabConfiguration", **own}] if own else []
+    file = rig.workspace / f"{name}.yaml"
+    file.write_text("\n---\n".join(map(json.dumps, [stock, *ours])))
+    return file
+
+
+def launch(rig: Rig, config: Path, name: str = "trimtab") -> Process:
+    """`trimtab run --config FILE` as a process of its own, with the rights that were installed and nothing else."""
     url = f"http://127.0.0.1:{free_port()}"
-    command = [sys.executable, "-m", "trimtab", "run", "--config", str(config), "--serve", url.removeprefix("http://")]
-    return Process([*command, "--identity", name], rig.workspace / f"{name}.log", {"PYTHONPATH": str(ROOT)}, url)
+    kubeconfig = rig.service_account_kubeconfig("trimtab", "trimtab")
+    command = [sys.executable, "-m", "trimtab", "run", "--config", str(config), "--kubeconfig", str(kubeconfig)]
+    command += ["--serve", url.removeprefix("http://"), "--identity", name]
+    return Process(command, rig.workspace / f"{name}.log", {"PYTHONPATH": str(ROOT)}, url)
+
+
+def trimtab(*arguments: str) -> str:
+    """What another command of ours prints."""
+    command = [sys.executable, "-m", "trimtab", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=60, check=True).stdout
 
 
 def page(process: Process, path: str) -> tuple[int, str]:

@@ -1,0 +1,55 @@
+"""Decides what the exporters show of the cluster's pods, as kubelets would; leaves the machines' other load to the test.
+
+    with Tenants(rig, exporters, share=0.5):      # each running pod uses half of what it asks for
+        ...
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import Self
+
+from tests.live.metering.exporters import Exporters
+from tests.live.room import takes
+from tools.controlplane.rig import Rig
+
+SECONDS = 0.3
+
+Tenant = tuple[str, str, str]
+"""Node, namespace, pod."""
+
+
+class Tenants:
+    """A thread that follows the pods until the block ends."""
+
+    def __init__(self, rig: Rig, exporters: Exporters, share: float = 0.5) -> None:
+        self._rig, self._exporters, self._share = rig, exporters, share
+        self._shown: set[Tenant] = set()
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._follow, daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        self._thread.join()
+
+    def _follow(self) -> None:
+        while not self._over.wait(SECONDS):
+            self._look()
+
+    def _look(self) -> None:
+        running = {}
+        for pod in self._rig.admin.list("/api/v1/pods"):
+            meta, node = pod["metadata"], pod["spec"].get("nodeName")
+            if pod["status"].get("phase") == "Running" and node in self._exporters.names:
+                running[node, meta["namespace"], meta["name"]] = takes(pod)
+        for tenant in self._shown - running.keys():
+            self._exporters.end(*tenant)
+        for tenant in running.keys() - self._shown:
+            asked = running[tenant]
+            cores, bytes_ = asked["cpu"] / 1000 * self._share, asked["memory"] * self._share
+            self._exporters.run(*tenant, cpu=cores, memory=bytes_)
+        self._shown = {*running}
