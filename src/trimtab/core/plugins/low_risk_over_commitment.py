@@ -100,7 +100,7 @@ class LowRiskOverCommitment:
 
     def _left(self, at: Commitment, load_risk: Floats) -> Floats:
         """The points that both risks leave."""
-        weights = np.array([[self.risk_limit_weights.of(resource, 0.5)] for resource in PAIR])
+        weights: Floats = np.array([[self.risk_limit_weights.of(resource, 0.5)] for resource in PAIR])
         return (1.0 - (weights * at.limit_risk + (1.0 - weights) * load_risk)) * MAX_SCORE
 
     def _original(self, at: Commitment) -> Ints:
@@ -149,4 +149,5 @@ class Commitment:
     def fullness(self) -> Floats:
         """Of the fuller one: 0 without limits, a half where they are as much as there is."""
         both: Floats = self.top / np.maximum(self.top + self.offered.astype(np.float64), 1.0)
-        return np.maximum(both[0], both[1])
+        fuller: Floats = np.maximum(both[0], both[1])
+        return fuller
