@@ -104,6 +104,13 @@ async def test_d2_an_exporter_that_stops_fails_only_its_part_and_recovers_at_onc
         assert () == (await source.read()).failures
 
 
+async def test_times_without_a_value_say_so() -> None:
+    """A rate of a series with one sample has no value, though the sample has its time: the words fit that."""
+    (_, time) = series({"namespace": "x", "pod": "y"}, "1")
+    with pytest.raises(SourceError, match=r"cpu series have no value now, .* rateWindow"):
+        await scraped(vector([time]), metrics=(Metric.POD_CPU,))
+
+
 async def test_a_part_with_warnings_takes_no_other_with_it() -> None:
     """One answer that is not vouched for is not believed; the others are."""
 

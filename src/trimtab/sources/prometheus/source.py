@@ -153,6 +153,9 @@ def _read(way: Query, answer: Answer, identity: Identity, now: float) -> Reading
 def _unusable(reading: Reading, series: Sequence[Any]) -> Unusable:
     """Why an answer is of no use at all, with an example where labels are the trouble."""
     reasons = dict(reading.skipped)
+    if not reasons:  # times alone: there are samples, but not two of them within the window of a rate
+        problem = f"the {reading.resource} series have no value now, or too few samples for one"
+        return Unusable(problem, "see whether they are still scraped, and often enough for rateWindow")
     counted = ", ".join(f"{count} {reason}" for reason, count in reasons.items())
     problem = f"none of the {reading.resource} series can be used ({counted})"
     if {NO_TIME} == reasons.keys():
