@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 from msgspec.structs import replace
 
 from tests.build import cluster, node, pod
 from tests.core.plugins.metered import large, loaded, metered, placed, points, refused
 from trimtab.core.model.pod import Owner
-from trimtab.core.placing.contract import Go, Refuse, Warn
+from trimtab.core.placing.contract import ALL, Go, Refuse, Warn
 from trimtab.core.plugins.rescheduler import Rescheduler
 
 WEB = pod("web", cpu="100m", memory="100Mi")
@@ -43,6 +44,15 @@ def test_overfull_with_the_pod() -> None:
     held = loaded(low=(10, 10), mid=(60, 10))
     assert {"low": "", "mid": words} == refused(Rescheduler(), pod("half", cpu="5", memory="1Mi"), held)
     assert {"low": f"! {words}", "mid": f"! {words}"} == refused(Rescheduler(), pod("all", cpu="9900m"), held)
+
+
+def test_an_eviction_helps() -> None:
+    """A node that is too full passes in the picture without the pod that makes it so."""
+    held = loaded(a=(70, 10))
+    held.assume(pod("big", cpu="2", memory="1Mi"), "a")
+    slots = np.array([held.residents.slot["uid-big"]])
+    views = (held.view, held.view.without(slots, WEB))
+    assert [[1], [0]] == [Rescheduler().filter(view, WEB, ALL).tolist() for view in views]
 
 
 def test_daemon_pods_are_not_held_back() -> None:
