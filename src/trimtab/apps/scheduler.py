@@ -104,7 +104,7 @@ class Scheduler:
             self.writes, self.runtime.put, may_write, self.clock, random, reader, instance=options.identity
         )
         wanted, plain = configuration.settings.kinds, (kinds.pods(reader), kinds.nodes(NodeReader()))
-        followed = (*(kind for kind in plain if kind.name in wanted), *_looked_at(configuration.settings))
+        followed = (*(kind for kind in plain if kind.name in wanted), *looked_at(configuration.settings))
         self.paths = tuple(kind.path for kind in plain if kind.name in wanted)
         self.watches = Watches(self.reads, followed, self.runtime.put, self.clock, random)
         self._measure(file)
@@ -229,7 +229,7 @@ def without_labels(configuration: Configuration) -> Configuration:
     return replace(configuration, settings=replace(configuration.settings, labels=None))
 
 
-def _looked_at(settings: Settings) -> Iterator[kinds.Kind[Any]]:
+def looked_at(settings: Settings) -> Iterator[kinds.Kind[Any]]:
     """The further kinds that some profile needs, each with the names of the plugins that need it."""
     for name in (kind for kind in settings.kinds if kind not in PLAIN):
         wanted_by = dict.fromkeys(plugin for profile in settings.profiles for plugin in profile.watches.get(name, ()))

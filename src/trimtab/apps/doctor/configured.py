@@ -1,0 +1,82 @@
+"""Decides what is odd about a configuration by itself, and which sources are to be looked at for it; asks nobody."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+
+from trimtab.apps.doctor.finding import Area, Finding, problem, warning, well
+from trimtab.apps.doctor.lacking import Sources
+from trimtab.apps.doctor.looks import Measured, answers
+from trimtab.config.configuration import Configuration
+from trimtab.config.own.labelling.labeller import from_document
+from trimtab.config.own.settings import PrometheusSettings, SourceSettings
+from trimtab.config.problem import ConfigError
+from trimtab.core.model.sample import Subject
+from trimtab.sources.contract import SourceError
+
+
+def sources_of(configuration: Configuration) -> tuple[SourceSettings, ...]:
+    """Those of the configuration, each with the questions of the rules for labels beside its own."""
+    own = configuration.own
+    if own.labels is None or not configuration.settings.profiles or not own.sources:
+        return own.sources
+    ruled = {each.name: each for each in from_document(configuration, "").own.sources}
+    return tuple(_both(each, ruled[each.name]) for each in own.sources)
+
+
+def _both(one: SourceSettings, other: SourceSettings) -> SourceSettings:
+    if not isinstance(one, PrometheusSettings) or not isinstance(other, PrometheusSettings):
+        return one
+    metrics, queries = (*one.metrics, *other.metrics), (*one.queries, *other.queries)
+    return replace(one, metrics=tuple(dict.fromkeys(metrics)), queries=tuple(dict.fromkeys(queries)))
+
+
+def told(configuration: Configuration) -> Iterator[Finding]:
+    """Notes on the file, what two sources both measure, and rules that nobody measures for."""
+    for note in configuration.notes:
+        place = f"{note.file}:{note.line}" if note.line else note.file
+        yield warning(Area.CONFIGURATION, note.path or place, note.message, f"see {place}")
+    yield from _twice(configuration.own.sources)
+    own, names = configuration.own, ", ".join(profile.name for profile in configuration.settings.profiles)
+    if own.labels is not None and not own.sources:
+        remedy = "add a source, or remove labels"
+        yield problem(Area.LABELS, "rules", "there is no source, so nobody is under pressure", remedy)
+    measured = ", ".join(source.name for source in own.sources) or "nothing, requests stand in"
+    for_whom = f"schedules for {names}" if names else "marks nodes"
+    yield well(Area.CONFIGURATION, "file", f"can be used; {for_whom}; measures by {measured}")
+
+
+def _twice(sources: Iterable[SourceSettings]) -> Iterator[Finding]:
+    doubled: dict[tuple[str, ...], list[str]] = {}
+    for (resource, subject), names in _by_measured(sources).items():
+        if len(names) > 1:
+            doubled.setdefault(names, []).append(f"{resource} of {subject}")
+    for names, what in doubled.items():
+        says = f"{', '.join(what)} come from {' and '.join(names)}: of each node the newer sample counts"
+        yield warning(Area.CONFIGURATION, "sources", says, "let one source measure each: set metrics on the other")
+
+
+def _by_measured(sources: Iterable[SourceSettings]) -> Mapping[Measured, tuple[str, ...]]:
+    found: dict[Measured, tuple[str, ...]] = {}
+    for source in sources:
+        try:
+            asked = answers(source)
+        except SourceError:  # told when it is looked at
+            continue
+        for each in sorted(asked):
+            found[each] = (*found.get(each, ()), source.name)
+    return found
+
+
+def measured_by(sources: Iterable[SourceSettings]) -> Sources:
+    """Who is meant to tell what of nodes."""
+    return {name: who for (name, subject), who in _by_measured(sources).items() if subject is Subject.NODES}
+
+
+def as_labeller(configuration: Configuration, file: str) -> Configuration | ConfigError:
+    """What `trimtab labeller` would run with."""
+    try:
+        return from_document(configuration, file)
+    except ConfigError as error:
+        return error

@@ -1,0 +1,126 @@
+"""Decides which plugins and which rules for labels lack what they look at; whose measurements are known `coverage` says.
+
+What a plugin looks at is found out by asking it about a pretended node and noting which measurements it asks for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from typing import Any
+
+from trimtab.apps.doctor.coverage import Coverage
+from trimtab.apps.doctor.finding import Area, Finding, problem, well
+from trimtab.config.configuration import Configuration
+from trimtab.core.cluster.state import Cluster
+from trimtab.core.load.pressure_rules import AVAILABLE, Rule
+from trimtab.core.model.change import Change
+from trimtab.core.model.node import Node
+from trimtab.core.model.pod import Pod
+from trimtab.core.model.resources import CPU, MEMORY, Demand
+from trimtab.core.model.sample import Reading
+from trimtab.core.placing.contract import ALL, Filter, Score
+from trimtab.core.placing.profile import Profile
+
+Sources = Mapping[str, tuple[str, ...]]  # by what they measure of nodes
+_SOME = ((CPU, 1000), (MEMORY, 1 << 30), ("pods", 110))
+_STAND_IN = "pods are placed by requests"
+
+
+class Noting:
+    """Measured load that notes which measurements it is asked for."""
+
+    def __init__(self, load: Any, asked: dict[str, None]) -> None:
+        self._load, self._asked = load, asked
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._load, name)
+        if not callable(found):
+            return found
+
+        def noted(*arguments: Any) -> Any:
+            if arguments and isinstance(arguments[0], str):
+                self._asked[arguments[0]] = None
+            return found(*arguments)
+
+        return noted
+
+
+def looked_for(profile: Profile) -> dict[str, tuple[str, ...]]:
+    """The measurements that each plugin of a profile looks at, of those that look at any."""
+    blind = {name for name, reads in profile.reads.items() if reads & int(Change.LOAD)}
+    plugins: dict[str, list[object]] = {name: [] for name in blind}
+    for name, plugin in (
+        *((_name(each), each) for each in profile.filters),
+        *((s.name, s.plugin) for s in profile.scores),
+    ):
+        if name in plugins:
+            plugins[name].append(plugin)
+    return {name: _asked_for(those) for name, those in sorted(plugins.items())}
+
+
+def _name(plugin: object) -> str:
+    return str(getattr(plugin, "name", ""))
+
+
+def _asked_for(plugins: Iterable[object]) -> tuple[str, ...]:
+    asked: dict[str, None] = {}
+    cluster = _pretended()
+    cluster.load = Noting(cluster.load, asked)  # type: ignore[assignment]
+    view, pod = cluster.view, Pod("u", "n", "p", demand=Demand(_SOME[:2], _SOME[:2]))
+    for plugin in plugins:
+        with suppress(Exception):  # whoever cannot answer here is asked for real soon enough
+            if isinstance(plugin, Filter):
+                plugin.filter(view, pod, ALL)
+            if isinstance(plugin, Score):
+                plugin.score(view, pod, ALL)
+    return tuple(sorted(asked)) or (CPU, MEMORY)
+
+
+def _pretended() -> Cluster:
+    """A node that is measured: plugins go by requests where nothing is."""
+    cluster = Cluster()
+    cluster.see_node(Node("n", allocatable=_SOME, capacity=_SOME))
+    readings = [Reading("s", name, ("n",), (amount / 2,), (1.0,)) for name, amount in _SOME[:2]]
+    cluster.read_load(tuple(readings), 1.0)
+    return cluster
+
+
+def plugins_told(configuration: Configuration, sources: Sources, coverages: Iterable[Coverage]) -> Iterator[Finding]:
+    """Profile, plugin, measurement, source. Where there is no source at all, a note on the configuration says so."""
+    known = {each.resource: len(each.known) for each in coverages}
+    for profile in configuration.settings.profiles if configuration.own.sources else ():
+        lacking: dict[str, list[str]] = {}
+        wanted = looked_for(profile)
+        for name, resources in wanted.items():
+            for resource in (each for each in resources if not known.get(each)):
+                lacking.setdefault(resource, []).append(name)
+        for resource, names in lacking.items():
+            yield _lacking(profile.name, names, resource, sources.get(resource, ()))
+        if wanted and not lacking:
+            yield well(Area.PLUGIN, profile.name, f"what it looks at is measured, by {', '.join(wanted)}")
+
+
+def _lacking(profile: str, plugins: list[str], resource: str, sources: tuple[str, ...]) -> Finding:
+    who = f"{', '.join(plugins)} of profile {profile}"
+    if sources:
+        says = f"{who} looks at {resource} of nodes; {', '.join(sources)} should tell it, and tells it of none: {_STAND_IN}"
+        return problem(Area.PLUGIN, f"{profile} {resource}", says, "mend the source: see what is said of it")
+    says = f"{who} looks at {resource} of nodes, and no source measures it: {_STAND_IN}"
+    return problem(
+        Area.PLUGIN, f"{profile} {resource}", says, "let a source measure it (metrics or queries), or disable"
+    )
+
+
+def labels_told(rules: Iterable[Rule], coverages: Iterable[Coverage]) -> Iterator[Finding]:
+    """Whether each rule has anything to compare."""
+    known = {each.resource: len(each.known) for each in coverages}
+    for rule in rules:
+        names = (AVAILABLE, MEMORY) if rule.metric == AVAILABLE else (rule.metric,)
+        count = max(known.get(name, 0) for name in names)
+        what = "its query" if rule.query else rule.metric
+        if count:
+            yield well(Area.LABELS, rule.name, f"{what} is known of {count} nodes")
+        else:
+            remedy = "correct the query: see what is said of its source" if rule.query else "let a source measure it"
+            yield problem(Area.LABELS, rule.name, f"{what} is known of no node, so the rule marks nobody", remedy)
