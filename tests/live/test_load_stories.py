@@ -40,7 +40,14 @@ TOKEN = "canary-bearer-0123456789"
 
 @pytest.fixture(scope="module")
 def scene() -> Iterator[Metered]:
-    with stage.measured_cluster() as running:
+    """On each worker lodges a pod of another namespace; only metrics-server is told that one of them uses much."""
+    with stage.measured_cluster(metrics_server=True) as running:
+        running.rig.ensure_namespace("lodging")
+        running.rig.admin.create_many(
+            using(pod(name, "lodging", nodeName=name), cpu="1", memory="12Gi" if name == HOT else "1Gi")
+            for name in WORKERS
+        )
+        running.start_metrics_server()
         yield running
 
 
@@ -169,10 +176,6 @@ def test_without_any_metrics_workers_take_turns(scene: Metered) -> None:
 
 def test_metrics_server_is_believed_and_its_absence_is_no_load(scene: Metered) -> None:
     """A node that pods make hot is avoided; while metrics.k8s.io answers 503 requests decide; then it is avoided again."""
-    scene.start_metrics_server()
-    scene.rig.admin.create_many(
-        using(pod(f"lodger-{name}", nodeName=name), cpu="1", memory="12Gi" if name == HOT else "1Gi") for name in WORKERS
-    )
     own = {"sources": [{"name": "ms", "metricsServer": {"interval": "1s", "timeout": "1s"}}]}
     profiles = [stage.profile("MemRealUsage")]
     with stage.ending_well(product.start(scene.rig, own=own, profiles=profiles)) as trimtab:

@@ -25,15 +25,14 @@ from tools.controlplane.rig import WORKLOADS
 CONTROL_PLANE = {"key": "node-role.kubernetes.io/control-plane", "effect": "NoSchedule"}
 WORKERS = tuple(f"node-{number}" for number in range(1, 31))
 CALM = 0.2  # of CPU and of memory, on every machine that a story leaves alone
-BY_LOAD_ALONE = {"score": {"disabled": [{"name": "*"}]}}
 QUICK = {"interval": "1s", "timeout": "1s", "rateWindow": "5s"}
 
 
 @contextmanager
-def measured_cluster() -> Iterator[Metered]:
+def measured_cluster(**more: Any) -> Iterator[Metered]:
     """All of it, with the account's rights; pods that run there are seen on the exporters' pages."""
     with (
-        Metered(built(), 1 + len(WORKERS), metrics_server=True, controllers=WORKLOADS) as scene,
+        Metered(built(), 1 + len(WORKERS), controllers=WORKLOADS, **more) as scene,
         Tenants(scene.rig, scene.exporters),
     ):
         product.install(scene.rig, *product.ROLES, "rbac-metrics.yaml")
@@ -73,9 +72,9 @@ def profile(*scores: str, **more: Any) -> Document:
     return {"schedulerName": product.SCHEDULER, "plugins": {"score": ranked, **more}}
 
 
-def asking(scene: Metered, **more: object) -> Document:
-    """Settings of our own that ask the scene's Prometheus every second."""
-    source = {"name": "prom", "prometheus": {"url": scene.prometheus.url, **QUICK}}
+def asking(scene: Metered, asked: Document | None = None, **more: object) -> Document:
+    """Settings of our own that ask the scene's Prometheus every second; `asked` says more of the source."""
+    source = {"name": "prom", "prometheus": {"url": scene.prometheus.url, **QUICK, **(asked or {})}}
     return {"sources": [source], "logging": {"format": "json"}, **more}
 
 
@@ -83,7 +82,8 @@ def asking(scene: Metered, **more: object) -> Document:
 def ending_well(process: Process) -> Iterator[Process]:
     """The process, once it is ready and until the block ends; it must end well then."""
     try:
-        product.wait_for(lambda: product.is_ready(process), 40, "ready", process)
+        product.wait_for(lambda: product.is_ready(process) or not process.running(), 40, "ready", process)
+        assert process.running(), process.log_tail()
         yield process
     finally:
         code = process.terminate()
