@@ -22,7 +22,7 @@ pytestmark = pytest.mark.live
 
 HOT, FULL = "node-2", 0.79
 # The source is asked every second and given one to answer; the rest is for a busy machine.
-ONE_LOOK = 12.0
+ONE_LOOK = 8.0
 FAILURES = 'trimtab_source_failures_total{source="prom/nodeMemory"}'
 SERIAL = itertools.count()
 
