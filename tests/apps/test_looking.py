@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 
 from trimtab.apps.looking import Looking, Measured
-from trimtab.config.own.settings import MetricsServerSettings, ReplaySettings
+from trimtab.config.own.settings import FurtherSettings, MetricsServerSettings
 from trimtab.core.model.event import SamplesRead, SourceFailed
 from trimtab.core.model.node import Node
+from trimtab.sources.replay import Recording
 
 
 async def until(done: Callable[[], bool]) -> None:
@@ -39,7 +40,7 @@ async def test_exchanged(tmp_path: Path) -> None:
     running = asyncio.create_task(looking.run())
     await until(lambda: any(isinstance(each, SamplesRead) for each in told))
     told.clear()
-    looking.change((second, ReplaySettings("lost", str(tmp_path / "nowhere.jsonl"))))
+    looking.change((second, FurtherSettings("lost", "replay", Recording(str(tmp_path / "nowhere.jsonl")))))
     await until(lambda: any(isinstance(each, SamplesRead) for each in told))
     running.cancel()
     with pytest.raises(asyncio.CancelledError):

@@ -84,7 +84,6 @@ sources:
     matchLabels: {cluster: eu-1}
 - {name: second, prometheus: {url: "http://10.96.0.102:9090", basicAuth: {username: me, passwordFile: /etc/pw}}}
 - {name: server, metricsServer: {interval: 45s}}
-- {name: tape, replay: {path: tape.jsonl, interval: 2s}}
 load: {freshFor: 90s, staleAfter: 4m, window: 10m, mostMissing: 0.3, estimates: [siblings, trimaran]}
 logging: {format: json, level: debug, decisions: false}
 metrics: {nodeUsage: true}

@@ -6,22 +6,28 @@ from pathlib import Path
 
 import pytest
 
-from trimtab.config.own.settings import ReplaySettings
 from trimtab.core.model.event import SamplesRead
 from trimtab.core.model.sample import Reading, Unit
-from trimtab.sources.contract import SourceError
-from trimtab.sources.replay import Replay, record
+from trimtab.sources.contract import Around, SourceError
+from trimtab.sources.replay import Recording, Replay, record
 
 
 def event(at: float, value: float) -> SamplesRead:
     return SamplesRead((Reading("prom/nodeCPU", "cpu", ("a",), (value,), (at - 7,), unit=Unit.SHARE, window=60.0),), at)
 
 
+async def unasked(path: str) -> tuple[int, bytes]:
+    raise AssertionError(path)
+
+
+LATER = Around(lambda: (), unasked, lambda: 5000.0)
+
+
 def recorded(path: Path, *events: SamplesRead) -> Replay:
     with path.open("wb") as file:
         for each in events:
             record(file, each)
-    return Replay(ReplaySettings("tape", str(path)), lambda: 5000.0)
+    return Replay("tape", Recording(str(path)), LATER)
 
 
 async def test_samples_are_as_old_as_they_were(tmp_path: Path) -> None:
@@ -60,7 +66,7 @@ async def test_a_line_that_makes_no_sense_is_named_and_passed_over(line: bytes, 
     path = tmp_path / "tape"
     recorded(path, event(100.0, 0.5))
     path.write_bytes(line + b"\n" + path.read_bytes())
-    source = Replay(ReplaySettings("tape", str(path)), lambda: 5000.0)
+    source = Replay("tape", Recording(str(path)), LATER)
     with pytest.raises(SourceError, match=r"tape:1: "):
         await source.read()
     assert (0.5,) == (await source.read()).readings[0].values
@@ -69,4 +75,4 @@ async def test_a_line_that_makes_no_sense_is_named_and_passed_over(line: bytes, 
 async def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
     """With the reason and what to check."""
     with pytest.raises(SourceError, match=r"No such file.*check"):
-        await Replay(ReplaySettings("tape", str(tmp_path / "none"))).read()
+        await Replay("tape", Recording(str(tmp_path / "none")), LATER).read()

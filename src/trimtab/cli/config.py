@@ -66,8 +66,10 @@ def templates() -> dict[str, str]:
 
 def load(file: str) -> Configuration:
     """The configuration in a file; ends the process with 2 and every problem on stderr if it is no good."""
+    from trimtab.sources.opening import KINDS
+
     try:
-        return read(Path(file).read_bytes(), file, installed())
+        return read(Path(file).read_bytes(), file, installed(), KINDS)
     except OSError as error:
         click.echo(printable(f"{file}: cannot be read: {error.strerror or error}"), err=True)
     except ConfigError as error:

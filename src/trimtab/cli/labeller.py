@@ -75,11 +75,12 @@ def _from_config(file: str, apply: bool, url: str) -> ConfigFile:
     from trimtab.apps.reload import ConfigFile
     from trimtab.config.own.labelling.labeller import from_document
     from trimtab.config.scheduler import read
+    from trimtab.sources.opening import KINDS
 
     if apply or url:
         flag, field = ("--apply", "labels.mode: apply") if apply else ("-prom", "a source")
         raise click.UsageError(f"{flag} belongs to a rule.yaml: with --config, write {field} in {file}")
-    return ConfigFile(Path(file), lambda content: from_document(read(content, file, installed()), file))
+    return ConfigFile(Path(file), lambda content: from_document(read(content, file, installed(), KINDS), file))
 
 
 def _from_rules(url: str, rules: str, seconds: int, apply: bool) -> ConfigFile:

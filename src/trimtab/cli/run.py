@@ -64,8 +64,9 @@ def _watched(file: str | None) -> ConfigFile | None:
     from trimtab.apps.plugins import installed
     from trimtab.apps.reload import ConfigFile
     from trimtab.config.scheduler import read
+    from trimtab.sources.opening import KINDS
 
-    return ConfigFile(Path(file), lambda content: read(content, file, installed())) if file else None
+    return ConfigFile(Path(file), lambda content: read(content, file, installed(), KINDS)) if file else None
 
 
 def _run(configuration: Configuration, kubeconfig: str, options: Options, file: ConfigFile | None) -> int:

@@ -38,11 +38,16 @@ def default_configuration() -> Configuration:
     return Configuration(Settings((default_profile(OWN_NAME),)))
 
 
-def read(content: str | bytes, file: str, extra_plugins: Mapping[str, type] | None = None) -> Configuration:
+def read(
+    content: str | bytes,
+    file: str,
+    extra_plugins: Mapping[str, type] | None = None,
+    further_sources: Mapping[str, type] | None = None,
+) -> Configuration:
     """The configuration in a file's content; raises ConfigError with all its problems."""
     report = Report(file)
     theirs, ours = _by_kind(documents(content, file), report)
-    own = read_own(ours) if ours is not None else TrimtabConfiguration()
+    own = read_own(ours, further_sources or {}) if ours is not None else TrimtabConfiguration()
     found = _read_theirs(theirs, own, extra_plugins or {}) if theirs is not None else _alone(own)
     if ours is not None:
         check_rules(ours, found.own)

@@ -6,10 +6,14 @@ nothing that this part has measured is believed until it answers again.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from typing import NamedTuple, Protocol
 
+from trimtab.core.model.node import Node
 from trimtab.core.model.sample import Reading, Subject
+
+Get = Callable[[str], Awaitable[tuple[int, bytes]]]
 
 
 class SourceError(Exception):
@@ -41,6 +45,17 @@ class Span(NamedTuple):
     since: float
     until: float
     step: float
+
+
+class Around(NamedTuple):
+    """What sources may look at besides their own settings.
+
+    nodes: those that are known, asked at every look. get: a path on the API server to status and body.
+    """
+
+    nodes: Callable[[], Iterable[Node]]
+    get: Get
+    now: Callable[[], float] = time.time
 
 
 class Source(Protocol):

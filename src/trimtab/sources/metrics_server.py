@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from statistics import median
 from typing import Annotated, NamedTuple
 from urllib.parse import quote
@@ -20,7 +20,7 @@ from trimtab.config.own.settings import MetricsServerSettings
 from trimtab.config.spot import duration
 from trimtab.core.model.resources import NANOS
 from trimtab.core.model.sample import Reading, Subject
-from trimtab.sources.contract import Failure, Scrape, SourceError, Span, nothing
+from trimtab.sources.contract import Failure, Get, Scrape, SourceError, Span, nothing
 from trimtab.wire.fault import UNREADABLE, Quantities
 from trimtab.wire.quantity import QuantityError, nanos
 from trimtab.wire.shapes import Time
@@ -39,8 +39,6 @@ REMEDIES: Mapping[int, tuple[str, str]] = {
         "see why metrics-server is not ready: kubectl describe apiservice v1beta1.metrics.k8s.io",
     ),
 }
-
-Get = Callable[[str], Awaitable[tuple[int, bytes]]]
 
 
 class MetaShape(Struct, frozen=True, gc=False):
@@ -199,3 +197,6 @@ def _nanos(text: str | int | float | None) -> int:
     if text is None:
         raise QuantityError("nothing is not zero")
     return nanos(text)
+
+
+__all__ = ["Get", "MetricsServer"]

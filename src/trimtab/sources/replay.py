@@ -6,29 +6,46 @@ all times are shifted by as much as the moment of reading has moved.
 
 from __future__ import annotations
 
-import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
 import msgspec
 
-from trimtab.config.own.settings import ReplaySettings
+from trimtab.config.own.values import path_fault
 from trimtab.core.model.event import SamplesRead
 from trimtab.core.model.sample import Reading
-from trimtab.sources.contract import Scrape, SourceError, Span, nothing
+from trimtab.core.model.span import Span
+from trimtab.sources.contract import Around, Scrape, SourceError, nothing
+from trimtab.sources.contract import Span as Past
 from trimtab.wire.fault import UNREADABLE
 
 LONGEST_LINE = 64 << 20
+OFTEN = Span(15)
+
+
+@dataclass(frozen=True, slots=True)
+class Recording:
+    """The file, and how often a line of it is played."""
+
+    path: str = ""
+    interval: Span = OFTEN
+
+    def __post_init__(self) -> None:
+        if not self.path:
+            raise ValueError("path is missing: write the file of recorded readings")
+        if (fault := path_fault(self.path)) is not None:
+            raise ValueError(f"path: {fault}")
 
 
 class Replay:
     """One line a look; after the last one the source has failed."""
 
-    def __init__(self, settings: ReplaySettings, now: Callable[[], float] = time.time) -> None:
-        self.name, self.interval = settings.name, settings.interval
-        self.parts = (settings.name,)
-        self._path, self._now = settings.path, now
+    def __init__(self, name: str, recording: Recording, around: Around) -> None:
+        self.name, self.interval = name, recording.interval
+        self.parts = (name,)
+        self._path, self._now = recording.path, around.now
         self._decode = msgspec.json.Decoder(SamplesRead).decode
         self._line = self._offset = 0
 
@@ -37,7 +54,7 @@ class Replay:
         later = self._now() - recorded.at
         return Scrape(tuple(self._shifted(reading, later) for reading in recorded.readings))
 
-    def recall(self, spans: Sequence[Span]) -> AsyncIterator[tuple[Reading, ...]]:
+    def recall(self, spans: Sequence[Past]) -> AsyncIterator[tuple[Reading, ...]]:
         """What lies before the recording nobody knows."""
         return nothing()
 

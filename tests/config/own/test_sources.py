@@ -10,7 +10,6 @@ from trimtab.config.own.settings import (
     MetricsServerSettings,
     PrometheusSettings,
     QuerySettings,
-    ReplaySettings,
     SourceSettings,
     Tls,
 )
@@ -58,8 +57,7 @@ def test_every_field() -> None:
         (("cluster", "eu-1"),),
     )
     second = PrometheusSettings("second", "http://10.96.0.102:9090", basic_auth=BasicAuth("me", "/etc/pw"))
-    rest = (MetricsServerSettings("server", 45.0), ReplaySettings("tape", "tape.jsonl", 2.0))
-    assert (main, second, *rest) == read(OWN_FULL, FILE).own.sources
+    assert (main, second, MetricsServerSettings("server", 45.0)) == read(OWN_FULL, FILE).own.sources
 
 
 def test_defaults() -> None:
@@ -84,13 +82,21 @@ def test_own_queries_take_the_place_of_built_in_ones() -> None:
     [
         ("sources: {}", "3:10: sources: expected a list"),
         ("sources: [{metricsServer: {}}]", "3:11: sources[0]: the source's name is missing"),
-        ("sources: [{name: a}]", "3:11: sources[0]: a source is one of prometheus, metricsServer, replay"),
+        ("sources: [{name: a}]", "3:11: sources[0]: a source is one of prometheus, metricsServer: write"),
         ("sources: [{name: a, metricsServer: }]", "3:11: sources[0]: a source is one of"),
         ("sources: [{name: 'a b', metricsServer: {}}]", "3:18: sources[0].name: 'a b' is no name of a source"),
-        ("sources: [{name: a, metricsServer: {}, replay: {path: x}}]", "sources[0].replay: a source is of one kind"),
-        ("sources: [{name: a, replay: {}}]", "sources[0].replay: path is missing"),
-        ("sources: [{name: a, replay: {path: ../x}}]", "sources[0].replay.path: '../x' leads through '..'"),
-        ("sources: [{name: a, replay: {path: ''}}]", "sources[0].replay.path: is no path of a file"),
+        (
+            "sources: [{name: a, metricsServer: {}, prometheus: {url: http://x}}]",
+            "sources[0].metricsServer: a source is of one kind",
+        ),
+        (
+            "sources: [{name: a, prometheus: {url: http://x, bearerTokenFile: ../x}}]",
+            "sources[0].prometheus.bearerTokenFile: '../x' leads through '..'",
+        ),
+        (
+            "sources: [{name: a, prometheus: {url: http://x, bearerTokenFile: ''}}]",
+            "sources[0].prometheus.bearerTokenFile: is no path of a file",
+        ),
         ("sources: [{name: a, prometheus: {}}]", "sources[0].prometheus: url is missing"),
         (
             "sources: [{name: a, metricsServer: {}}, {name: a, metricsServer: {}}]",

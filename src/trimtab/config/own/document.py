@@ -24,12 +24,12 @@ LEVELS = ("debug", "info", "warning", "error")
 Entries = Mapping[str, Spot]
 
 
-def read_own(root: Spot) -> TrimtabConfiguration:
-    """The document's values; what is wrong with them is reported."""
+def read_own(root: Spot, further: Mapping[str, type]) -> TrimtabConfiguration:
+    """The document's values; what is wrong with them is reported. further: settings of kinds of sources, by their names."""
     entries = found(root, "")
     if not _ours(root, entries):
         return TrimtabConfiguration()
-    sources = read_sources(entries["sources"]) if "sources" in entries else ()
+    sources = read_sources(entries["sources"], further) if "sources" in entries else ()
     load = _read_load(_under(entries, "load", root))
     for source in sources:
         if (fault := pace_fault(source, load)) is not None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from trimtab.config.fields import Fate, Field, names
 from trimtab.config.spot import Spot
 
@@ -60,6 +62,6 @@ _ABOUT = {
 OWN_FIELDS = tuple(Field(path, Fate.HONOURED, about) for path, about in _ABOUT.items())
 
 
-def found(spot: Spot, schema: str) -> dict[str, Spot]:
+def found(spot: Spot, schema: str, further: Iterable[str] = ()) -> dict[str, Spot]:
     """The fields that stand at a place; unknown ones are reported."""
-    return spot.fields(names(schema, OWN_FIELDS)) or {}
+    return spot.fields({*names(schema, OWN_FIELDS), *further}) or {}

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Protocol
 
 from trimtab.core.engine.settings import BELIEVED
 from trimtab.core.load.pressure_rules import Labelling
@@ -104,16 +105,28 @@ class MetricsServerSettings:
     timeout: float = 10.0
 
 
+class Paced(Protocol):
+    """Settings that only their source understands: a dataclass, read field by field as a plugin's arguments are."""
+
+    @property
+    def interval(self) -> float:
+        """Seconds between two looks."""
+
+
 @dataclass(frozen=True, slots=True)
-class ReplaySettings:
-    """A file of recorded readings, one look at it every `interval`."""
+class FurtherSettings:
+    """A source of a kind that `sources` alone knows; to `config` its settings are a mere type."""
 
     name: str
-    path: str
-    interval: float = 15.0
+    kind: str
+    settings: Paced
+
+    @property
+    def interval(self) -> float:
+        return self.settings.interval
 
 
-SourceSettings = PrometheusSettings | MetricsServerSettings | ReplaySettings
+SourceSettings = PrometheusSettings | MetricsServerSettings | FurtherSettings
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from trimtab.config.arguments import written_arguments
 from trimtab.config.own.fields import KIND, VERSION
 from trimtab.config.own.labels import written_labels
 from trimtab.config.own.settings import (
+    FurtherSettings,
     MetricsServerSettings,
     PrometheusSettings,
     QuerySettings,
-    ReplaySettings,
     SourceSettings,
     TrimtabConfiguration,
 )
@@ -48,8 +49,8 @@ def _source(source: SourceSettings) -> dict[str, object]:
         case MetricsServerSettings():
             times = {"interval": told(source.interval), "timeout": told(source.timeout)}
             return {"name": source.name, "metricsServer": times}
-        case ReplaySettings():
-            return {"name": source.name, "replay": {"path": source.path, "interval": told(source.interval)}}
+        case FurtherSettings():
+            return {"name": source.name, source.kind: written_arguments(source.settings)}
 
 
 def _prometheus(source: PrometheusSettings) -> dict[str, object]:

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from trimtab.config.arguments import read
 from trimtab.config.own.address import as_told, network_fault, url_fault
 from trimtab.config.own.fields import found
 from trimtab.config.own.queries import check_queries, read_queries
 from trimtab.config.own.settings import (
     AUTO,
     BasicAuth,
+    FurtherSettings,
     Metric,
     MetricsServerSettings,
+    Paced,
     PrometheusSettings,
-    ReplaySettings,
     SourceSettings,
     Tls,
 )
@@ -23,15 +25,16 @@ from trimtab.config.spot import Spot
 SHORTEST = 1.0
 _PROMETHEUS, _METRICS_SERVER = PrometheusSettings("", ""), MetricsServerSettings("")
 Entries = Mapping[str, Spot]
+Kinds = Mapping[str, type[Paced]]
 
 
-def read_sources(spot: Spot) -> tuple[SourceSettings, ...]:
+def read_sources(spot: Spot, further: Kinds) -> tuple[SourceSettings, ...]:
     """All sources of a file; what is wrong with one, or between two, is reported."""
     made: dict[str, SourceSettings] = {}
     for item in spot.items():
-        entries = found(item, "sources[]")
+        entries = found(item, "sources[]", further)
         called = _name(item, entries, made)
-        source = _read_source(item, entries, called)
+        source = _read_source(item, entries, called, further)
         if source is not None and called is not None:
             made.setdefault(called, source)
     return tuple(made.values())
@@ -47,13 +50,19 @@ def _name(item: Spot, entries: Entries, made: Mapping[str, SourceSettings]) -> s
     return called
 
 
-def _read_source(item: Spot, entries: Entries, called: str | None) -> SourceSettings | None:
-    given = [kind for kind in _READERS if kind in entries]
+def _read_source(item: Spot, entries: Entries, called: str | None, further: Kinds) -> SourceSettings | None:
+    kinds = (*_READERS, *further)
+    given = [kind for kind in kinds if kind in entries]
     if len(given) > 1:
         entries[given[1]].refuse(f"a source is of one kind: make {' and '.join(given)} sources of their own")
     elif not given:
-        item.refuse(f"a source is one of {', '.join(_READERS)}: write one of them ({{}} where nothing is to be set)")
-    sources = [_READERS[kind](called or "", entries[kind]) for kind in given]
+        item.refuse(f"a source is one of {', '.join(kinds)}: write one of them ({{}} where nothing is to be set)")
+    sources = [
+        _READERS[kind](called or "", entries[kind])
+        if kind in _READERS
+        else _read_further(called, kind, entries, further)
+        for kind in given
+    ]
     return sources[0] if sources else None
 
 
@@ -159,16 +168,18 @@ def _read_metrics_server(called: str, spot: Spot) -> MetricsServerSettings:
     return MetricsServerSettings(called, *_times(entries, _METRICS_SERVER.interval, _METRICS_SERVER.timeout))
 
 
-def _read_replay(called: str, spot: Spot) -> ReplaySettings:
-    entries = found(spot, "sources[].replay")
-    if "path" not in entries:
-        spot.refuse("path is missing: write the file of recorded readings")
-    often = span(entries.get("interval"), SHORTEST, HOUR, ReplaySettings("", "").interval)
-    return ReplaySettings(called, path(entries.get("path")), often)
+def _read_further(called: str | None, kind: str, entries: Entries, further: Kinds) -> FurtherSettings | None:
+    """By the fields of its dataclass, which refuses what makes no sense."""
+    settings = read(entries[kind], further[kind])
+    if not isinstance(settings, further[kind]):
+        return None
+    source = FurtherSettings(called or "", kind, settings)
+    if not SHORTEST <= source.interval <= HOUR:
+        entries[kind].refuse(f"interval: {told(source.interval)} is not between {told(SHORTEST)} and {told(HOUR)}")
+    return source
 
 
 _READERS: Mapping[str, Callable[[str, Spot], SourceSettings]] = {
     "prometheus": _read_prometheus,
     "metricsServer": _read_metrics_server,
-    "replay": _read_replay,
 }

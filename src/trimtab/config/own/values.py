@@ -103,10 +103,14 @@ def path(spot: Spot | None) -> str:
     value = spot.text() if spot is not None else None
     if spot is None or value is None:
         return ""
+    if (fault := path_fault(value)) is not None:
+        spot.refuse(fault)
+        return ""
+    return value
+
+
+def path_fault(value: str) -> str | None:
+    """Why this is no path of a file that is plain to see."""
     if not value or not value.isprintable() or len(value) > 4096:
-        spot.refuse("is no path of a file: write one such as /etc/trimtab/token")
-    elif ".." in value.split("/"):
-        spot.refuse(f"{value[:100]!r} leads through '..': write the path without")
-    else:
-        return value
-    return ""
+        return "is no path of a file: write one such as /etc/trimtab/token"
+    return f"{value[:100]!r} leads through '..': write the path without" if ".." in value.split("/") else None
