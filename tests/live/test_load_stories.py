@@ -113,7 +113,7 @@ def test_the_default_template_avoids_a_risk_before_it_is_closed(scene: Metered) 
         product.wait_for(lambda: stage.knows_memory(trimtab, HOT, CALM), 20, "the first look", trimtab)
         scene.rig.admin.create(deployment("web", product.SCHEDULER, 30))
         assert 0 < stage.placed(scene, "web", 30, trimtab)[HOT]
-        scene.exporters.set(HOT, memory=0.79)
+        scene.exporters.set(HOT, memory=0.78)
         product.wait_for(lambda: peak_risk(trimtab, scene) < 780, 40, "the risk", trimtab)
         restarted(scene, "web")
         assert 0 == stage.placed(scene, "web", 30, trimtab)[HOT]
