@@ -97,7 +97,7 @@ def test_what_makes_no_sense_is_refused(body: str, expected: str) -> None:
 
 def test_recordings() -> None:
     """A recording is read from the file, and one without a path, or with a devious one, is refused."""
-    assert {"replay": Recording} == KINDS
+    assert Recording is KINDS["replay"]
     found = read(f"{OWN_HEAD}sources: [{{name: tape, replay: {{path: a.jsonl, interval: 2s}}}}]\n", FILE, None, KINDS)
     assert (FurtherSettings("tape", "replay", Recording("a.jsonl", Span(2))),) == found.own.sources
     assert "sources[0].replay: path is missing" in complaint("replay: {}", dict(KINDS))
