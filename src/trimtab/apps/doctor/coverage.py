@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
@@ -10,7 +11,7 @@ import numpy as np
 
 from trimtab.apps.doctor.finding import Area, Finding, Severity, some, well
 from trimtab.apps.doctor.looks import Look, answers
-from trimtab.apps.doctor.sightings import Loss, sighted
+from trimtab.apps.doctor.sightings import UNTOLD, YOUNG, Loss, sighted
 from trimtab.config.own.settings import PrometheusSettings
 from trimtab.core.load.aligned import Bools
 from trimtab.core.load.intake import Sieve, believe_nodes, well_formed
@@ -31,9 +32,13 @@ WORDS: Mapping[str, tuple[str, str]] = {
     "not a number": ("not a number", SCRAPE),
     "infinite": ("infinite", SCRAPE),
     "no time": ("without a time of its own", "see whether they are still scraped"),
-    "ambiguous": ("ambiguous, two series or two nodes for one", "scrape each node once, or narrow it by matchLabels"),
+    "ambiguous": (
+        "ambiguous (two series of one node, or one of two)",
+        "scrape each node once, or narrow it by matchLabels",
+    ),
     "duplicate": ("there twice", "let the source name each node once"),
-    UNMATCHED: ("nowhere", ""),
+    UNTOLD: ("missing", "look again: the source did not answer a second time"),
+    YOUNG: ("not known yet", "wait for a second scrape within rateWindow, or raise that"),
 }
 RELABEL = "set nodeLabel to a label that holds the node's name or address, or relabel the series"
 UNSEEN = "let the source measure them: see its targets (Prometheus), or whether their kubelets answer (metrics-server)"
@@ -75,16 +80,21 @@ def _amount(reading: Reading, value: float) -> str:
 
 async def covered(looks: Sequence[Look], nodes: Sequence[Node], load: LoadSettings, now: float) -> tuple[Coverage, ...]:
     """Of each measurement of nodes that some source has any answer to."""
-    found = []
-    for resource in dict.fromkeys(resource for each in looks for resource in _about(each)):
+    resources = dict.fromkeys(resource for each in looks for resource in _about(each))
+
+    async def cover(resource: str) -> Coverage:
         mine = [each for each in looks if resource in _about(each)]
         known, losses = _believed(resource, mine, nodes, load, now)
-        missing = [node.name for node in nodes if node.name not in known]
+        missing = [node for node in nodes if node.name not in known]
         traced, strangers = await _traced(resource, mine, nodes, missing, now) if missing else ({}, ())
-        details = {node.name: ", ".join(dict.fromkeys((node.name, *node.addresses))) for node in nodes}
-        why = {name: losses.get(name) or traced.get(name) or Loss(UNMATCHED, details[name]) for name in missing}
-        found.append(Coverage(resource, known, why, strangers))
-    return tuple(found)
+        why = {each.name: losses.get(each.name) or traced.get(each.name) or _nowhere(each) for each in missing}
+        return Coverage(resource, known, why, strangers)
+
+    return tuple(await asyncio.gather(*map(cover, resources)))
+
+
+def _nowhere(node: Node) -> Loss:
+    return Loss(UNMATCHED, ", ".join(dict.fromkeys((node.name, *node.addresses))))
 
 
 def _about(each: Look) -> list[str]:
@@ -117,13 +127,13 @@ def _believed(
 
 
 async def _traced(
-    resource: str, looks: Sequence[Look], nodes: Sequence[Node], missing: Sequence[str], now: float
+    resource: str, looks: Sequence[Look], nodes: Sequence[Node], missing: Sequence[Node], now: float
 ) -> tuple[dict[str, Loss], tuple[str, ...]]:
     losses: dict[str, Loss] = {}
     strangers: list[str] = []
     for each in looks:
         if isinstance(each.settings, PrometheusSettings):
-            sighting = await sighted(each.settings, resource, nodes, frozenset(missing), now)
+            sighting = await sighted(each.settings, resource, nodes, frozenset(node.name for node in missing), now)
             losses = {**sighting.losses, **losses}
             strangers += sighting.strangers
     return losses, tuple(dict.fromkeys(strangers))
@@ -151,15 +161,15 @@ def told(coverages: Iterable[Coverage], nodes: Sequence[Node], load: LoadSetting
 def _lost(
     reason: str, names: tuple[str, ...], those: Sequence[Coverage], nodes: Sequence[Node], load: LoadSettings
 ) -> Finding:
-    words, remedy = WORDS.get(reason, (reason or "missing by now", SCRAPE))
+    words, remedy = WORDS.get(reason, (reason, SCRAPE))
     unready = {node.name for node in nodes if not node.ready}
     examples = [_example(name, those[0].losses[name], name in unready) for name in names]
     says = f"{words} for {len(names)} of {len(nodes)} nodes: {some(examples)}"
     if reason == UNMATCHED:
         strangers = those[0].strangers
         remedy = RELABEL if strangers else UNSEEN
-        says = f"no value for {len(names)} of {len(nodes)} nodes, by no name or address of theirs: {some(examples)}"
-        says += f"; of nobody are series with {some(strangers)}" if strangers else ""
+        says = f"not by any name or address of {len(names)} of {len(nodes)} nodes: {some(examples)}"
+        says += f"; series that match no node have {some(strangers)}" if strangers else ""
     known = max(len(each.known) for each in those)
     enough = known and 1 - known / len(nodes) <= load.most_missing
     severity = Severity.WARNING if enough else Severity.PROBLEM

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import NamedTuple
 
 from trimtab.apps.doctor import configured, coverage, lacking, looks, rights
@@ -37,13 +37,18 @@ async def examine(case: Case, server: Named) -> tuple[Finding, ...]:
     found = [*configured.told(case.configuration), *reached.findings]
     if reached.well:
         of_rights, of_sources = await asyncio.gather(
-            rights.check(server, case.configuration, case.account), _measured(case, server, await listed(server))
+            rights.check(server, case.configuration, case.account), _measured(case, server, listed(server))
         )
         return in_order([*found, *of_rights, *of_sources])
-    return in_order([*found, *await _measured(case, server, Nodes(None))])
+    return in_order([*found, *await _measured(case, server, _nobody())])
 
 
-async def _measured(case: Case, server: Named, known: Nodes) -> list[Finding]:
+async def _nobody() -> Nodes:
+    return Nodes(None)
+
+
+async def _measured(case: Case, server: Named, listing: Awaitable[Nodes]) -> list[Finding]:
+    known = await listing
     sources, load = configured.sources_of(case.configuration), case.configuration.own.load
     case.tell(f"asking {len(sources)} sources about {len(known.nodes or ())} nodes")
 

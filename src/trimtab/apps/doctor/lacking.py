@@ -98,7 +98,7 @@ def plugins_told(configuration: Configuration, sources: Sources, coverages: Iter
         for resource, names in lacking.items():
             yield _lacking(profile.name, names, resource, sources.get(resource, ()))
         if wanted and not lacking:
-            yield well(Area.PLUGIN, profile.name, f"what it looks at is measured, by {', '.join(wanted)}")
+            yield well(Area.PLUGIN, profile.name, f"all that {', '.join(wanted)} look at is measured")
 
 
 def _lacking(profile: str, plugins: list[str], resource: str, sources: tuple[str, ...]) -> Finding:
@@ -120,7 +120,7 @@ def labels_told(rules: Iterable[Rule], coverages: Iterable[Coverage]) -> Iterato
         count = max(known.get(name, 0) for name in names)
         what = "its query" if rule.query else rule.metric
         if count:
-            yield well(Area.LABELS, rule.name, f"{what} is known of {count} nodes")
+            yield well(Area.LABELS, rule.name, f"{what} tells of {count} nodes")
         else:
             remedy = "correct the query: see what is said of its source" if rule.query else "let a source measure it"
-            yield problem(Area.LABELS, rule.name, f"{what} is known of no node, so the rule marks nobody", remedy)
+            yield problem(Area.LABELS, rule.name, f"{what} tells of no node, so the rule marks nobody", remedy)

@@ -151,7 +151,7 @@ def _findings(asked: list[Asked], who: str, expected: str) -> tuple[Finding, ...
     for right, _, _ in missing:
         verbs.setdefault((right.what, right.remedy), []).append(right.verb)
     found = [
-        problem(Area.RIGHTS, what, f"{who} may not {' or '.join(those)} them", remedy)
+        problem(Area.RIGHTS, what, f"{who} may not {', '.join(those)} them", remedy)
         for (what, remedy), those in verbs.items()
     ]
     if silent:

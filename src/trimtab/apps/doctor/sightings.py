@@ -5,6 +5,7 @@ Asked only for nodes that a look has missed; who is missed is `coverage`'s to sa
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -16,12 +17,13 @@ from trimtab.core.model.sample import Subject
 from trimtab.sources.contract import SourceError
 from trimtab.sources.prometheus.answers import KIND, VECTORS
 from trimtab.sources.prometheus.asking import Asking
-from trimtab.sources.prometheus.gathering import gather, of_nodes
+from trimtab.sources.prometheus.gathering import gather, number_of, of_nodes
 from trimtab.sources.prometheus.identity import NODE_LABELS, Identity, Nobody, host_of
 from trimtab.sources.prometheus.query import TIME, Query
 from trimtab.sources.prometheus.questions import questions
 
 LONGEST = 100
+YOUNG, UNTOLD = "too few samples", "untold"
 Series = Sequence[Any]
 
 
@@ -48,15 +50,16 @@ async def sighted(
     identity, asking = Identity(nodes, settings.node_label), Asking(settings)
     best: tuple[Query, dict[str | Nobody, list[Any]]] | None = None
     try:
-        for way in asked:
-            owned = _by_owner(await _series(asking, way, settings), identity)
-            if best is None and owned:
-                best = way, owned
-            if any(isinstance(owner, str) for owner in owned):
-                best = way, owned
-                break
-    except SourceError:
-        return Sighting({})
+        async with asyncio.timeout(settings.timeout):
+            for way in asked:
+                owned = _by_owner(await _series(asking, way, settings), identity)
+                if best is None and owned:
+                    best = way, owned
+                if any(isinstance(owner, str) for owner in owned):
+                    best = way, owned
+                    break
+    except (SourceError, TimeoutError):
+        return Sighting(dict.fromkeys(missing, Loss(UNTOLD)))
     finally:
         await asking.close()
     return Sighting({}) if best is None else _sorted_out(best, settings, identity, nodes, missing, now)
@@ -89,12 +92,20 @@ def _sorted_out(
     for node in (node for node in nodes if node.name in missing):
         mine = owned.get(node.name)
         if mine:
-            skipped = gather(way, mine, of_nodes(identity), now, Counter()).skipped
-            losses[node.name] = Loss(skipped[0][0] if skipped else "", _labelled(mine, settings))
+            losses[node.name] = _loss(way, mine, identity, settings, now)
         elif named := [each for each in unclear if _names(each.metric, node)]:
             losses[node.name] = Loss(Nobody.AMBIGUOUS.value, _labelled(named, settings))
     nobody = dict.fromkeys(_words(each.metric, settings) for each in _values(owned.get(Nobody.UNMATCHED, [])))
     return Sighting(losses, tuple(nobody))
+
+
+def _loss(way: Query, mine: Series, identity: Identity, settings: PrometheusSettings, now: float) -> Loss:
+    """Why the series of a node come to nothing, in the words of whoever left them out."""
+    skipped = gather(way, mine, of_nodes(identity), now, Counter()).skipped
+    if skipped:
+        return Loss(skipped[0][0], _labelled(mine, settings))
+    age = now - max(number_of(each.value.value, 1.0) for each in mine)
+    return Loss("stale", f"{age:.0f} s") if age > settings.rate_window else Loss(YOUNG)
 
 
 def _names(labels: Mapping[str, str], node: Node) -> bool:

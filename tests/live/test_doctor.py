@@ -1,0 +1,187 @@
+"""`trimtab doctor` on a real API server and a real Prometheus: what is ill is named with its remedy, what is well passes."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.live import product
+from tests.live.built import built
+from tests.live.metering.exporters import Exporters
+from tools.controlplane.client import Document
+from tools.controlplane.objects import node
+from tools.controlplane.prometheus import Prometheus
+from tools.controlplane.rig import Rig
+
+pytestmark = pytest.mark.live
+
+NAMES = tuple(f"node-{number}" for number in range(6))
+FROZEN, TWICE, HUGE, ELSEWHERE = NAMES[2:]
+BY_LOAD = {
+    "schedulerName": product.SCHEDULER,
+    "plugins": {
+        "score": {"enabled": [{"name": "PeakRisk"}]},
+        "multiPoint": {"disabled": [{"name": "DynamicResources"}]},
+    },
+}
+RULES = [
+    {"name": "busy", "metric": "memory", "above": "80%"},
+    {"name": "own", "query": "node_memory_MemTotal_bytes{case='well'}", "above": 1},
+    {"name": "slip", "query": "rate(up)", "above": 1},
+]
+
+
+@pytest.fixture(scope="module")
+def exporters() -> Iterator[Exporters]:
+    with Exporters(NAMES) as serving:
+        yield serving
+
+
+@pytest.fixture(scope="module")
+def prometheus(exporters: Exporters) -> Iterator[Prometheus]:
+    """Every machine is scraped once as it should be, and some of them once more as people do it wrong."""
+    one, other = {"case": "well"}, {"case": "ill"}
+    targets = exporters.targets(labels=one)
+    targets += exporters.targets(labels=other, pages=["node"], names=NAMES[:5])
+    targets += exporters.targets("again:9100", {**other, "node": "{name}"}, ["node"], [TWICE])
+    targets += exporters.targets("192.0.2.7:9100", other, ["node"], [ELSEWHERE])
+    with Prometheus(targets, binaries=built()) as running:
+        running.seen(
+            "up", lambda up: all(up.values()) and len(up) == len({each.labels["instance"] for each in targets})
+        )
+        yield running
+
+
+@pytest.fixture(scope="module")
+def cluster(rig: Rig, exporters: Exporters) -> Rig:
+    product.install(rig, "rbac.yaml")
+    for name in NAMES:
+        made = node(name)
+        made["status"]["addresses"] = [{"type": "InternalIP", "address": exporters.ip(name)}]
+        rig.admin.create(made)
+    return rig
+
+
+def asking(prometheus: Prometheus, case: str, **more: Any) -> Document:
+    source = {
+        "url": prometheus.url,
+        "interval": "2s",
+        "timeout": "2s",
+        "rateWindow": "5s",
+        "matchLabels": {"case": case},
+    }
+    return {
+        "sources": [{"name": "prom", "prometheus": source | more}],
+        "load": {"freshFor": "4s", "staleAfter": "8s", "mostMissing": 0.9},
+    }
+
+
+def doctor(file: Path, kubeconfig: Path, *flags: str) -> subprocess.CompletedProcess[str]:
+    """The command as a process of its own."""
+    command = [
+        sys.executable,
+        "-m",
+        "trimtab",
+        "doctor",
+        "--config",
+        str(file),
+        "--kubeconfig",
+        str(kubeconfig),
+        *flags,
+    ]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+
+
+def findings(done: subprocess.CompletedProcess[str], severity: str, area: str) -> dict[str, Document]:
+    """By subject, or, of nodes, by which they concern: those that lack CPU and memory, or memory alone."""
+    told = json.loads(done.stdout)["findings"]
+    mine = [each for each in told if (each["severity"], each["area"]) == (severity, area)]
+    mine = [each for each in mine if not each["subject"].startswith("rule/")]
+    return {",".join(each.get("nodes", ())) or each["subject"]: each for each in mine}
+
+
+def test_what_is_ill_is_named_with_its_remedy(cluster: Rig, exporters: Exporters, prometheus: Prometheus) -> None:
+    """Missing rights by file, each node without data by its reason, the query that Prometheus refuses by its name."""
+    exporters.freeze(FROZEN)
+    exporters.lie(HUGE, "node_memory_MemTotal_bytes", "9e13")
+    prometheus.seen("time() - timestamp(node_memory_MemAvailable_bytes)", lambda ages: max(ages.values()) > 9)
+    own = {**asking(prometheus, "ill"), "labels": {"rules": RULES}}
+    file = product.configured(cluster, "ill", own, profiles=[BY_LOAD])
+    try:
+        done = doctor(file, cluster.service_account_kubeconfig("trimtab", "trimtab"), "--json")
+    finally:
+        for name in NAMES:
+            exporters.heal(name)
+    assert (1, "") == (done.returncode, done.stderr), done.stdout
+    rights = findings(done, "problem", "rights")
+    assert "deploy/rbac-volumes.yaml" in rights["persistentvolumes"]["remedy"]
+    assert "may not list, watch them" in rights["csinodes.storage.k8s.io"]["says"]
+    assert "deploy/rbac-preemption.yaml" in rights["pods"]["remedy"]
+    nodes = findings(done, "warning", "nodes")
+    assert "too old for 1 of 6" in nodes[FROZEN]["says"] and "cpu and memory" in nodes[FROZEN]["subject"]
+    assert "instance=10.64.0.4:9100" in nodes[TWICE]["says"] and "instance=again:9100" in nodes[TWICE]["says"]
+    assert "more than the machine has for 1 of 6" in nodes[HUGE]["says"]
+    assert "node-5, 10.64.0.6" in nodes[ELSEWHERE]["says"]
+    assert "series that match no node have instance=192.0.2.7:9100" in nodes[ELSEWHERE]["says"]
+    sources = findings(done, "problem", "source")
+    assert {"prom/podCPU", "prom/podMemory", "prom/rule/slip"} == sources.keys()
+    assert "Prometheus refuses (400)" in sources["prom/rule/slip"]["says"]
+    assert {"slip"} == findings(done, "problem", "labels").keys()
+    assert {"busy", "own"} == findings(done, "ok", "labels").keys()
+
+
+def test_what_is_well_passes_for_each_account(cluster: Rig, exporters: Exporters, prometheus: Prometheus) -> None:
+    """Exit code 0 with the shipped roles, asked by the account itself and by an administrator about it."""
+    product.install(cluster, *product.ROLES)
+    ages = "time() - timestamp(node_memory_MemAvailable_bytes)"
+    prometheus.seen(ages, lambda found: max(found.values()) < 3)
+    usual = ["nodeCPU", "nodeMemory"]
+    file = product.configured(cluster, "well", asking(prometheus, "well", metrics=usual), profiles=[BY_LOAD])
+    done = doctor(file, cluster.service_account_kubeconfig("trimtab", "trimtab"), "--strict")
+    assert 0 == done.returncode, done.stdout
+    assert "system:serviceaccount:trimtab:trimtab: has all" in done.stdout
+    assert "cpu and memory: known of all 6 nodes" in done.stdout
+    assert "0 problems, 0 warnings" in done.stdout.splitlines()[-1]
+    account = "system:serviceaccount:trimtab:trimtab-labeller"
+    done = doctor(file, cluster.admin_kubeconfig, "--as", account, "--json")
+    assert (1, True) == (done.returncode, "pods/binding" in findings(done, "problem", "rights"))
+
+
+def test_the_labeller_is_looked_at_with_its_own_rights(cluster: Rig, prometheus: Prometheus) -> None:
+    """What its account may do is known from deploy/labeller.yaml: before it is applied nodes may not be patched."""
+    own = {**asking(prometheus, "well"), "labels": {"mode": "apply", "rules": RULES[:1]}}
+    file, account = product.configured(cluster, "labels", own), "system:serviceaccount:trimtab:trimtab-labeller"
+    done = doctor(file, cluster.admin_kubeconfig, "--labeller", "--as", account, "--json")
+    rights = findings(done, "problem", "rights")
+    assert (1, {"nodes", "leases.coordination.k8s.io in trimtab"}) == (
+        done.returncode,
+        {*rights} - {_lease("labeller")},
+    )
+    assert "apply deploy/labeller.yaml" == rights["nodes"]["remedy"]
+    product.install(cluster, "labeller.yaml")
+    time.sleep(1)
+    done = doctor(file, cluster.admin_kubeconfig, "--labeller", "--as", account)
+    assert 0 == done.returncode, done.stdout
+
+
+def _lease(who: str) -> str:
+    return f"leases.coordination.k8s.io trimtab-{who} in trimtab"
+
+
+def test_a_server_that_is_gone_is_a_problem_and_no_crash(cluster: Rig, prometheus: Prometheus, tmp_path: Path) -> None:
+    """Sources are asked all the same, and a Prometheus that is gone is told beside it, once."""
+    kubeconfig = tmp_path / "gone.yaml"
+    text = cluster.service_account_kubeconfig("trimtab", "trimtab").read_text()
+    kubeconfig.write_text(text.replace(cluster.url, "https://127.0.0.1:9"))
+    own = asking(prometheus, "well", url="http://127.0.0.1:9")
+    done = doctor(product.configured(cluster, "gone", own), kubeconfig, "--json")
+    assert (1, "") == (done.returncode, done.stderr), done.stdout
+    assert "no connection to 127.0.0.1:9" in findings(done, "problem", "source")["prom"]["says"]
+    assert 1 == len(findings(done, "problem", "API server"))
