@@ -113,9 +113,7 @@ class LoadState:
         """The same pod, on its way out perhaps: then its share is taken off at once. Whether its row is touched by it."""
         if not self.standing.altered(slot, pod, self.now):
             return False
-        for account in self.accounts.values():
-            account.altered(slot, self.standing)
-        self._touch(self.standing.row.item(slot))
+        self._count_anew(slot)
         return True
 
     def resized(self, slot: int, pod: Pod) -> None:
@@ -125,16 +123,28 @@ class LoadState:
         for name, account in self.accounts.items():
             request, limit = asked(pod, name)
             mean, deviation, _ = self.estimator.estimate(self.settings.estimates, name, request, limit, kin)
-            account.resized(slot, self.standing, (request, limit), (mean, deviation))
-        self._touch(self.standing.row.item(slot))
+            account.resized(slot, (request, limit), (mean, deviation))
+        self._count_anew(slot)
 
     def left(self, slot: int) -> None:
         """It has gone: what it used is taken off until the next sample shows that it has."""
         row = self.standing.row.item(slot)
-        shown = tuple(account.left(slot, row, self.now) for account in self.accounts.values())
+        shown = tuple(account.left(slot) for account in self.accounts.values())
         self.standing.left(slot)
         if row >= 0 and any(shown):
             self.departed.add(row, self.now, shown)
+        self._sum_row(row)
+
+    def _count_anew(self, slot: int) -> None:
+        for account in self.accounts.values():
+            account.shares.counted[:, slot] = account.one(slot, self.standing)
+        self._sum_row(self.standing.row.item(slot))
+
+    def _sum_row(self, row: int) -> None:
+        if row >= 0:
+            slots = np.flatnonzero(self.standing.row == row)
+            for account in self.accounts.values():
+                account.sum_row(row, slots, self.departed)
         self._touch(row)
 
     def _lengthen(self, slots: int) -> None:

@@ -95,44 +95,32 @@ class Account:
     # --- one pod
 
     def came(self, slot: int, standing: Standing, asked: tuple[float, float], estimated: tuple[float, float]) -> None:
-        shares = self.shares
+        shares, row = self.shares, standing.row.item(slot)
         shares.request[slot], shares.limit[slot] = asked
         shares.estimate[slot], shares.deviation[slot] = estimated
-        self._count(slot, standing.row.item(slot), self.one(slot, standing))
+        shares.counted[:, slot] = counted = self.one(slot, standing)
+        if row >= 0:
+            self.totals.sums[:, row] += counted[:4]
 
-    def resized(
-        self, slot: int, standing: Standing, asked: tuple[float, float], estimated: tuple[float, float]
-    ) -> None:
-        """Asks for another amount now; what was measured of it stays true."""
-        self._discount(slot, standing.row.item(slot))
-        self.came(slot, standing, asked, estimated)
+    def resized(self, slot: int, asked: tuple[float, float], estimated: tuple[float, float]) -> None:
+        """Asks for another amount now; what was measured of it stays true. Its row is then to be summed."""
+        self.shares.request[slot], self.shares.limit[slot] = asked
+        self.shares.estimate[slot], self.shares.deviation[slot] = estimated
 
-    def altered(self, slot: int, standing: Standing) -> None:
-        row = standing.row.item(slot)
-        self._discount(slot, row)
-        self._count(slot, row, self.one(slot, standing))
-
-    def left(self, slot: int, row: int, at: float) -> float:
-        """Returns what samples show of it, which from now on is not its node's any more."""
+    def left(self, slot: int) -> float:
+        """Returns what samples show of it, which from now on is not its node's any more. Its row is then to be summed."""
         shown = self.shares.counted.item(4, slot)
-        self._discount(slot, row)
-        if row >= 0 and shown:
-            measured, window = self.meter.measured.item(row), self.meter.window.item(row)
-            part = (at - measured + window + TINY) / max(window, TINY)
-            self.totals.sums[3, row] -= shown * min(max(part, 0.0), 1.0)
         self.shares.clear(slot)
         if self.profiles is not None:
             self.profiles.vacate(slot)
         return shown
 
-    def _count(self, slot: int, row: int, counted: Counted) -> None:
-        self.shares.counted[:, slot] = counted
-        if row >= 0:
-            self.totals.sums[:, row] += counted[:4]
-
-    def _discount(self, slot: int, row: int) -> None:
-        if row >= 0:
-            self.totals.sums[:, row] -= self.shares.counted[:4, slot]
+    def sum_row(self, row: int, slots: Index, departed: Departed) -> None:
+        """One row anew from the pods that stand there: what is taken off a sum in floats would leave its rounding behind."""
+        self.totals.sums[:, row] = self.shares.counted[:4, slots].sum(axis=1)
+        measured, window = self.meter.measured.item(row), self.meter.window.item(row)
+        if self.meter.trust.item(row):
+            self.totals.sums[3, row] -= departed.shown_in(row, self.number, measured, window)
 
     def one(self, slot: int, standing: Standing) -> Counted:
         """What one pod counts for."""
