@@ -88,7 +88,7 @@ DRAWINGS: Mapping[str, Drawing] = {
     ),
     "low-risk-over-commitment": Drawing(
         "LowRiskOverCommitment",
-        "CPU that the node uses on average; half of it is requested",
+        "CPU that the node uses on average; half of its CPU is requested",
         tuple(
             Curve(f"limits {limited:.0%}, deviation {share:.0%}", Nodes(deviation=share, asked=0.5, limited=limited))
             for limited, share in ((1.0, 0.02), (1.0, 0.1), (1.5, 0.1))
