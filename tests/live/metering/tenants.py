@@ -2,6 +2,8 @@
 
     with Tenants(rig, exporters, share=0.5):      # each running pod uses half of what it asks for
         ...
+
+Only pods that run are shown, some tenths of a second after they began to.
 """
 
 from __future__ import annotations
