@@ -18,6 +18,14 @@ def sums(cells: Index, amounts: Floats | Bools, size: int) -> Floats:
     return np.asarray(np.bincount(cells, amounts, minlength=size), dtype=np.float64)
 
 
+def numbered(names: tuple[str, ...], numbers: Mapping[str, int]) -> Index:
+    """Where each stands, -1 for those that nobody knows."""
+    try:
+        return np.fromiter(map(numbers.__getitem__, names), dtype=np.intp, count=len(names))
+    except KeyError:
+        return np.fromiter((numbers.get(name, -1) for name in names), dtype=np.intp, count=len(names))
+
+
 class Aligned:
     """`BLANKS` names the arrays, and says what stands in a cell that nobody uses."""
 

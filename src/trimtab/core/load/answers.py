@@ -41,7 +41,7 @@ class LoadAnswers(LoadState):
         """What the newest sample does not show yet: estimates of pods not in it, less what left since. Never NaN.
         Where no sample is believed, that is all that the node's pods come to."""
         account = self.accounts.get(resource)
-        return np.zeros(self.rows) if account is None else account.totals.sums[3, : self.rows]
+        return np.zeros(self.rows) if account is None else account.totals.net[: self.rows]
 
     def expected(self, resource: str) -> Floats:
         """`latest` + `pending`, not below 0: what the node will be seen to use once everything is in a sample."""
@@ -77,7 +77,8 @@ class LoadAnswers(LoadState):
         """Mean, variance, and the node's own variance, which a touched row does not change."""
         totals, count = self.accounts[resource].totals, self.rows
         alone = self._alone(resource) if rows is ALL else self._forecast[resource].columns[2][rows]
-        level, spread, unsure, net = totals.sums[:, :count][:, rows]
+        level, spread = totals.level[:count][rows], totals.spread[:count][rows]
+        unsure, net = totals.unsure[:count][rows], totals.net[:count][rows]
         fed, latest = totals.fed[:count][rows], self.latest(resource)[rows]
         beside = np.nan_to_num(totals.beside[:count][rows])
         mean = np.where(fed, beside + level, np.maximum(latest + net, 0.0))
@@ -94,38 +95,30 @@ class LoadAnswers(LoadState):
     def average(self, resource: str, seconds: float) -> Floats:
         """Mean of the node's samples of the last `seconds` (at most an hour)."""
         course = self.courses.get(resource)
-        return self._unknown() if course is None else self._trusted((resource, "mean", seconds), course.mean(seconds))
+        return self._unknown() if course is None else self._trusted(resource, course.mean(seconds))
 
     def mean(self, resource: str) -> Floats:
         """Mean over `settings.window`, or what the source itself gave as such."""
-        own = self.average(resource, self.settings.window)
-        if self.meter(resource, Statistic.MEAN) is None:
-            return own
         given = self._believed(resource, Statistic.MEAN)
-        return np.where(np.isnan(given), own, given)
+        return np.where(np.isnan(given), self.average(resource, self.settings.window), given)
 
     def deviation(self, resource: str) -> Floats:
         """Standard deviation over `settings.window`, or what the source gave; NaN with fewer than two samples."""
-        course, window = self.courses.get(resource), self.settings.window
+        given, course = self._believed(resource, Statistic.DEVIATION), self.courses.get(resource)
         if course is None:
-            return self._believed(resource, Statistic.DEVIATION)
-        own = self._trusted((resource, "deviation", window), course.deviation(window))
-        if self.meter(resource, Statistic.DEVIATION) is None:
-            return own
-        given = self._believed(resource, Statistic.DEVIATION)
+            return given
+        own = self._trusted(resource, course.deviation(self.settings.window))
         return np.where(np.isnan(given), own, given)
 
     def percentile(self, resource: str, percent: int, seconds: int) -> Floats:
         """Exact percentile (50, 90, 95, 99) over 300, 600 or 1800 seconds."""
         course = self.courses.get(resource)
-        if course is None:
-            return self._unknown()
-        return self._trusted((resource, f"p{percent}", seconds), course.percentile(percent, seconds))
+        return self._unknown() if course is None else self._trusted(resource, course.percentile(percent, seconds))
 
     def peak(self, resource: str, seconds: int) -> Floats:
         """The highest five-minute mean within 3600 or 86400 seconds."""
         course = self.courses.get(resource)
-        return self._unknown() if course is None else self._trusted((resource, "peak", seconds), course.peak(seconds))
+        return self._unknown() if course is None else self._trusted(resource, course.peak(seconds))
 
     # --- by slot
 
@@ -149,12 +142,8 @@ class LoadAnswers(LoadState):
         meter = self.meter(resource, statistic)
         return self._unknown() if meter is None else meter.believed[: self.rows]
 
-    def _trusted(self, key: tuple[str, str, float], column: Floats) -> Floats:
-        """The statistic of that name where its resource is believed; asked for after every placement, so it is kept."""
-        kept = self._masked.get(key)
-        if kept is None or kept[0] is not column:
-            kept = self._masked[key] = column, np.where(self.trust(key[0]) > 0, column[: self.rows], np.nan)
-        return kept[1]
+    def _trusted(self, resource: str, column: Floats) -> Floats:
+        return np.where(self.trust(resource) > 0, column[: self.rows], np.nan)
 
     def _unknown(self) -> Floats:
         return np.full(self.rows, np.nan)

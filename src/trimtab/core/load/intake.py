@@ -32,8 +32,8 @@ class Sieve:
 
     def __init__(self, reading: Reading, index: Index, refused: Counter[str]) -> None:
         self.index = index
-        self.values: Floats = np.array(reading.values, dtype=np.float64)
-        self.measured: Floats = np.array(reading.measured, dtype=np.float64)
+        self.values: Floats = np.fromiter(reading.values, dtype=np.float64, count=len(index))
+        self.measured: Floats = np.fromiter(reading.measured, dtype=np.float64, count=len(index))
         self.nonsense: list[Index] = []
         self._refused = refused
 

@@ -9,7 +9,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from trimtab.core.load.aligned import Floats, Index
+from trimtab.core.load.aligned import Floats, Index, numbered
 from trimtab.core.load.estimating.learned import asked
 from trimtab.core.load.intake import Sieve, believe_nodes, believe_pods, well_formed
 from trimtab.core.load.nodes.course import Course
@@ -58,7 +58,7 @@ def recall(state: LoadState, readings: Sequence[Reading], rows: Rows) -> Counter
     refused: Counter[str] = Counter()
     usable = [each for each in readings if well_formed(each, refused) and each.names and _is_course(each)]
     for each in _of(usable, Subject.NODES):
-        sieve = _sound(each, _index(each.names, rows.row), refused)
+        sieve = _sound(each, numbered(each.names, rows.row), refused)
         sieve.refuse(sieve.measured > state.now, "future")
         believe_nodes(sieve, each.unit, _capacity(state, each.resource, rows), None)
         if len(sieve.index):
@@ -83,7 +83,7 @@ def _take_nodes(state: LoadState, reading: Reading, rows: Rows, refused: Counter
         return
     capacity, newest = _capacity(state, reading.resource, rows), _is_course(reading)
     account = state.accounts.get(reading.resource)
-    sieve = _sound(reading, _index(reading.names, rows.row), refused)
+    sieve = _sound(reading, numbered(reading.names, rows.row), refused)
     sieve.timely(state.now, state.settings)
     believe_nodes(sieve, reading.unit, capacity, account.totals.claimed if account is not None and newest else None)
     for nonsense in sieve.nonsense:
@@ -158,7 +158,7 @@ def _keep_profile(state: LoadState, account: Account, sieve: Sieve, window: floa
         account.profiles = Profiles()
     slots = sieve.index
     account.profiles.make_room(int(slots.max()))
-    share = parts(sieve.measured - state.standing.since[slots], np.full(len(slots), window))
+    share = parts(sieve.measured - state.standing.since[slots], window)
     whole = sieve.values + (1.0 - share) * account.shares.estimate[slots]
     account.profiles.put(sieve.newest, slots, sieve.values, whole)
     return share
@@ -220,10 +220,6 @@ def _sound(reading: Reading, index: Index, refused: Counter[str]) -> Sieve:
     sieve = Sieve(reading, index, refused)
     sieve.sound(reading.unit)
     return sieve
-
-
-def _index(names: tuple[str, ...], numbers: Mapping[str, int]) -> Index:
-    return np.fromiter((numbers.get(name, -1) for name in names), dtype=np.intp, count=len(names))
 
 
 def _capacity(state: LoadState, resource: str, rows: Rows) -> Floats:

@@ -8,7 +8,7 @@ from typing import Self
 
 import numpy as np
 
-from trimtab.core.load.aligned import Aligned, Floats, Index
+from trimtab.core.load.aligned import Aligned, Index
 from trimtab.core.load.derived import Derived
 from trimtab.core.load.estimating.estimator import Estimator
 from trimtab.core.load.intake import Brake
@@ -47,7 +47,6 @@ class LoadState:
         self.brake = Brake()
         self._expected = {name: Derived() for name in TRACKED}
         self._forecast = {name: Derived() for name in TRACKED}
-        self._masked: dict[tuple[str, str, float], tuple[Floats, Floats]] = {}
 
     @property
     def settings(self) -> LoadSettings:
@@ -80,7 +79,9 @@ class LoadState:
                 part.clear(row)
             else:
                 part.move(last, row)
-        self.standing.close_row(row, last)
+        unseated = self.standing.close_row(row, last)
+        for account in self.accounts.values():
+            account.count(unseated, self.standing)
         self.departed.close_row(row, last)
         self.rows = last
         self._drop_derived()
@@ -113,7 +114,9 @@ class LoadState:
         """The same pod, on its way out perhaps: then its share is taken off at once. Whether its row is touched by it."""
         if not self.standing.altered(slot, pod, self.now):
             return False
-        self._count_anew(slot)
+        for account in self.accounts.values():
+            account.altered(slot, self.standing)
+        self._touch(self.standing.row.item(slot))
         return True
 
     def resized(self, slot: int, pod: Pod) -> None:
@@ -123,28 +126,16 @@ class LoadState:
         for name, account in self.accounts.items():
             request, limit = asked(pod, name)
             mean, deviation, _ = self.estimator.estimate(self.settings.estimates, name, request, limit, kin)
-            account.resized(slot, (request, limit), (mean, deviation))
-        self._count_anew(slot)
+            account.resized(slot, self.standing, (request, limit), (mean, deviation))
+        self._touch(self.standing.row.item(slot))
 
     def left(self, slot: int) -> None:
         """It has gone: what it used is taken off until the next sample shows that it has."""
         row = self.standing.row.item(slot)
-        shown = tuple(account.left(slot) for account in self.accounts.values())
+        shown = tuple(account.left(slot, row, self.now) for account in self.accounts.values())
         self.standing.left(slot)
         if row >= 0 and any(shown):
             self.departed.add(row, self.now, shown)
-        self._sum_row(row)
-
-    def _count_anew(self, slot: int) -> None:
-        for account in self.accounts.values():
-            account.shares.counted[:, slot] = account.one(slot, self.standing)
-        self._sum_row(self.standing.row.item(slot))
-
-    def _sum_row(self, row: int) -> None:
-        if row >= 0:
-            slots = np.flatnonzero(self.standing.row == row)
-            for account in self.accounts.values():
-                account.sum_row(row, slots, self.departed)
         self._touch(row)
 
     def _lengthen(self, slots: int) -> None:
@@ -161,7 +152,6 @@ class LoadState:
     def _drop_derived(self) -> None:
         for derived in (*self._expected.values(), *self._forecast.values()):
             derived.drop()
-        self._masked.clear()
 
     # --- twins
 
@@ -199,7 +189,7 @@ class LoadState:
             kin = self.estimator.known(pod)
             for name, account in twin.accounts.items():
                 mean, deviation, _ = self.estimator.estimate(self.settings.estimates, name, *asked(pod, name), kin)
-                account.totals.sums[:, row] += sign * np.array([mean, deviation**2, deviation**2, mean])
+                account.totals.add(row, (mean, deviation**2, deviation**2, mean, 0.0), sign)
         return twin
 
     def _shadow(self) -> Self:
@@ -207,11 +197,12 @@ class LoadState:
         twin.__dict__.update(self.__dict__)
         twin._expected = {name: Derived() for name in TRACKED}
         twin._forecast = {name: Derived() for name in TRACKED}
-        twin._masked = {}
         return twin
 
 
 def asked(pod: Pod, resource: str) -> tuple[float, float]:
     """Request and limit, 0 for none."""
-    limit = next((amount for name, amount in pod.demand.limits if name == resource), 0)
-    return float(pod.demand.of(resource)), float(limit)
+    for name, limit in pod.demand.limits:
+        if name == resource:
+            return float(pod.demand.of(resource)), float(limit)
+    return float(pod.demand.of(resource)), 0.0

@@ -16,69 +16,20 @@ together.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from typing import ClassVar
+from collections.abc import Collection
 
 import numpy as np
 
-from trimtab.core.load.aligned import Aligned, Bools, Floats, Index, sums
+from trimtab.core.load.aligned import Bools, Floats, Index, sums
 from trimtab.core.load.nodes.meter import Meter
-from trimtab.core.load.pods.departed import Departed
+from trimtab.core.load.pods.departed import TINY, Departed
 from trimtab.core.load.pods.profiles import Profiles
+from trimtab.core.load.pods.shares import SUMMED, Counted, Shares, Totals
 from trimtab.core.load.pods.standing import Standing
 
-TINY = 1e-9
 SMOOTHED = 0.2  # weight of the newest sample in what a node uses beside its pods
 
-Counted = tuple[float, float, float, float, float]
-NOTHING: Counted = (0.0, 0.0, 0.0, 0.0, 0.0)
-
-
-class Shares(Aligned):
-    """By slot. What is known of the pod: asked, estimated, sampled, usual. And what it counts for: `counted`.
-
-    Lines of `counted`: level and spread (mean and variance of what it uses), unsure (variance of what is not shown),
-    net (what is pending, negative for who leaves), shown.
-    """
-
-    BLANKS: ClassVar[Mapping[str, float]] = {
-        "request": 0.0, "limit": 0.0, "estimate": 0.0, "deviation": 0.0, "sample": np.nan, "sampled": np.nan,
-        "window": 0.0, "source": -1, "learnt": False, "usual": np.nan, "varies": np.nan, "counted": 0.0,
-    }  # fmt: skip
-
-    def __init__(self, slots: int) -> None:
-        self.request: Floats = np.zeros(slots)
-        self.limit: Floats = np.zeros(slots)
-        self.estimate: Floats = np.zeros(slots)
-        self.deviation: Floats = np.zeros(slots)
-        self.sample: Floats = np.full(slots, np.nan)
-        self.sampled: Floats = np.full(slots, np.nan)
-        self.window: Floats = np.zeros(slots)
-        self.source: Index = np.full(slots, -1, dtype=np.intp)
-        self.learnt: Bools = np.zeros(slots, dtype=np.bool_)
-        self.usual: Floats = np.full(slots, np.nan)
-        self.varies: Floats = np.full(slots, np.nan)
-        self.counted: Floats = np.zeros((5, slots))
-
-
-class Totals(Aligned):
-    """By row: sums of level, spread, unsure and net; what pods `claim` by own samples; what the node uses `beside` them,
-    as of the sample that was `weighed`; and whether it is `fed`, which is to say that its pods are measured."""
-
-    BLANKS: ClassVar[Mapping[str, float]] = {
-        "sums": 0.0,
-        "claimed": 0.0,
-        "beside": np.nan,
-        "weighed": np.nan,
-        "fed": False,
-    }
-
-    def __init__(self, rows: int) -> None:
-        self.sums: Floats = np.zeros((4, rows))
-        self.claimed: Floats = np.zeros(rows)
-        self.beside: Floats = np.full(rows, np.nan)
-        self.weighed: Floats = np.full(rows, np.nan)
-        self.fed: Bools = np.zeros(rows, dtype=np.bool_)
+Pair = tuple[float, float]
 
 
 class Account:
@@ -94,48 +45,57 @@ class Account:
 
     # --- one pod
 
-    def came(self, slot: int, standing: Standing, asked: tuple[float, float], estimated: tuple[float, float]) -> None:
-        shares, row = self.shares, standing.row.item(slot)
+    def came(self, slot: int, standing: Standing, asked: Pair, estimated: Pair) -> None:
+        shares = self.shares
         shares.request[slot], shares.limit[slot] = asked
         shares.estimate[slot], shares.deviation[slot] = estimated
-        shares.counted[:, slot] = counted = self.one(slot, standing)
-        if row >= 0:
-            self.totals.sums[:, row] += counted[:4]
+        self._count(slot, standing)
 
-    def resized(self, slot: int, asked: tuple[float, float], estimated: tuple[float, float]) -> None:
-        """Asks for another amount now; what was measured of it stays true. Its row is then to be summed."""
-        self.shares.request[slot], self.shares.limit[slot] = asked
-        self.shares.estimate[slot], self.shares.deviation[slot] = estimated
+    def resized(self, slot: int, standing: Standing, asked: Pair, estimated: Pair) -> None:
+        """Asks for another amount now; what was measured of it stays true."""
+        self._discount(slot, standing.row.item(slot))
+        self.came(slot, standing, asked, estimated)
 
-    def left(self, slot: int) -> float:
-        """Returns what samples show of it, which from now on is not its node's any more. Its row is then to be summed."""
-        shown = self.shares.counted.item(4, slot)
-        self.shares.clear(slot)
+    def altered(self, slot: int, standing: Standing) -> None:
+        self._discount(slot, standing.row.item(slot))
+        self._count(slot, standing)
+
+    def left(self, slot: int, row: int, at: float) -> float:
+        """Returns what samples show of it, which from now on is not its node's any more."""
+        shown = self.shares.shown.item(slot)
+        self._discount(slot, row)
+        if row >= 0 and shown:
+            window = self.meter.window.item(row)
+            age = at - self.meter.measured.item(row) + window + TINY
+            self.totals.net[row] -= shown * _part(age, window)
+        self.shares.vacate(slot)
         if self.profiles is not None:
             self.profiles.vacate(slot)
         return shown
 
-    def sum_row(self, row: int, slots: Index, departed: Departed) -> None:
-        """One row anew from the pods that stand there: what is taken off a sum in floats would leave its rounding behind."""
-        self.totals.sums[:, row] = self.shares.counted[:4, slots].sum(axis=1)
-        measured, window = self.meter.measured.item(row), self.meter.window.item(row)
-        if self.meter.trust.item(row):
-            self.totals.sums[3, row] -= departed.shown_in(row, self.number, measured, window)
+    def _count(self, slot: int, standing: Standing) -> None:
+        counted, row = self.one(slot, standing), standing.row.item(slot)
+        self.shares.count(slot, counted)
+        if row >= 0:
+            self.totals.add(row, counted, 1.0)
+
+    def _discount(self, slot: int, row: int) -> None:
+        if row >= 0:
+            self.totals.add(row, self.shares.counted(slot), -1.0)
 
     def one(self, slot: int, standing: Standing) -> Counted:
         """What one pod counts for."""
         shares, row, since = self.shares, standing.row.item(slot), standing.since.item(slot)
         estimate, deviation, usual = shares.estimate.item(slot), shares.deviation.item(slot), shares.usual.item(slot)
-        level, spread = (usual, shares.varies.item(slot)) if usual == usual else (estimate, deviation**2)
+        level, spread = (usual, shares.varies.item(slot)) if usual == usual else (estimate, deviation * deviation)
         if row < 0 or not self.meter.trust.item(row):
-            share, shown, lack, unsure = 0.0, 0.0, level, spread
+            shown, lack, unsure = 0.0, level, spread
         else:
-            age = self.meter.measured.item(row) - since
-            if shares.sampled.item(slot) > self.judged - self.patience and shares.source.item(slot) not in self.failed:
-                share = _part(shares.sampled.item(slot) - since, shares.window.item(slot))
-                shown = shares.sample.item(slot)
+            age, sampled = self.meter.measured.item(row) - since, shares.sampled.item(slot)
+            if sampled > self.judged - self.patience and shares.source.item(slot) not in self.failed:
+                share, shown = _part(sampled - since, shares.window.item(slot)), shares.sample.item(slot)
             else:
-                waits = self.totals.fed.item(row) and age <= self.patience
+                waits = age <= self.patience and self.totals.fed.item(row)
                 share = 0.0 if waits else _part(age, self.meter.window.item(row))
                 shown = share * estimate
             lack, unsure = (1.0 - share) * estimate, ((1.0 - share) * deviation) ** 2
@@ -149,15 +109,20 @@ class Account:
         """From what is known of each pod; how far it is to be believed is as of `judged`."""
         slots = np.flatnonzero(standing.taken)
         self._feed(slots, standing)
-        self.shares.counted[:, slots] = self.all(slots, standing)
-        self.totals.sums = self.summed(slots, standing, departed)
+        self.count(slots, standing)
+        totals = self.totals
+        totals.level, totals.spread, totals.unsure, totals.net = self.summed(slots, standing, departed)
+
+    def count(self, slots: Index, standing: Standing) -> None:
+        """What these pods count for, leaving the sums as they are."""
+        for name, counted in zip((*SUMMED, "shown"), self.all(slots, standing), strict=True):
+            getattr(self.shares, name)[slots] = counted
 
     def weigh(self, standing: Standing, departed: Departed) -> None:
         """What nodes use beside their pods, by samples that have not been weighed yet; after `recount`."""
         totals, meter = self.totals, self.meter
-        slots = np.flatnonzero(standing.taken & (standing.row >= 0))
-        rows = standing.row[slots]
-        shown = sums(rows, self.shares.counted[4, slots], len(totals.beside))
+        slots = np.flatnonzero(standing.row >= 0)
+        shown = sums(standing.row[slots], self.shares.shown[slots], totals.size)
         shown += departed.shown(self.number, *self._seen())
         rest = np.maximum(meter.believed - shown, 0.0)
         new = ~np.isnan(rest) & (meter.measured != totals.weighed)
@@ -165,43 +130,45 @@ class Account:
         held = np.where(np.isnan(totals.beside), rest, totals.beside)
         totals.beside = np.where(totals.fed, np.where(new, held + SMOOTHED * (rest - held), totals.beside), np.nan)
 
-    def all(self, slots: Index, standing: Standing) -> Floats:
-        """What these pods count for, five lines; `one` for many."""
+    def all(self, slots: Index, standing: Standing) -> tuple[Floats, ...]:
+        """What these pods count for: `one` for many."""
         shares, rows, since = self.shares, standing.row[slots], standing.since[slots]
-        estimate, deviation = shares.estimate[slots], shares.deviation[slots]
-        seen = ~np.isnan(shares.usual[slots])
-        level = np.where(seen, shares.usual[slots], estimate)
-        spread = np.where(seen, shares.varies[slots], deviation**2)
+        estimate, deviation, usual = shares.estimate[slots], shares.deviation[slots], shares.usual[slots]
+        seen = ~np.isnan(usual)
+        level = np.where(seen, usual, estimate)
+        spread = np.where(seen, shares.varies[slots], deviation * deviation)
         measured, window, fed = self._at(rows)
         own, age = self._own(slots), measured - since
-        by_node = np.where(fed & (age <= self.patience), 0.0, parts(age, window))
-        share = np.where(own, parts(shares.sampled[slots] - since, shares.window[slots]), by_node)
-        shown = np.where(own, shares.sample[slots], share * estimate)
+        share = parts(age, window)
+        share[fed & (age <= self.patience)] = 0.0
+        share = np.where(own, parts(shares.sampled[slots] - since, shares.window[slots]), share)
+        shown, lack = np.where(own, shares.sample[slots], share * estimate), (1.0 - share) * estimate
+        unsure = np.square((1.0 - share) * deviation)
         unseen = np.isnan(measured)
-        shown[unseen] = 0.0
-        lack = np.where(unseen, level, (1.0 - share) * estimate)
-        unsure = np.where(unseen, spread, ((1.0 - share) * deviation) ** 2)
-        counted = np.array([level, spread, unsure, lack, shown])
-        going = standing.leave(self.judged, self.patience)[slots]
-        counted[:3, going] = 0.0
-        counted[3, going] = -shown[going]
-        return counted
+        shown[unseen], lack[unseen], unsure[unseen] = 0.0, level[unseen], spread[unseen]
+        going = standing.leave(slots, self.judged, self.patience)
+        level[going] = spread[going] = unsure[going] = 0.0
+        lack[going] = -shown[going]
+        return level, spread, unsure, lack, shown
 
-    def summed(self, slots: Index, standing: Standing, departed: Departed) -> Floats:
-        """By row, from `counted` and from who has gone."""
+    def summed(self, slots: Index, standing: Standing, departed: Departed) -> list[Floats]:
+        """By row, from what pods count for and from who has gone."""
         known = slots[standing.row[slots] >= 0]
-        rows, size = standing.row[known], len(self.totals.beside)
-        summed = np.array([sums(rows, line[known], size) for line in self.shares.counted[:4]])
+        rows = standing.row[known]
+        summed = [sums(rows, getattr(self.shares, name)[known], self.totals.size) for name in SUMMED]
         summed[3] -= departed.shown(self.number, *self._seen())
         return summed
 
     def _feed(self, slots: Index, standing: Standing) -> None:
         """Fed are nodes with a sample of some pod; and without one, if none is overdue while others have theirs."""
         known = slots[standing.row[slots] >= 0]
-        rows, own, size = standing.row[known], self._own(known), len(self.totals.beside)
-        late = ~own & (self._seen()[0][rows] - standing.since[known] > self.patience)
-        counts, overdue = sums(rows, own, size), sums(rows, late, size)
-        self.totals.fed = (counts > 0) | ((overdue == 0) & bool(own.any()))
+        rows, own, size = standing.row[known], self._own(known), self.totals.size
+        if not own.any():
+            self.totals.fed, self.totals.claimed = np.zeros(size, dtype=np.bool_), np.zeros(size)
+            return
+        late = rows[~own & (self._seen()[0][rows] - standing.since[known] > self.patience)]
+        counts = np.bincount(rows[own], minlength=size)
+        self.totals.fed = (counts > 0) | (np.bincount(late, minlength=size) == 0)
         self.totals.claimed = sums(rows[own], self.shares.sample[known[own]], size)
 
     def _own(self, slots: Index) -> Bools:
@@ -217,8 +184,6 @@ class Account:
 
     def _at(self, rows: Index) -> tuple[Floats, Floats, Bools]:
         measured, window = self._seen()
-        if not len(measured):
-            return np.full(len(rows), np.nan), np.zeros(len(rows)), np.zeros(len(rows), dtype=np.bool_)
         return np.where(rows >= 0, measured[rows], np.nan), window[rows], self.totals.fed[rows]
 
     # --- keeping step
@@ -231,13 +196,11 @@ class Account:
         """A twin to be read, as if these pods, which stand in these rows, had gone just now."""
         twin = self._shadow()
         twin.totals = self.totals.copy()
-        if len(slots):
-            left = self.shares.counted[:4, slots]
-            measured, window = self._seen()
-            ages = at - measured[rows] + window[rows] + TINY
-            left[3] += self.shares.counted[4, slots] * parts(ages, window[rows])
-            for line, column in zip(twin.totals.sums, left, strict=True):
-                np.subtract.at(line, rows, column)
+        for name in SUMMED:
+            np.subtract.at(getattr(twin.totals, name), rows, getattr(self.shares, name)[slots])
+        measured, window = self._seen()
+        ages = at - measured[rows] + window[rows] + TINY
+        np.subtract.at(twin.totals.net, rows, self.shares.shown[slots] * parts(ages, window[rows]))
         return twin
 
     def reordered(self, rows: Index, slots: Index) -> Account:
@@ -248,15 +211,15 @@ class Account:
             twin.profiles = self.profiles.reordered(slots)
         return twin
 
-    def _shadow(self) -> Account:
-        twin = object.__new__(Account)
-        twin.__dict__.update(self.__dict__)
-        return twin
-
     def copy(self) -> Account:
         twin = self._shadow()
         twin.shares, twin.totals, twin.meter = self.shares.copy(), self.totals.copy(), self.meter.copy()
         twin.profiles = None if self.profiles is None else self.profiles.copy()
+        return twin
+
+    def _shadow(self) -> Account:
+        twin = object.__new__(Account)
+        twin.__dict__.update(self.__dict__)
         return twin
 
 
@@ -264,6 +227,7 @@ def _part(age: float, window: float) -> float:
     return min(max(age / max(window, TINY), 0.0), 1.0)
 
 
-def parts(ages: Floats, windows: Floats) -> Floats:
-    parts = np.clip(ages / np.maximum(windows, TINY), 0.0, 1.0)
-    return np.where(np.isnan(parts), 0.0, parts)
+def parts(ages: Floats, windows: Floats | float) -> Floats:
+    """How much of each window has passed; 0 where the age is not known."""
+    passed = ages / np.maximum(windows, TINY)
+    return np.fmin(np.fmax(passed, 0.0), 1.0)  # fmax takes the number where the other is NaN

@@ -12,7 +12,7 @@ from typing import ClassVar, Self
 
 import numpy as np
 
-from trimtab.core.load.aligned import Aligned, Bools, Floats, Index
+from trimtab.core.load.aligned import Aligned, Bools, Floats, Index, numbered
 from trimtab.core.model.pod import Pod
 
 NOWHERE = -1
@@ -66,22 +66,25 @@ class Standing(Aligned):
         key = self.keys.pop(slot)
         if self.slot.get(key) == slot:  # else its successor of the same name came before it had gone
             del self.slot[key]
-        self.clear(slot)
+        self.row[slot], self.taken[slot], self.leaving[slot] = NOWHERE, False, np.nan
+        self.placed[slot] = self.since[slot] = -np.inf
         self._index = None
 
-    def close_row(self, row: int, last: int) -> None:
-        self.row[self.row == row] = NOWHERE
+    def close_row(self, row: int, last: int) -> Index:
+        """Returns who stands nowhere now."""
+        unseated = np.flatnonzero(self.row == row)
+        self.row[unseated] = NOWHERE
         self.row[self.row == last] = row
+        return unseated
 
-    def leave(self, judged: float, patience: float) -> Bools:
+    def leave(self, slots: Index, judged: float, patience: float) -> Bools:
         """Who is on the way out, and not for so long that this can no longer be called soon."""
-        return judged - self.leaving <= patience
+        return np.asarray(judged - self.leaving[slots] <= patience)
 
     def index(self, names: tuple[str, ...]) -> Index:
         """Slots of these pods, -1 for those that nobody knows; kept while nobody comes or goes."""
         if self._index is None or (self._index[0] is not names and self._index[0] != names):
-            get = self.slot.get
-            self._index = names, np.fromiter((get(name, -1) for name in names), dtype=np.intp, count=len(names))
+            self._index = names, numbered(names, self.slot)
         return self._index[1]
 
     def reordered(self, cells: Index) -> Self:

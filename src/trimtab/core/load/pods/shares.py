@@ -1,0 +1,87 @@
+"""One resource of pods and of nodes as columns: what is known of each pod, what it counts for, and the sums by row."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+import numpy as np
+
+from trimtab.core.load.aligned import Aligned, Bools, Floats, Index
+
+SUMMED = ("level", "spread", "unsure", "net")
+
+Counted = tuple[float, float, float, float, float]  # those, and what is shown
+
+
+class Shares(Aligned):
+    """By slot. What is known of the pod: asked, estimated, sampled, usual (over the last hour). What it counts for: `level`
+    and `spread` (mean and variance of what it uses), `unsure` (variance of what is not shown), `net` (what is pending,
+    negative for who leaves) and `shown`."""
+
+    BLANKS: ClassVar[Mapping[str, float]] = {
+        "request": 0.0, "limit": 0.0, "estimate": 0.0, "deviation": 0.0, "sample": np.nan, "sampled": np.nan,
+        "window": 0.0, "source": -1, "learnt": False, "usual": np.nan, "varies": np.nan, "level": 0.0, "spread": 0.0,
+        "unsure": 0.0, "net": 0.0, "shown": 0.0,
+    }  # fmt: skip
+
+    def __init__(self, slots: int) -> None:
+        self.request: Floats = np.zeros(slots)
+        self.limit: Floats = np.zeros(slots)
+        self.estimate: Floats = np.zeros(slots)
+        self.deviation: Floats = np.zeros(slots)
+        self.sample: Floats = np.full(slots, np.nan)
+        self.sampled: Floats = np.full(slots, np.nan)
+        self.window: Floats = np.zeros(slots)
+        self.source: Index = np.full(slots, -1, dtype=np.intp)
+        self.learnt: Bools = np.zeros(slots, dtype=np.bool_)
+        self.usual: Floats = np.full(slots, np.nan)
+        self.varies: Floats = np.full(slots, np.nan)
+        self.level: Floats = np.zeros(slots)
+        self.spread: Floats = np.zeros(slots)
+        self.unsure: Floats = np.zeros(slots)
+        self.net: Floats = np.zeros(slots)
+        self.shown: Floats = np.zeros(slots)
+
+    def vacate(self, slot: int) -> None:
+        """Nothing was measured of who comes next; the rest is written when it does."""
+        self.sampled[slot] = self.usual[slot] = np.nan
+        self.learnt[slot] = False
+
+    def count(self, slot: int, counted: Counted) -> None:
+        self.level[slot], self.spread[slot], self.unsure[slot], self.net[slot], self.shown[slot] = counted
+
+    def counted(self, slot: int) -> Counted:
+        return (
+            self.level.item(slot),
+            self.spread.item(slot),
+            self.unsure.item(slot),
+            self.net.item(slot),
+            self.shown.item(slot),
+        )
+
+
+class Totals(Aligned):
+    """By row: sums of what pods count for; what they `claimed` by own samples; what the node uses `beside` them, as of the
+    sample that was `weighed`; and whether it is `fed`, which is to say that its pods are measured."""
+
+    BLANKS: ClassVar[Mapping[str, float]] = {
+        "level": 0.0, "spread": 0.0, "unsure": 0.0, "net": 0.0, "claimed": 0.0, "beside": np.nan, "weighed": np.nan,
+        "fed": False,
+    }  # fmt: skip
+
+    def __init__(self, rows: int) -> None:
+        self.level: Floats = np.zeros(rows)
+        self.spread: Floats = np.zeros(rows)
+        self.unsure: Floats = np.zeros(rows)
+        self.net: Floats = np.zeros(rows)
+        self.claimed: Floats = np.zeros(rows)
+        self.beside: Floats = np.full(rows, np.nan)
+        self.weighed: Floats = np.full(rows, np.nan)
+        self.fed: Bools = np.zeros(rows, dtype=np.bool_)
+
+    def add(self, row: int, counted: Counted, sign: float) -> None:
+        self.level[row] += sign * counted[0]
+        self.spread[row] += sign * counted[1]
+        self.unsure[row] += sign * counted[2]
+        self.net[row] += sign * counted[3]
