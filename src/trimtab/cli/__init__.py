@@ -9,7 +9,7 @@ import click
 COMMANDS = {
     "config": "Check a configuration file, or show what it comes to.",
     "demo": "A simulated cluster in the terminal; no Kubernetes needed.",
-    "doctor": "What is wrong with a cluster and a configuration, and what to do about it.",
+    "doctor": "What is wrong with cluster and configuration, with remedies.",
     "explain": "Why this node, why not that one: asked of the live process.",
     "labeller": "Label nodes that are really under pressure.",
     "run": "Schedule pods on the cluster of the kubeconfig.",

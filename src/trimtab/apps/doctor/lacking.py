@@ -98,7 +98,7 @@ def plugins_told(configuration: Configuration, sources: Sources, coverages: Iter
         for resource, names in lacking.items():
             yield _lacking(profile.name, names, resource, sources.get(resource, ()))
         if wanted and not lacking:
-            yield well(Area.PLUGIN, profile.name, f"all that {', '.join(wanted)} look at is measured")
+            yield well(Area.PLUGIN, profile.name, f"measured is all that is looked at by {', '.join(wanted)}")
 
 
 def _lacking(profile: str, plugins: list[str], resource: str, sources: tuple[str, ...]) -> Finding:

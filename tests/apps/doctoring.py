@@ -1,0 +1,80 @@
+"""Decides what a pretended API server says to the doctor; leaves what must be found to the tests."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Mapping, Sequence
+from email.utils import formatdate
+from typing import Any
+
+from tests.config.files import FILE
+from tests.kube.fake_transport import Answer, FakeTransport, answered
+from tests.sources.fake_prometheus import NODES, NOW
+from trimtab.apps.doctor.examination import Case, examine
+from trimtab.apps.doctor.finding import Area, Finding, Severity
+from trimtab.apps.doctor.server import Named
+from trimtab.config.configuration import Configuration
+from trimtab.config.scheduler import read
+from trimtab.core.model.node import Node
+from trimtab.wire.request import Request
+
+PLACE = "https://x:6443"
+
+
+class Server:
+    """Nodes, the rights that are denied (`verb resource`), whose clock is so far ahead, and what pages say besides."""
+
+    def __init__(
+        self,
+        nodes: Sequence[Node] = NODES,
+        denied: Collection[str] = (),
+        ahead: float = 0.0,
+        pages: Mapping[str, Answer] | None = None,
+    ) -> None:
+        self.nodes, self.denied, self.ahead, self.pages = nodes, denied, ahead, dict(pages or {})
+        self.transport = FakeTransport(self._answer)
+        self.reviews: list[dict[str, Any]] = []
+
+    def _answer(self, request: Request) -> Answer:
+        path = request.path.partition("?")[0]
+        if path in self.pages:
+            return self.pages[path]
+        if path == "/version":
+            return answered({"gitVersion": "v1.35.8"}, date=formatdate(NOW + self.ahead, usegmt=True))
+        if path == "/api/v1/nodes":
+            return answered(
+                {"kind": "NodeList", "metadata": {"resourceVersion": "5"}, "items": [*map(_written, self.nodes)]}
+            )
+        if path.endswith("selfsubjectreviews"):
+            return answered({"status": {"userInfo": {"username": "ann"}}}, 201)
+        return self._reviewed(json.loads(request.body)) if path.endswith("accessreviews") else answered(b"", 404)
+
+    def _reviewed(self, review: dict[str, Any]) -> Answer:
+        self.reviews.append(review)
+        asked = review["spec"]["resourceAttributes"]
+        resource = "/".join(asked[key] for key in ("resource", "subresource") if key in asked)
+        return answered({"status": {"allowed": f"{asked['verb']} {resource}" not in self.denied}}, 201)
+
+    async def examined(self, configuration: Configuration, account: str = "") -> tuple[Finding, ...]:
+        case = Case(configuration, account, now=lambda: NOW)
+        return await examine(case, Named(self.transport, PLACE))
+
+
+def _written(node: Node) -> dict[str, Any]:
+    addresses = [{"type": "InternalIP", "address": each} for each in node.addresses]
+    ready = {"type": "Ready", "status": "True" if node.ready else "False"}
+    room = {"cpu": "4", "memory": "8Gi", "pods": "110"}
+    return {
+        "metadata": {"name": node.name, "uid": node.name, "resourceVersion": "1"},
+        "status": {"allocatable": room, "capacity": room, "addresses": addresses, "conditions": [ready]},
+    }
+
+
+def configured(*documents: str) -> Configuration:
+    return read("\n---\n".join(documents), FILE)
+
+
+def told(findings: Sequence[Finding], severity: Severity, area: Area | None = None) -> list[tuple[str, str, str]]:
+    """Subject, sentence and remedy of those of this severity, in one area or all."""
+    mine = [each for each in findings if each.severity is severity and area in (None, each.area)]
+    return [(each.subject, each.says, each.remedy) for each in mine]

@@ -1,0 +1,248 @@
+"""Proves that the doctor finds what is wrong with server, sources, nodes, plugins and rules, and what to do about each."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.apps.doctoring import PLACE, Server, configured, told
+from tests.config.files import HEAD, OWN_HEAD
+from tests.kube.fake_transport import Answer, answered
+from tests.kube.fault_server import serving
+from tests.sources.fake_prometheus import NODES, NOW, answers, series, vector
+from trimtab.apps.doctor.finding import Area, Finding, Severity, in_order, some, well
+from trimtab.apps.doctor.lacking import looked_for
+from trimtab.config.registry import IN_TREE, default_profile
+from trimtab.config.scheduler import default_configuration
+from trimtab.core.model.change import Change
+from trimtab.core.model.node import Node
+from trimtab.core.placing.profile import everywhere
+from trimtab.kube.transport import Unreachable
+
+GIB = 1 << 30
+BY_LOAD = HEAD + (
+    "profiles: [{schedulerName: trimtab, plugins: {multiPoint: {disabled: [{name: DynamicResources}]}, "
+    "score: {enabled: [{name: TargetLoadPacking}, {name: MemRealUsage}]}}}]\n"
+)
+OWN = "queries: [{name: memory, query: used, unit: bytes}], metrics: []"
+
+
+async def examined(
+    body: bytes, more: str = OWN, nodes: tuple[Node, ...] = tuple(NODES), rest: str = ""
+) -> list[Finding]:
+    """What is found where a Prometheus answers so to every question, or to that of the user's own."""
+    async with serving(answers(body)) as prometheus:
+        source = f"{{name: prom, prometheus: {{url: 'http://127.0.0.1:{prometheus.port}', timeout: 2s, {more}}}}}"
+        configuration = configured(BY_LOAD, f"{OWN_HEAD}sources: [{source}]\n{rest}")
+        return [*await Server(nodes).examined(configuration)]
+
+
+def used(**values: float) -> bytes:
+    return vector(*(series({"instance": f"{name}:9100"}, str(value)) for name, value in values.items()))
+
+
+# --- the API server
+
+
+@pytest.mark.parametrize(
+    ("answer", "says"),
+    [
+        (Unreachable("connection refused", sent=False), "cannot be reached: connection refused"),
+        (answered({"kind": "Status", "message": "Unauthorized"}, 401), "does not know us: Unauthorized"),
+        (answered(b"<html>hello</html>"), "does not answer like one: status 200, '<html>hello</html>'"),
+    ],
+)
+async def test_a_server_that_cannot_be_worked_with(answer: Answer, says: str) -> None:
+    """Is one problem with a remedy; nothing else is asked of it."""
+    server = Server(pages={"/version": answer})
+    (found,) = told(await server.examined(default_configuration()), Severity.PROBLEM)
+    assert (PLACE, says, True) == (*found[:2], bool(found[2]))
+    assert ["/version"] == [request.path for _, request in server.transport.sent]
+
+
+@pytest.mark.parametrize(
+    ("ahead", "severity", "says"),
+    [
+        (0.0, None, ""),
+        (4.0, None, ""),
+        (20.0, Severity.WARNING, "its clock is 20 s ahead of ours"),
+        (-20.0, Severity.WARNING, "its clock is 19 s behind ours"),
+        (90.0, Severity.PROBLEM, "its clock is 90 s ahead of ours"),
+    ],
+)
+async def test_clocks_that_differ(ahead: float, severity: Severity | None, says: str) -> None:
+    """Above five seconds people are told; a minute makes samples look like those of the future."""
+    found = await Server(ahead=ahead).examined(default_configuration())
+    expected = [] if severity is None else [(severity, says)]
+    assert expected == [(each.severity, each.says) for each in found if each.subject == "clock"]
+
+
+async def test_nodes_that_may_not_be_listed() -> None:
+    """Is a problem, and sources are not blamed for it."""
+    forbidden = answered({"kind": "Status", "message": "nodes is forbidden"}, 403)
+    async with serving(answers(used(a=1.0))) as prometheus:
+        source = f"{{name: prom, prometheus: {{url: 'http://127.0.0.1:{prometheus.port}', {OWN}}}}}"
+        configuration = configured(BY_LOAD, f"{OWN_HEAD}sources: [{source}]\n")
+        found = await Server(pages={"/api/v1/nodes": forbidden}).examined(configuration)
+    assert ["cannot be listed: 403 nodes is forbidden"] == [each[1] for each in told(found, Severity.PROBLEM)]
+    assert "which nodes are meant cannot be told" in told(found, Severity.WARNING, Area.SOURCE)[0][1]
+
+
+# --- which nodes have no data, and why
+
+
+def only(findings: list[Finding], node: str) -> Finding:
+    (found,) = (each for each in findings if node in each.nodes and each.area is Area.NODES)
+    return found
+
+
+async def test_nodes_that_no_series_names() -> None:
+    """What the series are called stands beside what the node is called."""
+    found = only(await examined(used(a=1.0, b=1.0, stranger=1.0)), "c")
+    assert (Severity.WARNING, ("c",)) == (found.severity, found.nodes)
+    assert "1 of 3 nodes: c (c, fd00::3); series that match no node have instance=stranger:9100" in found.says
+    assert "set nodeLabel" in found.remedy
+
+
+async def test_nodes_that_nobody_measures() -> None:
+    """Without strange series there is nothing to relabel: it is not scraped, or not ready."""
+    nodes = (*NODES[:2], Node(name="c", addresses=("fd00::3",), ready=False))
+    found = only(await examined(used(a=1.0, b=1.0), nodes=nodes), "c")
+    assert "c (c, fd00::3; the node is not ready)" in found.says and "see its targets" in found.remedy
+
+
+@pytest.mark.parametrize(
+    ("answer", "says"),
+    [
+        ((series({"node": "c"}, "1", NOW - 400),), "too old for 1 of 3 nodes: c (400 s)"),
+        ((series({"node": "c"}, str(64 * GIB)),), "more than the machine has for 1 of 3 nodes: c (64.0 GiB)"),
+        ((series({"node": "c"}, "-1"),), "below zero for 1 of 3 nodes: c"),
+        ((series({"node": "c"}, "NaN"),), "not a number for 1 of 3 nodes: c (node=c)"),
+        ((series({"node": "c"}, "1", NOW + 100),), "measured in the future for 1 of 3 nodes: c (node=c)"),
+        ((series({"node": "c"}, "1", None),), "without a time of its own for 1 of 3 nodes: c (node=c)"),
+        (
+            (series({"node": "c", "job": "x"}, "1"), series({"node": "c", "instance": "y"}, "1")),
+            "ambiguous (two series of one node, or one of two) for 1 of 3 nodes: c (node=c and node=c instance=y)",
+        ),
+        (
+            (series({"node": "c", "instance": "10.0.0.1:9100"}, "1"),),
+            "ambiguous (two series of one node, or one of two) for 1 of 3 nodes: c (node=c instance=10.0.0.1:9100)",
+        ),
+    ],
+)
+async def test_values_that_are_not_believed(answer: tuple[list[object], ...], says: str) -> None:
+    """The reason is that of the scheduler itself, with what is peculiar to the node."""
+    well_told = (series({"node": "a"}, "1"), series({"node": "b"}, "1"))
+    found = only(await examined(vector(*well_told, *answer)), "c")
+    assert says in found.says and found.remedy
+
+
+async def test_most_nodes_without_data_are_a_problem() -> None:
+    """From the share on from which the whole picture is not believed."""
+    assert Severity.PROBLEM is only(await examined(used(a=1.0)), "c").severity
+    assert Severity.WARNING is only(await examined(used(a=1.0), rest="load: {mostMissing: 0.9}\n"), "c").severity
+
+
+async def test_no_node_is_matched() -> None:
+    """The source's own sentence, and what nodes and series are called."""
+    found = await examined(used(x=1.0, y=1.0, z=1.0, w=1.0))
+    assert "none of the memory series can be used" in told(found, Severity.PROBLEM, Area.SOURCE)[0][1]
+    lost = only(found, "a")
+    assert "a (a, 10.0.0.1), b (b, 10.0.0.2), c (c, fd00::3)" in lost.says
+    assert "instance=x:9100, instance=y:9100, instance=z:9100 and 1 more" in lost.says
+
+
+# --- sources, plugins, rules
+
+
+async def test_a_source_that_fails_is_told_once() -> None:
+    """However many questions it has; and each plugin that is blind for it is named with its profile."""
+    configuration = configured(BY_LOAD, OWN_HEAD + "sources: [{name: prom, prometheus: {url: 'http://127.0.0.1:9'}}]\n")
+    found = await Server().examined(configuration)
+    assert [("prom", "no connection to 127.0.0.1:9")] == [
+        each[:2] for each in told(found, Severity.PROBLEM, Area.SOURCE)
+    ]
+    blind = [each[1] for each in told(found, Severity.PROBLEM, Area.PLUGIN)]
+    assert "MemRealUsage of profile trimtab looks at memory of nodes; prom should tell it" in blind[0]
+    assert "TargetLoadPacking of profile trimtab looks at cpu of nodes; prom should tell it" in blind[1]
+
+
+async def test_a_measurement_that_nobody_takes() -> None:
+    """MemRealUsage has its memory, and TargetLoadPacking no source for CPU."""
+    found = await examined(used(a=1.0, b=1.0, c=1.0))
+    (lacking,) = told(found, Severity.PROBLEM)
+    assert "TargetLoadPacking of profile trimtab looks at cpu of nodes, and no source measures it" in lacking[1]
+    assert [("memory", "known of all 3 nodes", "")] == told(found, Severity.OK, Area.NODES)
+
+
+async def test_each_query_fails_under_its_own_name() -> None:
+    """With the words of Prometheus, and the rule that has nothing to compare."""
+    refused = json.dumps({"status": "error", "errorType": "bad_data", "error": "unknown function foo"}).encode()
+
+    def answer(query: str) -> bytes:
+        return refused if "foo" in query else used(a=1.0, b=1.0, c=1.0)
+
+    rules = "[{name: slip, query: foo(up), above: 1}, {name: full, metric: memory, above: 80%}]"
+    async with serving(answers(answer)) as prometheus:
+        source = f"{{name: prom, prometheus: {{url: 'http://127.0.0.1:{prometheus.port}', {OWN}}}}}"
+        own = f"{OWN_HEAD}sources: [{source}]\nlabels: {{rules: {rules}}}\n"
+        found = await Server().examined(configured(BY_LOAD, own))
+    assert (
+        "unknown function foo"
+        in dict(each[:2] for each in told(found, Severity.PROBLEM, Area.SOURCE))["prom/rule/slip"]
+    )
+    assert ["slip"] == [each[0] for each in told(found, Severity.PROBLEM, Area.LABELS)]
+    assert ["full"] == [each[0] for each in told(found, Severity.OK, Area.LABELS)]
+
+
+async def test_two_sources_for_one_measurement() -> None:
+    """It works, and is worth a warning."""
+    kind = "prometheus: {url: 'http://127.0.0.1:9', metrics: [nodeCPU]}"
+    found = await Server().examined(configured(OWN_HEAD + f"sources: [{{name: a, {kind}}}, {{name: b, {kind}}}]\n"))
+    assert "cpu of nodes come from a and b" in told(found, Severity.WARNING, Area.CONFIGURATION)[0][1]
+
+
+async def test_plugins_without_any_source_are_the_notes_business() -> None:
+    """What the file's reader says is repeated as a warning, and nothing is said twice."""
+    found = await Server().examined(configured(BY_LOAD.replace("{name: TargetLoadPacking}, ", "")))
+    (note,) = told(found, Severity.WARNING)
+    assert "MemRealUsage would look at measured load, but there is no source of it" in note[1]
+    assert [] == told(found, Severity.PROBLEM)
+
+
+async def test_a_secret_is_never_told(tmp_path: Path) -> None:
+    """Neither the token of the source nor what stands in its file."""
+    secret = tmp_path / "token"
+    secret.write_text("hunter2\nsecond")
+    found = await examined(used(a=1.0), f"{OWN}, bearerTokenFile: {secret}")
+    assert "holds more than one line" in told(found, Severity.PROBLEM, Area.SOURCE)[0][1]
+    assert "hunter2" not in repr(found)
+
+
+def test_what_each_plugin_looks_at() -> None:
+    """Found out by asking it, so a new plugin needs no list here."""
+    looking = [kind for kind in IN_TREE.values() if getattr(kind, "reads", Change.NOTHING) & Change.LOAD]
+    asked = {kind.name: looked_for(everywhere("p", [(kind(), 1)]))[kind.name] for kind in looking}
+    assert {("cpu",): {"TargetLoadPacking", "CpuRealUsage"}, ("memory",): {"MemRealUsage"}} == {
+        those: {name for name, each in asked.items() if each == those} for those in [("cpu",), ("memory",)]
+    }
+    assert {("cpu",), ("memory",), ("cpu", "memory")} == {*asked.values()}
+    assert {} == looked_for(default_profile("p"))
+
+
+def test_worst_first() -> None:
+    """And then in the order in which people mend it."""
+    mixed = [
+        well(Area.SERVER, "a", ""),
+        Finding(Severity.PROBLEM, Area.PLUGIN, "b", ""),
+        Finding(Severity.WARNING, Area.RIGHTS, "c", ""),
+        Finding(Severity.PROBLEM, Area.RIGHTS, "d", ""),
+    ]
+    assert "dbca" == "".join(each.subject for each in in_order(mixed))
+
+
+def test_a_few_examples_stand_for_many() -> None:
+    """Three, and how many more."""
+    assert ("", "a, b, c", "a, b, c and 2 more") == (some([]), some(["a", "b", "c"]), some([*"abcde"]))

@@ -1,0 +1,112 @@
+"""Proves that the doctor asks for exactly the rights that the product needs, and says which file grants what is missing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.apps.doctoring import Server, configured, told
+from tests.config.files import HEAD, OWN_HEAD
+from tests.kube.fake_transport import answered
+from trimtab.apps.doctor.configured import as_labeller
+from trimtab.apps.doctor.finding import Area, Severity
+from trimtab.apps.doctor.rights import needed
+from trimtab.config.configuration import Configuration
+from trimtab.config.scheduler import default_configuration
+
+DEPLOY = Path(__file__).parents[2] / "deploy"
+WITH_GANGS = (
+    "profiles: [{schedulerName: trimtab, plugins: {multiPoint: {enabled: [{name: Coscheduling}], "
+    "disabled: [{name: PrioritySort}]}}}]\n"
+)
+SERVER = "sources: [{name: ms, metricsServer: {}}]\n"
+LABELS = SERVER + "labels: {mode: apply, rules: [{name: cpu, metric: cpu, above: 80%}]}\n"
+
+
+def granted(*files: str) -> set[tuple[str, str, str]]:
+    """Group, resource and verb of every rule in these files."""
+    documents = [each for file in files for each in yaml.safe_load_all((DEPLOY / file).read_text())]
+    rules: list[Any] = [rule for each in documents for rule in each.get("rules", ())]
+    return {
+        (group, resource, verb)
+        for rule in rules
+        for group in rule["apiGroups"]
+        for resource in rule["resources"]
+        for verb in rule["verbs"]
+    }
+
+
+def labelling(content: str) -> Configuration:
+    found = as_labeller(configured(content), "f.yaml")
+    assert isinstance(found, Configuration)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("configuration", "files"),
+    [
+        (default_configuration(), ("rbac.yaml", "rbac-volumes.yaml", "rbac-preemption.yaml")),
+        (
+            configured(HEAD + WITH_GANGS, OWN_HEAD + SERVER),
+            ("rbac.yaml", "rbac-volumes.yaml", "rbac-preemption.yaml", "rbac-gang.yaml", "rbac-metrics.yaml"),
+        ),
+        (labelling(OWN_HEAD + LABELS), ("labeller.yaml", "rbac-metrics.yaml")),
+    ],
+)
+def test_rights_are_those_of_the_shipped_files(configuration: Configuration, files: tuple[str, ...]) -> None:
+    """Neither more nor fewer, so that nobody is told to grant what is not used."""
+    assert granted(*files) == {(right.group, right.resource, right.verb) for right in needed(configuration)}
+
+
+@pytest.mark.parametrize(
+    ("leader", "remedy"),
+    [
+        ("{}", "apply deploy/rbac.yaml"),
+        (
+            "{resourceName: mine}",
+            "apply deploy/rbac.yaml with the lease's namespace and name in its Role",
+        ),
+        (
+            "{resourceName: kube-scheduler, resourceNamespace: kube-system}",
+            "apply deploy/rbac-default-scheduler.yaml",
+        ),
+    ],
+)
+def test_a_lease_by_another_name_needs_another_role(leader: str, remedy: str) -> None:
+    """The file that grants it is named, or what to change in it."""
+    rights = needed(configured(f"{HEAD}profiles: [{{schedulerName: trimtab}}]\nleaderElection: {leader}\n"))
+    assert {remedy} == {right.remedy for right in rights if right.resource == "leases"}
+
+
+async def test_what_is_missing_is_named_by_verb_and_file() -> None:
+    """One finding a kind, and nothing else is said to be well."""
+    server = Server(denied={"list persistentvolumes", "patch persistentvolumes", "create pods/binding"})
+    found = await server.examined(default_configuration())
+    volumes = "apply deploy/rbac-volumes.yaml, or disable NodeVolumeLimits, VolumeBinding and VolumeZone"
+    assert [
+        ("pods/binding", "ann may not create them", "apply deploy/rbac.yaml"),
+        ("persistentvolumes", "ann may not list, patch them", volumes),
+    ] == told(found, Severity.PROBLEM)
+    assert [] == told(found, Severity.OK, Area.RIGHTS)
+
+
+async def test_rights_of_another_account() -> None:
+    """A service account is asked about with the groups that the server gives it."""
+    server, account = Server(), "system:serviceaccount:team:trimtab"
+    found = await server.examined(default_configuration(), account)
+    groups = ["system:serviceaccounts", "system:serviceaccounts:team", "system:authenticated"]
+    assert {"SubjectAccessReview"} == {review["kind"] for review in server.reviews}
+    assert all((account, groups) == (each["spec"]["user"], each["spec"]["groups"]) for each in server.reviews)
+    assert [(account, f"has all {len(server.reviews)} that are needed", "")] == told(found, Severity.OK, Area.RIGHTS)
+
+
+async def test_rights_that_cannot_be_asked_about_are_no_rights_that_are_missing() -> None:
+    """It is said why, and as a warning."""
+    forbidden = answered({"kind": "Status", "message": "not yours to ask"}, 403)
+    path = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
+    found = await Server(pages={path: forbidden}).examined(default_configuration())
+    assert [] == told(found, Severity.PROBLEM)
+    assert "cannot be asked about: 403 not yours to ask" in told(found, Severity.WARNING, Area.RIGHTS)[0][1]

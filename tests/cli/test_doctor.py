@@ -1,0 +1,114 @@
+"""`trimtab doctor`: exit codes for scripts, the table for people, and what is said where it cannot look at all."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from msgspec.structs import replace
+
+from tests.config.files import HEAD, OWN_HEAD
+from trimtab.apps.doctor import examination
+from trimtab.apps.doctor.finding import Area, Finding, problem, warning, well
+from trimtab.cli import main
+
+WELL = well(Area.SERVER, "https://x", "answers, v1.35.8")
+ODD = warning(Area.NODES, "cpu", "too old for 1 of 9 nodes: a (400 s)", "see whether they are still scraped")
+ILL = problem(Area.RIGHTS, "pods", "ann may not list them \x1b[2J", "apply deploy/rbac.yaml")
+KUBECONFIG = {
+    "apiVersion": "v1",
+    "clusters": [{"name": "c", "cluster": {"server": "http://127.0.0.1:9"}}],
+    "users": [{"name": "u", "user": {}}],
+    "contexts": [{"name": "k", "context": {"cluster": "c", "user": "u"}}],
+    "current-context": "k",
+}
+
+
+@pytest.fixture
+def kubeconfig(tmp_path: Path) -> str:
+    file = tmp_path / "kubeconfig"
+    file.write_text(json.dumps(KUBECONFIG))
+    return str(file)
+
+
+def said(*arguments: str) -> tuple[int, str]:
+    done = CliRunner().invoke(main, ["doctor", *arguments])
+    return done.exit_code, done.output
+
+
+@pytest.mark.parametrize(
+    ("found", "flags", "code"),
+    [
+        ([WELL], (), 0),
+        ([ODD, WELL], (), 0),
+        ([ODD, WELL], ("--strict",), 1),
+        ([ILL], (), 1),
+        ([ILL], ("--json",), 1),
+        ([WELL], ("--strict", "--json"), 0),
+    ],
+)
+def test_exit_codes(
+    found: list[Finding], flags: tuple[str, ...], code: int, kubeconfig: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Problems are 1; warnings only where asked to be strict."""
+    monkeypatch.setattr(examination, "run", lambda case, credentials: tuple(found))
+    assert code == said("--kubeconfig", kubeconfig, *flags)[0]
+
+
+def test_the_table(kubeconfig: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One finding a line with its remedy below, no control characters, and the counts at the end."""
+    monkeypatch.setattr(examination, "run", lambda case, credentials: (ILL, ODD, WELL))
+    assert [
+        r"PROBLEM  rights        pods: ann may not list them \x1b[2J",
+        "                       → apply deploy/rbac.yaml",
+        "warning  nodes         cpu: too old for 1 of 9 nodes: a (400 s)",
+        "                       → see whether they are still scraped",
+        "ok       API server    https://x: answers, v1.35.8",
+        "1 problem, 1 warning, 1 well",
+    ] == said("--kubeconfig", kubeconfig)[1].splitlines()
+
+
+def test_json(kubeconfig: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same for scripts, with every node that is concerned."""
+    monkeypatch.setattr(examination, "run", lambda case, credentials: (replace(ODD, nodes=("a", "b")),))
+    told = json.loads(said("--kubeconfig", kubeconfig, "--json")[1])
+    assert {"problem": 0, "warning": 1, "ok": 0} == told["counts"]
+    assert (["a", "b"], "nodes", "cpu") == tuple(told["findings"][0][key] for key in ("nodes", "area", "subject"))
+
+
+def test_a_server_that_is_gone(kubeconfig: str) -> None:
+    """Is a problem like others, and no traceback."""
+    code, output = said("--kubeconfig", kubeconfig)
+    assert (1, True) == (code, "http://127.0.0.1:9: cannot be reached: no connection" in output)
+
+
+@pytest.mark.parametrize(
+    ("content", "flags", "words"),
+    [
+        (HEAD + "profils: []\n", (), "unknown field (did you mean profiles?)"),
+        (OWN_HEAD, ("--labeller",), "labels: is missing"),
+        ("", (), "f.yaml"),
+    ],
+)
+def test_a_bad_configuration_cannot_be_looked_at(
+    content: str, flags: tuple[str, ...], words: str, tmp_path: Path, kubeconfig: str
+) -> None:
+    """Exit code 2 with field, value and remedy."""
+    file = tmp_path / "f.yaml"
+    file.write_text(content)
+    code, output = said("--config", str(file), "--kubeconfig", kubeconfig, *flags)
+    assert (2, True) == (code, words in output), output
+
+
+def test_without_a_cluster_there_is_nothing_to_look_at() -> None:
+    """Exit code 2, too."""
+    code, output = said("--kubeconfig", "/nonexistent")
+    assert (2, True) == (code, "the kubeconfig /nonexistent cannot be read" in output)
+
+
+def test_a_labeller_is_described_in_a_file(kubeconfig: str) -> None:
+    """Without one there are no rules."""
+    code, output = said("--kubeconfig", kubeconfig, "--labeller")
+    assert (2, True) == (code, "--labeller needs --config FILE" in output)
