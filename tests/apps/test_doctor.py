@@ -197,6 +197,13 @@ async def test_each_query_fails_under_its_own_name() -> None:
     assert ["full"] == [each[0] for each in told(found, Severity.OK, Area.LABELS)]
 
 
+async def test_a_cluster_without_metrics_server() -> None:
+    """The API server is asked the way the scheduler asks it, and what is missing is named with its remedy."""
+    found = await Server().examined(configured(BY_LOAD, OWN_HEAD + "sources: [{name: ms, metricsServer: {}}]\n"))
+    absent = ("ms", "metrics.k8s.io is not served by this cluster", "install metrics-server, or remove this source")
+    assert [absent] == told(found, Severity.PROBLEM, Area.SOURCE)
+
+
 async def test_two_sources_for_one_measurement() -> None:
     """It works, and is worth a warning."""
     kind = "prometheus: {url: 'http://127.0.0.1:9', metrics: [nodeCPU]}"

@@ -88,12 +88,12 @@ def _sorted_out(
 ) -> Sighting:
     way, owned = best
     losses: dict[str, Loss] = {}
-    unclear = owned.get(Nobody.AMBIGUOUS, [])
+    unclear = _by_text(owned.get(Nobody.AMBIGUOUS, []))
     for node in (node for node in nodes if node.name in missing):
         mine = owned.get(node.name)
         if mine:
             losses[node.name] = _loss(way, mine, identity, settings, now)
-        elif named := [each for each in unclear if _names(each.metric, node)]:
+        elif named := [each for text in (node.name, *node.addresses) for each in unclear.get(text, ())]:
             losses[node.name] = Loss(Nobody.AMBIGUOUS.value, _labelled(named, settings))
     nobody = dict.fromkeys(_words(each.metric, settings) for each in _values(owned.get(Nobody.UNMATCHED, [])))
     return Sighting(losses, tuple(nobody))
@@ -108,9 +108,13 @@ def _loss(way: Query, mine: Series, identity: Identity, settings: PrometheusSett
     return Loss("stale", f"{age:.0f} s") if age > settings.rate_window else Loss(YOUNG)
 
 
-def _names(labels: Mapping[str, str], node: Node) -> bool:
-    own = {node.name, *node.addresses}
-    return any(text in own or host_of(text) in own for text in labels.values())
+def _by_text(series: Series) -> dict[str, list[Any]]:
+    """By whatever in their labels could be a name or an address."""
+    found: dict[str, list[Any]] = {}
+    for each in series:
+        for text in {part for value in each.metric.values() for part in (value, host_of(value))}:
+            found.setdefault(text, []).append(each)
+    return found
 
 
 def _values(series: Series) -> list[Any]:
