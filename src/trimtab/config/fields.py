@@ -314,7 +314,7 @@ FIELDS: tuple[Field, ...] = (
     Field(
         "PeakRiskArgs.lean",
         _H,
-        "30 unless set, above 0 to 100: how many of the points go by the mean load instead of the risk",
+        "10 unless set, above 0 to 100: how many of the points go by the mean load instead of the risk",
     ),
 )
 

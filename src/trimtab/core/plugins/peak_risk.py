@@ -62,8 +62,8 @@ class PeakRisk:
 
     floor: the least deviation that a node's load is taken to have, of its capacity.
     spread: the deviation of a node that nobody measures, of its capacity.
-    lean: how much of the score goes by the mean load instead of by the risk. Alone, the plugin does about as well with any;
-    beside others, a small share lets them decide among all nodes without risk, and a large one keeps the balance.
+    lean: how many of the points go by the mean load instead of by the risk. Beside other plugins, a small share lets them
+    decide among all nodes without risk, and a large one keeps loads even.
     """
 
     name: ClassVar[str] = "PeakRisk"
@@ -75,7 +75,7 @@ class PeakRisk:
     resources: tuple[RiskLimit, ...] = (RiskLimit(CPU, 80.0), RiskLimit(MEMORY, 90.0))
     floor: float = 2.0
     spread: float = 25.0
-    lean: float = 30.0
+    lean: float = 10.0
 
     def __post_init__(self) -> None:
         names = [each.name for each in self.resources]
