@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 
 from trimtab.core.load.aligned import Bools, Floats
-from trimtab.core.load.derived import ALL
 from trimtab.core.load.estimating.estimator import Estimate
 from trimtab.core.load.pods.profiles import Profiles
 from trimtab.core.load.state import LoadState, asked
@@ -60,7 +59,10 @@ class LoadAnswers(LoadState):
         """
         if resource not in self.accounts:
             return self.latest(resource), self.deviation(resource) ** 2
-        mean, variance, _ = self._forecast[resource].get(lambda rows: self._foretell(resource, rows))
+        kept = self._forecast[resource]
+        mean, variance, _ = kept.get(
+            lambda rows: self._foretell(resource), lambda row: self._foretell_one(resource, row)
+        )
         return mean, variance
 
     def stand_in(self, resource: str) -> Bools:
@@ -73,19 +75,27 @@ class LoadAnswers(LoadState):
         known = self.estimator.known(pod)
         return self.estimator.estimate(self.settings.estimates, resource, *asked(pod, resource), known)
 
-    def _foretell(self, resource: str, rows: slice) -> tuple[Floats, Floats, Floats]:
+    def _foretell(self, resource: str) -> tuple[Floats, Floats, Floats]:
         """Mean, variance, and the node's own variance, which a touched row does not change."""
         totals, count = self.accounts[resource].totals, self.rows
-        alone = self._alone(resource) if rows is ALL else self._forecast[resource].columns[2][rows]
-        level, spread = totals.level[:count][rows], totals.spread[:count][rows]
-        unsure, net = totals.unsure[:count][rows], totals.net[:count][rows]
-        fed, latest = totals.fed[:count][rows], self.latest(resource)[rows]
-        beside = np.nan_to_num(totals.beside[:count][rows])
-        mean = np.where(fed, beside + level, np.maximum(latest + net, 0.0))
-        variance = np.where(fed | np.isnan(alone), spread, alone + unsure)
+        alone, fed, latest = self._alone(resource), totals.fed[:count], self.latest(resource)
+        used = np.nan_to_num(totals.beside[:count]) + totals.level[:count]
+        mean = np.where(fed, used, np.maximum(latest + totals.net[:count], 0.0))
+        variance = np.where(fed | np.isnan(alone), totals.spread[:count], alone + totals.unsure[:count])
         missing = np.isnan(latest)
         mean[missing] = variance[missing] = np.nan
         return mean, variance, alone
+
+    def _foretell_one(self, resource: str, row: int) -> tuple[float, float, float]:
+        """The same for a row that was touched, in plain numbers: it is asked for after every placement."""
+        totals, alone = self.accounts[resource].totals, self._forecast[resource].columns[2].item(row)
+        latest, beside = self.latest(resource).item(row), totals.beside.item(row)
+        if latest != latest:
+            return np.nan, np.nan, alone
+        if totals.fed.item(row):
+            return (beside if beside == beside else 0.0) + totals.level.item(row), totals.spread.item(row), alone
+        variance = totals.spread.item(row) if alone != alone else alone + totals.unsure.item(row)
+        return max(latest + totals.net.item(row), 0.0), variance, alone
 
     def _alone(self, resource: str) -> Floats:
         return self.deviation(resource) ** 2 if self.stand_in(resource).any() else np.zeros(self.rows)

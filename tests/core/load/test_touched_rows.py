@@ -1,0 +1,42 @@
+"""Proves that rows which a pod has touched are brought up to date one by one as all rows at once would be."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.build import cluster, node, pod
+from trimtab.core.cluster.state import Cluster
+from trimtab.core.model.sample import Reading, Subject, Unit
+
+NAMES = ("blind", "by-node", "by-pods")
+
+
+def measured(held: Cluster, at: float) -> None:
+    seen = NAMES[1:]
+    for resource in ("cpu", "memory"):
+        by_node = Reading("meter", resource, seen, (0.3 + at / 1e4, 0.4), (at,) * 2, unit=Unit.SHARE)
+        by_pod = Reading("meter", resource, ("default/old",), (700.0,), (at,), Subject.PODS)
+        held.read_load((by_node, by_pod), at)
+
+
+@pytest.mark.parametrize("resource", ["cpu", "memory"])
+def test_touched_rows_as_all(resource: str) -> None:
+    """A pod comes, another leaves: what is foretold and expected is what a twin works out for all rows anew."""
+    old = pod("old", cpu="1", memory="1Gi", on="by-pods")
+    held = cluster(*(node(name, cpu="16") for name in NAMES), old)
+    for at in (15.0, 30.0, 45.0):
+        measured(held, at)
+    held.load.forecast(resource)
+    held.load.expected(resource)
+    before = held.load.forecast(resource)[0].copy()
+    held.age(46.0)
+    for number, name in enumerate(NAMES):
+        held.assume(pod(f"new-{number}", cpu="500m", memory="256Mi"), name)
+    held.assume(pod("other", cpu="300m", memory="64Mi"), "by-node")
+    held.lose_pod("uid-new-1")
+    kept = (*held.load.forecast(resource), held.load.expected(resource))
+    anew = (*held.load.copy().forecast(resource), held.load.copy().expected(resource))
+    for expected, touched in zip(anew, kept, strict=True):
+        np.testing.assert_allclose(touched, expected, rtol=1e-12)
+    assert [False, True, True] == (kept[0] > before).tolist()
