@@ -12,22 +12,23 @@ from trimtab.core.model.sample import Reading, Subject, Unit
 NAMES = ("blind", "by-node", "by-pods")
 
 
-def measured(held: Cluster, at: float) -> None:
+def measured(held: Cluster, at: float, *, pods: bool) -> None:
     seen = NAMES[1:]
     for resource in ("cpu", "memory"):
         by_node = Reading("meter", resource, seen, (0.3 + at / 1e4, 0.4), (at,) * 2, unit=Unit.SHARE)
         by_pod = Reading("meter", resource, ("default/old",), (700.0,), (at,), Subject.PODS)
-        held.read_load((by_node, by_pod), at)
+        held.read_load((by_node, by_pod) if pods else (by_node,), at)
 
 
 @pytest.mark.parametrize("resource", ["cpu", "memory"])
-def test_touched_rows_as_all(resource: str) -> None:
+@pytest.mark.parametrize("pods", [True, False])
+def test_touched_rows_as_all(resource: str, pods: bool) -> None:
     """A pod comes, another leaves: what is foretold and expected is what a twin works out for all rows anew."""
     old = pod("old", cpu="1", memory="1Gi", on="by-pods")
     held = cluster(*(node(name, cpu="16") for name in NAMES), old)
     for at in (15.0, 30.0, 45.0):
-        measured(held, at)
-    held.load.forecast(resource)
+        measured(held, at, pods=pods)
+    assert pods is not held.load.stand_in(resource).any()
     held.load.expected(resource)
     before = held.load.forecast(resource)[0].copy()
     held.age(46.0)
