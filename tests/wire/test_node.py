@@ -42,6 +42,7 @@ def test_every_field_lands_where_it_belongs() -> None:
         images=(Image(("a", "b"), 12), Image((), 0)),
         addresses=("10.0.0.1", "n-1"),
         ready=True,
+        capacity=(("cpu", 4000),),
     )
     assert expected == node
 

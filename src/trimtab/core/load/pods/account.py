@@ -27,7 +27,7 @@ from trimtab.core.load.pods.profiles import Profiles
 from trimtab.core.load.pods.shares import SUMMED, Counted, Shares, Totals
 from trimtab.core.load.pods.standing import Standing
 
-SMOOTHED = 0.2  # weight of the newest sample in what a node uses beside its pods
+RISEN, FALLEN = 0.6, 0.2  # weight of the newest sample in what a node uses beside its pods: danger is heeded sooner
 
 Pair = tuple[float, float]
 
@@ -128,7 +128,8 @@ class Account:
         new = ~np.isnan(rest) & (meter.measured != totals.weighed)
         totals.weighed[new] = meter.measured[new]
         held = np.where(np.isnan(totals.beside), rest, totals.beside)
-        totals.beside = np.where(totals.fed, np.where(new, held + SMOOTHED * (rest - held), totals.beside), np.nan)
+        weight = np.where(rest > held, RISEN, FALLEN)
+        totals.beside = np.where(totals.fed, np.where(new, held + weight * (rest - held), totals.beside), np.nan)
 
     def all(self, slots: Index, standing: Standing) -> tuple[Floats, ...]:
         """What these pods count for: `one` for many."""
