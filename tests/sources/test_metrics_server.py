@@ -13,7 +13,7 @@ import pytest
 from trimtab.config.own.settings import MetricsServerSettings
 from trimtab.core.model.sample import Subject, Unit
 from trimtab.sources.contract import Scrape, SourceError
-from trimtab.sources.metrics_server import Get, MetricsServer
+from trimtab.sources.metrics_server import LARGE, Get, MetricsServer
 
 ROOT = "/apis/metrics.k8s.io/v1beta1"
 AT = "2026-11-16T09:30:00Z"
@@ -79,6 +79,8 @@ async def test_a_pod_is_the_sum_of_its_containers() -> None:
         node("b", usage={"cpu": "-1", "memory": "1"}),
         node("b", usage={"cpu": "NaN", "memory": "1"}),
         node("b", usage={"cpu": "٣n", "memory": "1"}),
+        node("b", usage={"cpu": "9" * 400 + "n", "memory": "1"}),
+        node("b", usage={"cpu": "1", "memory": "9" * 400 + "Ki"}),
         node("b", usage={}),
         node("b", usage=None),
         pod("b"),
@@ -161,3 +163,11 @@ async def test_it_remembers_nothing() -> None:
     """There is no past to be had from it."""
     source = MetricsServer(MetricsServerSettings("ms"), serving({}))
     assert [] == [each async for each in source.recall(())]
+
+
+async def test_a_large_list_is_taken_apart_as_a_small_one_is() -> None:
+    """Beside the event loop, whose other work does not wait for it."""
+    many = tuple(node(f"n-{number}", note="x" * 1000) for number in range(1200))
+    answer = body(*many)
+    assert len(answer) > LARGE
+    assert tuple(each["metadata"]["name"] for each in many) == (await read((200, answer))).readings[0].names

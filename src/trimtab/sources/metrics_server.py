@@ -29,6 +29,7 @@ ROOT = "/apis/metrics.k8s.io/v1beta1"
 MOST_PAGES = 1000
 MOST_WINDOWS = 200
 OFF_THE_LOOP = 1000  # items: some milliseconds of reading
+LARGE = 1 << 20  # bytes: some milliseconds of taking a list apart
 MILLI = 1_000_000  # billionths in a thousandth
 INSTALL = "install metrics-server, or remove this source"
 REMEDIES: Mapping[int, tuple[str, str]] = {
@@ -130,7 +131,8 @@ class MetricsServer:
                 problem, remedy = REMEDIES.get(status, (f"answers HTTP {status}", "see metrics-server's log"))
                 raise SourceError(f"metrics.k8s.io {problem}", remedy, passing=status >= 500)
             try:
-                page = self._list.decode(body)
+                decode = self._list.decode
+                page = await asyncio.to_thread(decode, body) if len(body) > LARGE else decode(body)
             except UNREADABLE:
                 raise SourceError("metrics.k8s.io answers nonsense", "see metrics-server's log") from None
             items += page.items or ()
@@ -145,7 +147,7 @@ class MetricsServer:
         for raw in items:
             try:
                 _take(self._item.decode(raw), column, windows)
-            except UNREADABLE:  # a QuantityError is one of them
+            except (*UNREADABLE, OverflowError):  # a QuantityError is one of them; the other is more than a float holds
                 skipped["malformed"] += 1
         if subject is Subject.NODES and not column.names:
             problem = f"metrics.k8s.io knows no node ({skipped['malformed']} malformed)"
@@ -170,20 +172,20 @@ class MetricsServer:
 
 
 def _take(item: ItemShape, column: Column, windows: list[float]) -> None:
-    """Everything of the item or, by ValueError, nothing of it."""
+    """Everything of the item or, by ValueError or OverflowError, nothing of it."""
     usages = [item.usage] if item.usage is not None else [each.usage for each in item.containers or ()]
     if not usages or item.timestamp is None:
         raise QuantityError("no usage, or no time")
-    cpu = sum(_nanos(usage["cpu"]) for usage in usages if "cpu" in usage)
-    memory = sum(_nanos(usage["memory"]) for usage in usages if "memory" in usage)
+    cpu = sum(_nanos(usage["cpu"]) for usage in usages if "cpu" in usage) / MILLI
+    memory = sum(_nanos(usage["memory"]) for usage in usages if "memory" in usage) / NANOS
     if not all("cpu" in usage and "memory" in usage for usage in usages):
         raise QuantityError("one of the two is missing")
     meta = item.metadata
     if len(windows) < MOST_WINDOWS and (window := duration(item.window)) is not None and window > 0:
         windows.append(window)
     column.names.append(f"{meta.namespace}/{meta.name}" if meta.namespace else meta.name)
-    column.cpu.append(cpu / MILLI)
-    column.memory.append(memory / NANOS)
+    column.cpu.append(cpu)
+    column.memory.append(memory)
     column.measured.append(item.timestamp.timestamp())
 
 
