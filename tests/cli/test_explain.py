@@ -1,8 +1,12 @@
 """Proves that `trimtab explain` draws what the live process answers, and says what to do when nobody does."""
 
 import json
+import socket
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
@@ -90,6 +94,63 @@ def test_nobody_there() -> None:
     assert 1 == code
     assert "nobody answers at 127.0.0.1:1" in text
     assert "--address" in text
+
+
+@contextmanager
+def stranger(answer: bytes) -> Iterator[str]:
+    """Another program, which says this to whoever comes."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def greet() -> None:
+            line, _ = server.accept()
+            with line:
+                line.recv(1 << 16)
+                line.sendall(answer)
+
+        threading.Thread(target=greet, daemon=True).start()
+        yield f"127.0.0.1:{server.getsockname()[1]}"
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        (b"SSH-2.0-OpenSSH_9.9\r\n", "nobody answers at"),
+        (b"", "nobody answers at"),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n{", "nobody answers at"),
+        (b"HTTP/1.1 200 OK\r\n\r\n<html>", "answers 200, and nothing that can be read"),
+        (b"HTTP/1.1 200 OK\r\n\r\n[1]", "answers 200, and nothing that can be read"),
+        (b"HTTP/1.1 302 Found\r\nLocation: /\r\n\r\n", "answers 302, and nothing that can be read"),
+        (b'HTTP/1.1 404 Not Found\r\n\r\n{"kind":"Status"}', "answers 404, and nothing that can be read"),
+        (b'HTTP/1.1 200 OK\r\n\r\n{"node":"one"}', "does not answer as expected"),
+        (b'HTTP/1.1 404 Not Found\r\n\r\n{"problem":"no \\u001b[31mnode"}', r"no \x1b[31mnode."),
+    ],
+)
+def test_somebody_else_there(answer: bytes, words: str) -> None:
+    """Whatever another program says, it ends in a sentence and with exit code 1."""
+    with stranger(answer) as address:
+        code, text = said("node/one", "--address", address)
+    assert (1, 1, "trimtab: ") == (code, text.count("\n"), text[:9])
+    assert words in text
+
+
+@pytest.mark.parametrize("address", ["foo bar:1", "127.0.0.1:abc", "http://127.0.0.1:1", "", "a..b:1"])
+def test_no_address(address: str) -> None:
+    """What is no address is told as such an one where nobody answers, with the remedy."""
+    code, text = said("node/one", "--address", address)
+    assert 1 == code
+    assert "say with --address where it serves" in text
+
+
+def test_no_proxy_is_asked(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The process is looked for on this machine, whatever proxy the environment names."""
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")
+    assert 0 == said("node/one", "--address", address)[0]
+
+
+def test_no_server_is_loaded_to_ask_one() -> None:
+    """Asking takes neither the server nor the engine into memory."""
+    code = "import sys, trimtab.cli.explain; print(sorted({'aiohttp', 'numpy'} & sys.modules.keys()))"
+    assert "[]\n" == subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
 
 
 def test_neither_pod_nor_node() -> None:

@@ -9,7 +9,7 @@ import pytest
 from tests.serve.exposition import Exposition
 from tests.serve.small_cluster import SmallCluster
 from trimtab.serve.health import Check, Health
-from trimtab.serve.http import BadAddress, application, parse_address, serving
+from trimtab.serve.http import application, serving
 from trimtab.serve.metrics import PrometheusTally
 from trimtab.serve.page import MetricsPage
 from trimtab.serve.readings import Readings
@@ -102,32 +102,3 @@ async def test_a_taken_port_is_an_error_of_the_system(base: str) -> None:
     with pytest.raises(OSError, match="in use"):
         async with serving(application(Health(), metrics), "127.0.0.1", int(base.rpartition(":")[2])):
             raise AssertionError
-
-
-@pytest.mark.parametrize(
-    ("text", "address"),
-    [("127.0.0.1:10261", ("127.0.0.1", 10261)), ("[::1]:0", ("::1", 0)), ("localhost:80", ("127.0.0.1", 80))],
-)
-def test_loopback_addresses_are_taken(text: str, address: tuple[str, int]) -> None:
-    """Loopback in either family, by number or as localhost."""
-    assert address == parse_address(text)
-
-
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
-        ("0.0.0.0:10261", "can be reached from elsewhere"),
-        ("[::]:10261", "can be reached from elsewhere"),
-        ("10.0.0.7:10261", "can be reached from elsewhere"),
-        ("example.com:80", "is not an IP address"),
-        (":10261", "is not an IP address"),
-        ("127.0.0.1", "is not HOST:PORT"),
-        ("127.0.0.1:", "is not HOST:PORT"),
-        ("127.0.0.1:70000", "is not HOST:PORT"),
-        ("127.0.0.1:١٢", "is not HOST:PORT"),
-    ],
-)
-def test_other_addresses_are_refused(text: str, words: str) -> None:
-    """What is no address, or one that others can reach, is refused with a sentence."""
-    with pytest.raises(BadAddress, match=words):
-        parse_address(text)

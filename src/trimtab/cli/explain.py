@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+import http.client
 import json
 import sys
-import urllib.error
 import urllib.parse
-import urllib.request
 from collections.abc import Iterator
+from contextlib import closing
 from datetime import UTC, datetime
 from typing import Any
 
 import click
 
-from trimtab.serve.http import DEFAULT_ADDRESS
+from trimtab.config.problem import printable
+from trimtab.serve.address import DEFAULT_ADDRESS
 
 SECONDS = 10.0
+OK = 200
 GIB = 1 << 30
+STRANGER = "it may be another program, or another version"
 
 Told = dict[str, Any]
 
@@ -39,10 +42,18 @@ def command(what: str, namespace: str, nodes: tuple[str, ...], address: str, as_
         raise click.BadParameter(f"{what!r} is neither pod/NAME nor node/NAME", param_hint="WHAT")
     told = ask(address, _path(kind, namespace, name), nodes)
     if "problem" in told:
-        click.echo(f"trimtab: {told['problem']}.", err=True)
+        click.echo(printable(f"trimtab: {told['problem']}."), err=True)
         sys.exit(1)
-    lines = [json.dumps(told, indent=2)] if as_json else [*(_pod(told) if kind == "pod" else _node(told))]
-    click.echo("\n".join(lines))
+    click.echo(json.dumps(told, indent=2) if as_json else _drawn(kind, told))
+
+
+def _drawn(kind: str, told: Told) -> str:
+    """The answer for people; ends the process with 1 where it is not one of ours."""
+    try:
+        return "\n".join(map(printable, _pod(told) if kind == "pod" else _node(told)))
+    except (KeyError, TypeError, AttributeError, ValueError):
+        click.echo(f"trimtab: the process there does not answer as expected: {STRANGER}.", err=True)
+        sys.exit(1)
 
 
 def _path(kind: str, namespace: str, name: str) -> str:
@@ -54,22 +65,26 @@ def ask(address: str, path: str, nodes: tuple[str, ...]) -> Told:
     """The process' answer, or a `problem` in words."""
     query = urllib.parse.urlencode([("node", node) for node in nodes])
     try:
-        with urllib.request.urlopen(f"http://{address}{path}?{query}", timeout=SECONDS) as answer:
-            told: Told = json.load(answer)
-            return told
-    except urllib.error.HTTPError as error:
-        return _refused(error)
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "reason", error)
-        return {"problem": f"nobody answers at {address} ({reason}): is `trimtab run` there, and is --address right?"}
+        # Not by urllib: a proxy of the environment would look for the process on a machine of its own.
+        with closing(http.client.HTTPConnection(address, timeout=SECONDS)) as line:
+            line.request("GET", f"{path}?{query}")
+            answer = line.getresponse()
+            status, content = answer.status, answer.read()
+    except (OSError, ValueError, http.client.HTTPException) as error:
+        reason = getattr(error, "strerror", None) or str(error).strip() or type(error).__name__
+        remedy = "start `trimtab run` there, or say with --address where it serves"
+        return {"problem": f"nobody answers at {address} ({reason}): {remedy}"}
+    return _understood(status, content)
 
 
-def _refused(error: urllib.error.HTTPError) -> Told:
+def _understood(status: int, content: bytes) -> Told:
     try:
-        told: Told = json.load(error)
+        told = json.loads(content)
+    except (ValueError, RecursionError):
+        told = None
+    if isinstance(told, dict) and (status == OK or "problem" in told):
         return told
-    except ValueError:
-        return {"problem": f"the process there answers {error.code}: it may be another program or an older version"}
+    return {"problem": f"the process there answers {status}, and nothing that can be read: {STRANGER}"}
 
 
 def _pod(told: Told) -> Iterator[str]:

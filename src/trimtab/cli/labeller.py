@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from trimtab.cli.run import identity
-from trimtab.serve.http import BadAddress, parse_address
+from trimtab.serve.address import BadAddress, parse_address
 
 if TYPE_CHECKING:
     from trimtab.apps.reload import ConfigFile

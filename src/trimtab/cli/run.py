@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from trimtab.serve.http import DEFAULT_ADDRESS, BadAddress, parse_address
+from trimtab.serve.address import DEFAULT_ADDRESS, BadAddress, parse_address
 
 if TYPE_CHECKING:
     from trimtab.apps.reload import ConfigFile

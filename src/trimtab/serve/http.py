@@ -1,11 +1,10 @@
-"""Decides where the pages are served, to whom, and within which limits; leaves what they say to health and metrics.
+"""Decides how the pages are served, to whom, and within which limits; leaves what they say to health and metrics.
 
 Plain HTTP without passwords, hence on loopback only; GET only; nothing on the pages can change anything.
 """
 
 from __future__ import annotations
 
-import ipaddress
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
@@ -15,7 +14,6 @@ from trimtab.serve.explain import Explaining
 from trimtab.serve.health import Health, Verdict
 from trimtab.serve.page import MetricsPage
 
-DEFAULT_ADDRESS = "127.0.0.1:10261"
 LARGEST_BODY = 1 << 10
 LONGEST_LINE = 4 << 10
 KEEP_ALIVE = 75.0
@@ -23,25 +21,6 @@ LAST_WORDS = 1.0
 BACKLOG = 64
 
 Answer = Callable[[web.Request], Awaitable[web.Response]]
-
-
-class BadAddress(ValueError):
-    """Not an address that can be served; the words say why and what would do."""
-
-
-def parse_address(text: str) -> tuple[str, int]:
-    """Host and port of "127.0.0.1:10261" or "[::1]:10261"; port 0 takes any free one. Loopback only."""
-    host, colon, port = text.rpartition(":")
-    name = host.removeprefix("[").removesuffix("]")
-    if not colon or not port.isascii() or not port.isdigit() or int(port) > 65535:
-        raise BadAddress(f"{text!r} is not HOST:PORT, as in {DEFAULT_ADDRESS}")
-    try:
-        address = ipaddress.ip_address("127.0.0.1" if name == "localhost" else name)
-    except ValueError:
-        raise BadAddress(f"{name!r} is not an IP address: write it as in {DEFAULT_ADDRESS}") from None
-    if not address.is_loopback:
-        raise BadAddress(f"{name} can be reached from elsewhere, and these pages ask nobody who he is: use 127.0.0.1")
-    return str(address), int(port)
 
 
 def application(health: Health, metrics: MetricsPage, why: Explaining | None = None) -> web.Application:

@@ -1,0 +1,34 @@
+"""Decides whether pages are served on loopback alone, and whoever asks for more is told why not."""
+
+import pytest
+
+from trimtab.serve.address import BadAddress, parse_address
+
+
+@pytest.mark.parametrize(
+    ("text", "address"),
+    [("127.0.0.1:10261", ("127.0.0.1", 10261)), ("[::1]:0", ("::1", 0)), ("localhost:80", ("127.0.0.1", 80))],
+)
+def test_loopback_addresses_are_taken(text: str, address: tuple[str, int]) -> None:
+    """Loopback in either family, by number or as localhost."""
+    assert address == parse_address(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("0.0.0.0:10261", "can be reached from elsewhere"),
+        ("[::]:10261", "can be reached from elsewhere"),
+        ("10.0.0.7:10261", "can be reached from elsewhere"),
+        ("example.com:80", "is not an IP address"),
+        (":10261", "is not an IP address"),
+        ("127.0.0.1", "is not HOST:PORT"),
+        ("127.0.0.1:", "is not HOST:PORT"),
+        ("127.0.0.1:70000", "is not HOST:PORT"),
+        ("127.0.0.1:١٢", "is not HOST:PORT"),
+    ],
+)
+def test_other_addresses_are_refused(text: str, words: str) -> None:
+    """What is no address, or one that others can reach, is refused with a sentence."""
+    with pytest.raises(BadAddress, match=words):
+        parse_address(text)
