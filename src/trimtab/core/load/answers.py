@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from trimtab.core.load.aligned import Bools, Floats
 from trimtab.core.load.estimating.estimator import Estimate
+from trimtab.core.load.nodes.course import Course
 from trimtab.core.load.pods.profiles import Profiles
 from trimtab.core.load.state import LoadState, asked
 from trimtab.core.model.pod import Pod
@@ -44,10 +47,10 @@ class LoadAnswers(LoadState):
 
     def expected(self, resource: str) -> Floats:
         """`latest` + `pending`, not below 0: what the node will be seen to use once everything is in a sample."""
-        if resource not in self.accounts:
+        kept = self._expected.get(resource)
+        if kept is None:
             return self.latest(resource)
-        latest, net = self.latest(resource), self.pending(resource)
-        return self._expected[resource].get(lambda rows: (np.maximum(latest[rows] + net[rows], 0.0),))[0]
+        return kept.get(lambda rows: self._expect(resource, rows), lambda row: self._expect_one(resource, row))[0]
 
     def forecast(self, resource: str) -> tuple[Floats, Floats]:
         """Mean and variance of the sum that each node's pods will come to: hour's means and variances of pods that are
@@ -75,6 +78,14 @@ class LoadAnswers(LoadState):
         known = self.estimator.known(pod)
         return self.estimator.estimate(self.settings.estimates, resource, *asked(pod, resource), known)
 
+    def _expect(self, resource: str, rows: slice) -> tuple[Floats]:
+        return (np.maximum(self.latest(resource)[rows] + self.pending(resource)[rows], 0.0),)
+
+    def _expect_one(self, resource: str, row: int) -> tuple[float]:
+        account = self.accounts[resource]
+        amount = account.meter.believed.item(row) + account.totals.net.item(row)
+        return (0.0 if amount < 0.0 else amount,)
+
     def _foretell(self, resource: str) -> tuple[Floats, Floats, Floats]:
         """Mean, variance, and the node's own variance, which a touched row does not change."""
         totals, count = self.accounts[resource].totals, self.rows
@@ -100,35 +111,45 @@ class LoadAnswers(LoadState):
     def _alone(self, resource: str) -> Floats:
         return self.deviation(resource) ** 2 if self.stand_in(resource).any() else np.zeros(self.rows)
 
-    # --- how nodes went
+    # --- how nodes went: the same until the next reading, and asked for again and again
 
     def average(self, resource: str, seconds: float) -> Floats:
         """Mean of the node's samples of the last `seconds` (at most an hour)."""
-        course = self.courses.get(resource)
-        return self._unknown() if course is None else self._trusted(resource, course.mean(seconds))
+        return self._keep((resource, "average", seconds), lambda course: course.mean(seconds))
 
     def mean(self, resource: str) -> Floats:
         """Mean over `settings.window`, or what the source itself gave as such."""
-        given = self._believed(resource, Statistic.MEAN)
-        return np.where(np.isnan(given), self.average(resource, self.settings.window), given)
+        window = self.settings.window
+        return self._keep((resource, "mean", window), lambda course: course.mean(window), Statistic.MEAN)
 
     def deviation(self, resource: str) -> Floats:
         """Standard deviation over `settings.window`, or what the source gave; NaN with fewer than two samples."""
-        given, course = self._believed(resource, Statistic.DEVIATION), self.courses.get(resource)
-        if course is None:
-            return given
-        own = self._trusted(resource, course.deviation(self.settings.window))
-        return np.where(np.isnan(given), own, given)
+        window = self.settings.window
+        return self._keep((resource, "deviation", window), lambda course: course.deviation(window), Statistic.DEVIATION)
 
     def percentile(self, resource: str, percent: int, seconds: int) -> Floats:
         """Exact percentile (50, 90, 95, 99) over 300, 600 or 1800 seconds."""
-        course = self.courses.get(resource)
-        return self._unknown() if course is None else self._trusted(resource, course.percentile(percent, seconds))
+        return self._keep((resource, percent, seconds), lambda course: course.percentile(percent, seconds))
 
     def peak(self, resource: str, seconds: int) -> Floats:
         """The highest five-minute mean within 3600 or 86400 seconds."""
-        course = self.courses.get(resource)
-        return self._unknown() if course is None else self._trusted(resource, course.peak(seconds))
+        return self._keep((resource, "peak", seconds), lambda course: course.peak(seconds))
+
+    def _keep(
+        self, key: tuple[str, str | int, float], went: Callable[[Course], Floats], given: Statistic | None = None
+    ) -> Floats:
+        """How a resource went, where it is trusted, or what a source gave as such, which goes before; not to be written."""
+        held = self._kept.get(key)
+        if held is None:
+            resource = key[0]
+            course = self.courses.get(resource)
+            held = self._unknown() if course is None else self._trusted(resource, went(course))
+            if given is not None:
+                known = self._believed(resource, given)
+                held = np.where(np.isnan(known), held, known)
+            held.setflags(write=False)
+            self._kept[key] = held
+        return held
 
     # --- by slot
 

@@ -64,7 +64,7 @@ class Sieve:
 
     @property
     def newest(self) -> float:
-        return float(self.measured.max())
+        return float(self.measured.max(initial=-np.inf))
 
 
 def well_formed(reading: Reading, refused: Counter[str]) -> bool:
@@ -110,15 +110,18 @@ class Brake:
     """Holds back readings in which nearly all nodes jump to nothing, or to all they have; the fourth in a row counts."""
 
     def __init__(self) -> None:
-        self.held: dict[tuple[str, str], int] = {}
+        self.held: dict[tuple[str, str], tuple[int, float]] = {}  # how many, and when the last of them was measured
 
-    def holds(self, reading: Reading, before: Floats, after: Floats) -> bool:
-        """Shares of what the machines have, NaN where it is not known."""
+    def holds(self, reading: Reading, before: Floats, after: Floats, newest: float) -> bool:
+        """Shares of what the machines have, NaN where it is not known. A sample that is read again is no further one."""
         key = (reading.source, reading.resource)
-        if not _jumps(before, after) or self.held.get(key, 0) >= MOST_HELD:
+        count, last = self.held.get(key, (0, -np.inf))
+        again = newest <= last
+        if not _jumps(before, after) or (count >= MOST_HELD and not again):
             self.held.pop(key, None)
             return False
-        self.held[key] = self.held.get(key, 0) + 1
+        if not again:
+            self.held[key] = count + 1, newest
         return True
 
     def copy(self) -> Brake:

@@ -37,7 +37,7 @@ class Pressure:
         self.heard: Floats = np.full(count, at)
         self.values: Floats = np.full(count, np.nan)
         self.fresh: Bools = np.ones(count, dtype=np.bool_)
-        self._at = at
+        self._at = at if count else np.inf  # no time has passed for nobody
 
     @property
     def shown(self) -> Bools:

@@ -89,12 +89,12 @@ def _take_nodes(state: LoadState, reading: Reading, rows: Rows, refused: Counter
     for nonsense in sieve.nonsense:
         meter.miss(nonsense, source)
     sieve.keep(meter.news(sieve.index, sieve.measured))
-    if newest and state.brake.holds(reading, *_shares(meter, sieve, capacity)):
+    if newest and state.brake.holds(reading, *_shares(meter, sieve, capacity), sieve.newest):
         refused["jump"] += len(sieve.index)
         return
     meter.put(sieve.index, sieve.values, sieve.measured, reading.window, source)
     if newest and len(sieve.index):
-        _course(state, reading.resource).put(sieve.newest, sieve.index, sieve.values)
+        _course(state, reading.resource).put(_moment(state, sieve), sieve.index, sieve.values)
 
 
 def _shares(meter: Meter, sieve: Sieve, capacity: Floats) -> tuple[Floats, Floats]:
@@ -160,7 +160,7 @@ def _keep_profile(state: LoadState, account: Account, sieve: Sieve, window: floa
     account.profiles.make_room(int(slots.max()))
     share = parts(sieve.measured - state.standing.since[slots], window)
     whole = sieve.values + (1.0 - share) * account.shares.estimate[slots]
-    account.profiles.put(sieve.newest, slots, sieve.values, whole)
+    account.profiles.put(_moment(state, sieve), slots, sieve.values, whole)
     return share
 
 
@@ -220,6 +220,11 @@ def _sound(reading: Reading, index: Index, refused: Counter[str]) -> Sieve:
     sieve = Sieve(reading, index, refused)
     sieve.sound(reading.unit)
     return sieve
+
+
+def _moment(state: LoadState, sieve: Sieve) -> float:
+    """Of all of them together; one clock that is ahead is not to put all others into the future."""
+    return min(sieve.newest, state.now)
 
 
 def _capacity(state: LoadState, resource: str, rows: Rows) -> Floats:

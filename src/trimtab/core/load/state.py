@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from typing import Self
 
 import numpy as np
 
-from trimtab.core.load.aligned import Aligned, Index
+from trimtab.core.load.aligned import Aligned, Floats, Index
 from trimtab.core.load.derived import Derived
 from trimtab.core.load.estimating.estimator import Estimator
 from trimtab.core.load.intake import Brake
@@ -47,6 +47,7 @@ class LoadState:
         self.brake = Brake()
         self._expected = {name: Derived() for name in TRACKED}
         self._forecast = {name: Derived() for name in TRACKED}
+        self._kept: dict[Hashable, Floats] = {}  # answers that no pod alters, until the next reading
 
     @property
     def settings(self) -> LoadSettings:
@@ -116,7 +117,7 @@ class LoadState:
             return False
         for account in self.accounts.values():
             account.altered(slot, self.standing)
-        self._touch(self.standing.row.item(slot))
+        self._sum_row(self.standing.row.item(slot))
         return True
 
     def resized(self, slot: int, pod: Pod) -> None:
@@ -127,7 +128,7 @@ class LoadState:
             request, limit = asked(pod, name)
             mean, deviation, _ = self.estimator.estimate(self.settings.estimates, name, request, limit, kin)
             account.resized(slot, self.standing, (request, limit), (mean, deviation))
-        self._touch(self.standing.row.item(slot))
+        self._sum_row(self.standing.row.item(slot))
 
     def left(self, slot: int) -> None:
         """It has gone: what it used is taken off until the next sample shows that it has."""
@@ -136,6 +137,14 @@ class LoadState:
         self.standing.left(slot)
         if row >= 0 and any(shown):
             self.departed.add(row, self.now, shown)
+        self._sum_row(row)
+
+    def _sum_row(self, row: int) -> None:
+        """Whatever is taken off a row: an absurd request that comes and goes must leave nothing of itself."""
+        if row >= 0:
+            slots = np.flatnonzero(self.standing.row == row)
+            for account in self.accounts.values():
+                account.sum_row(row, slots, self.departed)
         self._touch(row)
 
     def _lengthen(self, slots: int) -> None:
@@ -152,6 +161,7 @@ class LoadState:
     def _drop_derived(self) -> None:
         for derived in (*self._expected.values(), *self._forecast.values()):
             derived.drop()
+        self._kept = {}
 
     # --- twins
 
@@ -197,6 +207,7 @@ class LoadState:
         twin.__dict__.update(self.__dict__)
         twin._expected = {name: Derived() for name in TRACKED}
         twin._forecast = {name: Derived() for name in TRACKED}
+        twin._kept = {}
         return twin
 
 

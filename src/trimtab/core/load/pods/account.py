@@ -79,6 +79,14 @@ class Account:
         if row >= 0:
             self.totals.add(row, counted, 1.0)
 
+    def sum_row(self, row: int, slots: Index, departed: Departed) -> None:
+        """One row anew from the pods that stand there: what is taken off a sum in floats leaves its rounding behind."""
+        for line in SUMMED:
+            getattr(self.totals, line)[row] = getattr(self.shares, line)[slots].sum()
+        if self.meter.trust.item(row):
+            seen = self.meter.measured.item(row), self.meter.window.item(row)
+            self.totals.net[row] -= departed.shown_in(row, self.number, *seen)
+
     def _discount(self, slot: int, row: int) -> None:
         if row >= 0:
             self.totals.add(row, self.shares.counted(slot), -1.0)

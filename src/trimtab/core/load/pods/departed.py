@@ -44,6 +44,14 @@ class Departed(Aligned):
         weights = np.where(np.isnan(part), 0.0, part * self.amounts[number, : self.count])
         return sums(np.maximum(rows, 0), weights, len(measured))
 
+    def shown_in(self, row: int, number: int, measured: float, window: float) -> float:
+        """The same for one row."""
+        here = np.flatnonzero(self.row[: self.count] == row)
+        if not len(here):
+            return 0.0
+        part = np.clip((self.at[here] - measured + window + TINY) / max(window, TINY), 0.0, 1.0)
+        return float(part @ self.amounts[number, here])
+
     def trim(self, now: float) -> None:
         """Forget those that no sample can show any more."""
         stays = (self.row[: self.count] >= 0) & (self.at[: self.count] > now - LONGEST)

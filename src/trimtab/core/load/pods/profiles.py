@@ -63,7 +63,7 @@ class Profiles(Lent):
         self._sweep()
         self._keep(self.moments.line(at), 0, slots, values)
         hour = self.hours.line(at)
-        if hour is not None and at - self.hours.begun[hour[0]] < SPACING:  # a snapshot is one moment of its hour
+        if hour is not None and abs(at - self.hours.begun[hour[0]]) < SPACING:  # a snapshot is one moment of its hour
             self._keep(hour, FIRST, slots, values)
         self._add(at, slots, corrected)
 

@@ -90,7 +90,8 @@ class Standing(Aligned):
     def reordered(self, cells: Index) -> Self:
         twin = super().reordered(cells)
         twin.keys = {new: self.keys[old] for new, old in enumerate(cells.tolist()) if old in self.keys}
-        twin.slot = {key: slot for slot, key in twin.keys.items()}
+        new = {old: slot for slot, old in enumerate(cells.tolist())}
+        twin.slot = {key: new[old] for key, old in self.slot.items() if old in new}
         twin._index = None
         return twin
 
