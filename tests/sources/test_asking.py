@@ -19,7 +19,7 @@ from tests.kube.fault_server import Asked, serving
 from tests.sources.fake_prometheus import answers, asking, series, vector
 from trimtab.config.own.settings import BasicAuth, PrometheusSettings, Tls
 from trimtab.sources.contract import SourceError
-from trimtab.sources.prometheus.asking import Asking
+from trimtab.sources.prometheus.asking import CONNECTIONS, Asking
 from trimtab.sources.prometheus.guarded import GuardedResolver, Refused
 
 BODY = vector(series({"node": "a"}, "1"))
@@ -67,6 +67,34 @@ async def test_d1_a_silent_server_is_given_up() -> None:
     """One that takes the question and never answers costs the timeout and no more."""
     error = await failure(lambda asked: None, timeout=0.2)
     assert "no answer" in str(error) and not error.passing
+
+
+async def test_d1_a_machine_that_takes_no_connection_is_told_as_such() -> None:
+    """Where nothing comes back half of the time is spent on the connection, and asking again soon may help."""
+    with socket.create_server(("127.0.0.1", 0), backlog=0) as full, socket.socket() as one, socket.socket() as two:
+        for line in (one, two):  # they fill the queue, so that the next one is neither taken nor refused
+            line.setblocking(False)
+            line.connect_ex(full.getsockname())
+        with pytest.raises(SourceError, match="no connection to") as caught:
+            await asked_once(PrometheusSettings("p", f"http://127.0.0.1:{full.getsockname()[1]}", timeout=0.4))
+    assert caught.value.passing
+
+
+async def test_waiting_for_one_of_our_own_connections_is_no_failure() -> None:
+    """A slow Prometheus answers more questions than there are connections, as long as each is in time."""
+
+    async def slow(asked: Asked) -> None:
+        if len(server.asked) <= CONNECTIONS:
+            await asyncio.sleep(2.4)  # more than half of the time: so long a connection is waited for at most
+        asked.answer(200, BODY, "Content-Type: application/json")
+
+    async with serving(slow) as server:
+        client = Asking(PrometheusSettings("p", f"http://127.0.0.1:{server.port}", timeout=4.0))
+        try:
+            asked = [client.ask("/api/v1/query", {"query": "up"}) for _ in range(CONNECTIONS + 1)]
+            assert [BODY] * len(asked) == [answer.body for answer in await asyncio.gather(*asked)]
+        finally:
+            await client.close()
 
 
 async def test_d8_an_answer_in_drips_is_given_up() -> None:

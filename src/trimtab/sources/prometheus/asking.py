@@ -58,12 +58,9 @@ class Asking:
                         raise
                     # A kept connection that the other side had already given up: nothing is wrong yet.
                     return await self._exchange(path, form)
-        except TimeoutError:
-            problem = f"no answer from {self._place} within {patience:g} s"
-            raise SourceError(problem, CHECK_RUNNING) from None
         except (aiohttp.ClientError, OSError, ValueError) as error:
             # Cut off from its cause, which may hold headers.
-            raise _told(error, self._place) from None
+            raise _told(error, self._place, patience) from None
 
     async def close(self) -> None:
         """Let go of every connection."""
@@ -112,12 +109,13 @@ class Asking:
                 cookie_jar=aiohttp.DummyCookieJar(),
                 auto_decompress=False,
                 read_bufsize=READ_BUFFER,
-                timeout=aiohttp.ClientTimeout(total=None, connect=CONNECT_SHARE * self._settings.timeout),
+                # Not `connect`, which counts the wait for one of our few connections too.
+                timeout=aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_SHARE * self._settings.timeout),
             )
         return self._session
 
 
-def _told(error: Exception, place: str) -> SourceError:
+def _told(error: Exception, place: str, patience: float) -> SourceError:
     if isinstance(error, aiohttp.ClientConnectorError) and isinstance(error.os_error, Refused):
         return SourceError(str(error.os_error))
     if isinstance(error, aiohttp.ClientConnectorCertificateError | aiohttp.ClientConnectorSSLError):
@@ -125,4 +123,6 @@ def _told(error: Exception, place: str) -> SourceError:
         return SourceError(f"the certificate of {place} is not trusted: {reason}", "give its authority in tls.caFile")
     if isinstance(error, aiohttp.ClientConnectorError | aiohttp.ConnectionTimeoutError):
         return SourceError(f"no connection to {place}", CHECK_RUNNING, passing=True)
+    if isinstance(error, TimeoutError):
+        return SourceError(f"no answer from {place} within {patience:g} s", CHECK_RUNNING)
     return SourceError(f"{place} broke off its answer ({type(error).__name__})", CHECK_RUNNING, passing=True)
