@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
+from tests.kube.fault_server import Asked
 from tests.sources.fake_prometheus import NODES, NOW, answers, asking, columns, query_of, scraped, series, vector
 from trimtab.config.own.settings import Metric, PrometheusSettings
 from trimtab.core.model.node import Node
@@ -84,6 +85,23 @@ async def test_the_way_that_works_is_kept() -> None:
         server.asked.clear()
         await source.read()
         assert [True] == [CADVISOR in query_of(asked) for asked in server.asked]
+
+
+async def test_a_rule_is_not_absent_because_prometheus_was() -> None:
+    """After an outage the look that finds Prometheus again finds the recording rule too."""
+    there = [False]
+
+    def behave(asked: Asked) -> None:
+        if there[0]:
+            answers(having(EXPORTER, RULE))(asked)
+        else:
+            asked.answer(503, b"down")
+
+    async with asking(behave, metrics=(Metric.NODE_MEMORY,)) as (source, _):
+        with pytest.raises(SourceError, match="503"):
+            await source.read()
+        there[0] = True
+        assert {"memory", RULE} == {reading.resource for reading in (await source.read()).readings}
 
 
 async def test_d2_an_exporter_that_stops_fails_only_its_part_and_recovers_at_once() -> None:

@@ -38,6 +38,10 @@ class Unusable(SourceError):
     """There is an answer, and nothing in it counts for anybody."""
 
 
+class Unmeasured(SourceError):
+    """There is an answer, and not one series in it."""
+
+
 class Prometheus:
     """One Prometheus, asked about all nodes that `nodes` knows at the time."""
 
@@ -105,7 +109,8 @@ class Prometheus:
         except SourceError as problem:
             error = problem
         if question.extra:
-            self._absent.add(question.part)
+            if isinstance(error, Unusable | Unmeasured):  # whoever did not answer at all may have it nevertheless
+                self._absent.add(question.part)
             return None
         return Failure(question.part, error)
 
@@ -126,7 +131,7 @@ class Prometheus:
                 self._chosen[question.part] = way
                 return self._steady(reading)
         problem = f"nothing measures {question.ways[0].resource} of {question.subject}"
-        raise trouble or SourceError(problem, question.missing)
+        raise trouble or Unmeasured(problem, question.missing)
 
     def _steady(self, reading: Reading) -> Reading:
         """With the very names of the last look where they are equal, so that nobody has to look them up again."""
