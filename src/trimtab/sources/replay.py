@@ -6,6 +6,7 @@ all times are shifted by as much as the moment of reading has moved.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -50,7 +51,7 @@ class Replay:
         self._line = self._offset = 0
 
     async def read(self) -> Scrape:
-        recorded = self._next()
+        recorded = await asyncio.to_thread(self._next)  # a line may be long, and the disk slow
         later = self._now() - recorded.at
         return Scrape(tuple(self._shifted(reading, later) for reading in recorded.readings))
 
