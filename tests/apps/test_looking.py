@@ -11,6 +11,8 @@ from trimtab.apps.looking import Looking, Measured
 from trimtab.config.own.settings import FurtherSettings, MetricsServerSettings
 from trimtab.core.model.event import SamplesRead, SourceFailed
 from trimtab.core.model.node import Node
+from trimtab.sources import opening
+from trimtab.sources.contract import Source
 from trimtab.sources.replay import Recording
 
 
@@ -49,3 +51,20 @@ async def test_exchanged(tmp_path: Path) -> None:
     read = {reading.source for each in told if isinstance(each, SamplesRead) for reading in each.readings}
     assert ["one/nodes", "one/pods"] == sorted(gone)
     assert {"two/nodes"} <= read
+
+
+async def test_one_that_cannot_be_made_stops_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever it raises: the others are asked, and the scheduler goes on."""
+
+    def broken(name: str, settings: object, around: object) -> Source:
+        raise RuntimeError(name)
+
+    monkeypatch.setitem(opening.FURTHER, "replay", opening.Kind(Recording, broken))
+    told: list[Measured] = []
+    sources = (FurtherSettings("bad", "replay", Recording("tape")), MetricsServerSettings("good", interval=1.0))
+    running = asyncio.create_task(Looking(sources, lambda: [Node("a")], get, told.append, lambda: 1.0, spans=()).run())
+    await until(lambda: bool(told) or running.done())
+    assert not running.done()
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running

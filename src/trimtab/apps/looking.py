@@ -64,4 +64,7 @@ class Looking:
         except SourceError as error:
             log.error("source not opened: source=%s problem=%s", settings.name, error)
             return None
+        except Exception:  # nor does one of another package that raises
+            log.exception("source not opened: source=%s problem=fault of our own", settings.name)
+            return None
         return Polling(source, self._hand, self._now, spans=self._spans)
