@@ -86,9 +86,7 @@ def needed(configuration: Configuration) -> Iterator[Right]:
     if settings.labels is not None and settings.labels.apply and not places:
         yield Right("patch", "nodes", basic)
     if any(isinstance(source, MetricsServerSettings) for source in configuration.own.sources):
-        remedy = GRANTED.format("rbac-metrics.yaml") + (
-            "" if places else " and bind its role to the labeller's account"
-        )
+        remedy = GRANTED.format("rbac-metrics.yaml")
         yield from (Right("list", kind, remedy, METRICS) for kind in ("nodes", "pods"))
     if configuration.leader.enabled:
         yield from _leading(configuration.leader, basic)
