@@ -11,6 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from tests.config.files import OWN_HEAD
+from trimtab.apps.plugins import PluginError
 from trimtab.cli import main
 from trimtab.cli.labeller import _listening
 
@@ -105,6 +106,18 @@ def test_a_secret_in_the_address_is_not_repeated(rules: str) -> None:
 def test_the_old_address_means_loopback() -> None:
     """`:9000` was every address of the machine; these pages ask nobody who he is."""
     assert ("127.0.0.1", 9000) == _listening(":9000")
+
+
+def test_a_package_whose_plugin_is_no_good_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a sentence and with exit code 2, as every other command does."""
+
+    def broken() -> dict[str, type]:
+        raise PluginError("the plugin Late of the package late 1.2 cannot be used")
+
+    monkeypatch.setattr("trimtab.apps.plugins.installed", broken)
+    file = tmp_path / "f.yaml"
+    file.write_text(OWN_HEAD + LABELS)
+    assert (2, "trimtab: the plugin Late of the package late 1.2 cannot be used.\n") == told("--config", str(file))
 
 
 def test_no_traceback_from_a_real_process(rules: str, tmp_path: Path) -> None:

@@ -105,6 +105,7 @@ def _leased(source: ConfigFile, namespace: str) -> ConfigFile:
 
 def _read(source: ConfigFile) -> Configuration:
     """Ends the process with 2 and every problem on stderr if it is no good."""
+    from trimtab.apps.plugins import PluginError
     from trimtab.config.problem import ConfigError, printable
 
     try:
@@ -113,6 +114,8 @@ def _read(source: ConfigFile) -> Configuration:
         click.echo(printable(f"{source.path}: cannot be read: {error.strerror or error}"), err=True)
     except ConfigError as error:
         click.echo(str(error), err=True)
+    except PluginError as error:
+        click.echo(printable(f"trimtab: {error}."), err=True)
     sys.exit(BAD_INPUT)
 
 
