@@ -45,7 +45,8 @@ elif [ -r "$cgroup/cgroup.controllers" ]; then # v2
     if [ -r "$cgroup/memory.current" ]; then
         usage=$(cat "$cgroup/memory.current")
     else # the root cgroup of a host has none: the kubelet goes by what is not free
-        usage=$(awk -v total="$total" -v free="$(info MemFree)" 'BEGIN { printf "%.0f", total - free }')
+        free=$(info MemFree) # by itself: where it fails nothing is printed
+        usage=$(awk -v total="$total" -v free="$free" 'BEGIN { printf "%.0f", total - free }')
     fi
 else
     fail "$cgroup has neither cgroup v1 nor v2: is HOST_ROOT right?"

@@ -57,6 +57,14 @@ def test_what_the_kubelet_reckons(tmp_path: Path, cgroup: Mapping[str, str], mib
     assert f'k8_node_cgroups_mem_available{{node="node-7"}} {mib}' == done.stdout.splitlines()[-1]
 
 
+@pytest.mark.parametrize("name", ["MemTotal", "MemFree"])
+def test_what_is_missing_is_not_zero(tmp_path: Path, name: str) -> None:
+    """A host that does not say how much is free, or there at all, gets no value but a sentence."""
+    done = run(host(tmp_path, V2, MEMINFO.replace(name, "Other")))
+    assert (1, "") == (done.returncode, done.stdout)
+    assert f"no {name} in " in done.stderr
+
+
 def test_the_textfile_appears_at_once(tmp_path: Path) -> None:
     """It is moved into place, so that nobody reads half of it."""
     folder = tmp_path / "textfile"
