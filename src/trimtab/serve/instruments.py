@@ -146,7 +146,9 @@ class Instruments:
             "trimtab_samples_refused_total", "Measurements that were not believed, by reason.", ("reason",)
         )
         self.failed_sources = Counter(
-            "trimtab_source_failures_total", "Reads of a metric source that came to nothing.", ("source",)
+            "trimtab_source_failures_total",
+            "How often a question to a source of measurements began to fail.",
+            ("source",),
         )
 
         self.marks = Counter(
