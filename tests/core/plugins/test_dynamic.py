@@ -10,6 +10,7 @@ from tests.core.plugins.metered import NOW, large, loaded, metered, placed, poin
 from trimtab.core.cluster.state import Cluster
 from trimtab.core.model.pod import Owner
 from trimtab.core.model.span import Span
+from trimtab.core.placing.contract import ALL
 from trimtab.core.plugins.dynamic import Dynamic, HotValue, Policy, Predicate, Priority
 
 WEB = pod("web", cpu="100m", memory="102.4Mi")
@@ -119,3 +120,12 @@ def test_nonsense_is_refused() -> None:
         Priority("cpu_usage_avg_5m", -1)
     with pytest.raises(ValueError, match="count 1 or more"):
         HotValue(Span(60), 0)
+
+
+@pytest.mark.parametrize("strict", [False, True])
+def test_a_policy_without_priorities_scores_nothing(strict: bool) -> None:
+    """Its thresholds still hold, and no pod fails for the want of a score."""
+    plugin = Dynamic(Policy(priority=()), strict=strict)
+    held = loaded(a=(66, 10), b=(10, 10))
+    assert plugin.score(held.view, WEB, ALL) is None
+    assert "" != refused(plugin, WEB, held)["a"]

@@ -158,6 +158,8 @@ class Dynamic:
         return tuple(f"Load[{self.policy.predicate[bit].name}] of node(s) is too high" for bit in passed(code))
 
     def score(self, view: View, pod: Pod, rows: Rows) -> Ints | None:
+        if not self.policy.priority:
+            return None
         metrics = [METRICS[each.name] for each in self.policy.priority]
         weights = np.array([each.weight for each in self.policy.priority])
         free = 1.0 - np.minimum(self._shares(view, metrics, pod, rows), 1.0)
