@@ -9,7 +9,9 @@ from tests.build import MIB, cluster, node, pod
 from tests.core.plugins.metered import NOW, large, loaded, metered, placed, points, refused
 from trimtab.core.model.pod import Owner, Pod
 from trimtab.core.model.resources import ContainerAsk, pod_demand
+from trimtab.core.model.sample import Reading
 from trimtab.core.model.span import Span
+from trimtab.core.placing.measured.usage import PAIR
 from trimtab.core.plugins.load_aware_scheduling import Aggregated, ByResource, LoadAwareScheduling, scaled_demand
 from trimtab.wire.quantity import nanos
 
@@ -145,3 +147,12 @@ def test_nonsense_is_refused() -> None:
         Aggregated(usage_thresholds=ByResource(65, 0))
     with pytest.raises(ValueError, match="all 0"):
         LoadAwareScheduling(resource_weights=ByResource())
+
+
+def test_a_node_that_offers_nothing_where_nothing_is_asked_of_it() -> None:
+    """No limit of no memory is no number: the other limit is judged all the same, and past help."""
+    held = cluster(large("a"), node("none", cpu="0", memory="0"))
+    used = {"a": 500.0, "none": 500.0}
+    held.read_load(tuple(Reading("meter", each, tuple(used), tuple(used.values()), (NOW,) * 2) for each in PAIR), NOW)
+    told = refused(LoadAwareScheduling(usage_thresholds=ByResource(65, 0)), WEB, held)
+    assert {"a": "", "none": "! node(s) cpu usage exceed threshold"} == told

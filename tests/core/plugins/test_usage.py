@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from tests.build import cluster, pod
+from tests.build import cluster, node, pod
 from tests.core.plugins.metered import NOW, large, loaded, metered, placed, points, refused
+from trimtab.core.model.sample import Reading
+from trimtab.core.placing.measured.usage import PAIR
 from trimtab.core.plugins.usage import Thresholds, Usage
 
 WEB = pod("web", cpu="100m", memory="102.4Mi")
@@ -76,3 +78,12 @@ def test_nonsense_is_refused() -> None:
         Thresholds(80, 120)
     with pytest.raises(ValueError, match="both 0"):
         Usage(cpu_weight=0, memory_weight=0)
+
+
+def test_a_node_that_offers_nothing_where_nothing_is_asked_of_it() -> None:
+    """No limit of no memory is no number: the other limit is judged all the same, and past help."""
+    held = cluster(large("a"), node("none", cpu="0", memory="0"))
+    used = {"a": 500.0, "none": 500.0}
+    held.read_load(tuple(Reading("meter", each, tuple(used), tuple(used.values()), (NOW,) * 2) for each in PAIR), NOW)
+    told = refused(Usage(Thresholds(cpu=80, mem=0)), WEB, held)
+    assert {"a": "", "none": "! node(s) whose CPU is used above 80%"} == told

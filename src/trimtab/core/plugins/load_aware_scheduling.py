@@ -163,7 +163,7 @@ class LoadAwareScheduling:
         limits = np.array([[thresholds.of(resource) or np.inf] for resource in usage.PAIR])
         own, offered = self._own(view, pod), usage.offered_pair(view.allocatable, rows)
         percent = usage.share_of(self._existing(view, rows, kind, span) + own, offered) * 100
-        return codes_above(np.floor(percent + 0.5) > limits, lambda: own * 100 > limits * offered)
+        return codes_above(np.floor(percent + 0.5) > limits, lambda: usage.share_of(own, offered) * 100 > limits)
 
     def reasons(self, view: View, pod: Pod, code: int) -> tuple[str, ...]:
         if code == EXPIRED:

@@ -16,6 +16,8 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from dataclasses import dataclass
+from math import inf
+from operator import gt
 from typing import ClassVar
 
 import numpy as np
@@ -24,7 +26,7 @@ from trimtab.core.cluster.view import Floats, View
 from trimtab.core.model.change import Change
 from trimtab.core.model.pod import Pod
 from trimtab.core.placing.contract import Ints, Normalise, Rows
-from trimtab.core.placing.measured import usage
+from trimtab.core.placing.measured import few, usage
 from trimtab.core.placing.measured.limits import codes_above, passed
 
 PERIOD = 600.0
@@ -74,24 +76,51 @@ class Usage:
         return () if self.strict else usage.kin(pod)
 
     def filter(self, view: View, pod: Pod, rows: Rows) -> Ints:
+        if not self.strict and (some := few.few(view, rows)):
+            own = few.own(view, pod)
+            return few.column(lambda row: self._code(view, own, row), some)
+        return self._codes(view, pod, rows)
+
+    def _codes(self, view: View, pod: Pod, rows: Rows) -> Ints:
         limits = np.array(((self.thresholds.cpu or np.inf,), (self.thresholds.mem or np.inf,))) / 100
         offered = usage.offered_pair(view.capacity, rows)
         if self.strict:
             return codes_above(usage.share_of(_average(view, rows), offered) > limits)
         own = usage.own_pair(view, pod)
-        return codes_above(usage.share_of(_real(view, rows) + own, offered) > limits, lambda: own > limits * offered)
+        above = usage.share_of(_real(view, rows) + own, offered) > limits
+        return codes_above(above, lambda: usage.share_of(own, offered) > limits)
+
+    def _code(self, view: View, own: tuple[float, float], row: int) -> int:
+        """The same for one row."""
+        limits = ((self.thresholds.cpu or inf) / 100, (self.thresholds.mem or inf) / 100)
+        above = map(gt, _shares_of(view, own, row), limits)
+        capacity = (view.capacity(resource).item(row) for resource in usage.PAIR)
+        return few.code(above, lambda: map(gt, map(few.share, own, capacity), limits))
 
     def reasons(self, view: View, pod: Pod, code: int) -> tuple[str, ...]:
         words = (f"CPU is used above {self.thresholds.cpu:g}%", f"memory is used above {self.thresholds.mem:g}%")
         return tuple(f"node(s) whose {words[bit]}" for bit in passed(code))
 
     def score(self, view: View, pod: Pod, rows: Rows) -> Ints | None:
+        if not self.strict and (some := few.few(view, rows)):
+            own = few.own(view, pod)
+            return few.column(lambda row: self._points(view, pod, own, row), some)
         known = _average(view, rows) + usage.pair(view.load.pending, view, rows) if self.strict else _real(view, rows)
         used = known if self.strict else known + usage.own_pair(view, pod)
         shares = usage.share_of(used, usage.offered_pair(view.capacity, rows))
         free = 1.0 - np.minimum(usage.by_requests(view, rows, pod, shares), 1.0)
-        mean = np.array((self.cpu_weight, self.memory_weight)) @ free / (self.cpu_weight + self.memory_weight)
+        mean = usage.weighted(self.cpu_weight, self.memory_weight, free) / (self.cpu_weight + self.memory_weight)
         return usage.in_parts(mean * 100) if self.strict else usage.points(1.0 - mean)
+
+    def _points(self, view: View, pod: Pod, own: tuple[float, float], row: int) -> int:
+        """The same for one row."""
+        known = zip(usage.PAIR, _shares_of(view, own, row), strict=True)
+        cpu, memory = (
+            1.0 - min(share if share == share else few.by_requests(view, resource, row, pod), 1.0)
+            for resource, share in known
+        )
+        mean = (self.cpu_weight * cpu + self.memory_weight * memory) / (self.cpu_weight + self.memory_weight)
+        return few.points(1.0 - mean)
 
     def remark(self, view: View, pod: Pod) -> str:
         return usage.blind_spots(view)
@@ -104,3 +133,15 @@ def _average(view: View, rows: Rows) -> Floats:
 def _real(view: View, rows: Rows) -> Floats:
     """What was used on average or will be used soon, whichever is more; NaN where nobody knows."""
     return np.fmax(_average(view, rows), usage.expected_pair(view, rows))
+
+
+def _shares_of(view: View, own: tuple[float, float], row: int) -> list[float]:
+    """How full one node will really be with the pod, of CPU and memory."""
+    load = view.load
+    return [
+        few.share(
+            few.larger(load.average(resource, PERIOD).item(row), load.expected(resource).item(row)) + amount,
+            view.capacity(resource).item(row),
+        )
+        for resource, amount in zip(usage.PAIR, own, strict=True)
+    ]
