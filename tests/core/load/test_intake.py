@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from tests.core.load.meters import by_name, machines, of_pods, read, reading, runs
 from trimtab.core.cluster.state import Cluster
@@ -168,3 +169,23 @@ def test_statistics_of_pods_and_metrics_that_nobody_reads_are_counted() -> None:
     cluster.see_pod(runs("web", "a"))
     told = [of_pods({"web": 1.0}, statistic=Statistic.MEAN), of_pods({"web": 1.0}, resource="threads", unit=Unit.RAW)]
     assert {"unused": 2} == read(cluster, *told)
+
+
+def test_a_jump_that_is_read_again_is_still_one() -> None:
+    """A source that is asked more often than it measures does not make four jumps of one."""
+    cluster = machines(*FLEET)
+    read(cluster, reading(dict.fromkeys(FLEET, 2000.0)))
+    for asked in (15.0, 20.0, 25.0, 30.0, 35.0):
+        assert {"jump": 10} == read(cluster, reading(dict.fromkeys(FLEET, 0.0), at=15.0), at=asked)
+    for measured in (30.0, 45.0):
+        assert {"jump": 10} == read(cluster, reading(dict.fromkeys(FLEET, 0.0), at=measured))
+    assert {} == read(cluster, reading(dict.fromkeys(FLEET, 0.0), at=60.0))
+
+
+def test_one_clock_that_is_ahead_does_not_move_the_others() -> None:
+    """The mean of the last minute is still that of all samples in it."""
+    cluster = machines("a", "b")
+    for at, used in ((0.0, 1000.0), (30.0, 3000.0)):
+        ahead = replace(reading({"a": used, "b": used}), measured=(at, at + (100.0 if at else 0.0)))
+        read(cluster, ahead, at=at)
+    assert {"a": 2000.0, "b": 2000.0} == by_name(cluster, cluster.load.average(CPU, 60.0))
