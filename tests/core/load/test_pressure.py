@@ -136,3 +136,12 @@ def test_two_rules_of_one_name_are_refused() -> None:
     """Their queries would be told apart by nothing."""
     with pytest.raises(ValueError, match="two rules are called cpu"):
         Labelling((rule(), rule(threshold=0.9)))
+
+
+def test_time_before_anybody_was_there_is_no_time_without_data() -> None:
+    """A mark that is found at the first look is held since then, also where nothing is measured."""
+    pressure = Pressure(rule())
+    pressure.reorder(np.array([NEW]), 1000.0)
+    pressure.adopt(np.array([True]), 1000.0)
+    pressure.look(np.array([UNKNOWN]), 1000.0, 300.0)
+    assert [1000.0] == pressure.since.tolist()
