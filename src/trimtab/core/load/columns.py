@@ -37,8 +37,19 @@ class LoadColumns(LoadAnswers):
     @settings.setter
     def settings(self, settings: LoadSettings) -> None:
         if settings != self._settings:
-            self._settings = settings
+            anew, self._settings = settings.estimates != self._settings.estimates, settings
+            if anew:
+                self._estimate_all()
             self._settle()
+
+    def _estimate_all(self) -> None:
+        rules, kin = self._settings.estimates, self.standing.kin
+        for slot in np.flatnonzero(self.standing.taken).tolist():
+            for name, account in self.accounts.items():
+                shares = account.shares
+                request, limit = shares.request.item(slot), shares.limit.item(slot)
+                mean, deviation, _ = self.estimator.estimate(rules, name, request, limit, kin.item(slot))
+                shares.estimate[slot], shares.deviation[slot] = mean, deviation
 
     def read(self, readings: Sequence[Reading], at: float, rows: Rows) -> Counter[str]:
         """Take a scrape in; returns how many numbers were not believed, by reason."""

@@ -6,7 +6,7 @@ A pod is *shown* in the newest sample of its node in part or in full:
 |---|---|
 | has a sample of its own, `t` after its start, over a window `w` | that sample, which is t/w of it all (at most 1) |
 | has none, though others on the node have | nothing, until that lasts longer than samples are believed |
-| has none, nor has any other | t/w of its estimate, by time and window of the node's sample |
+| has none, nor has any other | t/w of its estimate, by time and window of the node's sample; all that shows, at most |
 | stands on a node without a sample that is believed | nothing |
 
 What is not shown is *pending*. A pod on its way out is taken off with what is shown of it; so is one that has gone, as long
@@ -105,7 +105,7 @@ class Account:
             else:
                 waits = age <= self.patience and self.totals.fed.item(row)
                 share = 0.0 if waits else _part(age, self.meter.window.item(row))
-                shown = share * estimate
+                shown = min(share * estimate, self.meter.believed.item(row))
             lack, unsure = (1.0 - share) * estimate, ((1.0 - share) * deviation) ** 2
         if self.judged - standing.leaving.item(slot) <= self.patience:
             return 0.0, 0.0, 0.0, -shown, shown
@@ -151,7 +151,8 @@ class Account:
         share = parts(age, window)
         share[fed & (age <= self.patience)] = 0.0
         share = np.where(own, parts(shares.sampled[slots] - since, shares.window[slots]), share)
-        shown, lack = np.where(own, shares.sample[slots], share * estimate), (1.0 - share) * estimate
+        shown = np.where(own, shares.sample[slots], np.minimum(share * estimate, self.meter.believed[rows]))
+        lack = (1.0 - share) * estimate
         unsure = np.square((1.0 - share) * deviation)
         unseen = np.isnan(measured)
         shown[unseen], lack[unseen], unsure[unseen] = 0.0, level[unseen], spread[unseen]
