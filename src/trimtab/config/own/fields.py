@@ -50,7 +50,8 @@ _ABOUT = {
     "load.freshFor": "2m unless set: how old a sample may be to count in full",
     "load.staleAfter": "5m unless set: from this age on a sample counts for nothing; not less than freshFor",
     "load.window": "15m unless set: the span of a node's mean and deviation; at most 1h",
-    "load.mostMissing": "0.5 unless set: from this share of nodes without data on, nothing is moved",
+    "load.mostMissing": "0.5 unless set: where a larger share of nodes has no data, `trimtab doctor` calls it a problem; "
+    "moves will heed it",
     "load.estimates": "how pods that were never measured are guessed, first rule first: siblings, cluster, koordinator "
     "unless set; also trimaran, volcano, requests",
     "labels": "pressure labels, see [labels.md](labels.md); none unless set",

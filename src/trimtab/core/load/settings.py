@@ -12,7 +12,7 @@ class LoadSettings:
     """Seconds and shares; `estimates` are tried in this order until one knows the pod.
 
     fresh, stale: until a sample counts for half, and for nothing. window: the span of a node's mean and deviation.
-    most_missing: from this share of nodes without trusted data on, the whole picture is not believed for moves.
+    most_missing: where a larger share of nodes has no trusted data, the whole picture is not believed (by the doctor now).
     """
 
     fresh: float = 120.0
