@@ -125,6 +125,12 @@ def known_or(shares: Floats, otherwise: Callable[[], Floats]) -> Floats:
 # --- scores and words
 
 
+def weighted(cpu: float, memory: float, lines: Floats) -> Floats:
+    """The sum of both lines, always in one order: a product of matrices would round otherwise for other numbers of rows."""
+    both: Floats = cpu * lines[0] + memory * lines[1]
+    return both
+
+
 def points(share: Floats) -> Ints:
     """100 for an empty node down to 0 for a full one, in parts of a point."""
     free = 1.0 - np.minimum(share, 1.0)
