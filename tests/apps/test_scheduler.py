@@ -1,4 +1,4 @@
-"""Decides whether the program gives its lease back only when that is safe, and ends in time."""
+"""Decides whether the program begins to measure in time, gives its lease back only when that is safe, and ends in time."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import pytest
 from tests.kube.fake_transport import Answer, FakeTransport, answered
 from trimtab.apps.scheduler import Options, Scheduler
 from trimtab.config.scheduler import default_configuration
+from trimtab.core.model.event import Synced
 from trimtab.core.model.instruction import Bind, MarkUnscheduled
 from trimtab.kube.credentials import Credentials
 from trimtab.kube.credentials.kubeconfig import Cluster, User
@@ -92,3 +93,22 @@ async def test_who_winds_down_is_not_ready() -> None:
         seen.append((health.single("readyz", "shutdown").well, health.page("livez").well))  # type: ignore[union-attr]
         assert 0 == await ending
     assert [(False, True)] == seen
+
+
+async def test_sources_are_asked_when_nodes_are_known() -> None:
+    """Series of nodes that were not listed yet would count for nobody, and be told as wrongly labelled."""
+    async with leading(slow(1.0)) as (scheduler, _):
+        begun = asyncio.Event()
+
+        async def run() -> None:
+            begun.set()
+
+        scheduler.looking.run = run  # type: ignore[method-assign]
+        looking = asyncio.create_task(scheduler._look())
+        await asyncio.sleep(60.0)
+        assert not begun.is_set()
+        for kind in scheduler.configuration.settings.kinds:
+            for _ in range(scheduler.watches._awaited[kind]):
+                scheduler.watches._take(Synced(kind, 1.0))
+        await looking
+        assert begun.is_set()

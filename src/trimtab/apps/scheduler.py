@@ -111,7 +111,7 @@ class Scheduler:
         self.stopping = False
 
     def _measure(self, file: ConfigFile | None) -> None:
-        """Sources are asked from the start, by whoever follows too: its picture is warm when it has to lead."""
+        """Sources are asked by whoever follows, too: its picture is warm when it has to lead."""
         columns = self.engine.placing.cluster.columns
         self.looking = Looking(
             self.configuration.own.sources, lambda: columns.nodes, self._get, self._measured, self.clock, self.spans
@@ -159,7 +159,7 @@ class Scheduler:
 
     def _parts(self) -> list[Coroutine[Any, Any, None]]:
         """All that runs side by side; if one of them ends, everything does."""
-        parts = [self.watches.run(), self.performer.run(), self.runtime.run(), self._lead(), self.looking.run()]
+        parts = [self.watches.run(), self.performer.run(), self.runtime.run(), self._lead(), self._look()]
         return [*parts, self.reload.run()] if self.reload is not None else parts
 
     @property
@@ -180,6 +180,11 @@ class Scheduler:
 
     def _pages(self) -> web.Application:
         return application(self._health(), self._metrics(), Explaining(self.engine))
+
+    async def _look(self) -> None:
+        """Once nodes are known: before that no series would match any, and a rule that is there would be called absent."""
+        await self.watches.complete()
+        await self.looking.run()
 
     async def _lead(self) -> None:
         """Strive for the lease; a new leader lists afresh before it decides, for its watches may lag."""
