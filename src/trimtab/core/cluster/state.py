@@ -116,10 +116,7 @@ class Cluster:
         for pod in standing.values():
             self.columns.add_pod(node.name, pod)
         self.residents.seat(standing, self.columns.row[node.name])
-        for uid, pod in standing.items():
-            slot = self.residents.slot[uid]
-            self.load.left(slot)
-            self.load.came(slot, pod, self.columns.row[node.name])
+        self.load.seated([self.residents.slot[uid] for uid in standing], self.columns.row[node.name])
         self.census.clear()
         return Change.NODE_ADDED
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Iterator, Sequence
 from typing import Self
 
 import numpy as np
@@ -110,6 +110,14 @@ class LoadState:
             mean, deviation, _ = self.estimator.estimate(self.settings.estimates, name, request, limit, kin)
             account.came(slot, self.standing, (request, limit), (mean, deviation))
         self._touch(row)
+
+    def seated(self, slots: Sequence[int], row: int) -> None:
+        """The node of these pods, which stood nowhere, is known now: what was measured of them stays true."""
+        if slots:
+            self.standing.row[slots] = row
+            for account in self.accounts.values():
+                account.count(np.array(slots, dtype=np.intp), self.standing)
+            self._sum_row(row)
 
     def altered(self, slot: int, pod: Pod) -> bool:
         """The same pod, on its way out perhaps: then its share is taken off at once. Whether its row is touched by it."""

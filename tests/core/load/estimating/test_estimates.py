@@ -1,0 +1,155 @@
+"""Decides what pods are taken to use that nobody has seen: by kin, by the cluster, by a peer's rule."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.build import MIB
+from tests.core.load.meters import machines, of_pods, read, runs
+from trimtab.core.cluster.state import Cluster
+from trimtab.core.load.estimating.estimator import Estimator
+from trimtab.core.load.estimating.learned import REMEMBERED, Ratios
+from trimtab.core.load.estimating.rules import BY_NAME
+from trimtab.core.load.settings import RULES, LoadSettings
+from trimtab.core.model.pod import Pod
+from trimtab.core.model.resources import CPU, MEMORY
+
+
+@pytest.mark.parametrize(
+    ("rule", "resource", "request_", "limit", "amount"),
+    [
+        ("koordinator", CPU, 1000, 0, 850),
+        ("koordinator", CPU, 1000, 2000, 1700),
+        ("koordinator", MEMORY, 1000, 0, 700),
+        ("koordinator", CPU, 0, 0, 250),
+        ("koordinator", CPU, 0, 100, 85),
+        ("koordinator", MEMORY, 0, 0, 200 * MIB),
+        ("trimaran", CPU, 1000, 2000, 2000),
+        ("trimaran", CPU, 1000, 0, 1500),
+        ("trimaran", CPU, 0, 0, 1000),
+        ("volcano", CPU, 1000, 4000, 840),
+        ("volcano", CPU, 0, 0, 250),
+        ("volcano", MEMORY, 0, 0, 200 * MIB),
+        ("requests", CPU, 1000, 2000, 1000),
+        ("requests", CPU, 0, 0, 100),
+        ("requests", MEMORY, 0, 0, 200 * MIB),
+    ],
+)
+def test_the_peers_rules(rule: str, resource: str, request_: float, limit: float, amount: float) -> None:
+    """Their factors, caps and defaults for who asks for nothing."""
+    assert amount == pytest.approx(BY_NAME[rule](resource, request_, limit))
+
+
+def test_every_rule_of_the_settings_is_there() -> None:
+    """Two are learnt, the others are the peers'."""
+    assert set(RULES) == {"siblings", "cluster", *BY_NAME}
+
+
+def told(cluster: Cluster, pod: Pod) -> tuple[float, float, str]:
+    mean, deviation, rule = cluster.load.estimate(pod, CPU)
+    return round(mean, 3), round(deviation, 3), rule
+
+
+def test_siblings_tell_first_whatever_the_cluster_does() -> None:
+    """Their mean share of the limit, and both their own deviation and that between them."""
+    cluster = machines("a")
+    for number in range(2):
+        cluster.see_pod(runs(f"web-{number}", "a", limit="1", owner="web"))
+    for step in range(20):
+        read(cluster, of_pods({"web-0": 100.0, "web-1": 300.0}, at=15.0 * step))
+    mean, deviation, rule = told(cluster, runs("web-9", "", limit="2", owner="web"))
+    assert (400.0, "siblings") == (mean, rule)
+    assert 200.0 < deviation < 300.0
+    assert "koordinator" == told(cluster, runs("other", "", owner="other"))[2]
+
+
+def test_another_revision_is_no_kin() -> None:
+    """A new image may behave in another way."""
+    cluster = machines("a")
+    old, new = {"controller-revision-hash": "1"}, {"controller-revision-hash": "2"}
+    cluster.see_pod(runs("db-0", "a", owner="db", labels=old))
+    read(cluster, of_pods({"db-0": 100.0}))
+    assert "siblings" == told(cluster, runs("db-1", "", owner="db", labels=old))[2]
+    assert "koordinator" == told(cluster, runs("db-1", "", owner="db", labels=new))[2]
+
+
+def test_kin_are_remembered_after_the_last_of_them_has_gone() -> None:
+    """Scaled to nothing and back, they are no strangers."""
+    cluster = machines("a")
+    cluster.see_pod(runs("web-0", "a", owner="web"))
+    read(cluster, of_pods({"web-0": 100.0}))
+    cluster.lose_pod("uid-web-0")
+    cluster.see_pod(runs("else", "a", owner="else"))
+    read(cluster, of_pods({"else": 400.0}, at=15.0))
+    assert (100.0, "siblings") == told(cluster, runs("web-1", "", owner="web"))[::2]
+
+
+def test_the_clusters_share_of_limits_and_of_requests() -> None:
+    """From twenty first samples on: of the limit for who has one, else of the request, else as it is."""
+    cluster = machines("a", "b", "c", "d")
+    kinds = {"limited": {"cpu": "100m", "limit": "1"}, "asking": {"cpu": "100m"}, "silent": {"cpu": ""}}
+    uses = {}
+    for number in range(20):
+        for kind, asks in kinds.items():
+            name = f"{kind}-{number}"
+            cluster.see_pod(runs(name, "abcd"[number % 4], **asks))
+            uses[name] = {"limited": 200.0, "asking": 50.0, "silent": 30.0}[kind] * (1.5 if number % 2 else 0.5)
+    read(cluster, of_pods(uses))
+    assert (400.0, 200.0, "cluster") == told(cluster, runs("x", "", cpu="100m", limit="2"))
+    assert (30.0, 15.0, "cluster") == told(cluster, runs("x", "", cpu=""))
+    mean, _, rule = told(cluster, runs("x", "", cpu="1"))
+    assert (1250.0, "cluster") == (mean, rule)  # of requests: half of them use 0.5, half 2.0 (they have limits)
+
+
+def test_a_young_pods_first_sample_teaches_when_its_window_is_half_full() -> None:
+    """A tenth of a window shows a tenth of the use: no share is learnt of it yet."""
+    cluster = machines("a")
+    for number in range(20):
+        cluster.see_pod(runs(f"web-{number}", "a", started=100.0))
+    few = {f"web-{number}": 10.0 for number in range(20)}
+    read(cluster, of_pods(few, at=130.0, window=300.0))
+    assert 0 == cluster.load.estimator.ratios[CPU].seen[1]
+    read(cluster, of_pods(dict.fromkeys(few, 50.0), at=250.0, window=300.0))
+    assert (200.0, "cluster") == told(cluster, runs("x", "", cpu="1"))[::2]
+
+
+def test_only_the_last_two_thousand_count() -> None:
+    """What came before is forgotten."""
+    ratios = Ratios()
+    for share in (0.9, 0.1):
+        used = np.full(REMEMBERED + 500, share * 1000)
+        ratios.learn(used, np.full(len(used), 1000.0), np.zeros(len(used)))
+    assert (pytest.approx(0.1), pytest.approx(0.0)) == ratios.known[0]
+
+
+@pytest.mark.parametrize(
+    ("rules", "told_by"), [(("requests",), "requests"), (("siblings",), "requests"), ((), "requests")]
+)
+def test_the_order_of_rules_is_the_users(rules: tuple[str, ...], told_by: str) -> None:
+    """Who leaves out every rule that always knows gets requests in the end."""
+    cluster = machines("a", settings=LoadSettings(estimates=rules))
+    assert (500.0, 250.0, told_by) == told(cluster, runs("x", ""))
+
+
+def test_pods_that_wait_for_their_first_sample_are_estimated_anew() -> None:
+    """When kin have been measured meanwhile, what is pending follows them at the next reading."""
+    cluster = machines("a", "b")
+    cluster.load.age(0.0)
+    cluster.see_pod(runs("web-0", "a", owner="web", started=0.0))
+    cluster.see_pod(runs("web-1", "b", owner="web", started=0.0))
+    assert [425.0, 425.0] == cluster.load.pending(CPU).tolist()
+    read(cluster, of_pods({"web-0": 100.0}, at=15.0))
+    assert [100.0, 100.0] == cluster.load.pending(CPU).tolist()
+
+
+def test_kin_that_nobody_has_any_more_are_forgotten_in_the_end() -> None:
+    """Numbers of those that are left change, and what was learnt goes with them."""
+    estimator = Estimator((CPU,))
+    kin = [estimator.number(runs(f"p{number}", "a", owner=f"o{number}")) for number in range(6000)]
+    estimator.kin[CPU].learn(np.array(kin), np.arange(6000.0), np.zeros(6000))
+    left = estimator.forget(np.array([5999, -1, 17]))
+    assert 2 == len(estimator.numbers)
+    assert [5999.0, 17.0] == estimator.kin[CPU].mean[left[[0, 2]]].tolist()
+    assert -1 == left[1]
+    assert 17.0 == estimator.estimate(("siblings",), CPU, 1.0, 0.0, estimator.known(runs("p", "", owner="o17")))[0]
