@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
-from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
+from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address, ip_network
 
 LONGEST = 2000
 _URL = re.compile(r"(?P<scheme>[a-z][a-z0-9+.-]*)://(?P<authority>[^/?#]*)(?P<path>[^?#]*)(?P<more>.*)", re.I | re.S)
@@ -26,7 +26,6 @@ _METADATA_NAMES = frozenset(
 _NAT64 = IPv6Network("64:ff9b::/96")
 
 Address = IPv4Address | IPv6Address
-Network = IPv4Network | IPv6Network
 
 
 @dataclass(frozen=True, slots=True)

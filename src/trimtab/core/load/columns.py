@@ -17,12 +17,12 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from trimtab.core.load.aligned import Bools, Floats
+from trimtab.core.load.aligned import Floats
 from trimtab.core.load.answers import LoadAnswers
 from trimtab.core.load.pods.shares import SUMMED
 from trimtab.core.load.reading import Rows, recall, take
 from trimtab.core.load.settings import LoadSettings
-from trimtab.core.model.sample import Reading, Statistic, Subject, Unit
+from trimtab.core.model.sample import Reading
 
 
 class LoadColumns(LoadAnswers):
@@ -119,6 +119,3 @@ class LoadColumns(LoadAnswers):
 def _apart(held: Floats, counted: Floats) -> bool:
     """Beyond what sums made in another order differ by; NaN is apart from everything."""
     return not bool((np.abs(held - counted) <= 1e-3 + 1e-6 * np.abs(counted)).all())
-
-
-__all__ = ["Bools", "Floats", "LoadColumns", "Rows", "Statistic", "Subject", "Unit"]

@@ -12,7 +12,8 @@ from tests.core.engine.scene import node as plain_node
 from trimtab.core.engine.engine import Engine
 from trimtab.core.engine.settings import Settings
 from trimtab.core.engine.tally import Tally
-from trimtab.core.load.columns import Floats, LoadColumns
+from trimtab.core.load.aligned import Floats
+from trimtab.core.load.columns import LoadColumns
 from trimtab.core.load.pressure_rules import Labelling, Rule
 from trimtab.core.model.event import Event, LabelDone, Leading, NodeGone, NodeSeen, Synced, Tick
 from trimtab.core.model.instruction import Instruction, LabelNode

@@ -255,12 +255,6 @@ class QueueMachine(RuleBasedStateMachine):
             entry.uid for entry in self.queue.parked()
         )
 
-    @invariant()
-    def the_next_moment_that_matters_is_never_announced_too_late(self) -> None:
-        due = [each.due for each in self.model.values() if each.part is Part.BACKING_OFF]
-        announced = self.queue.next_due()
-        assert not due or (announced is not None and announced <= min(due))
-
 
 QueueMachine.TestCase.settings = settings(max_examples=60, stateful_step_count=40, deadline=None, derandomize=True)
 TestQueueAgainstAPlainModel = QueueMachine.TestCase

@@ -222,10 +222,6 @@ class Queue:
             heapq.heappop(self._ready)
         return False
 
-    def next_due(self) -> float | None:
-        """When the earliest back-off ends; None when nobody backs off."""
-        return self._backing[0][0] if self._backing else None
-
     def parked(self) -> Iterator[Waiting]:
         return (entry for entry in self.waiting.values() if entry.part is Part.PARKED)
 
