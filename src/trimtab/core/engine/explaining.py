@@ -21,6 +21,7 @@ from trimtab.core.model.resources import CPU, MEMORY
 from trimtab.core.model.verdict import Placement
 from trimtab.core.placing.choose import fresh
 from trimtab.core.placing.explain import Explanation, Line, explain, table
+from trimtab.core.placing.profile import Profile
 
 NODES_SHOWN = 20
 PODS_SHOWN = 20
@@ -86,7 +87,10 @@ def explained(engine: Engine, pod: Pod) -> Explanation:
         return Explanation(pod.key, f"no profile here is called {pod.scheduler}", "", ())
     # A bound pod names its node, which would answer the question why it is not elsewhere by the fact that it is not.
     free = replace(pod, node="")
-    return explain(seen_by(placing.cluster, pod), free, profile, placing.cluster.nominated.values())
+    try:
+        return explain(seen_by(placing.cluster, pod), free, profile, placing.promised())
+    except Exception as error:  # whoever asks why a pod waits is to hear of the very plugin that keeps it waiting
+        return Explanation(pod.key, _fault(error), "", ())
 
 
 def seen_by(cluster: Cluster, pod: Pod) -> View:
@@ -169,9 +173,19 @@ def _here(engine: Engine, row: int) -> Iterable[PodHere]:
         pod = placing.cluster.pods[uid]
         profile = placing.settings.profile_of(pod.scheduler)
         if profile is not None:
-            view = placing.cluster.view
-            (line,) = table(view, pod, fresh(view, pod, profile), placing.promised(), (row,))
-            yield PodHere(pod.key, line)
+            yield PodHere(pod.key, _line(placing.cluster.view, row, pod, profile, placing.promised()))
+
+
+def _line(view: View, row: int, pod: Pod, profile: Profile, promised: Iterable[Pod]) -> Line:
+    try:
+        (line,) = table(view, pod, fresh(view, pod, profile), promised, (row,))
+    except Exception as error:  # one pod's plugins say nothing of the node, nor of the other pods
+        return Line(view.nodes[row].name, profile.name, (_fault(error),))
+    return line
+
+
+def _fault(error: Exception) -> str:
+    return f"a plugin failed: {type(error).__name__}: {error}"
 
 
 def _past(decision: Decision) -> Past:

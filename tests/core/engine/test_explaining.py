@@ -1,0 +1,38 @@
+"""Proves that what is explained is what would be decided, also where a plugin fails or a promise is being kept."""
+
+from __future__ import annotations
+
+from tests.core.engine.scene import Scene, node, pod
+from tests.core.engine.stages import filterer
+from trimtab.core.engine.explaining import node_explained, pod_explained
+from trimtab.core.model.pod import Pod
+
+FAILED = "a plugin failed: ZeroDivisionError: by design"
+
+
+def bad(pod: Pod) -> int:
+    if pod.name == "bad":
+        raise ZeroDivisionError("by design")
+    return 0
+
+
+def test_a_plugin_that_raises_is_told_and_hides_no_other_pod() -> None:
+    """Whoever asks about the pod hears of the fault, and whoever asks about the node hears of the other pods, too."""
+    scene = Scene(filterer("Shaky", bad))
+    ill = pod("bad")
+    scene.sees(node("a"), ill, pod("web"))
+    assert FAILED == pod_explained(scene.engine, ill).verdict
+    told = node_explained(scene.engine, "a")
+    assert told is not None
+    lines = {each.pod: each.line for each in told.waiting}
+    assert ((FAILED,), "") == (lines["default/bad"].reasons, lines["default/web"].refused_by)
+
+
+def test_a_promise_that_is_being_kept_counts_once() -> None:
+    """A pod on its way to the node that it was promised takes its room there, and no second one."""
+    scene = Scene()
+    scene.sees(node("a", cpu=4000), pod("first", cpu=3000, priority=9, nominated="a"))
+    assert 1 == len(scene.turn())
+    second = pod("second", cpu=500)
+    scene.sees(second)
+    assert [""] == [line.refused_by for line in pod_explained(scene.engine, second).lines]
