@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import threading
+from collections.abc import Sequence
 from typing import Any
 from urllib.parse import parse_qs
 
@@ -14,7 +16,9 @@ from trimtab.config.own.settings import Metric
 from trimtab.core.model.sample import Reading, Subject
 from trimtab.sources.contract import SourceError, Span
 from trimtab.sources.prometheus import history
+from trimtab.sources.prometheus.gathering import Owners
 from trimtab.sources.prometheus.history import pieces
+from trimtab.sources.prometheus.query import Query
 
 TRACKS: list[dict[str, Any]] = [
     {"metric": {"instance": "10.0.0.1:9100"}, "values": [[NOW - 60, "1"], [NOW - 30, "NaN"], [NOW, "3"]]},
@@ -85,3 +89,20 @@ async def test_a_past_that_cannot_be_had_is_an_error() -> None:
     async with asking(lambda asked: asked.answer(422, b"{}"), metrics=(Metric.NODE_MEMORY,)) as (source, _):
         with pytest.raises(SourceError):
             _ = [readings async for readings in source.recall([Span(Subject.NODES, 60.0, 0.0, 30.0)])]
+
+
+async def test_a_large_piece_is_read_beside_the_event_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Hundreds of thousands of values take a good part of a second, for which neither binds nor the lease wait."""
+    threads: list[bool] = []
+    usual = history._moments
+
+    def noted(way: Query, tracks: Sequence[Any], owners: Owners) -> list[Reading]:
+        threads.append(threading.current_thread() is threading.main_thread())
+        return usual(way, tracks, owners)
+
+    monkeypatch.setattr(history, "_moments", noted)
+    span = Span(Subject.NODES, 90.0, 0.0, 30.0)
+    small, _ = await recalled(span, metrics=(Metric.NODE_MEMORY,))
+    monkeypatch.setattr(history, "OFF_THE_LOOP", 0)
+    large, _ = await recalled(span, metrics=(Metric.NODE_MEMORY,))
+    assert (small, [True, False]) == (large, threads)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from urllib.parse import parse_qs
 
 import pytest
 
@@ -28,6 +29,13 @@ def having(*metrics: str, value: str = "50") -> Callable[[str], bytes]:
     """A Prometheus that knows these metrics of node a alone."""
     found = vector(series({"instance": "10.0.0.1:9100"}, value))
     return lambda query: found if any(metric in query for metric in metrics) else EMPTY
+
+
+async def test_prometheus_is_told_how_long_we_wait() -> None:
+    """As a plain number of seconds: with a unit behind it, it reads whole numbers only."""
+    async with asking(answers(vector(series({"node": "a"}, "1"))), timeout=2.5) as (source, server):
+        await source.read()
+    assert ["2.5"] == parse_qs(server.asked[0].body.decode())["timeout"]
 
 
 async def test_each_sample_has_its_own_age() -> None:

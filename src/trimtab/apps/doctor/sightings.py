@@ -66,7 +66,7 @@ async def sighted(
 
 
 async def _series(asking: Asking, way: Query, settings: PrometheusSettings) -> Series:
-    answer = await asking.ask("/api/v1/query", {"query": way.text, "timeout": f"{settings.timeout:g}s"})
+    answer = await asking.ask("/api/v1/query", {"query": way.text, "timeout": f"{settings.timeout:g}"})
     found: Series = VECTORS[False].read(answer, Counter())
     return found
 

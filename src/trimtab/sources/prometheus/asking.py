@@ -22,6 +22,7 @@ from trimtab.sources.prometheus.guarded import GuardedResolver, Refused
 LARGEST = 64 << 20
 CONNECTIONS = 4
 READ_BUFFER = 1 << 20
+OFF_THE_LOOP = 1 << 18  # bytes: some milliseconds of reading, which others need not wait for
 CONNECT_SHARE = 0.5
 HEADERS = {"Accept": "application/json", "Accept-Encoding": "identity", "User-Agent": "trimtab"}
 

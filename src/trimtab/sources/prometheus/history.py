@@ -9,12 +9,13 @@ import asyncio
 import math
 from collections import Counter, defaultdict
 from collections.abc import AsyncIterator, Iterable, Sequence
+from functools import partial
 from typing import Any
 
 from trimtab.core.model.sample import Reading, Statistic, Subject, Unit
 from trimtab.sources.contract import Span
 from trimtab.sources.prometheus.answers import MATRICES
-from trimtab.sources.prometheus.asking import Asking
+from trimtab.sources.prometheus.asking import OFF_THE_LOOP, Answer, Asking
 from trimtab.sources.prometheus.gathering import PODS, Owners, number_of, of_nodes
 from trimtab.sources.prometheus.identity import Identity
 from trimtab.sources.prometheus.query import Query
@@ -55,6 +56,11 @@ async def _piece(
 ) -> Iterable[Reading]:
     form = {"query": way.value, "start": f"{start:.3f}", "end": f"{end:.3f}", "step": f"{step:g}"}
     answer = await asking.ask("/api/v1/query_range", form)
+    read = partial(_read, way, answer, identity)
+    return await asyncio.to_thread(read) if len(answer.body) > OFF_THE_LOOP else read()
+
+
+def _read(way: Query, answer: Answer, identity: Identity) -> list[Reading]:
     pods = way.subject is Subject.PODS
     tracks = MATRICES[pods].read(answer, Counter())
     return _moments(way, tracks, PODS if pods else of_nodes(identity))

@@ -23,7 +23,7 @@ from trimtab.core.model.node import Node
 from trimtab.core.model.sample import Reading, Subject
 from trimtab.sources.contract import Failure, Scrape, SourceError, Span
 from trimtab.sources.prometheus.answers import VECTORS
-from trimtab.sources.prometheus.asking import LARGEST, Answer, Asking
+from trimtab.sources.prometheus.asking import LARGEST, OFF_THE_LOOP, Answer, Asking
 from trimtab.sources.prometheus.gathering import NO_TIME, PODS, gather, of_nodes
 from trimtab.sources.prometheus.history import recalled
 from trimtab.sources.prometheus.identity import Identity, Nobody
@@ -31,7 +31,6 @@ from trimtab.sources.prometheus.query import Query, Question
 from trimtab.sources.prometheus.questions import questions
 
 RETHINK = 600.0
-OFF_THE_LOOP = 1 << 18  # bytes: some milliseconds of reading
 
 
 class Unusable(SourceError):
@@ -119,7 +118,7 @@ class Prometheus:
         trouble: SourceError | None = None
         chosen = self._chosen.get(question.part)
         for way in question.ways if chosen is None else (chosen, *(each for each in question.ways if each != chosen)):
-            form = {"query": way.text, "timeout": f"{self._settings.timeout:g}s"}
+            form = {"query": way.text, "timeout": f"{self._settings.timeout:g}"}  # 0.5s it would not read
             answer = await self._asking.ask("/api/v1/query", form)
             read = partial(_read, way, answer, identity, now)
             try:
