@@ -75,8 +75,13 @@ class LoadAnswers(LoadState):
 
     def estimate(self, pod: Pod, resource: str) -> Estimate:
         """What a pod nobody has seen yet will use: mean, standard deviation, and the rule that knew it."""
-        known = self.estimator.known(pod)
-        return self.estimator.estimate(self.settings.estimates, resource, *asked(pod, resource), known)
+        last, held = self._estimates
+        if last is not pod:
+            self._estimates = pod, (held := {})
+        if resource not in held:
+            known = self.estimator.known(pod)
+            held[resource] = self.estimator.estimate(self.settings.estimates, resource, *asked(pod, resource), known)
+        return held[resource]
 
     def _expect(self, resource: str, rows: slice) -> tuple[Floats]:
         return (np.maximum(self.latest(resource)[rows] + self.pending(resource)[rows], 0.0),)

@@ -10,7 +10,7 @@ import numpy as np
 
 from trimtab.core.load.aligned import Aligned, Floats, Index
 from trimtab.core.load.derived import Derived
-from trimtab.core.load.estimating.estimator import Estimator
+from trimtab.core.load.estimating.estimator import Estimate, Estimator
 from trimtab.core.load.intake import Brake
 from trimtab.core.load.nodes.course import Course
 from trimtab.core.load.nodes.meter import Meter
@@ -48,6 +48,7 @@ class LoadState:
         self._expected = {name: Derived() for name in TRACKED}
         self._forecast = {name: Derived() for name in TRACKED}
         self._kept: dict[Hashable, Floats] = {}  # answers that no pod alters, until the next reading
+        self._estimates: tuple[Pod | None, dict[str, Estimate]] = (None, {})  # of the pod that was asked about last
 
     @property
     def settings(self) -> LoadSettings:
@@ -169,7 +170,7 @@ class LoadState:
     def _drop_derived(self) -> None:
         for derived in (*self._expected.values(), *self._forecast.values()):
             derived.drop()
-        self._kept = {}
+        self._kept, self._estimates = {}, (None, {})
 
     # --- twins
 
@@ -215,7 +216,7 @@ class LoadState:
         twin.__dict__.update(self.__dict__)
         twin._expected = {name: Derived() for name in TRACKED}
         twin._forecast = {name: Derived() for name in TRACKED}
-        twin._kept = {}
+        twin._kept, twin._estimates = {}, (None, {})
         return twin
 
 

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from dataclasses import dataclass
+from math import floor, inf
 from typing import ClassVar
 
 import numpy as np
@@ -28,7 +29,7 @@ from trimtab.core.model.pod import Pod
 from trimtab.core.model.resources import CPU, MEMORY
 from trimtab.core.model.span import Span
 from trimtab.core.placing.contract import MAX_SCORE, Bools, Ints, Normalise, Rows
-from trimtab.core.placing.measured import usage
+from trimtab.core.placing.measured import few, usage
 from trimtab.core.placing.measured.limits import codes_above, passed
 
 EXPIRED = -1
@@ -137,6 +138,9 @@ class LoadAwareScheduling:
         count = len(view.pod_count[rows])
         if usage.of_daemon_set(pod):
             return np.zeros(count, dtype=np.int64)
+        if self._is_plain() and not self._refuses_expired() and (some := few.few(view, rows)):
+            own = self._own_of(view, pod)
+            return few.column(lambda row: self._code(view, own, row), some)
         answer = self._held_back(view, pod, rows)
         if self._refuses_expired():
             answer[self._expired(view, rows)] = EXPIRED
@@ -165,6 +169,18 @@ class LoadAwareScheduling:
         percent = usage.share_of(self._existing(view, rows, kind, span) + own, offered) * 100
         return codes_above(np.floor(percent + 0.5) > limits, lambda: usage.share_of(own, offered) * 100 > limits)
 
+    def _code(self, view: View, own: tuple[float, float], row: int) -> int:
+        """The same for one row, where a limit is passed from a half above it on."""
+        limits = (self.usage_thresholds.cpu or inf, self.usage_thresholds.memory or inf)
+        above = [
+            share * 100 + 0.5 >= limit + 1 for share, limit in zip(_shares_of(view, own, row), limits, strict=True)
+        ]
+        offered = (view.allocatable(resource).item(row) for resource in usage.PAIR)
+        return few.code(
+            above,
+            lambda: [share * 100 > limit for share, limit in zip(map(few.share, own, offered), limits, strict=True)],
+        )
+
     def reasons(self, view: View, pod: Pod, code: int) -> tuple[str, ...]:
         if code == EXPIRED:
             return ("node(s) nodeMetric expired",)
@@ -174,6 +190,9 @@ class LoadAwareScheduling:
     # --- score
 
     def score(self, view: View, pod: Pod, rows: Rows) -> Ints | None:
+        if self._is_plain() and (some := few.few(view, rows)):
+            own = self._own_of(view, pod)
+            return few.column(lambda row: self._points(view, pod, own, row), some)
         kind = self.aggregated.score_aggregation_type if self.aggregated else ""
         span = self.aggregated.score_aggregated_duration if self.aggregated else UNSET
         used = self._existing(view, rows, kind, span) + self._own(view, pod)
@@ -182,9 +201,23 @@ class LoadAwareScheduling:
         if self.strict:
             free = np.floor(free + 1e-9)
         weights, dominant = self.resource_weights, self.dominant_resource_weight
-        total = np.array((weights.cpu, weights.memory)) @ free + np.minimum(*free) * dominant
+        total = usage.weighted(weights.cpu, weights.memory, free) + np.minimum(*free) * dominant
         mean = total / (weights.cpu + weights.memory + dominant)
         return usage.in_parts(mean) if self.strict else usage.points(1.0 - mean / MAX_SCORE)
+
+    def _points(self, view: View, pod: Pod, own: tuple[float, float], row: int) -> int:
+        """The same for one row."""
+        cpu, memory = (
+            (1.0 - min(share, 1.0)) * MAX_SCORE for share in few.known(view, pod, row, _shares_of(view, own, row))
+        )
+        weights, dominant = self.resource_weights, self.dominant_resource_weight
+        total = weights.cpu * cpu + weights.memory * memory + min(cpu, memory) * dominant
+        mean = total / (weights.cpu + weights.memory + dominant)
+        return few.points(1.0 - mean / MAX_SCORE)
+
+    def _is_plain(self) -> bool:
+        """Whether the newest values alone count, in parts of points."""
+        return self.aggregated is None and not self.strict
 
     # --- what is and will be used, a line each for CPU and memory
 
@@ -201,7 +234,10 @@ class LoadAwareScheduling:
         return np.where(np.isnan(by_kind), latest, np.maximum(by_kind, 0.0))
 
     def _own(self, view: View, pod: Pod) -> Floats:
-        return np.array([[self._estimate(view, pod, resource)] for resource in usage.PAIR])
+        return np.array([[amount] for amount in self._own_of(view, pod)])
+
+    def _own_of(self, view: View, pod: Pod) -> tuple[float, float]:
+        return self._estimate(view, pod, CPU), self._estimate(view, pod, MEMORY)
 
     def _estimate(self, view: View, pod: Pod, resource: str) -> float:
         if not self.strict:
@@ -215,10 +251,15 @@ class LoadAwareScheduling:
         return "" if self._refuses_expired() else usage.blind_spots(view)
 
 
+def _shares_of(view: View, own: tuple[float, float], row: int) -> list[float]:
+    """How full one node will be with the pod, of CPU and memory."""
+    return few.shares(view.load.expected, view.allocatable, own, row)
+
+
 def scaled_demand(pod: Pod, resource: str, factor: int) -> float:
     """Koordinator's estimate: so many percent of request or limit, whichever is more, and no more than the limit."""
     request, limit = pod.demand.of(resource), dict(pod.demand.limits).get(resource, 0)
     if not request and not limit:
         return UNASKED[resource]
-    scaled = float(np.floor(max(request, limit) * factor / 100 + 0.5))
+    scaled = float(floor(max(request, limit) * factor / 100 + 0.5))
     return min(scaled, float(limit)) if limit else scaled

@@ -31,7 +31,7 @@ from trimtab.core.model.resources import CPU, MEMORY
 from trimtab.core.model.selectors import Requirement
 from trimtab.core.model.span import Span
 from trimtab.core.placing.contract import Bools, Go, Ints, Normalise, Refuse, Rows, Staged, Warn
-from trimtab.core.placing.measured import usage
+from trimtab.core.placing.measured import few, usage
 from trimtab.core.placing.measured.limits import codes_above, passed
 
 MAINTENANCE = Requirement("scheduler.alpha.kubernetes.io/maintenance", "In", ("true",))
@@ -39,6 +39,7 @@ UNDER_MAINTENANCE = -1
 OVERFULL = 0.95
 LOW = 0.30
 FADE = 0.10
+NOTHING = (0.0, 0.0)
 WORDS = {CPU: "CPU", MEMORY: "memory"}
 HALF_A_MINUTE = Span(30)
 STRATEGIES = ("LoadBalancing", "ResourceOptimization", "NodeMaintenance")
@@ -108,6 +109,9 @@ class Rescheduler:
         if not self.enable_scheduling_optimization:
             return np.zeros(count, dtype=np.int64)
         spared = not self.strict and usage.of_daemon_set(pod)
+        if not self.strict and (some := few.few(view, rows)):
+            own = None if spared else few.own(view, pod)
+            return few.column(lambda row: self._code(view, own, row), some)
         answer = np.zeros(count, dtype=np.int64) if spared else self._held_back(view, pod, rows)
         if (under := _maintained(view, rows)) is not None:
             answer[under] = UNDER_MAINTENANCE
@@ -123,6 +127,17 @@ class Rescheduler:
         return codes_above(
             np.concatenate((above, used + own > OVERFULL)), lambda: np.concatenate((above & False, alone))
         )
+
+    def _code(self, view: View, own: tuple[float, float] | None, row: int) -> int:
+        """The same for one row, which load does not hold back without an estimate."""
+        if view.nodes[row].labels.get(MAINTENANCE.key) in MAINTENANCE.values:
+            return UNDER_MAINTENANCE
+        if own is None:
+            return 0
+        (cpu, memory), (own_cpu, own_memory) = _shares_of(view, NOTHING, row), _alone(view, own, row)
+        above = cpu * 100 > self.cpu_threshold, memory * 100 > self.memory_threshold
+        beyond = cpu + own_cpu > OVERFULL, memory + own_memory > OVERFULL
+        return few.code((*above, *beyond), lambda: (False, False, own_cpu > OVERFULL, own_memory > OVERFULL))
 
     def _known(self, view: View, rows: Rows) -> Floats:
         """How full nodes are, a line each for CPU and memory; NaN, which no comparison holds against them, where unknown."""
@@ -145,11 +160,22 @@ class Rescheduler:
             return None
         if self.strict:
             return self._original(*self._known(view, rows) * 100)
+        if some := few.few(view, rows):
+            own = few.own(view, pod)
+            return few.column(lambda row: self._points(view, pod, own, row), some)
         shares = usage.share_pair(view, rows, pod)
-        free = np.array((self.cpu_score_weight, self.memory_score_weight)) @ (1.0 - np.minimum(shares, 1.0))
+        free = usage.weighted(self.cpu_score_weight, self.memory_score_weight, 1.0 - np.minimum(shares, 1.0))
         bonus = self.load_balance_bonus / 100
         fading = np.minimum(np.maximum(LOW + FADE - np.maximum(*shares), 0.0) / (2 * FADE), 1.0)
         return usage.points(1.0 - (free + bonus * fading) / (self.cpu_score_weight + self.memory_score_weight + bonus))
+
+    def _points(self, view: View, pod: Pod, own: tuple[float, float], row: int) -> int:
+        """The same for one row."""
+        cpu, memory = few.known(view, pod, row, _shares_of(view, own, row))
+        free = self.cpu_score_weight * (1.0 - min(cpu, 1.0)) + self.memory_score_weight * (1.0 - min(memory, 1.0))
+        bonus = self.load_balance_bonus / 100
+        fading = min(max(LOW + FADE - max(cpu, memory), 0.0) / (2 * FADE), 1.0)
+        return few.points(1.0 - (free + bonus * fading) / (self.cpu_score_weight + self.memory_score_weight + bonus))
 
     def _original(self, cpu: Floats, memory: Floats) -> Ints:
         score = (100 - cpu) * self.cpu_score_weight + (100 - memory) * self.memory_score_weight
@@ -183,6 +209,17 @@ class Rescheduler:
 
     def remark(self, view: View, pod: Pod) -> str:
         return "" if self.strict else usage.blind_spots(view)
+
+
+def _shares_of(view: View, own: tuple[float, float], row: int) -> list[float]:
+    """How full one node will be with so much more, of CPU and memory."""
+    return few.shares(view.load.expected, view.allocatable, own, row)
+
+
+def _alone(view: View, own: tuple[float, float], row: int) -> tuple[float, float]:
+    """How full it would be without anything else."""
+    cpu, memory = (view.allocatable(resource).item(row) for resource in usage.PAIR)
+    return few.share(own[0], cpu), few.share(own[1], memory)
 
 
 def _maintained(view: View, rows: Rows) -> Bools | None:

@@ -114,11 +114,8 @@ class Usage:
 
     def _points(self, view: View, pod: Pod, own: tuple[float, float], row: int) -> int:
         """The same for one row."""
-        known = zip(usage.PAIR, _shares_of(view, own, row), strict=True)
-        cpu, memory = (
-            1.0 - min(share if share == share else few.by_requests(view, resource, row, pod), 1.0)
-            for resource, share in known
-        )
+        shares = few.known(view, pod, row, _shares_of(view, own, row))
+        cpu, memory = (1.0 - min(share, 1.0) for share in shares)
         mean = (self.cpu_weight * cpu + self.memory_weight * memory) / (self.cpu_weight + self.memory_weight)
         return few.points(1.0 - mean)
 

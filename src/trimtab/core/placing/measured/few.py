@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 
-from trimtab.core.cluster.view import View
+from trimtab.core.cluster.view import Floats, View
 from trimtab.core.model.pod import Pod
 from trimtab.core.model.resources import CPU
 from trimtab.core.placing.contract import MAX_SCORE, Ints, Rows
@@ -46,6 +46,24 @@ def own(view: View, pod: Pod) -> tuple[float, float]:
 
 def share(used: float, offered: int) -> float:
     return (used + NEXT_TO_NOTHING) / max(offered, LESS_STILL)
+
+
+def shares(
+    used: Callable[[str], Floats], offered: Callable[[str], Ints], own: tuple[float, float], row: int
+) -> list[float]:
+    """Of CPU and memory, what is used and what the pod will use of what there is; NaN where the use is not known."""
+    return [
+        share(used(resource).item(row) + amount, offered(resource).item(row))
+        for resource, amount in zip(PAIR, own, strict=True)
+    ]
+
+
+def known(view: View, pod: Pod, row: int, shares: Iterable[float]) -> list[float]:
+    """The shares of both, with requests in place of what is not known."""
+    return [
+        share if share == share else by_requests(view, resource, row, pod)
+        for resource, share in zip(PAIR, shares, strict=True)
+    ]
 
 
 def by_requests(view: View, resource: str, row: int, pod: Pod) -> float:
