@@ -17,10 +17,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from trimtab.core.load.aligned import Bools, Floats
 from trimtab.core.load.pressure_rules import Direction, Rule
-
-Bools = NDArray[np.bool_]
-Floats = NDArray[np.float64]
 
 CALM, RISING, PRESSED, FALLING = range(4)
 WORDS = ("calm", "rising", "pressed", "falling")
