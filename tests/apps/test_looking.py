@@ -7,12 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from trimtab.apps.looking import Looking, Measured
+from trimtab.apps.looking import Looking
 from trimtab.config.own.settings import FurtherSettings, MetricsServerSettings
 from trimtab.core.model.event import SamplesRead, SourceFailed
 from trimtab.core.model.node import Node
 from trimtab.sources import opening
 from trimtab.sources.contract import Source
+from trimtab.sources.polling import Measured
 from trimtab.sources.replay import Recording
 
 

@@ -23,7 +23,7 @@ from tools.controlplane.prometheus import Prometheus
 from tools.controlplane.rig import Rig
 from trimtab.config.own.settings import BasicAuth, Measure, Metric, MetricsServerSettings, QuerySettings, Tls
 from trimtab.core.model.sample import Reading, Subject, Unit
-from trimtab.sources.contract import SourceError, Span
+from trimtab.sources.contract import Past, SourceError
 from trimtab.sources.metrics_server import MetricsServer
 from trimtab.sources.prometheus.source import Prometheus as Source
 
@@ -246,7 +246,7 @@ async def test_the_past_is_recalled() -> None:
             await until(asked, lambda scrape: len(found(scrape, "cpu")) == 3)
             exporters.recall("node-2", [(ago, 0.8, 0.5) for ago in range(60, 3600, 30)])
             running.seen("max_over_time(node_memory_MemAvailable_bytes[30m] offset 10m)", bool)
-            spans = [Span(Subject.NODES, 3000.0, 600.0, 300.0)]
+            spans = [Past(Subject.NODES, 3000.0, 600.0, 300.0)]
             readings: list[Reading] = [each async for piece in asked.recall(spans) for each in piece]
     moments = [reading.measured[0] for reading in readings]
     assert moments == sorted(moments) and 8 == len(set(moments))

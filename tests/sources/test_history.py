@@ -14,7 +14,7 @@ from tests.kube.fault_server import Asked
 from tests.sources.fake_prometheus import NOW, asking
 from trimtab.config.own.settings import Metric
 from trimtab.core.model.sample import Reading, Subject
-from trimtab.sources.contract import SourceError, Span
+from trimtab.sources.contract import Past, SourceError
 from trimtab.sources.prometheus import history
 from trimtab.sources.prometheus.gathering import Owners
 from trimtab.sources.prometheus.history import pieces
@@ -34,7 +34,7 @@ def matrix(asked: Asked) -> None:
     asked.answer(200, json.dumps({"status": "success", "data": data}).encode())
 
 
-async def recalled(*spans: Span, metrics: tuple[Metric, ...]) -> tuple[list[Reading], list[dict[str, list[str]]]]:
+async def recalled(*spans: Past, metrics: tuple[Metric, ...]) -> tuple[list[Reading], list[dict[str, list[str]]]]:
     async with asking(matrix, metrics=metrics) as (source, server):
         found = [reading async for readings in source.recall(spans) for reading in readings]
     return found, [parse_qs(asked.body.decode()) for asked in server.asked]
@@ -42,7 +42,7 @@ async def recalled(*spans: Span, metrics: tuple[Metric, ...]) -> tuple[list[Read
 
 async def test_the_past_is_one_reading_a_moment() -> None:
     """Oldest first; what is no number, nobody's or ambiguous is left out, and every value is as old as its moment."""
-    found, asked = await recalled(Span(Subject.NODES, 90.0, 0.0, 30.0), metrics=(Metric.NODE_MEMORY,))
+    found, asked = await recalled(Past(Subject.NODES, 90.0, 0.0, 30.0), metrics=(Metric.NODE_MEMORY,))
     assert [
         (("a",), (1.0,), (NOW - 60,)),
         (("b",), (5.0,), (NOW - 30,)),
@@ -54,7 +54,7 @@ async def test_the_past_is_one_reading_a_moment() -> None:
 
 async def test_only_load_of_the_wanted_kind_is_recalled() -> None:
     """Pods are not asked for when nodes are, and pressure, rules and the like not at all."""
-    _, asked = await recalled(Span(Subject.NODES, 60.0, 0.0, 60.0), metrics=tuple(Metric))
+    _, asked = await recalled(Past(Subject.NODES, 60.0, 0.0, 60.0), metrics=tuple(Metric))
     assert 2 == len(asked) and not [
         form for form in asked if "pod" in form["query"][0] or "pressure" in form["query"][0]
     ]
@@ -63,14 +63,14 @@ async def test_only_load_of_the_wanted_kind_is_recalled() -> None:
 @pytest.mark.parametrize(("step", "window"), [(30.0, "120s"), (300.0, "300s"), (3600.0, "300s")])
 async def test_rates_of_the_past_cover_their_step(step: float, window: str) -> None:
     """A mean over five minutes is asked for as such, so that nothing between two moments is overlooked."""
-    _, asked = await recalled(Span(Subject.NODES, 7200.0, 0.0, step), metrics=(Metric.NODE_CPU,))
+    _, asked = await recalled(Past(Subject.NODES, 7200.0, 0.0, step), metrics=(Metric.NODE_CPU,))
     assert f"[{window}]" in asked[0]["query"][0]
 
 
 def test_pieces_cover_the_span_once() -> None:
     """Every moment is in exactly one piece, all are multiples of the step, and the end of one span begins no other."""
-    older = pieces(1000.0, Span(Subject.NODES, 600.0, 300.0, 30.0), 4)
-    newer = pieces(1000.0, Span(Subject.NODES, 300.0, 0.0, 30.0), 4)
+    older = pieces(1000.0, Past(Subject.NODES, 600.0, 300.0, 30.0), 4)
+    newer = pieces(1000.0, Past(Subject.NODES, 300.0, 0.0, 30.0), 4)
     moments = [at for begin, end in older + newer for at in range(int(begin), int(end) + 1, 30)]
     assert moments == sorted(set(moments)) and [at for at in range(400, 1000) if at % 30 == 0] == moments
     assert 4 >= max((end - begin) // 30 + 1 for begin, end in older + newer)
@@ -80,7 +80,7 @@ async def test_many_series_mean_short_pieces(monkeypatch: pytest.MonkeyPatch) ->
     """The number of points in one answer is bounded, however many nodes there are."""
     monkeypatch.setattr(history, "POINTS", 5)
     monkeypatch.setattr(history, "UNKNOWN_SERIES", 5)
-    _, asked = await recalled(Span(Subject.NODES, 90.0, 0.0, 30.0), metrics=(Metric.NODE_MEMORY,))
+    _, asked = await recalled(Past(Subject.NODES, 90.0, 0.0, 30.0), metrics=(Metric.NODE_MEMORY,))
     assert 3 == len(asked) and all(form["start"] == form["end"] for form in asked)
 
 
@@ -88,7 +88,7 @@ async def test_a_past_that_cannot_be_had_is_an_error() -> None:
     """Whoever asked may then do without."""
     async with asking(lambda asked: asked.answer(422, b"{}"), metrics=(Metric.NODE_MEMORY,)) as (source, _):
         with pytest.raises(SourceError):
-            _ = [readings async for readings in source.recall([Span(Subject.NODES, 60.0, 0.0, 30.0)])]
+            _ = [readings async for readings in source.recall([Past(Subject.NODES, 60.0, 0.0, 30.0)])]
 
 
 async def test_a_large_piece_is_read_beside_the_event_loop(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -101,7 +101,7 @@ async def test_a_large_piece_is_read_beside_the_event_loop(monkeypatch: pytest.M
         return usual(way, tracks, owners)
 
     monkeypatch.setattr(history, "_moments", noted)
-    span = Span(Subject.NODES, 90.0, 0.0, 30.0)
+    span = Past(Subject.NODES, 90.0, 0.0, 30.0)
     small, _ = await recalled(span, metrics=(Metric.NODE_MEMORY,))
     monkeypatch.setattr(history, "OFF_THE_LOOP", 0)
     large, _ = await recalled(span, metrics=(Metric.NODE_MEMORY,))

@@ -16,8 +16,7 @@ from trimtab.config.show import shown
 from trimtab.core.model.sample import Reading
 from trimtab.core.model.span import Span
 from trimtab.sources import opening
-from trimtab.sources.contract import Around, Scrape, nothing
-from trimtab.sources.contract import Span as Past
+from trimtab.sources.contract import Around, Past, Scrape, nothing
 from trimtab.sources.metrics_server import MetricsServer
 from trimtab.sources.opening import FURTHER, KINDS, Kind, opened
 from trimtab.sources.replay import Recording, Replay

@@ -10,8 +10,8 @@ import pytest
 
 from trimtab.core.model.event import HistoryRead, SamplesRead, SourceFailed
 from trimtab.core.model.sample import Reading, Subject
-from trimtab.sources.contract import Failure, Scrape, SourceError, Span
-from trimtab.sources.polling import Event, Polling
+from trimtab.sources.contract import Failure, Past, Scrape, SourceError
+from trimtab.sources.polling import Measured, Polling
 
 pytestmark = pytest.mark.looptime
 
@@ -45,7 +45,7 @@ class Scripted:
             raise step
         return step if isinstance(step, Scrape) else step()
 
-    async def recall(self, spans: Sequence[Span]) -> AsyncIterator[tuple[Reading, ...]]:
+    async def recall(self, spans: Sequence[Past]) -> AsyncIterator[tuple[Reading, ...]]:
         for each in self.past:
             await asyncio.sleep(1.0)
             if isinstance(each, Exception):
@@ -56,10 +56,10 @@ class Scripted:
         self.closed = True
 
 
-async def polled(source: Scripted, seconds: float = 35.0) -> list[Event]:
+async def polled(source: Scripted, seconds: float = 35.0) -> list[Measured]:
     """What the core hears in that time."""
-    heard: list[Event] = []
-    spans = (Span(Subject.NODES, 60.0, 0.0, 30.0),)
+    heard: list[Measured] = []
+    spans = (Past(Subject.NODES, 60.0, 0.0, 30.0),)
     task = asyncio.create_task(Polling(source, heard.append, lambda: 7.0, Random(1), spans).run())
     await asyncio.sleep(seconds)
     task.cancel()
@@ -68,7 +68,7 @@ async def polled(source: Scripted, seconds: float = 35.0) -> list[Event]:
     return heard
 
 
-def told(events: Sequence[Event]) -> list[str]:
+def told(events: Sequence[Measured]) -> list[str]:
     """In short."""
     return [
         f"-{event.source}" if isinstance(event, SourceFailed) else "+".join(each.source for each in event.readings)

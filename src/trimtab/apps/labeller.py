@@ -13,7 +13,6 @@ from typing import ClassVar
 import uvloop
 from aiohttp import web
 
-from trimtab.apps.looking import Measured
 from trimtab.apps.reload import ConfigFile
 from trimtab.apps.scheduler import Options, Scheduler
 from trimtab.config.configuration import Configuration
@@ -25,7 +24,8 @@ from trimtab.kube.credentials import Credentials
 from trimtab.serve.health import Check, recent
 from trimtab.serve.labels import LabelPages
 from trimtab.serve.metrics import PrometheusTally
-from trimtab.sources.contract import Span
+from trimtab.sources.contract import Past
+from trimtab.sources.polling import Measured
 
 log = logging.getLogger(__name__)
 
@@ -46,7 +46,7 @@ class Labeller(Scheduler):
     """Nodes only: no pods are followed, none are placed."""
 
     role: ClassVar[str] = "labeller.yaml"
-    spans: ClassVar[Sequence[Span]] = ()
+    spans: ClassVar[Sequence[Past]] = ()
 
     def __init__(
         self, configuration: Configuration, file: ConfigFile, credentials: Credentials, options: Options

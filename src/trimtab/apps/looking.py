@@ -7,15 +7,13 @@ import logging
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 
 from trimtab.config.own.settings import SourceSettings
-from trimtab.core.model.event import HistoryRead, SamplesRead, SourceFailed
+from trimtab.core.model.event import SourceFailed
 from trimtab.core.model.node import Node
-from trimtab.sources.contract import SourceError, Span
+from trimtab.sources.contract import Past, SourceError
 from trimtab.sources.opening import opened
-from trimtab.sources.polling import SPANS, Polling
+from trimtab.sources.polling import SPANS, Measured, Polling
 
 log = logging.getLogger(__name__)
-
-Measured = SamplesRead | SourceFailed | HistoryRead
 
 
 class Looking:
@@ -28,7 +26,7 @@ class Looking:
         get: Callable[[str], Awaitable[tuple[int, bytes]]],
         hand: Callable[[Measured], None],
         now: Callable[[], float],
-        spans: Sequence[Span] = SPANS,
+        spans: Sequence[Past] = SPANS,
     ) -> None:
         self.sources = sources
         self._nodes, self._get, self._hand, self._now, self._spans = nodes, get, hand, now, spans

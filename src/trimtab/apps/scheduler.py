@@ -23,7 +23,7 @@ from aiohttp import web
 
 from trimtab.apps.ending import tell_end
 from trimtab.apps.logs import tell_decision
-from trimtab.apps.looking import Looking, Measured
+from trimtab.apps.looking import Looking
 from trimtab.apps.reload import ConfigFile, Reload
 from trimtab.apps.runtime import Runtime, WallClock
 from trimtab.config.configuration import Configuration
@@ -44,8 +44,8 @@ from trimtab.serve.http import application, serving
 from trimtab.serve.metrics import PrometheusTally
 from trimtab.serve.page import MetricsPage
 from trimtab.serve.readings import Outside, Readings
-from trimtab.sources.contract import Span
-from trimtab.sources.polling import SPANS
+from trimtab.sources.contract import Past
+from trimtab.sources.polling import SPANS, Measured
 from trimtab.wire.node import NodeReader
 from trimtab.wire.pod import PodReader
 from trimtab.wire.request import Request
@@ -74,7 +74,7 @@ class Scheduler:
     """All parts of the live scheduler, put together once."""
 
     role: ClassVar[str] = "rbac.yaml"  # the file that grants what it needs first
-    spans: ClassVar[Sequence[Span]] = SPANS  # of the past, that sources are asked about at the start
+    spans: ClassVar[Sequence[Past]] = SPANS  # of the past, that sources are asked about at the start
 
     def __init__(
         self,

@@ -38,7 +38,7 @@ class Scrape(NamedTuple):
     failures: tuple[Failure, ...] = ()
 
 
-class Span(NamedTuple):
+class Past(NamedTuple):
     """A stretch of the past: from `since` seconds ago until `until` seconds ago, a value every `step` seconds."""
 
     subject: Subject
@@ -75,7 +75,7 @@ class Source(Protocol):
     async def read(self) -> Scrape:
         """Look once, within a bounded time; SourceError where nothing at all could be asked."""
 
-    def recall(self, spans: Sequence[Span]) -> AsyncIterator[tuple[Reading, ...]]:
+    def recall(self, spans: Sequence[Past]) -> AsyncIterator[tuple[Reading, ...]]:
         """What it remembers of these spans, oldest first and a bearable amount at a time; may be nothing."""
 
     async def close(self) -> None:

@@ -20,7 +20,7 @@ from trimtab.config.own.settings import MetricsServerSettings
 from trimtab.config.spot import duration
 from trimtab.core.model.resources import NANOS
 from trimtab.core.model.sample import Reading, Subject
-from trimtab.sources.contract import Failure, Get, Scrape, SourceError, Span, nothing
+from trimtab.sources.contract import Failure, Get, Past, Scrape, SourceError, nothing
 from trimtab.wire.fault import UNREADABLE, Quantities
 from trimtab.wire.quantity import QuantityError, nanos
 from trimtab.wire.shapes import Time
@@ -33,7 +33,7 @@ LARGE = 1 << 20  # bytes: some milliseconds of taking a list apart
 MILLI = 1_000_000  # billionths in a thousandth
 INSTALL = "install metrics-server, or remove this source"
 REMEDIES: Mapping[int, tuple[str, str]] = {
-    403: ("may not be read", "allow get and list of nodes and pods in metrics.k8s.io"),
+    403: ("may not be read", "allow to list nodes and pods in metrics.k8s.io: apply deploy/rbac-metrics.yaml"),
     404: ("is not served by this cluster", INSTALL),
     503: (
         "is not available",
@@ -100,7 +100,7 @@ class MetricsServer:
             raise failures[0].error
         return Scrape(readings, failures)
 
-    def recall(self, spans: Sequence[Span]) -> AsyncIterator[tuple[Reading, ...]]:
+    def recall(self, spans: Sequence[Past]) -> AsyncIterator[tuple[Reading, ...]]:
         """It remembers nothing."""
         return nothing()
 

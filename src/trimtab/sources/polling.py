@@ -18,23 +18,23 @@ from random import Random
 
 from trimtab.core.model.event import HistoryRead, SamplesRead, SourceFailed
 from trimtab.core.model.sample import Subject
-from trimtab.sources.contract import Failure, Scrape, Source, SourceError, Span
+from trimtab.sources.contract import Failure, Past, Scrape, Source, SourceError
 
 log = logging.getLogger(__name__)
 
 MINUTE, HOUR, DAY = 60.0, 3600.0, 86400.0
 SPANS = (
-    Span(Subject.NODES, DAY, 30 * MINUTE, 5 * MINUTE),
-    Span(Subject.NODES, 30 * MINUTE, 0.0, 30.0),
-    Span(Subject.PODS, 7 * DAY, HOUR, HOUR),
-    Span(Subject.PODS, HOUR, 0.0, MINUTE),
+    Past(Subject.NODES, DAY, 30 * MINUTE, 5 * MINUTE),
+    Past(Subject.NODES, 30 * MINUTE, 0.0, 30.0),
+    Past(Subject.PODS, 7 * DAY, HOUR, HOUR),
+    Past(Subject.PODS, HOUR, 0.0, MINUTE),
 )
 JITTER = 0.05  # of the interval, so that many schedulers do not knock together for ever
 BREATHER = 0.1  # of the interval, at least, however long a look took
 FIRST_WITHIN = 1.0
 AGAIN_AFTER = 1.0
 
-Event = SamplesRead | SourceFailed | HistoryRead
+Measured = SamplesRead | SourceFailed | HistoryRead
 
 
 class Polling:
@@ -43,10 +43,10 @@ class Polling:
     def __init__(
         self,
         source: Source,
-        hand: Callable[[Event], None],
+        hand: Callable[[Measured], None],
         now: Callable[[], float] = time.time,
         random: Random | None = None,
-        spans: Sequence[Span] = SPANS,
+        spans: Sequence[Past] = SPANS,
     ) -> None:
         self._source, self._hand, self._now, self._spans = source, hand, now, spans
         self._random = random or Random()

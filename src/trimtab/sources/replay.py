@@ -18,8 +18,7 @@ from trimtab.config.own.values import path_fault
 from trimtab.core.model.event import SamplesRead
 from trimtab.core.model.sample import Reading
 from trimtab.core.model.span import Span
-from trimtab.sources.contract import Around, Scrape, SourceError, nothing
-from trimtab.sources.contract import Span as Past
+from trimtab.sources.contract import Around, Past, Scrape, SourceError, nothing
 from trimtab.wire.fault import UNREADABLE
 
 LONGEST_LINE = 64 << 20

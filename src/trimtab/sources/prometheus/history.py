@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any
 
 from trimtab.core.model.sample import Reading, Statistic, Subject, Unit
-from trimtab.sources.contract import Span
+from trimtab.sources.contract import Past
 from trimtab.sources.prometheus.answers import MATRICES
 from trimtab.sources.prometheus.asking import OFF_THE_LOOP, Answer, Asking
 from trimtab.sources.prometheus.gathering import PODS, Owners, number_of, of_nodes
@@ -26,7 +26,7 @@ UNKNOWN_SERIES = 5_000
 
 
 async def recalled(
-    asking: Asking, ways: Sequence[Query], span: Span, identity: Identity, now: float, series: int
+    asking: Asking, ways: Sequence[Query], span: Past, identity: Identity, now: float, series: int
 ) -> AsyncIterator[tuple[Reading, ...]]:
     """What is known of the span, oldest first, one piece of it at a time."""
     wanted = [way for way in ways if way.subject is span.subject and _is_load(way)]
@@ -40,7 +40,7 @@ async def recalled(
         await asyncio.sleep(0)
 
 
-def pieces(now: float, span: Span, steps: int) -> list[tuple[float, float]]:
+def pieces(now: float, span: Past, steps: int) -> list[tuple[float, float]]:
     """First and last moment of each query; moments are multiples of the step, so that those of all resources agree."""
     first = math.ceil((now - span.since) / span.step)
     last = math.ceil((now - span.until) / span.step) - 1

@@ -21,7 +21,7 @@ from trimtab.config.own.settings import PrometheusSettings
 from trimtab.config.problem import printable
 from trimtab.core.model.node import Node
 from trimtab.core.model.sample import Reading, Subject
-from trimtab.sources.contract import Failure, Scrape, SourceError, Span
+from trimtab.sources.contract import Failure, Past, Scrape, SourceError
 from trimtab.sources.prometheus.answers import VECTORS
 from trimtab.sources.prometheus.asking import LARGEST, OFF_THE_LOOP, Answer, Asking
 from trimtab.sources.prometheus.gathering import NO_TIME, PODS, gather, of_nodes
@@ -79,7 +79,7 @@ class Prometheus:
             raise failures[0].error
         return Scrape(readings, failures)
 
-    async def recall(self, spans: Sequence[Span]) -> AsyncIterator[tuple[Reading, ...]]:
+    async def recall(self, spans: Sequence[Past]) -> AsyncIterator[tuple[Reading, ...]]:
         identity = Identity(self._nodes(), self._settings.node_label)
         for span in spans:
             window = min(max(span.step, self._settings.rate_window), 300.0)
