@@ -5,7 +5,7 @@ from __future__ import annotations
 from rich.console import Console
 from rich.table import Table
 
-from bench import deciding, decode, load_plugins, parked, preempting
+from bench import deciding, decode, load, load_plugins, parked, preempting
 
 
 def show(console: Console, title: str, heads: tuple[str, ...], rows: list[tuple[str, ...]]) -> None:
@@ -27,6 +27,10 @@ def main() -> None:
         constrained = deciding.constrained()
     heads = ("workload", "uncached", "against plain", "cached", "against plain")
     show(console, "CPU µs a decision at 5,000 nodes and 20,000 running pods", heads, constrained)
+    with console.status("reading measured load"):
+        cycle, answers = load.scrapes()
+    show(console, "CPU ms a scrape at 5,000 nodes and 50,000 pods", ("what", "ms", "at most"), cycle)
+    show(console, "CPU µs of what follows it", ("what", "the first time", "each time"), answers)
     with console.status("deciding by measured load"):
         loads = load_plugins.costs()
     heads = ("plugin", "between scrapes", "first pod after a scrape")

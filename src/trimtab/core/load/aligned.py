@@ -11,11 +11,12 @@ from numpy.typing import NDArray
 Index = NDArray[np.intp]
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
+Picked = Index | slice
 
 
 def sums(cells: Index, amounts: Floats | Bools, size: int) -> Floats:
-    """What the amounts come to in each cell."""
-    return np.asarray(np.bincount(cells, amounts, minlength=size), dtype=np.float64)
+    """What the amounts come to in each cell; those of cell -1 are nobody's."""
+    return np.asarray(np.bincount(cells + 1, amounts, minlength=size + 1)[1:], dtype=np.float64)
 
 
 def numbered(names: tuple[str, ...], numbers: Mapping[str, int]) -> Index:

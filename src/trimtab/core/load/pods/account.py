@@ -20,7 +20,7 @@ from collections.abc import Collection
 
 import numpy as np
 
-from trimtab.core.load.aligned import Bools, Floats, Index, sums
+from trimtab.core.load.aligned import Bools, Floats, Index, Picked, sums
 from trimtab.core.load.nodes.meter import Meter
 from trimtab.core.load.pods.departed import TINY, Departed
 from trimtab.core.load.pods.profiles import Profiles
@@ -107,7 +107,7 @@ class Account:
                 share = 0.0 if waits else _part(age, self.meter.window.item(row))
                 shown = min(share * estimate, self.meter.believed.item(row))
             lack, unsure = (1.0 - share) * estimate, ((1.0 - share) * deviation) ** 2
-        if self.judged - standing.leaving.item(slot) <= self.patience:
+        if self.judged <= standing.leaving.item(slot) + self.patience:
             return 0.0, 0.0, 0.0, -shown, shown
         return level, spread, unsure, lack, shown
 
@@ -115,13 +115,13 @@ class Account:
 
     def recount(self, standing: Standing, departed: Departed) -> None:
         """From what is known of each pod; how far it is to be believed is as of `judged`."""
-        slots = np.flatnonzero(standing.taken)
+        slots = slice(0, standing.end)  # free ones stand nowhere: cheaper to count for nothing than to sort out
         self._feed(slots, standing)
         self.count(slots, standing)
         totals = self.totals
         totals.level, totals.spread, totals.unsure, totals.net = self.summed(slots, standing, departed)
 
-    def count(self, slots: Index, standing: Standing) -> None:
+    def count(self, slots: Picked, standing: Standing) -> None:
         """What these pods count for, leaving the sums as they are."""
         for name, counted in zip((*SUMMED, "shown"), self.all(slots, standing), strict=True):
             getattr(self.shares, name)[slots] = counted
@@ -129,8 +129,7 @@ class Account:
     def weigh(self, standing: Standing, departed: Departed) -> None:
         """What nodes use beside their pods, by samples that have not been weighed yet; after `recount`."""
         totals, meter = self.totals, self.meter
-        slots = np.flatnonzero(standing.row >= 0)
-        shown = sums(standing.row[slots], self.shares.shown[slots], totals.size)
+        shown = sums(standing.row, self.shares.shown, totals.size)
         shown += departed.shown(self.number, *self._seen())
         rest = np.maximum(meter.believed - shown, 0.0)
         new = ~np.isnan(rest) & (meter.measured != totals.weighed)
@@ -139,7 +138,7 @@ class Account:
         weight = np.where(rest > held, RISEN, FALLEN)
         totals.beside = np.where(totals.fed, np.where(new, held + weight * (rest - held), totals.beside), np.nan)
 
-    def all(self, slots: Index, standing: Standing) -> tuple[Floats, ...]:
+    def all(self, slots: Picked, standing: Standing) -> tuple[Floats, ...]:
         """What these pods count for: `one` for many."""
         shares, rows, since = self.shares, standing.row[slots], standing.since[slots]
         estimate, deviation, usual = shares.estimate[slots], shares.deviation[slots], shares.usual[slots]
@@ -161,27 +160,25 @@ class Account:
         lack[going] = -shown[going]
         return level, spread, unsure, lack, shown
 
-    def summed(self, slots: Index, standing: Standing, departed: Departed) -> list[Floats]:
+    def summed(self, slots: Picked, standing: Standing, departed: Departed) -> list[Floats]:
         """By row, from what pods count for and from who has gone."""
-        known = slots[standing.row[slots] >= 0]
-        rows = standing.row[known]
-        summed = [sums(rows, getattr(self.shares, name)[known], self.totals.size) for name in SUMMED]
+        rows, size = standing.row[slots], self.totals.size
+        summed = [sums(rows, getattr(self.shares, name)[slots], size) for name in SUMMED]
         summed[3] -= departed.shown(self.number, *self._seen())
         return summed
 
-    def _feed(self, slots: Index, standing: Standing) -> None:
+    def _feed(self, slots: Picked, standing: Standing) -> None:
         """Fed are nodes with a sample of some pod; and without one, if none is overdue while others have theirs."""
-        known = slots[standing.row[slots] >= 0]
-        rows, own, size = standing.row[known], self._own(known), self.totals.size
+        rows, own, size = standing.row[slots], self._own(slots), self.totals.size
+        own &= rows >= 0
         if not own.any():
             self.totals.fed, self.totals.claimed = np.zeros(size, dtype=np.bool_), np.zeros(size)
             return
-        late = rows[~own & (self._seen()[0][rows] - standing.since[known] > self.patience)]
-        counts = np.bincount(rows[own], minlength=size)
-        self.totals.fed = (counts > 0) | (np.bincount(late, minlength=size) == 0)
-        self.totals.claimed = sums(rows[own], self.shares.sample[known[own]], size)
+        late = ~own & (self._at(rows)[0] - standing.since[slots] > self.patience)
+        self.totals.fed = (sums(rows, own, size) > 0) | (sums(rows, late, size) == 0)
+        self.totals.claimed = sums(rows[own], self.shares.sample[slots][own], size)
 
-    def _own(self, slots: Index) -> Bools:
+    def _own(self, slots: Picked) -> Bools:
         """Who has a sample of its own that is believed."""
         own = self.shares.sampled[slots] > self.judged - self.patience
         if self.failed and own.any():

@@ -42,7 +42,7 @@ class Departed(Aligned):
         left = self.at[: self.count] - measured[rows] + window[rows] + TINY
         part = np.where(rows >= 0, np.clip(left / np.maximum(window[rows], TINY), 0.0, 1.0), 0.0)
         weights = np.where(np.isnan(part), 0.0, part * self.amounts[number, : self.count])
-        return sums(np.maximum(rows, 0), weights, len(measured))
+        return sums(rows, weights, len(measured))
 
     def shown_in(self, row: int, number: int, measured: float, window: float) -> float:
         """The same for one row."""

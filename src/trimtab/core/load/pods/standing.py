@@ -12,7 +12,7 @@ from typing import ClassVar, Self
 
 import numpy as np
 
-from trimtab.core.load.aligned import Aligned, Bools, Floats, Index, numbered
+from trimtab.core.load.aligned import Aligned, Bools, Floats, Index, Picked, numbered
 from trimtab.core.model.pod import Pod
 
 NOWHERE = -1
@@ -40,11 +40,14 @@ class Standing(Aligned):
         self.kin: Index = np.full(slots, -1, dtype=np.intp)
         self.slot: dict[str, int] = {}  # by namespace/name, which is all that metrics know
         self.keys: dict[int, str] = {}
+        self.end = 0  # no slot from here on was ever taken
         self._index: tuple[tuple[str, ...], Index] | None = None
 
     def came(self, slot: int, pod: Pod, row: int, now: float, kin: int) -> None:
         key = pod.key
         self.slot[key], self.keys[slot] = slot, key
+        if slot >= self.end:
+            self.end = slot + 1
         since = now if pod.started is None else pod.started
         self.row[slot], self.kin[slot], self.taken[slot] = row, kin, True
         self.placed[slot] = self.since[slot] = since
@@ -77,9 +80,9 @@ class Standing(Aligned):
         self.row[self.row == last] = row
         return unseated
 
-    def leave(self, slots: Index, judged: float, patience: float) -> Bools:
+    def leave(self, slots: Picked, judged: float, patience: float) -> Bools:
         """Who is on the way out, and not for so long that this can no longer be called soon."""
-        return np.asarray(judged - self.leaving[slots] <= patience)
+        return np.asarray(judged <= self.leaving[slots] + patience)
 
     def index(self, names: tuple[str, ...]) -> Index:
         """Slots of these pods, -1 for those that nobody knows; kept while nobody comes or goes."""
@@ -92,7 +95,7 @@ class Standing(Aligned):
         twin.keys = {new: self.keys[old] for new, old in enumerate(cells.tolist()) if old in self.keys}
         new = {old: slot for slot, old in enumerate(cells.tolist())}
         twin.slot = {key: new[old] for key, old in self.slot.items() if old in new}
-        twin._index = None
+        twin._index, twin.end = None, len(cells)
         return twin
 
     def copy(self) -> Self:

@@ -1,0 +1,195 @@
+"""What a scrape costs at 5,000 nodes and 50,000 pods, part by part; what answers cost on top, and a pod's coming and going.
+
+Names change a little between two scrapes, as they do in life, so that they are looked up anew in each.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import numpy as np
+from msgspec.structs import replace
+
+from bench.deciding import nodes, plain_pods
+from trimtab.core.cluster.state import Cluster
+from trimtab.core.load import reading as taking
+from trimtab.core.load.aligned import Aligned, Floats
+from trimtab.core.load.columns import LoadColumns
+from trimtab.core.load.intake import Sieve
+from trimtab.core.load.nodes.course import Course
+from trimtab.core.load.pods.account import Account
+from trimtab.core.load.pods.profiles import Profiles
+from trimtab.core.load.pods.standing import Standing
+from trimtab.core.model.pod import Owner, Pod
+from trimtab.core.model.resources import CPU, MEMORY
+from trimtab.core.model.sample import Reading, Subject
+
+NODES, PODS, OWNERS = 5_000, 50_000, 2_000
+EVERY, WINDOW, ROUNDS, MOVED = 15.0, 300.0, 5, 1_000
+START = 1_700_000_000.0
+
+Table = list[tuple[str, ...]]
+
+PARTS: tuple[tuple[object, str, str], ...] = (
+    (taking, "numbered", "names of nodes to rows"),
+    (Standing, "index", "names of pods to slots"),
+    (Sieve, "__init__", "numbers to arrays"),
+    (Sieve, "sound", "plausibility"),
+    (Sieve, "timely", "plausibility"),
+    (taking, "believe_nodes", "plausibility"),
+    (taking, "believe_pods", "plausibility"),
+    (Course, "put", "rings of nodes"),
+    (Profiles, "put", "profiles of pods"),
+    (taking, "_learn", "the last hour, kin, estimates"),
+    (Account, "recount", "what pods count for, and sums"),
+    (Account, "weigh", "what nodes use beside their pods"),
+)
+
+
+class Meters:
+    """Believable readings of everybody, measured within ten seconds."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.cluster, self.dice = cluster, np.random.default_rng(5)
+        self.nodes = tuple(node.name for node in cluster.columns.nodes)
+        self.whole = {name: cluster.columns.has[name].array[:NODES].astype(np.float64) for name in (CPU, MEMORY)}
+
+    def readings(self, at: float) -> tuple[Reading, ...]:
+        pods, made = tuple(place.pod.key for place in self.cluster.places.values()), []
+        for resource, whole in self.whole.items():
+            used = whole * self.dice.uniform(0.3, 0.6, NODES)
+            each = np.resize(used / 20, len(pods)) * self.dice.uniform(0.1, 1.0, len(pods))
+            made += [self._reading(resource, self.nodes, used, at, Subject.NODES)]
+            made += [self._reading(resource, pods, each, at, Subject.PODS)]
+        return tuple(made)
+
+    def _reading(self, resource: str, names: tuple[str, ...], used: Floats, at: float, of: Subject) -> Reading:
+        measured = (at - self.dice.uniform(0, 10, len(names))).tolist()
+        source = f"bench/{resource}/{of}"
+        return Reading(source, resource, names, tuple(used.tolist()), tuple(measured), of, window=WINDOW)
+
+
+def crowd() -> Cluster:
+    """Ten pods a node, of so many owners; all have run for an hour."""
+    cluster = Cluster()
+    for node in nodes(NODES):
+        cluster.see_node(node)
+    for number, pod in enumerate(plain_pods(PODS, 90)):
+        cluster.see_pod(_running(pod, number))
+    return cluster
+
+
+def _running(pod: Pod, number: int) -> Pod:
+    owner = Owner("ReplicaSet", f"app-{number % OWNERS}", f"owner-{number % OWNERS}")
+    return replace(pod, node=f"node-{number % NODES}", owner=owner, phase="Running", started=START - 3600)
+
+
+def scrapes() -> tuple[Table, Table]:
+    """The cycle and its parts in CPU milliseconds; answers, and a pod's coming and going, in microseconds."""
+    cluster = crowd()
+    meters, spent = Meters(cluster), list[float]()
+    for number in range(ROUNDS + 1):
+        spent.append(_cycle(cluster, meters, number))
+    parts: dict[str, float] = {}
+    with timed(parts):
+        _cycle(cluster, meters, ROUNDS + 1)
+    table: Table = [("CPU and memory of all nodes and pods", f"{min(spent[1:]):,.1f}", "50")]
+    table += [(f"  {label}", f"{figure:,.1f}", "") for label, figure in parts.items()]
+    table += [("the first one, which makes room", f"{spent[0]:,.0f}", "")]
+    table += [("profiles of pods, MB a resource", f"{_profiles(cluster.load):,.1f}", "40")]
+    table += [("all that is held, MB", f"{_held(cluster.load):,.0f}", "")]
+    return table, _answers(cluster) + _moves(cluster)
+
+
+def _cycle(cluster: Cluster, meters: Meters, number: int) -> float:
+    """A pod goes, another comes, and everything is read."""
+    at = START + EVERY * (number + 1)
+    gone = next(iter(cluster.places.values())).pod
+    cluster.lose_pod(gone.uid)
+    cluster.see_pod(replace(gone, uid=f"again-{number}", name=f"again-{number}", version=PODS * 2 + number))
+    readings = meters.readings(at)
+    begun = time.process_time()
+    refused = cluster.read_load(readings, at)
+    assert not refused, refused
+    return (time.process_time() - begun) * 1e3
+
+
+@contextmanager
+def timed(spent: dict[str, float]) -> Iterator[None]:
+    """CPU milliseconds of each of the `PARTS`, by label."""
+    before = [(holder, name, getattr(holder, name)) for holder, name, _ in PARTS]
+    for holder, name, label in PARTS:
+        setattr(holder, name, _watched(getattr(holder, name), label, spent))
+    yield
+    for holder, name, inner in before:
+        setattr(holder, name, inner)
+
+
+def _watched(inner: Callable[..., object], label: str, spent: dict[str, float]) -> Callable[..., object]:
+    def outer(*given: object, **named: object) -> object:
+        begun = time.process_time()
+        answer = inner(*given, **named)
+        spent[label] = spent.get(label, 0.0) + (time.process_time() - begun) * 1e3
+        return answer
+
+    return outer
+
+
+def _answers(cluster: Cluster) -> Table:
+    """For the first who asks after a scrape, and for all others until the next."""
+    load = cluster.load
+    percents, spans = (50, 90, 95, 99), (300, 600, 1800)
+    questions: dict[str, Callable[[], object]] = {
+        "expected use": lambda: load.expected(CPU),
+        "forecast": lambda: load.forecast(CPU),
+        "mean and deviation": lambda: (load.mean(CPU), load.deviation(CPU)),
+        "four percentiles of three spans": lambda: [load.percentile(CPU, p, s) for p in percents for s in spans],
+        "the peak of a day": lambda: load.peak(CPU, 86400),
+        "a fork of the load": load.copy,
+    }
+    return [(name, f"{_spent(ask, 1):,.0f}", f"{_spent(ask, 20):,.1f}") for name, ask in questions.items()]
+
+
+def _moves(cluster: Cluster) -> Table:
+    """The load's own part of a pod's life, each of many."""
+    load, (pod,) = cluster.load, plain_pods(1, 1)
+    coming = [replace(_running(pod, i), name=f"new-{i}", started=None) for i in range(MOVED)]
+    started = [replace(each, started=START + 60) for each in coming]
+    first = load.standing.size  # beyond all slots that are in use
+    load.came(first, pod, 0)
+    load.left(first)
+    steps: dict[str, Callable[[int], object]] = {
+        "a pod comes": lambda i: load.came(first + i, coming[i], i),
+        "it starts": lambda i: load.altered(first + i, started[i]),
+        "news of nothing that counts": lambda i: load.altered(first + i, started[i]),
+        "it leaves": lambda i: load.left(first + i),
+    }
+    table: Table = []
+    for label, step in steps.items():
+        begun = time.process_time()
+        for i in range(MOVED):
+            step(i)
+        table.append((label, "", f"{(time.process_time() - begun) / MOVED * 1e6:,.1f}"))
+    return table
+
+
+def _spent(ask: Callable[[], object], times: int) -> float:
+    begun = time.process_time()
+    for _ in range(times):
+        ask()
+    return (time.process_time() - begun) / times * 1e6
+
+
+def _profiles(load: LoadColumns) -> float:
+    profiles = load.profiles(CPU)
+    assert profiles is not None
+    return profiles.cells.nbytes / 1e6
+
+
+def _held(load: LoadColumns) -> float:
+    held: list[Aligned] = [load.standing, load.departed, *load.all_meters(), *load.courses.values()]
+    for account in load.accounts.values():
+        held += [account.shares, account.totals, *([account.profiles] if account.profiles is not None else [])]
+    return float(sum(getattr(part, name).nbytes for part in held for name in part.BLANKS) / 1e6)
