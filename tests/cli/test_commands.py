@@ -3,6 +3,7 @@
 import subprocess
 import sys
 
+import pytest
 from click.testing import CliRunner
 
 from trimtab.cli import COMMANDS, main
@@ -33,3 +34,11 @@ def test_unknown_command() -> None:
 def test_version() -> None:
     """`trimtab --version` prints the version of the installed package."""
     assert CliRunner().invoke(main, ["--version"]).output.startswith("trimtab, version 0.")
+
+
+@pytest.mark.parametrize("command", ["run", "doctor"])
+def test_nothing_in_a_refusal_commands_the_terminal(command: str) -> None:
+    """What files and servers say is written out before it is shown."""
+    arguments = [sys.executable, "-m", "trimtab", command, "--kubeconfig", "/nonexistent/\x1b[31m"]
+    said = subprocess.run(arguments, capture_output=True, text=True, timeout=60, check=False).stderr
+    assert (True, False) == (r"/nonexistent/\x1b[31m cannot be read" in said, "\x1b" in said)

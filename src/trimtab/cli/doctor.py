@@ -66,12 +66,13 @@ def _configuration(file: str | None, labeller: bool) -> Configuration:
 
 def _examined(configuration: Configuration, kubeconfig: str, account: str) -> tuple[Finding, ...]:
     from trimtab.apps.doctor.examination import Case, run
+    from trimtab.config.problem import printable
     from trimtab.kube.credentials import CredentialsError, find
 
     try:
         credentials = find(kubeconfig or configuration.connection.kubeconfig)
     except CredentialsError as error:
-        click.echo(f"trimtab: {error}.", err=True)
+        click.echo(printable(f"trimtab: {error}."), err=True)
         sys.exit(CANNOT_RUN)
     return run(Case(configuration, account, _progress), credentials)
 

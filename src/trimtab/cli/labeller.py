@@ -140,13 +140,14 @@ def _set_up_log(configuration: Configuration, level: str) -> None:
 def _run(configuration: Configuration, source: ConfigFile, kubeconfig: str, identity: str, host: str, port: int) -> int:
     from trimtab.apps.labeller import run
     from trimtab.apps.scheduler import Options
+    from trimtab.config.problem import printable
     from trimtab.kube.credentials import CredentialsError, find
     from trimtab.kube.greeting import Unwelcome
 
     try:
         return run(configuration, source, find(kubeconfig), Options(identity, host, port))
     except (CredentialsError, Unwelcome) as error:
-        click.echo(f"trimtab: {error}.", err=True)
+        click.echo(printable(f"trimtab: {error}."), err=True)
     except OSError as error:
         click.echo(f"trimtab: cannot serve on {host}:{port}: {error.strerror}. Choose another -webaddr.", err=True)
     return 1

@@ -71,6 +71,7 @@ def _watched(file: str | None) -> ConfigFile | None:
 
 def _run(configuration: Configuration, kubeconfig: str, options: Options, file: ConfigFile | None) -> int:
     from trimtab.apps.scheduler import run
+    from trimtab.config.problem import printable
     from trimtab.kube.credentials import CredentialsError, find
     from trimtab.kube.greeting import Unwelcome
     from trimtab.kube.kinds import Unknown
@@ -78,7 +79,7 @@ def _run(configuration: Configuration, kubeconfig: str, options: Options, file: 
     try:
         return run(configuration, find(kubeconfig), options, file)
     except (CredentialsError, Unknown, Unwelcome) as error:
-        click.echo(f"trimtab: {error}.", err=True)
+        click.echo(printable(f"trimtab: {error}."), err=True)
     except OSError as error:
         where = f"{options.host}:{options.port}"
         click.echo(f"trimtab: cannot serve on {where}: {error.strerror}. Choose another --serve address.", err=True)
