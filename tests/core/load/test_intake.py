@@ -189,3 +189,19 @@ def test_one_clock_that_is_ahead_does_not_move_the_others() -> None:
         ahead = replace(reading({"a": used, "b": used}), measured=(at, at + (100.0 if at else 0.0)))
         read(cluster, ahead, at=at)
     assert {"a": 2000.0, "b": 2000.0} == by_name(cluster, cluster.load.average(CPU, 60.0))
+
+
+@pytest.mark.parametrize("more", [{}, {"unit": Unit.SHARE}])
+def test_a_pod_on_a_machine_that_nobody_knows_teaches_nothing(more: Mapping[str, Any]) -> None:
+    """There is nothing to hold its claim against, and its siblings would be taken to use as much."""
+    cluster = machines("a")
+    for name, on in (("p", "elsewhere"), ("q", "a")):
+        cluster.see_pod(runs(name, on, owner="web"))
+    assert {"unknown": 1, "implausible": 1} == read(cluster, of_pods({"p": 1e308, "q": 1e308}, at=15.0, **more))
+    assert "koordinator" == cluster.load.estimate(runs("r", "a", owner="web"), CPU)[2]
+
+
+def test_a_machine_that_tells_nothing_of_itself_still_has_less_than_everything() -> None:
+    """What no machine can use is missing there, too."""
+    cluster = machines("a")
+    assert {"implausible": 1} == read(cluster, reading({"a": 1e20}, resource="nvidia.com/gpu"))

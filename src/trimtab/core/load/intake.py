@@ -2,7 +2,7 @@
 
 | reason | what was wrong | what was held before |
 |---|---|---|
-| unknown | a node or pod that nobody has seen | |
+| unknown | a node or pod that nobody has seen; a pod on a machine of which nobody knows what it has | |
 | nan, negative, duplicate, implausible | nonsense: infinite, below 0, two for one, more than there is | is missing, too |
 | future, stale | measured too far ahead or too long ago | grows older |
 | earlier | measured before the pod was there: of one that had its name before | |
@@ -21,6 +21,7 @@ from trimtab.core.load.settings import LoadSettings
 from trimtab.core.model.sample import Reading, Unit
 
 MOST_SHARE = 1.5  # of what the machine has: bursts and rounding, but no slip of units
+MOST = 1e15  # of a machine that does not say what it has: a pebibyte
 LEAST_OF_PODS = 0.01  # a node that uses less than this of what its pods do
 SLACK_FACTOR, SLACK_SHARE = 2.0, 0.1  # a pod over a shorter span may be above its node's mean, but not by more
 MOST_HELD, FEWEST_NODES, MOST_JUMPING = 3, 5, 0.9
@@ -84,7 +85,7 @@ def believe_nodes(sieve: Sieve, unit: Unit, capacity: Floats, of_pods: Floats | 
         sieve.refuse((sieve.values > MOST_SHARE) | (has <= 0), "implausible", nonsense=True)
         sieve.values = sieve.values * capacity[sieve.index]
     else:
-        sieve.refuse((sieve.values > MOST_SHARE * has) & (has > 0), "implausible", nonsense=True)
+        sieve.refuse(sieve.values > np.where(has > 0, MOST_SHARE * has, MOST), "implausible", nonsense=True)
     if of_pods is not None:
         theirs = of_pods[sieve.index]
         tiny = (sieve.values < LEAST_OF_PODS * theirs) & (theirs > LEAST_OF_PODS * capacity[sieve.index])
@@ -95,15 +96,16 @@ def believe_pods(sieve: Sieve, unit: Unit, rows: Index, since: Floats, capacity:
     """Amounts, of the pod that is there now, and not above what its node has or is seen to use."""
     sieve.refuse(sieve.measured < since[sieve.index], "earlier")
     at = rows[sieve.index]
-    has = np.where(at >= 0, capacity[at], 0.0) if len(capacity) else np.zeros(len(at))
+    has = np.where(at >= 0, capacity[at], 0.0)
+    sieve.refuse(has <= 0, "unknown")
     if unit is Unit.SHARE:
-        sieve.refuse((sieve.values > MOST_SHARE) | (has <= 0), "implausible")
-        at = rows[sieve.index]
-        has = capacity[at]
+        sieve.refuse(sieve.values > MOST_SHARE, "implausible")
+    at = rows[sieve.index]
+    has, seen = capacity[at], node[at]
+    if unit is Unit.SHARE:
         sieve.values = sieve.values * has
-    seen = np.where(at >= 0, node[at], np.nan) if len(node) else np.full(len(at), np.nan)
     above = (sieve.values > has) | (sieve.values > SLACK_FACTOR * seen + SLACK_SHARE * has)
-    sieve.refuse(above & (has > 0), "implausible")
+    sieve.refuse(above, "implausible")
 
 
 class Brake:

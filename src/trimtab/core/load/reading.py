@@ -123,7 +123,7 @@ def _take_pods(state: LoadState, reading: Reading, rows: Rows, refused: Counter[
     sieve.keep(~(shares.sampled[sieve.index] >= sieve.measured))
     if not len(sieve.index):
         return False
-    share = _keep_profile(state, account, sieve, reading.window)
+    share = _keep_profile(state, account, sieve, reading.window, _capacity(state, reading.resource, rows))
     slots = sieve.index
     shares.sample[slots], shares.sampled[slots] = sieve.values, sieve.measured
     shares.window[slots], shares.source[slots] = reading.window, source
@@ -140,7 +140,7 @@ def _recall_pods(state: LoadState, reading: Reading, rows: Rows, refused: Counte
     _believe_pods(state, account, reading, sieve, rows)
     if not len(sieve.index):
         return -np.inf
-    _keep_profile(state, account, sieve, reading.window)
+    _keep_profile(state, account, sieve, reading.window, _capacity(state, reading.resource, rows))
     return sieve.newest
 
 
@@ -151,15 +151,16 @@ def _believe_pods(state: LoadState, account: Account, reading: Reading, sieve: S
     believe_pods(sieve, reading.unit, standing.row, standing.since, capacity, node)
 
 
-def _keep_profile(state: LoadState, account: Account, sieve: Sieve, window: float) -> Floats:
+def _keep_profile(state: LoadState, account: Account, sieve: Sieve, window: float, capacity: Floats) -> Floats:
     """Put it to what is kept of each pod. A sample shows a pod that is younger than its window in part (the answer): the
-    rest is taken to be as estimated."""
+    rest is taken to be as estimated, as far as the machine has it."""
     if account.profiles is None:
         account.profiles = Profiles()
     slots = sieve.index
     account.profiles.make_room(int(slots.max()))
     share = parts(sieve.measured - state.standing.since[slots], window)
-    whole = sieve.values + (1.0 - share) * account.shares.estimate[slots]
+    rest = np.minimum(account.shares.estimate[slots], capacity[state.standing.row[slots]])
+    whole = sieve.values + (1.0 - share) * rest
     account.profiles.put(_moment(state, sieve), slots, sieve.values, whole)
     return share
 
