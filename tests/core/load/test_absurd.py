@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from tests.core.load.meters import expected, machines, pending, read, reading, runs
+from tests.core.load.meters import expected, machines, of_pods, pending, read, reading, runs
 from trimtab.core.cluster.state import Cluster
 from trimtab.core.load.settings import LoadSettings
 from trimtab.core.model.resources import CPU
@@ -57,3 +57,23 @@ def test_other_rules_for_estimates_hold_for_pods_that_stand_already() -> None:
     cluster.load.settings = LoadSettings(estimates=("trimaran",))
     assert {"a": 1500.0} == pending(cluster)
     assert {"a": 2500.0} == expected(cluster)
+
+
+def test_the_first_sample_of_an_absurd_pod_teaches_no_more_than_its_machine_has() -> None:
+    """What a young pod's sample lacks is taken from its estimate, and that is no measure of anything here."""
+    cluster = machines("a")
+    read(cluster, reading({"a": 1000.0}, at=0.0))
+    cluster.see_pod(runs("absurd", "a", cpu=ABSURD, started=90.0, owner="web"))
+    for at in (100.0, 130.0):
+        read(cluster, reading({"a": 1000.0}, at=at), of_pods({"absurd": 100.0}, at=at, window=300.0))
+    assert 4100.0 >= cluster.load.estimate(runs("next", "a", cpu=ABSURD, owner="web"), CPU)[0]
+
+
+def test_who_is_on_the_way_out_before_time_begins() -> None:
+    """Nothing was timed yet: it counts again once something is, for nobody knows since when it has been leaving."""
+    cluster = machines("a")
+    cluster.see_pod(runs("p", "a"))
+    cluster.see_pod(replace(runs("p", "a"), version=2, deleting=True))
+    assert [] == list(cluster.load.miscounted())
+    read(cluster, reading({"a": 1000.0}, at=500.0))
+    assert [425.0] == cluster.load.accounts[CPU].totals.level[:1].tolist()
