@@ -23,6 +23,7 @@ from trimtab.core.model.resources import CPU, MEMORY
 from trimtab.core.model.sample import Statistic
 
 TRACKED = (CPU, MEMORY)  # resources that pods are counted in
+LARGEST = {CPU: 1e7, MEMORY: 1e14}  # ten thousand cores, a hundred terabytes: up to there floats add up well enough
 FIRST_CAPACITY = 16
 
 MeterKey = tuple[str, Statistic, bool]  # the last one: a metric of the user's own
@@ -37,7 +38,8 @@ class LoadState:
         self.version = 0  # rises with all that is felt in every row
         self.rows, self.capacity = rows, max(rows, FIRST_CAPACITY)
         self.standing = Standing()
-        self.accounts = {name: Account(i, self.capacity, self.standing.size) for i, name in enumerate(TRACKED)}
+        slots = self.standing.size
+        self.accounts = {name: Account(i, self.capacity, slots, LARGEST[name]) for i, name in enumerate(TRACKED)}
         self.meters: dict[MeterKey, Meter] = {}  # beside those of the accounts
         self.courses: dict[str, Course] = {}
         self.departed = Departed(len(TRACKED))
@@ -118,15 +120,14 @@ class LoadState:
             self.standing.row[slots] = row
             for account in self.accounts.values():
                 account.count(np.array(slots, dtype=np.intp), self.standing)
-            self._sum_row(row)
+            self._mend(row, coarse=True)
 
     def altered(self, slot: int, pod: Pod) -> bool:
         """The same pod, on its way out perhaps: then its share is taken off at once. Whether its row is touched by it."""
         if not self.standing.altered(slot, pod, self.now):
             return False
-        for account in self.accounts.values():
-            account.altered(slot, self.standing)
-        self._sum_row(self.standing.row.item(slot))
+        coarse = [account.altered(slot, self.standing) for account in self.accounts.values()]
+        self._mend(self.standing.row.item(slot), any(coarse))
         return True
 
     def resized(self, slot: int, pod: Pod) -> None:
@@ -137,21 +138,22 @@ class LoadState:
             request, limit = asked(pod, name)
             mean, deviation, _ = self.estimator.estimate(self.settings.estimates, name, request, limit, kin)
             account.resized(slot, self.standing, (request, limit), (mean, deviation))
-        self._sum_row(self.standing.row.item(slot))
+        self._mend(self.standing.row.item(slot), coarse=True)
 
     def left(self, slot: int) -> None:
         """It has gone: what it used is taken off until the next sample shows that it has."""
         row = self.standing.row.item(slot)
-        shown = tuple(account.left(slot, row, self.now) for account in self.accounts.values())
+        left = [account.left(slot, row, self.now) for account in self.accounts.values()]
+        shown = tuple(amount for amount, _ in left)
         self.standing.left(slot)
         if row >= 0 and any(shown):
             self.departed.add(row, self.now, shown)
-        self._sum_row(row)
+        self._mend(row, any(coarse for _, coarse in left))
 
-    def _sum_row(self, row: int) -> None:
-        """Whatever is taken off a row: an absurd request that comes and goes must leave nothing of itself."""
-        if row >= 0:
-            slots = np.flatnonzero(self.standing.row == row)
+    def _mend(self, row: int, coarse: bool) -> None:
+        """Something was taken off the row: an absurd request that comes and goes must leave nothing of itself."""
+        if coarse and row >= 0:
+            slots = np.flatnonzero(self.standing.row[: self.standing.end] == row)
             for account in self.accounts.values():
                 account.sum_row(row, slots, self.departed)
         self._touch(row)

@@ -33,10 +33,10 @@ Pair = tuple[float, float]
 
 
 class Account:
-    """One resource. `number` is its place in what `Departed` keeps."""
+    """One resource. `number` is its place in what `Departed` keeps; nobody in their right mind asks for the `largest`."""
 
-    def __init__(self, number: int, rows: int, slots: int) -> None:
-        self.number = number
+    def __init__(self, number: int, rows: int, slots: int, largest: float) -> None:
+        self.number, self.largest = number, largest
         self.shares, self.totals = Shares(slots), Totals(rows)
         self.meter = Meter(rows)
         self.profiles: Profiles | None = None
@@ -52,18 +52,20 @@ class Account:
         self._count(slot, standing)
 
     def resized(self, slot: int, standing: Standing, asked: Pair, estimated: Pair) -> None:
-        """Asks for another amount now; what was measured of it stays true."""
+        """Asks for another amount now; what was measured of it stays true. Its row is to be summed anew."""
         self._discount(slot, standing.row.item(slot))
         self.came(slot, standing, asked, estimated)
 
-    def altered(self, slot: int, standing: Standing) -> None:
-        self._discount(slot, standing.row.item(slot))
+    def altered(self, slot: int, standing: Standing) -> bool:
+        """Whether its row is to be summed anew."""
+        coarse = self._discount(slot, standing.row.item(slot))
         self._count(slot, standing)
+        return coarse
 
-    def left(self, slot: int, row: int, at: float) -> float:
-        """Returns what samples show of it, which from now on is not its node's any more."""
+    def left(self, slot: int, row: int, at: float) -> tuple[float, bool]:
+        """What samples show of it, which from now on is not its node's any more; whether to sum its row anew."""
         shown = self.shares.shown.item(slot)
-        self._discount(slot, row)
+        coarse = self._discount(slot, row)
         if row >= 0 and shown:
             window = self.meter.window.item(row)
             age = at - self.meter.measured.item(row) + window + TINY
@@ -71,7 +73,7 @@ class Account:
         self.shares.vacate(slot)
         if self.profiles is not None:
             self.profiles.vacate(slot)
-        return shown
+        return shown, coarse
 
     def _count(self, slot: int, standing: Standing) -> None:
         counted, row = self.one(slot, standing), standing.row.item(slot)
@@ -87,9 +89,12 @@ class Account:
             seen = self.meter.measured.item(row), self.meter.window.item(row)
             self.totals.net[row] -= departed.shown_in(row, self.number, *seen)
 
-    def _discount(self, slot: int, row: int) -> None:
+    def _discount(self, slot: int, row: int) -> bool:
+        """Whether it was so large that its rounding would show in what is left."""
+        counted = self.shares.counted(slot)
         if row >= 0:
-            self.totals.add(row, self.shares.counted(slot), -1.0)
+            self.totals.add(row, counted, -1.0)
+        return counted[0] > self.largest or counted[3] > self.largest
 
     def one(self, slot: int, standing: Standing) -> Counted:
         """What one pod counts for."""
