@@ -143,3 +143,18 @@ async def test_a_past_that_cannot_be_had_is_done_without(trouble: Exception) -> 
     """What came before the trouble counts, and nothing else is lost."""
     heard = await polled(Scripted(BOTH, past=[(reading(CPU),), trouble]))
     assert [SamplesRead, HistoryRead, SamplesRead] == [type(event) for event in heard[:3]]
+
+
+async def test_whoever_takes_the_news_may_raise(caplog: pytest.LogCaptureFixture) -> None:
+    """The looks go on, and it is logged: one scrape that the core cannot take must not blind it for ever."""
+
+    def hand(event: Measured) -> None:
+        raise ZeroDivisionError
+
+    source = Scripted(BOTH)
+    task = asyncio.create_task(Polling(source, hand, lambda: 7.0, Random(1), ()).run())
+    await asyncio.sleep(35.0)
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    assert 3 <= len(source.looks)
+    assert "what it said was not taken" in caplog.text

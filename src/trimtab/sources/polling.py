@@ -66,13 +66,20 @@ class Polling:
             await asyncio.sleep(self._random.uniform(0, min(FIRST_WITHIN, interval)))
             while True:
                 began = clock()
-                await self.look()
+                await self._look_unharmed()
                 due = interval * self._random.uniform(1 - JITTER, 1 + JITTER)
                 await asyncio.sleep(max(due - (clock() - began), BREATHER * interval))
         finally:
             if self._history is not None:
                 self._history.cancel()
             await self._source.close()
+
+    async def _look_unharmed(self) -> None:
+        """Whoever takes the news may raise too; the next look is made all the same."""
+        try:
+            await self.look()
+        except Exception:
+            log.exception("source %s: what it said was not taken", self._source.name)
 
     async def look(self) -> None:
         """Once, whatever comes of it."""
