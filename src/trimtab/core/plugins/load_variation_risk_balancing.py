@@ -31,7 +31,19 @@ from trimtab.core.load.provider import METRICS_SERVER, MetricProvider
 from trimtab.core.model.change import Change
 from trimtab.core.model.pod import Pod
 from trimtab.core.placing.contract import MAX_SCORE, Ints, Normalise, Rows
-from trimtab.core.placing.measured.shares import blended, counted, deviation, level, requested, rounded
+from trimtab.core.placing.measured.few import by_requests, column, few, share
+from trimtab.core.placing.measured.shares import (
+    blended,
+    blended_of,
+    counted,
+    counted_of,
+    deviation,
+    deviation_of,
+    level,
+    level_of,
+    requested,
+    rounded,
+)
 from trimtab.core.placing.measured.usage import PAIR, PARTS, kin, offered_pair, own_pair, pair, share_of
 
 OVERLOADED = 0.95  # from this risk on, what is left of the points is shared out
@@ -68,12 +80,31 @@ class LoadVariationRiskBalancing:
     def score(self, view: View, pod: Pod, rows: Rows) -> Ints | None:
         if self.strict:
             return self._original(view, pod, rows)
+        if some := few(view, rows):
+            return column(lambda row: self._of_one(view, pod, row), some)
         whole = offered_pair(view.capacity, rows)
         mean = share_of(level(view, rows) + own_pair(view, pod), whole)
         measured = _of_risk(mean + self._varied(deviation(view, rows, mean, whole)))
         trust = pair(view.load.trust, view, rows)
         cpu, memory = blended(trust, measured, lambda: _of_risk(requested(view, pod, rows)))
         return counted(np.minimum(cpu, memory))
+
+    def _of_one(self, view: View, pod: Pod, row: int) -> int:
+        """The same for one row."""
+        cpu, memory = (self._points(view, pod, resource, row) for resource in PAIR)
+        return counted_of(min(cpu, memory))
+
+    def _points(self, view: View, pod: Pod, resource: str, row: int) -> float:
+        whole = view.capacity(resource).item(row)
+        mean = share(level_of(view, resource, row) + view.load.estimate(pod, resource)[0], whole)
+        risk = mean + self._varied_of(deviation_of(view, resource, row, mean, whole))
+        trust = view.load.trust(resource).item(row)
+        return blended_of(trust, _of_risk_alone(risk), lambda: _of_risk_alone(by_requests(view, resource, row, pod)))
+
+    def _varied_of(self, deviation: float) -> float:
+        if self.safe_variance_sensitivity != 1.0:  # another power function would differ in the last digit
+            return float(self._varied(np.array([deviation]))[0])
+        return min(min(max(deviation, 0.0), 1.0) * self.safe_variance_margin, 1.0)
 
     def _varied(self, deviation: Floats) -> Floats:
         varied = np.minimum(np.maximum(deviation, 0.0), 1.0)
@@ -105,3 +136,8 @@ def _of_risk(risk: Floats) -> Floats:
     if np.count_nonzero(high):
         left[high] = rest * np.exp((OVERLOADED - risk[high]) / rest)
     return left * MAX_SCORE
+
+
+def _of_risk_alone(risk: float) -> float:
+    """The same for one; arrays have an exponential of their own, and so that one is asked."""
+    return (1.0 - risk) * MAX_SCORE if not risk > OVERLOADED else float(_of_risk(np.array([risk]))[0])

@@ -36,8 +36,20 @@ from trimtab.core.model.pod import Pod
 from trimtab.core.model.resources import CPU, MEMORY
 from trimtab.core.placing.amounts import ResourceFigures
 from trimtab.core.placing.contract import MAX_SCORE, Ints, Normalise, Rows
-from trimtab.core.placing.measured.beta import Remembered, within
-from trimtab.core.placing.measured.shares import blended, counted, deviation, level, requested, rounded
+from trimtab.core.placing.measured.beta import Remembered, within, within_alone
+from trimtab.core.placing.measured.few import by_requests, column, few, share
+from trimtab.core.placing.measured.shares import (
+    blended,
+    blended_of,
+    counted,
+    counted_of,
+    deviation,
+    deviation_of,
+    level,
+    level_of,
+    requested,
+    rounded,
+)
 from trimtab.core.placing.measured.usage import PAIR, PARTS, offered_pair, pair, share_of
 
 HALF_EACH = ResourceFigures(((CPU, 0.5), (MEMORY, 0.5)))
@@ -82,6 +94,8 @@ class LowRiskOverCommitment:
     def score(self, view: View, pod: Pod, rows: Rows) -> Ints | None:
         if not (pod.demand.limit_of(CPU) or pod.demand.limit_of(MEMORY)):
             return None
+        if not self.strict and (some := few(view, rows)):
+            return column(lambda row: self._of_one(view, pod, row), some)
         at = Commitment(view, pod, rows)
         if self.strict:
             return self._original(at)
@@ -89,6 +103,30 @@ class LowRiskOverCommitment:
         points = np.minimum(cpu, memory) * (1.0 - TIE)
         points += (1.0 - at.fullness) * (TIE * MAX_SCORE)
         return counted(points)
+
+    def _of_one(self, view: View, pod: Pod, row: int) -> int:
+        """The same for one row."""
+        (cpu, full_of_cpu), (memory, full_of_memory) = (self._points_of(view, pod, each, row) for each in PAIR)
+        points = min(cpu, memory) * (1.0 - TIE)
+        return counted_of(points + (1.0 - max(full_of_cpu, full_of_memory)) * (TIE * MAX_SCORE))
+
+    def _points_of(self, view: View, pod: Pod, resource: str, row: int) -> tuple[float, float]:
+        """By one resource, and how full limits make the node of it."""
+        demand, whole, offered = pod.demand, view.capacity(resource).item(row), view.allocatable(resource).item(row)
+        asked, limits = min(view.requested(resource).item(row), offered), view.limited(resource).item(row)
+        top = limits + demand.limit_of(resource)
+        beyond = float(max(top - offered, 0)) / max(top - min(asked + demand.of(resource), offered), 1)
+        weight = self.risk_limit_weights.of(resource, 0.5)
+
+        def left(load_risk: float) -> float:
+            return (1.0 - (weight * beyond + (1.0 - weight) * load_risk)) * MAX_SCORE
+
+        mean, has = min(share(level_of(view, resource, row), whole), 1.0), float(max(whole, 1))
+        spread = deviation_of(view, resource, row, mean, whole, math.sqrt(self.smoothing_window_size))
+        measured = left(1.0 - within_alone(mean, spread, asked / has, limits / has))
+        trust = view.load.trust(resource).item(row)
+        points = blended_of(trust, measured, lambda: left(min(by_requests(view, resource, row, pod), 1.0)))
+        return points, top / max(top + float(offered), 1.0)
 
     def _points(self, at: Commitment) -> Floats:
         whole = offered_pair(at.view.capacity, at.rows)

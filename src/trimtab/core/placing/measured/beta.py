@@ -59,10 +59,11 @@ class Remembered:
 
 def _of_few(*columns: Floats) -> Floats:
     rows = zip(*(column.tolist() for column in columns), strict=True)
-    return np.array([_given(*row) for row in rows], dtype=np.float64)
+    return np.array([within_alone(*row) for row in rows], dtype=np.float64)
 
 
-def _given(mean: float, deviation: float, bound: float, top: float) -> float:
+def within_alone(mean: float, deviation: float, bound: float, top: float) -> float:
+    """The same for one row."""
     deviation = min(deviation, WIDEST * math.sqrt(max(mean * (1.0 - mean), 0.0)))
     answer = _of_one(mean, deviation, bound)
     if top >= 1.0 or answer != answer:

@@ -2,11 +2,13 @@
 
 A node without trusted measurements is judged by requests and has half of those points: it is neither idle nor the best,
 and where nothing is measured at all, nodes stand in the order of their requests. While measurements are getting on, both
-figures count for half. Figures of CPU and memory stand in one array, a line each, as in `usage`.
+figures count for half. Figures of CPU and memory stand in one array, a line each, as in `usage`; for a few rows there is
+the same in plain numbers, as in `few`.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import numpy as np
@@ -14,6 +16,7 @@ import numpy as np
 from trimtab.core.cluster.view import Floats, View
 from trimtab.core.model.pod import Pod
 from trimtab.core.placing.contract import MAX_SCORE, Ints, Rows
+from trimtab.core.placing.measured.few import larger
 from trimtab.core.placing.measured.usage import PAIR, PARTS, asked, offered_pair, pair, share_of
 
 UNSEEN = 0.5
@@ -69,3 +72,32 @@ def counted(points: Floats) -> Ints:
 def rounded(points: Floats) -> Ints:
     """Whole points, halves rounded up as Go rounds them, in the same parts; 0 where they are not known."""
     return np.floor(np.where(points == points, points, 0.0) + 0.5).astype(np.int64) * PARTS
+
+
+# --- one row, one resource
+
+
+def level_of(view: View, resource: str, row: int) -> float:
+    load = view.load
+    seen = larger(load.mean(resource).item(row), load.latest(resource).item(row))
+    return max(seen + load.pending(resource).item(row), 0.0)
+
+
+def deviation_of(view: View, resource: str, row: int, mean: float, whole: int, smoothed: float = 1.0) -> float:
+    share: float = view.load.deviation(resource).item(row) * smoothed / max(whole, 1)
+    if share == share:
+        return share
+    inside = min(max(mean, 0.0), 1.0)
+    return math.sqrt(inside * (1.0 - inside)) / 2.0
+
+
+def blended_of(trust: float, measured: float, by_requests: Callable[[], float]) -> float:
+    known = measured == measured
+    if known and (trust >= 1.0 or trust <= 0.0):  # a given mean may be believed without a sample
+        return measured
+    weight = trust if known else 0.0
+    return weight * (measured if known else 0.0) + (1.0 - weight) * UNSEEN * by_requests()
+
+
+def counted_of(points: float) -> int:
+    return round(min(max(points, 0.0), MAX_SCORE) * PARTS)
