@@ -4,8 +4,8 @@ from trimtab import plugin
 
 NAMES = (
     "ALL MAX_SCORE Ahead Among Bools Change Filter Gate Go Ints Kept Node Normalise Observe Only Order Permit Plugin Pod "
-    "PostFilter PreBind Prefilter Prefiltered Refuse Remarks Requirement Reserve Room Rows Score Staged Stuck View Wait Wakes "
-    "Warn Watches codes"
+    "PostFilter PreBind Prefilter Prefiltered Refuse Remarks Requirement Reserve Room Rows Score Staged Stuck View Wait "
+    "Wakes Warn Watches codes"
 )
 
 
