@@ -7,6 +7,7 @@ import pytest
 
 from tests.build import cluster, node, pod
 from trimtab.core.cluster.state import Cluster
+from trimtab.core.load.settings import LoadSettings
 from trimtab.core.model.sample import Reading, Subject, Unit
 
 NAMES = ("blind", "by-node", "by-pods")
@@ -28,7 +29,7 @@ def test_touched_rows_as_all(resource: str, pods: bool) -> None:
     held = cluster(*(node(name, cpu="16") for name in NAMES), old)
     for at in (15.0, 30.0, 45.0):
         measured(held, at, pods=pods)
-    assert pods is not held.load.stand_in(resource).any()
+    assert pods is not bool(held.load.stand_in(resource).any())
     held.load.expected(resource)
     before = held.load.forecast(resource)[0].copy()
     held.age(46.0)
@@ -41,3 +42,18 @@ def test_touched_rows_as_all(resource: str, pods: bool) -> None:
     for expected, touched in zip(anew, kept, strict=True):
         np.testing.assert_allclose(touched, expected, rtol=1e-12)
     assert [False, True, True] == (kept[0] > before).tolist()
+
+
+def test_estimates_and_means_are_asked_anew_after_news() -> None:
+    """What was said of a pod and of a node's last minutes holds until settings or a reading say otherwise."""
+    held, newcomer = cluster(*(node(name, cpu="16") for name in NAMES)), pod("new", cpu="1", memory="1Gi")
+    measured(held, 15.0, pods=False)
+    by_rule = held.load.estimate(newcomer, "cpu")
+    means = held.load.average("cpu", 300.0).copy()
+    held.load.settings = LoadSettings(estimates=("requests",))
+    assert (1000.0, "requests") == (held.load.estimate(newcomer, "cpu")[0], held.load.estimate(newcomer, "cpu")[2])
+    assert "requests" != by_rule[2]
+    measured(held, 315.0, pods=False)
+    assert [False, True, False] == (held.load.average("cpu", 300.0) > means).tolist()
+    held.load.fail("meter", 316.0)
+    assert np.isnan(held.load.average("cpu", 300.0)).all()
