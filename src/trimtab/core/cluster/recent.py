@@ -17,6 +17,7 @@ from trimtab.core.model.pod import Pod
 Rows = slice | NDArray[np.intp]
 
 FEW = 8  # up to so many rows, their own pods are cheaper to go through than all slots
+NONE: frozenset[int] = frozenset()
 
 
 def recent_count(view: View, after: Floats | float, rows: Rows) -> Floats:
@@ -36,6 +37,12 @@ def recent_sum(view: View, after: Floats | float, rows: Rows, amount: Callable[[
     return total
 
 
+def recent_on(view: View, moment: float, row: int, amount: Callable[[Pod], float]) -> float:
+    """The same of one row, as a plain number."""
+    total = _on_row(view, moment, row, amount)
+    return total if view.moved is None else total + _added(view, amount).item(row)
+
+
 def _few(view: View, rows: Rows) -> Sequence[int] | None:
     """The numbers of the picked rows, unless they are many."""
     picked = range(*rows.indices(view.count)) if isinstance(rows, slice) else rows
@@ -43,14 +50,15 @@ def _few(view: View, rows: Rows) -> Sequence[int] | None:
 
 
 def _on_few(view: View, after: Floats | float, few: Sequence[int], amount: Callable[[Pod], float]) -> Floats:
-    placed, gone = view.load.placed, _gone(view)
-    totals = []
-    for row in few:
-        moment = after.item(row) if isinstance(after, np.ndarray) else after
-        slots = sorted(view.pods.slot[uid] for uid in view.pods_on(view.nodes[row].name))
-        late = [slot for slot in slots if placed[slot] > moment and slot not in gone]
-        totals.append(sum(map(amount, _pods(view, late))))
-    return np.array(totals, dtype=np.float64)
+    moments = [after.item(row) if isinstance(after, np.ndarray) else after for row in few]
+    return np.array([_on_row(view, *each, amount) for each in zip(moments, few, strict=True)], dtype=np.float64)
+
+
+def _on_row(view: View, moment: float, row: int, amount: Callable[[Pod], float]) -> float:
+    placed, slot_of, gone = view.load.placed, view.pods.slot, _gone(view)
+    slots = sorted([slot_of[uid] for uid in view.pods_on(view.nodes[row].name)])
+    late = [slot for slot in slots if placed.item(slot) > moment and slot not in gone]
+    return sum(map(amount, _pods(view, late)))
 
 
 def _everywhere(view: View, after: Floats | float, amount: Callable[[Pod], float]) -> Floats:
@@ -65,7 +73,7 @@ def _everywhere(view: View, after: Floats | float, amount: Callable[[Pod], float
 
 
 def _gone(view: View) -> frozenset[int]:
-    return frozenset() if view.moved is None else frozenset(view.moved.slots.tolist())
+    return NONE if view.moved is None else frozenset(view.moved.slots.tolist())
 
 
 def _added(view: View, amount: Callable[[Pod], float]) -> Floats:

@@ -15,21 +15,22 @@ After Crane's scheduler plugin; its policy stands among the arguments, where Cra
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
-from math import lcm
+from math import inf, lcm
+from operator import gt
 from typing import ClassVar
 
 import numpy as np
 
-from trimtab.core.cluster.recent import recent_count, recent_sum
+from trimtab.core.cluster.recent import recent_count, recent_on, recent_sum
 from trimtab.core.cluster.view import Floats, View
 from trimtab.core.model.change import Change
 from trimtab.core.model.pod import Pod
 from trimtab.core.model.resources import CPU, MEMORY
 from trimtab.core.model.span import Span
 from trimtab.core.placing.contract import MAX_SCORE, Bools, Ints, Normalise, Rows
-from trimtab.core.placing.measured import usage
+from trimtab.core.placing.measured import few, usage
 from trimtab.core.placing.measured.limits import codes_above, passed
 
 FIVE_MINUTES = 300
@@ -42,6 +43,7 @@ METRICS = {
 
 
 Metric = tuple[str, int]  # the resource, and over which seconds
+Both = tuple[float, float]  # amounts of CPU and memory
 
 
 def _known(name: str) -> None:
@@ -149,10 +151,22 @@ class Dynamic:
     def filter(self, view: View, pod: Pod, rows: Rows) -> Ints:
         if usage.of_daemon_set(pod) or not self.policy.predicate:
             return np.zeros(len(view.pod_count[rows]), dtype=np.int64)
+        if not self.strict and (some := few.few(view, rows)):
+            own = few.own(view, pod)
+            return few.column(lambda row: self._code(view, own, row), some)
         metrics = [METRICS[each.name] for each in self.policy.predicate]
         limits = np.array([[each.max_limit_pecent or np.inf] for each in self.policy.predicate])
         above = self._shares(view, metrics, pod, rows) > limits
         return codes_above(above, None if self.strict else lambda: _alone(view, metrics, pod, rows) > limits)
+
+    def _code(self, view: View, own: Both, row: int) -> int:
+        """The same for one row."""
+        predicate = self.policy.predicate
+        limits = [each.max_limit_pecent or inf for each in predicate]
+        return few.code(
+            map(gt, _shares_of(view, predicate, own, row), limits),
+            lambda: map(gt, _alone_of(view, predicate, own, row), limits),
+        )
 
     def reasons(self, view: View, pod: Pod, code: int) -> tuple[str, ...]:
         return tuple(f"Load[{self.policy.predicate[bit].name}] of node(s) is too high" for bit in passed(code))
@@ -160,6 +174,9 @@ class Dynamic:
     def score(self, view: View, pod: Pod, rows: Rows) -> Ints | None:
         if not self.policy.priority:
             return None
+        if not self.strict and (some := few.few(view, rows)):
+            own = few.own(view, pod)
+            return few.column(lambda row: self._points(view, pod, own, row), some)
         metrics = [METRICS[each.name] for each in self.policy.priority]
         weights = np.array([each.weight for each in self.policy.priority])
         free = 1.0 - np.minimum(self._shares(view, metrics, pod, rows), 1.0)
@@ -171,6 +188,21 @@ class Dynamic:
         cool = usage.known_or(cool, lambda: 1.0 - np.minimum(usage.share_pair(view, rows, pod), 1.0).mean(axis=0))
         heat = HOT / MAX_SCORE * self._heat(view, rows)
         return usage.points(1.0 - cool * cool / np.maximum(cool + heat, 1e-9))
+
+    def _points(self, view: View, pod: Pod, own: Both, row: int) -> int:
+        """The same for one row."""
+        total = counted = 0.0
+        shares = _shares_of(view, self.policy.priority, own, row)
+        for share, each in zip(shares, self.policy.priority, strict=True):
+            if share == share:
+                total, counted = total + each.weight * (1.0 - min(share, 1.0)), counted + each.weight
+        if counted > 0:
+            cool = total / counted
+        else:
+            full = few.known(view, pod, row, few.shares(view.load.expected, view.allocatable, own, row))
+            cool = 1.0 - (min(full[0], 1.0) + min(full[1], 1.0)) / 2
+        heat = HOT / MAX_SCORE * _Degrees(view, self.policy.hot_value).of(row) if self.policy.hot_value else 0.0
+        return few.points(1.0 - cool * cool / max(cool + heat, 1e-9))
 
     def _shares(self, view: View, metrics: list[Metric], pod: Pod, rows: Rows) -> Floats:
         """Each metric over capacity, a line each; NaN where it is not known."""
@@ -189,41 +221,74 @@ class Dynamic:
             for each in self.policy.hot_value:
                 heat += recent_count(view, measured - each.time_range, rows) // each.count
             return heat
-        return _degrees(view, self.policy.hot_value, measured, rows) if self.policy.hot_value else heat
+        return _Degrees(view, self.policy.hot_value).by_row(rows) if self.policy.hot_value else heat
 
     def remark(self, view: View, pod: Pod) -> str:
         return usage.blind_spots(view)
 
 
 def _mean_of_known(weights: Floats, lines: Floats) -> Floats:
-    """NaN where no line that counts knows anything."""
+    """NaN where no line that counts knows anything. Lines are added one by one, so that a row's sum is always the same."""
     known: Bools = ~np.isnan(lines)
-    if known.all() and weights.any():
-        mean: Floats = weights @ lines / weights.sum()
-        return mean
-    counted = weights @ known
-    total: Floats = weights @ np.where(known, lines, 0.0)
+    total: Floats = np.zeros(lines.shape[1])
+    counted: Floats = np.zeros(lines.shape[1])
+    for weight, line, there in zip(weights.tolist(), lines, known, strict=True):
+        total += np.where(there, weight * line, 0.0)
+        counted += weight * there
     return total / np.where(counted > 0, counted, np.nan)
 
 
-def _degrees(view: View, hot_value: tuple[HotValue, ...], measured: Floats, rows: Rows) -> Floats:
-    """Each bind counts by itself, within each of the spans that it falls into."""
-    whole = lcm(*(each.count for each in hot_value))  # so that sums are exact, in whatever order
-    spans = [(each.time_range, whole // each.count) for each in hot_value]
-    placed, slots, row = view.load.placed, view.pods.slot, view.pods.row
+class _Degrees:
+    """What binds come to in degrees: each counts by itself, within each of the spans that it falls into."""
 
-    def worth(pod: Pod) -> float:
-        slot = slots.get(pod.uid)
+    __slots__ = ("longest", "measured", "spans", "view", "whole")
+
+    def __init__(self, view: View, hot_value: tuple[HotValue, ...]) -> None:
+        self.view, self.measured = view, view.load.measured(CPU)[: view.count]
+        self.whole = lcm(*(each.count for each in hot_value))  # so that sums are exact, in whatever order
+        self.spans = [(each.time_range, self.whole // each.count) for each in hot_value]
+        self.longest = max(self.spans)[0]
+
+    def by_row(self, rows: Rows) -> Floats:
+        return recent_sum(self.view, self.measured - self.longest, rows, self._worth) / self.whole
+
+    def of(self, row: int) -> float:
+        return recent_on(self.view, self.measured.item(row) - self.longest, row, self._worth) / self.whole
+
+    def _worth(self, pod: Pod) -> float:
+        pods = self.view.pods
+        slot = pods.slot.get(pod.uid)
         if slot is None:  # pretended to be there: it has only just come
-            return sum(share for _, share in spans)
-        age = measured.item(row.item(slot)) - placed.item(slot)
-        return sum(share for span, share in spans if age < span)
-
-    return recent_sum(view, measured - max(spans)[0], rows, worth) / whole
+            return sum(share for _, share in self.spans)
+        age = self.measured.item(pods.row.item(slot)) - self.view.load.placed.item(slot)
+        return sum(share for span, share in self.spans if age < span)
 
 
 def _measured(view: View, resource: str, span: int) -> Floats:
     return view.load.average(resource, span) if span == FIVE_MINUTES else view.load.peak(resource, span)
+
+
+def _shares_of(view: View, metrics: Sequence[Predicate | Priority], own: Both, row: int) -> list[float]:
+    """Of one row, each metric over capacity."""
+    load, shares = view.load, []
+    expected = [load.expected(resource).item(row) for resource in usage.PAIR]
+    capacity = [view.capacity(resource).item(row) for resource in usage.PAIR]
+    for each in metrics:
+        resource, span = METRICS[each.name]
+        which = 0 if resource == CPU else 1
+        column = load.average(resource, span) if span == FIVE_MINUTES else load.peak(resource, span)
+        used = few.larger(column.item(row) + own[which], expected[which] + own[which])
+        shares.append(few.share(used, capacity[which]))
+    return shares
+
+
+def _alone_of(view: View, metrics: Sequence[Predicate | Priority], own: Both, row: int) -> list[float]:
+    """Of one row, how full the pod would make it if it were empty."""
+    alone = {
+        resource: few.share(amount, view.capacity(resource).item(row))
+        for resource, amount in zip(usage.PAIR, own, strict=True)
+    }
+    return [alone[METRICS[each.name][0]] for each in metrics]
 
 
 def _alone(view: View, metrics: list[Metric], pod: Pod, rows: Rows) -> Floats:
