@@ -105,17 +105,18 @@ class LoadColumns(LoadAnswers):
         """Sentences, one for each sum that is not what a fresh count gives."""
         taken = np.flatnonzero(self.standing.taken)
         for name, account in self.accounts.items():
-            shares, totals = account.shares, account.totals
+            shares, totals, rounded = account.shares, account.totals, 1e-9 * account.largest
+            slack = np.array([[rounded], [100 * rounded**2], [100 * rounded**2], [rounded], [rounded]])
             held = np.array([getattr(shares, line)[taken] for line in (*SUMMED, "shown")])
             fresh = np.array(account.all(taken, self.standing))
-            if _apart(held, fresh):
+            if _apart(held, fresh, slack):
                 yield f"pods count {held.tolist()} in {name}, counted anew {fresh.tolist()}"
             held = np.array([getattr(totals, line) for line in SUMMED])
             fresh = np.array(account.summed(taken, self.standing, self.departed))
-            if _apart(held, fresh):
+            if _apart(held, fresh, slack[:4]):
                 yield f"load of {name} is {held.tolist()} by row, counted {fresh.tolist()}"
 
 
-def _apart(held: Floats, counted: Floats) -> bool:
-    """Beyond what sums made in another order differ by; NaN is apart from everything."""
-    return not bool((np.abs(held - counted) <= 1e-3 + 1e-6 * np.abs(counted)).all())
+def _apart(held: Floats, counted: Floats, slack: Floats) -> bool:
+    """Beyond what sums made in another order differ by, and what has come and gone leaves behind; NaN is always apart."""
+    return not bool((np.abs(held - counted) <= slack + 1e-6 * np.abs(counted)).all())

@@ -23,7 +23,7 @@ from trimtab.core.model.resources import CPU, MEMORY
 from trimtab.core.model.sample import Statistic
 
 TRACKED = (CPU, MEMORY)  # resources that pods are counted in
-LARGEST = {CPU: 1e7, MEMORY: 1e14}  # ten thousand cores, a hundred terabytes: up to there floats add up well enough
+LARGEST = {CPU: 1e6, MEMORY: 1e13}  # a thousand cores, ten terabytes: up to there floats add up well enough
 FIRST_CAPACITY = 16
 
 MeterKey = tuple[str, Statistic, bool]  # the last one: a metric of the user's own
