@@ -7,6 +7,7 @@ one Deployment, as in a rollout. Figures are the best of some rounds.
 from __future__ import annotations
 
 import time
+from itertools import count, islice
 from random import Random
 
 from bench.deciding import cluster_of, plain_pods
@@ -53,15 +54,15 @@ def scrape(cluster: Cluster, at: float, dice: Random) -> None:
 
 def costs() -> list[tuple[str, ...]]:
     """A row a plugin: microseconds a pod between scrapes, and for the first pod after one."""
-    dice, cluster = Random(1), cluster_of(NODES)
-    for number in range(SCRAPES):
-        scrape(cluster, number * EVERY, dice)
+    dice, cluster, times = Random(1), cluster_of(NODES), count(0.0, EVERY)
+    for at in islice(times, SCRAPES):
+        scrape(cluster, at, dice)
     names = [name for name, kind in IN_TREE.items() if Change.LOAD in getattr(kind, "reads", Change.NOTHING)]
     fit = IN_TREE["NodeResourcesFit"]()
     rows: list[tuple[str, ...]] = []
     for name in sorted({*names, "LowestLoad"} & {*IN_TREE}):
         profile = everywhere("default-scheduler", [(fit, 1), (IN_TREE[name](), 1)])
-        rounds = [_round(cluster, profile, name, (SCRAPES + number) * EVERY, dice) for number in range(ROUNDS)]
+        rounds = [_round(cluster, profile, name, at, dice) for at in islice(times, ROUNDS)]
         kept, fresh = (min(figures) for figures in zip(*rounds, strict=True))
         rows.append((name, f"{kept:,.0f}", f"{fresh:,.0f}"))
     return rows
