@@ -153,3 +153,14 @@ def test_kin_that_nobody_has_any_more_are_forgotten_in_the_end() -> None:
     assert [5999.0, 17.0] == estimator.kin[CPU].mean[left[[0, 2]]].tolist()
     assert -1 == left[1]
     assert 17.0 == estimator.estimate(("siblings",), CPU, 1.0, 0.0, estimator.known(runs("p", "", owner="o17")))[0]
+
+
+def test_idle_kin_do_not_make_a_newcomer_nothing() -> None:
+    """A tenth of its request is the least, one by one and all together: what counts for nothing cannot be spread."""
+    cluster = machines("a")
+    cluster.load.age(0.0)
+    for name in ("web-0", "web-1"):
+        cluster.see_pod(runs(name, "a", owner="web", started=0.0))
+    read(cluster, of_pods({"web-0": 0.0}, at=15.0))
+    assert (50.0, "siblings") == told(cluster, runs("web-2", "", owner="web"))[::2]
+    assert [50.0] == cluster.load.accounts[CPU].shares.estimate[[cluster.residents.slot["uid-web-1"]]].tolist()

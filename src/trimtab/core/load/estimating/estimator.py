@@ -11,6 +11,7 @@ from trimtab.core.model.pod import Pod
 
 REVISIONS = ("controller-revision-hash", "pod-template-hash")
 FEWEST_KIN, STALE = 4096, 4
+LEAST = 0.1  # of the request: were a burst of idle pods taken to use nothing, chance would put them together
 
 KinKey = tuple[str, str, str]
 Estimate = tuple[float, float, str]
@@ -54,11 +55,12 @@ class Estimator:
             if rule == "siblings":
                 held = self.kin.get(resource)
                 if held is not None and kin >= 0 and held.count.item(kin):
-                    return held.mean.item(kin) * whole, held.variance.item(kin) ** 0.5 * whole, rule
+                    mean, deviation = held.mean.item(kin), held.variance.item(kin) ** 0.5
+                    return max(mean * whole, LEAST * request), deviation * whole, rule
             elif rule == "cluster":
                 mean, deviation = self._ratio(resource, request, limit)
                 if mean == mean:
-                    return mean * whole, deviation * whole, rule
+                    return max(mean * whole, LEAST * request), deviation * whole, rule
             else:
                 amount = BY_NAME[rule](resource, request, limit)
                 return amount, amount * DOUBT, rule
@@ -88,7 +90,7 @@ class Estimator:
             else:
                 break
             unknown = np.isnan(mean)
-            mean = np.where(unknown, found * whole, mean)
+            mean = np.where(unknown, np.maximum(found * whole, LEAST * requests), mean)
             deviation = np.where(unknown, apart * whole, deviation)
         return mean, deviation
 
