@@ -79,6 +79,21 @@ def goes_by_requests(scene: Metered, trimtab: Process, before: float) -> None:
     assert 0 < thirty(scene, trimtab)
 
 
+def test_empty(scene: Metered, trimtab: Process) -> None:
+    """It answers, but there is nothing to tell: all exporters have stopped.
+
+    The first of them: one that was killed before has been seen to go on with the last samples, which then only age.
+    """
+    before = stage.counted(trimtab, FAILURES)
+    for name in scene.exporters.names:
+        scene.exporters.fail(name)
+    try:
+        goes_by_requests(scene, trimtab, before)
+    finally:
+        for name in scene.exporters.names:
+            scene.exporters.heal(name)
+
+
 def test_stopped(scene: Metered, trimtab: Process) -> None:
     """Nobody listens at the address; `trimtab explain` says that nothing is to be believed."""
     before = stage.counted(trimtab, FAILURES)
@@ -89,28 +104,6 @@ def test_stopped(scene: Metered, trimtab: Process) -> None:
         assert "not known measured (not to be believed), not known expected" in said
     finally:
         scene.prometheus.start()
-
-
-def test_hung(scene: Metered, trimtab: Process) -> None:
-    """Connections are taken and nobody answers: its patience is one second."""
-    before = stage.counted(trimtab, FAILURES)
-    scene.prometheus.pause()
-    try:
-        goes_by_requests(scene, trimtab, before)
-    finally:
-        scene.prometheus.resume()
-
-
-def test_empty(scene: Metered, trimtab: Process) -> None:
-    """It answers, but there is nothing to tell: all exporters have stopped."""
-    before = stage.counted(trimtab, FAILURES)
-    for name in scene.exporters.names:
-        scene.exporters.fail(name)
-    try:
-        goes_by_requests(scene, trimtab, before)
-    finally:
-        for name in scene.exporters.names:
-            scene.exporters.heal(name)
 
 
 def test_garbage(scene: Metered, trimtab: Process) -> None:
@@ -125,3 +118,16 @@ def test_garbage(scene: Metered, trimtab: Process) -> None:
     finally:
         scene.prometheus.start()
     assert "fault of our own" not in trimtab.log.read_text()
+
+
+def test_hung(scene: Metered, trimtab: Process) -> None:
+    """Connections are taken and nobody answers: its patience is one second.
+
+    The last of them: a Prometheus that was paused has been seen to answer again and not to scrape for a while.
+    """
+    before = stage.counted(trimtab, FAILURES)
+    scene.prometheus.pause()
+    try:
+        goes_by_requests(scene, trimtab, before)
+    finally:
+        scene.prometheus.resume()
