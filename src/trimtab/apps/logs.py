@@ -63,7 +63,7 @@ class JsonLines(logging.Formatter):
         said |= {name: _plain(value) for name, value in _pairs(record) if name not in said}
         if record.exc_info and record.exc_info[0] is not None:
             said["exception"] = hidden(self.formatException(record.exc_info))
-        return json.dumps(said, ensure_ascii=False, default=str)
+        return json.dumps(said, default=str)
 
 
 def set_up(level: str, form: str = "text") -> None:

@@ -80,7 +80,7 @@ class LoadAnswers(LoadState):
             self._estimates = pod, (held := {})
         if resource not in held:
             known = self.estimator.known(pod)
-            held[resource] = self.estimator.estimate(self.settings.estimates, resource, *asked(pod, resource), known)
+            held[resource] = self._estimated(resource, *asked(pod, resource), known)
         return held[resource]
 
     def _expect(self, resource: str, rows: slice) -> tuple[Floats]:

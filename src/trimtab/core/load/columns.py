@@ -43,12 +43,12 @@ class LoadColumns(LoadAnswers):
             self._settle()
 
     def _estimate_all(self) -> None:
-        rules, kin = self._settings.estimates, self.standing.kin
+        kin = self.standing.kin
         for slot in np.flatnonzero(self.standing.taken).tolist():
             for name, account in self.accounts.items():
                 shares = account.shares
                 request, limit = shares.request.item(slot), shares.limit.item(slot)
-                mean, deviation, _ = self.estimator.estimate(rules, name, request, limit, kin.item(slot))
+                mean, deviation, _ = self._estimated(name, request, limit, kin.item(slot))
                 shares.estimate[slot], shares.deviation[slot] = mean, deviation
 
     def read(self, readings: Sequence[Reading], at: float, rows: Rows) -> Counter[str]:
@@ -80,13 +80,10 @@ class LoadColumns(LoadAnswers):
         if any(crossed for _, crossed in judged):
             self._settle()
         self._next_change = self._soonest()
-        changed = any(changed for changed, _ in judged)
-        self.version += changed
-        return changed
+        return any(changed for changed, _ in judged)
 
     def _settle(self, *, weigh: bool = False) -> None:
         """Judge what is held as of now, and count anew what follows from it."""
-        self.version += 1
         for meter in self.all_meters():
             meter.judge(self.now, self._settings, self.failed)
         self.departed.trim(self.now)

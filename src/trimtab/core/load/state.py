@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Iterator, Sequence
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 
@@ -35,7 +35,6 @@ class LoadState:
     def __init__(self, settings: LoadSettings | None = None, rows: int = 0) -> None:
         self._settings = settings if settings is not None else LoadSettings()
         self.now = -math.inf
-        self.version = 0  # rises with all that is felt in every row
         self.rows, self.capacity = rows, max(rows, FIRST_CAPACITY)
         self.standing = Standing()
         slots = self.standing.size
@@ -50,6 +49,7 @@ class LoadState:
         self._expected = {name: Derived() for name in TRACKED}
         self._forecast = {name: Derived() for name in TRACKED}
         self._kept: dict[Hashable, Floats] = {}  # answers that no pod alters, until the next reading
+        self.worked_out: dict[Hashable, Any] = {}  # by whoever has dear answers; it alters none, and no twin has it
         self._estimates: tuple[Pod | None, dict[str, Estimate]] = (None, {})  # of the pod that was asked about last
 
     @property
@@ -109,9 +109,8 @@ class LoadState:
         kin = self.estimator.number(pod)
         self.standing.came(slot, pod, row, self.now, kin)
         for name, account in self.accounts.items():
-            request, limit = asked(pod, name)
-            mean, deviation, _ = self.estimator.estimate(self.settings.estimates, name, request, limit, kin)
-            account.came(slot, self.standing, (request, limit), (mean, deviation))
+            wanted = asked(pod, name)
+            account.came(slot, self.standing, wanted, self._estimated(name, *wanted, kin)[:2])
         self._touch(row)
 
     def seated(self, slots: Sequence[int], row: int) -> None:
@@ -135,9 +134,8 @@ class LoadState:
         self.standing.altered(slot, pod, self.now)
         kin = self.standing.kin.item(slot)
         for name, account in self.accounts.items():
-            request, limit = asked(pod, name)
-            mean, deviation, _ = self.estimator.estimate(self.settings.estimates, name, request, limit, kin)
-            account.resized(slot, self.standing, (request, limit), (mean, deviation))
+            wanted = asked(pod, name)
+            account.resized(slot, self.standing, wanted, self._estimated(name, *wanted, kin)[:2])
         self._mend(self.standing.row.item(slot), coarse=True)
 
     def left(self, slot: int) -> None:
@@ -149,6 +147,9 @@ class LoadState:
         if row >= 0 and any(shown):
             self.departed.add(row, self.now, shown)
         self._mend(row, any(coarse for _, coarse in left))
+
+    def _estimated(self, resource: str, request: float, limit: float, kin: int) -> Estimate:
+        return self.estimator.estimate(self.settings.estimates, resource, request, limit, kin)
 
     def _mend(self, row: int, coarse: bool) -> None:
         """Something was taken off the row: an absurd request that comes and goes must leave nothing of itself."""
@@ -209,7 +210,7 @@ class LoadState:
         for row, pod, sign in others:
             kin = self.estimator.known(pod)
             for name, account in twin.accounts.items():
-                mean, deviation, _ = self.estimator.estimate(self.settings.estimates, name, *asked(pod, name), kin)
+                mean, deviation, _ = self._estimated(name, *asked(pod, name), kin)
                 account.totals.add(row, (mean, deviation**2, deviation**2, mean, 0.0), sign)
         return twin
 
@@ -218,7 +219,7 @@ class LoadState:
         twin.__dict__.update(self.__dict__)
         twin._expected = {name: Derived() for name in TRACKED}
         twin._forecast = {name: Derived() for name in TRACKED}
-        twin._kept, twin._estimates = {}, (None, {})
+        twin._kept, twin._estimates, twin.worked_out = {}, (None, {}), {}
         return twin
 
 

@@ -276,8 +276,7 @@ def _shares_of(view: View, metrics: Sequence[Predicate | Priority], own: Both, r
     for each in metrics:
         resource, span = METRICS[each.name]
         which = 0 if resource == CPU else 1
-        column = load.average(resource, span) if span == FIVE_MINUTES else load.peak(resource, span)
-        used = few.larger(column.item(row) + own[which], expected[which] + own[which])
+        used = few.larger(_measured(view, resource, span).item(row) + own[which], expected[which] + own[which])
         shares.append(few.share(used, capacity[which]))
     return shares
 

@@ -24,12 +24,10 @@ import math
 from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import ClassVar
-from weakref import WeakKeyDictionary
 
 import numpy as np
 
 from trimtab.core.cluster.view import Floats, View
-from trimtab.core.load.columns import LoadColumns
 from trimtab.core.load.provider import METRICS_SERVER, MetricProvider
 from trimtab.core.model.change import Change
 from trimtab.core.model.pod import Pod
@@ -54,9 +52,6 @@ from trimtab.core.placing.measured.usage import PAIR, PARTS, offered_pair, pair,
 
 HALF_EACH = ResourceFigures(((CPU, 0.5), (MEMORY, 0.5)))
 TIE = 0.01  # of the points, that go to low limits
-
-# What was worked out for all rows, until the figures change: it is the same for pods of every kind.
-_REMEMBERED: WeakKeyDictionary[LoadColumns, dict[Hashable, Remembered]] = WeakKeyDictionary()
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,13 +149,16 @@ class LowRiskOverCommitment:
         return rounded(np.where(missing[0] & missing[1], 0.0, np.minimum(cpu, memory)))
 
     def _within(self, at: Commitment, mean: Floats, spread: Floats, whole: Ints) -> Floats:
-        """How likely the load is below requests, given that it is below limits; NaN where the mean is."""
+        """How likely the load is below requests, given that it is below limits; NaN where the mean is.
+
+        For all rows it is the same for pods of every kind, so it is kept until the figures change.
+        """
         whole = np.maximum(whole, 1)
         figures = [each.ravel() for each in (mean, spread, at.asked / whole, at.limits / whole)]
         if mean.shape[1] < at.view.count or not mean.size:
             return within(*figures).reshape(mean.shape)
-        kept = _REMEMBERED.setdefault(at.view.load, {})
-        return kept.setdefault(self.strict, Remembered()).within(*figures).reshape(mean.shape)
+        remembered: Remembered = at.view.load.worked_out.setdefault((self.name, self.strict), Remembered())
+        return remembered.within(*figures).reshape(mean.shape)
 
 
 class Commitment:

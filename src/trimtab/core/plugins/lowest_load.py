@@ -56,8 +56,8 @@ class LowestLoad:
     def score(self, view: View, pod: Pod, rows: Rows) -> Ints | None:
         if not _measured(view):
             return _in_turn(view, view.memory(self.name), rows)
-        weights = np.array((self.cpu_weight, self.memory_weight))
-        return usage.points(weights @ usage.share_pair(view, rows, pod) / (self.cpu_weight + self.memory_weight))
+        used = usage.weighted(self.cpu_weight, self.memory_weight, usage.share_pair(view, rows, pod))
+        return usage.points(used / (self.cpu_weight + self.memory_weight))
 
     def reserve(self, view: View, memory: Turns | None, pod: Pod, node: str) -> tuple[Turns | None, Go | Refuse]:
         row = view.row(node)

@@ -36,10 +36,10 @@ from trimtab.core.model.pod import Pod
 from trimtab.core.model.resources import CPU, MEMORY
 from trimtab.core.placing.contract import MAX_SCORE, Ints, Normalise, Rows
 from trimtab.core.placing.measured import usage
+from trimtab.core.placing.measured.few import FEW
 from trimtab.core.placing.measured.peaks import Look, passing, passing_each, probability, probability_of
 
 OVERFULL = 2.0  # times the limit, from which on loads count as equal
-FEW = 4  # up to so many rows, plain numbers are cheaper than arrays
 
 
 @dataclass(frozen=True, slots=True)
