@@ -14,9 +14,12 @@ import socket
 import subprocess
 import sys
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from http.client import HTTPException
 from pathlib import Path
+from types import TracebackType
+from typing import Self
 
 # Below the range of outgoing connections, so that none of those takes a port while its server restarts.
 PORTS = range(20_000, 32_000)
@@ -33,6 +36,33 @@ if os.getppid() != int(sys.argv[1]):
     sys.exit(1)
 os.execv(sys.argv[2], sys.argv[2:])
 """
+
+
+class Startable(ABC):
+    """What is started by `with` and stopped at its end."""
+
+    @abstractmethod
+    def start(self) -> None:
+        """Start, and wait until it can be used."""
+
+    @abstractmethod
+    def stop(self) -> None:
+        """Stop whatever was started of it."""
+
+    def __enter__(self) -> Self:
+        """Start, and stop again if that fails half-way."""
+        try:
+            self.start()
+        except BaseException:
+            self.stop()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Stop, whatever happened."""
+        self.stop()
 
 
 class PortTaken(Exception):

@@ -19,13 +19,11 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 from urllib.parse import urlencode
 
 from tools.controlplane.client import Document, Documents
 from tools.controlplane.credentials import Credentials
-from tools.controlplane.process import Process, answering, free_port, retried
+from tools.controlplane.process import Process, Startable, answering, free_port, retried
 
 SEEN_SECONDS = 30.0
 
@@ -50,7 +48,7 @@ def guarding(credentials: Credentials, users: Mapping[str, str]) -> Document:
     return {"tls_server_config": files, "basic_auth_users": dict(users)}
 
 
-class Prometheus:
+class Prometheus(Startable):
     """One Prometheus of its own: port, data, configuration and process."""
 
     process: Process
@@ -79,21 +77,6 @@ class Prometheus:
         self._running = False
         self.workspace = Path(tempfile.mkdtemp(prefix="trimtab-prometheus-"))
         self._write(targets)
-
-    def __enter__(self) -> Self:
-        """Start, and stop again if that fails half-way."""
-        try:
-            self.start()
-        except BaseException:
-            self.stop()
-            raise
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """Stop, whatever happened."""
-        self.stop()
 
     @property
     def url(self) -> str:

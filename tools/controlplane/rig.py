@@ -18,15 +18,14 @@ import subprocess
 import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 import yaml
 
 from tools.controlplane import audit, build, metrics_server, parts
 from tools.controlplane.client import ApiError, Client, Document
 from tools.controlplane.credentials import Credentials
-from tools.controlplane.process import PortTaken, Process, answering, free_port, retried
+from tools.controlplane.process import PortTaken, Process, Startable, answering, free_port, retried
 
 WORKLOADS = (
     "deployment-controller",
@@ -53,7 +52,7 @@ def controlplane_folder() -> Path:
     return folder
 
 
-class Rig:
+class Rig(Startable):
     """One control plane of its own: ports, data, certificates and processes."""
 
     workspace: Path
@@ -91,21 +90,6 @@ class Rig:
         self._environment = {"HOME": str(self.workspace), **({} if gogc is None else {"GOGC": str(gogc)})}
         self._processes: list[Process] = []
         self._starts = 0
-
-    def __enter__(self) -> Self:
-        """Start, and stop again if that fails half-way."""
-        try:
-            self.start()
-        except BaseException:
-            self.stop()
-            raise
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """Stop, whatever happened."""
-        self.stop()
 
     def start(self) -> None:
         """Start everything that was asked for and wait until pods can be created."""

@@ -19,9 +19,9 @@ from trimtab.core.load.settings import LoadSettings
 from trimtab.core.model.node import Node
 from trimtab.core.model.resources import CPU, MEMORY
 from trimtab.core.model.sample import Reading, Statistic, Subject, Unit
+from trimtab.sources.prometheus.identity import Nobody
 
 GIB = 1 << 30
-UNMATCHED = "unmatched"
 SCRAPE = "see what exports and scrapes them"
 WORDS: Mapping[str, tuple[str, str]] = {
     "stale": ("too old", "see whether they are still scraped, or raise load.staleAfter"),
@@ -94,7 +94,7 @@ async def covered(looks: Sequence[Look], nodes: Sequence[Node], load: LoadSettin
 
 
 def _nowhere(node: Node) -> Loss:
-    return Loss(UNMATCHED, ", ".join(dict.fromkeys((node.name, *node.addresses))))
+    return Loss(Nobody.UNMATCHED.value, ", ".join(dict.fromkeys((node.name, *node.addresses))))
 
 
 def _about(each: Look) -> list[str]:
@@ -165,7 +165,7 @@ def _lost(
     unready = {node.name for node in nodes if not node.ready}
     examples = [_example(name, those[0].losses[name], name in unready) for name in names]
     says = f"{words} for {len(names)} of {len(nodes)} nodes: {some(examples)}"
-    if reason == UNMATCHED:
+    if reason == Nobody.UNMATCHED.value:
         strangers = those[0].strangers
         remedy = RELABEL if strangers else UNSEEN
         says = f"not by any name or address of {len(names)} of {len(nodes)} nodes: {some(examples)}"

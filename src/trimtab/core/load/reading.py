@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trimtab.core.load.aligned import Floats, Index, numbered
-from trimtab.core.load.estimating.learned import asked
+from trimtab.core.load.estimating.learned import basis
 from trimtab.core.load.intake import Sieve, believe_nodes, believe_pods, well_formed
 from trimtab.core.load.nodes.course import Course
 from trimtab.core.load.nodes.meter import Meter
@@ -190,7 +190,7 @@ def _learn(state: LoadState, resources: Iterable[str]) -> None:
         shares.usual[:size] = np.where(count > 0, mean, np.nan)
         shares.varies[:size] = (squares + shares.deviation[:size] ** 2) / np.maximum(count, 1.0)
         slots = np.flatnonzero(~np.isnan(shares.usual) & standing.taken)
-        whole, _ = asked(shares.limit[slots], shares.request[slots])
+        whole, _ = basis(shares.limit[slots], shares.request[slots])
         estimator.kin[resource].learn(standing.kin[slots], shares.usual[slots] / whole, shares.varies[slots] / whole**2)
         _estimate_anew(state, resource)
 

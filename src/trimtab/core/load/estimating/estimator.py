@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from trimtab.core.load.aligned import Floats, Index
-from trimtab.core.load.estimating.learned import OF_LIMIT, OF_REQUEST, PLAIN, Kin, Ratios, asked
+from trimtab.core.load.estimating.learned import OF_LIMIT, OF_REQUEST, PLAIN, Kin, Ratios, basis
 from trimtab.core.load.estimating.rules import BY_NAME, DOUBT
 from trimtab.core.model.pod import Pod
 
@@ -77,7 +77,7 @@ class Estimator:
         self, rules: tuple[str, ...], resource: str, requests: Floats, limits: Floats, kin: Index
     ) -> tuple[Floats, Floats]:
         """The same for many pods, as far as others teach: NaN where only a peer's rule would know."""
-        whole, kinds = asked(limits, requests)
+        whole, kinds = basis(limits, requests)
         mean, deviation = np.full(len(kin), np.nan), np.full(len(kin), np.nan)
         for rule in rules:
             if rule == "siblings":

@@ -73,7 +73,7 @@ class Ratios:
         return twin
 
 
-def asked(limits: Floats, requests: Floats) -> tuple[Floats, Index]:
+def basis(limits: Floats, requests: Floats) -> tuple[Floats, Index]:
     """What shares are taken of, and which kind of share that is."""
     limited: Bools = limits > 0
     asking: Bools = requests > 0
