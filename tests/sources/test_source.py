@@ -95,6 +95,22 @@ async def test_the_way_that_works_is_kept() -> None:
         assert [True] == [CADVISOR in query_of(asked) for asked in server.asked]
 
 
+async def test_a_counter_that_is_too_young_gives_way_for_one_look_alone() -> None:
+    """A rate needs two samples: the exporter that has one yet is asked again at once, not in ten minutes."""
+    (_, time) = series({"node": "a"}, "1")
+    young = [True]
+
+    def behave(query: str) -> bytes:
+        if "node_cpu_seconds" in query and young[0]:
+            return vector([time])
+        return having("node_cpu_seconds", "container_cpu_usage")(query)
+
+    async with asking(answers(behave), metrics=(Metric.NODE_CPU,)) as (source, _):
+        assert [Unit.OWN] == [reading.unit for reading in (await source.read()).readings]
+        young[0] = False
+        assert [Unit.SHARE] == [reading.unit for reading in (await source.read()).readings]
+
+
 async def test_a_rule_is_not_absent_because_prometheus_was() -> None:
     """After an outage the look that finds Prometheus again finds the recording rule too."""
     there = [False]

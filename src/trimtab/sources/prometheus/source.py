@@ -3,7 +3,8 @@
 The number of queries does not depend on the number of nodes. Each part finds out for itself how to ask:
 
     best way first ──(answered, usable)──▶ this way from now on ──(ten minutes on)──▶ best way first
-          └──(no series, or none of a node)──▶ the next way ──(no more)──▶ the part has failed, until the next look
+          ├──(no series)───▶ the next way ──(no more)──▶ the part has failed, until the next look
+          └──(none usable)─▶ the same, but for this look alone
 """
 
 from __future__ import annotations
@@ -127,7 +128,8 @@ class Prometheus:
                 trouble = trouble or error
                 continue
             if reading is not None:
-                self._chosen[question.part] = way
+                if trouble is None:  # a better way that has series may soon have values: that of a young counter, say
+                    self._chosen[question.part] = way
                 return self._steady(reading)
         problem = f"nothing measures {question.ways[0].resource} of {question.subject}"
         raise trouble or Unmeasured(problem, question.missing)
