@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from trimtab.config.own.fields import KIND, VERSION, found
-from trimtab.config.own.labels import read_labels
+from trimtab.config.own.labelling.labels import read_labels
 from trimtab.config.own.settings import (
     LoggingSettings,
     MetricsSettings,

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from trimtab.config.arguments import written_arguments
 from trimtab.config.own.fields import KIND, VERSION
-from trimtab.config.own.labels import written_labels
+from trimtab.config.own.labelling.labels import written_labels
 from trimtab.config.own.settings import (
     FurtherSettings,
     MetricsServerSettings,

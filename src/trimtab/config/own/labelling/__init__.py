@@ -1,1 +1,1 @@
-"""What a labeller runs with: thresholds of rules, the rule.yaml of the labeller before us, and both together."""
+"""What a labeller runs with: rules as our own file has them, or the rule.yaml of before us, and what both come to."""

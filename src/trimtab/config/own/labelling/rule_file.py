@@ -10,7 +10,7 @@ pressed can be said beside it: Direction (above, below), Clear, For and ClearFor
 
 from __future__ import annotations
 
-from trimtab.config.own.labels import reserve
+from trimtab.config.own.labelling.labels import reserve
 from trimtab.config.own.promql import query_fault
 from trimtab.config.own.values import HOUR, span
 from trimtab.config.spot import Report, Spot

@@ -1,4 +1,4 @@
-"""Decides what the field `labels` asks for: rules in our own format; those of a rule.yaml are read by `labelling`."""
+"""Decides what the field `labels` asks for: rules in our own format; those of a rule.yaml are read by `rule_file`."""
 
 from __future__ import annotations
 

@@ -9,14 +9,14 @@ from pathlib import Path
 import pytest
 
 from tests.config.files import OWN_HEAD
-from trimtab.config.own.labels import LABELS, RULE, read_labels, written_labels
+from trimtab.config.own.labelling.labels import LABELS, RULE, read_labels, written_labels
 from trimtab.config.scheduler import read as read_file
 from trimtab.config.spot import Report, Spot
 from trimtab.config.tree import plant
 from trimtab.core.load.pressure_rules import Direction, Labelling, Of, Rule
 from trimtab.core.model.selectors import Requirement
 
-PAGE = Path(__file__).parents[3] / "docs" / "labels.md"
+PAGE = Path(__file__).parents[4] / "docs" / "labels.md"
 CPU = {"name": "cpu", "metric": "cpu", "above": "80%"}
 GIB = float(1 << 30)
 
