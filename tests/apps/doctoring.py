@@ -16,13 +16,15 @@ from trimtab.apps.doctor.server import Named
 from trimtab.config.configuration import Configuration
 from trimtab.config.scheduler import read
 from trimtab.core.model.node import Node
+from trimtab.core.model.pod import Pod
+from trimtab.kube.stamps import to_the_second
 from trimtab.wire.request import Request
 
 PLACE = "https://x:6443"
 
 
 class Server:
-    """Nodes, the rights that are denied (`verb resource`), whose clock is so far ahead, and what pages say besides."""
+    """Nodes, running pods, the rights that are denied (`verb resource`), whose clock is so far ahead, and other pages."""
 
     def __init__(
         self,
@@ -30,8 +32,9 @@ class Server:
         denied: Collection[str] = (),
         ahead: float = 0.0,
         pages: Mapping[str, Answer] | None = None,
+        pods: Sequence[Pod] = (),
     ) -> None:
-        self.nodes, self.denied, self.ahead, self.pages = nodes, denied, ahead, dict(pages or {})
+        self.nodes, self.denied, self.ahead, self.pages, self.pods = nodes, denied, ahead, dict(pages or {}), pods
         self.transport = FakeTransport(self._answer)
         self.reviews: list[dict[str, Any]] = []
 
@@ -42,9 +45,9 @@ class Server:
         if path == "/version":
             return answered({"gitVersion": "v1.35.8"}, date=formatdate(NOW + self.ahead, usegmt=True))
         if path == "/api/v1/nodes":
-            return answered(
-                {"kind": "NodeList", "metadata": {"resourceVersion": "5"}, "items": [*map(_written, self.nodes)]}
-            )
+            return _listed("NodeList", [*map(_written, self.nodes)])
+        if path == "/api/v1/pods":
+            return _listed("PodList", [*map(_written_pod, self.pods)])
         if path.endswith("selfsubjectreviews"):
             return answered({"status": {"userInfo": {"username": "ann"}}}, 201)
         return self._reviewed(json.loads(request.body)) if path.endswith("accessreviews") else answered(b"", 404)
@@ -60,12 +63,23 @@ class Server:
         return await examine(case, Named(self.transport, PLACE))
 
 
+def _listed(kind: str, items: list[dict[str, Any]]) -> Answer:
+    return answered({"kind": kind, "metadata": {"resourceVersion": "5"}, "items": items})
+
+
+def _written_pod(pod: Pod) -> dict[str, Any]:
+    meta = {"name": pod.name, "namespace": pod.namespace, "uid": pod.uid, "resourceVersion": "1"}
+    started = {"startTime": to_the_second(pod.started)} if pod.started is not None else {}
+    spec = {"nodeName": pod.node, "containers": []}
+    return {"metadata": meta, "spec": spec, "status": {"phase": "Running", **started}}
+
+
 def _written(node: Node) -> dict[str, Any]:
     addresses = [{"type": "InternalIP", "address": each} for each in node.addresses]
     ready = {"type": "Ready", "status": "True" if node.ready else "False"}
     room = {"cpu": "4", "memory": "8Gi", "pods": "110"}
     return {
-        "metadata": {"name": node.name, "uid": node.name, "resourceVersion": "1"},
+        "metadata": {"name": node.name, "uid": node.name, "resourceVersion": "1", "labels": dict(node.labels)},
         "status": {"allocatable": room, "capacity": room, "addresses": addresses, "conditions": [ready]},
     }
 

@@ -194,7 +194,7 @@ async def test_each_query_fails_under_its_own_name() -> None:
         in dict(each[:2] for each in told(found, Severity.PROBLEM, Area.SOURCE))["prom/rule/slip"]
     )
     assert ["slip"] == [each[0] for each in told(found, Severity.PROBLEM, Area.LABELS)]
-    assert ["full"] == [each[0] for each in told(found, Severity.OK, Area.LABELS)]
+    assert ["full", "now"] == [each[0] for each in told(found, Severity.OK, Area.LABELS)]
 
 
 async def test_a_cluster_without_metrics_server() -> None:
@@ -251,5 +251,6 @@ def test_worst_first() -> None:
 
 
 def test_a_few_examples_stand_for_many() -> None:
-    """Three, and how many more."""
+    """Three, and how many more; of more than are named, where that is said."""
     assert ("", "a, b, c", "a, b, c and 2 more") == (some([]), some(["a", "b", "c"]), some([*"abcde"]))
+    assert "a, b, c and 7 more" == some([*"abcd"], 10)

@@ -11,10 +11,10 @@ import yaml
 from tests.apps.doctoring import Server, configured, told
 from tests.config.files import HEAD, OWN_HEAD
 from tests.kube.fake_transport import answered
-from trimtab.apps.doctor.configured import as_labeller
 from trimtab.apps.doctor.finding import Area, Severity
 from trimtab.apps.doctor.rights import needed
 from trimtab.config.configuration import Configuration
+from trimtab.config.own.labelling.labeller import from_document
 from trimtab.config.scheduler import default_configuration
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
@@ -44,9 +44,7 @@ def granted(account: str, *files: str) -> set[tuple[str, str, str]]:
 
 
 def labelling(content: str) -> Configuration:
-    found = as_labeller(configured(content), "f.yaml")
-    assert isinstance(found, Configuration)
-    return found
+    return from_document(configured(content), "f.yaml")
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from tests.config.files import HEAD, OWN_HEAD
 from trimtab.apps.doctor import examination
+from trimtab.apps.doctor.examination import Case
 from trimtab.apps.doctor.finding import Area, Finding, problem, warning, well
 from trimtab.cli import main
 
@@ -112,3 +113,47 @@ def test_a_labeller_is_described_in_a_file(kubeconfig: str) -> None:
     """Without one there are no rules."""
     code, output = said("--kubeconfig", kubeconfig, "--labeller")
     assert (2, True) == (code, "--labeller needs --config FILE" in output)
+
+
+RULES = "Rulename: {Node_mem: {Promsql: used, Threshold: 70}}\n"
+
+
+@pytest.fixture
+def rules(tmp_path: Path) -> str:
+    file = tmp_path / "rule.yaml"
+    file.write_text(RULES)
+    return str(file)
+
+
+@pytest.mark.parametrize(("flags", "applies"), [((), False), (("--apply", "--lease-namespace", "mine"), True)])
+def test_the_flags_of_the_labeller(
+    flags: tuple[str, ...], applies: bool, rules: str, kubeconfig: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What `trimtab labeller` takes, the doctor takes: address, rule.yaml, seconds, and whether marks would be written."""
+    seen: list[Case] = []
+    monkeypatch.setattr(examination, "run", lambda case, credentials: seen.append(case) or ())
+    code, output = said("-kubeconfig", kubeconfig, "-prom", "http://p:9090", "-r", rules, "-s", "7", *flags)
+    assert 0 == code, output
+    (case,) = seen
+    labels, (source,) = case.configuration.own.labels, case.configuration.own.sources
+    assert labels is not None and (["Node_mem"], applies) == ([rule.name for rule in labels.rules], labels.apply)
+    assert (7.0, ()) == (source.interval, case.configuration.settings.profiles)
+    assert (applies, "mine" if applies else "trimtab") == (
+        case.configuration.leader.enabled,
+        case.configuration.leader.namespace,
+    )
+
+
+@pytest.mark.parametrize(
+    ("flags", "words"),
+    [
+        (("-r", "RULES"), "say where measurements come from: -prom"),
+        (("-prom", "ftp://x", "-r", "RULES"), "-prom"),
+        (("-prom", "http://p:9090", "-r", "/nonexistent.yaml"), "/nonexistent.yaml: cannot be read"),
+        (("--config", "RULES", "-s", "7"), "add --labeller, or leave them out"),
+    ],
+)
+def test_flags_that_make_no_sense_together(flags: tuple[str, ...], words: str, rules: str, kubeconfig: str) -> None:
+    """Exit code 2, in the labeller's own words."""
+    code, output = said("--kubeconfig", kubeconfig, *(rules if flag == "RULES" else flag for flag in flags))
+    assert (2, True) == (code, words in output), output

@@ -17,9 +17,7 @@ from trimtab.apps.reload import ConfigFile
 from trimtab.apps.scheduler import Options, Scheduler
 from trimtab.config.configuration import Configuration
 from trimtab.config.problem import ConfigError, Problem
-from trimtab.core.load.pressure_rules import AVAILABLE, Rule
 from trimtab.core.model.event import SamplesRead
-from trimtab.core.model.resources import MEMORY
 from trimtab.kube.credentials import Credentials
 from trimtab.serve.health import Check, recent
 from trimtab.serve.labels import LabelPages
@@ -84,7 +82,7 @@ class Labeller(Scheduler):
         labels, now = self.current.settings.labels, self.clock()
         limit = CYCLES * max((source.interval for source in self.looking.sources), default=0.0)
         for rule in labels.rules if labels is not None else ():
-            age = now - max((self.read_at.get(name, self._began) for name in _measured_as(rule)), default=self._began)
+            age = now - max((self.read_at.get(name, self._began) for name in rule.measured_as), default=self._began)
             if age > limit + TURN:
                 return f"{rule.name} was last read {age:.0f} s ago, more than {limit:g} s: {self._why()}"
         return None if self.read_at else "no rule was read yet"
@@ -96,10 +94,6 @@ class Labeller(Scheduler):
 def _applies(configuration: Configuration) -> bool:
     labels = configuration.settings.labels
     return labels is not None and labels.apply
-
-
-def _measured_as(rule: Rule) -> tuple[str, ...]:
-    return (AVAILABLE, MEMORY) if rule.metric == AVAILABLE else (rule.metric,)
 
 
 def run(configuration: Configuration, file: ConfigFile, credentials: Credentials, options: Options) -> int:

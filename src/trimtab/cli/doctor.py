@@ -9,20 +9,35 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import click
+from click.core import ParameterSource
+
+from trimtab.cli.labeller import RULES, SECONDS, described, read_now
 
 if TYPE_CHECKING:
     from trimtab.apps.doctor.finding import Finding
     from trimtab.config.configuration import Configuration
 
 CANNOT_RUN = 2
+LABELLERS = ("rules", "seconds", "apply", "lease_namespace")  # flags of the labeller alone
 WIDTH = 118
 MARKS = {"problem": "PROBLEM", "warning": "warning", "ok": "ok"}
 
 
 @click.command("doctor")
 @click.option("--config", "file", type=click.Path(), help="As for `trimtab run`; without it what holds without a file.")
-@click.option("--kubeconfig", default="", help="Goes before the one that the configuration names.")
+@click.option("-kubeconfig", "--kubeconfig", default="", help="Goes before the one that the configuration names.")
 @click.option("--labeller", is_flag=True, help="Look at what `trimtab labeller --config` needs, not at `trimtab run`.")
+@click.option(
+    "-prom", "--prom", "url", default="", help="Look at `trimtab labeller -prom URL -r FILE`, without --config."
+)
+@click.option(
+    "-r", "--rules", "rules", default=RULES, show_default=True, help="Its rules, in dynamic-Scheduler's form."
+)
+@click.option("-s", "--seconds", default=SECONDS, show_default=True, type=click.IntRange(1, 250), help="As there.")
+@click.option("--apply", is_flag=True, help="With -prom: also the rights that are needed to write marks.")
+@click.option(
+    "--lease-namespace", default="trimtab", show_default=True, help="The labeller's: where its replicas agree."
+)
 @click.option(
     "--as",
     "account",
@@ -32,36 +47,52 @@ MARKS = {"problem": "PROBLEM", "warning": "warning", "ok": "ok"}
 )
 @click.option("--json", "as_json", is_flag=True, help="For scripts; with every node that a finding concerns.")
 @click.option("--strict", is_flag=True, help="Warnings count as problems.")
-def command(file: str | None, kubeconfig: str, labeller: bool, account: str, as_json: bool, strict: bool) -> None:
-    """Find out why measured load is not what it should be: cluster, rights, sources, nodes. Changes nothing.
+@click.pass_context
+def command(
+    context: click.Context,
+    file: str | None,
+    kubeconfig: str,
+    labeller: bool,
+    url: str,
+    rules: str,
+    seconds: int,
+    apply: bool,
+    lease_namespace: str,
+    account: str,
+    as_json: bool,
+    strict: bool,
+) -> None:
+    """Find out why measured load is not what it should be: cluster, rights, sources, nodes, pods, rules. Changes nothing.
 
     Exit code: 0 well, 1 problems, 2 cannot look (a configuration or kubeconfig that cannot be used).
     """
     from trimtab.apps.doctor.finding import Severity, counted
 
-    findings = _examined(_configuration(file, labeller), kubeconfig, account)
+    if labeller and not file and not url:
+        raise click.UsageError(
+            "--labeller needs --config FILE, a TrimtabConfiguration with sources and labels, or -prom URL"
+        )
+    named = [flag for flag in LABELLERS if context.get_parameter_source(flag) is not ParameterSource.DEFAULT]
+    if labeller or url or (named and not file):
+        configuration = read_now(described(file, url, rules, seconds, apply, lease_namespace))
+    elif named:
+        raise click.UsageError(
+            "-r, -s, --apply and --lease-namespace are the labeller's: add --labeller, or leave them out"
+        )
+    else:
+        configuration = _configuration(file)
+    findings = _examined(configuration, kubeconfig, account)
     counts = counted(findings)
     click.echo(_as_json(findings) if as_json else "\n".join(_drawn(findings)))
     ill = counts[Severity.PROBLEM] + (counts[Severity.WARNING] if strict else 0)
     sys.exit(1 if ill else 0)
 
 
-def _configuration(file: str | None, labeller: bool) -> Configuration:
-    from trimtab.apps.doctor.configured import as_labeller
+def _configuration(file: str | None) -> Configuration:
     from trimtab.cli.config import load
-    from trimtab.config.problem import ConfigError
     from trimtab.config.scheduler import default_configuration
 
-    if labeller and not file:
-        raise click.UsageError("--labeller needs --config FILE, a TrimtabConfiguration with sources and labels")
-    configuration = load(file) if file else default_configuration()
-    if not labeller or not file:
-        return configuration
-    found = as_labeller(configuration, file)
-    if isinstance(found, ConfigError):
-        click.echo(str(found), err=True)
-        sys.exit(CANNOT_RUN)
-    return found
+    return load(file) if file else default_configuration()
 
 
 def _examined(configuration: Configuration, kubeconfig: str, account: str) -> tuple[Finding, ...]:

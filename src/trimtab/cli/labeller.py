@@ -54,9 +54,8 @@ def command(
 ) -> None:
     """Label or softly taint nodes that are really under pressure; see docs/labels.md."""
     host, port = _listening(address)
-    source = _from_config(file, apply, url) if file else _from_rules(url, rules, seconds, apply)
-    source = _leased(source, lease_namespace)
-    configuration = _read(source)
+    source = described(file, url, rules, seconds, apply, lease_namespace)
+    configuration = read_now(source)
     click.echo(_first_line(configuration, bool(file)), err=True)
     _set_up_log(configuration, log_level)
     sys.exit(_run(configuration, source, kubeconfig or configuration.connection.kubeconfig, identity(name), host, port))
@@ -68,6 +67,12 @@ def _listening(address: str) -> tuple[str, int]:
         return parse_address(f"127.0.0.1{address}" if address.startswith(":") else address)
     except BadAddress as error:
         raise click.BadParameter(str(error), param_hint="-webaddr") from None
+
+
+def described(file: str | None, url: str, rules: str, seconds: int, apply: bool, lease_namespace: str) -> ConfigFile:
+    """Where a labeller's settings stand, and how they are read: a configuration of ours, or a rule.yaml and flags."""
+    source = _from_config(file, apply, url) if file else _from_rules(url, rules, seconds, apply)
+    return _leased(source, lease_namespace)
 
 
 def _from_config(file: str, apply: bool, url: str) -> ConfigFile:
@@ -103,7 +108,7 @@ def _leased(source: ConfigFile, namespace: str) -> ConfigFile:
     return replace(source, read=read)
 
 
-def _read(source: ConfigFile) -> Configuration:
+def read_now(source: ConfigFile) -> Configuration:
     """Ends the process with 2 and every problem on stderr if it is no good."""
     from trimtab.apps.plugins import PluginError
     from trimtab.config.problem import ConfigError, printable

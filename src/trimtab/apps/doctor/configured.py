@@ -11,7 +11,6 @@ from trimtab.apps.doctor.looks import Measured, answers
 from trimtab.config.configuration import Configuration
 from trimtab.config.own.labelling.labeller import from_document
 from trimtab.config.own.settings import PrometheusSettings, SourceSettings
-from trimtab.config.problem import ConfigError
 from trimtab.core.model.sample import Subject
 from trimtab.sources.contract import SourceError
 
@@ -72,11 +71,3 @@ def _by_measured(sources: Iterable[SourceSettings]) -> Mapping[Measured, tuple[s
 def measured_by(sources: Iterable[SourceSettings]) -> Sources:
     """Who is meant to tell what of nodes."""
     return {name: who for (name, subject), who in _by_measured(sources).items() if subject is Subject.NODES}
-
-
-def as_labeller(configuration: Configuration, file: str) -> Configuration | ConfigError:
-    """What `trimtab labeller` would run with."""
-    try:
-        return from_document(configuration, file)
-    except ConfigError as error:
-        return error

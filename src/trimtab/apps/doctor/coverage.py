@@ -13,8 +13,10 @@ from trimtab.apps.doctor.finding import Area, Finding, Severity, some, well
 from trimtab.apps.doctor.looks import Look, answers
 from trimtab.apps.doctor.sightings import UNTOLD, YOUNG, Loss, sighted
 from trimtab.config.own.settings import PrometheusSettings
+from trimtab.core.cluster.state import Cluster
 from trimtab.core.load.aligned import Bools
 from trimtab.core.load.intake import Sieve, believe_nodes, well_formed
+from trimtab.core.load.pressure_rules import OF_A_RULE
 from trimtab.core.load.settings import LoadSettings
 from trimtab.core.model.node import Node
 from trimtab.core.model.resources import CPU, MEMORY
@@ -28,7 +30,6 @@ WORDS: Mapping[str, tuple[str, str]] = {
     "future": ("measured in the future", "let NTP set the clocks of nodes, of the source and of this machine"),
     "implausible": ("more than the machine has", "check the unit of the query, and what exports it"),
     "negative": ("below zero", SCRAPE),
-    "nan": ("not a number", SCRAPE),
     "not a number": ("not a number", SCRAPE),
     "infinite": ("infinite", SCRAPE),
     "no time": ("without a time of its own", "see whether they are still scraped"),
@@ -66,6 +67,7 @@ class NamedSieve(Sieve):
         for row, value, measured in zip(self.index[bad], self.values[bad], self.measured[bad], strict=True):
             detail = f"{self._at - measured:.0f} s" if reason == "stale" else _amount(self._reading, value)
             detail = f"{measured - self._at:.0f} s ahead" if reason == "future" else detail
+            detail = "" if reason in ("earlier", "unknown") else detail
             self.losses.setdefault(int(row), Loss(reason, detail))
         super().refuse(bad, reason, nonsense=nonsense)
 
@@ -76,6 +78,17 @@ def _amount(reading: Reading, value: float) -> str:
     if reading.unit is Unit.OWN and reading.resource == CPU:
         return f"{value / 1000:g} cores"
     return f"{value / GIB:.1f} GiB" if reading.unit is Unit.OWN and reading.resource == MEMORY else f"{value:g}"
+
+
+def pictured(looks: Iterable[Look], nodes: Sequence[Node], load: LoadSettings, now: float) -> Cluster:
+    """The cluster as whoever has seen nothing but these answers knows it."""
+    cluster = Cluster()
+    cluster.load.settings = load
+    for node in nodes:
+        cluster.see_node(node)
+    readings = [reading for each in looks for reading in each.scrape.readings if reading.subject is Subject.NODES]
+    cluster.read_load(tuple(readings), now)
+    return cluster
 
 
 async def covered(looks: Sequence[Look], nodes: Sequence[Node], load: LoadSettings, now: float) -> tuple[Coverage, ...]:
@@ -143,10 +156,13 @@ async def _traced(
 
 
 def told(coverages: Iterable[Coverage], nodes: Sequence[Node], load: LoadSettings) -> Iterator[Finding]:
-    """One finding for each reason and set of nodes, whichever measurements share it; and one for those without a gap."""
+    """One finding for each reason and set of nodes, whichever measurements share it; and one for those without a gap.
+
+    What rules ask for themselves is told with the rule.
+    """
     alike: dict[tuple[str, tuple[str, ...]], list[Coverage]] = {}
     whole = []
-    for each in coverages:
+    for each in (each for each in coverages if not each.resource.startswith(OF_A_RULE)):
         if nodes and not each.losses:
             whole.append(each.resource)
         for reason in sorted({loss.reason for loss in each.losses.values()}):
@@ -161,19 +177,27 @@ def told(coverages: Iterable[Coverage], nodes: Sequence[Node], load: LoadSetting
 def _lost(
     reason: str, names: tuple[str, ...], those: Sequence[Coverage], nodes: Sequence[Node], load: LoadSettings
 ) -> Finding:
-    words, remedy = WORDS.get(reason, (reason, SCRAPE))
-    unready = {node.name for node in nodes if not node.ready}
-    examples = [_example(name, those[0].losses[name], name in unready) for name in names]
-    says = f"{words} for {len(names)} of {len(nodes)} nodes: {some(examples)}"
-    if reason == Nobody.UNMATCHED.value:
-        strangers = those[0].strangers
-        remedy = RELABEL if strangers else UNSEEN
-        says = f"not by any name or address of {len(names)} of {len(nodes)} nodes: {some(examples)}"
-        says += f"; series that match no node have {some(strangers)}" if strangers else ""
+    says, remedy = phrased(reason, names, those[0], nodes)
     known = max(len(each.known) for each in those)
     enough = known and 1 - known / len(nodes) <= load.most_missing
     severity = Severity.WARNING if enough else Severity.PROBLEM
     return Finding(severity, Area.NODES, " and ".join(each.resource for each in those), says, remedy, names)
+
+
+def phrased(reason: str, names: Sequence[str], coverage: Coverage, nodes: Sequence[Node]) -> tuple[str, str]:
+    """Why these nodes have no value, with a few examples, and what mends it."""
+    words, remedy = WORDS.get(reason, (reason, SCRAPE))
+    unready = {node.name for node in nodes if not node.ready}
+    examples = [_example(name, coverage.losses[name], name in unready) for name in names]
+    if reason != Nobody.UNMATCHED.value:
+        return f"{words} for {len(names)} of {len(nodes)} nodes: {some(examples)}", remedy
+    says, strangers = (
+        f"not by any name or address of {len(names)} of {len(nodes)} nodes: {some(examples)}",
+        coverage.strangers,
+    )
+    if strangers:
+        return f"{says}; series that match no node have {some(strangers)}", RELABEL
+    return says, UNSEEN
 
 
 def _example(name: str, loss: Loss, unready: bool) -> str:

@@ -1,6 +1,6 @@
 """Wires the doctor: asks the API server, rights and sources side by side, and puts what they say in order.
 
-knock ─▶ (reached) rights │ nodes ─▶ sources ─▶ whose values are missing ─▶ which plugins and rules lack theirs
+knock ─▶ (reached) rights │ nodes ─▶ sources ─▶ (pods) whose values are missing ─▶ which plugins and rules lack theirs
      └─▶ (not) sources alone, and what they say of nodes cannot be told
 """
 
@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import NamedTuple
 
-from trimtab.apps.doctor import configured, coverage, lacking, looks, rights
+from trimtab.apps.doctor import configured, coverage, lacking, looks, pods, rights, rules
 from trimtab.apps.doctor.finding import Finding, in_order
-from trimtab.apps.doctor.server import Named, Nodes, knock, listed
+from trimtab.apps.doctor.server import Named, Nodes, knock, listed, running
 from trimtab.apps.scheduler import LARGEST_LIST, PATIENCE
 from trimtab.config.configuration import Configuration
+from trimtab.core.model.node import Node
 from trimtab.kube.credentials import Credentials
 from trimtab.kube.transport import AiohttpTransport
 from trimtab.wire.request import Request
@@ -59,25 +60,33 @@ async def _measured(case: Case, server: Named, listing: Awaitable[Nodes]) -> lis
     nodes = known.nodes or ()
     looked = await looks.look(sources, nodes, get, case.now)
     found = [*known.findings, *looks.told(looked, known.nodes is not None, load, case.now())]
-    if not nodes:
-        return found
-    case.tell("looking for nodes without data")
-    covered = await coverage.covered(looked, nodes, load, case.now())
-    found += coverage.told(covered, nodes, load)
-    found += lacking.plugins_told(case.configuration, configured.measured_by(sources), covered)
-    labels = case.configuration.own.labels
-    found += lacking.labels_told(labels.rules if labels is not None and sources else (), covered)
+    return [*found, *await _missing(case, server, nodes, looked)] if nodes else found
+
+
+async def _missing(case: Case, server: Named, nodes: Sequence[Node], looked: Sequence[looks.Look]) -> list[Finding]:
+    """What lacks measurements: nodes, pods, plugins, rules."""
+    configuration, load, now = case.configuration, case.configuration.own.load, case.now()
+    case.tell("looking for nodes and pods without data")
+    covered = await coverage.covered(looked, nodes, load, now)
+    cluster = coverage.pictured(looked, nodes, load, now)
+    found = [*coverage.told(covered, nodes, load)]
+    if configuration.settings.profiles and (wanted := pods.asked_for(looked)):
+        found += pods.told(looked, wanted, await running(server), cluster, now)
+    sources = configured.measured_by(configured.sources_of(configuration))
+    found += lacking.plugins_told(configuration, sources, covered)
+    if (labels := configuration.own.labels) is not None and looked:
+        found += rules.told(labels, rules.judged(labels, cluster, now), covered, load)
     return found
 
 
 def run(case: Case, credentials: Credentials) -> tuple[Finding, ...]:
     """On an event loop of its own."""
 
-    async def running() -> tuple[Finding, ...]:
+    async def examining() -> tuple[Finding, ...]:
         transport = AiohttpTransport(credentials, limiter=None)
         try:
             return await examine(case, Named(transport, credentials.server))
         finally:
             await transport.close()
 
-    return asyncio.run(running())
+    return asyncio.run(examining())

@@ -27,12 +27,16 @@ class Area(StrEnum):
     CONFIGURATION = "configuration"
     SOURCE = "source"
     NODES = "nodes"
+    PODS = "pods"
     PLUGIN = "plugin"
     LABELS = "labels"
 
 
 class Finding(Struct, frozen=True, omit_defaults=True):
-    """One sentence about one subject; `nodes` are all that it concerns, where the sentence names only a few."""
+    """One sentence about one subject; `nodes` are all that it concerns, where the sentence names only a few.
+
+    Of pods, which may be very many, there is the `count` and some examples.
+    """
 
     severity: Severity
     area: Area
@@ -40,6 +44,8 @@ class Finding(Struct, frozen=True, omit_defaults=True):
     says: str
     remedy: str = ""
     nodes: tuple[str, ...] = ()
+    count: int = 0
+    pods: tuple[str, ...] = ()
 
 
 def well(area: Area, subject: str, says: str, remedy: str = "") -> Finding:
@@ -66,7 +72,7 @@ def counted(findings: Iterable[Finding]) -> dict[Severity, int]:
     return {severity: found[severity] for severity in Severity}
 
 
-def some(words: Sequence[str]) -> str:
-    """A few of them, and how many more there are."""
-    shown = ", ".join(words[:EXAMPLES])
-    return f"{shown} and {len(words) - EXAMPLES} more" if len(words) > EXAMPLES else shown
+def some(words: Sequence[str], count: int = 0) -> str:
+    """A few of them, and how many more there are, of these or of so many."""
+    shown, more = ", ".join(words[:EXAMPLES]), max(count, len(words)) - EXAMPLES
+    return f"{shown} and {more} more" if more > 0 else shown

@@ -1,4 +1,4 @@
-"""Decides which plugins and which rules for labels lack what they look at; whose measurements are known `coverage` says.
+"""Decides which plugins lack what they look at; whose measurements are known `coverage` says.
 
 What a plugin looks at is found out by asking it about a pretended node and noting which measurements it asks for.
 """
@@ -13,7 +13,6 @@ from trimtab.apps.doctor.coverage import Coverage
 from trimtab.apps.doctor.finding import Area, Finding, problem, well
 from trimtab.config.configuration import Configuration
 from trimtab.core.cluster.state import Cluster
-from trimtab.core.load.pressure_rules import AVAILABLE, Rule
 from trimtab.core.model.change import Change
 from trimtab.core.model.node import Node
 from trimtab.core.model.pod import Pod
@@ -110,17 +109,3 @@ def _lacking(profile: str, plugins: list[str], resource: str, sources: tuple[str
     return problem(
         Area.PLUGIN, f"{profile} {resource}", says, "let a source measure it (metrics or queries), or disable"
     )
-
-
-def labels_told(rules: Iterable[Rule], coverages: Iterable[Coverage]) -> Iterator[Finding]:
-    """Whether each rule has anything to compare."""
-    known = {each.resource: len(each.known) for each in coverages}
-    for rule in rules:
-        names = (AVAILABLE, MEMORY) if rule.metric == AVAILABLE else (rule.metric,)
-        count = max(known.get(name, 0) for name in names)
-        what = "its query" if rule.query else rule.metric
-        if count:
-            yield well(Area.LABELS, rule.name, f"{what} tells of {count} nodes")
-        else:
-            remedy = "correct the query: see what is said of its source" if rule.query else "let a source measure it"
-            yield problem(Area.LABELS, rule.name, f"{what} tells of no node, so the rule marks nobody", remedy)

@@ -1,4 +1,4 @@
-"""Decides whether the API server can be worked with: reached, known to us, its clock near ours, its nodes readable.
+"""Decides whether the API server can be worked with: reached, known to us, its clock near ours, its nodes and pods readable.
 
 Who asks for rights, and what sources say of nodes, is left to others.
 """
@@ -7,19 +7,22 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from email.utils import parsedate_to_datetime
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from msgspec import Struct
 
 from trimtab.apps.doctor.finding import Area, Finding, problem, some, warning, well
 from trimtab.core.model.node import Node
+from trimtab.core.model.pod import Pod
 from trimtab.kube.transport import Response, Transport, Unreachable
 from trimtab.wire.fault import Malformed, read_part
 from trimtab.wire.node import NodeReader
-from trimtab.wire.request import NODES, Request, list_request
+from trimtab.wire.pod import PodReader
+from trimtab.wire.request import NODES, PODS, Request, list_request
 from trimtab.wire.status import read_status
-from trimtab.wire.watch import read_list
+from trimtab.wire.watch import Reader, read_list
 
+T = TypeVar("T", Node, Pod)
 PATIENCE = 10.0
 PAGE = 500
 LARGEST_PAGE = 256 << 20
@@ -93,26 +96,34 @@ def _clock(answer: Response, began: float, ended: float) -> tuple[Finding, ...]:
 
 async def listed(server: Named) -> Nodes:
     """All nodes, page by page; those that cannot be read are told and left out."""
-    found: list[Node | Malformed] = []
+    found = await _paged(server, NODES, NodeReader())
+    if isinstance(found, str):
+        remedy = "allow to list nodes: without them nobody can tell whose measurements are missing"
+        return Nodes(None, (problem(Area.NODES, "all", found, remedy),))
+    return _told(found)
+
+
+async def running(server: Named) -> tuple[Pod, ...] | str:
+    """All pods that run, or why they cannot be known; those that cannot be read are left out."""
+    found = await _paged(server, PODS, PodReader(), "status.phase=Running")
+    return found if isinstance(found, str) else tuple(each for each in found if isinstance(each, Pod))
+
+
+async def _paged(server: Named, path: str, reader: Reader[T], fields: str = "") -> list[T | Malformed] | str:
+    found: list[T | Malformed] = []
     more = ""
     while True:
+        request = list_request(path, limit=PAGE, continue_token=more, fields=fields)
         try:
-            answer = await server.transport.send(
-                list_request(NODES, limit=PAGE, continue_token=more), 3 * PATIENCE, LARGEST_PAGE
-            )
+            answer = await server.transport.send(request, 3 * PATIENCE, LARGEST_PAGE)
         except Unreachable as error:
-            return _unknown(f"cannot be listed: {error}")
-        page = read_list(answer.body, NodeReader()) if answer.status == 200 else None
+            return f"cannot be listed: {error}"
+        page = read_list(answer.body, reader) if answer.status == 200 else None
         if page is None or isinstance(page, Malformed):
-            return _unknown(f"cannot be listed: {answer.status} {read_status(answer.body).message}")
+            return f"cannot be listed: {answer.status} {read_status(answer.body).message}"
         found += page.items
         if not (more := page.continue_token):
-            return _told(found)
-
-
-def _unknown(says: str) -> Nodes:
-    remedy = "allow to list nodes: without them nobody can tell whose measurements are missing"
-    return Nodes(None, (problem(Area.NODES, "all", says, remedy),))
+            return found
 
 
 def _told(found: list[Node | Malformed]) -> Nodes:

@@ -18,6 +18,7 @@ LEGACY_KEY, LEGACY_VALUE = "status", "presure"  # so spelt where it comes from
 VALUE = "high"
 AVAILABLE = "memory.available"
 OWN_METRICS = (CPU, MEMORY, AVAILABLE)
+OF_A_RULE = "rule/"  # begins the name under which a rule's own query is asked
 LONGEST_AVERAGE = 1800.0  # seconds of samples that are kept
 
 
@@ -74,6 +75,11 @@ class Rule:
             raise ValueError(f"the label's key must begin with {PREFIX}, or be {LEGACY_KEY}={LEGACY_VALUE}")
         if self.taint and not is_own_key(self.taint):
             raise ValueError(f"the taint's key must begin with {PREFIX}")
+
+    @property
+    def measured_as(self) -> tuple[str, ...]:
+        """What it can be told by, each enough alone: memory.available is reckoned from memory where nobody tells it."""
+        return (AVAILABLE, MEMORY) if self.metric == AVAILABLE else (self.metric,)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from trimtab.config.spot import Spot, texts
 from trimtab.core.load.pressure_rules import (
     AVAILABLE,
     LONGEST_AVERAGE,
+    OF_A_RULE,
     OWN_METRICS,
     PREFIX,
     VALUE,
@@ -132,7 +133,7 @@ def _metric(spot: Spot, entries: Mapping[str, Spot], called: str) -> str:
     for field in ("over", "of"):
         if field in entries:
             entries[field].refuse("belongs to a metric: let the query itself average or divide")
-    return f"rule/{called}"
+    return f"{OF_A_RULE}{called}"
 
 
 def _threshold(spot: Spot, entries: Mapping[str, Spot], metric: str) -> tuple[Direction, tuple[Scale, float] | None]:

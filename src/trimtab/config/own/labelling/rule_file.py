@@ -16,7 +16,7 @@ from trimtab.config.own.values import HOUR, span
 from trimtab.config.spot import Report, Spot
 from trimtab.config.tree import Leaf
 from trimtab.config.yaml import documents
-from trimtab.core.load.pressure_rules import LEGACY_KEY, LEGACY_VALUE, Direction, Of, Rule
+from trimtab.core.load.pressure_rules import LEGACY_KEY, LEGACY_VALUE, OF_A_RULE, Direction, Of, Rule
 
 FIELDS = ("Promsql", "Threshold", "Direction", "Clear", "For", "ClearFor")
 CLEAR_FOR = 60.0
@@ -61,7 +61,7 @@ def _read_rule(called: str, spot: Spot) -> Rule | None:
     label = (LEGACY_KEY, LEGACY_VALUE)
     low = reserve(edge, side) if clear is None else clear
     try:
-        return Rule(called, f"rule/{called}", edge, low, side, Of.ITSELF, 0.0, hold, rest, label, query=query)
+        return Rule(called, f"{OF_A_RULE}{called}", edge, low, side, Of.ITSELF, 0.0, hold, rest, label, query=query)
     except ValueError as error:
         spot.refuse(str(error))
     return None

@@ -1,0 +1,141 @@
+"""Decides what is said of each rule for labels: whom it has data for, whom not and why, and what it would mark now.
+
+Marks are those of the labeller's own code, asked without patience (`for`, `clearFor`) and as one who only observes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+from trimtab.apps.doctor.coverage import Coverage, phrased
+from trimtab.apps.doctor.finding import Area, Finding, Severity, some, warning, well
+from trimtab.core.cluster.state import Cluster
+from trimtab.core.engine.labelling.marks import strays
+from trimtab.core.engine.labelling.turn import Labels
+from trimtab.core.engine.tally import Tally
+from trimtab.core.load.pressure_rules import Labelling, Rule
+from trimtab.core.load.settings import LoadSettings
+from trimtab.core.model.instruction import LabelNode
+from trimtab.core.model.node import Node
+from trimtab.wire.objects.marking import described
+
+CORRECT = "correct the query: see what is said of its source"
+MEASURE = "let a source measure it"
+TAKEN = "label under pressure.trimtab.dev/ instead, or let the others give the key up"
+
+
+class Judged(NamedTuple):
+    """The labeller's own state after a look without patience, and all that it wished for then."""
+
+    labels: Labels
+    cluster: Cluster
+    wishes: tuple[LabelNode, ...]
+
+
+def judged(settings: Labelling, cluster: Cluster, now: float) -> Judged:
+    """What the labeller would come to, had it seen nothing but this."""
+    at_once = tuple(replace(rule, hold=0.0, clear_for=0.0) for rule in settings.rules)
+    labels = Labels(replace(settings, rules=at_once, apply=False))
+    wishes: list[LabelNode] = []
+    while more := labels.turn(cluster, True, Tally(), now):  # so many at a time, and each only once
+        wishes += [wish for wish in more if isinstance(wish, LabelNode)]
+    return Judged(labels, cluster, tuple(wishes))
+
+
+def told(settings: Labelling, found: Judged, coverages: Iterable[Coverage], load: LoadSettings) -> Iterator[Finding]:
+    """Each rule by itself, and then what all of them together would do."""
+    by_resource, view = {each.resource: each for each in coverages}, found.cluster.view
+    excluded = found.labels.excluded(view)
+    eligible = [node for node, out in zip(view.nodes, excluded, strict=True) if not out]
+    if not eligible:
+        remedy = "see labels.exclude; control planes are never marked"
+        yield warning(Area.LABELS, "rules", "every node is excluded, so none is ever marked", remedy)
+        return
+    for rule in settings.rules:
+        mine = [by_resource[name] for name in rule.measured_as if name in by_resource]
+        yield _rule(rule, mine, eligible, load)
+    yield _now(found)
+    yield from _others(settings, found)
+
+
+# --- one rule
+
+
+def _rule(rule: Rule, coverages: Sequence[Coverage], nodes: Sequence[Node], load: LoadSettings) -> Finding:
+    """Of the nodes that may be marked: whose value there is, and why there is none of the others."""
+    what = "its query" if rule.query else rule.metric
+    known = frozenset().union(*(each.known for each in coverages))
+    missing = tuple(node.name for node in nodes if node.name not in known)
+    count = len(nodes) - len(missing)
+    if not missing:
+        return well(Area.LABELS, rule.name, f"{what} tells of {_all(count)}")
+    why, remedy = _why(coverages, missing, nodes)
+    remedy = remedy or (CORRECT if rule.query else MEASURE)
+    if not count:
+        says = f"{what} tells of no node, so the rule marks nobody{why}"
+        return Finding(Severity.PROBLEM, Area.LABELS, rule.name, says, remedy, missing)
+    enough = 1 - count / len(nodes) <= load.most_missing
+    says = f"{what} tells of {count} of {len(nodes)} nodes; others are not marked, and lose their marks{why}"
+    return Finding(Severity.WARNING if enough else Severity.PROBLEM, Area.LABELS, rule.name, says, remedy, missing)
+
+
+def _all(count: int) -> str:
+    return "the one node that may be marked" if count == 1 else f"all {count} nodes that may be marked"
+
+
+def _why(coverages: Sequence[Coverage], missing: Sequence[str], nodes: Sequence[Node]) -> tuple[str, str]:
+    """The reasons, those of most nodes first, and what mends that one; nothing where nobody was asked."""
+    if not coverages:
+        return "", ""
+    reasons: dict[str, list[str]] = {}
+    for name in missing:
+        loss = coverages[0].losses.get(name)
+        reasons.setdefault(loss.reason if loss is not None else "", []).append(name)
+    ranked = sorted(reasons.items(), key=lambda each: -len(each[1]))
+    phrases = [phrased(reason, names, coverages[0], nodes) for reason, names in ranked if reason]
+    return "".join(f"; {words}" for words, _ in phrases), phrases[0][1] if phrases else ""
+
+
+# --- all of them together
+
+
+def _now(found: Judged) -> Finding:
+    labels, gone = found.labels, [wish for wish in found.wishes if not _adds(wish)]
+    come = [wish for wish in found.wishes if _adds(wish)]
+    parts = []
+    if come:
+        parts.append(f"would mark {len(come)}, once that lasts: {some([_said(each) for each in come])}")
+    if gone:
+        parts.append(f"would take marks off {len(gone)}: {some([_said(each) for each in gone])}")
+    altered = {wish.node for wish in found.wishes}
+    if stay := [name for name in labels.marked() if name not in altered]:
+        parts.append(f"{len(stay)} marked already: {some(stay)}")
+    nodes = tuple(wish.node for wish in found.wishes)
+    says = "; ".join(parts) or "would mark no node, and none is marked"
+    if labels.crowded:
+        remedy = "raise thresholds: marks on every node tell them apart no more"
+        return Finding(Severity.WARNING, Area.LABELS, "now", f"every node would be marked; {says}", remedy, nodes)
+    return Finding(Severity.OK, Area.LABELS, "now", says, nodes=nodes)
+
+
+def _adds(wish: LabelNode) -> bool:
+    return bool(wish.taint) or any(value is not None for _, value in wish.labels)
+
+
+def _said(wish: LabelNode) -> str:
+    return f"{wish.node} ({described(wish)}; {wish.why})"
+
+
+def _others(settings: Labelling, found: Judged) -> Iterator[Finding]:
+    """Keys that somebody else uses, and marks that no rule gives any more."""
+    view = found.cluster.view
+    for mark in found.labels.marks:
+        names = tuple(node.name for node, taken in zip(view.nodes, mark.foreign(view), strict=True) if taken)
+        if names:
+            says = f"in somebody else's use on {len(names)} nodes, which are never marked: {some(names)}"
+            yield Finding(Severity.WARNING, Area.LABELS, mark.key, says, TAKEN, names)
+    stray = [node.name for node in view.nodes if any(strays(node, found.labels.marks))]
+    if settings.apply and stray:
+        yield warning(Area.LABELS, "now", f"would take away marks that no rule gives, of {some(stray)}")

@@ -1,0 +1,109 @@
+"""Proves that the doctor counts running pods without a sample by the reason, and names a few of them."""
+
+from __future__ import annotations
+
+from tests.apps.doctoring import Server, configured
+from tests.apps.test_doctor import BY_LOAD
+from tests.config.files import OWN_HEAD
+from tests.kube.fake_transport import answered
+from tests.kube.fault_server import serving
+from tests.sources.fake_prometheus import NOW, answers, series, vector
+from trimtab.apps.doctor.finding import Area, Finding, Severity
+from trimtab.config.scheduler import default_configuration
+from trimtab.core.model.pod import Pod
+
+LONG_AGO = NOW - 86_400
+MIB = 1 << 20
+
+
+def pod(name: str, node: str = "a", started: float | None = LONG_AGO) -> Pod:
+    return Pod(name, "shop", name, node=node, started=started, phase="Running")
+
+
+def seen(name: str, value: float = 64 * MIB, at: float = NOW - 5, namespace: str = "shop") -> list[object]:
+    return list(series({"namespace": namespace, "pod": name}, str(value), at))
+
+
+async def examined(pods: list[Pod], *found: list[object], **server: object) -> list[Finding]:
+    """Where a Prometheus answers so about the memory of pods, and every node uses a gibibyte."""
+    nodes = [series({"node": name}, str(1 << 30)) for name in "abc"]
+
+    def answer(query: str) -> bytes:
+        return vector(*found) if "pod" in query else vector(*nodes)
+
+    async with serving(answers(answer)) as prometheus:
+        url = f"http://127.0.0.1:{prometheus.port}"
+        source = f"{{name: prom, prometheus: {{url: '{url}', metrics: [nodeMemory, podMemory]}}}}"
+        configuration = configured(BY_LOAD, f"{OWN_HEAD}sources: [{source}]\n")
+        told = await Server(pods=pods, **server).examined(configuration)  # type: ignore[arg-type]
+    return [each for each in told if each.area is Area.PODS]
+
+
+async def test_every_pod_is_known() -> None:
+    """One line, however many."""
+    (found,) = await examined([pod("x"), pod("y", "b")], seen("x"), seen("y"))
+    assert (Severity.OK, "memory", "known of all 2 running pods") == (found.severity, found.subject, found.says)
+
+
+async def test_each_reason_has_a_line_of_its_own() -> None:
+    """No series, none of the whole node, too old, more than the node uses, another namespace, an earlier pod, young."""
+    pods = [
+        pod("well"),
+        pod("lost"),
+        pod("dark", "b"),
+        pod("old"),
+        pod("huge"),
+        pod("moved"),
+        pod("anew", "a", NOW - 20),
+    ]
+    pods += [pod("fresh", "a", NOW - 10), *(pod(f"fine{number}") for number in range(7))]
+    found = await examined(
+        pods,
+        *(seen(each.name) for each in pods if each.name.startswith("fine")),
+        seen("well"),
+        seen("old", at=NOW - 400),
+        seen("huge", 6 << 30),
+        seen("moved", namespace="other"),
+        seen("anew", at=NOW - 30),
+    )
+    said = {each.pods[0].removeprefix("shop/"): each for each in found}
+    assert {"lost", "dark", "old", "huge", "moved", "anew", "fresh"} == said.keys()
+    assert "no series for 1 of 15 running pods: shop/lost (on a)" == said["lost"].says
+    assert "nor of any other pod of the node for 1 of 15 running pods: shop/dark (on b)" == said["dark"].says
+    assert "kubelets are scraped" in said["dark"].remedy
+    assert "too old for 1 of 15 running pods: shop/old (400 s)" == said["old"].says
+    assert "more than the node has or uses for 1 of 15 running pods: shop/huge (6.0 GiB)" == said["huge"].says
+    assert "under another namespace for 1 of 15 running pods: shop/moved (as other/moved)" == said["moved"].says
+    assert "honor_labels" in said["moved"].remedy
+    assert "of an earlier pod of that name for 1 of 15 running pods: shop/anew" == said["anew"].says
+    assert (Severity.OK, "") == (said["fresh"].severity, said["fresh"].remedy)
+    assert {Severity.WARNING} == {each.severity for name, each in said.items() if name != "fresh"}
+
+
+async def test_thousands_are_a_line_and_a_few_examples() -> None:
+    """For scripts there is the number, and twenty names."""
+    pods = [pod(f"p{number:04}") for number in range(3000)]
+    (found,) = await examined(pods, *(seen(each.name) for each in pods[:100]))
+    assert (Severity.PROBLEM, 2900, 20) == (found.severity, found.count, len(found.pods))
+    assert "no series for 2900 of 3000 running pods: shop/p0100 (on a), " in found.says
+    assert "and 2897 more" in found.says and len(found.says) < 200
+
+
+async def test_a_source_without_any_pod() -> None:
+    """The source is to blame, and is told by itself."""
+    (found,) = await examined([pod("x"), pod("y")])
+    assert ("no sample of any of 2 running pods: no source answers about them", 2) == (found.says, found.count)
+
+
+async def test_pods_that_may_not_be_listed() -> None:
+    """Then nobody can say."""
+    forbidden = answered({"kind": "Status", "message": "pods is forbidden"}, 403)
+    (found,) = await examined([], seen("x"), pages={"/api/v1/pods": forbidden})
+    assert (Severity.WARNING, "cannot be listed: 403 pods is forbidden") == (found.severity, found.says)
+
+
+async def test_pods_are_listed_only_where_they_are_measured() -> None:
+    """They may be a hundred thousand."""
+    server = Server(pods=[pod("x")])
+    await server.examined(default_configuration())
+    assert not any("/pods" in request.path for _, request in server.transport.sent)
