@@ -1,18 +1,20 @@
-"""Proves that sources are exchanged while it runs: the old are no longer believed, and one bad one stops no other."""
+"""Proves that sources are exchanged while it runs, and only those that changed: one bad one stops no other."""
 
 import asyncio
 import json
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
 
 import pytest
 
 from trimtab.apps.looking import Looking
-from trimtab.config.own.settings import FurtherSettings, MetricsServerSettings
+from trimtab.config.own.settings import FurtherSettings, MetricsServerSettings, SourceSettings
 from trimtab.core.model.event import SamplesRead, SourceFailed
 from trimtab.core.model.node import Node
+from trimtab.core.model.sample import Reading
+from trimtab.core.model.span import Span
 from trimtab.sources import opening
-from trimtab.sources.contract import Source
+from trimtab.sources.contract import Past, Scrape, Source, SourceError, nothing
 from trimtab.sources.polling import Measured
 from trimtab.sources.replay import Recording
 
@@ -52,6 +54,133 @@ async def test_exchanged(tmp_path: Path) -> None:
     read = {reading.source for each in told if isinstance(each, SamplesRead) for reading in each.readings}
     assert ["one/nodes", "one/pods"] == sorted(gone)
     assert {"two/nodes"} <= read
+
+
+class Asked:
+    """A source that notes when it is asked and closed; named "bad", it cannot be opened."""
+
+    interval = 0.02
+
+    def __init__(self, name: str, settings: object, around: object) -> None:
+        if name == "bad":
+            raise SourceError("its address is nonsense", "write another")
+        self.name, self.parts = name, (name,)
+        self.looks, self.closed = 0, False
+        MADE.append(self)
+
+    async def read(self) -> Scrape:
+        self.looks += 1
+        return Scrape((Reading(self.name, "cpu", ("a",), (1.0,), (1.0,)),))
+
+    def recall(self, spans: Sequence[Past]) -> AsyncIterator[tuple[Reading, ...]]:
+        return nothing()
+
+    async def close(self) -> None:
+        self.closed = True
+
+
+MADE: list[Asked] = []
+
+
+class Stage:
+    """A `Looking` that runs, the sources that it made, and what it told."""
+
+    def __init__(self, *sources: SourceSettings) -> None:
+        MADE.clear()
+        self.told: list[Measured] = []
+        self.looking = Looking(sources, lambda: [Node("a")], get, self.told.append, lambda: 1.0, spans=())
+        self.running = asyncio.create_task(self.looking.run())
+
+    def states(self) -> list[tuple[str, bool]]:
+        """Of all that were ever made: the name, and whether it is closed."""
+        return [(each.name, each.closed) for each in MADE]
+
+    @property
+    def failed(self) -> list[str]:
+        return [each.source for each in self.told if isinstance(each, SourceFailed)]
+
+    async def asked(self, place: int, times: int = 1) -> None:
+        """Until the source that was made in this place has been asked so often."""
+        await until(lambda: len(MADE) > place and MADE[place].looks >= times)
+
+
+@pytest.fixture
+async def stage(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Stage]:
+    """Two sources, asked once each."""
+    monkeypatch.setitem(opening.FURTHER, "replay", opening.Kind(Recording, Asked))  # type: ignore[arg-type]
+    made = Stage(tape("one"), tape("two"))
+    await made.asked(0)
+    await made.asked(1)
+    yield made
+    made.running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await made.running
+    assert all(closed for _, closed in made.states())
+
+
+def tape(name: str, path: str = "tape") -> FurtherSettings:
+    return FurtherSettings(name, "replay", Recording(path, Span(0.01)))
+
+
+async def test_only_what_changed_is_exchanged(stage: Stage) -> None:
+    """The other source is the very one of before, goes on being asked, and is believed all the time."""
+    stage.looking.change((tape("one"), tape("two", "another")))
+    await stage.asked(2)
+    assert [("one", False), ("two", True), ("two", False)] == stage.states()
+    await stage.asked(0, MADE[0].looks + 1)
+    assert ["two"] == stage.failed
+
+
+async def test_another_order_is_no_change(stage: Stage) -> None:
+    """Nor is being told the same again."""
+    stage.looking.change((tape("two"), tape("one")))
+    await stage.asked(0, MADE[0].looks + 1)
+    assert ([("one", False), ("two", False)], []) == (stage.states(), stage.failed)
+
+
+async def test_one_that_comes_and_one_that_goes(stage: Stage) -> None:
+    """What went is closed and no longer believed; what came is asked."""
+    stage.looking.change((tape("two"), tape("three")))
+    await stage.asked(2)
+    assert [("one", True), ("two", False), ("three", False)] == stage.states()
+    assert ["one"] == stage.failed
+
+
+async def test_one_that_cannot_be_opened_keeps_all_as_it_is(stage: Stage) -> None:
+    """Whoever asked for the change is told why; what was opened before it is closed again, unasked."""
+    before = stage.looking.sources
+    with pytest.raises(SourceError, match="its address is nonsense"):
+        stage.looking.change((tape("one"), tape("three"), tape("bad")))
+    await until(lambda: MADE[2].closed)
+    await stage.asked(1, MADE[1].looks + 1)
+    assert [("one", False), ("two", False), ("three", True)] == stage.states()
+    assert (before, 0, []) == (stage.looking.sources, MADE[2].looks, stage.failed)
+
+
+async def test_one_that_could_not_be_opened_before_is_no_reason_to_refuse(
+    stage: Stage, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It was told at the start, is tried and told again, and the change of another counts."""
+    stage.running.cancel()
+    await asyncio.gather(stage.running, return_exceptions=True)
+    bad = tape("bad")
+    stage.__init__(tape("one"), bad)  # type: ignore[misc]
+    await stage.asked(0)
+    stage.looking.change((tape("one", "another"), bad))
+    await stage.asked(1)
+    assert [("one", True), ("one", False)] == stage.states()
+    assert 2 == caplog.text.count("source not opened: source=bad problem=its address is nonsense: write another")
+
+
+async def test_changes_in_a_row(stage: Stage) -> None:
+    """Also before it has come to the first of them: at the end there is what was wanted last."""
+    for path in ("x", "y", "z"):
+        stage.looking.change((tape("one"), tape("two", path)))
+    await stage.asked(4)
+    await until(lambda: all(each.closed for each in MADE[1:4]))
+    assert not MADE[0].closed and not MADE[4].closed
+    assert [0, 0] == [each.looks for each in MADE[2:4]]
+    assert ["two"] == stage.failed
 
 
 async def test_one_that_cannot_be_made_stops_no_other(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,10 +11,11 @@ from trimtab.config.configuration import Configuration
 from trimtab.config.own.settings import MetricsServerSettings, SourceSettings
 from trimtab.config.scheduler import read
 from trimtab.core.model.event import Event, SettingsRead
+from trimtab.sources.contract import SourceError
 
 NAMED = HEAD + "profiles: [{schedulerName: %s}]\n"
 SLOW = NAMED % "a" + "podMaxBackoffSeconds: 30\n"
-MEASURED = f"{NAMED % 'a'}---\n{OWN_HEAD}sources: [{{name: s, metricsServer: {{}}}}]\n"
+MEASURED = f"{NAMED}---\n{OWN_HEAD}sources: [{{name: s, metricsServer: {{}}}}]\n"
 
 
 class Stage:
@@ -33,6 +34,8 @@ class Stage:
         return read(content, "f.yaml")
 
     def handed(self, sources: tuple[SourceSettings, ...]) -> None:
+        if any(each.name == "bad" for each in sources):
+            raise SourceError("the address of source 'bad' is none", "write another")
         self.sources.append(sources)
 
     async def looks(self, times: int = 2) -> None:
@@ -152,10 +155,22 @@ async def test_a_comment(stage: Stage) -> None:
 
 async def test_sources(stage: Stage) -> None:
     """Changed sources are handed to whoever asks them, and only when they changed."""
-    await stage.writes(MEASURED)
-    await stage.writes(MEASURED + "load: {freshFor: 1m}\n")
+    await stage.writes(MEASURED % "a")
+    await stage.writes(MEASURED % "a" + "load: {freshFor: 1m}\n")
     assert [(MetricsServerSettings("s"),)] == stage.sources
     assert 60.0 == stage.events[-1].settings.load.fresh
+
+
+async def test_a_source_that_cannot_be_opened(stage: Stage, caplog: pytest.LogCaptureFixture) -> None:
+    """Nothing of such a file counts, its profiles neither; the log and the problem say why, and mended it is taken."""
+    await stage.writes((MEASURED % "b").replace("name: s", "name: bad"))
+    problem = "the address of source 'bad' is none: write another"
+    assert ([], [], problem) == (stage.names, stage.sources, stage.reload.problem)
+    assert ("a", ()) == (stage.reload.current.settings.profiles[0].name, stage.reload.current.own.sources)
+    assert f"the last good one stays in force: file={stage.file} problem={problem}" in caplog.text
+    await stage.writes(MEASURED % "b")
+    assert (["b"], [(MetricsServerSettings("s"),)], "") == (stage.names, stage.sources, stage.reload.problem)
+    assert {TAKEN: 1, REFUSED: 1} == stage.reload.counts
 
 
 @pytest.mark.parametrize(

@@ -42,6 +42,7 @@ class Stage:
     answer: Callable[[Request], Any] = lambda request: DONE
     open: bool = True
     facts: list[Event] = field(default_factory=list)
+    ahead: float = 0.0  # of the wall clock
 
     def __post_init__(self) -> None:
         loop = asyncio.get_running_loop()
@@ -54,6 +55,7 @@ class Stage:
             Random(1),
             PodReader(),
             "host-1",
+            wall=lambda: loop.time() + 1e9 + self.ahead,
         )
 
 
@@ -200,6 +202,21 @@ def mark(message: str, uid: str = "u1") -> MarkUnscheduled:
 
 def conditions(stage: Stage) -> list[dict[str, Any]]:
     return [json.loads(request.body)["status"]["conditions"][0] for _, request in stage.transport.sent]
+
+
+async def test_what_is_written_is_stamped_by_the_wall_clock() -> None:
+    """One that was set by an hour since the start: others read these times, while the engine is told its own."""
+    stage = Stage(answer=lambda request: answered({}, 201), ahead=3600.0)
+    async with running(stage) as performer:
+        performer.perform(mark("one", "u2"))
+        performer.perform(Tell("u2", "ns", "web", "Scheduled", "placed"))
+        performer.perform(BIND)
+        assert await performer.drain(60.0)
+    bodies = [json.loads(request.body) for _, request in stage.transport.sent]
+    marked = next(body["status"]["conditions"][0] for body in bodies if "status" in body)
+    assert "2001-09-09T02:46:40Z" == marked["lastTransitionTime"]
+    assert ["2001-09-09T02:46:40"] == [body["eventTime"][:19] for body in bodies if "eventTime" in body]
+    assert [1e9] == [fact.at for fact in stage.facts]
 
 
 async def test_a_condition_keeps_the_time_of_its_first_change() -> None:

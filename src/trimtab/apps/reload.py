@@ -23,6 +23,7 @@ from trimtab.config.problem import ConfigError
 from trimtab.config.show import shown
 from trimtab.config.yaml import MAX_BYTES
 from trimtab.core.model.event import Event, SettingsRead
+from trimtab.sources.contract import SourceError
 
 log = logging.getLogger(__name__)
 
@@ -39,7 +40,10 @@ class ConfigFile:
 
 
 class Reload:
-    """Watches one file; `current` is what is in force, `problem` what keeps the file itself from being so."""
+    """Watches one file; `current` is what is in force, `problem` what keeps the file itself from being so.
+
+    on_sources: told of sources that differ; SourceError where one of them cannot be opened, and all stays as it is.
+    """
 
     def __init__(
         self,
@@ -95,7 +99,14 @@ class Reload:
         if strange := [kind for kind in new.settings.kinds if kind not in self._followed]:
             self._refuse(f"its plugins look at {', '.join(strange)}, which are not followed yet: restart to do so")
             return
-        before, self.current, self.problem = self.current, new, ""
+        before = self.current
+        try:
+            if before.own.sources != new.own.sources:
+                self._on_sources(new.own.sources)
+        except SourceError as error:
+            self._refuse(str(error))
+            return
+        self.current, self.problem = new, ""
         if _meaning(before) == _meaning(new):
             return
         self.counts[TAKEN] += 1
@@ -105,8 +116,6 @@ class Reload:
         for part in _fixed(before, new):
             log.warning("configuration: file=%s problem=%s changed: restart to make it count", self._file, part)
         self._put(SettingsRead(new.settings, self._clock()))
-        if before.own.sources != new.own.sources:
-            self._on_sources(new.own.sources)
 
     def _refuse(self, *problems: str) -> None:
         self.problem = problems[0]

@@ -1,4 +1,4 @@
-"""Drives the engine on the wall clock: gives turns between reads, hands wishes to whoever performs them.
+"""Drives the engine as time passes: gives turns between reads, hands wishes to whoever performs them.
 
 The live counterpart of `sim/drive.py`. Facts are taken in where they arrive; decisions are made in small turns with a
 breath after each, so that neither the lease nor a watch ever waits for a backlog.
@@ -7,9 +7,9 @@ breath after each, so that neither the lease nor a watch ever waits for a backlo
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Callable
 
+from trimtab.apps.clock import Clock
 from trimtab.core.engine.decisions import Decision
 from trimtab.core.engine.engine import Engine
 from trimtab.core.model.event import Event, Tick, Turn
@@ -19,16 +19,6 @@ DECISIONS_A_TURN = 8
 TICK = 0.5
 
 
-class WallClock:
-    """Seconds since the epoch that never go backwards: the wall is looked at once, the rest is monotonic."""
-
-    def __init__(self) -> None:
-        self._offset = time.time() - time.monotonic()
-
-    def __call__(self) -> float:
-        return self._offset + time.monotonic()
-
-
 class Runtime:
     """Owns the engine while it is live; everything happens on one event loop, so nothing needs a lock."""
 
@@ -36,7 +26,7 @@ class Runtime:
         self,
         engine: Engine,
         perform: Callable[[Instruction], None],
-        clock: Callable[[], float],
+        clock: Clock,
         journal: Callable[[Event], None] | None = None,
         decided: Callable[[Decision], None] | None = None,
     ) -> None:
@@ -48,7 +38,8 @@ class Runtime:
         self._work = asyncio.Event()
 
     def put(self, event: Event) -> None:
-        """Take a fact in, and pass on what the engine wishes for."""
+        """Take a fact in, on the engine's clock, and pass on what the engine wishes for."""
+        event = self.clock.settled(event)
         if self._journal is not None:
             self._journal(event)
         for wish in self.engine.handle(event):
@@ -79,6 +70,7 @@ class Runtime:
 
     async def _ticks(self) -> None:
         while True:
+            self.clock.look()
             self.turned = self.clock()
             self.put(Tick(self.turned))
             await asyncio.sleep(TICK)

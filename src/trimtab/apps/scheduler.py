@@ -21,11 +21,12 @@ from typing import Any, ClassVar
 import uvloop
 from aiohttp import web
 
+from trimtab.apps.clock import Clock
 from trimtab.apps.ending import tell_end
 from trimtab.apps.logs import tell_decision
 from trimtab.apps.looking import Looking
 from trimtab.apps.reload import ConfigFile, Reload
-from trimtab.apps.runtime import Runtime, WallClock
+from trimtab.apps.runtime import Runtime
 from trimtab.config.configuration import Configuration
 from trimtab.core.engine.engine import Engine
 from trimtab.core.engine.settings import Settings
@@ -86,14 +87,14 @@ class Scheduler:
     ) -> None:
         self.configuration = configuration
         self.credentials, self.options = credentials, options
-        self.clock, random, reader = WallClock(), Random(), PodReader()
+        self.clock, random, reader = Clock(), Random(), PodReader()
         speed = limiter(configuration.connection.qps, configuration.connection.burst)
         self.reads = AiohttpTransport(credentials, limiter=None)
         self.writes = PooledTransport(credentials, limiter=speed)
         self.lease_line = PooledTransport(credentials, connections=2)
         leader = configuration.leader
         self.elector = (
-            Elector(self.lease_line, leader, options.identity, self.clock, random) if leader.enabled else None
+            Elector(self.lease_line, leader, options.identity, self.clock.wall, random) if leader.enabled else None
         )
         may_write = self.elector.may_write if self.elector else lambda: True
         self.tally = tally if tally is not None else PrometheusTally()
@@ -101,7 +102,7 @@ class Scheduler:
         told = tell_decision if configuration.own.logging.decisions else None
         self.runtime = Runtime(self.engine, lambda wish: self.performer.perform(wish), self.clock, decided=told)
         self.performer = Performer(
-            self.writes, self.runtime.put, may_write, self.clock, random, reader, instance=options.identity
+            self.writes, self.runtime.put, may_write, self.clock, random, reader, options.identity, wall=self.clock.wall
         )
         wanted, plain = configuration.settings.kinds, (kinds.pods(reader), kinds.nodes(NodeReader()))
         followed = (*(kind for kind in plain if kind.name in wanted), *looked_at(configuration.settings))
@@ -114,7 +115,13 @@ class Scheduler:
         """Sources are asked by whoever follows, too: its picture is warm when it has to lead."""
         columns = self.engine.placing.cluster.columns
         self.looking = Looking(
-            self.configuration.own.sources, lambda: columns.nodes, self._get, self._measured, self.clock, self.spans
+            self.configuration.own.sources,
+            lambda: columns.nodes,
+            self._get,
+            self._measured,
+            self.clock,
+            self.spans,
+            self.clock.wall,
         )
         self.reload = None
         if file is not None:

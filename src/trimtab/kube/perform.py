@@ -81,13 +81,14 @@ class Performer:
         reader: PodReader,
         instance: str,
         in_flight: int = IN_FLIGHT,
+        wall: Callable[[], float] | None = None,  # what is written is stamped by it; by the clock if there is none
     ) -> None:
         self.marks_failed = 0
         self._transport, self._sink, self._clock, self._reader = transport, sink, clock, reader
-        self._in_flight = in_flight
+        self._in_flight, self._wall = in_flight, wall or clock
         self._lull = Lull(in_flight // 2)
         self._writer = Writer(transport, may_write, random)
-        self.posting = Posting(self._writer, clock, self._lull, instance)
+        self.posting = Posting(self._writer, self._wall, self._lull, instance)
         self._wishes: asyncio.Queue[Wish] = asyncio.Queue()
         self._marks: dict[str, Mark] = {}
         self._to_mark: asyncio.Queue[str] = asyncio.Queue()
@@ -195,7 +196,7 @@ class Performer:
 
     async def _preempt(self, preempt: Preempt) -> PreemptDone | PreemptFailed:
         try:
-            request = victim_request(preempt, to_the_second(self._clock()))
+            request = victim_request(preempt, to_the_second(self._wall()))
             response = await self._writer.send(request, BIND_PATIENCE)
             if response.status == OK:
                 response = await self._writer.send(delete_request(preempt), BIND_PATIENCE)
@@ -246,7 +247,7 @@ class Performer:
     async def _patch(self, mark: MarkUnscheduled | None, nominate: Nominate | None) -> None:
         pod = mark or nominate
         assert pod is not None
-        since = "" if pod.uid in self._marked else to_the_second(self._clock())
+        since = "" if pod.uid in self._marked else to_the_second(self._wall())
         try:
             response = await self._writer.send(status_request(mark, nominate, since), MARK_PATIENCE)
         except Unreachable as error:

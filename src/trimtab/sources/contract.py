@@ -51,6 +51,7 @@ class Around(NamedTuple):
     """What sources may look at besides their own settings.
 
     nodes: those that are known, asked at every look. get: a path on the API server to status and body.
+    now: the wall clock, by which samples are stamped.
     """
 
     nodes: Callable[[], Iterable[Node]]

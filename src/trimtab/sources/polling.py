@@ -72,7 +72,11 @@ class Polling:
         finally:
             if self._history is not None:
                 self._history.cancel()
-            await self._source.close()
+            await self.close()
+
+    async def close(self) -> None:
+        """Let go of a source that will not be asked any more."""
+        await self._source.close()
 
     async def _look_unharmed(self) -> None:
         """Whoever takes the news may raise too; the next look is made all the same."""

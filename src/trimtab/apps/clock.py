@@ -1,0 +1,73 @@
+"""Decides what time it is: for the engine, whose time only passes, and for everybody else, whose wall clock may be set.
+
+    the engine's clock   counts what passes, also while the machine sleeps; it begins with the wall's time and never jumps
+    the wall             what samples, Events and leases are stamped by; NTP or a person may set it at any moment
+
+Backoffs, patience and ages are differences on the first one. What others have stamped by the wall is put on it at the door
+(`settled`), by how far the wall is ahead now: so a sample is as old after a step as it was before it. The core, and a journal
+of what it was told, know of one clock only.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+
+from msgspec.structs import replace
+
+from trimtab.core.model.event import Event, HistoryRead, PodSeen, RereadDone, SamplesRead
+from trimtab.core.model.pod import Pod
+from trimtab.core.model.sample import Reading
+from trimtab.kube.lease import passing_time
+
+log = logging.getLogger(__name__)
+
+DRIFT = 0.1  # seconds that make no difference to any age
+STEP = 1.0  # seconds that no clock drifts between two looks
+
+
+class Clock:
+    """Called, it is the engine's; `ahead` is how far the wall was ahead of it when it was last looked at."""
+
+    def __init__(self, wall: Callable[[], float] = time.time, passing: Callable[[], float] = passing_time) -> None:
+        self.wall = wall
+        self.ahead = 0.0
+        self._passing = passing
+        self._began = wall() - passing()
+
+    def __call__(self) -> float:
+        return self._began + self._passing()
+
+    def look(self) -> None:
+        """Follow the wall; a step is told, once."""
+        ahead = self.wall() - self()
+        moved = ahead - self.ahead
+        if abs(moved) < DRIFT:
+            return
+        self.ahead = ahead
+        if abs(moved) >= STEP:
+            log.warning("the wall clock was set: moved=%+.1fs", moved)
+
+    def settled(self, event: Event) -> Event:
+        """The same with all times on the engine's clock."""
+        match event:
+            case PodSeen(pod) if (settled := self._started(pod, event.at)) is not pod:
+                return replace(event, pod=settled)
+            case RereadDone(_, Pod() as pod) if (settled := self._started(pod, event.at)) is not pod:
+                return replace(event, pod=settled)
+            case SamplesRead(readings) | HistoryRead(readings):
+                self.look()
+                return replace(event, readings=tuple(map(self._measured, readings))) if self.ahead else event
+        return event
+
+    def _measured(self, reading: Reading) -> Reading:
+        ahead = self.ahead
+        return replace(reading, measured=tuple(at - ahead for at in reading.measured))
+
+    def _started(self, pod: Pod, seen: float) -> Pod:
+        """Nothing has begun after it was seen: whoever stamped it has a clock ahead of ours."""
+        if pod.started is None:
+            return pod
+        started = min(pod.started - self.ahead, seen)
+        return pod if started == pod.started else replace(pod, started=started)

@@ -1,0 +1,208 @@
+"""Proves that the engine's time only passes, whatever is done to the wall clock, and that samples keep their age."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+
+from tests.core.engine.scene import WEB, Scene, node
+from tests.core.load.meters import of_pods, reading
+from trimtab.apps.clock import Clock
+from trimtab.apps.runtime import Runtime
+from trimtab.core.engine.journal import Journal
+from trimtab.core.model.event import (
+    BindFailed,
+    Event,
+    Fault,
+    HistoryRead,
+    NodeSeen,
+    PodSeen,
+    RereadDone,
+    SamplesRead,
+    Tick,
+    Turn,
+)
+from trimtab.core.model.instruction import Bind, Instruction
+from trimtab.core.model.pod import Pod
+from trimtab.core.model.resources import CPU
+
+NOON = 1_800_000_000.0
+STEPS = [seconds * sign for seconds in (3.0, 90.0, 7_200.0, 864_000.0) for sign in (1.0, -1.0)]
+
+
+class Pretended:
+    """A machine whose time passes, and whose wall clock is set, when a test says so."""
+
+    def __init__(self) -> None:
+        self.wall, self.passed = NOON, 500.0
+        self.clock = Clock(lambda: self.wall, lambda: self.passed)
+
+    def passes(self, seconds: float) -> None:
+        self.wall += seconds
+        self.passed += seconds
+
+    def told(self, *ages: float) -> tuple[float, ...]:
+        """How old samples of these ages are to the engine."""
+        readings = tuple(reading({"a": 1.0}, at=self.wall - age) for age in ages)
+        settled = self.clock.settled(SamplesRead(readings, self.clock()))
+        assert isinstance(settled, SamplesRead)
+        return tuple(round(settled.at - each.measured[0], 3) for each in settled.readings)
+
+
+@pytest.fixture
+def machine() -> Pretended:
+    return Pretended()
+
+
+def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [each.getMessage() for each in caplog.records if each.levelno >= logging.WARNING]
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_a_step(machine: Pretended, step: float, caplog: pytest.LogCaptureFixture) -> None:
+    """Forwards or backwards, by seconds or days: ages are right, the engine's time goes on, and one line tells it."""
+    assert (0.0, 40.0) == machine.told(0.0, 40.0)
+    machine.passes(10.0)
+    machine.wall += step
+    assert NOON + 10.0 == machine.clock()
+    assert (0.0, 40.0) == machine.told(0.0, 40.0)
+    machine.passes(10.0)
+    machine.clock.look()
+    assert (0.0, 40.0) == machine.told(0.0, 40.0)
+    assert NOON + 20.0 == machine.clock()
+    assert [f"the wall clock was set: moved={step:+.1f}s"] == warnings(caplog)
+
+
+def test_there_and_back(machine: Pretended, caplog: pytest.LogCaptureFixture) -> None:
+    """Each step is told; at the end nothing is to be settled."""
+    for step in (3600.0, -3600.0):
+        machine.wall += step
+        machine.clock.look()
+    assert 2 == len(warnings(caplog))
+    event = SamplesRead((reading({"a": 1.0}, at=machine.wall),), machine.clock())
+    assert event == machine.clock.settled(event)
+
+
+def test_drift(machine: Pretended, caplog: pytest.LogCaptureFixture) -> None:
+    """A wall that gains two milliseconds a second is followed for an hour, and nobody hears of it."""
+    for _ in range(240):
+        machine.passes(15.0)
+        machine.wall += 0.03
+        assert machine.told(40.0) == (pytest.approx(40.0, abs=0.1),)
+    assert 7.0 < machine.clock.ahead < 7.3
+    assert [] == warnings(caplog)
+
+
+def test_sleep(machine: Pretended, caplog: pytest.LogCaptureFixture) -> None:
+    """Hours that the machine slept have passed: what was measured before is that much older, and nobody set a clock."""
+    measured = machine.clock() - 5.0
+    machine.passes(7_200.0)
+    machine.clock.look()
+    assert 7_205.0 == machine.clock() - measured
+    assert ([], (5.0,)) == (warnings(caplog), machine.told(5.0))
+
+
+def test_what_has_not_moved_is_not_touched(machine: Pretended) -> None:
+    """While nobody sets the clock every event is handed on as it is."""
+    machine.wall += 0.05
+    pod = Pod("u", "ns", "p", started=NOON - 1.0)
+    events: list[Event] = [
+        SamplesRead((reading({"a": 1.0}, at=NOON),), NOON),
+        HistoryRead((reading({"a": 1.0}, at=NOON),), NOON),
+        PodSeen(pod, NOON),
+        PodSeen(Pod("u", "ns", "p"), NOON),
+        RereadDone("u", None, NOON),
+        Tick(NOON),
+    ]
+    assert all(machine.clock.settled(event) is event for event in events)
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_pods_and_the_past(machine: Pretended, step: float) -> None:
+    """When a pod started and what a source recalls are on the same clock as samples."""
+    machine.wall += step
+    machine.clock.look()
+    past = machine.clock.settled(HistoryRead((of_pods({"p": 1.0}, at=machine.wall - 60.0),), machine.clock()))
+    assert isinstance(past, HistoryRead)
+    assert NOON - 60.0 == past.readings[0].measured[0]
+    pod = Pod("u", "ns", "p", started=machine.wall - 60.0)
+    for event in (PodSeen(pod, machine.clock()), RereadDone("u", pod, machine.clock())):
+        settled = machine.clock.settled(event)
+        assert isinstance(settled, PodSeen | RereadDone) and settled.pod is not None
+        assert NOON - 60.0 == settled.pod.started
+
+
+def test_no_pod_starts_after_it_was_seen(machine: Pretended) -> None:
+    """A node whose clock is ahead, or a clock of ours that was behind, makes no pod wait for its own beginning."""
+    settled = machine.clock.settled(PodSeen(Pod("u", "ns", "p", started=NOON + 3_600.0), NOON))
+    assert isinstance(settled, PodSeen) and NOON == settled.pod.started
+
+
+class Live:
+    """An engine that is driven as in earnest, by the hand of the test."""
+
+    def __init__(self, machine: Pretended) -> None:
+        self.machine, self.scene = machine, Scene()
+        self.wishes: list[Instruction] = []
+        journal = Journal(self.scene.engine)
+        self.journal, self.recorded = journal, list[Event]()
+        self.runtime = Runtime(self.scene.engine, self.wishes.append, machine.clock, self._record)
+        self.runtime.put(NodeSeen(node("a"), machine.clock()))
+
+    def _record(self, event: Event) -> None:
+        self.recorded.append(event)
+        self.journal.record(event)
+
+    def measure(self, cpu: float) -> None:
+        """A sample that was taken five seconds ago."""
+        measured = reading({"a": cpu}, at=self.machine.wall - 5.0)
+        self.runtime.put(SamplesRead((measured,), self.machine.clock()))
+
+    def tick(self, seconds: float = 0.0) -> None:
+        self.machine.passes(seconds)
+        self.machine.clock.look()
+        self.runtime.put(Tick(self.machine.clock()))
+
+    @property
+    def trust(self) -> float:
+        return float(self.scene.engine.placing.cluster.load.trust(CPU)[0])
+
+    @property
+    def cpu(self) -> float:
+        return float(self.scene.engine.placing.cluster.load.latest(CPU)[0])
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_the_engine_believes_by_true_ages(machine: Pretended, step: float) -> None:
+    """What it holds is as old as before the step, what comes after is taken, and both grow old in their time."""
+    live = Live(machine)
+    live.measure(100.0)
+    machine.wall += step
+    live.tick(60.0)
+    assert (1.0, 100.0) == (live.trust, live.cpu)
+    live.measure(200.0)
+    assert (1.0, 200.0) == (live.trust, live.cpu)
+    live.tick(116.0)
+    assert 0.5 == live.trust
+    live.tick(180.0)
+    assert 0.0 == live.trust
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_nothing_that_waits_is_woken_or_delayed(machine: Pretended, step: float) -> None:
+    """A pod backs off for its second by time that passes; a replay of what the engine was told gives the same wishes."""
+    live = Live(machine)
+    live.runtime.put(PodSeen(WEB, machine.clock()))
+    live.runtime.put(Turn(1, machine.clock()))
+    assert [Bind] == [type(wish) for wish in live.wishes if isinstance(wish, Bind)]
+    live.runtime.put(BindFailed(WEB.uid, "a", Fault.NOT_SENT, "no", machine.clock()))
+    machine.wall += step
+    live.tick(0.5)
+    assert not live.scene.engine.has_work()
+    live.tick(0.6)
+    assert live.scene.engine.has_work()
+    live.runtime.put(Turn(1, machine.clock()))
+    moments = [event.at for event in live.recorded]
+    assert moments == sorted(moments)
+    assert live.wishes == [wish for _, wishes in live.journal.replay() for wish in wishes]
