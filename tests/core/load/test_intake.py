@@ -23,15 +23,15 @@ def latest(cluster: Cluster, resource: str = CPU) -> dict[str, float | None]:
 @pytest.mark.parametrize(
     ("value", "more", "reason"),
     [
-        (NAN, {}, "nan"),
-        (INF, {}, "nan"),
-        (-INF, {}, "nan"),
+        (NAN, {}, "not a number"),
+        (INF, {}, "infinite"),
+        (-INF, {}, "infinite"),
         (-3.0, {}, "negative"),
         (1e308, {}, "implausible"),
         (6001.0, {}, "implausible"),
         (1.51, {"unit": Unit.SHARE}, "implausible"),
         (45.0, {"unit": Unit.SHARE}, "implausible"),
-        (NAN, {"unit": Unit.RAW}, "nan"),
+        (NAN, {"unit": Unit.RAW}, "not a number"),
         (6001.0, {"statistic": Statistic.MEAN}, "implausible"),
     ],
 )

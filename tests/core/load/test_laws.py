@@ -19,6 +19,7 @@ from trimtab.core.model.resources import CPU
 
 NODES, PODS = ("a", "b", "c", "d"), ("p", "q", "r", "s", "t")
 PAUSES = (0.0, 1.0, 15.0, 40.0, 200.0)
+WINDOW = 30.0  # of samples of pods: as long as it reaches back to another of the name, it is not only theirs
 
 KINDS = (
     *["pod"] * 4, *["both"] * 4, *["start"] * 2, *["no pod"] * 2, *["node"] * 2,
@@ -45,6 +46,7 @@ class Told:
         self.of_nodes: dict[str, dict[float, float]] = {}
         self.newest = 0.0
         self.of_pods: dict[str, dict[float, float]] = {}
+        self.gone: dict[str, float] = {}
         self.moments: list[float] = []
         self.cluster.age(self.at)
         for number in range(4):
@@ -97,6 +99,7 @@ class Told:
         for pod in list(self.cluster.pods.values()):
             if pod.name == PODS[who % len(PODS)]:
                 self.cluster.lose_pod(pod.uid)
+                self.gone[pod.name] = self.at
 
     def nodes(self, who: int, how: int) -> None:
         self.at += 15.0
@@ -112,9 +115,10 @@ class Told:
         standing = [pod.name for pod in self.cluster.pods.values() if pod.node in self.cluster.columns.row]
         values = {name: 10.0 + how + i for i, name in enumerate(standing) if (who + i) % 3}
         if values:
-            self.cluster.read_load((of_pods(values, self.at, window=30.0),), self.at)
-            self.moments = [*self.moments, self.at][-6:]
-            for name, value in values.items():
+            self.cluster.read_load((of_pods(values, self.at, window=WINDOW),), self.at)
+            its_own = {name: value for name, value in values.items() if self.at - WINDOW > self.gone.get(name, -1.0)}
+            self.moments = [*self.moments, self.at][-6:] if its_own else self.moments
+            for name, value in its_own.items():
                 self.of_pods[name][self.at] = value
 
     def both(self, who: int, how: int) -> None:

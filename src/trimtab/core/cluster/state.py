@@ -98,7 +98,7 @@ class Cluster:
         row, last = self.columns.row[node.name], len(self.columns) - 1
         self.columns.remove_node(node.name, self.on_node)
         self.residents.close_row(row, last)
-        self.load.close_row(row, last)
+        self.load.close_row(row, last, node.name)
         self.census.clear()
         self._bury(node.uid)
 
@@ -111,7 +111,7 @@ class Cluster:
 
     def _add_node(self, node: Node) -> Change:
         self.columns.add_node(node)
-        self.load.open_row(self.columns.row[node.name])
+        self.load.open_row(self.columns.row[node.name], node.name)
         standing = self.on_node.get(node.name, {})
         for pod in standing.values():
             self.columns.add_pod(node.name, pod)

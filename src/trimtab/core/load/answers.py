@@ -42,15 +42,11 @@ class LoadAnswers(LoadState):
     def pending(self, resource: str) -> Floats:
         """What the newest sample does not show yet: estimates of pods not in it, less what left since. Never NaN.
         Where no sample is believed, that is all that the node's pods come to."""
-        account = self.accounts.get(resource)
-        return np.zeros(self.rows) if account is None else account.totals.net[: self.rows]
+        return self._expectation(resource)[1] if resource in self.accounts else np.zeros(self.rows)
 
     def expected(self, resource: str) -> Floats:
         """`latest` + `pending`, not below 0: what the node will be seen to use once everything is in a sample."""
-        kept = self._expected.get(resource)
-        if kept is None:
-            return self.latest(resource)
-        return kept.get(lambda rows: self._expect(resource, rows), lambda row: self._expect_one(resource, row))[0]
+        return self._expectation(resource)[0] if resource in self.accounts else self.latest(resource)
 
     def forecast(self, resource: str) -> tuple[Floats, Floats]:
         """Mean and variance of the sum that each node's pods will come to: hour's means and variances of pods that are
@@ -83,20 +79,28 @@ class LoadAnswers(LoadState):
             held[resource] = self._estimated(resource, *asked(pod, resource), known)
         return held[resource]
 
-    def _expect(self, resource: str, rows: slice) -> tuple[Floats]:
-        return (np.maximum(self.latest(resource)[rows] + self.pending(resource)[rows], 0.0),)
+    def _expectation(self, resource: str) -> tuple[Floats, ...]:
+        """What is expected, and what of it is pending."""
+        return self._expected[resource].get(
+            lambda rows: self._expect(resource), lambda row: self._expect_one(resource, row)
+        )
 
-    def _expect_one(self, resource: str, row: int) -> tuple[float]:
+    def _expect(self, resource: str) -> tuple[Floats, Floats]:
+        pending = self.accounts[resource].pending(slice(0, self.rows))
+        return np.maximum(self.latest(resource) + pending, 0.0), pending
+
+    def _expect_one(self, resource: str, row: int) -> tuple[float, float]:
         account = self.accounts[resource]
-        amount = account.meter.believed.item(row) + account.totals.net.item(row)
-        return (0.0 if amount < 0.0 else amount,)
+        pending = account.pending_in(row)
+        amount = account.meter.believed.item(row) + pending
+        return 0.0 if amount < 0.0 else amount, pending
 
     def _foretell(self, resource: str) -> tuple[Floats, Floats, Floats]:
         """Mean, variance, and the node's own variance, which a touched row does not change."""
         totals, count = self.accounts[resource].totals, self.rows
         alone, fed, latest = self._alone(resource), totals.fed[:count], self.latest(resource)
         used = np.nan_to_num(totals.beside[:count]) + totals.level[:count]
-        mean = np.where(fed, used, np.maximum(latest + totals.net[:count], 0.0))
+        mean = np.where(fed, used, self.expected(resource))
         variance = np.where(fed | np.isnan(alone), totals.spread[:count], alone + totals.unsure[:count])
         missing = np.isnan(latest)
         mean[missing] = variance[missing] = np.nan
@@ -111,7 +115,7 @@ class LoadAnswers(LoadState):
         if totals.fed.item(row):
             return (beside if beside == beside else 0.0) + totals.level.item(row), totals.spread.item(row), alone
         variance = totals.spread.item(row) if alone != alone else alone + totals.unsure.item(row)
-        return max(latest + totals.net.item(row), 0.0), variance, alone
+        return self._expect_one(resource, row)[0], variance, alone
 
     def _alone(self, resource: str) -> Floats:
         return self.deviation(resource) ** 2 if self.stand_in(resource).any() else np.zeros(self.rows)

@@ -86,7 +86,7 @@ class LoadColumns(LoadAnswers):
         """Judge what is held as of now, and count anew what follows from it."""
         for meter in self.all_meters():
             meter.judge(self.now, self._settings, self.failed)
-        self.departed.trim(self.now)
+        self.departed.trim(self.now, self._reach())
         for account in self.accounts.values():
             account.judge(self.now, self._settings.stale, self.failed)
             account.recount(self.standing, self.departed)
@@ -94,6 +94,11 @@ class LoadColumns(LoadAnswers):
                 account.weigh(self.standing, self.departed)
         self._next_change = self._soonest()
         self._drop_derived()
+
+    def _reach(self) -> float:
+        """How far back the oldest sample of a node speaks that can be believed."""
+        windows = [account.meter.window.max(initial=0.0) for account in self.accounts.values()]
+        return float(self._settings.stale + max(windows))
 
     def _soonest(self) -> float:
         return min((meter.next_change(self.now, self._settings) for meter in self.all_meters()), default=math.inf)
@@ -103,14 +108,15 @@ class LoadColumns(LoadAnswers):
         taken = np.flatnonzero(self.standing.taken)
         for name, account in self.accounts.items():
             shares, totals, rounded = account.shares, account.totals, 1e-9 * account.largest
-            slack = np.array([[rounded], [100 * rounded**2], [100 * rounded**2], [rounded], [rounded]])
+            squared = 100 * rounded**2
+            slack = np.array([[rounded], [squared], [squared], [rounded], [rounded], [rounded], [rounded]])
             held = np.array([getattr(shares, line)[taken] for line in (*SUMMED, "shown")])
             fresh = np.array(account.all(taken, self.standing))
             if _apart(held, fresh, slack):
                 yield f"pods count {held.tolist()} in {name}, counted anew {fresh.tolist()}"
             held = np.array([getattr(totals, line) for line in SUMMED])
             fresh = np.array(account.summed(taken, self.standing, self.departed))
-            if _apart(held, fresh, slack[:4]):
+            if _apart(held, fresh, slack[:-1]):
                 yield f"load of {name} is {held.tolist()} by row, counted {fresh.tolist()}"
 
 

@@ -3,9 +3,10 @@
 | reason | what was wrong | what was held before |
 |---|---|---|
 | unknown | a node or pod that nobody has seen; a pod on a machine of which nobody knows what it has | |
-| nan, negative, duplicate, implausible | nonsense: infinite, below 0, two for one, more than there is | is missing, too |
+| not a number, infinite, negative, no time | no amount, or no moment | of a node is missing, too; of a pod grows older |
+| duplicate, implausible | two for one; more than there is | the same |
 | future, stale | measured too far ahead or too long ago | grows older |
-| earlier | measured before the pod was there: of one that had its name before | |
+| earlier | measured before the node or pod was there, or over a span in which another had its name | |
 | jump | nine nodes of ten went to nothing, or to all they have, in one step | stays, for three readings |
 | empty, malformed | nothing at all; columns of different lengths | is missing; stays |
 """
@@ -53,7 +54,9 @@ class Sieve:
     def sound(self, unit: Unit) -> None:
         """Known, a number, and the only one of its name."""
         self.refuse(self.index < 0, "unknown")
-        self.refuse(~(np.isfinite(self.values) & np.isfinite(self.measured)), "nan", nonsense=True)
+        self.refuse(np.isnan(self.values), "not a number", nonsense=True)
+        self.refuse(np.isinf(self.values), "infinite", nonsense=True)
+        self.refuse(~np.isfinite(self.measured), "no time", nonsense=True)
         if unit is not Unit.RAW:
             self.refuse(self.values < 0, "negative", nonsense=True)
         if len(self.index):

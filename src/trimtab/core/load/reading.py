@@ -60,6 +60,7 @@ def recall(state: LoadState, readings: Sequence[Reading], rows: Rows) -> Counter
     for each in _of(usable, Subject.NODES):
         sieve = _sound(each, numbered(each.names, rows.row), refused)
         sieve.refuse(sieve.measured > state.now, "future")
+        sieve.refuse(sieve.measured <= state.ground.after[sieve.index], "earlier")
         believe_nodes(sieve, each.unit, _capacity(state, each.resource, rows), None)
         if len(sieve.index):
             _course(state, each.resource).put(sieve.newest, sieve.index, sieve.values)
@@ -85,6 +86,7 @@ def _take_nodes(state: LoadState, reading: Reading, rows: Rows, refused: Counter
     account = state.accounts.get(reading.resource)
     sieve = _sound(reading, numbered(reading.names, rows.row), refused)
     sieve.timely(state.now, state.settings)
+    sieve.refuse(sieve.measured <= state.ground.after[sieve.index], "earlier")
     believe_nodes(sieve, reading.unit, capacity, account.totals.claimed if account is not None and newest else None)
     for nonsense in sieve.nonsense:
         meter.miss(nonsense, source)
@@ -120,7 +122,7 @@ def _take_pods(state: LoadState, reading: Reading, rows: Rows, refused: Counter[
     sieve = _sound(reading, state.standing.index(reading.names), refused)
     sieve.timely(state.now, state.settings)
     _believe_pods(state, account, reading, sieve, rows)
-    sieve.keep(~(shares.sampled[sieve.index] >= sieve.measured))
+    sieve.keep(account.news(sieve.index, sieve.measured, state.failed))
     if not len(sieve.index):
         return False
     share = _keep_profile(state, account, sieve, reading.window, _capacity(state, reading.resource, rows))
@@ -146,6 +148,7 @@ def _recall_pods(state: LoadState, reading: Reading, rows: Rows, refused: Counte
 
 def _believe_pods(state: LoadState, account: Account, reading: Reading, sieve: Sieve, rows: Rows) -> None:
     capacity, standing = _capacity(state, reading.resource, rows), state.standing
+    sieve.refuse(sieve.measured - reading.window <= standing.after[sieve.index], "earlier")
     meter = account.meter
     node = np.where(meter.measured >= state.now - state.settings.stale, meter.value, np.nan)
     believe_pods(sieve, reading.unit, standing.row, standing.since, capacity, node)

@@ -13,6 +13,7 @@ from trimtab.core.load.derived import Derived
 from trimtab.core.load.estimating.estimator import Estimate, Estimator
 from trimtab.core.load.intake import Brake
 from trimtab.core.load.nodes.course import Course
+from trimtab.core.load.nodes.ground import Ground
 from trimtab.core.load.nodes.meter import Meter
 from trimtab.core.load.pods.account import Account
 from trimtab.core.load.pods.departed import Departed
@@ -36,7 +37,7 @@ class LoadState:
         self._settings = settings if settings is not None else LoadSettings()
         self.now = -math.inf
         self.rows, self.capacity = rows, max(rows, FIRST_CAPACITY)
-        self.standing = Standing()
+        self.standing, self.ground = Standing(), Ground(self.capacity)
         slots = self.standing.size
         self.accounts = {name: Account(i, self.capacity, slots, LARGEST[name]) for i, name in enumerate(TRACKED)}
         self.meters: dict[MeterKey, Meter] = {}  # beside those of the accounts
@@ -68,15 +69,16 @@ class LoadState:
 
     # --- rows
 
-    def open_row(self, row: int) -> None:
+    def open_row(self, row: int, name: str) -> None:
         if row == self.capacity:
             self._widen(2 * self.capacity)
         for part in self._by_row():
             part.clear(row)
+        self.ground.opened(row, name)
         self.rows = row + 1
         self._drop_derived()
 
-    def close_row(self, row: int, last: int) -> None:
+    def close_row(self, row: int, last: int, name: str) -> None:
         """The node in this row has gone, and the one in the last row has taken its place."""
         for part in self._by_row():
             if row == last:
@@ -87,10 +89,12 @@ class LoadState:
         for account in self.accounts.values():
             account.count(unseated, self.standing)
         self.departed.close_row(row, last)
+        self.ground.closed(name, self.now)
         self.rows = last
         self._drop_derived()
 
     def _by_row(self) -> Iterator[Aligned]:
+        yield self.ground
         yield from self.all_meters()
         yield from self.courses.values()
         yield from (account.totals for account in self.accounts.values())
@@ -143,9 +147,9 @@ class LoadState:
         row = self.standing.row.item(slot)
         left = [account.left(slot, row, self.now) for account in self.accounts.values()]
         shown = tuple(amount for amount, _ in left)
-        self.standing.left(slot)
-        if row >= 0 and any(shown):
-            self.departed.add(row, self.now, shown)
+        self.standing.left(slot, self.now)
+        if row >= 0 and any(shown) and self.departed.add(row, self.now, shown):
+            self._sum_all()
         self._mend(row, any(coarse for _, coarse in left))
 
     def _estimated(self, resource: str, request: float, limit: float, kin: int) -> Estimate:
@@ -158,6 +162,11 @@ class LoadState:
             for account in self.accounts.values():
                 account.sum_row(row, slots, self.departed)
         self._touch(row)
+
+    def _sum_all(self) -> None:
+        for account in self.accounts.values():
+            account.sum_all(self.standing, self.departed)
+        self._drop_derived()
 
     def _lengthen(self, slots: int) -> None:
         for part in (self.standing, *(account.shares for account in self.accounts.values())):
@@ -183,14 +192,14 @@ class LoadState:
         twin.accounts = {name: account.copy() for name, account in self.accounts.items()}
         twin.meters = {key: meter.copy() for key, meter in self.meters.items()}
         twin.courses = {name: course.copy() for name, course in self.courses.items()}
-        twin.estimator = self.estimator.copy()
+        twin.estimator, twin.ground = self.estimator.copy(), self.ground.copy()
         twin.sources, twin.failed = self.sources.copy(), self.failed.copy()
         return twin
 
     def reordered(self, rows: Index, slots: Index) -> Self:
         """A twin with other numbers: row r holds what `rows[r]` held, slot s what `slots[s]` held."""
         twin = self.copy()
-        twin.rows, twin.capacity = len(rows), len(rows)
+        twin.rows, twin.capacity, twin.ground = len(rows), len(rows), self.ground.reordered(rows)
         twin.meters = {key: meter.reordered(rows) for key, meter in self.meters.items()}
         twin.courses = {name: course.reordered(rows) for name, course in self.courses.items()}
         twin.accounts = {name: account.reordered(rows, slots) for name, account in self.accounts.items()}
@@ -211,7 +220,7 @@ class LoadState:
             kin = self.estimator.known(pod)
             for name, account in twin.accounts.items():
                 mean, deviation, _ = self._estimated(name, *asked(pod, name), kin)
-                account.totals.add(row, (mean, deviation**2, deviation**2, mean, 0.0), sign)
+                account.totals.add(row, (mean, deviation**2, deviation**2, mean, 0.0, 0.0, 0.0), sign)
         return twin
 
     def _shadow(self) -> Self:

@@ -126,17 +126,6 @@ def test_a_sample_over_five_minutes_shows_who_has_gone_for_a_while(after: float,
     assert {"a": pytest.approx(-shown, abs=0.01)} == pending(cluster)
 
 
-def test_expected_use_is_never_below_nothing() -> None:
-    """What two who have gone were taken to use may together be above what the node was seen to use."""
-    cluster = machines("a", settings=BY_REQUESTS)
-    for name in ("web", "job"):
-        cluster.see_pod(runs(name, "a", cpu="3"))
-    read(cluster, reading({"a": 100.0}, at=0.0))
-    for name in ("web", "job"):
-        cluster.lose_pod(f"uid-{name}")
-    assert ({"a": -200.0}, {"a": 0.0}) == (pending(cluster), expected(cluster))
-
-
 def test_without_a_sample_all_that_pods_come_to_is_pending_and_nothing_is_expected() -> None:
     """Missing is not zero; the same once the sample has grown too old."""
     cluster = machines("a", settings=BY_REQUESTS)

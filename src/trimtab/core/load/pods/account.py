@@ -6,11 +6,13 @@ A pod is *shown* in the newest sample of its node in part or in full:
 |---|---|
 | has a sample of its own, `t` after its start, over a window `w` | that sample, which is t/w of it all (at most 1) |
 | has none, though others on the node have | nothing, until that lasts longer than samples are believed |
-| has none, nor has any other | t/w of its estimate, by time and window of the node's sample; all that shows, at most |
-| stands on a node without a sample that is believed | nothing |
+| has none, nor has any other | t/w of its estimate, by time and window of the node's sample |
+| stands on a node without a sample that is believed, or came after it was measured | nothing |
 
-What is not shown is *pending*. A pod on its way out is taken off with what is shown of it; so is one that has gone, as long
-as the window of a sample reaches back to it. `one` and `all` say the same for one pod and for every pod; a law holds them
+Estimates may come to more than the node is seen to use: pods without a sample share what it shows beside the others, each by
+its estimate. What is not shown is *lacking*. A pod on its way out is taken off with what is shown of it; so is one that has
+gone, as long as the window of a sample reaches back to it: all of them together never take so much off that less is left
+than the pods that stay were measured to use. `one` and `all` say the same for one pod and for every pod; a law holds them
 together.
 """
 
@@ -69,7 +71,7 @@ class Account:
         if row >= 0 and shown:
             window = self.meter.window.item(row)
             age = at - self.meter.measured.item(row) + window + TINY
-            self.totals.net[row] -= shown * _part(age, window)
+            self.totals.off[row] += shown * _part(age, window)
         self.shares.vacate(slot)
         if self.profiles is not None:
             self.profiles.vacate(slot)
@@ -87,7 +89,7 @@ class Account:
             getattr(self.totals, line)[row] = getattr(self.shares, line)[slots].sum()
         if self.meter.trust.item(row):
             seen = self.meter.measured.item(row), self.meter.window.item(row)
-            self.totals.net[row] -= departed.shown_in(row, self.number, *seen)
+            self.totals.off[row] += departed.shown_in(row, self.number, *seen)
 
     def _discount(self, slot: int, row: int) -> bool:
         """Whether it was so large that its rounding would show in what is left."""
@@ -101,20 +103,23 @@ class Account:
         shares, row, since = self.shares, standing.row.item(slot), standing.since.item(slot)
         estimate, deviation, usual = shares.estimate.item(slot), shares.deviation.item(slot), shares.usual.item(slot)
         level, spread = (usual, shares.varies.item(slot)) if usual == usual else (estimate, deviation * deviation)
-        if row < 0 or not self.meter.trust.item(row):
-            shown, lack, unsure = 0.0, level, spread
-        else:
-            age, sampled = self.meter.measured.item(row) - since, shares.sampled.item(slot)
-            if sampled > self.judged - self.patience and shares.source.item(slot) not in self.failed:
+        sampled = shares.sampled.item(slot)
+        own = sampled > self.judged - self.patience and shares.source.item(slot) not in self.failed
+        believed = row >= 0 and self.meter.trust.item(row) > 0
+        age = self.meter.measured.item(row) - since if believed else -1.0
+        shown, lack, unsure = 0.0, level, spread
+        if age >= 0.0:
+            if own:
                 share, shown = _part(sampled - since, shares.window.item(slot)), shares.sample.item(slot)
             else:
                 waits = age <= self.patience and self.totals.fed.item(row)
                 share = 0.0 if waits else _part(age, self.meter.window.item(row))
-                shown = min(share * estimate, self.meter.believed.item(row))
+                shown = min(share * estimate, self.meter.believed.item(row)) * self.totals.scale.item(row)
             lack, unsure = (1.0 - share) * estimate, ((1.0 - share) * deviation) ** 2
         if self.judged <= standing.leaving.item(slot) + self.patience:
-            return 0.0, 0.0, 0.0, -shown, shown
-        return level, spread, unsure, lack, shown
+            return 0.0, 0.0, 0.0, 0.0, shown, 0.0, shown
+        claimed = 0.0 if not own else shown if believed else shares.sample.item(slot)
+        return level, spread, unsure, lack, 0.0, claimed, shown
 
     # --- all pods
 
@@ -122,9 +127,13 @@ class Account:
         """From what is known of each pod; how far it is to be believed is as of `judged`."""
         slots = slice(0, standing.end)  # free ones stand nowhere: cheaper to count for nothing than to sort out
         self._feed(slots, standing)
+        self._share_out(slots, standing, departed)
         self.count(slots, standing)
-        totals = self.totals
-        totals.level, totals.spread, totals.unsure, totals.net = self.summed(slots, standing, departed)
+        self.sum_all(standing, departed)
+
+    def sum_all(self, standing: Standing, departed: Departed) -> None:
+        for name, summed in zip(SUMMED, self.summed(slice(0, standing.end), standing, departed), strict=True):
+            setattr(self.totals, name, summed)
 
     def count(self, slots: Picked, standing: Standing) -> None:
         """What these pods count for, leaving the sums as they are."""
@@ -155,21 +164,24 @@ class Account:
         share = parts(age, window)
         share[fed & (age <= self.patience)] = 0.0
         share = np.where(own, parts(shares.sampled[slots] - since, shares.window[slots]), share)
-        shown = np.where(own, shares.sample[slots], np.minimum(share * estimate, self.meter.believed[rows]))
+        guessed = np.minimum(share * estimate, self.meter.believed[rows]) * self.totals.scale[rows]
+        sample = shares.sample[slots]
+        shown = np.where(own, sample, guessed)
         lack = (1.0 - share) * estimate
         unsure = np.square((1.0 - share) * deviation)
-        unseen = np.isnan(measured)
-        shown[unseen], lack[unseen], unsure[unseen] = 0.0, level[unseen], spread[unseen]
+        hidden = ~(age >= 0.0)
+        shown[hidden], lack[hidden], unsure[hidden] = 0.0, level[hidden], spread[hidden]
         going = standing.leave(slots, self.judged, self.patience)
-        level[going] = spread[going] = unsure[going] = 0.0
-        lack[going] = -shown[going]
-        return level, spread, unsure, lack, shown
+        level[going] = spread[going] = unsure[going] = lack[going] = 0.0
+        off = np.where(going, shown, 0.0)
+        claimed = np.where(own & ~going, np.where(np.isnan(measured), sample, shown), 0.0)
+        return level, spread, unsure, lack, off, claimed, shown
 
     def summed(self, slots: Picked, standing: Standing, departed: Departed) -> list[Floats]:
         """By row, from what pods count for and from who has gone."""
         rows, size = standing.row[slots], self.totals.size
         summed = [sums(rows, getattr(self.shares, name)[slots], size) for name in SUMMED]
-        summed[3] -= departed.shown(self.number, *self._seen())
+        summed[SUMMED.index("off")] += departed.shown(self.number, *self._seen())
         return summed
 
     def _feed(self, slots: Picked, standing: Standing) -> None:
@@ -177,11 +189,25 @@ class Account:
         rows, own, size = standing.row[slots], self._own(slots), self.totals.size
         own &= rows >= 0
         if not own.any():
-            self.totals.fed, self.totals.claimed = np.zeros(size, dtype=np.bool_), np.zeros(size)
+            self.totals.fed = np.zeros(size, dtype=np.bool_)
             return
         late = ~own & (self._at(rows)[0] - standing.since[slots] > self.patience)
         self.totals.fed = (sums(rows, own, size) > 0) | (sums(rows, late, size) == 0)
-        self.totals.claimed = sums(rows[own], self.shares.sample[slots][own], size)
+
+    def _share_out(self, slots: Picked, standing: Standing, departed: Departed) -> None:
+        """Which part of what they are taken to use pods without a sample can have, by what the node's shows beside others."""
+        rows, own, size, believed = standing.row[slots], self._own(slots), self.totals.size, self.meter.believed
+        measured, window, fed = self._at(rows)
+        age = measured - standing.since[slots]
+        some = np.flatnonzero(~own & (age > 0.0) & ~(fed & (age <= self.patience)))
+        self.totals.scale = np.ones(size)
+        if len(some):
+            taken = parts(age[some], window[some]) * self.shares.estimate[slots][some]
+            wanted = sums(rows[some], np.minimum(taken, believed[rows[some]]), size)
+            others = sums(rows, np.where(own & (age >= 0.0), self.shares.sample[slots], 0.0), size)
+            room = np.fmax(believed - others - departed.shown(self.number, *self._seen()), 0.0)
+            short = wanted > room
+            self.totals.scale[short] = room[short] / wanted[short]
 
     def _own(self, slots: Picked) -> Bools:
         """Who has a sample of its own that is believed."""
@@ -198,6 +224,26 @@ class Account:
         measured, window = self._seen()
         return np.where(rows >= 0, measured[rows], np.nan), window[rows], self.totals.fed[rows]
 
+    def news(self, slots: Index, measured: Floats, failed: Collection[int]) -> Bools:
+        """Which of these samples are newer than what is held; of a source that has failed, nothing is held any more."""
+        held = self.shares.sampled[slots] >= measured
+        if failed and held.any():
+            held &= ~np.isin(self.shares.source[slots], list(failed))
+        return ~held
+
+    # --- what is pending
+
+    def pending(self, rows: slice) -> Floats:
+        """What the newest samples do not show yet, less what they show of those that leave or have gone."""
+        totals = self.totals
+        room = np.fmax(self.meter.believed[rows] - totals.claimed[rows], 0.0)
+        return np.asarray(totals.lack[rows] - np.minimum(totals.off[rows], room))
+
+    def pending_in(self, row: int) -> float:
+        """The same for one row."""
+        totals, room = self.totals, self.meter.believed.item(row) - self.totals.claimed.item(row)
+        return totals.lack.item(row) - min(totals.off.item(row), room if room > 0.0 else 0.0)
+
     # --- keeping step
 
     def judge(self, at: float, patience: float, failed: Collection[int]) -> None:
@@ -212,7 +258,7 @@ class Account:
             np.subtract.at(getattr(twin.totals, name), rows, getattr(self.shares, name)[slots])
         measured, window = self._seen()
         ages = at - measured[rows] + window[rows] + TINY
-        np.subtract.at(twin.totals.net, rows, self.shares.shown[slots] * parts(ages, window[rows]))
+        np.add.at(twin.totals.off, rows, self.shares.shown[slots] * parts(ages, window[rows]))
         return twin
 
     def reordered(self, rows: Index, slots: Index) -> Account:

@@ -1,6 +1,7 @@
 """Pods that have gone but are still in the samples of their nodes: how much of those is theirs; decides nothing else.
 
-A sample that speaks for five minutes shows a pod for five minutes after its end, less and less.
+A sample that speaks for five minutes shows a pod for five minutes after its end, less and less. Who went lies in a list, in
+order; when that is full, those that left the same row within the same minute are joined, as if all had left with the first.
 """
 
 from __future__ import annotations
@@ -12,8 +13,8 @@ import numpy as np
 
 from trimtab.core.load.aligned import Aligned, Floats, Index, sums
 
-MOST, FIRST_SIZE = 20_000, 64
-LONGEST = 3600.0  # no sample speaks for longer
+MOST, FIRST_SIZE, MINUTE = 20_000, 64, 60.0
+LONGEST = 3600.0  # no sample is older, or speaks for longer
 TINY = 1e-9  # who went at the very moment of the sample is in it
 
 
@@ -26,15 +27,18 @@ class Departed(Aligned):
         self.row: Index = np.full(FIRST_SIZE, -1, dtype=np.intp)
         self.at: Floats = np.full(FIRST_SIZE, -np.inf)
         self.amounts: Floats = np.zeros((resources, FIRST_SIZE))
-        self.count = 0
+        self.count, self.most = 0, MOST
 
-    def add(self, row: int, at: float, amounts: tuple[float, ...]) -> None:
-        if self.count == MOST:
-            self._keep(np.arange(MOST // 2, MOST, dtype=np.intp))
+    def add(self, row: int, at: float, amounts: tuple[float, ...]) -> bool:
+        """Whether others were joined for it, so that all rows are to be summed anew."""
+        full = self.count >= self.most
+        if full:
+            self._join()
         if self.count == self.size:
             self.grow(2 * self.size)
         self.row[self.count], self.at[self.count], self.amounts[:, self.count] = row, at, amounts
         self.count += 1
+        return full
 
     def shown(self, number: int, measured: Floats, window: Floats) -> Floats:
         """By row: what of the samples measured then, over such windows, belongs to pods that have gone."""
@@ -52,15 +56,29 @@ class Departed(Aligned):
         part = np.clip((self.at[here] - measured + window + TINY) / max(window, TINY), 0.0, 1.0)
         return float(part @ self.amounts[number, here])
 
-    def trim(self, now: float) -> None:
-        """Forget those that no sample can show any more."""
-        stays = (self.row[: self.count] >= 0) & (self.at[: self.count] > now - LONGEST)
+    def trim(self, now: float, reach: float) -> None:
+        """Forget those that no sample can show any more; `reach` is how far back the oldest of them speaks."""
+        stays = (self.row[: self.count] >= 0) & (self.at[: self.count] > now - min(reach, LONGEST))
         if not stays.all():
             self._keep(np.flatnonzero(stays))
 
     def close_row(self, row: int, last: int) -> None:
         self.row[self.row == row] = -1
         self.row[self.row == last] = row
+
+    def _join(self) -> None:
+        """Nothing is lost of those that left after their node was last measured; of others a little may be, never too
+        much taken off."""
+        count = self.count
+        minutes = (self.at[:count] // MINUTE).astype(np.int64)
+        kinds = minutes * (int(self.row[:count].max()) + 2) + self.row[:count] + 1
+        _, first, place = np.unique(kinds, return_index=True, return_inverse=True)
+        amounts = [np.bincount(place, each) for each in self.amounts[:, :count]]
+        earliest = np.full(len(first), np.inf)
+        np.minimum.at(earliest, place, self.at[:count])
+        self._keep(first)
+        self.at[: self.count], self.amounts[:, : self.count] = earliest, amounts
+        self.most = max(MOST, 2 * self.count)  # with so many rows it would be full again at once
 
     def _keep(self, places: Index) -> None:
         self.row[: len(places)] = self.row[places]

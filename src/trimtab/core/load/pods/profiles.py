@@ -27,6 +27,7 @@ FIRST, COUNT, MEAN, SQUARES = (
 )
 LINES = SQUARES + TENTHS
 SPACING, HOUR, TEN_MINUTES = 12.0, 3600.0, 600.0
+MOST_VACATED = 1024  # slots that wait to be emptied together
 CHUNK = 2048  # slots are handed out lowest first: growing by half or double would waste what the matrix is to save
 
 Matrix = NDArray[np.float32]
@@ -55,7 +56,10 @@ class Profiles(Lent):
 
     def vacate(self, slot: int) -> None:
         """Somebody else's from now on. Emptied with others later: the cells of a slot lie far apart."""
-        self._vacated.append(slot)
+        if slot < self.size:
+            self._vacated.append(slot)
+            if len(self._vacated) == MOST_VACATED:
+                self._sweep()
 
     def put(self, at: float, slots: Index, values: Floats, corrected: Floats) -> None:
         """One sample of each of these pods, all of about one moment. Sums take what is `corrected` for young pods."""
@@ -131,7 +135,7 @@ class Profiles(Lent):
     def _sweep(self) -> None:
         if self._vacated:
             self.own()
-            slots = np.array([slot for slot in self._vacated if slot < self.size], dtype=np.intp)
+            slots = np.unique(np.array(self._vacated, dtype=np.intp))
             self.cells[:COUNT, slots] = np.nan
             self.cells[COUNT:, slots] = 0.0
             self._vacated = []

@@ -9,20 +9,20 @@ import numpy as np
 
 from trimtab.core.load.aligned import Aligned, Bools, Floats, Index
 
-SUMMED = ("level", "spread", "unsure", "net")
+SUMMED = ("level", "spread", "unsure", "lack", "off", "claimed")
 
-Counted = tuple[float, float, float, float, float]  # those, and what is shown
+Counted = tuple[float, float, float, float, float, float, float]  # those, and what is shown
 
 
 class Shares(Aligned):
     """By slot. What is known of the pod: asked, estimated, sampled, usual (over the last hour). What it counts for: `level`
-    and `spread` (mean and variance of what it uses), `unsure` (variance of what is not shown), `net` (what is pending,
-    negative for who leaves) and `shown`."""
+    and `spread` (mean and variance of what it uses), `lack` and `unsure` (what is not shown yet, and its variance), `off`
+    (what is shown of who leaves), `claimed` (by a sample of its own, of who stays) and `shown`."""
 
     BLANKS: ClassVar[Mapping[str, float]] = {
         "request": 0.0, "limit": 0.0, "estimate": 0.0, "deviation": 0.0, "sample": np.nan, "sampled": np.nan,
         "window": 0.0, "source": -1, "learnt": False, "usual": np.nan, "varies": np.nan, "level": 0.0, "spread": 0.0,
-        "unsure": 0.0, "net": 0.0, "shown": 0.0,
+        "unsure": 0.0, "lack": 0.0, "off": 0.0, "claimed": 0.0, "shown": 0.0,
     }  # fmt: skip
 
     def __init__(self, slots: int) -> None:
@@ -40,7 +40,9 @@ class Shares(Aligned):
         self.level: Floats = np.zeros(slots)
         self.spread: Floats = np.zeros(slots)
         self.unsure: Floats = np.zeros(slots)
-        self.net: Floats = np.zeros(slots)
+        self.lack: Floats = np.zeros(slots)
+        self.off: Floats = np.zeros(slots)
+        self.claimed: Floats = np.zeros(slots)
         self.shown: Floats = np.zeros(slots)
 
     def vacate(self, slot: int) -> None:
@@ -49,39 +51,47 @@ class Shares(Aligned):
         self.learnt[slot] = False
 
     def count(self, slot: int, counted: Counted) -> None:
-        self.level[slot], self.spread[slot], self.unsure[slot], self.net[slot], self.shown[slot] = counted
+        self.level[slot], self.spread[slot], self.unsure[slot], self.lack[slot] = counted[:4]
+        self.off[slot], self.claimed[slot], self.shown[slot] = counted[4:]
 
     def counted(self, slot: int) -> Counted:
         return (
             self.level.item(slot),
             self.spread.item(slot),
             self.unsure.item(slot),
-            self.net.item(slot),
+            self.lack.item(slot),
+            self.off.item(slot),
+            self.claimed.item(slot),
             self.shown.item(slot),
         )
 
 
 class Totals(Aligned):
-    """By row: sums of what pods count for; what they `claimed` by own samples; what the node uses `beside` them, as of the
-    sample that was `weighed`; and whether it is `fed`, which is to say that its pods are measured."""
+    """By row: sums of what pods count for, and `off` what has gone; what the node uses `beside` its pods, as of the sample
+    that was `weighed`; which part of what they are taken to use pods without a sample can have (`scale`); and whether the
+    node is `fed`, which is to say that its pods are measured."""
 
     BLANKS: ClassVar[Mapping[str, float]] = {
-        "level": 0.0, "spread": 0.0, "unsure": 0.0, "net": 0.0, "claimed": 0.0, "beside": np.nan, "weighed": np.nan,
-        "fed": False,
+        "level": 0.0, "spread": 0.0, "unsure": 0.0, "lack": 0.0, "off": 0.0, "claimed": 0.0, "beside": np.nan,
+        "weighed": np.nan, "scale": 1.0, "fed": False,
     }  # fmt: skip
 
     def __init__(self, rows: int) -> None:
         self.level: Floats = np.zeros(rows)
         self.spread: Floats = np.zeros(rows)
         self.unsure: Floats = np.zeros(rows)
-        self.net: Floats = np.zeros(rows)
+        self.lack: Floats = np.zeros(rows)
+        self.off: Floats = np.zeros(rows)
         self.claimed: Floats = np.zeros(rows)
         self.beside: Floats = np.full(rows, np.nan)
         self.weighed: Floats = np.full(rows, np.nan)
+        self.scale: Floats = np.ones(rows)
         self.fed: Bools = np.zeros(rows, dtype=np.bool_)
 
     def add(self, row: int, counted: Counted, sign: float) -> None:
         self.level[row] += sign * counted[0]
         self.spread[row] += sign * counted[1]
         self.unsure[row] += sign * counted[2]
-        self.net[row] += sign * counted[3]
+        self.lack[row] += sign * counted[3]
+        self.off[row] += sign * counted[4]
+        self.claimed[row] += sign * counted[5]

@@ -17,16 +17,19 @@ from trimtab.core.model.pod import Pod
 
 NOWHERE = -1
 FIRST_SIZE = 64
+MOST_GONE = 20_000  # names, of which the last owner is remembered
 
 
 class Standing(Aligned):
-    """By slot: `row`, when the pod was `placed` (as far as we saw), `since` when it runs, and when it began `leaving`."""
+    """By slot: `row`, when the pod was `placed` (as far as we saw), `since` when it runs, when it began `leaving`, and
+    `after` whom: when the last one that had its name was there, another pod, perhaps on another node."""
 
     BLANKS: ClassVar[Mapping[str, float]] = {
         "row": NOWHERE,
         "placed": -np.inf,
         "since": -np.inf,
         "leaving": np.nan,
+        "after": -np.inf,
         "taken": False,
         "kin": -1,
     }
@@ -36,27 +39,34 @@ class Standing(Aligned):
         self.placed: Floats = np.full(slots, -np.inf)
         self.since: Floats = np.full(slots, -np.inf)
         self.leaving: Floats = np.full(slots, np.nan)
+        self.after: Floats = np.full(slots, -np.inf)
         self.taken: Bools = np.zeros(slots, dtype=np.bool_)
         self.kin: Index = np.full(slots, -1, dtype=np.intp)
         self.slot: dict[str, int] = {}  # by namespace/name, which is all that metrics know
-        self.keys: dict[int, str] = {}
+        self.keys: dict[int, tuple[str, str]] = {}  # with the UID
+        self.gone: dict[str, tuple[str, float, float]] = {}  # who had the name: UID, until when, and after whom
         self.end = 0  # no slot from here on was ever taken
         self._index: tuple[tuple[str, ...], Index] | None = None
 
     def came(self, slot: int, pod: Pod, row: int, now: float, kin: int) -> None:
         key = pod.key
-        self.slot[key], self.keys[slot] = slot, key
+        self.after[slot] = self._after(key, pod.uid, now)
+        self.slot[key], self.keys[slot] = slot, (key, pod.uid)
         if slot >= self.end:
             self.end = slot + 1
-        since = now if pod.started is None else pod.started
+        since = pod.started
+        if since is None:
+            since = now if now > -np.inf else pod.created or now
+        since = max(since, self.after.item(slot))
         self.row[slot], self.kin[slot], self.taken[slot] = row, kin, True
         self.placed[slot] = self.since[slot] = since
         self.leaving[slot] = now if pod.deleting and now > -np.inf else np.nan
         self._index = None
 
     def altered(self, slot: int, pod: Pod, now: float) -> bool:
-        """Whether anything that is counted has changed; most news of a pod are about nothing of the kind."""
-        since = self.since.item(slot) if pod.started is None else pod.started
+        """Whether anything that is counted has changed; most news of a pod are about nothing of the kind. It has not run
+        before it was placed, whatever the clock of its node says."""
+        since = self.since.item(slot) if pod.started is None else max(pod.started, self.placed.item(slot))
         was_leaving = self.leaving.item(slot) == self.leaving.item(slot)
         if since == self.since.item(slot) and pod.deleting == was_leaving:
             return False
@@ -65,13 +75,28 @@ class Standing(Aligned):
             self.leaving[slot] = now if pod.deleting else np.nan
         return True
 
-    def left(self, slot: int) -> None:
-        key = self.keys.pop(slot)
-        if self.slot.get(key) == slot:  # else its successor of the same name came before it had gone
+    def left(self, slot: int, now: float) -> None:
+        key, uid = self.keys.pop(slot)
+        heir = self.slot.get(key)
+        if heir == slot:
             del self.slot[key]
+        elif heir is not None:  # its successor of the same name came before it had gone
+            self.after[heir] = max(self.after.item(heir), now)
+        self.gone.pop(key, None)
+        self.gone[key] = uid, now, self.after.item(slot)
+        if len(self.gone) > MOST_GONE:
+            del self.gone[next(iter(self.gone))]
         self.row[slot], self.taken[slot], self.leaving[slot] = NOWHERE, False, np.nan
         self.placed[slot] = self.since[slot] = -np.inf
         self._index = None
+
+    def _after(self, key: str, uid: str, now: float) -> float:
+        """When another pod of this name was last there."""
+        held = self.slot.get(key)
+        if held is not None:
+            return now if self.keys[held][1] != uid else self.after.item(held)
+        before, gone, after = self.gone.get(key, (uid, -np.inf, -np.inf))
+        return gone if before != uid else after
 
     def close_row(self, row: int, last: int) -> Index:
         """Returns who stands nowhere now."""
@@ -100,5 +125,5 @@ class Standing(Aligned):
 
     def copy(self) -> Self:
         twin = super().copy()
-        twin.slot, twin.keys = self.slot.copy(), self.keys.copy()
+        twin.slot, twin.keys, twin.gone = self.slot.copy(), self.keys.copy(), self.gone.copy()
         return twin
