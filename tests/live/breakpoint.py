@@ -21,7 +21,7 @@ ONLY_ACCOUNTS = "request.userInfo.username.startsWith('system:serviceaccount:')"
 
 
 class Breakpoint:
-    """Lets `free` bindings through, then holds every further one until `release`; `held` says that one waits."""
+    """Lets `free` bindings through, then holds every further one until `release` or `refuse`; `held` says that one waits."""
 
     def __init__(self, rig: Rig, free: int = 0) -> None:
         self._rig = rig
@@ -30,6 +30,7 @@ class Breakpoint:
         self._lock = threading.Lock()
         self.held = threading.Event()
         self._go = threading.Event()
+        self._allowed = True
 
     def __enter__(self) -> Self:
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._answering())
@@ -55,13 +56,21 @@ class Breakpoint:
         """Let go of what is held, and of all that follow."""
         self._go.set()
 
-    def pass_or_hold(self) -> None:
+    def refuse(self) -> None:
+        """Turn down what is held: the API server may go on with what a client asked for that is dead by now."""
+        self._allowed = False
+        self._go.set()
+
+    def pass_or_hold(self) -> bool:
+        """Whether the binding may be done, once that is known."""
         with self._lock:
             self._count += 1
             free = self._count <= self._free
-        if not free:
-            self.held.set()
-            self._go.wait(PATIENCE)
+        if free:
+            return True
+        self.held.set()
+        self._go.wait(PATIENCE)
+        return self._allowed
 
     def _registration(self) -> dict[str, object]:
         url = f"https://127.0.0.1:{self._server.server_address[1]}/"
@@ -91,11 +100,11 @@ class Breakpoint:
         class Answer(BaseHTTPRequestHandler):
             def do_POST(self) -> None:
                 asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-                point.pass_or_hold()
+                allowed = point.pass_or_hold()
                 review = {
                     "apiVersion": "admission.k8s.io/v1",
                     "kind": "AdmissionReview",
-                    "response": {"uid": asked["request"]["uid"], "allowed": True},
+                    "response": {"uid": asked["request"]["uid"], "allowed": allowed},
                 }
                 body = json.dumps(review).encode()
                 self.send_response(200)

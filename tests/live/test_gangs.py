@@ -87,7 +87,7 @@ def test_a_successor_completes_a_gang_before_it_does_anything_else(gang_rig: Rig
             assert point.held.wait(40), leader.log_tail()
             product.wait_for(lambda: len(product.bound(gang_rig)) == 2, 20, "two are bound", leader)
             leader.kill()
-            point.release()
+            point.refuse()
         half = product.bound(gang_rig)
         gang_rig.admin.create_many(pod(f"a-{i}", cpu="1", scheduler=product.SCHEDULER) for i in range(3))
         follower = product.start(gang_rig, "second", profiles=[PROFILE], leaderElection=LEASE)
