@@ -124,6 +124,11 @@ class Exporters:
         with self._lock:
             self._counted(node).pods[namespace, pod, container] = Usage(cpu, memory)
 
+    def restart(self, node: str, namespace: str, pod: str, container: str = "main") -> None:
+        """The container ends, and another one with its name begins at once; the series of the first are shown no more."""
+        with self._lock:
+            self._counted(node).restart((namespace, pod, container))
+
     def end(self, node: str, namespace: str, pod: str) -> None:
         """All containers of the pod are gone."""
         with self._lock:

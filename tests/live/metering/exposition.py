@@ -42,13 +42,14 @@ def cadvisor(machine: Machine, reading: Reading) -> Iterator[Sample]:
     for (namespace, pod, container), cpu, memory in reading.pods:
         before = sums.get((namespace, pod), (0.0, 0.0))
         sums[namespace, pod] = before[0] + cpu, before[1] + memory
-        yield from _usage(_names(namespace, pod, container), cpu, memory)
+        again = machine.restarts[namespace, pod, container]
+        yield from _usage(_names(namespace, pod, container, again), cpu, memory)
     for (namespace, pod), (cpu, memory) in sums.items():
         yield from _usage(_names(namespace, pod, ""), cpu, memory)
 
 
-def _names(namespace: str, pod: str, container: str) -> dict[str, str]:
-    group = f"/kubepods/{namespace}/{pod}" + (f"/{container}" if container else "")
+def _names(namespace: str, pod: str, container: str, again: int = 0) -> dict[str, str]:
+    group = f"/kubepods/{namespace}/{pod}" + (f"/{container}" if container else "") + (f"-{again}" if again else "")
     return {"id": group, "namespace": namespace, "pod": pod, "container": container}
 
 

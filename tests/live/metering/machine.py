@@ -6,6 +6,7 @@ Counters are the integral of the load over time, so a rate over any window witho
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
@@ -65,6 +66,7 @@ class Machine:
         """Half busy until the test began."""
         self._last = Reading(self.started, busy=UPTIME * self.cores / 2)
         self._spent: dict[Container, float] = {}
+        self.restarts: Counter[Container] = Counter()
 
     def reading(self, at: float) -> Reading:
         """Count up to this moment with the load as it was since the last one."""
@@ -82,6 +84,11 @@ class Machine:
             pods=tuple((key, self._spent[key], usage.memory) for key, usage in self.pods.items()),
         )
         return self._last
+
+    def restart(self, key: Container) -> None:
+        """The same container under another identity, which has used nothing yet."""
+        self._spent[key] = 0.0
+        self.restarts[key] += 1
 
     def _cores_used(self) -> float:
         """No more than there are, as on a real machine; a load that is no number is passed on."""
