@@ -72,12 +72,16 @@ def _ruled(rule: str) -> Query:
 def _of_pods(resource: str, per_container: str, measured: str, scale: float = 1.0) -> Query:
     """Containers that were restarted leave their last series behind for a while: the larger one of a name counts.
 
+    Of a rate that is half of the truth at worst, in the midst of the window. A sum would be right after a restart; but nested
+    groups and the kubelet's own page repeat containers, and the pod may be another one of the same name, that came anew.
     The newest time counts, because containers that have ended are among them.
     """
     value = f"sum by (namespace, pod) (max by (namespace, pod, container) ({per_container}))"
     return Query(resource, value, f"max by (namespace, pod) (timestamp({measured}))", Subject.PODS, scale=scale)
 
 
+# A container that began within the window is shown by that share of what it uses, and so it is in its node's rate. The core
+# knows when pods started and adds what lacks (core/load/pods/account.py): a mean over its own time would count that twice.
 _POD_CPU = _of_pods(
     "cpu",
     f"rate(container_cpu_usage_seconds_total{{{_CONTAINERS}}}[$window])",
