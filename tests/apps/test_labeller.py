@@ -63,6 +63,27 @@ async def test_well_is_who_has_read_every_rule_lately(labeller: Labeller) -> Non
     assert ["rules: mem was last read 36 s ago, more than 30 s: see the log of its source"] == problems(labeller)
 
 
+async def test_old_samples_are_no_reading(labeller: Labeller) -> None:
+    """A Pushgateway shows what it was last told for ever: that keeps nobody marked, and /status from saying ok."""
+    labeller.watches.heard = lambda: labeller.clock()  # type: ignore[method-assign]
+    labeller.time = 2000.0  # type: ignore[attr-defined]
+    labeller._measured(SamplesRead((reading("cpu", 1990.0), reading("mem", 1600.0)), 2000.0))
+    assert ["rules: mem was last read 1000 s ago, more than 30 s: see the log of its source"] == problems(labeller)
+
+
+async def test_a_new_rule_has_its_time_to_be_read(labeller: Labeller) -> None:
+    """The page does not fail because a file was changed an hour after the start."""
+    labeller.watches.heard = lambda: labeller.clock()  # type: ignore[method-assign]
+    await writes(labeller, TEXT % 70)
+    labeller.time = 5000.0  # type: ignore[attr-defined]
+    labeller._measured(SamplesRead((reading("cpu", 5000.0), reading("mem", 5000.0)), 5000.0))
+    await writes(labeller, "Rulename: {cpu: {Promsql: a, Threshold: 70}, disk: {Promsql: c, Threshold: 1}}")
+    assert [] == problems(labeller)
+    labeller.time = 5000.0 + CYCLES * INTERVAL + TURN + 1  # type: ignore[attr-defined]
+    labeller._measured(SamplesRead((reading("cpu", labeller.clock()),), labeller.clock()))
+    assert ["rules: disk was last read 36 s ago, more than 30 s: see the log of its source"] == problems(labeller)
+
+
 async def test_a_watch_that_fell_silent_is_told(labeller: Labeller) -> None:
     """Nodes that come and go would be missed."""
     labeller._measured(SamplesRead((reading("cpu", 1000.0), reading("mem", 1000.0)), 1000.0))
@@ -113,3 +134,9 @@ async def test_every_node_marked_is_a_warning(labeller: Labeller, caplog: pytest
     """Counted, and said."""
     labeller.tally.all_pressed(30)
     assert "every node is marked: nodes=30" in caplog.text
+
+
+async def test_a_mark_that_somebody_undoes_is_a_warning(labeller: Labeller, caplog: pytest.LogCaptureFixture) -> None:
+    """With the node, and who it may be."""
+    labeller.tally.contested("node-3")
+    assert "mark contested: node=node-3 problem=somebody else undoes it" in caplog.text

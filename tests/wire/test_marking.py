@@ -72,11 +72,14 @@ REFUSED = b'{"kind":"Status","status":"Failure","message":"only our own keys","c
     ("status", "body", "outcome"),
     [
         (200, b"{}", LabelDone("n", 9.0)),
+        (200, b'{"kind":"Node","metadata":{"name":"n","resourceVersion":"812"}}', LabelDone("n", 9.0, 812)),
+        (200, b'{"metadata":{"resourceVersion":"x"}}', LabelDone("n", 9.0)),
+        (200, b"<html>", LabelDone("n", 9.0)),
         (403, REFUSED, LabelFailed("n", "only our own keys", 9.0, forbidden=True)),
         (409, b"", LabelFailed("n", "HTTP status 409", 9.0)),
         (None, b"", LabelFailed("n", "no answer", 9.0)),
     ],
 )
 def test_outcomes(status: int | None, body: bytes, outcome: LabelDone | LabelFailed) -> None:
-    """Only a 200 is a yes; a right that is missing is told apart."""
+    """Only a 200 is a yes, with the version that it made where it says so; a right that is missing is told apart."""
     assert outcome == label_outcome(BOTH, status, body, 9.0)

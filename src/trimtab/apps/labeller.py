@@ -7,6 +7,7 @@ Prometheus gone: marks expire. API server gone: nothing is written, /status says
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Iterator, Sequence
 from typing import ClassVar
 
@@ -39,6 +40,11 @@ class LoudTally(PrometheusTally):
         super().all_pressed(nodes)
         log.warning("every node is marked: nodes=%d problem=the marks tell them apart no more", nodes)
 
+    def contested(self, node: str) -> None:
+        super().contested(node)
+        problem = "somebody else undoes it again and again, perhaps another labeller with rules and a lease of its own"
+        log.warning("mark contested: node=%s problem=%s", node, problem)
+
 
 class Labeller(Scheduler):
     """Nodes only: no pods are followed, none are placed."""
@@ -60,7 +66,9 @@ class Labeller(Scheduler):
 
     def _measured(self, event: Measured) -> None:
         if isinstance(event, SamplesRead):
-            self.read_at |= {reading.resource: event.at for reading in event.readings}
+            oldest = event.at - self.current.own.load.stale  # what is older tells a rule nothing
+            fresh = [each for each in event.readings if max(each.measured, default=-math.inf) >= oldest]
+            self.read_at |= {reading.resource: event.at for reading in fresh}
         self.runtime.put(event)
 
     def _mine(self, configuration: Configuration) -> Configuration:
@@ -69,6 +77,7 @@ class Labeller(Scheduler):
         if (found.settings.labels or before.settings.labels) and _applies(found) != _applies(before):
             message = "may not change while it runs, for the lease is taken at the start: restart to make it count"
             raise ConfigError([Problem(str(self._path), 0, 0, "labels.mode", message)])
+        self._began = self.clock()  # a rule that is new has its time to be read
         return found
 
     # --- whether all is well

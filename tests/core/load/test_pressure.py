@@ -85,6 +85,13 @@ def test_time_without_data_does_not_count() -> None:
     assert ["pressed"] + ["falling"] * 4 + ["calm"] == falling
 
 
+def test_time_without_data_is_no_later_beginning() -> None:
+    """Who is pressed is so since it began, also while nothing is measured."""
+    pressure = Pressure(rule(hold=0.0), 1)
+    walked(pressure, 0.9, UNKNOWN, UNKNOWN, 0.9)
+    assert ("pressed", 10.0) == (WORDS[pressure.state[0]], pressure.since[0])
+
+
 def test_a_mark_that_is_found_stays_until_the_node_is_seen_to_be_calm() -> None:
     """Who starts anew believes the mark, and takes it off after `clear_for`, or when it expires."""
     found, silent = Pressure(rule(), 1), Pressure(rule(), 1)

@@ -43,3 +43,6 @@ class Tally:
 
     def all_pressed(self, nodes: int) -> None:
         """Every node that may be marked is: the marks tell them apart no more."""
+
+    def contested(self, node: str) -> None:
+        """Somebody else undoes our marks on this node again and again."""

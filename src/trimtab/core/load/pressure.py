@@ -59,9 +59,9 @@ class Pressure:
     def look(self, values: Floats, at: float, expire: float) -> None:
         """One look at the meter of each node, NaN where it cannot be believed."""
         known, (beyond, within) = ~np.isnan(values), self._compared(values)
-        self.since[~known] += max(at - self._at, 0.0)
         self.heard[known] = at
         state = self.state
+        self.since[~known & ((state == RISING) | (state == FALLING))] += max(at - self._at, 0.0)
         self._turn((state == CALM) & beyond, RISING, at)
         self._turn((state == RISING) & known & ~beyond, CALM, at)
         self._turn((state == PRESSED) & within, FALLING, at)

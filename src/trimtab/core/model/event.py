@@ -188,10 +188,11 @@ class PreemptFailed(Struct, frozen=True, tag=True):
 
 
 class LabelDone(Struct, frozen=True, tag=True):
-    """The API server has taken our labels and taints of a node; the watch will show them."""
+    """The API server has taken our labels and taints of a node; the watch will show them, from `version` on (0: not said)."""
 
     node: str
     at: float
+    version: int = 0
 
 
 class LabelFailed(Struct, frozen=True, tag=True):

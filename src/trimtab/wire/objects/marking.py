@@ -9,8 +9,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from msgspec import Struct
+
 from trimtab.core.model.event import LabelDone, LabelFailed
 from trimtab.core.model.instruction import LabelNode
+from trimtab.wire.fault import read_part
 from trimtab.wire.outcome import FORBIDDEN
 from trimtab.wire.request import MERGE_PATCH, NODES, Request, quoted, sent
 from trimtab.wire.status import read_status
@@ -18,6 +21,14 @@ from trimtab.wire.status import read_status
 OK = 200
 JSON_PATCH = "application/json-patch+json"
 Step = dict[str, Any]
+
+
+class _Meta(Struct, frozen=True, rename="camel"):
+    resource_version: str = ""
+
+
+class _Written(Struct, frozen=True):
+    metadata: _Meta = _Meta()
 
 
 def label_request(wish: LabelNode) -> Request:
@@ -30,9 +41,16 @@ def label_request(wish: LabelNode) -> Request:
 def label_outcome(wish: LabelNode, status: int | None, body: bytes, at: float) -> LabelDone | LabelFailed:
     """Where nobody knows, it counts as failed: what was done all the same will be seen, and is then left as it is."""
     if status == OK:
-        return LabelDone(wish.node, at)
+        return LabelDone(wish.node, at, _version(body))
     said = (read_status(body).message or f"HTTP status {status}") if status is not None else "no answer"
     return LabelFailed(wish.node, said, at, forbidden=status == FORBIDDEN)
+
+
+def _version(body: bytes) -> int:
+    """Which version the patch made of the node, 0 where the answer does not say."""
+    found = read_part(body, _Written, "", [])
+    text = found.metadata.resource_version if found is not None else ""
+    return int(text) if text.isdecimal() and text.isascii() else 0
 
 
 def described(wish: LabelNode) -> str:

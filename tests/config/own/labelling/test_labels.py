@@ -64,6 +64,12 @@ def test_everything_can_be_said() -> None:
     assert (Labelling((expected,), True, (Requirement("pool", "In", ("batch",)),), 600.0), []) == (found, problems)
 
 
+@pytest.mark.parametrize(("below", "clear"), [("10%", 0.11), ("90%", 0.95), ("96%", 0.98), ("100%", 1.0)])
+def test_what_is_free_can_always_be_enough(below: str, clear: float) -> None:
+    """More than all of the memory is never available: without `clear` a mark goes half way to that, at the latest."""
+    assert clear == rule(metric="memory.available", above=None, below=below).clear
+
+
 def test_a_query_has_a_number_and_its_rules_name() -> None:
     """Any PromQL; the label is called after the rule."""
     found = rule(name="load", metric=None, query="node_load5", source="prom", above=8)

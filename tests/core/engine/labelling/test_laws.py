@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from tests.core.engine.labelling.labeller import CPU_KEY, HOST, Labeller, cpu_rule, node
 from trimtab.core.model.event import Following, LabelFailed, Leading
+from trimtab.core.model.instruction import LabelNode
 from trimtab.core.model.node import Node
 from trimtab.core.model.taints import Taint
 
@@ -33,8 +34,9 @@ def fresh(name: str, uid: str = "first") -> Node:
 class Story:
     """One labeller, and an API server that grants, refuses or forgets to answer."""
 
-    def __init__(self) -> None:
-        self.scene = Labeller(cpu_rule(taint=CPU_KEY), expire_after=60.0)
+    def __init__(self, *, apply: bool = True) -> None:
+        self.scene = Labeller(cpu_rule(taint=CPU_KEY), expire_after=60.0, apply=apply)
+        self.wishes: list[LabelNode] = []
         self.born = 0
         for name in NAMES:
             self.scene.sees(fresh(name))
@@ -53,6 +55,9 @@ class Story:
 
     def _pass(self, fate: str, seconds: float) -> None:
         for wish in self.scene.later(seconds):
+            self.wishes.append(wish)
+            if wish.observe:
+                continue
             if fate == "grant":
                 self.scene.grants(wish)
             else:
@@ -93,3 +98,18 @@ def test_marks_end_up_where_the_load_is(history: list[tuple[str, object, object]
         assert set(OTHERS) <= {*scene.taints(name)}
         assert name == scene.label(name, "zone")
     assert [] == scene.runs(30)
+
+
+@settings(max_examples=60, deadline=None, derandomize=True)
+@given(st.lists(steps, max_size=40))
+def test_who_observes_never_wishes_for_a_write(history: list[tuple[str, object, object]]) -> None:
+    """Whatever happens, leading or not: all that goes out is to be said, and never the same twice in a row of a node."""
+    story = Story(apply=False)
+    for step in history:
+        story.plays(*step)
+    assert all(wish.observe for wish in story.wishes)
+    last: dict[tuple[str, str], object] = {}
+    for wish in story.wishes:
+        change = (wish.labels, wish.taint, wish.untaint)
+        assert change != last.get((wish.node, wish.uid))
+        last[wish.node, wish.uid] = change

@@ -10,7 +10,7 @@ from trimtab.core.engine.engine import Engine
 from trimtab.core.engine.settings import Settings
 from trimtab.core.engine.tally import Tally
 from trimtab.core.load.pressure_rules import Direction, Labelling, Of
-from trimtab.core.model.event import Following, LabelDone, LabelFailed, Leading, SettingsRead, Tick
+from trimtab.core.model.event import Following, Leading, SettingsRead, Tick
 from trimtab.core.model.instruction import LabelNode
 from trimtab.core.model.selectors import Requirement
 from trimtab.core.model.taints import Taint
@@ -204,47 +204,6 @@ def test_rows_that_move_keep_their_state() -> None:
     scene.runs(8)
     scene.loses("a")
     assert ["c"] == [each.node for each in scene.runs(3)]
-
-
-def test_no_second_wish_while_one_is_under_way_or_not_yet_seen() -> None:
-    """Unanswered: never. Answered: when the watch shows another version, or after half a minute."""
-    scene = Labeller(cpu_rule())
-    scene.sees(node("a"))
-    scene.measures("cpu", a=HOT)
-    assert 1 == len(scene.later())
-    assert [] == scene.later(600)
-    scene.tells(LabelDone("a", scene.at))
-    assert [] == scene.later(29)
-    assert 1 == len(scene.later(1))
-    scene.tells(LabelDone("a", scene.at))
-    scene.sees(replace(scene.known("a"), unschedulable=True))
-    assert 1 == len(scene.later())
-
-
-def test_a_refused_wish_is_tried_again_later_and_later() -> None:
-    """After one second, two, four, and so on up to a minute; what others say of the node does not hurry it."""
-    scene = Labeller(cpu_rule())
-    scene.sees(node("a"))
-    scene.measures("cpu", a=HOT)
-    scene.later()
-    waits = []
-    for _ in range(8):
-        scene.tells(LabelFailed("a", "conflict", scene.at))
-        scene.sees(scene.known("a"))
-        waits.append(next(second for second in range(1, 100) if scene.later(1.0)))
-    assert [1, 2, 4, 8, 16, 32, 60, 60] == waits
-
-
-def test_a_missing_right_stops_all_wishes_for_a_minute() -> None:
-    """It is missing for every node: thousands of refusals would tell nothing new."""
-    scene = Labeller(cpu_rule())
-    scene.sees(node("a"))
-    scene.measures("cpu", a=HOT, b=HOT)
-    scene.later()
-    scene.tells(LabelFailed("a", "no right", scene.at, forbidden=True))
-    scene.sees(node("b"))
-    assert [] == scene.later(59)
-    assert ["a", "b"] == [each.node for each in scene.later(1)]
 
 
 def test_not_more_than_fifty_wishes_are_under_way() -> None:

@@ -90,7 +90,7 @@ def _read_rule(spot: Spot) -> Rule | None:
     if len(spot.report.problems) > before or edge is None:
         return None
     scale, value = edge
-    clear = threshold(entries["clear"], (scale,)) if "clear" in entries else (scale, reserve(value, direction))
+    clear = threshold(entries["clear"], (scale,)) if "clear" in entries else (scale, _reserve(value, direction, scale))
     over, hold = span(entries.get("over"), 0.0, LONGEST_AVERAGE, 0.0), span(entries.get("for"), 0.0, DAY, 30.0)
     rest = span(entries.get("clearFor"), 0.0, DAY, 60.0)
     of = Of(entries["of"].choice(["capacity", "allocatable"]) or "capacity") if "of" in entries else Of.CAPACITY
@@ -117,6 +117,12 @@ def reserve(value: float, direction: Direction) -> float:
     """Where a mark goes again unless the file says so: a tenth back from the threshold, to a whole byte where it is any."""
     back = abs(value) * (-MARGIN if direction is Direction.ABOVE else MARGIN)
     return round(value + back, 9 if abs(value) < WHOLE else None)
+
+
+def _reserve(value: float, direction: Direction, scale: Scale) -> float:
+    """Of a share never beyond the whole: a mark that nothing can clear would stay."""
+    found = reserve(value, direction)
+    return min(found, round((1 + value) / 2, 9)) if scale is PERCENT and direction is Direction.BELOW else found
 
 
 def _metric(spot: Spot, entries: Mapping[str, Spot], called: str) -> str:

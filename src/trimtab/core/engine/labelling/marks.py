@@ -13,7 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trimtab.core.cluster.view import View
-from trimtab.core.load.pressure_rules import PREFIX, Rule
+from trimtab.core.load.pressure_rules import LEGACY_KEY, LEGACY_VALUE, PREFIX, Rule
+from trimtab.core.model.instruction import LabelNode
 from trimtab.core.model.node import Node
 from trimtab.core.model.selectors import Requirement
 from trimtab.core.model.taints import PREFER_NO_SCHEDULE, Taint
@@ -95,6 +96,17 @@ def strays(node: Node, marks: Sequence[Mark]) -> tuple[tuple[str, ...], tuple[in
     labels = tuple(key for key in node.labels if key.startswith(PREFIX) and key not in keys)
     places = tuple(at for at, each in enumerate(node.taints) if _is_ours(each) and each.key not in soft)
     return labels, places
+
+
+def cleared(node: Node, legacy: bool) -> LabelNode | None:
+    """The wish for a node without any mark of ours, whichever rule gave it; None where it carries none."""
+    labels = tuple((key, None) for key in node.labels if key.startswith(PREFIX))
+    if legacy and node.labels.get(LEGACY_KEY) == LEGACY_VALUE:
+        labels = (*labels, (LEGACY_KEY, None))
+    places = tuple((at, each.key) for at, each in enumerate(node.taints) if _is_ours(each))
+    if not labels and not places:
+        return None
+    return LabelNode(node.name, node.uid, node.version, labels, untaint=places, why="no labeller is left")
 
 
 def _is_ours(taint: Taint) -> bool:

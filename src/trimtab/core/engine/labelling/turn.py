@@ -32,6 +32,7 @@ from trimtab.core.model.taints import PREFER_NO_SCHEDULE, Taint
 if TYPE_CHECKING:
     from trimtab.core.engine.engine import Engine
 
+CONTESTED = 3  # that many times the same was undone: it is no accident
 CONTROL_PLANES = ("node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/master")
 
 
@@ -55,7 +56,7 @@ class Labels:
         self.carried: list[Ints] = []  # by mark: what nodes carry, or, while observing, what was said
         self.crowded = False  # every node that may be marked is
         self._nodes: dict[tuple[str, str], int] = {}
-        self._epoch = -1
+        self._epoch, self._relabelled = -1, -1
         self.ledger = Ledger()
         self._stray: tuple[str, ...] = ()
         self._leads = False
@@ -63,7 +64,7 @@ class Labels:
     def adopt(self, settings: Labelling, at: float) -> Labels:
         """The same under other rules; a rule that stays as it was keeps what it knows."""
         twin, known = self.copy(), {each.rule: each for each in self.pressures}
-        twin.settings, twin.marks, twin._epoch = settings, marks_of(settings.rules), -1
+        twin.settings, twin.marks, twin._epoch = settings, marks_of(settings.rules), -1  # all is looked at anew
         twin.pressures = [known.get(rule) or Pressure(rule, len(self._nodes), at) for rule in settings.rules]
         if twin.marks != self.marks or settings.apply != self.settings.apply:
             twin.carried = []
@@ -82,6 +83,7 @@ class Labels:
         """Look at all nodes; only who leads wishes for anything."""
         view = cluster.view
         self._follow(view, at)
+        self._look_for_strays(view, anew=leading and not self._leads)
         for pressure in self.pressures:
             if leading and not self._leads:  # whoever led before may have judged otherwise: its marks stand first
                 pressure.fresh[:] = True
@@ -91,7 +93,7 @@ class Labels:
         if not leading or at < self.ledger.paused:
             return []
         wanted = self._wanted(view, tally)
-        return list(self._wishes(view, wanted, at))
+        return list(self._wishes(view, wanted, tally, at))
 
     def _follow(self, view: View, at: float) -> None:
         """Keep in step with the cluster's rows, and with what nodes carry."""
@@ -100,15 +102,20 @@ class Labels:
             order = self._order(view)
             for pressure in self.pressures:
                 pressure.reorder(order, at)
-            nodes = view.nodes if self.settings.apply else ()
-            self._stray = tuple(node.name for node in nodes if any(strays(node, self.marks)))
-            self._epoch = view.columns.epoch
+            self._epoch, self._relabelled = view.columns.epoch, -1
         present = [mark.present(view) for mark in self.marks]
         if self.settings.apply or not self.carried:
             self.carried = present
         elif order is not None:
             said = zip(self.carried, present, strict=True)
             self.carried = [_reordered(old, new, order) for old, new in said]
+
+    def _look_for_strays(self, view: View, *, anew: bool) -> None:
+        """Whenever nodes come or change their labels, and when we begin to lead: who led before may have had other rules."""
+        if anew or view.columns.relabelled != self._relabelled:
+            nodes = view.nodes if self.settings.apply else ()
+            self._stray = tuple(node.name for node in nodes if any(strays(node, self.marks)))
+            self._relabelled = view.columns.relabelled
 
     def _order(self, view: View) -> NDArray[np.intp]:
         before, self._nodes = self._nodes, {(node.name, node.uid): row for row, node in enumerate(view.nodes)}
@@ -162,23 +169,25 @@ class Labels:
 
     # --- wishing
 
-    def _wishes(self, view: View, wanted: list[Ints], at: float) -> Iterator[LabelNode]:
+    def _wishes(self, view: View, wanted: list[Ints], tally: Tally, at: float) -> Iterator[LabelNode]:
         differs = _any([column != carried for column, carried in zip(wanted, self.carried, strict=True)], view.count)
         differs |= view.named(self._stray)
-        self.ledger.forget(lambda name: (row := view.row(name)) is not None and bool(differs[row]))
+        self.ledger.forget(lambda name: (row := view.row(name)) is not None and bool(differs[row]), at)
         nodes, room = view.nodes, self.ledger.room
         for row in np.flatnonzero(differs).tolist() if room > 0 else ():
             wish = self._wish(nodes[row], row, wanted) if self.ledger.may_ask(nodes[row], at) else None
             if wish is not None:
-                self._note(wish, row, wanted, nodes[row])
+                self._note(wish, row, wanted, nodes[row], tally)
                 yield wish
                 room -= 1
             if not room:
                 return
 
-    def _note(self, wish: LabelNode, row: int, wanted: list[Ints], node: Node) -> None:
+    def _note(self, wish: LabelNode, row: int, wanted: list[Ints], node: Node, tally: Tally) -> None:
         if not wish.observe:
-            self.ledger.note(node)
+            change = (wish.labels, wish.taint, tuple(key for _, key in wish.untaint))
+            if self.ledger.note(node, change) == CONTESTED:
+                tally.contested(node.name)
             return
         for column, carried in zip(wanted, self.carried, strict=True):
             carried[row] = column[row]
