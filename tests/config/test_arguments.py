@@ -11,11 +11,11 @@ from trimtab.config.arguments import plugin_from, written_arguments
 from trimtab.config.problem import ConfigError
 from trimtab.config.registry import IN_TREE
 from trimtab.config.scheduler import read
-from trimtab.config.spot import duration
 from trimtab.core.model.affinity import NodeAffinity as Wishes
 from trimtab.core.model.affinity import PreferredNodes
 from trimtab.core.model.change import Change
 from trimtab.core.model.selectors import NodeSelectorTerm, Requirement
+from trimtab.core.model.span import duration
 from trimtab.core.placing.amounts import ResourceWeight
 from trimtab.core.plugins.node_affinity import NodeAffinity
 from trimtab.core.plugins.node_resources_balanced_allocation import NodeResourcesBalancedAllocation

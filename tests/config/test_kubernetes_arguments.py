@@ -40,14 +40,10 @@ class Standing:
     imbalance_threshold: int = 0
     max_reschedule_pods: int = 0
     excluded_pod_selector: int = 0
-    prod_usage_thresholds: int = 0
-    score_according_prod_usage: int = 0
-    prod_usage_include_sys: int = 0
     estimator: int = 0
     estimated_seconds_after_pod_scheduled: int = 0
     estimated_seconds_after_initialized: int = 0
     allow_customize_estimation: int = 0
-    policy_config_path: int = 0
     usage_weight: int = 0
 
 

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.config.files import complaints_about, configured, notes_on
+from tests.config.files import FILE, HEAD, complaints_about, configured
+from trimtab.apps.beside import beside
 from trimtab.config.arguments import plugin_from, written_arguments
+from trimtab.config.configuration import Configuration
+from trimtab.config.problem import ConfigError
 from trimtab.config.registry import IN_TREE
+from trimtab.config.scheduler import read
+from trimtab.config.show import shown
+from trimtab.core.model.span import Span
 from trimtab.core.placing.profile import Profile, plugin_name
 from trimtab.core.plugins.dynamic import CRANES, HotValue, Policy, Predicate, Priority
 from trimtab.core.plugins.load_aware_scheduling import Aggregated, ByResource, LoadAwareScheduling
@@ -131,10 +138,78 @@ def test_crane() -> None:
     assert CRANES == plugin_from("Dynamic", IN_TREE["Dynamic"], {"policy": {}}).policy == Policy()  # type: ignore[attr-defined]
 
 
-def test_a_policy_in_a_file_is_noted() -> None:
-    """Crane's default argument is a path: nothing is read from there, and the note says what to do."""
-    body = "profiles: [{pluginConfig: [{name: Dynamic, args: {policyConfigPath: /etc/kubernetes/policy.yaml}}]}]\n"
-    assert any("write its `spec` as `policy`" in note for note in notes_on(body))
+POLICY_HEAD = "apiVersion: scheduler.policy.crane.io/v1alpha1\nkind: DynamicSchedulerPolicy\n"
+BY_PATH = (
+    HEAD
+    + """\
+profiles:
+- plugins: {multiPoint: {enabled: [{name: Dynamic}]}}
+  pluginConfig: [{name: Dynamic, args: {policyConfigPath: policies/crane.yaml}}]
+"""
+)
+
+
+def with_policy(folder: Path, policy: str | None, body: str = BY_PATH) -> Configuration:
+    """The configuration of a file in this folder, with that policy where it says that one stands."""
+    (folder / "policies").mkdir(exist_ok=True)
+    if policy is not None:
+        (folder / "policies" / "crane.yaml").write_text(policy)
+    return read(body, FILE, beside=beside(str(folder / FILE)))
+
+
+def test_a_policy_in_a_file(tmp_path: Path) -> None:
+    """The file is read from where the configuration stands; what its spec leaves out is not there, as for Crane."""
+    spec = (
+        "spec:\n  predicate: [{name: cpu_usage_avg_5m, maxLimitPecent: 0.7}]\n  hotValue: [{timeRange: 1m, count: 3}]\n"
+    )
+    found = with_policy(tmp_path, POLICY_HEAD + spec)
+    (profile,) = found.settings.profiles
+    expected = Policy((), (Predicate("cpu_usage_avg_5m", 0.7),), (), (HotValue(Span(60), 3),))
+    assert expected == named(profile, "Dynamic").policy
+    (again,) = read(shown(found), FILE).settings.profiles
+    assert named(profile, "Dynamic") == named(again, "Dynamic")
+
+
+@pytest.mark.parametrize(
+    ("policy", "words"),
+    [
+        (
+            None,
+            "policyConfigPath: 'policies/crane.yaml' cannot be read: No such file or directory: write where it stands",
+        ),
+        ("spec: {}\n", "crane.yaml:1:1: apiVersion is missing: the file must begin with apiVersion: scheduler.policy"),
+        (POLICY_HEAD, "crane.yaml:1:1: spec is missing"),
+        (
+            POLICY_HEAD + "spec: {predicate: [{name: gpu}]}\n",
+            "crane.yaml:3:20: spec.predicate[0]: there is no metric 'gpu'",
+        ),
+        (
+            POLICY_HEAD + "spec: {predicates: []}\n",
+            "crane.yaml:3:8: spec.predicates: unknown field (did you mean predicate?)",
+        ),
+        (POLICY_HEAD + "spec: {hotValue: [{count: 3}]}\n", "crane.yaml:3:19: spec.hotValue[0]: "),
+        (POLICY_HEAD + "spec: [\n", "crane.yaml:4:1: not YAML"),
+        (POLICY_HEAD + "spec: {}\n---\na: b\n", "crane.yaml:5:1: a second document is not read"),
+        ("apiVersion: v1\nkind: DynamicSchedulerPolicy\nspec: {}\n", "crane.yaml:1:13: apiVersion: 'v1' is none of"),
+    ],
+)
+def test_what_is_wrong_with_a_policy_file(tmp_path: Path, policy: str | None, words: str) -> None:
+    """It is told with the file, the line and the field, and what to do."""
+    with pytest.raises(ConfigError) as caught:
+        with_policy(tmp_path, policy)
+    (problem,) = caught.value.problems
+    assert words in str(problem)
+
+
+def test_one_policy_is_enough(tmp_path: Path) -> None:
+    """A path beside a policy, and one that nobody can follow, are refused; an empty one is none."""
+    both = BY_PATH.replace("policyConfigPath: ", "policy: {}, policyConfigPath: ")
+    with pytest.raises(ConfigError, match="keep one of the two"):
+        with_policy(tmp_path, POLICY_HEAD + "spec: {}\n", both)
+    with pytest.raises(ConfigError, match="no other file is read from here"):
+        read(BY_PATH, FILE)
+    (profile,) = read(BY_PATH.replace("policies/crane.yaml", '""'), FILE).settings.profiles
+    assert CRANES == named(profile, "Dynamic").policy
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from tests.laws.measuring import SOURCES, moment, readings
 from tests.laws.storing import VOLUMES, storage
 from trimtab.core.cluster.state import Cluster
 from trimtab.core.model.affinity import PreferredNodes
-from trimtab.core.model.node import Image, Node
+from trimtab.core.model.node import Image, Node, UsageThresholds
 from trimtab.core.model.objects import Object
 from trimtab.core.model.pod import HostPort, Pod
 from trimtab.core.model.resources import ContainerAsk, Demand, pod_demand
@@ -46,6 +46,15 @@ LINES = (
     "zone Like z1",
 )
 
+# What nodes say of themselves by Koordinator's annotation; most say nothing.
+OWN_THRESHOLDS = (
+    *(None,) * 4,
+    UsageThresholds(usage=(30, 0)),
+    UsageThresholds(prod=(20, 50)),
+    UsageThresholds(usage=(50, 50), aggregated=(40, 40), kind="p95", seconds=300.0),
+)
+CLASSES = ("koord-prod", "koord-batch", "odd")
+
 maybe = st.booleans()
 
 
@@ -59,6 +68,13 @@ labels = st.fixed_dictionaries(
         "zone": st.sampled_from(("z1", "z2", "")),
         "disk": st.just("ssd"),
         "gen": st.sampled_from(("1", "4", "13", "x")),
+    },
+)
+classes = st.fixed_dictionaries(
+    {},
+    optional={
+        "koordinator.sh/priority-class": st.sampled_from(CLASSES),
+        "koordinator.sh/qosClass": st.sampled_from(("LS", "BE", "odd")),
     },
 )
 places = st.fixed_dictionaries({}, optional={ZONE: st.sampled_from(("z1", "z2", ""))})
@@ -95,7 +111,8 @@ def nodes(draw: Any, name: str | None = None) -> Node:
         unschedulable=draw(st.sampled_from((False, False, False, True))),
     )
     sizes = draw(st.dictionaries(st.sampled_from(IMAGES), st.integers(0, 3000), max_size=2))
-    return replace(made, images=tuple(Image((each,), size * MIB) for each, size in sizes.items()))
+    images = tuple(Image((each,), size * MIB) for each, size in sizes.items())
+    return replace(made, images=images, thresholds=draw(st.sampled_from(OWN_THRESHOLDS)))
 
 
 @st.composite
@@ -123,8 +140,8 @@ def pods(draw: Any, name: str | None = None, on: str = "") -> Pod:
         volumes=VOLUMES.get(name, ()),
         demand=draw(demands()),
         on=on,
-        priority=draw(st.sampled_from((-10, 0, 0, 1000))),
-        labels=draw(labels),
+        priority=draw(st.sampled_from((-10, 0, 0, 1000, 5500, 9500))),
+        labels=draw(labels) | draw(classes),
         selector=selector,
         required=draw(st.none() | st.lists(terms, max_size=2)),
         preferred=draw(st.none() | st.lists(wishes, max_size=3)),

@@ -20,8 +20,9 @@ from trimtab.core.cluster.view import View
 from trimtab.core.model.change import Change
 from trimtab.core.model.pod import Pod, PodSpec
 from trimtab.core.placing import answers
-from trimtab.core.placing.contract import Ahead, Filter, Ints, Kept, Normalise, Plugin, Prefiltered, Rows, Score
+from trimtab.core.placing.contract import ALL, Ahead, Filter, Ints, Kept, Normalise, Plugin, Prefiltered, Rows, Score
 from trimtab.core.placing.explain import explain
+from trimtab.core.placing.measured.prod import _Sums, is_prod, used_by_prod
 from trimtab.core.placing.profile import Ties, everywhere
 from trimtab.core.placing.templates import Templates
 from trimtab.laws import LAWS, kept_as_fresh, nodes_in_any_order, signature_says_it_all
@@ -48,6 +49,14 @@ ARGUMENTS: list[tuple[str, dict[str, object]]] = [
     ("TargetLoadPacking", {"strict": True}),
     ("LoadVariationRiskBalancing", {"strict": True}),
     ("LowRiskOverCommitment", {"strict": True}),
+    (
+        "LoadAwareScheduling",
+        {
+            "prodUsageThresholds": {"cpu": 40, "memory": 60},
+            "scoreAccordingProdUsage": True,
+            "prodUsageIncludeSys": True,
+        },
+    ),
     ("NodeResourcesFit", {"scoringStrategy": {"type": "MostAllocated", "resources": RESOURCES}}),
     (
         "NodeResourcesFit",
@@ -170,6 +179,19 @@ def test_kept_as_fresh(cluster: Cluster, changes: list[Step], asked: list[Pod], 
             for pod in asked[at % 2 :]:  # not each pod each time, so that several changes pile up
                 breaches = {profile.name: list(kept_as_fresh(cluster, pod, profile, kept)) for profile in PROFILES}
                 assert {} == {name: found for name, found in breaches.items() if found}
+
+
+@OFTEN
+@given(cluster=clusters(), changes=st.lists(steps(), min_size=1, max_size=12))
+def test_prod_use_is_kept_as_fresh(cluster: Cluster, changes: list[Step]) -> None:
+    """What prod pods use is mended row by row to just what a cluster that has kept nothing sums up, of just those pods."""
+    for at, step in enumerate(changes, start=1):
+        step(cluster, at)
+        kept, fresh = (used_by_prod(each.view, ALL, True) for each in (cluster, cluster.fork()))
+        assert np.array_equal(fresh, kept, equal_nan=True)
+        sums = _Sums(cluster.view)
+        for uid, slot in cluster.residents.slot.items():
+            assert is_prod(cluster.pods[uid]) == sums.prod(np.array([slot]))[0]
 
 
 @OFTEN

@@ -76,6 +76,7 @@ def described(file: str | None, url: str, rules: str, seconds: int, apply: bool,
 
 
 def _from_config(file: str, apply: bool, url: str) -> ConfigFile:
+    from trimtab.apps.beside import beside
     from trimtab.apps.plugins import installed
     from trimtab.apps.reload import ConfigFile
     from trimtab.config.own.labelling.labeller import from_document
@@ -85,7 +86,9 @@ def _from_config(file: str, apply: bool, url: str) -> ConfigFile:
     if apply or url:
         flag, field = ("--apply", "labels.mode: apply") if apply else ("-prom", "a source")
         raise click.UsageError(f"{flag} belongs to a rule.yaml: with --config, write {field} in {file}")
-    return ConfigFile(Path(file), lambda content: from_document(read(content, file, installed(), KINDS), file))
+    return ConfigFile(
+        Path(file), lambda content: from_document(read(content, file, installed(), KINDS, beside(file)), file)
+    )
 
 
 def _from_rules(url: str, rules: str, seconds: int, apply: bool) -> ConfigFile:

@@ -61,12 +61,15 @@ def identity(name: str) -> str:
 
 def _watched(file: str | None) -> ConfigFile | None:
     """The same file again, whenever it changes."""
+    from trimtab.apps.beside import beside
     from trimtab.apps.plugins import installed
     from trimtab.apps.reload import ConfigFile
     from trimtab.config.scheduler import read
     from trimtab.sources.opening import KINDS
 
-    return ConfigFile(Path(file), lambda content: read(content, file, installed(), KINDS)) if file else None
+    if not file:
+        return None
+    return ConfigFile(Path(file), lambda content: read(content, file, installed(), KINDS, beside(file)))
 
 
 def _run(configuration: Configuration, kubeconfig: str, options: Options, file: ConfigFile | None) -> int:

@@ -1,7 +1,8 @@
 """Decides how a plugin's arguments are read into its dataclass and written back; what they mean is left to the plugin.
 
 A field `scoring_strategy` is `scoringStrategy` in the file, as Kubernetes spells it. Types of Kubernetes whose shape in
-files differs from the one in memory have a codec of their own in `kubernetes_arguments`.
+files differs from the one in memory have a codec of their own in `kubernetes_arguments`. Crane's policy may stand in a file
+that the arguments name; opening it is left to the shell, and what is wrong with it is told with its own name and lines.
 """
 
 from __future__ import annotations
@@ -14,9 +15,11 @@ from enum import StrEnum
 
 from trimtab.config.fields import is_ignored, names
 from trimtab.config.kubernetes_arguments import CODECS, NARROWED, Codec, faults
+from trimtab.config.problem import ConfigError
 from trimtab.config.spot import Report, Spot, nothing
 from trimtab.config.tree import plant
 from trimtab.config.versions import VERSION, VERSIONS
+from trimtab.config.yaml import documents
 from trimtab.core.placing.contract import Plugin
 
 
@@ -25,6 +28,9 @@ class _Unreadable:
 
 
 UNREADABLE = _Unreadable()
+POLICY_VERSION, POLICY_KIND = "scheduler.policy.crane.io/v1alpha1", "DynamicSchedulerPolicy"
+INSTEAD = "write where it stands, seen from this file, or its `spec` here as `policy`"
+POLICY, POLICY_PATH = "policy", "policy_config_path"  # arguments of Dynamic: what the second names becomes the first
 
 
 def plugin_from(name: str, kind: type[Plugin], args: Mapping[str, object] | None = None) -> Plugin:
@@ -49,11 +55,62 @@ def read_plugin(name: str, kind: type[Plugin], args: Spot | None, version: str =
         for field, hint in hints.items()
         if (key := _camel(field)) in entries
     }
+    if POLICY_PATH in values and name == "Dynamic":
+        values |= _policy(entries, values.pop(POLICY_PATH), hints[POLICY])
     made = None if len(spot.report.problems) > problems else _made(kind, values, spot)
     for argument, number, message in faults(name, made) if made is not None else ():
         where = entries.get(argument, spot)
         (where if number is None else where.items()[number]).refuse(message)
     return made  # type: ignore[return-value]
+
+
+def _policy(entries: Mapping[str, Spot], path: object, kind: object) -> dict[str, object]:
+    """The policy in the file of this path, if there is one; what it leaves out is not there, as for Crane."""
+    named = entries[_camel(POLICY_PATH)]
+    if not isinstance(path, str) or not path:
+        return {}
+    if POLICY in entries:
+        named.refuse("policy stands here too: keep one of the two")
+        return {}
+    spec = _policy_spec(named, path)
+    if spec is None or not isinstance(kind, type):
+        return {}
+    return {POLICY: _read_dataclass(spec, kind, dict.fromkeys(_hints(kind), ()))}
+
+
+def _policy_spec(named: Spot, path: str) -> Spot | None:
+    """The `spec` in the file that is named at this place; None after a problem."""
+    report = named.report
+    if report.beside is None:
+        named.refuse("no other file is read from here: write its `spec` as `policy`")
+        return None
+    try:
+        file, content = report.beside(path)
+        trees = documents(content, file)
+    except OSError as error:
+        named.refuse(f"{path[:200]!r} cannot be read: {error.strerror or error}: {INSTEAD}")
+        return None
+    except ConfigError as error:
+        report.problems += error.problems
+        return None
+    first, *rest = (Spot(tree, Report(file, report.problems, report.notes)) for tree in trees)
+    for spot in rest:
+        spot.refuse(f"a second document is not read: the file holds one {POLICY_KIND}")
+    return _spec_of(first)
+
+
+def _spec_of(root: Spot) -> Spot | None:
+    before, entries = len(root.report.problems), root.fields(("apiVersion", "kind", "metadata", "spec")) or {}
+    for name, wanted in (("apiVersion", POLICY_VERSION), ("kind", POLICY_KIND)):
+        if name in entries:
+            entries[name].choice((wanted,))
+        elif len(root.report.problems) == before:
+            root.refuse(
+                f"{name} is missing: the file must begin with apiVersion: {POLICY_VERSION} and kind: {POLICY_KIND}"
+            )
+    if "spec" not in entries and len(root.report.problems) == before:
+        root.refuse("spec is missing: write syncPolicy, predicate, priority and hotValue under it")
+    return entries.get("spec") if len(root.report.problems) == before else None
 
 
 def _read_argument(path: str, spot: Spot, hint: object) -> object:
@@ -94,12 +151,17 @@ def _read_plain(spot: Spot, hint: object) -> object:
     return _reported(readers[hint]())
 
 
-def _read_dataclass(spot: Spot, kind: type) -> object:
+def _read_dataclass(spot: Spot, kind: type, left_out: Mapping[str, object] | None = None) -> object:
+    """`left_out` stands in for fields that are not there, where the type's own defaults must not."""
     problems = len(spot.report.problems)
     hints = _hints(kind)
     entries = spot.fields([_camel(field) for field in hints]) or {}
     values = {field: read(entries[key], hint) for field, hint in hints.items() if (key := _camel(field)) in entries}
-    return UNREADABLE if len(spot.report.problems) > problems else _reported(_made(kind, values, spot))
+    return (
+        UNREADABLE
+        if len(spot.report.problems) > problems
+        else _reported(_made(kind, {**(left_out or {}), **values}, spot))
+    )
 
 
 def _made(kind: Callable[..., object], values: Mapping[str, object], spot: Spot) -> object | None:

@@ -45,7 +45,6 @@ _REAL_USAGE_ARGUMENTS = (
     ("queryMetricIntervalSeconds", "10 unless set, 1 to 3600: how often it is asked"),
     ("strict", "false unless set: true stretches whole percent over 0 to 100, as the original does"),
 )
-_PROD = ("prodUsageThresholds", "scoreAccordingProdUsage", "prodUsageIncludeSys")
 _ESTIMATED = ("estimatedSecondsAfterPodScheduled", "estimatedSecondsAfterInitialized")
 
 FIELDS: tuple[Field, ...] = (
@@ -249,7 +248,21 @@ FIELDS: tuple[Field, ...] = (
         _H,
         "`{cpu: 65, memory: 95}` unless set: percent used with the pod above which a node is refused; 0 is none",
     ),
-    *(Field(f"LoadAwareSchedulingArgs.{name}", _I, "pods are not told apart by classes of priority") for name in _PROD),
+    Field(
+        "LoadAwareSchedulingArgs.prodUsageThresholds",
+        _H,
+        "none unless set: the same for prod pods, of what prod pods use; then usageThresholds are not asked about them",
+    ),
+    Field(
+        "LoadAwareSchedulingArgs.scoreAccordingProdUsage",
+        _H,
+        "false unless set: true scores nodes for prod pods by what prod pods use",
+    ),
+    Field(
+        "LoadAwareSchedulingArgs.prodUsageIncludeSys",
+        _H,
+        "false unless set: true adds what a node uses beside its pods to what prod pods use",
+    ),
     Field(
         "LoadAwareSchedulingArgs.estimator",
         _I,
@@ -270,7 +283,7 @@ FIELDS: tuple[Field, ...] = (
     Field(
         "LoadAwareSchedulingArgs.strict",
         _H,
-        "false unless set: true refuses nodes without data and estimates by factors alone, as the original does",
+        "false unless set: true refuses nodes without data, has no points for them, and estimates by factors alone, as the original does",
     ),
     Field(
         "DynamicArgs.policy",
@@ -279,8 +292,8 @@ FIELDS: tuple[Field, ...] = (
     ),
     Field(
         "DynamicArgs.policyConfigPath",
-        _I,
-        "no file is read from here: write its `spec` as `policy`; without that Crane's own policy holds",
+        _H,
+        "a file with Crane's DynamicSchedulerPolicy, seen from this one; without it, and without `policy`, Crane's own holds",
     ),
     Field(
         "DynamicArgs.strict",

@@ -6,7 +6,7 @@ A file holds a `KubeSchedulerConfiguration`, which is read here, a `TrimtabConfi
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 
 from trimtab.config.configuration import Configuration, Connection, LeaderElection
@@ -43,9 +43,13 @@ def read(
     file: str,
     extra_plugins: Mapping[str, type] | None = None,
     further_sources: Mapping[str, type] | None = None,
+    beside: Callable[[str], tuple[str, bytes]] | None = None,
 ) -> Configuration:
-    """The configuration in a file's content; raises ConfigError with all its problems."""
-    report = Report(file)
+    """The configuration in a file's content; raises ConfigError with all its problems.
+
+    `beside` reads files that this one names: it answers where each stands and what it holds, or raises OSError.
+    """
+    report = Report(file, beside=beside)
     theirs, ours = _by_kind(documents(content, file), report)
     own = read_own(ours, further_sources or {}) if ours is not None else TrimtabConfiguration()
     found = _read_theirs(theirs, own, extra_plugins or {}) if theirs is not None else _alone(own)

@@ -5,19 +5,15 @@ Every reader answers None after it has reported a problem, so that one pass over
 
 from __future__ import annotations
 
-import re
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 
 from trimtab.config.problem import ConfigError, Note, Problem, did_you_mean
 from trimtab.config.tree import Branch, Leaf, Place, Table, Tree
+from trimtab.core.model.span import duration
 
 INT32 = (1 << 31) - 1
 INT64 = (1 << 63) - 1
-
-_NANOSECONDS = {"ns": 1, "us": 10**3, "µs": 10**3, "μs": 10**3, "ms": 10**6, "s": 10**9, "m": 60 * 10**9}
-_NANOSECONDS["h"] = 60 * _NANOSECONDS["m"]
-_TIMED = re.compile(r"([0-9]{1,20})?(?:\.([0-9]{0,20}))?(ns|us|µs|μs|ms|s|m|h)")
 
 
 @dataclass(slots=True)
@@ -27,6 +23,7 @@ class Report:
     file: str
     problems: list[Problem] = field(default_factory=list)
     notes: list[Note] = field(default_factory=list)
+    beside: Callable[[str], tuple[str, bytes]] | None = None  # reads a file that this one names; raises OSError
 
     def settle(self) -> tuple[Note, ...]:
         """The notes of a file that is fit for use; raises ConfigError with the problems of one that is not."""
@@ -145,24 +142,6 @@ class Spot:
 def texts(spot: Spot) -> tuple[str, ...]:
     """A list of texts; those that are none are reported and left out."""
     return tuple(value for item in spot.items() if (value := item.text()) is not None)
-
-
-def duration(text: str) -> float | None:
-    """Seconds of a Go duration; None if it is none, or longer than Go can hold."""
-    unsigned = text[1:] if text[:1] in ("-", "+") else text
-    if unsigned == "0":
-        return 0.0
-    total, at = 0, 0
-    while match := _TIMED.match(unsigned, at):
-        whole, fraction, unit = match.groups()
-        if not whole and not fraction:
-            return None
-        scale = 10 ** len(fraction or "")
-        total += (int(whole or 0) * scale + int(fraction or 0)) * _NANOSECONDS[unit] // scale
-        at = match.end()
-    if not at or at != len(unsigned) or total > INT64:
-        return None
-    return (-total if text[0] == "-" else total) / 10**9
 
 
 def _is_null(tree: Tree) -> bool:

@@ -17,9 +17,9 @@ import msgspec
 from msgspec import Meta, Raw, Struct
 
 from trimtab.config.own.settings import MetricsServerSettings
-from trimtab.config.spot import duration
 from trimtab.core.model.resources import NANOS
 from trimtab.core.model.sample import Reading, Subject
+from trimtab.core.model.span import duration
 from trimtab.sources.contract import Failure, Get, Past, Scrape, SourceError, nothing
 from trimtab.wire.fault import UNREADABLE, Quantities
 from trimtab.wire.quantity import QuantityError, nanos

@@ -16,6 +16,7 @@ from trimtab.core.model.resources import Amounts, amounts
 from trimtab.core.model.taints import Taint
 from trimtab.wire.fault import NULL, UNREADABLE, Malformed, Quantities, read_amounts, read_fields, read_part, summary
 from trimtab.wire.intern import Recent
+from trimtab.wire.objects.thresholds import AnnotationsShape, Read, thresholds
 from trimtab.wire.shapes import ConditionShape, Name, Thirds
 
 ADDRESS_KINDS = ("InternalIP", "Hostname")
@@ -27,6 +28,7 @@ class NodeMetaShape(Struct, frozen=True, rename="camel"):
     uid: str | None = None
     resource_version: str | None = None
     labels: dict[str, str] | None = None
+    annotations: AnnotationsShape | None = None
 
 
 class TaintShape(Struct, frozen=True, gc=False):
@@ -82,6 +84,7 @@ class NodeReader:
         self._decode = msgspec.json.Decoder(NodeShape).decode
         self._images: Recent[bytes, tuple[Image, str]] = Recent(_image)
         self._amounts: Recent[bytes, tuple[Amounts | None, str]] = Recent(_allocatable)
+        self._thresholds: Recent[str | None, Read] = Recent(thresholds)
 
     def read(self, data: bytes | Raw) -> Node | Malformed:
         """The node in these bytes."""
@@ -98,6 +101,7 @@ class NodeReader:
             offered, offer_fault = self._amounts[bytes(status.capacity)]
         had, _ = self._amounts[bytes(status.capacity)]
         images = [self._images[bytes(raw)] for raw in status.images or ()]
+        own, own_fault = self._thresholds[meta.annotations.thresholds if meta.annotations else None]
         return Node(
             name=intern(meta.name),
             uid=meta.uid or "",
@@ -109,8 +113,9 @@ class NodeReader:
             images=tuple(image for image, _ in images),
             addresses=tuple(each.address or "" for each in status.addresses or () if each.type in ADDRESS_KINDS),
             ready=all(each.status == "True" for each in status.conditions or () if each.type == "Ready"),
-            fault=offer_fault or next((fault for _, fault in images if fault), ""),
+            fault=offer_fault or next((fault for _, fault in images if fault), own_fault),
             capacity=had or (),
+            thresholds=own,
         )
 
     def _piecemeal(self, data: bytes | Raw) -> Node | Malformed:

@@ -7,10 +7,14 @@ from msgspec.structs import replace
 
 from tests.build import MIB, cluster, node, pod
 from tests.core.plugins.metered import NOW, large, loaded, metered, placed, points, refused
+from trimtab.core.cluster.state import Cluster
+from trimtab.core.model.node import UsageThresholds
 from trimtab.core.model.pod import Owner, Pod
 from trimtab.core.model.resources import ContainerAsk, pod_demand
-from trimtab.core.model.sample import Reading
+from trimtab.core.model.sample import Reading, Subject
 from trimtab.core.model.span import Span
+from trimtab.core.placing.contract import ALL
+from trimtab.core.placing.measured.prod import is_prod, used_by_prod
 from trimtab.core.placing.measured.usage import PAIR
 from trimtab.core.plugins.load_aware_scheduling import Aggregated, ByResource, LoadAwareScheduling, scaled_demand
 from trimtab.wire.quantity import nanos
@@ -156,3 +160,124 @@ def test_a_node_that_offers_nothing_where_nothing_is_asked_of_it() -> None:
     held.read_load(tuple(Reading("meter", each, tuple(used), tuple(used.values()), (NOW,) * 2) for each in PAIR), NOW)
     told = refused(LoadAwareScheduling(usage_thresholds=ByResource(65, 0)), WEB, held)
     assert {"a": "", "none": "! node(s) cpu usage exceed threshold"} == told
+
+
+CLASS, QOS = "koordinator.sh/priority-class", "koordinator.sh/qosClass"
+BATCH = pod("batch", cpu="100m", memory="100Mi", labels={CLASS: "koord-batch"})
+BY_PROD = LoadAwareScheduling(prod_usage_thresholds=ByResource(30, 0), score_according_prod_usage=True)
+
+
+@pytest.mark.parametrize(
+    ("labels", "priority", "cpu", "expected"),
+    [
+        ({CLASS: "koord-prod"}, 5500, "", True),
+        ({CLASS: "koord-mid"}, 9500, "1", False),
+        ({CLASS: "odd"}, 5500, "1", True),
+        ({CLASS: "odd", QOS: "BE"}, 9500, "1", False),
+        ({QOS: "BE"}, 9500, "", True),
+        ({QOS: "LS"}, 7500, "1", False),
+        ({QOS: "LSR"}, 0, "", True),
+        ({QOS: "BE"}, 0, "1", False),
+        ({QOS: "odd"}, 0, "1", True),
+        ({}, 9000, "", True),
+        ({}, 9999, "", True),
+        ({}, 10_000, "", False),
+        ({}, 3999, "1", False),
+        ({}, 2_000_000_000, "1", True),
+        ({}, 0, "", False),
+    ],
+)
+def test_who_is_prod(labels: dict[str, str], priority: int, cpu: str, expected: bool) -> None:
+    """The label of the class, else the band of the priority, else the quality of service, else whether it asks at all."""
+    one = pod("one", labels=labels, priority=priority, cpu=cpu, on="a")
+    held = metered(cluster(large("a"), one), {"a": 50}, {"a": 50})
+    held.read_load((Reading("meter", "cpu", (one.key,), (300.0,), (NOW,), subject=Subject.PODS),), NOW)
+    assert expected == is_prod(one)
+    assert (300.0 if expected else 0.0) == used_by_prod(held.view, ALL)[0, 0]
+
+
+def colocated() -> Cluster:
+    """Two nodes at 50 % of CPU: of `prod` by a prod pod, of `batch` by a batch pod; 5 % go to the node itself."""
+    held = cluster(large("prod"), large("batch"), pod("front", cpu="1", on="prod"))
+    held.see_pod(replace(BATCH, node="batch", phase="Running", name="crunch"))
+    metered(held, {"prod": 50, "batch": 50}, {"prod": 5, "batch": 5})
+    uses = {"default/front": 4500.0, "default/crunch": 4500.0}
+    pods = Reading("meter", "cpu", tuple(uses), tuple(uses.values()), (NOW,) * 2, subject=Subject.PODS, window=60.0)
+    nodes = Reading("meter", "cpu", ("prod", "batch"), (5000.0,) * 2, (NOW,) * 2)
+    held.read_load((nodes, pods), NOW + 100)
+    return held
+
+
+def test_prod_pods_are_judged_by_what_prod_pods_use() -> None:
+    """A prod pod may go where batch pods use much, and there it has the better score; a batch pod sees no difference."""
+    held, words = colocated(), "node(s) cpu usage exceed threshold"
+    assert {"prod": words, "batch": ""} == refused(BY_PROD, WEB, held)
+    assert {"prod": "", "batch": ""} == refused(BY_PROD, BATCH, held)
+    told = points(BY_PROD, WEB, held)
+    assert told["batch"] > told["prod"] + 15
+    assert 1 == len(set(points(BY_PROD, BATCH, held).values()))
+
+
+def test_prod_use_with_the_system() -> None:
+    """What a node uses beside its pods counts with prod pods if so asked."""
+    held = colocated()
+    alone, with_system = (used_by_prod(held.view, ALL, each)[0].tolist() for each in (False, True))
+    assert [4500.0, 0.0] == alone
+    assert [5000.0, 500.0] == pytest.approx(with_system)
+
+
+def test_prod_use_follows_pods_that_come_and_go() -> None:
+    """Between scrapes sums are mended row by row, and are what a fresh sum gives."""
+    held = colocated()
+    used_by_prod(held.view, ALL)
+    held.see_pod(replace(WEB, node="batch", phase="Running"))
+    assert [4500.0, 100.0] == used_by_prod(held.view, ALL)[0].tolist()
+    held.lose_pod(WEB.uid)
+    assert [4500.0, 0.0] == used_by_prod(held.view, ALL)[0].tolist()
+
+
+def test_prod_use_is_unknown_where_nobody_measures() -> None:
+    """No data is not nothing: such a node passes, and is scored by requests."""
+    held = cluster(large("a"), large("b"), pod("big", cpu="9", on="a"))
+    metered(held, {"b": 20}, {"b": 20})
+    assert {"a": "", "b": ""} == refused(BY_PROD, WEB, held)
+    assert 0 < points(BY_PROD, WEB, held)["a"] < points(BY_PROD, WEB, held)["b"]
+
+
+def test_a_node_may_have_thresholds_of_its_own() -> None:
+    """The annotation goes before the arguments, map by map; the other nodes go by the arguments."""
+    nodes = {
+        "plain": None,
+        "strict": UsageThresholds(usage=(30, 0)),
+        "loose": UsageThresholds(usage=(90, 0)),
+        "prod": UsageThresholds(prod=(10, 0)),
+        "steady": UsageThresholds(usage=(90, 0), aggregated=(30, 0), kind="avg", seconds=300.0),
+    }
+    held = cluster(*(replace(large(name), thresholds=own) for name, own in nodes.items()))
+    metered(held, dict.fromkeys(nodes, 70.0), dict.fromkeys(nodes, 10.0))
+    words = "node(s) cpu usage exceed threshold"
+    expected = {"plain": words, "strict": words, "loose": "", "steady": "node(s) cpu aggregated usage exceed threshold"}
+    assert {**expected, "prod": words} == refused(LoadAwareScheduling(), BATCH, held)
+    assert {**expected, "prod": ""} == refused(LoadAwareScheduling(), WEB, held)
+    held.see_node(replace(large("loose"), thresholds=UsageThresholds(usage=(50, 0)), version=2))
+    assert words == refused(LoadAwareScheduling(), WEB, held)["loose"]
+    held.see_node(replace(large("strict"), version=3))
+    held.lose_node("plain", "", 3)
+    assert {"strict", "loose", "prod", "steady"} == {*refused(LoadAwareScheduling(), WEB, held)}
+
+
+def test_a_percentile_without_a_span_is_of_the_longest() -> None:
+    """As in Koordinator: half an hour, and not five minutes."""
+    held = cluster(large("a"))
+    for number in range(60):
+        used = {"a": 90.0 if number < 40 else 20.0}
+        metered(held, used, used, at=NOW + 20 * number)
+    plugin = LoadAwareScheduling(aggregated=Aggregated(ByResource(65, 95), "p50"))
+    assert "node(s) cpu aggregated usage exceed threshold" == refused(plugin, BATCH, held)["a"].split(",")[0]
+
+
+def test_the_original_gives_nodes_without_data_no_points() -> None:
+    """Where they are let pass."""
+    plugin = LoadAwareScheduling(strict=True, enable_schedule_when_node_metrics_expired=True)
+    held = metered(cluster(large("a"), large("b")), {"b": 20}, {"b": 20})
+    assert {"a": 0.0} == {name: each for name, each in points(plugin, WEB, held).items() if not each}

@@ -51,6 +51,7 @@ class Columns:
         self.mounts = Mounts(self.capacity)
         self.images: dict[str, dict[str, int]] = {}
         self.image_cells: dict[str, tuple[NDArray[np.intp], Ints]] = {}  # rows and sizes, made when asked for
+        self.customised = 0  # nodes with thresholds of their own
         self.epoch = 0
         self.relabelled = 0  # rises whenever a node that is there changes its labels
         self.log: list[tuple[int, int]] = []
@@ -163,6 +164,7 @@ class Columns:
         self.unschedulable[row] = node.unschedulable
         self.taint_set[row] = self.taint_sets.setdefault(node.taints, len(self.taint_sets))
         self.labels.put(row, node.labels)
+        self.customised += node.thresholds is not None
         for image in node.images:
             for name in image.names:
                 self.images.setdefault(name, {})[node.name] = image.size
@@ -182,6 +184,7 @@ class Columns:
             self.taint_set[row] = self.taint_sets.setdefault(node.taints, len(self.taint_sets))
 
     def _clear(self, row: int, node: Node) -> None:
+        self.customised -= node.thresholds is not None
         for resource, _ in node.allocatable:
             self.allocatable[resource].put(row, 0)
         for resource, _ in node.capacity or node.allocatable:
@@ -217,7 +220,8 @@ class Columns:
 def difference(old: Node, new: Node) -> Change:
     """What of a node has changed that anything could depend on."""
     changed = Change.NOTHING
-    if old.allocatable != new.allocatable or old.capacity != new.capacity:
+    offered = (old.allocatable, old.capacity, old.thresholds)
+    if offered != (new.allocatable, new.capacity, new.thresholds):
         changed |= Change.ALLOCATABLE
     if old.labels != new.labels:
         changed |= Change.LABELS

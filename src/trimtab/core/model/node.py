@@ -17,6 +17,19 @@ class Image(Struct, frozen=True, gc=False):
     size: int
 
 
+class UsageThresholds(Struct, frozen=True, gc=False):
+    """What Koordinator's annotation says of one node: percent of CPU and memory, 0 for no limit; None for nothing said.
+
+    `usage` is of all that is used, `prod` of what prod pods use, `aggregated` of a percentile (`kind`) over `seconds`.
+    """
+
+    usage: tuple[int, int] | None = None
+    prod: tuple[int, int] | None = None
+    aggregated: tuple[int, int] | None = None
+    kind: str = ""
+    seconds: float = 0.0
+
+
 class Node(Struct, frozen=True, gc=False):
     """One node; allocatable is rounded up, as kube-scheduler and the kubelet do it, and stops at the cap.
 
@@ -35,3 +48,4 @@ class Node(Struct, frozen=True, gc=False):
     ready: bool = True
     fault: str = ""
     capacity: Amounts = ()  # what the machine has, of which `allocatable` is left for pods
+    thresholds: UsageThresholds | None = None

@@ -1,6 +1,6 @@
 """Dynamic: refuses nodes whose load was too high of late, and prefers the least loaded of the last minutes, hour and day.
 
-After Crane's scheduler plugin; its policy stands among the arguments, where Crane names a file. What was fixed:
+After Crane's scheduler plugin; its policy stands among the arguments, or in the file that they name. What was fixed:
 
 - Its hot value, which takes points from nodes that got many pods, was counted anew only when metrics were copied, every
   three minutes at best, so a burst was invisible. Here binds count at once, each a little, instead of 10 points at every
@@ -138,7 +138,7 @@ class Dynamic:
     parts: ClassVar[int] = usage.PARTS
 
     policy: Policy = CRANES
-    policy_config_path: str = ""
+    policy_config_path: str | None = None  # what the file said is in `policy`: nothing is read here
     strict: bool = False
 
     def __post_init__(self) -> None:

@@ -9,7 +9,11 @@ of measurements will do. What was fixed:
 - What pods will use is learnt from their siblings before `estimatedScalingFactors` are asked.
 - A refusal that an eviction could cure is told apart from one where the pod alone is too much.
 
-`strict` refuses nodes without data unless told otherwise, estimates by the factors alone, and scores in whole points.
+Prod pods (`measured/prod`) are judged by what prod pods use, where `prodUsageThresholds` or `scoreAccordingProdUsage` say
+so; a node's annotation goes before the thresholds of the arguments, map by map, as in Koordinator.
+
+`strict` refuses nodes without data unless told otherwise and gives them no points, estimates by the factors alone, and
+scores in whole points.
 How old a measurement may be is said for all plugins together, by the settings of measured load; a node that lags behind
 the others by `nodeMetricExpirationSeconds` has expired before that.
 """
@@ -18,6 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from dataclasses import dataclass
+from functools import partial
 from math import floor, inf
 from typing import ClassVar
 
@@ -25,14 +30,18 @@ import numpy as np
 
 from trimtab.core.cluster.view import Floats, View
 from trimtab.core.model.change import Change
+from trimtab.core.model.node import UsageThresholds
 from trimtab.core.model.pod import Pod
 from trimtab.core.model.resources import CPU, MEMORY
 from trimtab.core.model.span import Span
 from trimtab.core.placing.contract import MAX_SCORE, Bools, Ints, Normalise, Rows
 from trimtab.core.placing.measured import few, usage
 from trimtab.core.placing.measured.limits import codes_above, passed
+from trimtab.core.placing.measured.prod import is_prod, used_by_prod
+from trimtab.core.placing.measured.thresholds import Both, Figure, limits
 
 EXPIRED = -1
+AGGREGATED = 2  # the bits of CPU and memory by a percentile come after the others
 TYPES = {"avg": 0, "p50": 50, "p90": 90, "p95": 95, "p99": 99}
 SPANS = (300.0, 600.0, 1800.0)
 LEARNT = ("siblings", "cluster")  # rules that know better than a fixed factor
@@ -53,6 +62,10 @@ class ByResource:
 
     def of(self, resource: str) -> int:
         return self.cpu if resource == CPU else self.memory
+
+    @property
+    def both(self) -> Both:
+        return self.cpu, self.memory
 
     def __bool__(self) -> bool:
         return bool(self.cpu or self.memory)
@@ -94,7 +107,7 @@ class Aggregated:
 
 @dataclass(frozen=True, slots=True)
 class LoadAwareScheduling:
-    """Codes are bits, CPU and memory, or EXPIRED; pods of DaemonSets are not held back."""
+    """Codes are bits, CPU and memory, and the same by percentiles, or EXPIRED; pods of DaemonSets are not held back."""
 
     name: ClassVar[str] = "LoadAwareScheduling"
     woken_by: ClassVar[Change] = (
@@ -110,7 +123,7 @@ class LoadAwareScheduling:
     resource_weights: ByResource = EQUAL
     dominant_resource_weight: int = 0
     usage_thresholds: ByResource = THRESHOLDS
-    prod_usage_thresholds: ByResource = NONE
+    prod_usage_thresholds: ByResource | None = None
     score_according_prod_usage: bool = False
     prod_usage_include_sys: bool = False
     estimator: str = "defaultEstimator"
@@ -130,7 +143,7 @@ class LoadAwareScheduling:
             raise ValueError("nodeMetricExpirationSeconds must be 1 or more")
 
     def signs(self, pod: Pod) -> Hashable:
-        return (usage.kin(pod), usage.of_daemon_set(pod))
+        return (usage.kin(pod), usage.of_daemon_set(pod), is_prod(pod))
 
     # --- filter
 
@@ -138,10 +151,11 @@ class LoadAwareScheduling:
         count = len(view.pod_count[rows])
         if usage.of_daemon_set(pod):
             return np.zeros(count, dtype=np.int64)
-        if self._is_plain() and not self._refuses_expired() and (some := few.few(view, rows)):
+        prod = is_prod(pod)
+        if self._filters_plainly(view, prod) and (some := few.few(view, rows)):
             own = self._own_of(view, pod)
             return few.column(lambda row: self._code(view, own, row), some)
-        answer = self._held_back(view, pod, rows)
+        answer = self._held_back(view, pod, rows, prod)
         if self._refuses_expired():
             answer[self._expired(view, rows)] = EXPIRED
         return answer
@@ -159,15 +173,34 @@ class LoadAwareScheduling:
         allowed = self.enable_schedule_when_node_metrics_expired
         return self.filter_expired_node_metrics and not (not self.strict if allowed is None else allowed)
 
-    def _held_back(self, view: View, pod: Pod, rows: Rows) -> Ints:
-        by_percentile = self.aggregated if self.aggregated and self.aggregated.usage_thresholds else None
-        thresholds = by_percentile.usage_thresholds if by_percentile else self.usage_thresholds
-        kind = by_percentile.usage_aggregation_type if by_percentile else ""
-        span = by_percentile.usage_aggregated_duration if by_percentile else UNSET
-        limits = np.array([[thresholds.of(resource) or np.inf] for resource in usage.PAIR])
+    def _filters_plainly(self, view: View, prod: bool) -> bool:
+        """Whether the newest values of nodes are compared with one limit for all."""
+        by_prod = prod and self.prod_usage_thresholds is not None
+        return self._is_plain() and not (self._refuses_expired() or by_prod or view.columns.customised)
+
+    def _held_back(self, view: View, pod: Pod, rows: Rows, prod: bool) -> Ints:
         own, offered = self._own(view, pod), usage.offered_pair(view.allocatable, rows)
-        percent = usage.share_of(self._existing(view, rows, kind, span) + own, offered) * 100
-        return codes_above(np.floor(percent + 0.5) > limits, lambda: usage.share_of(own, offered) * 100 > limits)
+        answer: Ints = np.zeros(offered.shape[1], dtype=np.int64)
+        for figure, most in limits(view, rows, (self, prod), lambda said: self._judged_by(said, prod)).items():
+            percent = usage.share_of(self._figure(view, rows, figure) + own, offered) * 100
+            above = np.floor(percent + 0.5) > most
+            codes = codes_above(above, partial(_alone_above, own, offered, most))
+            answer += codes << AGGREGATED if figure.kind else codes
+        return answer
+
+    def _judged_by(self, said: UsageThresholds, prod: bool) -> tuple[Figure, Both]:
+        """Which figure of a node is compared with what; a map of its own stands in for the one of the arguments."""
+        prods = self.prod_usage_thresholds.both if self.prod_usage_thresholds is not None else None
+        if prod and (both := said.prod or prods) is not None:
+            return Figure(prod=True), both
+        if said.aggregated is not None:
+            return Figure(kind=said.kind, seconds=said.seconds), said.aggregated
+        ours = self.aggregated
+        if ours is not None and ours.usage_thresholds:
+            return Figure(
+                kind=ours.usage_aggregation_type, seconds=ours.usage_aggregated_duration
+            ), ours.usage_thresholds.both
+        return Figure(), said.usage or self.usage_thresholds.both
 
     def _code(self, view: View, own: tuple[float, float], row: int) -> int:
         """The same for one row, where a limit is passed from a half above it on."""
@@ -184,18 +217,17 @@ class LoadAwareScheduling:
     def reasons(self, view: View, pod: Pod, code: int) -> tuple[str, ...]:
         if code == EXPIRED:
             return ("node(s) nodeMetric expired",)
-        kind = " aggregated" if self.aggregated and self.aggregated.usage_thresholds else ""
-        return tuple(f"node(s) {(CPU, MEMORY)[bit]}{kind} usage exceed threshold" for bit in passed(code))
+        kinds = [(usage.PAIR[bit % AGGREGATED], " aggregated" * (bit >= AGGREGATED)) for bit in passed(code)]
+        return tuple(f"node(s) {resource}{kind} usage exceed threshold" for resource, kind in kinds)
 
     # --- score
 
     def score(self, view: View, pod: Pod, rows: Rows) -> Ints | None:
-        if self._is_plain() and (some := few.few(view, rows)):
+        figure = self._scored_by(pod)
+        if figure == Figure() and self._is_plain() and (some := few.few(view, rows)):
             own = self._own_of(view, pod)
             return few.column(lambda row: self._points(view, pod, own, row), some)
-        kind = self.aggregated.score_aggregation_type if self.aggregated else ""
-        span = self.aggregated.score_aggregated_duration if self.aggregated else UNSET
-        used = self._existing(view, rows, kind, span) + self._own(view, pod)
+        used = self._figure(view, rows, figure) + self._own(view, pod)
         shares = usage.share_of(used, usage.offered_pair(view.allocatable, rows))
         free = (1.0 - np.minimum(usage.by_requests(view, rows, pod, shares), 1.0)) * MAX_SCORE
         if self.strict:
@@ -203,7 +235,15 @@ class LoadAwareScheduling:
         weights, dominant = self.resource_weights, self.dominant_resource_weight
         total = usage.weighted(weights.cpu, weights.memory, free) + np.minimum(*free) * dominant
         mean = total / (weights.cpu + weights.memory + dominant)
-        return usage.in_parts(mean) if self.strict else usage.points(1.0 - mean / MAX_SCORE)
+        if self.strict:
+            return np.where(self._expired(view, rows), 0, usage.in_parts(mean))
+        return usage.points(1.0 - mean / MAX_SCORE)
+
+    def _scored_by(self, pod: Pod) -> Figure:
+        if self.score_according_prod_usage and is_prod(pod):
+            return Figure(prod=True)
+        ours = self.aggregated
+        return Figure(kind=ours.score_aggregation_type, seconds=ours.score_aggregated_duration) if ours else Figure()
 
     def _points(self, view: View, pod: Pod, own: tuple[float, float], row: int) -> int:
         """The same for one row."""
@@ -221,12 +261,14 @@ class LoadAwareScheduling:
 
     # --- what is and will be used, a line each for CPU and memory
 
-    def _existing(self, view: View, rows: Rows, kind: str, span: float) -> Floats:
+    def _figure(self, view: View, rows: Rows, figure: Figure) -> Floats:
         """What is used, with pods that no sample shows yet; by a percentile where one is asked for and known."""
+        if figure.prod:
+            return used_by_prod(view, rows, self.prod_usage_include_sys)
         latest = usage.expected_pair(view, rows)
-        if not kind:
+        if not figure.kind:
             return latest
-        percent, seconds, load = TYPES[kind], int(span or SPANS[0]), view.load
+        percent, seconds, load = TYPES[figure.kind], int(figure.seconds or SPANS[-1]), view.load
         found = usage.pair(
             lambda each: load.percentile(each, percent, seconds) if percent else load.average(each, seconds), view, rows
         )
@@ -249,6 +291,12 @@ class LoadAwareScheduling:
 
     def remark(self, view: View, pod: Pod) -> str:
         return "" if self._refuses_expired() else usage.blind_spots(view)
+
+
+def _alone_above(own: Floats, offered: Ints, most: Floats) -> Bools:
+    """Where the pod alone is too much."""
+    above: Bools = usage.share_of(own, offered) * 100 > most
+    return above
 
 
 def _shares_of(view: View, own: tuple[float, float], row: int) -> list[float]:
