@@ -103,6 +103,18 @@ def test_sleep(machine: Pretended, caplog: pytest.LogCaptureFixture) -> None:
     assert ([], (5.0,)) == (warnings(caplog), machine.told(5.0))
 
 
+def test_held_up_between_the_clocks(machine: Pretended, caplog: pytest.LogCaptureFixture) -> None:
+    """A process that is stopped between its two glances has seen no step; the next look is as good as any."""
+
+    def stalls() -> float:
+        machine.passes(30.0)
+        return machine.wall
+
+    machine.clock.wall = stalls
+    machine.clock.look()
+    assert (0.0, []) == (machine.clock.ahead, warnings(caplog))
+
+
 def test_what_has_not_moved_is_not_touched(machine: Pretended) -> None:
     """While nobody sets the clock every event is handed on as it is."""
     machine.wall += 0.05
