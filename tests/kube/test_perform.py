@@ -293,7 +293,7 @@ async def test_a_failed_mark_is_counted() -> None:
         stage.answer = lambda request: answered({})
         performer.perform(mark("two"))
         assert await performer.drain(60.0)
-    assert 1 == stage.performer.marks_failed
+    assert 1 == stage.performer.patches_failed
     assert all("lastTransitionTime" in condition for condition in conditions(stage))
 
 

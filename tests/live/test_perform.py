@@ -133,7 +133,7 @@ async def test_a_mark_for_a_recreated_pod_misses_it(rig: Rig, kubeconfig: Path) 
     await elsewhere(made, rig, "recreated")
     async with performing(kubeconfig) as stage:
         await stage.do(MarkUnscheduled("old-uid", "default", "recreated", "Unschedulable", "wrong"))
-        assert 1 == stage.performer.marks_failed
+        assert 1 == stage.performer.patches_failed
     status = (await elsewhere(rig.admin.get, f"{PODS}/recreated"))["status"]
     assert "wrong" not in str(status)
 

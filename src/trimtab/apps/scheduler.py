@@ -224,7 +224,7 @@ class Scheduler:
             version("trimtab"),
             lease,
             events=lambda: {"written": posting.written, "dropped": posting.dropped, "failed": posting.failed},
-            conditions_failed=lambda: self.performer.marks_failed,
+            conditions_failed=lambda: self.performer.patches_failed,
             watches=self.watches.counts,
             node_usage=self.configuration.own.metrics.node_usage,
             **self._of_the_file(),

@@ -56,16 +56,16 @@ from trimtab.wire.status import read_status
 
 log = logging.getLogger(__name__)
 IN_FLIGHT = 20
-MARKERS = 2
+PATCHERS = 2
 # The server itself gives up on a write after 34 s. To wait longer than that turns most unknown outcomes into known ones.
 BIND_PATIENCE = 40.0
 READ_PATIENCE = 10.0
-MARK_PATIENCE = 10.0
+PATCH_PATIENCE = 10.0
 OK = 200
-MARKED_AT_MOST = 100_000
+REMEMBERED_AT_MOST = 100_000
 
 Wish = Bind | Reread | Preempt | BindVolume | SelectNode | LabelNode
-Mark = tuple[MarkUnscheduled | None, Nominate | None]
+PodStatus = tuple[MarkUnscheduled | None, Nominate | None]
 
 
 class Performer:
@@ -83,26 +83,26 @@ class Performer:
         in_flight: int = IN_FLIGHT,
         wall: Callable[[], float] | None = None,  # what is written is stamped by it; by the clock if there is none
     ) -> None:
-        self.marks_failed = 0
+        self.patches_failed = 0
         self._transport, self._sink, self._clock, self._reader = transport, sink, clock, reader
         self._in_flight, self._wall = in_flight, wall or clock
         self._lull = Lull(in_flight // 2)
         self._writer = Writer(transport, may_write, random)
         self.posting = Posting(self._writer, self._wall, self._lull, instance)
         self._wishes: asyncio.Queue[Wish] = asyncio.Queue()
-        self._marks: dict[str, Mark] = {}
-        self._to_mark: asyncio.Queue[str] = asyncio.Queue()
+        self._statuses: dict[str, PodStatus] = {}
+        self._to_patch: asyncio.Queue[str] = asyncio.Queue()
         self._patching: dict[str, asyncio.Event] = {}
-        self._marked: dict[str, None] = {}
+        self._called_unscheduled: dict[str, None] = {}
 
     @property
     def under_way(self) -> int:
-        """Binds and read-backs that are queued or sent."""
+        """Wishes that are queued or sent: all but statuses and Events, which wait for a lull."""
         return self._lull.under_way
 
     @property
     def settled(self) -> bool:
-        """Whether every bind, read-back and mark that was sent has been answered, and no bind waits."""
+        """Whether all that was sent has been answered, but for Events, and no wish waits."""
         return not self.under_way and not self._patching
 
     def perform(self, instruction: Instruction) -> None:
@@ -114,7 +114,7 @@ class Performer:
                 )
             case Bind() | Reread() | Preempt() | BindVolume() | SelectNode() | LabelNode():
                 if isinstance(instruction, Bind):  # a pod that gets a node is not called unschedulable afterwards
-                    self._marks.pop(instruction.uid, None)
+                    self._statuses.pop(instruction.uid, None)
                 self._lull.begin()
                 self._wishes.put_nowait(instruction)
             case MarkUnscheduled() | Nominate():
@@ -123,22 +123,22 @@ class Performer:
                 self.posting.tell(instruction)
 
     def _note(self, news: MarkUnscheduled | Nominate) -> None:
-        if news.uid not in self._marks:
-            self._to_mark.put_nowait(news.uid)
-        mark, nominate = self._marks.get(news.uid, (None, None))
-        self._marks[news.uid] = (news, nominate) if isinstance(news, MarkUnscheduled) else (mark, news)
+        if news.uid not in self._statuses:
+            self._to_patch.put_nowait(news.uid)
+        mark, nominate = self._statuses.get(news.uid, (None, None))
+        self._statuses[news.uid] = (news, nominate) if isinstance(news, MarkUnscheduled) else (mark, news)
 
     async def run(self) -> None:
         """Perform for ever."""
         async with asyncio.TaskGroup() as group:
             for _ in range(self._in_flight):
                 group.create_task(self._fulfil())
-            for _ in range(MARKERS):
-                group.create_task(self._mark())
+            for _ in range(PATCHERS):
+                group.create_task(self._patch_statuses())
             group.create_task(self.posting.run())
 
     async def drain_binds(self, seconds: float) -> None:
-        """Wait for binds and read-backs, but not longer; nothing is cancelled by this."""
+        """Wait for binds and whatever else stands in their queue, but not longer; nothing is cancelled by this."""
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self._wishes.join()
@@ -148,7 +148,7 @@ class Performer:
         try:
             async with asyncio.timeout(seconds):
                 await self._wishes.join()
-                await self._to_mark.join()
+                await self._to_patch.join()
                 await self.posting.drained()
         except TimeoutError:
             return False
@@ -220,15 +220,15 @@ class Performer:
             return RereadFailed(reread.uid, self._clock())
         return reread_outcome(reread.uid, response.status, response.body, self._clock(), self._reader)
 
-    async def _mark(self) -> None:
+    async def _patch_statuses(self) -> None:
         while True:
-            uid = await self._to_mark.get()
+            uid = await self._to_patch.get()
             await self._lull.wait()
             await self._answered(uid)
-            if (mark := self._marks.pop(uid, None)) is not None:
+            if (status := self._statuses.pop(uid, None)) is not None:
                 with self._under_way(uid):
-                    await self._patch(*mark)
-            self._to_mark.task_done()
+                    await self._patch(*status)
+            self._to_patch.task_done()
 
     @contextmanager
     def _under_way(self, uid: str) -> Iterator[None]:
@@ -247,21 +247,21 @@ class Performer:
     async def _patch(self, mark: MarkUnscheduled | None, nominate: Nominate | None) -> None:
         pod = mark or nominate
         assert pod is not None
-        since = "" if pod.uid in self._marked else to_the_second(self._wall())
+        since = "" if pod.uid in self._called_unscheduled else to_the_second(self._wall())
         try:
-            response = await self._writer.send(status_request(mark, nominate, since), MARK_PATIENCE)
+            response = await self._writer.send(status_request(mark, nominate, since), PATCH_PATIENCE)
         except Unreachable as error:
             status, said = 0, str(error)
         else:
             status, said = response.status, read_status(response.body).message
         if status != OK:
-            self.marks_failed += 1
+            self.patches_failed += 1
             log.warning("status not set: pod=%s/%s status=%d problem=%s", pod.namespace, pod.name, status, said)
         elif mark is not None:
             self._remember(pod.uid)
 
     def _remember(self, uid: str) -> None:
         """The condition's time is that of its first change, so later patches leave it alone."""
-        self._marked[uid] = None
-        if len(self._marked) > MARKED_AT_MOST:
-            del self._marked[next(iter(self._marked))]
+        self._called_unscheduled[uid] = None
+        if len(self._called_unscheduled) > REMEMBERED_AT_MOST:
+            del self._called_unscheduled[next(iter(self._called_unscheduled))]
