@@ -126,7 +126,7 @@ def fingerprint(engine: Engine) -> str:
             sorted(queue._ready),
             sorted(queue._backing),
             placing.flights.by_uid,
-            placing.marked,
+            placing.complaints,
             cluster.promises,
             placing.preempting.leaving,
             engine.term,

@@ -9,13 +9,13 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from trimtab.config.own.settings import SourceSettings
 from trimtab.core.model.event import SourceFailed
 from trimtab.core.model.node import Node
-from trimtab.sources.contract import Past, SourceError
+from trimtab.sources.contract import Get, Past, SourceError
 from trimtab.sources.opening import opened
 from trimtab.sources.polling import SPANS, Measured, Polling
 
@@ -49,7 +49,7 @@ class Looking:
         self,
         sources: tuple[SourceSettings, ...],
         nodes: Callable[[], Iterable[Node]],
-        get: Callable[[str], Awaitable[tuple[int, bytes]]],
+        get: Get,
         hand: Callable[[Measured], None],
         now: Callable[[], float],
         spans: Sequence[Past] = SPANS,

@@ -25,7 +25,7 @@ from trimtab.wire.request import NODES, PODS
 from trimtab.wire.watch import Reader
 
 
-class Kept(Protocol):
+class Followed(Protocol):
     """What a followed object must say of itself."""
 
     @property
@@ -35,7 +35,7 @@ class Kept(Protocol):
     def version(self) -> int: ...
 
 
-T = TypeVar("T", bound=Kept)
+T = TypeVar("T", bound=Followed)
 
 
 @dataclass(frozen=True)

@@ -97,7 +97,7 @@ class Reflector(Generic[T]):
         self.served = True
         self._transport, self._kind, self._sink, self._clock, self._random = transport, kind, sink, clock, random
         self._backoff = Backoff(random)
-        self._wanted, self._served = 1, 0  # lists asked for, and how many of these wishes a list begun later has met
+        self._wanted, self._met = 1, 0  # lists asked for, and how many of these wishes a list begun later has met
         self._quiet = False
         self._interrupted = False
         self._hurry = asyncio.Event()
@@ -115,11 +115,11 @@ class Reflector(Generic[T]):
         async with self._listed:
             self._list_again()
             wanted = self._wanted
-            await self._listed.wait_for(lambda: self._served >= wanted)
+            await self._listed.wait_for(lambda: self._met >= wanted)
 
     @property
     def _must_list(self) -> bool:
-        return self._served < self._wanted
+        return self._met < self._wanted
 
     def _list_again(self) -> None:
         self._wanted += 1
@@ -193,7 +193,7 @@ class Reflector(Generic[T]):
         return page
 
     async def _note_list(self, wanted: int) -> None:
-        self._served = wanted
+        self._met = wanted
         self.counts.lists += 1
         self.heard, self.problem = self._clock(), ""
         if self.counts.lists == 1:

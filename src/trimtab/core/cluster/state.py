@@ -278,7 +278,7 @@ class Cluster:
     def recall_load(self, readings: tuple[Reading, ...], at: float) -> Counter[str]:
         """Take in what a source remembers of earlier."""
         self.columns.note(Change.LOAD, EVERY_ROW)
-        return self.load.refill(readings, at, self.columns)
+        return self.load.recall(readings, at, self.columns)
 
     def lose_source(self, source: str, at: float) -> None:
         self.columns.note(Change.LOAD, EVERY_ROW)

@@ -126,7 +126,7 @@ class Engine:
         pod = self.placing.cluster.as_promised(event.pod)
         before = self.placing.cluster.pods.get(pod.uid)
         change = self.placing.cluster.see_pod(pod) | self.placing.observers.moved(self.placing.cluster, before, pod)
-        self.placing.marked.pop(pod.uid, None)
+        self.placing.complaints.pop(pod.uid, None)
         self.placing.gangs.seen(self.placing, before, pod, event.at)
         self.placing.claimants.seen(pod, waits=not (pod.node or pod.finished or pod.deleting))
         if pod.node or pod.finished or pod.deleting:
@@ -176,7 +176,7 @@ class Engine:
 
     def bury(self, uid: str, at: float) -> list[Instruction]:
         self.placing.queue.forget(uid, at)
-        self.placing.marked.pop(uid, None)
+        self.placing.complaints.pop(uid, None)
         self.placing.preempting.settled(uid, leaving=True)
         before = self.placing.cluster.pods.get(uid)
         change = self.placing.drop(uid, at) | self.placing.cluster.lose_pod(uid)
@@ -186,7 +186,7 @@ class Engine:
             self.placing.claimants.seen(before, waits=False)
         return self.changed(change, at)
 
-    # --- facts about nodes, load and ourselves
+    # --- facts about nodes, other objects and ourselves
 
     def _node_seen(self, event: NodeSeen) -> list[Instruction]:
         return self.changed(self.placing.cluster.see_node(event.node), event.at)

@@ -47,8 +47,8 @@ class Placing:
     flights: Flights = field(default_factory=Flights)
     templates: Templates = field(default_factory=Templates)
     decisions: Decisions = field(default_factory=Decisions)
-    marked: dict[str, tuple[str, str]] = field(default_factory=dict)  # asked for since the pod was last seen
-    log: hints.Log = field(default_factory=hints.Log)
+    complaints: dict[str, tuple[str, str]] = field(default_factory=dict)  # told since the pod was last seen
+    log_reader: hints.LogReader = field(default_factory=hints.LogReader)
     preempting: Preempting = field(default_factory=Preempting)
     gangs: Gangs = field(default_factory=Gangs)
     claimants: Claimants = field(default_factory=Claimants)
@@ -172,7 +172,7 @@ class Placing:
         """Stir those in the queue (of these pods, if any are named) whom the change may help."""
         if not change:
             return []
-        touched = self.log.read(self.cluster.columns)
+        touched = self.log_reader.read(self.cluster.columns)
         return self.queue.wake(change, at, lambda uid, plugins: self._helps(uid, plugins, change, touched), pods)
 
     def _helps(self, uid: str, plugins: tuple[str, ...], change: Change, touched: hints.Touched) -> bool:
@@ -208,9 +208,9 @@ class Placing:
             Tell(pod.uid, pod.namespace, pod.name, "FailedScheduling", message, warning=True, scheduler=pod.scheduler)
         ]
         seen = self.cluster.pods.get(pod.uid, pod).unscheduled
-        if (reason, message) != self.marked.get(pod.uid, seen):
+        if (reason, message) != self.complaints.get(pod.uid, seen):
             told.append(MarkUnscheduled(pod.uid, pod.namespace, pod.name, reason, message))
-        self.marked[pod.uid] = (reason, message)
+        self.complaints[pod.uid] = (reason, message)
         return told
 
     def faulted(self, pod: Pod, profile: Profile, error: Exception, at: float) -> list[Instruction]:
@@ -223,10 +223,10 @@ class Placing:
     def fork(self) -> Placing:
         """A twin that counts nothing; answers kept for speed are not copied, for they can be asked again."""
         twin = Placing(self.settings, Tally(), self.cluster.fork(), self.queue.copy(), self.flights.copy())
-        twin.decisions, twin.marked = self.decisions.copy(), self.marked.copy()
+        twin.decisions, twin.complaints = self.decisions.copy(), self.complaints.copy()
         twin.preempting, twin.gangs = self.preempting.copy(), self.gangs.copy()
         twin.claimants = self.claimants.copy()
-        twin.observers.by_name, twin.log = self.observers.by_name, self.log.copy()
+        twin.observers.by_name, twin.log_reader = self.observers.by_name, self.log_reader.copy()
         return twin
 
 

@@ -58,7 +58,7 @@ class LoadColumns(LoadAnswers):
         self._settle(weigh=True)
         return refused
 
-    def refill(self, readings: Sequence[Reading], at: float, rows: Rows) -> Counter[str]:
+    def recall(self, readings: Sequence[Reading], at: float, rows: Rows) -> Counter[str]:
         """Take history in: rings, snapshots and sums, never the latest value. Each reading is of one moment."""
         self.now = max(self.now, at)
         refused = recall(self, readings, rows)

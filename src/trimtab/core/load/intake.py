@@ -9,6 +9,7 @@
 | earlier | measured before the node or pod was there, or over a span in which another had its name | |
 | jump | nine nodes of ten went to nothing, or to all they have, in one step | stays, for three readings |
 | empty, malformed | nothing at all; columns of different lengths | is missing; stays |
+| unused | of pods, but neither CPU nor memory as measured at a moment (counted in `reading`) | |
 """
 
 from __future__ import annotations

@@ -82,20 +82,20 @@ def _take_nodes(state: LoadState, reading: Reading, rows: Rows, refused: Counter
         refused["empty"] += 1
         meter.silence(source)
         return
-    capacity, newest = _capacity(state, reading.resource, rows), _is_course(reading)
+    capacity, is_course = _capacity(state, reading.resource, rows), _is_course(reading)
     account = state.accounts.get(reading.resource)
     sieve = _sound(reading, numbered(reading.names, rows.row), refused)
     sieve.timely(state.now, state.settings)
     sieve.refuse(sieve.measured <= state.ground.after[sieve.index], "earlier")
-    believe_nodes(sieve, reading.unit, capacity, account.totals.claimed if account is not None and newest else None)
+    believe_nodes(sieve, reading.unit, capacity, account.totals.claimed if account is not None and is_course else None)
     for nonsense in sieve.nonsense:
         meter.miss(nonsense, source)
     sieve.keep(meter.news(sieve.index, sieve.measured))
-    if newest and state.brake.holds(reading, *_shares(meter, sieve, capacity), sieve.newest):
+    if is_course and state.brake.holds(reading, *_shares(meter, sieve, capacity), sieve.newest):
         refused["jump"] += len(sieve.index)
         return
     meter.put(sieve.index, sieve.values, sieve.measured, reading.window, source)
-    if newest and len(sieve.index):
+    if is_course and len(sieve.index):
         _course(state, reading.resource).put(_moment(state, sieve), sieve.index, sieve.values)
 
 

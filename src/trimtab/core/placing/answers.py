@@ -26,6 +26,7 @@ from trimtab.core.placing.laps import NO_LAPS, Laps
 from trimtab.core.placing.profile import Profile, plugin_name
 
 NEVER = np.int64(-(1 << 62))
+REFUSED = NEVER // 2  # at or below this a row is refused, whatever scores were added to NEVER
 MANY = 8  # from one row in so many on, asking all rows at once is cheaper
 FEW = 16  # up to so many rows, plain numbers are cheaper than arrays
 

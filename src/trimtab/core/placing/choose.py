@@ -16,7 +16,7 @@ from trimtab.core.cluster.columns import name_hash
 from trimtab.core.cluster.view import View
 from trimtab.core.model.pod import Pod
 from trimtab.core.model.verdict import Placement, Ranked, Refusal, Unplaceable
-from trimtab.core.placing.answers import NEVER, Answers
+from trimtab.core.placing.answers import NEVER, REFUSED, Answers
 from trimtab.core.placing.charged import PASSES, pairs
 from trimtab.core.placing.contract import ALL, Ints, Rows
 from trimtab.core.placing.laps import NO_LAPS, Laps
@@ -47,7 +47,7 @@ def choose(
     ready, refusals = _narrowed(view, pod, answers, nominated)
     total = with_relative(view, answers, ready)
     top = int(total.argmax())
-    if total[top] <= NEVER // 2:
+    if total[top] <= REFUSED:
         refusers = (*answers.only, *(each.plugin for each in refusals))
         return Unplaceable(view.count, refusals, plugins=tuple(dict.fromkeys(refusers)))
     row = _nominated_row(view, pod, total)
@@ -67,7 +67,7 @@ def with_relative(view: View, answers: Answers, ready: Ints) -> Ints:
     if not answers.relative and not answers.among:
         return ready
     total, pod = ready.copy(), answers.pod
-    feasible = ready > NEVER // 2
+    feasible = ready > REFUSED
     rows: Rows = ALL if feasible.all() else np.flatnonzero(feasible)
     if not len(ready[rows]):
         return ready
@@ -155,7 +155,7 @@ def _outside(view: View, answers: Answers) -> NDArray[np.bool_]:
 def _nominated_row(view: View, pod: Pod, total: Ints) -> int | None:
     """The node that was cleared for this pod goes before all others, if it will still do."""
     row = view.row(pod.nominated) if pod.nominated else None
-    return row if row is not None and total[row] > NEVER // 2 else None
+    return row if row is not None and total[row] > REFUSED else None
 
 
 def _placement(view: View, row: int, total: Ints, answers: Answers, refusals: tuple[Refusal, ...]) -> Placement:
@@ -179,7 +179,7 @@ def _best(total: Ints, chosen: int) -> list[int]:
     total[chosen] = NEVER
     for _ in range(min(SHOWN, len(total)) - 1):
         row = int(total.argmax())
-        if total[row] <= NEVER // 2:
+        if total[row] <= REFUSED:
             break
         rows.append(row)
         held.append(total[row])

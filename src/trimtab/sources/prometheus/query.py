@@ -23,7 +23,7 @@ _BLANK = re.compile(r"\$(only|and|window)")
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """One way to ask; `source` names the part that it serves.
+    """One way to ask; `part` names the part of the source that it serves.
 
     In built-in ones `$only` stands for matchers, `$and` for the same behind others, `$window` for the span of rates.
     """
@@ -36,7 +36,7 @@ class Query:
     statistic: Statistic = Statistic.LATEST
     window: float = 0.0
     scale: float = 1.0
-    source: str = ""
+    part: str = ""
 
     @property
     def text(self) -> str:
@@ -51,7 +51,7 @@ class Query:
         skipped: tuple[tuple[str, int], ...] = (),
     ) -> Reading:
         return Reading(
-            source=self.source,
+            source=self.part,
             resource=self.resource,
             names=names,
             values=values,
@@ -101,7 +101,7 @@ def ready(way: Query, part: str, window: float, only: str) -> Query:
     """A built-in way with everything filled in."""
     fill = {"only": only, "and": f",{only}" if only else "", "window": span(window)}
     value, time = (_BLANK.sub(lambda blank: fill[blank[1]], text) for text in (way.value, way.time))
-    return replace(way, value=value, time=time, window=window if "$window" in way.value else way.window, source=part)
+    return replace(way, value=value, time=time, window=window if "$window" in way.value else way.window, part=part)
 
 
 def span(seconds: float) -> str:

@@ -86,7 +86,7 @@ class Prometheus:
             window = min(max(span.step, self._settings.rate_window), 300.0)
             usual = {question.part: question for question in questions(self._settings, window)}
             ways = [self._way(usual[question.part]) for question in self._questions if not question.extra]
-            series = max((len(self._names.get(way.source, ())) for way in ways), default=0)
+            series = max((len(self._names.get(way.part, ())) for way in ways), default=0)
             async for readings in recalled(self._asking, ways, span, identity, self._now(), series):
                 yield readings
 

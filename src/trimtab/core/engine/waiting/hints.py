@@ -50,7 +50,7 @@ class Touched:
         return ALL if EVERY_ROW in found else np.array([*found], dtype=np.intp)
 
 
-class Log:
+class LogReader:
     """How far the columns' log was read."""
 
     def __init__(self) -> None:
@@ -61,8 +61,8 @@ class Log:
         self.epoch, self.position = columns.epoch, len(columns.log)
         return Touched(entries)
 
-    def copy(self) -> Log:
-        twin = Log()
+    def copy(self) -> LogReader:
+        twin = LogReader()
         twin.epoch, twin.position = self.epoch, self.position
         return twin
 
