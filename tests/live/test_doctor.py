@@ -16,7 +16,7 @@ from tests.live import product
 from tests.live.built import built
 from tests.live.metering.exporters import Exporters
 from tools.controlplane.client import Document
-from tools.controlplane.objects import node
+from tools.controlplane.objects import node, pod
 from tools.controlplane.prometheus import Prometheus
 from tools.controlplane.rig import Rig
 
@@ -49,6 +49,7 @@ def prometheus(exporters: Exporters) -> Iterator[Prometheus]:
     """Machines that are well are scraped as they should be, and those that fall ill as people do it wrong."""
     ill = {"case": "ill"}
     with Exporters(NAMES) as sound:
+        sound.run(NAMES[0], "default", "seen", 0.1, 1e8)
         targets = sound.targets(labels={"case": "well"})
         targets += exporters.targets(labels=ill, pages=["node"], names=NAMES[:5])
         targets += exporters.targets("again:9100", {**ill, "node": "{name}"}, ["node"], [TWICE])
@@ -108,6 +109,11 @@ def findings(done: subprocess.CompletedProcess[str], severity: str, area: str) -
     return {",".join(each.get("nodes", ())) or each["subject"]: each for each in mine}
 
 
+def of_rules(done: subprocess.CompletedProcess[str]) -> dict[str, Document]:
+    """What is said of each rule, and of all of them together."""
+    return {each["subject"]: each for each in json.loads(done.stdout)["findings"] if each["area"] == "labels"}
+
+
 def test_what_is_ill_is_named_with_its_remedy(cluster: Rig, exporters: Exporters, prometheus: Prometheus) -> None:
     """Missing rights by file, each node without data by its reason, the query that Prometheus refuses by its name."""
     exporters.freeze(FROZEN)
@@ -132,8 +138,13 @@ def test_what_is_ill_is_named_with_its_remedy(cluster: Rig, exporters: Exporters
     sources = findings(done, "problem", "source")
     assert {"prom/podCPU", "prom/podMemory", "prom/rule/slip"} == sources.keys()
     assert "Prometheus refuses (400)" in sources["prom/rule/slip"]["says"]
-    assert {"slip"} == findings(done, "problem", "labels").keys()
-    assert {"busy", "own"} == findings(done, "ok", "labels").keys()
+    rules = of_rules(done)
+    assert {"slip": "problem", "busy": "warning", "own": "ok", "now": "warning"} == {
+        name: each["severity"] for name, each in rules.items()
+    }
+    assert ([*NAMES[2:]], True) == (rules["busy"]["nodes"], "memory tells of 2 of 6 nodes" in rules["busy"]["says"])
+    assert "too old for 1 of 6 nodes: node-2" in rules["busy"]["says"]
+    assert "more than the machine has for 1 of 6 nodes: node-4" in rules["busy"]["says"]
 
 
 def test_what_is_well_passes_for_each_account(cluster: Rig, prometheus: Prometheus) -> None:
@@ -170,6 +181,50 @@ def test_the_labeller_is_looked_at_with_its_own_rights(cluster: Rig, prometheus:
 
 def _lease(who: str) -> str:
     return f"leases.coordination.k8s.io trimtab-{who} in trimtab"
+
+
+def test_a_rule_file_is_looked_at_with_the_labellers_flags(cluster: Rig, prometheus: Prometheus) -> None:
+    """What a rule.yaml would mark now, which rule has nobody, and which node it does not know: nothing is written for it."""
+    free = "node_memory_MemAvailable_bytes{case='well'} / node_memory_MemTotal_bytes{case='well'} * 100"
+    rules = {
+        "roomy": {"Promsql": free, "Threshold": 1},
+        "nobody": {"Promsql": "nothing_of_the_kind", "Threshold": 1},
+        "some": {"Promsql": f"({free}) unless on (instance) node_boot_time_seconds{{case='never'}}", "Threshold": 1000},
+    }
+    file = cluster.workspace / "rule.yaml"
+    file.write_text(json.dumps({"Rulename": rules}))
+    before = [each["metadata"]["resourceVersion"] for each in cluster.admin.list("/api/v1/nodes")]
+    command = [sys.executable, "-m", "trimtab", "doctor", "-kubeconfig", str(cluster.admin_kubeconfig), "--json"]
+    command += ["-prom", prometheus.url, "-r", str(file), "-s", "5"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert 1 == done.returncode, done.stderr
+    told = of_rules(done)
+    assert {"roomy", "some", "nobody", "now"} == told.keys()
+    assert ("problem", [*NAMES]) == (told["nobody"]["severity"], told["nobody"]["nodes"])
+    assert "its query tells of all 6 nodes that may be marked" == told["roomy"]["says"] == told["some"]["says"]
+    assert (
+        "every node would be marked; would mark 6, once that lasts: node-0 (+status=presure; roomy is"
+        in told["now"]["says"]
+    )
+    assert before == [each["metadata"]["resourceVersion"] for each in cluster.admin.list("/api/v1/nodes")]
+
+
+def test_pods_without_a_sample_are_counted(cluster: Rig, prometheus: Prometheus) -> None:
+    """One that the kubelet shows and one that nobody does, and one that does not run."""
+    for name in ("seen", "unseen", "waits"):
+        cluster.admin.create(pod(name, nodeName=NAMES[0]))
+        if name != "waits":
+            status = {"phase": "Running", "startTime": "2026-01-31T08:00:00Z"}
+            cluster.admin.patch(f"/api/v1/namespaces/default/pods/{name}/status", {"status": status})
+    own = asking(prometheus, "well", metrics=["nodeMemory", "podMemory"])
+    prometheus.seen('container_memory_working_set_bytes{case="well",pod="seen"}', bool)
+    done = doctor(product.configured(cluster, "pods", own, profiles=[BY_LOAD]), cluster.admin_kubeconfig, "--json")
+    (found,) = (each for each in json.loads(done.stdout)["findings"] if each["area"] == "pods")
+    assert ("no series for 1 of 2 running pods: default/unseen (on node-0)", "memory") == (
+        found["says"],
+        found["subject"],
+    )
+    assert (1, ["default/unseen"], "warning") == (found["count"], found["pods"], found["severity"])
 
 
 def test_a_server_that_is_gone_is_a_problem_and_no_crash(cluster: Rig, prometheus: Prometheus, tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ The labeller runs as its own service account under the shipped policy, as dynami
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
 import time
 from collections.abc import Iterator
@@ -218,6 +219,69 @@ def test_who_observes_writes_nothing(scene: Metered) -> None:
         product.wait_for(lambda: f"change=-{KEY}" in labeller.log_tail(), 20, "and would undo", labeller)
     after = {each["metadata"]["name"]: each["spec"].get("renewTime") for each in scene.rig.admin.list(LEASES)}
     assert (written, before, {}) == (patches(scene), after, labels(scene))
+
+
+def test_what_people_do_to_marks_and_nodes(scene: Metered) -> None:
+    """A value written over, a mark taken away or put on a calm node are put right; a hot node may go and come back."""
+    scene.exporters.set("node-2", memory=0.9)
+    admin = scene.rig.admin
+    with labelling(scene, "--config", own_file(scene, taint=KEY, label={"key": KEY})) as labeller:
+        product.wait_for(lambda: {"node-2": "high"} == labels(scene), 40, "the label", labeller)
+        admin.patch("/api/v1/nodes/node-2", {"metadata": {"labels": {KEY: "mine"}}})
+        admin.patch("/api/v1/nodes/node-3", {"metadata": {"labels": {KEY: "mine"}}})
+        product.wait_for(lambda: {"node-2": "high"} == labels(scene), 20, "put right", labeller)
+        admin.patch("/api/v1/nodes/node-2", {"metadata": {"labels": {KEY: None}}, "spec": {"taints": None}})
+        product.wait_for(lambda: {"node-2": "high"} == labels(scene), 20, "put back", labeller)
+        product.wait_for(lambda: [SOFT] == taints(scene, "node-2"), 20, "with its taint", labeller)
+        admin.delete("/api/v1/nodes/node-2")
+        admin.create(node("node-2"))
+        product.wait_for(lambda: {"node-2": "high"} == labels(scene), 20, "marked anew", labeller)
+        assert "mark contested" not in labeller.log_tail()
+        scene.exporters.set("node-2", memory=0.2)
+        product.wait_for(lambda: ({}, []) == (labels(scene), taints(scene, "node-2")), 20, "all gone", labeller)
+
+
+def test_who_fights_over_a_mark_is_told_and_not_raced(scene: Metered) -> None:
+    """Whoever takes it away at each turn meets a patch less and less often."""
+    scene.exporters.set("node-2", memory=0.9)
+    with labelling(scene, "--config", own_file(scene)) as labeller:
+        product.wait_for(lambda: {"node-2": "high"} == labels(scene), 40, "the label", labeller)
+        before, began = patches(scene), time.monotonic()
+        while time.monotonic() - began < 12.0:
+            scene.rig.admin.patch("/api/v1/nodes/node-2", {"metadata": {"labels": {KEY: None}}})
+            time.sleep(0.1)
+        assert "mark contested: node=node-2" in labeller.log_tail()
+        assert 3 <= patches(scene) - before <= 6  # at once, then after 1, 2, 4 and 8 seconds
+        product.wait_for(lambda: {"node-2": "high"} == labels(scene), 30, "in the end it stands", labeller)
+
+
+def unmark(scene: Metered, *flags: str) -> tuple[int, str]:
+    """`trimtab unmark` with the labeller's account."""
+    kubeconfig = scene.rig.service_account_kubeconfig("trimtab", "trimtab-labeller")
+    command = [sys.executable, "-m", "trimtab", "unmark", "--kubeconfig", str(kubeconfig), *flags]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    return done.returncode, done.stdout + done.stderr
+
+
+def test_marks_of_a_labeller_that_died_can_be_taken_off(scene: Metered) -> None:
+    """Not while it lives, nor within the time that it has to come back; then with the shipped rights, and ours alone."""
+    scene.exporters.set("node-1", memory=0.9)
+    before = taints(scene, "node-1")
+    with labelling(scene, "--config", own_file(scene, taint=KEY, label={"key": KEY}), name="doomed") as labeller:
+        product.wait_for(lambda: {"node-1": "high"} == labels(scene), 40, "the label", labeller)
+        code, told = unmark(scene, "--apply", "--after", "0s")
+        assert (0, True) == (code, "a labeller lives" in told), told
+        labeller.kill()
+        labeller.terminate = lambda: 0  # type: ignore[method-assign]
+    code, told = unmark(scene, "--apply")
+    assert (0, True) == (code, "are left alone for 600 s" in told), told
+    assert "would unmark 1 node: add --apply" in unmark(scene, "--after", "0s")[1]
+    assert ({"node-1": "high"}, [*before, SOFT]) == (labels(scene), taints(scene, "node-1"))
+    code, told = unmark(scene, "--apply", "--after", "1s")
+    assert (0, f"node-1: -{KEY}, -taint {KEY}\nunmarked 1 node\n") == (code, told)
+    assert ({}, before) == (labels(scene), taints(scene, "node-1"))
+    (lease,) = (each for each in scene.rig.admin.list(LEASES) if each["metadata"]["name"] == "trimtab-labeller")
+    assert "" == lease["spec"].get("holderIdentity", "")
 
 
 def test_of_two_replicas_one_writes(scene: Metered) -> None:

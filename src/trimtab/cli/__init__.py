@@ -13,6 +13,7 @@ COMMANDS = {
     "explain": "Why this node, why not that one: asked of the live process.",
     "labeller": "Label nodes that are really under pressure.",
     "run": "Schedule pods on the cluster of the kubeconfig.",
+    "unmark": "Take marks off nodes where no labeller is left.",
 }
 
 

@@ -1,0 +1,62 @@
+"""`trimtab unmark`: its flags and exit codes, and what is said where it cannot look at all."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from tests.cli.test_doctor import kubeconfig as kubeconfig
+from trimtab.apps import unmarking
+from trimtab.apps.unmarking import Asked, Result
+from trimtab.cli import main
+
+
+def said(*arguments: str) -> tuple[int, str]:
+    done = CliRunner().invoke(main, ["unmark", *arguments])
+    return done.exit_code, done.output
+
+
+@pytest.mark.parametrize(
+    ("flags", "after", "legacy", "apply", "namespace"),
+    [
+        ((), 600.0, False, False, "trimtab"),
+        (("--after", "90s", "--legacy", "--apply", "--lease-namespace", "mine"), 90.0, True, True, "mine"),
+    ],
+)
+def test_flags(
+    flags: tuple[str, ...],
+    after: float,
+    legacy: bool,
+    apply: bool,
+    namespace: str,
+    kubeconfig: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Ten minutes, our own marks, and nothing written, unless said."""
+    seen: list[Asked] = []
+
+    async def unmark(asked: Asked, server: object) -> Result:
+        seen.append(asked)
+        return Result(("a \x1b[2J",), well=not legacy)
+
+    monkeypatch.setattr(unmarking, "unmark", unmark)
+    assert (int(legacy), r"a \x1b[2J" + "\n") == said("-kubeconfig", kubeconfig, *flags)
+    (asked,) = seen
+    assert (after, legacy, apply) == (asked.after, asked.legacy, asked.apply)
+    assert (namespace, "trimtab-labeller", True) == (asked.lease.namespace, asked.lease.name, asked.lease.enabled)
+
+
+@pytest.mark.parametrize("after", ["soon", "-1m", ""])
+def test_a_span_that_is_none(after: str) -> None:
+    """Exit code 2, with the value and what would do."""
+    code, output = said("--after", after)
+    assert (2, True) == (code, f"{after!r} is no span of time such as 10m" in output)
+
+
+def test_without_a_cluster(kubeconfig: str, tmp_path: Path) -> None:
+    """2 without a kubeconfig, 1 where nobody answers; no traceback."""
+    assert 2 == said("--kubeconfig", str(tmp_path / "none"))[0]
+    code, output = said("--kubeconfig", kubeconfig)
+    assert (1, True) == (code, "nodes: cannot be listed: no connection" in output), output
