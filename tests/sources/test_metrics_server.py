@@ -12,8 +12,8 @@ import pytest
 
 from trimtab.config.own.settings import MetricsServerSettings
 from trimtab.core.model.sample import Subject, Unit
-from trimtab.sources.contract import Scrape, SourceError
-from trimtab.sources.metrics_server import LARGE, Get, MetricsServer
+from trimtab.sources.contract import Get, Scrape, SourceError
+from trimtab.sources.metrics_server import LARGE, MetricsServer
 
 ROOT = "/apis/metrics.k8s.io/v1beta1"
 AT = "2026-11-16T09:30:00Z"

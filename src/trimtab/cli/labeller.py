@@ -54,11 +54,13 @@ def command(
 ) -> None:
     """Label or softly taint nodes that are really under pressure; see docs/labels.md."""
     host, port = _listening(address)
-    source = described(file, url, rules, seconds, apply, lease_namespace)
-    configuration = read_now(source)
+    config_file = described(file, url, rules, seconds, apply, lease_namespace)
+    configuration = read_now(config_file)
     click.echo(_first_line(configuration, bool(file)), err=True)
     _set_up_log(configuration, log_level)
-    sys.exit(_run(configuration, source, kubeconfig or configuration.connection.kubeconfig, identity(name), host, port))
+    sys.exit(
+        _run(configuration, config_file, kubeconfig or configuration.connection.kubeconfig, identity(name), host, port)
+    )
 
 
 def _listening(address: str) -> tuple[str, int]:
@@ -71,8 +73,8 @@ def _listening(address: str) -> tuple[str, int]:
 
 def described(file: str | None, url: str, rules: str, seconds: int, apply: bool, lease_namespace: str) -> ConfigFile:
     """Where a labeller's settings stand, and how they are read: a configuration of ours, or a rule.yaml and flags."""
-    source = _from_config(file, apply, url) if file else _from_rules(url, rules, seconds, apply)
-    return _leased(source, lease_namespace)
+    config_file = _from_config(file, apply, url) if file else _from_rules(url, rules, seconds, apply)
+    return _leased(config_file, lease_namespace)
 
 
 def _from_config(file: str, apply: bool, url: str) -> ConfigFile:
@@ -103,23 +105,23 @@ def _from_rules(url: str, rules: str, seconds: int, apply: bool) -> ConfigFile:
     return ConfigFile(Path(rules), lambda content: from_rules(content, rules, url, float(seconds), apply))
 
 
-def _leased(source: ConfigFile, namespace: str) -> ConfigFile:
+def _leased(config_file: ConfigFile, namespace: str) -> ConfigFile:
     def read(content: bytes) -> Configuration:
-        found = source.read(content)
+        found = config_file.read(content)
         return replace(found, leader=replace(found.leader, namespace=namespace))
 
-    return replace(source, read=read)
+    return replace(config_file, read=read)
 
 
-def read_now(source: ConfigFile) -> Configuration:
+def read_now(config_file: ConfigFile) -> Configuration:
     """Ends the process with 2 and every problem on stderr if it is no good."""
     from trimtab.apps.plugins import PluginError
     from trimtab.config.problem import ConfigError, printable
 
     try:
-        return source.read(source.path.read_bytes())
+        return config_file.read(config_file.path.read_bytes())
     except OSError as error:
-        click.echo(printable(f"{source.path}: cannot be read: {error.strerror or error}"), err=True)
+        click.echo(printable(f"{config_file.path}: cannot be read: {error.strerror or error}"), err=True)
     except ConfigError as error:
         click.echo(str(error), err=True)
     except PluginError as error:
@@ -145,7 +147,9 @@ def _set_up_log(configuration: Configuration, level: str) -> None:
         logging.getLogger("trimtab").info("%s", note)
 
 
-def _run(configuration: Configuration, source: ConfigFile, kubeconfig: str, identity: str, host: str, port: int) -> int:
+def _run(
+    configuration: Configuration, config_file: ConfigFile, kubeconfig: str, identity: str, host: str, port: int
+) -> int:
     from trimtab.apps.labeller import run
     from trimtab.apps.scheduler import Options
     from trimtab.config.problem import printable
@@ -153,7 +157,7 @@ def _run(configuration: Configuration, source: ConfigFile, kubeconfig: str, iden
     from trimtab.kube.greeting import Unwelcome
 
     try:
-        return run(configuration, source, find(kubeconfig), Options(identity, host, port))
+        return run(configuration, config_file, find(kubeconfig), Options(identity, host, port))
     except (CredentialsError, Unwelcome) as error:
         click.echo(printable(f"trimtab: {error}."), err=True)
     except OSError as error:

@@ -199,6 +199,3 @@ def _nanos(text: str | int | float | None) -> int:
     if text is None:
         raise QuantityError("nothing is not zero")
     return nanos(text)
-
-
-__all__ = ["Get", "MetricsServer"]
