@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import count
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from tests.live import product
 from tests.live.built import built
 from tools.controlplane.client import Client, Document
 from tools.controlplane.objects import node
 from tools.controlplane.rig import Rig
+from trimtab.core.model.event import LabelDone, LabelFailed
+from trimtab.core.model.instruction import LabelNode
+from trimtab.core.model.taints import Taint
+from trimtab.wire.objects.marking import label_outcome, label_request
 
 pytestmark = pytest.mark.live
 
@@ -23,6 +28,7 @@ KEY = "pressure.trimtab.dev/cpu"
 POLICY = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies/trimtab-labeller"
 MERGE, STEPS = "application/merge-patch+json", "application/json-patch+json"
 SOFT = {"key": KEY, "effect": "PreferNoSchedule"}
+SOFT_TAINT = Taint(KEY, "", "PreferNoSchedule")
 FOREIGN = {"key": "gpu", "value": "yes", "effect": "NoSchedule"}
 LABELS = {"kubernetes.io/hostname": "node", "zone": "a"}
 
@@ -157,6 +163,50 @@ def test_everything_else_is_refused(account: Account, rig: Rig, case: str) -> No
     assert (403, True) == (status, words in message), message
     after = rig.admin.get(NODE)
     assert before["metadata"]["resourceVersion"] == after["metadata"]["resourceVersion"]
+
+
+def sends(account: Account, wish: LabelNode) -> tuple[int, LabelDone | LabelFailed]:
+    """The labeller's own request, and what it makes of the answer."""
+    asked = label_request(wish)
+    status, answer = account.client.raw(asked.method, asked.path, asked.body, asked.content_type)
+    return status, label_outcome(wish, status, answer, 1.0)
+
+
+def test_what_was_written_is_told_by_its_version(account: Account, rig: Rig) -> None:
+    """A label by one form of patch and a taint by the other: the watch shows the node so from that version on."""
+    for change in ({"labels": ((KEY, "high"),)}, {"taint": (Taint(KEY, "", "PreferNoSchedule"),)}):
+        meta = rig.admin.get(NODE)["metadata"]
+        wish = LabelNode("node", meta["uid"], int(meta["resourceVersion"]), **change)  # type: ignore[arg-type]
+        expected = LabelDone("node", 1.0, 0)
+        status, outcome = sends(account, wish)
+        now = int(rig.admin.get(NODE)["metadata"]["resourceVersion"])
+        assert (200, replace(expected, version=now)) == (status, outcome)
+
+
+def _made_anew(wish: LabelNode) -> LabelNode:
+    return replace(wish, uid="3b241101-e2bb-4255-8caf-4136c566a962")
+
+
+STALE: dict[str, tuple[int, Callable[[LabelNode], LabelNode]]] = {
+    "label of a node made anew": (422, lambda wish: replace(_made_anew(wish), labels=((KEY, "high"),))),
+    "taint of a node made anew": (422, lambda wish: replace(_made_anew(wish), taint=(SOFT_TAINT,))),
+    "taint at an old version": (409, lambda wish: replace(wish, version=wish.version - 1, taint=(SOFT_TAINT,))),
+    "somebody else's place": (422, lambda wish: replace(wish, untaint=((0, KEY),))),
+    "a place that is not there": (422, lambda wish: replace(wish, untaint=((5, KEY),))),
+    "a label that is gone": (422, lambda wish: replace(wish, labels=((KEY, None),), taint=(SOFT_TAINT,))),
+    "a value that is none": (422, lambda wish: replace(wish, labels=((KEY, "no such value!"),))),
+    "a node that is gone": (404, lambda wish: replace(wish, node="gone", labels=((KEY, "high"),))),
+}
+
+
+@pytest.mark.parametrize("case", STALE)
+def test_a_wish_that_came_too_late_changes_nothing(account: Account, rig: Rig, case: str) -> None:
+    """It has failed, for this node alone: no right is missing, so the others go on."""
+    code, altered = STALE[case]
+    before = rig.admin.get(NODE)["metadata"]
+    status, outcome = sends(account, altered(LabelNode("node", before["uid"], int(before["resourceVersion"]))))
+    assert (code, True) == (status, isinstance(outcome, LabelFailed) and not outcome.forbidden), outcome
+    assert before["resourceVersion"] == rig.admin.get(NODE)["metadata"]["resourceVersion"]
 
 
 def test_the_status_is_out_of_reach(account: Account, rig: Rig) -> None:

@@ -2,7 +2,7 @@
 
 Labels alone go as a merge patch that names only our keys. Taints are one list that everybody shares: a list of changes,
 good for the version that was seen alone, adds ours at the end or takes it from its place, so that nobody else's is ever
-written. Both carry the UID: a node made anew under the old name is refused (409), and looked at again.
+written. Both carry the UID: for a node made anew under the old name they are refused (422), and it is looked at again.
 """
 
 from __future__ import annotations
