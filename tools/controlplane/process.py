@@ -98,8 +98,18 @@ class Process:
         return self._child.poll() is None
 
     def pause(self) -> None:
-        """Freeze the process: its connections stay open and nobody answers."""
+        """Freeze the process: its connections stay open and nobody answers, from the return of this call on."""
         self._child.send_signal(signal.SIGSTOP)
+        while not self._is_frozen():  # on a busy machine some of its threads run on for a while
+            time.sleep(0.01)
+
+    def _is_frozen(self) -> bool:
+        """Whether each of its threads has stopped, or it has none any more."""
+        try:
+            told = [each.read_text() for each in Path(f"/proc/{self._child.pid}/task").glob("*/stat")]
+        except OSError:  # one of them ended meanwhile
+            return False
+        return all(text.rpartition(")")[2].split()[0] in "TtZX" for text in told)
 
     def resume(self) -> None:
         """Let a paused process go on."""
