@@ -37,8 +37,8 @@ from trimtab.core.model.span import Span
 from trimtab.core.placing.contract import MAX_SCORE, Bools, Ints, Normalise, Rows
 from trimtab.core.placing.measured import few, usage
 from trimtab.core.placing.measured.limits import codes_above, passed
-from trimtab.core.placing.measured.prod import is_prod, used_by_prod
-from trimtab.core.placing.measured.thresholds import Both, Figure, limits
+from trimtab.core.placing.measured.prod import is_prod, used_by_prod, used_by_prod_on
+from trimtab.core.placing.measured.thresholds import NOTHING_SAID, Both, Figure, limits
 
 EXPIRED = -1
 AGGREGATED = 2  # the bits of CPU and memory by a percentile come after the others
@@ -152,9 +152,11 @@ class LoadAwareScheduling:
         if usage.of_daemon_set(pod):
             return np.zeros(count, dtype=np.int64)
         prod = is_prod(pod)
-        if self._filters_plainly(view, prod) and (some := few.few(view, rows)):
-            own = self._own_of(view, pod)
-            return few.column(lambda row: self._code(view, own, row), some)
+        if self._is_plain() and not self._refuses_expired() and (some := few.few(view, rows)):
+            judged = {row: self._judged_by(view.nodes[row].thresholds or NOTHING_SAID, prod) for row in some}
+            if not any(figure.kind for figure, _ in judged.values()):
+                own = self._own_of(view, pod)
+                return few.column(lambda row: self._code(view, own, row, *judged[row]), some)
         answer = self._held_back(view, pod, rows, prod)
         if self._refuses_expired():
             answer[self._expired(view, rows)] = EXPIRED
@@ -172,11 +174,6 @@ class LoadAwareScheduling:
     def _refuses_expired(self) -> bool:
         allowed = self.enable_schedule_when_node_metrics_expired
         return self.filter_expired_node_metrics and not (not self.strict if allowed is None else allowed)
-
-    def _filters_plainly(self, view: View, prod: bool) -> bool:
-        """Whether the newest values of nodes are compared with one limit for all."""
-        by_prod = prod and self.prod_usage_thresholds is not None
-        return self._is_plain() and not (self._refuses_expired() or by_prod or view.columns.customised)
 
     def _held_back(self, view: View, pod: Pod, rows: Rows, prod: bool) -> Ints:
         own, offered = self._own(view, pod), usage.offered_pair(view.allocatable, rows)
@@ -202,12 +199,11 @@ class LoadAwareScheduling:
             ), ours.usage_thresholds.both
         return Figure(), said.usage or self.usage_thresholds.both
 
-    def _code(self, view: View, own: tuple[float, float], row: int) -> int:
+    def _code(self, view: View, own: tuple[float, float], row: int, figure: Figure, both: Both) -> int:
         """The same for one row, where a limit is passed from a half above it on."""
-        limits = (self.usage_thresholds.cpu or inf, self.usage_thresholds.memory or inf)
-        above = [
-            share * 100 + 0.5 >= limit + 1 for share, limit in zip(_shares_of(view, own, row), limits, strict=True)
-        ]
+        limits = (both[0] or inf, both[1] or inf)
+        shares = self._shares_of(view, own, row, figure)
+        above = [share * 100 + 0.5 >= limit + 1 for share, limit in zip(shares, limits, strict=True)]
         offered = (view.allocatable(resource).item(row) for resource in usage.PAIR)
         return few.code(
             above,
@@ -224,9 +220,9 @@ class LoadAwareScheduling:
 
     def score(self, view: View, pod: Pod, rows: Rows) -> Ints | None:
         figure = self._scored_by(pod)
-        if figure == Figure() and self._is_plain() and (some := few.few(view, rows)):
+        if self._is_plain() and (some := few.few(view, rows)):
             own = self._own_of(view, pod)
-            return few.column(lambda row: self._points(view, pod, own, row), some)
+            return few.column(lambda row: self._points(view, pod, own, row, figure), some)
         used = self._figure(view, rows, figure) + self._own(view, pod)
         shares = usage.share_of(used, usage.offered_pair(view.allocatable, rows))
         free = (1.0 - np.minimum(usage.by_requests(view, rows, pod, shares), 1.0)) * MAX_SCORE
@@ -245,11 +241,10 @@ class LoadAwareScheduling:
         ours = self.aggregated
         return Figure(kind=ours.score_aggregation_type, seconds=ours.score_aggregated_duration) if ours else Figure()
 
-    def _points(self, view: View, pod: Pod, own: tuple[float, float], row: int) -> int:
+    def _points(self, view: View, pod: Pod, own: tuple[float, float], row: int, figure: Figure) -> int:
         """The same for one row."""
-        cpu, memory = (
-            (1.0 - min(share, 1.0)) * MAX_SCORE for share in few.known(view, pod, row, _shares_of(view, own, row))
-        )
+        shares = few.known(view, pod, row, self._shares_of(view, own, row, figure))
+        cpu, memory = ((1.0 - min(share, 1.0)) * MAX_SCORE for share in shares)
         weights, dominant = self.resource_weights, self.dominant_resource_weight
         total = weights.cpu * cpu + weights.memory * memory + min(cpu, memory) * dominant
         mean = total / (weights.cpu + weights.memory + dominant)
@@ -275,6 +270,14 @@ class LoadAwareScheduling:
         by_kind = found + usage.pair(load.pending, view, rows)
         return np.where(np.isnan(by_kind), latest, np.maximum(by_kind, 0.0))
 
+    def _shares_of(self, view: View, own: tuple[float, float], row: int, figure: Figure) -> list[float]:
+        """How full one node will be with the pod, of CPU and memory."""
+        if not figure.prod:
+            return few.shares(view.load.expected, view.allocatable, own, row)
+        used = used_by_prod_on(view, row, self.prod_usage_include_sys)
+        offered = (view.allocatable(resource).item(row) for resource in usage.PAIR)
+        return [few.share(amount + more, whole) for amount, more, whole in zip(used, own, offered, strict=True)]
+
     def _own(self, view: View, pod: Pod) -> Floats:
         return np.array([[amount] for amount in self._own_of(view, pod)])
 
@@ -297,11 +300,6 @@ def _alone_above(own: Floats, offered: Ints, most: Floats) -> Bools:
     """Where the pod alone is too much."""
     above: Bools = usage.share_of(own, offered) * 100 > most
     return above
-
-
-def _shares_of(view: View, own: tuple[float, float], row: int) -> list[float]:
-    """How full one node will be with the pod, of CPU and memory."""
-    return few.shares(view.load.expected, view.allocatable, own, row)
 
 
 def scaled_demand(pod: Pod, resource: str, factor: int) -> float:

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from trimtab.core.cluster.residents import NOWHERE
 from trimtab.core.cluster.topology.classes import LabelClasses
 from trimtab.core.cluster.view import Floats, View
+from trimtab.core.model.change import Change
 from trimtab.core.model.pod import Pod
 from trimtab.core.placing.contract import Bools, Rows
 from trimtab.core.placing.measured.changed import Changed
@@ -56,18 +57,62 @@ def used_by_prod(view: View, rows: Rows, with_system: bool = False) -> Floats:
     return np.where(np.isnan(latest), np.nan, used)
 
 
+def used_by_prod_on(view: View, row: int, with_system: bool = False) -> list[float]:
+    """The same for one row, as plain numbers."""
+    sums = _kept(view) if view.moved is None else _Sums(view).everywhere()
+    used = []
+    for line, resource in enumerate(PAIR):
+        latest, amount = view.load.latest(resource).item(row), sums.item(line, row)
+        if with_system:
+            beside = view.load.accounts[resource].totals.beside.item(row)
+            shown = sums.item(len(PAIR) + line, row)
+            amount += beside if beside == beside else max(latest - shown, 0.0)
+        used.append(amount if latest == latest else latest)
+    return used
+
+
 def _kept(view: View) -> Floats:
-    kept: tuple[Changed, Floats] | None = view.load.worked_out.get(__name__)
+    kept: _Kept | None = view.load.worked_out.get(__name__)
     if kept is None:
-        kept = view.load.worked_out[__name__] = Changed(), np.zeros((2 * len(PAIR), 0))
-    changed, sums = kept
-    rows = changed.rows(view)
-    if rows is None:
-        sums = _Sums(view).everywhere()
-        view.load.worked_out[__name__] = changed, sums
-    elif rows:
-        _Sums(view).mend(sums, rows)
-    return sums
+        kept = view.load.worked_out[__name__] = _Kept()
+    return kept.sums(view)
+
+
+class _Kept:
+    """The sums of one cluster, and of pods in rows that were mended since the last scrape, who is prod."""
+
+    __slots__ = ("_changed", "_known", "_sums")
+
+    def __init__(self) -> None:
+        self._changed, self._sums = Changed(Change.PODS | Change.LOAD), np.zeros((2 * len(PAIR), 0))
+        self._known: dict[int, tuple[Pod, bool]] = {}
+
+    def sums(self, view: View) -> Floats:
+        rows = self._changed.rows(view)
+        if rows is None:
+            self._sums, self._known = _Sums(view).everywhere(), {}
+        for row in rows or ():
+            self._sums[:, row] = self._of(view, row)
+        return self._sums
+
+    def _of(self, view: View, row: int) -> list[float]:
+        """Of one row, in plain numbers; in the order of slots, so that the sum is the same either way."""
+        (cpu, memory), slot_of = (view.load.accounts[each].shares for each in PAIR), view.pods.slot
+        used_cpu = used_memory = shown_cpu = shown_memory = 0.0
+        for slot, pod in sorted([(slot_of[uid], pod) for uid, pod in view.pods_on(view.nodes[row].name).items()]):
+            one, other = cpu.shown.item(slot), memory.shown.item(slot)
+            if self._is_prod(slot, pod):
+                used_cpu += one - cpu.off.item(slot) + cpu.lack.item(slot)
+                used_memory += other - memory.off.item(slot) + memory.lack.item(slot)
+            shown_cpu += one
+            shown_memory += other
+        return [used_cpu, used_memory, shown_cpu, shown_memory]
+
+    def _is_prod(self, slot: int, pod: Pod) -> bool:
+        known = self._known.get(slot)
+        if known is None or known[0] is not pod:
+            known = self._known[slot] = pod, is_prod(pod)
+        return known[1]
 
 
 class _Sums:
@@ -90,16 +135,6 @@ class _Sums:
             if is_prod(pod):
                 sums[: len(PAIR), row] += [sign * view.load.estimate(pod, each)[0] for each in PAIR]
         return sums
-
-    def mend(self, sums: Floats, rows: list[int]) -> None:
-        """Pods are added in the order of their slots, so that a row's sum is the same either way."""
-        slot_of = self.view.pods.slot
-        for row in rows:
-            uids = self.view.pods_on(self.view.nodes[row].name)
-            slots = np.sort(np.fromiter(map(slot_of.__getitem__, uids), dtype=np.intp, count=len(uids)))
-            one = np.zeros(len(slots), dtype=np.intp)
-            for line, amounts in enumerate(self._amounts(slots, self.prod(slots))):
-                sums[line, row] = np.bincount(one, amounts, minlength=1)[0]
 
     def _amounts(self, slots: Slots, prod: Bools) -> list[Floats]:
         used = [np.where(prod, each.shown[slots] + each.lack[slots] - each.off[slots], 0.0) for each in self.shares]

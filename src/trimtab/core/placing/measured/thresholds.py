@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from trimtab.core.cluster.view import Floats, View
+from trimtab.core.model.change import Change
 from trimtab.core.model.node import UsageThresholds
 from trimtab.core.placing.contract import Rows
 from trimtab.core.placing.measured.changed import Changed
@@ -50,7 +51,7 @@ class _Held:
     __slots__ = ("changed", "lines")
 
     def __init__(self) -> None:
-        self.changed = Changed()
+        self.changed = Changed(Change.ALLOCATABLE)
         self.lines: dict[Figure, Floats] = {}
 
     def follow(self, view: View, judge: Judge) -> None:
