@@ -156,7 +156,7 @@ def _moves(cluster: Cluster) -> Table:
     """The load's own part of a pod's life, each of many."""
     load, (pod,) = cluster.load, plain_pods(1, 1)
     coming = [replace(_running(pod, i), name=f"new-{i}", started=None) for i in range(MOVED)]
-    started = [replace(each, started=START + 60) for each in coming]
+    started = [replace(each, started=START + 3600) for each in coming]
     first = load.standing.size  # beyond all slots that are in use
     load.came(first, pod, 0)
     load.left(first)

@@ -94,7 +94,7 @@ def _take_nodes(state: LoadState, reading: Reading, rows: Rows, refused: Counter
     if is_course and state.brake.holds(reading, *_shares(meter, sieve, capacity), sieve.newest):
         refused["jump"] += len(sieve.index)
         return
-    meter.put(sieve.index, sieve.values, sieve.measured, reading.window, source)
+    meter.put(sieve.index, sieve.values, sieve.measured, state.now, reading.window, source)
     if is_course and len(sieve.index):
         _course(state, reading.resource).put(_moment(state, sieve), sieve.index, sieve.values)
 

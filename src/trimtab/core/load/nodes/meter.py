@@ -14,7 +14,8 @@ NO_SOURCE = -1
 
 
 class Meter(Aligned):
-    """By row: value, when it was measured, the span it speaks for, and the number of its source.
+    """By row: value, when it was measured, the span it speaks for, and the number of its source. A clock that is ahead is
+    not believed: a sample was `measured` when it was read, at the latest; `stamped` is what its source says.
 
     `trust` and `believed` (the value, NaN where the trust is 0) are redone by `judge`.
     """
@@ -22,6 +23,7 @@ class Meter(Aligned):
     BLANKS: ClassVar[Mapping[str, float]] = {
         "value": np.nan,
         "measured": np.nan,
+        "stamped": np.nan,
         "window": 0.0,
         "source": NO_SOURCE,
         "trust": 0.0,
@@ -31,17 +33,18 @@ class Meter(Aligned):
     def __init__(self, rows: int) -> None:
         self.value: Floats = np.full(rows, np.nan)
         self.measured: Floats = np.full(rows, np.nan)
+        self.stamped: Floats = np.full(rows, np.nan)
         self.window: Floats = np.zeros(rows)
         self.source: Index = np.full(rows, NO_SOURCE, dtype=np.intp)
         self.trust: Floats = np.zeros(rows)
         self.believed: Floats = np.full(rows, np.nan)
 
-    def news(self, rows: Index, measured: Floats) -> Bools:
+    def news(self, rows: Index, stamped: Floats) -> Bools:
         """Which of these samples are newer than what is held and believed: the same sample twice is no news."""
-        return ~((self.measured[rows] >= measured) & (self.trust[rows] > 0))
+        return ~((self.stamped[rows] >= stamped) & (self.trust[rows] > 0))
 
-    def put(self, rows: Index, values: Floats, measured: Floats, window: float, source: int) -> None:
-        self.value[rows], self.measured[rows] = values, measured
+    def put(self, rows: Index, values: Floats, stamped: Floats, now: float, window: float, source: int) -> None:
+        self.value[rows], self.stamped[rows], self.measured[rows] = values, stamped, np.minimum(stamped, now)
         self.window[rows], self.source[rows] = window, source
 
     def miss(self, rows: Index, source: int) -> None:
@@ -71,5 +74,5 @@ class Meter(Aligned):
         return float(waits.min()) if len(waits) else np.inf
 
     def _forget(self, rows: Index) -> None:
-        self.value[rows] = self.measured[rows] = np.nan
+        self.value[rows] = self.measured[rows] = self.stamped[rows] = np.nan
         self.source[rows] = NO_SOURCE

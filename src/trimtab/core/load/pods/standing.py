@@ -28,6 +28,7 @@ class Standing(Aligned):
         "row": NOWHERE,
         "placed": -np.inf,
         "since": -np.inf,
+        "started": np.nan,
         "leaving": np.nan,
         "after": -np.inf,
         "taken": False,
@@ -38,6 +39,7 @@ class Standing(Aligned):
         self.row: Index = np.full(slots, NOWHERE, dtype=np.intp)
         self.placed: Floats = np.full(slots, -np.inf)
         self.since: Floats = np.full(slots, -np.inf)
+        self.started: Floats = np.full(slots, np.nan)  # by the clock of its node
         self.leaving: Floats = np.full(slots, np.nan)
         self.after: Floats = np.full(slots, -np.inf)
         self.taken: Bools = np.zeros(slots, dtype=np.bool_)
@@ -54,9 +56,10 @@ class Standing(Aligned):
         self.slot[key], self.keys[slot] = slot, (key, pod.uid)
         if slot >= self.end:
             self.end = slot + 1
-        since = pod.started
-        if since is None:
-            since = now if now > -np.inf else pod.created or now
+        if pod.started is None:
+            since, self.started[slot] = now if now > -np.inf else pod.created or now, np.nan
+        else:
+            since, self.started[slot] = _begun(pod.started, now), pod.started
         since = max(since, self.after.item(slot))
         self.row[slot], self.kin[slot], self.taken[slot] = row, kin, True
         self.placed[slot] = self.since[slot] = since
@@ -66,7 +69,9 @@ class Standing(Aligned):
     def altered(self, slot: int, pod: Pod, now: float) -> bool:
         """Whether anything that is counted has changed; most news of a pod are about nothing of the kind. It has not run
         before it was placed, whatever the clock of its node says."""
-        since = self.since.item(slot) if pod.started is None else max(pod.started, self.placed.item(slot))
+        since = self.since.item(slot)
+        if pod.started is not None and pod.started != self.started.item(slot):
+            since, self.started[slot] = max(_begun(pod.started, now), self.placed.item(slot)), pod.started
         was_leaving = self.leaving.item(slot) == self.leaving.item(slot)
         if since == self.since.item(slot) and pod.deleting == was_leaving:
             return False
@@ -127,3 +132,8 @@ class Standing(Aligned):
         twin = super().copy()
         twin.slot, twin.keys, twin.gone = self.slot.copy(), self.keys.copy(), self.gone.copy()
         return twin
+
+
+def _begun(started: float, now: float) -> float:
+    """What is seen to run has begun: its node's clock may be ahead."""
+    return min(started, now) if now > -np.inf else started
