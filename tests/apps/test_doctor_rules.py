@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from tests.apps.doctoring import Server, told
+from tests.apps.doctoring import Server, configured, told
+from tests.config.files import OWN_HEAD
 from tests.kube.fault_server import serving
 from tests.sources.fake_prometheus import NOW, answers, series, vector
 from trimtab.apps.doctor.finding import Area, Finding, Severity
-from trimtab.config.own.labelling.labeller import from_rules
+from trimtab.config.own.labelling.labeller import from_document, from_rules
 from trimtab.core.model.node import Node
 
 RULES = "Rulename: {Node_mem: {Promsql: used, Threshold: 70}}"
@@ -103,6 +104,18 @@ async def test_a_key_that_somebody_else_uses() -> None:
     taken = of(found, "status")
     assert (("a",), True) == (taken.nodes, "which are never marked: a" in taken.says)
     assert "would mark no node" in of(found, "now").says
+
+
+@pytest.mark.parametrize(("mode", "found"), [("apply", ["a"]), ("observe", [])])
+async def test_marks_that_no_rule_gives(mode: str, found: list[str]) -> None:
+    """They would go where marks are written, perhaps those of another labeller: that is worth a warning."""
+    nodes = (Node("a", labels={"pressure.trimtab.dev/old": "high"}, addresses=("a",)), node("b"))
+    async with serving(answers(vector(uses("a", 1), uses("b", 1)))) as prometheus:
+        source = f"{{name: p, prometheus: {{url: 'http://127.0.0.1:{prometheus.port}'}}}}"
+        labels = f"labels: {{mode: {mode}, rules: [{{name: own, query: used, above: 70}}]}}\n"
+        configuration = from_document(configured(f"{OWN_HEAD}sources: [{source}]\n{labels}"), "f.yaml")
+        told = await Server(nodes).examined(configuration)
+    assert found == [name for each in told if each.subject == "leftovers" for name in each.nodes]
 
 
 async def test_more_nodes_than_are_written_at_once() -> None:

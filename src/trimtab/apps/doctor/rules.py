@@ -12,7 +12,7 @@ from typing import NamedTuple
 from trimtab.apps.doctor.coverage import Coverage, phrased
 from trimtab.apps.doctor.finding import Area, Finding, Severity, some, warning, well
 from trimtab.core.cluster.state import Cluster
-from trimtab.core.engine.labelling.marks import strays
+from trimtab.core.engine.labelling.marks import astray
 from trimtab.core.engine.labelling.turn import Labels
 from trimtab.core.engine.tally import Tally
 from trimtab.core.load.pressure_rules import Labelling, Rule
@@ -136,6 +136,8 @@ def _others(settings: Labelling, found: Judged) -> Iterator[Finding]:
         if names:
             says = f"in somebody else's use on {len(names)} nodes, which are never marked: {some(names)}"
             yield Finding(Severity.WARNING, Area.LABELS, mark.key, says, TAKEN, names)
-    stray = [node.name for node in view.nodes if any(strays(node, found.labels.marks))]
+    stray = astray(view.nodes, found.labels.marks)
     if settings.apply and stray:
-        yield warning(Area.LABELS, "now", f"would take away marks that no rule gives, of {some(stray)}")
+        says = f"{len(stray)} nodes carry marks under our prefix that no rule gives, which would go: {some(stray)}"
+        remedy = "write their rules here, too, if they are still wanted: one labeller gives all of them"
+        yield Finding(Severity.WARNING, Area.LABELS, "leftovers", says, remedy, stray)

@@ -188,6 +188,20 @@ def test_a_node_that_returns_while_it_is_written_to() -> None:
     assert (wish.uid != again.uid, "another") == (True, again.uid)
 
 
+def test_nothing_is_kept_of_nodes_that_have_gone() -> None:
+    """Granted or refused: names come and go by the thousand where nodes are made by the hour."""
+    scene = hot("a", "b")
+    wishes = scene.later()
+    scene.grants(wishes[0])
+    scene.tells(LabelFailed("b", "conflict", scene.at))
+    scene.loses("a")
+    scene.loses("b")
+    scene.later()
+    scene.later(601)
+    labels = scene.engine.labels
+    assert labels is not None and ({}, {}) == (labels.ledger.asked, labels.ledger.repeats)
+
+
 def test_rules_that_change_while_a_wish_is_under_way() -> None:
     """It is answered first; then the key that no rule gives any more is taken away."""
     scene = hot("a")

@@ -82,7 +82,7 @@ class Ledger:
         settled = [name for name, asked in self.asked.items() if asked.answered and not differs(name)]
         for name in settled:
             del self.asked[name]
-        old = [name for name, each in self.repeats.items() if each.done and at - each.at > REMEMBERED]
+        old = [name for name, each in self.repeats.items() if name not in self.asked and at - each.at > REMEMBERED]
         for name in old:
             del self.repeats[name]
 

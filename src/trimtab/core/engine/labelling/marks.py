@@ -84,6 +84,12 @@ def is_soft(taint: Taint, key: str) -> bool:
     return taint.key == key and taint.effect == PREFER_NO_SCHEDULE
 
 
+def astray(nodes: Iterable[Node], marks: Sequence[Mark]) -> tuple[str, ...]:
+    """Names of nodes that carry anything that `strays` would take away; most carry nothing under our prefix at all."""
+    marked = [node for node in nodes if node.taints or PREFIX in " ".join(node.labels)]
+    return tuple(node.name for node in marked if any(strays(node, marks)))
+
+
 def strays(node: Node, marks: Sequence[Mark]) -> tuple[tuple[str, ...], tuple[int, ...]]:
     """Keys of labels and places of taints under our prefix that no rule knows any more.
 

@@ -18,7 +18,7 @@ from trimtab.core.cluster.selecting import matching
 from trimtab.core.cluster.state import Cluster
 from trimtab.core.cluster.view import View
 from trimtab.core.engine.labelling.ledger import Ledger
-from trimtab.core.engine.labelling.marks import Bools, Ints, is_soft, marks_of, strays
+from trimtab.core.engine.labelling.marks import Bools, Ints, astray, is_soft, marks_of, strays
 from trimtab.core.engine.labelling.measured import measured
 from trimtab.core.engine.tally import Tally
 from trimtab.core.load.pressure import CALM, NEW, WORDS, Pressure
@@ -113,8 +113,7 @@ class Labels:
     def _look_for_strays(self, view: View, *, anew: bool) -> None:
         """Whenever nodes come or change their labels, and when we begin to lead: who led before may have had other rules."""
         if anew or view.columns.relabelled != self._relabelled:
-            nodes = view.nodes if self.settings.apply else ()
-            self._stray = tuple(node.name for node in nodes if any(strays(node, self.marks)))
+            self._stray = astray(view.nodes, self.marks) if self.settings.apply else ()
             self._relabelled = view.columns.relabelled
 
     def _order(self, view: View) -> NDArray[np.intp]:
