@@ -7,7 +7,7 @@ from importlib import import_module
 import click
 
 COMMANDS = {
-    "config": "Check a configuration file, or show what it comes to.",
+    "config": "Check a configuration file, show it in full, or print one.",
     "demo": "A simulated cluster in the terminal; no Kubernetes needed.",
     "doctor": "What is wrong with cluster and configuration, with remedies.",
     "explain": "Why this node, why not that one: asked of the live process.",
