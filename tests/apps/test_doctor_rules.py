@@ -9,6 +9,7 @@ from tests.config.files import OWN_HEAD
 from tests.kube.fault_server import serving
 from tests.sources.fake_prometheus import NOW, answers, series, vector
 from trimtab.apps.doctor.finding import Area, Finding, Severity
+from trimtab.apps.doctor.rules import compares
 from trimtab.config.own.labelling.labeller import from_document, from_rules
 from trimtab.core.model.node import Node
 
@@ -61,6 +62,31 @@ async def test_nodes_that_a_rule_knows_nothing_of() -> None:
     )
     assert "set nodeLabel" in rule.remedy
     assert [] == [each for each in found if each.area is Area.NODES]  # said once
+
+
+@pytest.mark.parametrize(
+    ("query", "leaves_out"),
+    [
+        ("used > 70", True),
+        ("used >= 70 or other", True),
+        ("a == b", True),
+        ("used", False),
+        ("used > bool 70", False),
+        ("used >=  bool 70", False),
+        ("used{job!='x', path=~'a>b'} / on (instance) all", False),
+        ('label_replace(used, "a", "<$1>", "b", "(.*)")', False),
+        ("", False),
+    ],
+)
+def test_a_query_that_leaves_nodes_out(query: str, leaves_out: bool) -> None:
+    """By a comparison that filters; those of label matchers and texts are none."""
+    assert leaves_out == compares(query)
+
+
+async def test_a_comparison_in_a_query_is_told() -> None:
+    """It looks as if nodes were not scraped, and they are merely well."""
+    found = await examined((node("a"), node("b")), uses("a", 90), text=RULES.replace("used", "used > 70"))
+    assert "leave the comparison to above or below" in of(found, "Node_mem").remedy
 
 
 @pytest.mark.parametrize("many", [0, 1])

@@ -5,6 +5,7 @@ Marks are those of the labeller's own code, asked without patience (`for`, `clea
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import NamedTuple
@@ -23,6 +24,9 @@ from trimtab.wire.objects.marking import described
 
 CORRECT = "correct the query: see what is said of its source"
 MEASURE = "let a source measure it"
+UNCOMPARED = "leave the comparison to above or below: with one in the query, nodes that are well have no value"
+_QUOTED, _BRACES = re.compile(r"""\"[^\"]*\"|'[^']*'|`[^`]*`"""), re.compile(r"\{[^}]*\}")
+_COMPARED = re.compile(r"(?:==|!=|[<>]=|[<>](?!=))(?!\s*bool\b)")
 TAKEN = "label under pressure.trimtab.dev/ instead, or let the others give the key up"
 
 
@@ -73,12 +77,19 @@ def _rule(rule: Rule, coverages: Sequence[Coverage], nodes: Sequence[Node], load
         return well(Area.LABELS, rule.name, f"{what} tells of {_all(count)}")
     why, remedy = _why(coverages, missing, nodes)
     remedy = remedy or (CORRECT if rule.query else MEASURE)
+    if compares(rule.query):
+        remedy = UNCOMPARED
     if not count:
         says = f"{what} tells of no node, so the rule marks nobody{why}"
         return Finding(Severity.PROBLEM, Area.LABELS, rule.name, says, remedy, missing)
     enough = 1 - count / len(nodes) <= load.most_missing
     says = f"{what} tells of {count} of {len(nodes)} nodes; others are not marked, and lose their marks{why}"
     return Finding(Severity.WARNING if enough else Severity.PROBLEM, Area.LABELS, rule.name, says, remedy, missing)
+
+
+def compares(query: str) -> bool:
+    """Whether it leaves series out by a comparison, as far as can be seen without reading it as Prometheus does."""
+    return _COMPARED.search(_BRACES.sub("", _QUOTED.sub("", query))) is not None
 
 
 def _all(count: int) -> str:
