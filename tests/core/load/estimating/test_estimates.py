@@ -164,3 +164,14 @@ def test_idle_kin_do_not_make_a_newcomer_nothing() -> None:
     read(cluster, of_pods({"web-0": 0.0}, at=15.0))
     assert (50.0, "siblings") == told(cluster, runs("web-2", "", owner="web"))[::2]
     assert [50.0] == cluster.load.accounts[CPU].shares.estimate[[cluster.residents.slot["uid-web-1"]]].tolist()
+
+
+def test_one_pod_that_asks_for_next_to_nothing_does_not_speak_for_the_cluster() -> None:
+    """It uses two thousand times its request: taken as it is, every newcomer would seem to need more than any node has."""
+    cluster = machines("a")
+    cluster.see_pod(runs("tiny", "a", cpu="1m"))
+    for number in range(19):
+        cluster.see_pod(runs(f"p{number}", "a", cpu="200m"))
+    read(cluster, of_pods({"tiny": 2000.0} | {f"p{number}": 100.0 for number in range(19)}))
+    mean, _, rule = told(cluster, runs("x", "", cpu="1"))
+    assert (pytest.approx((4.0 + 19 * 0.5) / 20 * 1000.0), "cluster") == (mean, rule)

@@ -14,6 +14,7 @@ from trimtab.core.load.aligned import Aligned, Bools, Floats, Index
 
 REMEMBERED = 2_000
 FEWEST = 20  # first samples, before they are taken for the rule
+MOST_TIMES = 4.0  # of what was asked for: above that a pod says more of its own request than of others
 OF_LIMIT, OF_REQUEST, PLAIN = 0, 1, 2
 
 
@@ -53,7 +54,7 @@ class Ratios:
     def learn(self, used: Floats, limits: Floats, requests: Floats) -> None:
         plain = (limits <= 0) & (requests <= 0)
         for kind, there, asked in ((OF_LIMIT, limits > 0, limits), (OF_REQUEST, requests > 0, requests)):
-            self._push(kind, used[there] / asked[there])
+            self._push(kind, np.minimum(used[there] / asked[there], MOST_TIMES))
         self._push(PLAIN, used[plain])
 
     def _push(self, kind: int, shares: Floats) -> None:
