@@ -44,6 +44,7 @@ class Standing:
     estimated_seconds_after_pod_scheduled: int = 0
     estimated_seconds_after_initialized: int = 0
     allow_customize_estimation: int = 0
+    supported_resources: int = 0
     usage_weight: int = 0
 
 

@@ -280,10 +280,11 @@ FIELDS: tuple[Field, ...] = (
         _H,
         "avg, p50, p90, p95 or p99 over 5m, 10m or 30m in place of the latest value, as in Koordinator",
     ),
+    Field("LoadAwareSchedulingArgs.supportedResources", _I, "CPU and memory alone are judged"),
     Field(
         "LoadAwareSchedulingArgs.strict",
         _H,
-        "false unless set: true refuses nodes without data, has no points for them, and estimates by factors alone, as the original does",
+        "false unless set: true is the original: nodes without data are refused or have no points, only factors estimate",
     ),
     Field(
         "DynamicArgs.policy",

@@ -132,6 +132,7 @@ class LoadAwareScheduling:
     estimated_seconds_after_initialized: int = 0
     allow_customize_estimation: bool = False
     aggregated: Aggregated | None = None
+    supported_resources: tuple[str, ...] = ()
     strict: bool = False
 
     def __post_init__(self) -> None:

@@ -88,7 +88,7 @@ class LowRiskOverCommitment:
 
     def score(self, view: View, pod: Pod, rows: Rows) -> Ints | None:
         if not (pod.demand.limit_of(CPU) or pod.demand.limit_of(MEMORY)):
-            return None
+            return np.zeros(len(view.pod_count[rows]), dtype=np.int64) if self.strict else None
         if not self.strict and (some := few(view, rows)):
             return column(lambda row: self._of_one(view, pod, row), some)
         at = Commitment(view, pod, rows)

@@ -20,6 +20,7 @@ from trimtab.core.cluster.topology.classes import LabelClasses
 from trimtab.core.cluster.view import Floats, View
 from trimtab.core.model.change import Change
 from trimtab.core.model.pod import Pod
+from trimtab.core.model.resources import CPU, MEMORY
 from trimtab.core.placing.contract import Bools, Rows
 from trimtab.core.placing.measured.changed import Changed
 from trimtab.core.placing.measured.usage import PAIR, pair
@@ -29,20 +30,21 @@ UNSAID, PROD, OTHER, ODD = 0, 1, 2, 3  # odd: said in words that nobody knows
 BY_CLASS = {"koord-prod": PROD, "koord-mid": OTHER, "koord-batch": OTHER, "koord-free": OTHER}
 BY_QOS = {"SYSTEM": PROD, "LSE": PROD, "LSR": PROD, "LS": PROD, "BE": OTHER}
 PROD_BAND, OTHER_BANDS = (9000, 9999), ((7000, 7999), (5000, 5999), (3000, 3999))
+LOWEST, HIGHEST = OTHER_BANDS[-1][0], PROD_BAND[1]
 
 Words = NDArray[np.int8]
 Slots = NDArray[np.intp]
 
 
 def is_prod(pod: Pod) -> bool:
-    """The same for one pod."""
+    """The same for one pod; asked about each that is placed."""
     named, qos = _said(pod.labels)
-    if named == UNSAID:
+    if named == UNSAID and LOWEST <= pod.priority <= HIGHEST:
         named = _band(pod.priority)
     word = named if named in (PROD, OTHER) else qos
-    if word == UNSAID:
-        return any(pod.demand.limit_of(resource) for resource in PAIR)
-    return word == PROD
+    if word != UNSAID:
+        return word == PROD
+    return bool(pod.demand.limit_of(CPU) or pod.demand.limit_of(MEMORY))
 
 
 def used_by_prod(view: View, rows: Rows, with_system: bool = False) -> Floats:
