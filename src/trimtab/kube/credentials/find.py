@@ -57,7 +57,7 @@ def find(
     tried = f"KUBECONFIG ({environment['KUBECONFIG']})" if listed else f"KUBECONFIG (unset) and {usual}"
     raise CredentialsError(
         f"no kubeconfig found: tried {tried}, and this is no pod with a service account. "
-        "Name a file in clientConnection.kubeconfig or in KUBECONFIG"
+        "Name a file with --kubeconfig, in clientConnection.kubeconfig or in KUBECONFIG"
     )
 
 

@@ -32,7 +32,7 @@ class Look(NamedTuple):
     asked: Floats
     capacity: Floats
     own: float
-    apart: float
+    own_variance: float
     limit: float
     floor: float
     spread: float
@@ -41,7 +41,7 @@ class Look(NamedTuple):
 def passing(look: Look) -> tuple[Floats, Floats]:
     """By how many deviations the mean with the pod passes the limit, and that mean as a share of the limit."""
     capacity = np.maximum(look.capacity, 1.0)
-    mean, variance = (look.mean + look.own) / capacity, (look.variance + look.apart) / (capacity * capacity)
+    mean, variance = (look.mean + look.own) / capacity, (look.variance + look.own_variance) / (capacity * capacity)
     doubt = (1.0 - look.trust) * look.spread
     if (rough := np.isnan(variance)).any():
         variance[rough], doubt[rough] = 0.0, np.maximum(doubt[rough], look.spread / 2)
@@ -58,14 +58,14 @@ def passing_each(look: Look) -> list[tuple[float, float]]:
     columns = (look.mean, look.variance, look.trust, look.asked, look.capacity)
     for mean, variance, trust, asked, holds in zip(*(column.tolist() for column in columns), strict=True):
         capacity, doubt = max(holds, 1.0), (1.0 - trust) * look.spread
-        share, apart = (mean + look.own) / capacity, (variance + look.apart) / (capacity * capacity)
-        if apart != apart:
-            apart, doubt = 0.0, max(doubt, look.spread / 2)
+        share, squared = (mean + look.own) / capacity, (variance + look.own_variance) / (capacity * capacity)
+        if squared != squared:
+            squared, doubt = 0.0, max(doubt, look.spread / 2)
         if share != share:
             share, doubt = asked / capacity, look.spread
         gap = share - look.limit
-        apart = apart + doubt * doubt if gap < 0 else 0.0
-        answers.append((gap / math.sqrt(max(apart, look.floor * look.floor)), share / look.limit))
+        squared = squared + doubt * doubt if gap < 0 else 0.0
+        answers.append((gap / math.sqrt(max(squared, look.floor * look.floor)), share / look.limit))
     return answers
 
 
