@@ -205,7 +205,9 @@ def test_the_home_folder_comes_last(tmp_path: Path) -> None:
 
 def test_no_kubeconfig_says_what_was_tried(tmp_path: Path) -> None:
     """The sentence names every place and what to do."""
-    with pytest.raises(CredentialsError, match=r"tried KUBECONFIG \(unset\) and .*/\.kube/config.*Name a file in"):
+    with pytest.raises(
+        CredentialsError, match=r"tried KUBECONFIG \(unset\) and .*/\.kube/config.*Name a file with --kubeconfig"
+    ):
         find(environment={"HOME": str(tmp_path)}, account=NOWHERE)
     with pytest.raises(CredentialsError, match=r"tried KUBECONFIG \(/absent\)"):
         find(environment={"HOME": str(tmp_path), "KUBECONFIG": "/absent"}, account=NOWHERE)
