@@ -141,7 +141,7 @@ class Readings:
         events = [((outcome,), n) for outcome, n in outside.events().items()]
         yield _counter("trimtab_events_total", "Events for people, by what became of them.", ("outcome",), events)
         failed = [((), outside.conditions_failed())]
-        yield _counter("trimtab_conditions_failed_total", "PodScheduled conditions and nominations that could not be written.", (), failed)
+        yield _counter("trimtab_conditions_failed_total", "Conditions and nominations that were not set.", (), failed)
         yield from self._of_the_file()
         yield _counter(
             "trimtab_watch_incidents_total",
