@@ -26,7 +26,7 @@ def write(oracle: Oracle, folder: Path, total: int, seed: int) -> int:
     return 0
 
 
-def save(path: Path, plugin: str, cases: list[Thing]) -> int:
-    content = {"format": 1, "plugin": plugin, "source": "random", "reference": REFERENCE, "cases": cases}
+def save(path: Path, plugin: str, cases: list[Thing], reference: str = REFERENCE) -> int:
+    content = {"format": 1, "plugin": plugin, "source": "random", "reference": reference, "cases": cases}
     packed = gzip.compress(json.dumps(content, separators=(",", ":")).encode(), 9, mtime=0)
     return path.write_bytes(packed)
