@@ -81,40 +81,20 @@ def _kept(view: View) -> Floats:
 
 
 class _Kept:
-    """The sums of one cluster, and of pods in rows that were mended since the last scrape, who is prod."""
+    """The sums of one cluster."""
 
-    __slots__ = ("_changed", "_known", "_sums")
+    __slots__ = ("_changed", "_sums")
 
     def __init__(self) -> None:
         self._changed, self._sums = Changed(Change.PODS | Change.LOAD), np.zeros((2 * len(PAIR), 0))
-        self._known: dict[int, tuple[Pod, bool]] = {}
 
     def sums(self, view: View) -> Floats:
         rows = self._changed.rows(view)
         if rows is None:
-            self._sums, self._known = _Sums(view).everywhere(), {}
+            self._sums = _Sums(view).everywhere()
         for row in rows or ():
-            self._sums[:, row] = self._of(view, row)
+            self._sums[:, row] = _Sums(view).of(row)
         return self._sums
-
-    def _of(self, view: View, row: int) -> list[float]:
-        """Of one row, in plain numbers; in the order of slots, so that the sum is the same either way."""
-        (cpu, memory), slot_of = (view.load.accounts[each].shares for each in PAIR), view.pods.slot
-        used_cpu = used_memory = shown_cpu = shown_memory = 0.0
-        for slot, pod in sorted([(slot_of[uid], pod) for uid, pod in view.pods_on(view.nodes[row].name).items()]):
-            one, other = cpu.shown.item(slot), memory.shown.item(slot)
-            if self._is_prod(slot, pod):
-                used_cpu += one - cpu.off.item(slot) + cpu.lack.item(slot)
-                used_memory += other - memory.off.item(slot) + memory.lack.item(slot)
-            shown_cpu += one
-            shown_memory += other
-        return [used_cpu, used_memory, shown_cpu, shown_memory]
-
-    def _is_prod(self, slot: int, pod: Pod) -> bool:
-        known = self._known.get(slot)
-        if known is None or known[0] is not pod:
-            known = self._known[slot] = pod, is_prod(pod)
-        return known[1]
 
 
 class _Sums:
@@ -137,6 +117,30 @@ class _Sums:
             if is_prod(pod):
                 sums[: len(PAIR), row] += [sign * view.load.estimate(pod, each)[0] for each in PAIR]
         return sums
+
+    def of(self, row: int) -> list[float]:
+        """Of one row, in plain numbers; in the order of slots, so that the sum is the same either way."""
+        (cpu, memory), slot_of = self.shares, self.view.pods.slot
+        used_cpu = used_memory = shown_cpu = shown_memory = 0.0
+        for slot in sorted([slot_of[uid] for uid in self.view.pods_on(self.view.nodes[row].name)]):
+            one, other = cpu.shown.item(slot), memory.shown.item(slot)
+            if self.is_prod(slot):
+                used_cpu += one - cpu.off.item(slot) + cpu.lack.item(slot)
+                used_memory += other - memory.off.item(slot) + memory.lack.item(slot)
+            shown_cpu += one
+            shown_memory += other
+        return [used_cpu, used_memory, shown_cpu, shown_memory]
+
+    def is_prod(self, slot: int) -> bool:
+        """The same as `prod` for one pod."""
+        pods = self.view.pods
+        named, qos = self.words.by_class[pods.label_class.item(slot)]
+        if named == UNSAID and LOWEST <= (priority := pods.priority.item(slot)) <= HIGHEST:
+            named = _band(priority)
+        word = named if named in (PROD, OTHER) else qos
+        if word != UNSAID:
+            return word == PROD
+        return any(each.request.item(slot) > 0 or each.limit.item(slot) > 0 for each in self.shares)
 
     def _amounts(self, slots: Slots, prod: Bools) -> list[Floats]:
         used = [np.where(prod, each.shown[slots] + each.lack[slots] - each.off[slots], 0.0) for each in self.shares]
@@ -162,6 +166,7 @@ class _Words:
 
     def __init__(self, classes: LabelClasses) -> None:
         self.classes, self.said = classes, np.zeros((2, 0), dtype=np.int8)
+        self.by_class: list[tuple[int, int]] = []
 
     @classmethod
     def of(cls, view: View) -> _Words:
@@ -169,9 +174,9 @@ class _Words:
         if words is None or words.classes is not view.pods.classes:
             words = view.load.worked_out[cls.KEY] = cls(view.pods.classes)
         held = words.classes.held
-        if (known := words.said.shape[1]) < len(held):
-            new = np.array([_said(labels) for _, labels in held[known:]], dtype=np.int8)
-            words.said = np.concatenate([words.said, new.T], axis=1)
+        if (known := len(words.by_class)) < len(held):
+            words.by_class += [_said(labels) for _, labels in held[known:]]
+            words.said = np.array(words.by_class, dtype=np.int8).T
         return words
 
 
