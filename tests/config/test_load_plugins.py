@@ -166,6 +166,8 @@ def test_a_policy_in_a_file(tmp_path: Path) -> None:
     (profile,) = found.settings.profiles
     expected = Policy((), (Predicate("cpu_usage_avg_5m", 0.7),), (), (HotValue(Span(60), 3),))
     assert expected == named(profile, "Dynamic").policy
+    (told,) = [str(note) for note in found.notes if "crane.yaml" in str(note)]
+    assert told.endswith("crane.yaml:4:3: spec: without syncPolicy Crane passes cpu_usage_avg_5m over; here all count")
     (again,) = read(shown(found), FILE).settings.profiles
     assert named(profile, "Dynamic") == named(again, "Dynamic")
 

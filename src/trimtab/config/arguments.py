@@ -21,6 +21,7 @@ from trimtab.config.tree import plant
 from trimtab.config.versions import VERSION, VERSIONS
 from trimtab.config.yaml import documents
 from trimtab.core.placing.contract import Plugin
+from trimtab.core.plugins.dynamic import Policy
 
 
 class _Unreadable:
@@ -75,7 +76,10 @@ def _policy(entries: Mapping[str, Spot], path: object, kind: object) -> dict[str
     spec = _policy_spec(named, path)
     if spec is None or not isinstance(kind, type):
         return {}
-    return {POLICY: _read_dataclass(spec, kind, dict.fromkeys(_hints(kind), ()))}
+    policy = _read_dataclass(spec, kind, dict.fromkeys(_hints(kind), ()))
+    if isinstance(policy, Policy) and (names := policy.never_copied):
+        spec.note(f"without syncPolicy Crane passes {', '.join(names)} over; here all count")
+    return {POLICY: policy}
 
 
 def _policy_spec(named: Spot, path: str) -> Spot | None:

@@ -121,6 +121,16 @@ class Policy:
     )
     hot_value: tuple[HotValue, ...] = (HotValue(Span(300), 5), HotValue(Span(60), 2))
 
+    @property
+    def never_copied(self) -> list[str]:
+        """Metrics that are judged and that Crane would not copy, and so never see."""
+        copied = {each.name for each in self.sync_policy if each.period}
+        return [each for each in METRICS if each not in copied and each in self._judged]
+
+    @property
+    def _judged(self) -> set[str]:
+        return {each.name for each in (*self.predicate, *self.priority)}
+
 
 CRANES = Policy()
 
