@@ -38,6 +38,17 @@ def test_nothing_is_left_behind(way: str) -> None:
     assert [] == list(cluster.load.miscounted())
 
 
+def test_nothing_is_left_behind_by_one_that_was_measured() -> None:
+    """It is seen to use little, but how far it may vary was taken from its estimate."""
+    cluster = machines("a")
+    cluster.see_pod(runs("p", "a", started=0.0))
+    cluster.see_pod(runs("absurd", "a", cpu=ABSURD, started=0.0))
+    read(cluster, reading({"a": 1000.0}, at=100.0), of_pods({"absurd": 100.0}, at=100.0))
+    cluster.lose_pod("uid-absurd")
+    assert [] == list(cluster.load.miscounted())
+    assert [212.5**2] == cluster.load.forecast(CPU)[1].tolist()
+
+
 def test_who_goes_takes_no_more_along_than_the_sample_shows() -> None:
     """The node is seen to use half a core; what an estimate says beyond that was never in it, and hides nobody who comes."""
     cluster = machines("a", settings=LoadSettings(estimates=("requests",)))

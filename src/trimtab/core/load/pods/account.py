@@ -96,7 +96,7 @@ class Account:
         counted = self.shares.counted(slot)
         if row >= 0:
             self.totals.add(row, counted, -1.0)
-        return counted[0] > self.largest or counted[3] > self.largest
+        return max(counted[0], counted[3]) > self.largest or max(counted[1], counted[2]) > self.largest**2
 
     def one(self, slot: int, standing: Standing) -> Counted:
         """What one pod counts for."""
