@@ -129,7 +129,7 @@ class Policy:
 
     @property
     def _judged(self) -> set[str]:
-        return {each.name for each in (*self.predicate, *self.priority)}
+        return {each.name for each in self.predicate} | {each.name for each in self.priority}
 
 
 CRANES = Policy()
