@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 
 import pytest
+from msgspec.structs import replace
 
 from tests.core.engine.scene import WEB, Scene, node
 from tests.core.load.meters import of_pods, reading
@@ -17,6 +18,7 @@ from trimtab.core.model.event import (
     Fault,
     HistoryRead,
     NodeSeen,
+    ObjectSeen,
     PodSeen,
     RereadDone,
     SamplesRead,
@@ -24,6 +26,7 @@ from trimtab.core.model.event import (
     Turn,
 )
 from trimtab.core.model.instruction import Bind, Instruction
+from trimtab.core.model.objects import PodGroup
 from trimtab.core.model.pod import Pod
 from trimtab.core.model.resources import CPU
 
@@ -145,10 +148,24 @@ def test_pods_and_the_past(machine: Pretended, step: float) -> None:
         assert NOON - 60.0 == settled.pod.started
 
 
-def test_no_pod_starts_after_it_was_seen(machine: Pretended) -> None:
-    """A node whose clock is ahead, or a clock of ours that was behind, makes no pod wait for its own beginning."""
-    settled = machine.clock.settled(PodSeen(Pod("u", "ns", "p", started=NOON + 3_600.0), NOON))
-    assert isinstance(settled, PodSeen) and NOON == settled.pod.started
+@pytest.mark.parametrize("step", STEPS)
+def test_gangs_and_pods_stand_in_one_queue(machine: Pretended, step: float) -> None:
+    """The age of a PodGroup is compared with when pods came; one that nobody has dated stays so."""
+    machine.wall += step
+    machine.clock.look()
+    for created, expected in ((machine.wall - 60.0, NOON - 60.0), (0.0, 0.0)):
+        group = PodGroup(uid="g", name="g", namespace="ns", created=created)
+        settled = machine.clock.settled(ObjectSeen(group, machine.clock()))
+        assert isinstance(settled, ObjectSeen) and isinstance(settled.object, PodGroup)
+        assert expected == settled.object.created
+
+
+def test_what_people_read(machine: Pretended) -> None:
+    """A moment of the engine's is shown by the wall as it is now."""
+    machine.passes(10.0)
+    machine.wall += 3_600.0
+    machine.clock.look()
+    assert machine.wall == machine.clock.on_the_wall(machine.clock())
 
 
 class Live:
@@ -183,6 +200,18 @@ class Live:
     @property
     def cpu(self) -> float:
         return float(self.scene.engine.placing.cluster.load.latest(CPU)[0])
+
+
+def test_no_pod_begins_anew_at_each_sight(machine: Pretended) -> None:
+    """Its node's clock is an hour ahead: it has begun when it was first seen to run, whatever is news of it later."""
+    live = Live(machine)
+    live.tick()
+    pod = Pod("u", "ns", "p", node="a", phase="Running", started=machine.wall + 3_600.0, version=1)
+    live.runtime.put(PodSeen(pod, machine.clock()))
+    live.tick(60.0)
+    live.runtime.put(PodSeen(replace(pod, version=2, ready=True), machine.clock()))
+    standing = live.scene.engine.placing.cluster.load.standing
+    assert NOON == standing.since[standing.slot["ns/p"]]
 
 
 @pytest.mark.parametrize("step", STEPS)

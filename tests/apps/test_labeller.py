@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.core.engine.scene import node
+from trimtab.apps.clock import Clock
 from trimtab.apps.labeller import CYCLES, TURN, Labeller
 from trimtab.apps.reload import ConfigFile, Reload
 from trimtab.apps.scheduler import Options
@@ -33,8 +34,9 @@ async def labeller(tmp_path: Path) -> AsyncIterator[Labeller]:
     credentials = Credentials(Cluster(server="http://127.0.0.1:1"), User(), "test")
     file = ConfigFile(tmp_path / "rule.yaml", reads())
     made = Labeller(reads()((TEXT % 70).encode()), file, credentials, Options("me", "127.0.0.1", 0))
-    made.time = 1000.0  # type: ignore[attr-defined]
-    made.clock = lambda: made.time  # type: ignore[assignment, attr-defined]
+    made.time, made.set_by = 1000.0, 0.0  # type: ignore[attr-defined]
+    wall = lambda: made.time + made.set_by  # type: ignore[attr-defined] # noqa: E731
+    made.clock = made.runtime.clock = Clock(wall, lambda: made.time)  # type: ignore[attr-defined]
     made._began = 1000.0
     yield made
     for line in (made.reads, made.writes, made.lease_line):
@@ -69,6 +71,28 @@ async def test_old_samples_are_no_reading(labeller: Labeller) -> None:
     labeller.time = 2000.0  # type: ignore[attr-defined]
     labeller._measured(SamplesRead((reading("cpu", 1990.0), reading("mem", 1600.0)), 2000.0))
     assert ["rules: mem was last read 1000 s ago, more than 30 s: see the log of its source"] == problems(labeller)
+
+
+@pytest.mark.parametrize("step", [-7200.0, 7200.0])
+async def test_a_clock_that_is_set_makes_no_sample_old_nor_young(labeller: Labeller, step: float) -> None:
+    """Samples are stamped by the wall: one just taken is a reading after a step, too, and an old one is none."""
+    labeller.watches.heard = lambda: labeller.clock()  # type: ignore[method-assign]
+    labeller.set_by, labeller.time = step, 2000.0  # type: ignore[attr-defined]
+    wall = labeller.clock.wall()
+    labeller._measured(SamplesRead((reading("cpu", wall - 10.0), reading("mem", wall - 400.0)), 2000.0))
+    assert ["rules: mem was last read 1000 s ago, more than 30 s: see the log of its source"] == problems(labeller)
+
+
+async def test_a_file_that_is_refused_gives_nobody_time(labeller: Labeller) -> None:
+    """Nor does one that means the same: a rule that is never read is told of, however often the file is touched."""
+    labeller.watches.heard = lambda: labeller.clock()  # type: ignore[method-assign]
+    await writes(labeller, TEXT % 70)
+    labeller.time = 1036.0  # type: ignore[attr-defined]
+    labeller._measured(SamplesRead((reading("cpu", 1036.0),), 1036.0))
+    for content in ("# hello\n" + TEXT % 70, TEXT % "much"):
+        reload = await writes(labeller, content)
+        told = f"rules: mem was last read 36 s ago, more than 30 s: {reload.problem or 'see the log of its source'}"
+        assert [told] == problems(labeller)
 
 
 async def test_a_new_rule_has_its_time_to_be_read(labeller: Labeller) -> None:

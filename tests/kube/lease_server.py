@@ -18,6 +18,7 @@ from trimtab.wire.request import Request
 
 NOT_FOUND = answered({"kind": "Status", "status": "Failure", "code": 404, "reason": "NotFound"}, 404)
 CONFLICT = answered({"kind": "Status", "status": "Failure", "code": 409, "reason": "Conflict"}, 409)
+TOLD = 5e8  # where the clock begins of whoever is told; the wall is at twice that
 PATH = "/apis/coordination.k8s.io/v1/namespaces/trimtab/leases"
 
 
@@ -72,13 +73,14 @@ class Contender:
         self.transport = FakeTransport(self.answer)
         wall = lambda: loop.time() + 1e9 + self.skew  # noqa: E731
         clock = lambda: loop.time() + 5 * self.skew  # noqa: E731
+        self.now = lambda: loop.time() + TOLD
         self.elector = Elector(self.transport, self.settings, self.name, wall, Random(self.name), clock)
 
     def answer(self, request: Request) -> Answer:
         return Unreachable("cut", sent=True) if self.cut else self.server.answer(request)
 
     def start(self) -> asyncio.Task[None]:
-        return asyncio.create_task(self.elector.run(self.facts.append, self.prepare))
+        return asyncio.create_task(self.elector.run(self.facts.append, self.prepare, self.now))
 
     async def prepare(self) -> None:
         pass

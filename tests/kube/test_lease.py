@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.kube.fake_transport import Answer, answered
-from tests.kube.lease_server import CONFLICT, Contender, LeaseServer, held
+from tests.kube.lease_server import CONFLICT, TOLD, Contender, LeaseServer, held
 from trimtab.config.configuration import LeaderElection
 from trimtab.core.model.event import Following, Leading
 from trimtab.kube.transport import Unreachable
@@ -125,7 +125,7 @@ async def test_writing_stops_ten_seconds_after_the_last_renewal_was_sent() -> No
     await asyncio.sleep(0.2)
     assert not me.elector.may_write()
     await asyncio.wait_for(task, 1.0)
-    assert [Leading(0, pytest.approx(1e9)), Following(pytest.approx(1e9 + 14.1, abs=0.5))] == me.facts
+    assert [Leading(0, pytest.approx(TOLD)), Following(pytest.approx(TOLD + 14.1, abs=0.5))] == me.facts
 
 
 async def test_a_slow_renewal_counts_from_when_it_was_sent() -> None:
@@ -193,7 +193,7 @@ async def test_a_released_lease_is_taken_within_two_seconds() -> None:
     assert server.spec is not None
     assert ("", 1) == (server.spec["holderIdentity"], server.spec["leaseDurationSeconds"])
     await asyncio.sleep(2.1)
-    assert [Leading(1, pytest.approx(1e9 + 6.0, abs=1.1))] == second.facts
+    assert [Leading(1, pytest.approx(TOLD + 6.0, abs=1.1))] == second.facts
     await ended(follower)
 
 
@@ -272,7 +272,7 @@ async def test_a_renewal_whose_answer_was_lost() -> None:
     server.fault = lose_one
     await asyncio.sleep(20.0)
     assert me.elector.may_write()
-    assert [Leading(0, pytest.approx(1e9))] == me.facts
+    assert [Leading(0, pytest.approx(TOLD))] == me.facts
     await ended(task)
 
 

@@ -63,7 +63,7 @@ class Replica:
         pass
 
     def start(self) -> None:
-        self.task = asyncio.create_task(self.elector.run(self.said.append, self.prepare))
+        self.task = asyncio.create_task(self.elector.run(self.said.append, self.prepare, time.time))
 
     async def crash(self) -> None:
         """Stop without a word to anybody."""

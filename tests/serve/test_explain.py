@@ -50,6 +50,19 @@ async def test_pod_with_a_node(base: str) -> None:
     assert [f"is on its way to {each['node']} (accepted)" for each in told["past"]] == [told["state"]]
 
 
+async def test_when_it_was_decided() -> None:
+    """By the wall clock as it is now, of pods and of nodes: the engine's own goes on from where the wall was at the start."""
+    cluster = SmallCluster(Tally())
+    cluster.pod("small")
+    (bind,) = cluster.decide()
+    explaining = Explaining(cluster.engine, lambda at: at + 3600.0)
+    app = application(Health(), MetricsPage(PrometheusTally(), Readings(cluster.engine)), explaining)
+    async with serving(app, "127.0.0.1", 0) as port:
+        for page in ("pod/default/small", f"node/{bind.node}"):
+            _, told = await ask(f"http://127.0.0.1:{port}/explain/{page}")
+            assert [cluster.at + 3600.0] == [each["at"] for each in told["past"]]
+
+
 def test_pod_that_is_bound() -> None:
     """That it has a node is no reason against the others: both have scores, as if it were placed now."""
     cluster = SmallCluster(Tally())

@@ -17,9 +17,9 @@ from trimtab.serve.labels import LabelPages
 
 
 @asynccontextmanager
-async def pages(engine: Engine, *checks: Check) -> AsyncIterator[str]:
+async def pages(engine: Engine, *checks: Check, ahead: float = 0.0) -> AsyncIterator[str]:
     app = web.Application()
-    LabelPages(engine, checks).add_to(app)
+    LabelPages(engine, checks, lambda at: at + ahead).add_to(app)
     async with serving(app, "127.0.0.1", 0) as port:
         yield f"http://127.0.0.1:{port}"
 
@@ -52,11 +52,11 @@ async def test_who_observes_lists_those_that_would_be_marked() -> None:
 
 
 async def test_pressure_tells_rule_state_value_and_time() -> None:
-    """Of every node that is not calm, for each rule that says so."""
-    async with pages(pressed()) as base:
+    """Of every node that is not calm, for each rule that says so, by the wall clock."""
+    async with pages(pressed(), ahead=3600.0) as base:
         text = (await got(f"{base}/pressure"))[1]
-    assert '{"node":"b","rule":"cpu","state":"pressed","value":0.975,"since":1000.5}' in text
-    assert '{"node":"a","rule":"slow","state":"rising","value":0.9,"since":1000.5}' in text
+    assert '{"node":"b","rule":"cpu","state":"pressed","value":0.975,"since":4600.5}' in text
+    assert '{"node":"a","rule":"slow","state":"rising","value":0.9,"since":4600.5}' in text
     assert '"node":"c"' not in text
 
 

@@ -5,7 +5,7 @@
 
 Backoffs, patience and ages are differences on the first one. What others have stamped by the wall is put on it at the door
 (`settled`), by how far the wall is ahead now: so a sample is as old after a step as it was before it. The core, and a journal
-of what it was told, know of one clock only.
+of what it was told, know of one clock only. What people are shown is put back (`on_the_wall`).
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from collections.abc import Callable
 
 from msgspec.structs import replace
 
-from trimtab.core.model.event import Event, HistoryRead, PodSeen, RereadDone, SamplesRead
-from trimtab.core.model.pod import Pod
+from trimtab.core.model.event import Event, HistoryRead, ObjectSeen, PodSeen, RereadDone, SamplesRead
+from trimtab.core.model.objects import PodGroup
 from trimtab.core.model.sample import Reading
 from trimtab.kube.lease import passing_time
 
@@ -25,7 +25,7 @@ log = logging.getLogger(__name__)
 
 DRIFT = 0.1  # seconds that make no difference to any age
 STEP = 1.0  # seconds that no clock drifts between two looks
-OF_A_POD, OF_SAMPLES = (PodSeen, RereadDone), (SamplesRead, HistoryRead)
+OF_SAMPLES = (SamplesRead, HistoryRead)
 
 
 class Clock:
@@ -53,21 +53,23 @@ class Clock:
 
     def settled(self, event: Event) -> Event:
         """The same with all times on the engine's clock."""
-        if isinstance(event, OF_A_POD):
-            pod = event.pod and self._started(event.pod, event.at)
-            return event if pod is event.pod else replace(event, pod=pod)
         if isinstance(event, OF_SAMPLES):
             self.look()
-            return replace(event, readings=tuple(map(self._measured, event.readings))) if self.ahead else event
+        if not self.ahead:
+            return event
+        match event:
+            case PodSeen(pod=pod) | RereadDone(pod=pod) if pod is not None and pod.started is not None:
+                return replace(event, pod=replace(pod, started=pod.started - self.ahead))
+            case ObjectSeen(object=PodGroup(created=created) as group) if created:
+                return replace(event, object=replace(group, created=created - self.ahead))
+            case SamplesRead(readings=readings) | HistoryRead(readings=readings):
+                return replace(event, readings=tuple(map(self._measured, readings)))
         return event
+
+    def on_the_wall(self, at: float) -> float:
+        """A moment of the engine's as people read it."""
+        return at + self.ahead
 
     def _measured(self, reading: Reading) -> Reading:
         later = (-self.ahead).__add__  # a hundred thousand times in a look
         return replace(reading, measured=tuple(map(later, reading.measured)))
-
-    def _started(self, pod: Pod, seen: float) -> Pod:
-        """Nothing has begun after it was seen: whoever stamped it has a clock ahead of ours."""
-        if pod.started is None:
-            return pod
-        started = min(pod.started - self.ahead, seen)
-        return pod if started == pod.started else replace(pod, started=started)

@@ -18,7 +18,7 @@ from trimtab.apps.reload import ConfigFile
 from trimtab.apps.scheduler import Options, Scheduler
 from trimtab.config.configuration import Configuration
 from trimtab.config.problem import ConfigError, Problem
-from trimtab.core.model.event import SamplesRead
+from trimtab.core.model.event import Event, SamplesRead
 from trimtab.kube.credentials import Credentials
 from trimtab.serve.health import Check, recent
 from trimtab.serve.labels import LabelPages
@@ -61,12 +61,12 @@ class Labeller(Scheduler):
 
     def _pages(self) -> web.Application:
         app = super()._pages()
-        LabelPages(self.engine, self._checks()).add_to(app)
+        LabelPages(self.engine, self._checks(), self.clock.on_the_wall).add_to(app)
         return app
 
     def _measured(self, event: Measured) -> None:
         if isinstance(event, SamplesRead):
-            oldest = event.at - self.current.own.load.stale  # what is older tells a rule nothing
+            oldest = self.clock.wall() - self.current.own.load.stale  # what is older tells a rule nothing
             fresh = [each for each in event.readings if max(each.measured, default=-math.inf) >= oldest]
             self.read_at |= {reading.resource: event.at for reading in fresh}
         self.runtime.put(event)
@@ -77,8 +77,11 @@ class Labeller(Scheduler):
         if (found.settings.labels or before.settings.labels) and _applies(found) != _applies(before):
             message = "may not change while it runs, for the lease is taken at the start: restart to make it count"
             raise ConfigError([Problem(str(self._path), 0, 0, "labels.mode", message)])
-        self._began = self.clock()  # a rule that is new has its time to be read
         return found
+
+    def _took(self, event: Event) -> None:
+        self._began = self.clock()  # a rule that is new has its time to be read
+        super()._took(event)
 
     # --- whether all is well
 

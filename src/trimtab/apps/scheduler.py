@@ -30,7 +30,7 @@ from trimtab.apps.runtime import Runtime
 from trimtab.config.configuration import Configuration
 from trimtab.core.engine.engine import Engine
 from trimtab.core.engine.settings import Settings
-from trimtab.core.model.event import Following, Leading
+from trimtab.core.model.event import Event, Following, Leading
 from trimtab.kube import kinds
 from trimtab.kube.credentials import Credentials
 from trimtab.kube.greeting import greet
@@ -130,7 +130,7 @@ class Scheduler:
                 file.path,
                 lambda content: self._mine(read(content)),
                 self.configuration,
-                self.runtime.put,
+                self._took,
                 self.clock,
                 self.looking.change,
             )
@@ -178,6 +178,10 @@ class Scheduler:
         """What of a changed file is meant for this process."""
         return without_labels(configuration)
 
+    def _took(self, event: Event) -> None:
+        """A changed file is in force."""
+        self.runtime.put(event)
+
     def _measured(self, event: Measured) -> None:
         self.runtime.put(event)
 
@@ -186,7 +190,7 @@ class Scheduler:
         return response.status, response.body
 
     def _pages(self) -> web.Application:
-        return application(self._health(), self._metrics(), Explaining(self.engine))
+        return application(self._health(), self._metrics(), Explaining(self.engine, self.clock.on_the_wall))
 
     async def _look(self) -> None:
         """Once nodes are known: before that no series would match any, and a rule that is there would be called absent."""
@@ -200,7 +204,7 @@ class Scheduler:
             await asyncio.Event().wait()
             return
         await self.watches.complete()
-        await self.elector.run(self.runtime.put, self.watches.refresh)
+        await self.elector.run(self.runtime.put, self.watches.refresh, self.clock)
 
     async def _wind_down(self) -> None:
         """Whoever leads next must not meet a bind of ours: with one unanswered, the lease is left to expire."""

@@ -61,24 +61,29 @@ class Elector:
         self._renewed = NEVER
         self._over = False
         self._observed, self._observed_at = b"", NEVER
-        self._problem = ""
+        self.problem = ""  # what keeps us from taking it, if not another one who holds it
 
     def may_write(self) -> bool:
         """Whether nobody else can lead yet, whatever happened to us meanwhile."""
         return not self._over and self._clock() < self._renewed + self._settings.renew_deadline
 
-    async def run(self, sink: Callable[[Event], None], prepare: Callable[[], Awaitable[None]]) -> None:
-        """Follow until we lead, prepare, say Leading, and return after Following when leadership is lost."""
+    async def run(
+        self, sink: Callable[[Event], None], prepare: Callable[[], Awaitable[None]], now: Callable[[], float]
+    ) -> None:
+        """Follow until we lead, prepare, say Leading, and return after Following when leadership is lost.
+
+        now: the time of whoever is told.
+        """
         term = await self.acquire()
         holding = asyncio.create_task(self.hold())
         try:
             await self._prepared(prepare, holding)
             if self.may_write():
-                sink(Leading(term, self._wall()))
+                sink(Leading(term, now()))
             await holding
         finally:
             holding.cancel()
-            sink(Following(self._wall()))
+            sink(Following(now()))
 
     async def _prepared(self, prepare: Callable[[], Awaitable[None]], holding: asyncio.Task[None]) -> None:
         """Wait for the preparation, but not longer than the lease lasts."""
@@ -155,7 +160,7 @@ class Elector:
         except Unreachable as error:
             self._tell(str(error))
         else:
-            self._problem = ""
+            self.problem = ""
 
     async def _take(self, request: Request) -> None:
         """Somebody else may be faster; any other refusal is for people to mend."""
@@ -165,8 +170,8 @@ class Elector:
 
     def _tell(self, problem: str) -> None:
         """Once for each problem, not at each try."""
-        if problem != self._problem:
-            self._problem = problem
+        if problem != self.problem:
+            self.problem = problem
             log.warning("lease not taken: lease=%s problem=%s", self._name, problem)
 
     async def _renew(self) -> bool:

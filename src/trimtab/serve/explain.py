@@ -6,19 +6,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import TypeVar
+
 import msgspec
 from aiohttp import web
+from msgspec.structs import replace
 
 from trimtab.core.engine.engine import Engine
-from trimtab.core.engine.explaining import node_explained, pod_explained
+from trimtab.core.engine.explaining import NodeExplained, PodExplained, node_explained, pod_explained
 from trimtab.core.model.pod import Pod
+
+Told = TypeVar("Told", PodExplained, NodeExplained)
 
 
 class Explaining:
-    """The pages; asked on the event loop where the engine lives, so that a table is of one moment."""
+    """The pages; asked on the event loop where the engine lives, so that a table is of one moment.
 
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
+    on_the_wall: the engine's time as people read it.
+    """
+
+    def __init__(self, engine: Engine, on_the_wall: Callable[[float], float] = lambda at: at) -> None:
+        self._engine, self._on_the_wall = engine, on_the_wall
 
     def add_to(self, app: web.Application) -> None:
         app.router.add_get("/explain/pod/{namespace}/{name}", self._pod, allow_head=False)
@@ -29,12 +38,16 @@ class Explaining:
         pod = self._find(key)
         if pod is None:
             return _said(404, f"no pod {key} is known here: look at its namespace and name")
-        return _json(pod_explained(self._engine, pod, request.query.getall("node", [])))
+        return _json(self._dated(pod_explained(self._engine, pod, request.query.getall("node", []))))
 
     async def _node(self, request: web.Request) -> web.Response:
         name = request.match_info["name"]
         told = node_explained(self._engine, name)
-        return _json(told) if told is not None else _said(404, f"no node {name} is known here")
+        return _json(self._dated(told)) if told is not None else _said(404, f"no node {name} is known here")
+
+    def _dated(self, told: Told) -> Told:
+        past = tuple(replace(each, at=self._on_the_wall(each.at)) for each in told.past)
+        return replace(told, past=past)
 
     def _find(self, key: str) -> Pod | None:
         """The newest of this name: one that has ended may still be listed beside its successor."""

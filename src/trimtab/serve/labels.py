@@ -7,10 +7,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import msgspec
 from aiohttp import web
+from msgspec.structs import replace
 
 from trimtab.core.engine.engine import Engine
 from trimtab.serve.health import Check
@@ -20,10 +21,12 @@ NOT_WELL = 503
 
 
 class LabelPages:
-    """Asked on the event loop where the engine lives."""
+    """Asked on the event loop where the engine lives; `on_the_wall` is its time as people read it."""
 
-    def __init__(self, engine: Engine, checks: Iterable[Check]) -> None:
-        self._engine, self._checks = engine, tuple(checks)
+    def __init__(
+        self, engine: Engine, checks: Iterable[Check], on_the_wall: Callable[[float], float] = lambda at: at
+    ) -> None:
+        self._engine, self._checks, self._on_the_wall = engine, tuple(checks), on_the_wall
 
     def add_to(self, app: web.Application) -> None:
         for name, answer in (("status", self._status), ("nodes", self._nodes), ("pressure", self._pressure)):
@@ -42,7 +45,8 @@ class LabelPages:
         if labels is None:
             return _json({"mode": "off", "nodes": []})
         mode = "apply" if labels.settings.apply else "observe"
-        return _json({"mode": mode, "all_marked": labels.crowded, "nodes": labels.uneasy()})
+        nodes = [replace(each, since=self._on_the_wall(each.since)) for each in labels.uneasy()]
+        return _json({"mode": mode, "all_marked": labels.crowded, "nodes": nodes})
 
 
 def _json(told: object) -> web.Response:
