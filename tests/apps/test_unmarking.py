@@ -86,11 +86,11 @@ class Server:
 MARKED = {"a": {"labels": {KEY: "high", "zone": "1"}}, "b": {"taints": [*OTHERS, SOFT]}, "c": {"labels": {"zone": "2"}}}
 
 
-@pytest.mark.parametrize("silent_for", [601.0, 86_400.0, None])
-async def test_marks_of_whoever_has_gone_are_taken_off(silent_for: float | None) -> None:
+@pytest.mark.parametrize(("silent_for", "after"), [(601.0, 600.0), (86_400.0, 600.0), (None, 0.0)])
+async def test_marks_of_whoever_has_gone_are_taken_off(silent_for: float | None, after: float) -> None:
     """Ours alone, by label and by place; the lease was taken for that, and is given back."""
     server = Server(dict(MARKED), silent_for)
-    found = await server.unmarked()
+    found = await server.unmarked(after=after)
     assert (("a: -pressure.trimtab.dev/cpu", f"b: -taint {KEY}", "unmarked 2 nodes"), True) == found
     label, taint = (json.loads(request.body) for request in server.patches())
     assert {"uid": "a", "labels": {KEY: None}} == label["metadata"]
@@ -119,9 +119,33 @@ async def test_a_clock_that_is_wrong_takes_nothing_from_who_lives() -> None:
     assert [] == server.patches()
 
 
+@pytest.mark.parametrize("apply", [True, False])
+async def test_no_lease_is_no_proof(apply: bool) -> None:
+    """Whoever left marks had one: it may be in another namespace, and renewed there every two seconds."""
+    server = Server(dict(MARKED), None)
+    found = await server.unmarked(apply=apply)
+    assert not found.well
+    assert "no lease trimtab/trimtab-labeller" in found.lines[0] and "--lease-namespace" in found.lines[0]
+    assert {"GET"} == {request.method for _, request in server.transport.sent}
+
+
+@pytest.mark.parametrize("silent_for", [86_400.0, None])
+async def test_a_lease_that_may_not_be_taken_is_no_labeller(silent_for: float | None) -> None:
+    """Who lacks the right is told so, and that it did not go well; nothing is said of somebody who lives."""
+    server = Server(dict(MARKED), silent_for)
+    forbidden = answered({"kind": "Status", "message": "not yours"}, 403)
+    obey = server._of_lease
+    server._of_lease = lambda request: obey(request) if request.method == "GET" else forbidden  # type: ignore[method-assign]
+    found = await server.unmarked(after=0.0)
+    words = "lease trimtab/trimtab-labeller cannot be taken: status 403: not yours: "
+    assert (False, True) == (found.well, found.lines[0].startswith(words))
+    assert "deploy/labeller.yaml" in found.lines[0]
+    assert [] == server.patches()
+
+
 async def test_without_apply_it_only_says() -> None:
     """Neither nodes nor the lease are written."""
-    server = Server(dict(MARKED), None)
+    server = Server(dict(MARKED), 601.0)
     assert "would unmark 2 nodes: add --apply" == (await server.unmarked(apply=False)).lines[-1]
     assert {"GET"} == {request.method for _, request in server.transport.sent}
 
@@ -129,18 +153,18 @@ async def test_without_apply_it_only_says() -> None:
 async def test_the_old_mark_only_where_asked() -> None:
     """Who else puts status=presure may live without a lease; another value is never ours."""
     nodes = {"a": {"labels": {"status": "presure"}}, "b": {"labels": {"status": "ok"}}}
-    assert ("no node carries a mark",) == (await Server(dict(nodes), None).unmarked()).lines
-    server = Server(dict(nodes), None)
+    assert ("no node carries a mark",) == (await Server(dict(nodes), 601.0).unmarked()).lines
+    server = Server(dict(nodes), 601.0)
     assert ("a: -status", "unmarked 1 node") == (await server.unmarked(legacy=True)).lines
     assert ["/api/v1/nodes/a"] == [request.path for request in server.patches()]
 
 
 async def test_a_node_that_changed_in_between_is_met_again() -> None:
     """A refusal is not the end; three are."""
-    server = Server(dict(MARKED), None)
+    server = Server(dict(MARKED), 601.0)
     server.refuse = ["a", "a"]
     assert (True, "unmarked 2 nodes") == ((found := await server.unmarked()).well, found.lines[-1])
-    server = Server(dict(MARKED), None)
+    server = Server(dict(MARKED), 601.0)
     server.refuse = ["a"] * 9
     found = await server.unmarked()
     assert (False, "a: it has changed") == (found.well, found.lines[-2])

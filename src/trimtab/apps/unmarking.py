@@ -2,11 +2,13 @@
 
     marks? ──(none)──▶ done
        └──▶ lease: renewed within `after`? ──(yes)──▶ a labeller lives, or may come back: left alone
-                └──(no, or none)──▶ (apply) take the lease ──(not to be had)──▶ a labeller lives after all
-                                           └──▶ list again, patch each node, three rounds ──▶ give the lease back
+                │     └──(there is none)──▶ it may be elsewhere: left alone, unless `after` is 0
+                └──(no)──▶ (apply) take the lease ──(another holds it)──▶ a labeller lives after all
+                                  └──▶ list again, patch each node, three rounds ──▶ give the lease back
 
 The time in the lease is that of another clock, so it only says that nothing is to be done. That nobody leads is proved by
-taking the lease: whoever renews it keeps it, and while it is ours no labeller writes.
+taking the lease: whoever renews it keeps it, and while it is ours no labeller writes. Whoever left marks had a lease: where
+there is none, we look in the wrong place, or somebody has cleared up.
 """
 
 from __future__ import annotations
@@ -33,6 +35,8 @@ from trimtab.wire.status import read_status
 
 PATIENCE = 10.0
 SLACK = 5.0  # beyond the lease's own duration, until it counts as somebody's
+RIGHTS = "see that the API server answers, and apply deploy/labeller.yaml for the rights"
+ELSEWHERE = "say where its lease is with --lease-namespace, or --after 0s if none will come"
 ROUNDS = 3
 AT_ONCE = 20
 
@@ -100,6 +104,10 @@ async def _heartbeat(asked: Asked, transport: Transport, now: float) -> str | No
     namespace, name = asked.lease.namespace, asked.lease.name
     answer = await transport.send(lease_get(namespace, name), PATIENCE)
     if answer.status == 404 and read_status(answer.body).reason == "NotFound":
+        if asked.after > 0:
+            raise Trouble(
+                f"marks, but no lease {namespace}/{name}, so nobody knows whether a labeller lives: {ELSEWHERE}"
+            )
         return None
     lease = read_lease(answer.body) if answer.status == 200 else Malformed("Lease", "", "", "")
     if not isinstance(lease, Lease):
@@ -125,6 +133,9 @@ async def _take_off(asked: Asked, server: Named, clocks: Clocks) -> Result:
         async with asyncio.timeout(asked.lease.lease_duration + SLACK):
             await elector.acquire()
     except TimeoutError:
+        if elector.problem:
+            name = f"{asked.lease.namespace}/{asked.lease.name}"
+            raise Trouble(f"lease {name} cannot be taken: {elector.problem}: {RIGHTS}") from None
         return Result(("the lease cannot be had: a labeller lives, and its marks are left alone",))
     holding = asyncio.create_task(elector.hold())
     try:
