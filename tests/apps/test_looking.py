@@ -183,6 +183,18 @@ async def test_changes_in_a_row(stage: Stage) -> None:
     assert ["two"] == stage.failed
 
 
+async def test_one_that_ends_by_itself_is_told(stage: Stage, caplog: pytest.LogCaptureFixture) -> None:
+    """What it raises is nothing that is expected of a source: it is not believed any more, and the others go on."""
+
+    async def strange() -> Scrape:
+        raise asyncio.CancelledError
+
+    MADE[0].read = strange  # type: ignore[method-assign]
+    await until(lambda: ["one"] == stage.failed)
+    assert "source not asked any more: source=one" in caplog.text and "problem=CancelledError" in caplog.text
+    await stage.asked(1, MADE[1].looks + 1)
+
+
 async def test_one_that_cannot_be_made_stops_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever it raises: the others are asked, and the scheduler goes on."""
 

@@ -11,7 +11,9 @@ import logging
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
+from trimtab.apps.ending import tell_end
 from trimtab.config.own.settings import SourceSettings
 from trimtab.core.model.event import SourceFailed
 from trimtab.core.model.node import Node
@@ -79,6 +81,7 @@ class Looking:
                 for look in self._looks:
                     if look.task is None:
                         look.task = asyncio.create_task(look.polling.run())
+                        look.task.add_done_callback(partial(self._ended, look))
                 await self._changed.wait()
         finally:
             self._ending, self._looks = self._ending + self._looks, []
@@ -93,6 +96,15 @@ class Looking:
             self._ending.remove(look)
             for part in look.polling.parts if began else ():
                 self._hand(SourceFailed(part, "its settings have changed", self._now()))
+
+    def _ended(self, look: Look, task: asyncio.Task[None]) -> None:
+        """Told when it was not we who ended it: a source of another package may raise what nobody expects."""
+        if look not in self._looks:
+            return
+        log.error("source not asked any more: source=%s", look.settings.name)
+        tell_end(task)
+        for part in look.polling.parts:
+            self._hand(SourceFailed(part, "is not asked any more: see the log", self._now()))
 
     def _opened(self, sources: Iterable[SourceSettings], tolerated: Sequence[SourceSettings]) -> list[Look]:
         """Of those that are tolerated one that cannot be opened is told, and keeps no other from being asked."""
