@@ -53,7 +53,7 @@ class Columns:
         self.image_cells: dict[str, tuple[NDArray[np.intp], Ints]] = {}  # rows and sizes, made when asked for
         self.customised = 0  # nodes with thresholds of their own
         self.epoch = 0
-        self.relabelled = 0  # rises whenever a node that is there changes its labels
+        self.relabelled = self.retainted = 0  # rise whenever a node that is there changes its labels, or its taints
         self.log: list[tuple[int, int]] = []
 
     def __len__(self) -> int:
@@ -89,6 +89,7 @@ class Columns:
             self._fill(row, node)
             self.note(changed & ~Change.IMAGES, row)
             self.relabelled += bool(changed & Change.LABELS)
+            self.retainted += bool(changed & Change.TAINTS)
         if changed & Change.IMAGES:
             self.note(Change.IMAGES, EVERY_ROW)  # an image's spread is counted over all nodes
         self.nodes[row] = node

@@ -132,6 +132,21 @@ def test_keys_of_rules_that_are_gone_are_taken_away() -> None:
     assert (hard,) == scene.taints("a")
 
 
+@pytest.mark.parametrize("taint", [True, False])
+def test_what_is_put_under_our_prefix_later_goes_at_once(taint: bool) -> None:
+    """A taint as a label, though no label has changed then; and what went is not looked after any more."""
+    scene = Labeller(cpu_rule())
+    scene.sees(node("a"), node("b"))
+    assert [] == scene.runs(5)
+    added = {"taints": (Taint(MEMORY_KEY, "", "PreferNoSchedule"),)} if taint else {"labels": {**HOST, MEMORY_KEY: "x"}}
+    scene.sees(replace(scene.known("a"), **added))
+    assert ["a"] == [each.node for each in scene.runs(1)]
+    assert ((), HOST) == (scene.taints("a"), scene.known("a").labels)
+    scene.runs(1)
+    assert scene.engine.labels is not None
+    assert {} == scene.engine.labels.ledger.asked
+
+
 def test_without_a_rule_under_our_prefix_nothing_there_is_touched() -> None:
     """Those marks may be another labeller's, with rules of its own."""
     scene = Labeller(cpu_rule(label=("status", "presure")))

@@ -32,6 +32,7 @@ from trimtab.core.model.taints import PREFER_NO_SCHEDULE, Taint
 if TYPE_CHECKING:
     from trimtab.core.engine.engine import Engine
 
+NOT_YET = (-1, -1)  # of changes of labels and taints
 CONTESTED = 3  # that many times the same was undone: it is no accident
 CONTROL_PLANES = ("node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/master")
 
@@ -56,7 +57,7 @@ class Labels:
         self.carried: list[Ints] = []  # by mark: what nodes carry, or, while observing, what was said
         self.crowded = False  # every node that may be marked is
         self._nodes: dict[tuple[str, str], int] = {}
-        self._epoch, self._relabelled = -1, -1
+        self._epoch, self._looked = -1, NOT_YET
         self.ledger = Ledger()
         self._stray: tuple[str, ...] = ()
         self._leads = False
@@ -102,7 +103,7 @@ class Labels:
             order = self._order(view)
             for pressure in self.pressures:
                 pressure.reorder(order, at)
-            self._epoch, self._relabelled = view.columns.epoch, -1
+            self._epoch, self._looked = view.columns.epoch, NOT_YET
         present = [mark.present(view) for mark in self.marks]
         if self.settings.apply or not self.carried:
             self.carried = present
@@ -111,10 +112,11 @@ class Labels:
             self.carried = [_reordered(old, new, order) for old, new in said]
 
     def _look_for_strays(self, view: View, *, anew: bool) -> None:
-        """Whenever nodes come or change their labels, and when we begin to lead: who led before may have had other rules."""
-        if anew or view.columns.relabelled != self._relabelled:
+        """Whenever nodes come or change labels or taints, and when we begin to lead: who led may have had other rules."""
+        changes = view.columns.relabelled, view.columns.retainted
+        if anew or changes != self._looked:
             self._stray = astray(view.nodes, self.marks) if self.settings.apply else ()
-            self._relabelled = view.columns.relabelled
+            self._looked = changes
 
     def _order(self, view: View) -> NDArray[np.intp]:
         before, self._nodes = self._nodes, {(node.name, node.uid): row for row, node in enumerate(view.nodes)}
