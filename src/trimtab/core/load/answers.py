@@ -10,6 +10,7 @@ from trimtab.core.load.aligned import Bools, Floats
 from trimtab.core.load.estimating.estimator import Estimate
 from trimtab.core.load.nodes.course import Course
 from trimtab.core.load.pods.profiles import Profiles
+from trimtab.core.load.pods.shares import Shares
 from trimtab.core.load.state import LoadState, asked
 from trimtab.core.model.pod import Pod
 from trimtab.core.model.sample import Statistic
@@ -160,7 +161,16 @@ class LoadAnswers(LoadState):
             self._kept[key] = held
         return held
 
+    def beside(self, resource: str) -> Floats:
+        """What each node uses beside its pods; NaN where pods are not measured."""
+        account = self.accounts.get(resource)
+        return self._unknown() if account is None else account.totals.beside[: self.rows]
+
     # --- by slot
+
+    def shares(self, resource: str) -> Shares:
+        """What is known of each pod of CPU or memory, and what it counts for; not to be written."""
+        return self.accounts[resource].shares
 
     @property
     def placed(self) -> Floats:

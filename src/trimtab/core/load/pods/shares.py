@@ -45,6 +45,14 @@ class Shares(Aligned):
         self.claimed: Floats = np.zeros(slots)
         self.shown: Floats = np.zeros(slots)
 
+    def expected(self, slots: Index) -> Floats:
+        """What these pods come to once a sample shows all of them, and none of those that leave."""
+        return np.asarray(self.shown[slots] + self.lack[slots] - self.off[slots])
+
+    def expected_of(self, slot: int) -> float:
+        """The same for one."""
+        return self.shown.item(slot) + self.lack.item(slot) - self.off.item(slot)
+
     def vacate(self, slot: int) -> None:
         """Nothing was measured of who comes next; the rest is written when it does."""
         self.sampled[slot] = self.usual[slot] = np.nan

@@ -53,7 +53,7 @@ def used_by_prod(view: View, rows: Rows, with_system: bool = False) -> Floats:
     used: Floats = sums[: len(PAIR)]
     latest = pair(view.load.latest, view, rows)
     if with_system:
-        beside = np.array([view.load.accounts[each].totals.beside[: view.count][rows] for each in PAIR])
+        beside = pair(view.load.beside, view, rows)
         rest = np.maximum(latest - sums[len(PAIR) :], 0.0)  # where pods are not measured, what estimates leave
         used = used + np.where(np.isnan(beside), rest, beside)
     return np.where(np.isnan(latest), np.nan, used)
@@ -66,7 +66,7 @@ def used_by_prod_on(view: View, row: int, with_system: bool = False) -> list[flo
     for line, resource in enumerate(PAIR):
         latest, amount = view.load.latest(resource).item(row), sums.item(line, row)
         if with_system:
-            beside = view.load.accounts[resource].totals.beside.item(row)
+            beside = view.load.beside(resource).item(row)
             shown = sums.item(len(PAIR) + line, row)
             amount += beside if beside == beside else max(latest - shown, 0.0)
         used.append(amount if latest == latest else latest)
@@ -103,7 +103,7 @@ class _Sums:
     def __init__(self, view: View) -> None:
         self.view = view
         self.words = _Words.of(view)
-        self.shares = [view.load.accounts[each].shares for each in PAIR]
+        self.shares = [view.load.shares(each) for each in PAIR]
 
     def everywhere(self) -> Floats:
         view = self.view
@@ -123,12 +123,11 @@ class _Sums:
         (cpu, memory), slot_of = self.shares, self.view.pods.slot
         used_cpu = used_memory = shown_cpu = shown_memory = 0.0
         for slot in sorted([slot_of[uid] for uid in self.view.pods_on(self.view.nodes[row].name)]):
-            one, other = cpu.shown.item(slot), memory.shown.item(slot)
             if self.is_prod(slot):
-                used_cpu += one - cpu.off.item(slot) + cpu.lack.item(slot)
-                used_memory += other - memory.off.item(slot) + memory.lack.item(slot)
-            shown_cpu += one
-            shown_memory += other
+                used_cpu += cpu.expected_of(slot)
+                used_memory += memory.expected_of(slot)
+            shown_cpu += cpu.shown.item(slot)
+            shown_memory += memory.shown.item(slot)
         return [used_cpu, used_memory, shown_cpu, shown_memory]
 
     def is_prod(self, slot: int) -> bool:
@@ -143,7 +142,7 @@ class _Sums:
         return any(each.request.item(slot) > 0 or each.limit.item(slot) > 0 for each in self.shares)
 
     def _amounts(self, slots: Slots, prod: Bools) -> list[Floats]:
-        used = [np.where(prod, each.shown[slots] + each.lack[slots] - each.off[slots], 0.0) for each in self.shares]
+        used = [np.where(prod, each.expected(slots), 0.0) for each in self.shares]
         return [*used, *(each.shown[slots] for each in self.shares)]
 
     def prod(self, slots: Slots) -> Bools:
