@@ -10,7 +10,7 @@ import pytest
 
 from tests.kube.fake_transport import Answer, FakeTransport, answered
 from trimtab.apps.doctor.server import Named
-from trimtab.apps.unmarking import Asked, Clocks, Result, unmark
+from trimtab.apps.unmarking import RIGHTS, Asked, Clocks, Result, unmark
 from trimtab.config.own.labelling.labeller import LEASE
 from trimtab.kube.stamps import to_the_microsecond
 from trimtab.kube.transport import Unreachable
@@ -86,7 +86,7 @@ class Server:
 MARKED = {"a": {"labels": {KEY: "high", "zone": "1"}}, "b": {"taints": [*OTHERS, SOFT]}, "c": {"labels": {"zone": "2"}}}
 
 
-@pytest.mark.parametrize(("silent_for", "after"), [(601.0, 600.0), (86_400.0, 600.0), (None, 0.0)])
+@pytest.mark.parametrize(("silent_for", "after"), [(601.0, 600.0), (86_400.0, 600.0), (-86_400.0, 600.0), (None, 0.0)])
 async def test_marks_of_whoever_has_gone_are_taken_off(silent_for: float | None, after: float) -> None:
     """Ours alone, by label and by place; the lease was taken for that, and is given back."""
     server = Server(dict(MARKED), silent_for)
@@ -99,20 +99,25 @@ async def test_marks_of_whoever_has_gone_are_taken_off(silent_for: float | None,
 
 
 @pytest.mark.parametrize(
-    ("holder", "words"),
-    [("busy", "marked: 2 nodes; busy renewed its lease 599 s ago"), ("", "a labeller gave its lease up 599 s ago")],
+    ("silent_for", "holder", "words"),
+    [
+        (599.0, "busy", "marked: 2 nodes; busy renewed its lease 599 s ago"),
+        (599.0, "", "a labeller gave its lease up 599 s ago"),
+        (-30.0, "busy", "busy renewed its lease 0 s ago"),
+    ],
 )
-async def test_a_labeller_that_was_there_lately_is_waited_for(holder: str, words: str) -> None:
-    """A restart and a rollout have their time: marks stay, and the lease is not touched."""
-    server = Server(dict(MARKED), 599.0, holder)
+async def test_a_labeller_that_was_there_lately_is_waited_for(silent_for: float, holder: str, words: str) -> None:
+    """A restart and a rollout have their time, also by a clock a little ahead: marks stay, and the lease is not touched."""
+    server = Server(dict(MARKED), silent_for, holder)
     found = await server.unmarked()
     assert (True, True) == (found.well, words in found.lines[0])
     assert {"GET"} == {request.method for _, request in server.transport.sent}
 
 
-async def test_a_clock_that_is_wrong_takes_nothing_from_who_lives() -> None:
-    """Its time is long ago, but the lease goes on changing: it cannot be had."""
-    server = Server(dict(MARKED), 86_400.0, "lives")
+@pytest.mark.parametrize("silent_for", [86_400.0, -86_400.0])
+async def test_a_clock_that_is_wrong_takes_nothing_from_who_lives(silent_for: float) -> None:
+    """Its time is long ago, or to come, but the lease goes on changing: it cannot be had."""
+    server = Server(dict(MARKED), silent_for, "lives")
     server.lives = True
     found = await server.unmarked()
     assert (("the lease cannot be had: a labeller lives, and its marks are left alone",), True) == found
@@ -177,6 +182,8 @@ async def test_what_cannot_be_looked_at_is_said() -> None:
     forbidden = answered({"kind": "Status", "message": "not yours"}, 403)
     blind = FakeTransport(lambda request: forbidden if request.path.startswith(PATH) else server._list())
     found = await unmark(Asked(LEASE, 600.0, apply=True), Named(blind, "https://x"))
-    assert (("lease trimtab/trimtab-labeller cannot be read: 403 not yours",), False) == found
+    assert (f"lease trimtab/trimtab-labeller cannot be read: 403 not yours: {RIGHTS}",) == found.lines
+    assert not found.well
     gone = FakeTransport(lambda request: Unreachable("no route", sent=False))
-    assert (("nodes: cannot be listed: no route",), False) == await unmark(Asked(LEASE, 0.0), Named(gone, "https://x"))
+    found = await unmark(Asked(LEASE, 0.0), Named(gone, "https://x"))
+    assert ((f"nodes: cannot be listed: no route: {RIGHTS}",), False) == found

@@ -90,7 +90,7 @@ async def unmark(asked: Asked, server: Named, clocks: Clocks = REAL) -> Result:
 async def _marked(asked: Asked, server: Named) -> list[LabelNode]:
     found = await listed(server)
     if found.nodes is None:
-        raise Trouble(f"nodes: {found.findings[0].says}")
+        raise Trouble(f"nodes: {found.findings[0].says}: {RIGHTS}")
     wishes = (cleared(node, asked.legacy) for node in found.nodes)
     return [wish for wish in wishes if wish is not None]
 
@@ -111,12 +111,13 @@ async def _heartbeat(asked: Asked, transport: Transport, now: float) -> str | No
         return None
     lease = read_lease(answer.body) if answer.status == 200 else Malformed("Lease", "", "", "")
     if not isinstance(lease, Lease):
-        raise Trouble(f"lease {namespace}/{name} cannot be read: {answer.status} {read_status(answer.body).message}")
+        problem = f"{answer.status} {read_status(answer.body).message}"
+        raise Trouble(f"lease {namespace}/{name} cannot be read: {problem}: {RIGHTS}")
     age = _age(lease, now)
-    if age is None or age >= asked.after:
+    if age is None or abs(age) >= asked.after:  # of a clock that far ahead nothing can be known
         return None
     who = f"{lease.holder} renewed its lease" if lease.holder else "a labeller gave its lease up"
-    return f"{who} {age:.0f} s ago: they are left alone for {asked.after:.0f} s"
+    return f"{who} {max(age, 0.0):.0f} s ago: they are left alone for {asked.after:.0f} s"
 
 
 def _age(lease: Lease, now: float) -> float | None:

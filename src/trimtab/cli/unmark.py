@@ -5,12 +5,16 @@ from __future__ import annotations
 import asyncio
 import sys
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import click
 
 from trimtab.cli.run import identity
 from trimtab.config.problem import printable
 from trimtab.core.model.span import duration
+
+if TYPE_CHECKING:
+    from trimtab.apps.unmarking import Asked
 
 AFTER = "10m"
 CANNOT_RUN = 2
@@ -42,13 +46,12 @@ def command(kubeconfig: str, after: str, legacy: bool, lease_namespace: str, app
     sys.exit(_run(asked, kubeconfig))
 
 
-def _run(asked: object, kubeconfig: str) -> int:
+def _run(asked: Asked, kubeconfig: str) -> int:
     from trimtab.apps.doctor.server import Named
-    from trimtab.apps.unmarking import Asked, Result, unmark
+    from trimtab.apps.unmarking import Result, unmark
     from trimtab.kube.credentials import CredentialsError, find
     from trimtab.kube.transport import AiohttpTransport
 
-    assert isinstance(asked, Asked)
     try:
         credentials = find(kubeconfig)
     except CredentialsError as error:
