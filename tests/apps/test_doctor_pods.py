@@ -45,6 +45,13 @@ async def test_every_pod_is_known() -> None:
     assert (Severity.OK, "memory", "known of all 2 running pods") == (found.severity, found.subject, found.says)
 
 
+async def test_a_node_whose_clock_is_ahead_makes_nobody_young() -> None:
+    """Its pods start in the future: their samples are not those of earlier ones, and who has none is not waited for."""
+    pods = [pod("x", "a", NOW + 3600), pod("y", "a", NOW + 3600)]
+    (found,) = await examined(pods, seen("x"))
+    assert "no series for 1 of 2 running pods: shop/y (on a)" == found.says
+
+
 async def test_each_reason_has_a_line_of_its_own() -> None:
     """No series, none of the whole node, too old, more than the node uses, another namespace, an earlier pod, young."""
     pods = [

@@ -85,7 +85,8 @@ def _of_pods(each: Look, resource: str) -> list[Reading]:
 def _gap(resource: str, looks: Sequence[Look], pods: Sequence[Pod], cluster: Cluster, now: float) -> Gap:
     slots = {pod.key: slot for slot, pod in enumerate(pods)}
     row = np.array([cluster.columns.row.get(pod.node, -1) for pod in pods], dtype=np.intp)
-    since = np.array([-np.inf if pod.started is None else pod.started for pod in pods])
+    began = [_began(pod, now) for pod in pods]
+    since = np.array([-np.inf if at is None else at for at in began])
     view, settings = cluster.view, cluster.load.settings
     capacity, node = view.capacity(resource).astype(np.float64), cluster.load.latest(resource)[: view.count]
     known: set[int] = set()
@@ -103,15 +104,20 @@ def _gap(resource: str, looks: Sequence[Look], pods: Sequence[Pod], cluster: Clu
         skipped.update(dict(reading.skipped))
     measured_on = {pods[slot].node for slot in known | (losses.keys() - {-1})}
     why = {
-        pod.key: losses.get(slot) or _unseen(pod, strangers, measured_on, now - settings.fresh)
+        pod.key: losses.get(slot) or _unseen(pod, strangers, measured_on, began[slot], now - settings.fresh)
         for slot, pod in enumerate(pods)
         if slot not in known
     }
     return Gap(resource, len(known), why, skipped)
 
 
-def _unseen(pod: Pod, strangers: Mapping[str, str], measured_on: set[str], young: float) -> Loss:
-    if pod.started is None or pod.started > young:
+def _began(pod: Pod, now: float) -> float | None:
+    """None where nothing of it runs yet. A node whose clock is ahead cannot say: the scheduler goes by when it saw it."""
+    return -np.inf if pod.started is not None and pod.started > now else pod.started
+
+
+def _unseen(pod: Pod, strangers: Mapping[str, str], measured_on: set[str], began: float | None, young: float) -> Loss:
+    if began is None or began > young:
         return Loss(YOUNG)
     if pod.name in strangers:
         return Loss(NAMESAKE, f"as {strangers[pod.name]}")
