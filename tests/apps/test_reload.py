@@ -1,21 +1,31 @@
 """Proves what becomes of a configuration file that changes while the scheduler runs."""
 
 import logging
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from tests.config.files import HEAD, OWN_HEAD, outcome
-from trimtab.apps.reload import REFUSED, TAKEN, Reload
+from trimtab.apps.beside import Beside
+from trimtab.apps.reload import REFUSED, TAKEN, ConfigFile, Reload
 from trimtab.config.configuration import Configuration
 from trimtab.config.own.settings import MetricsServerSettings, SourceSettings
 from trimtab.config.scheduler import read
+from trimtab.config.show import shown
 from trimtab.core.model.event import Event, SettingsRead
 from trimtab.sources.contract import SourceError
 
 NAMED = HEAD + "profiles: [{schedulerName: %s}]\n"
 SLOW = NAMED % "a" + "podMaxBackoffSeconds: 30\n"
 MEASURED = f"{NAMED}---\n{OWN_HEAD}sources: [{{name: s, metricsServer: {{}}}}]\n"
+
+POLICY = "apiVersion: scheduler.policy.crane.io/v1alpha1\nkind: DynamicSchedulerPolicy\n"
+BY_PATH = HEAD + (
+    "profiles:\n- schedulerName: a\n"
+    "  plugins: {multiPoint: {enabled: [{name: Dynamic}]}}\n"
+    "  pluginConfig: [{name: Dynamic, args: {policyConfigPath: crane.yaml}}]\n"
+)
 
 
 class Stage:
@@ -26,12 +36,12 @@ class Stage:
         self.events: list[Event] = []
         self.sources: list[tuple[SourceSettings, ...]] = []
         file.write_text(content)
-        self.reload = Reload(
-            file, self._read, self._read(content.encode()), self.events.append, lambda: 7.0, self.handed
-        )
+        self.beside = Beside(file)
+        watched = ConfigFile(file, self._read, self.beside)
+        self.reload = Reload(watched, self._read(content.encode()), self.events.append, lambda: 7.0, self.handed)
 
     def _read(self, content: bytes) -> Configuration:
-        return read(content, "f.yaml")
+        return read(content, "f.yaml", beside=self.beside)
 
     def handed(self, sources: tuple[SourceSettings, ...]) -> None:
         if any(each.name == "bad" for each in sources):
@@ -208,6 +218,25 @@ async def test_a_reader_that_fails(stage: Stage) -> None:
     def fails(content: bytes) -> Configuration:
         raise RuntimeError("no idea")
 
-    stage.reload._read = fails
+    stage.reload._file = replace(stage.reload._file, read=fails)
     await stage.writes(NAMED % "b")
     assert ("RuntimeError: no idea", []) == (stage.reload.problem, stage.names)
+
+
+async def test_a_file_that_the_file_names(tmp_path: Path) -> None:
+    """A policy that changes alone is taken; one that is no good is told once, and the last good one stays in force."""
+    policy = tmp_path / "crane.yaml"
+    written = POLICY + "spec: {predicate: [{name: cpu_usage_avg_5m, maxLimitPecent: %s}]}\n"
+    policy.write_text(written % 0.5)
+    stage = Stage(tmp_path / "f.yaml", BY_PATH)
+    await stage.looks()
+    policy.write_text(written % 0.6)
+    await stage.looks(3)
+    assert (1, 0) == (stage.reload.counts[TAKEN], stage.reload.counts[REFUSED])
+    policy.unlink()
+    await stage.looks(4)
+    assert 1 == stage.reload.counts[REFUSED] and "No such file" in stage.reload.problem
+    policy.write_text(written % 0.7)
+    await stage.looks(3)
+    assert (2, 1, "") == (stage.reload.counts[TAKEN], stage.reload.counts[REFUSED], stage.reload.problem)
+    assert "maxLimitPecent: 0.7" in shown(stage.reload.current) and 2 == len(stage.events)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.config.files import FILE, HEAD, complaints_about, configured
-from trimtab.apps.beside import beside
+from trimtab.apps.beside import Beside
 from trimtab.config.arguments import plugin_from, written_arguments
 from trimtab.config.configuration import Configuration
 from trimtab.config.problem import ConfigError
@@ -154,7 +154,7 @@ def with_policy(folder: Path, policy: str | None, body: str = BY_PATH) -> Config
     (folder / "policies").mkdir(exist_ok=True)
     if policy is not None:
         (folder / "policies" / "crane.yaml").write_text(policy)
-    return read(body, FILE, beside=beside(str(folder / FILE)))
+    return read(body, FILE, beside=Beside(folder / FILE))
 
 
 def test_a_policy_in_a_file(tmp_path: Path) -> None:

@@ -1,23 +1,39 @@
-"""Decides where files stand that a configuration names, and how much of them is read; what they mean is left to config."""
+"""Decides where files stand that a configuration names, and how much of a file is read; what they mean is left to config."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 from trimtab.config.yaml import MAX_BYTES
 
 
-def beside(file: str) -> Callable[[str], tuple[str, bytes]]:
-    """A reader of files named in this one, seen from where it stands; it tells where each was, and raises OSError."""
-    folder = Path(file).parent
+class Beside:
+    """Reads files named in another one, seen from where that stands; `found` is what each of them last held."""
 
-    def read(path: str) -> tuple[str, bytes]:
-        found = folder / path
+    def __init__(self, file: Path) -> None:
+        self.found: dict[Path, bytes | str] = {}
+        self._folder = file.parent
+
+    def __call__(self, path: str) -> tuple[str, bytes]:
+        """Where the file stands, and what it holds; raises OSError."""
+        place = self._folder / path
         try:
-            with found.open("rb") as stream:
-                return str(found), stream.read(MAX_BYTES + 1)
-        except ValueError as error:  # a name that no file can have
-            raise OSError(str(error)) from None
+            content = start_of(place)
+        except OSError as error:
+            self.found[place] = in_words(error)
+            raise
+        self.found[place] = content
+        return str(place), content
 
-    return read
+
+def start_of(file: Path) -> bytes:
+    """What the file holds; more than is ever read is not fetched. Raises OSError."""
+    try:
+        with file.open("rb") as stream:
+            return stream.read(MAX_BYTES + 1)
+    except ValueError as error:  # a name that no file can have
+        raise OSError(str(error)) from None
+
+
+def in_words(error: OSError) -> str:
+    return f"cannot be read: {error.strerror or error}"

@@ -5,7 +5,8 @@
                       └──── the last good one stays in force, and why is told ◀──┘ bad, or not without a restart
 
 The content itself is compared: a ConfigMap swaps links, some editors move a new file over the old one, and others write in
-place, which is why what may be half written is not taken at first sight. Only a change is told, not every look at it.
+place, which is why what may be half written is not taken at first sight. Files that it names are compared with it. Only a
+change is told, not every look at it.
 """
 
 from __future__ import annotations
@@ -17,11 +18,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from trimtab.apps.beside import Beside, in_words, start_of
 from trimtab.config.configuration import Configuration
 from trimtab.config.own.settings import SourceSettings
 from trimtab.config.problem import ConfigError
 from trimtab.config.show import shown
-from trimtab.config.yaml import MAX_BYTES
 from trimtab.core.model.event import Event, SettingsRead
 from trimtab.sources.contract import SourceError
 
@@ -31,24 +32,36 @@ SECONDS = 3.0
 TAKEN, REFUSED = "taken", "refused"
 
 
+Held = bytes | str  # what a file holds, or in words why nobody knows
+
+
 @dataclass(frozen=True)
 class ConfigFile:
-    """Where the settings stand, and how their content is read."""
+    """Where the settings stand, how their content is read, and which files were named in them so far."""
 
     path: Path
     read: Callable[[bytes], Configuration]
+    beside: Beside | None = None
+
+    @property
+    def named(self) -> dict[Path, Held]:
+        """What each file named in it held when it was last read."""
+        return {} if self.beside is None else dict(self.beside.found)
+
+    def content(self) -> tuple[Held, dict[Path, Held]]:
+        """What it holds now, and what those named in it hold."""
+        return _held(self.path), {path: _held(path) for path in self.named}
 
 
 class Reload:
-    """Watches one file; `current` is what is in force, `problem` what keeps the file itself from being so.
+    """Watches one file and those that it names; `current` is in force, `problem` is what keeps the file itself from that.
 
     on_sources: told of sources that differ; SourceError where one of them cannot be opened, and all stays as it is.
     """
 
     def __init__(
         self,
-        file: Path,
-        read: Callable[[bytes], Configuration],
+        file: ConfigFile,
         current: Configuration,
         put: Callable[[Event], None],
         clock: Callable[[], float],
@@ -57,10 +70,10 @@ class Reload:
         self.current = current
         self.problem = ""
         self.counts = Counter({TAKEN: 0, REFUSED: 0})
-        self._file, self._read, self._put, self._clock, self._on_sources = file, read, put, clock, on_sources
+        self._file, self._put, self._clock, self._on_sources = file, put, clock, on_sources
         self._followed = frozenset(current.settings.kinds)
-        self._judged: bytes | str | None = None
-        self._seen: bytes | str | None = None
+        self._judged: tuple[Held, dict[Path, Held]] | None = None
+        self._seen: tuple[Held, dict[Path, Held]] | None = None
 
     @property
     def holds(self) -> bool:
@@ -75,19 +88,19 @@ class Reload:
 
     async def look(self) -> None:
         """Compare once, and take what has stood for two looks."""
-        content = await asyncio.to_thread(_content, self._file)
+        content = await asyncio.to_thread(self._file.content)
         steady, self._seen = content == self._seen, content
         if not steady or content == self._judged:
             return
-        self._judged = content
-        if isinstance(content, str):
-            self._refuse(content)
+        if isinstance(content[0], str):
+            self._refuse(content[0])
         else:
-            await self._judge(content)
+            await self._judge(content[0])
+        self._judged = content[0], self._file.named
 
     async def _judge(self, content: bytes) -> None:
         try:
-            configuration = await asyncio.to_thread(self._read, content)
+            configuration = await asyncio.to_thread(self._file.read, content)
         except ConfigError as error:
             self._refuse(*map(str, error.problems))
         except Exception as error:  # a reader that fails must not end the scheduling it was to change
@@ -110,11 +123,11 @@ class Reload:
         if _meaning(before) == _meaning(new):
             return
         self.counts[TAKEN] += 1
-        log.info("configuration taken: file=%s", self._file)
+        log.info("configuration taken: file=%s", self._file.path)
         for note in new.notes:
             log.info("configuration: note=%s", note)
         for part in _fixed(before, new):
-            log.warning("configuration: file=%s problem=%s changed: restart to make it count", self._file, part)
+            log.warning("configuration: file=%s problem=%s changed: restart to make it count", self._file.path, part)
         self._put(SettingsRead(new.settings, self._clock()))
 
     def _refuse(self, *problems: str) -> None:
@@ -122,7 +135,7 @@ class Reload:
         self.counts[REFUSED] += 1
         for problem in problems:
             log.error(
-                "configuration refused, the last good one stays in force: file=%s problem=%s", self._file, problem
+                "configuration refused, the last good one stays in force: file=%s problem=%s", self._file.path, problem
             )
 
 
@@ -131,13 +144,11 @@ def _meaning(configuration: Configuration) -> str:
     return shown(replace(configuration, notes=()))
 
 
-def _content(file: Path) -> bytes | str:
-    """What the file holds, or in words why nobody knows; more than is ever read is not fetched."""
+def _held(file: Path) -> Held:
     try:
-        with file.open("rb") as stream:
-            return stream.read(MAX_BYTES + 1)
+        return start_of(file)
     except OSError as error:
-        return f"cannot be read: {error.strerror or error}"
+        return in_words(error)
 
 
 def _fixed(before: Configuration, new: Configuration) -> list[str]:

@@ -127,8 +127,7 @@ class Scheduler:
         if file is not None:
             read = file.read
             self.reload = Reload(
-                file.path,
-                lambda content: self._mine(read(content)),
+                replace(file, read=lambda content: self._mine(read(content))),
                 self.configuration,
                 self._took,
                 self.clock,

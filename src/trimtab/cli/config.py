@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from trimtab.apps.beside import beside
+from trimtab.apps.beside import Beside
 from trimtab.apps.plugins import PluginError, installed
 from trimtab.config.configuration import Configuration
 from trimtab.config.problem import ConfigError, did_you_mean, printable
@@ -70,7 +70,7 @@ def load(file: str) -> Configuration:
     from trimtab.sources.opening import KINDS
 
     try:
-        return read(Path(file).read_bytes(), file, installed(), KINDS, beside(file))
+        return read(Path(file).read_bytes(), file, installed(), KINDS, Beside(Path(file)))
     except OSError as error:
         click.echo(printable(f"{file}: cannot be read: {error.strerror or error}"), err=True)
     except ConfigError as error:

@@ -78,7 +78,7 @@ def described(file: str | None, url: str, rules: str, seconds: int, apply: bool,
 
 
 def _from_config(file: str, apply: bool, url: str) -> ConfigFile:
-    from trimtab.apps.beside import beside
+    from trimtab.apps.beside import Beside
     from trimtab.apps.plugins import installed
     from trimtab.apps.reload import ConfigFile
     from trimtab.config.own.labelling.labeller import from_document
@@ -88,8 +88,10 @@ def _from_config(file: str, apply: bool, url: str) -> ConfigFile:
     if apply or url:
         flag, field = ("--apply", "labels.mode: apply") if apply else ("-prom", "a source")
         raise click.UsageError(f"{flag} belongs to a rule.yaml: with --config, write {field} in {file}")
+    path = Path(file)
+    beside = Beside(path)
     return ConfigFile(
-        Path(file), lambda content: from_document(read(content, file, installed(), KINDS, beside(file)), file)
+        path, lambda content: from_document(read(content, file, installed(), KINDS, beside), file), beside
     )
 
 

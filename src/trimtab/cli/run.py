@@ -61,7 +61,7 @@ def identity(name: str) -> str:
 
 def _watched(file: str | None) -> ConfigFile | None:
     """The same file again, whenever it changes."""
-    from trimtab.apps.beside import beside
+    from trimtab.apps.beside import Beside
     from trimtab.apps.plugins import installed
     from trimtab.apps.reload import ConfigFile
     from trimtab.config.scheduler import read
@@ -69,7 +69,9 @@ def _watched(file: str | None) -> ConfigFile | None:
 
     if not file:
         return None
-    return ConfigFile(Path(file), lambda content: read(content, file, installed(), KINDS, beside(file)))
+    path = Path(file)
+    beside = Beside(path)
+    return ConfigFile(path, lambda content: read(content, file, installed(), KINDS, beside), beside)
 
 
 def _run(configuration: Configuration, kubeconfig: str, options: Options, file: ConfigFile | None) -> int:
