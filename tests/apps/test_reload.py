@@ -35,12 +35,14 @@ class Stage:
         self.file = file
         self.events: list[Event] = []
         self.sources: list[tuple[SourceSettings, ...]] = []
+        self.reads = 0
         file.write_text(content)
         self.beside = Beside(file)
         watched = ConfigFile(file, self._read, self.beside)
         self.reload = Reload(watched, self._read(content.encode()), self.events.append, lambda: 7.0, self.handed)
 
     def _read(self, content: bytes) -> Configuration:
+        self.reads += 1
         return read(content, "f.yaml", beside=self.beside)
 
     def handed(self, sources: tuple[SourceSettings, ...]) -> None:
@@ -240,3 +242,25 @@ async def test_a_file_that_the_file_names(tmp_path: Path) -> None:
     await stage.looks(3)
     assert (2, 1, "") == (stage.reload.counts[TAKEN], stage.reload.counts[REFUSED], stage.reload.problem)
     assert "maxLimitPecent: 0.7" in shown(stage.reload.current) and 2 == len(stage.events)
+
+
+@pytest.mark.parametrize("content", ["profiles: [", None, NAMED % "a"])
+async def test_a_change_of_both_is_looked_at_once(tmp_path: Path, content: str | None) -> None:
+    """Where the file is no good, is gone, or names the policy no more, what became of that is not read again for ever."""
+    policy = tmp_path / "crane.yaml"
+    policy.write_text(POLICY + "spec: {}\n")
+    stage = Stage(tmp_path / "f.yaml", BY_PATH)
+    await stage.looks(3)
+    policy.write_text(POLICY + "spec: {hotValue: []}\n")
+    stage.file.unlink() if content is None else stage.file.write_text(content)
+    await stage.looks(4)
+    counts, reads = dict(stage.reload.counts), stage.reads
+    policy.unlink()
+    await stage.looks(6)
+    assert int(content != NAMED % "a") == counts[REFUSED]
+    assert (counts, reads) == (dict(stage.reload.counts), stage.reads)
+    policy.write_text(POLICY + "spec: {}\n")
+    await stage.writes(BY_PATH)
+    await stage.looks(2)
+    assert ("", "a") == (stage.reload.problem, stage.reload.current.settings.profiles[0].name)
+    assert "hotValue: []" in shown(stage.reload.current)

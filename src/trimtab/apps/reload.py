@@ -37,7 +37,7 @@ Held = bytes | str  # what a file holds, or in words why nobody knows
 
 @dataclass(frozen=True)
 class ConfigFile:
-    """Where the settings stand, how their content is read, and which files were named in them so far."""
+    """Where the settings stand, how their content is read, and who reads the files that are named in them."""
 
     path: Path
     read: Callable[[bytes], Configuration]
@@ -47,6 +47,11 @@ class ConfigFile:
     def named(self) -> dict[Path, Held]:
         """What each file named in it held when it was last read."""
         return {} if self.beside is None else dict(self.beside.found)
+
+    def forget(self) -> None:
+        """Before it is read anew: what it does not name any more is no business of ours."""
+        if self.beside is not None:
+            self.beside.found.clear()
 
     def content(self) -> tuple[Held, dict[Path, Held]]:
         """What it holds now, and what those named in it hold."""
@@ -92,6 +97,7 @@ class Reload:
         steady, self._seen = content == self._seen, content
         if not steady or content == self._judged:
             return
+        self._file.forget()
         if isinstance(content[0], str):
             self._refuse(content[0])
         else:
