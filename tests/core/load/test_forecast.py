@@ -31,6 +31,18 @@ def test_means_and_variances_of_pods_add_up_to_the_node() -> None:
     assert [False] == cluster.load.stand_in(CPU).tolist()
 
 
+def test_what_a_node_uses_beside_its_pods_is_known_whichever_sample_came_first() -> None:
+    """Nodes and pods may be read from two sources: until the node is measured again, nothing is not what it uses."""
+    cluster = machines("a", settings=BY_REQUESTS)
+    cluster.see_pod(runs("web", "a", started=0.0))
+    read(cluster, reading({"a": 2000.0}, at=400.0))
+    read(cluster, of_pods({"web": 500.0}, at=400.0))
+    assert [1500.0] == cluster.load.beside(CPU).tolist()
+    assert 2000.0 == foretold(cluster)[0]
+    cluster.lose_source("pods", 410.0)
+    assert {"a": None} == by_name(cluster, cluster.load.beside(CPU))
+
+
 def test_one_sample_varies_as_the_estimate_does_and_many_as_they_do() -> None:
     """The estimate's variance counts as one more sample."""
     cluster = machines("a", settings=BY_REQUESTS)

@@ -19,6 +19,13 @@ def latest(cluster: Cluster) -> dict[str, float | None]:
     return by_name(cluster, cluster.load.latest(CPU))
 
 
+def test_of_two_samples_in_one_scrape_the_newer_counts() -> None:
+    """Also of a node of which nothing was believed before."""
+    cluster = machines("a")
+    read(cluster, reading({"a": 2000.0}, at=400.0, source="one"), reading({"a": 1000.0}, at=390.0, source="two"))
+    assert {"a": 2000.0} == latest(cluster)
+
+
 def test_trust_goes_in_steps_by_the_samples_own_age() -> None:
     """Whole until 120 s, half until 300 s, then none; each node by its own sample, and only a step is a change."""
     cluster = machines("old", "new")

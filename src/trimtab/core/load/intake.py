@@ -6,7 +6,7 @@
 | not a number, infinite, negative, no time | no amount, or no moment | of a node is missing, too; of a pod grows older |
 | duplicate, implausible | two for one; more than there is | the same |
 | future, stale | measured too far ahead or too long ago | grows older |
-| earlier | measured before the node or pod was there, or over a span in which another had its name | |
+| earlier | measured before the node or pod was there; of a pod also over a span in which another had its name | |
 | jump | nine nodes of ten went to nothing, or to all they have, in one step | stays, for three readings |
 | empty, malformed | nothing at all; columns of different lengths | is missing; stays |
 | unused | of pods, but neither CPU nor memory as measured at a moment (counted in `reading`) | |

@@ -183,7 +183,6 @@ def _learn_ratios(state: LoadState, resource: str, slots: Index, values: Floats,
 def _learn(state: LoadState, resources: Iterable[str]) -> None:
     """The last hour of each pod, what kin have in common, and what that says of pods that nobody has seen."""
     standing, estimator = state.standing, state.estimator
-    standing.kin = estimator.forget(standing.kin)
     for resource in sorted(resources):
         account = state.accounts[resource]
         shares, profiles = account.shares, account.profiles

@@ -110,6 +110,7 @@ class LoadState:
         """A pod takes a place (row -1: on a node nobody has seen): estimated until a sample contains it."""
         if slot >= self.standing.size:
             self._lengthen(max(2 * self.standing.size, slot + 1))
+        self.standing.kin = self.estimator.forget(self.standing.kin)
         kin = self.estimator.number(pod)
         self.standing.came(slot, pod, row, self.now, kin)
         for name, account in self.accounts.items():

@@ -155,6 +155,16 @@ def test_kin_that_nobody_has_any_more_are_forgotten_in_the_end() -> None:
     assert 17.0 == estimator.estimate(("siblings",), CPU, 1.0, 0.0, estimator.known(runs("p", "", owner="o17")))[0]
 
 
+def test_kin_that_went_are_forgotten_though_nothing_is_measured() -> None:
+    """Every run of a Job is an owner of its own, and there may be no source at all."""
+    cluster = machines("a")
+    for number in range(6000):
+        run = runs(f"p{number}", "a", owner=f"job-{number}")
+        cluster.see_pod(run)
+        cluster.lose_pod(run.uid)
+    assert 4500 > len(cluster.load.estimator.numbers)
+
+
 def test_idle_kin_do_not_make_a_newcomer_nothing() -> None:
     """A tenth of its request is the least, one by one and all together: what counts for nothing cannot be spread."""
     cluster = machines("a")

@@ -46,6 +46,7 @@ class Meter(Aligned):
     def put(self, rows: Index, values: Floats, stamped: Floats, now: float, window: float, source: int) -> None:
         self.value[rows], self.stamped[rows], self.measured[rows] = values, stamped, np.minimum(stamped, now)
         self.window[rows], self.source[rows] = window, source
+        self.trust[rows] = 1.0  # until it is judged: an older one in the same scrape is no news
 
     def miss(self, rows: Index, source: int) -> None:
         """The source had nonsense to say of these: they are missing, as far as it spoke for them."""

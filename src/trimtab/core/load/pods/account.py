@@ -141,16 +141,18 @@ class Account:
             getattr(self.shares, name)[slots] = counted
 
     def weigh(self, standing: Standing, departed: Departed) -> None:
-        """What nodes use beside their pods, by samples that have not been weighed yet; after `recount`."""
+        """What nodes use beside their pods, by samples that have not been weighed yet; after `recount`. Where it is not known
+        yet the newest will do: it may have come before any of a pod."""
         totals, meter = self.totals, self.meter
         shown = sums(standing.row, self.shares.shown, totals.size)
         shown += departed.shown(self.number, *self._seen())
         rest = np.maximum(meter.believed - shown, 0.0)
-        new = ~np.isnan(rest) & (meter.measured != totals.weighed)
+        unknown = np.isnan(totals.beside)
+        new = totals.fed & ~np.isnan(rest) & (unknown | (meter.measured != totals.weighed))
         totals.weighed[new] = meter.measured[new]
-        held = np.where(np.isnan(totals.beside), rest, totals.beside)
+        held = np.where(unknown, rest, totals.beside)
         weight = np.where(rest > held, RISEN, FALLEN)
-        totals.beside = np.where(totals.fed, np.where(new, held + weight * (rest - held), totals.beside), np.nan)
+        totals.beside = np.where(new, held + weight * (rest - held), totals.beside)
 
     def all(self, slots: Picked, standing: Standing) -> tuple[Floats, ...]:
         """What these pods count for: `one` for many."""
@@ -190,9 +192,11 @@ class Account:
         own &= rows >= 0
         if not own.any():
             self.totals.fed = np.zeros(size, dtype=np.bool_)
+            self.totals.beside = np.full(size, np.nan)
             return
         late = ~own & (self._at(rows)[0] - standing.since[slots] > self.patience)
         self.totals.fed = (sums(rows, own, size) > 0) | (sums(rows, late, size) == 0)
+        self.totals.beside = np.where(self.totals.fed, self.totals.beside, np.nan)
 
     def _share_out(self, slots: Picked, standing: Standing, departed: Departed) -> None:
         """Which part of what they are taken to use pods without a sample can have, by what the node's shows beside others."""
