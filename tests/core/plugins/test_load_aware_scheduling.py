@@ -16,6 +16,8 @@ from trimtab.core.model.span import Span
 from trimtab.core.placing.contract import ALL
 from trimtab.core.placing.measured.prod import is_prod, used_by_prod
 from trimtab.core.placing.measured.usage import PAIR
+from trimtab.core.placing.profile import everywhere
+from trimtab.core.placing.templates import Templates
 from trimtab.core.plugins.load_aware_scheduling import Aggregated, ByResource, LoadAwareScheduling, scaled_demand
 from trimtab.wire.quantity import nanos
 
@@ -234,6 +236,18 @@ def test_prod_use_follows_pods_that_come_and_go() -> None:
     assert [4500.0, 100.0] == used_by_prod(held.view, ALL)[0].tolist()
     held.lose_pod(WEB.uid)
     assert [4500.0, 0.0] == used_by_prod(held.view, ALL)[0].tolist()
+
+
+def test_prod_use_follows_labels_that_change() -> None:
+    """A pod that runs may be made a batch pod: neither the sums nor kept answers wait for the next scrape."""
+    held, templates = colocated(), Templates()
+    profile = everywhere("test", [(BY_PROD, 1)])
+    assert [False, True] == (templates.answers(held.view, WEB, profile).codes[0] == 0).tolist()
+    assert [4500.0, 0.0] == used_by_prod(held.view, ALL)[0].tolist()
+    front = held.pods["uid-front"]
+    held.see_pod(replace(front, labels={CLASS: "koord-batch"}, version=front.version + 1))
+    assert [0.0, 0.0] == used_by_prod(held.view, ALL)[0].tolist()
+    assert [True, True] == (templates.answers(held.view, WEB, profile).codes[0] == 0).tolist()
 
 
 def test_prod_use_is_unknown_where_nobody_measures() -> None:

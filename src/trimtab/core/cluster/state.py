@@ -220,6 +220,8 @@ class Cluster:
         slot = self.residents.slot[old.uid]
         if self.load.altered(slot, new) and self.residents.row.item(slot) != NOWHERE:
             self.columns.note(Change.LOAD, self.residents.row.item(slot))
+        if old.labels != new.labels and self.residents.row.item(slot) != NOWHERE:
+            self.columns.note(Change.POD_ALTERED, self.residents.row.item(slot))
         if old.labels == new.labels and old.deleting == new.deleting and old.spec is new.spec:
             self.residents.change(new)
             return
