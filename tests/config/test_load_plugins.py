@@ -114,6 +114,15 @@ def test_moves_are_noted() -> None:
     assert 3 == len(noted)
 
 
+def test_an_empty_map_of_koordinators_says_nothing() -> None:
+    """Its defaults hold, and prod pods are judged as all are; a map with zeros takes the limits away."""
+    maps = ("usageThresholds", "prodUsageThresholds", "resourceWeights", "estimatedScalingFactors")
+    empty: dict[str, object] = {name: {} for name in maps}
+    assert LoadAwareScheduling() == plugin_from("LoadAwareScheduling", LoadAwareScheduling, empty)
+    zeros = plugin_from("LoadAwareScheduling", LoadAwareScheduling, {"prodUsageThresholds": {"cpu": 0}})
+    assert LoadAwareScheduling(prod_usage_thresholds=ByResource()) == zeros
+
+
 def test_koordinator() -> None:
     """Koordinator's own file: maps by resource, percentiles, durations; a map that is given replaces the default."""
     plugin = named(only(KOORDINATOR), "LoadAwareScheduling")

@@ -17,11 +17,12 @@ from trimtab.config.fields import is_ignored, names
 from trimtab.config.kubernetes_arguments import CODECS, NARROWED, Codec, faults
 from trimtab.config.problem import ConfigError
 from trimtab.config.spot import Report, Spot, nothing
-from trimtab.config.tree import plant
+from trimtab.config.tree import Table, plant
 from trimtab.config.versions import VERSION, VERSIONS
 from trimtab.config.yaml import documents
 from trimtab.core.placing.contract import Plugin
 from trimtab.core.plugins.dynamic import Policy
+from trimtab.core.plugins.load_aware_scheduling import ByResource
 
 
 class _Unreadable:
@@ -54,7 +55,7 @@ def read_plugin(name: str, kind: type[Plugin], args: Spot | None, version: str =
     values = {
         field: _read_argument(f"{name}.{key}", entries[key], hint)
         for field, hint in hints.items()
-        if (key := _camel(field)) in entries
+        if (key := _camel(field)) in entries and not _says_nothing(entries[key], hint)
     }
     if POLICY_PATH in values and name == "Dynamic":
         values |= _policy(entries, values.pop(POLICY_PATH), hints[POLICY])
@@ -63,6 +64,11 @@ def read_plugin(name: str, kind: type[Plugin], args: Spot | None, version: str =
         where = entries.get(argument, spot)
         (where if number is None else where.items()[number]).refuse(message)
     return made  # type: ignore[return-value]
+
+
+def _says_nothing(spot: Spot, hint: object) -> bool:
+    """An empty map of Koordinator's is as good as none, there as here; one with zeros takes its limits away."""
+    return ByResource in (hint, *typing.get_args(hint)) and isinstance(spot.tree, Table) and not spot.tree.entries
 
 
 def _policy(entries: Mapping[str, Spot], path: object, kind: object) -> dict[str, object]:
