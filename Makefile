@@ -43,7 +43,7 @@ demo: $(RUNTIME) ## a simulated cluster in the terminal; no Kubernetes needed
 test: $(DEV) ## all tests, the live ones on a real control plane
 	@$(PY) tools/controlplane/build.py >/dev/null || { code=$$?; [ $$code -eq 3 ] && [ -z "$$CI" ] || exit $$code; }
 	@$(PY) -m pytest -q -n 2 -m "not live" $(ARGS) $(if $(ARGS),|| [ $$? -eq 5 ])
-	@$(PY) -m pytest -q -n 2 --dist loadfile --no-loadscope-reorder -m live $(ARGS) $(if $(ARGS),|| [ $$? -eq 5 ])
+	@$(PY) -m pytest -q -n 3 --dist loadfile --no-loadscope-reorder -m live $(ARGS) $(if $(ARGS),|| [ $$? -eq 5 ])
 
 check: $(DEV) ## linters, types, import contracts, house rules, dead links
 	@$(PY) -m ruff check .

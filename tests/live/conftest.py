@@ -9,12 +9,15 @@ from tools.controlplane.rig import Rig
 
 # Files side by side end together only if none of these is the last to begin.
 LONGEST = (
-    "test_zoo",
+    "test_labels",
     "test_sources",
-    "test_outage",
     "test_load_stories",
     "test_batches",
+    "test_zoo",
+    "test_outage",
     "test_reflector",
+    "test_metrics_stack",
+    "test_young_containers",
     "test_doctor",
 )
 
