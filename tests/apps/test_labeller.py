@@ -128,9 +128,9 @@ async def test_changed_rules_are_taken_and_asked_for(labeller: Labeller) -> None
     """The engine hears of them, and the source gets the new queries; a bad file keeps the last good one."""
     for content in (TEXT % 70, TEXT % 90, TEXT % "much"):
         reload = await writes(labeller, content)
-    labels = labeller.engine.labels
-    assert labels is not None
-    assert [70.0, 90.0] == [rule.threshold for rule in labels.settings.rules]
+    marking = labeller.engine.marking
+    assert marking is not None
+    assert [70.0, 90.0] == [rule.threshold for rule in marking.settings.rules]
     assert "'much' is no number" in reload.problem
 
 

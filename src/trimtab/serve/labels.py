@@ -37,16 +37,16 @@ class LabelPages:
         return web.Response(status=NOT_WELL if problems else 200, text="\n".join(problems) or "ok")
 
     async def _nodes(self, request: web.Request) -> web.Response:
-        names = self._engine.labels.marked() if self._engine.labels is not None else []
+        names = self._engine.marking.marked() if self._engine.marking is not None else []
         return _json({"type": TYPE, "num": len(names), "node_names": names})
 
     async def _pressure(self, request: web.Request) -> web.Response:
-        labels = self._engine.labels
-        if labels is None:
+        marking = self._engine.marking
+        if marking is None:
             return _json({"mode": "off", "nodes": []})
-        mode = "apply" if labels.settings.apply else "observe"
-        nodes = [replace(each, since=self._on_the_wall(each.since)) for each in labels.uneasy()]
-        return _json({"mode": mode, "all_marked": labels.crowded, "nodes": nodes})
+        mode = "apply" if marking.settings.apply else "observe"
+        nodes = [replace(each, since=self._on_the_wall(each.since)) for each in marking.uneasy()]
+        return _json({"mode": mode, "all_marked": marking.crowded, "nodes": nodes})
 
 
 def _json(told: object) -> web.Response:

@@ -13,8 +13,8 @@ from typing import NamedTuple
 from trimtab.apps.doctor.coverage import Coverage, phrased
 from trimtab.apps.doctor.finding import Area, Finding, Severity, some, warning, well
 from trimtab.core.cluster.state import Cluster
+from trimtab.core.engine.labelling.marking import Marking
 from trimtab.core.engine.labelling.marks import astray
-from trimtab.core.engine.labelling.turn import Labels
 from trimtab.core.engine.tally import Tally
 from trimtab.core.load.pressure_rules import Labelling, Rule
 from trimtab.core.load.settings import LoadSettings
@@ -33,7 +33,7 @@ TAKEN = "label under pressure.trimtab.dev/ instead, or let the others give the k
 class Judged(NamedTuple):
     """The labeller's own state after a look without patience, and all that it wished for then."""
 
-    labels: Labels
+    marking: Marking
     cluster: Cluster
     wishes: tuple[LabelNode, ...]
 
@@ -41,17 +41,17 @@ class Judged(NamedTuple):
 def judged(settings: Labelling, cluster: Cluster, now: float) -> Judged:
     """What the labeller would come to, had it seen nothing but this."""
     at_once = tuple(replace(rule, hold=0.0, clear_for=0.0) for rule in settings.rules)
-    labels = Labels(replace(settings, rules=at_once, apply=False))
+    marking = Marking(replace(settings, rules=at_once, apply=False))
     wishes: list[LabelNode] = []
-    while more := labels.turn(cluster, True, Tally(), now):  # so many at a time, and each only once
+    while more := marking.tick(cluster, True, Tally(), now):  # so many at a time, and each only once
         wishes += [wish for wish in more if isinstance(wish, LabelNode)]
-    return Judged(labels, cluster, tuple(wishes))
+    return Judged(marking, cluster, tuple(wishes))
 
 
 def told(settings: Labelling, found: Judged, coverages: Iterable[Coverage], load: LoadSettings) -> Iterator[Finding]:
     """Each rule by itself, and then what all of them together would do."""
     by_resource, view = {each.resource: each for each in coverages}, found.cluster.view
-    excluded = found.labels.excluded(view)
+    excluded = found.marking.excluded(view)
     eligible = [node for node, out in zip(view.nodes, excluded, strict=True) if not out]
     if not eligible:
         remedy = "see labels.exclude; control planes are never marked"
@@ -113,7 +113,7 @@ def _why(coverages: Sequence[Coverage], missing: Sequence[str], nodes: Sequence[
 
 
 def _now(found: Judged) -> Finding:
-    labels, gone = found.labels, [wish for wish in found.wishes if not _adds(wish)]
+    marking, gone = found.marking, [wish for wish in found.wishes if not _adds(wish)]
     come = [wish for wish in found.wishes if _adds(wish)]
     parts = []
     if come:
@@ -121,11 +121,11 @@ def _now(found: Judged) -> Finding:
     if gone:
         parts.append(f"would take marks off {len(gone)}: {some([_said(each) for each in gone])}")
     altered = {wish.node for wish in found.wishes}
-    if stay := [name for name in labels.marked() if name not in altered]:
+    if stay := [name for name in marking.marked() if name not in altered]:
         parts.append(f"{len(stay)} marked already: {some(stay)}")
     nodes = tuple(wish.node for wish in found.wishes)
     says = "; ".join(parts) or "would mark no node, and none is marked"
-    if labels.crowded:
+    if marking.crowded:
         remedy = "raise thresholds: marks on every node tell them apart no more"
         return Finding(Severity.WARNING, Area.LABELS, "now", f"every node would be marked; {says}", remedy, nodes)
     return Finding(Severity.OK, Area.LABELS, "now", says, nodes=nodes)
@@ -142,12 +142,12 @@ def _said(wish: LabelNode) -> str:
 def _others(settings: Labelling, found: Judged) -> Iterator[Finding]:
     """Keys that somebody else uses, and marks that no rule gives any more."""
     view = found.cluster.view
-    for mark in found.labels.marks:
+    for mark in found.marking.marks:
         names = tuple(node.name for node, taken in zip(view.nodes, mark.foreign(view), strict=True) if taken)
         if names:
             says = f"in somebody else's use on {len(names)} nodes, which are never marked: {some(names)}"
             yield Finding(Severity.WARNING, Area.LABELS, mark.key, says, TAKEN, names)
-    stray = astray(view.nodes, found.labels.marks)
+    stray = astray(view.nodes, found.marking.marks)
     if settings.apply and stray:
         says = f"{len(stray)} nodes carry marks under our prefix that no rule gives, which would go: {some(stray)}"
         remedy = "write their rules here, too, if they are still wanted: one labeller gives all of them"

@@ -13,7 +13,7 @@ from typing import Any
 
 from trimtab.core.engine import measuring, outcomes
 from trimtab.core.engine.inflight import UNDER_WAY, Flight, Leg
-from trimtab.core.engine.labelling import turn as labelling
+from trimtab.core.engine.labelling import marking
 from trimtab.core.engine.place import Placing
 from trimtab.core.engine.settings import Settings
 from trimtab.core.engine.tally import Tally
@@ -39,7 +39,7 @@ from trimtab.core.model.instruction import Instruction, Tell
 from trimtab.core.model.objects import Object
 from trimtab.core.model.pod import Pod
 
-_DOORS = {**outcomes.DOORS, **measuring.DOORS, **labelling.DOORS}
+_DOORS = {**outcomes.DOORS, **measuring.DOORS, **marking.DOORS}
 
 
 class Engine:
@@ -51,7 +51,7 @@ class Engine:
         self.unsynced = set(settings.kinds)
         self.term: int | None = None
         self.placing.adopt(settings)
-        self.labels = labelling.adopted(None, settings.labels, 0.0)
+        self.marking = marking.adopted(None, settings.labels, 0.0)
         self._doors: dict[type, Callable[[Any], list[Instruction]]] = {
             PodSeen: self._pod_seen,
             PodGone: self._pod_gone,
@@ -88,7 +88,7 @@ class Engine:
         """A twin that decides on as this one would: nothing done to it is seen here, and it counts nothing."""
         twin = Engine(self.placing.settings)
         twin.placing, twin.unsynced, twin.term = self.placing.fork(), self.unsynced.copy(), self.term
-        twin.labels = self.labels.copy() if self.labels is not None else None
+        twin.marking = self.marking.copy() if self.marking is not None else None
         return twin
 
     # --- turns
@@ -112,8 +112,8 @@ class Engine:
         wishes: list[Instruction] = []
         for flight in self.placing.flights.due(tick.at):
             wishes += self.walk_on(flight, tick.at)
-        if self.labels is not None:
-            wishes += self.labels.turn(self.placing.cluster, self.may_decide, self.tally, tick.at)
+        if self.marking is not None:
+            wishes += self.marking.tick(self.placing.cluster, self.may_decide, self.tally, tick.at)
         if self.may_decide:
             wishes += self.placing.flights.overdue(tick.at) + self.placing.gangs.overdue(self.placing, tick.at)
         return wishes
@@ -241,7 +241,7 @@ class Engine:
     def _settings_read(self, event: SettingsRead) -> list[Instruction]:
         self.unsynced |= set(event.settings.kinds) - set(self.placing.settings.kinds)
         self.placing.adopt(event.settings)
-        self.labels = labelling.adopted(self.labels, event.settings.labels, event.at)
+        self.marking = marking.adopted(self.marking, event.settings.labels, event.at)
         for pod in self.placing.cluster.pods.values():
             if not (pod.node or pod.finished or pod.deleting):
                 self.placing.admit(pod, None, event.at)

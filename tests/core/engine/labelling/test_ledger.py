@@ -198,8 +198,8 @@ def test_nothing_is_kept_of_nodes_that_have_gone() -> None:
     scene.loses("b")
     scene.later()
     scene.later(601)
-    labels = scene.engine.labels
-    assert labels is not None and ({}, {}) == (labels.ledger.asked, labels.ledger.repeats)
+    marking = scene.engine.marking
+    assert marking is not None and ({}, {}) == (marking.ledger.asked, marking.ledger.repeats)
 
 
 def test_rules_that_change_while_a_wish_is_under_way() -> None:

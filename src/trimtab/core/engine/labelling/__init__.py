@@ -1,1 +1,1 @@
-"""Pressure labels as a turn of the engine: what rules want to see on nodes, and the wishes that bring it about."""
+"""Marks of pressed nodes: what rules want to see on nodes, and the wishes that bring it about."""

@@ -1,4 +1,4 @@
-"""Decides when a node may be asked about again after a wish for it; what is wished for is left to the turn.
+"""Decides when a node may be asked about again after a wish for it; what is wished for is left to `marking`.
 
     differs ──LabelNode──▶ sent ──LabelDone──▶ awaited ──(the watch shows what we wrote, or 30 s)──▶ looked at again
                              └──LabelFailed──▶ backing off, 1 s to 60 s ──────────────────────────▶ looked at again

@@ -1,4 +1,4 @@
-"""The turn that marks pressed nodes: compares what the rules want with what nodes carry, and wishes for the difference.
+"""Marks pressed nodes at each tick: compares what the rules want with what nodes carry, and wishes for the difference.
 
 Patches go out for changes alone, and never two for a node at once (`ledger`). While observing, what was said stands in
 for what nodes carry, so that each change is said once.
@@ -47,7 +47,7 @@ class Uneasy(Struct, frozen=True):
     since: float
 
 
-class Labels:
+class Marking:
     """All that is known of pressure and marks; owned by the engine."""
 
     def __init__(self, settings: Labelling) -> None:
@@ -62,7 +62,7 @@ class Labels:
         self._stray: tuple[str, ...] = ()
         self._leads = False
 
-    def adopt(self, settings: Labelling, at: float) -> Labels:
+    def adopt(self, settings: Labelling, at: float) -> Marking:
         """The same under other rules; a rule that stays as it was keeps what it knows."""
         twin, known = self.copy(), {each.rule: each for each in self.pressures}
         twin.settings, twin.marks, twin._epoch = settings, marks_of(settings.rules), -1  # all is looked at anew
@@ -71,8 +71,8 @@ class Labels:
             twin.carried = []
         return twin
 
-    def copy(self) -> Labels:
-        twin = Labels(self.settings)
+    def copy(self) -> Marking:
+        twin = Marking(self.settings)
         twin.__dict__.update(self.__dict__)
         twin.pressures, twin.carried = [each.copy() for each in self.pressures], [each.copy() for each in self.carried]
         twin.ledger = self.ledger.copy()
@@ -80,7 +80,7 @@ class Labels:
 
     # --- looking
 
-    def turn(self, cluster: Cluster, leading: bool, tally: Tally, at: float) -> list[Instruction]:
+    def tick(self, cluster: Cluster, leading: bool, tally: Tally, at: float) -> list[Instruction]:
         """Look at all nodes; only who leads wishes for anything."""
         view = cluster.view
         self._follow(view, at)
@@ -253,24 +253,24 @@ def _reordered(old: Ints, present: Ints, order: NDArray[np.intp]) -> Ints:
     return new
 
 
-def adopted(before: Labels | None, settings: Labelling | None, at: float) -> Labels | None:
+def adopted(before: Marking | None, settings: Labelling | None, at: float) -> Marking | None:
     """Whoever labels under these settings, if anybody."""
     if settings is None or not settings.rules:
         return None
-    return before.adopt(settings, at) if before is not None else Labels(settings)
+    return before.adopt(settings, at) if before is not None else Marking(settings)
 
 
 def label_done(engine: Engine, event: LabelDone) -> list[Instruction]:
     engine.tally.labelled("done")
-    if engine.labels is not None:
-        engine.labels.ledger.done(event)
+    if engine.marking is not None:
+        engine.marking.ledger.done(event)
     return []
 
 
 def label_failed(engine: Engine, event: LabelFailed) -> list[Instruction]:
     engine.tally.labelled("forbidden" if event.forbidden else "failed")
-    if engine.labels is not None:
-        engine.labels.ledger.failed(event)
+    if engine.marking is not None:
+        engine.marking.ledger.failed(event)
     return []
 
 

@@ -143,8 +143,8 @@ def test_what_is_put_under_our_prefix_later_goes_at_once(taint: bool) -> None:
     assert ["a"] == [each.node for each in scene.runs(1)]
     assert ((), HOST) == (scene.taints("a"), scene.known("a").labels)
     scene.runs(1)
-    assert scene.engine.labels is not None
-    assert {} == scene.engine.labels.ledger.asked
+    assert scene.engine.marking is not None
+    assert {} == scene.engine.marking.ledger.asked
 
 
 def test_without_a_rule_under_our_prefix_nothing_there_is_touched() -> None:
@@ -240,7 +240,7 @@ def test_observing_says_each_change_once_and_writes_nothing() -> None:
     assert [("b", True)] == [(each.node, each.observe) for each in scene.later()]
     scene.loses("a")
     assert [] == [wish for _ in range(20) for wish in scene.later()]
-    assert ["b"] == scene.engine.labels.marked()  # type: ignore[union-attr]
+    assert ["b"] == scene.engine.marking.marked()  # type: ignore[union-attr]
     scene.measures("cpu", b=COLD)
     assert [("b", ((CPU_KEY, None),))] == [(each.node, each.labels) for _ in range(40) for each in scene.later()]
     assert scene.label("b") is None
@@ -267,7 +267,7 @@ def test_when_every_node_is_marked_it_is_said_once() -> None:
     scene.measures("cpu", b=HOT)
     scene.runs(5)
     assert [2] == tally.crowds
-    assert ["a", "b"] == scene.engine.labels.marked()  # type: ignore[union-attr]
+    assert ["a", "b"] == scene.engine.marking.marked()  # type: ignore[union-attr]
 
 
 def test_new_rules_keep_what_the_old_ones_know() -> None:
@@ -322,4 +322,4 @@ def test_a_fork_goes_its_own_way() -> None:
 def test_an_engine_without_profiles_needs_no_pods() -> None:
     """A labeller follows nodes alone, and has no right to anything else."""
     assert ("nodes",) == Settings((), labels=Labelling((cpu_rule(),))).kinds
-    assert Engine(Settings(())).labels is None
+    assert Engine(Settings(())).marking is None
