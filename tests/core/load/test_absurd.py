@@ -49,6 +49,18 @@ def test_nothing_is_left_behind_by_one_that_was_measured() -> None:
     assert [212.5**2] == cluster.load.forecast(CPU)[1].tolist()
 
 
+def test_nothing_is_left_behind_where_one_is_only_thought_away() -> None:
+    """An explanation and a search for victims see the node as it will be without it."""
+    cluster = machines("a")
+    cluster.see_pod(runs("p", "a", started=0.0))
+    read(cluster, reading({"a": 1000.0}, at=100.0))
+    before = figures(cluster)
+    absurd = runs("absurd", "a", cpu=ABSURD)
+    cluster.see_pod(absurd)
+    overlay = cluster.view.with_pods({}, {"a": [absurd]})
+    assert before == [column.tolist() for column in overlay.load.forecast(CPU)]
+
+
 def test_who_goes_takes_no_more_along_than_the_sample_shows() -> None:
     """The node is seen to use half a core; what an estimate says beyond that was never in it, and hides nobody who comes."""
     cluster = machines("a", settings=LoadSettings(estimates=("requests",)))

@@ -148,8 +148,7 @@ class View:
         if self.moved is None:
             return self._load
         if self._shifted is None:
-            slots = self.moved.slots
-            self._shifted = self._load.shifted(self.pods.row[slots], slots, self.moved.others)
+            self._shifted = self._load.shifted(self.moved.slots, self.moved.others)
         return self._shifted
 
     def used(self, resource: str) -> Floats:

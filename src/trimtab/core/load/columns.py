@@ -4,9 +4,18 @@ Missing is never zero: a node without a sample, or with one that is too old, has
 Node columns follow the cluster's rows and pod columns its slots; `Cluster` says who comes, goes and moves. All answers are
 in the units of requests: thousandths of a core, bytes. Arrays are the live ones: copy before keeping or changing them.
 
-`intake` decides which numbers are believed and `nodes/meter` for how long; `nodes/course` keeps how nodes went and
-`pods/profiles` how pods went; `pods/account` says what each pod counts for, `estimating` what pods are taken to use that
-nobody has seen; `answers` is what plugins read.
+One object, made of three classes that stand on each other, each in a file of its own:
+
+| class | does | is called by |
+|---|---|---|
+| `state.LoadState` | holds all; follows nodes and pods that come, go and change; makes twins | `Cluster`, views |
+| `answers.LoadAnswers` | answers questions by row and by slot, and changes nothing | plugins |
+| `columns.LoadColumns` (here) | takes scrapes, failures and time in, and counts anew what follows (`_settle`) | `Cluster` |
+
+What it holds: `nodes/meter` the newest value of each node and how far it is believed, `nodes/course` how nodes went,
+`nodes/ground` whose name they have; `pods/standing` who is where since when, `pods/shares` and `pods/profiles` what was
+measured of each pod, `pods/departed` who has gone; `pods/account` says what each pod counts for, and `estimating` what pods
+are taken to use that nobody has seen. A scrape goes through `reading`, where `intake` decides which numbers are believed.
 """
 
 from __future__ import annotations
@@ -20,7 +29,7 @@ import numpy as np
 from trimtab.core.load.aligned import Floats
 from trimtab.core.load.answers import LoadAnswers
 from trimtab.core.load.pods.shares import SUMMED
-from trimtab.core.load.reading import Rows, recall, take
+from trimtab.core.load.reading import Machines, recall, take
 from trimtab.core.load.settings import LoadSettings
 from trimtab.core.model.sample import Reading
 
@@ -39,29 +48,21 @@ class LoadColumns(LoadAnswers):
         if settings != self._settings:
             anew, self._settings = settings.estimates != self._settings.estimates, settings
             if anew:
-                self._estimate_all()
+                for name in self.accounts:
+                    self.estimate_anew(name, np.flatnonzero(self.standing.taken), by_rule=True)
             self._settle()
 
-    def _estimate_all(self) -> None:
-        kin = self.standing.kin
-        for slot in np.flatnonzero(self.standing.taken).tolist():
-            for name, account in self.accounts.items():
-                shares = account.shares
-                request, limit = shares.request.item(slot), shares.limit.item(slot)
-                mean, deviation, _ = self._estimated(name, request, limit, kin.item(slot))
-                shares.estimate[slot], shares.deviation[slot] = mean, deviation
-
-    def read(self, readings: Sequence[Reading], at: float, rows: Rows) -> Counter[str]:
+    def read(self, readings: Sequence[Reading], at: float, machines: Machines) -> Counter[str]:
         """Take a scrape in; returns how many numbers were not believed, by reason."""
         self.now = max(self.now, at)
-        refused = take(self, readings, rows)
+        refused = take(self, readings, machines)
         self._settle(weigh=True)
         return refused
 
-    def recall(self, readings: Sequence[Reading], at: float, rows: Rows) -> Counter[str]:
+    def recall(self, readings: Sequence[Reading], at: float, machines: Machines) -> Counter[str]:
         """Take history in: rings, snapshots and sums, never the latest value. Each reading is of one moment."""
         self.now = max(self.now, at)
-        refused = recall(self, readings, rows)
+        refused = recall(self, readings, machines)
         self._settle()
         return refused
 

@@ -22,51 +22,49 @@ from trimtab.core.model.sample import Reading, Statistic, Subject, Unit
 SHOWN_ENOUGH = 0.5  # of the window of a first sample, before anything is learnt from it
 
 
-class Cells(Protocol):
+class PerMachine(Protocol):
     """One amount per row."""
 
     @property
     def array(self) -> NDArray[np.int64]: ...
 
 
-class Rows(Protocol):
+class Machines(Protocol):
     """Whoever knows which node stands in which row, and what the machine has."""
 
     row: dict[str, int]
 
     @property
-    def has(self) -> Mapping[str, Cells]: ...
-
-    def __len__(self) -> int: ...
+    def has(self) -> Mapping[str, PerMachine]: ...
 
 
-def take(state: LoadState, readings: Sequence[Reading], rows: Rows) -> Counter[str]:
+def take(state: LoadState, readings: Sequence[Reading], machines: Machines) -> Counter[str]:
     """What was measured now."""
     refused: Counter[str] = Counter()
     usable = [each for each in readings if well_formed(each, refused)]
     for each in usable:
         state.failed.discard(_source(state, each))
     for each in _of(usable, Subject.NODES):
-        _take_nodes(state, each, rows, refused)
-    measured = {each.resource for each in _of(usable, Subject.PODS) if _take_pods(state, each, rows, refused)}
+        _take_nodes(state, each, machines, refused)
+    measured = {each.resource for each in _of(usable, Subject.PODS) if _take_pods(state, each, machines, refused)}
     _learn(state, measured)
     return refused
 
 
-def recall(state: LoadState, readings: Sequence[Reading], rows: Rows) -> Counter[str]:
+def recall(state: LoadState, readings: Sequence[Reading], machines: Machines) -> Counter[str]:
     """What a source remembers: never the newest value."""
     refused: Counter[str] = Counter()
     usable = [each for each in readings if well_formed(each, refused) and each.names and _is_course(each)]
     for each in _of(usable, Subject.NODES):
-        sieve = _sound(each, numbered(each.names, rows.row), refused)
+        sieve = _sound(each, numbered(each.names, machines.row), refused)
         sieve.refuse(sieve.measured > state.now, "future")
         sieve.refuse(sieve.measured <= state.ground.after[sieve.index], "earlier")
-        believe_nodes(sieve, each.unit, _capacity(state, each.resource, rows), None)
+        believe_nodes(sieve, each.unit, _capacity(state, each.resource, machines), None)
         if len(sieve.index):
             _course(state, each.resource).put(sieve.newest, sieve.index, sieve.values)
     measured = set()
     for each in _of(usable, Subject.PODS):
-        newest = _recall_pods(state, each, rows, refused)
+        newest = _recall_pods(state, each, machines, refused)
         if newest > state.now - HOUR:
             measured.add(each.resource)
     _learn(state, measured)
@@ -76,15 +74,15 @@ def recall(state: LoadState, readings: Sequence[Reading], rows: Rows) -> Counter
 # --- nodes
 
 
-def _take_nodes(state: LoadState, reading: Reading, rows: Rows, refused: Counter[str]) -> None:
+def _take_nodes(state: LoadState, reading: Reading, machines: Machines, refused: Counter[str]) -> None:
     meter, source = _meter(state, reading), _source(state, reading)
     if not reading.names:
         refused["empty"] += 1
         meter.silence(source)
         return
-    capacity, is_course = _capacity(state, reading.resource, rows), _is_course(reading)
+    capacity, is_course = _capacity(state, reading.resource, machines), _is_course(reading)
     account = state.accounts.get(reading.resource)
-    sieve = _sound(reading, numbered(reading.names, rows.row), refused)
+    sieve = _sound(reading, numbered(reading.names, machines.row), refused)
     sieve.timely(state.now, state.settings)
     sieve.refuse(sieve.measured <= state.ground.after[sieve.index], "earlier")
     believe_nodes(sieve, reading.unit, capacity, account.totals.claimed if account is not None and is_course else None)
@@ -108,7 +106,7 @@ def _shares(meter: Meter, sieve: Sieve, capacity: Floats) -> tuple[Floats, Float
 # --- pods
 
 
-def _take_pods(state: LoadState, reading: Reading, rows: Rows, refused: Counter[str]) -> bool:
+def _take_pods(state: LoadState, reading: Reading, machines: Machines, refused: Counter[str]) -> bool:
     """Whether anything of it was believed."""
     account, source = state.accounts.get(reading.resource), _source(state, reading)
     if account is None or not _is_course(reading):
@@ -121,11 +119,11 @@ def _take_pods(state: LoadState, reading: Reading, rows: Rows, refused: Counter[
         return False
     sieve = _sound(reading, state.standing.index(reading.names), refused)
     sieve.timely(state.now, state.settings)
-    _believe_pods(state, account, reading, sieve, rows)
+    _believe_pods(state, account, reading, sieve, machines)
     sieve.keep(account.news(sieve.index, sieve.measured, state.failed))
     if not len(sieve.index):
         return False
-    share = _keep_profile(state, account, sieve, reading.window, _capacity(state, reading.resource, rows))
+    share = _keep_profile(state, account, sieve, reading.window, _capacity(state, reading.resource, machines))
     slots = sieve.index
     shares.sample[slots], shares.sampled[slots] = sieve.values, sieve.measured
     shares.window[slots], shares.source[slots] = reading.window, source
@@ -133,21 +131,21 @@ def _take_pods(state: LoadState, reading: Reading, rows: Rows, refused: Counter[
     return True
 
 
-def _recall_pods(state: LoadState, reading: Reading, rows: Rows, refused: Counter[str]) -> float:
+def _recall_pods(state: LoadState, reading: Reading, machines: Machines, refused: Counter[str]) -> float:
     account = state.accounts.get(reading.resource)
     if account is None:
         return -np.inf
     sieve = _sound(reading, state.standing.index(reading.names), refused)
     sieve.refuse(sieve.measured > state.now, "future")
-    _believe_pods(state, account, reading, sieve, rows)
+    _believe_pods(state, account, reading, sieve, machines)
     if not len(sieve.index):
         return -np.inf
-    _keep_profile(state, account, sieve, reading.window, _capacity(state, reading.resource, rows))
+    _keep_profile(state, account, sieve, reading.window, _capacity(state, reading.resource, machines))
     return sieve.newest
 
 
-def _believe_pods(state: LoadState, account: Account, reading: Reading, sieve: Sieve, rows: Rows) -> None:
-    capacity, standing = _capacity(state, reading.resource, rows), state.standing
+def _believe_pods(state: LoadState, account: Account, reading: Reading, sieve: Sieve, machines: Machines) -> None:
+    capacity, standing = _capacity(state, reading.resource, machines), state.standing
     sieve.refuse(sieve.measured - reading.window <= standing.after[sieve.index], "earlier")
     meter = account.meter
     node = np.where(meter.measured >= state.now - state.settings.stale, meter.value, np.nan)
@@ -194,17 +192,7 @@ def _learn(state: LoadState, resources: Iterable[str]) -> None:
         slots = np.flatnonzero(~np.isnan(shares.usual) & standing.taken)
         whole, _ = basis(shares.limit[slots], shares.request[slots])
         estimator.kin[resource].learn(standing.kin[slots], shares.usual[slots] / whole, shares.varies[slots] / whole**2)
-        _estimate_anew(state, resource)
-
-
-def _estimate_anew(state: LoadState, resource: str) -> None:
-    shares, standing = state.accounts[resource].shares, state.standing
-    slots = np.flatnonzero(np.isnan(shares.usual) & standing.taken)
-    mean, deviation = state.estimator.columns(
-        state.settings.estimates, resource, shares.request[slots], shares.limit[slots], standing.kin[slots]
-    )
-    known = ~np.isnan(mean)
-    shares.estimate[slots[known]], shares.deviation[slots[known]] = mean[known], deviation[known]
+        state.estimate_anew(resource, np.flatnonzero(np.isnan(shares.usual) & standing.taken))
 
 
 # --- names and parts
@@ -230,9 +218,9 @@ def _moment(state: LoadState, sieve: Sieve) -> float:
     return min(sieve.newest, state.now)
 
 
-def _capacity(state: LoadState, resource: str, rows: Rows) -> Floats:
+def _capacity(state: LoadState, resource: str, machines: Machines) -> Floats:
     """What each machine has, 0 where nobody knows."""
-    column, cells = np.zeros(state.capacity), rows.has.get(resource)
+    column, cells = np.zeros(state.capacity), machines.has.get(resource)
     if cells is not None:
         size = min(state.rows, len(cells.array))
         column[:size] = cells.array[:size]

@@ -156,6 +156,19 @@ class LoadState:
     def _estimated(self, resource: str, request: float, limit: float, kin: int) -> Estimate:
         return self.estimator.estimate(self.settings.estimates, resource, request, limit, kin)
 
+    def estimate_anew(self, resource: str, slots: Index, *, by_rule: bool = False) -> None:
+        """What others teach of these pods by now; and `by_rule` what a peer's rule says of the rest, which never changes
+        unless the rules do."""
+        shares, kin = self.accounts[resource].shares, self.standing.kin
+        mean, deviation = self.estimator.columns(
+            self.settings.estimates, resource, shares.request[slots], shares.limit[slots], kin[slots]
+        )
+        known = ~np.isnan(mean)
+        shares.estimate[slots[known]], shares.deviation[slots[known]] = mean[known], deviation[known]
+        for slot in slots[~known].tolist() if by_rule else ():
+            request, limit = shares.request.item(slot), shares.limit.item(slot)
+            shares.estimate[slot], shares.deviation[slot], _ = self._estimated(resource, request, limit, kin.item(slot))
+
     def _mend(self, row: int, coarse: bool) -> None:
         """Something was taken off the row: an absurd request that comes and goes must leave nothing of itself."""
         if coarse and row >= 0:
@@ -212,11 +225,11 @@ class LoadState:
         twin._lengthen(max(len(slots), FIRST_CAPACITY))
         return twin
 
-    def shifted(self, rows: Index, slots: Index, others: tuple[tuple[int, Pod, int], ...]) -> Self:
-        """A twin to be read, as if the pods in these slots, which stand in these rows, had gone just now; `others` have
-        no slot: their row, the pod, and 1 for who comes or -1 for who goes."""
-        twin = self._shadow()
-        twin.accounts = {name: account.without(rows, slots, self.now) for name, account in self.accounts.items()}
+    def shifted(self, slots: Index, others: tuple[tuple[int, Pod, int], ...]) -> Self:
+        """A twin to be read, as if the pods in these slots, whose nodes are known, had gone just now; `others` have no
+        slot: their row, the pod, and 1 for who comes or -1 for who goes."""
+        twin, gone = self._shadow(), (slots, self.standing, self.departed, self.now)
+        twin.accounts = {name: account.without(*gone) for name, account in self.accounts.items()}
         for row, pod, sign in others:
             kin = self.estimator.known(pod)
             for name, account in twin.accounts.items():

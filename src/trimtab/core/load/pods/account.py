@@ -98,6 +98,14 @@ class Account:
             self.totals.add(row, counted, -1.0)
         return max(counted[0], counted[3]) > self.largest or max(counted[1], counted[2]) > self.largest**2
 
+    def _coarse(self, slots: Index) -> Bools:
+        """The same for many."""
+        shares = self.shares
+        amounts = np.maximum(shares.level[slots], shares.lack[slots])
+        return np.asarray(
+            (amounts > self.largest) | (np.maximum(shares.spread[slots], shares.unsure[slots]) > self.largest**2)
+        )
+
     def one(self, slot: int, standing: Standing) -> Counted:
         """What one pod counts for."""
         shares, row, since = self.shares, standing.row.item(slot), standing.since.item(slot)
@@ -254,12 +262,16 @@ class Account:
         """From now on, `one` and `all` believe as of this moment."""
         self.judged, self.patience, self.failed = at, patience, frozenset(failed)
 
-    def without(self, rows: Index, slots: Index, at: float) -> Account:
-        """A twin to be read, as if these pods, which stand in these rows, had gone just now."""
+    def without(self, slots: Index, standing: Standing, departed: Departed, at: float) -> Account:
+        """A twin to be read, as if these pods, which stand in known rows, had gone just now."""
+        rows = standing.row[slots]
         twin = self._shadow()
         twin.totals = self.totals.copy()
         for name in SUMMED:
             np.subtract.at(getattr(twin.totals, name), rows, getattr(self.shares, name)[slots])
+        for row in set(rows[self._coarse(slots)].tolist()):
+            stay = np.setdiff1d(np.flatnonzero(standing.row[: standing.end] == row), slots)
+            twin.sum_row(row, stay, departed)
         measured, window = self._seen()
         ages = at - measured[rows] + window[rows] + TINY
         np.add.at(twin.totals.off, rows, self.shares.shown[slots] * parts(ages, window[rows]))
