@@ -156,7 +156,7 @@ class Dynamic:
             raise ValueError("policy.predicate has more than 32 lines")
 
     def signs(self, pod: Pod) -> Hashable:
-        return (() if self.strict else usage.kin(pod), usage.of_daemon_set(pod))
+        return (() if self.strict else usage.asks_and_kin(pod), usage.of_daemon_set(pod))
 
     def filter(self, view: View, pod: Pod, rows: Rows) -> Ints:
         if usage.of_daemon_set(pod) or not self.policy.predicate:

@@ -144,7 +144,7 @@ class LoadAwareScheduling:
             raise ValueError("nodeMetricExpirationSeconds must be 1 or more")
 
     def signs(self, pod: Pod) -> Hashable:
-        return (usage.kin(pod), usage.of_daemon_set(pod), is_prod(pod))
+        return (usage.asks_and_kin(pod), usage.of_daemon_set(pod), is_prod(pod))
 
     # --- filter
 

@@ -44,7 +44,7 @@ from trimtab.core.placing.measured.shares import (
     requested,
     rounded,
 )
-from trimtab.core.placing.measured.usage import PAIR, PARTS, kin, offered_pair, own_pair, pair, share_of
+from trimtab.core.placing.measured.usage import PAIR, PARTS, asks_and_kin, offered_pair, own_pair, pair, share_of
 
 OVERLOADED = 0.95  # from this risk on, what is left of the points is shared out
 
@@ -75,7 +75,7 @@ class LoadVariationRiskBalancing:
             raise ValueError(f"safeVarianceSensitivity: {self.safe_variance_sensitivity:g} must be a number, 0 or more")
 
     def signs(self, pod: Pod) -> Hashable:
-        return kin(pod)
+        return asks_and_kin(pod)
 
     def score(self, view: View, pod: Pod, rows: Rows) -> Ints | None:
         if self.strict:

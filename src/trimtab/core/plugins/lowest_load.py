@@ -51,7 +51,7 @@ class LowestLoad:
             raise ValueError("cpuWeight and memoryWeight are both 0: one must be above")
 
     def signs(self, pod: Pod) -> Hashable:
-        return usage.kin(pod)
+        return usage.asks_and_kin(pod)
 
     def score(self, view: View, pod: Pod, rows: Rows) -> Ints | None:
         if not _measured(view):

@@ -89,7 +89,7 @@ class PeakRisk:
             raise ValueError(f"lean: {self.lean:g} is not a percentage above 0 and up to 100")
 
     def signs(self, pod: Pod) -> Hashable:
-        return usage.kin(pod)
+        return usage.asks_and_kin(pod)
 
     def score(self, view: View, pod: Pod, rows: Rows) -> Ints | None:
         looks = [self._look(view, pod, each, rows) for each in self.resources]

@@ -100,7 +100,7 @@ class Rescheduler:
             raise ValueError(f"enabledStrategies: {unknown[0]!r} is not one of {', '.join(STRATEGIES)}")
 
     def signs(self, pod: Pod) -> Hashable:
-        return (usage.kin(pod), usage.of_daemon_set(pod))
+        return (usage.asks_and_kin(pod), usage.of_daemon_set(pod))
 
     # --- filter
 

@@ -33,7 +33,7 @@ from trimtab.core.model.resources import CPU
 from trimtab.core.placing.amounts import ResourceAmounts
 from trimtab.core.placing.contract import MAX_SCORE, Ints, Normalise, Rows
 from trimtab.core.placing.measured.shares import blended, counted, rounded
-from trimtab.core.placing.measured.usage import PARTS, asked, expected, kin, share_of
+from trimtab.core.placing.measured.usage import PARTS, asked, asks_and_kin, expected, share_of
 
 ONE_CORE = ResourceAmounts(((CPU, 1000),))
 DESCENT = 5.0  # percent of utilisation above the target, within which the score comes down
@@ -66,7 +66,7 @@ class TargetLoadPacking:
             raise ValueError(f'defaultRequestsMultiplier: {text!r} is not a number such as "1.5", 0 or more')
 
     def signs(self, pod: Pod) -> Hashable:
-        return kin(pod)
+        return asks_and_kin(pod)
 
     def score(self, view: View, pod: Pod, rows: Rows) -> Ints | None:
         if self.strict:

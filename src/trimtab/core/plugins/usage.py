@@ -73,7 +73,7 @@ class Usage:
             raise ValueError("cpuWeight and memoryWeight are both 0: one must be above")
 
     def signs(self, pod: Pod) -> Hashable:
-        return () if self.strict else usage.kin(pod)
+        return () if self.strict else usage.asks_and_kin(pod)
 
     def filter(self, view: View, pod: Pod, rows: Rows) -> Ints:
         if not self.strict and (some := few.few(view, rows)):

@@ -59,7 +59,7 @@ class RealUsage:
         return 1 if self.strict else usage.PARTS
 
     def signs(self, pod: Pod) -> Hashable:
-        return () if self.strict else usage.kin(pod)
+        return () if self.strict else usage.asks_and_kin(pod)
 
     def score(self, view: View, pod: Pod, rows: Rows) -> Ints | None:
         if not self.strict:

@@ -30,7 +30,7 @@ def of_daemon_set(pod: Pod) -> bool:
     return pod.owner is not None and pod.owner.kind == "DaemonSet"
 
 
-def kin(pod: Pod) -> Hashable:
+def asks_and_kin(pod: Pod) -> Hashable:
     """All of the pod that its estimate depends on: what it asks for, and whose sibling it is."""
     return pod.demand, kin_key(pod)
 
