@@ -57,7 +57,9 @@ class _Held:
     def follow(self, view: View, judge: Judge) -> None:
         rows = self.changed.rows(view)
         if rows is None:
-            self.lines, rows = {}, [*range(view.count)]
+            figure, both = judge(NOTHING_SAID)
+            self.lines = {figure: np.repeat([[each or np.inf] for each in both], view.count, axis=1)}
+            rows = [row for row, node in enumerate(view.nodes) if node.thresholds is not None]
         for row in rows:
             for lines in self.lines.values():
                 lines[:, row] = np.inf
