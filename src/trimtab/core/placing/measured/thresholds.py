@@ -58,7 +58,8 @@ class _Held:
         rows = self.changed.rows(view)
         if rows is None:
             figure, both = judge(NOTHING_SAID)
-            self.lines = {figure: np.repeat([[each or np.inf] for each in both], view.count, axis=1)}
+            each_row = np.array([[float(each or np.inf)] for each in both])
+            self.lines = {figure: np.repeat(each_row, view.count, axis=1)}
             rows = [row for row, node in enumerate(view.nodes) if node.thresholds is not None]
         for row in rows:
             for lines in self.lines.values():
