@@ -41,11 +41,13 @@ def told(*arguments: str) -> tuple[int, str]:
         ["-prom", GONE, "-r", "RULES", "-s", "10", "-webaddr", ":9000"],
         ["--prom", GONE, "--rules", "RULES", "--seconds", "10", "--serve", "127.0.0.1:9000"],
         [f"-prom={GONE}", "-r", "RULES", "-webaddr=:9000"],
+        [f"-prom={GONE}", "-r=RULES", "-s=10", "--webaddr=:9000"],
+        [f"--prom={GONE}", "--r", "RULES", "--s=10", "--webaddr", ":9000"],
     ],
 )
 def test_old_flags_and_new_ones(rules: str, flags: list[str]) -> None:
     """All spellings come as far as looking for the cluster, and the first line says that nothing will be written."""
-    code, output = told(*(rules if flag == "RULES" else flag for flag in flags))
+    code, output = told(*(flag.replace("RULES", rules) for flag in flags))
     first, *rest = output.splitlines()
     assert 1 == code
     assert first.startswith("trimtab labeller: mode observe: says what it would mark and writes nothing; add --apply")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 from click.core import ParameterSource
 
-from trimtab.cli.labeller import RULES, SECONDS, described, read_now
+from trimtab.cli.labeller import RULES, SECONDS, OldFlags, described, read_now
 
 if TYPE_CHECKING:
     from trimtab.apps.doctor.finding import Finding
@@ -23,7 +23,7 @@ WIDTH = 118
 MARKS = {"problem": "PROBLEM", "warning": "warning", "ok": "ok"}
 
 
-@click.command("doctor")
+@click.command("doctor", cls=OldFlags)
 @click.option("--config", "file", type=click.Path(), help="As for `trimtab run`; without it what holds without a file.")
 @click.option("-kubeconfig", "--kubeconfig", default="", help="Goes before the one that the configuration names.")
 @click.option("--labeller", is_flag=True, help="Look at what `trimtab labeller --config` needs, not at `trimtab run`.")

@@ -3,6 +3,7 @@ flags (`-kubeconfig -prom -r -s -webaddr`) here."""
 
 from __future__ import annotations
 
+import re
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -21,9 +22,24 @@ ADDRESS = "127.0.0.1:9000"
 RULES = "rule.yaml"
 SECONDS = 10
 BAD_INPUT = 2
+_OLD_FLAG = re.compile(r"--?(r|s|webaddr)(?:=(.*))?", re.S)
 
 
-@click.command("labeller")
+class OldFlags(click.Command):
+    """As Go reads them: one dash or two, the value behind a blank or a `=`."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        return super().parse_args(ctx, [each for arg in args for each in _spelt(arg)])
+
+
+def _spelt(arg: str) -> list[str]:
+    found = _OLD_FLAG.fullmatch(arg)
+    if found is None:
+        return [arg]
+    return [f"-{found[1]}"] if found[2] is None else [f"-{found[1]}", found[2]]
+
+
+@click.command("labeller", cls=OldFlags)
 @click.option("--config", "file", type=click.Path(), help="A TrimtabConfiguration with sources and labels.")
 @click.option("-kubeconfig", "--kubeconfig", default="", help="The cluster; else the usual places.")
 @click.option("-prom", "--prom", "url", default="", help="A Prometheus, in place of --config.")
