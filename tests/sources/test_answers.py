@@ -158,7 +158,7 @@ async def test_information_is_no_warning() -> None:
     [
         (204, "204"),
         (301, "redirects"),
-        (400, "correct"),
+        (400, "https://"),
         (401, "bearerTokenFile"),
         (403, "403"),
         (404, "address"),

@@ -8,6 +8,7 @@ import gzip
 import logging
 import socket
 import ssl
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -317,9 +318,44 @@ async def test_tls_believes_the_authority_that_is_named(tmp_path: Path) -> None:
     assert BODY == await secured(trusting(tmp_path))
     assert BODY == await secured(trusting(tmp_path, server_name="prom.example"), "prom.example")
     assert BODY == await secured(Tls(insecure_skip_verify=True), "prom.example")
-    for tls, name in ((Tls(), "localhost"), (trusting(tmp_path), "prom.example")):
-        with pytest.raises(SourceError, match=r"not trusted.*caFile"):
+    for tls, name, remedy in ((Tls(), "localhost", "caFile"), (trusting(tmp_path), "prom.example", "tls.serverName")):
+        with pytest.raises(SourceError, match=rf"not trusted.*{remedy}"):
             await secured(tls, name)
+
+
+async def test_an_expired_certificate_is_to_be_renewed(tmp_path: Path) -> None:
+    """Another authority would not help."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    old = datetime(2021, 1, 1, tzinfo=UTC)
+    certificates.authority().issue_cert("localhost", not_before=old, not_after=old + timedelta(1)).configure_cert(
+        context
+    )
+    async with serving(answers(BODY), context) as server:
+        with pytest.raises(SourceError, match=r"not trusted: certificate has expired: renew it"):
+            await asked_once(PrometheusSettings("p", f"https://localhost:{server.port}", tls=trusting(tmp_path)))
+
+
+async def test_a_scheme_that_is_the_other_one_is_told() -> None:
+    """TLS to a plain port is no question of trust, and a plain question to a TLS port is none of the query."""
+
+    async def at_once(_: asyncio.StreamReader, reply: asyncio.StreamWriter) -> None:
+        reply.write(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+        await reply.drain()
+        reply.close()
+
+    async with await asyncio.start_server(at_once, "127.0.0.1", 0) as server:
+        port = server.sockets[0].getsockname()[1]
+        with pytest.raises(SourceError, match=r"no agreement on TLS with 127.0.0.1:\d+ \(.*\): write http://"):
+            await asked_once(PrometheusSettings("p", f"https://127.0.0.1:{port}"))
+    plain = await failure(lambda asked: asked.answer(400, b"Client sent an HTTP request to an HTTPS server.\n"))
+    assert "the answer is HTTP 400: write https:// if it speaks TLS" == str(plain)
+
+
+async def test_a_name_that_nobody_knows_is_told() -> None:
+    """It is spelt wrong more often than DNS is down, but either passes."""
+    with pytest.raises(SourceError, match=r"nobody knows the name of prometheus\.invalid:9090: .*spelt") as caught:
+        await asked_once(PrometheusSettings("p", "http://prometheus.invalid:9090"))
+    assert caught.value.passing
 
 
 async def test_tls_shows_the_certificate_that_is_named(tmp_path: Path) -> None:

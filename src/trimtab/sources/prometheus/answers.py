@@ -24,6 +24,7 @@ INFORMATION = "PromQL info"  # Prometheus before 2.54 puts these among the warni
 KIND = "trimtab_of"  # the label that tells values from times in one answer
 
 READ_ADDRESS = "give the address of a Prometheus, without /graph or /api/v1"
+TRY_TLS = "write https:// if it speaks TLS"  # where Prometheus dislikes a query it says so in JSON
 ADVICE = {
     400: "correct the query",
     401: "check bearerTokenFile or basicAuth",
@@ -139,7 +140,7 @@ def _no_answer(answer: Answer) -> SourceError:
         return SourceError(f"the address redirects ({answer.status})", "give the address that it leads to")
     if answer.status != 200:
         passing = answer.status >= 500
-        advice = ADVICE.get(answer.status, READ_ADDRESS)
+        advice = TRY_TLS if answer.status == 400 else ADVICE.get(answer.status, READ_ADDRESS)
         return SourceError(f"the answer is HTTP {answer.status}", advice, passing)
     return SourceError(f"the answer is not JSON ({_short(answer.kind)})", READ_ADDRESS)
 

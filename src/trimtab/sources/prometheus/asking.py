@@ -7,6 +7,7 @@ proxy is taken from the environment, because none was configured.
 from __future__ import annotations
 
 import asyncio
+import ssl
 from collections.abc import Mapping
 from typing import NamedTuple
 
@@ -27,6 +28,13 @@ CONNECT_SHARE = 0.5
 HEADERS = {"Accept": "application/json", "Accept-Encoding": "identity", "User-Agent": "trimtab"}
 
 CHECK_RUNNING = "check that it runs and that the address is right"
+OTHER_NAME = "write a name that it has into the url, or into tls.serverName"
+REMEDIES = {  # by the codes of OpenSSL (X509_V_ERR_*)
+    9: "compare the clocks of both machines",  # not yet valid
+    10: "renew it",  # expired
+    62: OTHER_NAME,  # another host name
+    64: OTHER_NAME,  # another IP address
+}
 
 
 class Answer(NamedTuple):
@@ -119,11 +127,23 @@ class Asking:
 def _told(error: Exception, place: str, patience: float) -> SourceError:
     if isinstance(error, aiohttp.ClientConnectorError) and isinstance(error.os_error, Refused):
         return SourceError(str(error.os_error))
-    if isinstance(error, aiohttp.ClientConnectorCertificateError | aiohttp.ClientConnectorSSLError):
-        reason = getattr(getattr(error, "certificate_error", error), "verify_message", "") or "no agreement on TLS"
-        return SourceError(f"the certificate of {place} is not trusted: {reason}", "give its authority in tls.caFile")
+    if isinstance(error, aiohttp.ClientConnectorCertificateError):
+        return _without_tls(error.certificate_error, place)
+    if isinstance(error, aiohttp.ClientConnectorSSLError):
+        return _without_tls(error.os_error, place)
+    if isinstance(error, aiohttp.ClientConnectorDNSError):
+        return SourceError(f"nobody knows the name of {place}", "check how it is spelt, and the DNS", passing=True)
     if isinstance(error, aiohttp.ClientConnectorError | aiohttp.ConnectionTimeoutError):
         return SourceError(f"no connection to {place}", CHECK_RUNNING, passing=True)
     if isinstance(error, TimeoutError):
         return SourceError(f"no answer from {place} within {patience:g} s", CHECK_RUNNING)
     return SourceError(f"{place} broke off its answer ({type(error).__name__})", CHECK_RUNNING, passing=True)
+
+
+def _without_tls(error: Exception, place: str) -> SourceError:
+    """Why no TLS came about, with the remedy for that: another authority mends neither an old nor a wrong certificate."""
+    if not isinstance(error, ssl.SSLCertVerificationError):
+        reason = (getattr(error, "reason", None) or type(error).__name__).replace("_", " ").lower()
+        return SourceError(f"no agreement on TLS with {place} ({reason})", "write http:// if it does not speak TLS")
+    remedy = REMEDIES.get(error.verify_code, "give its authority in tls.caFile")
+    return SourceError(f"the certificate of {place} is not trusted: {error.verify_message.rstrip('.')}", remedy)
