@@ -87,6 +87,7 @@ def test_passwords_are_not_told() -> None:
     """An address is told in messages, but never one that may hold a password."""
     assert "'http://prometheus'" == as_told("http://prometheus")
     assert "the address" == as_told("http://me:secret@prometheus")
+    assert "the address" == as_told("http://prometheus/?token=secret") == as_told("http://prometheus/#secret")
 
 
 def test_allowed_networks() -> None:

@@ -129,8 +129,8 @@ _REASONS = (
 
 
 def as_told(url: str) -> str:
-    """An address as a message may show it: one with a password in it not at all."""
-    return "the address" if "@" in url else repr(url[:100])
+    """An address as a message may show it: one with a password in it, or a token behind it, not at all."""
+    return "the address" if any(each in url for each in "@?#") else repr(url[:100])
 
 
 def network_fault(text: str) -> str | None:
