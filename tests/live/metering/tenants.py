@@ -52,6 +52,6 @@ class Tenants:
             self._exporters.end(*tenant)
         for tenant in running.keys() - self._shown:
             asked = running[tenant]
-            cores, bytes_ = asked["cpu"] / 1000 * self._share, asked["memory"] * self._share
+            cores, bytes_ = asked.get("cpu", 0) / 1000 * self._share, asked.get("memory", 0) * self._share
             self._exporters.run(*tenant, cpu=cores, memory=bytes_)
         self._shown = {*running}
