@@ -69,6 +69,21 @@ def test_pod(address: str) -> None:
     assert "39 more nodes" in text
 
 
+def test_a_node_that_is_not_there(address: str) -> None:
+    """Who asks about a node that nobody has seen is told, and who asks about two nodes at once, too."""
+    assert (
+        "not three: no such node is known here"
+        in said("pod/cart", "-n", "shop", "--node", "three", "--address", address)[1]
+    )
+    assert "known here" not in said("pod/cart", "-n", "shop", "--node", "two", "--address", address)[1]
+    assert 2 == said("node/one", "--node", "two", "--address", address)[0]
+
+
+def test_the_address_may_be_a_url(address: str) -> None:
+    """As the log of `trimtab run` has it."""
+    assert 0 == said("node/one", "--address", f"http://{address}/")[0]
+
+
 def test_node(address: str) -> None:
     """Missing measurements are not zero."""
     code, text = said("node/one", "--address", address)

@@ -40,17 +40,19 @@ def command(what: str, namespace: str, nodes: tuple[str, ...], address: str, as_
     kind, _, name = what.partition("/")
     if kind not in ("pod", "node") or not name:
         raise click.BadParameter(f"{what!r} is neither pod/NAME nor node/NAME", param_hint="WHAT")
-    told = ask(address, _path(kind, namespace, name), nodes)
+    if kind == "node" and nodes:
+        raise click.UsageError("--node asks why a pod is not there: use it with pod/NAME")
+    told = ask(address.removeprefix("http://").rstrip("/"), _path(kind, namespace, name), nodes)
     if "problem" in told:
         click.echo(printable(f"trimtab: {told['problem']}."), err=True)
         sys.exit(1)
-    click.echo(json.dumps(told, indent=2) if as_json else _drawn(kind, told))
+    click.echo(json.dumps(told, indent=2) if as_json else _drawn(kind, told, nodes))
 
 
-def _drawn(kind: str, told: Told) -> str:
+def _drawn(kind: str, told: Told, nodes: tuple[str, ...]) -> str:
     """The answer for people; ends the process with 1 where it is not one of ours."""
     try:
-        return "\n".join(map(printable, _pod(told) if kind == "pod" else _node(told)))
+        return "\n".join(map(printable, _pod(told, nodes) if kind == "pod" else _node(told)))
     except (KeyError, TypeError, AttributeError, ValueError):
         click.echo(f"trimtab: the process there does not answer as expected: {STRANGER}.", err=True)
         sys.exit(1)
@@ -87,13 +89,15 @@ def _understood(status: int, content: bytes) -> Told:
     return {"problem": f"the process there answers {status}, and nothing that can be read: {STRANGER}"}
 
 
-def _pod(told: Told) -> Iterator[str]:
+def _pod(told: Told, asked: tuple[str, ...]) -> Iterator[str]:
     yield f"pod {told['pod']} {told['state']}"
     yield f"if it were placed now ({told['scheduler']}): {told['verdict']}"
     yield from _past(told["past"])
     feasible = [line for line in told["lines"] if not line.get("refused_by")]
     yield from _table(feasible)
     yield from _refusals([line for line in told["lines"] if line.get("refused_by")])
+    known = {line["node"] for line in told["lines"]}  # those that were asked about are always among them
+    yield from (f"  not {name}: no such node is known here" for name in asked if known and name not in known)
     if (hidden := told["nodes"] - len(told["lines"])) > 0:
         yield f"{hidden} more nodes: name one with --node"
 
