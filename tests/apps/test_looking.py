@@ -45,8 +45,10 @@ async def test_exchanged(tmp_path: Path) -> None:
     running = asyncio.create_task(looking.run())
     await until(lambda: any(isinstance(each, SamplesRead) for each in told))
     told.clear()
+    assert {"one/nodes": 0, "one/pods": 0} == looking.failing()
     looking.change((second, FurtherSettings("lost", "replay", Recording(str(tmp_path / "nowhere.jsonl")))))
     await until(lambda: any(isinstance(each, SamplesRead) for each in told))
+    await until(lambda: {"two/nodes": 0, "two/pods": 0, "lost": 1} == looking.failing())
     running.cancel()
     with pytest.raises(asyncio.CancelledError):
         await running

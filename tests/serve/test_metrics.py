@@ -100,6 +100,15 @@ async def test_a_configuration_file_that_does_not_hold() -> None:
     assert (await page_of(tally, cluster, Outside())).offered("trimtab_config_last_reload_successful") is None
 
 
+async def test_a_source_that_fails_now() -> None:
+    """A gauge, for a counter that begins with 1 shows no increase: a source that never answered would raise no alert."""
+    tally = PrometheusTally()
+    outside = Outside(sources=lambda: {"main/nodeCPU": 1, "main/podCPU": 0})
+    page = await page_of(tally, live_through_everything(tally), outside)
+    assert 1 == page.value("trimtab_source_failing", source="main/nodeCPU")
+    assert 0 == page.value("trimtab_source_failing", source="main/podCPU")
+
+
 def test_the_shell_s_own_counts_are_on_the_page(page: Exposition) -> None:
     """What the shell counts for itself appears under trimtab_, and the lease as Kubernetes names it."""
     assert 7 == page.value("trimtab_events_total", outcome="dropped")

@@ -32,6 +32,10 @@ class Look:
     polling: Polling
     task: asyncio.Task[None] | None = None
 
+    def fails(self, part: str) -> bool:
+        """Whether this part does not answer, or nobody asks any more."""
+        return part in self.polling.down or (self.task is not None and self.task.done())
+
     async def end(self) -> None:
         """The source is closed after that, whether or not it was ever asked."""
         if self.task is None:
@@ -71,6 +75,12 @@ class Looking:
         self._ending += [look for look in self._looks if look not in kept]
         self._looks, self.sources = kept + new, sources
         self._changed.set()
+
+    def failing(self) -> dict[str, int]:
+        """1 for each part of the sources in force that fails now, else 0; a source that is not asked fails as a whole."""
+        held = [look.settings for look in self._looks]
+        lost = {each.name: 1 for each in self.sources if each not in held}
+        return lost | {part: int(look.fails(part)) for look in self._looks for part in look.polling.parts}
 
     async def run(self) -> None:
         """For ever; sources that are no more are closed before new ones are asked."""

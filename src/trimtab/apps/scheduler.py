@@ -229,6 +229,7 @@ class Scheduler:
             events=lambda: {"written": posting.written, "dropped": posting.dropped, "failed": posting.failed},
             conditions_failed=lambda: self.performer.patches_failed,
             watches=self.watches.counts,
+            sources=self.looking.failing,
             node_usage=self.configuration.own.metrics.node_usage,
             **self._of_the_file(),
         )

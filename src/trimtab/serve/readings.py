@@ -54,6 +54,7 @@ class Outside:
     conditions_failed: Callable[[], int] = nothing
     watches: Callable[[], Mapping[str, Mapping[str, int]]] = no_watches
     node_usage: bool = False  # two gauges a node: only where they are wanted
+    sources: Callable[[], Mapping[str, int]] = no_counts  # by question: 1 while it fails
     reloads: Callable[[], Mapping[str, int]] = no_counts
     file_holds: Callable[[], bool] | None = (
         None  # whether the configuration file is in force as it is now; None without one
@@ -142,6 +143,8 @@ class Readings:
         yield _counter("trimtab_events_total", "Events for people, by what became of them.", ("outcome",), events)
         failed = [((), outside.conditions_failed())]
         yield _counter("trimtab_conditions_failed_total", "Conditions and nominations that were not set.", (), failed)
+        failing = [((source,), fails) for source, fails in outside.sources().items()]
+        yield _gauge("trimtab_source_failing", "1 while a question to a source fails, else 0.", ("source",), failing)
         yield from self._of_the_file()
         yield _counter(
             "trimtab_watch_incidents_total",

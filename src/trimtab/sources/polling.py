@@ -58,6 +58,11 @@ class Polling:
         """All that the source may answer or fail for."""
         return self._source.parts
 
+    @property
+    def down(self) -> frozenset[str]:
+        """Those of them that fail now."""
+        return frozenset(self._down)
+
     async def run(self) -> None:
         """For ever, until cancelled; the source is closed then."""
         clock = asyncio.get_running_loop().time
