@@ -219,6 +219,13 @@ async def test_plugins_without_any_source_are_the_notes_business() -> None:
     assert [] == told(found, Severity.PROBLEM)
 
 
+async def test_what_no_file_can_help_is_no_warning() -> None:
+    """With `--strict` every stock file would fail for a default plugin that is not built."""
+    found = await Server().examined(configured(HEAD + "profiles: [{schedulerName: trimtab}]\n"))
+    assert [] == told(found, Severity.WARNING)
+    assert "left out: DynamicResources" in told(found, Severity.OK, Area.CONFIGURATION)[0][1]
+
+
 async def test_a_secret_is_never_told(tmp_path: Path) -> None:
     """Neither the token of the source nor what stands in its file."""
     secret = tmp_path / "token"

@@ -33,6 +33,10 @@ class Note(Remark):
     """The file can be used, but not all of it does what its author may expect."""
 
 
+class Aside(Note):
+    """A note that is no fault of the file and asks nothing of its author."""
+
+
 class ConfigError(Exception):
     """All problems of one file, in the order of its lines."""
 

@@ -20,6 +20,7 @@ from trimtab.config.plugin_sets import (
     read_set,
     with_defaults,
 )
+from trimtab.config.problem import Aside
 from trimtab.config.registry import BINDER, SERVES
 from trimtab.config.spot import Spot
 from trimtab.config.versions import VERSION, Catalogue
@@ -122,7 +123,8 @@ def _note_unbuilt(spot: Spot, multi: PluginSet, catalogue: Catalogue) -> None:
     if missing:
         spot.note(
             f"default plugins not built yet, left out: {', '.join(missing)} "
-            "(a pod that cannot do without one stays pending with an event that says so)"
+            "(a pod that cannot do without one stays pending with an event that says so)",
+            Aside,
         )
 
 

@@ -44,8 +44,8 @@ class Spot:
         where = place or self.tree.place
         self.report.problems.append(Problem(self.report.file, *where, self.path, message))
 
-    def note(self, message: str) -> None:
-        self.report.notes.append(Note(self.report.file, *self.tree.place, self.path, message))
+    def note(self, message: str, kind: type[Note] = Note) -> None:
+        self.report.notes.append(kind(self.report.file, *self.tree.place, self.path, message))
 
     def entries(self) -> dict[str, Spot] | None:
         """The mapping's fields without those that are null, which Kubernetes takes as not set."""

@@ -11,6 +11,7 @@ from trimtab.apps.doctor.looks import Measured, answers
 from trimtab.config.configuration import Configuration
 from trimtab.config.own.labelling.labeller import from_document
 from trimtab.config.own.settings import PrometheusSettings, SourceSettings
+from trimtab.config.problem import Aside
 from trimtab.core.model.sample import Subject
 from trimtab.sources.contract import SourceError
 
@@ -35,7 +36,10 @@ def told(configuration: Configuration) -> Iterator[Finding]:
     """Notes on the file, what two sources both measure, and rules that nobody measures for."""
     for note in configuration.notes:
         place = f"{note.file}:{note.line}" if note.line else note.file
-        yield warning(Area.CONFIGURATION, note.path or place, note.message, f"see {place}")
+        if isinstance(note, Aside):
+            yield well(Area.CONFIGURATION, note.path or place, note.message)
+        else:
+            yield warning(Area.CONFIGURATION, note.path or place, note.message, f"see {place}")
     yield from _twice(configuration.own.sources)
     own, names = configuration.own, ", ".join(profile.name for profile in configuration.settings.profiles)
     if own.labels is not None and not own.sources:
