@@ -158,3 +158,14 @@ async def test_whoever_takes_the_news_may_raise(caplog: pytest.LogCaptureFixture
     await asyncio.gather(task, return_exceptions=True)
     assert 3 <= len(source.looks)
     assert "what it said was not taken" in caplog.text
+
+
+async def test_what_fails_now_is_what_failed_at_the_last_look() -> None:
+    """A part that need not be there, such as recorded rules, fails with its source, and is well again without an answer."""
+    half = Scrape((reading(CPU),), (Failure(MEMORY, GONE),))
+    polling = Polling(Scripted(GONE, Scrape((reading(CPU),)), half, BOTH), lambda _: None, spans=())
+    failing = []
+    for _ in range(4):
+        await polling.look()
+        failing.append(sorted(polling.failing))
+    assert [[CPU, MEMORY], [], [MEMORY], []] == failing

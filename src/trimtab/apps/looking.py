@@ -34,7 +34,7 @@ class Look:
 
     def fails(self, part: str) -> bool:
         """Whether this part does not answer, or nobody asks any more."""
-        return part in self.polling.down or (self.task is not None and self.task.done())
+        return part in self.polling.failing or (self.task is not None and self.task.done())
 
     async def end(self) -> None:
         """The source is closed after that, whether or not it was ever asked."""

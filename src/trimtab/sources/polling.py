@@ -51,17 +51,13 @@ class Polling:
         self._source, self._hand, self._now, self._spans = source, hand, now, spans
         self._random = random or Random()
         self._down: set[str] = set()
+        self.failing: frozenset[str] = frozenset()  # parts that failed at the last look; what may be absent does not
         self._history: asyncio.Task[None] | None = None
 
     @property
     def parts(self) -> tuple[str, ...]:
         """All that the source may answer or fail for."""
         return self._source.parts
-
-    @property
-    def down(self) -> frozenset[str]:
-        """Those of them that fail now."""
-        return frozenset(self._down)
 
     async def run(self) -> None:
         """For ever, until cancelled; the source is closed then."""
@@ -124,7 +120,9 @@ class Polling:
             self._history = asyncio.create_task(self._remember())
 
     def _failed(self, failures: Iterable[Failure]) -> None:
-        for part, error in failures:
+        told = tuple(failures)
+        self.failing = frozenset(part for part, _ in told)
+        for part, error in told:
             if part not in self._down:
                 self._down.add(part)
                 log.warning("source fails: part=%s problem=%s", part, error)
