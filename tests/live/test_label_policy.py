@@ -140,7 +140,7 @@ REFUSED: dict[str, tuple[Any, str]] = {
     "changed label": (labelled(zone="b"), "may put labels under"),
     "removed label": (labelled(zone=None), "may take away labels under"),
     "role": (labelled(**{"node-role.kubernetes.io/control-plane": ""}), "may put labels under"),
-    "legacy label": (labelled(status="presure"), "may put labels under"),
+    "legacy label": (labelled(status="presure"), 'only where the variable legacy of this policy is "true"'),
     "near the prefix": (labelled(**{"pressure.trimtab.dev.evil/cpu": "high"}), "may put labels under"),
     "foreign taint": ([{"op": "add", "path": "/spec/taints/-", "value": {**FOREIGN, "key": "x"}}], "soft taints"),
     "foreign taint gone": ({"spec": {"taints": None}}, "soft taints"),
