@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -66,6 +67,18 @@ def test_a_configuration_of_our_own(tmp_path: Path) -> None:
     assert "set labels.mode to apply to mark nodes" in told("--config", str(file))[1].splitlines()[0]
     code, output = told("--config", str(file), "--apply")
     assert (2, True) == (code, "--apply belongs to a rule.yaml: with --config, write labels.mode: apply in" in output)
+
+
+def test_all_is_json_where_the_log_is(tmp_path: Path) -> None:
+    """Also the first line, and the last one of a process that cannot go on: collectors read nothing else."""
+    file = tmp_path / "f.yaml"
+    file.write_text(OWN_HEAD + LABELS + "logging: {format: json}\n")
+    for command in ("labeller", "run"):
+        arguments = [sys.executable, "-m", "trimtab", command, "--config", str(file), "--kubeconfig", "/nonexistent"]
+        said = subprocess.run(arguments, capture_output=True, text=True, timeout=60, check=False).stderr
+        lines = [json.loads(line)["message"] for line in said.splitlines()]
+        assert "the kubeconfig /nonexistent cannot be read" in lines[-1]
+        assert command == "run" or "mode observe" in lines[0]
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from trimtab.cli.run import identity
+from trimtab.cli.run import identity, say
 from trimtab.serve.address import BadAddress, parse_address
 
 if TYPE_CHECKING:
@@ -72,8 +72,7 @@ def command(
     host, port = _listening(address)
     config_file = described(file, url, rules, seconds, apply, lease_namespace)
     configuration = read_now(config_file)
-    click.echo(_first_line(configuration, bool(file)), err=True)
-    _set_up_log(configuration, log_level)
+    _set_up_log(configuration, log_level, _first_line(configuration, bool(file)))
     sys.exit(
         _run(configuration, config_file, kubeconfig or configuration.connection.kubeconfig, identity(name), host, port)
     )
@@ -155,12 +154,13 @@ def _first_line(configuration: Configuration, documented: bool) -> str:
     return f"trimtab labeller: mode observe: says what it would mark and writes nothing; {remedy} to mark nodes."
 
 
-def _set_up_log(configuration: Configuration, level: str) -> None:
+def _set_up_log(configuration: Configuration, level: str, first: str) -> None:
     import logging
 
     from trimtab.apps.logs import set_up
 
     set_up(level or configuration.own.logging.level, configuration.own.logging.format)
+    say(configuration, first, logging.WARNING)
     for note in configuration.notes:
         logging.getLogger("trimtab").info("%s", note)
 
@@ -177,7 +177,7 @@ def _run(
     try:
         return run(configuration, config_file, find(kubeconfig), Options(identity, host, port))
     except (CredentialsError, Unwelcome) as error:
-        click.echo(printable(f"trimtab: {error}."), err=True)
+        say(configuration, printable(f"trimtab: {error}."))
     except OSError as error:
-        click.echo(f"trimtab: cannot serve on {host}:{port}: {error.strerror}. Choose another -webaddr.", err=True)
+        say(configuration, f"trimtab: cannot serve on {host}:{port}: {error.strerror}. Choose another -webaddr.")
     return 1

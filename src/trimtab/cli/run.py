@@ -59,6 +59,14 @@ def identity(name: str) -> str:
     return f"{name or socket.gethostname()}_{secrets.token_hex(4)}"
 
 
+def say(configuration: Configuration, sentence: str, level: int = logging.ERROR) -> None:
+    """For people, as it is; but among lines of JSON it is one of them, for who collects these reads nothing else."""
+    if configuration.own.logging.format == "json":
+        logging.getLogger("trimtab").log(level, "%s", sentence)
+    else:
+        click.echo(sentence, err=True)
+
+
 def _watched(file: str | None) -> ConfigFile | None:
     """The same file again, whenever it changes."""
     from trimtab.apps.beside import Beside
@@ -84,8 +92,8 @@ def _run(configuration: Configuration, kubeconfig: str, options: Options, file: 
     try:
         return run(configuration, find(kubeconfig), options, file)
     except (CredentialsError, Unknown, Unwelcome) as error:
-        click.echo(printable(f"trimtab: {error}."), err=True)
+        say(configuration, printable(f"trimtab: {error}."))
     except OSError as error:
         where = f"{options.host}:{options.port}"
-        click.echo(f"trimtab: cannot serve on {where}: {error.strerror}. Choose another --serve address.", err=True)
+        say(configuration, f"trimtab: cannot serve on {where}: {error.strerror}. Choose another --serve address.")
     return 1
