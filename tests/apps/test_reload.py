@@ -1,5 +1,6 @@
 """Proves what becomes of a configuration file that changes while the scheduler runs."""
 
+import json
 import logging
 from dataclasses import replace
 from pathlib import Path
@@ -8,9 +9,11 @@ import pytest
 
 from tests.config.files import HEAD, OWN_HEAD, outcome
 from trimtab.apps.beside import Beside
+from trimtab.apps.logs import JsonLines
 from trimtab.apps.reload import REFUSED, TAKEN, ConfigFile, Reload
 from trimtab.config.configuration import Configuration
 from trimtab.config.own.settings import MetricsServerSettings, SourceSettings
+from trimtab.config.problem import Problem
 from trimtab.config.scheduler import read
 from trimtab.config.show import shown
 from trimtab.core.model.event import Event, SettingsRead
@@ -199,6 +202,8 @@ async def test_what_needs_a_restart(stage: Stage, caplog: pytest.LogCaptureFixtu
     await stage.writes(NAMED % "b" + body)
     assert ["b"] == stage.names
     assert f"problem={part} changed: restart to make it count" in caplog.text
+    told = [json.loads(JsonLines().format(record)) for record in caplog.records]
+    assert [f"{part} changed: restart to make it count"] == [each["problem"] for each in told if "problem" in each]
 
 
 async def test_new_kinds_of_objects(tmp_path: Path) -> None:
@@ -264,3 +269,19 @@ async def test_a_change_of_both_is_looked_at_once(tmp_path: Path, content: str |
     await stage.looks(2)
     assert ("", "a") == (stage.reload.problem, stage.reload.current.settings.profiles[0].name)
     assert "hotValue: []" in shown(stage.reload.current)
+
+
+async def test_queries_that_nobody_can_read(stage: Stage) -> None:
+    """Where sources differ their questions are tried first; one that cannot be read keeps the last good file in force."""
+    tried: list[str] = []
+
+    async def examine(configuration: Configuration, file: Path) -> tuple[Problem, ...]:
+        tried.append(configuration.settings.profiles[0].name)
+        return (Problem(str(file), 3, 1, "query 'x'", "parse error"),) if len(tried) == 1 else ()
+
+    stage.reload._examine = examine
+    await stage.writes(NAMED % "b")
+    await stage.writes(MEASURED % "c")
+    assert (["c"], ["b"]) == (tried, stage.names) and "query 'x': parse error" in stage.reload.problem
+    await stage.writes(MEASURED % "d")
+    assert (["b", "d"], "") == (stage.names, stage.reload.problem)

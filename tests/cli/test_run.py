@@ -1,5 +1,6 @@
 """`trimtab run` when it cannot: a sentence saying what was tried and what to do, exit 1 or 2, and no traceback."""
 
+import asyncio
 import json
 import os
 import socket
@@ -9,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.kube.fault_server import serving
+from tests.sources.fake_prometheus import answers
 from tools.controlplane.process import free_port
 from trimtab.cli.run import identity
 
@@ -26,6 +29,17 @@ def config(folder: Path, **fields: object) -> str:
     return str(path)
 
 
+def kubeconfig_of(server: str) -> str:
+    return json.dumps(
+        {
+            "current-context": "x",
+            "clusters": [{"name": "x", "cluster": {"server": server}}],
+            "users": [{"name": "x", "user": {"token": "secret-token"}}],
+            "contexts": [{"name": "x", "context": {"cluster": "x", "user": "x"}}],
+        }
+    )
+
+
 def test_no_kubeconfig(tmp_path: Path) -> None:
     """Says where it looked and what to set."""
     done = run(home=tmp_path)
@@ -38,16 +52,7 @@ def test_an_api_server_that_is_not_there(tmp_path: Path) -> None:
     """Says which address was tried."""
     server = f"https://127.0.0.1:{free_port()}"
     kubeconfig = tmp_path / "kubeconfig"
-    kubeconfig.write_text(
-        json.dumps(
-            {
-                "current-context": "x",
-                "clusters": [{"name": "x", "cluster": {"server": server}}],
-                "users": [{"name": "x", "user": {"token": "secret-token"}}],
-                "contexts": [{"name": "x", "context": {"cluster": "x", "user": "x"}}],
-            }
-        )
-    )
+    kubeconfig.write_text(kubeconfig_of(server))
     done = run("--kubeconfig", str(kubeconfig), home=tmp_path)
     assert 1 == done.returncode
     assert f"the API server {server}" in done.stderr
@@ -90,3 +95,20 @@ def test_no_two_replicas_are_called_the_same(name: str) -> None:
     one, other = identity(name), identity(name)
     assert one != other
     assert one.startswith(f"{name or socket.gethostname()}_")
+
+
+async def test_a_query_that_prometheus_cannot_read(tmp_path: Path) -> None:
+    """It is refused at the start, with its place, its value and what Prometheus says."""
+    says = {"status": "error", "errorType": "bad_data", "error": "1:1: parse error: expected type range vector"}
+    async with serving(answers(json.dumps(says).encode(), 400)) as server:
+        path = tmp_path / "config.yaml"
+        path.write_text(
+            "apiVersion: trimtab.dev/v1alpha1\nkind: TrimtabConfiguration\nsources:\n- name: prom\n  prometheus:\n"
+            f"    url: http://127.0.0.1:{server.port}\n    queries:\n    - {{name: disk, query: rate(x)}}\n"
+        )
+        kubeconfig = tmp_path / "kubeconfig"
+        kubeconfig.write_text(kubeconfig_of("https://127.0.0.1:1"))
+        done = await asyncio.to_thread(run, "--config", str(path), "--kubeconfig", str(kubeconfig), home=tmp_path)
+    assert 2 == done.returncode
+    told = f"{path}:8:27: query 'disk' of source 'prom': 'rate(x)': Prometheus refuses (400): 1:1: parse error"
+    assert done.stderr.splitlines()[-1].startswith(told) and done.stderr.rstrip().endswith("correct the query")

@@ -21,11 +21,20 @@ from tools.controlplane.metrics_server import metered, using
 from tools.controlplane.objects import node, pod
 from tools.controlplane.prometheus import Prometheus
 from tools.controlplane.rig import Rig
-from trimtab.config.own.settings import BasicAuth, Measure, Metric, MetricsServerSettings, QuerySettings, Tls
+from trimtab.config.own.settings import (
+    BasicAuth,
+    Measure,
+    Metric,
+    MetricsServerSettings,
+    PrometheusSettings,
+    QuerySettings,
+    Tls,
+)
 from trimtab.core.model.sample import Reading, Subject, Unit
 from trimtab.sources.contract import Past, SourceError
 from trimtab.sources.metrics_server import MetricsServer
 from trimtab.sources.prometheus.source import Prometheus as Source
+from trimtab.sources.prometheus.trial import mistaken
 
 pytestmark = pytest.mark.live
 
@@ -278,6 +287,9 @@ async def test_own_queries_are_asked_and_their_mistakes_told(exporters: Exporter
         async with asking(prometheus, exporters, metrics=(), queries=(QuerySettings("x", query),)) as broken:
             with pytest.raises(SourceError, match=says):
                 await broken.read()
+    queries = QuerySettings("good", "up"), QuerySettings("bad", "rate(up)"), QuerySettings("number", "1")
+    told = await mistaken(PrometheusSettings("prom", prometheus.url, queries=queries))
+    assert ["bad", "number"] == [query.name for query, _ in told] and "range vector" in told[0][1].problem
 
 
 async def test_s18_no_value_of_a_label_bends_a_query(exporters: Exporters, prometheus: Prometheus) -> None:

@@ -14,14 +14,15 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from trimtab.apps.beside import Beside, in_words, start_of
+from trimtab.apps.trial import unreadable
 from trimtab.config.configuration import Configuration
 from trimtab.config.own.settings import SourceSettings
-from trimtab.config.problem import ConfigError
+from trimtab.config.problem import ConfigError, Problem
 from trimtab.config.show import shown
 from trimtab.core.model.event import Event, SettingsRead
 from trimtab.sources.contract import SourceError
@@ -61,7 +62,8 @@ class ConfigFile:
 class Reload:
     """Watches one file and those that it names; `current` is in force, `problem` is what keeps the file itself from that.
 
-    on_sources: told of sources that differ; SourceError where one of them cannot be opened, and all stays as it is.
+    examine: what is wrong with sources that differ and the file does not show. on_sources: told of those; SourceError where
+    one of them cannot be opened, and all stays as it is.
     """
 
     def __init__(
@@ -71,11 +73,13 @@ class Reload:
         put: Callable[[Event], None],
         clock: Callable[[], float],
         on_sources: Callable[[tuple[SourceSettings, ...]], None] = lambda sources: None,
+        examine: Callable[[Configuration, Path], Awaitable[tuple[Problem, ...]]] = unreadable,
     ) -> None:
         self.current = current
         self.problem = ""
         self.counts = Counter({TAKEN: 0, REFUSED: 0})
         self._file, self._put, self._clock, self._on_sources = file, put, clock, on_sources
+        self._examine = examine
         self._followed = frozenset(current.settings.kinds)
         self._judged: tuple[Held, dict[Path, Held]] | None = None
         self._seen: tuple[Held, dict[Path, Held]] | None = None
@@ -107,6 +111,9 @@ class Reload:
     async def _judge(self, content: bytes) -> None:
         try:
             configuration = await asyncio.to_thread(self._file.read, content)
+            differs = configuration.own.sources != self.current.own.sources
+            if differs and (problems := await self._examine(configuration, self._file.path)):
+                raise ConfigError(problems)
         except ConfigError as error:
             self._refuse(*map(str, error.problems))
         except Exception as error:  # a reader that fails must not end the scheduling it was to change
@@ -133,7 +140,8 @@ class Reload:
         for note in new.notes:
             log.info("configuration: note=%s", note)
         for part in _fixed(before, new):
-            log.warning("configuration: file=%s problem=%s changed: restart to make it count", self._file.path, part)
+            problem = f"{part} changed: restart to make it count"
+            log.warning("configuration: file=%s problem=%s", self._file.path, problem)
         self._put(SettingsRead(new.settings, self._clock()))
 
     def _refuse(self, *problems: str) -> None:

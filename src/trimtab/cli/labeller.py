@@ -170,7 +170,7 @@ def _run(
 ) -> int:
     from trimtab.apps.labeller import run
     from trimtab.apps.scheduler import Options
-    from trimtab.config.problem import printable
+    from trimtab.config.problem import ConfigError, printable
     from trimtab.kube.credentials import CredentialsError, find
     from trimtab.kube.greeting import Unwelcome
 
@@ -178,6 +178,9 @@ def _run(
         return run(configuration, config_file, find(kubeconfig), Options(identity, host, port))
     except (CredentialsError, Unwelcome) as error:
         say(configuration, printable(f"trimtab: {error}."))
+    except ConfigError as error:
+        say(configuration, str(error))
+        return BAD_INPUT
     except OSError as error:
         say(configuration, f"trimtab: cannot serve on {host}:{port}: {error.strerror}. Choose another -webaddr.")
     return 1

@@ -13,6 +13,8 @@ import click
 
 from trimtab.serve.address import DEFAULT_ADDRESS, BadAddress, parse_address
 
+BAD_INPUT = 2
+
 if TYPE_CHECKING:
     from trimtab.apps.reload import ConfigFile
     from trimtab.apps.scheduler import Options
@@ -84,7 +86,7 @@ def _watched(file: str | None) -> ConfigFile | None:
 
 def _run(configuration: Configuration, kubeconfig: str, options: Options, file: ConfigFile | None) -> int:
     from trimtab.apps.scheduler import run
-    from trimtab.config.problem import printable
+    from trimtab.config.problem import ConfigError, printable
     from trimtab.kube.credentials import CredentialsError, find
     from trimtab.kube.greeting import Unwelcome
     from trimtab.kube.kinds import Unknown
@@ -93,6 +95,9 @@ def _run(configuration: Configuration, kubeconfig: str, options: Options, file: 
         return run(configuration, find(kubeconfig), options, file)
     except (CredentialsError, Unknown, Unwelcome) as error:
         say(configuration, printable(f"trimtab: {error}."))
+    except ConfigError as error:
+        say(configuration, str(error))
+        return BAD_INPUT
     except OSError as error:
         where = f"{options.host}:{options.port}"
         say(configuration, f"trimtab: cannot serve on {where}: {error.strerror}. Choose another --serve address.")

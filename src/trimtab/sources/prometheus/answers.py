@@ -34,6 +34,10 @@ ADVICE = {
 }
 
 
+class BadQuery(SourceError):
+    """Prometheus cannot read the query: asking again does not help, whatever is measured."""
+
+
 class Point(Struct, frozen=True, gc=False, array_like=True, forbid_unknown_fields=True):
     """A moment and the number as text, as Prometheus writes both."""
 
@@ -146,7 +150,8 @@ def _no_answer(answer: Answer) -> SourceError:
 
 
 def _refusal(status: int, error: str) -> SourceError:
-    return SourceError(f"Prometheus refuses ({status}): {_short(error)}", ADVICE.get(status, ""), status >= 500)
+    kind = BadQuery if status == 400 and "parse error" in error else SourceError
+    return kind(f"Prometheus refuses ({status}): {_short(error)}", ADVICE.get(status, ""), status >= 500)
 
 
 def _short(text: str) -> str:

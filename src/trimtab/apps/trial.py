@@ -1,0 +1,43 @@
+"""Decides whether a configuration asks what nobody can read, before it is in force; leaves asking to the sources."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+from trimtab.apps.beside import start_of
+from trimtab.config.configuration import Configuration
+from trimtab.config.own.settings import PrometheusSettings, QuerySettings
+from trimtab.config.problem import Problem
+from trimtab.core.load.pressure_rules import OF_A_RULE
+from trimtab.sources.prometheus.trial import mistaken
+
+SHOWN = 200
+
+
+async def unreadable(configuration: Configuration, file: Path) -> tuple[Problem, ...]:
+    """A problem for each query that its Prometheus cannot read; none where it does not answer."""
+    asked = [each for each in configuration.own.sources if isinstance(each, PrometheusSettings) and each.queries]
+    found = await asyncio.gather(*map(mistaken, asked))
+    return tuple(
+        _problem(file, source, query, error.problem)
+        for source, mistakes in zip(asked, found, strict=True)
+        for query, error in mistakes
+    )
+
+
+def _problem(file: Path, source: PrometheusSettings, query: QuerySettings, says: str) -> Problem:
+    called = query.name.removeprefix(OF_A_RULE)
+    field = f"query {called!r} of source {source.name!r}" if called == query.name else f"query of rule {called!r}"
+    return Problem(str(file), *_place(file, query.query), field, f"{query.query[:SHOWN]!r}: {says}: correct the query")
+
+
+def _place(file: Path, query: str) -> tuple[int, int]:
+    """Line and column where the file has the query; 0 where that cannot be told, for YAML may fold and escape it."""
+    try:
+        before, found, after = start_of(file).decode(errors="replace").partition(query.splitlines()[0])
+    except OSError:
+        return 0, 0
+    if not found or found in after:
+        return 0, 0
+    return before.count("\n") + 1, len(before) - before.rfind("\n")
