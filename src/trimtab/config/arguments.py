@@ -17,7 +17,7 @@ from trimtab.config.fields import is_ignored, names
 from trimtab.config.kubernetes_arguments import CODECS, NARROWED, Codec, faults
 from trimtab.config.problem import ConfigError
 from trimtab.config.spot import Report, Spot, nothing
-from trimtab.config.tree import Table, plant
+from trimtab.config.tree import Leaf, Table, plant
 from trimtab.config.versions import VERSION, VERSIONS
 from trimtab.config.yaml import documents
 from trimtab.core.placing.contract import Plugin
@@ -166,12 +166,27 @@ def _read_dataclass(spot: Spot, kind: type, left_out: Mapping[str, object] | Non
     problems = len(spot.report.problems)
     hints = _hints(kind)
     entries = spot.fields([_camel(field) for field in hints]) or {}
-    values = {field: read(entries[key], hint) for field, hint in hints.items() if (key := _camel(field)) in entries}
+    secrets = {each.name for each in dataclasses.fields(kind) if not each.repr}
+    values = {
+        field: _read_secret(entries[key]) if field in secrets else read(entries[key], hint)
+        for field, hint in hints.items()
+        if (key := _camel(field)) in entries
+    }
     return (
         UNREADABLE
         if len(spot.report.problems) > problems
         else _reported(_made(kind, {**(left_out or {}), **values}, spot))
     )
+
+
+def _read_secret(spot: Spot) -> object:
+    """A text; whatever else it is, no message repeats it."""
+    if isinstance(spot.tree, Leaf) and isinstance(spot.tree.value, str) and not spot.tree.doubt:
+        return spot.tree.value
+    spot.refuse(
+        "is no text, and a secret may not stand here: put it in a file, and name that in a TrimtabConfiguration"
+    )
+    return UNREADABLE
 
 
 def _made(kind: Callable[..., object], values: Mapping[str, object], spot: Spot) -> object | None:

@@ -33,12 +33,16 @@ _SCHEMA = "profiles[]"
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """A profile, the place in the file that describes it, and the places of its plugins' arguments."""
+    """A profile, the place in the file that describes it, and the places of its plugins' arguments.
+
+    unused: the places of arguments for plugins that it does not enable.
+    """
 
     profile: Profile
     spot: Spot
     plugins: Mapping[str, Plugin]
     arguments: Mapping[str, Spot]
+    unused: Mapping[str, Spot]
 
 
 class Binder:
@@ -76,7 +80,8 @@ def _read_profile(spot: Spot, catalogue: Catalogue, alone: bool) -> Placed | Non
     made = _assembled(name, spot, sets, multi, plugins, arrange)
     enabled = {each for listed in made.enabled.values() for each in listed}
     run = {each: plugin for each, plugin in plugins.items() if each in enabled}
-    return Placed(made, where, run, {each: args for each, args in arguments.items() if each in enabled})
+    used = {each: args for each, args in arguments.items() if each in enabled}
+    return Placed(made, where, run, used, {each: args for each, args in arguments.items() if each not in enabled})
 
 
 def _scheduler_name(spot: Spot, entries: Mapping[str, Spot], alone: bool) -> tuple[str | None, Spot]:

@@ -144,6 +144,26 @@ def test_blind_plugins_are_noted() -> None:
         ("TargetLoadPacking", "{metricProvider: {type: Prometheus}}", "metricProvider: address is missing"),
         (
             "TargetLoadPacking",
+            "{metricProvider: {type: SignalFx, address: 'https://me:s3cret@p'}}",
+            "metricProvider.address: the address has a name or password in it",
+        ),
+        (
+            "TargetLoadPacking",
+            "{metricProvider: {address: 'https://me:s3cret@p'}}",
+            "metricProvider.address: the address has a name or password in it",
+        ),
+        (
+            "TargetLoadPacking",
+            "{metricProvider: {type: Prometheus, address: 'http://p', token: 53123}}",
+            "metricProvider.token: is no text, and a secret may not stand here",
+        ),
+        (
+            "TargetLoadPacking",
+            "{metricProvider: {type: Prometheus, address: 'http://p', token: 053123}}",
+            "metricProvider.token: is no text, and a secret may not stand here",
+        ),
+        (
+            "TargetLoadPacking",
             "{metricProvider: {type: Prometheus, address: ''}}",
             "metricProvider: address is missing",
         ),
@@ -154,6 +174,43 @@ def test_bad_addresses(plugin: str, args: str, expected: str) -> None:
     (found,) = complaints(body(profile(plugin, args)))
     assert f"profiles[0].pluginConfig[0].args.{expected}" in found
     assert "s3cret" not in found
+    assert "53123" not in found
+
+
+@pytest.mark.parametrize(
+    ("plugin", "args"),
+    [
+        ("MemRealUsage", "{prometheusApiAddr: 'http://me:s3cret@p'}"),
+        ("CpuRealUsage", "{prometheusApiAddr: 'file:///s3cret?x'}"),
+        ("CpuRealUsage", "{prometheusApiAddr: 'http://169.254.169.254'}"),
+        ("TargetLoadPacking", "{metricProvider: {type: Prometheus, address: 'http://p', token: s3cret}}"),
+        ("TargetLoadPacking", "{metricProvider: {type: KubernetesMetricsServer, token: s3cret}}"),
+        ("LowRiskOverCommitment", "{metricProvider: {type: Prometheus, address: 'http://me:s3cret@p'}}"),
+        ("LoadVariationRiskBalancing", "{metricProvider: {type: Prometheus}}"),
+    ],
+)
+def test_bad_addresses_of_plugins_that_are_not_enabled(plugin: str, args: str) -> None:
+    """A secret is no better kept where nobody asks with it: word for word the same is refused."""
+    used = profile(plugin, args)
+    disabled = f"multiPoint: {{enabled: [{{name: {plugin}}}]}}, score: {{disabled: [{{name: '*'}}]}}"
+    enabled = f"score: {{enabled: [{{name: {plugin}}}]}}"
+    expected = complaints(body(used))
+    assert 1 == len(expected)
+    assert "s3cret" not in expected[0]
+    assert enabled in used
+    for plugins in ("score: {enabled: [{name: PeakRisk}]}", "score: {}", disabled):
+        assert expected == complaints(body(used.replace(enabled, plugins)))
+
+
+def test_unused_arguments_of_a_known_place() -> None:
+    """What the second document allows is allowed there too, and how often nobody asks does not matter."""
+    url = "http://169.254.10.1:9090"
+    allowed = f"{{name: own, prometheus: {{url: '{url}', allowAddresses: [169.254.10.0/24]}}}}"
+    own = f"---\n{OWN_HEAD}sources: [{allowed}]\n"
+    args = f"{{prometheusApiAddr: '{url}', queryMetricIntervalSeconds: 900}}"
+    stock = f"{HEAD}profiles: [{{pluginConfig: [{{name: MemRealUsage, args: {args}}}]}}]\n"
+    assert ["own"] == [each.name for each in sources(stock + own)]
+    assert () == sources(stock.replace(url, URL))
 
 
 def test_other_providers() -> None:

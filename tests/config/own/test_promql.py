@@ -17,6 +17,11 @@ GOOD = [
     "x{}",
     '{"metric.name", node!=""}',
     "sum by (node) (\n  x\n)",
+    "a %s",
+    "a%d + (b %v)",
+    'time() % 60 < 30 and x{node="a"}',
+    'x{path="/100%", share=~"5%.*|%20|%%"}',
+    'x # of "%s"',
 ]
 
 
@@ -50,6 +55,11 @@ def test_good_form(query: str) -> None:
         ("rate(x[{window}])", "has the unknown placeholder '{window}'"),
         ('x{node="{{ .Node }}"}', "has the unknown placeholder '{{ .Node }}'"),
         ("x{{node}}", "has the unknown placeholder"),
+        ('x{node="%s"}', "has the unknown placeholder '%s': only $window and $interval are filled in"),
+        ('x{instance=~"%v:.*"}', "has the unknown placeholder '%v'"),
+        ("x{instance='%d'} % 2", "has the unknown placeholder '%d'"),
+        ("x{node=`a-%q`}", "has the unknown placeholder '%q'"),
+        ('{"%s", node="{{ x }}"}', "has the unknown placeholder '%s'"),
         ("x + $", "has the unknown placeholder '$'"),
     ],
 )
@@ -65,7 +75,7 @@ def test_filled() -> None:
     assert {"window", "interval"} == used(query)
 
 
-@given(st.text(alphabet="ax0{}()[]\"'`\\#$\n _", max_size=30))
+@given(st.text(alphabet="axs0{}()[]\"'`\\#$%\n _", max_size=30))
 @settings(max_examples=300, deadline=None)
 def test_nothing_is_lost(query: str) -> None:
     """Taken to pieces and put together again every text is itself, and what passes is filled in without fail."""

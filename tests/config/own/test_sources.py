@@ -138,6 +138,9 @@ def test_unknown_kind_of_source() -> None:
         ("nodeLabel: a-b", "nodeLabel: 'a-b' is no name of a label"),
         ("metrics: [nodeCpu]", "metrics[0]: 'nodeCpu' is none of memoryAvailable, nodeCPU"),
         ("metrics: [psi, psi]", "metrics[1]: 'psi' stands twice in this list"),
+        ("metrics: []", "metrics: [] leaves nothing to measure: name some of memoryAvailable, nodeCPU, "),
+        ("metrics: [], queries: []", "metrics: [] leaves nothing to measure"),
+        ("metrics: [], queries: 5", "queries: expected a list, got the number 5"),
         ("metrics: 5", "metrics: expected a list, got the number 5"),
         ("rateWindow: 0s", "rateWindow: 0s is not between 1s and 1h"),
         ("matchLabels: {a-b: x}", "matchLabels.a-b: 'a-b' is no name of a label"),
@@ -166,6 +169,10 @@ def test_unknown_kind_of_source() -> None:
         ("queries: [{name: a, query: ''}]", "queries[0].query: '' is empty"),
         ("queries: [{name: a, query: 'x{'}]", "queries[0].query: 'x{' lacks a }"),
         ("queries: [{name: a, query: '$node'}]", "queries[0].query: '$node' has the unknown placeholder '$node'"),
+        (
+            "queries: [{name: a, query: 'x{node=\"%s\"}'}]",
+            "queries[0].query: 'x{node=\"%s\"}' has the unknown placeholder '%s': only $window and $interval",
+        ),
         (
             "queries: [{name: a, query: 'x[$window]'}]",
             "queries[0].query: uses $window: write the field window beside it",
@@ -204,3 +211,27 @@ def test_belief_in_anybody_is_noted() -> None:
     """Whoever skips verification is told what that means."""
     (note,) = read(prometheus("tls: {insecureSkipVerify: true}"), FILE).notes
     assert "whoever answers is believed" in note.message
+
+
+@pytest.mark.parametrize(
+    "rule", ["{name: r, query: up, above: 1}", "{name: r, query: up, above: 1, source: a}", "{name: r, METRIC}"]
+)
+def test_a_source_for_rules_alone(rule: str) -> None:
+    """A Prometheus without metrics of its own is fine where a rule for labels has something to ask it."""
+    rule = rule.replace("METRIC", "metric: memory.available, below: 10%")
+    (source,) = read(f"{prometheus('metrics: []')}labels: {{rules: [{rule}]}}\n", FILE).own.sources
+    assert isinstance(source, PrometheusSettings)
+    assert () == source.metrics
+
+
+def test_a_source_that_no_rule_asks() -> None:
+    """A rule that goes by another source, or by a metric that must be measured first, does not make it useful."""
+    other = "{name: b, prometheus: {url: 'http://b'}}"
+    content = prometheus("metrics: []").replace("]\n", f", {other}]\n")
+    for rule in ("{name: r, query: up, above: 1, source: b}", "{name: r, metric: cpu, above: 80%}"):
+        assert "sources[0].prometheus.metrics: [] leaves" in complaint(f"{content}labels: {{rules: [{rule}]}}\n")
+
+
+def test_a_bad_rule_is_all_that_is_told() -> None:
+    """While the rules cannot be read nobody knows what they ask."""
+    assert "labels.rules[0]" in complaint(f"{prometheus('metrics: []')}labels: {{rules: [{{query: up}}]}}\n")

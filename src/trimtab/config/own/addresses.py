@@ -1,7 +1,8 @@
 """Decides which sources stand in the arguments of plugins, where their origins have them; the core never sees an address.
 
 MemRealUsage and CpuRealUsage name a Prometheus (`prometheusApiAddr`), the Trimaran plugins a `metricProvider`. The same
-address twice is one source, and one that the document of our own describes is taken from there.
+address twice is one source, and one that the document of our own describes is taken from there. Arguments of plugins
+that are not enabled are no source, but what may not stand in the others may not stand there either.
 """
 
 from __future__ import annotations
@@ -66,6 +67,9 @@ def _derived(own: TrimtabConfiguration, placed: Iterable[Placed]) -> Iterable[So
             made[place] = _made(each, made.get(place), (*own.sources, *made.values()))
             if (fault := pace_fault(made[place], own.load)) is not None:
                 each.where.refuse(fault)
+    for each in (each for one in placed for args in one.unused.values() for each in _wanted(args)):
+        if same_place(each.url) not in known:
+            checked_url(each.where)
     return made.values()
 
 
@@ -113,6 +117,8 @@ def _provided(spot: Spot) -> Iterator[_Wanted]:
             "TrimtabConfiguration as bearerTokenFile of a source with this address"
         )
     kind = _value(entries.get("type"))
+    if kind != "Prometheus" and "@" in _address(entries.get("address")):
+        checked_url(entries["address"])
     if kind == "Prometheus" and (url := _address(entries.get("address"))):
         yield _Wanted(entries["address"], url, believe_anybody=_value(entries.get("insecureSkipVerify")) is True)
     elif kind == "Prometheus":

@@ -16,6 +16,7 @@ from trimtab.config.own.settings import (
 from trimtab.config.own.sources import read_sources
 from trimtab.config.own.values import HOUR, once, share, span, told, truth
 from trimtab.config.spot import Spot, nothing
+from trimtab.core.load.pressure_rules import Labelling
 from trimtab.core.load.settings import RULES, LoadSettings
 
 DAY = 24 * HOUR
@@ -29,15 +30,17 @@ def read_own(root: Spot, further: Mapping[str, type]) -> TrimtabConfiguration:
     entries = found(root, "")
     if not _ours(root, entries):
         return TrimtabConfiguration()
-    sources = read_sources(entries["sources"], further) if "sources" in entries else ()
     load = _read_load(_under(entries, "load", root))
+    labels = read_labels(entries["labels"]) if "labels" in entries else Labelling()
+    rules = labels.rules if labels is not None else None
+    sources = read_sources(entries["sources"], further, rules) if "sources" in entries else ()
     for source in sources:
         if (fault := pace_fault(source, load)) is not None:
             entries["sources"].refuse(fault)
     return TrimtabConfiguration(
         sources,
         load,
-        read_labels(entries["labels"]) if "labels" in entries else None,
+        labels if "labels" in entries else None,
         _read_logging(_under(entries, "logging", root)),
         MetricsSettings(truth(_under(entries, "metrics", root).get("nodeUsage"), False)),
     )

@@ -2,6 +2,7 @@
 
 A query is asked once for all nodes or pods, so there is no placeholder for a node. `$window` and `$interval` stand for
 spans of time and are filled in outside of quotes only; inside quotes `$1` is Prometheus' own, as in `label_replace`.
+Outside of quotes `%` is a remainder; inside, `%s` and its like wait for a program that would put a node's name there.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import NamedTuple
 LONGEST = 10_000
 PLACEHOLDERS = ("window", "interval")
 _CLOSES = {"(": ")", "[": "]", "{": "}"}
-_TEMPLATE = re.compile(r"\{\{.*?\}\}|\$\{?[A-Za-z_]\w*\}?", re.DOTALL)
+_TEMPLATE = re.compile(r"\{\{.*?\}\}|\$\{?[A-Za-z_]\w*\}?|%[svdq]", re.DOTALL)
 _TOKEN = re.compile(
     r"""
     (?P<comment>\#[^\n]*)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from trimtab.config.own.fields import found
 from trimtab.config.own.promql import query_fault, used
 from trimtab.config.own.settings import USUAL, Measure, Metric, QuerySettings
 from trimtab.config.own.values import HOUR, name, span, word
 from trimtab.config.spot import Spot
+from trimtab.config.tree import Branch, Table
+from trimtab.core.load.pressure_rules import AVAILABLE, Rule
 from trimtab.core.model.resources import CPU, MEMORY
 from trimtab.core.model.sample import Statistic, Subject
 
@@ -87,3 +89,21 @@ def check_queries(
         if metric in replaced:
             entries["metrics"].refuse(f"{metric} stands in metrics and has a query of its own: remove one of the two")
     return chosen
+
+
+def check_asked(spot: Spot, called: str | None, rules: Iterable[Rule]) -> None:
+    """A Prometheus with an empty list of metrics must have queries, or rules for labels that ask it something."""
+    entries = spot.entries() or {} if isinstance(spot.tree, Table) else {}
+    if "metrics" not in entries or not all(
+        _is_empty(entries[each]) for each in ("metrics", "queries") if each in entries
+    ):
+        return
+    if not any(rule.source in ("", called) if rule.query else rule.metric == AVAILABLE for rule in rules):
+        names = ", ".join(sorted(Metric))
+        entries["metrics"].refuse(
+            f"[] leaves nothing to measure: name some of {names}, write queries, or remove the field for the usual ones"
+        )
+
+
+def _is_empty(spot: Spot) -> bool:
+    return isinstance(spot.tree, Branch) and not spot.tree.items

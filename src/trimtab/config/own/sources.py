@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from trimtab.config.arguments import read
 from trimtab.config.own.address import as_told, network_fault, url_fault
 from trimtab.config.own.fields import found
-from trimtab.config.own.queries import check_queries, read_queries
+from trimtab.config.own.queries import check_asked, check_queries, read_queries
 from trimtab.config.own.settings import (
     AUTO,
     BasicAuth,
@@ -21,6 +21,7 @@ from trimtab.config.own.settings import (
 )
 from trimtab.config.own.values import HOUR, is_label, label, name, path, span, told, truth, words
 from trimtab.config.spot import Spot
+from trimtab.core.load.pressure_rules import Rule
 
 SHORTEST = 1.0
 _PROMETHEUS, _METRICS_SERVER = PrometheusSettings("", ""), MetricsServerSettings("")
@@ -28,13 +29,15 @@ Entries = Mapping[str, Spot]
 Kinds = Mapping[str, type[Paced]]
 
 
-def read_sources(spot: Spot, further: Kinds) -> tuple[SourceSettings, ...]:
-    """All sources of a file; what is wrong with one, or between two, is reported."""
+def read_sources(spot: Spot, further: Kinds, rules: Iterable[Rule] | None) -> tuple[SourceSettings, ...]:
+    """All sources of a file; what is wrong with one, or between two, is reported. rules: for labels, if they are known."""
     made: dict[str, SourceSettings] = {}
     for item in spot.items():
         entries = found(item, "sources[]", further)
         called = _name(item, entries, made)
         source = _read_source(item, entries, called, further)
+        if rules is not None and "prometheus" in entries:
+            check_asked(entries["prometheus"], called, rules)
         if source is not None and called is not None:
             made.setdefault(called, source)
     return tuple(made.values())

@@ -101,6 +101,7 @@ def test_a_taint_alone_needs_no_label() -> None:
         ({"query": "up"}, "labels.rules[0]", "either a metric"),
         ({"metric": None}, "labels.rules[0]", "either a metric"),
         ({"metric": None, "query": 'up{a="b}', "above": 1}, "labels.rules[0].query", "that nothing closes"),
+        ({"metric": None, "query": 'up{a="%s"}', "above": 1}, "labels.rules[0].query", "unknown placeholder '%s'"),
         ({"metric": None, "query": "up", "above": "80%"}, "labels.rules[0].above", "expected a number"),
         ({"metric": None, "query": "up", "above": 1, "over": "5m"}, "labels.rules[0].over", "belongs to a metric"),
         ({"source": "prom"}, "labels.rules[0].source", "belongs to a query"),

@@ -58,6 +58,10 @@ def test_below_and_patience_can_be_said() -> None:
         ("Rulename:\n  a:\n    Promsql: up\n    Threshold: high", "rule.yaml:4:16: Rulename.a.Threshold: 'high' is no"),
         ("Rulename: {a: {Promsql: up, Threshold: 'nan'}}", "'nan' is no number"),
         ("Rulename: {a: {Promsql: 'sum(up', Threshold: 7}}", "lacks a )"),
+        (
+            "Rulename: {a: {Promsql: 'up{instance=~\"%v:.*\"}', Threshold: 7}}",
+            "Rulename.a.Promsql: 'up{instance=~\"%v:.*\"}' has the unknown placeholder '%v'",
+        ),
         ("Rulename: {a: {Promsql: up, Threshold: 7, Clear: 8}}", "clear (8) must be at most the threshold (7)"),
         ("Rulename: {a: {Promsql: up, Threshold: 7, Direction: under}}", "'under' is none of above, below"),
         ("Rulename: {a: {promsql: up, Threshold: 7}}", "unknown field (did you mean Promsql?)"),
