@@ -1,6 +1,6 @@
 """Proves how plugins' arguments are read from files, by the type of their fields and by Kubernetes' own limits."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import ClassVar
 
@@ -34,6 +34,7 @@ class Inner:
     """A mapping within the arguments."""
 
     long_name: str = ""
+    seed: int = field(default=0, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,10 +71,10 @@ def test_every_type() -> None:
         "onTop": True,
         "colour": "blue",
         "inner": {"longName": "x"},
-        "several": [{"longName": "y"}, {}],
+        "several": [{"longName": "y", "seed": 5}, {}],
         "perhaps": "z",
     }
-    expected = Foreign(1.0, 7, True, Colour.BLUE, Inner("x"), (Inner("y"), Inner()), "z")
+    expected = Foreign(1.0, 7, True, Colour.BLUE, Inner("x"), (Inner("y", 5), Inner()), "z")
     assert expected == plugin_from("Foreign", Foreign, args)
 
 

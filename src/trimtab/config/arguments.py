@@ -168,7 +168,7 @@ def _read_dataclass(spot: Spot, kind: type, left_out: Mapping[str, object] | Non
     entries = spot.fields([_camel(field) for field in hints]) or {}
     secrets = {each.name for each in dataclasses.fields(kind) if not each.repr}
     values = {
-        field: _read_secret(entries[key]) if field in secrets else read(entries[key], hint)
+        field: _read_secret(entries[key]) if field in secrets and hint is str else read(entries[key], hint)
         for field, hint in hints.items()
         if (key := _camel(field)) in entries
     }
