@@ -93,6 +93,16 @@ def test_node(address: str) -> None:
     assert "waiting pod shop/big: Fit: no room" in text
 
 
+@pytest.mark.parametrize("told", [POD, NODE])
+def test_a_standby(told: dict[str, object]) -> None:
+    """The first line says that somebody else decides; a leader's answer begins with the pod or the node."""
+    kind = "pod" if "pod" in told else "node"
+    body = json.dumps({**told, "standby": "this process is a standby"}).encode()
+    with stranger(b"HTTP/1.1 200 OK\r\n\r\n" + body) as address:
+        lines = said(f"{kind}/any", "--address", address)[1].splitlines()
+    assert ("this process is a standby", kind) == (lines[0], lines[1].split()[0])
+
+
 def test_json(address: str) -> None:
     """For scripts the answer comes as it is."""
     assert NODE == json.loads(said("node/one", "--address", address, "--json")[1])

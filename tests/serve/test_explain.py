@@ -7,9 +7,9 @@ import pytest
 from msgspec.structs import replace
 
 from tests.serve.small_cluster import SmallCluster
-from trimtab.core.engine.explaining import pod_explained
+from trimtab.core.engine.explaining import STANDBY, pod_explained
 from trimtab.core.engine.tally import Tally
-from trimtab.core.model.event import PodSeen, SamplesRead
+from trimtab.core.model.event import Following, Leading, PodSeen, SamplesRead
 from trimtab.core.model.sample import Reading
 from trimtab.serve.explain import Explaining
 from trimtab.serve.health import Health
@@ -93,6 +93,20 @@ async def test_node(base: str) -> None:
     assert [3000.0, None] == [use["latest"] for use in one["uses"]]
     assert [None, None] == [use["latest"] for use in two["uses"]]
     assert [("default/big", "NodeResourcesFit")] == [(h["pod"], h["line"]["refused_by"]) for h in one["waiting"]]
+
+
+async def test_a_standby_says_so() -> None:
+    """Whoever does not lead explains as well, but decides nothing: the answer begins with that; a leader says nothing."""
+    cluster = SmallCluster(Tally())
+    cluster.pod("small")
+    app = application(Health(), MetricsPage(PrometheusTally(), Readings(cluster.engine)), Explaining(cluster.engine))
+    async with serving(app, "127.0.0.1", 0) as port:
+        for page in ("pod/default/small", "node/one"):
+            said = []
+            for event in (Following(cluster.at), Leading(2, cluster.at)):
+                cluster.engine.handle(event)
+                said.append((await ask(f"http://127.0.0.1:{port}/explain/{page}"))[1]["standby"])
+            assert [STANDBY, ""] == said
 
 
 @pytest.mark.parametrize("path", ["/explain/pod/default/nobody", "/explain/node/nowhere"])

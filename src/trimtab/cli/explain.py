@@ -52,7 +52,8 @@ def command(what: str, namespace: str, nodes: tuple[str, ...], address: str, as_
 def _drawn(kind: str, told: Told, nodes: tuple[str, ...]) -> str:
     """The answer for people; ends the process with 1 where it is not one of ours."""
     try:
-        return "\n".join(map(printable, _pod(told, nodes) if kind == "pod" else _node(told)))
+        lines = [*(_pod(told, nodes) if kind == "pod" else _node(told))]
+        return "\n".join(map(printable, [*filter(None, [told.get("standby")]), *lines]))
     except (KeyError, TypeError, AttributeError, ValueError):
         click.echo(f"trimtab: the process there does not answer as expected: {STRANGER}.", err=True)
         sys.exit(1)

@@ -26,6 +26,7 @@ from trimtab.core.placing.profile import Profile
 NODES_SHOWN = 20
 PODS_SHOWN = 20
 DECISIONS_SHOWN = 10
+STANDBY = "this process is a standby: the leader decides, and what it decided is told there"
 
 
 class Past(Struct, frozen=True):
@@ -48,6 +49,7 @@ class PodExplained(Struct, frozen=True):
     lines: tuple[Line, ...]
     nodes: int
     past: tuple[Past, ...]
+    standby: str = ""  # said by whoever does not lead
 
 
 class Use(Struct, frozen=True):
@@ -77,6 +79,7 @@ class NodeExplained(Struct, frozen=True):
     pods: tuple[str, ...]
     waiting: tuple[PodHere, ...]
     past: tuple[Past, ...]
+    standby: str = ""
 
 
 def explained(engine: Engine, pod: Pod) -> Explanation:
@@ -114,7 +117,12 @@ def pod_explained(engine: Engine, pod: Pod, wanted: Iterable[str] = ()) -> PodEx
         (*best, *more),
         len(now.lines),
         tuple(_past(each) for each in decisions),
+        _standby(engine),
     )
+
+
+def _standby(engine: Engine) -> str:
+    return STANDBY if engine.term is None else ""
 
 
 def state_of(engine: Engine, pod: Pod) -> str:
@@ -148,6 +156,7 @@ def node_explained(engine: Engine, name: str) -> NodeExplained | None:
         tuple(sorted(pod.key for pod in cluster.on_node.get(name, {}).values())),
         tuple(_here(engine, row)),
         tuple(_past(each) for each in sent[-DECISIONS_SHOWN:]),
+        _standby(engine),
     )
 
 
