@@ -11,6 +11,7 @@ from aiohttp import web
 from tests.core.engine.labelling.labeller import Labeller, cpu_rule, node
 from trimtab.core.engine.engine import Engine
 from trimtab.core.engine.settings import Settings
+from trimtab.core.model.event import Following, LabelDone, LabelFailed, Leading
 from trimtab.serve.health import Check
 from trimtab.serve.http import serving
 from trimtab.serve.labels import LabelPages
@@ -67,6 +68,44 @@ async def test_status_says_ok_or_why_not() -> None:
         assert (200, "ok") == await got(f"{base}/status")
     async with pages(pressed(), well, ill) as base:
         assert (503, "rules: Node_mem was last read 99 s ago") == await got(f"{base}/status")
+
+
+async def test_status_says_that_all_marks_are_refused() -> None:
+    """In the server's words, until one is granted or none is wanted any more; who does not lead is refused nothing."""
+    scene = Labeller(cpu_rule())
+    scene.sees(node("a"), node("b"))
+    scene.measures("cpu", a=3900, b=3900)
+    async with pages(scene.engine, Check("watch", lambda: None)) as base:
+        for wish in scene.later():
+            scene.tells(LabelFailed(wish.node, "policy says\nno", scene.at, forbidden=True))
+        status, text = await got(f"{base}/status")
+        assert (503, r"marks: all are refused (403): policy says\nno: ") == (status, text[:47])
+        assert 1 == len(text.splitlines())
+        scene.tells(Following(scene.at))
+        assert (200, "ok") == await got(f"{base}/status")
+        scene.tells(Leading(2, scene.at))
+        scene.later(61)  # tried again, and not answered yet
+        assert 503 == (await got(f"{base}/status"))[0]
+        scene.tells(LabelDone("a", scene.at))
+        assert (200, "ok") == await got(f"{base}/status")
+
+
+async def test_a_refusal_of_what_nobody_wants_any_more_is_past() -> None:
+    """Else a night without pressure would look like trouble; a failure of another kind is none of rights."""
+    scene = Labeller(cpu_rule())
+    scene.sees(node("a"))
+    scene.measures("cpu", a=3900)
+    async with pages(scene.engine) as base:
+        scene.later()
+        scene.tells(LabelFailed("a", "conflict", scene.at))
+        assert (200, "ok") == await got(f"{base}/status")
+        scene.later(2)
+        scene.tells(LabelFailed("a", "no", scene.at, forbidden=True))
+        assert 503 == (await got(f"{base}/status"))[0]
+        scene.measures("cpu", a=100)
+        scene.later(30)
+        scene.later(61)
+        assert (200, "ok") == await got(f"{base}/status")
 
 
 async def test_without_rules_the_pages_are_empty() -> None:

@@ -1,6 +1,6 @@
-"""Decides what the labeller's own pages say; leaves who is pressed to the engine, and what is well to the checks it is given.
+"""Decides what the labeller's own pages say; leaves who is pressed to the engine, and what else is well to its checks.
 
-/status      `ok`, or 503 and why not
+/status      `ok`, or 503 and why not: a check fails, or the API server refuses all marks that are wanted
 /nodes       who is marked, in the form that dynamic-Scheduler had
 /pressure    each node that is not calm: by which rule, how far, since when
 """
@@ -13,11 +13,13 @@ import msgspec
 from aiohttp import web
 from msgspec.structs import replace
 
+from trimtab.config.problem import printable
 from trimtab.core.engine.engine import Engine
 from trimtab.serve.health import Check
 
 TYPE = "Label type=presure Nodes"  # the words that its readers look for
 NOT_WELL = 503
+REMEDY = "`trimtab doctor` with this account's kubeconfig says what to do"
 
 
 class LabelPages:
@@ -34,7 +36,13 @@ class LabelPages:
 
     async def _status(self, request: web.Request) -> web.Response:
         problems = [f"{check.name}: {problem}" for check in self._checks if (problem := check.ask()) is not None]
+        problems += [f"marks: all are refused (403): {words}: {REMEDY}" for words in self._refused()]
         return web.Response(status=NOT_WELL if problems else 200, text="\n".join(problems) or "ok")
+
+    def _refused(self) -> list[str]:
+        """In the API server's words; who does not lead writes nothing, and is refused nothing."""
+        marking, leads = self._engine.marking, self._engine.term is not None
+        return [printable(marking.ledger.refused)] if marking is not None and leads and marking.ledger.refused else []
 
     async def _nodes(self, request: web.Request) -> web.Response:
         names = self._engine.marking.marked() if self._engine.marking is not None else []

@@ -25,14 +25,15 @@ REMEMBERED = 600.0  # how long it counts as undone by others what has to be wish
 
 
 class Asked(Struct):
-    """A wish for one node: at which version, until when it is left alone, how often it failed in a row, and which version
-    it made of the node, 0 where nobody said."""
+    """A wish for one node: at which version, until when it is left alone, how often it failed in a row, which version it
+    made of the node, 0 where nobody said, and the server's words where it was last refused for want of rights."""
 
     version: int
     until: float = math.inf
     answered: bool = False
     failures: int = 0
     made: int = 0
+    refused: str = ""
 
 
 class Repeat(Struct):
@@ -58,6 +59,13 @@ class Ledger:
         """How many more wishes may be under way."""
         return MOST_UNDER_WAY - sum(not asked.answered for asked in self.asked.values())
 
+    @property
+    def refused(self) -> str:
+        """Why no mark that is wanted can be written; empty where one was granted of late, or none was refused."""
+        if self.paused == -math.inf:
+            return ""
+        return next((asked.refused for asked in self.asked.values() if asked.refused), "")
+
     def may_ask(self, node: Node, at: float) -> bool:
         asked, repeat = self.asked.get(node.name), self.repeats.get(node.name)
         if repeat is not None and at < repeat.until:
@@ -70,7 +78,8 @@ class Ledger:
     def note(self, node: Node, change: Hashable) -> int:
         """How often this very change was undone by others and is wished for again."""
         before, repeat = self.asked.get(node.name), self.repeats.get(node.name)
-        self.asked[node.name] = Asked(node.version, failures=before.failures if before else 0)
+        failures, refused = (before.failures, before.refused) if before else (0, "")
+        self.asked[node.name] = Asked(node.version, failures=failures, refused=refused)
         if repeat is None or repeat.change != change:
             repeat = self.repeats[node.name] = Repeat(change)
         elif repeat.done:
@@ -90,7 +99,7 @@ class Ledger:
         self.granted, self.paused = event.at, -math.inf
         if (asked := self.asked.get(event.node)) is not None:
             asked.answered, asked.failures, asked.until = True, 0, event.at + SHOWN_WITHIN
-            asked.made = event.version
+            asked.made, asked.refused = event.version, ""
         if (repeat := self.repeats.get(event.node)) is not None:
             repeat.done, repeat.at = True, event.at
             repeat.until = event.at + _backoff(repeat.times) if repeat.times else -math.inf
@@ -100,6 +109,7 @@ class Ledger:
             self.paused = event.at + LONGEST_BACKOFF
         if (asked := self.asked.get(event.node)) is not None:
             asked.answered, asked.failures = True, asked.failures + 1
+            asked.refused = (event.message or "without a word") if event.forbidden else ""
             asked.until = event.at + (LONGEST_BACKOFF if event.forbidden else _backoff(asked.failures))
 
     def copy(self) -> Ledger:
