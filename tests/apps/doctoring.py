@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from email.utils import formatdate
 from typing import Any
 
@@ -24,7 +24,8 @@ PLACE = "https://x:6443"
 
 
 class Server:
-    """Nodes, running pods, the rights that are denied (`verb resource`), whose clock is so far ahead, and other pages."""
+    """Nodes, running pods, the rights that are denied (`verb resource`), whose clock is so far ahead, other pages, and
+    what it says to patches."""
 
     def __init__(
         self,
@@ -33,13 +34,17 @@ class Server:
         ahead: float = 0.0,
         pages: Mapping[str, Answer] | None = None,
         pods: Sequence[Pod] = (),
+        patched: Callable[[Request], Answer] = lambda request: answered({"kind": "Node"}),
     ) -> None:
         self.nodes, self.denied, self.ahead, self.pages, self.pods = nodes, denied, ahead, dict(pages or {}), pods
+        self.patched = patched
         self.transport = FakeTransport(self._answer)
         self.reviews: list[dict[str, Any]] = []
 
     def _answer(self, request: Request) -> Answer:
         path = request.path.partition("?")[0]
+        if request.method == "PATCH":
+            return self.patched(request)
         if path in self.pages:
             return self.pages[path]
         if path == "/version":
@@ -78,7 +83,9 @@ def _written(node: Node) -> dict[str, Any]:
     addresses = [{"type": "InternalIP", "address": each} for each in node.addresses]
     ready = {"type": "Ready", "status": "True" if node.ready else "False"}
     room = {"cpu": "4", "memory": "8Gi", "pods": "110"}
+    taints = [{"key": each.key, "value": each.value, "effect": each.effect} for each in node.taints]
     return {
+        "spec": {"taints": taints},
         "metadata": {"name": node.name, "uid": node.name, "resourceVersion": "1", "labels": dict(node.labels)},
         "status": {"allocatable": room, "capacity": room, "addresses": addresses, "conditions": [ready]},
     }

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from itertools import count
@@ -248,6 +250,45 @@ def test_the_others_are_not_concerned(rig: Rig) -> None:
     assert "b" == rig.admin.get(NODE)["metadata"]["labels"]["zone"]
 
 
+def marks(rig: Rig, *flags: str) -> Document:
+    """What `trimtab doctor` says of marks, asked by the labeller's own account; no node is another one afterwards."""
+    before = rig.admin.list("/api/v1/nodes")
+    kubeconfig = rig.service_account_kubeconfig("trimtab", "trimtab-labeller")
+    command = [sys.executable, "-m", "trimtab", "doctor", "-kubeconfig", str(kubeconfig), "--json", *flags]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert "" == done.stderr
+    assert before == rig.admin.list("/api/v1/nodes")
+    (found,) = (each for each in json.loads(done.stdout)["findings"] if each["subject"] == "marks")
+    return dict(found)
+
+
+def old_rules(rig: Rig) -> tuple[str, ...]:
+    file = rig.workspace / "rule.yaml"
+    file.write_text(json.dumps({"Rulename": {"Node_mem": {"Promsql": "used", "Threshold": 70}}}))
+    return ("-prom", "http://127.0.0.1:9", "-r", str(file), "--apply")
+
+
+def test_doctor_finds_out_that_marks_would_be_refused(rig: Rig, account: Account) -> None:
+    """The rights are all there, and the policy says no: that is a problem before the labeller runs, with the remedy."""
+    found = marks(rig, *old_rules(rig))
+    assert ("problem", True) == (
+        found["severity"],
+        "the API server refuses +status=presure on node: 403" in found["says"],
+    )
+    assert "may put labels under" in found["says"] and "set the variable legacy" in found["remedy"]
+
+
+def test_doctor_finds_out_that_marks_would_be_taken(rig: Rig, account: Account) -> None:
+    """A label and a soft taint of our own, by either form of patch, and nothing is written for it."""
+    rules = [{"name": "cpu", "metric": "cpu", "above": "80%"}]
+    rules += [{"name": "soft", "metric": "memory", "above": "80%", "taint": KEY}]
+    source = {"name": "p", "prometheus": {"url": "http://127.0.0.1:9"}}
+    file = product.configured(rig, "marks", {"sources": [source], "labels": {"mode": "apply", "rules": rules}})
+    found = marks(rig, "--labeller", "--config", str(file))
+    assert ("ok", "") == (found["severity"], found.get("remedy", "")), found
+    assert f"+{KEY}=high on node, +taint {KEY}:PreferNoSchedule on node" in found["says"]
+
+
 def test_the_legacy_label_where_the_policy_allows_it(rig: Rig, account: Account) -> None:
     """With `legacy` set, status=presure can be put and taken away, no other value, and never over somebody else's."""
     variables = rig.admin.get(POLICY)["spec"]["variables"]
@@ -256,6 +297,7 @@ def test_the_legacy_label_where_the_policy_allows_it(rig: Rig, account: Account)
     product.wait_for(lambda: account.patches(labelled(status="presure"))[0] == 200, 60, "the policy changed")
     assert 403 == account.patches(labelled(status="fine"))[0]
     assert 200 == account.patches(labelled(status=None))[0]
+    assert "ok" == marks(rig, *old_rules(rig))["severity"]
     rig.admin.patch(NODE, labelled(status="maintenance"))
     time.sleep(0.1)
     assert [403, 403] == [account.patches(labelled(status=value))[0] for value in ("presure", None)]

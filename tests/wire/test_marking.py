@@ -9,7 +9,7 @@ import pytest
 from trimtab.core.model.event import LabelDone, LabelFailed
 from trimtab.core.model.instruction import LabelNode
 from trimtab.core.model.taints import Taint
-from trimtab.wire.objects.marking import JSON_PATCH, described, label_outcome, label_request
+from trimtab.wire.objects.marking import JSON_PATCH, described, dry_label_request, label_outcome, label_request
 from trimtab.wire.request import MERGE_PATCH
 
 KEY = "pressure.trimtab.dev/cpu"
@@ -25,6 +25,14 @@ def test_labels_alone_name_only_our_keys() -> None:
     request = label_request(LABELS)
     assert ("PATCH", "/api/v1/nodes/node%2F1", MERGE_PATCH) == (request.method, request.path, request.content_type)
     assert {"metadata": {"uid": "u", "labels": {KEY: "high", "status": None}}} == json.loads(request.body)
+
+
+@pytest.mark.parametrize("wish", [LABELS, BOTH])
+def test_a_dry_run_is_the_same_patch_written_nowhere(wish: LabelNode) -> None:
+    """The server reads that from the query; all else is what would be sent."""
+    real, dry = label_request(wish), dry_label_request(wish)
+    assert f"{real.path}?dryRun=All" == dry.path
+    assert (real.method, real.body, real.content_type) == (dry.method, dry.body, dry.content_type)
 
 
 def test_a_taint_is_put_behind_those_that_are_there() -> None:

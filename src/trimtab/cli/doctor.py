@@ -34,7 +34,7 @@ MARKS = {"problem": "PROBLEM", "warning": "warning", "ok": "ok"}
     "-r", "--rules", "rules", default=RULES, show_default=True, help="Its rules, in dynamic-Scheduler's form."
 )
 @click.option("-s", "--seconds", default=SECONDS, show_default=True, type=click.IntRange(1, 250), help="As there.")
-@click.option("--apply", is_flag=True, help="With -prom: also the rights that are needed to write marks.")
+@click.option("--apply", is_flag=True, help="With -prom: also the rights to write marks, and each mark as a dry run.")
 @click.option(
     "--lease-namespace", default="trimtab", show_default=True, help="The labeller's: where its replicas agree."
 )

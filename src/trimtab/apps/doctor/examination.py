@@ -1,6 +1,7 @@
 """Wires the doctor: asks the API server, rights and sources side by side, and puts what they say in order.
 
 knock ─▶ (reached) rights │ nodes ─▶ sources ─▶ (pods) whose values are missing ─▶ which plugins and rules lack theirs
+                                 └─▶ (marks are written) each mark tried, as a dry run
      └─▶ (not) sources alone, and what they say of nodes cannot be told
 """
 
@@ -11,7 +12,7 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from typing import NamedTuple
 
-from trimtab.apps.doctor import configured, coverage, lacking, looks, pods, rights, rules
+from trimtab.apps.doctor import configured, coverage, lacking, looks, pods, rights, rules, trying
 from trimtab.apps.doctor.finding import Finding, in_order
 from trimtab.apps.doctor.server import Named, Nodes, knock, listed, running
 from trimtab.apps.scheduler import LARGEST_LIST, PATIENCE
@@ -58,8 +59,10 @@ async def _measured(case: Case, server: Named, listing: Awaitable[Nodes]) -> lis
         return response.status, response.body
 
     nodes = known.nodes or ()
-    looked = await looks.look(sources, nodes, get, case.now)
-    found = [*known.findings, *looks.told(looked, known.nodes is not None, load, case.now())]
+    looked, tried = await asyncio.gather(
+        looks.look(sources, nodes, get, case.now), trying.tried(server, case.configuration, nodes, case.account)
+    )
+    found = [*known.findings, *tried, *looks.told(looked, known.nodes is not None, load, case.now())]
     return [*found, *await _missing(case, server, nodes, looked)] if nodes else found
 
 

@@ -1,6 +1,7 @@
 """Decides which rights a configuration needs, which file in deploy/ grants each, and which of them are missing.
 
-Only reviews are asked for, by which the API server says what it would allow; nothing is tried.
+Only reviews are asked for, by which the API server says what it would allow; whether admission lets it pass is tried by
+`trying`.
 """
 
 from __future__ import annotations
@@ -135,7 +136,7 @@ async def check(server: Named, configuration: Configuration, account: str) -> tu
         return (problem(Area.RIGHTS, "kinds", str(error), "disable that plugin"),)
     asked, who = await asyncio.gather(
         asyncio.gather(*(_ask(server, right, account) for right in rights)),
-        _who(server) if not account else _named(account),
+        who_asks(server) if not account else _named(account),
     )
     return _findings(asked, who, LABELLER if not configuration.settings.profiles else ACCOUNT)
 
@@ -197,7 +198,7 @@ async def _named(account: str) -> str:
     return account
 
 
-async def _who(server: Named) -> str:
+async def who_asks(server: Named) -> str:
     """Who we are to the server, as far as it says."""
     body = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
     try:

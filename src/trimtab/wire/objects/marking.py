@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from trimtab.core.model.event import LabelDone, LabelFailed
 from trimtab.core.model.instruction import LabelNode
@@ -36,6 +37,12 @@ def label_request(wish: LabelNode) -> Request:
     if wish.taint or wish.untaint:
         return sent("PATCH", path, _steps(wish), JSON_PATCH)
     return sent("PATCH", path, {"metadata": {"uid": wish.uid, "labels": dict(wish.labels)}}, MERGE_PATCH)
+
+
+def dry_label_request(wish: LabelNode) -> Request:
+    """The same, judged by the API server as if it were meant, and written nowhere."""
+    request = label_request(wish)
+    return replace(request, path=f"{request.path}?dryRun=All")
 
 
 def label_outcome(wish: LabelNode, status: int | None, body: bytes, at: float) -> LabelDone | LabelFailed:

@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from msgspec import Struct
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from trimtab.core.cluster.selecting import matching
 from trimtab.core.cluster.state import Cluster
 from trimtab.core.cluster.view import View
 from trimtab.core.engine.labelling.ledger import Ledger
-from trimtab.core.engine.labelling.marks import Bools, Ints, astray, is_soft, marks_of, strays
+from trimtab.core.engine.labelling.marks import Bools, Ints, astray, marks_of, wished
 from trimtab.core.engine.labelling.measured import measured
 from trimtab.core.engine.tally import Tally
 from trimtab.core.load.pressure import CALM, NEW, WORDS, Pressure
@@ -27,7 +28,6 @@ from trimtab.core.model.event import LabelDone, LabelFailed
 from trimtab.core.model.instruction import Instruction, LabelNode
 from trimtab.core.model.node import Node
 from trimtab.core.model.selectors import NodeSelectorTerm, Requirement
-from trimtab.core.model.taints import PREFER_NO_SCHEDULE, Taint
 
 if TYPE_CHECKING:
     from trimtab.core.engine.engine import Engine
@@ -194,34 +194,9 @@ class Marking:
             carried[row] = column[row]
 
     def _wish(self, node: Node, row: int, wanted: list[Ints]) -> LabelNode | None:
-        stray_labels, stray_places = strays(node, self.marks)
-        labels: list[tuple[str, str | None]] = [(key, None) for key in stray_labels]
-        taints, places = list[Taint](), list(stray_places)
-        for mark, column, carried in zip(self.marks, wanted, self.carried, strict=True):
-            number = int(column[row])
-            if number == carried[row]:
-                continue
-            if not mark.taint:
-                labels.append((mark.key, mark.values[number - 1] if number else None))
-            elif number:
-                taints.append(Taint(mark.key, "", PREFER_NO_SCHEDULE))
-            else:
-                places += [at for at, each in enumerate(node.taints) if is_soft(each, mark.key)]
-        if not (labels or taints or places):
-            return None
-        if labels and not node.labels:  # a place for labels has to be made first
-            taints, places = [], []
-        return LabelNode(
-            node.name,
-            node.uid,
-            node.version,
-            tuple(labels),
-            tuple(taints),
-            tuple((at, node.taints[at].key) for at in sorted(places)),
-            first_taint=not node.taints,
-            why=self._why(row),
-            observe=not self.settings.apply,
-        )
+        numbers = [(int(column[row]), int(carried[row])) for column, carried in zip(wanted, self.carried, strict=True)]
+        wish = wished(node, self.marks, numbers)
+        return None if wish is None else replace(wish, why=self._why(row), observe=not self.settings.apply)
 
     def _why(self, row: int) -> str:
         """What each rule that shows says of the node; a mark that goes needs no reason."""

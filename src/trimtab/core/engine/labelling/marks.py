@@ -1,4 +1,5 @@
-"""What can be seen on a node of a rule's finding, as columns of numbers: 0 for nothing, else which value; decides no writes.
+"""What can be seen on a node of a rule's finding, as columns of numbers: 0 for nothing, else which value; how the one becomes
+the other is a wish, and when it is made is left to `marking`.
 
 Keys under our prefix are ours whatever their value, so a value that no rule gives is replaced or taken away. Of `status`
 only our one value is ours: where somebody else uses that key, the node is left alone.
@@ -102,6 +103,31 @@ def strays(node: Node, marks: Sequence[Mark]) -> tuple[tuple[str, ...], tuple[in
     labels = tuple(key for key in node.labels if key.startswith(PREFIX) and key not in keys)
     places = tuple(at for at, each in enumerate(node.taints) if _is_ours(each) and each.key not in soft)
     return labels, places
+
+
+def wished(node: Node, marks: Sequence[Mark], numbers: Iterable[tuple[int, int]]) -> LabelNode | None:
+    """The wish that turns what the node carries into what is wanted of it, both by mark (wanted first), and takes strays
+    away; None where nothing differs."""
+    stray_labels, stray_places = strays(node, marks)
+    labels: list[tuple[str, str | None]] = [(key, None) for key in stray_labels]
+    taints, places = list[Taint](), list(stray_places)
+    for mark, (wanted, carried) in zip(marks, numbers, strict=True):
+        if wanted == carried:
+            continue
+        if not mark.taint:
+            labels.append((mark.key, mark.values[wanted - 1] if wanted else None))
+        elif wanted:
+            taints.append(Taint(mark.key, "", PREFER_NO_SCHEDULE))
+        else:
+            places += [at for at, each in enumerate(node.taints) if is_soft(each, mark.key)]
+    if not (labels or taints or places):
+        return None
+    if labels and not node.labels:  # a place for labels has to be made first
+        taints, places = [], []
+    put_off = tuple((at, node.taints[at].key) for at in sorted(places))
+    return LabelNode(
+        node.name, node.uid, node.version, tuple(labels), tuple(taints), put_off, first_taint=not node.taints
+    )
 
 
 def cleared(node: Node, legacy: bool) -> LabelNode | None:
