@@ -14,7 +14,7 @@ from typing import NamedTuple
 LONGEST = 10_000
 PLACEHOLDERS = ("window", "interval")
 _CLOSES = {"(": ")", "[": "]", "{": "}"}
-_TEMPLATE = re.compile(r"\{\{.*?\}\}|\$\{?[A-Za-z_]\w*\}?|%[svdq]", re.DOTALL)
+_TEMPLATE = re.compile(r"\{\{.*?\}\}|\$\{?[A-Za-z_]\w*\}?|%[svq]|%d(?![0-9a-f])", re.DOTALL)
 _TOKEN = re.compile(
     r"""
     (?P<comment>\#[^\n]*)
