@@ -6,7 +6,7 @@ import pytest
 
 from tests.apps.doctoring import Server, configured, told
 from tests.config.files import OWN_HEAD
-from tests.kube.fault_server import serving
+from tests.kube.fault_server import Asked, serving
 from tests.sources.fake_prometheus import NOW, answers, series, vector
 from trimtab.apps.doctor.finding import Area, Finding, Severity
 from trimtab.apps.doctor.rules import compares
@@ -21,12 +21,19 @@ def node(name: str, **labels: str) -> Node:
 
 
 async def examined(
-    nodes: tuple[Node, ...], *found: list[object], text: str = RULES, apply: bool = False
+    nodes: tuple[Node, ...],
+    *found: list[object],
+    text: str = RULES,
+    apply: bool = False,
+    asked: list[Asked] | None = None,
 ) -> list[Finding]:
-    """What is found where a Prometheus answers a rule.yaml's query so."""
+    """What is found where a Prometheus answers a rule.yaml's query so, and what it was asked for that."""
     async with serving(answers(vector(*found))) as prometheus:
         url = f"http://127.0.0.1:{prometheus.port}"
-        return [*await Server(nodes).examined(from_rules(text, "rule.yaml", url, 10.0, apply))]
+        told = [*await Server(nodes).examined(from_rules(text, "rule.yaml", url, 10.0, apply))]
+    if asked is not None:
+        asked += prometheus.asked
+    return told
 
 
 def uses(name: str, percent: float, at: float = NOW - 5) -> list[object]:
@@ -40,7 +47,9 @@ def of(findings: list[Finding], subject: str) -> Finding:
 
 async def test_a_rule_that_knows_every_node() -> None:
     """Says so, and what it would do now in the labeller's own words; patience is named, and nothing is asked twice."""
-    found = await examined((node("a"), node("b")), uses("a", 83), uses("b", 12))
+    asked: list[Asked] = []
+    found = await examined((node("a"), node("b")), uses("a", 83), uses("b", 12), asked=asked)
+    assert 1 == len(asked)
     assert "its query tells of all 2 nodes that may be marked" == of(found, "Node_mem").says
     now = of(found, "now")
     assert (Severity.OK, ("a",)) == (now.severity, now.nodes)

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.apps.doctoring import Server, configured, told
+from tests.apps.doctoring import Server, configured
 from tests.config.files import HEAD, OWN_HEAD
 from tests.kube.fake_transport import Answer, answered
 from trimtab.apps.doctor.finding import Area, Finding, Severity
@@ -154,8 +154,9 @@ async def test_a_webhook_that_refuses_is_a_problem() -> None:
 async def test_nobody_can_try_for_another_account() -> None:
     """One line says so, and how it can be tried; nothing is sent."""
     server = Server((node("a"),))
-    (found,) = told(await server.examined(old_rules(), "bob"), Severity.WARNING, Area.LABELS)[:1]
-    assert ("marks", True, True) == (found[0], "cannot be tried for bob" in found[1], "without --as" in found[2])
+    (found,) = await marks(server, old_rules(), "bob")
+    assert (Severity.WARNING, Area.LABELS) == (found.severity, found.area)
+    assert "cannot be tried for bob" in found.says and "without --as" in found.remedy
     assert [] == patches(server)
 
 

@@ -91,6 +91,7 @@ async def test_a_file_that_is_refused_gives_nobody_time(labeller: Labeller) -> N
     labeller._measured(SamplesRead((reading("cpu", 1036.0),), 1036.0))
     for content in ("# hello\n" + TEXT % 70, TEXT % "much"):
         reload = await writes(labeller, content)
+        assert ("much" in content) == ("'much' is no number" in reload.problem)
         told = f"rules: mem was last read 36 s ago, more than 30 s: {reload.problem or 'see the log of its source'}"
         assert [told] == problems(labeller)
 

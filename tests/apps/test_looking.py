@@ -20,8 +20,8 @@ from trimtab.sources.replay import Recording
 
 
 async def until(done: Callable[[], bool]) -> None:
-    """Wait for it, five seconds at most."""
-    async with asyncio.timeout(5):
+    """Wait for it, half a minute at most."""
+    async with asyncio.timeout(30):
         while not done():  # noqa: ASYNC110 -- a list that others fill
             await asyncio.sleep(0.01)
 

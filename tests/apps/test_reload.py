@@ -264,11 +264,11 @@ async def test_a_change_of_both_is_looked_at_once(tmp_path: Path, content: str |
     await stage.looks(6)
     assert int(content != NAMED % "a") == counts[REFUSED]
     assert (counts, reads) == (dict(stage.reload.counts), stage.reads)
-    policy.write_text(POLICY + "spec: {}\n")
+    policy.write_text(POLICY + "spec: {predicate: [{name: cpu_usage_avg_5m, maxLimitPecent: 0.7}]}\n")
     await stage.writes(BY_PATH)
     await stage.looks(2)
     assert ("", "a") == (stage.reload.problem, stage.reload.current.settings.profiles[0].name)
-    assert "hotValue: []" in shown(stage.reload.current)
+    assert "maxLimitPecent: 0.7" in shown(stage.reload.current)
 
 
 async def test_queries_that_nobody_can_read(stage: Stage) -> None:

@@ -268,7 +268,7 @@ def test_an_address_may_be_allowed_expressly() -> None:
 
 
 class Told(AbstractResolver):
-    """Says of every name what it was told to."""
+    """Says of every name what it was told to; without an address, that nobody knows it."""
 
     def __init__(self, *addresses: str) -> None:
         self.addresses = addresses
@@ -276,6 +276,8 @@ class Told(AbstractResolver):
     async def resolve(
         self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
     ) -> list[ResolveResult]:
+        if not self.addresses:
+            raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
         return [
             ResolveResult(hostname=host, host=each, port=port, family=family, proto=0, flags=0)
             for each in self.addresses
@@ -351,8 +353,9 @@ async def test_a_scheme_that_is_the_other_one_is_told() -> None:
     assert "the answer is HTTP 400: write https:// if it speaks TLS" == str(plain)
 
 
-async def test_a_name_that_nobody_knows_is_told() -> None:
+async def test_a_name_that_nobody_knows_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     """It is spelt wrong more often than DNS is down, but either passes."""
+    monkeypatch.setattr("trimtab.sources.prometheus.guarded.ThreadedResolver", Told)
     with pytest.raises(SourceError, match=r"nobody knows the name of prometheus\.invalid:9090: .*spelt") as caught:
         await asked_once(PrometheusSettings("p", "http://prometheus.invalid:9090"))
     assert caught.value.passing

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -55,8 +57,8 @@ async def test_whatever_else_is_wrong_proves_nothing(status: int, body: bytes) -
 
 
 async def test_nobody_waits_for_who_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Hung or absent, it is left alone soon."""
+    """Hung or absent, it is left alone soon, though a source may be waited for much longer."""
     monkeypatch.setattr(trial, "WITHIN", 0.05)
-    async with serving(lambda asked: None) as server:
-        assert [] == await mistaken(settings(server.port))
+    async with serving(lambda asked: None) as server, asyncio.timeout(60):
+        assert [] == await mistaken(replace(settings(server.port), timeout=3600.0))
     assert [] == await mistaken(settings(server.port))

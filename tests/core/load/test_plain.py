@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from tests.build import node
 from tests.core.load.meters import machines, of_pods, reading, runs
-from tests.core.load.plain import NEVER, Plain
+from tests.core.load.plain import Plain
 from trimtab.core.cluster.invariants import faults
 from trimtab.core.load.settings import LoadSettings
 from trimtab.core.model.resources import CPU
@@ -156,4 +156,3 @@ def test_columns_say_what_a_plain_recount_says(steps: list[Step]) -> None:
     for step in steps:
         both.play(step)
         both.judge()
-    assert NEVER < both.plain.now

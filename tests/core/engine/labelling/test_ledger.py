@@ -138,14 +138,17 @@ def test_marks_of_a_leader_with_other_rules_are_taken_away() -> None:
     assert [("b", ((old, None),))] == [(wish.node, wish.labels) for wish in scene.runs(2)]
 
 
-def test_a_stranger_under_our_prefix_is_noticed_when_it_comes() -> None:
-    """Not only when nodes come and go; and it is not fought for in a hurry."""
-    scene = Labeller(cpu_rule())
+def test_a_stranger_under_our_prefix_that_comes_again_and_again_is_not_chased() -> None:
+    """Whoever puts it back each time is met slower and slower, too."""
+    scene, waits = Labeller(cpu_rule()), []
     scene.sees(node("a"))
     scene.later()
-    scene.sees(replace(scene.known("a"), labels={**HOST, "pressure.trimtab.dev/other": "1"}))
-    assert ["a"] == [wish.node for wish in scene.runs(2)]
-    assert HOST == scene.known("a").labels
+    for _ in range(5):
+        scene.sees(replace(scene.known("a"), labels={**HOST, "pressure.trimtab.dev/other": "1"}))
+        waits.append(next(half for half in range(1, 300) if (wishes := scene.later())))
+        scene.grants(*wishes)
+        assert HOST == scene.known("a").labels
+    assert [1, 1, 2, 4, 8] == waits  # halves of a second
 
 
 def test_what_somebody_writes_over_a_mark_is_put_right() -> None:
