@@ -21,6 +21,7 @@ GOOD = [
     "a%d + (b %v)",
     'time() % 60 < 30 and x{node="a"}',
     'x{path="/100%", share=~"5%.*|%20|%%"}',
+    'x{path="/%d0%bf"}',
     'x # of "%s"',
 ]
 

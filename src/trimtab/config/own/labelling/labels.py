@@ -41,7 +41,7 @@ RULE = {
     "of": "`capacity` unless set, or `allocatable`: what a percentage is of",
     "above": "the threshold, where much is trouble: `80%`; for a query a number",
     "below": "the threshold, where little is: `10%` or `2Gi` of memory.available; for a query a number",
-    "clear": "how far it must go back: nine tenths of `above`, or eleven of `below`, unless set",
+    "clear": "how far it must go back: nine tenths of `above`, or eleven of `below` (half way to 100% at most), unless set",
     "over": "the latest value unless set: the span of samples that is averaged first, at most 30m",
     "for": "30s unless set: how long it must hold before the node is marked",
     "clearFor": "1m unless set: how long it must be clear before the mark goes",
