@@ -1,6 +1,7 @@
 """Decides which control plane a module of live tests shares; leaves special ones to the tests that need them."""
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -23,9 +24,9 @@ LONGEST = (
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The files that take longest go first, in this order; all else stays as it is."""
-    places = {name: place for place, name in enumerate(LONGEST)}
-    items.sort(key=lambda item: places.get(item.path.stem, len(LONGEST)))
+    """The files that take longest go first, in this order; all else stays as it is, also files of that name elsewhere."""
+    places = {Path(__file__).with_name(f"{name}.py"): place for place, name in enumerate(LONGEST)}
+    items.sort(key=lambda item: places.get(item.path, len(LONGEST)))
 
 
 @pytest.fixture(scope="module")

@@ -176,7 +176,7 @@ def sends(account: Account, wish: LabelNode) -> tuple[int, LabelDone | LabelFail
 
 def test_what_was_written_is_told_by_its_version(account: Account, rig: Rig) -> None:
     """A label by one form of patch and a taint by the other: the watch shows the node so from that version on."""
-    for change in ({"labels": ((KEY, "high"),)}, {"taint": (Taint(KEY, "", "PreferNoSchedule"),)}):
+    for change in ({"labels": ((KEY, "high"),)}, {"taint": (SOFT_TAINT,)}):
         meta = rig.admin.get(NODE)["metadata"]
         wish = LabelNode("node", meta["uid"], int(meta["resourceVersion"]), **change)  # type: ignore[arg-type]
         expected = LabelDone("node", 1.0, 0)

@@ -64,9 +64,8 @@ async def test_a_young_container_is_measured_as_far_as_the_window_shows_it(
                 expected = float(cluster.view.load.expected(CPU)[cluster.columns.row["node-1"]])
                 pods = [each for each in scrape.readings if each.subject is Subject.PODS and "shop/web" in each.names]
                 seen += [(each.measured[0] - started, each.values[0], expected) for each in pods]
-    slack = (
-        3.0 / window * used
-    )  # of three scrapes: how far a rate reaches beyond its samples, and how late pages are read
+    # Of three scrapes: how far a rate reaches beyond its samples, and how late pages are read.
+    slack = 3.0 / window * used
     ages = [age for age, _, _ in seen]
     assert min(ages) < 4.0 and max(ages) > window, ages
     assert [] == [each for each in seen if abs(each[1] - min(each[0] / window, 1.0) * used) > slack]
@@ -89,4 +88,4 @@ async def test_a_restarted_container_is_never_counted_twice(exporters: Exporters
             seen += found(scrape, "cpu", Subject.PODS).values()
             await asyncio.sleep(0.5)
         assert 800.0 < min(seen) < 1500.0 and max(seen) < 2100.0
-        assert near(found(scrape, "cpu", Subject.PODS), whole)
+        await until(asked, lambda scrape: near(found(scrape, "cpu", Subject.PODS), whole))
