@@ -13,7 +13,7 @@ from trimtab.apps.logs import JsonLines
 from trimtab.apps.reload import REFUSED, TAKEN, ConfigFile, Reload
 from trimtab.config.configuration import Configuration
 from trimtab.config.own.settings import MetricsServerSettings, SourceSettings
-from trimtab.config.problem import Problem
+from trimtab.config.problem import ConfigError, Problem
 from trimtab.config.scheduler import read
 from trimtab.config.show import shown
 from trimtab.core.model.event import Event, SettingsRead
@@ -275,9 +275,10 @@ async def test_queries_that_nobody_can_read(stage: Stage) -> None:
     """Where sources differ their questions are tried first; one that cannot be read keeps the last good file in force."""
     tried: list[str] = []
 
-    async def examine(configuration: Configuration, file: Path) -> tuple[Problem, ...]:
+    async def examine(configuration: Configuration, file: Path) -> None:
         tried.append(configuration.settings.profiles[0].name)
-        return (Problem(str(file), 3, 1, "query 'x'", "parse error"),) if len(tried) == 1 else ()
+        if len(tried) == 1:
+            raise ConfigError([Problem(str(file), 3, 1, "query 'x'", "parse error")])
 
     stage.reload._examine = examine
     await stage.writes(NAMED % "b")

@@ -16,7 +16,7 @@ from aiohttp import web
 
 from trimtab.apps.reload import ConfigFile
 from trimtab.apps.scheduler import Options, Scheduler
-from trimtab.apps.trial import unreadable
+from trimtab.apps.trial import try_queries
 from trimtab.config.configuration import Configuration
 from trimtab.config.problem import ConfigError, Problem
 from trimtab.core.model.event import Event, SamplesRead
@@ -113,8 +113,7 @@ def run(configuration: Configuration, file: ConfigFile, credentials: Credentials
     """Run the labeller on an event loop of its own."""
 
     async def running() -> int:
-        if problems := await unreadable(configuration, file.path):
-            raise ConfigError(problems)
+        await try_queries(configuration, file.path)
         return await Labeller(configuration, file, credentials, options).run()
 
     return uvloop.run(running())

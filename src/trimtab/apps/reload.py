@@ -19,10 +19,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from trimtab.apps.beside import Beside, in_words, start_of
-from trimtab.apps.trial import unreadable
+from trimtab.apps.trial import try_queries
 from trimtab.config.configuration import Configuration
 from trimtab.config.own.settings import SourceSettings
-from trimtab.config.problem import ConfigError, Problem
+from trimtab.config.problem import ConfigError
 from trimtab.config.show import shown
 from trimtab.core.model.event import Event, SettingsRead
 from trimtab.sources.contract import SourceError
@@ -62,8 +62,8 @@ class ConfigFile:
 class Reload:
     """Watches one file and those that it names; `current` is in force, `problem` is what keeps the file itself from that.
 
-    examine: what is wrong with sources that differ and the file does not show. on_sources: told of those; SourceError where
-    one of them cannot be opened, and all stays as it is.
+    examine: raises ConfigError for what is wrong with sources that differ and the file does not show.
+    on_sources: told of those; SourceError where one of them cannot be opened, and all stays as it is.
     """
 
     def __init__(
@@ -73,7 +73,7 @@ class Reload:
         put: Callable[[Event], None],
         clock: Callable[[], float],
         on_sources: Callable[[tuple[SourceSettings, ...]], None] = lambda sources: None,
-        examine: Callable[[Configuration, Path], Awaitable[tuple[Problem, ...]]] = unreadable,
+        examine: Callable[[Configuration, Path], Awaitable[None]] = try_queries,
     ) -> None:
         self.current = current
         self.problem = ""
@@ -111,9 +111,8 @@ class Reload:
     async def _judge(self, content: bytes) -> None:
         try:
             configuration = await asyncio.to_thread(self._file.read, content)
-            differs = configuration.own.sources != self.current.own.sources
-            if differs and (problems := await self._examine(configuration, self._file.path)):
-                raise ConfigError(problems)
+            if configuration.own.sources != self.current.own.sources:
+                await self._examine(configuration, self._file.path)
         except ConfigError as error:
             self._refuse(*map(str, error.problems))
         except Exception as error:  # a reader that fails must not end the scheduling it was to change

@@ -27,9 +27,8 @@ from trimtab.apps.logs import tell_decision
 from trimtab.apps.looking import Looking
 from trimtab.apps.reload import ConfigFile, Reload
 from trimtab.apps.runtime import Runtime
-from trimtab.apps.trial import unreadable
+from trimtab.apps.trial import try_queries
 from trimtab.config.configuration import Configuration
-from trimtab.config.problem import ConfigError
 from trimtab.core.engine.engine import Engine
 from trimtab.core.engine.settings import Settings
 from trimtab.core.model.event import Event, Following, Leading
@@ -260,8 +259,8 @@ def run(
     """Run the live scheduler on an event loop of its own; what `file` comes to later is taken as it changes."""
 
     async def running() -> int:
-        if file is not None and (problems := await unreadable(configuration, file.path)):
-            raise ConfigError(problems)
+        if file is not None:
+            await try_queries(configuration, file.path)
         return await Scheduler(without_labels(configuration), credentials, options, file).run()
 
     return uvloop.run(running())

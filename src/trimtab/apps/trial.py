@@ -8,22 +8,24 @@ from pathlib import Path
 from trimtab.apps.beside import start_of
 from trimtab.config.configuration import Configuration
 from trimtab.config.own.settings import PrometheusSettings, QuerySettings
-from trimtab.config.problem import Problem
+from trimtab.config.problem import ConfigError, Problem
 from trimtab.core.load.pressure_rules import OF_A_RULE
 from trimtab.sources.prometheus.trial import mistaken
 
 SHOWN = 200
 
 
-async def unreadable(configuration: Configuration, file: Path) -> tuple[Problem, ...]:
-    """A problem for each query that its Prometheus cannot read; none where it does not answer."""
+async def try_queries(configuration: Configuration, file: Path) -> None:
+    """ConfigError with a problem for each query that its Prometheus cannot read; one that does not answer is passed over."""
     asked = [each for each in configuration.own.sources if isinstance(each, PrometheusSettings) and each.queries]
     found = await asyncio.gather(*map(mistaken, asked))
-    return tuple(
+    problems = [
         _problem(file, source, query, error.problem)
         for source, mistakes in zip(asked, found, strict=True)
         for query, error in mistakes
-    )
+    ]
+    if problems:
+        raise ConfigError(problems)
 
 
 def _problem(file: Path, source: PrometheusSettings, query: QuerySettings, says: str) -> Problem:

@@ -191,12 +191,9 @@ def phrased(reason: str, names: Sequence[str], coverage: Coverage, nodes: Sequen
     examples = [_example(name, coverage.losses[name], name in unready) for name in names]
     if reason != Nobody.UNMATCHED.value:
         return f"{words} for {len(names)} of {len(nodes)} nodes: {some(examples)}", remedy
-    says, strangers = (
-        f"not by any name or address of {len(names)} of {len(nodes)} nodes: {some(examples)}",
-        coverage.strangers,
-    )
-    if strangers:
-        return f"{says}; series that match no node have {some(strangers)}", RELABEL
+    says = f"not by any name or address of {len(names)} of {len(nodes)} nodes: {some(examples)}"
+    if coverage.strangers:
+        return f"{says}; series that match no node have {some(coverage.strangers)}", RELABEL
     return says, UNSEEN
 
 
