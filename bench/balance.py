@@ -26,8 +26,7 @@ from rich.table import Table
 from bench.traces import Trace, Traced, read
 from trimtab.config.arguments import plugin_from
 from trimtab.config.registry import DEFAULT_PLUGINS, IN_TREE
-from trimtab.core.engine.engine import Engine
-from trimtab.core.engine.settings import Settings
+from trimtab.core.engine import Engine
 from trimtab.core.load.settings import LoadSettings
 from trimtab.core.model.event import BindDone, Leading, NodeSeen, PodGone, PodSeen, SamplesRead, Synced, Tick, Turn
 from trimtab.core.model.instruction import Bind
@@ -37,6 +36,7 @@ from trimtab.core.model.resources import CPU, MEMORY, PODS, Demand
 from trimtab.core.model.sample import Reading, Subject
 from trimtab.core.placing.profile import Point, Profile, everywhere, profile
 from trimtab.core.plugins.peak_risk import PeakRisk
+from trimtab.core.settings import Settings
 
 NAME = "balance"
 HEADS = ("hot80", "hot100", "spread", "top", "pending")
@@ -103,7 +103,7 @@ class Run:
         self.engine = Engine(Settings((policy,), load=believed, initial_backoff=1.0, max_backoff=1.0))
         self.there: dict[str, tuple[Traced, Pod]] = {}
         self.version = 1
-        for kind in self.engine.placing.settings.kinds:
+        for kind in self.engine.state.settings.kinds:
             self.engine.handle(Synced(kind, 0.0))
         self.engine.handle(Leading(1, 0.0))
         for name, cpu, memory in trace.nodes:

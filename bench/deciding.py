@@ -12,14 +12,14 @@ from bench.pods import node, pending_pod, running_pod
 from bench.workloads import WORKLOADS, Json, worker
 from trimtab.config.registry import default_profile
 from trimtab.core.cluster.state import Cluster
-from trimtab.core.engine.engine import Engine
-from trimtab.core.engine.settings import Settings
+from trimtab.core.engine import Engine
 from trimtab.core.model.event import BindDone, Leading, NodeSeen, PodSeen, Synced, Turn
 from trimtab.core.model.instruction import Bind
 from trimtab.core.model.node import Node
 from trimtab.core.model.pod import Pod
 from trimtab.core.placing.choose import choose
 from trimtab.core.placing.templates import Templates
+from trimtab.core.settings import Settings
 from trimtab.wire.node import NodeReader
 from trimtab.wire.pod import PodReader
 
@@ -123,7 +123,7 @@ def _engine() -> Engine:
     engine = Engine(Settings((PROFILE,)))
     for each in nodes(5_000):
         engine.handle(NodeSeen(each, 0.0))
-    for kind in engine.placing.settings.kinds:
+    for kind in engine.state.settings.kinds:
         engine.handle(Synced(kind, 0.0))
     engine.handle(Leading(1, 0.0))
     return engine

@@ -7,11 +7,12 @@ import time
 from msgspec.structs import replace
 
 from bench.deciding import PROFILE, nodes, plain_pods
-from trimtab.core.engine.engine import Engine
-from trimtab.core.engine.settings import Settings
+from trimtab.core.engine import Engine
 from trimtab.core.model.event import Leading, NodeSeen, PodGone, PodSeen, Synced, Tick, Turn
 from trimtab.core.model.pod import Pod
 from trimtab.core.model.resources import CPU, MEMORY, Demand
+from trimtab.core.scheduling.controller import Scheduling
+from trimtab.core.settings import Settings
 
 NODES, PARKED, TEMPLATES, DELETIONS = 5_000, 10_000, 20, 1_000
 
@@ -26,7 +27,7 @@ def crowd() -> Engine:
     engine = Engine(Settings((PROFILE,)))
     for each in nodes(NODES):
         engine.handle(NodeSeen(each, 0.0))
-    for kind in engine.placing.settings.kinds:
+    for kind in engine.state.settings.kinds:
         engine.handle(Synced(kind, 0.0))
     engine.handle(Leading(1, 0.0))
     (small,) = plain_pods(1, 1)
@@ -53,5 +54,5 @@ def deletions() -> list[tuple[str, ...]]:
     for number in range(DELETIONS):
         engine.handle(PodGone(f"small-{number}", 21.0))
     spent = (time.process_time() - begun) / DELETIONS * 1e6
-    woken = PARKED - sum(1 for _ in engine.placing.queue.parked())
+    woken = PARKED - sum(1 for _ in engine.controller(Scheduling).queue.parked())
     return [(f"{PARKED:,} of {TEMPLATES} templates", f"{spent:,.0f}", f"{woken:,}")]

@@ -8,10 +8,7 @@ from collections.abc import Mapping
 from msgspec.structs import replace
 
 from trimtab.config.registry import default_profile
-from trimtab.core.engine.place import Placing
-from trimtab.core.engine.preempting import stuck_of
-from trimtab.core.engine.settings import Settings
-from trimtab.core.engine.tally import Tally
+from trimtab.core.controllers import EngineState
 from trimtab.core.model.affinity import Affinity, PodAffinity, PodTerm, Spread
 from trimtab.core.model.node import Node
 from trimtab.core.model.objects import Budget
@@ -20,6 +17,9 @@ from trimtab.core.model.resources import CPU, MEMORY, PODS, Demand
 from trimtab.core.model.selectors import LabelSelector
 from trimtab.core.placing.contract import Room
 from trimtab.core.plugins.default_preemption import DefaultPreemption
+from trimtab.core.recorder import MetricsRecorder
+from trimtab.core.scheduling.evaluator import Evaluator
+from trimtab.core.settings import Settings
 
 NODES, ROOM, APPS, BUDGETS = 5_000, 8_000, 100, 50
 ROUNDS = 5
@@ -36,10 +36,10 @@ URGENT: Mapping[str, PodSpec] = {
 }
 
 
-def crowd(each: int) -> Placing:
+def crowd(each: int) -> Evaluator:
     """Every node filled by so many pods of three priorities, and budgets over half of them."""
-    placing = Placing(Settings((PROFILE,)), Tally())
-    cluster = placing.cluster
+    evaluator = Evaluator(EngineState(Settings((PROFILE,)), MetricsRecorder()))
+    cluster = evaluator.state.cluster
     for i in range(NODES):
         labels = {"zone": f"z{i % 3}", "kubernetes.io/hostname": f"n{i}"}
         cluster.see_node(Node(f"n{i}", f"n{i}", 1, labels, allocatable=((CPU, ROOM), (MEMORY, 1 << 36), (PODS, 110))))
@@ -48,7 +48,7 @@ def crowd(each: int) -> Placing:
     for i in range(BUDGETS):
         selector = LabelSelector((("app", f"a{i}"),))
         cluster.see_object(Budget(name=f"b{i}", uid=f"b{i}", namespace="default", selector=selector, allowed=1))
-    return placing
+    return evaluator
 
 
 def _pod(number: int, node: str, cpu: int, priority: int) -> Pod:
@@ -69,18 +69,18 @@ def _pod(number: int, node: str, cpu: int, priority: int) -> Pod:
 def dry_runs() -> list[tuple[str, ...]]:
     """A row for each kind of urgent pod: milliseconds with 4 and with 10 pods on every node."""
     crowds = [crowd(each) for each in (4, 10)]
-    return [(name, *(f"{_best(placing, spec):.1f}" for placing in crowds)) for name, spec in URGENT.items()]
+    return [(name, *(f"{_best(evaluator, spec):.1f}" for evaluator in crowds)) for name, spec in URGENT.items()]
 
 
-def _best(placing: Placing, spec: PodSpec) -> float:
+def _best(evaluator: Evaluator, spec: PodSpec) -> float:
     pod = replace(_pod(1 << 30, "", 3_000, 100), spec=spec, labels={"app": "urgent"}, started=None)
-    return min(_once(placing, pod) for _ in range(ROUNDS))
+    return min(_once(evaluator, pod) for _ in range(ROUNDS))
 
 
-def _once(placing: Placing, pod: Pod) -> float:
-    stuck = stuck_of(placing, pod, PROFILE)
+def _once(evaluator: Evaluator, pod: Pod) -> float:
+    stuck = evaluator.filter_status(pod, PROFILE)
     begun = time.process_time()
-    found = PLUGIN.post_filter(placing.cluster.view, pod, stuck)
+    found = PLUGIN.post_filter(evaluator.state.cluster.view, pod, stuck)
     spent = time.process_time() - begun
     assert isinstance(found, Room)
     return spent * 1e3

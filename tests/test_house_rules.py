@@ -37,7 +37,7 @@ def test_function_length(tmp_path: Path, head: str) -> None:
     ]
 
 
-@pytest.mark.parametrize(("name", "limit"), [("tests/a.py", 400), ("src/trimtab/core/engine/engine.py", 300)])
+@pytest.mark.parametrize(("name", "limit"), [("tests/a.py", 400), ("src/trimtab/core/engine.py", 300)])
 def test_file_length(tmp_path: Path, name: str, limit: int) -> None:
     """A file may have 400 lines, and the engine 300, and not one more."""
     assert [] == rules(tmp_path, name, lines(limit))

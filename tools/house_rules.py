@@ -16,7 +16,7 @@ from tools.tree import files
 
 FUNCTION_LINES = 60
 FILE_LINES = 400
-SHORTER_FILES = {"src/trimtab/core/engine/engine.py": 300}
+SHORTER_FILES = {"src/trimtab/core/engine.py": 300}
 FOLDER_FILES = 14
 WIDE_FOLDERS = {"src/trimtab/core/plugins", "src/trimtab/cli"}
 CODE = ("src", "tests", "tools", "bench")

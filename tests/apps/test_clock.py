@@ -11,7 +11,7 @@ from tests.core.engine.scene import WEB, Scene, node
 from tests.core.load.meters import of_pods, reading
 from trimtab.apps.clock import Clock
 from trimtab.apps.runtime import Runtime
-from trimtab.core.engine.journal import Journal
+from trimtab.core.journal import Journal
 from trimtab.core.model.event import (
     BindFailed,
     Event,
@@ -195,11 +195,11 @@ class Live:
 
     @property
     def trust(self) -> float:
-        return float(self.scene.engine.placing.cluster.load.trust(CPU)[0])
+        return float(self.scene.engine.cluster.load.trust(CPU)[0])
 
     @property
     def cpu(self) -> float:
-        return float(self.scene.engine.placing.cluster.load.latest(CPU)[0])
+        return float(self.scene.engine.cluster.load.latest(CPU)[0])
 
 
 def test_no_pod_begins_anew_at_each_sight(machine: Pretended) -> None:
@@ -210,7 +210,7 @@ def test_no_pod_begins_anew_at_each_sight(machine: Pretended) -> None:
     live.runtime.put(PodSeen(pod, machine.clock()))
     live.tick(60.0)
     live.runtime.put(PodSeen(replace(pod, version=2, ready=True), machine.clock()))
-    standing = live.scene.engine.placing.cluster.load.standing
+    standing = live.scene.engine.cluster.load.standing
     assert NOON == standing.since[standing.slot["ns/p"]]
 
 

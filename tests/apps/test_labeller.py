@@ -15,6 +15,7 @@ from trimtab.apps.scheduler import Options
 from trimtab.config.configuration import Configuration
 from trimtab.config.own.labelling.labeller import from_rules
 from trimtab.config.problem import ConfigError
+from trimtab.core.labelling.controller import Labelling
 from trimtab.core.model.event import NodeSeen, SamplesRead, SourceFailed
 from trimtab.core.model.sample import Reading, Unit
 from trimtab.kube.credentials import Credentials
@@ -129,7 +130,7 @@ async def test_changed_rules_are_taken_and_asked_for(labeller: Labeller) -> None
     """The engine hears of them, and the source gets the new queries; a bad file keeps the last good one."""
     for content in (TEXT % 70, TEXT % 90, TEXT % "much"):
         reload = await writes(labeller, content)
-    marking = labeller.engine.marking
+    marking = labeller.engine.controller(Labelling).labeller
     assert marking is not None
     assert [70.0, 90.0] == [rule.threshold for rule in marking.settings.rules]
     assert "'much' is no number" in reload.problem

@@ -7,8 +7,7 @@ import sys
 import pytest
 
 from trimtab.apps.logs import JsonLines, TextLines, tell_decision
-from trimtab.core.engine.decisions import Decision
-from trimtab.core.model.verdict import Placement, Unplaceable
+from trimtab.core.model.verdict import Decision, Placement, Unplaceable
 
 CANARIES = {
     "Authorization: Bearer canary-0123456789": "canary-0123456789",

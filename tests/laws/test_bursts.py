@@ -16,8 +16,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from trimtab.config.registry import IN_TREE
-from trimtab.core.engine.engine import Engine
-from trimtab.core.engine.settings import Settings
+from trimtab.core.engine import Engine
 from trimtab.core.model.change import Change
 from trimtab.core.model.event import BindDone, Leading, NodeSeen, PodSeen, SamplesRead, Synced, Tick, Turn
 from trimtab.core.model.instruction import Bind
@@ -26,6 +25,7 @@ from trimtab.core.model.pod import Owner, Pod
 from trimtab.core.model.resources import CPU, MEMORY, PODS, Demand
 from trimtab.core.model.sample import Reading, Subject
 from trimtab.core.placing.profile import everywhere
+from trimtab.core.settings import Settings
 
 START, SCRAPE, LAG = 1000.0, 15.0, 120.0
 WARM = 600.0

@@ -9,11 +9,12 @@ from pathlib import Path
 
 from hypothesis import given, settings
 
-from tests.core.engine.scene import OURS
+from tests.core.engine.scene import OURS, instructions
 from tests.laws.journals import Step, bindable, journals
 from tests.laws.recount import misfits
 from tests.laws.trial import Trial, engine, fingerprint
 from trimtab.core.model.pod import Pod
+from trimtab.core.scheduling.controller import Scheduling
 
 EXAMPLES = settings(max_examples=160, deadline=None, derandomize=True)
 
@@ -31,10 +32,12 @@ def test_every_promise_holds_after_every_event(steps: list[Step]) -> None:
 def test_when_all_is_quiet_the_engine_knows_the_truth_and_has_done_its_work(steps: list[Step]) -> None:
     """No flight is left, each pod and node is held as it is, and whoever is still unbound is gated or fits nowhere."""
     trial = Trial().play(steps).settle()
-    cluster, world = trial.engine.placing.cluster, trial.world
+    cluster, world = trial.engine.cluster, trial.world
     assert world.pods == cluster.pods
     assert world.nodes == {node.name: node for node in cluster.columns.nodes}
-    assert {} == {uid: f for uid, f in trial.engine.placing.flights.by_uid.items() if "slow" not in f.pod.labels}
+    assert {} == {
+        uid: f for uid, f in trial.engine.controller(Scheduling).bindings.by_uid.items() if "slow" not in f.pod.labels
+    }
     left = [pod for pod in world.pods.values() if pod.scheduler == OURS and bindable(pod) and "slow" not in pod.labels]
     fits = [
         (pod.name, node.name) for pod in left for node in world.nodes.values() if not _misfits(trial, pod, node.name)
@@ -44,7 +47,7 @@ def test_when_all_is_quiet_the_engine_knows_the_truth_and_has_done_its_work(step
 
 def _misfits(trial: Trial, pod: Pod, node: str) -> list[str]:
     others = [each for each in trial.ledger.standing(node) if each.uid != pod.uid]
-    waiting = [f.pod for f in trial.engine.placing.flights.waiting() if f.node == node]
+    waiting = [f.pod for f in trial.engine.controller(Scheduling).bindings.waiting() if f.node == node]
     return misfits(pod, trial.world.nodes[node], others + waiting)
 
 
@@ -54,7 +57,7 @@ def test_the_same_journal_gives_the_same_instructions(steps: list[Step]) -> None
     """Nothing but the events decides."""
     trial = Trial().play(steps)
     twin = engine()
-    assert [wishes for _, wishes in trial.journal] == [twin.handle(event) for event, _ in trial.journal]
+    assert [wishes for _, wishes in trial.journal] == [instructions(twin.handle(event)) for event, _ in trial.journal]
     assert fingerprint(trial.engine) == fingerprint(twin)
 
 

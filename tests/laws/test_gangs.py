@@ -11,6 +11,7 @@ from trimtab.core.model.event import BindDone, Following, Leading, NodeGone, Obj
 from trimtab.core.model.instruction import Bind, Instruction
 from trimtab.core.model.objects import GROUP_LABEL, PodGroup
 from trimtab.core.plugins.coscheduling import Coscheduling
+from trimtab.core.scheduling.controller import Scheduling
 
 Step = tuple[int, int, int]
 STEPS = st.lists(st.tuples(st.integers(0, 9), st.integers(0, 5), st.integers(0, 11)), min_size=10, max_size=50)
@@ -21,7 +22,7 @@ class Life:
     """Two gangs and a few loners on up to four nodes; binds are answered late, and every bind is watched."""
 
     def __init__(self) -> None:
-        self.scene = Scene(Coscheduling(), binds_in_flight=3)
+        self.scene = Scene(Coscheduling(), max_binds_in_flight=3)
         self.least: dict[str, int] = {}
         self.alive: dict[str, str] = {}  # gangs by UID of their pods
         self.sent: dict[str, Bind] = {}
@@ -42,8 +43,8 @@ class Life:
         self.sent |= {bind.uid: bind for bind in binds}
         going = [self.alive.get(uid, "") for uid in (*self.sent, *self.bound)]
         assert {} == {name: going.count(name) for name in begun if going.count(name) < self.least[name]}
-        assert [] == faults(self.scene.engine.placing.cluster)
-        flying = self.scene.engine.placing.flights.by_uid
+        assert [] == faults(self.scene.engine.cluster)
+        flying = self.scene.engine.controller(Scheduling).bindings.by_uid
         assert set(flying) == set(self.sent)  # nothing holds room that was not sent
 
     def member(self, who: int, how: int) -> list[Instruction]:
@@ -71,7 +72,7 @@ class Life:
         return self.scene.sees(node(f"n{who}", (500, 1000, 1500)[how % 3]))
 
     def gone(self, who: int, how: int) -> list[Instruction]:
-        pods = list(self.scene.engine.placing.cluster.pods)
+        pods = list(self.scene.engine.cluster.pods)
         if not pods:
             return []
         uid = pods[(who + how) % len(pods)]
@@ -85,7 +86,7 @@ class Life:
             self.scene.tells(BindDone(bind.uid, bind.node, self.scene.at))
             self.bound.add(bind.uid)
             del self.sent[bind.uid]
-            self.hear(self.scene.bound(self.scene.engine.placing.cluster.pods[bind.uid], bind.node))
+            self.hear(self.scene.bound(self.scene.engine.cluster.pods[bind.uid], bind.node))
         return []
 
     def time(self, who: int, how: int) -> list[Instruction]:
@@ -112,7 +113,7 @@ def test_two_gangs_never_keep_each_other_waiting(steps: list[Step], least: int) 
     for step in steps:
         life.play(step)
     life.hear(life.scene.tells(Leading(3, life.scene.at)))
-    for uid in list(life.scene.engine.placing.cluster.pods):
+    for uid in list(life.scene.engine.cluster.pods):
         life.scene.tells(PodGone(uid, life.scene.at))
     life.sent.clear()
     for number in range(6):
@@ -126,4 +127,4 @@ def test_two_gangs_never_keep_each_other_waiting(steps: list[Step], least: int) 
     placed = [bind.name for _ in range(4) for bind in of_kind(Bind, life.scene.later(11.0) + life.scene.turn(9))]
     assert least == len(placed)
     assert 1 == len({name.split("-")[0] for name in placed})
-    assert least == len(life.scene.engine.placing.flights)
+    assert least == len(life.scene.engine.controller(Scheduling).bindings)

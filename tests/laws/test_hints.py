@@ -14,7 +14,6 @@ from msgspec.structs import replace
 
 from tests.core.engine.scene import Scene, node, of_kind, pod
 from trimtab.core.cluster.view import View
-from trimtab.core.engine.waiting.queue import Part
 from trimtab.core.model.change import Change
 from trimtab.core.model.event import BindDone, NodeGone, PodGone
 from trimtab.core.model.instruction import Bind
@@ -24,6 +23,8 @@ from trimtab.core.model.taints import NO_SCHEDULE, Taint, Toleration
 from trimtab.core.model.verdict import Placement
 from trimtab.core.placing.choose import choose
 from trimtab.core.placing.contract import Ints, Rows
+from trimtab.core.scheduling.controller import Scheduling
+from trimtab.core.scheduling.queue.queue import Part
 
 NEVER_LATE = 1e9
 SPECS = (
@@ -81,7 +82,7 @@ class Life:
 
     @property
     def pods(self) -> dict[str, Pod]:
-        return self.scene.engine.placing.cluster.pods
+        return self.scene.engine.cluster.pods
 
     def pod_comes(self, who: int, how: int) -> None:
         """A few equal ones, for they must not stand in each other's way."""
@@ -122,10 +123,10 @@ class Life:
 
     def overlooked(self) -> list[str]:
         """Pods that are parked, and have a place to go."""
-        placing = self.scene.engine.placing
-        profile, promised = placing.settings.profiles[0], list(placing.cluster.nominated.values())
-        parked = [self.pods[entry.uid] for entry in placing.queue.parked()]
-        judged = {each.name: choose(placing.cluster.view, each, profile, promised) for each in parked}
+        engine = self.scene.engine
+        profile, promised = engine.state.settings.profiles[0], list(engine.cluster.nominated.values())
+        parked = [self.pods[entry.uid] for entry in engine.controller(Scheduling).queue.parked()]
+        judged = {each.name: choose(engine.cluster.view, each, profile, promised) for each in parked}
         return [name for name, verdict in judged.items() if isinstance(verdict, Placement)]
 
 
@@ -136,11 +137,11 @@ def test_whoever_has_a_place_to_go_is_woken(plugins: tuple[Crowd, ...]) -> None:
     @settings(max_examples=50, deadline=None, derandomize=True)
     @given(STEPS)
     def law(steps: list[Step]) -> None:
-        life = Life(Scene(*plugins, longest_wait=NEVER_LATE))
+        life = Life(Scene(*plugins, max_unschedulable_wait=NEVER_LATE))
         for step in [(0, 4, 0), (0, 7, 1), (0, 7, 6), *steps]:  # a few pods wait before there is any node
             life.play(step)
             assert [] == life.overlooked()
-            parts = life.scene.engine.placing.queue.counts()
+            parts = life.scene.engine.controller(Scheduling).queue.counts()
             assert (0, 0) == (parts[Part.READY], parts[Part.OUT])
 
     law_holds: Callable[[], None] = law

@@ -13,6 +13,7 @@ from trimtab.core.model.event import ObjectGone, ObjectSeen
 from trimtab.core.model.objects import Object
 from trimtab.core.model.verdict import Placement
 from trimtab.core.placing.choose import choose
+from trimtab.core.scheduling.controller import Scheduling
 
 NEVER_LATE = 1e9
 PODS = [pod(name, volumes=each, scheduler=OURS) for name, each in VOLUMES.items()]
@@ -34,23 +35,23 @@ def news(scene: Scene, seen: Object, how: int) -> None:
 
 def overlooked(scene: Scene) -> list[str]:
     """Pods that are parked, and have a place to go."""
-    placing = scene.engine.placing
-    profile, view = placing.settings.profiles[0], placing.cluster.view
-    parked = [placing.cluster.pods[entry.uid] for entry in placing.queue.parked()]
+    engine = scene.engine
+    profile, view = engine.state.settings.profiles[0], engine.cluster.view
+    parked = [engine.cluster.pods[entry.uid] for entry in engine.controller(Scheduling).queue.parked()]
     return [each.name for each in parked if isinstance(choose(view, each, profile, []), Placement)]
 
 
 def forgotten(scene: Scene) -> list[str]:
     """Pods in their stages that would go on, or back, if they were asked again."""
-    twin = scene.engine.fork()
-    return [each.pod.name for each in twin.placing.flights.waiting() if twin.walk_on(each, scene.at)]
+    twin = scene.engine.fork().controller(Scheduling)
+    return [each.pod.name for each in twin.bindings.waiting() if twin._resume(each, scene.at)]
 
 
 @settings(max_examples=150, deadline=None, derandomize=True)
 @given(STEPS)
 def test_whoever_has_a_place_to_go_is_woken(steps: list[tuple[Object, int]]) -> None:
     """After news of any claim, volume, class or driver nobody is parked who has a place, or waits who could go on."""
-    scene = Scene(longest_wait=NEVER_LATE)
+    scene = Scene(max_unschedulable_wait=NEVER_LATE)
     scene.sees(node("a", labels={"zone": "z1", "disk": "ssd"}), node("b", labels={"zone": "z2"}), *PODS)
     for seen, how in steps:
         news(scene, seen, how)

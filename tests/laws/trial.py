@@ -6,20 +6,21 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from tests.core.engine.scene import OURS, profile
+from tests.core.engine.scene import OURS, instructions, profile
 from tests.laws.journals import Step, World
 from tests.laws.recount import Ledger
 from trimtab.core.cluster.invariants import faults
 from trimtab.core.cluster.view import View
-from trimtab.core.engine.engine import Engine
-from trimtab.core.engine.settings import Settings
-from trimtab.core.engine.waiting.queue import Part
+from trimtab.core.engine import Engine
 from trimtab.core.model.change import Change
 from trimtab.core.model.event import Event, Leading, Synced, Tick, Turn
 from trimtab.core.model.instruction import Bind, Instruction, Preempt, Reread
 from trimtab.core.model.pod import Pod
 from trimtab.core.model.resources import CPU
 from trimtab.core.placing.contract import Go, Refuse, Staged, Wait
+from trimtab.core.scheduling.controller import Scheduling
+from trimtab.core.scheduling.queue.queue import Part
+from trimtab.core.settings import Settings
 
 
 @dataclass(frozen=True)
@@ -42,7 +43,7 @@ class Slow:
 
 
 def engine() -> Engine:
-    return Engine(Settings((profile(Slow()),), binds_in_flight=3))
+    return Engine(Settings((profile(Slow()),), max_binds_in_flight=3))
 
 
 class Trial:
@@ -51,7 +52,7 @@ class Trial:
     def __init__(self) -> None:
         self.engine, self.world, self.ledger = engine(), World(), Ledger()
         self.journal: list[tuple[Event, list[Instruction]]] = []
-        self.hear(Synced(kind, 0.0) for kind in self.engine.placing.settings.kinds[2:])
+        self.hear(Synced(kind, 0.0) for kind in self.engine.state.settings.kinds[2:])
         self.hear(self.world.opening())
 
     def play(self, steps: list[Step]) -> Trial:
@@ -63,7 +64,7 @@ class Trial:
         for event in events:
             news = self.ledger.is_news(event)
             before = None if news else fingerprint(self.engine)
-            wishes = self.engine.handle(event)
+            wishes = instructions(self.engine.handle(event))
             assert news or (([], before) == (wishes, fingerprint(self.engine))), f"{event} is no news"
             self.journal.append((event, wishes))
             self.ledger.hear(event)
@@ -78,18 +79,21 @@ class Trial:
                 self.ledger.note_read(wish)
             elif isinstance(wish, Preempt):
                 assert self.ledger.pods[wish.uid].priority < self.ledger.pods[wish.preemptor].priority
-        assert [] == faults(self.engine.placing.cluster)
+        assert [] == faults(self.engine.cluster)
         assert [] == lost_pods(self.engine)
         self.judge_room()
-        flying, reserved = self.engine.placing.flights.by_uid.keys(), self.engine.placing.cluster.memory.get("Slow", ())
+        flying, reserved = (
+            self.engine.controller(Scheduling).bindings.by_uid.keys(),
+            self.engine.cluster.memory.get("Slow", ()),
+        )
         assert set(flying) <= set(reserved)
 
     def judge_room(self) -> None:
         """Whatever the ledger counts on a node counts there; what counts beyond that is still on its way."""
-        placing = self.engine.placing
-        counted = {(uid, place.node) for uid, place in placing.cluster.places.items()}
+        scheduling = self.engine.controller(Scheduling)
+        counted = {(uid, place.node) for uid, place in self.engine.cluster.places.items()}
         known = {(pod.uid, name) for name in self.names() for pod in self.ledger.standing(name)}
-        flying = {(flight.pod.uid, flight.node) for flight in placing.flights.by_uid.values()}
+        flying = {(flight.pod.uid, flight.node) for flight in scheduling.bindings.by_uid.values()}
         assert known <= counted <= known | flying
 
     def names(self) -> set[str]:
@@ -111,8 +115,8 @@ class Trial:
 
 def fingerprint(engine: Engine) -> str:
     """All that decisions depend on, as text."""
-    placing = engine.placing
-    cluster, queue = placing.cluster, placing.queue
+    scheduling = engine.controller(Scheduling)
+    cluster, queue = engine.cluster, scheduling.queue
     amounts = {name: cells.exact for name, cells in cluster.columns.requested.items()}
     return repr(
         (
@@ -125,24 +129,24 @@ def fingerprint(engine: Engine) -> str:
             queue.waiting,
             sorted(queue._ready),
             sorted(queue._backing),
-            placing.flights.by_uid,
-            placing.complaints,
+            scheduling.bindings.by_uid,
+            scheduling.requeuer.last_reported,
             cluster.promises,
-            placing.preempting.leaving,
-            engine.term,
-            engine.unsynced,
+            engine.state.writes._by_type,
+            engine.state.term,
+            engine.state.unsynced,
         )
     )
 
 
 def lost_pods(engine: Engine) -> list[str]:
     """Pods of ours that wait for a node, and are neither in a part of the queue nor on their way."""
-    placing = engine.placing
+    scheduling = engine.controller(Scheduling)
     lost = []
-    for uid, pod in placing.cluster.pods.items():
-        entry = placing.queue.waiting.get(uid)
+    for uid, pod in engine.cluster.pods.items():
+        entry = scheduling.queue.waiting.get(uid)
         waits = pod.scheduler == OURS and not (pod.node or pod.deleting or pod.phase in ("Succeeded", "Failed"))
-        flies = uid in placing.flights.by_uid
+        flies = uid in scheduling.bindings.by_uid
         if waits and not flies and (entry is None or entry.part is Part.OUT):
             lost.append(uid)
     return lost

@@ -1,14 +1,14 @@
 """Decides what happens in the small cluster that metrics are tested on: one pod for each way a scheduling attempt can end."""
 
 from trimtab.config.registry import default_profile
-from trimtab.core.engine.engine import Engine
-from trimtab.core.engine.settings import Settings
-from trimtab.core.engine.tally import Tally
+from trimtab.core.engine import Engine
 from trimtab.core.model.event import BindDone, BindFailed, Fault, Leading, NodeSeen, PodSeen, Synced, Turn
 from trimtab.core.model.instruction import Bind
 from trimtab.core.model.node import Node
 from trimtab.core.model.pod import Pod
 from trimtab.core.model.resources import Demand
+from trimtab.core.recorder import MetricsRecorder
+from trimtab.core.settings import Settings
 
 ROOM = (("cpu", 4_000), ("memory", 8 << 30), ("pods", 110))
 PROFILE = "default-scheduler"
@@ -17,13 +17,13 @@ PROFILE = "default-scheduler"
 class SmallCluster:
     """An engine with two nodes and a clock that the test moves."""
 
-    def __init__(self, tally: Tally, at: float = 100.0) -> None:
+    def __init__(self, tally: MetricsRecorder, at: float = 100.0) -> None:
         """Lead a cluster of two nodes from the start."""
         self.at = at
         self.engine = Engine(Settings(profiles=(default_profile(PROFILE),)), tally)
         for name in ("one", "two"):
             self.engine.handle(NodeSeen(Node(name, uid=name, version=1, allocatable=ROOM), at))
-        for kind in self.engine.placing.settings.kinds:
+        for kind in self.engine.state.settings.kinds:
             self.engine.handle(Synced(kind, at))
         self.engine.handle(Leading(1, at))
 
@@ -46,7 +46,7 @@ class SmallCluster:
         self.engine.handle(BindFailed(bind.uid, bind.node, fault, "no", self.at))
 
 
-def live_through_everything(tally: Tally) -> SmallCluster:
+def live_through_everything(tally: MetricsRecorder) -> SmallCluster:
     """Pods that are bound, refused by the API server, too big, and gated: every way there is."""
     cluster = SmallCluster(tally)
     for number in range(12):

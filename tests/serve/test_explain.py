@@ -7,10 +7,11 @@ import pytest
 from msgspec.structs import replace
 
 from tests.serve.small_cluster import SmallCluster
-from trimtab.core.engine.explaining import STANDBY, pod_explained
-from trimtab.core.engine.tally import Tally
 from trimtab.core.model.event import Following, Leading, PodSeen, SamplesRead
 from trimtab.core.model.sample import Reading
+from trimtab.core.recorder import MetricsRecorder
+from trimtab.core.scheduling.controller import Scheduling
+from trimtab.core.scheduling.explain import STANDBY, pod_explained
 from trimtab.serve.explain import Explaining
 from trimtab.serve.health import Health
 from trimtab.serve.http import application, serving
@@ -22,7 +23,7 @@ from trimtab.serve.readings import Readings
 @pytest.fixture
 async def base() -> AsyncIterator[str]:
     """A process with one pod placed, one that is too big, and load measured on node one alone."""
-    cluster = SmallCluster(Tally())
+    cluster = SmallCluster(MetricsRecorder())
     cluster.pod("small")
     cluster.pod("big", cpu=100_000)
     cluster.engine.handle(SamplesRead((Reading("test", "cpu", ("one",), (3000.0,), (cluster.at,)),), cluster.at))
@@ -52,7 +53,7 @@ async def test_pod_with_a_node(base: str) -> None:
 
 async def test_when_it_was_decided() -> None:
     """By the wall clock as it is now, of pods and of nodes: the engine's own goes on from where the wall was at the start."""
-    cluster = SmallCluster(Tally())
+    cluster = SmallCluster(MetricsRecorder())
     cluster.pod("small")
     (bind,) = cluster.decide()
     explaining = Explaining(cluster.engine, lambda at: at + 3600.0)
@@ -65,14 +66,14 @@ async def test_when_it_was_decided() -> None:
 
 def test_pod_that_is_bound() -> None:
     """That it has a node is no reason against the others: both have scores, as if it were placed now."""
-    cluster = SmallCluster(Tally())
+    cluster = SmallCluster(MetricsRecorder())
     cluster.pod("small")
     (bind,) = cluster.decide()
     cluster.accept(bind)
-    waited = cluster.engine.placing.cluster.pods["small"]
+    waited = cluster.engine.cluster.pods["small"]
     cluster.engine.handle(PodSeen(replace(waited, node=bind.node, version=2), cluster.at))
-    bound = cluster.engine.placing.cluster.pods["small"]
-    told = pod_explained(cluster.engine, bound)
+    bound = cluster.engine.cluster.pods["small"]
+    told = pod_explained(cluster.engine.controller(Scheduling), bound)
     assert f"is bound to {bind.node}" == told.state
     assert ["", ""] == [line.refused_by for line in told.lines]
 
@@ -97,7 +98,7 @@ async def test_node(base: str) -> None:
 
 async def test_a_standby_says_so() -> None:
     """Whoever does not lead explains as well, but decides nothing: the answer begins with that; a leader says nothing."""
-    cluster = SmallCluster(Tally())
+    cluster = SmallCluster(MetricsRecorder())
     cluster.pod("small")
     app = application(Health(), MetricsPage(PrometheusTally(), Readings(cluster.engine)), Explaining(cluster.engine))
     async with serving(app, "127.0.0.1", 0) as port:

@@ -9,9 +9,9 @@ import aiohttp
 from aiohttp import web
 
 from tests.core.engine.labelling.labeller import Labeller, cpu_rule, node
-from trimtab.core.engine.engine import Engine
-from trimtab.core.engine.settings import Settings
+from trimtab.core.engine import Engine
 from trimtab.core.model.event import Following, LabelDone, LabelFailed, Leading
+from trimtab.core.settings import Settings
 from trimtab.serve.health import Check
 from trimtab.serve.http import serving
 from trimtab.serve.labels import LabelPages

@@ -12,12 +12,12 @@ from prometheus_client import REGISTRY, generate_latest
 from tests.serve.exposition import Exposition
 from tests.serve.golden import PROMISED
 from tests.serve.small_cluster import PROFILE, SmallCluster, live_through_everything
-from trimtab.core.engine.settings import Settings
 from trimtab.core.model.change import Change
 from trimtab.core.model.event import Fault, SettingsRead
 from trimtab.core.model.pod import Pod
 from trimtab.core.placing.laps import NO_LAPS
 from trimtab.core.placing.profile import everywhere
+from trimtab.core.settings import Settings
 from trimtab.serve.laps import SplitLaps, Stopwatch, WholeLaps
 from trimtab.serve.metrics import PrometheusTally
 from trimtab.serve.page import MetricsPage
@@ -163,11 +163,11 @@ async def test_a_broken_gate_is_blamed_and_the_page_is_written() -> None:
 async def test_rare_events_move_their_counters() -> None:
     """Orphans, plugin faults, refused samples and marks each have a counter."""
     tally = PrometheusTally()
-    tally.orphaned()
-    tally.faulted("ValueError('secret')")
-    tally.samples_refused("not a number", 3)
-    tally.labelled("done")
-    tally.all_pressed(7)
+    tally.bound_to_missing_node()
+    tally.plugin_failed("ValueError('secret')")
+    tally.samples_rejected("not a number", 3)
+    tally.node_patched("done")
+    tally.all_under_pressure(7)
     page = await page_of(tally, SmallCluster(tally))
     assert 1 == page.value("trimtab_orphaned_pods_total")
     assert 1 == page.value("trimtab_plugin_faults_total")
@@ -236,7 +236,7 @@ async def test_marks_are_timed_by_plugin_and_by_point() -> None:
     """Each mark is the time since the one before, and a point is the sum of its plugins."""
     clock = ticking()
     tally = PrometheusTally(Stopwatch(lambda: next(clock)))
-    laps = tally.laps()
+    laps = tally.timer()
     for plugin in ("NodeName", "NodePorts"):
         laps.mark("Filter", plugin)
     laps.mark("Score", "ImageLocality")
@@ -269,7 +269,7 @@ async def test_foreign_laps_are_counted_and_not_timed() -> None:
 async def test_two_tallies_never_mix() -> None:
     """What one engine counts is on its own page only, and nowhere that other code of the process would see it."""
     one, other = PrometheusTally(), PrometheusTally()
-    one.orphaned()
+    one.bound_to_missing_node()
     page = await page_of(other, SmallCluster(other))
     assert 0 == page.value("trimtab_orphaned_pods_total")
     assert b"trimtab_" not in generate_latest(REGISTRY)

@@ -7,9 +7,9 @@ from functools import partial
 from random import Random
 
 from trimtab.config.registry import default_profile
-from trimtab.core.engine.decisions import Decision
-from trimtab.core.engine.settings import Settings
 from trimtab.core.model.taints import NO_SCHEDULE, Taint
+from trimtab.core.model.verdict import Decision
+from trimtab.core.settings import Settings
 from trimtab.sim.drive import Drive
 from trimtab.sim.scenes import node
 from trimtab.sim.workloads import MIB, Workload, constant

@@ -5,8 +5,8 @@ from functools import partial
 import pytest
 
 from trimtab.config.registry import default_profile
-from trimtab.core.engine.settings import Settings
 from trimtab.core.model.resources import CPU
+from trimtab.core.settings import Settings
 from trimtab.sim.compare import Gauge
 from trimtab.sim.drive import Drive
 from trimtab.sim.scenes import node

@@ -9,9 +9,9 @@ from tests.sim.crowd import PODS, crowded, run
 from trimtab.apps.demo import by_load, by_requests
 from trimtab.config.registry import default_profile
 from trimtab.core.cluster.invariants import faults
-from trimtab.core.engine.decisions import Decision
-from trimtab.core.engine.settings import Settings
 from trimtab.core.model.resources import CPU, MEMORY
+from trimtab.core.model.verdict import Decision
+from trimtab.core.settings import Settings
 from trimtab.sim.compare import silent
 from trimtab.sim.drive import IDLE_SCRAPE, Drive
 from trimtab.sim.heat import HEAT
@@ -38,7 +38,7 @@ def test_no_node_is_ever_over_allocatable_and_the_columns_stay_true(seed: int) -
     seen: list[str] = []
 
     def look(drive: Drive, decision: Decision) -> None:
-        seen.extend([*over_allocatable(drive.world), *faults(drive.engine.placing.cluster)])
+        seen.extend([*over_allocatable(drive.world), *faults(drive.engine.cluster)])
 
     drive = crowded(seed, look)
     run(drive, 200.0)
@@ -52,8 +52,8 @@ def test_no_node_is_ever_over_allocatable_and_the_columns_stay_true(seed: int) -
 def test_the_world_is_complete_from_the_start() -> None:
     """Every kind that the default plugins look at counts as listed, so the engine decides at once."""
     drive = Drive(Settings((default_profile("trimtab"),)), 1, 0.0)
-    assert len(drive.engine.placing.settings.kinds) > 2
-    assert drive.engine.may_decide
+    assert len(drive.engine.state.settings.kinds) > 2
+    assert drive.engine.state.may_decide
 
 
 def test_every_pod_is_bound_or_waits_with_a_reason_that_its_object_shows() -> None:
@@ -118,7 +118,7 @@ def test_idle_hours_pass_with_fewer_looks_and_measurements_stay_fresh() -> None:
     drive = crowded(1)
     drive.idle = True
     run(drive, 3600.0)
-    load = drive.engine.placing.cluster.load
+    load = drive.engine.cluster.load
     assert {1.0} == {float(trust) for trust in load.trust(CPU)}
     assert IDLE_SCRAPE < load.settings.fresh
     assert 3600.0 - IDLE_SCRAPE <= min(load.measured(CPU)) < 3600.0

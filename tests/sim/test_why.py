@@ -4,10 +4,10 @@ import pytest
 from msgspec.structs import replace
 
 from tests.sim.crowd import crowded, run
-from trimtab.core.engine.decisions import Decision
-from trimtab.core.engine.explaining import explained
-from trimtab.core.model.verdict import Placement, Unplaceable
+from trimtab.core.model.verdict import Decision, Placement, Unplaceable
 from trimtab.core.placing.explain import Explanation, Line
+from trimtab.core.scheduling.controller import Scheduling
+from trimtab.core.scheduling.explain import explained
 from trimtab.sim.drive import Drive
 from trimtab.sim.why import figures, in_short, sentence
 
@@ -27,7 +27,7 @@ def test_the_table_agrees_with_the_decision_it_explains() -> None:
     seen = {Placement: 0, Unplaceable: 0}
 
     def look(drive: Drive, decision: Decision) -> None:
-        table = explained(drive.engine, drive.engine.placing.cluster.pods[decision.uid])
+        table = explained(drive.engine.controller(Scheduling), drive.engine.cluster.pods[decision.uid])
         verdict = decision.verdict
         seen[type(verdict)] += 1
         if isinstance(verdict, Placement):
@@ -49,7 +49,7 @@ def test_explaining_leaves_the_engine_as_it_was() -> None:
         crowded(
             6,
             lambda drive, decision: tables.append(
-                explained(drive.engine, drive.engine.placing.cluster.pods[decision.uid])
+                explained(drive.engine.controller(Scheduling), drive.engine.cluster.pods[decision.uid])
             ),
         ),
     )

@@ -7,14 +7,16 @@ from typing import Any
 import msgspec
 import pytest
 
+from tests.core.engine.scene import instructions
 from trimtab.config.registry import default_profile
-from trimtab.core.engine.engine import Engine
-from trimtab.core.engine.settings import Settings
+from trimtab.core.engine import Engine
 from trimtab.core.model.event import BindDone, Event, Leading, PodSeen, RereadDone, Synced, Tick, Turn
 from trimtab.core.model.instruction import Bind, Instruction, MarkUnscheduled, Reread, Tell
 from trimtab.core.model.node import Node
 from trimtab.core.model.pod import Pod
 from trimtab.core.model.resources import CPU
+from trimtab.core.scheduling.controller import Scheduling
+from trimtab.core.settings import Settings
 from trimtab.kube import kinds
 from trimtab.kube.mirror import Mirror
 from trimtab.wire.node import NodeReader
@@ -76,7 +78,7 @@ class Controller:
             body = {"kind": f"{kind}List", "metadata": {"resourceVersion": str(version)}, "items": items}
             listed = read_list(msgspec.json.encode(body), reader)
             self.tell(*mirror.replace(listed, self.at))
-        self.tell(*(Synced(kind, self.at) for kind in self.engine.placing.settings.kinds), Leading(1, self.at))
+        self.tell(*(Synced(kind, self.at) for kind in self.engine.state.settings.kinds), Leading(1, self.at))
         return self
 
     def line(self, kind: str, item: dict[str, Any]) -> list[Instruction]:
@@ -89,7 +91,7 @@ class Controller:
         return self.tell(event) if event is not None else []
 
     def tell(self, *events: Event) -> list[Instruction]:
-        return [wish for event in events for wish in self.engine.handle(event)]
+        return [wish for event in events for wish in instructions(self.engine.handle(event))]
 
     def turn(self) -> list[Instruction]:
         return self.tell(Turn(10, self.at))
@@ -100,7 +102,7 @@ class Controller:
 
     def free(self) -> dict[str, int]:
         """Thousandths of CPU that each node has left."""
-        view = self.engine.placing.cluster.view
+        view = self.engine.cluster.view
         left = view.allocatable(CPU) - view.requested(CPU)
         return {node.name: int(left[row]) for row, node in enumerate(view.nodes)}
 
@@ -110,8 +112,8 @@ def test_a_pod_is_bound_hop_by_hop() -> None:
     controller = Controller().start([], [node_object(1, "a"), node_object(2, "b", cpu="250m")])
     assert [] == controller.line("ADDED", pod_object(101))
     assert ("uid-web", 500) == (
-        controller.engine.placing.cluster.pods["uid-web"].uid,
-        controller.engine.placing.cluster.pods["uid-web"].demand.of(CPU),
+        controller.engine.cluster.pods["uid-web"].uid,
+        controller.engine.cluster.pods["uid-web"].demand.of(CPU),
     )
     [bind] = controller.turn()
     assert (Bind("uid-web", "default", "web", "a"), {"a": 500, "b": 250}) == (bind, controller.free())
@@ -133,11 +135,11 @@ def test_a_pod_is_bound_hop_by_hop() -> None:
         event[key] for key in ("reason", "action", "type", "reportingController", "note")
     )
     assert [] == controller.line("MODIFIED", pod_object(102, node="a"))
-    placing = controller.engine.placing
+    scheduling = controller.engine.controller(Scheduling)
     assert (0, 0, None, {"a": 500, "b": 250}) == (
-        len(placing.flights),
-        len(placing.queue),
-        placing.cluster.assumed_on("uid-web"),
+        len(scheduling.bindings),
+        len(scheduling.queue),
+        controller.engine.cluster.assumed_on("uid-web"),
         controller.free(),
     )
 
@@ -239,5 +241,5 @@ def test_a_restart_sees_the_room_that_was_taken_before() -> None:
     )
     assert ({"a": 0}, {"a": 0}) == (before.free(), after.free())
     assert [] == [wish for wish in after.turn() if isinstance(wish, Bind)]
-    assert [] == after.tell(PodSeen(before.engine.placing.cluster.pods["uid-web"], 1.0))
+    assert [] == after.tell(PodSeen(before.engine.cluster.pods["uid-web"], 1.0))
     assert {"a": 0} == after.free()

@@ -7,7 +7,7 @@ import pytest
 from tests.build import node, pod
 from trimtab.config.problem import ConfigError
 from trimtab.config.scheduler import read
-from trimtab.core.engine.engine import Engine
+from trimtab.core.engine import Engine
 from trimtab.core.model.event import Leading, NodeSeen, PodSeen, Synced, Turn
 from trimtab.core.model.instruction import Bind
 from trimtab.core.model.node import Node

@@ -11,14 +11,15 @@ from msgspec import Struct
 
 from trimtab.config.registry import default_profile
 from trimtab.config.scheduler import read
-from trimtab.core.engine.decisions import Decision
-from trimtab.core.engine.explaining import explained, seen_by
-from trimtab.core.engine.settings import Settings
 from trimtab.core.load.pressure_rules import PREFIX, VALUE, Labelling, Rule
 from trimtab.core.model.instruction import LabelNode
 from trimtab.core.model.pod import Pod
 from trimtab.core.model.resources import CPU
+from trimtab.core.model.verdict import Decision
 from trimtab.core.placing.choose import choose
+from trimtab.core.scheduling.controller import Scheduling
+from trimtab.core.scheduling.explain import explained, seen_by
+from trimtab.core.settings import Settings
 from trimtab.sim import heat
 from trimtab.sim.compare import Gauge, Outcome, silent
 from trimtab.sim.day import DAY
@@ -146,9 +147,9 @@ class Demo:
 
     def _note(self, decision: Decision) -> None:
         engine = self.drive.engine
-        pod = engine.placing.cluster.pods[decision.uid]
-        table = explained(engine, pod)
-        stock = choose(seen_by(engine.placing.cluster, pod), pod, self.stock.profiles[0])
+        pod = engine.cluster.pods[decision.uid]
+        table = explained(engine.controller(Scheduling), pod)
+        stock = choose(seen_by(engine.cluster, pod), pod, self.stock.profiles[0])
         node, elsewhere = getattr(decision.verdict, "node", ""), getattr(stock, "node", "")
         told = Decided(decision.at, pod, node, decision.attempt, sentence(table, elsewhere), in_short(table))
         self._fresh.append(told)

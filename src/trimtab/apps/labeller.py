@@ -37,12 +37,12 @@ TURN = 5.0  # within which a rule that was just read is looked at
 class LoudTally(PrometheusTally):
     """Counts, and says what people should know at once."""
 
-    def all_pressed(self, nodes: int) -> None:
-        super().all_pressed(nodes)
+    def all_under_pressure(self, nodes: int) -> None:
+        super().all_under_pressure(nodes)
         log.warning("every node is marked: nodes=%d problem=the marks tell them apart no more", nodes)
 
-    def contested(self, node: str) -> None:
-        super().contested(node)
+    def label_contested(self, node: str) -> None:
+        super().label_contested(node)
         problem = "somebody else undoes it again and again, perhaps another labeller with rules and a lease of its own"
         log.warning("mark contested: node=%s problem=%s", node, problem)
 

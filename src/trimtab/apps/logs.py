@@ -12,8 +12,7 @@ import sys
 from datetime import UTC, datetime
 from typing import Any
 
-from trimtab.core.engine.decisions import Decision
-from trimtab.core.model.verdict import Placement
+from trimtab.core.model.verdict import Decision, Placement
 
 log = logging.getLogger("trimtab.decisions")
 

@@ -10,10 +10,11 @@ import asyncio
 from collections.abc import Callable
 
 from trimtab.apps.clock import Clock
-from trimtab.core.engine.decisions import Decision
-from trimtab.core.engine.engine import Engine
+from trimtab.core.driver import Driver, Record
+from trimtab.core.engine import Engine
 from trimtab.core.model.event import Event, Tick, Turn
 from trimtab.core.model.instruction import Instruction
+from trimtab.core.model.verdict import Decision
 
 DECISIONS_A_TURN = 8
 TICK = 0.5
@@ -27,23 +28,18 @@ class Runtime:
         engine: Engine,
         perform: Callable[[Instruction], None],
         clock: Clock,
-        journal: Callable[[Event], None] | None = None,
-        decided: Callable[[Decision], None] | None = None,
+        on_decision: Callable[[Decision], None] | None = None,
+        record: Record | None = None,
     ) -> None:
         self.engine = engine
         self.clock = clock
         self.turned = clock()
-        self._perform = perform
-        self._journal, self._decided = journal, decided
+        self._driver = Driver(engine, perform, on_decision, record)
         self._work = asyncio.Event()
 
     def put(self, event: Event) -> None:
         """Take a fact in, on the engine's clock, and pass on what the engine wishes for."""
-        event = self.clock.settled(event)
-        if self._journal is not None:
-            self._journal(event)
-        for wish in self.engine.handle(event):
-            self._perform(wish)
+        self._driver.put(self.clock.settled(event))
         self._work.set()
 
     async def run(self) -> None:
@@ -57,16 +53,8 @@ class Runtime:
             await self._work.wait()
             self._work.clear()
             while self.engine.has_work():
-                self._turn()
+                self.put(Turn(DECISIONS_A_TURN, self.clock()))
                 await asyncio.sleep(0)
-
-    def _turn(self) -> None:
-        decisions = self.engine.placing.decisions
-        before = decisions.total
-        self.put(Turn(DECISIONS_A_TURN, self.clock()))
-        if self._decided is not None:
-            for decision in decisions.newest(decisions.total - before):
-                self._decided(decision)
 
     async def _ticks(self) -> None:
         while True:

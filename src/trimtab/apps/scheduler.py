@@ -29,9 +29,9 @@ from trimtab.apps.reload import ConfigFile, Reload
 from trimtab.apps.runtime import Runtime
 from trimtab.apps.trial import try_queries
 from trimtab.config.configuration import Configuration
-from trimtab.core.engine.engine import Engine
-from trimtab.core.engine.settings import Settings
+from trimtab.core.engine import Engine
 from trimtab.core.model.event import Event, Following, Leading
+from trimtab.core.settings import Settings
 from trimtab.kube import kinds
 from trimtab.kube.credentials import Credentials
 from trimtab.kube.greeting import greet
@@ -101,7 +101,7 @@ class Scheduler:
         self.tally = tally if tally is not None else PrometheusTally()
         self.engine = Engine(configuration.settings, self.tally)
         told = tell_decision if configuration.own.logging.decisions else None
-        self.runtime = Runtime(self.engine, lambda wish: self.performer.perform(wish), self.clock, decided=told)
+        self.runtime = Runtime(self.engine, lambda wish: self.performer.perform(wish), self.clock, on_decision=told)
         self.performer = Performer(
             self.writes, self.runtime.put, may_write, self.clock, random, reader, options.identity, wall=self.clock.wall
         )
@@ -114,7 +114,7 @@ class Scheduler:
 
     def _measure(self, file: ConfigFile | None) -> None:
         """Sources are asked by whoever follows, too: its picture is warm when it has to lead."""
-        columns = self.engine.placing.cluster.columns
+        columns = self.engine.cluster.columns
         self.looking = Looking(
             self.configuration.own.sources,
             lambda: columns.nodes,

@@ -22,7 +22,7 @@ from typing import NamedTuple
 
 from trimtab.apps.doctor.server import Named, listed
 from trimtab.config.configuration import LeaderElection
-from trimtab.core.engine.labelling.marks import cleared
+from trimtab.core.labelling.node_labels import cleared
 from trimtab.core.model.event import LabelFailed
 from trimtab.core.model.instruction import LabelNode
 from trimtab.kube.lease import Elector, passing_time

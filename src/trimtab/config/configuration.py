@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from trimtab.config.own.settings import BY_REQUESTS, TrimtabConfiguration
 from trimtab.config.problem import Note
-from trimtab.core.engine.settings import Settings
+from trimtab.core.settings import Settings
 
 
 @dataclass(frozen=True, slots=True)

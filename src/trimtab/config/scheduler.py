@@ -22,7 +22,7 @@ from trimtab.config.spot import INT32, INT64, Report, Spot, nothing
 from trimtab.config.tree import Leaf, Table, Tree
 from trimtab.config.versions import VERSION, Catalogue, Version, read_version
 from trimtab.config.yaml import documents
-from trimtab.core.engine.settings import Settings
+from trimtab.core.settings import Settings
 
 KIND = "KubeSchedulerConfiguration"
 OWN_NAME = "trimtab"

@@ -13,9 +13,10 @@ import msgspec
 from aiohttp import web
 from msgspec.structs import replace
 
-from trimtab.core.engine.engine import Engine
-from trimtab.core.engine.explaining import NodeExplained, PodExplained, node_explained, pod_explained
+from trimtab.core.engine import Engine
 from trimtab.core.model.pod import Pod
+from trimtab.core.scheduling.controller import Scheduling
+from trimtab.core.scheduling.explain import NodeExplained, PodExplained, node_explained, pod_explained
 
 Told = TypeVar("Told", PodExplained, NodeExplained)
 
@@ -38,11 +39,13 @@ class Explaining:
         pod = self._find(key)
         if pod is None:
             return _said(404, f"no pod {key} is known here: look at its namespace and name")
-        return _json(self._dated(pod_explained(self._engine, pod, request.query.getall("node", []))))
+        return _json(
+            self._dated(pod_explained(self._engine.controller(Scheduling), pod, request.query.getall("node", [])))
+        )
 
     async def _node(self, request: web.Request) -> web.Response:
         name = request.match_info["name"]
-        told = node_explained(self._engine, name)
+        told = node_explained(self._engine.controller(Scheduling), name)
         return _json(self._dated(told)) if told is not None else _said(404, f"no node {name} is known here")
 
     def _dated(self, told: Told) -> Told:
@@ -51,7 +54,7 @@ class Explaining:
 
     def _find(self, key: str) -> Pod | None:
         """The newest of this name: one that has ended may still be listed beside its successor."""
-        found = [pod for pod in self._engine.placing.cluster.pods.values() if pod.key == key]
+        found = [pod for pod in self._engine.cluster.pods.values() if pod.key == key]
         return max(found, key=lambda pod: pod.created, default=None)
 
 

@@ -14,7 +14,9 @@ from aiohttp import web
 from msgspec.structs import replace
 
 from trimtab.config.problem import printable
-from trimtab.core.engine.engine import Engine
+from trimtab.core.engine import Engine
+from trimtab.core.labelling.controller import Labelling
+from trimtab.core.labelling.node_labeller import Marking
 from trimtab.serve.health import Check
 
 TYPE = "Label type=presure Nodes"  # the words that its readers look for
@@ -30,6 +32,10 @@ class LabelPages:
     ) -> None:
         self._engine, self._checks, self._on_the_wall = engine, tuple(checks), on_the_wall
 
+    @property
+    def _labeller(self) -> Marking | None:
+        return self._engine.controller(Labelling).labeller
+
     def add_to(self, app: web.Application) -> None:
         for name, answer in (("status", self._status), ("nodes", self._nodes), ("pressure", self._pressure)):
             app.router.add_get(f"/{name}", answer, allow_head=False)
@@ -41,15 +47,19 @@ class LabelPages:
 
     def _refused(self) -> list[str]:
         """In the API server's words; who does not lead writes nothing, and is refused nothing."""
-        marking, leads = self._engine.marking, self._engine.term is not None
-        return [printable(marking.ledger.refused)] if marking is not None and leads and marking.ledger.refused else []
+        marking, leads = self._labeller, self._engine.state.term is not None
+        return (
+            [printable(marking.patches.forbidden)]
+            if marking is not None and leads and marking.patches.forbidden
+            else []
+        )
 
     async def _nodes(self, request: web.Request) -> web.Response:
-        names = self._engine.marking.marked() if self._engine.marking is not None else []
+        names = self._labeller.marked() if self._labeller is not None else []
         return _json({"type": TYPE, "num": len(names), "node_names": names})
 
     async def _pressure(self, request: web.Request) -> web.Response:
-        marking = self._engine.marking
+        marking = self._labeller
         if marking is None:
             return _json({"mode": "off", "nodes": []})
         mode = "apply" if marking.settings.apply else "observe"

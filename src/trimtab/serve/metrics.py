@@ -11,8 +11,8 @@ from collections.abc import Iterator
 
 from prometheus_client.core import Metric
 
-from trimtab.core.engine.tally import Tally
 from trimtab.core.placing.laps import Laps
+from trimtab.core.recorder import MetricsRecorder
 from trimtab.serve.instruments import Instruments
 from trimtab.serve.laps import SplitLaps, Stopwatch, WholeLaps
 
@@ -25,7 +25,7 @@ QUEUES = {"gated": "unschedulable"}
 EVENTS = {"PodAdd": "UnschedulablePodAdd", "PodUpdate": "UnschedulablePodUpdate"}
 
 
-class PrometheusTally(Tally):
+class PrometheusTally(MetricsRecorder):
     """A tally that everybody can read at /metrics. Labels take few values: results, profiles, plugins, faults."""
 
     def __init__(self, stopwatch: Stopwatch | None = None) -> None:
@@ -36,7 +36,7 @@ class PrometheusTally(Tally):
         """All that was counted so far."""
         return self._on.families()
 
-    def laps(self) -> Laps:
+    def timer(self) -> Laps:
         """Timed as a whole, and every tenth time split among the plugins."""
         return self._stopwatch.laps()
 
@@ -44,44 +44,44 @@ class PrometheusTally(Tally):
         """A pod entered a queue."""
         self._on.incoming.add(QUEUES.get(queue, queue), EVENTS.get(event, event))
 
-    def attempted(self, profile: str, result: str, laps: Laps) -> None:
+    def attempted(self, profile: str, result: str, timer: Laps) -> None:
         """A decision was made, well or not; a placed pod's attempt goes on until its bind is answered."""
         self._on.decisions.add(result, profile)
-        if isinstance(laps, WholeLaps):
-            seconds = laps.elapsed()
+        if isinstance(timer, WholeLaps):
+            seconds = timer.elapsed()
             self._on.decision_seconds.observe(seconds)
             if result != SCHEDULED:
                 self._ended(profile, result, seconds)
-        if isinstance(laps, SplitLaps):
-            self._split(profile, laps)
+        if isinstance(timer, SplitLaps):
+            self._split(profile, timer)
 
-    def preempting(self, victims: int) -> None:
+    def preemption_attempted(self, victims: int) -> None:
         """Each plugin that is asked to make room counts; victims only where it could."""
         self._on.preemptions.add()
         if victims:
             self._on.victims.observe(victims)
 
-    def bound(self, profile: str, attempts: int, waited: float, flown: float) -> None:
+    def bound(self, profile: str, attempts: int, since_first_attempt: float, bind_seconds: float) -> None:
         """A bind was accepted: the attempt ended well."""
-        self._ended(profile, SCHEDULED, flown)
+        self._ended(profile, SCHEDULED, bind_seconds)
         self._on.attempts_per_pod.observe(attempts)
         label = str(attempts) if attempts < MOST_ATTEMPTS else f"{MOST_ATTEMPTS}+"
-        self._on.sli_seconds.observe(waited, label)
+        self._on.sli_seconds.observe(since_first_attempt, label)
 
-    def bind_failed(self, profile: str, fault: str, flown: float) -> None:
+    def bind_failed(self, profile: str, failure: str, bind_seconds: float) -> None:
         """A bind was not accepted, or nobody knows: the attempt ended badly."""
-        self._ended(profile, "error", flown)
-        self._on.bind_failures.add(fault)
+        self._ended(profile, "error", bind_seconds)
+        self._on.bind_failures.add(failure)
 
-    def orphaned(self) -> None:
+    def bound_to_missing_node(self) -> None:
         """A pod was bound to a node that had gone in the meantime."""
         self._on.orphans.add()
 
-    def faulted(self, plugin: str) -> None:
+    def plugin_failed(self, error: str) -> None:
         """A plugin raised; its words may be anything, so they are no label."""
         self._on.faults.add()
 
-    def samples_refused(self, reason: str, count: int) -> None:
+    def samples_rejected(self, reason: str, count: int) -> None:
         """Measurements that were not believed."""
         self._on.refused_samples.add(reason, by=count)
 
@@ -89,11 +89,11 @@ class PrometheusTally(Tally):
         """A metric source did not answer, or nonsense."""
         self._on.failed_sources.add(source)
 
-    def labelled(self, result: str) -> None:
+    def node_patched(self, result: str) -> None:
         """A node's marks were written, or not."""
         self._on.marks.add(result)
 
-    def all_pressed(self, nodes: int) -> None:
+    def all_under_pressure(self, nodes: int) -> None:
         """Every node that may be marked is."""
         self._on.all_marked.add()
 

@@ -13,12 +13,13 @@ from math import isfinite
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.samples import Sample
 
-from trimtab.core.engine.engine import Engine
-from trimtab.core.engine.waiting.queue import Part
+from trimtab.core.engine import Engine
 from trimtab.core.model.pod import Pod
 from trimtab.core.model.resources import CPU, MEMORY
 from trimtab.core.placing.contract import Gate
 from trimtab.core.placing.profile import plugin_name
+from trimtab.core.scheduling.controller import Scheduling
+from trimtab.core.scheduling.queue.queue import Part
 
 Values = Iterable[tuple[tuple[str, ...], int]]
 NODE_USAGE = {CPU: "node_cpu_usage_percent", MEMORY: "node_memory_usage_percent"}
@@ -68,6 +69,10 @@ class Readings:
         self._engine = engine
         self._outside = outside if outside is not None else Outside()
 
+    @property
+    def _scheduling(self) -> Scheduling:
+        return self._engine.controller(Scheduling)
+
     def families(self) -> Iterator[Metric]:
         """Look at everything now."""
         yield from self._of_the_queue()
@@ -77,7 +82,7 @@ class Readings:
             yield from self._of_the_nodes()
 
     def _of_the_queue(self) -> Iterator[Metric]:
-        parts = Counter(waiting.part for waiting in self._engine.placing.queue.waiting.values())
+        parts = Counter(waiting.part for waiting in self._scheduling.queue.waiting.values())
         yield _gauge(
             "scheduler_pending_pods",
             "Pods that wait, by queue: gated ones were never tried, unschedulable ones wait for a change.",
@@ -93,10 +98,9 @@ class Readings:
 
     def _blamed(self) -> Counter[tuple[str, str]]:
         """How many parked and gated pods wait because of each plugin, by profile."""
-        placing = self._engine.placing
-        pods = placing.cluster.pods
-        kinds = Counter((each.plugins, pods[each.uid].scheduler) for each in placing.queue.parked())
-        gated = (pods[each.uid] for each in placing.queue.waiting.values() if each.part is Part.GATED)
+        queue, pods = self._scheduling.queue, self._engine.cluster.pods
+        kinds = Counter((each.plugins, pods[each.uid].scheduler) for each in queue.parked())
+        gated = (pods[each.uid] for each in queue.waiting.values() if each.part is Part.GATED)
         kinds.update((self._closed_gates(pod), pod.scheduler) for pod in gated)
         blamed: Counter[tuple[str, str]] = Counter()
         for (plugins, profile), number in kinds.items():
@@ -104,17 +108,17 @@ class Readings:
         return blamed
 
     def _closed_gates(self, pod: Pod) -> tuple[str, ...]:
-        profile = self._engine.placing.settings.profile_of(pod.scheduler)
+        profile = self._engine.state.settings.profile_of(pod.scheduler)
         return (
             tuple(plugin_name(gate) for gate in profile.gates if _is_closed(gate, pod)) if profile is not None else ()
         )
 
     def _of_the_engine(self) -> Iterator[Metric]:
-        placing = self._engine.placing
+        cluster, cache = self._engine.cluster, self._scheduling.evaluator.cache
         sizes = (
-            (("nodes",), len(placing.cluster.columns)),
-            (("pods",), len(placing.cluster.places)),
-            (("assumed_pods",), len(placing.flights)),
+            (("nodes",), len(cluster.columns)),
+            (("pods",), len(cluster.places)),
+            (("assumed_pods",), len(self._scheduling.bindings)),
         )
         words = "Nodes and placed pods that are known; assumed pods are placed by us and not seen there yet."
         yield _gauge("scheduler_cache_size", words, ("type",), sizes)
@@ -122,12 +126,12 @@ class Readings:
             "trimtab_template_lookups_total",
             "Decisions by whether answers for such a pod were at hand.",
             ("result",),
-            [(("hit",), placing.templates.hits), (("miss",), placing.templates.misses)],
+            [(("hit",), cache.hits), (("miss",), cache.misses)],
         )
 
     def _of_the_nodes(self) -> Iterator[Metric]:
         """Columns are copied here, on the event loop; cell by cell they are gone through where the page is written."""
-        view = self._engine.placing.cluster.view
+        view = self._engine.cluster.view
         names = [node.name for node in view.nodes]
         for resource, name in NODE_USAGE.items():
             shares = (view.used_share(resource) * 100).tolist()
@@ -137,7 +141,7 @@ class Readings:
         outside = self._outside
         yield _gauge("trimtab_build_info", "The running version.", ("version",), [((outside.version,), 1)])
         if outside.lease:
-            leads = [((outside.lease,), int(self._engine.term is not None))]
+            leads = [((outside.lease,), int(self._engine.state.term is not None))]
             yield _gauge("leader_election_master_status", "1 in the process that leads, else 0.", ("name",), leads)
         events = [((outcome,), n) for outcome, n in outside.events().items()]
         yield _counter("trimtab_events_total", "Events for people, by what became of them.", ("outcome",), events)

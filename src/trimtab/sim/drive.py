@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from random import Random
 
-from trimtab.core.engine.decisions import Decision
-from trimtab.core.engine.engine import Engine
-from trimtab.core.engine.settings import Settings
-from trimtab.core.model.event import Event, Leading, Synced, Tick, Turn
-from trimtab.core.model.instruction import Instruction
+from trimtab.core.driver import Driver
+from trimtab.core.engine import Engine
+from trimtab.core.model.event import Event, Leading, Synced, Tick
+from trimtab.core.model.verdict import Decision
+from trimtab.core.settings import Settings
 from trimtab.sim.clock import Clock
 from trimtab.sim.world import World
 
@@ -38,8 +38,8 @@ class Drive:
         self.clock = Clock(start)
         self.engine = Engine(settings)
         self.world = World(self.clock, Random(seed), self.take, lag)
+        self._driver = Driver(self.engine, self.world.perform, onlooker)
         self.idle = False
-        self._onlooker = onlooker
         for kind in settings.kinds:
             self.take(Synced(kind, start))
         self.take(Leading(1, start))
@@ -56,18 +56,5 @@ class Drive:
 
     def take(self, event: Event) -> None:
         """Hand the engine a fact; then let it decide, one pod a turn, until nobody is ready."""
-        self._perform(self.engine.handle(event))
-        while self.engine.has_work():
-            self._turn()
-
-    def _turn(self) -> None:
-        decisions = self.engine.placing.decisions
-        before = decisions.total
-        wishes = self.engine.handle(Turn(1, self.clock.now))
-        if self._onlooker is not None and decisions.total > before:
-            self._onlooker(decisions.ring[-1])
-        self._perform(wishes)
-
-    def _perform(self, wishes: list[Instruction]) -> None:
-        for wish in wishes:
-            self.world.perform(wish)
+        self._driver.put(event)
+        self._driver.decide(self.clock.now)

@@ -8,16 +8,19 @@ from typing import Any, TypeVar
 from msgspec.structs import replace
 
 from trimtab.config.registry import DEFAULT_PLUGINS, IN_TREE
-from trimtab.core.engine.engine import Engine
-from trimtab.core.engine.settings import Settings
-from trimtab.core.engine.tally import Tally
-from trimtab.core.engine.waiting.queue import Part
+from trimtab.core.controllers import Output
+from trimtab.core.engine import Engine
 from trimtab.core.model.event import Event, Leading, NodeSeen, PodSeen, Synced, Tick, Turn
 from trimtab.core.model.instruction import Bind, Instruction
 from trimtab.core.model.node import Node
 from trimtab.core.model.pod import Pod
 from trimtab.core.model.resources import CPU, MEMORY, PODS, Demand
+from trimtab.core.model.verdict import Decision
 from trimtab.core.placing.profile import Profile, Ties, everywhere
+from trimtab.core.recorder import MetricsRecorder
+from trimtab.core.scheduling.controller import Scheduling
+from trimtab.core.scheduling.queue.queue import Part
+from trimtab.core.settings import Settings
 
 OURS = "trimtab"
 MANY_PODS = 110
@@ -52,6 +55,11 @@ def of_kind(kind: type[Wish], wishes: Iterable[Instruction]) -> list[Wish]:
     return [wish for wish in wishes if isinstance(wish, kind)]
 
 
+def instructions(outputs: Iterable[Output]) -> list[Instruction]:
+    """What is to be done; decisions are left out."""
+    return [output for output in outputs if not isinstance(output, Decision)]
+
+
 class Scene:
     """One engine, already synced and leading (or only of further kinds synced), with a clock that moves when asked."""
 
@@ -59,20 +67,20 @@ class Scene:
         self,
         *plugins: Any,
         ready: bool = True,
-        tally: Tally | None = None,
+        tally: MetricsRecorder | None = None,
         without: tuple[str, ...] = (),
         **settings: Any,
     ) -> None:
         self.engine = Engine(Settings((profile(*plugins, without=without),), **settings), tally)
         self.at = 0.0
         self.version = 100
-        kinds = self.engine.placing.settings.kinds
+        kinds = self.engine.state.settings.kinds
         self.tells(*(Synced(kind, 0.0) for kind in (kinds if ready else kinds[2:])))
         if ready:
             self.tells(Leading(1, 0.0))
 
     def tells(self, *events: Event) -> list[Instruction]:
-        return [wish for event in events for wish in self.engine.handle(event)]
+        return [wish for event in events for wish in instructions(self.engine.handle(event))]
 
     def sees(self, *objects: Pod | Node) -> list[Instruction]:
         """The watch shows these, each as a newer version than anything before."""
@@ -100,12 +108,12 @@ class Scene:
         return {bind.name: bind.node for bind in of_kind(Bind, self.turn(decisions))}
 
     def part(self, pod: Pod) -> Part | None:
-        waiting = self.engine.placing.queue.waiting.get(pod.uid)
+        waiting = self.engine.controller(Scheduling).queue.waiting.get(pod.uid)
         return waiting.part if waiting is not None else None
 
     def requested(self, node: str) -> int:
         """Thousandths of CPU that count against the node."""
-        columns = self.engine.placing.cluster.columns
+        columns = self.engine.cluster.columns
         return columns.requested[CPU].exact[columns.row[node]] if CPU in columns.requested else 0
 
 

@@ -11,9 +11,6 @@ from msgspec.structs import replace
 from tests.core.engine.scene import Scene, node, of_kind, pod, profile
 from tests.core.engine.stages import permitter
 from trimtab.core.cluster.invariants import faults
-from trimtab.core.engine.settings import Settings
-from trimtab.core.engine.tally import Tally
-from trimtab.core.engine.waiting.queue import Part
 from trimtab.core.model.change import Change
 from trimtab.core.model.event import (
     BindDone,
@@ -40,6 +37,10 @@ from trimtab.core.model.resources import CPU
 from trimtab.core.model.sample import Reading
 from trimtab.core.placing.contract import Wait
 from trimtab.core.placing.profile import Profile, everywhere
+from trimtab.core.recorder import MetricsRecorder
+from trimtab.core.scheduling.controller import Scheduling
+from trimtab.core.scheduling.queue.queue import Part
+from trimtab.core.settings import Settings
 
 WEB = pod("web", cpu=1000)
 
@@ -66,7 +67,7 @@ def test_a_turn_decides_only_when_all_is_synced_and_we_lead(before: tuple[Event,
     scene.sees(node("a"), WEB)
     assert bool(binds) == scene.engine.has_work()
     assert binds == len(scene.turn())
-    assert [] == faults(scene.engine.placing.cluster)
+    assert [] == faults(scene.engine.cluster)
 
 
 @dataclass(frozen=True)
@@ -81,11 +82,11 @@ class Looks:
 def test_a_turn_waits_for_every_kind_that_some_plugin_looks_at() -> None:
     """Also for kinds that come with new settings, and for none twice."""
     scene = Scene(Looks(), ready=False)
-    assert {"pods", "nodes"} == scene.engine.unsynced
+    assert {"pods", "nodes"} == scene.engine.state.unsynced
     scene.tells(Synced("pods", 0.0), Synced("nodes", 0.0), Leading(1, 0.0))
     scene.tells(SettingsRead(Settings((profile(Looks(("things", "others"))),)), 1.0))
     scene.sees(node("a"), WEB)
-    assert {"others"} == scene.engine.unsynced
+    assert {"others"} == scene.engine.state.unsynced
     assert {} == scene.binds()
     scene.tells(Synced("others", 2.0))
     assert {"web": "a"} == scene.binds()
@@ -100,7 +101,7 @@ def test_a_turn_decides_no_more_than_it_was_given() -> None:
 
 def test_no_more_binds_are_under_way_than_the_cap() -> None:
     """A bind counts until its outcome and its confirmation are in."""
-    scene = Scene(binds_in_flight=2)
+    scene = Scene(max_binds_in_flight=2)
     scene.sees(node("a"), *(pod(f"web-{number}", cpu=1) for number in range(4)))
     assert (2, False, 0) == (len(scene.binds()), scene.engine.has_work(), len(scene.binds()))
     scene.bound(pod("web-0", cpu=1), "a")
@@ -161,7 +162,7 @@ def test_a_standby_keeps_state_and_load_warm() -> None:
     assert [] == scene.turn()
     scene.tells(Leading(7, 0.0))
     assert {"web": "b"} == scene.binds()
-    assert 900.0 == scene.engine.placing.cluster.view.used(CPU)[0]
+    assert 900.0 == scene.engine.cluster.view.used(CPU)[0]
 
 
 def test_a_former_leader_sends_nothing_for_pods_still_in_their_stages() -> None:
@@ -183,7 +184,7 @@ def test_a_former_leader_still_follows_up_what_it_has_sent() -> None:
     scene.tells(Following(1.0))
     lost = scene.tells(BindFailed(WEB.uid, "a", Fault.UNKNOWN, "", 2.0))
     assert ([Reread(WEB.uid, "default", "web")], 1000) == (lost, scene.requested("a"))
-    scene.tells(RereadDone(WEB.uid, scene.engine.placing.cluster.pods[WEB.uid], 3.0))
+    scene.tells(RereadDone(WEB.uid, scene.engine.cluster.pods[WEB.uid], 3.0))
     assert (1000, {}) == (scene.requested("a"), scene.binds())
 
 
@@ -214,7 +215,7 @@ def test_pods_of_a_name_that_is_no_longer_ours_are_let_go() -> None:
     scene.turn()
     scene.sees(pod("ready"), pod("gated", gates=("wait",)))
     scene.tells(SettingsRead(Settings((bare("other"),)), 1.0))
-    assert (0, {}) == (len(scene.engine.placing.queue), scene.binds())
+    assert (0, {}) == (len(scene.engine.controller(Scheduling).queue), scene.binds())
 
 
 def test_gates_are_looked_at_again_under_new_settings() -> None:
@@ -232,20 +233,20 @@ def test_patience_and_cap_are_settings_too() -> None:
     """They are in force at once."""
     scene = Scene()
     scene.sees(node("a"), WEB, pod("other"))
-    scene.tells(SettingsRead(Settings((profile(),), binds_in_flight=1, bind_patience=3.0), 0.0))
+    scene.tells(SettingsRead(Settings((profile(),), max_binds_in_flight=1, bind_timeout=3.0), 0.0))
     assert (1, [Reread]) == (len(scene.binds()), [type(wish) for wish in scene.later(3.0)])
 
 
 # --- odd histories
 
 
-class Orphans(Tally):
+class Orphans(MetricsRecorder):
     """Counts pods that were bound to nodes gone in the meantime."""
 
     def __init__(self) -> None:
         self.count = 0
 
-    def orphaned(self) -> None:
+    def bound_to_missing_node(self) -> None:
         self.count += 1
 
 
@@ -258,7 +259,7 @@ def test_a_pod_bound_to_a_node_that_has_gone_is_told_as_an_orphan() -> None:
     scene.tells(NodeGone("a", 1.0), BindDone(WEB.uid, "a", 1.0))
     told = of_kind(Tell, scene.bound(WEB, "a"))
     assert (["NodeGone"], 1) == ([tell.reason for tell in told], orphans.count)
-    assert [] == faults(scene.engine.placing.cluster)
+    assert [] == faults(scene.engine.cluster)
 
 
 def test_pods_on_an_unknown_node_count_when_it_appears() -> None:
@@ -280,8 +281,8 @@ def test_a_node_made_anew_and_smaller_under_its_old_name_keeps_the_pods_it_has(d
         scene.tells(NodeGone("a", 0.0, "uid-a"))
     scene.sees(node("a", cpu=2000, uid="uid-new"), WEB)
     assert ({}, 1500) == (scene.binds(), scene.requested("a"))
-    assert [True] == [value != value for value in scene.engine.placing.cluster.view.used(CPU)]
-    assert [] == faults(scene.engine.placing.cluster)
+    assert [True] == [value != value for value in scene.engine.cluster.view.used(CPU)]
+    assert [] == faults(scene.engine.cluster)
 
 
 def test_a_pod_in_flight_to_a_node_made_anew_keeps_its_room_there() -> None:
@@ -344,8 +345,8 @@ def test_what_is_not_newer_or_of_a_dead_uid_changes_nothing(stale: Event) -> Non
     scene.tells(PodGone("uid-dead", 0.0, 9), NodeGone("z", 0.0, "uid-z", 10))
     assert [] == scene.tells(stale)
     assert (["a"], ["uid-web"], 0) == (
-        [each.name for each in scene.engine.placing.cluster.columns.nodes],
-        list(scene.engine.placing.cluster.pods),
+        [each.name for each in scene.engine.cluster.columns.nodes],
+        list(scene.engine.cluster.pods),
         scene.requested("a"),
     )
     assert {"web": "a"} == scene.binds()
@@ -369,6 +370,6 @@ def test_time_alone_brings_everybody_back() -> None:
     attempts = []
     for _ in range(130):
         scene.tells(Tick(scene.at), Turn(1, scene.at))
-        attempts.append(scene.engine.placing.decisions.total)
+        attempts.append(scene.engine.controller(Scheduling).decisions.total)
         scene.at += 1.0
     assert (1, 2, 3) == (attempts[59], attempts[60], attempts[120])

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from tests.core.engine.scene import Scene, node, pod
 from tests.core.engine.stages import filterer
-from trimtab.core.engine.explaining import node_explained, pod_explained
 from trimtab.core.model.pod import Pod
+from trimtab.core.scheduling.controller import Scheduling
+from trimtab.core.scheduling.explain import node_explained, pod_explained
 
 FAILED = "a plugin failed: ZeroDivisionError: by design"
 
@@ -21,8 +22,8 @@ def test_a_plugin_that_raises_is_told_and_hides_no_other_pod() -> None:
     scene = Scene(filterer("Shaky", bad))
     ill = pod("bad")
     scene.sees(node("a"), ill, pod("web"))
-    assert FAILED == pod_explained(scene.engine, ill).verdict
-    told = node_explained(scene.engine, "a")
+    assert FAILED == pod_explained(scene.engine.controller(Scheduling), ill).verdict
+    told = node_explained(scene.engine.controller(Scheduling), "a")
     assert told is not None
     lines = {each.pod: each.line for each in told.waiting}
     assert ((FAILED,), "") == (lines["default/bad"].reasons, lines["default/web"].refused_by)
@@ -35,4 +36,4 @@ def test_a_promise_that_is_being_kept_counts_once() -> None:
     assert 1 == len(scene.turn())
     second = pod("second", cpu=500)
     scene.sees(second)
-    assert [""] == [line.refused_by for line in pod_explained(scene.engine, second).lines]
+    assert [""] == [line.refused_by for line in pod_explained(scene.engine.controller(Scheduling), second).lines]

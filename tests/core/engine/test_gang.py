@@ -9,7 +9,6 @@ from msgspec.structs import replace
 
 from tests.core.engine.scene import Scene, node, of_kind, pod
 from tests.core.engine.stages import permitter, reserver, staged
-from trimtab.core.engine.waiting.queue import Part
 from trimtab.core.model.event import BindDone, BindFailed, Fault, ObjectGone, ObjectSeen, PodGone
 from trimtab.core.model.instruction import Bind, Instruction, Tell
 from trimtab.core.model.objects import GROUP_LABEL, OLDER_GROUP_LABEL, PodGroup
@@ -17,6 +16,8 @@ from trimtab.core.model.pod import Pod
 from trimtab.core.model.resources import CPU, Demand
 from trimtab.core.placing.contract import Go, Refuse
 from trimtab.core.plugins.coscheduling import Coscheduling
+from trimtab.core.scheduling.controller import Scheduling
+from trimtab.core.scheduling.queue.queue import Part
 
 
 def group(least: int, name: str = "train", **fields: Any) -> PodGroup:
@@ -51,7 +52,7 @@ def land(scene: Scene, wishes: list[Instruction]) -> list[str]:
     binds = of_kind(Bind, wishes)
     for bind in binds:
         scene.tells(BindDone(bind.uid, bind.node, scene.at))
-        scene.bound(scene.engine.placing.cluster.pods[bind.uid], bind.node)
+        scene.bound(scene.engine.cluster.pods[bind.uid], bind.node)
     return [bind.name for bind in binds]
 
 
@@ -69,7 +70,11 @@ def test_none_goes_where_not_all_fit() -> None:
     wishes = scene.turn()
     words = "pod group default/train: 3 of 5 members fit; 0/2 nodes are available: 2 Insufficient cpu."
     assert ([], dict.fromkeys((each.name for each in members), words)) == (of_kind(Bind, wishes), notes(wishes))
-    assert (0, 0, 0) == (scene.requested("n0"), scene.requested("n1"), len(scene.engine.placing.flights))
+    assert (0, 0, 0) == (
+        scene.requested("n0"),
+        scene.requested("n1"),
+        len(scene.engine.controller(Scheduling).bindings),
+    )
     assert {Part.PARKED} == {scene.part(each) for each in members}
 
 
@@ -103,11 +108,11 @@ def test_a_member_that_lands_is_no_reason_to_look_at_the_gang_for_each_fellow(mo
     scene = scene_of(4000)
     members = gang(scene, 8, 8)
     wishes = of_kind(Bind, scene.turn())
-    gangs, looks = scene.engine.placing.gangs, list[str]()
+    gangs, looks = scene.engine.controller(Scheduling).gangs, list[str]()
     look = gangs.gang
     monkeypatch.setattr(gangs, "gang", lambda cluster, key, at: looks.append(key) or look(cluster, key, at))
     for bind in wishes:
-        scene.bound(scene.engine.placing.cluster.pods[bind.uid], bind.node)
+        scene.bound(scene.engine.cluster.pods[bind.uid], bind.node)
     assert (8, True) == (len(wishes), len(looks) <= len(members))
 
 
@@ -135,7 +140,7 @@ def test_the_last_one_whose_bind_is_refused_goes_before_others() -> None:
     gang(scene, 2, 2)
     first, last = of_kind(Bind, scene.turn())
     scene.tells(BindDone(first.uid, first.node, scene.at))
-    scene.bound(scene.engine.placing.cluster.pods[first.uid], first.node)
+    scene.bound(scene.engine.cluster.pods[first.uid], first.node)
     scene.sees(pod("early", 500))
     scene.later(1.0)
     scene.tells(BindFailed(last.uid, last.node, Fault.REFUSED, "over quota", scene.at))
@@ -182,7 +187,7 @@ def test_members_that_are_not_ours_to_place() -> None:
     theirs = member(2, scheduler="other")
     scene.tells(ObjectSeen(group(3), 0.0))
     scene.sees(member(0), member(1), theirs)
-    told = "pod group default/train: 2 of 3 members fit; 0/1 nodes are available: the others are held back"
+    told = "pod group default/train: 2 of 3 members fit; 0/1 nodes are available: the other members are gated"
     words = notes(scene.turn())
     assert (["train-0", "train-1"], True) == (sorted(words), words["train-0"].startswith(told))
     assert (Part.PARKED, 0) == (scene.part(member(0)), scene.requested("n0"))
@@ -223,7 +228,7 @@ def test_a_gang_that_does_not_come_together_in_time_is_told_of_once() -> None:
     gang(scene, 2, 2, timeout=30)
     scene.turn()
     assert {} == notes(scene.later(29.0), "PodGroupTimeout")
-    words = "pod group default/train did not come together within 30 s and is tried further: "
+    words = "pod group default/train was not scheduled within 30 s, retrying: "
     (told,) = notes(scene.later(1.0), "PodGroupTimeout").values()
     assert told.startswith(words + "pod group default/train: 1 of 2 members fit; 0/1")
     assert {} == notes(scene.later(100.0), "PodGroupTimeout")
@@ -284,7 +289,7 @@ def test_a_refused_reservation_undoes_all_in_reverse() -> None:
     wishes = scene.turn()
     assert "3 members fit; 0/1 nodes are available: taken." in notes(wishes)["train-0"]
     log = ("train-0", "train-1", "train-2", "-train-2", "-train-1", "-train-0")
-    assert (log, 0) == (scene.engine.placing.cluster.memory["Keeper"], scene.requested("n0"))
+    assert (log, 0) == (scene.engine.cluster.memory["Keeper"], scene.requested("n0"))
 
 
 def test_a_stage_that_refuses_one_at_once_keeps_all_from_going() -> None:
@@ -329,7 +334,7 @@ def test_the_older_label_is_read_with_a_note() -> None:
     scene.sees(pod("old", 100, labels={OLDER_GROUP_LABEL: "train"}))
     wishes = scene.turn()
     assert ["old"] == [bind.name for bind in of_kind(Bind, wishes)]
-    assert [f"write {GROUP_LABEL}"] == [each.split(": ")[1] for each in notes(wishes, "OlderLabel").values()]
+    assert [f"use {GROUP_LABEL}"] == [each.split(": ")[1] for each in notes(wishes, "OlderLabel").values()]
 
 
 def test_without_the_plugin_the_label_means_nothing() -> None:
@@ -346,8 +351,8 @@ def test_what_is_remembered_of_a_gang_goes_with_its_last_member() -> None:
     scene.turn()
     scene.sees(replace(members[0], labels={}))
     scene.tells(PodGone(members[1].uid, scene.at), ObjectGone("podgroups", "default/train", scene.at))
-    gangs = scene.engine.placing.gangs
-    assert ({}, {}) == (gangs.members, gangs.past)
+    gangs = scene.engine.controller(Scheduling).gangs
+    assert ({}, {}) == (gangs.members, gangs.history)
 
 
 def test_a_fork_decides_on_as_the_original_would() -> None:
@@ -359,4 +364,4 @@ def test_a_fork_decides_on_as_the_original_would() -> None:
     twin.engine, twin.at, twin.version = scene.engine.fork(), 60.0, 200
     twin.later(0.0)
     twin.sees(node("n1", 500))
-    assert (2, 0) == (len(twin.binds()), len(scene.engine.placing.flights))
+    assert (2, 0) == (len(twin.binds()), len(scene.engine.controller(Scheduling).bindings))

@@ -10,7 +10,6 @@ import pytest
 from tests.core.engine.scene import BIND, WEB, Scene, flying, node, of_kind, pod
 from tests.core.engine.stages import reserver
 from trimtab.core.cluster.invariants import faults
-from trimtab.core.engine.waiting.queue import Part
 from trimtab.core.model.event import (
     BindDone,
     BindFailed,
@@ -21,6 +20,8 @@ from trimtab.core.model.event import (
     StageAnswered,
 )
 from trimtab.core.model.instruction import Instruction, MarkUnscheduled, Reread, Tell
+from trimtab.core.scheduling.controller import Scheduling
+from trimtab.core.scheduling.queue.queue import Part
 
 REREAD = Reread("uid-web", "default", "web")
 SCHEDULED = Tell(
@@ -51,12 +52,12 @@ def test_a_bind_that_was_accepted_is_told_once_and_confirmed_by_the_watch() -> N
     """The room stays assumed until the watch shows the pod, and is then held."""
     scene = sent()
     assert [SCHEDULED] == scene.tells(BindDone("uid-web", "a", 1.0))
-    assert "a" == scene.engine.placing.cluster.assumed_on("uid-web")
+    assert "a" == scene.engine.cluster.assumed_on("uid-web")
     assert [] == scene.bound(WEB, "a")
     assert (None, 1000, 0) == (
-        scene.engine.placing.cluster.assumed_on("uid-web"),
+        scene.engine.cluster.assumed_on("uid-web"),
         scene.requested("a"),
-        len(scene.engine.placing.flights),
+        len(scene.engine.controller(Scheduling).bindings),
     )
 
 
@@ -82,7 +83,7 @@ def test_a_pod_read_back_unbound_goes_back_to_the_queue() -> None:
     scene.sees(big)
     scene.turn()
     lost(scene)
-    unbound = RereadDone("uid-web", scene.engine.placing.cluster.pods["uid-web"], 2.0)
+    unbound = RereadDone("uid-web", scene.engine.cluster.pods["uid-web"], 2.0)
     assert [] == scene.tells(unbound)
     assert 1000 == scene.requested("a"), "a request whose connection broke may still be on its way"
     assert [REREAD] == scene.later(8.0)
@@ -94,7 +95,7 @@ def test_a_conflict_read_back_unbound_goes_back_at_once() -> None:
     """The server has answered our request, so nothing of it can arrive any more."""
     scene = sent()
     scene.tells(BindFailed("uid-web", "a", Fault.CONFLICT, "", 1.0))
-    assert [] == scene.tells(RereadDone("uid-web", scene.engine.placing.cluster.pods["uid-web"], 2.0))
+    assert [] == scene.tells(RereadDone("uid-web", scene.engine.cluster.pods["uid-web"], 2.0))
     assert (0, Part.BACKING_OFF) == (scene.requested("a"), scene.part(WEB))
 
 
@@ -105,7 +106,7 @@ def test_a_pod_read_back_bound_has_landed() -> None:
     scene.version += 1
     on_a = pod("web", cpu=1000, node="a", version=scene.version)
     assert [SCHEDULED] == scene.tells(RereadDone("uid-web", on_a, 2.0))
-    assert (1000, None, 0) == (scene.requested("a"), scene.part(WEB), len(scene.engine.placing.flights))
+    assert (1000, None, 0) == (scene.requested("a"), scene.part(WEB), len(scene.engine.controller(Scheduling).bindings))
 
 
 def test_a_pod_read_back_on_another_node_counts_there() -> None:
@@ -130,9 +131,9 @@ def test_a_pod_that_no_longer_exists_gives_everything_back(word: str) -> None:
         scene.tells(RereadDone("uid-web", None, 1.0))
     else:
         scene.tells(PodGone("uid-web", 1.0))
-    placing = scene.engine.placing
-    assert (0, None, 0) == (scene.requested("a"), scene.part(WEB), len(placing.flights))
-    assert (("web", "-web"), []) == (placing.cluster.memory["Reserve"], faults(placing.cluster))
+    cluster = scene.engine.cluster
+    assert (0, None, 0) == (scene.requested("a"), scene.part(WEB), len(scene.engine.controller(Scheduling).bindings))
+    assert (("web", "-web"), []) == (cluster.memory["Reserve"], faults(cluster))
 
 
 def test_a_bind_that_was_never_sent_is_tried_again_without_a_word() -> None:
@@ -156,7 +157,7 @@ def test_a_bind_that_was_refused_is_told_and_is_no_lack_of_nodes() -> None:
 
 def test_a_bind_of_which_nothing_is_heard_is_asked_about_again_and_again() -> None:
     """Each time the patience is over; the room stays."""
-    scene = sent(bind_patience=30.0)
+    scene = sent(bind_timeout=30.0)
     assert ([], [REREAD]) == (scene.later(29.9), scene.later(0.1))
     assert [] == scene.tells(RereadFailed("uid-web", 30.0))
     assert ([], [REREAD], 1000) == (scene.later(29.9), scene.later(0.1), scene.requested("a"))
@@ -164,27 +165,27 @@ def test_a_bind_of_which_nothing_is_heard_is_asked_about_again_and_again() -> No
 
 def test_a_pod_read_unbound_while_our_request_is_under_way_is_not_bound_a_second_time() -> None:
     """The request may still arrive; only its own answer ends the flight."""
-    scene = sent(bind_patience=30.0)
+    scene = sent(bind_timeout=30.0)
     scene.later(30.0)
-    assert [] == scene.tells(RereadDone("uid-web", scene.engine.placing.cluster.pods["uid-web"], 31.0))
+    assert [] == scene.tells(RereadDone("uid-web", scene.engine.cluster.pods["uid-web"], 31.0))
     assert (1000, Part.OUT) == (scene.requested("a"), scene.part(WEB))
 
 
 def test_an_accepted_bind_is_not_doubted_because_of_an_older_read() -> None:
     """The pod was read before the server took our bind: freeing the room now would give it away twice."""
-    scene = sent(bind_patience=30.0)
+    scene = sent(bind_timeout=30.0)
     scene.later(30.0)
-    unbound = scene.engine.placing.cluster.pods["uid-web"]
+    unbound = scene.engine.cluster.pods["uid-web"]
     assert [SCHEDULED] == scene.tells(BindDone("uid-web", "a", 31.0))
     assert [] == scene.tells(RereadDone("uid-web", unbound, 32.0))
-    assert (1000, 1) == (scene.requested("a"), len(scene.engine.placing.flights))
+    assert (1000, 1) == (scene.requested("a"), len(scene.engine.controller(Scheduling).bindings))
 
 
 def test_a_read_from_before_the_answer_does_not_free_the_room() -> None:
     """Read first, then the answer was lost: that read knows nothing of the bind, so another one is asked for."""
-    scene = sent(bind_patience=30.0)
+    scene = sent(bind_timeout=30.0)
     assert [REREAD] == scene.later(30.0)
-    unbound = scene.engine.placing.cluster.pods["uid-web"]
+    unbound = scene.engine.cluster.pods["uid-web"]
     assert [] == lost(scene)
     assert [] == scene.tells(RereadDone("uid-web", unbound, 32.0))
     assert 1000 == scene.requested("a")
@@ -195,18 +196,18 @@ def test_a_read_from_before_the_answer_does_not_free_the_room() -> None:
 
 def test_an_accepted_bind_whose_watch_stays_silent_is_read_back_and_told_no_second_time() -> None:
     """The landing was told when the server accepted it."""
-    scene = sent(bind_patience=30.0)
+    scene = sent(bind_timeout=30.0)
     scene.tells(BindDone("uid-web", "a", 1.0))
     assert [REREAD] == scene.later(31.0)
     scene.version += 1
     on_a = pod("web", cpu=1000, node="a", version=scene.version)
     assert [] == scene.tells(RereadDone("uid-web", on_a, 32.0))
-    assert (0, 1000) == (len(scene.engine.placing.flights), scene.requested("a"))
+    assert (0, 1000) == (len(scene.engine.controller(Scheduling).bindings), scene.requested("a"))
 
 
 def test_a_read_that_is_under_way_is_not_asked_for_twice() -> None:
     """Patience alone does not send a second one after it: only one answer at a time can be told from the other."""
-    scene = sent(bind_patience=30.0)
+    scene = sent(bind_timeout=30.0)
     assert ([REREAD], []) == (scene.later(30.0), scene.later(30.0))
     scene.tells(RereadFailed("uid-web", 60.0))
     assert [REREAD] == scene.later(1.0)

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.core.engine.scene import Scene, node, pod
+from tests.core.engine.scene import Scene, instructions, node, pod
 from tests.laws.journals import Step, journals
 from tests.laws.trial import Trial, engine, fingerprint
-from trimtab.core.engine.journal import Journal
+from trimtab.core.journal import Journal
 from trimtab.core.model.event import Event, Tick
 from trimtab.core.model.instruction import Instruction
 
@@ -23,7 +23,7 @@ def recorded(steps: list[Step], limit: int, every: int) -> tuple[Journal, Record
     journal = Journal(live, limit, every)
     for event, wishes in truth:
         journal.record(event)
-        assert wishes == live.handle(event)
+        assert wishes == instructions(live.handle(event))
     return journal, truth
 
 
@@ -34,7 +34,8 @@ def test_replay_from_every_checkpoint_gives_the_same_instructions(steps: list[St
     journal, truth = recorded(steps, 10_000, every)
     assert list(range(0, len(truth), every)) == journal.checkpoints()
     for start in (*journal.checkpoints(), 0):
-        assert truth[start:] == list(journal.replay(start))
+        replayed = [(event, instructions(outputs)) for event, outputs in journal.replay(start)]
+        assert truth[start:] == replayed
 
 
 @settings(max_examples=20, deadline=None, derandomize=True)
@@ -72,8 +73,8 @@ def test_a_journal_begun_late_starts_from_what_was_known_then() -> None:
     scene.tells(Tick(1.0))
     twin = journal.stretches[0].engine
     assert (["a"], ["uid-web"]) == (
-        [each.name for each in twin.placing.cluster.columns.nodes],
-        list(twin.placing.cluster.pods),
+        [each.name for each in twin.cluster.columns.nodes],
+        list(twin.cluster.pods),
     )
 
 

@@ -10,13 +10,13 @@ import numpy as np
 
 from tests.core.engine.scene import Scene, node, of_kind, pod, profile
 from trimtab.core.cluster.view import View
-from trimtab.core.engine.settings import Settings
-from trimtab.core.engine.waiting.queue import Part
 from trimtab.core.model.change import Change
 from trimtab.core.model.event import BindFailed, Fault, PodGone, SettingsRead
 from trimtab.core.model.instruction import Tell
 from trimtab.core.model.pod import Pod
 from trimtab.core.placing.contract import Go, Ints, Refuse, Rows
+from trimtab.core.scheduling.queue.queue import Part
+from trimtab.core.settings import Settings
 
 WEB = pod("web", cpu=1000)
 
@@ -53,7 +53,7 @@ class Quota:
 
 
 def known(scene: Scene) -> set[str]:
-    return set(scene.engine.placing.cluster.memory.get("Quota", ()))
+    return set(scene.engine.cluster.memory.get("Quota", ()))
 
 
 def test_the_memory_follows_pods_onto_nodes_and_away() -> None:
@@ -62,9 +62,9 @@ def test_the_memory_follows_pods_onto_nodes_and_away() -> None:
     scene.sees(node("a"))
     for name in ("x", "y", "z"):
         scene.bound(pod(name, scheduler="else"), "a")
-    memory = scene.engine.placing.cluster.memory["Quota"]
+    memory = scene.engine.cluster.memory["Quota"]
     scene.bound(pod("x", scheduler="else"), "a", ready=True)
-    assert memory is scene.engine.placing.cluster.memory["Quota"]
+    assert memory is scene.engine.cluster.memory["Quota"]
     scene.bound(pod("y", scheduler="else"), "a", phase="Succeeded")
     scene.tells(PodGone("uid-z", 1.0))
     assert {"x"} == known(scene)
@@ -107,9 +107,9 @@ def test_a_plugin_that_is_new_in_the_settings_hears_of_all_that_hold_a_place() -
     scene.bound(pod("x", scheduler="else"), "a")
     scene.tells(SettingsRead(Settings((profile(Quota()),)), 1.0))
     assert ({"x"}, {}) == (known(scene), scene.binds())
-    memory = scene.engine.placing.cluster.memory["Quota"]
+    memory = scene.engine.cluster.memory["Quota"]
     scene.tells(SettingsRead(Settings((profile(Quota(most=2)),)), 2.0))
-    assert (memory is scene.engine.placing.cluster.memory["Quota"], {"web": "a"}) == (True, scene.binds())
+    assert (memory is scene.engine.cluster.memory["Quota"], {"web": "a"}) == (True, scene.binds())
 
 
 def test_a_plugin_that_raises_while_it_watches_stops_nobody() -> None:
@@ -128,4 +128,4 @@ def test_a_fork_remembers_and_goes_its_own_way() -> None:
     scene.bound(pod("x", scheduler="else"), "a")
     twin = scene.engine.fork()
     scene.bound(pod("y", scheduler="else"), "a")
-    assert ({"x"}, {"x", "y"}) == (set(twin.placing.cluster.memory["Quota"]), known(scene))
+    assert ({"x"}, {"x", "y"}) == (set(twin.cluster.memory["Quota"]), known(scene))

@@ -8,8 +8,6 @@ import pytest
 
 from tests.core.engine.scene import Scene, node, of_kind, pod
 from tests.core.engine.stages import filterer, permitter, reserver
-from trimtab.core.engine.tally import Tally
-from trimtab.core.engine.waiting.queue import Part
 from trimtab.core.model.affinity import Spread
 from trimtab.core.model.event import PodGone, StageAnswered
 from trimtab.core.model.instruction import Bind, MarkUnscheduled, Tell
@@ -18,19 +16,22 @@ from trimtab.core.model.resources import CAP
 from trimtab.core.model.taints import NO_SCHEDULE, Taint
 from trimtab.core.model.verdict import Placement, Unplaceable
 from trimtab.core.placing.contract import Staged, Wait
+from trimtab.core.recorder import MetricsRecorder
+from trimtab.core.scheduling.controller import Scheduling
+from trimtab.core.scheduling.queue.queue import Part
 
 WEB = pod("web", cpu=1000)
 NO_HELP = "preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling."
 
 
-class Counts(Tally):
+class Counts(MetricsRecorder):
     """Keeps what it hears."""
 
     def __init__(self) -> None:
         self.faults: list[str] = []
         self.results: list[str] = []
 
-    def faulted(self, plugin: str) -> None:
+    def plugin_failed(self, plugin: str) -> None:
         self.faults.append(plugin)
 
     def attempted(self, profile: str, result: str, laps: Any) -> None:
@@ -218,7 +219,7 @@ def test_a_pod_whose_spec_cannot_be_read_is_left_pending_with_the_field_named(br
     """What is not understood, or makes no sense, is not guessed; an edit that mends it is tried."""
     scene = Scene()
     scene.sees(node("a"), pod("web", cpu=1000, **broken))
-    assert ["0/1 nodes are available: the pod cannot be read: spec.tolerations: no list."] == notes(scene.turn())
+    assert ["0/1 nodes are available: the pod spec is invalid: spec.tolerations: no list."] == notes(scene.turn())
     scene.at = 5.0
     scene.sees(WEB)
     assert {"web": "a"} == scene.binds()
@@ -263,9 +264,13 @@ def test_a_stage_that_raises_gives_the_room_back(stage: str) -> None:
     scene.sees(node("a"), WEB)
     scene.turn()
     scene.tells(StageAnswered(WEB.uid, 1.0))
-    assert (0, Part.BACKING_OFF, 0) == (scene.requested("a"), scene.part(WEB), len(scene.engine.placing.flights))
+    assert (0, Part.BACKING_OFF, 0) == (
+        scene.requested("a"),
+        scene.part(WEB),
+        len(scene.engine.controller(Scheduling).bindings),
+    )
     assert (("web", "-web"), 2 if stage == "unreserve" else 1) == (
-        scene.engine.placing.cluster.memory["First"],
+        scene.engine.cluster.memory["First"],
         len(counts.faults),
     )
 
@@ -296,6 +301,6 @@ def test_each_decision_is_remembered_with_its_reasons() -> None:
     scene.at = 5.0
     scene.sees(node("b"))
     scene.turn()
-    decisions = scene.engine.placing.decisions.of(WEB.uid)
+    decisions = scene.engine.controller(Scheduling).decisions.of(WEB.uid)
     assert [(1, Unplaceable), (2, Placement)] == [(each.attempt, type(each.verdict)) for each in decisions]
     assert ("b", 1, 2) == (decisions[1].verdict.node, decisions[1].verdict.feasible, decisions[1].verdict.nodes)

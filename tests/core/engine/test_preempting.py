@@ -9,13 +9,13 @@ from msgspec.structs import replace
 
 from tests.core.engine.scene import Scene, node, of_kind, pod
 from tests.core.engine.stages import permitter
-from trimtab.core.engine.tally import Tally
-from trimtab.core.engine.waiting.queue import Part
 from trimtab.core.model.change import Change
 from trimtab.core.model.event import Following, Leading, NodeGone, PodGone, PreemptDone, PreemptFailed
 from trimtab.core.model.instruction import Bind, Instruction, MarkUnscheduled, Nominate, Preempt, Tell
 from trimtab.core.model.pod import Pod
 from trimtab.core.placing.contract import Wait
+from trimtab.core.recorder import MetricsRecorder
+from trimtab.core.scheduling.queue.queue import Part
 
 LESSER = pod("lesser", cpu=1000, node="a", started=5.0)
 URGENT = pod("urgent", cpu=1000, priority=10)
@@ -64,7 +64,7 @@ def test_the_walk_of_a_preemption() -> None:
 def test_the_preemptor_is_told_where_room_is_made() -> None:
     """An event of its own names the node and how many have to leave, beside the usual one."""
     told = dict(notes([wish for wish in full().turn() if isinstance(wish, Tell) and not wish.warning]))
-    assert {"urgent": "room is made on node a: 1 pod(s) of lower priority have to leave"} == told
+    assert {"urgent": "Preempting 1 lower-priority pod(s) on node a"} == told
 
 
 def test_promised_room_is_not_taken_by_others() -> None:
@@ -164,10 +164,10 @@ def test_a_promise_holds_until_the_watch_shows_it() -> None:
     scene = full()
     scene.turn()
     scene.sees(replace(URGENT, labels={"seen": "early"}))
-    assert {"uid-urgent": "a"} == {uid: each.nominated for uid, each in scene.engine.placing.cluster.nominated.items()}
+    assert {"uid-urgent": "a"} == {uid: each.nominated for uid, each in scene.engine.cluster.nominated.items()}
     scene.sees(replace(URGENT, nominated="a"))
     scene.sees(URGENT)
-    assert {} == scene.engine.placing.cluster.nominated
+    assert {} == scene.engine.cluster.nominated
 
 
 def test_a_failed_delete_is_told_and_the_promise_taken_back() -> None:
@@ -187,7 +187,7 @@ def test_a_lost_answer_does_not_undo_what_is_seen() -> None:
     scene.turn()
     scene.sees(replace(LESSER, deleting=True, preempted=True))
     assert [] == scene.tells(PreemptFailed("uid-lesser", "uid-urgent", "no answer", scene.at))
-    assert "a" == scene.engine.placing.cluster.nominated["uid-urgent"].nominated
+    assert "a" == scene.engine.cluster.nominated["uid-urgent"].nominated
 
 
 @pytest.mark.parametrize("answers", [[], [PreemptFailed("uid-lesser", "uid-urgent", "not the leader", 0.0)]])
@@ -198,11 +198,11 @@ def test_what_another_leader_promises_counts(answers: list[PreemptFailed]) -> No
     other = pod("other", cpu=1000, priority=5, node="b")
     scene.sees(node("b", 1000), other)
     assert [] == scene.tells(Following(scene.at), *answers)
-    assert {} == scene.engine.placing.cluster.nominated
+    assert {} == scene.engine.cluster.nominated
     scene.sees(replace(URGENT, nominated="b"), replace(other, deleting=True, preempted=True))
     scene.later(5.0)
     scene.tells(Leading(2, scene.at))
-    assert ("b", []) == (scene.engine.placing.cluster.nominated["uid-urgent"].nominated, victims(scene.turn()))
+    assert ("b", []) == (scene.engine.cluster.nominated["uid-urgent"].nominated, victims(scene.turn()))
     scene.later(61.0)
     assert [] == victims(scene.turn())
 
@@ -242,16 +242,16 @@ def test_a_victim_in_its_stages_is_turned_back() -> None:
     assert ("lesser", "preempted by pod uid-urgent on node a") in notes(wishes)
     scene.later(2.0)
     scene.turn()
-    assert "a" == scene.engine.placing.cluster.assumed_on("uid-urgent")
+    assert "a" == scene.engine.cluster.assumed_on("uid-urgent")
 
 
 def test_attempts_and_victims_are_counted() -> None:
     """Each attempt counts, with its victims."""
 
-    class Counts(Tally):
+    class Counts(MetricsRecorder):
         seen: list[int] = []  # noqa: RUF012
 
-        def preempting(self, victims: int) -> None:
+        def preemption_attempted(self, victims: int) -> None:
             self.seen.append(victims)
 
     scene = full(tally=Counts())
@@ -267,6 +267,7 @@ def test_a_fork_goes_on_from_the_same_promise() -> None:
     scene.turn()
     twin = scene.engine.fork()
     twin.handle(PodGone("uid-lesser", 1.0, scene.version + 1))
-    assert {} == twin.placing.preempting.leaving
-    assert {"uid-urgent": {"uid-lesser": 0.0}} == scene.engine.placing.preempting.leaving
-    assert "a" == twin.placing.cluster.promises["uid-urgent"]
+    assert [] == list(twin.state.writes.owned(Preempt, "uid-urgent"))
+    [deletion] = scene.engine.state.writes.owned(Preempt, "uid-urgent")
+    assert ("uid-lesser", 0.0) == (deletion.target, deletion.sent_at)
+    assert "a" == twin.cluster.promises["uid-urgent"]

@@ -12,7 +12,7 @@ from trimtab.core.placing.contract import Go, Wait
 def test_pods_that_wait_in_their_stages_do_not_block_others() -> None:
     """With a cap of two binds and two pods waiting to be permitted, a third pod is still decided."""
     waits = permitter("Waits", lambda pod, node: Go.GO if pod.name == "plain" else Wait(60.0))
-    scene = Scene(waits, binds_in_flight=2)
+    scene = Scene(waits, max_binds_in_flight=2)
     scene.sees(node("a"), pod("gang-1"), pod("gang-2"))
     assert {} == scene.binds()
     scene.sees(pod("plain"))
@@ -33,7 +33,7 @@ def test_a_measurement_that_grows_too_old_is_a_change() -> None:
     scene = Scene()
     scene.sees(node("a"))
     scene.tells(SamplesRead((Reading("meter", "cpu", ("a",), (100.0,), (0.0,)),), 0.0))
-    columns = scene.engine.placing.cluster.columns
+    columns = scene.engine.cluster.columns
     before = len(columns.log)
     scene.later(1.0)
     assert before == len(columns.log)

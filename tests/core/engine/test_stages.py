@@ -9,12 +9,13 @@ import pytest
 from tests.core.engine.scene import BIND, OURS, WEB, flying, node, of_kind, pod
 from tests.core.engine.stages import go, permitter, pre_binder, reserver, staged
 from trimtab.core.cluster.invariants import faults
-from trimtab.core.engine.waiting.queue import Part
 from trimtab.core.model.change import Change
 from trimtab.core.model.event import NodeGone, PodGone, StageAnswered
 from trimtab.core.model.instruction import Bind, Tell
 from trimtab.core.model.pod import Pod
 from trimtab.core.placing.contract import Go, Refuse, Staged, Wait, Warn
+from trimtab.core.scheduling.controller import Scheduling
+from trimtab.core.scheduling.queue.queue import Part
 
 
 def test_stages_are_asked_in_order_and_end_in_the_bind() -> None:
@@ -58,8 +59,8 @@ def test_a_refusal_at_any_stage_undoes_the_reservations_in_reverse_order(stage: 
     assert ["Second", "First"] == order
     assert [True] == ["not today" in tell.note for tell in told]
     assert (Part.BACKING_OFF, 0) == (scene.part(WEB), scene.requested("a"))
-    assert ("web", "-web") == scene.engine.placing.cluster.memory["First"]
-    assert [] == faults(scene.engine.placing.cluster)
+    assert ("web", "-web") == scene.engine.cluster.memory["First"]
+    assert [] == faults(scene.engine.cluster)
 
 
 def test_a_refused_pod_is_tried_again() -> None:
@@ -68,7 +69,7 @@ def test_a_refused_pod_is_tried_again() -> None:
     scene.turn()
     scene.later(1.0)
     assert [BIND] == scene.turn()
-    assert ("web", "-web", "web") == scene.engine.placing.cluster.memory["Reserve"]
+    assert ("web", "-web", "web") == scene.engine.cluster.memory["Reserve"]
 
 
 def test_a_waiting_stage_says_what_to_do_once_and_goes_on_when_answered() -> None:
@@ -161,7 +162,7 @@ def test_a_pod_on_its_way_out_is_not_bound_after_its_wait() -> None:
     scene.turn()
     scene.sees(pod("web", cpu=1000, deleting=True))
     assert ([], 0) == (scene.tells(StageAnswered("uid-web", 1.0)), scene.requested("a"))
-    assert ("web", "-web") == scene.engine.placing.cluster.memory["Reserve"]
+    assert ("web", "-web") == scene.engine.cluster.memory["Reserve"]
 
 
 @pytest.mark.parametrize("what", ["gone", "shrunk", "cordoned", "filled"])
@@ -177,14 +178,18 @@ def test_a_node_that_no_longer_fits_after_the_wait_is_not_bound_to(what: str) ->
         scene.sees(node("a", cpu=500 if what == "shrunk" else 4000, unschedulable=what == "cordoned"))
     assert [] == of_kind(Bind, scene.tells(StageAnswered("uid-web", 2.0)))
     assert Part.BACKING_OFF is scene.part(WEB)
-    assert [] == faults(scene.engine.placing.cluster)
+    assert [] == faults(scene.engine.cluster)
 
 
 def test_a_pod_that_somebody_else_binds_during_our_stages_is_not_told_in_our_name() -> None:
     """Not even when it went to the node that we had in mind."""
     scene = flying(permitter("Permit", staged(Wait(30.0))))
     scene.turn()
-    assert ([], 1000, 0) == (scene.bound(WEB, "a"), scene.requested("a"), len(scene.engine.placing.flights))
+    assert ([], 1000, 0) == (
+        scene.bound(WEB, "a"),
+        scene.requested("a"),
+        len(scene.engine.controller(Scheduling).bindings),
+    )
 
 
 def test_a_pod_edited_while_its_stage_waits_for_that_is_asked_again() -> None:

@@ -7,11 +7,11 @@ from msgspec.structs import replace
 from tests.build import pod as built_pod
 from tests.core.engine.scene import OURS, Scene, node, of_kind
 from tests.core.plugins.storage import claim, kept_for, storage_class, uses, volume
-from trimtab.core.engine.waiting.queue import Part
 from trimtab.core.model.event import NodeGone, ObjectGone, ObjectSeen, PodGone, StageAnswered
 from trimtab.core.model.instruction import Bind, BindVolume, Instruction, SelectNode, Tell
 from trimtab.core.model.objects import GROUP_LABEL, Object, PodGroup
 from trimtab.core.plugins.coscheduling import Coscheduling
+from trimtab.core.scheduling.queue.queue import Part
 
 NODE = node("a", labels={"host": "a"})
 DISK, DATA = volume("disk", at="a", version=7), claim("data", version=5)
@@ -53,7 +53,7 @@ def test_a_refused_promise_sends_the_pod_back() -> None:
     made.turn()
     wishes = made.tells(StageAnswered(WEB.uid, 1.0, "volume disk could not be prepared: modified"))
     assert ["VolumeBinding: volume disk could not be prepared: modified"] == notes(wishes)
-    assert (Part.BACKING_OFF, 0) == (made.part(WEB), made.engine.placing.cluster.view.pod_count[0])
+    assert (Part.BACKING_OFF, 0) == (made.part(WEB), made.engine.cluster.view.pod_count[0])
     made.sees(OTHER)
     assert [BindVolume("uid-other", "disk", 7, "default", "wish", "uid-wish")] == of_kind(BindVolume, made.turn())
 
@@ -103,7 +103,7 @@ def test_a_volume_given_back_is_heard_of_where_no_room_is() -> None:
     assert Part.PARKED is made.part(OTHER)
     made.tells(PodGone(WEB.uid, made.at))
     made.turn()
-    assert "b" == made.engine.placing.cluster.assumed_on(OTHER.uid)
+    assert "b" == made.engine.cluster.assumed_on(OTHER.uid)
 
 
 def test_a_claim_that_is_deleted_meanwhile_sends_the_pod_back() -> None:

@@ -13,13 +13,13 @@ from typing import NamedTuple
 from trimtab.apps.doctor.coverage import Coverage, phrased
 from trimtab.apps.doctor.finding import Area, Finding, Severity, some, warning, well
 from trimtab.core.cluster.state import Cluster
-from trimtab.core.engine.labelling.marking import Marking
-from trimtab.core.engine.labelling.marks import astray
-from trimtab.core.engine.tally import Tally
+from trimtab.core.labelling.node_labeller import Marking
+from trimtab.core.labelling.node_labels import astray
 from trimtab.core.load.pressure_rules import Labelling, Rule
 from trimtab.core.load.settings import LoadSettings
 from trimtab.core.model.instruction import LabelNode
 from trimtab.core.model.node import Node
+from trimtab.core.recorder import MetricsRecorder
 from trimtab.wire.objects.marking import described
 
 CORRECT = "correct the query: see what is said of its source"
@@ -43,7 +43,7 @@ def judged(settings: Labelling, cluster: Cluster, now: float) -> Judged:
     at_once = tuple(replace(rule, hold=0.0, clear_for=0.0) for rule in settings.rules)
     marking = Marking(replace(settings, rules=at_once, apply=False))
     wishes: list[LabelNode] = []
-    while more := marking.tick(cluster, True, Tally(), now):  # so many at a time, and each only once
+    while more := marking.tick(cluster, True, MetricsRecorder(), now):  # so many at a time, and each only once
         wishes += [wish for wish in more if isinstance(wish, LabelNode)]
     return Judged(marking, cluster, tuple(wishes))
 

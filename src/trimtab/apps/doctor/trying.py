@@ -15,8 +15,8 @@ from trimtab.apps.doctor.rights import LABELLER, SERVICE_ACCOUNT, who_asks
 from trimtab.apps.doctor.server import PATIENCE, Named
 from trimtab.config.configuration import Configuration
 from trimtab.core.cluster.state import Cluster
-from trimtab.core.engine.labelling.marking import Marking
-from trimtab.core.engine.labelling.marks import wished
+from trimtab.core.labelling.node_labeller import Marking
+from trimtab.core.labelling.node_labels import wished
 from trimtab.core.load.pressure_rules import LEGACY_KEY, Labelling, Rule
 from trimtab.core.model.instruction import LabelNode
 from trimtab.core.model.node import Node

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
 
-from trimtab.core.engine.settings import BELIEVED
 from trimtab.core.load.pressure_rules import Labelling
 from trimtab.core.load.settings import LoadSettings
 from trimtab.core.model.sample import Statistic, Subject
+from trimtab.core.settings import DEFAULT_LOAD
 
 AUTO = "auto"
 
@@ -150,7 +150,7 @@ class TrimtabConfiguration:
     """All of it; without sources pods are placed by their requests alone."""
 
     sources: tuple[SourceSettings, ...] = ()
-    load: LoadSettings = BELIEVED
+    load: LoadSettings = DEFAULT_LOAD
     labels: Labelling | None = None
     logging: LoggingSettings = LoggingSettings()
     metrics: MetricsSettings = MetricsSettings()

@@ -59,3 +59,14 @@ class Unplaceable(Struct, frozen=True):
         if not counts:
             return f"{head}."
         return f"{head}: {', '.join(sorted(f'{count} {reason}' for reason, count in counts.items()))}."
+
+
+class Decision(Struct, frozen=True):
+    """What a scheduling attempt came to: for which pod, when, and by which profile."""
+
+    uid: str
+    pod: str
+    profile: str
+    at: float
+    attempt: int
+    verdict: Placement | Unplaceable

@@ -9,9 +9,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from tests.core.engine.scene import node as plain_node
-from trimtab.core.engine.engine import Engine
-from trimtab.core.engine.settings import Settings
-from trimtab.core.engine.tally import Tally
+from trimtab.core.engine import Engine
 from trimtab.core.load.aligned import Floats
 from trimtab.core.load.columns import LoadColumns
 from trimtab.core.load.pressure_rules import Labelling, Rule
@@ -19,6 +17,8 @@ from trimtab.core.model.event import Event, LabelDone, Leading, NodeGone, NodeSe
 from trimtab.core.model.instruction import Instruction, LabelNode
 from trimtab.core.model.node import Node
 from trimtab.core.model.taints import Taint
+from trimtab.core.recorder import MetricsRecorder
+from trimtab.core.settings import Settings
 
 CPU_KEY, MEMORY_KEY = "pressure.trimtab.dev/cpu", "pressure.trimtab.dev/memory"
 HOST = {"kubernetes.io/hostname": "any"}
@@ -47,7 +47,7 @@ class Meter(LoadColumns):
         return False
 
     def latest(self, resource: str) -> Floats:
-        nodes = self.engine.placing.cluster.columns.nodes
+        nodes = self.engine.cluster.columns.nodes
         return np.array([self.told.get((each.name, resource), math.nan) for each in nodes])
 
     def custom(self, name: str) -> Floats:
@@ -63,10 +63,10 @@ class Meter(LoadColumns):
 class Labeller:
     """One engine, synced and leading, whose wishes are granted by the test."""
 
-    def __init__(self, *rules: Rule, leads: bool = True, tally: Tally | None = None, **fields: Any) -> None:
+    def __init__(self, *rules: Rule, leads: bool = True, tally: MetricsRecorder | None = None, **fields: Any) -> None:
         self.labelling = Labelling(rules, **{"apply": True, **fields})
         self.engine = Engine(Settings((), labels=self.labelling), tally)
-        self.meter = self.engine.placing.cluster.load = Meter(self.engine)
+        self.meter = self.engine.cluster.load = Meter(self.engine)
         self.at, self.version = 1000.0, 0
         self.tells(Synced("nodes", self.at))
         if leads:
@@ -85,7 +85,7 @@ class Labeller:
         self.tells(NodeGone(name, self.at, self.known(name).uid))
 
     def known(self, name: str) -> Node:
-        columns = self.engine.placing.cluster.columns
+        columns = self.engine.cluster.columns
         return columns.nodes[columns.row[name]]
 
     def measures(self, metric: str, **values: float) -> None:

@@ -64,7 +64,7 @@ class Story:
                 self.scene.tells(LabelFailed(wish.node, "no", self.scene.at, forbidden=fate == "lose"))
 
     def _node(self, name: str, how: str) -> None:
-        known = name in self.scene.engine.placing.cluster.columns.row
+        known = name in self.scene.engine.cluster.columns.row
         if how == "gone" and known:
             self.scene.loses(name)
         elif how == "anew" or not known:
@@ -85,7 +85,7 @@ def test_marks_end_up_where_the_load_is(history: list[tuple[str, object, object]
         story.plays(*step)
     scene = story.scene
     for name in NAMES:
-        if name not in scene.engine.placing.cluster.columns.row:
+        if name not in scene.engine.cluster.columns.row:
             story._node(name, "anew")
     scene.tells(Leading(3, scene.at))
     scene.measures("cpu", a=one, b=other, m=3900.0)

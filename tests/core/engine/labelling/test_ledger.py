@@ -5,26 +5,27 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from tests.core.engine.labelling.labeller import CPU_KEY, HOST, Labeller, cpu_rule, node
-from trimtab.core.engine.settings import Settings
-from trimtab.core.engine.tally import Tally
+from trimtab.core.labelling.controller import Labelling as LabellingController
 from trimtab.core.load.pressure_rules import Labelling
 from trimtab.core.model.event import Following, LabelDone, LabelFailed, Leading, SettingsRead
 from trimtab.core.model.instruction import LabelNode
+from trimtab.core.recorder import MetricsRecorder
+from trimtab.core.settings import Settings
 
 HOT = 3900.0
 
 
-class Heard(Tally):
+class Heard(MetricsRecorder):
     """Notes whose marks are contested."""
 
     def __init__(self) -> None:
         self.nodes: list[str] = []
 
-    def contested(self, node: str) -> None:
+    def label_contested(self, node: str) -> None:
         self.nodes.append(node)
 
 
-def hot(*names: str, tally: Tally | None = None) -> Labeller:
+def hot(*names: str, tally: MetricsRecorder | None = None) -> Labeller:
     """Nodes above the threshold, none of them marked."""
     scene = Labeller(cpu_rule(), tally=tally)
     scene.sees(*map(node, names))
@@ -201,8 +202,8 @@ def test_nothing_is_kept_of_nodes_that_have_gone() -> None:
     scene.loses("b")
     scene.later()
     scene.later(601)
-    marking = scene.engine.marking
-    assert marking is not None and ({}, {}) == (marking.ledger.asked, marking.ledger.repeats)
+    marking = scene.engine.controller(LabellingController).labeller
+    assert marking is not None and ({}, {}) == (scene.engine.state.writes.of(LabelNode), marking.patches.repeats)
 
 
 def test_rules_that_change_while_a_wish_is_under_way() -> None:

@@ -6,14 +6,15 @@ import pytest
 from msgspec.structs import replace
 
 from tests.core.engine.labelling.labeller import CPU_KEY, HOST, MEMORY_KEY, Labeller, cpu_rule, node
-from trimtab.core.engine.engine import Engine
-from trimtab.core.engine.settings import Settings
-from trimtab.core.engine.tally import Tally
+from trimtab.core.engine import Engine
+from trimtab.core.labelling.controller import Labelling as LabellingController
 from trimtab.core.load.pressure_rules import Direction, Labelling, Of
 from trimtab.core.model.event import Following, Leading, SettingsRead, Tick
 from trimtab.core.model.instruction import LabelNode
 from trimtab.core.model.selectors import Requirement
 from trimtab.core.model.taints import Taint
+from trimtab.core.recorder import MetricsRecorder
+from trimtab.core.settings import Settings
 
 HOT, COLD = 3600, 400
 GIB = 1 << 30
@@ -143,8 +144,8 @@ def test_what_is_put_under_our_prefix_later_goes_at_once(taint: bool) -> None:
     assert ["a"] == [each.node for each in scene.runs(1)]
     assert ((), HOST) == (scene.taints("a"), scene.known("a").labels)
     scene.runs(1)
-    assert scene.engine.marking is not None
-    assert {} == scene.engine.marking.ledger.asked
+    assert scene.engine.controller(LabellingController).labeller is not None
+    assert {} == scene.engine.state.writes.of(LabelNode)
 
 
 def test_without_a_rule_under_our_prefix_nothing_there_is_touched() -> None:
@@ -240,19 +241,19 @@ def test_observing_says_each_change_once_and_writes_nothing() -> None:
     assert [("b", True)] == [(each.node, each.observe) for each in scene.later()]
     scene.loses("a")
     assert [] == [wish for _ in range(20) for wish in scene.later()]
-    assert ["b"] == scene.engine.marking.marked()  # type: ignore[union-attr]
+    assert ["b"] == scene.engine.controller(LabellingController).labeller.marked()  # type: ignore[union-attr]
     scene.measures("cpu", b=COLD)
     assert [("b", ((CPU_KEY, None),))] == [(each.node, each.labels) for _ in range(40) for each in scene.later()]
     assert scene.label("b") is None
 
 
-class Crowds(Tally):
+class Crowds(MetricsRecorder):
     """Counts how often all were marked."""
 
     def __init__(self) -> None:
         self.crowds: list[int] = []
 
-    def all_pressed(self, nodes: int) -> None:
+    def all_under_pressure(self, nodes: int) -> None:
         self.crowds.append(nodes)
 
 
@@ -267,7 +268,7 @@ def test_when_every_node_is_marked_it_is_said_once() -> None:
     scene.measures("cpu", b=HOT)
     scene.runs(5)
     assert [2] == tally.crowds
-    assert ["a", "b"] == scene.engine.marking.marked()  # type: ignore[union-attr]
+    assert ["a", "b"] == scene.engine.controller(LabellingController).labeller.marked()  # type: ignore[union-attr]
 
 
 def test_new_rules_keep_what_the_old_ones_know() -> None:
@@ -322,4 +323,4 @@ def test_a_fork_goes_its_own_way() -> None:
 def test_an_engine_without_profiles_needs_no_pods() -> None:
     """A labeller follows nodes alone, and has no right to anything else."""
     assert ("nodes",) == Settings((), labels=Labelling((cpu_rule(),))).kinds
-    assert Engine(Settings(())).marking is None
+    assert Engine(Settings(())).controller(LabellingController).labeller is None

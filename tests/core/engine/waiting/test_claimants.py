@@ -14,14 +14,15 @@ from tests.core.engine.scene import OURS, Scene
 from tests.core.engine.scene import node as plain_node
 from tests.core.plugins.storage import GIB, claim, kept_for, storage_class, uses, volume
 from trimtab.core.cluster.view import View
-from trimtab.core.engine.waiting.claimants import Claimants
-from trimtab.core.engine.waiting.queue import Part
 from trimtab.core.model.change import Change
 from trimtab.core.model.event import ObjectSeen, PodGone
 from trimtab.core.model.objects import Object
 from trimtab.core.model.pod import Pod, Volume
 from trimtab.core.model.storage import CsiNode, CsiStorageCapacity, VolumeAttachment
 from trimtab.core.placing.contract import Ints, Rows
+from trimtab.core.scheduling.controller import Scheduling
+from trimtab.core.scheduling.queue.pods_by_claim import Claimants
+from trimtab.core.scheduling.queue.queue import Part
 
 WEB = pod("web", volumes=uses("data"), scheduler=OURS)
 OTHER = pod("other", volumes=[*uses("wish"), Volume("ephemeral", "scratch")], scheduler=OURS)
@@ -80,7 +81,7 @@ def test_nobody_who_has_stopped_waiting_is_kept() -> None:
     scene.sees(WEB, OTHER)
     scene.bound(WEB, "elsewhere")
     scene.tells(PodGone(OTHER.uid, 1.0))
-    assert {} == scene.engine.placing.claimants.users
+    assert {} == scene.engine.controller(Scheduling).pods_by_claim.users
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,6 @@ from msgspec.structs import replace
 
 from tests.core.engine.scene import Scene, node, pod
 from trimtab.core.cluster.view import View
-from trimtab.core.engine.waiting.parked import SLACK, Kind, Parked
-from trimtab.core.engine.waiting.queue import Part, Queue, Waiting
 from trimtab.core.model.affinity import Affinity
 from trimtab.core.model.change import Change
 from trimtab.core.model.event import PodGone
@@ -21,6 +19,9 @@ from trimtab.core.model.node import Node
 from trimtab.core.model.pod import HostPort, Pod, PodSpec
 from trimtab.core.model.taints import NO_SCHEDULE, Taint, Toleration
 from trimtab.core.placing.contract import Ints, Rows
+from trimtab.core.scheduling.controller import Scheduling
+from trimtab.core.scheduling.queue.queue import Part, Queue, Waiting
+from trimtab.core.scheduling.queue.unschedulable import SLACK, Kind, Parked
 
 PORT = PodSpec(ports=(HostPort("TCP", "0.0.0.0", 80),))
 CHOOSY = PodSpec(node_selector=(("disk", "ssd"),))
@@ -93,7 +94,7 @@ def test_of_equal_pods_only_the_first_is_woken_and_the_next_when_it_was_placed()
     gone("big")(scene)
     assert [Part.READY, Part.PARKED, Part.PARKED, Part.PARKED] == [scene.part(each) for each in equal]
     assert {"web-0": "a", "web-1": "a"} == scene.binds()
-    assert [2, 2, 2, 1] == [scene.engine.placing.queue.waiting[each.uid].attempts for each in equal]
+    assert [2, 2, 2, 1] == [scene.engine.controller(Scheduling).queue.waiting[each.uid].attempts for each in equal]
 
 
 @pytest.mark.parametrize("way", ["deleted", "gated", "edited", "raised"])
@@ -114,8 +115,8 @@ def test_the_next_leads_on_when_the_first_leaves_without_being_refused(way: str)
     }[way]
     scene.sees(changed)
     if way == "raised":
-        scene.engine.placing.queue.pop()
-        scene.engine.placing.queue.back_off(first.uid, scene.at)
+        scene.engine.controller(Scheduling).queue.pop()
+        scene.engine.controller(Scheduling).queue.back_off(first.uid, scene.at)
     assert Part.READY is scene.part(second)
 
 

@@ -8,8 +8,8 @@ from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 from msgspec import Struct
 
-from trimtab.core.engine.waiting.queue import Part, Queue
 from trimtab.core.model.change import Change
+from trimtab.core.scheduling.queue.queue import Part, Queue
 
 
 def drained(queue: Queue) -> list[str]:

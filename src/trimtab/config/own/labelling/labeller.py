@@ -17,10 +17,10 @@ from trimtab.config.own.settings import (
     TrimtabConfiguration,
 )
 from trimtab.config.problem import ConfigError, Problem
-from trimtab.core.engine.settings import Settings
 from trimtab.core.load.pressure_rules import AVAILABLE, Labelling, Rule
 from trimtab.core.load.settings import LoadSettings
 from trimtab.core.model.resources import CPU, MEMORY
+from trimtab.core.settings import Settings
 
 LEASE = LeaderElection(name="trimtab-labeller")
 NEEDED = {

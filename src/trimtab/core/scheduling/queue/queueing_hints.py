@@ -16,12 +16,12 @@ import numpy as np
 
 from trimtab.core.cluster.columns import EVERY_ROW, Columns
 from trimtab.core.cluster.view import View
-from trimtab.core.engine.waiting.parked import Kind
 from trimtab.core.model.change import Change
 from trimtab.core.model.pod import Pod
 from trimtab.core.model.verdict import Unplaceable
 from trimtab.core.placing.contract import ALL, Bools, Filter, Plugin, Rows, Wakes
 from trimtab.core.placing.profile import Profile, plugin_name
+from trimtab.core.scheduling.queue.unschedulable import Kind
 
 ALWAYS = Change.SELF | Change.NOMINATED  # no plugin knows what these mean for a pod
 

@@ -1,4 +1,4 @@
-"""The engine's settings as one value, which arrives as an event; where they come from is left to `config`."""
+"""The settings of the engine and its controllers as one value; `SettingsRead` brings a new one."""
 
 from __future__ import annotations
 
@@ -8,28 +8,28 @@ from trimtab.core.load.pressure_rules import Labelling
 from trimtab.core.load.settings import LoadSettings
 from trimtab.core.placing.profile import Profile
 
-BELIEVED = LoadSettings()
+DEFAULT_LOAD = LoadSettings()
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """Profiles by scheduler name, the queue's patience, and how many binds may be under way at once."""
+    """Scheduling profiles with the queue's and the binding cycle's limits, trust in load, and the labeller's rules.
+
+    A process without profiles schedules no pods and watches nodes alone; one without `labels` labels none.
+    """
 
     profiles: tuple[Profile, ...]
     initial_backoff: float = 1.0
     max_backoff: float = 10.0
-    longest_wait: float = 60.0
-    binds_in_flight: int = 64
-    load: LoadSettings = BELIEVED
-    bind_patience: float = 30.0  # seconds after which an unanswered or unconfirmed bind is asked about again
+    max_unschedulable_wait: float = 60.0
+    max_binds_in_flight: int = 64
+    load: LoadSettings = DEFAULT_LOAD
+    bind_timeout: float = 30.0  # after which an unanswered or unconfirmed bind is read back
     labels: Labelling | None = None
 
     @property
     def kinds(self) -> tuple[str, ...]:
-        """What must be Synced before the first decision: pods, nodes, and what some plugin of a profile looks at.
-
-        Who places no pods need not know of any.
-        """
+        """The kinds that must be synced before the first decision: pods, nodes, and what the plugins need."""
         if not self.profiles:
             return ("nodes",)
         return ("pods", "nodes", *dict.fromkeys(kind for profile in self.profiles for kind in profile.watches))

@@ -14,14 +14,13 @@ from msgspec.structs import replace
 
 from trimtab.core.cluster.state import Cluster
 from trimtab.core.cluster.view import View
-from trimtab.core.engine.decisions import Decision
-from trimtab.core.engine.engine import Engine
 from trimtab.core.model.pod import Pod
 from trimtab.core.model.resources import CPU, MEMORY
-from trimtab.core.model.verdict import Placement
+from trimtab.core.model.verdict import Decision, Placement
 from trimtab.core.placing.choose import fresh
 from trimtab.core.placing.explain import Explanation, Line, explain, table
 from trimtab.core.placing.profile import Profile
+from trimtab.core.scheduling.controller import Scheduling
 
 NODES_SHOWN = 20
 PODS_SHOWN = 20
@@ -82,16 +81,15 @@ class NodeExplained(Struct, frozen=True):
     standby: str = ""
 
 
-def explained(engine: Engine, pod: Pod) -> Explanation:
+def explained(scheduling: Scheduling, pod: Pod) -> Explanation:
     """The whole table for the pod; the room that it has itself is taken out first."""
-    placing = engine.placing
-    profile = placing.settings.profile_of(pod.scheduler)
+    profile = scheduling.state.settings.profile_of(pod.scheduler)
     if profile is None:
         return Explanation(pod.key, f"no profile here is called {pod.scheduler}", "", ())
     # A bound pod names its node, which would answer the question why it is not elsewhere by the fact that it is not.
     free = replace(pod, node="")
     try:
-        return explain(seen_by(placing.cluster, pod), free, profile, placing.promised())
+        return explain(seen_by(scheduling.state.cluster, pod), free, profile, scheduling.evaluator.nominated())
     except Exception as error:  # whoever asks why a pod waits is to hear of the very plugin that keeps it waiting
         return Explanation(pod.key, _fault(error), "", ())
 
@@ -101,62 +99,61 @@ def seen_by(cluster: Cluster, pod: Pod) -> View:
     return cluster.view if place is None else cluster.view.with_pods({}, {place.node: [place.pod]})
 
 
-def pod_explained(engine: Engine, pod: Pod, wanted: Iterable[str] = ()) -> PodExplained:
+def pod_explained(scheduling: Scheduling, pod: Pod, wanted: Iterable[str] = ()) -> PodExplained:
     """Everything about the pod; `wanted` names nodes whose lines are shown, however they rank."""
-    now = explained(engine, pod)
+    now = explained(scheduling, pod)
     named = {*wanted, pod.node}
     best = now.lines[:NODES_SHOWN]
     more = tuple(line for line in now.lines[NODES_SHOWN:] if line.node in named)
-    decisions = engine.placing.decisions.of(pod.uid)[-DECISIONS_SHOWN:]
+    decisions = scheduling.decisions.of(pod.uid)[-DECISIONS_SHOWN:]
     return PodExplained(
         pod.key,
         pod.scheduler,
-        state_of(engine, pod),
+        state_of(scheduling, pod),
         pod.node,
         now.verdict,
         (*best, *more),
         len(now.lines),
         tuple(_past(each) for each in decisions),
-        _standby(engine),
+        _standby(scheduling),
     )
 
 
-def _standby(engine: Engine) -> str:
-    return STANDBY if engine.term is None else ""
+def _standby(scheduling: Scheduling) -> str:
+    return STANDBY if scheduling.state.term is None else ""
 
 
-def state_of(engine: Engine, pod: Pod) -> str:
+def state_of(scheduling: Scheduling, pod: Pod) -> str:
     """In a sentence: where the pod stands between being made and being bound."""
-    placing = engine.placing
     if pod.finished:
         return f"has ended ({pod.phase})"
     if pod.node:
         return f"is bound to {pod.node}"
-    if (flight := placing.flights.by_uid.get(pod.uid)) is not None:
-        return f"is on its way to {flight.node} ({flight.leg.value})"
-    if (waiting := placing.queue.waiting.get(pod.uid)) is not None:
+    if (cycle := scheduling.bindings.by_uid.get(pod.uid)) is not None:
+        return f"is on its way to {cycle.node} ({cycle.state.value})"
+    if (waiting := scheduling.queue.waiting.get(pod.uid)) is not None:
         by = f", because of {', '.join(waiting.plugins)}" if waiting.plugins else ""
         return f"waits ({waiting.part.value}) after {waiting.attempts} attempts{by}"
     return "is not ours to place"
 
 
-def node_explained(engine: Engine, name: str) -> NodeExplained | None:
+def node_explained(scheduling: Scheduling, name: str) -> NodeExplained | None:
     """Everything about the node; None where nobody has seen it."""
-    cluster = engine.placing.cluster
+    cluster = scheduling.state.cluster
     row = cluster.columns.row.get(name)
     if row is None:
         return None
     node = cluster.columns.nodes[row]
     marks = [*(["cordoned"] if node.unschedulable else []), *(["not ready"] if not node.ready else [])]
-    sent = [each for each in engine.placing.decisions.ring if getattr(each.verdict, "node", "") == name]
+    sent = [each for each in scheduling.decisions.ring if getattr(each.verdict, "node", "") == name]
     return NodeExplained(
         name,
         ", ".join(marks) or "takes pods",
         tuple(_use(cluster.view, row, resource) for resource in (CPU, MEMORY)),
         tuple(sorted(pod.key for pod in cluster.on_node.get(name, {}).values())),
-        tuple(_here(engine, row)),
+        tuple(_here(scheduling, row)),
         tuple(_past(each) for each in sent[-DECISIONS_SHOWN:]),
-        _standby(engine),
+        _standby(scheduling),
     )
 
 
@@ -176,13 +173,14 @@ def _believed(value: np.float64) -> float | None:
     return None if np.isnan(value) else float(value)
 
 
-def _here(engine: Engine, row: int) -> Iterable[PodHere]:
-    placing = engine.placing
-    for uid in list(placing.queue.waiting)[:PODS_SHOWN]:
-        pod = placing.cluster.pods[uid]
-        profile = placing.settings.profile_of(pod.scheduler)
+def _here(scheduling: Scheduling, row: int) -> Iterable[PodHere]:
+    for uid in list(scheduling.queue.waiting)[:PODS_SHOWN]:
+        pod = scheduling.state.cluster.pods[uid]
+        profile = scheduling.state.settings.profile_of(pod.scheduler)
         if profile is not None:
-            yield PodHere(pod.key, _line(placing.cluster.view, row, pod, profile, placing.promised()))
+            yield PodHere(
+                pod.key, _line(scheduling.state.cluster.view, row, pod, profile, scheduling.evaluator.nominated())
+            )
 
 
 def _line(view: View, row: int, pod: Pod, profile: Profile, promised: Iterable[Pod]) -> Line:

@@ -13,9 +13,9 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
-from trimtab.core.engine.engine import Engine
+from trimtab.core.controllers import Output
+from trimtab.core.engine import Engine
 from trimtab.core.model.event import Event
-from trimtab.core.model.instruction import Instruction
 
 LIMIT = 100_000
 EVERY = 25_000
@@ -54,7 +54,7 @@ class Journal:
         """Numbers of the events from which replay can start, oldest first."""
         return [stretch.first for stretch in self.stretches]
 
-    def replay(self, start: int | None = None) -> Iterator[tuple[Event, list[Instruction]]]:
+    def replay(self, start: int | None = None) -> Iterator[tuple[Event, list[Output]]]:
         """Each event from a checkpoint on with the instructions that it led to; by default from the oldest."""
         later = [stretch for stretch in self.stretches if start is None or stretch.first >= start]
         if start is not None and start not in self.checkpoints():

@@ -1,17 +1,17 @@
-"""Pods that wait, in three parts; says who is next, and nothing about where it should go.
+"""The scheduling queue: active, backoff, unschedulable and gated pods, as in kube-scheduler.
 
-                 admit                    pop
-    (unknown) ──────────▶ ready ─────────────────────▶ out, being decided or in flight
+                  add                     pop
+    (unknown) ──────────▶ active ────────────────────▶ popped: in its scheduling or binding cycle
                             ▲  ▲                          │              │
-             time is up     │  │ woken, patience over     │ no node      │ a bind failed
+            back-off over   │  │ woken, or waited too long│ no node      │ a bind failed
                     ┌───────┘  └──────────┐               ▼              ▼
-                 backing off ◀───────── parked ◀──────────┘        backing off
-                          woken too early        (with what may wake it)
+                 backoff ◀──────── unschedulable ◀────────┘           backoff
+                        woken too early        (with what may wake it)
 
-Order in `ready` is the profile's key (priority, then time), then the UID. Back-off starts at 1 s and doubles to 10 s with
-each attempt. A parked pod is tried again after `longest_wait` in any case, for hints can be wrong. Of pods that get equal
-answers only the first is woken by a change (`parked`): it *leads*. If it is placed, or leaves the queue otherwise than by
-being parked again, the next of them leads on.
+The order of the active queue is the profile's QueueSort key (priority, then time), then the UID. Back-off starts at 1 s
+and doubles to 10 s with each attempt. An unschedulable pod is tried again after `max_unschedulable_wait` in any case, for
+hints can be wrong. Of equivalent pods only the first is woken by a change (`unschedulable`). If it is scheduled, or leaves
+the queue otherwise than by being unschedulable again, the next of them is woken.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from enum import StrEnum
 from msgspec import Struct
 from msgspec.structs import replace
 
-from trimtab.core.engine.waiting.parked import Helps, Key, Kind, Parked
 from trimtab.core.model.change import Change
+from trimtab.core.scheduling.queue.unschedulable import Helps, Key, Kind, Parked
 
 
 class Part(StrEnum):

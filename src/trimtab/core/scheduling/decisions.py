@@ -4,22 +4,9 @@ from __future__ import annotations
 
 from collections import deque
 
-from msgspec import Struct
-
-from trimtab.core.model.verdict import Placement, Unplaceable
+from trimtab.core.model.verdict import Decision
 
 KEPT = 10_000
-
-
-class Decision(Struct, frozen=True):
-    """What was decided for a pod, when, and by which profile."""
-
-    uid: str
-    pod: str
-    profile: str
-    at: float
-    attempt: int
-    verdict: Placement | Unplaceable
 
 
 class Decisions:

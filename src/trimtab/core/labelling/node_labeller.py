@@ -1,14 +1,13 @@
 """Marks pressed nodes at each tick: compares what the rules want with what nodes carry, and wishes for the difference.
 
-Patches go out for changes alone, and never two for a node at once (`ledger`). While observing, what was said stands in
+Patches go out for changes alone, and never two for a node at once (`patch_tracker`). While observing, what was said stands in
 for what nodes carry, so that each change is said once.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
 
 import numpy as np
 from msgspec import Struct
@@ -18,19 +17,16 @@ from numpy.typing import NDArray
 from trimtab.core.cluster.selecting import matching
 from trimtab.core.cluster.state import Cluster
 from trimtab.core.cluster.view import View
-from trimtab.core.engine.labelling.ledger import Ledger
-from trimtab.core.engine.labelling.marks import Bools, Ints, astray, marks_of, wished
-from trimtab.core.engine.labelling.measured import measured
-from trimtab.core.engine.tally import Tally
+from trimtab.core.labelling.node_labels import Bools, Ints, astray, marks_of, wished
+from trimtab.core.labelling.patch_tracker import PatchTracker
+from trimtab.core.labelling.rule_values import measured
 from trimtab.core.load.pressure import CALM, NEW, WORDS, Pressure
 from trimtab.core.load.pressure_rules import Labelling, Rule
-from trimtab.core.model.event import LabelDone, LabelFailed
 from trimtab.core.model.instruction import Instruction, LabelNode
 from trimtab.core.model.node import Node
 from trimtab.core.model.selectors import NodeSelectorTerm, Requirement
-
-if TYPE_CHECKING:
-    from trimtab.core.engine.engine import Engine
+from trimtab.core.pending_writes import PendingWrites
+from trimtab.core.recorder import MetricsRecorder
 
 NOT_YET = (-1, -1)  # of changes of labels and taints
 CONTESTED = 3  # that many times the same was undone: it is no accident
@@ -50,7 +46,7 @@ class Uneasy(Struct, frozen=True):
 class Marking:
     """All that is known of pressure and marks; owned by the engine."""
 
-    def __init__(self, settings: Labelling) -> None:
+    def __init__(self, settings: Labelling, writes: PendingWrites | None = None) -> None:
         self.settings = settings
         self.pressures = [Pressure(rule) for rule in settings.rules]
         self.marks = marks_of(settings.rules)
@@ -58,7 +54,7 @@ class Marking:
         self.crowded = False  # every node that may be marked is
         self._nodes: dict[tuple[str, str], int] = {}
         self._epoch, self._looked = -1, NOT_YET
-        self.ledger = Ledger()
+        self.patches = PatchTracker(writes if writes is not None else PendingWrites())
         self._stray: tuple[str, ...] = ()
         self._leads = False
 
@@ -71,16 +67,18 @@ class Marking:
             twin.carried = []
         return twin
 
-    def copy(self) -> Marking:
-        twin = Marking(self.settings)
-        twin.__dict__.update(self.__dict__)
-        twin.pressures, twin.carried = [each.copy() for each in self.pressures], [each.copy() for each in self.carried]
-        twin.ledger = self.ledger.copy()
-        return twin
+    def copy(self, writes: PendingWrites | None = None) -> Marking:
+        """The same on other pending writes; on these, to go on under other settings."""
+        copied = Marking(self.settings)
+        copied.__dict__.update(self.__dict__)
+        copied.pressures = [each.copy() for each in self.pressures]
+        copied.carried = [each.copy() for each in self.carried]
+        copied.patches = self.patches.copy(writes if writes is not None else self.patches.writes)
+        return copied
 
     # --- looking
 
-    def tick(self, cluster: Cluster, leading: bool, tally: Tally, at: float) -> list[Instruction]:
+    def tick(self, cluster: Cluster, leading: bool, recorder: MetricsRecorder, at: float) -> list[Instruction]:
         """Look at all nodes; only who leads wishes for anything."""
         view = cluster.view
         self._follow(view, at)
@@ -91,10 +89,10 @@ class Marking:
             pressure.adopt(self._marked_by(pressure.rule), at)
             pressure.look(measured(view, pressure.rule), at, self.settings.expire_after)
         self._leads = leading
-        if not leading or at < self.ledger.paused:
+        if not leading or at < self.patches.paused_until:
             return []
-        wanted = self._wanted(view, tally)
-        return list(self._wishes(view, wanted, tally, at))
+        wanted = self._wanted(view, recorder)
+        return list(self._wishes(view, wanted, recorder, at))
 
     def _follow(self, view: View, at: float) -> None:
         """Keep in step with the cluster's rows, and with what nodes carry."""
@@ -131,7 +129,7 @@ class Marking:
         ]
         return _any(found, len(self._nodes))
 
-    def _wanted(self, view: View, tally: Tally) -> list[Ints]:
+    def _wanted(self, view: View, recorder: MetricsRecorder) -> list[Ints]:
         rules, shown = self.settings.rules, [pressure.shown for pressure in self.pressures]
         may_be = ~self.excluded(view)
         wanted = [
@@ -141,7 +139,7 @@ class Marking:
         eligible = int(np.count_nonzero(may_be))
         crowded = eligible > 1 and eligible == int(np.count_nonzero(marked))
         if crowded and not self.crowded:
-            tally.all_pressed(eligible)
+            recorder.all_under_pressure(eligible)
         self.crowded = crowded
         return wanted
 
@@ -170,25 +168,27 @@ class Marking:
 
     # --- wishing
 
-    def _wishes(self, view: View, wanted: list[Ints], tally: Tally, at: float) -> Iterator[LabelNode]:
+    def _wishes(self, view: View, wanted: list[Ints], recorder: MetricsRecorder, at: float) -> Iterator[LabelNode]:
         differs = _any([column != carried for column, carried in zip(wanted, self.carried, strict=True)], view.count)
         differs |= view.named(self._stray)
-        self.ledger.forget(lambda name: (row := view.row(name)) is not None and bool(differs[row]), at)
-        nodes, room = view.nodes, self.ledger.room
+        self.patches.forget_settled(lambda name: (row := view.row(name)) is not None and bool(differs[row]), at)
+        nodes, room = view.nodes, self.patches.free_slots
         for row in np.flatnonzero(differs).tolist() if room > 0 else ():
-            wish = self._wish(nodes[row], row, wanted) if self.ledger.may_ask(nodes[row], at) else None
+            wish = self._wish(nodes[row], row, wanted) if self.patches.may_patch(nodes[row], at) else None
             if wish is not None:
-                self._note(wish, row, wanted, nodes[row], tally)
+                self._note(wish, row, wanted, nodes[row], recorder, at)
                 yield wish
                 room -= 1
             if not room:
                 return
 
-    def _note(self, wish: LabelNode, row: int, wanted: list[Ints], node: Node, tally: Tally) -> None:
+    def _note(
+        self, wish: LabelNode, row: int, wanted: list[Ints], node: Node, recorder: MetricsRecorder, at: float
+    ) -> None:
         if not wish.observe:
             change = (wish.labels, wish.taint, tuple(key for _, key in wish.untaint))
-            if self.ledger.note(node, change) == CONTESTED:
-                tally.contested(node.name)
+            if self.patches.sent(node, change, at) == CONTESTED:
+                recorder.label_contested(node.name)
             return
         for column, carried in zip(wanted, self.carried, strict=True):
             carried[row] = column[row]
@@ -226,27 +226,3 @@ def _reordered(old: Ints, present: Ints, order: NDArray[np.intp]) -> Ints:
     new, stays = present.copy(), order != NEW
     new[stays] = old[order[stays]]
     return new
-
-
-def adopted(before: Marking | None, settings: Labelling | None, at: float) -> Marking | None:
-    """Whoever labels under these settings, if anybody."""
-    if settings is None or not settings.rules:
-        return None
-    return before.adopt(settings, at) if before is not None else Marking(settings)
-
-
-def label_done(engine: Engine, event: LabelDone) -> list[Instruction]:
-    engine.tally.labelled("done")
-    if engine.marking is not None:
-        engine.marking.ledger.done(event)
-    return []
-
-
-def label_failed(engine: Engine, event: LabelFailed) -> list[Instruction]:
-    engine.tally.labelled("forbidden" if event.forbidden else "failed")
-    if engine.marking is not None:
-        engine.marking.ledger.failed(event)
-    return []
-
-
-DOORS: Mapping[type, Callable[[Engine, Any], list[Instruction]]] = {LabelDone: label_done, LabelFailed: label_failed}

@@ -1,0 +1,226 @@
+"""`Engine.handle(event) -> list[Output]`: takes events in at once, and lets its controllers decide in turns.
+
+The engine owns the cluster state, sync and leadership, and the writes under way. A turn decides only after every kind is
+`Synced` and while this process holds the lease. It has no clock and no randomness: the same events give the same outputs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+from trimtab.core.cluster.state import Cluster
+from trimtab.core.controllers import Changed, Controller, EngineState, Output
+from trimtab.core.labelling.controller import Labelling
+from trimtab.core.model.change import Change
+from trimtab.core.model.event import (
+    BindFailed,
+    Event,
+    Fault,
+    Following,
+    HistoryRead,
+    Leading,
+    NodeGone,
+    NodeSeen,
+    ObjectGone,
+    ObjectSeen,
+    PodGone,
+    PodSeen,
+    RereadDone,
+    SamplesRead,
+    SettingsRead,
+    SourceFailed,
+    Synced,
+    Tick,
+    Turn,
+)
+from trimtab.core.recorder import MetricsRecorder
+from trimtab.core.scheduling.controller import Scheduling
+from trimtab.core.settings import Settings
+
+MakeController = Callable[[EngineState], Controller]
+CONTROLLERS: tuple[MakeController, ...] = (Scheduling, Labelling)
+AController = TypeVar("AController", bound=Controller)
+
+
+class Engine:
+    """The core's entry point. A controller that is not configured (no profiles, no label rules) stays idle."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        recorder: MetricsRecorder | None = None,
+        controllers: Sequence[MakeController] = CONTROLLERS,
+    ) -> None:
+        state = EngineState(settings, recorder if recorder is not None else MetricsRecorder())
+        state.unsynced = set(settings.kinds)
+        state.cluster.load.settings = settings.load
+        self._host(state, tuple(make(state) for make in controllers))
+
+    def _host(self, state: EngineState, controllers: tuple[Controller, ...]) -> None:
+        self.state, self.controllers = state, controllers
+        self._takers: dict[type, list[Controller]] = {}
+        for controller in controllers:
+            for kind in controller.answers:
+                self._takers.setdefault(kind, []).append(controller)
+        self._handlers: dict[type, Callable[[Any], list[Output]]] = {
+            PodSeen: self._pod_upserted,
+            PodGone: self._pod_deleted,
+            NodeSeen: self._node_upserted,
+            NodeGone: self._node_deleted,
+            ObjectSeen: self._object_upserted,
+            ObjectGone: self._object_deleted,
+            SamplesRead: self._samples_read,
+            HistoryRead: self._history_read,
+            SourceFailed: self._source_failed,
+            SettingsRead: self._settings_read,
+            Synced: self._synced,
+            Leading: self._lease_acquired,
+            Following: self._lease_lost,
+            Tick: self._tick,
+            Turn: self._turn,
+            **dict.fromkeys(self._takers, self._answered),
+        }
+
+    def handle(self, event: Event) -> list[Output]:
+        handler = self._handlers.get(type(event))
+        return handler(event) if handler is not None else []
+
+    @property
+    def cluster(self) -> Cluster:
+        return self.state.cluster
+
+    def controller(self, kind: type[AController]) -> AController:
+        """The controller of this type; raises LookupError when the engine has none."""
+        for controller in self.controllers:
+            if isinstance(controller, kind):
+                return controller
+        raise LookupError(f"the engine has no {kind.__name__} controller")
+
+    def has_work(self) -> bool:
+        """Whether a turn would decide anything now."""
+        return self.state.may_decide and any(controller.has_work() for controller in self.controllers)
+
+    def fork(self) -> Engine:
+        """A copy that decides as this one would: nothing done to it is seen here, and it records no metrics."""
+        copied, state = object.__new__(Engine), self.state.fork()
+        copied._host(state, tuple(controller.fork(state) for controller in self.controllers))
+        return copied
+
+    def _notify(self, changed: Changed) -> list[Output]:
+        return [output for controller in self.controllers for output in controller.on_change(changed)]
+
+    # --- pods
+
+    def _pod_upserted(self, event: PodSeen) -> list[Output]:
+        cluster = self.state.cluster
+        if not cluster.is_news(event.pod):
+            return []
+        pod = cluster.as_promised(event.pod)
+        before = cluster.pods.get(pod.uid)
+        return self._notify(Changed(event, cluster.see_pod(pod), before, pod))
+
+    def _pod_deleted(self, event: PodGone) -> list[Output]:
+        cluster = self.state.cluster
+        before = cluster.pods.get(event.uid)
+        if before is None and event.uid in cluster.buried:
+            return []
+        if before is not None and 0 < event.version < before.version:
+            return []
+        return self._notify(Changed(event, cluster.lose_pod(event.uid), before))
+
+    # --- nodes and other objects
+
+    def _node_upserted(self, event: NodeSeen) -> list[Output]:
+        before = self._node(event.node.name)
+        return self._notify(Changed(event, self.state.cluster.see_node(event.node), before, event.node))
+
+    def _node_deleted(self, event: NodeGone) -> list[Output]:
+        before = self._node(event.name)
+        change = self.state.cluster.lose_node(event.name, event.uid, event.version)
+        return self._notify(Changed(event, change, before)) if change else []
+
+    def _node(self, name: str) -> Any:
+        columns = self.state.cluster.columns
+        row = columns.row.get(name)
+        return columns.nodes[row] if row is not None else None
+
+    def _object_upserted(self, event: ObjectSeen) -> list[Output]:
+        cluster, after = self.state.cluster, event.object
+        before = cluster.objects.held(after.kind, after.key)
+        return self._notify(Changed(event, cluster.see_object(after), before, after))
+
+    def _object_deleted(self, event: ObjectGone) -> list[Output]:
+        cluster = self.state.cluster
+        before = cluster.objects.held(event.kind, event.key)
+        return self._notify(
+            Changed(event, cluster.lose_object(event.kind, event.key, event.uid, event.version), before)
+        )
+
+    # --- load
+
+    def _samples_read(self, event: SamplesRead) -> list[Output]:
+        for reason, count in self.state.cluster.read_load(event.readings, event.at).items():
+            self.state.recorder.samples_rejected(reason, count)
+        return self._notify(Changed(event, Change.LOAD))
+
+    def _history_read(self, event: HistoryRead) -> list[Output]:
+        for reason, count in self.state.cluster.recall_load(event.readings, event.at).items():
+            self.state.recorder.samples_rejected(reason, count)
+        return self._notify(Changed(event, Change.LOAD))
+
+    def _source_failed(self, event: SourceFailed) -> list[Output]:
+        self.state.cluster.lose_source(event.source, event.at)
+        self.state.recorder.source_failed(event.source)
+        return self._notify(Changed(event, Change.LOAD))
+
+    # --- settings, sync and leadership
+
+    def _settings_read(self, event: SettingsRead) -> list[Output]:
+        state, settings = self.state, event.settings
+        state.unsynced |= set(settings.kinds) - set(state.settings.kinds)
+        state.settings = settings
+        state.cluster.load.settings = settings.load
+        return self._notify(Changed(event))
+
+    def _synced(self, event: Synced) -> list[Output]:
+        self.state.unsynced.discard(event.kind)
+        return []
+
+    def _lease_acquired(self, event: Leading) -> list[Output]:
+        self.state.term = event.term
+        return []
+
+    def _lease_lost(self, event: Following) -> list[Output]:
+        self.state.term = None
+        return self._notify(Changed(event, self.state.cluster.disown()))
+
+    # --- answers to writes, time and turns
+
+    def _answered(self, event: Event) -> list[Output]:
+        """A pod that was read back is news of it first; that it is gone, once its controller knows the answer."""
+        outputs: list[Output] = []
+        if isinstance(event, RereadDone) and event.pod is not None:
+            outputs += self._pod_upserted(PodSeen(event.pod, event.at))
+        for controller in self._takers[type(event)]:
+            outputs += controller.on_answer(event)
+        if _says_gone(event) and event.uid in self.state.cluster.pods:  # type: ignore[union-attr]
+            outputs += self._pod_deleted(PodGone(event.uid, event.at))  # type: ignore[union-attr]
+        return outputs
+
+    def _tick(self, event: Tick) -> list[Output]:
+        self.state.cluster.age(event.at)
+        return [output for controller in self.controllers for output in controller.tick(event.at)]
+
+    def _turn(self, event: Turn) -> list[Output]:
+        self.state.cluster.age(event.at)
+        if not self.state.may_decide:
+            return []
+        return [output for controller in self.controllers for output in controller.turn(event.decisions, event.at)]
+
+
+def _says_gone(event: Event) -> bool:
+    """Whether the API server said that the pod no longer exists."""
+    if isinstance(event, BindFailed):
+        return event.fault is Fault.GONE
+    return isinstance(event, RereadDone) and event.pod is None

@@ -1,1 +1,0 @@
-"""Marks of pressed nodes: what rules want to see on nodes, and the wishes that bring it about."""

@@ -1,0 +1,1 @@
+"""The labelling controller: pressure labels and soft taints of nodes."""

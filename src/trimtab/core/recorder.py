@@ -1,0 +1,48 @@
+"""Metrics hooks of the core: `MetricsRecorder` counts nothing by default, and no recorder may influence a decision."""
+
+from __future__ import annotations
+
+from trimtab.core.placing.laps import NO_LAPS, Laps
+
+
+class MetricsRecorder:
+    """Override the hooks that you need. Only `timer` is called before a decision: it may time every tenth, say."""
+
+    def timer(self) -> Laps:
+        return NO_LAPS
+
+    def queued(self, queue: str, event: str) -> None:
+        """A pod entered the `active`, `backoff`, `unschedulable` or `gated` queue because of `event`."""
+
+    def attempted(self, profile: str, result: str, timer: Laps) -> None:
+        """A scheduling attempt ended as `scheduled`, `unschedulable` or `error`."""
+
+    def preemption_attempted(self, victims: int) -> None:
+        """A PostFilter plugin was called and chose so many victims; 0 when it found no candidate."""
+
+    def bound(self, profile: str, attempts: int, since_first_attempt: float, bind_seconds: float) -> None:
+        """The API server accepted a binding."""
+
+    def bind_failed(self, profile: str, failure: str, bind_seconds: float) -> None:
+        """A binding failed, or its outcome is unknown."""
+
+    def bound_to_missing_node(self) -> None:
+        """A pod was bound to a node that had been deleted in the meantime."""
+
+    def plugin_failed(self, error: str) -> None:
+        """A plugin raised an exception; its pod was requeued."""
+
+    def samples_rejected(self, reason: str, count: int) -> None:
+        """Samples that failed validation."""
+
+    def source_failed(self, source: str) -> None:
+        """A metrics source did not answer, or its answer could not be read."""
+
+    def node_patched(self, result: str) -> None:
+        """A node's labels and taints were written (`done`), or not (`failed`, `forbidden`)."""
+
+    def all_under_pressure(self, nodes: int) -> None:
+        """Every eligible node is labelled, so the labels no longer tell nodes apart."""
+
+    def label_contested(self, node: str) -> None:
+        """Another client keeps reverting our labels on this node."""

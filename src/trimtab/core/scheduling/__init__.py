@@ -1,0 +1,1 @@
+"""The scheduling controller: queue, scheduling cycle, binding cycle, preemption and gangs."""

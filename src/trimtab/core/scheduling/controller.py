@@ -1,0 +1,372 @@
+"""The scheduling controller: keeps the queue of pending pods, and schedules and binds them in the engine's turns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import reduce
+from operator import or_
+from typing import Any, ClassVar
+
+from trimtab.core.controllers import Changed, Controller, EngineState, Output
+from trimtab.core.model.change import Change
+from trimtab.core.model.event import (
+    BindDone,
+    BindFailed,
+    Event,
+    Fault,
+    Following,
+    NodeGone,
+    ObjectGone,
+    ObjectSeen,
+    PodGone,
+    PodSeen,
+    PreemptDone,
+    PreemptFailed,
+    RereadDone,
+    RereadFailed,
+    SettingsRead,
+    StageAnswered,
+)
+from trimtab.core.model.instruction import Tell
+from trimtab.core.model.objects import Object
+from trimtab.core.model.pod import Pod
+from trimtab.core.model.verdict import Decision
+from trimtab.core.placing.profile import Profile
+from trimtab.core.scheduling.binding import AWAITING_ANSWER, BindingCycle, BindingCycles, BindState
+from trimtab.core.scheduling.cycle import PodCycle
+from trimtab.core.scheduling.decisions import Decisions
+from trimtab.core.scheduling.evaluator import Evaluator
+from trimtab.core.scheduling.gang import Gangs
+from trimtab.core.scheduling.gang_cycle import GangCycle
+from trimtab.core.scheduling.plugin_state import PodObservers
+from trimtab.core.scheduling.preemption import Preemption
+from trimtab.core.scheduling.queue.pods_by_claim import Claimants, Pods
+from trimtab.core.scheduling.queue.queue import Part, Queue, Waiting
+from trimtab.core.scheduling.requeue import ERROR, Requeuer
+
+OUTCOME_UNKNOWN = frozenset({Fault.UNKNOWN, Fault.CONFLICT})
+Handler = Callable[[Any], Sequence[Output]]
+
+
+class Scheduling(Controller):
+    """Schedules the pods that name one of the profiles."""
+
+    answers: ClassVar[frozenset[type]] = frozenset(
+        {BindDone, BindFailed, RereadDone, RereadFailed, PreemptDone, PreemptFailed, StageAnswered}
+    )
+
+    def __init__(self, state: EngineState) -> None:
+        self.state = state
+        self.queue = Queue()
+        self.pods_by_claim = Claimants()
+        self.decisions = Decisions()
+        self.observers = PodObservers(state)
+        self.evaluator = Evaluator(state)
+        self._compose(BindingCycles(state))
+        self._apply_settings()
+
+    def _compose(self, bindings: BindingCycles) -> None:
+        state, queue = self.state, self.queue
+        self.bindings = bindings
+        self.gangs = Gangs(state, queue)
+        self.requeuer = Requeuer(state, queue, bindings, self.evaluator, self.gangs)
+        self.preemption = Preemption(state, queue, bindings, self.evaluator, self.requeuer)
+        self.pod_cycle = PodCycle(state, queue, bindings, self.evaluator, self.preemption, self.requeuer)
+        self.gang_cycle = GangCycle(state, queue, bindings, self.gangs, self.pod_cycle)
+        self._on_change: Mapping[type, Handler] = {
+            PodSeen: self._pod_upserted,
+            PodGone: self._pod_deleted,
+            NodeGone: self._node_deleted,
+            ObjectSeen: self._object_changed,
+            ObjectGone: self._object_changed,
+            Following: self._lease_lost,
+            SettingsRead: self._settings_read,
+        }
+        self._on_answer: Mapping[type, Handler] = {
+            BindDone: self._bind_done,
+            BindFailed: self._bind_failed,
+            RereadDone: self._pod_read,
+            RereadFailed: self._read_failed,
+            PreemptDone: self.preemption.answered,
+            PreemptFailed: self.preemption.answered,
+            StageAnswered: self._stage_answered,
+        }
+
+    def fork(self, state: EngineState) -> Scheduling:
+        """Cached evaluations are not copied, for they can be computed again."""
+        copied = object.__new__(Scheduling)
+        copied.state, copied.queue, copied.pods_by_claim = state, self.queue.copy(), self.pods_by_claim.copy()
+        copied.decisions, copied.evaluator = self.decisions.copy(), Evaluator(state)
+        copied.observers = self.observers.fork(state)
+        copied._compose(self.bindings.fork(state))
+        copied.gangs.copy_from(self.gangs)
+        copied.preemption.copy_from(self.preemption)
+        copied.requeuer.last_reported = self.requeuer.last_reported.copy()
+        copied.requeuer.log_reader = self.requeuer.log_reader.copy()
+        return copied
+
+    def on_change(self, changed: Changed) -> Sequence[Output]:
+        handler = self._on_change.get(type(changed.event))
+        return handler(changed) if handler is not None else self._notify(changed.change, changed.event.at)
+
+    def on_answer(self, answer: Event) -> Sequence[Output]:
+        return self._on_answer[type(answer)](answer)
+
+    def _notify(self, change: Change, now: float, pods: Pods = None) -> list[Output]:
+        """Wake those that wait for such a change (of these pods, if any are named), in the queue and in binding cycles."""
+        if not change:
+            return []
+        for _ in self.requeuer.wake(change, now, pods):
+            self.state.recorder.queued("active", "ClusterEvent")
+        outputs: list[Output] = []
+        for cycle in self.bindings.waiting_for(change, pods):
+            outputs += self._resume(cycle, now)
+        return outputs
+
+    def _resume(self, cycle: BindingCycle, now: float, error: str = "") -> list[Output]:
+        """Run the stages again, unless the cycle has ended or its bind was sent meanwhile."""
+        cycles = self.bindings.by_uid
+        if cycle.state is not BindState.WAITING or cycles.get(cycle.pod.uid) is not cycle:
+            return []
+        outputs = self.pod_cycle.resume(cycle, now, error)
+        if cycle.pod.uid in cycles:
+            return outputs
+        return outputs + self._notify(Change.POD_LEFT | Change.MEMORY, now)
+
+    # --- turns and ticks
+
+    def has_work(self) -> bool:
+        return self.bindings.below_cap() and self.queue.has_ready()
+
+    def turn(self, budget: int, now: float) -> Sequence[Output]:
+        self.queue.tick(now)
+        outputs: list[Output] = []
+        for _ in range(budget):
+            if not self.bindings.below_cap() or (entry := self.queue.pop()) is None:
+                break
+            outputs += self._schedule_one(entry, now)
+        for output in outputs:
+            if isinstance(output, Decision):
+                self.decisions.add(output)
+        return outputs
+
+    def _schedule_one(self, entry: Waiting, now: float) -> list[Output]:
+        """A plugin that raises costs its own pod this attempt; the others go on."""
+        if entry.attempts == 1:
+            entry.tried = now
+        pod = self.state.cluster.pods[entry.uid]
+        profile = self.state.settings.profile_of(pod.scheduler)
+        if profile is None:
+            self.queue.forget(pod.uid, now)
+            return []
+        timer = self.state.recorder.timer()
+        try:
+            outputs = self.gang_cycle.run(entry, pod, profile, timer, now)
+            return outputs if outputs is not None else self.pod_cycle.run(pod, profile, entry, timer, now)
+        except Exception as error:
+            self.state.recorder.attempted(profile.name, "error", timer)
+            return self.requeuer.plugin_failed(pod, profile, error, now)
+
+    def tick(self, now: float) -> Sequence[Output]:
+        self.queue.tick(now)
+        outputs: list[Output] = []
+        for cycle in self.bindings.due(now):
+            outputs += self._resume(cycle, now)
+        if self.state.may_decide:
+            outputs += self.bindings.overdue(now) + self.gangs.overdue(now)
+        return outputs
+
+    # --- pods
+
+    def _pod_upserted(self, changed: Changed) -> list[Output]:
+        before, pod, now = changed.before, changed.after, changed.event.at
+        assert isinstance(pod, Pod) and (before is None or isinstance(before, Pod))
+        change = changed.change | self.observers.pod_changed(before, pod)
+        self.requeuer.last_reported.pop(pod.uid, None)
+        self.gangs.pod_changed(before, pod, now)
+        self.pods_by_claim.seen(pod, waits=not (pod.node or pod.finished or pod.deleting))
+        if pod.node or pod.finished or pod.deleting:
+            freed, outputs = self._pod_settled(pod, now)
+            return outputs + self._notify(change | freed, now)
+        self._enqueue(pod, before, now)
+        cycle = self.bindings.by_uid.get(pod.uid)
+        if cycle is not None and cycle.requeue_on & Change.SELF:
+            cycle.pod = pod
+            return self._resume(cycle, now) + self._notify(change, now)
+        return self._notify(change, now)
+
+    def _enqueue(self, pod: Pod, before: Pod | None, now: float) -> None:
+        """Let the queue know of a pod that waits for a node."""
+        profile = self.state.settings.profile_of(pod.scheduler)
+        if profile is None:
+            self.queue.forget(pod.uid, now)
+        elif pod.uid not in self.bindings.by_uid:
+            self._pre_enqueue(pod, before, profile, now)
+
+    def _pre_enqueue(self, pod: Pod, before: Pod | None, profile: Profile, now: float) -> None:
+        entry, recorder = self.queue.waiting.get(pod.uid), self.state.recorder
+        since = entry.since if entry is not None else now
+        try:
+            key = self.gangs.queue_key(pod, profile, since)
+            gated = any(gate.gate(pod) for gate in profile.gates)
+        except Exception as error:  # the plugin's answer is not guessed: the pod stays gated until it is edited
+            key, gated = (since,), True
+            recorder.plugin_failed(repr(error))
+        if gated:
+            self.queue.hold(pod.uid, key, now)
+            recorder.queued("gated", "PodAdd" if before is None else "PodUpdate")
+        elif entry is None or entry.part is Part.GATED:
+            self.queue.admit(pod.uid, key, now)
+            recorder.queued("active", "PodAdd" if before is None else "PodUpdate")
+        elif before is not None and affects_scheduling(before, pod):
+            self.queue.wake_one(pod.uid, now)
+
+    def _pod_settled(self, pod: Pod, now: float) -> tuple[Change, list[Output]]:
+        """The pod has a node, has finished, or is terminating: it leaves the queue. What it frees, and what is reported."""
+        entry = self.queue.forget(pod.uid, now)
+        self.preemption.pod_settled(pod.uid, terminating=pod.deleting or pod.finished)
+        cycle = self.bindings.by_uid.get(pod.uid)
+        if cycle is None:
+            return Change.NOTHING, []
+        if not (pod.node or pod.finished) and cycle.state is not BindState.WAITING:
+            return Change.NOTHING, []  # a bind that was sent may still arrive
+        if pod.node != cycle.node:
+            return self.requeuer.unreserve_and_requeue(pod.uid, now), []
+        self.bindings.end(pod.uid, bound=True)
+        outputs = self._bound(cycle, entry, now) if cycle.state in AWAITING_ANSWER else []
+        if self.state.cluster.view.row(pod.node) is None:
+            note = f"bound to node {pod.node}, which no longer exists"
+            self.state.recorder.bound_to_missing_node()
+            outputs.append(
+                Tell(pod.uid, pod.namespace, pod.name, "NodeGone", note, warning=True, scheduler=pod.scheduler)
+            )
+        return Change.NOTHING, outputs
+
+    def _bound(self, cycle: BindingCycle, entry: Waiting | None, now: float) -> list[Output]:
+        """Reported once for each cycle, on whichever comes first: the answer to our bind, or the watch."""
+        pod = cycle.pod
+        if entry is not None:
+            self.state.recorder.bound(cycle.profile.name, entry.attempts, now - entry.tried, now - cycle.started_at)
+        note = f"Successfully assigned {pod.key} to {cycle.node}"
+        return [Tell(pod.uid, pod.namespace, pod.name, "Scheduled", note, action="Binding", scheduler=pod.scheduler)]
+
+    def _pod_deleted(self, changed: Changed) -> list[Output]:
+        before = changed.before
+        assert isinstance(changed.event, PodGone) and (before is None or isinstance(before, Pod))
+        uid, now = changed.event.uid, changed.event.at
+        self.queue.forget(uid, now)
+        self.requeuer.last_reported.pop(uid, None)
+        self.preemption.pod_settled(uid, terminating=True)
+        change = changed.change | self.requeuer.unreserve_and_requeue(uid, now)
+        change |= self.observers.pod_changed(before, None)
+        self.gangs.pod_changed(before, None, now)
+        if before is not None:
+            self.pods_by_claim.seen(before, waits=False)
+        return self._notify(change, now)
+
+    # --- nodes, other objects, leadership and settings
+
+    def _node_deleted(self, changed: Changed) -> list[Output]:
+        assert isinstance(changed.event, NodeGone)
+        name, now = changed.event.name, changed.event.at
+        for pod in self.state.cluster.nominated.values():
+            if pod.nominated == name:  # its nomination is void
+                self.queue.wake_one(pod.uid, now)
+        outputs: list[Output] = []
+        for cycle in self.bindings.waiting():
+            if cycle.node == name:
+                outputs += self._resume(cycle, now, f"node {name} no longer exists")
+        return outputs + self._notify(changed.change, now)
+
+    def _object_changed(self, changed: Changed) -> list[Output]:
+        change, now = changed.change, changed.event.at
+        before: Any = changed.before
+        after: Any = changed.after
+        known: Object | None = after or before
+        if change & Change.GROUPS and known is not None:
+            self.gangs.group_changed(known.key, now)
+        if not change & Change.STORAGE:
+            return self._notify(change, now)
+        return self._notify(change, now, self.pods_by_claim.helped_by(self.state.cluster, before, after))
+
+    def _lease_lost(self, changed: Changed) -> list[Output]:
+        """The next leader may decide on the pods in Permit and PreBind; those whose bind was sent are still followed up."""
+        now = changed.event.at
+        self.preemption.lease_lost()
+        freed = [self.requeuer.unreserve_and_requeue(cycle.pod.uid, now) for cycle in self.bindings.waiting()]
+        return self._notify(reduce(or_, freed, changed.change), now)
+
+    def _settings_read(self, changed: Changed) -> list[Output]:
+        now = changed.event.at
+        self._apply_settings()
+        for pod in self.state.cluster.pods.values():
+            if not (pod.node or pod.finished or pod.deleting):
+                self._enqueue(pod, None, now)
+        self.queue.wake_all(now)
+        return []
+
+    def _apply_settings(self) -> None:
+        settings = self.state.settings
+        self.observers.apply_settings()
+        self.gangs.apply_settings()
+        self.evaluator.cache.clear()
+        self.queue.initial, self.queue.longest = settings.initial_backoff, settings.max_backoff
+        self.queue.patience = settings.max_unschedulable_wait
+
+    # --- answers
+
+    def _bind_done(self, event: BindDone) -> list[Output]:
+        cycle = self.bindings.by_uid.get(event.uid)
+        if cycle is None or cycle.state not in AWAITING_ANSWER:
+            return []
+        self.bindings.accepted(cycle, event.at)
+        return self._bound(cycle, self.queue.forget(event.uid, event.at), event.at)
+
+    def _bind_failed(self, event: BindFailed) -> list[Output]:
+        cycle = self.bindings.by_uid.get(event.uid)
+        if cycle is None or cycle.state is not BindState.SENT:
+            return []
+        self.state.recorder.bind_failed(cycle.profile.name, event.fault.value, event.at - cycle.started_at)
+        if event.fault in OUTCOME_UNKNOWN:
+            return self.bindings.outcome_unknown(cycle, event.at, server_refused=event.fault is Fault.CONFLICT)
+        if event.fault is Fault.GONE:  # the engine deletes the pod
+            return []
+        return self._requeue(cycle, event.message if event.fault is Fault.REFUSED else "", event.at)
+
+    def _pod_read(self, event: RereadDone) -> list[Output]:
+        """What was read is in the cluster state already."""
+        self.bindings.read_ended(event.uid)
+        cycle = self.bindings.by_uid.get(event.uid)
+        if event.pod is None or cycle is None or cycle.state is not BindState.UNKNOWN:
+            return []  # our request may still arrive, or was accepted since
+        if not cycle.read_is_conclusive:
+            return self.bindings.read_unbound(cycle, event.at)
+        return self._requeue(cycle, "", event.at)
+
+    def _read_failed(self, event: RereadFailed) -> list[Output]:
+        """Still unknown: the pod stays assumed, and a later tick reads it again."""
+        self.bindings.read_ended(event.uid)
+        return []
+
+    def _stage_answered(self, event: StageAnswered) -> list[Output]:
+        cycle = self.bindings.by_uid.get(event.uid)
+        return self._resume(cycle, event.at, event.problem) if cycle is not None else []
+
+    def _requeue(self, cycle: BindingCycle, message: str, now: float) -> list[Output]:
+        """The bind did not happen: the room is given back, others may want it, and the pod tries again later."""
+        change = self.requeuer.unreserve_and_requeue(cycle.pod.uid, now)
+        reported = self.requeuer.report(cycle.pod, f"binding rejected: {message}", ERROR) if message else []
+        return reported + self._notify(change, now)
+
+
+def affects_scheduling(before: Pod, after: Pod) -> bool:
+    """Whether an edit of a pending pod could change where it may go; a mere status patch does not."""
+    return (
+        (before.spec is not after.spec and before.spec != after.spec)
+        or before.demand != after.demand
+        or before.labels != after.labels
+        or before.nominated != after.nominated
+        or before.gates != after.gates
+        or before.priority != after.priority
+        or before.spec_fault != after.spec_fault
+    )

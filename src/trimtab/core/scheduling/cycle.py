@@ -1,0 +1,75 @@
+"""One scheduling cycle of one pod: evaluate, assume, start the binding cycle; or preempt, report and park it."""
+
+from __future__ import annotations
+
+from trimtab.core.controllers import EngineState, Output
+from trimtab.core.model.pod import Pod
+from trimtab.core.model.verdict import Decision, Unplaceable
+from trimtab.core.placing import nowhere
+from trimtab.core.placing.laps import Laps
+from trimtab.core.placing.profile import Profile
+from trimtab.core.scheduling.binding import BindingCycle, BindingCycles, StageRejected
+from trimtab.core.scheduling.evaluator import NOT_EVALUATED, Evaluator
+from trimtab.core.scheduling.preemption import Preemption, PreemptionResult
+from trimtab.core.scheduling.queue import queueing_hints
+from trimtab.core.scheduling.queue.queue import Queue, Waiting
+from trimtab.core.scheduling.requeue import Requeuer
+
+
+class PodCycle:
+    """The scheduling cycle of pods that are scheduled one by one."""
+
+    def __init__(
+        self,
+        state: EngineState,
+        queue: Queue,
+        bindings: BindingCycles,
+        evaluator: Evaluator,
+        preemption: Preemption,
+        requeuer: Requeuer,
+    ) -> None:
+        self.state, self.queue, self.bindings = state, queue, bindings
+        self.evaluator, self.preemption, self.requeuer = evaluator, preemption, requeuer
+
+    def run(self, pod: Pod, profile: Profile, entry: Waiting, timer: Laps, now: float) -> list[Output]:
+        verdict = self.evaluator.evaluate(pod, profile, timer)
+        if isinstance(verdict, Unplaceable):
+            self.state.recorder.attempted(profile.name, "unschedulable", timer)
+            return self.unschedulable(pod, profile, verdict, entry, now)
+        self.state.recorder.attempted(profile.name, "scheduled", timer)
+        decision = Decision(pod.uid, pod.key, profile.name, now, entry.attempts, verdict)
+        self.state.cluster.assume(pod, verdict.node)
+        started = self.bindings.start(pod, verdict.node, profile, now)
+        if isinstance(started, StageRejected):
+            return [decision, *self.requeuer.rejected_by_stage(pod, started, now)]
+        self.queue.placed(pod.uid, now)
+        return [decision, *started]
+
+    def resume(self, cycle: BindingCycle, now: float, error: str = "") -> list[Output]:
+        """Run the stages of a waiting pod again, unless what one of them asked for has failed."""
+        try:
+            outputs = self.bindings.run_stages(cycle, now, error)
+        except Exception as failure:
+            return self.requeuer.plugin_failed(cycle.pod, cycle.profile, failure, now)
+        if isinstance(outputs, StageRejected):
+            return self.requeuer.rejected_by_stage(cycle.pod, outputs, now)
+        return outputs
+
+    def unschedulable(
+        self, pod: Pod, profile: Profile, verdict: Unplaceable, entry: Waiting, now: float
+    ) -> list[Output]:
+        """No node is feasible: try preemption, and park the pod until a change may help it."""
+        evaluated = verdict.nodes and verdict.plugins not in NOT_EVALUATED
+        result = self.preemption.try_preempt(pod, profile, verdict, now) if evaluated else PreemptionResult(verdict)
+        decision = Decision(pod.uid, pod.key, profile.name, now, entry.attempts, result.verdict)
+        parked = self._park(pod, profile, result.verdict, now)
+        self.requeuer.wake(result.freed, now)
+        return [decision, *result.outputs, *parked]
+
+    def _park(self, pod: Pod, profile: Profile, verdict: Unplaceable, now: float) -> list[Output]:
+        cluster = self.state.cluster
+        nominated = bool(pod.nominated) or pod.uid in cluster.nominated
+        kind = queueing_hints.kind_of(pod, profile, verdict, nominated)
+        self.queue.park(pod.uid, queueing_hints.woken_by(profile, verdict), verdict.plugins, now, kind)
+        self.state.recorder.queued("unschedulable", "ScheduleAttemptFailure")
+        return self.requeuer.report(pod, verdict.message() + nowhere.words(cluster.view, pod))

@@ -1,0 +1,163 @@
+"""Preemption: runs the PostFilter plugins for an unschedulable pod, nominates a node and has its victims deleted.
+
+    unschedulable ──candidate found──▶ nominated ──every victim seen terminating──▶ waits until they are gone ──▶ scheduled
+      ▲                                    │                                              like any other pod, or fails again
+      └──a delete failed: the nomination is cleared
+
+A nomination counts from the moment it is made: pods of lower or equal priority leave that room alone. While victims are
+not seen terminating the pod does not preempt again, but no longer than `TIMEOUT`, for answers can be lost. Afterwards the
+plugins themselves see the terminating victims. A victim that is still in its binding cycle is rejected, not deleted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from msgspec.structs import replace
+
+from trimtab.core.controllers import EngineState, Output
+from trimtab.core.model.change import Change
+from trimtab.core.model.event import PreemptDone, PreemptFailed
+from trimtab.core.model.instruction import Nominate, Preempt, Tell
+from trimtab.core.model.pod import Pod
+from trimtab.core.model.verdict import Unplaceable
+from trimtab.core.placing.contract import Refuse, Room
+from trimtab.core.placing.profile import Profile
+from trimtab.core.scheduling.binding import BindingCycles, BindState
+from trimtab.core.scheduling.evaluator import Evaluator
+from trimtab.core.scheduling.queue.queue import Queue
+from trimtab.core.scheduling.requeue import Requeuer
+
+TIMEOUT = 60.0
+FORBIDDEN_FOR = 300.0
+WAITING = "waiting for the preemption for this pod to be finished"
+FORBIDDEN = "deleting pods is forbidden; deploy/rbac-preemption.yaml allows it"
+
+
+class PreemptionResult(NamedTuple):
+    """The verdict, perhaps with the reason why preemption cannot help, what to do, and what was freed at once."""
+
+    verdict: Unplaceable
+    outputs: Sequence[Output] = ()
+    freed: Change = Change.NOTHING
+
+
+class Preemption:
+    """Preemptions under way: the deletions of victims are writes that end when a victim is seen terminating."""
+
+    def __init__(
+        self, state: EngineState, queue: Queue, bindings: BindingCycles, evaluator: Evaluator, requeuer: Requeuer
+    ) -> None:
+        self.state, self.queue, self.bindings = state, queue, bindings
+        self.evaluator, self.requeuer = evaluator, requeuer
+        self.events: dict[str, Tell] = {}  # by victim: the Event to write once its deletion was accepted
+        self.forbidden_until = 0.0
+
+    def copy_from(self, other: Preemption) -> None:
+        self.events, self.forbidden_until = other.events.copy(), other.forbidden_until
+
+    def try_preempt(self, pod: Pod, profile: Profile, verdict: Unplaceable, now: float) -> PreemptionResult:
+        """Run the PostFilter plugins; without a candidate the verdict comes back with their reason."""
+        if not profile.post_filters:
+            return PreemptionResult(verdict)
+        if reason := self._blocked_reason(pod, now):
+            return PreemptionResult(_with(verdict, reason))
+        status = self.evaluator.filter_status(pod, profile)
+        rejections: list[Refuse] = []
+        for plugin in profile.post_filters:
+            answer = plugin.post_filter(self.state.cluster.view, pod, status)
+            self.state.recorder.preemption_attempted(len(answer.victims) if isinstance(answer, Room) else 0)
+            if isinstance(answer, Room):
+                return self._nominate(pod, answer, verdict, now)
+            rejections.append(answer)
+        void = pod.nominated and all(each.final for each in rejections)
+        return PreemptionResult(
+            _with(verdict, rejections[0].reason), self.clear_nominations([pod], now) if void else []
+        )
+
+    def _blocked_reason(self, pod: Pod, now: float) -> str:
+        deletions = self.state.writes.owned(Preempt, pod.uid)
+        if any(now - each.sent_at < TIMEOUT for each in deletions):
+            return WAITING
+        self.state.writes.end_owned(Preempt, pod.uid)
+        return FORBIDDEN if now < self.forbidden_until else ""
+
+    def _nominate(self, pod: Pod, candidate: Room, verdict: Unplaceable, now: float) -> PreemptionResult:
+        cluster, freed = self.state.cluster, Change.NOTHING
+        outranked = [each for each in cluster.nominated.values() if _outranked(each, pod, candidate.node)]
+        outputs: list[Output] = [Nominate(pod.uid, pod.namespace, pod.name, candidate.node)]
+        self.requeuer.wake(cluster.nominate(pod.uid, candidate.node), now)
+        outputs += self.clear_nominations(outranked, now)
+        note = f"Preempting {len(candidate.victims)} lower-priority pod(s) on node {candidate.node}"
+        outputs.append(_event(pod, "Preempting", note, pod.scheduler))
+        for victim in candidate.victims:
+            cycle = self.bindings.by_uid.get(victim.uid)
+            if cycle is not None and cycle.state is BindState.WAITING:
+                freed |= self.requeuer.unreserve_and_requeue(victim.uid, now)
+                outputs += self.requeuer.report(cycle.pod, f"preempted by pod {pod.uid} on node {candidate.node}")
+            elif not victim.deleting and self.state.writes.get(Preempt, victim.uid) is None:
+                outputs.append(self._delete(victim, pod, now))
+        return PreemptionResult(verdict, outputs, freed)
+
+    def _delete(self, victim: Pod, pod: Pod, now: float) -> Preempt:
+        self.state.writes.begin(Preempt, victim.uid, now, owner=pod.uid)
+        note = f"Preempted by pod {pod.uid} on node {victim.node}"
+        self.events[victim.uid] = _event(victim, "Preempted", note, pod.scheduler)
+        return Preempt(victim.uid, victim.namespace, victim.name, pod.uid, pod.scheduler)
+
+    def pod_settled(self, uid: str, *, terminating: bool) -> None:
+        """A pod has its node or is terminating: it preempts nobody now, and if terminating it is no pending victim."""
+        self.state.writes.end_owned(Preempt, uid)
+        if terminating:
+            self.state.writes.end(Preempt, uid)
+
+    def lease_lost(self) -> None:
+        """Another process preempts from now on: answers that still arrive change nothing."""
+        self.state.writes.end_all(Preempt)
+
+    def answered(self, event: PreemptDone | PreemptFailed) -> list[Output]:
+        """Report what became of the victim: on the victim itself, or on the pod that cannot have its room."""
+        planned = self.events.pop(event.uid, None)
+        if isinstance(event, PreemptFailed):
+            return self._failed(event, planned)
+        return [planned] if planned is not None else []
+
+    def _failed(self, event: PreemptFailed, planned: Tell | None) -> list[Output]:
+        """Clear the nomination and let the pod try again, but not soon if a permission is missing."""
+        if event.forbidden:
+            self.forbidden_until = event.at + FORBIDDEN_FOR
+        deletion = self.state.writes.get(Preempt, event.uid)
+        if deletion is None or deletion.owner != event.preemptor:  # seen terminating all the same, or no longer awaited
+            return []
+        self.state.writes.end(Preempt, event.uid)
+        pod = self.state.cluster.pods.get(event.preemptor)
+        if pod is None or pod.uid not in self.queue.waiting:
+            return []
+        victim = f"{planned.namespace}/{planned.name}" if planned is not None else event.uid
+        note = f"preemption: {victim} was not deleted: {event.message or FORBIDDEN}"
+        failed = Tell(pod.uid, pod.namespace, pod.name, "FailedScheduling", note, warning=True, scheduler=pod.scheduler)
+        cleared = self.clear_nominations([pod], event.at, wake=not event.forbidden) if pod.nominated else []
+        return [failed, *cleared]
+
+    def clear_nominations(self, pods: Iterable[Pod], now: float, *, wake: bool = True) -> list[Output]:
+        """These pods are nominated no more; each may look for another node at once."""
+        outputs: list[Output] = []
+        for pod in pods:
+            self.requeuer.wake(self.state.cluster.nominate(pod.uid, ""), now)
+            outputs.append(Nominate(pod.uid, pod.namespace, pod.name, ""))
+            if wake:
+                self.queue.wake_one(pod.uid, now)
+        return outputs
+
+
+def _event(pod: Pod, reason: str, note: str, scheduler: str) -> Tell:
+    return Tell(pod.uid, pod.namespace, pod.name, reason, note, action="Preempting", scheduler=scheduler)
+
+
+def _outranked(other: Pod, pod: Pod, node: str) -> bool:
+    return other.nominated == node and other.priority < pod.priority and other.uid != pod.uid
+
+
+def _with(verdict: Unplaceable, reason: str) -> Unplaceable:
+    return replace(verdict, remedy=f"preemption: {reason}") if reason else verdict

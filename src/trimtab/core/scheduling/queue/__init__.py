@@ -1,0 +1,1 @@
+"""The scheduling queue, and the hints that wake unschedulable pods."""
