@@ -17,7 +17,7 @@ from typing import ClassVar, NamedTuple, Protocol
 
 from trimtab.core.cluster.state import Cluster
 from trimtab.core.model.change import Change
-from trimtab.core.model.event import Event
+from trimtab.core.model.event import Event, PodGone
 from trimtab.core.model.instruction import Instruction
 from trimtab.core.model.node import Node
 from trimtab.core.model.objects import Object
@@ -69,8 +69,8 @@ class Controller(Protocol):
         """The cluster, the settings or the leadership changed; the shared state shows it already."""
         return ()
 
-    def on_answer(self, answer: Event) -> Sequence[Output]:
-        """One of `answers` arrived."""
+    def on_answer(self, answer: Event) -> Sequence[Output | PodGone]:
+        """One of `answers` arrived; where it says that a pod no longer exists, that is returned for all to know."""
         return ()
 
     def tick(self, now: float) -> Sequence[Output]:

@@ -14,9 +14,7 @@ from trimtab.core.controllers import Changed, Controller, EngineState, Output
 from trimtab.core.labelling.controller import Labelling
 from trimtab.core.model.change import Change
 from trimtab.core.model.event import (
-    BindFailed,
     Event,
-    Fault,
     Following,
     HistoryRead,
     Leading,
@@ -198,15 +196,17 @@ class Engine:
     # --- answers to writes, time and turns
 
     def _answered(self, event: Event) -> list[Output]:
-        """A pod that was read back is news of it first; that it is gone, once its controller knows the answer."""
-        outputs: list[Output] = []
-        if isinstance(event, RereadDone) and event.pod is not None:
-            outputs += self._pod_upserted(PodSeen(event.pod, event.at))
+        """A pod that was read back is news of it, before anybody takes the answer."""
+        outputs = self._pod_read(event) if isinstance(event, RereadDone) else []
         for controller in self._takers[type(event)]:
-            outputs += controller.on_answer(event)
-        if _says_gone(event) and event.uid in self.state.cluster.pods:  # type: ignore[union-attr]
-            outputs += self._pod_deleted(PodGone(event.uid, event.at))  # type: ignore[union-attr]
+            for output in controller.on_answer(event):
+                outputs += self._pod_deleted(output) if isinstance(output, PodGone) else [output]
         return outputs
+
+    def _pod_read(self, event: RereadDone) -> list[Output]:
+        if event.pod is not None:
+            return self._pod_upserted(PodSeen(event.pod, event.at))
+        return self._pod_deleted(PodGone(event.uid, event.at)) if event.uid in self.state.cluster.pods else []
 
     def _tick(self, event: Tick) -> list[Output]:
         self.state.cluster.age(event.at)
@@ -217,10 +217,3 @@ class Engine:
         if not self.state.may_decide:
             return []
         return [output for controller in self.controllers for output in controller.turn(event.decisions, event.at)]
-
-
-def _says_gone(event: Event) -> bool:
-    """Whether the API server said that the pod no longer exists."""
-    if isinstance(event, BindFailed):
-        return event.fault is Fault.GONE
-    return isinstance(event, RereadDone) and event.pod is None

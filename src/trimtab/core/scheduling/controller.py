@@ -46,6 +46,7 @@ from trimtab.core.scheduling.requeue import ERROR, Requeuer
 
 OUTCOME_UNKNOWN = frozenset({Fault.UNKNOWN, Fault.CONFLICT})
 Handler = Callable[[Any], Sequence[Output]]
+AnswerHandler = Callable[[Any], Sequence[Output | PodGone]]
 
 
 class Scheduling(Controller):
@@ -82,7 +83,7 @@ class Scheduling(Controller):
             Following: self._lease_lost,
             SettingsRead: self._settings_read,
         }
-        self._on_answer: Mapping[type, Handler] = {
+        self._on_answer: Mapping[type, AnswerHandler] = {
             BindDone: self._bind_done,
             BindFailed: self._bind_failed,
             RereadDone: self._pod_read,
@@ -109,7 +110,7 @@ class Scheduling(Controller):
         handler = self._on_change.get(type(changed.event))
         return handler(changed) if handler is not None else self._notify(changed.change, changed.event.at)
 
-    def on_answer(self, answer: Event) -> Sequence[Output]:
+    def on_answer(self, answer: Event) -> Sequence[Output | PodGone]:
         return self._on_answer[type(answer)](answer)
 
     def _notify(self, change: Change, now: float, pods: Pods = None) -> list[Output]:
@@ -322,15 +323,15 @@ class Scheduling(Controller):
         self.bindings.accepted(cycle, event.at)
         return self._bound(cycle, self.queue.forget(event.uid, event.at), event.at)
 
-    def _bind_failed(self, event: BindFailed) -> list[Output]:
+    def _bind_failed(self, event: BindFailed) -> Sequence[Output | PodGone]:
         cycle = self.bindings.by_uid.get(event.uid)
         if cycle is None or cycle.state is not BindState.SENT:
             return []
         self.state.recorder.bind_failed(cycle.profile.name, event.fault.value, event.at - cycle.started_at)
         if event.fault in OUTCOME_UNKNOWN:
             return self.bindings.outcome_unknown(cycle, event.at, server_refused=event.fault is Fault.CONFLICT)
-        if event.fault is Fault.GONE:  # the engine deletes the pod
-            return []
+        if event.fault is Fault.GONE:
+            return [PodGone(event.uid, event.at)]
         return self._requeue(cycle, event.message if event.fault is Fault.REFUSED else "", event.at)
 
     def _pod_read(self, event: RereadDone) -> list[Output]:
