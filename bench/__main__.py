@@ -5,7 +5,7 @@ from __future__ import annotations
 from rich.console import Console
 from rich.table import Table
 
-from bench import deciding, decode, load, load_plugins, parked, preempting
+from bench import decisions, decode, load, load_plugins, preemption, unschedulable
 
 
 def show(console: Console, title: str, heads: tuple[str, ...], rows: list[tuple[str, ...]]) -> None:
@@ -20,11 +20,11 @@ def show(console: Console, title: str, heads: tuple[str, ...], rows: list[tuple[
 def main() -> None:
     console = Console()
     with console.status("deciding"):
-        decisions = deciding.decisions()
+        decision_rows = decisions.decision_costs()
     heads: tuple[str, ...] = ("nodes", "uncached", "cached, 1 template", "cached, 90 templates", "uncached / cached")
-    show(console, "CPU µs a decision (default profile, all nodes looked at)", heads, decisions)
+    show(console, "CPU µs a decision (default profile, all nodes looked at)", heads, decision_rows)
     with console.status("deciding under constraints"):
-        constrained = deciding.constrained()
+        constrained = decisions.constrained_costs()
     heads = ("workload", "uncached", "against plain", "cached", "against plain")
     show(console, "CPU µs a decision at 5,000 nodes and 20,000 running pods", heads, constrained)
     with console.status("reading measured load"):
@@ -32,19 +32,19 @@ def main() -> None:
     show(console, "CPU ms a scrape at 5,000 nodes and 50,000 pods", ("what", "ms", "at most"), cycle)
     show(console, "CPU µs of what follows it", ("what", "the first time", "each time"), answers)
     with console.status("deciding by measured load"):
-        loads = load_plugins.costs()
+        load_rows = load_plugins.costs()
     heads = ("plugin", "between scrapes", "first pod after a scrape")
-    show(console, "CPU µs that a plugin over measured load adds to a decision at 5,000 nodes", heads, loads)
+    show(console, "CPU µs that a plugin over measured load adds to a decision at 5,000 nodes", heads, load_rows)
     with console.status("preempting"):
-        dry_runs = preempting.dry_runs()
+        dry_runs = preemption.dry_runs()
     heads = ("urgent pod", "20,000 running pods", "50,000 running pods")
     show(console, "CPU ms to find room by preemption on 5,000 full nodes, 50 budgets", heads, dry_runs)
     with console.status("waking nobody"):
-        deletions = parked.deletions()
+        deletions = unschedulable.deletions()
     heads = ("parked pods", "µs a deletion", "woken")
     show(console, "CPU µs a deletion that helps none of the parked pods, 5,000 nodes", heads, deletions)
     with console.status("taking facts in"):
-        events = deciding.events()
+        events = decisions.event_rates()
     show(console, "Through Engine.handle, 5,000 nodes", ("what", "a second of CPU"), events)
     with console.status("decoding"):
         decode.main()

@@ -19,12 +19,12 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from bench.pods import running_pod
+from bench.api_objects import running_pod
 from trimtab.wire.pod import PodReader
-from trimtab.wire.watch import read_list
+from trimtab.wire.watch import decode_list
 
 PODS = 20_000
-KEPT = 100_000
+KEPT_PODS = 100_000
 PAGE = 500
 ROUNDS = 5
 
@@ -60,7 +60,7 @@ def table(pods: int = PODS, rounds: int = ROUNDS) -> list[Row]:
     return [*rows, Row(listed.what, listed.ours * PAGE, listed.dicts * PAGE)]
 
 
-def bytes_a_pod(pods: int = KEPT) -> float:
+def bytes_a_pod(pods: int = KEPT_PODS) -> float:
     """How much a process grows for each pod it keeps."""
     answer = subprocess.run(
         [sys.executable, "-m", "bench.decode", "--keep", str(pods)], check=True, capture_output=True, text=True
@@ -74,7 +74,7 @@ def main() -> None:
     print(f"{'':24}{'model pods/s':>14}{'dicts/s':>12}{'ratio':>8}")
     for row in table():
         print(f"{row.what:24}{row.ours:>14,.0f}{row.dicts:>12,.0f}{row.ratio:>7.2f}x")
-    print(f"memory: {bytes_a_pod():,.0f} bytes a pod at {KEPT:,} pods (goal 2,500)")
+    print(f"memory: {bytes_a_pod():,.0f} bytes a pod at {KEPT_PODS:,} pods (goal 2,500)")
 
 
 def _row(what: str, pages: Pages, rounds: int, ours: Callable[[], Callable[[bytes], Any]]) -> Row:
@@ -105,7 +105,7 @@ def _list(page: list[bytes]) -> bytes:
 
 
 def _read_lists(reader: PodReader) -> Callable[[bytes], Any]:
-    return lambda data: read_list(data, reader)
+    return lambda data: decode_list(data, reader)
 
 
 def _growth(pods: int) -> float:

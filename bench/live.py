@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from rich.console import Console
 from rich.table import Table
 
-from bench.rivals import every_node, stock
+from bench.baseline import all_nodes, stock
 from bench.workloads import WORKLOADS, resident, worker
 from tools.controlplane.process import cpu_seconds
 from tools.controlplane.rig import Rig
@@ -31,8 +31,8 @@ NEW = "labelSelector=batch%3Dnew&limit=1"
 WAITING = f"/api/v1/pods?fieldSelector=spec.nodeName%3D&{NEW}"
 BOUND = f"/api/v1/pods?fieldSelector=spec.nodeName%21%3D&{NEW}"
 EVENTS = "/apis/events.k8s.io/v1/events?limit=1"
-PATIENCE = 900.0
-QUIET = 3.0
+TIMEOUT = 900.0
+QUIET_SECONDS = 3.0
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class Result:
     name: str
     pods: int
     seconds: float  # until the last pod was bound
-    written: float  # until the last Event was stored, too
+    events_stored_seconds: float  # until the last Event was stored, too
     scheduler: float
     apiserver: float
     etcd: float
@@ -99,7 +99,7 @@ def any_at(rig: Rig, path: str) -> bool:
 
 def wait_until(met: Callable[[], bool], pause: float = POLL) -> float:
     """The time at which it was first seen to be met."""
-    deadline = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + TIMEOUT
     while not met():
         if time.monotonic() > deadline:
             raise TimeoutError("the scheduler did not finish")
@@ -112,10 +112,10 @@ def events_stored(rig: Rig) -> int:
     return len(listed["items"]) + int(listed["metadata"].get("remainingItemCount", 0))
 
 
-def settle(rig: Rig) -> tuple[int, float]:
+def wait_for_events(rig: Rig) -> tuple[int, float]:
     """Wait until no more Events come; how many there are, and when the last was first seen."""
     count, seen = events_stored(rig), time.monotonic()
-    while time.monotonic() - seen < QUIET:
+    while time.monotonic() - seen < QUIET_SECONDS:
         time.sleep(POLL)
         if (now := events_stored(rig)) != count:
             count, seen = now, time.monotonic()
@@ -131,7 +131,7 @@ def measure(name: str, start: Start, workload: str, sizes: argparse.Namespace, c
                 begun = wait_until(lambda: any_at(rig, BOUND), 0.05)
                 before = [cpu_seconds(each) for each in (pid, *servers)]
                 ended = wait_until(lambda: not any_at(rig, WAITING))
-                events, written = settle(rig)
+                events, written = wait_for_events(rig)
                 own, api, etcd = (cpu_seconds(each) - was for each, was in zip((pid, *servers), before, strict=True))
             finally:
                 os.kill(pid, signal.SIGTERM)
@@ -147,13 +147,16 @@ def show(console: Console, workload: str, results: list[Result]) -> None:
         table.add_column(head, justify="left" if place == 0 else "right")
     for each in results:
         cpu = (each.cpu(each.scheduler), each.cpu(each.apiserver), each.cpu(each.etcd))
-        table.add_row(each.name, f"{each.rate:,.0f}", f"{each.pods / each.written:,.0f}", *cpu, f"{each.events:,}")
+        table.add_row(
+            each.name, f"{each.rate:,.0f}", f"{each.pods / each.events_stored_seconds:,.0f}", *cpu, f"{each.events:,}"
+        )
     console.print(table)
     ours = results[-1]
     for each in results[:-1]:
         console.print(
             f"Trimtab against {each.name}: {ours.rate / each.rate:.2f}x pods/s, "
-            f"{each.written / ours.written:.2f}x until the last Event, {ours.scheduler / each.scheduler:.2f}x own CPU a pod"
+            f"{each.events_stored_seconds / ours.events_stored_seconds:.2f}x until the last Event, "
+            f"{ours.scheduler / each.scheduler:.2f}x own CPU a pod"
         )
 
 
@@ -168,7 +171,7 @@ def main() -> None:
     console = Console()
     contestants: dict[str, tuple[str, Start]] = {
         "stock": ("kube-scheduler, stock", start_kube_scheduler(stock())),
-        "every": ("kube-scheduler, every node", start_kube_scheduler(every_node())),
+        "every": ("kube-scheduler, every node", start_kube_scheduler(all_nodes())),
         "trimtab": ("Trimtab", start_trimtab),
     }
     chosen = sizes.only or ["stock", "trimtab"]

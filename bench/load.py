@@ -12,72 +12,74 @@ from contextlib import contextmanager
 import numpy as np
 from msgspec.structs import replace
 
-from bench.deciding import nodes, plain_pods
-from trimtab.core.cluster.state import Cluster
-from trimtab.core.load import reading as taking
-from trimtab.core.load.aligned import Aligned, Floats
-from trimtab.core.load.columns import LoadColumns
-from trimtab.core.load.intake import Sieve
-from trimtab.core.load.nodes.course import Course
-from trimtab.core.load.pods.account import Account
-from trimtab.core.load.pods.profiles import Profiles
-from trimtab.core.load.pods.standing import Standing
+from bench.decisions import nodes, plain_pods
+from trimtab.core.cluster.cluster import Cluster
+from trimtab.core.load import ingest as taking
+from trimtab.core.load.array_table import ArrayTable, Floats
+from trimtab.core.load.node_history import NodeHistory
+from trimtab.core.load.placed_pods import PlacedPods
+from trimtab.core.load.pod_history import PodHistory
+from trimtab.core.load.usage_accounting import UsageAccounting
+from trimtab.core.load.validation import SampleValidator
+from trimtab.core.load.view import LoadView
 from trimtab.core.model.pod import Owner, Pod
+from trimtab.core.model.readings import Reading, Subject
 from trimtab.core.model.resources import CPU, MEMORY
-from trimtab.core.model.sample import Reading, Subject
 
 NODES, PODS, OWNERS = 5_000, 50_000, 2_000
-EVERY, WINDOW, ROUNDS, MOVED = 15.0, 300.0, 5, 1_000
+SCRAPE_INTERVAL, WINDOW, ROUNDS, POD_MOVES = 15.0, 300.0, 5, 1_000
 START = 1_700_000_000.0
 
 Table = list[tuple[str, ...]]
 
-PARTS: tuple[tuple[object, str, str], ...] = (
-    (taking, "numbered", "names of nodes to rows"),
-    (Standing, "index", "names of pods to slots"),
-    (Sieve, "__init__", "numbers to arrays"),
-    (Sieve, "sound", "plausibility"),
-    (Sieve, "timely", "plausibility"),
-    (taking, "believe_nodes", "plausibility"),
-    (taking, "believe_pods", "plausibility"),
-    (Course, "put", "rings of nodes"),
-    (Profiles, "put", "profiles of pods"),
+TIMED_FUNCTIONS: tuple[tuple[object, str, str], ...] = (
+    (taking, "indices_of", "names of nodes to rows"),
+    (PlacedPods, "slots_of", "names of pods to slots"),
+    (SampleValidator, "__init__", "numbers to arrays"),
+    (SampleValidator, "drop_invalid", "plausibility"),
+    (SampleValidator, "drop_untimely", "plausibility"),
+    (taking, "check_node_amounts", "plausibility"),
+    (taking, "check_pod_amounts", "plausibility"),
+    (NodeHistory, "add", "rings of nodes"),
+    (PodHistory, "add", "profiles of pods"),
     (taking, "_learn", "the last hour, kin, estimates"),
-    (Account, "recount", "what pods count for, and sums"),
-    (Account, "weigh", "what nodes use beside their pods"),
+    (UsageAccounting, "recompute", "what pods count for, and sums"),
+    (UsageAccounting, "update_system_usage", "what nodes use beside their pods"),
 )
 
 
-class Meters:
+class SyntheticMetrics:
     """Believable readings of everybody, measured within ten seconds."""
 
     def __init__(self, cluster: Cluster) -> None:
-        self.cluster, self.dice = cluster, np.random.default_rng(5)
-        self.nodes = tuple(node.name for node in cluster.columns.nodes)
-        self.whole = {name: cluster.columns.has[name].array[:NODES].astype(np.float64) for name in (CPU, MEMORY)}
+        self.cluster, self.rng = cluster, np.random.default_rng(5)
+        self.nodes = tuple(node.name for node in cluster.node_table.nodes)
+        self.allocatable = {
+            name: cluster.node_table.node_capacity[name].array[:NODES].astype(np.float64) for name in (CPU, MEMORY)
+        }
 
     def readings(self, at: float) -> tuple[Reading, ...]:
-        pods, made = tuple(place.pod.key for place in self.cluster.places.values()), []
-        for resource, whole in self.whole.items():
-            used = whole * self.dice.uniform(0.3, 0.6, NODES)
-            each = np.resize(used / 20, len(pods)) * self.dice.uniform(0.1, 1.0, len(pods))
+        pods, made = tuple(place.pod.key for place in self.cluster.placements.values()), []
+        for resource, whole in self.allocatable.items():
+            used = whole * self.rng.uniform(0.3, 0.6, NODES)
+            each = np.resize(used / 20, len(pods)) * self.rng.uniform(0.1, 1.0, len(pods))
             made += [self._reading(resource, self.nodes, used, at, Subject.NODES)]
             made += [self._reading(resource, pods, each, at, Subject.PODS)]
         return tuple(made)
 
     def _reading(self, resource: str, names: tuple[str, ...], used: Floats, at: float, of: Subject) -> Reading:
-        measured = (at - self.dice.uniform(0, 10, len(names))).tolist()
+        measured = (at - self.rng.uniform(0, 10, len(names))).tolist()
         source = f"bench/{resource}/{of}"
         return Reading(source, resource, names, tuple(used.tolist()), tuple(measured), of, window=WINDOW)
 
 
-def crowd() -> Cluster:
+def busy_cluster() -> Cluster:
     """Ten pods a node, of so many owners; all have run for an hour."""
     cluster = Cluster()
     for node in nodes(NODES):
-        cluster.see_node(node)
+        cluster.upsert_node(node)
     for number, pod in enumerate(plain_pods(PODS, 90)):
-        cluster.see_pod(_running(pod, number))
+        cluster.upsert_pod(_running(pod, number))
     return cluster
 
 
@@ -88,8 +90,8 @@ def _running(pod: Pod, number: int) -> Pod:
 
 def scrapes() -> tuple[Table, Table]:
     """The cycle and its parts in CPU milliseconds; answers, and a pod's coming and going, in microseconds."""
-    cluster = crowd()
-    meters, spent = Meters(cluster), list[float]()
+    cluster = busy_cluster()
+    meters, spent = SyntheticMetrics(cluster), list[float]()
     for number in range(ROUNDS + 1):
         spent.append(_cycle(cluster, meters, number))
     parts: dict[str, float] = {}
@@ -99,19 +101,19 @@ def scrapes() -> tuple[Table, Table]:
     table += [(f"  {label}", f"{figure:,.1f}", "") for label, figure in parts.items()]
     table += [("the first one, which makes room", f"{spent[0]:,.0f}", "")]
     table += [("profiles of pods, MB a resource", f"{_profiles(cluster.load):,.1f}", "40")]
-    table += [("all that is held, MB", f"{_held(cluster.load):,.0f}", "")]
-    return table, _answers(cluster) + _moves(cluster)
+    table += [("all that is held, MB", f"{_megabytes_held(cluster.load):,.0f}", "")]
+    return table, _query_costs(cluster) + _pod_move_costs(cluster)
 
 
-def _cycle(cluster: Cluster, meters: Meters, number: int) -> float:
+def _cycle(cluster: Cluster, meters: SyntheticMetrics, number: int) -> float:
     """A pod goes, another comes, and everything is read."""
-    at = START + EVERY * (number + 1)
-    gone = next(iter(cluster.places.values())).pod
-    cluster.lose_pod(gone.uid)
-    cluster.see_pod(replace(gone, uid=f"again-{number}", name=f"again-{number}", version=PODS * 2 + number))
+    at = START + SCRAPE_INTERVAL * (number + 1)
+    gone = next(iter(cluster.placements.values())).pod
+    cluster.delete_pod(gone.uid)
+    cluster.upsert_pod(replace(gone, uid=f"again-{number}", name=f"again-{number}", version=PODS * 2 + number))
     readings = meters.readings(at)
     begun = time.process_time()
-    refused = cluster.read_load(readings, at)
+    refused = cluster.ingest_samples(readings, at)
     assert not refused, refused
     return (time.process_time() - begun) * 1e3
 
@@ -119,15 +121,15 @@ def _cycle(cluster: Cluster, meters: Meters, number: int) -> float:
 @contextmanager
 def timed(spent: dict[str, float]) -> Iterator[None]:
     """CPU milliseconds of each of the `PARTS`, by label."""
-    before = [(holder, name, getattr(holder, name)) for holder, name, _ in PARTS]
-    for holder, name, label in PARTS:
-        setattr(holder, name, _watched(getattr(holder, name), label, spent))
+    before = [(holder, name, getattr(holder, name)) for holder, name, _ in TIMED_FUNCTIONS]
+    for holder, name, label in TIMED_FUNCTIONS:
+        setattr(holder, name, _timed_call(getattr(holder, name), label, spent))
     yield
     for holder, name, inner in before:
         setattr(holder, name, inner)
 
 
-def _watched(inner: Callable[..., object], label: str, spent: dict[str, float]) -> Callable[..., object]:
+def _timed_call(inner: Callable[..., object], label: str, spent: dict[str, float]) -> Callable[..., object]:
     def outer(*given: object, **named: object) -> object:
         begun = time.process_time()
         answer = inner(*given, **named)
@@ -137,7 +139,7 @@ def _watched(inner: Callable[..., object], label: str, spent: dict[str, float]) 
     return outer
 
 
-def _answers(cluster: Cluster) -> Table:
+def _query_costs(cluster: Cluster) -> Table:
     """For the first who asks after a scrape, and for all others until the next."""
     load = cluster.load
     percents, spans = (50, 90, 95, 99), (300, 600, 1800)
@@ -149,47 +151,52 @@ def _answers(cluster: Cluster) -> Table:
         "the peak of a day": lambda: load.peak(CPU, 86400),
         "a fork of the load": load.copy,
     }
-    return [(name, f"{_spent(ask, 1):,.0f}", f"{_spent(ask, 20):,.1f}") for name, ask in questions.items()]
+    return [(name, f"{_cpu_micros(ask, 1):,.0f}", f"{_cpu_micros(ask, 20):,.1f}") for name, ask in questions.items()]
 
 
-def _moves(cluster: Cluster) -> Table:
+def _pod_move_costs(cluster: Cluster) -> Table:
     """The load's own part of a pod's life, each of many."""
     load, (pod,) = cluster.load, plain_pods(1, 1)
-    coming = [replace(_running(pod, i), name=f"new-{i}", started=None) for i in range(MOVED)]
+    coming = [replace(_running(pod, i), name=f"new-{i}", started=None) for i in range(POD_MOVES)]
     started = [replace(each, started=START + 3600) for each in coming]
-    first = load.standing.size  # beyond all slots that are in use
-    load.came(first, pod, 0)
-    load.left(first)
+    first = load.placed_pods.size  # beyond all slots that are in use
+    load.add_pod(first, pod, 0)
+    load.remove_pod(first)
     steps: dict[str, Callable[[int], object]] = {
-        "a pod comes": lambda i: load.came(first + i, coming[i], i),
-        "it starts": lambda i: load.altered(first + i, started[i]),
-        "news of nothing that counts": lambda i: load.altered(first + i, started[i]),
-        "it leaves": lambda i: load.left(first + i),
+        "a pod comes": lambda i: load.add_pod(first + i, coming[i], i),
+        "it starts": lambda i: load.update_pod(first + i, started[i]),
+        "news of nothing that counts": lambda i: load.update_pod(first + i, started[i]),
+        "it leaves": lambda i: load.remove_pod(first + i),
     }
     table: Table = []
     for label, step in steps.items():
         begun = time.process_time()
-        for i in range(MOVED):
+        for i in range(POD_MOVES):
             step(i)
-        table.append((label, "", f"{(time.process_time() - begun) / MOVED * 1e6:,.1f}"))
+        table.append((label, "", f"{(time.process_time() - begun) / POD_MOVES * 1e6:,.1f}"))
     return table
 
 
-def _spent(ask: Callable[[], object], times: int) -> float:
+def _cpu_micros(ask: Callable[[], object], times: int) -> float:
     begun = time.process_time()
     for _ in range(times):
         ask()
     return (time.process_time() - begun) / times * 1e6
 
 
-def _profiles(load: LoadColumns) -> float:
-    profiles = load.profiles(CPU)
+def _profiles(load: LoadView) -> float:
+    profiles = load.pod_history(CPU)
     assert profiles is not None
     return profiles.cells.nbytes / 1e6
 
 
-def _held(load: LoadColumns) -> float:
-    held: list[Aligned] = [load.standing, load.departed, *load.all_meters(), *load.courses.values()]
-    for account in load.accounts.values():
-        held += [account.shares, account.totals, *([account.profiles] if account.profiles is not None else [])]
-    return float(sum(getattr(part, name).nbytes for part in held for name in part.BLANKS) / 1e6)
+def _megabytes_held(load: LoadView) -> float:
+    held: list[ArrayTable] = [
+        load.placed_pods,
+        load.terminated_pods,
+        *load.all_samples(),
+        *load.node_histories.values(),
+    ]
+    for account in load.accounting.values():
+        held += [account.pods, account.totals, *([account.history] if account.history is not None else [])]
+    return float(sum(getattr(part, name).nbytes for part in held for name in part.DEFAULTS) / 1e6)

@@ -21,12 +21,12 @@ from numpy.typing import NDArray
 Series = NDArray[np.float64]
 
 MIB = 1 << 20
-LONGEST_FIELD = 1 << 24
-BANDS = 5  # apps of about the same lifetime, among which usage is dealt anew
+MAX_FIELD_BYTES = 1 << 24
+LIFETIME_BANDS = 5  # apps of about the same lifetime, among which usage is dealt anew
 
 
 @dataclass(frozen=True, slots=True)
-class Traced:
+class TracedPod:
     """One pod: what it asks for and may use (thousandths of a core, bytes), and what it used from its first step on."""
 
     name: str
@@ -49,36 +49,36 @@ class Trace:
 
     name: str
     nodes: tuple[tuple[str, int, int], ...]
-    pods: tuple[Traced, ...]
+    pods: tuple[TracedPod, ...]
     steps: int
-    seconds: int
+    step_seconds: int
     warm_up: int
 
     def with_nodes(self, count: int) -> Trace:
         return replace(self, nodes=self.nodes[:count])
 
-    def asking(self, share: float) -> Trace:
+    def with_requests_scaled(self, share: float) -> Trace:
         """Every request times this."""
         fewer = (replace(pod, request=(int(pod.request[0] * share), int(pod.request[1] * share))) for pod in self.pods)
         return replace(self, pods=tuple(fewer))
 
-    def paired_anew(self, seed: int) -> Trace:
+    def with_usage_shuffled(self, seed: int) -> Trace:
         """Each app with the usage of another one that lived about as long, as shares of its own limits."""
-        apps: dict[str, list[Traced]] = defaultdict(list)
+        apps: dict[str, list[TracedPod]] = defaultdict(list)
         for pod in self.pods:
             apps[pod.app].append(pod)
         by_life = sorted(apps, key=lambda app: max(len(pod.cpu) for pod in apps[app]))
         donors: dict[str, str] = {}
-        for band in np.array_split(np.array(by_life), BANDS):
+        for band in np.array_split(np.array(by_life), LIFETIME_BANDS):
             dealt = band.tolist()
             Random(seed).shuffle(dealt)
             donors |= zip(band.tolist(), dealt, strict=True)
         place = {pod.name: number for pods in apps.values() for number, pod in enumerate(pods)}
         given = {pod.name: apps[donors[pod.app]][place[pod.name] % len(apps[donors[pod.app]])] for pod in self.pods}
-        return replace(self, pods=tuple(_as_used_by(pod, given[pod.name]) for pod in self.pods))
+        return replace(self, pods=tuple(_with_usage_of(pod, given[pod.name]) for pod in self.pods))
 
 
-def _as_used_by(pod: Traced, other: Traced) -> Traced:
+def _with_usage_of(pod: TracedPod, other: TracedPod) -> TracedPod:
     cpu = np.resize(other.cpu / other.limit[0], len(pod.cpu)) * pod.limit[0]
     memory = np.resize(other.memory / other.limit[1], len(pod.memory)) * pod.limit[1]
     return replace(pod, cpu=cpu, memory=memory)
@@ -99,7 +99,7 @@ def read(folder: Path) -> Trace:
 
 
 def _usage(path: Path) -> dict[str, tuple[int, Series, Series]]:
-    csv.field_size_limit(LONGEST_FIELD)
+    csv.field_size_limit(MAX_FIELD_BYTES)
     with gzip.open(path, "rt") as file:
         return {
             row["pod"]: (int(row["first_step"]), _series(row["cpu_milli"]), _series(row["memory_mib"]) * MIB)
@@ -111,7 +111,7 @@ def _series(text: str) -> Series:
     return np.array(text.split(), dtype=np.float64)
 
 
-def _pod(row: dict[str, Any], first: int, cpu: Series, memory: Series) -> Traced:
+def _pod(row: dict[str, Any], first: int, cpu: Series, memory: Series) -> TracedPod:
     request = int(row["cpu_request_milli"]), int(row["memory_request_mib"]) * MIB
     limit = int(row["cpu_limit_milli"]), int(row["memory_limit_mib"]) * MIB
-    return Traced(row["pod"], row.get("app") or row["pod"], request, limit, first, cpu, memory)
+    return TracedPod(row["pod"], row.get("app") or row["pod"], request, limit, first, cpu, memory)

@@ -10,13 +10,22 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from trimtab.core.cluster.state import Cluster
-from trimtab.core.model.affinity import Affinity, NodeAffinity, PreferredNodes
+from trimtab.core.cluster.cluster import Cluster
+from trimtab.core.model.affinity import Affinity, NodeAffinity, PreferredSchedulingTerm
 from trimtab.core.model.node import Image, Node
 from trimtab.core.model.objects import Object
 from trimtab.core.model.pod import HostPort, Pod, PodSpec, Volume
-from trimtab.core.model.resources import CPU, MEMORY, PODS, STORAGE, ContainerAsk, Demand, amounts, pod_demand
-from trimtab.core.model.selectors import NodeSelectorTerm, Requirement, pairs
+from trimtab.core.model.resources import (
+    CPU,
+    EPHEMERAL_STORAGE,
+    MEMORY,
+    PODS,
+    ContainerRequests,
+    PodRequests,
+    amounts,
+    pod_requests,
+)
+from trimtab.core.model.selectors import NodeSelectorTerm, Requirement, label_pairs
 from trimtab.core.model.taints import Taint, Toleration
 from trimtab.wire.quantity import nanos
 
@@ -41,7 +50,7 @@ def node(
     uid: str = "",
 ) -> Node:
     """A node; `more` holds further resources, `images` names and sizes in MiB."""
-    offered = {CPU: cpu, MEMORY: memory, PODS: pods, STORAGE: storage, **(more or {})}
+    offered = {CPU: cpu, MEMORY: memory, PODS: pods, EPHEMERAL_STORAGE: storage, **(more or {})}
     return Node(
         name,
         uid=uid,
@@ -66,14 +75,14 @@ def pod(
     labels: Labels | None = None,
     selector: Labels | None = None,
     required: Iterable[NodeSelectorTerm] | None = None,
-    preferred: Iterable[PreferredNodes] | None = None,
+    preferred: Iterable[PreferredSchedulingTerm] | None = None,
     tolerations: Iterable[str] = (),
     ports: Iterable[int | HostPort] = (),
     images: Iterable[str] = ("app",),
     volumes: Iterable[Volume] = (),
     gates: Iterable[str] = (),
     nominated: str = "",
-    demand: Demand | None = None,
+    requests: PodRequests | None = None,
     scheduler: str = "default-scheduler",
     phase: str = "",
     version: int = 0,
@@ -87,27 +96,27 @@ def pod(
         version=version,
         labels=labels or {},
         node=on,
-        nominated=nominated,
-        scheduler=scheduler,
+        nominated_node=nominated,
+        scheduler_name=scheduler,
         priority=priority,
-        gates=tuple(gates),
+        scheduling_gates=tuple(gates),
         spec=PodSpec(
-            node_selector=None if selector is None else pairs(dict(selector)),
+            node_selector=None if selector is None else label_pairs(dict(selector)),
             affinity=_affinity(required, preferred),
             tolerations=tuple(map(toleration, tolerations)),
             images=tuple(images),
             volumes=tuple(volumes),
             ports=tuple(each if isinstance(each, HostPort) else HostPort("TCP", "0.0.0.0", each) for each in ports),
         ),
-        demand=demand if demand is not None else asks(cpu=cpu, memory=memory, more=more),
+        requests=requests if requests is not None else asks(cpu=cpu, memory=memory, more=more),
         phase=phase or ("Running" if on else "Pending"),
     )
 
 
-def asks(cpu: str = "", memory: str = "", more: Labels | None = None) -> Demand:
+def asks(cpu: str = "", memory: str = "", more: Labels | None = None) -> PodRequests:
     """What a pod with one container asks for; an empty amount is not asked for at all."""
     wished = {CPU: cpu, MEMORY: memory, **(more or {})}
-    return pod_demand([ContainerAsk({name: nanos(amount) for name, amount in wished.items() if amount})])
+    return pod_requests([ContainerRequests({name: nanos(amount) for name, amount in wished.items() if amount})])
 
 
 def cluster(*objects: Node | Pod | Object) -> Cluster:
@@ -115,11 +124,11 @@ def cluster(*objects: Node | Pod | Object) -> Cluster:
     made = Cluster()
     for each in objects:
         if isinstance(each, Node):
-            made.see_node(each)
+            made.upsert_node(each)
         elif isinstance(each, Object):
-            made.see_object(each)
+            made.upsert_object(each)
         else:
-            made.see_pod(each)
+            made.upsert_pod(each)
     return made
 
 
@@ -147,12 +156,12 @@ def requirement(line: str) -> Requirement:
     return Requirement(key, operator, tuple(values[0].split(",")) if values else ())
 
 
-def prefers(weight: int, *lines: str) -> PreferredNodes:
-    return PreferredNodes(weight, term(*lines))
+def prefers(weight: int, *lines: str) -> PreferredSchedulingTerm:
+    return PreferredSchedulingTerm(weight, term(*lines))
 
 
 def _affinity(
-    required: Iterable[NodeSelectorTerm] | None, preferred: Iterable[PreferredNodes] | None
+    required: Iterable[NodeSelectorTerm] | None, preferred: Iterable[PreferredSchedulingTerm] | None
 ) -> Affinity | None:
     if required is None and preferred is None:
         return None

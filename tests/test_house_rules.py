@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tools.house_rules import REGISTRIES, breaches, crowded_folders, main
+from tools.house_rules import REGISTRIES, crowded_folders, main, violations
 
 SENTENCE = '"""Decides nothing; leaves all to others."""\n'
 
@@ -15,7 +15,7 @@ def rules(root: Path, name: str, content: str | bytes) -> list[tuple[int, str]]:
     path = root / name
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(content.encode() if isinstance(content, str) else content)
-    return [(breach.line, breach.rule) for breach in breaches(root, [Path(name)])]
+    return [(breach.line, breach.rule) for breach in violations(root, [Path(name)])]
 
 
 def lines(count: int) -> str:

@@ -11,13 +11,21 @@ import pytest
 
 from tests.build import cluster, node, pod
 from trimtab.core.cluster.view import View
+from trimtab.core.framework.evaluation_cache import EvaluationCache
+from trimtab.core.framework.interface import (
+    Ints,
+    Normalise,
+    Plugin,
+    PreFilterResult,
+    PreFilterStatus,
+    Reject,
+    Rows,
+)
+from trimtab.core.framework.profile import multipoint
 from trimtab.core.model.change import Change
 from trimtab.core.model.node import Node
 from trimtab.core.model.pod import Pod
-from trimtab.core.placing.contract import Ahead, Ints, Normalise, Plugin, Prefiltered, Refuse, Rows
-from trimtab.core.placing.profile import everywhere
-from trimtab.core.placing.templates import Templates
-from trimtab.laws import LAWS, Law, kept_as_fresh, nodes_in_any_order, signature_says_it_all
+from trimtab.laws import LAWS, Law, cached_equals_fresh, independent_of_node_order, signature_is_complete
 
 
 @dataclass(frozen=True)
@@ -25,21 +33,21 @@ class Honest:
     """Refuses nodes with more than one pod, and likes those with few."""
 
     name: ClassVar[str] = "Honest"
-    woken_by: ClassVar[Change] = Change.PODS
-    reads: ClassVar[Change] = Change.PODS
+    requeue_on: ClassVar[Change] = Change.PODS
+    depends_on: ClassVar[Change] = Change.PODS
     normalise: ClassVar[Normalise] = Normalise.LOWER
 
-    def signs(self, pod: Pod) -> Hashable:
+    def signature(self, pod: Pod) -> Hashable:
         return ()
 
-    def order(self, pod: Pod, since: float) -> tuple[float, ...]:
-        return (since,)
+    def queue_sort_key(self, pod: Pod, queued_at: float) -> tuple[float, ...]:
+        return (queued_at,)
 
-    def gate(self, pod: Pod) -> str | None:
-        return "not yet" if pod.gates else None
+    def pre_enqueue(self, pod: Pod) -> str | None:
+        return "not yet" if pod.scheduling_gates else None
 
-    def prefilter(self, view: View, pod: Pod) -> Prefiltered:
-        return Ahead.GO
+    def pre_filter(self, view: View, pod: Pod) -> PreFilterResult:
+        return PreFilterStatus.SUCCESS
 
     def filter(self, view: View, pod: Pod, rows: Rows) -> Ints:
         return np.where(view.pod_count > 1, 1, 0)[rows]
@@ -86,18 +94,18 @@ class Mute(Honest):
 
 
 class MuteAhead(Honest):
-    def prefilter(self, view: View, pod: Pod) -> Prefiltered:
-        return Refuse(" ")
+    def pre_filter(self, view: View, pod: Pod) -> PreFilterResult:
+        return Reject(" ")
 
 
 class MuteGate(Honest):
-    def gate(self, pod: Pod) -> str | None:
+    def pre_enqueue(self, pod: Pod) -> str | None:
         return ""
 
 
 class Skipper(Honest):
-    def prefilter(self, view: View, pod: Pod) -> Prefiltered:
-        return Ahead.SKIP
+    def pre_filter(self, view: View, pod: Pod) -> PreFilterResult:
+        return PreFilterStatus.SKIP
 
 
 class Giant(Honest):
@@ -108,7 +116,7 @@ class Giant(Honest):
 
 
 class Disordered(Honest):
-    def order(self, pod: Pod, since: float) -> tuple[float, ...]:
+    def queue_sort_key(self, pod: Pod, queued_at: float) -> tuple[float, ...]:
         return (float("nan"),)
 
 
@@ -118,7 +126,7 @@ class Concealing(Honest):
 
 
 class Unreading(Honest):
-    reads: ClassVar[Change] = Change.LABELS
+    depends_on: ClassVar[Change] = Change.LABELS
 
 
 class FirstRow(Honest):
@@ -130,17 +138,17 @@ NODES = [node("a"), node("b"), node("c")]
 CLUSTER: tuple[Node | Pod, ...] = (*NODES, *(pod(f"on-{number}", on="c") for number in range(3)))
 
 BREAKERS = [
-    ("whole_columns", OtherType()),
-    ("whole_columns", OtherLength()),
-    ("cluster_untouched", Meddler()),
-    ("same_question_same_answer", Moody()),
-    ("some_rows_as_of_all", Relative()),
-    ("refusals_have_words", Mute()),
-    ("refusals_have_words", MuteAhead()),
-    ("refusals_have_words", MuteGate()),
-    ("skipping_passes_all", Skipper()),
-    ("scores_on_the_scale", Giant()),
-    ("order_is_a_key", Disordered()),
+    ("int64_columns", OtherType()),
+    ("int64_columns", OtherLength()),
+    ("cluster_unchanged", Meddler()),
+    ("deterministic", Moody()),
+    ("some_rows_match_all", Relative()),
+    ("rejections_have_reasons", Mute()),
+    ("rejections_have_reasons", MuteAhead()),
+    ("rejections_have_reasons", MuteGate()),
+    ("skip_passes_all_nodes", Skipper()),
+    ("scores_in_range", Giant()),
+    ("sort_key_is_numeric", Disordered()),
 ]
 BY_NAME = {law.__name__: law for law in LAWS}
 
@@ -170,20 +178,20 @@ def test_every_law_has_a_breaker() -> None:
 def test_signature(plugin: Plugin, caught: bool) -> None:
     """A plugin that looks at more of the pod than it signs is caught."""
     view = cluster(*CLUSTER).view
-    assert caught == bool(list(signature_says_it_all(plugin, view, pod("web"), pod("longer"))))
+    assert caught == bool(list(signature_is_complete(plugin, view, pod("web"), pod("longer"))))
 
 
 @pytest.mark.parametrize(("plugin", "caught"), [(Honest(), False), (Unreading(), True)])
 def test_kept(plugin: Plugin, caught: bool) -> None:
     """A plugin that does not name a change that alters its answers is caught when that change comes."""
-    held, kept, profile = cluster(*CLUSTER), Templates(), everywhere("one", [(plugin, 1)])
-    assert [] == list(kept_as_fresh(held, pod("web"), profile, kept))
-    held.see_pod(pod("new", on="a"))
-    assert caught == bool(list(kept_as_fresh(held, pod("web"), profile, kept)))
+    held, kept, profile = cluster(*CLUSTER), EvaluationCache(), multipoint("one", [(plugin, 1)])
+    assert [] == list(cached_equals_fresh(held, pod("web"), profile, kept))
+    held.upsert_pod(pod("new", on="a"))
+    assert caught == bool(list(cached_equals_fresh(held, pod("web"), profile, kept)))
 
 
 @pytest.mark.parametrize(("plugin", "caught"), [(Honest(), False), (FirstRow(), True)])
 def test_order(plugin: Plugin, caught: bool) -> None:
     """A plugin that looks at row numbers is caught when nodes come in another order."""
-    profile = everywhere("one", [(plugin, 1)])
-    assert caught == bool(list(nodes_in_any_order(cluster(*CLUSTER), NODES[::-1], pod("web"), profile)))
+    profile = multipoint("one", [(plugin, 1)])
+    assert caught == bool(list(independent_of_node_order(cluster(*CLUSTER), NODES[::-1], pod("web"), profile)))

@@ -11,16 +11,16 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from tools.plot import Line, Picture, svg
-from trimtab.config.arguments import plugin_from
+from tools.plot import Chart, Line, render_svg
+from trimtab.config.plugin_args import build_plugin
 from trimtab.config.registry import IN_TREE
-from trimtab.core.cluster.state import Cluster
+from trimtab.core.cluster.cluster import Cluster
+from trimtab.core.framework.interface import ALL_ROWS, Filter, Score
+from trimtab.core.framework.profile import score_scale_of
 from trimtab.core.model.node import Node
 from trimtab.core.model.pod import Pod
-from trimtab.core.model.resources import CPU, MEMORY, NANOS, PODS, ContainerAsk, amounts, pod_demand
-from trimtab.core.model.sample import Reading, Statistic, Unit
-from trimtab.core.placing.contract import ALL, Filter, Score
-from trimtab.core.placing.profile import parts_of
+from trimtab.core.model.readings import Reading, Statistic, Unit
+from trimtab.core.model.resources import CPU, MEMORY, NANOS, PODS, ContainerRequests, amounts, pod_requests
 
 FOLDER = Path(__file__).resolve().parent.parent / "docs" / "img"
 NOW = 100_000.0
@@ -29,26 +29,26 @@ PERCENT = range(101)
 MEASURED = "CPU that the node uses; its memory is idle"
 
 
-class Nodes(NamedTuple):
+class NodeLoad(NamedTuple):
     """What the nodes have in common, in shares of each: how CPU varies, how full memory is, what pods there ask for.
 
     `varying` is what goes from 0 to 100 percent: what is used (`cpu`, `memory`), or what is asked for where nobody measures
-    (`requests`). `lately` is how many pods came since the last sample.
+    (`requests`). `recent_pods` is how many pods came since the last sample.
     """
 
     varying: str = CPU
     memory: float = 0.0
     deviation: float = 0.0
-    asked: float = 0.0
-    limited: float = 0.0
-    lately: int = 0
+    requested: float = 0.0
+    limits: float = 0.0
+    recent_pods: int = 0
 
 
 class Curve(NamedTuple):
     """What a plugin with these arguments makes of these nodes."""
 
     label: str
-    nodes: Nodes = Nodes()
+    nodes: NodeLoad = NodeLoad()
     arguments: Mapping[str, object] = {}
 
 
@@ -56,100 +56,102 @@ class Drawing(NamedTuple):
     """One picture of one plugin."""
 
     plugin: str
-    across: str
+    x_axis: str
     curves: tuple[Curve, ...]
 
 
-VARIED = tuple(Curve(f"deviation {share:.0%}", Nodes(deviation=share)) for share in (0.0, 0.1, 0.2))
+DEVIATION_CURVES = tuple(Curve(f"deviation {share:.0%}", NodeLoad(deviation=share)) for share in (0.0, 0.1, 0.2))
 STRICT = {"strict": True}
 DRAWINGS: Mapping[str, Drawing] = {
     "peak-risk": Drawing(
         "PeakRisk",
         "CPU that the node uses on average; limit 80 %, memory idle",
-        (*VARIED, Curve("not measured: CPU requested", Nodes("requests"))),
+        (*DEVIATION_CURVES, Curve("not measured: CPU requested", NodeLoad("requests"))),
     ),
     "rescheduler": Drawing("Rescheduler", MEASURED, (Curve("score"),)),
     "cpu-real-usage": Drawing("CpuRealUsage", "CPU that the node uses", (Curve("score"),)),
-    "mem-real-usage": Drawing("MemRealUsage", "memory that the node uses", (Curve("score", Nodes(MEMORY)),)),
+    "mem-real-usage": Drawing("MemRealUsage", "memory that the node uses", (Curve("score", NodeLoad(MEMORY)),)),
     "lowest-load": Drawing(
         "LowestLoad",
         "CPU that the node uses",
-        tuple(Curve(f"memory {each:.0%}", Nodes(memory=each)) for each in (0.0, 0.3, 0.6)),
+        tuple(Curve(f"memory {each:.0%}", NodeLoad(memory=each)) for each in (0.0, 0.3, 0.6)),
     ),
     "target-load-packing": Drawing(
         "TargetLoadPacking",
         "CPU that the node uses; target 40 %",
-        (Curve("as built"), Curve("strict", Nodes(), STRICT)),
+        (Curve("as built"), Curve("strict", NodeLoad(), STRICT)),
     ),
     "load-variation-risk-balancing": Drawing(
         "LoadVariationRiskBalancing",
         "CPU that the node uses on average; its memory is idle",
-        (*VARIED, Curve("strict, deviation 10%", Nodes(deviation=0.1), STRICT)),
+        (*DEVIATION_CURVES, Curve("strict, deviation 10%", NodeLoad(deviation=0.1), STRICT)),
     ),
     "low-risk-over-commitment": Drawing(
         "LowRiskOverCommitment",
         "CPU that the node uses on average; half of its CPU is requested",
         tuple(
-            Curve(f"limits {limited:.0%}, deviation {share:.0%}", Nodes(deviation=share, asked=0.5, limited=limited))
+            Curve(
+                f"limits {limited:.0%}, deviation {share:.0%}", NodeLoad(deviation=share, requested=0.5, limits=limited)
+            )
             for limited, share in ((1.0, 0.02), (1.0, 0.1), (1.5, 0.1))
         ),
     ),
     "load-aware-scheduling": Drawing(
         "LoadAwareScheduling",
         MEASURED,
-        (Curve("usual weights"), Curve("dominantResourceWeight 1", Nodes(), {"dominantResourceWeight": 1})),
+        (Curve("usual weights"), Curve("dominantResourceWeight 1", NodeLoad(), {"dominantResourceWeight": 1})),
     ),
     "dynamic": Drawing(
         "Dynamic",
         "CPU that the node uses, all day; its memory is idle",
-        tuple(Curve(f"{count} pods came lately", Nodes(lately=count)) for count in (0, 2, 5)),
+        tuple(Curve(f"{count} pods came lately", NodeLoad(recent_pods=count)) for count in (0, 2, 5)),
     ),
     "usage": Drawing("Usage", MEASURED, (Curve("score"),)),
 }
 
 
-def picture(drawing: Drawing) -> Picture:
+def chart(drawing: Drawing) -> Chart:
     """What the plugin says, ready to be drawn."""
-    return Picture(drawing.plugin, drawing.across, tuple(_line(drawing.plugin, curve) for curve in drawing.curves))
+    return Chart(drawing.plugin, drawing.x_axis, tuple(_line(drawing.plugin, curve) for curve in drawing.curves))
 
 
 def _line(name: str, curve: Curve) -> Line:
-    plugin = plugin_from(name, IN_TREE[name], curve.arguments)
+    plugin = build_plugin(name, IN_TREE[name], curve.arguments)
     view, pod = _cluster(curve.nodes).view, _pod("new", *_small())
     assert isinstance(plugin, Score)
-    raw = plugin.score(view, pod, ALL)
+    raw = plugin.score(view, pod, ALL_ROWS)
     assert raw is not None
-    codes = plugin.filter(view, pod, ALL).tolist() if isinstance(plugin, Filter) else []
+    codes = plugin.filter(view, pod, ALL_ROWS).tolist() if isinstance(plugin, Filter) else []
     refused = next((float(percent) for percent, code in zip(PERCENT, codes, strict=False) if code), None)
-    points = [score / parts_of(plugin) for score in raw.tolist()]
+    points = [score / score_scale_of(plugin) for score in raw.tolist()]
     return Line(curve.label, tuple(zip(map(float, PERCENT), points, strict=True)), refused)
 
 
-def _cluster(nodes: Nodes) -> Cluster:
+def _cluster(nodes: NodeLoad) -> Cluster:
     held = Cluster()
     has = amounts({CPU: CORES * NANOS, MEMORY: BYTES * NANOS, PODS: 1000 * NANOS})
     for percent in PERCENT:
-        held.see_node(Node(_name(percent), allocatable=has))
-        asked = percent / 100 if nodes.varying == "requests" else nodes.asked
+        held.upsert_node(Node(_name(percent), allocatable=has))
+        asked = percent / 100 if nodes.varying == "requests" else nodes.requested
         if asked:
-            limits = {CPU: nodes.limited * CORES} if nodes.limited else {}
-            held.see_pod(_pod(f"there-{percent}", {CPU: asked * CORES}, limits, percent))
+            limits = {CPU: nodes.limits * CORES} if nodes.limits else {}
+            held.upsert_pod(_pod(f"there-{percent}", {CPU: asked * CORES}, limits, percent))
     if nodes.varying != "requests":
-        held.read_load(_readings(nodes), NOW)
+        held.ingest_samples(_readings(nodes), NOW)
     for percent in PERCENT:
-        for number in range(nodes.lately):
+        for number in range(nodes.recent_pods):
             held.assume(_pod(f"late-{percent}-{number}", *_small()), _name(percent))
     return held
 
 
-def _readings(nodes: Nodes) -> tuple[Reading, ...]:
+def _readings(nodes: NodeLoad) -> tuple[Reading, ...]:
     used = {
         resource: [percent / 100 if resource == nodes.varying else otherwise for percent in PERCENT]
         for resource, otherwise in ((CPU, 0.0), (MEMORY, nodes.memory))
     }
     return tuple(
         Reading(
-            "curves", resource, names, tuple(values), (NOW - 1.0,) * len(names), unit=Unit.SHARE, statistic=statistic
+            "curves", resource, names, tuple(values), (NOW - 1.0,) * len(names), unit=Unit.FRACTION, statistic=statistic
         )
         for names in (tuple(map(_name, PERCENT)),)
         for resource in (CPU, MEMORY)
@@ -174,7 +176,7 @@ def _pod(name: str, asks: Mapping[str, float], limits: Mapping[str, float], perc
         namespace="curves",
         name=name,
         node="" if percent is None else _name(percent),
-        demand=pod_demand([ContainerAsk(wished, most)]),
+        requests=pod_requests([ContainerRequests(wished, most)]),
         phase="Pending" if percent is None else "Running",
     )
 
@@ -187,7 +189,7 @@ def main() -> int:
     """Write every picture."""
     FOLDER.mkdir(exist_ok=True)
     for name, drawing in DRAWINGS.items():
-        (FOLDER / f"{name}.svg").write_text(svg(picture(drawing)))
+        (FOLDER / f"{name}.svg").write_text(render_svg(chart(drawing)))
         print(f"docs/img/{name}.svg")
     return 0
 

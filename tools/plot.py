@@ -19,53 +19,53 @@ class Line(NamedTuple):
 
     label: str
     points: tuple[tuple[float, float], ...]
-    refused_from: float | None = None
+    rejected_from: float | None = None
 
 
-class Picture(NamedTuple):
+class Chart(NamedTuple):
     """Some lines over one axis; `across` says what the axis counts."""
 
     title: str
-    across: str
+    x_axis: str
     lines: tuple[Line, ...]
 
 
-def svg(picture: Picture) -> str:
+def render_svg(picture: Chart) -> str:
     """The picture as a document of its own."""
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" width="{WIDTH}" height="{HEIGHT}" '
         f'role="img"><title>{escape(picture.title)}</title><style>{STYLE}</style>',
         f'<rect width="{WIDTH}" height="{HEIGHT}" rx="6" fill="#fff"/>',
         *_axes(picture),
-        *_refused(picture.lines),
+        *_rejected_area(picture.lines),
         *(part for number, line in enumerate(picture.lines) for part in _line(number, line, len(picture.lines))),
         "</svg>",
     ]
     return "\n".join(parts) + "\n"
 
 
-def _axes(picture: Picture) -> list[str]:
+def _axes(picture: Chart) -> list[str]:
     parts = [f'<text class="title" x="{LEFT}" y="20">{escape(picture.title)}</text>']
     for value in range(0, 101, 20):
-        x, y = _place(value, value)
+        x, y = _to_pixels(value, value)
         parts += [
             f'<line class="grid" x1="{LEFT}" y1="{y:.1f}" x2="{RIGHT}" y2="{y:.1f}"/>',
             f'<text class="faint" x="{LEFT - 6}" y="{y + 4:.1f}" text-anchor="end">{value}</text>',
             f'<text class="faint" x="{x:.1f}" y="{BOTTOM + 16}" text-anchor="middle">{value} %</text>',
         ]
     parts.append(
-        f'<text x="{(LEFT + RIGHT) / 2:.1f}" y="{BOTTOM + 36}" text-anchor="middle">{escape(picture.across)}</text>'
+        f'<text x="{(LEFT + RIGHT) / 2:.1f}" y="{BOTTOM + 36}" text-anchor="middle">{escape(picture.x_axis)}</text>'
     )
     return parts
 
 
-def _refused(lines: Sequence[Line]) -> list[str]:
+def _rejected_area(lines: Sequence[Line]) -> list[str]:
     """Shaded from the first place where a node is refused, if that is the same for all lines."""
-    places = {line.refused_from for line in lines}
+    places = {line.rejected_from for line in lines}
     (start,) = places if len(places) == 1 else (None,)
     if start is None:
         return []
-    x, _ = _place(start, 0)
+    x, _ = _to_pixels(start, 0)
     return [
         f'<rect x="{x:.1f}" y="{TOP}" width="{RIGHT - x:.1f}" height="{BOTTOM - TOP}" fill="#b00" fill-opacity="0.08"/>',
         f'<text class="faint" x="{x + 5:.1f}" y="{BOTTOM - 6}">refused</text>',
@@ -75,7 +75,7 @@ def _refused(lines: Sequence[Line]) -> list[str]:
 def _line(number: int, line: Line, count: int) -> list[str]:
     colour, dash = COLOURS[number % len(COLOURS)], DASHES[number % len(DASHES)]
     stroke = f'fill="none" stroke="{colour}" stroke-width="2"' + (f' stroke-dasharray="{dash}"' if dash else "")
-    points = " ".join(f"{x:.1f},{y:.1f}" for x, y in (_place(*point) for point in line.points))
+    points = " ".join(f"{x:.1f},{y:.1f}" for x, y in (_to_pixels(*point) for point in line.points))
     parts = [f'<polyline {stroke} points="{points}"/>']
     if count > 1:
         y = BOTTOM - 8 - 17 * (count - 1 - number)
@@ -86,5 +86,5 @@ def _line(number: int, line: Line, count: int) -> list[str]:
     return parts
 
 
-def _place(across: float, up: float) -> tuple[float, float]:
+def _to_pixels(across: float, up: float) -> tuple[float, float]:
     return LEFT + (RIGHT - LEFT) * across / 100, BOTTOM - (BOTTOM - TOP) * up / 100

@@ -4,7 +4,7 @@ from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import ClassVar
 
-from trimtab.plugin import Change, Ints, Normalise, Pod, Requirement, Rows, View, codes
+from trimtab.plugin import Change, Ints, Normalise, Pod, Requirement, Rows, View, filter_codes
 
 
 @dataclass(frozen=True, slots=True)
@@ -12,18 +12,18 @@ class QuietNodes:
     """A node with the label `key: "true"` is under maintenance."""
 
     name: ClassVar[str] = "QuietNodes"
-    woken_by: ClassVar[Change] = Change.NODE_ADDED | Change.LABELS
-    reads: ClassVar[Change] = Change.LABELS | Change.PODS
+    requeue_on: ClassVar[Change] = Change.NODE_ADDED | Change.LABELS
+    depends_on: ClassVar[Change] = Change.LABELS | Change.PODS
     normalise: ClassVar[Normalise] = Normalise.LOWER
 
     key: str = "maintenance"
 
-    def signs(self, pod: Pod) -> Hashable:
+    def signature(self, pod: Pod) -> Hashable:
         return ()
 
     def filter(self, view: View, pod: Pod, rows: Rows) -> Ints:
-        marked = view.labelled(Requirement(self.key, "In", ("true",)))
-        return codes(~marked[rows], -1)
+        marked = view.matching_label(Requirement(self.key, "In", ("true",)))
+        return filter_codes(~marked[rows], -1)
 
     def reasons(self, view: View, pod: Pod, code: int) -> tuple[str, ...]:
         return ("node(s) were under maintenance",)

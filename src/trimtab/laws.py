@@ -3,7 +3,7 @@
     for law in LAWS:
         assert [] == list(law(plugin, view, pod))
 
-A plugin that keeps them on many random clusters may be trusted with any. `kept_as_fresh` and `nodes_in_any_order` are
+A plugin that keeps them on many random clusters may be trusted. `cached_equals_fresh` and `independent_of_node_order` are
 about whole profiles: keep one `Templates` over many changes of a cluster, and ask after each.
 """
 
@@ -15,63 +15,63 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from trimtab.core.cluster.columns import Columns
-from trimtab.core.cluster.state import Cluster
+from trimtab.core.cluster.cluster import Cluster
+from trimtab.core.cluster.node_table import NodeTable
 from trimtab.core.cluster.view import View
-from trimtab.core.model.node import Node
-from trimtab.core.model.pod import Pod
-from trimtab.core.model.verdict import Placement, Unplaceable
-from trimtab.core.placing.choose import choose, fresh
-from trimtab.core.placing.contract import (
-    ALL,
+from trimtab.core.framework.choose import choose, evaluate
+from trimtab.core.framework.evaluation_cache import EvaluationCache
+from trimtab.core.framework.interface import (
+    ALL_ROWS,
     MAX_SCORE,
-    Ahead,
+    Cacheable,
     Filter,
-    Gate,
-    Kept,
     Normalise,
-    Order,
     Plugin,
-    Prefilter,
-    Refuse,
+    PreEnqueue,
+    PreFilter,
+    PreFilterStatus,
+    QueueSort,
+    Reject,
     Rows,
     Score,
 )
-from trimtab.core.placing.profile import Profile, Scoring
-from trimtab.core.placing.templates import Templates
+from trimtab.core.framework.profile import Profile, WeightedScore
+from trimtab.core.model.node import Node
+from trimtab.core.model.pod import Pod
+from trimtab.core.model.schedule_result import Placement, Unschedulable
 
 Law = Callable[[Plugin, View, Pod], Iterator[str]]
 
 
-def whole_columns(plugin: Plugin, view: View, pod: Pod) -> Iterator[str]:
+def int64_columns(plugin: Plugin, view: View, pod: Pod) -> Iterator[str]:
     """Each answer is a column of 64-bit whole numbers with one cell per row that was asked for."""
     for rows in _selections(view):
-        for point, column in _answers(plugin, view, pod, rows).items():
+        for point, column in _columns(plugin, view, pod, rows).items():
             if not isinstance(column, np.ndarray) or column.dtype != np.int64:
                 yield f"{plugin.name}.{point} answers with {getattr(column, 'dtype', type(column).__name__)}, not int64"
             elif column.shape != (len(view.pod_count[rows]),):
                 yield f"{plugin.name}.{point} answers {column.shape} cells for {len(view.pod_count[rows])} rows"
 
 
-def cluster_untouched(plugin: Plugin, view: View, pod: Pod) -> Iterator[str]:
+def cluster_unchanged(plugin: Plugin, view: View, pod: Pod) -> Iterator[str]:
     """Asking changes nothing in the cluster."""
-    before = _photograph(view.columns)
-    _everything(plugin, view, pod)
-    after = _photograph(view.columns)
+    before = _snapshot(view.node_table)
+    _all_results(plugin, view, pod)
+    after = _snapshot(view.node_table)
     yield from (f"{plugin.name} has changed {name}" for name in before if before[name] != after.get(name))
 
 
-def same_question_same_answer(plugin: Plugin, view: View, pod: Pod) -> Iterator[str]:
+def deterministic(plugin: Plugin, view: View, pod: Pod) -> Iterator[str]:
     """Asked twice, a plugin says the same."""
-    if _everything(plugin, view, pod) != _everything(plugin, view, pod):
+    if _all_results(plugin, view, pod) != _all_results(plugin, view, pod):
         yield f"{plugin.name} changes its mind when asked again"
 
 
-def some_rows_as_of_all(plugin: Plugin, view: View, pod: Pod) -> Iterator[str]:
+def some_rows_match_all(plugin: Plugin, view: View, pod: Pod) -> Iterator[str]:
     """The answer for some rows equals those rows of the answer for all, in whatever order they are picked."""
-    every = _by_row(plugin, view, pod, ALL)
+    every = _per_node_columns(plugin, view, pod, ALL_ROWS)
     for rows in _selections(view):
-        some = _by_row(plugin, view, pod, rows)
+        some = _per_node_columns(plugin, view, pod, rows)
         for point in every.keys() | some.keys():
             if point not in every or point not in some:
                 yield f"{plugin.name}.{point} has an opinion on some rows only"
@@ -79,124 +79,128 @@ def some_rows_as_of_all(plugin: Plugin, view: View, pod: Pod) -> Iterator[str]:
                 yield f"{plugin.name}.{point} answers otherwise for some rows than for all"
 
 
-def refusals_have_words(plugin: Plugin, view: View, pod: Pod) -> Iterator[str]:
+def rejections_have_reasons(plugin: Plugin, view: View, pod: Pod) -> Iterator[str]:
     """Whatever is refused can be explained in words."""
-    if isinstance(plugin, Gate) and (words := plugin.gate(pod)) is not None and not words.strip():
+    if isinstance(plugin, PreEnqueue) and (words := plugin.pre_enqueue(pod)) is not None and not words.strip():
         yield f"{plugin.name} keeps a pod out without a word"
-    if isinstance(plugin, Prefilter):
-        ahead = plugin.prefilter(view, pod)
-        if isinstance(ahead, Refuse) and not ahead.reason.strip():
+    if isinstance(plugin, PreFilter):
+        ahead = plugin.pre_filter(view, pod)
+        if isinstance(ahead, Reject) and not ahead.reason.strip():
             yield f"{plugin.name} refuses all nodes without a word"
     if isinstance(plugin, Filter):
-        for code in set(plugin.filter(view, pod, ALL).tolist()) - {0}:
+        for code in set(plugin.filter(view, pod, ALL_ROWS).tolist()) - {0}:
             if not any(each.strip() for each in plugin.reasons(view, pod, code)):
                 yield f"{plugin.name} has no words for its code {code}"
 
 
-def skipping_passes_all(plugin: Plugin, view: View, pod: Pod) -> Iterator[str]:
+def skip_passes_all_nodes(plugin: Plugin, view: View, pod: Pod) -> Iterator[str]:
     """A prefilter that lets its filter be skipped knows that the filter would pass every node."""
-    skips = isinstance(plugin, Prefilter) and plugin.prefilter(view, pod) is Ahead.SKIP
-    if skips and isinstance(plugin, Filter) and plugin.filter(view, pod, ALL).any():
+    skips = isinstance(plugin, PreFilter) and plugin.pre_filter(view, pod) is PreFilterStatus.SKIP
+    if skips and isinstance(plugin, Filter) and plugin.filter(view, pod, ALL_ROWS).any():
         yield f"{plugin.name} would refuse nodes that it lets be skipped"
 
 
-def scores_on_the_scale(plugin: Plugin, view: View, pod: Pod) -> Iterator[str]:
+def scores_in_range(plugin: Plugin, view: View, pod: Pod) -> Iterator[str]:
     """Scores lie between 0 and 100 once normalised, and raw ones that are scaled are not below 0."""
-    raw = plugin.score(view, pod, ALL) if isinstance(plugin, Score) else None
+    raw = plugin.score(view, pod, ALL_ROWS) if isinstance(plugin, Score) else None
     if raw is None or not isinstance(plugin, Score):
         return
     if plugin.normalise in (Normalise.HIGHER, Normalise.LOWER) and (raw < 0).any():
         yield f"{plugin.name} scores below 0 and wants to be scaled by the highest"
-    scaled = Scoring.of(plugin, 1).scaled(view, pod, ALL, raw)
+    scaled = WeightedScore.of(plugin, 1).normalised(view, pod, ALL_ROWS, raw)
     if ((scaled < 0) | (scaled > MAX_SCORE)).any():
         yield f"{plugin.name} scores {int(scaled.min())} to {int(scaled.max())}"
 
 
-def order_is_a_key(plugin: Plugin, view: View, pod: Pod) -> Iterator[str]:
+def sort_key_is_numeric(plugin: Plugin, view: View, pod: Pod) -> Iterator[str]:
     """The key of the queue is made of numbers that can be compared."""
-    if isinstance(plugin, Order):
-        key: Any = plugin.order(pod, 1.5)
+    if isinstance(plugin, QueueSort):
+        key: Any = plugin.queue_sort_key(pod, 1.5)
         if not isinstance(key, tuple) or any(not isinstance(each, int | float) or each != each for each in key):
             yield f"{plugin.name} orders by {key!r}"
 
 
 LAWS: tuple[Law, ...] = (
-    whole_columns,
-    cluster_untouched,
-    same_question_same_answer,
-    some_rows_as_of_all,
-    refusals_have_words,
-    skipping_passes_all,
-    scores_on_the_scale,
-    order_is_a_key,
+    int64_columns,
+    cluster_unchanged,
+    deterministic,
+    some_rows_match_all,
+    rejections_have_reasons,
+    skip_passes_all_nodes,
+    scores_in_range,
+    sort_key_is_numeric,
 )
 
 
-def signature_says_it_all(plugin: Plugin, view: View, pod: Pod, other: Pod) -> Iterator[str]:
+def signature_is_complete(plugin: Plugin, view: View, pod: Pod, other: Pod) -> Iterator[str]:
     """Pods that a plugin signs alike get the same answers."""
-    if not isinstance(plugin, Kept) or plugin.signs(pod) != plugin.signs(other):
+    if not isinstance(plugin, Cacheable) or plugin.signature(pod) != plugin.signature(other):
         return
-    if hash(plugin.signs(pod)) != hash(plugin.signs(other)):
+    if hash(plugin.signature(pod)) != hash(plugin.signature(other)):
         yield f"{plugin.name} signs alike with different hashes"
-    if _judgement(plugin, view, pod) != _judgement(plugin, view, other):
+    if _verdict(plugin, view, pod) != _verdict(plugin, view, other):
         yield f"{plugin.name} signs two pods alike and judges them apart"
 
 
-def nodes_in_any_order(cluster: Cluster, order: Sequence[Node], pod: Pod, profile: Profile) -> Iterator[str]:
+def independent_of_node_order(cluster: Cluster, order: Sequence[Node], pod: Pod, profile: Profile) -> Iterator[str]:
     """The decision does not depend on the order in which nodes were learnt of."""
     nominated = tuple(cluster.nominated.values())
     here = choose(cluster.view, pod, profile, nominated)
-    there = choose(rebuilt(cluster, order).view, pod, profile, nominated)
-    if _essence(here) != _essence(there):
+    there = choose(rebuild(cluster, order).view, pod, profile, nominated)
+    if _comparable(here) != _comparable(there):
         yield f"{here} becomes {there} when nodes are learnt of in the order {[node.name for node in order]}"
 
 
-def kept_as_fresh(cluster: Cluster, pod: Pod, profile: Profile, kept: Templates) -> Iterator[str]:
+def cached_equals_fresh(cluster: Cluster, pod: Pod, profile: Profile, cache: EvaluationCache) -> Iterator[str]:
     """Kept answers, mended after any changes, equal answers from nothing: columns, placement, total and refusals."""
     view, nominated = cluster.view, tuple(cluster.nominated.values())
-    old, new = kept.answers(view, pod, profile), fresh(view, pod, profile)
+    old, new = cache.evaluate(view, pod, profile), evaluate(view, pod, profile)
     for name, ours, theirs in (
-        ("filters", old.charged.by, new.charged.by),
-        ("codes", old.charged.codes, new.charged.codes),
-        ("scores", old.ready, new.ready),
+        ("filters", old.rejections.rejected_by, new.rejections.rejected_by),
+        ("codes", old.rejections.codes, new.rejections.codes),
+        ("scores", old.base_scores, new.base_scores),
     ):
         if not np.array_equal(ours, theirs):
             yield f"kept {name} {ours} are not {theirs}"
-    if +old.charged.counts != +new.charged.counts:
-        yield f"kept counts {old.charged.counts} are not {new.charged.counts}"
+    if +old.rejections.counts != +new.rejections.counts:
+        yield f"kept counts {old.rejections.counts} are not {new.rejections.counts}"
     for name in ("relative", "constant", "refused", "only"):
         if getattr(old, name) != getattr(new, name):
             yield f"kept {name} {getattr(old, name)} is not {getattr(new, name)}"
-    by_kept, by_fresh = choose(view, pod, profile, nominated, kept), choose(view, pod, profile, nominated)
+    by_kept, by_fresh = choose(view, pod, profile, nominated, cache), choose(view, pod, profile, nominated)
     if by_kept != by_fresh:
         yield f"kept answers give {by_kept}, fresh ones {by_fresh}"
 
 
-def rebuilt(cluster: Cluster, order: Sequence[Node]) -> Cluster:
+def rebuild(cluster: Cluster, order: Sequence[Node]) -> Cluster:
     """The same cluster, as if its nodes had been learnt of in this order."""
     twin = Cluster()
-    twin.memory, twin.nominated, twin.objects = cluster.memory.copy(), cluster.nominated.copy(), cluster.objects.copy()
+    twin.plugin_state, twin.nominated, twin.objects = (
+        cluster.plugin_state.copy(),
+        cluster.nominated.copy(),
+        cluster.objects.copy(),
+    )
     for node in order:
-        twin.see_node(node)
-    for place in cluster.places.values():
+        twin.upsert_node(node)
+    for place in cluster.placements.values():
         twin.assume(place.pod, place.node)
-    slots = sorted(twin.residents.slot, key=twin.residents.slot.__getitem__)
+    slots = sorted(twin.pod_table.slot, key=twin.pod_table.slot.__getitem__)
     twin.load = cluster.load.reordered(
-        np.array([cluster.columns.row[node.name] for node in order], dtype=np.intp),
-        np.array([cluster.residents.slot[uid] for uid in slots], dtype=np.intp),
+        np.array([cluster.node_table.row[node.name] for node in order], dtype=np.intp),
+        np.array([cluster.pod_table.slot[uid] for uid in slots], dtype=np.intp),
     )
     return twin
 
 
 def _selections(view: View) -> Iterator[Rows]:
     """All rows, none, each second one, and all backwards."""
-    yield ALL
+    yield ALL_ROWS
     yield np.zeros(0, dtype=np.intp)
     yield np.arange(0, view.count, 2, dtype=np.intp)
     yield np.arange(view.count - 1, -1, -1, dtype=np.intp)
 
 
-def _answers(plugin: Plugin, view: View, pod: Pod, rows: Rows) -> dict[str, Any]:
+def _columns(plugin: Plugin, view: View, pod: Pod, rows: Rows) -> dict[str, Any]:
     """What should be columns, by the name of the method that answered."""
     answers: dict[str, Any] = {}
     if isinstance(plugin, Filter):
@@ -205,40 +209,40 @@ def _answers(plugin: Plugin, view: View, pod: Pod, rows: Rows) -> dict[str, Any]
     return answers if column is None else {**answers, "score": column}
 
 
-def _by_row(plugin: Plugin, view: View, pod: Pod, rows: Rows) -> dict[str, Any]:
+def _per_node_columns(plugin: Plugin, view: View, pod: Pod, rows: Rows) -> dict[str, Any]:
     """Without scores that are made to hold only among the rows that are asked for together."""
-    answers = _answers(plugin, view, pod, rows)
-    if isinstance(plugin, Score) and plugin.normalise is Normalise.AMONG:
+    answers = _columns(plugin, view, pod, rows)
+    if isinstance(plugin, Score) and plugin.normalise is Normalise.CUSTOM:
         answers.pop("score", None)
     return answers
 
 
-def _judgement(plugin: Plugin, view: View, pod: Pod) -> object:
+def _verdict(plugin: Plugin, view: View, pod: Pod) -> object:
     """All that a plugin says about nodes, as a value that can be compared."""
-    ahead = plugin.prefilter(view, pod) if isinstance(plugin, Prefilter) else None
-    columns = _answers(plugin, view, pod, ALL)
+    ahead = plugin.pre_filter(view, pod) if isinstance(plugin, PreFilter) else None
+    columns = _columns(plugin, view, pod, ALL_ROWS)
     words: list[tuple[str, ...]] = []
     if isinstance(plugin, Filter):
         words = [plugin.reasons(view, pod, code) for code in sorted(set(columns["filter"].tolist()) - {0})]
     return ahead, {point: column.tolist() for point, column in columns.items()}, words
 
 
-def _everything(plugin: Plugin, view: View, pod: Pod) -> object:
-    gate = plugin.gate(pod) if isinstance(plugin, Gate) else None
-    order = plugin.order(pod, 1.5) if isinstance(plugin, Order) else None
-    return gate, order, _judgement(plugin, view, pod)
+def _all_results(plugin: Plugin, view: View, pod: Pod) -> object:
+    gate = plugin.pre_enqueue(pod) if isinstance(plugin, PreEnqueue) else None
+    order = plugin.queue_sort_key(pod, 1.5) if isinstance(plugin, QueueSort) else None
+    return gate, order, _verdict(plugin, view, pod)
 
 
-def _essence(verdict: Placement | Unplaceable) -> object:
+def _comparable(verdict: Placement | Unschedulable) -> object:
     """The decision without the order in which equals are listed."""
-    refusals = sorted((each.plugin, each.reasons, each.nodes, each.final) for each in verdict.refusals)
+    refusals = sorted((each.plugin, each.reasons, each.nodes, each.unresolvable) for each in verdict.rejections)
     if isinstance(verdict, Placement):
         best = [ranked.total for ranked in verdict.best[1:]]
         return verdict.node, verdict.total, verdict.feasible, sorted(best), refusals
     return verdict.nodes, verdict.note, sorted(verdict.plugins), verdict.message(), refusals
 
 
-def _photograph(columns: Columns) -> Mapping[str, object]:
+def _snapshot(columns: NodeTable) -> Mapping[str, object]:
     """All that a plugin could spoil, as it is now; label columns are left out, because they are made when asked for."""
     taken: dict[str, object] = {
         "nodes": list(columns.nodes),
@@ -250,12 +254,12 @@ def _photograph(columns: Columns) -> Mapping[str, object]:
     return taken | {name: array.tobytes() for name, array in _arrays(columns)}
 
 
-def _arrays(columns: Columns) -> Iterator[tuple[str, NDArray[np.generic]]]:
+def _arrays(columns: NodeTable) -> Iterator[tuple[str, NDArray[np.generic]]]:
     for kind, cells in (("allocatable", columns.allocatable), ("requested", columns.requested)):
         yield from ((f"{kind} {resource}", each.array) for resource, each in cells.items())
-    yield "scored cpu", columns.scored_cpu.array
-    yield "scored memory", columns.scored_memory.array
+    yield "scored cpu", columns.nonzero_cpu.array
+    yield "scored memory", columns.nonzero_memory.array
     for name in ("pod_count", "unschedulable", "taint_set", "name_hash"):
         yield name, getattr(columns, name)
-    for (protocol, port), by_address in columns.ports.taken.items():
+    for (protocol, port), by_address in columns.host_ports.taken.items():
         yield from ((f"port {protocol} {port} {address}", counts) for address, counts in by_address.items())

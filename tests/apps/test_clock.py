@@ -7,25 +7,25 @@ import logging
 import pytest
 from msgspec.structs import replace
 
-from tests.core.engine.scene import WEB, Scene, node
-from tests.core.load.meters import of_pods, reading
+from tests.core.engine_harness import WEB, EngineHarness, node
+from tests.core.load.builders import pod_reading, reading
 from trimtab.apps.clock import Clock
 from trimtab.apps.runtime import Runtime
 from trimtab.core.journal import Journal
-from trimtab.core.model.event import (
+from trimtab.core.model.events import (
     BindFailed,
+    BindFailure,
     Event,
-    Fault,
+    GetPodDone,
     HistoryRead,
-    NodeSeen,
-    ObjectSeen,
-    PodSeen,
-    RereadDone,
+    NodeUpserted,
+    ObjectUpserted,
+    PodUpserted,
     SamplesRead,
     Tick,
     Turn,
 )
-from trimtab.core.model.instruction import Bind, Instruction
+from trimtab.core.model.instructions import Bind, Instruction
 from trimtab.core.model.objects import PodGroup
 from trimtab.core.model.pod import Pod
 from trimtab.core.model.resources import CPU
@@ -34,7 +34,7 @@ NOON = 1_800_000_000.0
 STEPS = [seconds * sign for seconds in (3.0, 90.0, 7_200.0, 864_000.0) for sign in (1.0, -1.0)]
 
 
-class Pretended:
+class FakeMachine:
     """A machine whose time passes, and whose wall clock is set, when a test says so."""
 
     def __init__(self) -> None:
@@ -45,17 +45,17 @@ class Pretended:
         self.wall += seconds
         self.passed += seconds
 
-    def told(self, *ages: float) -> tuple[float, ...]:
+    def ages_seen(self, *ages: float) -> tuple[float, ...]:
         """How old samples of these ages are to the engine."""
         readings = tuple(reading({"a": 1.0}, at=self.wall - age) for age in ages)
-        settled = self.clock.settled(SamplesRead(readings, self.clock()))
+        settled = self.clock.to_engine_time(SamplesRead(readings, self.clock()))
         assert isinstance(settled, SamplesRead)
         return tuple(round(settled.at - each.measured[0], 3) for each in settled.readings)
 
 
 @pytest.fixture
-def machine() -> Pretended:
-    return Pretended()
+def machine() -> FakeMachine:
+    return FakeMachine()
 
 
 def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
@@ -63,50 +63,50 @@ def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
 
 
 @pytest.mark.parametrize("step", STEPS)
-def test_a_step(machine: Pretended, step: float, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_step(machine: FakeMachine, step: float, caplog: pytest.LogCaptureFixture) -> None:
     """Forwards or backwards, by seconds or days: ages are right, the engine's time goes on, and one line tells it."""
-    assert (0.0, 40.0) == machine.told(0.0, 40.0)
+    assert (0.0, 40.0) == machine.ages_seen(0.0, 40.0)
     machine.passes(10.0)
     machine.wall += step
     assert NOON + 10.0 == machine.clock()
-    assert (0.0, 40.0) == machine.told(0.0, 40.0)
+    assert (0.0, 40.0) == machine.ages_seen(0.0, 40.0)
     machine.passes(10.0)
-    machine.clock.look()
-    assert (0.0, 40.0) == machine.told(0.0, 40.0)
+    machine.clock.resync()
+    assert (0.0, 40.0) == machine.ages_seen(0.0, 40.0)
     assert NOON + 20.0 == machine.clock()
     assert [f"the wall clock was set: moved={step:+.1f}s"] == warnings(caplog)
 
 
-def test_there_and_back(machine: Pretended, caplog: pytest.LogCaptureFixture) -> None:
+def test_there_and_back(machine: FakeMachine, caplog: pytest.LogCaptureFixture) -> None:
     """Each step is told; at the end nothing is to be settled."""
     for step in (3600.0, -3600.0):
         machine.wall += step
-        machine.clock.look()
+        machine.clock.resync()
     assert 2 == len(warnings(caplog))
     event = SamplesRead((reading({"a": 1.0}, at=machine.wall),), machine.clock())
-    assert event == machine.clock.settled(event)
+    assert event == machine.clock.to_engine_time(event)
 
 
-def test_drift(machine: Pretended, caplog: pytest.LogCaptureFixture) -> None:
+def test_drift(machine: FakeMachine, caplog: pytest.LogCaptureFixture) -> None:
     """A wall that gains two milliseconds a second is followed for an hour, and nobody hears of it."""
     for _ in range(240):
         machine.passes(15.0)
         machine.wall += 0.03
-        assert machine.told(40.0) == (pytest.approx(40.0, abs=0.1),)
-    assert 7.0 < machine.clock.ahead < 7.3
+        assert machine.ages_seen(40.0) == (pytest.approx(40.0, abs=0.1),)
+    assert 7.0 < machine.clock.wall_offset < 7.3
     assert [] == warnings(caplog)
 
 
-def test_sleep(machine: Pretended, caplog: pytest.LogCaptureFixture) -> None:
+def test_sleep(machine: FakeMachine, caplog: pytest.LogCaptureFixture) -> None:
     """Hours that the machine slept have passed: what was measured before is that much older, and nobody set a clock."""
     measured = machine.clock() - 5.0
     machine.passes(7_200.0)
-    machine.clock.look()
+    machine.clock.resync()
     assert 7_205.0 == machine.clock() - measured
-    assert ([], (5.0,)) == (warnings(caplog), machine.told(5.0))
+    assert ([], (5.0,)) == (warnings(caplog), machine.ages_seen(5.0))
 
 
-def test_held_up_between_the_clocks(machine: Pretended, caplog: pytest.LogCaptureFixture) -> None:
+def test_held_up_between_the_clocks(machine: FakeMachine, caplog: pytest.LogCaptureFixture) -> None:
     """A process that is stopped between its two glances has seen no step; the next look is as good as any."""
 
     def stalls() -> float:
@@ -114,70 +114,72 @@ def test_held_up_between_the_clocks(machine: Pretended, caplog: pytest.LogCaptur
         return machine.wall
 
     machine.clock.wall = stalls
-    machine.clock.look()
-    assert (0.0, []) == (machine.clock.ahead, warnings(caplog))
+    machine.clock.resync()
+    assert (0.0, []) == (machine.clock.wall_offset, warnings(caplog))
 
 
-def test_what_has_not_moved_is_not_touched(machine: Pretended) -> None:
+def test_what_has_not_moved_is_not_touched(machine: FakeMachine) -> None:
     """While nobody sets the clock every event is handed on as it is."""
     machine.wall += 0.05
     pod = Pod("u", "ns", "p", started=NOON - 1.0)
     events: list[Event] = [
         SamplesRead((reading({"a": 1.0}, at=NOON),), NOON),
         HistoryRead((reading({"a": 1.0}, at=NOON),), NOON),
-        PodSeen(pod, NOON),
-        PodSeen(Pod("u", "ns", "p"), NOON),
-        RereadDone("u", None, NOON),
+        PodUpserted(pod, NOON),
+        PodUpserted(Pod("u", "ns", "p"), NOON),
+        GetPodDone("u", None, NOON),
         Tick(NOON),
     ]
-    assert all(machine.clock.settled(event) is event for event in events)
+    assert all(machine.clock.to_engine_time(event) is event for event in events)
 
 
 @pytest.mark.parametrize("step", STEPS)
-def test_pods_and_the_past(machine: Pretended, step: float) -> None:
+def test_pods_and_the_past(machine: FakeMachine, step: float) -> None:
     """When a pod started and what a source recalls are on the same clock as samples."""
     machine.wall += step
-    machine.clock.look()
-    past = machine.clock.settled(HistoryRead((of_pods({"p": 1.0}, at=machine.wall - 60.0),), machine.clock()))
+    machine.clock.resync()
+    past = machine.clock.to_engine_time(
+        HistoryRead((pod_reading({"p": 1.0}, at=machine.wall - 60.0),), machine.clock())
+    )
     assert isinstance(past, HistoryRead)
     assert NOON - 60.0 == past.readings[0].measured[0]
     pod = Pod("u", "ns", "p", started=machine.wall - 60.0)
-    for event in (PodSeen(pod, machine.clock()), RereadDone("u", pod, machine.clock())):
-        settled = machine.clock.settled(event)
-        assert isinstance(settled, PodSeen | RereadDone) and settled.pod is not None
+    for event in (PodUpserted(pod, machine.clock()), GetPodDone("u", pod, machine.clock())):
+        settled = machine.clock.to_engine_time(event)
+        assert isinstance(settled, PodUpserted | GetPodDone) and settled.pod is not None
         assert NOON - 60.0 == settled.pod.started
 
 
 @pytest.mark.parametrize("step", STEPS)
-def test_gangs_and_pods_stand_in_one_queue(machine: Pretended, step: float) -> None:
+def test_gangs_and_pods_stand_in_one_queue(machine: FakeMachine, step: float) -> None:
     """The age of a PodGroup is compared with when pods came; one that nobody has dated stays so."""
     machine.wall += step
-    machine.clock.look()
+    machine.clock.resync()
     for created, expected in ((machine.wall - 60.0, NOON - 60.0), (0.0, 0.0)):
         group = PodGroup(uid="g", name="g", namespace="ns", created=created)
-        settled = machine.clock.settled(ObjectSeen(group, machine.clock()))
-        assert isinstance(settled, ObjectSeen) and isinstance(settled.object, PodGroup)
+        settled = machine.clock.to_engine_time(ObjectUpserted(group, machine.clock()))
+        assert isinstance(settled, ObjectUpserted) and isinstance(settled.object, PodGroup)
         assert expected == settled.object.created
 
 
-def test_what_people_read(machine: Pretended) -> None:
+def test_what_people_read(machine: FakeMachine) -> None:
     """A moment of the engine's is shown by the wall as it is now."""
     machine.passes(10.0)
     machine.wall += 3_600.0
-    machine.clock.look()
-    assert machine.wall == machine.clock.on_the_wall(machine.clock())
+    machine.clock.resync()
+    assert machine.wall == machine.clock.to_wall_time(machine.clock())
 
 
-class Live:
+class LiveEngine:
     """An engine that is driven as in earnest, by the hand of the test."""
 
-    def __init__(self, machine: Pretended) -> None:
-        self.machine, self.scene = machine, Scene()
+    def __init__(self, machine: FakeMachine) -> None:
+        self.machine, self.scene = machine, EngineHarness()
         self.wishes: list[Instruction] = []
         journal = Journal(self.scene.engine)
         self.journal, self.recorded = journal, list[Event]()
         self.runtime = Runtime(self.scene.engine, self.wishes.append, machine.clock, self._record)
-        self.runtime.put(NodeSeen(node("a"), machine.clock()))
+        self.runtime.dispatch(NodeUpserted(node("a"), machine.clock()))
 
     def _record(self, event: Event) -> None:
         self.recorded.append(event)
@@ -186,12 +188,12 @@ class Live:
     def measure(self, cpu: float) -> None:
         """A sample that was taken five seconds ago."""
         measured = reading({"a": cpu}, at=self.machine.wall - 5.0)
-        self.runtime.put(SamplesRead((measured,), self.machine.clock()))
+        self.runtime.dispatch(SamplesRead((measured,), self.machine.clock()))
 
     def tick(self, seconds: float = 0.0) -> None:
         self.machine.passes(seconds)
-        self.machine.clock.look()
-        self.runtime.put(Tick(self.machine.clock()))
+        self.machine.clock.resync()
+        self.runtime.dispatch(Tick(self.machine.clock()))
 
     @property
     def trust(self) -> float:
@@ -202,22 +204,22 @@ class Live:
         return float(self.scene.engine.cluster.load.latest(CPU)[0])
 
 
-def test_no_pod_begins_anew_at_each_sight(machine: Pretended) -> None:
+def test_no_pod_begins_anew_at_each_sight(machine: FakeMachine) -> None:
     """Its node's clock is an hour ahead: it has begun when it was first seen to run, whatever is news of it later."""
-    live = Live(machine)
+    live = LiveEngine(machine)
     live.tick()
     pod = Pod("u", "ns", "p", node="a", phase="Running", started=machine.wall + 3_600.0, version=1)
-    live.runtime.put(PodSeen(pod, machine.clock()))
+    live.runtime.dispatch(PodUpserted(pod, machine.clock()))
     live.tick(60.0)
-    live.runtime.put(PodSeen(replace(pod, version=2, ready=True), machine.clock()))
-    standing = live.scene.engine.cluster.load.standing
+    live.runtime.dispatch(PodUpserted(replace(pod, version=2, ready=True), machine.clock()))
+    standing = live.scene.engine.cluster.load.placed_pods
     assert NOON == standing.since[standing.slot["ns/p"]]
 
 
 @pytest.mark.parametrize("step", STEPS)
-def test_the_engine_believes_by_true_ages(machine: Pretended, step: float) -> None:
+def test_the_engine_believes_by_true_ages(machine: FakeMachine, step: float) -> None:
     """What it holds is as old as before the step, what comes after is taken, and both grow old in their time."""
-    live = Live(machine)
+    live = LiveEngine(machine)
     live.measure(100.0)
     machine.wall += step
     live.tick(60.0)
@@ -231,19 +233,19 @@ def test_the_engine_believes_by_true_ages(machine: Pretended, step: float) -> No
 
 
 @pytest.mark.parametrize("step", STEPS)
-def test_nothing_that_waits_is_woken_or_delayed(machine: Pretended, step: float) -> None:
+def test_nothing_that_waits_is_woken_or_delayed(machine: FakeMachine, step: float) -> None:
     """A pod backs off for its second by time that passes; a replay of what the engine was told gives the same wishes."""
-    live = Live(machine)
-    live.runtime.put(PodSeen(WEB, machine.clock()))
-    live.runtime.put(Turn(1, machine.clock()))
+    live = LiveEngine(machine)
+    live.runtime.dispatch(PodUpserted(WEB, machine.clock()))
+    live.runtime.dispatch(Turn(1, machine.clock()))
     assert [Bind] == [type(wish) for wish in live.wishes if isinstance(wish, Bind)]
-    live.runtime.put(BindFailed(WEB.uid, "a", Fault.NOT_SENT, "no", machine.clock()))
+    live.runtime.dispatch(BindFailed(WEB.uid, "a", BindFailure.NOT_SENT, "no", machine.clock()))
     machine.wall += step
     live.tick(0.5)
     assert not live.scene.engine.has_work()
     live.tick(0.6)
     assert live.scene.engine.has_work()
-    live.runtime.put(Turn(1, machine.clock()))
+    live.runtime.dispatch(Turn(1, machine.clock()))
     moments = [event.at for event in live.recorded]
     assert moments == sorted(moments)
     assert live.wishes == [wish for _, wishes in live.journal.replay() for wish in wishes]

@@ -7,18 +7,18 @@ from pathlib import Path
 
 import pytest
 
-from tests.apps.doctoring import PLACE, Server, configured, told
-from tests.config.files import HEAD, OWN_HEAD
-from tests.kube.fake_transport import Answer, answered
+from tests.apps.fake_apiserver import URL, FakeApiServer, configured, findings_of
+from tests.config.config_files import HEAD, TRIMTAB_HEAD
+from tests.kube.fake_transport import FakeResponse, json_response
 from tests.kube.fault_server import serving
-from tests.sources.fake_prometheus import NODES, NOW, answers, series, vector
-from trimtab.apps.doctor.finding import Area, Finding, Severity, in_order, some, well
-from trimtab.apps.doctor.lacking import looked_for
+from tests.sources.fake_prometheus import NODES, NOW, respond_with, series, vector
+from trimtab.apps.doctor.finding import Area, Finding, Severity, by_severity, ok, shorten
+from trimtab.apps.doctor.plugin_checks import metrics_read
+from trimtab.config.kube_scheduler import default_configuration
 from trimtab.config.registry import IN_TREE, default_profile
-from trimtab.config.scheduler import default_configuration
+from trimtab.core.framework.profile import multipoint
 from trimtab.core.model.change import Change
 from trimtab.core.model.node import Node
-from trimtab.core.placing.profile import everywhere
 from trimtab.kube.transport import Unreachable
 
 GIB = 1 << 30
@@ -33,10 +33,10 @@ async def examined(
     body: bytes, more: str = OWN, nodes: tuple[Node, ...] = tuple(NODES), rest: str = ""
 ) -> list[Finding]:
     """What is found where a Prometheus answers so to every question, or to that of the user's own."""
-    async with serving(answers(body)) as prometheus:
+    async with serving(respond_with(body)) as prometheus:
         source = f"{{name: prom, prometheus: {{url: 'http://127.0.0.1:{prometheus.port}', timeout: 2s, {more}}}}}"
-        configuration = configured(BY_LOAD, f"{OWN_HEAD}sources: [{source}]\n{rest}")
-        return [*await Server(nodes).examined(configuration)]
+        configuration = configured(BY_LOAD, f"{TRIMTAB_HEAD}sources: [{source}]\n{rest}")
+        return [*await FakeApiServer(nodes).run_doctor(configuration)]
 
 
 def used(**values: float) -> bytes:
@@ -50,15 +50,15 @@ def used(**values: float) -> bytes:
     ("answer", "says"),
     [
         (Unreachable("connection refused", sent=False), "cannot be reached: connection refused"),
-        (answered({"kind": "Status", "message": "Unauthorized"}, 401), "does not know us: Unauthorized"),
-        (answered(b"<html>hello</html>"), "does not answer like one: status 200, '<html>hello</html>'"),
+        (json_response({"kind": "Status", "message": "Unauthorized"}, 401), "does not know us: Unauthorized"),
+        (json_response(b"<html>hello</html>"), "does not answer like one: status 200, '<html>hello</html>'"),
     ],
 )
-async def test_a_server_that_cannot_be_worked_with(answer: Answer, says: str) -> None:
+async def test_a_server_that_cannot_be_worked_with(answer: FakeResponse, says: str) -> None:
     """Is one problem with a remedy; nothing else is asked of it."""
-    server = Server(pages={"/version": answer})
-    (found,) = told(await server.examined(default_configuration()), Severity.PROBLEM)
-    assert (PLACE, says, True) == (*found[:2], bool(found[2]))
+    server = FakeApiServer(pages={"/version": answer})
+    (found,) = findings_of(await server.run_doctor(default_configuration()), Severity.PROBLEM)
+    assert (URL, says, True) == (*found[:2], bool(found[2]))
     assert ["/version"] == [request.path for _, request in server.transport.sent]
 
 
@@ -74,20 +74,20 @@ async def test_a_server_that_cannot_be_worked_with(answer: Answer, says: str) ->
 )
 async def test_clocks_that_differ(ahead: float, severity: Severity | None, says: str) -> None:
     """Above five seconds people are told; a minute makes samples look like those of the future."""
-    found = await Server(ahead=ahead).examined(default_configuration())
+    found = await FakeApiServer(ahead=ahead).run_doctor(default_configuration())
     expected = [] if severity is None else [(severity, says)]
     assert expected == [(each.severity, each.says) for each in found if each.subject == "clock"]
 
 
 async def test_nodes_that_may_not_be_listed() -> None:
     """Is a problem, and sources are not blamed for it."""
-    forbidden = answered({"kind": "Status", "message": "nodes is forbidden"}, 403)
-    async with serving(answers(used(a=1.0))) as prometheus:
+    forbidden = json_response({"kind": "Status", "message": "nodes is forbidden"}, 403)
+    async with serving(respond_with(used(a=1.0))) as prometheus:
         source = f"{{name: prom, prometheus: {{url: 'http://127.0.0.1:{prometheus.port}', {OWN}}}}}"
-        configuration = configured(BY_LOAD, f"{OWN_HEAD}sources: [{source}]\n")
-        found = await Server(pages={"/api/v1/nodes": forbidden}).examined(configuration)
-    assert ["cannot be listed: 403 nodes is forbidden"] == [each[1] for each in told(found, Severity.PROBLEM)]
-    assert "which nodes are meant cannot be told" in told(found, Severity.WARNING, Area.SOURCE)[0][1]
+        configuration = configured(BY_LOAD, f"{TRIMTAB_HEAD}sources: [{source}]\n")
+        found = await FakeApiServer(pages={"/api/v1/nodes": forbidden}).run_doctor(configuration)
+    assert ["cannot be listed: 403 nodes is forbidden"] == [each[1] for each in findings_of(found, Severity.PROBLEM)]
+    assert "which nodes are meant cannot be told" in findings_of(found, Severity.WARNING, Area.SOURCE)[0][1]
 
 
 # --- which nodes have no data, and why
@@ -148,7 +148,7 @@ async def test_most_nodes_without_data_are_a_problem() -> None:
 async def test_no_node_is_matched() -> None:
     """The source's own sentence, and what nodes and series are called."""
     found = await examined(used(x=1.0, y=1.0, z=1.0, w=1.0))
-    assert "none of the memory series can be used" in told(found, Severity.PROBLEM, Area.SOURCE)[0][1]
+    assert "none of the memory series can be used" in findings_of(found, Severity.PROBLEM, Area.SOURCE)[0][1]
     lost = only(found, "a")
     assert "a (a, 10.0.0.1), b (b, 10.0.0.2), c (c, fd00::3)" in lost.says
     assert "instance=x:9100, instance=y:9100, instance=z:9100 and 1 more" in lost.says
@@ -159,12 +159,14 @@ async def test_no_node_is_matched() -> None:
 
 async def test_a_source_that_fails_is_told_once() -> None:
     """However many questions it has; and each plugin that is blind for it is named with its profile."""
-    configuration = configured(BY_LOAD, OWN_HEAD + "sources: [{name: prom, prometheus: {url: 'http://127.0.0.1:9'}}]\n")
-    found = await Server().examined(configuration)
+    configuration = configured(
+        BY_LOAD, TRIMTAB_HEAD + "sources: [{name: prom, prometheus: {url: 'http://127.0.0.1:9'}}]\n"
+    )
+    found = await FakeApiServer().run_doctor(configuration)
     assert [("prom", "no connection to 127.0.0.1:9")] == [
-        each[:2] for each in told(found, Severity.PROBLEM, Area.SOURCE)
+        each[:2] for each in findings_of(found, Severity.PROBLEM, Area.SOURCE)
     ]
-    blind = [each[1] for each in told(found, Severity.PROBLEM, Area.PLUGIN)]
+    blind = [each[1] for each in findings_of(found, Severity.PROBLEM, Area.PLUGIN)]
     assert "MemRealUsage of profile trimtab looks at memory of nodes; prom should tell it" in blind[0]
     assert "TargetLoadPacking of profile trimtab looks at cpu of nodes; prom should tell it" in blind[1]
 
@@ -172,9 +174,9 @@ async def test_a_source_that_fails_is_told_once() -> None:
 async def test_a_measurement_that_nobody_takes() -> None:
     """MemRealUsage has its memory, and TargetLoadPacking no source for CPU."""
     found = await examined(used(a=1.0, b=1.0, c=1.0))
-    (lacking,) = told(found, Severity.PROBLEM)
+    (lacking,) = findings_of(found, Severity.PROBLEM)
     assert "TargetLoadPacking of profile trimtab looks at cpu of nodes, and no source measures it" in lacking[1]
-    assert [("memory", "known of all 3 nodes", "")] == told(found, Severity.OK, Area.NODES)
+    assert [("memory", "known of all 3 nodes", "")] == findings_of(found, Severity.OK, Area.NODES)
 
 
 async def test_each_query_fails_under_its_own_name() -> None:
@@ -185,45 +187,49 @@ async def test_each_query_fails_under_its_own_name() -> None:
         return refused if "foo" in query else used(a=1.0, b=1.0, c=1.0)
 
     rules = "[{name: slip, query: foo(up), above: 1}, {name: full, metric: memory, above: 80%}]"
-    async with serving(answers(answer)) as prometheus:
+    async with serving(respond_with(answer)) as prometheus:
         source = f"{{name: prom, prometheus: {{url: 'http://127.0.0.1:{prometheus.port}', {OWN}}}}}"
-        own = f"{OWN_HEAD}sources: [{source}]\nlabels: {{rules: {rules}}}\n"
-        found = await Server().examined(configured(BY_LOAD, own))
+        own = f"{TRIMTAB_HEAD}sources: [{source}]\nlabels: {{rules: {rules}}}\n"
+        found = await FakeApiServer().run_doctor(configured(BY_LOAD, own))
     assert (
         "unknown function foo"
-        in dict(each[:2] for each in told(found, Severity.PROBLEM, Area.SOURCE))["prom/rule/slip"]
+        in dict(each[:2] for each in findings_of(found, Severity.PROBLEM, Area.SOURCE))["prom/rule/slip"]
     )
-    assert ["slip"] == [each[0] for each in told(found, Severity.PROBLEM, Area.LABELS)]
-    assert ["full", "now"] == [each[0] for each in told(found, Severity.OK, Area.LABELS)]
+    assert ["slip"] == [each[0] for each in findings_of(found, Severity.PROBLEM, Area.LABELS)]
+    assert ["full", "now"] == [each[0] for each in findings_of(found, Severity.OK, Area.LABELS)]
 
 
 async def test_a_cluster_without_metrics_server() -> None:
     """The API server is asked the way the scheduler asks it, and what is missing is named with its remedy."""
-    found = await Server().examined(configured(BY_LOAD, OWN_HEAD + "sources: [{name: ms, metricsServer: {}}]\n"))
+    found = await FakeApiServer().run_doctor(
+        configured(BY_LOAD, TRIMTAB_HEAD + "sources: [{name: ms, metricsServer: {}}]\n")
+    )
     absent = ("ms", "metrics.k8s.io is not served by this cluster", "install metrics-server, or remove this source")
-    assert [absent] == told(found, Severity.PROBLEM, Area.SOURCE)
+    assert [absent] == findings_of(found, Severity.PROBLEM, Area.SOURCE)
 
 
 async def test_two_sources_for_one_measurement() -> None:
     """It works, and is worth a warning."""
     kind = "prometheus: {url: 'http://127.0.0.1:9', metrics: [nodeCPU]}"
-    found = await Server().examined(configured(OWN_HEAD + f"sources: [{{name: a, {kind}}}, {{name: b, {kind}}}]\n"))
-    assert "cpu of nodes come from a and b" in told(found, Severity.WARNING, Area.CONFIGURATION)[0][1]
+    found = await FakeApiServer().run_doctor(
+        configured(TRIMTAB_HEAD + f"sources: [{{name: a, {kind}}}, {{name: b, {kind}}}]\n")
+    )
+    assert "cpu of nodes come from a and b" in findings_of(found, Severity.WARNING, Area.CONFIGURATION)[0][1]
 
 
 async def test_plugins_without_any_source_are_the_notes_business() -> None:
     """What the file's reader says is repeated as a warning, and nothing is said twice."""
-    found = await Server().examined(configured(BY_LOAD.replace("{name: TargetLoadPacking}, ", "")))
-    (note,) = told(found, Severity.WARNING)
+    found = await FakeApiServer().run_doctor(configured(BY_LOAD.replace("{name: TargetLoadPacking}, ", "")))
+    (note,) = findings_of(found, Severity.WARNING)
     assert "MemRealUsage would look at measured load, but there is no source of it" in note[1]
-    assert [] == told(found, Severity.PROBLEM)
+    assert [] == findings_of(found, Severity.PROBLEM)
 
 
 async def test_what_no_file_can_help_is_no_warning() -> None:
     """With `--strict` every stock file would fail for a default plugin that is not built."""
-    found = await Server().examined(configured(HEAD + "profiles: [{schedulerName: trimtab}]\n"))
-    assert [] == told(found, Severity.WARNING)
-    assert "left out: DynamicResources" in told(found, Severity.OK, Area.CONFIGURATION)[0][1]
+    found = await FakeApiServer().run_doctor(configured(HEAD + "profiles: [{schedulerName: trimtab}]\n"))
+    assert [] == findings_of(found, Severity.WARNING)
+    assert "left out: DynamicResources" in findings_of(found, Severity.OK, Area.CONFIGURATION)[0][1]
 
 
 async def test_a_secret_is_never_told(tmp_path: Path) -> None:
@@ -231,33 +237,33 @@ async def test_a_secret_is_never_told(tmp_path: Path) -> None:
     secret = tmp_path / "token"
     secret.write_text("hunter2\nsecond")
     found = await examined(used(a=1.0), f"{OWN}, bearerTokenFile: {secret}")
-    assert "holds more than one line" in told(found, Severity.PROBLEM, Area.SOURCE)[0][1]
+    assert "holds more than one line" in findings_of(found, Severity.PROBLEM, Area.SOURCE)[0][1]
     assert "hunter2" not in repr(found)
 
 
 def test_what_each_plugin_looks_at() -> None:
     """Found out by asking it, so a new plugin needs no list here."""
-    looking = [kind for kind in IN_TREE.values() if getattr(kind, "reads", Change.NOTHING) & Change.LOAD]
-    asked = {kind.name: looked_for(everywhere("p", [(kind(), 1)]))[kind.name] for kind in looking}
+    looking = [kind for kind in IN_TREE.values() if getattr(kind, "depends_on", Change.NOTHING) & Change.LOAD]
+    asked = {kind.name: metrics_read(multipoint("p", [(kind(), 1)]))[kind.name] for kind in looking}
     assert {("cpu",): {"TargetLoadPacking", "CpuRealUsage"}, ("memory",): {"MemRealUsage"}} == {
         those: {name for name, each in asked.items() if each == those} for those in [("cpu",), ("memory",)]
     }
     assert {("cpu",), ("memory",), ("cpu", "memory")} == {*asked.values()}
-    assert {} == looked_for(default_profile("p"))
+    assert {} == metrics_read(default_profile("p"))
 
 
 def test_worst_first() -> None:
     """And then in the order in which people mend it."""
     mixed = [
-        well(Area.SERVER, "a", ""),
+        ok(Area.SERVER, "a", ""),
         Finding(Severity.PROBLEM, Area.PLUGIN, "b", ""),
         Finding(Severity.WARNING, Area.RIGHTS, "c", ""),
         Finding(Severity.PROBLEM, Area.RIGHTS, "d", ""),
     ]
-    assert "dbca" == "".join(each.subject for each in in_order(mixed))
+    assert "dbca" == "".join(each.subject for each in by_severity(mixed))
 
 
 def test_a_few_examples_stand_for_many() -> None:
     """Three, and how many more; of more than are named, where that is said."""
-    assert ("", "a, b, c", "a, b, c and 2 more") == (some([]), some(["a", "b", "c"]), some([*"abcde"]))
-    assert "a, b, c and 7 more" == some([*"abcd"], 10)
+    assert ("", "a, b, c", "a, b, c and 2 more") == (shorten([]), shorten(["a", "b", "c"]), shorten([*"abcde"]))
+    assert "a, b, c and 7 more" == shorten([*"abcd"], 10)

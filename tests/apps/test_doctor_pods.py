@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from tests.apps.doctoring import Server, configured
+from tests.apps.fake_apiserver import FakeApiServer, configured
 from tests.apps.test_doctor import BY_LOAD
-from tests.config.files import OWN_HEAD
-from tests.kube.fake_transport import answered
+from tests.config.config_files import TRIMTAB_HEAD
+from tests.kube.fake_transport import json_response
 from tests.kube.fault_server import serving
-from tests.sources.fake_prometheus import NOW, answers, series, vector
+from tests.sources.fake_prometheus import NOW, respond_with, series, vector
 from trimtab.apps.doctor.finding import Area, Finding, Severity
-from trimtab.config.scheduler import default_configuration
+from trimtab.config.kube_scheduler import default_configuration
 from trimtab.core.model.pod import Pod
 
 LONG_AGO = NOW - 86_400
@@ -31,11 +31,11 @@ async def examined(pods: list[Pod], *found: list[object], **server: object) -> l
     def answer(query: str) -> bytes:
         return vector(*found) if "pod" in query else vector(*nodes)
 
-    async with serving(answers(answer)) as prometheus:
+    async with serving(respond_with(answer)) as prometheus:
         url = f"http://127.0.0.1:{prometheus.port}"
         source = f"{{name: prom, prometheus: {{url: '{url}', metrics: [nodeMemory, podMemory]}}}}"
-        configuration = configured(BY_LOAD, f"{OWN_HEAD}sources: [{source}]\n")
-        told = await Server(pods=pods, **server).examined(configuration)  # type: ignore[arg-type]
+        configuration = configured(BY_LOAD, f"{TRIMTAB_HEAD}sources: [{source}]\n")
+        told = await FakeApiServer(pods=pods, **server).run_doctor(configuration)  # type: ignore[arg-type]
     return [each for each in told if each.area is Area.PODS]
 
 
@@ -104,15 +104,15 @@ async def test_a_source_without_any_pod() -> None:
 
 async def test_pods_that_may_not_be_listed() -> None:
     """Then nobody can say."""
-    forbidden = answered({"kind": "Status", "message": "pods is forbidden"}, 403)
+    forbidden = json_response({"kind": "Status", "message": "pods is forbidden"}, 403)
     (found,) = await examined([], seen("x"), pages={"/api/v1/pods": forbidden})
     assert (Severity.WARNING, "cannot be listed: 403 pods is forbidden") == (found.severity, found.says)
 
 
 async def test_pods_are_listed_only_where_they_are_measured() -> None:
     """They may be a hundred thousand."""
-    server = Server(pods=[pod("x")])
-    await server.examined(default_configuration())
+    server = FakeApiServer(pods=[pod("x")])
+    await server.run_doctor(default_configuration())
     paths = [request.path.partition("?")[0] for _, request in server.transport.sent]
     assert "/api/v1/nodes" in paths
     assert [] == [path for path in paths if "/pods" in path]

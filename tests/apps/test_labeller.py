@@ -7,17 +7,17 @@ from pathlib import Path
 
 import pytest
 
-from tests.core.engine.scene import node
+from tests.core.engine_harness import node
 from trimtab.apps.clock import Clock
-from trimtab.apps.labeller import CYCLES, TURN, Labeller
+from trimtab.apps.labeller import GRACE, MISSED_CYCLES, Labeller
+from trimtab.apps.process import Options
 from trimtab.apps.reload import ConfigFile, Reload
-from trimtab.apps.scheduler import Options
 from trimtab.config.configuration import Configuration
-from trimtab.config.own.labelling.labeller import from_rules
-from trimtab.config.problem import ConfigError
+from trimtab.config.diagnostics import ConfigError
+from trimtab.config.trimtab.labeller import from_rule_file
 from trimtab.core.labelling.controller import Labelling
-from trimtab.core.model.event import NodeSeen, SamplesRead, SourceFailed
-from trimtab.core.model.sample import Reading, Unit
+from trimtab.core.model.events import NodeUpserted, SamplesRead, SourceFailed
+from trimtab.core.model.readings import Reading, Unit
 from trimtab.kube.credentials import Credentials
 from trimtab.kube.credentials.kubeconfig import Cluster, User
 
@@ -26,7 +26,7 @@ TEXT = "Rulename: {cpu: {Promsql: a, Threshold: 70}, mem: {Promsql: b, Threshold
 
 
 def reads(apply: bool = False) -> Callable[[bytes], Configuration]:
-    return lambda content: from_rules(content, "rule.yaml", "http://127.0.0.1:9", INTERVAL, apply)
+    return lambda content: from_rule_file(content, "rule.yaml", "http://127.0.0.1:9", INTERVAL, apply)
 
 
 @pytest.fixture
@@ -38,9 +38,9 @@ async def labeller(tmp_path: Path) -> AsyncIterator[Labeller]:
     made.time, made.set_by = 1000.0, 0.0  # type: ignore[attr-defined]
     wall = lambda: made.time + made.set_by  # type: ignore[attr-defined] # noqa: E731
     made.clock = made.runtime.clock = Clock(wall, lambda: made.time)  # type: ignore[attr-defined]
-    made._began = 1000.0
+    made._rules_since = 1000.0
     yield made
-    for line in (made.reads, made.writes, made.lease_line):
+    for line in (made.read_transport, made.write_transport, made.lease_transport):
         await line.close()
 
 
@@ -49,71 +49,71 @@ def reading(rule: str, at: float) -> Reading:
 
 
 def problems(labeller: Labeller) -> list[str]:
-    return [f"{check.name}: {problem}" for check in labeller._checks() if (problem := check.ask()) is not None]
+    return [f"{check.name}: {problem}" for check in labeller._checks() if (problem := check.run()) is not None]
 
 
 async def test_well_is_who_has_read_every_rule_lately(labeller: Labeller) -> None:
     """Three cycles without one of them, and the page says which; a failed source is no reading."""
-    labeller.watches.heard = lambda: labeller.clock()  # type: ignore[method-assign]
+    labeller.informers.last_heard = lambda: labeller.clock()  # type: ignore[method-assign]
     assert ["rules: no rule was read yet"] == problems(labeller)
-    labeller._measured(SamplesRead((reading("cpu", 1000.0), reading("mem", 1000.0)), 1000.0))
+    labeller._on_samples(SamplesRead((reading("cpu", 1000.0), reading("mem", 1000.0)), 1000.0))
     assert [] == problems(labeller)
-    labeller.time += CYCLES * INTERVAL + TURN  # type: ignore[attr-defined]
+    labeller.time += MISSED_CYCLES * INTERVAL + GRACE  # type: ignore[attr-defined]
     assert [] == problems(labeller)
     labeller.time += 1  # type: ignore[attr-defined]
-    labeller._measured(SamplesRead((reading("cpu", 1036.0),), 1036.0))
-    labeller._measured(SourceFailed("prometheus/x", "empty", 1036.0))
+    labeller._on_samples(SamplesRead((reading("cpu", 1036.0),), 1036.0))
+    labeller._on_samples(SourceFailed("prometheus/x", "empty", 1036.0))
     assert ["rules: mem was last read 36 s ago, more than 30 s: see the log of its source"] == problems(labeller)
 
 
 async def test_old_samples_are_no_reading(labeller: Labeller) -> None:
     """A Pushgateway shows what it was last told for ever: that keeps nobody marked, and /status from saying ok."""
-    labeller.watches.heard = lambda: labeller.clock()  # type: ignore[method-assign]
+    labeller.informers.last_heard = lambda: labeller.clock()  # type: ignore[method-assign]
     labeller.time = 2000.0  # type: ignore[attr-defined]
-    labeller._measured(SamplesRead((reading("cpu", 1990.0), reading("mem", 1600.0)), 2000.0))
+    labeller._on_samples(SamplesRead((reading("cpu", 1990.0), reading("mem", 1600.0)), 2000.0))
     assert ["rules: mem was last read 1000 s ago, more than 30 s: see the log of its source"] == problems(labeller)
 
 
 @pytest.mark.parametrize("step", [-7200.0, 7200.0])
 async def test_a_clock_that_is_set_makes_no_sample_old_nor_young(labeller: Labeller, step: float) -> None:
     """Samples are stamped by the wall: one just taken is a reading after a step, too, and an old one is none."""
-    labeller.watches.heard = lambda: labeller.clock()  # type: ignore[method-assign]
+    labeller.informers.last_heard = lambda: labeller.clock()  # type: ignore[method-assign]
     labeller.set_by, labeller.time = step, 2000.0  # type: ignore[attr-defined]
     wall = labeller.clock.wall()
-    labeller._measured(SamplesRead((reading("cpu", wall - 10.0), reading("mem", wall - 400.0)), 2000.0))
+    labeller._on_samples(SamplesRead((reading("cpu", wall - 10.0), reading("mem", wall - 400.0)), 2000.0))
     assert ["rules: mem was last read 1000 s ago, more than 30 s: see the log of its source"] == problems(labeller)
 
 
 async def test_a_file_that_is_refused_gives_nobody_time(labeller: Labeller) -> None:
     """Nor does one that means the same: a rule that is never read is told of, however often the file is touched."""
-    labeller.watches.heard = lambda: labeller.clock()  # type: ignore[method-assign]
+    labeller.informers.last_heard = lambda: labeller.clock()  # type: ignore[method-assign]
     await writes(labeller, TEXT % 70)
     labeller.time = 1036.0  # type: ignore[attr-defined]
-    labeller._measured(SamplesRead((reading("cpu", 1036.0),), 1036.0))
+    labeller._on_samples(SamplesRead((reading("cpu", 1036.0),), 1036.0))
     for content in ("# hello\n" + TEXT % 70, TEXT % "much"):
         reload = await writes(labeller, content)
-        assert ("much" in content) == ("'much' is no number" in reload.problem)
-        told = f"rules: mem was last read 36 s ago, more than 30 s: {reload.problem or 'see the log of its source'}"
+        assert ("much" in content) == ("'much' is no number" in reload.error)
+        told = f"rules: mem was last read 36 s ago, more than 30 s: {reload.error or 'see the log of its source'}"
         assert [told] == problems(labeller)
 
 
 async def test_a_new_rule_has_its_time_to_be_read(labeller: Labeller) -> None:
     """The page does not fail because a file was changed an hour after the start."""
-    labeller.watches.heard = lambda: labeller.clock()  # type: ignore[method-assign]
+    labeller.informers.last_heard = lambda: labeller.clock()  # type: ignore[method-assign]
     await writes(labeller, TEXT % 70)
     labeller.time = 5000.0  # type: ignore[attr-defined]
-    labeller._measured(SamplesRead((reading("cpu", 5000.0), reading("mem", 5000.0)), 5000.0))
+    labeller._on_samples(SamplesRead((reading("cpu", 5000.0), reading("mem", 5000.0)), 5000.0))
     await writes(labeller, "Rulename: {cpu: {Promsql: a, Threshold: 70}, disk: {Promsql: c, Threshold: 1}}")
     assert [] == problems(labeller)
-    labeller.time = 5000.0 + CYCLES * INTERVAL + TURN + 1  # type: ignore[attr-defined]
-    labeller._measured(SamplesRead((reading("cpu", labeller.clock()),), labeller.clock()))
+    labeller.time = 5000.0 + MISSED_CYCLES * INTERVAL + GRACE + 1  # type: ignore[attr-defined]
+    labeller._on_samples(SamplesRead((reading("cpu", labeller.clock()),), labeller.clock()))
     assert ["rules: disk was last read 36 s ago, more than 30 s: see the log of its source"] == problems(labeller)
 
 
 async def test_a_watch_that_fell_silent_is_told(labeller: Labeller) -> None:
     """Nodes that come and go would be missed."""
-    labeller._measured(SamplesRead((reading("cpu", 1000.0), reading("mem", 1000.0)), 1000.0))
-    labeller.watches.heard = lambda: 870.0  # type: ignore[method-assign]
+    labeller._on_samples(SamplesRead((reading("cpu", 1000.0), reading("mem", 1000.0)), 1000.0))
+    labeller.informers.last_heard = lambda: 870.0  # type: ignore[method-assign]
     assert ["watch: last heard of 130.0 s ago, more than 120 s"] == problems(labeller)
 
 
@@ -121,8 +121,8 @@ async def writes(labeller: Labeller, content: str) -> Reload:
     """The file changes, and stands like that for two looks."""
     assert labeller.reload is not None
     labeller._path.write_text(content)
-    await labeller.reload.look()
-    await labeller.reload.look()
+    await labeller.reload.check()
+    await labeller.reload.check()
     return labeller.reload
 
 
@@ -133,36 +133,36 @@ async def test_changed_rules_are_taken_and_asked_for(labeller: Labeller) -> None
     marking = labeller.engine.controller(Labelling).labeller
     assert marking is not None
     assert [70.0, 90.0] == [rule.threshold for rule in marking.settings.rules]
-    assert "'much' is no number" in reload.problem
+    assert "'much' is no number" in reload.error
 
 
 async def test_other_queries_reach_the_source(labeller: Labeller) -> None:
     """A new rule is asked from the next look on."""
     await writes(labeller, "Rulename: {disk: {Promsql: c, Threshold: 1}}")
-    (source,) = labeller.looking.sources
+    (source,) = labeller.pollers.sources
     assert ["rule/disk"] == [query.name for query in source.queries]  # type: ignore[union-attr]
 
 
 async def test_the_mode_is_settled_at_the_start(labeller: Labeller) -> None:
     """Who observes holds no lease: a file that says `apply` is refused until the restart that takes one."""
     with pytest.raises(ConfigError, match="restart to make it count"):
-        labeller._mine(reads(apply=True)((TEXT % 70).encode()))
+        labeller._adapt_config(reads(apply=True)((TEXT % 70).encode()))
 
 
 async def test_it_knows_nodes_and_follows_nothing_else(labeller: Labeller) -> None:
     """Pods are no business of it, and it needs no right to see them."""
-    labeller.runtime.put(NodeSeen(node("a"), 1000.0))
-    assert ["a"] == [each.name for each in labeller.looking._nodes()]
-    assert (("/api/v1/nodes",), {"nodes"}) == (labeller.paths, {*labeller.watches.counts()})
+    labeller.runtime.dispatch(NodeUpserted(node("a"), 1000.0))
+    assert ["a"] == [each.name for each in labeller.pollers._nodes()]
+    assert (("/api/v1/nodes",), {"nodes"}) == (labeller.preflight_paths, {*labeller.informers.counts()})
 
 
 async def test_every_node_marked_is_a_warning(labeller: Labeller, caplog: pytest.LogCaptureFixture) -> None:
     """Counted, and said."""
-    labeller.tally.all_pressed(30)
+    labeller.recorder.all_pressed(30)
     assert "every node is marked: nodes=30" in caplog.text
 
 
 async def test_a_mark_that_somebody_undoes_is_a_warning(labeller: Labeller, caplog: pytest.LogCaptureFixture) -> None:
     """With the node, and who it may be."""
-    labeller.tally.contested("node-3")
+    labeller.recorder.contested("node-3")
     assert "mark contested: node=node-3 problem=somebody else undoes it" in caplog.text

@@ -6,8 +6,8 @@ import sys
 
 import pytest
 
-from trimtab.apps.logs import JsonLines, TextLines, tell_decision
-from trimtab.core.model.verdict import Decision, Placement, Unplaceable
+from trimtab.apps.logs import JsonFormatter, TextFormatter, log_decision
+from trimtab.core.model.schedule_result import Decision, Placement, Unschedulable
 
 CANARIES = {
     "Authorization: Bearer canary-0123456789": "canary-0123456789",
@@ -26,14 +26,14 @@ def record(message: str, *arguments: object) -> logging.LogRecord:
 
 def test_json_fields() -> None:
     """The pairs of a message are fields of their own, numbers stay numbers."""
-    said = json.loads(JsonLines().format(record("stopping: drained=%s after=%d", "all", 3)))
+    said = json.loads(JsonFormatter().format(record("stopping: drained=%s after=%d", "all", 3)))
     assert ("stopping: drained=all after=3", "all", 3, "info") == (
         said["message"], said["drained"], said["after"], said["level"],
     )  # fmt: skip
 
 
 @pytest.mark.parametrize("name", ["a\nb", "a\r\n2026 ERROR forged", "\x1b[31mred", "a\u2028b", "a\x00b"])
-@pytest.mark.parametrize("lines", [TextLines(), JsonLines()])
+@pytest.mark.parametrize("lines", [TextFormatter(), JsonFormatter()])
 def test_one_line(lines: logging.Formatter, name: str) -> None:
     """Whatever a name holds, a record is one line and recolours nothing."""
     text = lines.format(record("bad pod: name=%s", name))
@@ -42,7 +42,7 @@ def test_one_line(lines: logging.Formatter, name: str) -> None:
 
 
 @pytest.mark.parametrize("canary", CANARIES)
-@pytest.mark.parametrize("lines", [TextLines(), JsonLines()])
+@pytest.mark.parametrize("lines", [TextFormatter(), JsonFormatter()])
 def test_no_secret(lines: logging.Formatter, canary: str) -> None:
     """Tokens, passwords and keys are hidden, in messages, in fields and in exceptions."""
     try:
@@ -58,8 +58,8 @@ def test_no_secret(lines: logging.Formatter, canary: str) -> None:
 def test_one_line_a_decision(caplog: pytest.LogCaptureFixture) -> None:
     """A placement and a refusal are one line each, with what decided them."""
     with caplog.at_level(logging.INFO):
-        tell_decision(Decision("u", "shop/cart", "trimtab", 0.0, 2, Placement("one", 399.5, 3, 5)))
-        tell_decision(Decision("u", "shop/big", "trimtab", 0.0, 1, Unplaceable(5, note="too big")))
+        log_decision(Decision("u", "shop/cart", "trimtab", 0.0, 2, Placement("one", 399.5, 3, 5)))
+        log_decision(Decision("u", "shop/big", "trimtab", 0.0, 1, Unschedulable(5, note="too big")))
     assert [
         "placed: pod=shop/cart node=one profile=trimtab attempt=2 feasible=3 nodes=5 score=399.5",
         "not placed: pod=shop/big profile=trimtab attempt=1 nodes=5 why=0/5 nodes are available: too big.",

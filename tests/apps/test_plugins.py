@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from trimtab.apps.plugins import GROUP, PluginError, installed
+from trimtab.apps.plugins import ENTRY_POINT_GROUP, PluginError, installed_plugins
 from trimtab.cli import main
 
 ROOT = Path(__file__).parents[2]
@@ -44,7 +44,7 @@ def offer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Offer]:
         meta = tmp_path / f"{package}-1.2.dist-info"
         meta.mkdir()
         (meta / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {package}\nVersion: 1.2\n")
-        (meta / "entry_points.txt").write_text(f"[{GROUP}]\n{name} = {target}\n")
+        (meta / "entry_points.txt").write_text(f"[{ENTRY_POINT_GROUP}]\n{name} = {target}\n")
 
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.delitem(sys.modules, "late_plugin", raising=False)
@@ -54,13 +54,13 @@ def offer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Offer]:
 
 def test_nothing_installed() -> None:
     """Without other packages there is no further plugin."""
-    assert {} == installed([])
+    assert {} == installed_plugins([])
 
 
 def test_found(offer: Offer) -> None:
     """A package's plugin is found by its entry point."""
     offer(GOOD)
-    assert ["Late"] == list(installed())
+    assert ["Late"] == list(installed_plugins())
 
 
 def test_arguments_by_fields(offer: Offer, tmp_path: Path) -> None:
@@ -97,7 +97,7 @@ def test_unusable(offer: Offer, source: str, name: str, fault: str) -> None:
     """A plugin that cannot be used is told with its package, what is wrong, and what to do."""
     offer(source, name)
     with pytest.raises(PluginError) as caught:
-        installed()
+        installed_plugins()
     said = str(caught.value)
     assert said.startswith(f"the plugin {name} (late_plugin:Late) of the package late 1.2 cannot be used: {fault}")
     assert said.endswith(". Mend that package, or uninstall it")
@@ -108,7 +108,7 @@ def test_two_packages(offer: Offer) -> None:
     offer(GOOD)
     offer(GOOD, package="tardy")
     with pytest.raises(PluginError, match=r"the package (late|tardy) 1.2 offers that name too"):
-        installed()
+        installed_plugins()
 
 
 def test_told_by_the_command(offer: Offer, tmp_path: Path) -> None:

@@ -7,21 +7,21 @@ from pathlib import Path
 
 import pytest
 
-from tests.config.files import HEAD, OWN_HEAD, outcome
-from trimtab.apps.beside import Beside
-from trimtab.apps.logs import JsonLines
-from trimtab.apps.reload import REFUSED, TAKEN, ConfigFile, Reload
+from tests.config.config_files import HEAD, TRIMTAB_HEAD, comparable
+from trimtab.apps.included_files import IncludedFiles
+from trimtab.apps.logs import JsonFormatter
+from trimtab.apps.reload import APPLIED, REJECTED, ConfigFile, Reload
 from trimtab.config.configuration import Configuration
-from trimtab.config.own.settings import MetricsServerSettings, SourceSettings
-from trimtab.config.problem import ConfigError, Problem
-from trimtab.config.scheduler import read
-from trimtab.config.show import shown
-from trimtab.core.model.event import Event, SettingsRead
-from trimtab.sources.contract import SourceError
+from trimtab.config.diagnostics import ConfigError, Problem
+from trimtab.config.dump import dump
+from trimtab.config.kube_scheduler import parse
+from trimtab.config.trimtab.settings import MetricsServerSettings, SourceSettings
+from trimtab.core.model.events import Event, SettingsRead
+from trimtab.sources.interface import SourceError
 
 NAMED = HEAD + "profiles: [{schedulerName: %s}]\n"
 SLOW = NAMED % "a" + "podMaxBackoffSeconds: 30\n"
-MEASURED = f"{NAMED}---\n{OWN_HEAD}sources: [{{name: s, metricsServer: {{}}}}]\n"
+MEASURED = f"{NAMED}---\n{TRIMTAB_HEAD}sources: [{{name: s, metricsServer: {{}}}}]\n"
 
 POLICY = "apiVersion: scheduler.policy.crane.io/v1alpha1\nkind: DynamicSchedulerPolicy\n"
 BY_PATH = HEAD + (
@@ -31,7 +31,7 @@ BY_PATH = HEAD + (
 )
 
 
-class Stage:
+class ReloadHarness:
     """A file, whoever watches it, and what came of it."""
 
     def __init__(self, file: Path, content: str) -> None:
@@ -40,13 +40,13 @@ class Stage:
         self.sources: list[tuple[SourceSettings, ...]] = []
         self.reads = 0
         file.write_text(content)
-        self.beside = Beside(file)
+        self.beside = IncludedFiles(file)
         watched = ConfigFile(file, self._read, self.beside)
         self.reload = Reload(watched, self._read(content.encode()), self.events.append, lambda: 7.0, self.handed)
 
     def _read(self, content: bytes) -> Configuration:
         self.reads += 1
-        return read(content, "f.yaml", beside=self.beside)
+        return parse(content, "f.yaml", read_file=self.beside)
 
     def handed(self, sources: tuple[SourceSettings, ...]) -> None:
         if any(each.name == "bad" for each in sources):
@@ -55,7 +55,7 @@ class Stage:
 
     async def looks(self, times: int = 2) -> None:
         for _ in range(times):
-            await self.reload.look()
+            await self.reload.check()
 
     async def writes(self, content: str) -> None:
         """A new content, and as many looks as it takes to be taken."""
@@ -69,13 +69,13 @@ class Stage:
 
 
 @pytest.fixture
-async def stage(tmp_path: Path) -> Stage:
-    made = Stage(tmp_path / "f.yaml", NAMED % "a")
+async def stage(tmp_path: Path) -> ReloadHarness:
+    made = ReloadHarness(tmp_path / "f.yaml", NAMED % "a")
     await made.looks()
     return made
 
 
-async def test_a_good_file(stage: Stage) -> None:
+async def test_a_good_file(stage: ReloadHarness) -> None:
     """A changed file reaches the engine as an event, once, and is in force."""
     await stage.writes(NAMED % "b")
     await stage.looks(3)
@@ -83,7 +83,7 @@ async def test_a_good_file(stage: Stage) -> None:
     assert 7.0 == stage.events[0].at
 
 
-async def test_a_bad_file(stage: Stage, caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_bad_file(stage: ReloadHarness, caplog: pytest.LogCaptureFixture) -> None:
     """A bad file keeps the last good one, and every problem is told once with its place."""
     await stage.writes(HEAD + "paralelism: 3\nprofiles: 5\n")
     await stage.looks(3)
@@ -92,24 +92,24 @@ async def test_a_bad_file(stage: Stage, caplog: pytest.LogCaptureFixture) -> Non
     assert 2 == len(told)
     assert told[0].endswith("problem=f.yaml:3:1: paralelism: unknown field (did you mean parallelism?)")
     assert (1, "f.yaml:3:1: paralelism: unknown field (did you mean parallelism?)") == (
-        stage.reload.counts[REFUSED],
-        stage.reload.problem,
+        stage.reload.counts[REJECTED],
+        stage.reload.error,
     )
 
 
-async def test_a_mended_file(stage: Stage) -> None:
+async def test_a_mended_file(stage: ReloadHarness) -> None:
     """A file that is mended, or put back as it was, has no problem any more."""
     await stage.writes("")
-    assert "f.yaml: the file is empty" == stage.reload.problem
+    assert "f.yaml: the file is empty" == stage.reload.error
     await stage.writes(NAMED % "b")
-    assert ("", ["b"]) == (stage.reload.problem, stage.names)
+    assert ("", ["b"]) == (stage.reload.error, stage.names)
     await stage.writes("nonsense")
     await stage.writes(NAMED % "b")
-    assert ("", ["b"]) == (stage.reload.problem, stage.names)
-    assert {REFUSED: 2, TAKEN: 1} == stage.reload.counts
+    assert ("", ["b"]) == (stage.reload.error, stage.names)
+    assert {REJECTED: 2, APPLIED: 1} == stage.reload.counts
 
 
-async def test_a_file_that_is_being_written(stage: Stage) -> None:
+async def test_a_file_that_is_being_written(stage: ReloadHarness) -> None:
     """What is seen only once is not taken, be it good or bad: it may be half of something."""
     stage.file.write_text(NAMED % "half")
     await stage.looks(1)
@@ -120,16 +120,16 @@ async def test_a_file_that_is_being_written(stage: Stage) -> None:
     assert ["whole"] == stage.names
 
 
-async def test_a_file_that_goes(stage: Stage) -> None:
+async def test_a_file_that_goes(stage: ReloadHarness) -> None:
     """A file that is taken away leaves the last good one in force; when it comes back it counts again."""
     stage.file.unlink()
     await stage.looks()
     assert ("cannot be read: No such file or directory", "a") == (
-        stage.reload.problem,
+        stage.reload.error,
         stage.reload.current.settings.profiles[0].name,
     )
     await stage.writes(NAMED % "b")
-    assert ("", ["b"]) == (stage.reload.problem, stage.names)
+    assert ("", ["b"]) == (stage.reload.error, stage.names)
 
 
 async def test_a_config_map_that_swaps_its_links(tmp_path: Path) -> None:
@@ -139,7 +139,7 @@ async def test_a_config_map_that_swaps_its_links(tmp_path: Path) -> None:
         (tmp_path / version / "f.yaml").write_text(NAMED % name)
     (tmp_path / "..data").symlink_to("one")
     (tmp_path / "f.yaml").symlink_to("..data/f.yaml")
-    stage = Stage(tmp_path / "f.yaml", NAMED % "a")
+    stage = ReloadHarness(tmp_path / "f.yaml", NAMED % "a")
     await stage.looks()
     (tmp_path / "..new").symlink_to("two")
     (tmp_path / "..new").replace(tmp_path / "..data")
@@ -147,28 +147,28 @@ async def test_a_config_map_that_swaps_its_links(tmp_path: Path) -> None:
     assert ["b"] == stage.names
 
 
-async def test_there_and_back(stage: Stage) -> None:
+async def test_there_and_back(stage: ReloadHarness) -> None:
     """After a change and its reversal holds what held at first."""
     await stage.writes(SLOW)
     await stage.writes(NAMED % "a")
     assert 30.0 == stage.events[0].settings.max_backoff
-    assert outcome(read(NAMED % "a", "f.yaml")) == outcome(stage.reload.current)
+    assert comparable(parse(NAMED % "a", "f.yaml")) == comparable(stage.reload.current)
 
 
 async def test_a_change_before_the_first_look(tmp_path: Path) -> None:
     """What was written after the file was read and before anybody watched it is not missed."""
-    stage = Stage(tmp_path / "f.yaml", NAMED % "a")
+    stage = ReloadHarness(tmp_path / "f.yaml", NAMED % "a")
     await stage.writes(NAMED % "b")
     assert ["b"] == stage.names
 
 
-async def test_a_comment(stage: Stage) -> None:
+async def test_a_comment(stage: ReloadHarness) -> None:
     """A file that reads differently and means the same disturbs nobody."""
     await stage.writes("# hello\n" + NAMED % "a")
     assert ([], []) == (stage.events, stage.sources)
 
 
-async def test_sources(stage: Stage) -> None:
+async def test_sources(stage: ReloadHarness) -> None:
     """Changed sources are handed to whoever asks them, and only when they changed."""
     await stage.writes(MEASURED % "a")
     await stage.writes(MEASURED % "a" + "load: {freshFor: 1m}\n")
@@ -176,16 +176,16 @@ async def test_sources(stage: Stage) -> None:
     assert 60.0 == stage.events[-1].settings.load.fresh
 
 
-async def test_a_source_that_cannot_be_opened(stage: Stage, caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_source_that_cannot_be_opened(stage: ReloadHarness, caplog: pytest.LogCaptureFixture) -> None:
     """Nothing of such a file counts, its profiles neither; the log and the problem say why, and mended it is taken."""
     await stage.writes((MEASURED % "b").replace("name: s", "name: bad"))
     problem = "the address of source 'bad' is none: write another"
-    assert ([], [], problem) == (stage.names, stage.sources, stage.reload.problem)
-    assert ("a", ()) == (stage.reload.current.settings.profiles[0].name, stage.reload.current.own.sources)
+    assert ([], [], problem) == (stage.names, stage.sources, stage.reload.error)
+    assert ("a", ()) == (stage.reload.current.settings.profiles[0].name, stage.reload.current.trimtab.sources)
     assert f"the last good one stays in force: file={stage.file} problem={problem}" in caplog.text
     await stage.writes(MEASURED % "b")
-    assert (["b"], [(MetricsServerSettings("s"),)], "") == (stage.names, stage.sources, stage.reload.problem)
-    assert {TAKEN: 1, REFUSED: 1} == stage.reload.counts
+    assert (["b"], [(MetricsServerSettings("s"),)], "") == (stage.names, stage.sources, stage.reload.error)
+    assert {APPLIED: 1, REJECTED: 1} == stage.reload.counts
 
 
 @pytest.mark.parametrize(
@@ -193,33 +193,35 @@ async def test_a_source_that_cannot_be_opened(stage: Stage, caplog: pytest.LogCa
     [
         ("leaderElection: {leaderElect: false}\n", "leaderElection"),
         ("clientConnection: {qps: 5}\n", "clientConnection"),
-        (f"---\n{OWN_HEAD}logging: {{level: debug}}\n", "logging"),
-        (f"---\n{OWN_HEAD}metrics: {{nodeUsage: true}}\n", "metrics"),
+        (f"---\n{TRIMTAB_HEAD}logging: {{level: debug}}\n", "logging"),
+        (f"---\n{TRIMTAB_HEAD}metrics: {{nodeUsage: true}}\n", "metrics"),
     ],
 )
-async def test_what_needs_a_restart(stage: Stage, caplog: pytest.LogCaptureFixture, body: str, part: str) -> None:
+async def test_what_needs_a_restart(
+    stage: ReloadHarness, caplog: pytest.LogCaptureFixture, body: str, part: str
+) -> None:
     """A change of what is looked at only at the start is told, and the rest of the file counts."""
     await stage.writes(NAMED % "b" + body)
     assert ["b"] == stage.names
     assert f"problem={part} changed: restart to make it count" in caplog.text
-    told = [json.loads(JsonLines().format(record)) for record in caplog.records]
+    told = [json.loads(JsonFormatter().format(record)) for record in caplog.records]
     assert [f"{part} changed: restart to make it count"] == [each["problem"] for each in told if "problem" in each]
 
 
 async def test_new_kinds_of_objects(tmp_path: Path) -> None:
     """Plugins that look at kinds nobody follows would wait for ever: such a file needs a restart and is not taken."""
     bare = HEAD + "profiles: [{plugins: {multiPoint: {disabled: [{name: VolumeBinding}]}}}]\n"
-    stage = Stage(tmp_path / "f.yaml", bare)
+    stage = ReloadHarness(tmp_path / "f.yaml", bare)
     await stage.looks()
     await stage.writes(NAMED % "a")
-    missing = set(read(NAMED % "a", "f").settings.kinds) - set(read(bare, "f").settings.kinds)
+    missing = set(parse(NAMED % "a", "f").settings.kinds) - set(parse(bare, "f").settings.kinds)
     assert missing
     assert [] == stage.names
-    assert all(kind in stage.reload.problem for kind in missing)
-    assert "restart" in stage.reload.problem
+    assert all(kind in stage.reload.error for kind in missing)
+    assert "restart" in stage.reload.error
 
 
-async def test_a_reader_that_fails(stage: Stage) -> None:
+async def test_a_reader_that_fails(stage: ReloadHarness) -> None:
     """Whatever a reader raises is told, and the last good one stays in force."""
 
     def fails(content: bytes) -> Configuration:
@@ -227,7 +229,7 @@ async def test_a_reader_that_fails(stage: Stage) -> None:
 
     stage.reload._file = replace(stage.reload._file, read=fails)
     await stage.writes(NAMED % "b")
-    assert ("RuntimeError: no idea", []) == (stage.reload.problem, stage.names)
+    assert ("RuntimeError: no idea", []) == (stage.reload.error, stage.names)
 
 
 async def test_a_file_that_the_file_names(tmp_path: Path) -> None:
@@ -235,18 +237,18 @@ async def test_a_file_that_the_file_names(tmp_path: Path) -> None:
     policy = tmp_path / "crane.yaml"
     written = POLICY + "spec: {predicate: [{name: cpu_usage_avg_5m, maxLimitPecent: %s}]}\n"
     policy.write_text(written % 0.5)
-    stage = Stage(tmp_path / "f.yaml", BY_PATH)
+    stage = ReloadHarness(tmp_path / "f.yaml", BY_PATH)
     await stage.looks()
     policy.write_text(written % 0.6)
     await stage.looks(3)
-    assert (1, 0) == (stage.reload.counts[TAKEN], stage.reload.counts[REFUSED])
+    assert (1, 0) == (stage.reload.counts[APPLIED], stage.reload.counts[REJECTED])
     policy.unlink()
     await stage.looks(4)
-    assert 1 == stage.reload.counts[REFUSED] and "No such file" in stage.reload.problem
+    assert 1 == stage.reload.counts[REJECTED] and "No such file" in stage.reload.error
     policy.write_text(written % 0.7)
     await stage.looks(3)
-    assert (2, 1, "") == (stage.reload.counts[TAKEN], stage.reload.counts[REFUSED], stage.reload.problem)
-    assert "maxLimitPecent: 0.7" in shown(stage.reload.current) and 2 == len(stage.events)
+    assert (2, 1, "") == (stage.reload.counts[APPLIED], stage.reload.counts[REJECTED], stage.reload.error)
+    assert "maxLimitPecent: 0.7" in dump(stage.reload.current) and 2 == len(stage.events)
 
 
 @pytest.mark.parametrize("content", ["profiles: [", None, NAMED % "a"])
@@ -254,7 +256,7 @@ async def test_a_change_of_both_is_looked_at_once(tmp_path: Path, content: str |
     """Where the file is no good, is gone, or names the policy no more, what became of that is not read again for ever."""
     policy = tmp_path / "crane.yaml"
     policy.write_text(POLICY + "spec: {}\n")
-    stage = Stage(tmp_path / "f.yaml", BY_PATH)
+    stage = ReloadHarness(tmp_path / "f.yaml", BY_PATH)
     await stage.looks(3)
     policy.write_text(POLICY + "spec: {hotValue: []}\n")
     stage.file.unlink() if content is None else stage.file.write_text(content)
@@ -262,16 +264,16 @@ async def test_a_change_of_both_is_looked_at_once(tmp_path: Path, content: str |
     counts, reads = dict(stage.reload.counts), stage.reads
     policy.unlink()
     await stage.looks(6)
-    assert int(content != NAMED % "a") == counts[REFUSED]
+    assert int(content != NAMED % "a") == counts[REJECTED]
     assert (counts, reads) == (dict(stage.reload.counts), stage.reads)
     policy.write_text(POLICY + "spec: {predicate: [{name: cpu_usage_avg_5m, maxLimitPecent: 0.7}]}\n")
     await stage.writes(BY_PATH)
     await stage.looks(2)
-    assert ("", "a") == (stage.reload.problem, stage.reload.current.settings.profiles[0].name)
-    assert "maxLimitPecent: 0.7" in shown(stage.reload.current)
+    assert ("", "a") == (stage.reload.error, stage.reload.current.settings.profiles[0].name)
+    assert "maxLimitPecent: 0.7" in dump(stage.reload.current)
 
 
-async def test_queries_that_nobody_can_read(stage: Stage) -> None:
+async def test_queries_that_nobody_can_read(stage: ReloadHarness) -> None:
     """Where sources differ their questions are tried first; one that cannot be read keeps the last good file in force."""
     tried: list[str] = []
 
@@ -280,9 +282,9 @@ async def test_queries_that_nobody_can_read(stage: Stage) -> None:
         if len(tried) == 1:
             raise ConfigError([Problem(str(file), 3, 1, "query 'x'", "parse error")])
 
-    stage.reload._examine = examine
+    stage.reload._validate = examine
     await stage.writes(NAMED % "b")
     await stage.writes(MEASURED % "c")
-    assert (["c"], ["b"]) == (tried, stage.names) and "query 'x': parse error" in stage.reload.problem
+    assert (["c"], ["b"]) == (tried, stage.names) and "query 'x': parse error" in stage.reload.error
     await stage.writes(MEASURED % "d")
-    assert (["b", "d"], "") == (stage.names, stage.reload.problem)
+    assert (["b", "d"], "") == (stage.names, stage.reload.error)

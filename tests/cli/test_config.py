@@ -6,7 +6,7 @@ import pytest
 import yaml
 from click.testing import CliRunner, Result
 
-from tests.config.files import FULL, HEAD
+from tests.config.config_files import FULL, HEAD
 from trimtab.cli import main
 
 

@@ -8,19 +8,19 @@ import pytest
 import yaml
 
 from tests.cli.test_config import ran
-from tests.config.files import FILE, HEAD, outcome
+from tests.config.config_files import FILE, HEAD, comparable
 from trimtab.cli.config import TEMPLATES, templates
 from trimtab.config.configuration import Configuration
-from trimtab.config.own.settings import MetricsServerSettings
-from trimtab.config.scheduler import default_configuration, read
-from trimtab.config.show import shown
+from trimtab.config.dump import dump
+from trimtab.config.kube_scheduler import default_configuration, parse
+from trimtab.config.trimtab.settings import MetricsServerSettings
 from trimtab.core.model.change import Change
 
 NAMES_ITSELF = {"apiVersion", "kind", "name"}
 
 
 def configured(name: str) -> Configuration:
-    return read(templates()[name], FILE)
+    return parse(templates()[name], FILE)
 
 
 def arguments(name: str, plugin: str) -> dict[str, Any]:
@@ -34,7 +34,7 @@ def test_good_files(name: str) -> None:
     """Each can be used as it stands, with nothing to note about it, and what is shown of it means the same."""
     configuration = configured(name)
     assert [] == [note for note in configuration.notes if "not built yet" not in note.message]
-    assert outcome(configuration) == outcome(read(shown(configuration), FILE))
+    assert comparable(configuration) == comparable(parse(dump(configuration), FILE))
 
 
 @pytest.mark.parametrize("name", TEMPLATES)
@@ -114,13 +114,13 @@ def test_avoided_before_closed(name: str) -> None:
 @pytest.mark.parametrize("name", TEMPLATES)
 def test_measured_without_more_ado(name: str) -> None:
     """Measurements come from the cluster's own metrics-server, so that a template works where it is put."""
-    (source,) = configured(name).own.sources
+    (source,) = configured(name).trimtab.sources
     assert isinstance(source, MetricsServerSettings)
 
 
 def test_election() -> None:
     """Leases are those of the templates' origin: patient in production, none in development."""
-    leases = {name: configured(name).leader for name in TEMPLATES}
+    leases = {name: configured(name).leader_election for name in TEMPLATES}
     assert (30.0, 20.0, 5.0) == (
         leases["production"].lease_duration,
         leases["production"].renew_deadline,
@@ -129,8 +129,8 @@ def test_election() -> None:
     assert ["development"] == [name for name, lease in leases.items() if not lease.enabled]
 
 
-@pytest.mark.parametrize("configuration", [default_configuration(), read(HEAD, FILE)])
+@pytest.mark.parametrize("configuration", [default_configuration(), parse(HEAD, FILE)])
 def test_stock_stays_stock(configuration: Configuration) -> None:
     """No plugin that looks at measured load is ever added to a configuration that does not name it."""
     (profile,) = configuration.settings.profiles
-    assert not any(reads & int(Change.LOAD) for reads in profile.reads.values())
+    assert not any(reads & int(Change.LOAD) for reads in profile.depends_on.values())

@@ -12,9 +12,9 @@ import click
 import pytest
 from rich.console import Console
 
-from trimtab.apps.demo import Demo, Ended, Moment
-from trimtab.cli import main, screen
-from trimtab.cli.demo import Stage, show_live
+from trimtab.apps.demo import Demo, DemoEnded, DemoEvent
+from trimtab.cli import demo_screen, main
+from trimtab.cli.demo import LiveScreen, show_live
 
 
 def demo(*options: str, **environment: str) -> "subprocess.CompletedProcess[bytes]":
@@ -48,7 +48,7 @@ def test_another_seed_shows_something_else(shown: bytes) -> None:
 def test_plain_text_has_no_control_characters_and_fits_a_hundred_columns(shown: bytes) -> None:
     """What goes into a pipe is text in lines of at most a hundred characters."""
     lines = shown.decode().splitlines()
-    assert [] == [line for line in lines if not line.isprintable() or len(line) > screen.WIDTH]
+    assert [] == [line for line in lines if not line.isprintable() or len(line) > demo_screen.WIDTH]
 
 
 def test_the_end_says_what_became_of_each_pod_and_how_to_go_on(shown: bytes) -> None:
@@ -67,11 +67,11 @@ def test_the_comparison_is_a_table_of_what_both_runs_came_to(shown: bytes) -> No
     text = shown.decode()
     rows = [line.rsplit(maxsplit=2) for line in text[text.index("pods of scenes 1 and 2") :].splitlines()[1:7]]
     ended = moments()[-1]
-    assert isinstance(ended, Ended)
+    assert isinstance(ended, DemoEnded)
     assert [
         "put on worker-2 while the process ran there",
-        str(ended.measured.on_hot),
-        str(ended.requested.on_hot),
+        str(ended.measured.on_hot_node),
+        str(ended.requested.on_hot_node),
     ] == rows[0]
     assert ["pods without a node at the end", "0", "0"] == rows[-1]
 
@@ -103,7 +103,7 @@ def test_a_terminal_without_unicode_gets_ascii(shown: bytes) -> None:
     """The same lines, with bars and arrows of ASCII characters."""
     done = demo("--seed", "1", PYTHONIOENCODING="ascii")
     assert 0 == done.returncode
-    assert shown.decode().translate(screen.ASCII).encode("ascii") == done.stdout
+    assert shown.decode().translate(demo_screen.ASCII).encode("ascii") == done.stdout
 
 
 @pytest.mark.parametrize(
@@ -138,9 +138,9 @@ def test_the_command_is_listed_with_its_options() -> None:
 
 
 @cache
-def moments() -> tuple[Moment, ...]:
+def moments() -> tuple[DemoEvent, ...]:
     """All that seed 1 shows."""
-    return tuple(Demo(1).moments())
+    return tuple(Demo(1).events())
 
 
 def live(width: int, height: int) -> tuple[str, list[float]]:
@@ -160,10 +160,10 @@ def test_the_live_picture_takes_a_minute_and_leaves_the_table() -> None:
 
 
 def frames(width: int, height: int) -> Iterator[list[str]]:
-    stage = Stage(1)
+    stage = LiveScreen(1)
     for moment in moments():
-        stage.take(moment, width)
-        yield [screen.plain(line) for line in stage.lines(height)]
+        stage.update(moment, width)
+        yield [demo_screen.plain(line) for line in stage.lines(height)]
 
 
 @pytest.mark.parametrize(("width", "height"), [(80, 24), (100, 30), (200, 60)])

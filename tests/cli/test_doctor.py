@@ -9,13 +9,13 @@ import pytest
 from click.testing import CliRunner
 from msgspec.structs import replace
 
-from tests.config.files import HEAD, OWN_HEAD
-from trimtab.apps.doctor import examination
-from trimtab.apps.doctor.examination import Case
-from trimtab.apps.doctor.finding import Area, Finding, problem, warning, well
+from tests.config.config_files import HEAD, TRIMTAB_HEAD
+from trimtab.apps.doctor import run_checks
+from trimtab.apps.doctor.finding import Area, Finding, ok, problem, warning
+from trimtab.apps.doctor.run_checks import DoctorRun
 from trimtab.cli import main
 
-WELL = well(Area.SERVER, "https://x", "answers, v1.35.8")
+WELL = ok(Area.SERVER, "https://x", "answers, v1.35.8")
 ODD = warning(Area.NODES, "cpu", "too old for 1 of 9 nodes: a (400 s)", "see whether they are still scraped")
 ILL = problem(Area.RIGHTS, "pods", "ann may not list them \x1b[2J", "apply deploy/rbac.yaml")
 KUBECONFIG = {
@@ -54,13 +54,13 @@ def test_exit_codes(
     found: list[Finding], flags: tuple[str, ...], code: int, kubeconfig: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Problems are 1; warnings only where asked to be strict."""
-    monkeypatch.setattr(examination, "run", lambda case, credentials: tuple(found))
+    monkeypatch.setattr(run_checks, "run", lambda case, credentials: tuple(found))
     assert code == said("--kubeconfig", kubeconfig, *flags)[0]
 
 
 def test_the_table(kubeconfig: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """One finding a line with its remedy below, no control characters, and the counts at the end."""
-    monkeypatch.setattr(examination, "run", lambda case, credentials: (ILL, ODD, WELL))
+    monkeypatch.setattr(run_checks, "run", lambda case, credentials: (ILL, ODD, WELL))
     assert [
         r"PROBLEM  rights        pods: ann may not list them \x1b[2J",
         "                       → apply deploy/rbac.yaml",
@@ -73,7 +73,7 @@ def test_the_table(kubeconfig: str, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_json(kubeconfig: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The same for scripts, with every node that is concerned."""
-    monkeypatch.setattr(examination, "run", lambda case, credentials: (replace(ODD, nodes=("a", "b")),))
+    monkeypatch.setattr(run_checks, "run", lambda case, credentials: (replace(ODD, nodes=("a", "b")),))
     told = json.loads(said("--kubeconfig", kubeconfig, "--json")[1])
     assert {"problem": 0, "warning": 1, "ok": 0} == told["counts"]
     assert (["a", "b"], "nodes", "cpu") == tuple(told["findings"][0][key] for key in ("nodes", "area", "subject"))
@@ -89,7 +89,7 @@ def test_a_server_that_is_gone(kubeconfig: str) -> None:
     ("content", "flags", "words"),
     [
         (HEAD + "profils: []\n", (), "unknown field (did you mean profiles?)"),
-        (OWN_HEAD, ("--labeller",), "labels: is missing"),
+        (TRIMTAB_HEAD, ("--labeller",), "labels: is missing"),
         ("", (), "f.yaml"),
     ],
 )
@@ -130,17 +130,17 @@ def test_the_flags_of_the_labeller(
     flags: tuple[str, ...], applies: bool, rules: str, kubeconfig: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What `trimtab labeller` takes, the doctor takes: address, rule.yaml, seconds, and whether marks would be written."""
-    seen: list[Case] = []
-    monkeypatch.setattr(examination, "run", lambda case, credentials: seen.append(case) or ())
+    seen: list[DoctorRun] = []
+    monkeypatch.setattr(run_checks, "run", lambda case, credentials: seen.append(case) or ())
     code, output = said("-kubeconfig", kubeconfig, "-prom", "http://p:9090", "-r", rules, "-s", "7", *flags)
     assert 0 == code, output
     (case,) = seen
-    labels, (source,) = case.configuration.own.labels, case.configuration.own.sources
+    labels, (source,) = case.configuration.trimtab.labels, case.configuration.trimtab.sources
     assert labels is not None and (["Node_mem"], applies) == ([rule.name for rule in labels.rules], labels.apply)
     assert (7.0, ()) == (source.interval, case.configuration.settings.profiles)
     assert (applies, "mine" if applies else "trimtab") == (
-        case.configuration.leader.enabled,
-        case.configuration.leader.namespace,
+        case.configuration.leader_election.enabled,
+        case.configuration.leader_election.namespace,
     )
 
 

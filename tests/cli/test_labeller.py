@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from tests.config.files import OWN_HEAD
+from tests.config.config_files import TRIMTAB_HEAD
 from trimtab.apps.plugins import PluginError
 from trimtab.cli import main
-from trimtab.cli.labeller import _listening
+from trimtab.cli.labeller import _parse_serve
 
 RULES = "Rulename:\n  Node_mem: {Promsql: used, Threshold: 70}\n"
 GONE = "http://127.0.0.1:9"
@@ -63,7 +63,7 @@ def test_apply_is_said_too(rules: str) -> None:
 def test_a_configuration_of_our_own(tmp_path: Path) -> None:
     """The mode stands in the file there, and the first line says how to change it."""
     file = tmp_path / "f.yaml"
-    file.write_text(OWN_HEAD + LABELS)
+    file.write_text(TRIMTAB_HEAD + LABELS)
     assert "set labels.mode to apply to mark nodes" in told("--config", str(file))[1].splitlines()[0]
     code, output = told("--config", str(file), "--apply")
     assert (2, True) == (code, "--apply belongs to a rule.yaml: with --config, write labels.mode: apply in" in output)
@@ -72,7 +72,7 @@ def test_a_configuration_of_our_own(tmp_path: Path) -> None:
 def test_all_is_json_where_the_log_is(tmp_path: Path) -> None:
     """Also the first line, and the last one of a process that cannot go on: collectors read nothing else."""
     file = tmp_path / "f.yaml"
-    file.write_text(OWN_HEAD + LABELS + "logging: {format: json}\n")
+    file.write_text(TRIMTAB_HEAD + LABELS + "logging: {format: json}\n")
     for command in ("labeller", "run"):
         arguments = [sys.executable, "-m", "trimtab", command, "--config", str(file), "--kubeconfig", "/nonexistent"]
         said = subprocess.run(arguments, capture_output=True, text=True, timeout=60, check=False).stderr
@@ -120,7 +120,7 @@ def test_a_secret_in_the_address_is_not_repeated(rules: str) -> None:
 
 def test_the_old_address_means_loopback() -> None:
     """`:9000` was every address of the machine; these pages ask nobody who he is."""
-    assert ("127.0.0.1", 9000) == _listening(":9000")
+    assert ("127.0.0.1", 9000) == _parse_serve(":9000")
 
 
 def test_a_package_whose_plugin_is_no_good_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -129,9 +129,9 @@ def test_a_package_whose_plugin_is_no_good_is_told(tmp_path: Path, monkeypatch: 
     def broken() -> dict[str, type]:
         raise PluginError("the plugin Late of the package late 1.2 cannot be used")
 
-    monkeypatch.setattr("trimtab.apps.plugins.installed", broken)
+    monkeypatch.setattr("trimtab.apps.plugins.installed_plugins", broken)
     file = tmp_path / "f.yaml"
-    file.write_text(OWN_HEAD + LABELS)
+    file.write_text(TRIMTAB_HEAD + LABELS)
     assert (2, "trimtab: the plugin Late of the package late 1.2 cannot be used.\n") == told("--config", str(file))
 
 

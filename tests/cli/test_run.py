@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from tests.kube.fault_server import serving
-from tests.sources.fake_prometheus import answers
+from tests.sources.fake_prometheus import respond_with
 from tools.controlplane.process import free_port
-from trimtab.cli.run import identity
+from trimtab.cli.run import unique_identity
 
 
 def run(*arguments: str, home: Path) -> subprocess.CompletedProcess[str]:
@@ -92,7 +92,7 @@ def test_pages_are_for_loopback_only(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["", "first"])
 def test_no_two_replicas_are_called_the_same(name: str) -> None:
     """The same host, the same process number and even the same --identity: still two holders to the lease."""
-    one, other = identity(name), identity(name)
+    one, other = unique_identity(name), unique_identity(name)
     assert one != other
     assert one.startswith(f"{name or socket.gethostname()}_")
 
@@ -100,7 +100,7 @@ def test_no_two_replicas_are_called_the_same(name: str) -> None:
 async def test_a_query_that_prometheus_cannot_read(tmp_path: Path) -> None:
     """It is refused at the start, with its place, its value and what Prometheus says."""
     says = {"status": "error", "errorType": "bad_data", "error": "1:1: parse error: expected type range vector"}
-    async with serving(answers(json.dumps(says).encode(), 400)) as server:
+    async with serving(respond_with(json.dumps(says).encode(), 400)) as server:
         path = tmp_path / "config.yaml"
         path.write_text(
             "apiVersion: trimtab.dev/v1alpha1\nkind: TrimtabConfiguration\nsources:\n- name: prom\n  prometheus:\n"

@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from tests.cli.test_doctor import kubeconfig as kubeconfig
-from trimtab.apps import unmarking
-from trimtab.apps.unmarking import Asked, Result
+from trimtab.apps import label_cleanup
+from trimtab.apps.label_cleanup import CleanupOptions, CleanupResult
 from trimtab.cli import main
 
 
@@ -35,13 +34,13 @@ def test_flags(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Ten minutes, our own marks, and nothing written, unless said."""
-    seen: list[Asked] = []
+    seen: list[CleanupOptions] = []
 
-    async def unmark(asked: Asked, server: object) -> Result:
+    async def unmark(asked: CleanupOptions, server: object) -> CleanupResult:
         seen.append(asked)
-        return Result(("a \x1b[2J",), well=not legacy)
+        return CleanupResult(("a \x1b[2J",), ok=not legacy)
 
-    monkeypatch.setattr(unmarking, "unmark", unmark)
+    monkeypatch.setattr(label_cleanup, "clean_up", unmark)
     assert (int(legacy), r"a \x1b[2J" + "\n") == said("-kubeconfig", kubeconfig, *flags)
     (asked,) = seen
     assert (after, legacy, apply) == (asked.after, asked.legacy, asked.apply)

@@ -11,18 +11,18 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.config.files import FILE, complaints
-from tests.live.built import built
+from tests.config.config_files import FILE, problems_of
+from tests.live.requires_controlplane import controlplane_or_skip
 from tools.controlplane.process import free_port
-from trimtab.config.registry import BINDER, DEFAULT_PLUGINS, IN_TREE, KNOWN
-from trimtab.config.scheduler import read
-from trimtab.config.show import shown
-from trimtab.core.placing.profile import Point, Profile
+from trimtab.config.dump import dump
+from trimtab.config.kube_scheduler import parse
+from trimtab.config.registry import DEFAULT_BINDER, DEFAULT_PLUGINS, IN_TREE, KUBERNETES_POINTS
+from trimtab.core.framework.profile import ExtensionPoint, Profile
 
 pytestmark = pytest.mark.live
 
 PROFILES = 60
-COMPARED = (Point.PRE_ENQUEUE, Point.QUEUE_SORT, Point.FILTER, Point.SCORE)
+COMPARED = (ExtensionPoint.PRE_ENQUEUE, ExtensionPoint.QUEUE_SORT, ExtensionPoint.FILTER, ExtensionPoint.SCORE)
 NOWHERE = {
     "apiVersion": "v1",
     "kind": "Config",
@@ -49,7 +49,7 @@ def document(folder: Path, **fields: Any) -> dict[str, Any]:
 def log_of(folder: Path, content: str) -> Iterator[str]:
     """kube-scheduler's log lines for a file; it is stopped when the caller has read enough."""
     (folder / "config.yaml").write_text(content)
-    command = [str(built() / "kube-scheduler"), f"--config={folder / 'config.yaml'}", "-v=2"]
+    command = [str(controlplane_or_skip() / "kube-scheduler"), f"--config={folder / 'config.yaml'}", "-v=2"]
     command += ["--bind-address=127.0.0.1", f"--secure-port={free_port()}", f"--cert-dir={folder}"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
         assert process.stdout is not None
@@ -74,17 +74,23 @@ def some_set(chance: random.Random, names: list[str]) -> dict[str, Any]:
 
 def some_profile(chance: random.Random, number: int) -> dict[str, Any]:
     """Random lists of built plugins at random points; the order of the queue and binding stay in place."""
-    ordinary = [name for name in IN_TREE if name in KNOWN and name != "PrioritySort"]
+    ordinary = [name for name in IN_TREE if name in KUBERNETES_POINTS and name != "PrioritySort"]
     plugins = {"multiPoint": some_set(chance, ordinary)}
     if {"name": "*"} in plugins["multiPoint"]["disabled"]:
-        plugins["multiPoint"]["enabled"] += [{"name": "PrioritySort"}, {"name": BINDER}]
-    for point in (Point.PRE_ENQUEUE, Point.PRE_FILTER, Point.FILTER, Point.PRE_SCORE, Point.SCORE):
+        plugins["multiPoint"]["enabled"] += [{"name": "PrioritySort"}, {"name": DEFAULT_BINDER}]
+    for point in (
+        ExtensionPoint.PRE_ENQUEUE,
+        ExtensionPoint.PRE_FILTER,
+        ExtensionPoint.FILTER,
+        ExtensionPoint.PRE_SCORE,
+        ExtensionPoint.SCORE,
+    ):
         if chance.random() < 0.5:
-            plugins[point.value] = some_set(chance, [name for name in ordinary if point in KNOWN[name]])
+            plugins[point.value] = some_set(chance, [name for name in ordinary if point in KUBERNETES_POINTS[name]])
     return {"schedulerName": f"p{number}", "plugins": plugins}
 
 
-def there(logged: dict[str, Any], point: Point) -> list[tuple[str, int]]:
+def there(logged: dict[str, Any], point: ExtensionPoint) -> list[tuple[str, int]]:
     """The plugins that kube-scheduler logged for a point, without those that are not built here.
 
     DefaultPreemption holds pods back there while their victims are being deleted; here the engine sees to that.
@@ -97,12 +103,12 @@ def there(logged: dict[str, Any], point: Point) -> list[tuple[str, int]]:
     ]
 
 
-def held_back(name: str, point: Point) -> bool:
-    return (name, point) == ("DefaultPreemption", Point.PRE_ENQUEUE)
+def held_back(name: str, point: ExtensionPoint) -> bool:
+    return (name, point) == ("DefaultPreemption", ExtensionPoint.PRE_ENQUEUE)
 
 
-def here(profile: Profile, point: Point) -> list[tuple[str, int]]:
-    if point is Point.SCORE:
+def here(profile: Profile, point: ExtensionPoint) -> list[tuple[str, int]]:
+    if point is ExtensionPoint.SCORE:
         return [(each.name, each.weight) for each in profile.scores]
     return [(name, 0) for name in profile.enabled[point]]
 
@@ -117,7 +123,7 @@ def test_same_plugins_everywhere(tmp_path: Path) -> None:
             logged.append(json.loads(found[1]))
         if len(logged) == PROFILES:
             break
-    profiles = read(content, FILE).settings.profiles
+    profiles = parse(content, FILE).settings.profiles
     theirs = [{point: there(each, point) for point in COMPARED} for each in logged]
     ours = [{point: here(each, point) for point in COMPARED} for each in profiles]
     assert PROFILES == len(theirs)
@@ -131,7 +137,9 @@ def test_same_defaults(tmp_path: Path) -> None:
             break
     assert found is not None
     logged = {point[0].lower() + point[1:]: each["Enabled"] or [] for point, each in json.loads(found[1]).items()}
-    expected = {point.value: [name for name in DEFAULT_PLUGINS if point in KNOWN[name]] for point in Point}
+    expected = {
+        point.value: [name for name in DEFAULT_PLUGINS if point in KUBERNETES_POINTS[name]] for point in ExtensionPoint
+    }
     assert expected == {
         point: [each["Name"] for each in listed] for point, listed in logged.items() if point != "multiPoint"
     }
@@ -205,13 +213,13 @@ def spoilt(good: dict[str, Any], what: str) -> str:
 def test_same_refusals(tmp_path: Path, what: str) -> None:
     """What kube-scheduler refuses is refused here too."""
     content = spoilt(document(tmp_path), what)
-    assert (True, True) == (refused_there(tmp_path, content), complaints(content) != [])
+    assert (True, True) == (refused_there(tmp_path, content), problems_of(content) != [])
 
 
 def test_same_welcome(tmp_path: Path) -> None:
     """The file that is spoilt above is good in itself, there and here."""
     content = yaml.safe_dump(document(tmp_path, profiles=[{"schedulerName": "a"}]))
-    assert (False, False) == (refused_there(tmp_path, content), complaints(content) != [])
+    assert (False, False) == (refused_there(tmp_path, content), problems_of(content) != [])
 
 
 GOOD_ARGUMENTS: dict[str, dict[str, Any]] = {
@@ -232,10 +240,10 @@ def test_same_arguments(tmp_path: Path) -> None:
     """Arguments within the limits are welcome there and here."""
     given = [{"name": name, "args": args} for name, args in GOOD_ARGUMENTS.items() if name in IN_TREE]
     content = yaml.safe_dump(document(tmp_path, profiles=[{"schedulerName": "a", "pluginConfig": given}]))
-    assert (False, []) == (refused_there(tmp_path, content), complaints(content))
+    assert (False, []) == (refused_there(tmp_path, content), problems_of(content))
 
 
 def test_shown_is_welcome(tmp_path: Path) -> None:
     """What `config show` prints is a file that kube-scheduler accepts too."""
-    content = shown(read(yaml.safe_dump(document(tmp_path, profiles=[{"schedulerName": "a"}])), FILE))
+    content = dump(parse(yaml.safe_dump(document(tmp_path, profiles=[{"schedulerName": "a"}])), FILE))
     assert not refused_there(tmp_path, content)

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.config.files import complaints_about, notes_on
-from trimtab.config.fields import FIELDS, Fate, names
-from trimtab.config.plugin_sets import points
-from trimtab.config.registry import BINDER, DEFAULT_PLUGINS, IN_TREE, KNOWN
-from trimtab.core.placing.profile import Point
+from tests.config.config_files import notes_of_body, problems_of_body
+from trimtab.config.fields import FIELDS, Support, children
+from trimtab.config.plugin_sets import point_names
+from trimtab.config.registry import DEFAULT_BINDER, DEFAULT_PLUGINS, IN_TREE, KUBERNETES_POINTS
+from trimtab.core.framework.profile import ExtensionPoint
 
 PAGE = Path(__file__).parents[2] / "docs" / "configuration.md"
 
@@ -61,28 +61,30 @@ SAMPLES = {
 @pytest.mark.parametrize("schema", UPSTREAM)
 def test_every_field_of_kubernetes(schema: str) -> None:
     """Each field that Kubernetes declares has a line of its own, and there is no other."""
-    assert set(UPSTREAM[schema].split()) == set(names(schema))
+    assert set(UPSTREAM[schema].split()) == set(children(schema))
 
 
 def test_every_point_of_kubernetes() -> None:
     """Plugins may be listed at Kubernetes' twelve points and at multiPoint."""
     expected = "preEnqueue queueSort preFilter filter postFilter preScore score reserve permit preBind bind postBind"
-    assert (*expected.split(), "multiPoint") == points()
+    assert (*expected.split(), "multiPoint") == point_names()
 
 
 def test_every_plugin_of_kubernetes_with_arguments() -> None:
     """Each of Kubernetes' plugins that takes arguments has its lines; others have them where users are to read of them."""
     listed = {each.path.split(".")[0] for each in FIELDS}
     assert ARGUMENTS == {each for each in listed if each.endswith("Args")}
-    assert {f"{name}Args" for name in KNOWN if name in IN_TREE and dataclasses.fields(IN_TREE[name])} <= ARGUMENTS
+    assert {
+        f"{name}Args" for name in KUBERNETES_POINTS if name in IN_TREE and dataclasses.fields(IN_TREE[name])
+    } <= ARGUMENTS
 
 
 def test_arguments_are_those_of_the_dataclasses() -> None:
     """The lines about a built plugin's arguments name exactly the fields of its dataclass."""
     for name, kind in ((name, kind) for name, kind in IN_TREE.items() if f"{name}Args" in ARGUMENTS):
         fields = {re.sub("_(.)", lambda found: found[1].upper(), each.name) for each in dataclasses.fields(kind)}
-        listed = names(f"{name}Args")
-        refused = {key for key, field in listed.items() if field is not None and field.fate is Fate.REFUSED}
+        listed = children(f"{name}Args")
+        refused = {key for key, field in listed.items() if field is not None and field.support is Support.REJECTED}
         assert set(listed) - refused <= fields <= set(listed)
 
 
@@ -98,35 +100,37 @@ def nested(path: str) -> str:
 
 
 @pytest.mark.parametrize(
-    "path", [each.path for each in FIELDS if each.fate is Fate.IGNORED and "Args." not in each.path]
+    "path", [each.path for each in FIELDS if each.support is Support.IGNORED and "Args." not in each.path]
 )
 def test_ignored_fields_are_noted(path: str) -> None:
     """A field that the list calls ignored is noted when a file sets it."""
-    (note,) = notes_on(nested(path))
+    (note,) = notes_of_body(nested(path))
     assert ": ignored: " in note
 
 
-@pytest.mark.parametrize("name", [each.path for each in FIELDS if each.fate is Fate.REFUSED and "." not in each.path])
+@pytest.mark.parametrize(
+    "name", [each.path for each in FIELDS if each.support is Support.REJECTED and "." not in each.path]
+)
 def test_refused_fields_are_refused(name: str) -> None:
     """A field, or arguments, that the list calls refused make a file unusable."""
     plugin = name.removesuffix("Args")
     body = (
         f"profiles: [{{pluginConfig: [{{name: {plugin}, args: {{}}}}]}}]\n" if plugin != name else f"{name}: [{{}}]\n"
     )
-    (complaint,) = complaints_about(body)
+    (complaint,) = problems_of_body(body)
     assert "not built yet" in complaint
 
 
 def test_the_page_says_the_same() -> None:
     """The tables of the page are the list, line by line."""
     rows = re.findall(r"^\| `(.+?)` \| (\w+) \| (.+) \|$", PAGE.read_text(), re.MULTILINE)
-    assert [(each.path, each.fate.value, each.about) for each in FIELDS] == rows
+    assert [(each.path, each.support.value, each.doc) for each in FIELDS] == rows
 
 
 def test_the_page_names_what_is_missing() -> None:
     """The page names the default plugins that are not built."""
     text = " ".join(PAGE.read_text().split())
-    missing = ", ".join(name for name in DEFAULT_PLUGINS if name not in {*IN_TREE, BINDER})
+    missing = ", ".join(name for name in DEFAULT_PLUGINS if name not in {*IN_TREE, DEFAULT_BINDER})
     assert f"left out with a note: {missing}." in text
 
 
@@ -138,9 +142,9 @@ def test_every_plugin_of_kubernetes() -> None:
         "NodeVolumeLimits PodTopologySpread PrioritySort SchedulingGates TaintToleration VolumeBinding "
         "VolumeRestrictions VolumeZone"
     )
-    assert expected.split() == sorted(KNOWN)
+    assert expected.split() == sorted(KUBERNETES_POINTS)
 
 
 def test_known_points() -> None:
     """Every plugin that Kubernetes knows serves at least one point, and only points that exist."""
-    assert all(served and set(served) <= set(Point) for served in KNOWN.values())
+    assert all(served and set(served) <= set(ExtensionPoint) for served in KUBERNETES_POINTS.values())

@@ -7,17 +7,17 @@ from typing import Any
 
 import pytest
 
-from tests.config.files import FILE, HEAD, complaints_about, configured
-from trimtab.apps.beside import Beside
-from trimtab.config.arguments import plugin_from, written_arguments
+from tests.config.config_files import FILE, HEAD, parse_body, problems_of_body
+from trimtab.apps.included_files import IncludedFiles
 from trimtab.config.configuration import Configuration
-from trimtab.config.problem import ConfigError
+from trimtab.config.diagnostics import ConfigError
+from trimtab.config.dump import dump
+from trimtab.config.kube_scheduler import parse
+from trimtab.config.plugin_args import build_plugin, dump_fields
 from trimtab.config.registry import IN_TREE
-from trimtab.config.scheduler import read
-from trimtab.config.show import shown
-from trimtab.core.model.span import Span
-from trimtab.core.placing.profile import Profile, plugin_name
-from trimtab.core.plugins.dynamic import CRANES, HotValue, Policy, Predicate, Priority
+from trimtab.core.framework.profile import Profile, plugin_name
+from trimtab.core.model.duration import Duration
+from trimtab.core.plugins.dynamic import DEFAULT_POLICY, HotValue, Policy, Predicate, Priority
 from trimtab.core.plugins.load_aware_scheduling import Aggregated, ByResource, LoadAwareScheduling
 from trimtab.core.plugins.rescheduler import Rescheduler
 
@@ -79,7 +79,7 @@ profiles:
 
 
 def only(body: str) -> Profile:
-    (profile,) = configured(body).settings.profiles
+    (profile,) = parse_body(body).settings.profiles
     return profile
 
 
@@ -108,7 +108,7 @@ def test_rescheduler() -> None:
 
 def test_moves_are_noted() -> None:
     """What the file says of moves is kept, and noted as not built yet."""
-    noted = [str(note) for note in configured(RESCHEDULER).notes if "run already is not built yet" in note.message]
+    noted = [str(note) for note in parse_body(RESCHEDULER).notes if "run already is not built yet" in note.message]
     names = ("reschedulingInterval", "enableReschedulingController", "excludedNamespaces")
     assert [True] * 3 == [any(f".{name}:" in note for note in noted) for name in names]
     assert 3 == len(noted)
@@ -118,8 +118,8 @@ def test_an_empty_map_of_koordinators_says_nothing() -> None:
     """Its defaults hold, and prod pods are judged as all are; a map with zeros takes the limits away."""
     maps = ("usageThresholds", "prodUsageThresholds", "resourceWeights", "estimatedScalingFactors")
     empty: dict[str, object] = {name: {} for name in maps}
-    assert LoadAwareScheduling() == plugin_from("LoadAwareScheduling", LoadAwareScheduling, empty)
-    zeros = plugin_from("LoadAwareScheduling", LoadAwareScheduling, {"prodUsageThresholds": {"cpu": 0}})
+    assert LoadAwareScheduling() == build_plugin("LoadAwareScheduling", LoadAwareScheduling, empty)
+    zeros = build_plugin("LoadAwareScheduling", LoadAwareScheduling, {"prodUsageThresholds": {"cpu": 0}})
     assert LoadAwareScheduling(prod_usage_thresholds=ByResource()) == zeros
 
 
@@ -144,7 +144,7 @@ def test_crane() -> None:
     assert (Predicate("cpu_usage_avg_5m", 0.7),) == policy.predicate
     assert (Priority("mem_usage_max_avg_1d", 1),) == policy.priority
     assert (300.0, 3) == (policy.hot_value[0].time_range, policy.hot_value[0].count)
-    assert CRANES == plugin_from("Dynamic", IN_TREE["Dynamic"], {"policy": {}}).policy == Policy()  # type: ignore[attr-defined]
+    assert DEFAULT_POLICY == build_plugin("Dynamic", IN_TREE["Dynamic"], {"policy": {}}).policy == Policy()  # type: ignore[attr-defined]
 
 
 POLICY_HEAD = "apiVersion: scheduler.policy.crane.io/v1alpha1\nkind: DynamicSchedulerPolicy\n"
@@ -163,7 +163,7 @@ def with_policy(folder: Path, policy: str | None, body: str = BY_PATH) -> Config
     (folder / "policies").mkdir(exist_ok=True)
     if policy is not None:
         (folder / "policies" / "crane.yaml").write_text(policy)
-    return read(body, FILE, beside=Beside(folder / FILE))
+    return parse(body, FILE, read_file=IncludedFiles(folder / FILE))
 
 
 def test_a_policy_in_a_file(tmp_path: Path) -> None:
@@ -173,11 +173,11 @@ def test_a_policy_in_a_file(tmp_path: Path) -> None:
     )
     found = with_policy(tmp_path, POLICY_HEAD + spec)
     (profile,) = found.settings.profiles
-    expected = Policy((), (Predicate("cpu_usage_avg_5m", 0.7),), (), (HotValue(Span(60), 3),))
+    expected = Policy((), (Predicate("cpu_usage_avg_5m", 0.7),), (), (HotValue(Duration(60), 3),))
     assert expected == named(profile, "Dynamic").policy
     (told,) = [str(note) for note in found.notes if "crane.yaml" in str(note)]
     assert told.endswith("crane.yaml:4:3: spec: without syncPolicy Crane passes cpu_usage_avg_5m over; here all count")
-    (again,) = read(shown(found), FILE).settings.profiles
+    (again,) = parse(dump(found), FILE).settings.profiles
     assert named(profile, "Dynamic") == named(again, "Dynamic")
 
 
@@ -218,9 +218,9 @@ def test_one_policy_is_enough(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="keep one of the two"):
         with_policy(tmp_path, POLICY_HEAD + "spec: {}\n", both)
     with pytest.raises(ConfigError, match="no other file is read from here"):
-        read(BY_PATH, FILE)
-    (profile,) = read(BY_PATH.replace("policies/crane.yaml", '""'), FILE).settings.profiles
-    assert CRANES == named(profile, "Dynamic").policy
+        parse(BY_PATH, FILE)
+    (profile,) = parse(BY_PATH.replace("policies/crane.yaml", '""'), FILE).settings.profiles
+    assert DEFAULT_POLICY == named(profile, "Dynamic").policy
 
 
 @pytest.mark.parametrize(
@@ -239,7 +239,7 @@ def test_one_policy_is_enough(tmp_path: Path) -> None:
 )
 def test_nonsense_is_named(plugin: str, args: str, words: str) -> None:
     """A field, its value and what is allowed."""
-    (complaint,) = complaints_about(f"profiles: [{{pluginConfig: [{{name: {plugin}, args: {{{args}}}}}]}}]\n")
+    (complaint,) = problems_of_body(f"profiles: [{{pluginConfig: [{{name: {plugin}, args: {{{args}}}}}]}}]\n")
     assert words in complaint
 
 
@@ -247,11 +247,11 @@ def test_nonsense_is_named(plugin: str, args: str, words: str) -> None:
 def test_written_and_read_again(body: str) -> None:
     """What is written of the arguments reads as the same plugin."""
     for plugin in only(body).filters:
-        args = written_arguments(plugin)
-        assert plugin == plugin_from(plugin_name(plugin), type(plugin), args)  # type: ignore[arg-type]
+        args = dump_fields(plugin)
+        assert plugin == build_plugin(plugin_name(plugin), type(plugin), args)  # type: ignore[arg-type]
 
 
 def test_defaults_are_those_of_the_origin() -> None:
     """Crane's hot value: 5 binds in 5 minutes, 2 in a minute."""
-    assert [(300.0, 5), (60.0, 2)] == [(each.time_range, each.count) for each in CRANES.hot_value]
-    assert isinstance(CRANES.hot_value[0], HotValue)
+    assert [(300.0, 5), (60.0, 2)] == [(each.time_range, each.count) for each in DEFAULT_POLICY.hot_value]
+    assert isinstance(DEFAULT_POLICY.hot_value[0], HotValue)

@@ -8,12 +8,12 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.config.files import FILE, FULL, OWN_FULL, outcome
-from trimtab.config.problem import ConfigError
-from trimtab.config.scheduler import read
-from trimtab.config.show import shown
+from tests.config.config_files import FILE, FULL, TRIMTAB_FULL, comparable
+from trimtab.config.diagnostics import ConfigError
+from trimtab.config.dump import dump
+from trimtab.config.kube_scheduler import parse
 
-BOTH = f"{FULL}---\n{OWN_FULL}"
+BOTH = f"{FULL}---\n{TRIMTAB_FULL}"
 PLAIN: dict[str, Any] = yaml.safe_load(FULL)
 WORDS = [
     "no",
@@ -50,12 +50,12 @@ VALUES = st.one_of(
 def answered(content: str | bytes) -> bool:
     """Whether the file can be used; anything but ConfigError, or a problem without words, passes on as a failure."""
     try:
-        configuration = read(content, FILE)
+        configuration = parse(content, FILE)
     except ConfigError as error:
         assert all(problem.message and str(problem).isprintable() for problem in error.problems)
         assert error.problems
         return False
-    assert outcome(configuration) == outcome(read(shown(configuration), FILE))
+    assert comparable(configuration) == comparable(parse(dump(configuration), FILE))
     return True
 
 
@@ -65,7 +65,7 @@ def places(tree: Any) -> list[tuple[Any, Any]]:
     return [(tree, key) for key in keys] + [place for key in keys for place in places(tree[key])]
 
 
-@pytest.mark.parametrize("content", [FULL, OWN_FULL])
+@pytest.mark.parametrize("content", [FULL, TRIMTAB_FULL])
 @given(data=st.data())
 @settings(max_examples=150, deadline=None)
 def test_values_exchanged(content: str, data: st.DataObject) -> None:

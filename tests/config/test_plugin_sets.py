@@ -2,24 +2,24 @@
 
 import pytest
 
-from tests.config.files import complaints_about, configured
-from trimtab.config.plugin_sets import Named, PluginSet, at_point, with_defaults
-from trimtab.config.registry import DEFAULT_PLUGINS, GONE, KNOWN, default_profile
-from trimtab.core.placing.profile import Point, Profile, plugin_name
+from tests.config.config_files import parse_body, problems_of_body
+from trimtab.config.plugin_sets import PluginRef, PluginSet, expand_multi_point, merge_plugin_set
+from trimtab.config.registry import DEFAULT_PLUGINS, KUBERNETES_POINTS, REMOVED, default_profile
+from trimtab.core.framework.profile import ExtensionPoint, Profile, plugin_name
 
 DEFAULTS = {"A": 3, "B": 0, "C": 1}
 
 
-def names(plugins: tuple[Named, ...]) -> str:
+def names(plugins: tuple[PluginRef, ...]) -> str:
     return "".join(each.name for each in plugins)
 
 
 def asked(enabled: str = "", disabled: str = "") -> PluginSet:
-    return PluginSet(tuple(Named(name, 7) for name in enabled), frozenset(disabled))
+    return PluginSet(tuple(PluginRef(name, 7) for name in enabled), frozenset(disabled))
 
 
 def one(plugins: str) -> Profile:
-    (profile,) = configured(f"profiles: [{{plugins: {plugins}}}]\n").settings.profiles
+    (profile,) = parse_body(f"profiles: [{{plugins: {plugins}}}]\n").settings.profiles
     return profile
 
 
@@ -37,7 +37,7 @@ def one(plugins: str) -> Profile:
 )
 def test_multipoint_over_defaults(custom: PluginSet, expected: str) -> None:
     """A default named again keeps its rank and takes the new weight; disabled and enabled, it comes last."""
-    assert expected == " ".join(f"{each.name}{each.weight}" for each in with_defaults(custom, DEFAULTS).enabled)
+    assert expected == " ".join(f"{each.name}{each.weight}" for each in merge_plugin_set(custom, DEFAULTS).enabled)
 
 
 @pytest.mark.parametrize(
@@ -55,12 +55,12 @@ def test_multipoint_over_defaults(custom: PluginSet, expected: str) -> None:
 )
 def test_order_at_a_point(point: PluginSet, expected: str) -> None:
     """First what both lists name in the point's order, then the rest of multiPoint, then the rest of the point."""
-    assert expected == names(at_point(point, asked("ABC"), lambda name: True))
+    assert expected == names(expand_multi_point(point, asked("ABC"), lambda name: True))
 
 
 def test_only_where_they_serve() -> None:
     """multiPoint brings a plugin only to points that it serves."""
-    assert "AC" == names(at_point(asked(), asked("ABC"), lambda name: name != "B"))
+    assert "AC" == names(expand_multi_point(asked(), asked("ABC"), lambda name: name != "B"))
 
 
 def test_weight_of_a_point_wins() -> None:
@@ -82,9 +82,9 @@ def test_star_at_a_point() -> None:
 
 def test_points_that_one_method_covers() -> None:
     """Files that list a plugin at each of Kubernetes' points stay valid where one method does the work of two."""
-    for point in (Point.PRE_FILTER, Point.FILTER, Point.PRE_SCORE, Point.SCORE):
+    for point in (ExtensionPoint.PRE_FILTER, ExtensionPoint.FILTER, ExtensionPoint.PRE_SCORE, ExtensionPoint.SCORE):
         body = f"profiles: [{{plugins: {{{point}: {{enabled: [{{name: NodeResourcesFit}}]}}}}}}]\n"
-        assert [] == complaints_about(body)
+        assert [] == problems_of_body(body)
 
 
 @pytest.mark.parametrize(
@@ -131,17 +131,17 @@ def test_points_that_one_method_covers() -> None:
 )
 def test_refused_lists(plugins: str, complaint: str) -> None:
     """A mistake in a list of plugins is refused with its place and the nearest valid name."""
-    found = complaints_about(f"profiles: [{{plugins: {plugins}}}]\n")
+    found = problems_of_body(f"profiles: [{{plugins: {plugins}}}]\n")
     assert any(complaint in each for each in found), found
 
 
 def test_disabling_what_is_known() -> None:
     """Any plugin that Kubernetes knows or knew may be disabled anywhere, built or not."""
-    for name in (*KNOWN, *GONE):
+    for name in (*KUBERNETES_POINTS, *REMOVED):
         body = f"profiles: [{{plugins: {{postFilter: {{disabled: [{{name: {name}}}]}}}}}}]\n"
-        assert [] == complaints_about(body)
+        assert [] == problems_of_body(body)
 
 
 def test_names_of_the_registry() -> None:
     """Every default is a name that Kubernetes knows."""
-    assert set() == DEFAULT_PLUGINS.keys() - KNOWN.keys()
+    assert set() == DEFAULT_PLUGINS.keys() - KUBERNETES_POINTS.keys()

@@ -2,12 +2,12 @@
 
 import pytest
 
-from tests.config.files import FILE, FULL, HEAD, complaints, outcome
+from tests.config.config_files import FILE, FULL, HEAD, comparable, problems_of
 from trimtab.config.configuration import Configuration
-from trimtab.config.registry import GONE, VOLUME_LIMITS
-from trimtab.config.scheduler import read
-from trimtab.config.show import shown
-from trimtab.core.placing.profile import Profile, plugin_name
+from trimtab.config.dump import dump
+from trimtab.config.kube_scheduler import parse
+from trimtab.config.registry import REMOVED, VOLUME_LIMITS
+from trimtab.core.framework.profile import Profile, plugin_name
 
 # The file of an introduction to scheduling that many have copied from, as it stands there.
 GUIDE = """\
@@ -64,15 +64,15 @@ def test_noted(version: str, release: str) -> None:
     assert [
         f"f.yaml:1:13: apiVersion: kubescheduler.config.k8s.io/{version} is deprecated (kube-scheduler reads it no more "
         f"since {release}): write kubescheduler.config.k8s.io/v1; `trimtab config show` prints the file so"
-    ] == notes(read(older(version), FILE))
+    ] == notes(parse(older(version), FILE))
 
 
 def test_the_file_of_the_guide() -> None:
     """The guide's file loads as it stands: what it lists, and every default besides."""
-    profile = only(read(GUIDE, FILE))
-    default = only(read(older("v1beta2", "profiles: [{schedulerName: custom-scheduler}]\n"), FILE))
+    profile = only(parse(GUIDE, FILE))
+    default = only(parse(older("v1beta2", "profiles: [{schedulerName: custom-scheduler}]\n"), FILE))
     assert "custom-scheduler" == profile.name
-    assert "PrioritySort" == plugin_name(profile.order)
+    assert "PrioritySort" == plugin_name(profile.queue_sort)
     assert [plugin_name(each) for each in default.filters] == [plugin_name(each) for each in profile.filters]
     assert {"NodeResourcesFit", "NodePorts"} <= {plugin_name(each) for each in profile.filters}
     assert weights(default) == weights(profile)
@@ -80,7 +80,7 @@ def test_the_file_of_the_guide() -> None:
 
 def test_weights_of_v1beta2() -> None:
     """v1beta2 weighs preferences of pods less than v1 does."""
-    now, then = (weights(only(read(older(version), FILE))) for version in ("v1", "v1beta2"))
+    now, then = (weights(only(parse(older(version), FILE))) for version in ("v1", "v1beta2"))
     expected = {"TaintToleration": 1, "NodeAffinity": 1, "InterPodAffinity": 1}
     assert {name: expected.get(name, weight) for name, weight in now.items()} == then
     assert (3, 1) == (now["TaintToleration"], then["TaintToleration"])
@@ -88,13 +88,15 @@ def test_weights_of_v1beta2() -> None:
 
 def test_v1beta3_means_the_same() -> None:
     """A file of v1beta3, arguments and all, comes to what it would come to as v1."""
-    assert outcome(read(FULL, FILE)) == outcome(read(FULL.replace("config.k8s.io/v1", "config.k8s.io/v1beta3"), FILE))
+    assert comparable(parse(FULL, FILE)) == comparable(
+        parse(FULL.replace("config.k8s.io/v1", "config.k8s.io/v1beta3"), FILE)
+    )
 
 
 def test_rank_in_v1beta2() -> None:
     """In v1beta2 a default that a point names again keeps its rank; in v1 it goes first."""
     body = "profiles: [{plugins: {filter: {enabled: [{name: NodePorts}]}}}]\n"
-    now, then = (only(read(older(version, body), FILE)).filters for version in ("v1", "v1beta2"))
+    now, then = (only(parse(older(version, body), FILE)).filters for version in ("v1", "v1beta2"))
     assert ("NodePorts", "NodeUnschedulable") == (plugin_name(now[0]), plugin_name(then[0]))
     assert {plugin_name(each) for each in now} == {plugin_name(each) for each in then}
 
@@ -102,7 +104,7 @@ def test_rank_in_v1beta2() -> None:
 def test_star_in_v1beta2() -> None:
     """A star at a point of v1beta2 clears the defaults of that point alone."""
     body = "profiles: [{plugins: {score: {disabled: [{name: '*'}], enabled: [{name: ImageLocality, weight: 7}]}}}]\n"
-    profile = only(read(older("v1beta2", body), FILE))
+    profile = only(parse(older("v1beta2", body), FILE))
     assert {"ImageLocality": 7} == weights(profile)
     assert "NodeUnschedulable" == plugin_name(profile.filters[0])
 
@@ -113,17 +115,17 @@ def test_multi_point_in_v1beta2() -> None:
     assert [
         "f.yaml:3:35: profiles[0].plugins.multiPoint: kubescheduler.config.k8s.io/v1beta2 has no multiPoint: "
         "write kubescheduler.config.k8s.io/v1, or name the points"
-    ] == complaints(older("v1beta2", body))
+    ] == problems_of(older("v1beta2", body))
 
 
 @pytest.mark.parametrize("name", ["healthzBindAddress", "metricsBindAddress"])
 def test_addresses(name: str) -> None:
     """The addresses of v1beta2 are noted there, and unknown in any later version."""
     body = f"{name}: 0.0.0.0:10251\n"
-    _, note = notes(read(older("v1beta2", body), FILE))
+    _, note = notes(parse(older("v1beta2", body), FILE))
     assert f"f.yaml:3:{len(name) + 3}: {name}: ignored: `trimtab run --serve` says where" in note
-    assert [f"f.yaml:3:1: {name}: unknown field"] == complaints(older("v1beta3", body))
-    assert "expected text" in complaints(older("v1beta2", f"{name}: 10251\n"))[0]
+    assert [f"f.yaml:3:1: {name}: unknown field"] == problems_of(older("v1beta3", body))
+    assert "expected text" in problems_of(older("v1beta2", f"{name}: 10251\n"))[0]
 
 
 @pytest.mark.parametrize("name", sorted(VOLUME_LIMITS))
@@ -131,16 +133,16 @@ def test_addresses(name: str) -> None:
 def test_volume_limits(version: str, name: str) -> None:
     """The old plugins for limits of volumes may be listed in their time's versions, and are left out with a note."""
     body = f"profiles: [{{plugins: {{filter: {{enabled: [{{name: {name}}}]}}}}}}]\n"
-    _, note = notes(read(older(version, body), FILE))
+    _, note = notes(parse(older(version, body), FILE))
     assert note.endswith(f"enabled[0].name: left out: NodeVolumeLimits does the work of {name}")
 
 
-@pytest.mark.parametrize("name", sorted(GONE.keys() - VOLUME_LIMITS))
+@pytest.mark.parametrize("name", sorted(REMOVED.keys() - VOLUME_LIMITS))
 def test_plugins_that_are_gone(name: str) -> None:
     """A plugin that Kubernetes has dropped is refused by name, with what does its work now."""
     body = f"profiles: [{{plugins: {{score: {{enabled: [{{name: {name}}}]}}}}}}]\n"
-    (complaint,) = complaints(older("v1beta2", body))
-    assert complaint.endswith(f"{name} is gone from Kubernetes: {GONE[name]} does its work")
+    (complaint,) = problems_of(older("v1beta2", body))
+    assert complaint.endswith(f"{name} is gone from Kubernetes: {REMOVED[name]} does its work")
 
 
 @pytest.mark.parametrize(("header", "fine"), [("v1beta2", True), ("v1beta3", True), ("v1", True), ("v1beta1", False)])
@@ -148,13 +150,13 @@ def test_version_of_arguments(header: str, fine: bool) -> None:
     """Arguments in an older file may carry any version that is read."""
     args = f"{{apiVersion: kubescheduler.config.k8s.io/{header}, kind: NodeAffinityArgs}}"
     body = f"profiles: [{{pluginConfig: [{{name: NodeAffinity, args: {args}}}]}}]\n"
-    assert fine == (complaints(older("v1beta2", body)) == [])
+    assert fine == (problems_of(older("v1beta2", body)) == [])
 
 
 @pytest.mark.parametrize("content", [GUIDE, older("v1beta2"), older("v1beta3")])
 def test_shown_as_v1(content: str) -> None:
     """What is shown of an older file is v1, means the same, and leaves nothing to note."""
-    configuration = read(content, FILE)
-    again = read(shown(configuration), FILE)
-    assert outcome(configuration) == outcome(again)
+    configuration = parse(content, FILE)
+    again = parse(dump(configuration), FILE)
+    assert comparable(configuration) == comparable(again)
     assert [] == notes(again)

@@ -2,10 +2,10 @@
 
 import pytest
 
-from tests.config.files import FILE, HEAD, complaints
-from trimtab.config.problem import ConfigError
-from trimtab.config.tree import Branch, Leaf, Table
-from trimtab.config.yaml import MAX_BYTES, MAX_DEPTH, documents
+from tests.config.config_files import FILE, HEAD, problems_of
+from trimtab.config.diagnostics import ConfigError
+from trimtab.config.tree import MappingNode, ScalarNode, SequenceNode
+from trimtab.config.yaml import MAX_BYTES, MAX_DEPTH, parse_documents
 
 
 def bomb(levels: int) -> str:
@@ -49,31 +49,31 @@ def bomb(levels: int) -> str:
 def test_refused_texts(content: str | bytes, complaint: str) -> None:
     """A text that is no plain YAML is refused with one sentence and the place."""
     with pytest.raises(ConfigError) as caught:
-        documents(content, FILE)
+        parse_documents(content, FILE)
     assert [complaint] == [str(problem) for problem in caught.value.problems]
 
 
 def test_alias_bomb() -> None:
     """Aliases that would grow beyond all bounds are refused before they grow."""
     with pytest.raises(ConfigError, match="more than 50000 values, aliases counted in full"):
-        documents(bomb(12), FILE)
+        parse_documents(bomb(12), FILE)
 
 
 def test_aliases_within_bounds() -> None:
     """An alias stands for the value that its anchor names."""
-    (tree,) = documents("a: &x [1, two]\nb: *x\n", FILE)
-    assert isinstance(tree, Table)
+    (tree,) = parse_documents("a: &x [1, two]\nb: *x\n", FILE)
+    assert isinstance(tree, MappingNode)
     assert tree.entries["a"] is tree.entries["b"]
 
 
 def test_places() -> None:
     """Every value knows its line and column, also behind characters of more than one byte."""
-    (tree,) = documents('"ä": {b: [x, "y"]}\n', FILE)
-    assert isinstance(tree, Table)
+    (tree,) = parse_documents('"ä": {b: [x, "y"]}\n', FILE)
+    assert isinstance(tree, MappingNode)
     inner = tree.entries["ä"]
-    assert isinstance(inner, Table)
-    assert Branch((Leaf("x", (1, 11)), Leaf("y", (1, 14))), (1, 10)) == inner.entries["b"]
-    assert {"b": (1, 7)} == inner.keys
+    assert isinstance(inner, MappingNode)
+    assert SequenceNode((ScalarNode("x", (1, 11)), ScalarNode("y", (1, 14))), (1, 10)) == inner.entries["b"]
+    assert {"b": (1, 7)} == inner.key_positions
 
 
 @pytest.mark.parametrize(
@@ -100,11 +100,11 @@ def test_places() -> None:
 )
 def test_words_that_are_plain(word: str, value: object) -> None:
     """Words on which readers of YAML agree stand for what everybody expects."""
-    (tree,) = documents(f"a: {word}\n", FILE)
-    assert isinstance(tree, Table)
+    (tree,) = parse_documents(f"a: {word}\n", FILE)
+    assert isinstance(tree, MappingNode)
     leaf = tree.entries["a"]
-    assert isinstance(leaf, Leaf)
-    assert (value, type(value), "") == (leaf.value, type(leaf.value), leaf.doubt)
+    assert isinstance(leaf, ScalarNode)
+    assert (value, type(value), "") == (leaf.value, type(leaf.value), leaf.ambiguity)
 
 
 @pytest.mark.parametrize(
@@ -113,14 +113,14 @@ def test_words_that_are_plain(word: str, value: object) -> None:
 )
 def test_words_that_are_doubtful(word: str) -> None:
     """Words on which readers of YAML disagree are marked, so that nothing relies on them."""
-    (tree,) = documents(f"a: {word}\n", FILE)
-    assert isinstance(tree, Table)
+    (tree,) = parse_documents(f"a: {word}\n", FILE)
+    assert isinstance(tree, MappingNode)
     leaf = tree.entries["a"]
-    assert isinstance(leaf, Leaf)
-    assert "" != leaf.doubt
+    assert isinstance(leaf, ScalarNode)
+    assert "" != leaf.ambiguity
 
 
 def test_escapes_never_reach_the_terminal() -> None:
     """A key spelt with escapes is shown by its escapes, on one line."""
-    found = complaints(HEAD + '"\\e[31m\\nred": 1\n')
+    found = problems_of(HEAD + '"\\e[31m\\nred": 1\n')
     assert ["f.yaml:3:1: \\x1b[31m\\nred: unknown field"] == found

@@ -9,8 +9,8 @@ import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from tests.conformance.check_cases import Disagreement, Result, check
 from tests.conformance.corpus import SUFFIX, cases
-from tests.conformance.judge import Disagreement, Result, judge
 
 SHOWN_CASES = 5
 SHOWN_DIFFERENCES = 3
@@ -50,7 +50,7 @@ def main(arguments: Sequence[str]) -> int:
         return 2
     results: list[Result] = []
     for plugin, found in corpus.items():
-        results.append(judge(plugin, found))
+        results.append(check(plugin, found))
         print(*lines(results[-1]), sep="\n", flush=True)
     print(summary(results))
     return 1 if any(result.disagreements for result in results) else 0

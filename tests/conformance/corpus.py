@@ -9,12 +9,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from tests.conformance.further import further
-from trimtab.core.cluster.state import Cluster
+from tests.conformance.extra_objects import extra_objects
+from trimtab.core.cluster.cluster import Cluster
 from trimtab.core.model.node import Node
 from trimtab.core.model.pod import Pod
-from trimtab.core.model.resources import Demand
-from trimtab.wire.fault import Malformed
+from trimtab.core.model.resources import PodRequests
+from trimtab.wire.decode_errors import Malformed
 from trimtab.wire.node import NodeReader
 from trimtab.wire.pod import PodReader
 
@@ -48,8 +48,8 @@ def read_pod(data: Mapping[str, Any]) -> Pod:
     pod = PODS.read(json.dumps(data).encode())
     if isinstance(pod, Malformed):
         raise Unreadable(str(pod))
-    if pod.spec_fault:
-        raise Unreadable(f"pod {pod.key}: {pod.spec_fault}")
+    if pod.spec_error:
+        raise Unreadable(f"pod {pod.key}: {pod.spec_error}")
     return pod
 
 
@@ -57,20 +57,20 @@ def read_node(data: Mapping[str, Any]) -> Node:
     node = NODES.read(json.dumps(data).encode())
     if isinstance(node, Malformed):
         raise Unreadable(str(node))
-    if node.fault:
-        raise Unreadable(f"node {node.name}: {node.fault}")
+    if node.error:
+        raise Unreadable(f"node {node.name}: {node.error}")
     return node
 
 
 def cluster_of(case: Case) -> Cluster:
     """The recorded snapshot: its nodes, the pods on them, and all other objects."""
     cluster = Cluster()
-    for each in further(case):
-        cluster.see_object(each)
+    for each in extra_objects(case):
+        cluster.upsert_object(each)
     for node in case.get("nodes") or ():
-        cluster.see_node(read_node(node))
+        cluster.upsert_node(read_node(node))
     for pod in case.get("existingPods") or ():
-        cluster.see_pod(read_pod(pod))
+        cluster.upsert_pod(read_pod(pod))
     return cluster
 
 
@@ -83,5 +83,7 @@ def nominated(case: Case) -> list[Pod]:
     known = list(map(read_pod, case.get("nominatedPods") or ()))
     if case.get("nominatedQueued"):
         return known
-    bare = Demand(scored=(), settled_cpu=0, settled_memory=0)
-    return [Pod(each.uid, each.namespace, each.name, nominated=each.nominated, demand=bare) for each in known]
+    bare = PodRequests(nonzero=(), assigned_nonzero_cpu=0, assigned_nonzero_memory=0)
+    return [
+        Pod(each.uid, each.namespace, each.name, nominated_node=each.nominated_node, requests=bare) for each in known
+    ]

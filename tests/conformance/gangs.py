@@ -14,12 +14,12 @@ from typing import Any
 from msgspec.structs import replace
 
 from tests.conformance.corpus import Case, Unreadable, cluster_of, read_pod
-from tests.conformance.single import SUCCESS, _seconds, refusal
-from trimtab.core.model.objects import PodGroup, group_key
+from tests.conformance.single_plugin import SUCCESS, _seconds, rejection
+from trimtab.core.framework.interface import Gang, Reject, Wait
+from trimtab.core.model.objects import PodGroup, pod_group_key
 from trimtab.core.model.pod import Pod
-from trimtab.core.placing.contract import Gang, Refuse, Wait
 from trimtab.core.plugins.coscheduling import Coscheduling
-from trimtab.wire.fault import Malformed
+from trimtab.wire.decode_errors import Malformed
 from trimtab.wire.objects.pod_group import pod_groups
 
 GROUPS = pod_groups()
@@ -46,7 +46,7 @@ class Steps:
     def __init__(self, plugin: Coscheduling, case: Case) -> None:
         self.plugin, self.case, self.cluster = plugin, case, cluster_of(case)
         for group in case["podGroups"]:
-            self.cluster.see_object(read_group(group))
+            self.cluster.upsert_object(read_group(group))
         self.pods = {pod.name: pod for pod in map(read_pod, case["pendingPods"])}
         self.known = {pod.uid: pod for pod in (*self.cluster.pods.values(), *self.pods.values())}
         self.permitted: dict[str, Pod] = {}
@@ -66,11 +66,11 @@ class Steps:
         return ways[step["op"]](self.pods[step["pod"]])
 
     def gang(self, pod: Pod) -> Gang:
-        key = group_key(pod)
-        members = {uid: each for uid, each in self.known.items() if group_key(each) == key}
+        key = pod_group_key(pod)
+        members = {uid: each for uid, each in self.known.items() if pod_group_key(each) == key}
         bound = {uid: each.node for uid, each in members.items() if each.node}
-        flying = {uid: "" for uid, each in self.permitted.items() if group_key(each) == key}
-        group = self.cluster.objects.of(PodGroup).get(key)
+        flying = {uid: "" for uid, each in self.permitted.items() if pod_group_key(each) == key}
+        group = self.cluster.objects.of_kind(PodGroup).get(key)
         past = (self.failed.get(key), key in self.resting, key in self.passed)
         return Gang(key, group, members, {**flying, **bound}, *past)
 
@@ -82,21 +82,21 @@ class Steps:
 
     def pre_filter(self, pod: Pod) -> dict[str, Any]:
         gang = self.gang(pod)
-        refused = self.plugin.gather(self.cluster.view, pod, gang) if gang.key else None
+        refused = self.plugin.pre_filter_gang(self.cluster.view, pod, gang) if gang.key else None
         if refused is None:
             self.passed |= {gang.key} if gang.group and gang.group.min_resources else set()
             return {**SUCCESS}
-        return refusal(refused.final, (GAP if refused.reason.startswith(GAP) else refused.reason,))
+        return rejection(refused.unresolvable, (GAP if refused.reason.startswith(GAP) else refused.reason,))
 
     def permit(self, pod: Pod) -> dict[str, Any]:
-        if not group_key(pod):
+        if not pod_group_key(pod):
             return {**SUCCESS, "waitSeconds": 0}
         gang = self.gang(pod)
         if gang.group is not None:
             self.permitted[pod.uid] = pod
-        match self.plugin.quorum(self.gang(pod)):
-            case Refuse(reason, final):
-                return {**refusal(final, (reason,)), "waitSeconds": 0}
+        match self.plugin.permit_gang(self.gang(pod)):
+            case Reject(reason, final):
+                return {**rejection(final, (reason,)), "waitSeconds": 0}
             case Wait(seconds):
                 return {"code": "Wait", "waitSeconds": int(seconds)}
         self.failed.pop(gang.key, None)
@@ -110,14 +110,18 @@ class Steps:
 
     def post_filter(self, pod: Pod) -> dict[str, Any]:
         gang = self.gang(pod)
-        refused = self.plugin.rejected(pod, gang)
+        refused = self.plugin.post_filter_rejection(pod, gang)
         if refused.reason.startswith("PodGroup"):
             self.fails(gang)
-            self.resting |= {gang.key} if self.plugin.rest(gang) else set()
-        return refusal(refused.final, (refused.reason,) if refused.reason else ())
+            self.resting |= {gang.key} if self.plugin.gang_backoff(gang) else set()
+        return rejection(refused.unresolvable, (refused.reason,) if refused.reason else ())
 
     def key(self, pod: Pod) -> tuple[tuple[float, ...], str]:
         """Ties go by name; the queue's own go by UID, which is as good where members of a gang go together."""
         first = self.case.get("initialAttemptTimestamps", {}).get(pod.name)
-        since = self.plugin.since(self.gang(pod), _seconds(first) if first else 0.0) if group_key(pod) else None
-        return self.plugin.order(pod, _seconds(first) if since is None else since), replace(pod, node="").key
+        since = (
+            self.plugin.gang_queued_at(self.gang(pod), _seconds(first) if first else 0.0)
+            if pod_group_key(pod)
+            else None
+        )
+        return self.plugin.queue_sort_key(pod, _seconds(first) if since is None else since), replace(pod, node="").key

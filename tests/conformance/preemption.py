@@ -9,59 +9,61 @@ from typing import Any
 
 import numpy as np
 
-from tests.conformance import whole
+from tests.conformance import whole_profile
 from tests.conformance.corpus import Case, cluster_of, nominated, read_pod
-from tests.conformance.single import refusal
+from tests.conformance.single_plugin import rejection
 from trimtab.core.cluster.view import View
+from trimtab.core.framework.choose import evaluate, final_rejections, nominated_by_node
+from trimtab.core.framework.interface import FilterStatus
+from trimtab.core.framework.preempt import FITS, NO_VICTIMS, DryRun, dry_run, pick_one_node, victims
+from trimtab.core.framework.profile import Profile, plugin_name
+from trimtab.core.framework.rejections import PASSES
 from trimtab.core.model.pod import Pod
-from trimtab.core.placing.charged import PASSES
-from trimtab.core.placing.choose import charges, fresh, promised_room
-from trimtab.core.placing.contract import Stuck
-from trimtab.core.placing.preempt import FITS, NO_VICTIMS, DryRun, chosen, dry_run, victims
-from trimtab.core.placing.profile import Profile, plugin_name
-from trimtab.core.plugins.default_preemption import ineligible
+from trimtab.core.plugins.default_preemption import ineligible_reason
 
-NOBODY = "No preemption victims found for incoming pod"
+NO_VICTIMS_MESSAGE = "No preemption victims found for incoming pod"
 
 
 def answer(profile: Profile, case: Case) -> dict[str, Any]:
-    told = whole.one_pod(profile, case)
+    told = whole_profile.one_pod(profile, case)
     pod, view = read_pod(case["pod"]), cluster_of(case).view
-    stuck = _stuck(profile, case, view, pod)
+    stuck = _filter_status(profile, case, view, pod)
     if "totalScore" in told and case["preemptionMode"] == "auto":
         return told
     told = {point: told[point] for point in ("preFilter", "filter") if point in told}
-    words = ineligible(view, pod, stuck)
+    words = ineligible_reason(view, pod, stuck)
     if words:
         return {**told, "preemption": {"eligible": False, "eligibleReason": words}}
     return {**told, "preemption": {"eligible": True, **_shown(view, pod, stuck, dry_run(view, pod, stuck), case)}}
 
 
-def _stuck(profile: Profile, case: Case, view: View, pod: Pod) -> Stuck:
-    answers, promised = fresh(view, pod, profile), promised_room(view, pod, nominated(case))
-    found = charges(view, pod, answers, promised)
-    codes = np.where(found.outside, -1, np.where(found.by == PASSES, 0, found.codes))
+def _filter_status(profile: Profile, case: Case, view: View, pod: Pod) -> FilterStatus:
+    answers, promised = evaluate(view, pod, profile), nominated_by_node(view, pod, nominated(case))
+    found = final_rejections(view, pod, answers, promised)
+    codes = np.where(found.excluded, -1, np.where(found.rejected_by == PASSES, 0, found.codes))
     if case["preemptionMode"] == "force":
         codes = np.ones_like(codes)
-    return Stuck(tuple(profile.filters[index] for index in sorted(answers.codes)), codes, promised)
+    return FilterStatus(tuple(profile.filters[index] for index in sorted(answers.codes)), codes, promised)
 
 
-def _shown(view: View, pod: Pod, stuck: Stuck, run: DryRun, case: Case) -> dict[str, Any]:
+def _shown(view: View, pod: Pod, status: FilterStatus, run: DryRun, case: Case) -> dict[str, Any]:
     names = [view.nodes[row].name for row in run.rows.tolist()]
     if not names:
         return {}
     candidates = {
         name: {
             "victims": [each.key for each in victims(view, run, place)],
-            "pdbViolations": int(run.violations[place]),
+            "pdbViolations": int(run.pdb_violations[place]),
         }
         for place, name in enumerate(names)
-        if len(run.of(place))
+        if len(run.victims_of(place))
     }
     statuses = {
-        name: _status(view, pod, stuck, run, place) for place, name in enumerate(names) if run.by[place] != FITS
+        name: _status(view, pod, status, run, place)
+        for place, name in enumerate(names)
+        if run.rejected_by[place] != FITS
     }
-    best = chosen(view, pod, run)
+    best = pick_one_node(view, pod, run)
     told: dict[str, Any] = {"potentialNodes": sorted(names), "candidates": candidates, "nodeStatuses": statuses}
     if best is not None:
         recorded = case["expected"]["preemption"].get("selectedAnyOf", [])
@@ -69,8 +71,8 @@ def _shown(view: View, pod: Pod, stuck: Stuck, run: DryRun, case: Case) -> dict[
     return {point: value for point, value in told.items() if value}
 
 
-def _status(view: View, pod: Pod, stuck: Stuck, run: DryRun, place: int) -> dict[str, Any]:
-    if run.by[place] == NO_VICTIMS:
-        return refusal(True, (NOBODY,))
-    plugin, code = stuck.filters[run.by[place]], int(run.codes[place])
-    return {**refusal(code < 0, plugin.reasons(view, pod, code)), "plugin": plugin_name(plugin)}
+def _status(view: View, pod: Pod, status: FilterStatus, run: DryRun, place: int) -> dict[str, Any]:
+    if run.rejected_by[place] == NO_VICTIMS:
+        return rejection(True, (NO_VICTIMS_MESSAGE,))
+    plugin, code = status.filters[run.rejected_by[place]], int(run.codes[place])
+    return {**rejection(code < 0, plugin.reasons(view, pod, code)), "plugin": plugin_name(plugin)}

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.conformance.check_cases import WHOLE_PROFILES, check
 from tests.conformance.corpus import FOLDER, Case, cases
-from tests.conformance.judge import WHOLE_PROFILES, judge
-from tests.differential.making.profiles import MAKERS
-from tests.differential.making.tags import TEXTS
-from trimtab.config.registry import IN_TREE, SERVES
+from tests.differential.generators.profiles import MAKERS
+from tests.differential.generators.tags import TEXTS
+from trimtab.config.registry import IN_TREE, POINTS
 
 OWN = Path(__file__).parent / "recorded"
 # Recorded from scheduler-plugins, not rolled anew.
@@ -23,12 +23,12 @@ def corpus() -> dict[str, list[Case]]:
     return {plugin: own.get(plugin, []) + beside.get(plugin, []) for plugin in (*own, *beside)}
 
 
-@pytest.mark.parametrize("plugin", [*(name for name in IN_TREE if name in SERVES), *WHOLE_PROFILES])
+@pytest.mark.parametrize("plugin", [*(name for name in IN_TREE if name in POINTS), *WHOLE_PROFILES])
 def test_recorded_answers(plugin: str) -> None:
     """The plugin gives the recorded codes, reasons and scores in every case."""
     if plugin not in corpus():
         pytest.skip(f"no case of {plugin} is recorded")
-    result = judge(plugin, corpus()[plugin])
+    result = check(plugin, corpus()[plugin])
     assert [] == result.disagreements
     assert [] == result.missing
     assert 0 < result.cases

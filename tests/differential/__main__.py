@@ -14,19 +14,19 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from tests.conformance.judge import judge
-from tests.differential.making.dice import Thing
+from tests.conformance.check_cases import check
+from tests.differential.generators.rng import JsonObject
 from tests.differential.oracle import Oracle
 from tests.differential.record import write
-from tests.differential.simplify import simplified
-from tests.differential.trial import EXPECTED, Trial, trials
+from tests.differential.run_cases import EXPECTED, PluginRun, run_all
+from tests.differential.simplify import simplify
 from tools.controlplane.rig import NotBuilt, controlplane_folder
 
 SHOWN = 3
 LONGEST = 2000
 
 
-def lines(oracle: Oracle, trial: Trial) -> Iterator[str]:
+def lines(oracle: Oracle, trial: PluginRun) -> Iterator[str]:
     """The plugin's line, and below it the first differences, each with the smallest question that shows one."""
     unclear = f", {trial.unclear} without a clear answer of Go" if trial.unclear else ""
     yield f"{trial.result}{unclear}"
@@ -38,20 +38,20 @@ def lines(oracle: Oracle, trial: Trial) -> Iterator[str]:
         yield f"    {json.dumps({key: value for key, value in small.items() if key != EXPECTED})}"[:LONGEST]
 
 
-def differences(case: Thing) -> list[str]:
-    return [line for each in judge(case["plugin"], [case]).disagreements for line in each.differences]
+def differences(case: JsonObject) -> list[str]:
+    return [line for each in check(case["plugin"], [case]).disagreements for line in each.differences]
 
 
-def smallest(oracle: Oracle, case: Thing) -> Thing:
+def smallest(oracle: Oracle, case: JsonObject) -> JsonObject:
     """The case without all that the difference does not need; it stays a difference in the same part of the answer."""
     parts = {_part(each) for each in differences(case)}
 
-    def differs(question: Thing) -> bool:
+    def differs(question: JsonObject) -> bool:
         answer = oracle.settled(question)
         return answer is not None and not parts.isdisjoint(map(_part, differences({**question, EXPECTED: answer})))
 
     question = {key: value for key, value in case.items() if key not in (EXPECTED, "tags")}
-    small = simplified(question, differs)
+    small = simplify(question, differs)
     return {**small, EXPECTED: oracle.ask(small)}
 
 
@@ -61,7 +61,7 @@ def _part(difference: str) -> str:
 
 def compare(oracle: Oracle, total: int, seed: int) -> int:
     started, by_tag, different, asked, waiting = time.monotonic(), Counter[str](), 0, 0, 0
-    for trial in trials(oracle, total, seed):
+    for trial in run_all(oracle, total, seed):
         print(*lines(oracle, trial), sep="\n", flush=True)
         by_tag.update(tag for case in trial.cases for tag in case["tags"])
         asked += len(trial.cases)

@@ -9,7 +9,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from tests.differential.making.dice import Thing
+from tests.differential.generators.rng import JsonObject
 
 PROGRAM = "differential"
 
@@ -30,23 +30,23 @@ class Oracle:
     ) -> None:
         self._process.communicate()
 
-    def ask(self, question: Thing) -> Thing:
+    def ask(self, question: JsonObject) -> JsonObject:
         assert self._process.stdin and self._process.stdout
         self._process.stdin.write(json.dumps(question) + "\n")
         line = self._process.stdout.readline()
         if not line:
             raise RuntimeError(f"the program with kube-scheduler's plugins ended: {self._process.wait()}")
-        answer: Thing = json.loads(line)
+        answer: JsonObject = json.loads(line)
         return answer
 
-    def settled(self, question: Thing, times: int = 3) -> Thing | None:
+    def settled(self, question: JsonObject, times: int = 3) -> JsonObject | None:
         """The answer, if it is one: None where Go fails itself, or answers now so and now so."""
         first = self.ask(question)
         same = all(self.ask(question) == first for _ in range(times - 1))
         return first if same and not _failed(first) else None
 
 
-def _failed(answer: Thing) -> bool:
+def _failed(answer: JsonObject) -> bool:
     return "error" in answer or "Error" in set(_codes(answer))
 
 

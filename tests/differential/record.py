@@ -7,9 +7,9 @@ import json
 from pathlib import Path
 
 from tests.conformance.corpus import SUFFIX
-from tests.differential.making.dice import Thing
+from tests.differential.generators.rng import JsonObject
 from tests.differential.oracle import Oracle
-from tests.differential.trial import answered, shares
+from tests.differential.run_cases import shares, with_answers
 
 REFERENCE = "kubernetes v1.35.8"
 
@@ -19,14 +19,14 @@ def write(oracle: Oracle, folder: Path, total: int, seed: int) -> int:
     folder.mkdir(parents=True, exist_ok=True)
     kept = size = 0
     for plugin, count in shares(total).items():
-        cases, _ = answered(oracle, plugin, count, seed)
+        cases, _ = with_answers(oracle, plugin, count, seed)
         size += save(folder / f"{plugin}.random{SUFFIX}", plugin, cases)
         kept += len(cases)
     print(f"{kept} cases in {size} bytes, seed {seed}")
     return 0
 
 
-def save(path: Path, plugin: str, cases: list[Thing], reference: str = REFERENCE) -> int:
+def save(path: Path, plugin: str, cases: list[JsonObject], reference: str = REFERENCE) -> int:
     content = {"format": 1, "plugin": plugin, "source": "random", "reference": reference, "cases": cases}
     packed = gzip.compress(json.dumps(content, separators=(",", ":")).encode(), 9, mtime=0)
     return path.write_bytes(packed)

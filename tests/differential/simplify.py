@@ -9,18 +9,18 @@ import copy
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from tests.differential.making.dice import Thing
+from tests.differential.generators.rng import JsonObject
 
 NEEDED = {"id", "plugin", "extensionPoints", "pod", "preemptionMode", "queue"}
 NAMES = {"metadata", "spec", "status", "allocatable", "pods", "containers", "name", "namespace", "uid", "nodeName"}
-MOST_TRIES = 2000
+MAX_TRIES = 2000
 
 Path = tuple[Any, ...]
 
 
-def simplified(question: Thing, differs: Callable[[Thing], bool]) -> Thing:
+def simplify(question: JsonObject, differs: Callable[[JsonObject], bool]) -> JsonObject:
     """The smallest question reached that still differs."""
-    tries, small, shrunk = MOST_TRIES, question, True
+    tries, small, shrunk = MAX_TRIES, question, True
     while shrunk and tries > 0:
         shrunk = False
         for path in list(_places(small)):
@@ -44,7 +44,7 @@ def _places(value: Any, above: Path = ()) -> Iterator[Path]:
             yield from _places(value[index], (*above, index))
 
 
-def _without(question: Thing, path: Path) -> Thing | None:
+def _without(question: JsonObject, path: Path) -> JsonObject | None:
     """A copy without that place; None if it is gone already. A node to be scored goes with the node."""
     made = copy.deepcopy(question)
     holder: Any = made
@@ -57,7 +57,7 @@ def _without(question: Thing, path: Path) -> Thing | None:
     return _consistent(made)
 
 
-def _consistent(question: Thing) -> Thing:
+def _consistent(question: JsonObject) -> JsonObject:
     known = {node["metadata"]["name"] for node in question.get("nodes", ())}
     if "scoreNodes" in question:
         question["scoreNodes"] = [name for name in question["scoreNodes"] if name in known]

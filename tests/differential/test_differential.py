@@ -5,12 +5,12 @@ from functools import cache
 
 import pytest
 
+from tests.conformance.check_cases import check
 from tests.conformance.corpus import FOLDER, Case, cases
-from tests.conformance.judge import judge
-from tests.differential.making.profiles import MAKERS
+from tests.differential.generators.profiles import MAKERS
 from tests.differential.oracle import Oracle
-from tests.differential.trial import EXPECTED, answered, shares
-from tests.live.built import built
+from tests.differential.run_cases import EXPECTED, shares, with_answers
+from tests.live.requires_controlplane import controlplane_or_skip
 
 pytestmark = pytest.mark.live
 
@@ -21,7 +21,7 @@ EVERY = 25
 
 @pytest.fixture(scope="module")
 def oracle() -> Iterator[Oracle]:
-    with Oracle(built()) as running:
+    with Oracle(controlplane_or_skip()) as running:
         yield running
 
 
@@ -33,8 +33,8 @@ def recorded() -> dict[str, list[Case]]:
 @pytest.mark.parametrize("plugin", MAKERS)
 def test_same_answers(oracle: Oracle, plugin: str) -> None:
     """The plugin gives the codes, reasons, scores and victims that Go gives, on clusters nobody has thought of."""
-    found, _ = answered(oracle, plugin, shares(CASES)[plugin], SEED)
-    result = judge(plugin, list(found))
+    found, _ = with_answers(oracle, plugin, shares(CASES)[plugin], SEED)
+    result = check(plugin, list(found))
     if result.missing:
         pytest.skip(str(result))
     assert [] == result.disagreements

@@ -1,9 +1,9 @@
 """Shows that a question is made small without losing what made it interesting."""
 
-from tests.differential.making.dice import Thing
-from tests.differential.simplify import simplified
+from tests.differential.generators.rng import JsonObject
+from tests.differential.simplify import simplify
 
-BIG: Thing = {
+BIG: JsonObject = {
     "plugin": "NodePorts",
     "pod": {
         "metadata": {"name": "pod", "labels": {"app": "web"}},
@@ -15,7 +15,7 @@ BIG: Thing = {
 }
 
 
-def has_two(question: Thing) -> bool:
+def has_two(question: JsonObject) -> bool:
     return any(node["metadata"]["name"] == "two" for node in question.get("nodes", ()))
 
 
@@ -23,25 +23,25 @@ def test_keeps_only_what_matters() -> None:
     """Nodes, pods and fields go as long as the difference stays; what names a thing stays with it."""
     pod = {"metadata": {"name": "pod"}, "spec": {"containers": []}}
     node = {"metadata": {"name": "two"}, "spec": {}}
-    assert {"plugin": "NodePorts", "pod": pod, "nodes": [node]} == simplified(BIG, has_two)
+    assert {"plugin": "NodePorts", "pod": pod, "nodes": [node]} == simplify(BIG, has_two)
 
 
 def test_leaves_the_question_alone() -> None:
     """The question that was given is not touched, and one that cannot be smaller comes back as it is."""
     before = repr(BIG)
-    assert BIG == simplified(BIG, lambda _: False)
+    assert BIG == simplify(BIG, lambda _: False)
     assert before == repr(BIG)
 
 
 def test_stays_whole() -> None:
     """No pod is left on a node that is gone, and no such node is to be scored."""
-    seen: list[Thing] = []
+    seen: list[JsonObject] = []
 
-    def noted(question: Thing) -> bool:
+    def noted(question: JsonObject) -> bool:
         seen.append(question)
         return has_two(question)
 
-    simplified(BIG, noted)
+    simplify(BIG, noted)
     known = [{node["metadata"]["name"] for node in each.get("nodes", ())} for each in seen]
     homes = [{pod["spec"]["nodeName"] for pod in each.get("existingPods", ())} for each in seen]
     scored = [set(each.get("scoreNodes", ())) for each in seen]

@@ -17,7 +17,7 @@ from random import Random
 from typing import Any
 
 from tests.conformance.corpus import SUFFIX
-from tests.differential.making.tags import tags
+from tests.differential.generators.tags import tags
 from tests.differential.record import save
 
 PLUGIN = "LowRiskOverCommitment"

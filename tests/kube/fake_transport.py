@@ -9,12 +9,12 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from trimtab.kube.transport import Response, Silent, Unreachable
-from trimtab.kube.transport.contract import always
-from trimtab.wire.request import Request
+from trimtab.kube.transport import IdleTimeout, Response, Unreachable
+from trimtab.kube.transport.contract import allow
+from trimtab.wire.requests import Request
 
-Answer = Response | Exception
-Send = Callable[[Request], Awaitable[Answer] | Answer]
+FakeResponse = Response | Exception
+Send = Callable[[Request], Awaitable[FakeResponse] | FakeResponse]
 
 
 @dataclass
@@ -24,10 +24,10 @@ class FakeStream:
     status: int = 200
     headers: Mapping[str, str] = field(default_factory=dict)
     text: bytes = b""
-    silence: float = 0.0
+    idle_timeout: float = 0.0
     queue: asyncio.Queue[list[bytes] | Exception | None] = field(default_factory=asyncio.Queue)
 
-    def say(self, *lines: dict[str, Any] | bytes) -> None:
+    def push(self, *lines: dict[str, Any] | bytes) -> None:
         self.queue.put_nowait([line if isinstance(line, bytes) else json.dumps(line).encode() for line in lines])
 
     def end(self) -> None:
@@ -39,9 +39,9 @@ class FakeStream:
     async def lines(self) -> AsyncIterator[list[bytes]]:
         while True:
             try:
-                item = await asyncio.wait_for(self.queue.get(), self.silence)
+                item = await asyncio.wait_for(self.queue.get(), self.idle_timeout)
             except TimeoutError:
-                raise Silent("nothing", sent=True) from None
+                raise IdleTimeout("nothing", sent=True) from None
             if item is None:
                 return
             if isinstance(item, Exception):
@@ -69,9 +69,9 @@ class FakeTransport:
         return [round(at, 3) for at, request in self.sent if request.method.startswith(method)]
 
     async def send(
-        self, request: Request, patience: float, largest: int = 0, may_leave: Callable[[], bool] = always
+        self, request: Request, timeout: float, max_bytes: int = 0, may_send: Callable[[], bool] = allow
     ) -> Response:
-        if not may_leave():
+        if not may_send():
             raise Unreachable("not sent", sent=False)
         self.sent.append((asyncio.get_running_loop().time(), request))
         answer = self.answer(request)
@@ -82,12 +82,12 @@ class FakeTransport:
         return answer
 
     @asynccontextmanager
-    async def stream(self, request: Request, silence: float) -> AsyncIterator[FakeStream]:
+    async def stream(self, request: Request, idle_timeout: float) -> AsyncIterator[FakeStream]:
         self.watched.append((asyncio.get_running_loop().time(), request))
         opened = self.open(request)
         if isinstance(opened, Exception):
             raise opened
-        opened.silence = silence
+        opened.idle_timeout = idle_timeout
         self.streams.append(opened)
         yield opened
 
@@ -95,5 +95,5 @@ class FakeTransport:
         pass
 
 
-def answered(body: Any, status: int = 200, **headers: str) -> Response:
+def json_response(body: Any, status: int = 200, **headers: str) -> Response:
     return Response(status, headers, body if isinstance(body, bytes) else json.dumps(body).encode())

@@ -16,7 +16,7 @@ from trimtab.kube.credentials.kubeconfig import Cluster, User
 
 
 @dataclass
-class Asked:
+class ReceivedRequest:
     """One request as it arrived."""
 
     line: str
@@ -25,12 +25,12 @@ class Asked:
     connection: int
     reply: asyncio.StreamWriter
 
-    def answer(self, status: int, body: bytes = b"", *more: str) -> None:
+    def respond(self, status: int, body: bytes = b"", *more: str) -> None:
         """A whole answer."""
         head = [f"HTTP/1.1 {status} X", f"Content-Length: {len(body)}", *more]
         self.reply.write("\r\n".join([*head, "", ""]).encode() + body)
 
-    def begin(self) -> None:
+    def start_stream(self) -> None:
         """The head of an answer without end."""
         self.reply.write(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
 
@@ -39,7 +39,7 @@ class Asked:
         self.reply.write(f"{len(data):x}\r\n".encode() + data + b"\r\n")
 
 
-Behaviour = Callable[[Asked], Awaitable[None] | None]
+Behaviour = Callable[[ReceivedRequest], Awaitable[None] | None]
 
 
 @dataclass
@@ -47,7 +47,7 @@ class FaultServer:
     """What was asked so far, and where to ask."""
 
     port: int = 0
-    asked: list[Asked] = field(default_factory=list)
+    received: list[ReceivedRequest] = field(default_factory=list)
     connections: int = 0
     secure: bool = False
 
@@ -57,7 +57,7 @@ class FaultServer:
         return Credentials(Cluster(server=address, **cluster), user or User(token="canary-token"), "test")
 
 
-async def _read(reader: asyncio.StreamReader, number: int, writer: asyncio.StreamWriter) -> Asked | None:
+async def _read(reader: asyncio.StreamReader, number: int, writer: asyncio.StreamWriter) -> ReceivedRequest | None:
     try:
         head = (await reader.readuntil(b"\r\n\r\n")).decode()
     except asyncio.IncompleteReadError:
@@ -65,7 +65,7 @@ async def _read(reader: asyncio.StreamReader, number: int, writer: asyncio.Strea
     line, *rest = head.strip().split("\r\n")
     headers = {name.lower(): value for name, value in (each.split(": ", 1) for each in rest)}
     body = await reader.readexactly(int(headers.get("content-length", "0")))
-    return Asked(line, headers, body, number, writer)
+    return ReceivedRequest(line, headers, body, number, writer)
 
 
 @asynccontextmanager
@@ -82,7 +82,7 @@ async def serving(behave: Behaviour, tls: ssl.SSLContext | None = None) -> Async
         number = server.connections
         try:
             while not writer.is_closing() and (asked := await _read(reader, number, writer)) is not None:
-                server.asked.append(asked)
+                server.received.append(asked)
                 if (waiting := behave(asked)) is not None:
                     await waiting
         except (ConnectionError, asyncio.CancelledError):

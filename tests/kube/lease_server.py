@@ -9,16 +9,16 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
-from tests.kube.fake_transport import Answer, FakeTransport, answered
+from tests.kube.fake_transport import FakeResponse, FakeTransport, json_response
 from trimtab.config.configuration import LeaderElection
-from trimtab.core.model.event import Event
-from trimtab.kube.lease import Elector
+from trimtab.core.model.events import Event
+from trimtab.kube.lease import LeaderElector
 from trimtab.kube.transport import Unreachable
-from trimtab.wire.request import Request
+from trimtab.wire.requests import Request
 
-NOT_FOUND = answered({"kind": "Status", "status": "Failure", "code": 404, "reason": "NotFound"}, 404)
-CONFLICT = answered({"kind": "Status", "status": "Failure", "code": 409, "reason": "Conflict"}, 409)
-TOLD = 5e8  # where the clock begins of whoever is told; the wall is at twice that
+NOT_FOUND = json_response({"kind": "Status", "status": "Failure", "code": 404, "reason": "NotFound"}, 404)
+CONFLICT = json_response({"kind": "Status", "status": "Failure", "code": 409, "reason": "Conflict"}, 409)
+SINK_EPOCH = 5e8  # where the clock begins of whoever is told; the wall is at twice that
 PATH = "/apis/coordination.k8s.io/v1/namespaces/trimtab/leases"
 
 
@@ -28,14 +28,14 @@ class LeaseServer:
 
     spec: dict[str, Any] | None = None
     version: int = 1
-    fault: Callable[[Request], Answer | None] = lambda request: None
+    override: Callable[[Request], FakeResponse | None] = lambda request: None
     history: list[tuple[float, str]] = field(default_factory=list)
 
-    def answer(self, request: Request) -> Answer:
+    def answer(self, request: Request) -> FakeResponse:
         assert request.path in (PATH, f"{PATH}/trimtab")
-        return self.fault(request) or self.obey(request)
+        return self.override(request) or self.handle(request)
 
-    def obey(self, request: Request) -> Answer:
+    def handle(self, request: Request) -> FakeResponse:
         if request.method == "GET":
             return NOT_FOUND if self.spec is None else self.current()
         body = json.loads(request.body)
@@ -46,15 +46,15 @@ class LeaseServer:
         stale = body["metadata"]["resourceVersion"] != str(self.version)
         return CONFLICT if stale else self.store(body["spec"], 200)
 
-    def store(self, spec: dict[str, Any], status: int = 200) -> Answer:
+    def store(self, spec: dict[str, Any], status: int = 200) -> FakeResponse:
         self.spec = spec
         self.version += 1
         self.history.append((round(asyncio.get_running_loop().time(), 2), spec["holderIdentity"]))
         return self.current(status)
 
-    def current(self, status: int = 200) -> Answer:
+    def current(self, status: int = 200) -> FakeResponse:
         meta = {"name": "trimtab", "namespace": "trimtab", "resourceVersion": str(self.version)}
-        return answered({"kind": "Lease", "metadata": meta, "spec": self.spec}, status)
+        return json_response({"kind": "Lease", "metadata": meta, "spec": self.spec}, status)
 
 
 @dataclass
@@ -65,7 +65,7 @@ class Contender:
     name: str = "me"
     cut: bool = False
     skew: float = 0.0
-    facts: list[Event] = field(default_factory=list)
+    events: list[Event] = field(default_factory=list)
     settings: LeaderElection = field(default_factory=LeaderElection)
 
     def __post_init__(self) -> None:
@@ -73,18 +73,18 @@ class Contender:
         self.transport = FakeTransport(self.answer)
         wall = lambda: loop.time() + 1e9 + self.skew  # noqa: E731
         clock = lambda: loop.time() + 5 * self.skew  # noqa: E731
-        self.now = lambda: loop.time() + TOLD
-        self.elector = Elector(self.transport, self.settings, self.name, wall, Random(self.name), clock)
+        self.now = lambda: loop.time() + SINK_EPOCH
+        self.elector = LeaderElector(self.transport, self.settings, self.name, wall, Random(self.name), clock)
 
-    def answer(self, request: Request) -> Answer:
+    def answer(self, request: Request) -> FakeResponse:
         return Unreachable("cut", sent=True) if self.cut else self.server.answer(request)
 
     def start(self) -> asyncio.Task[None]:
-        return asyncio.create_task(self.elector.run(self.facts.append, self.prepare, self.now))
+        return asyncio.create_task(self.elector.run(self.events.append, self.prepare, self.now))
 
     async def prepare(self) -> None:
         pass
 
 
-def held(holder: str, seconds: int = 15, **more: Any) -> dict[str, Any]:
+def lease_spec(holder: str, seconds: int = 15, **more: Any) -> dict[str, Any]:
     return {"holderIdentity": holder, "leaseDurationSeconds": seconds, "leaseTransitions": 3} | more

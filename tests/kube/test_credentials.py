@@ -14,7 +14,7 @@ from kubernetes import client as oracle_client
 from kubernetes import config as oracle_config
 
 from tests.kube import certificates
-from trimtab.kube.credentials import Credentials, CredentialsError, find
+from trimtab.kube.credentials import Credentials, CredentialsError, find_credentials
 
 NOWHERE = Path("/nowhere")
 
@@ -79,7 +79,7 @@ def oracle(path: str, context: str | None = None) -> oracle_client.Configuration
 
 
 async def authorization(credentials: Credentials) -> str | None:
-    return (await credentials.identity()).headers.get("Authorization")
+    return (await credentials.auth_state()).headers.get("Authorization")
 
 
 def der(path: str | None) -> bytes | None:
@@ -92,9 +92,9 @@ async def test_reads_as_the_kubernetes_package(case: str, tmp_path: Path) -> Non
     files(tmp_path)
     cluster, user = CASES[case]
     path = written(tmp_path, {"server": "https://localhost:6443"} | cluster, user)
-    expected, ours = oracle(str(path)), find(str(path))
+    expected, ours = oracle(str(path)), find_credentials(str(path))
     assert expected.host == ours.server
-    identity = await ours.identity()
+    identity = await ours.auth_state()
     assert expected.api_key.get("BearerToken") == identity.headers.get("Authorization")
     assert (expected.tls_server_name or "") == ours.server_name
     assert (expected.proxy or "") == ours.proxy
@@ -108,7 +108,7 @@ async def test_trusts_no_other_authority(tmp_path: Path) -> None:
     """A server of another authority, or of another name, is not spoken to."""
     files(tmp_path)
     path = written(tmp_path, {"server": "https://localhost", "certificate-authority": "ca.pem"}, {"token": "t"})
-    context = (await find(str(path)).identity()).context
+    context = (await find_credentials(str(path)).auth_state()).context
     assert context is not None
     for server in (
         certificates.server_context(issuer=certificates.other_authority()),
@@ -130,7 +130,7 @@ async def test_several_files_merge(tmp_path: Path) -> None:
         "second",
     )
     listed = os.pathsep.join([str(tmp_path / "absent"), str(first), str(second)])
-    ours = find(environment={"KUBECONFIG": listed, "HOME": str(NOWHERE)}, account=NOWHERE)
+    ours = find_credentials(environment={"KUBECONFIG": listed, "HOME": str(NOWHERE)}, account=NOWHERE)
     expected = oracle(os.pathsep.join([str(first), str(second)]))
     assert "https://first" == expected.host == ours.server
     assert "Bearer deep-token" == expected.api_key["BearerToken"] == await authorization(ours)
@@ -144,16 +144,16 @@ def test_the_first_current_context_wins(tmp_path: Path) -> None:
         for name in ("one", "two")
     ]
     listed = os.pathsep.join(str(path) for path in paths)
-    assert "context 'one' of" in find(environment={"KUBECONFIG": listed}, account=NOWHERE).origin
+    assert "context 'one' of" in find_credentials(environment={"KUBECONFIG": listed}, account=NOWHERE).origin
 
 
 async def test_what_the_package_stumbles_over(tmp_path: Path) -> None:
     """A null is an absent field, a token ends before its line does, and passwords are UTF-8."""
     (tmp_path / "token").write_text("from-file\n")
     server = {"server": "http://x", "proxy-url": None}
-    token = find(str(written(tmp_path, server, {"tokenFile": "token", "exec": None})))
+    token = find_credentials(str(written(tmp_path, server, {"tokenFile": "token", "exec": None})))
     assert "Bearer from-file" == await authorization(token)
-    password = find(str(written(tmp_path, server, {"username": "ann", "password": "ä"})))
+    password = find_credentials(str(written(tmp_path, server, {"username": "ann", "password": "ä"})))
     assert f"Basic {b64('ann:ä'.encode())}" == await authorization(password)
 
 
@@ -161,14 +161,14 @@ def test_named_context(tmp_path: Path) -> None:
     """A context named on purpose is taken instead of the current one."""
     contexts = [{"name": n, "context": {"cluster": "c", "user": "u"}} for n in ("here", "there")]
     path = written(tmp_path, {"server": "http://x"}, {}, contexts=contexts)
-    assert "context 'there' of" in find(str(path), "there").origin
+    assert "context 'there' of" in find_credentials(str(path), "there").origin
 
 
 async def test_a_token_file_wins_over_a_token(tmp_path: Path) -> None:
     """As in kubectl, the file is the fresher of the two."""
     files(tmp_path)
     path = written(tmp_path, {"server": "http://x"}, {"token": "old", "tokenFile": "token"})
-    assert "Bearer from-file" == await authorization(find(str(path)))
+    assert "Bearer from-file" == await authorization(find_credentials(str(path)))
 
 
 @pytest.mark.parametrize(
@@ -181,7 +181,7 @@ async def test_a_token_file_wins_over_a_token(tmp_path: Path) -> None:
 )
 def test_a_server_without_scheme(server: str, cluster: dict[str, Any], expected: str, tmp_path: Path) -> None:
     """TLS is meant wherever anything speaks of TLS, as in kubectl."""
-    assert expected == find(str(written(tmp_path, {"server": server} | cluster, {}))).server
+    assert expected == find_credentials(str(written(tmp_path, {"server": server} | cluster, {}))).server
 
 
 async def test_in_cluster(tmp_path: Path) -> None:
@@ -189,18 +189,21 @@ async def test_in_cluster(tmp_path: Path) -> None:
     (tmp_path / "token").write_text("sa-token")
     (tmp_path / "ca.crt").write_bytes(certificates.authority_pem())
     pod = {"KUBERNETES_SERVICE_HOST": "fd00::1", "KUBERNETES_SERVICE_PORT": "443", "HOME": str(NOWHERE)}
-    ours = find(environment=pod, account=tmp_path)
+    ours = find_credentials(environment=pod, account=tmp_path)
     assert "https://[fd00::1]:443" == ours.server
     assert "Bearer sa-token" == await authorization(ours)
     path = written(tmp_path, {"server": "http://from-kubeconfig"}, {})
-    assert "http://from-kubeconfig" == find(environment=pod | {"KUBECONFIG": str(path)}, account=tmp_path).server
+    assert (
+        "http://from-kubeconfig"
+        == find_credentials(environment=pod | {"KUBECONFIG": str(path)}, account=tmp_path).server
+    )
 
 
 def test_the_home_folder_comes_last(tmp_path: Path) -> None:
     """Without anything else ~/.kube/config is read."""
     (tmp_path / ".kube").mkdir()
     written(tmp_path / ".kube", {"server": "http://home"}, {})
-    assert "http://home" == find(environment={"HOME": str(tmp_path)}, account=NOWHERE).server
+    assert "http://home" == find_credentials(environment={"HOME": str(tmp_path)}, account=NOWHERE).server
 
 
 def test_no_kubeconfig_says_what_was_tried(tmp_path: Path) -> None:
@@ -208,9 +211,9 @@ def test_no_kubeconfig_says_what_was_tried(tmp_path: Path) -> None:
     with pytest.raises(
         CredentialsError, match=r"tried KUBECONFIG \(unset\) and .*/\.kube/config.*Name a file with --kubeconfig"
     ):
-        find(environment={"HOME": str(tmp_path)}, account=NOWHERE)
+        find_credentials(environment={"HOME": str(tmp_path)}, account=NOWHERE)
     with pytest.raises(CredentialsError, match=r"tried KUBECONFIG \(/absent\)"):
-        find(environment={"HOME": str(tmp_path), "KUBECONFIG": "/absent"}, account=NOWHERE)
+        find_credentials(environment={"HOME": str(tmp_path), "KUBECONFIG": "/absent"}, account=NOWHERE)
 
 
 SERVER = {"server": "https://x"}
@@ -263,7 +266,7 @@ def test_refused_with_a_sentence(case: str, tmp_path: Path) -> None:
     files(tmp_path)
     cluster, user, more, sentence = REFUSED[case]
     with pytest.raises(CredentialsError) as refusal:
-        find(str(written(tmp_path, cluster, user, **more)))
+        find_credentials(str(written(tmp_path, cluster, user, **more)))
     assert sentence in str(refusal.value)
     assert "PRIVATE" not in str(refusal.value)
 
@@ -274,10 +277,10 @@ def test_garbage_is_refused(content: str, tmp_path: Path) -> None:
     path = tmp_path / "config"
     path.write_text(content)
     with pytest.raises(CredentialsError, match=f"the kubeconfig {path}|{path} sets no current-context"):
-        find(str(path))
+        find_credentials(str(path))
 
 
 def test_an_unreadable_file_is_named(tmp_path: Path) -> None:
     """A path named on purpose must exist; nothing else is tried instead."""
     with pytest.raises(CredentialsError, match=r"gone cannot be read: No such file"):
-        find(str(tmp_path / "gone"))
+        find_credentials(str(tmp_path / "gone"))

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from tests.kube.fake_transport import Answer, answered
-from tests.kube.lease_server import CONFLICT, TOLD, Contender, LeaseServer, held
+from tests.kube.fake_transport import FakeResponse, json_response
+from tests.kube.lease_server import CONFLICT, SINK_EPOCH, Contender, LeaseServer, lease_spec
 from trimtab.config.configuration import LeaderElection
-from trimtab.core.model.event import Following, Leading
+from trimtab.core.model.events import LeaseAcquired, LeaseLost
 from trimtab.kube.transport import Unreachable
-from trimtab.wire.request import Request
+from trimtab.wire.requests import Request
 
 pytestmark = pytest.mark.looptime
 
@@ -47,9 +47,9 @@ async def test_a_fraction_of_a_second_is_rounded_up() -> None:
 @pytest.mark.parametrize("method", ["POST", "PUT"])
 async def test_a_refused_write_is_told_once(method: str, caplog: pytest.LogCaptureFixture) -> None:
     """A namespace or right that is missing shows in the log, once and not at each try."""
-    server = LeaseServer(held("") if method == "PUT" else None)
-    said = answered({"kind": "Status", "code": 403, "reason": "Forbidden", "message": "leases is forbidden"}, 403)
-    server.fault = lambda request: said if request.method == method else None
+    server = LeaseServer(lease_spec("") if method == "PUT" else None)
+    said = json_response({"kind": "Status", "code": 403, "reason": "Forbidden", "message": "leases is forbidden"}, 403)
+    server.override = lambda request: said if request.method == method else None
     task = Contender(server).start()
     await asyncio.sleep(30.0)
     assert 1 == caplog.text.count("leases is forbidden")
@@ -59,7 +59,7 @@ async def test_a_refused_write_is_told_once(method: str, caplog: pytest.LogCaptu
 
 async def test_a_lost_race_is_no_problem(caplog: pytest.LogCaptureFixture) -> None:
     """That somebody else was faster is how leases work: nothing to tell."""
-    server = LeaseServer(held(""), fault=lambda request: CONFLICT if request.method == "PUT" else None)
+    server = LeaseServer(lease_spec(""), override=lambda request: CONFLICT if request.method == "PUT" else None)
     task = Contender(server).start()
     await asyncio.sleep(10.0)
     assert "" == caplog.text
@@ -80,7 +80,7 @@ async def test_a_lease_is_renewed_every_two_seconds() -> None:
 
 async def test_a_held_lease_is_waited_out_by_our_own_clock() -> None:
     """A lease that does not change is taken 15 s after we first saw it, however old its times say it is."""
-    server = LeaseServer(held("other", renewTime="1999-01-01T00:00:00.000000Z"))
+    server = LeaseServer(lease_spec("other", renewTime="1999-01-01T00:00:00.000000Z"))
     me = Contender(server)
     assert 4 == await me.elector.acquire()
     assert 15.0 <= server.history[0][0] <= 17.1
@@ -93,12 +93,12 @@ async def test_a_renewed_lease_is_left_alone() -> None:
     tasks = [first.start(), second.start()]
     await asyncio.sleep(120.0)
     assert {"first"} == {holder for _, holder in server.history}
-    assert [] == second.facts
+    assert [] == second.events
     assert not second.elector.may_write()
     await ended(*tasks)
 
 
-@pytest.mark.parametrize("spec", [held(""), held("me"), held("other", seconds=0), {}])
+@pytest.mark.parametrize("spec", [lease_spec(""), lease_spec("me"), lease_spec("other", seconds=0), {}])
 async def test_a_free_lease_is_taken_at_once(spec: dict[str, Any]) -> None:
     """A lease of nobody, or still in our name, needs no waiting; one of no duration a second at most."""
     server = LeaseServer(spec)
@@ -110,7 +110,7 @@ async def test_a_free_lease_is_taken_at_once(spec: dict[str, Any]) -> None:
 async def test_the_term_rises_with_each_holder() -> None:
     """The term counts changes of hands; our own lease keeps its term."""
     for holder, term in (("", 4), ("other", 4), ("me", 3)):
-        assert term == await Contender(LeaseServer(held(holder))).elector.acquire()
+        assert term == await Contender(LeaseServer(lease_spec(holder))).elector.acquire()
 
 
 async def test_writing_stops_ten_seconds_after_the_last_renewal_was_sent() -> None:
@@ -125,7 +125,10 @@ async def test_writing_stops_ten_seconds_after_the_last_renewal_was_sent() -> No
     await asyncio.sleep(0.2)
     assert not me.elector.may_write()
     await asyncio.wait_for(task, 1.0)
-    assert [Leading(0, pytest.approx(TOLD)), Following(pytest.approx(TOLD + 14.1, abs=0.5))] == me.facts
+    assert [
+        LeaseAcquired(0, pytest.approx(SINK_EPOCH)),
+        LeaseLost(pytest.approx(SINK_EPOCH + 14.1, abs=0.5)),
+    ] == me.events
 
 
 async def test_a_slow_renewal_counts_from_when_it_was_sent() -> None:
@@ -133,13 +136,13 @@ async def test_a_slow_renewal_counts_from_when_it_was_sent() -> None:
     server = LeaseServer()
     me = Contender(server)
 
-    async def slowly() -> Answer:
+    async def slowly() -> FakeResponse:
         await asyncio.sleep(4.0)
-        return server.obey(me.transport.sent[-1][1])
+        return server.handle(me.transport.sent[-1][1])
 
     await me.elector.acquire()
-    server.fault = lambda request: slowly()  # type: ignore[assignment, return-value]
-    holding = asyncio.create_task(me.elector.hold())
+    server.override = lambda request: slowly()  # type: ignore[assignment, return-value]
+    holding = asyncio.create_task(me.elector.renew())
     await asyncio.sleep(6.1)
     me.cut = True
     await asyncio.sleep(5.8)
@@ -158,7 +161,7 @@ async def test_a_paused_leader_does_not_write_after_it_wakes() -> None:
     me.skew = 6.0  # the elector's clock jumps 30 s, while the loop has slept
     assert not me.elector.may_write()
     await asyncio.wait_for(task, 3.0)
-    assert isinstance(me.facts[-1], Following)
+    assert isinstance(me.events[-1], LeaseLost)
 
 
 async def test_take_over_after_a_crash() -> None:
@@ -168,14 +171,14 @@ async def test_take_over_after_a_crash() -> None:
     tasks = [first.start(), second.start()]
     await asyncio.sleep(10.0)
     first.cut = True
-    leader = first if first.facts else second
+    leader = first if first.events else second
     other = second if leader is first else first
     for _ in range(250):
         await asyncio.sleep(0.1)
         assert not (first.elector.may_write() and second.elector.may_write())
-    assert isinstance(other.facts[0], Leading)
-    assert other.facts[0].at <= 1e9 + 10.0 + 15.0 + 5.0
-    assert isinstance(leader.facts[-1], Following)
+    assert isinstance(other.events[0], LeaseAcquired)
+    assert other.events[0].at <= 1e9 + 10.0 + 15.0 + 5.0
+    assert isinstance(leader.events[-1], LeaseLost)
     await ended(*tasks)
 
 
@@ -193,7 +196,7 @@ async def test_a_released_lease_is_taken_within_two_seconds() -> None:
     assert server.spec is not None
     assert ("", 1) == (server.spec["holderIdentity"], server.spec["leaseDurationSeconds"])
     await asyncio.sleep(2.1)
-    assert [Leading(1, pytest.approx(TOLD + 6.0, abs=1.1))] == second.facts
+    assert [LeaseAcquired(1, pytest.approx(SINK_EPOCH + 6.0, abs=1.1))] == second.events
     await ended(follower)
 
 
@@ -215,11 +218,11 @@ async def test_a_late_renewal_does_not_undo_a_release() -> None:
     task = me.start()
     await asyncio.sleep(1.0)
 
-    async def slowly(request: Request) -> Answer:
+    async def slowly(request: Request) -> FakeResponse:
         await asyncio.sleep(0.5)
-        return server.obey(request)
+        return server.handle(request)
 
-    server.fault = lambda request: slowly(request)  # type: ignore[assignment, return-value]
+    server.override = lambda request: slowly(request)  # type: ignore[assignment, return-value]
     await asyncio.sleep(1.2)
     await me.elector.release()
     assert not me.elector.may_write()
@@ -236,11 +239,11 @@ async def test_a_release_has_an_end(caplog: pytest.LogCaptureFixture) -> None:
     me = Contender(server)
     await me.elector.acquire()
 
-    async def slowly(request: Request) -> Answer:
+    async def slowly(request: Request) -> FakeResponse:
         await asyncio.sleep(4.0)
         return server.current() if request.method == "GET" else CONFLICT
 
-    server.fault = lambda request: slowly(request)  # type: ignore[assignment, return-value]
+    server.override = lambda request: slowly(request)  # type: ignore[assignment, return-value]
     await me.elector.release()
     assert 5.0 == pytest.approx(asyncio.get_running_loop().time(), abs=0.1)
     assert "lease not released, it will expire" in caplog.text
@@ -251,7 +254,7 @@ async def test_release_leaves_another_holder_alone() -> None:
     server = LeaseServer()
     me = Contender(server)
     await me.elector.acquire()
-    server.store(held("other"))
+    server.store(lease_spec("other"))
     await me.elector.release()
     assert server.spec is not None
     assert "other" == server.spec["holderIdentity"]
@@ -264,19 +267,19 @@ async def test_a_renewal_whose_answer_was_lost() -> None:
     task = me.start()
     await asyncio.sleep(1.0)
 
-    def lose_one(request: Request) -> Answer | None:
-        server.obey(request)
-        server.fault = lambda request: None
+    def lose_one(request: Request) -> FakeResponse | None:
+        server.handle(request)
+        server.override = lambda request: None
         return Unreachable("cut", sent=True)
 
-    server.fault = lose_one
+    server.override = lose_one
     await asyncio.sleep(20.0)
     assert me.elector.may_write()
-    assert [Leading(0, pytest.approx(TOLD))] == me.facts
+    assert [LeaseAcquired(0, pytest.approx(SINK_EPOCH))] == me.events
     await ended(task)
 
 
-@pytest.mark.parametrize("spec", [held("other"), None])
+@pytest.mark.parametrize("spec", [lease_spec("other"), None])
 async def test_a_lease_taken_or_deleted_by_force_is_lost_at_the_next_renewal(spec: dict[str, Any] | None) -> None:
     """Another's name in the lease, or no lease at all, ends leadership without waiting for the deadline."""
     server = LeaseServer()
@@ -286,35 +289,35 @@ async def test_a_lease_taken_or_deleted_by_force_is_lost_at_the_next_renewal(spe
     server.spec, server.version = spec, 50
     await asyncio.wait_for(task, 2.0)
     assert not me.elector.may_write()
-    assert isinstance(me.facts[-1], Following)
+    assert isinstance(me.events[-1], LeaseLost)
 
 
 @pytest.mark.parametrize(
     "answer",
     [
         Unreachable("down", sent=False),
-        answered(b"<html>", 200),
-        answered(b"busy", 429, **{"Retry-After": "1"}),
-        answered(b"", 500),
-        answered(b"not here", 404),
-        answered({"kind": "Status", "code": 403, "reason": "Forbidden"}, 403),
+        json_response(b"<html>", 200),
+        json_response(b"busy", 429, **{"Retry-After": "1"}),
+        json_response(b"", 500),
+        json_response(b"not here", 404),
+        json_response({"kind": "Status", "code": 403, "reason": "Forbidden"}, 403),
     ],
 )
-async def test_nonsense_is_no_lease(answer: Answer) -> None:
+async def test_nonsense_is_no_lease(answer: FakeResponse) -> None:
     """Whatever else the server says, nobody leads by it; with sense coming back, somebody does."""
-    server = LeaseServer(fault=lambda request: answer)
+    server = LeaseServer(override=lambda request: answer)
     me = Contender(server)
     task = me.start()
     await asyncio.sleep(10.0)
-    assert [] == me.facts
-    server.fault = lambda request: None
+    assert [] == me.events
+    server.override = lambda request: None
     await asyncio.sleep(2.1)
-    assert [Leading] == [type(fact) for fact in me.facts]
-    server.fault = lambda request: answer
+    assert [LeaseAcquired] == [type(fact) for fact in me.events]
+    server.override = lambda request: answer
     await asyncio.sleep(7.5)
-    assert not isinstance(me.facts[-1], Following)
+    assert not isinstance(me.events[-1], LeaseLost)
     await asyncio.wait_for(task, 5.0)
-    assert isinstance(me.facts[-1], Following)
+    assert isinstance(me.events[-1], LeaseLost)
 
 
 async def test_leading_is_said_after_the_preparation() -> None:
@@ -329,8 +332,8 @@ async def test_leading_is_said_after_the_preparation() -> None:
         me.prepare = prepare  # type: ignore[method-assign]
         task = me.start()
         await asyncio.sleep(1.0)
-        assert [] == me.facts
+        assert [] == me.events
         me.cut = cut
         await asyncio.sleep(30.0)
-        assert [Following if cut else Leading] == [type(fact) for fact in me.facts]
+        assert [LeaseLost if cut else LeaseAcquired] == [type(fact) for fact in me.events]
         await ended(task)

@@ -7,14 +7,14 @@ from itertools import pairwise
 
 import pytest
 
-from tests.kube.cluster_answers import bookmark, expired, is_probe, line, listing, node, page, query
-from tests.kube.fake_transport import Answer, FakeStream, answered
-from tests.kube.reflecting import Scene, running
-from trimtab.core.model.event import NodeSeen, Synced
+from tests.kube.fake_transport import FakeResponse, FakeStream, json_response
+from tests.kube.node_responses import bookmark, expired, is_probe, line, listing, node, page, query
+from tests.kube.reflector_harness import ReflectorHarness, running
+from trimtab.core.model.events import NodeUpserted, Synced
 from trimtab.core.model.node import Node
-from trimtab.kube.mirror import Rewound
+from trimtab.kube.store import ResourceVersionRegressed
 from trimtab.kube.transport import Unreachable
-from trimtab.wire.request import Request
+from trimtab.wire.requests import Request
 
 pytestmark = pytest.mark.looptime
 DOWN = Unreachable("refused", sent=False)
@@ -22,8 +22,8 @@ DOWN = Unreachable("refused", sent=False)
 
 async def test_first_a_consistent_list_then_a_watch_from_there() -> None:
     """The first list names no version; the watch goes on from its version, with bookmarks, for 5–10 min."""
-    async with running(Scene(answer=lambda request: listing(10, node("a", 7)))) as scene:
-        scene.stream.say(line("ADDED", "b", 11), line("DELETED", "a", 12))
+    async with running(ReflectorHarness(answer=lambda request: listing(10, node("a", 7)))) as scene:
+        scene.stream.push(line("ADDED", "b", 11), line("DELETED", "a", 12))
         await asyncio.sleep(0.01)
     assert ["+a@7", "Synced", "+b@11", "-a@12"] == scene.names()
     assert "/api/v1/nodes?limit=1000" == scene.transport.sent[0][1].path
@@ -35,25 +35,25 @@ async def test_first_a_consistent_list_then_a_watch_from_there() -> None:
 async def test_a_long_batch_of_news_leaves_others_their_turns() -> None:
     """While a thousand lines that came at once are taken in, whoever else is ready runs many times in between."""
     seen = [1]
-    async with running(Scene()) as scene:
-        scene.stream.say(*(line("ADDED", f"n{n}", 11 + n) for n in range(1_000)))
+    async with running(ReflectorHarness()) as scene:
+        scene.stream.push(*(line("ADDED", f"n{n}", 11 + n) for n in range(1_000)))
         while seen[-1] < 1_001:
             await asyncio.sleep(0)
-            seen.append(len(scene.facts))
+            seen.append(len(scene.events))
     assert max(after - before for before, after in pairwise(seen)) <= 8
 
 
 async def test_a_long_list_leaves_others_their_turns() -> None:
     """The same while a list is taken in, which after a break may hold as much news as a watch."""
     seen = [0]
-    scene = Scene(answer=lambda request: listing(2_000, *(node(f"n{n}", 11 + n) for n in range(1_000))))
+    scene = ReflectorHarness(answer=lambda request: listing(2_000, *(node(f"n{n}", 11 + n) for n in range(1_000))))
     async with running(scene):
-        scene.facts.clear()
+        scene.events.clear()
         scene.answer = lambda request: listing(4_000, *(node(f"n{n}", 2_001 + n) for n in range(1_000)))
         refreshing = asyncio.create_task(scene.reflector.refresh())
         while seen[-1] < 1_000:
             await asyncio.sleep(0)
-            seen.append(len(scene.facts))
+            seen.append(len(scene.events))
         await refreshing
     assert max(after - before for before, after in pairwise(seen)) <= 8
 
@@ -61,17 +61,21 @@ async def test_a_long_list_leaves_others_their_turns() -> None:
 async def test_a_long_list_comes_in_pages() -> None:
     """Each page is asked for with the token of the one before; facts and Synced follow when the last one is there."""
     pages = {"": page(10, "x/1", node("a", 7)), "x/1": page(10, "x/2", node("b", 8)), "x/2": listing(10, node("c", 9))}
-    async with running(Scene(answer=lambda request: pages[query(request).get("continue", "")])) as scene:
+    async with running(ReflectorHarness(answer=lambda request: pages[query(request).get("continue", "")])) as scene:
         pass
     assert ["+a@7", "+b@8", "+c@9", "Synced"] == scene.names()
     assert ["10"] == [query(request)["resourceVersion"] for _, request in scene.transport.watched]
     assert (1, 3) == (scene.reflector.counts.lists, len(scene.lists()))
 
 
-@pytest.mark.parametrize("second", [answered({"kind": "Status", "code": 410}, 410), listing(11, node("b", 11)), DOWN])
-async def test_a_list_that_breaks_off_begins_anew(second: Answer) -> None:
+@pytest.mark.parametrize(
+    "second", [json_response({"kind": "Status", "code": 410}, 410), listing(11, node("b", 11)), DOWN]
+)
+async def test_a_list_that_breaks_off_begins_anew(second: FakeResponse) -> None:
     """A page that expired, is of another version or does not come tells nothing; the next list starts at its first page."""
-    scene = Scene(answer=lambda request: second if "continue" in query(request) else page(10, "x", node("a", 7)))
+    scene = ReflectorHarness(
+        answer=lambda request: second if "continue" in query(request) else page(10, "x", node("a", 7))
+    )
     async with running(scene):
         assert [] == scene.names()
         scene.answer = lambda request: listing(12, node("b", 11))
@@ -81,18 +85,18 @@ async def test_a_list_that_breaks_off_begins_anew(second: Answer) -> None:
 
 async def test_facts_carry_the_time_of_the_clock() -> None:
     """`at` is what the injected clock says when the line is taken in."""
-    async with running(Scene()) as scene:
+    async with running(ReflectorHarness()) as scene:
         await asyncio.sleep(7.0)
-        scene.stream.say(line("ADDED", "b", 11))
+        scene.stream.push(line("ADDED", "b", 11))
         await asyncio.sleep(0.01)
-    assert NodeSeen(Node("b", uid="u-b", version=11), pytest.approx(7.01)) == scene.facts[-1]
+    assert NodeUpserted(Node("b", uid="u-b", version=11), pytest.approx(7.01)) == scene.events[-1]
 
 
 async def test_an_ended_watch_goes_on_where_it_was() -> None:
     """A normal end is followed at once by a watch from the last version, bookmarks included, without a list."""
-    async with running(Scene()) as scene:
-        scene.stream.say(line("ADDED", "b", 11))
-        scene.stream.say(bookmark(40))
+    async with running(ReflectorHarness()) as scene:
+        scene.stream.push(line("ADDED", "b", 11))
+        scene.stream.push(bookmark(40))
         scene.stream.end()
         await asyncio.sleep(0.01)
     assert (1, ["10", "40"]) == (len(scene.lists()), [query(r)["resourceVersion"] for _, r in scene.transport.watched])
@@ -107,14 +111,14 @@ async def test_a_watch_that_ends_at_once_is_not_repeated_at_once() -> None:
         stream.end()
         return stream
 
-    async with running(Scene(open=ended)) as scene:
+    async with running(ReflectorHarness(open=ended)) as scene:
         await asyncio.sleep(60.0)
     assert len(scene.watches()) < 10
 
 
 async def test_silence_means_another_watch() -> None:
     """A watch that brings nothing for 45 s is opened anew from its version, well within 60 s, without a list."""
-    async with running(Scene()) as scene:
+    async with running(ReflectorHarness()) as scene:
         await asyncio.sleep(60.0)
     assert [0.0, 45.0] == scene.watches()
     assert (1, 1, 0) == (len(scene.lists()), scene.reflector.counts.silences, scene.reflector.counts.setbacks)
@@ -122,12 +126,12 @@ async def test_silence_means_another_watch() -> None:
 
 async def test_after_silence_the_watches_are_short() -> None:
     """So that the bookmark that ends them is heard in time; with the first real line they are long again."""
-    async with running(Scene()) as scene:
+    async with running(ReflectorHarness()) as scene:
         await asyncio.sleep(46.0)
-        scene.stream.say(bookmark(12))
+        scene.stream.push(bookmark(12))
         scene.stream.end()
         await asyncio.sleep(0.01)
-        scene.stream.say(line("ADDED", "b", 13))
+        scene.stream.push(line("ADDED", "b", 13))
         scene.stream.end()
         await asyncio.sleep(0.01)
     seconds = [int(query(request)["timeoutSeconds"]) for _, request in scene.transport.watched]
@@ -138,13 +142,13 @@ async def test_after_silence_the_watches_are_short() -> None:
 @pytest.mark.parametrize("shape", ["answer", "line"])
 async def test_both_shapes_of_410_mean_another_list(shape: str) -> None:
     """HTTP 410 and an ERROR line of code 410 both lead to a new list whose difference is told, and are counted apart."""
-    scene = Scene(answer=lambda request: listing(10, node("a", 7), node("b", 8)))
+    scene = ReflectorHarness(answer=lambda request: listing(10, node("a", 7), node("b", 8)))
 
     def first_expired(request: Request) -> FakeStream:
         if scene.reflector.counts.lists > 1:
             return FakeStream()
         stream = FakeStream(status=410 if shape == "answer" else 200, text=b'{"kind":"Status","code":410}')
-        stream.say(expired())
+        stream.push(expired())
         return stream
 
     scene.open = first_expired
@@ -174,12 +178,12 @@ async def test_both_shapes_of_410_mean_another_list(shape: str) -> None:
 )
 async def test_garbage_is_never_an_empty_cluster(body: bytes) -> None:
     """A list with status 200 that is no list changes nothing; it is asked for again."""
-    scene = Scene(answer=lambda request: listing(10, node("a", 7)))
+    scene = ReflectorHarness(answer=lambda request: listing(10, node("a", 7)))
     async with running(scene):
-        scene.answer = lambda request: answered(body)
-        scene.stream.say(expired())
+        scene.answer = lambda request: json_response(body)
+        scene.stream.push(expired())
         await asyncio.sleep(10.0)
-        assert {"u-a"} == set(scene.reflector.mirror.objects())
+        assert {"u-a"} == set(scene.reflector.store.objects())
         assert len(scene.lists()) > 2
     assert ["+a@7", "Synced"] == scene.names()
 
@@ -187,16 +191,16 @@ async def test_garbage_is_never_an_empty_cluster(body: bytes) -> None:
 @pytest.mark.parametrize("garbage", [b"<html>", b'{"type":"WHAT","object":{}}', b'{"type":"ADDED"}'])
 async def test_garbage_in_a_watch_means_another_list(garbage: bytes) -> None:
     """A line that says nothing readable may have hidden a change, so a list follows."""
-    async with running(Scene()) as scene:
+    async with running(ReflectorHarness()) as scene:
         scene.answer = lambda request: listing(30, node("c", 25))
-        scene.stream.say(garbage)
+        scene.stream.push(garbage)
         await asyncio.sleep(2.0)
     assert ["Synced", "+c@25"] == scene.names()
 
 
 async def test_an_unreachable_server_is_asked_ever_less_often() -> None:
     """Waits grow from 0.8 s to 30 s, jittered downwards by at most a quarter, for lists."""
-    async with running(Scene(answer=lambda request: DOWN)) as scene:
+    async with running(ReflectorHarness(answer=lambda request: DOWN)) as scene:
         await asyncio.sleep(200.0)
     times = scene.lists()
     waits = [later - earlier for earlier, later in pairwise(times)]
@@ -207,7 +211,7 @@ async def test_an_unreachable_server_is_asked_ever_less_often() -> None:
 
 async def test_back_off_is_forgotten_after_two_calm_minutes() -> None:
     """After a long outage and two minutes of health, the next failure is followed by a short wait again."""
-    scene = Scene(answer=lambda request: DOWN)
+    scene = ReflectorHarness(answer=lambda request: DOWN)
     async with running(scene):
         await asyncio.sleep(100.0)
         scene.answer = lambda request: listing(10)
@@ -220,9 +224,9 @@ async def test_back_off_is_forgotten_after_two_calm_minutes() -> None:
 
 async def test_a_broken_watch_is_opened_again_without_a_list() -> None:
     """An API server that restarts costs a watch from the last version, not a list of everything."""
-    scene = Scene()
+    scene = ReflectorHarness()
     async with running(scene):
-        scene.stream.say(line("ADDED", "b", 11))
+        scene.stream.push(line("ADDED", "b", 11))
         await asyncio.sleep(0.01)
         scene.open = lambda request: DOWN
         scene.stream.fail(Unreachable("reset", sent=True))
@@ -235,7 +239,7 @@ async def test_a_broken_watch_is_opened_again_without_a_list() -> None:
 
 async def test_retry_after_is_honoured() -> None:
     """A server that says when to come back is not asked before."""
-    scene = Scene(answer=lambda request: answered(b"busy", 429, **{"Retry-After": "25"}))
+    scene = ReflectorHarness(answer=lambda request: json_response(b"busy", 429, **{"Retry-After": "25"}))
     async with running(scene):
         await asyncio.sleep(26.0)
     assert [0.0, 25.0] == scene.lists()
@@ -243,7 +247,7 @@ async def test_retry_after_is_honoured() -> None:
 
 async def test_refresh_waits_for_a_list_that_began_later() -> None:
     """Whoever asks gets a list begun after asking, at once, in the middle of a quiet watch."""
-    scene = Scene()
+    scene = ReflectorHarness()
     async with running(scene):
         await asyncio.sleep(3.0)
         scene.answer = lambda request: listing(20, node("late", 15))
@@ -256,10 +260,10 @@ async def test_refresh_waits_for_a_list_that_began_later() -> None:
 
 async def test_refresh_during_a_list_is_not_served_by_it() -> None:
     """A list that was under way when refresh was called may be too old; another one follows."""
-    scene = Scene()
+    scene = ReflectorHarness()
     slow = asyncio.Event()
 
-    async def slowly() -> Answer:
+    async def slowly() -> FakeResponse:
         await slow.wait()
         return listing(10)
 
@@ -274,7 +278,7 @@ async def test_refresh_during_a_list_is_not_served_by_it() -> None:
 
 async def test_refresh_does_not_wait_for_a_back_off() -> None:
     """After an outage the next try may be 30 s away; whoever begins to lead has it at once, and only once."""
-    scene = Scene(answer=lambda request: DOWN)
+    scene = ReflectorHarness(answer=lambda request: DOWN)
     async with running(scene):
         await asyncio.sleep(60.0)
         before = scene.lists()
@@ -288,7 +292,7 @@ async def test_refresh_does_not_wait_for_a_back_off() -> None:
 
 async def test_refresh_keeps_to_what_the_server_asked_for() -> None:
     """A Retry-After is waited out all the same."""
-    scene = Scene(answer=lambda request: answered(b"busy", 429, **{"Retry-After": "25"}))
+    scene = ReflectorHarness(answer=lambda request: json_response(b"busy", 429, **{"Retry-After": "25"}))
     async with running(scene):
         await asyncio.sleep(1.0)
         scene.answer = lambda request: listing(20)
@@ -298,16 +302,16 @@ async def test_refresh_keeps_to_what_the_server_asked_for() -> None:
 
 async def test_a_watch_that_stays_behind_is_not_believed() -> None:
     """When bookmarks stop while the cluster moves on, the watchdog asks for a list."""
-    scene = Scene()
+    scene = ReflectorHarness()
     version = iter(range(100, 10_000, 100))
 
-    def at(request: Request) -> Answer:
+    def at(request: Request) -> FakeResponse:
         return listing(next(version)) if is_probe(request) else listing(10)
 
     scene.answer = at
     async with running(scene):
         for _ in range(12):
-            scene.stream.say(line("MODIFIED", "a", 5))  # repeats: noise that keeps the watch from being silent
+            scene.stream.push(line("MODIFIED", "a", 5))  # repeats: noise that keeps the watch from being silent
             await asyncio.sleep(20.1)
         scene.answer = lambda request: listing(5_000)
         await asyncio.sleep(10.0)
@@ -316,30 +320,30 @@ async def test_a_watch_that_stays_behind_is_not_believed() -> None:
 
 async def test_a_quiet_watch_with_bookmarks_is_believed() -> None:
     """Bookmarks that pass the cluster's version show that nothing was missed: no list."""
-    scene = Scene()
+    scene = ReflectorHarness()
     async with running(scene):
         for version in range(20, 60):
             scene.answer = lambda request, now=version: listing(now)
-            scene.stream.say(bookmark(version))
+            scene.stream.push(bookmark(version))
             await asyncio.sleep(30.0)
     assert (0, 1) == (scene.reflector.counts.stalls, scene.reflector.counts.lists)
 
 
 async def test_a_cluster_that_went_back_in_time_ends_the_run() -> None:
     """After a restore from backup the watch is silent for ever; within five minutes that is noticed, and nothing is told."""
-    scene = Scene(answer=lambda request: listing(1_000, node("a", 900)))
+    scene = ReflectorHarness(answer=lambda request: listing(1_000, node("a", 900)))
     async with running(scene):
         scene.answer = lambda request: listing(500)
         with pytest.raises(ExceptionGroup) as group:
             await asyncio.wait_for(scene.task, 300.0)
-    assert isinstance(group.value.exceptions[0], Rewound)
+    assert isinstance(group.value.exceptions[0], ResourceVersionRegressed)
     assert ["+a@900", "Synced"] == scene.names()
 
 
 async def test_synced_is_said_once() -> None:
     """Later lists repair; they do not begin anything."""
-    scene = Scene()
+    scene = ReflectorHarness()
     async with running(scene):
         await scene.reflector.refresh()
         await scene.reflector.refresh()
-    assert [Synced("nodes", pytest.approx(0.0, abs=0.02))] == scene.facts
+    assert [Synced("nodes", pytest.approx(0.0, abs=0.02))] == scene.events

@@ -6,15 +6,15 @@ import asyncio
 
 import pytest
 
-from tests.kube.fault_server import Asked, Behaviour, serving
-from trimtab.kube.transport import AiohttpTransport, Silent, Unreachable
-from trimtab.kube.transport.through_aiohttp import LARGEST_LINE
-from trimtab.wire.request import Request
+from tests.kube.fault_server import Behaviour, ReceivedRequest, serving
+from trimtab.kube.transport import AiohttpTransport, IdleTimeout, Unreachable
+from trimtab.kube.transport.aiohttp_transport import MAX_LINE_BYTES
+from trimtab.wire.requests import Request
 
 GET = Request("GET", "/api/v1/pods?watch=1")
 
 
-async def _never(asked: Asked) -> None:
+async def _never(asked: ReceivedRequest) -> None:
     await asyncio.sleep(60)
 
 
@@ -33,8 +33,8 @@ async def _lines(behave: Behaviour, silence: float = 5.0) -> tuple[list[list[byt
 async def test_lines_are_whole_however_they_are_cut() -> None:
     """A line may arrive in many chunks and a chunk may hold many lines; blank ones are no lines."""
 
-    async def cut(asked: Asked) -> None:
-        asked.begin()
+    async def cut(asked: ReceivedRequest) -> None:
+        asked.start_stream()
         for piece in (b"on", b"e\ntwo\n\nth", b"", b"ree\n", b"rest"):
             if piece:
                 asked.chunk(piece)
@@ -50,8 +50,8 @@ async def test_lines_are_whole_however_they_are_cut() -> None:
 async def test_a_zero_length_chunk_ends_a_stream() -> None:
     """The server ends slow watches so, and leaves the socket open: a normal end, noticed at once."""
 
-    async def end(asked: Asked) -> None:
-        asked.begin()
+    async def end(asked: ReceivedRequest) -> None:
+        asked.start_stream()
         asked.chunk(b"one\n")
         asked.chunk(b"")
         await asyncio.sleep(60)
@@ -62,42 +62,42 @@ async def test_a_zero_length_chunk_ends_a_stream() -> None:
 async def test_a_silent_stream_is_noticed() -> None:
     """A connection that stays open and brings nothing is Silent after the time allowed; what came before counts."""
 
-    async def silent(asked: Asked) -> None:
-        asked.begin()
+    async def silent(asked: ReceivedRequest) -> None:
+        asked.start_stream()
         asked.chunk(b"one\n")
         await asyncio.sleep(60)
 
     batches, failure = await _lines(silent, silence=0.2)
     assert [[b"one"]] == batches
-    assert isinstance(failure, Silent)
+    assert isinstance(failure, IdleTimeout)
 
 
 async def test_a_server_that_never_begins_is_silent() -> None:
     """No head of an answer within the time allowed is silence, too."""
-    assert isinstance((await _lines(_never, silence=0.2))[1], Silent)
+    assert isinstance((await _lines(_never, silence=0.2))[1], IdleTimeout)
 
 
 async def test_a_cut_stream_is_told_from_an_ended_one() -> None:
     """A connection that breaks in the middle is a failure."""
 
-    async def cut(asked: Asked) -> None:
-        asked.begin()
+    async def cut(asked: ReceivedRequest) -> None:
+        asked.start_stream()
         asked.chunk(b"one\ntw")
         await asked.reply.drain()
         asked.reply.close()
 
     batches, failure = await _lines(cut)
     assert [[b"one"]] == batches
-    assert failure is not None and not isinstance(failure, Silent)
+    assert failure is not None and not isinstance(failure, IdleTimeout)
 
 
 async def test_a_long_line_is_read_and_an_endless_one_is_not() -> None:
     """Three megabytes are a legal object; a line without end is cut off."""
 
-    async def long(asked: Asked) -> None:
-        asked.begin()
+    async def long(asked: ReceivedRequest) -> None:
+        asked.start_stream()
         asked.chunk(b"x" * 3_000_000 + b"\n")
-        for _ in range(LARGEST_LINE // 1_000_000 + 1):
+        for _ in range(MAX_LINE_BYTES // 1_000_000 + 1):
             asked.chunk(b"y" * 1_000_000)
             await asked.reply.drain()
 
@@ -109,8 +109,8 @@ async def test_a_long_line_is_read_and_an_endless_one_is_not() -> None:
 async def test_a_stream_can_be_closed_from_outside() -> None:
     """Whoever waits for lines of a stream that is closed is told so at once."""
 
-    async def open_ended(asked: Asked) -> None:
-        asked.begin()
+    async def open_ended(asked: ReceivedRequest) -> None:
+        asked.start_stream()
         asked.chunk(b"one\n")
         await asyncio.sleep(60)
 
@@ -129,8 +129,8 @@ async def test_a_stream_can_be_closed_from_outside() -> None:
 async def test_the_body_of_a_refused_stream() -> None:
     """A stream that turns out to be an error gives its body and headers."""
 
-    def busy(asked: Asked) -> None:
-        asked.answer(429, b"busy", "Retry-After: 1")
+    def busy(asked: ReceivedRequest) -> None:
+        asked.respond(429, b"busy", "Retry-After: 1")
 
     async with (
         serving(busy) as server,

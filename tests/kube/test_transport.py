@@ -14,13 +14,13 @@ from typing import Any
 import pytest
 
 from tests.kube import certificates
-from tests.kube.fault_server import Asked, Behaviour, FaultServer, serving
+from tests.kube.fault_server import Behaviour, FaultServer, ReceivedRequest, serving
 from trimtab.kube.credentials import Credentials
+from trimtab.kube.credentials.auth import AuthState
 from trimtab.kube.credentials.kubeconfig import Cluster, User
-from trimtab.kube.credentials.proof import Identity
-from trimtab.kube.limiter import Limiter
+from trimtab.kube.rate_limiter import RateLimiter
 from trimtab.kube.transport import AiohttpTransport, PooledTransport, Unreachable
-from trimtab.wire.request import JSON, Request
+from trimtab.wire.requests import JSON, Request
 
 GET = Request("GET", "/api/v1/pods?labelSelector=a%2Fb")
 POST = Request("POST", "/api/v1/namespaces/x/pods/y/binding", b'{"a":1}', JSON)
@@ -43,12 +43,12 @@ async def speaking(behave: Behaviour, **more: Any) -> AsyncIterator[tuple[FaultS
 
 async def test_a_request_arrives_as_it_was_built() -> None:
     """Method, path, query, body, type, token and encoding are what was asked for."""
-    async with speaking(lambda asked: asked.answer(201, b"done", "X-Y: z")) as (server, transport):
+    async with speaking(lambda asked: asked.respond(201, b"done", "X-Y: z")) as (server, transport):
         response = await transport.send(POST, 5.0)
         await transport.send(GET, 5.0)
         await transport.send(POST, 5.0)
     assert (201, "z", b"done") == (response.status, response.headers["x-y"], response.body)
-    post, get, again = server.asked
+    post, get, again = server.received
     assert "POST /api/v1/namespaces/x/pods/y/binding HTTP/1.1" == post.line
     assert (b'{"a":1}', JSON) == (post.body, post.headers["content-type"])
     assert ("Bearer canary-token", "identity") == (post.headers["authorization"], post.headers["accept-encoding"])
@@ -58,34 +58,34 @@ async def test_a_request_arrives_as_it_was_built() -> None:
 
 async def test_a_server_below_a_path() -> None:
     """Where the API server lies below a path of its host, that path comes first."""
-    async with serving(lambda asked: asked.answer(200)) as server:
+    async with serving(lambda asked: asked.respond(200)) as server:
         credentials = server.credentials()
         credentials.server += "/k8s/clusters/c-1"
         async with Way(credentials) as transport:
             await transport.send(GET, 5.0)
-    assert server.asked[0].line.startswith("GET /k8s/clusters/c-1/api/v1/pods?")
+    assert server.received[0].line.startswith("GET /k8s/clusters/c-1/api/v1/pods?")
 
 
 async def test_the_pool_is_bounded_and_reused() -> None:
     """Twelve requests at once over four connections open four connections."""
 
-    async def slowly(asked: Asked) -> None:
+    async def slowly(asked: ReceivedRequest) -> None:
         await asyncio.sleep(0.01)
-        asked.answer(200)
+        asked.respond(200)
 
     async with speaking(slowly, connections=4) as (server, transport):
         await asyncio.gather(*(transport.send(POST, 5.0) for _ in range(12)))
-    assert (4, 12) == (server.connections, len(server.asked))
+    assert (4, 12) == (server.connections, len(server.received))
 
 
 async def test_a_connection_that_the_server_closes_is_not_used_again() -> None:
     """Neither after `Connection: close` nor after the server has closed it in between."""
 
-    def closing(asked: Asked) -> None:
-        asked.answer(201, b"done", "Connection: close")
+    def closing(asked: ReceivedRequest) -> None:
+        asked.respond(201, b"done", "Connection: close")
 
-    async def closing_later(asked: Asked) -> None:
-        asked.answer(201, b"done")
+    async def closing_later(asked: ReceivedRequest) -> None:
+        asked.respond(201, b"done")
         await asked.reply.drain()
         asked.reply.close()
 
@@ -94,7 +94,7 @@ async def test_a_connection_that_the_server_closes_is_not_used_again() -> None:
             for _ in range(3):
                 assert 201 == (await transport.send(POST, 5.0)).status
                 await asyncio.sleep(0.02)
-        assert [1, 2, 3] == [asked.connection for asked in server.asked]
+        assert [1, 2, 3] == [asked.connection for asked in server.received]
 
 
 async def test_a_full_pool_is_not_waited_for_without_end() -> None:
@@ -108,15 +108,15 @@ async def test_a_full_pool_is_not_waited_for_without_end() -> None:
         with pytest.raises(Unreachable) as failure:
             await first
         assert failure.value.sent is True
-    assert 1 == len(server.asked)
+    assert 1 == len(server.received)
 
 
 async def test_a_cancelled_request_leaves_no_stray_answer() -> None:
     """The answer to a request that was given up is never taken for the answer to the next one."""
 
-    async def late(asked: Asked) -> None:
+    async def late(asked: ReceivedRequest) -> None:
         await asyncio.sleep(0.1 if asked.body == b"first" else 0.0)
-        asked.answer(200, b"to " + asked.body)
+        asked.respond(200, b"to " + asked.body)
 
     async with speaking(late, connections=1) as (_, transport):
         first = asyncio.create_task(transport.send(Request("POST", "/", b"first", JSON), 5.0))
@@ -156,20 +156,20 @@ async def test_nobody_listens() -> None:
 async def test_an_untrusted_server_gets_nothing() -> None:
     """A server of another authority never sees the request, nor the token."""
     tls = certificates.server_context(issuer=certificates.other_authority())
-    async with serving(lambda asked: asked.answer(200), tls) as server:
+    async with serving(lambda asked: asked.respond(200), tls) as server:
         path = {"certificate_authority_data": _base64(certificates.authority_pem())}
         async with Way(server.credentials(**path)) as transport:
             with pytest.raises(Unreachable, match=r"is not trusted: .*certificate verify failed") as failure:
                 await transport.send(POST, 5.0)
     assert failure.value.sent is False
-    assert [] == server.asked
+    assert [] == server.received
 
 
 @pytest.mark.parametrize("name", ["localhost", "inner.example"])
 async def test_tls_by_the_name_that_the_kubeconfig_gives(name: str) -> None:
     """tls-server-name replaces the host's name in the handshake."""
     authority = _base64(certificates.authority_pem())
-    async with serving(lambda asked: asked.answer(200), certificates.server_context(name)) as server:
+    async with serving(lambda asked: asked.respond(200), certificates.server_context(name)) as server:
         credentials = server.credentials(certificate_authority_data=authority, tls_server_name=name)
         async with Way(credentials) as transport:
             assert 200 == (await transport.send(GET, 5.0)).status
@@ -179,20 +179,20 @@ def _base64(data: bytes) -> str:
     return base64.b64encode(data).decode()
 
 
-async def _cut(asked: Asked) -> None:
+async def _cut(asked: ReceivedRequest) -> None:
     asked.reply.close()
 
 
-async def _half(asked: Asked) -> None:
+async def _half(asked: ReceivedRequest) -> None:
     asked.reply.write(b"HTTP/1.1 201 Created\r\nContent-Length: 10\r\n\r\nhalf")
     asked.reply.close()
 
 
-async def _never(asked: Asked) -> None:
+async def _never(asked: ReceivedRequest) -> None:
     await asyncio.sleep(60)
 
 
-async def _nonsense(asked: Asked) -> None:
+async def _nonsense(asked: ReceivedRequest) -> None:
     asked.reply.write(b"\x15\x03 what is this\r\n\r\n")
     asked.reply.close()
 
@@ -204,16 +204,16 @@ async def test_a_lost_answer_leaves_it_open(behave: Behaviour) -> None:
         with pytest.raises(Unreachable) as failure:
             await transport.send(POST, 0.3)
     assert failure.value.sent is True
-    assert 1 == len(server.asked)
+    assert 1 == len(server.received)
 
 
 async def test_redirects_are_not_followed() -> None:
     """Neither the request nor the token goes to another host."""
-    async with serving(lambda asked: asked.answer(200)) as elsewhere:
+    async with serving(lambda asked: asked.respond(200)) as elsewhere:
         target = f"Location: http://127.0.0.1:{elsewhere.port}/"
-        async with speaking(lambda asked: asked.answer(307, b"", target)) as (_, transport):
+        async with speaking(lambda asked: asked.respond(307, b"", target)) as (_, transport):
             assert 307 == (await transport.send(POST, 5.0)).status
-    assert [] == elsewhere.asked
+    assert [] == elsewhere.received
 
 
 @pytest.mark.parametrize("request_", [GET, POST])
@@ -221,19 +221,19 @@ async def test_redirects_are_not_followed() -> None:
 async def test_an_oversized_answer_is_cut_off(chunked: bool, request_: Request) -> None:
     """More bytes than allowed are not read, announced or not; as many as allowed are."""
 
-    def large(asked: Asked) -> None:
+    def large(asked: ReceivedRequest) -> None:
         if chunked:
-            asked.begin()
+            asked.start_stream()
             for _ in range(10):
                 asked.chunk(b"x" * 1000)
             asked.chunk(b"")
         else:
-            asked.answer(200, b"x" * 10_000)
+            asked.respond(200, b"x" * 10_000)
 
     async with speaking(large) as (_, transport):
-        assert 10_000 == len((await transport.send(request_, 5.0, largest=10_000)).body)
+        assert 10_000 == len((await transport.send(request_, 5.0, max_bytes=10_000)).body)
         with pytest.raises(Unreachable, match="larger than 9999 bytes"):
-            await transport.send(request_, 5.0, largest=9_999)
+            await transport.send(request_, 5.0, max_bytes=9_999)
 
 
 async def test_a_refused_token_is_read_again(tmp_path: Path) -> None:
@@ -241,8 +241,8 @@ async def test_a_refused_token_is_read_again(tmp_path: Path) -> None:
     path = tmp_path / "token"
     path.write_text("old")
 
-    def judge(asked: Asked) -> None:
-        asked.answer(200 if asked.headers["authorization"] == "Bearer new" else 401)
+    def judge(asked: ReceivedRequest) -> None:
+        asked.respond(200 if asked.headers["authorization"] == "Bearer new" else 401)
 
     async with serving(judge) as server:
         cluster, times = Cluster(server=f"http://localhost:{server.port}"), iter([0.0, 0.0, 6.0])
@@ -250,7 +250,7 @@ async def test_a_refused_token_is_read_again(tmp_path: Path) -> None:
         path.write_text("new")
         async with Way(credentials) as transport:
             assert 200 == (await transport.send(POST, 5.0)).status
-    assert ["Bearer old", "Bearer new"] == [asked.headers["authorization"] for asked in server.asked]
+    assert ["Bearer old", "Bearer new"] == [asked.headers["authorization"] for asked in server.received]
 
 
 async def test_a_refused_certificate_is_shown_no_more(tmp_path: Path) -> None:
@@ -260,9 +260,9 @@ async def test_a_refused_certificate_is_shown_no_more(tmp_path: Path) -> None:
         (tmp_path / name).write_bytes(content)
     user = User(client_certificate=str(tmp_path / "cert"), client_key=str(tmp_path / "key"))
 
-    def judge(asked: Asked) -> None:
+    def judge(asked: ReceivedRequest) -> None:
         shown = asked.reply.get_extra_info("ssl_object").getpeercert(binary_form=True)
-        asked.answer(200 if shown == certificates.der(new.certificate) else 401)
+        asked.respond(200 if shown == certificates.der(new.certificate) else 401)
 
     async with serving(judge, certificates.server_context()) as server:
         cluster = Cluster(server=f"https://localhost:{server.port}", certificate_authority=str(tmp_path / "ca"))
@@ -271,32 +271,32 @@ async def test_a_refused_certificate_is_shown_no_more(tmp_path: Path) -> None:
             (tmp_path / name).write_bytes(content)
         async with Way(credentials) as transport:
             assert 200 == (await transport.send(POST, 5.0)).status
-    assert [1, 2] == [asked.connection for asked in server.asked]
+    assert [1, 2] == [asked.connection for asked in server.received]
 
 
 async def test_a_token_that_stays_refused_is_tried_twice() -> None:
     """There is no third try: the 401 is the answer."""
-    async with speaking(lambda asked: asked.answer(401, b"no")) as (server, transport):
+    async with speaking(lambda asked: asked.respond(401, b"no")) as (server, transport):
         response = await transport.send(POST, 5.0)
-    assert (401, b"no", 2) == (response.status, response.body, len(server.asked))
+    assert (401, b"no", 2) == (response.status, response.body, len(server.received))
 
 
 async def test_credentials_that_no_header_can_hold() -> None:
     """What cannot be put into HTTP is told as a request not sent, without its characters; nothing else goes wrong."""
-    async with serving(lambda asked: asked.answer(200)) as server:
+    async with serving(lambda asked: asked.respond(200)) as server:
         credentials = server.credentials()
 
-        async def identity(refused: bool = False) -> Identity:
-            return Identity({"Authorization": "canary\r\n"}, None)
+        async def auth_state(unauthorized: bool = False) -> AuthState:
+            return AuthState({"Authorization": "canary\r\n"}, None)
 
-        credentials.identity = identity  # type: ignore[method-assign]
+        credentials.auth_state = auth_state  # type: ignore[method-assign]
         async with Way(credentials) as transport:
             for request in (GET, POST):
                 with pytest.raises(Unreachable) as failure:
                     await transport.send(request, 5.0)
                 assert failure.value.sent is False
                 assert "canary" not in str(failure.value)
-    assert [] == server.asked
+    assert [] == server.received
 
 
 async def test_secrets_are_in_no_log_and_no_error(caplog: pytest.LogCaptureFixture) -> None:
@@ -305,7 +305,7 @@ async def test_secrets_are_in_no_log_and_no_error(caplog: pytest.LogCaptureFixtu
     async with speaking(_cut) as (server, transport):
         with pytest.raises(Unreachable) as failure:
             await transport.send(POST, 5.0)
-    assert "canary-token" in server.asked[0].headers["authorization"]
+    assert "canary-token" in server.received[0].headers["authorization"]
     assert "canary-token" not in caplog.text + repr(failure.value) + str(failure.value)
     assert failure.value.__cause__ is None
     assert failure.value.__context__ is None or failure.value.__suppress_context__
@@ -313,7 +313,7 @@ async def test_secrets_are_in_no_log_and_no_error(caplog: pytest.LogCaptureFixtu
 
 async def test_the_limiter_is_asked() -> None:
     """With a rate set, each request waits for its turn."""
-    async with speaking(lambda asked: asked.answer(200), limiter=Limiter(20.0, 1)) as (_, transport):
+    async with speaking(lambda asked: asked.respond(200), limiter=RateLimiter(20.0, 1)) as (_, transport):
         loop = asyncio.get_running_loop()
         start = loop.time()
         for _ in range(3):
@@ -326,13 +326,13 @@ async def slow_to_prove(behave: Behaviour, when_refused: bool) -> AsyncIterator[
     """A way whose credentials take 0.3 s, each time or only after a 401."""
     async with serving(behave) as server:
         credentials = server.credentials()
-        known = await credentials.identity()
+        known = await credentials.auth_state()
 
-        async def identity(refused: bool = False) -> Identity:
-            await asyncio.sleep(0.3 if refused or not when_refused else 0.0)
+        async def auth_state(unauthorized: bool = False) -> AuthState:
+            await asyncio.sleep(0.3 if unauthorized or not when_refused else 0.0)
             return known
 
-        credentials.identity = identity  # type: ignore[method-assign]
+        credentials.auth_state = auth_state  # type: ignore[method-assign]
         async with Way(credentials) as transport:
             yield server, transport
 
@@ -342,41 +342,41 @@ async def sent_until(transport: AiohttpTransport, seconds: float) -> Unreachable
     loop = asyncio.get_running_loop()
     until = loop.time() + seconds
     with pytest.raises(Unreachable) as failure:
-        await transport.send(POST, 5.0, may_leave=lambda: loop.time() < until)
+        await transport.send(POST, 5.0, may_send=lambda: loop.time() < until)
     return failure.value
 
 
 @pytest.mark.parametrize("when_refused", [False, True])
 async def test_the_door_is_asked_after_the_proof(when_refused: bool) -> None:
     """Leadership lost while credentials are issued keeps the request, or its second try after a 401, from leaving."""
-    async with slow_to_prove(lambda asked: asked.answer(401), when_refused) as (server, transport):
+    async with slow_to_prove(lambda asked: asked.respond(401), when_refused) as (server, transport):
         assert (await sent_until(transport, 0.15)).sent is False
-    assert int(when_refused) == len(server.asked)
+    assert int(when_refused) == len(server.received)
 
 
 async def test_the_door_is_asked_after_the_limiter() -> None:
     """Leadership lost while a request waits for its turn keeps it from leaving."""
-    async with speaking(lambda asked: asked.answer(200), limiter=Limiter(5.0, 1)) as (server, transport):
+    async with speaking(lambda asked: asked.respond(200), limiter=RateLimiter(5.0, 1)) as (server, transport):
         await transport.send(POST, 5.0)
         assert (await sent_until(transport, 0.1)).sent is False
-    assert 1 == len(server.asked)
+    assert 1 == len(server.received)
 
 
 @pytest.mark.parametrize("when_refused", [False, True])
 async def test_patience_covers_the_proof(when_refused: bool) -> None:
     """Credentials that take too long use up the patience; nothing has been sent, or only what never happened."""
-    async with slow_to_prove(lambda asked: asked.answer(401), when_refused) as (server, transport):
+    async with slow_to_prove(lambda asked: asked.respond(401), when_refused) as (server, transport):
         with pytest.raises(Unreachable, match=r"no answer within 0\.15 s") as failure:
             await transport.send(POST, 0.15)
     assert failure.value.sent is False
-    assert int(when_refused) == len(server.asked)
+    assert int(when_refused) == len(server.received)
 
 
 async def test_patience_covers_the_limiter() -> None:
     """A turn that comes too late is not waited for."""
-    async with speaking(lambda asked: asked.answer(200), limiter=Limiter(0.1, 1)) as (server, transport):
+    async with speaking(lambda asked: asked.respond(200), limiter=RateLimiter(0.1, 1)) as (server, transport):
         await transport.send(POST, 5.0)
         with pytest.raises(Unreachable) as failure:
             await transport.send(POST, 0.1)
     assert failure.value.sent is False
-    assert 1 == len(server.asked)
+    assert 1 == len(server.received)

@@ -17,14 +17,23 @@ from msgspec.structs import replace
 
 from trimtab.config.registry import IN_TREE
 from trimtab.core.engine import Engine
+from trimtab.core.framework.profile import multipoint
 from trimtab.core.model.change import Change
-from trimtab.core.model.event import BindDone, Leading, NodeSeen, PodSeen, SamplesRead, Synced, Tick, Turn
-from trimtab.core.model.instruction import Bind
+from trimtab.core.model.events import (
+    BindDone,
+    LeaseAcquired,
+    NodeUpserted,
+    PodUpserted,
+    SamplesRead,
+    Synced,
+    Tick,
+    Turn,
+)
+from trimtab.core.model.instructions import Bind
 from trimtab.core.model.node import Node
 from trimtab.core.model.pod import Owner, Pod
-from trimtab.core.model.resources import CPU, MEMORY, PODS, Demand
-from trimtab.core.model.sample import Reading, Subject
-from trimtab.core.placing.profile import everywhere
+from trimtab.core.model.readings import Reading, Subject
+from trimtab.core.model.resources import CPU, MEMORY, PODS, PodRequests
 from trimtab.core.settings import Settings
 
 START, SCRAPE, LAG = 1000.0, 15.0, 120.0
@@ -36,7 +45,7 @@ OWNER = Owner("ReplicaSet", "burst", "burst", "apps/v1")
 # The first fills a node up to its target before it goes on to the next: that is what it is for. To the second a node is the
 # safer the more its pods ask for beyond what they use, so that such pods draw others; it spreads limits, not pods.
 PACKING = {"TargetLoadPacking", "LowRiskOverCommitment"}
-BY_LOAD = [name for name, kind in IN_TREE.items() if Change.LOAD in getattr(kind, "reads", Change.NOTHING)]
+BY_LOAD = [name for name, kind in IN_TREE.items() if Change.LOAD in getattr(kind, "depends_on", Change.NOTHING)]
 SPREADING = sorted({*BY_LOAD, *({"LowestLoad"} & {*IN_TREE})} - PACKING)
 
 
@@ -74,14 +83,14 @@ class Stage:
     version: int = 1
 
     def __post_init__(self) -> None:
-        settings = Settings((everywhere("burst", [(IN_TREE[self.policy](), 1)]),))
+        settings = Settings((multipoint("burst", [(IN_TREE[self.policy](), 1)]),))
         self.engine = Engine(settings)
         for kind in settings.kinds:
             self.engine.handle(Synced(kind, 0.0))
-        self.engine.handle(Leading(1, 0.0))
+        self.engine.handle(LeaseAcquired(1, 0.0))
         room = (*ROOM.items(), (PODS, 1000))
         for number in range(self.burst.nodes):
-            self.engine.handle(NodeSeen(Node(f"n{number}", f"n{number}", 1, allocatable=room, capacity=room), 0.0))
+            self.engine.handle(NodeUpserted(Node(f"n{number}", f"n{number}", 1, allocatable=room, capacity=room), 0.0))
 
     def played(self) -> Counter[str]:
         """How many pods each node has got in the end."""
@@ -94,14 +103,14 @@ class Stage:
 
     def place(self, name: str, at: float) -> None:
         asks = (CPU, self.burst.asks), (MEMORY, self.burst.asks << 20)
-        demand = Demand(asks, asks, asks[0][1], asks[1][1], asks)
-        pod = Pod(name, "default", name, self.next(), owner=OWNER, created=at, scheduler="burst", demand=demand)
-        self.engine.handle(PodSeen(pod, at))
+        demand = PodRequests(asks, asks, asks[0][1], asks[1][1], asks)
+        pod = Pod(name, "default", name, self.next(), owner=OWNER, created=at, scheduler_name="burst", requests=demand)
+        self.engine.handle(PodUpserted(pod, at))
         for wish in self.engine.handle(Turn(1, at)):
             if isinstance(wish, Bind):
                 self.engine.handle(BindDone(name, wish.node, at))
                 bound = replace(pod, node=wish.node, phase="Running", started=at, version=self.next())
-                self.engine.handle(PodSeen(bound, at))
+                self.engine.handle(PodUpserted(bound, at))
                 self.placed[name] = at, wish.node
 
     def next(self) -> int:

@@ -9,10 +9,10 @@ from pathlib import Path
 
 from hypothesis import given, settings
 
-from tests.core.engine.scene import OURS, instructions
-from tests.laws.journals import Step, bindable, journals
-from tests.laws.recount import misfits
-from tests.laws.trial import Trial, engine, fingerprint
+from tests.core.engine_harness import OURS, instructions
+from tests.laws.bind_checker import unmet_requirements
+from tests.laws.histories import Step, bindable, histories
+from tests.laws.run_history import HistoryRunner, engine, fingerprint
 from trimtab.core.model.pod import Pod
 from trimtab.core.scheduling.controller import Scheduling
 
@@ -20,42 +20,44 @@ EXAMPLES = settings(max_examples=160, deadline=None, derandomize=True)
 
 
 @EXAMPLES
-@given(journals())
+@given(histories())
 def test_every_promise_holds_after_every_event(steps: list[Step]) -> None:
     """Binds fit on what was delivered, one at a time; what is no news changes nothing; no pod is lost; sums are true."""
-    trial = Trial().play(steps)
+    trial = HistoryRunner().play(steps)
     assert len(trial.journal) == trial.ledger.number
 
 
 @EXAMPLES
-@given(journals())
+@given(histories())
 def test_when_all_is_quiet_the_engine_knows_the_truth_and_has_done_its_work(steps: list[Step]) -> None:
     """No flight is left, each pod and node is held as it is, and whoever is still unbound is gated or fits nowhere."""
-    trial = Trial().play(steps).settle()
+    trial = HistoryRunner().play(steps).settle()
     cluster, world = trial.engine.cluster, trial.world
     assert world.pods == cluster.pods
-    assert world.nodes == {node.name: node for node in cluster.columns.nodes}
+    assert world.nodes == {node.name: node for node in cluster.node_table.nodes}
     assert {} == {
         uid: f for uid, f in trial.engine.controller(Scheduling).bindings.by_uid.items() if "slow" not in f.pod.labels
     }
-    left = [pod for pod in world.pods.values() if pod.scheduler == OURS and bindable(pod) and "slow" not in pod.labels]
+    left = [
+        pod for pod in world.pods.values() if pod.scheduler_name == OURS and bindable(pod) and "slow" not in pod.labels
+    ]
     fits = [
         (pod.name, node.name) for pod in left for node in world.nodes.values() if not _misfits(trial, pod, node.name)
     ]
     assert [] == fits
 
 
-def _misfits(trial: Trial, pod: Pod, node: str) -> list[str]:
-    others = [each for each in trial.ledger.standing(node) if each.uid != pod.uid]
+def _misfits(trial: HistoryRunner, pod: Pod, node: str) -> list[str]:
+    others = [each for each in trial.ledger.pods_on(node) if each.uid != pod.uid]
     waiting = [f.pod for f in trial.engine.controller(Scheduling).bindings.waiting() if f.node == node]
-    return misfits(pod, trial.world.nodes[node], others + waiting)
+    return unmet_requirements(pod, trial.world.nodes[node], others + waiting)
 
 
 @EXAMPLES
-@given(journals())
+@given(histories())
 def test_the_same_journal_gives_the_same_instructions(steps: list[Step]) -> None:
     """Nothing but the events decides."""
-    trial = Trial().play(steps)
+    trial = HistoryRunner().play(steps)
     twin = engine()
     assert [wishes for _, wishes in trial.journal] == [instructions(twin.handle(event)) for event, _ in trial.journal]
     assert fingerprint(trial.engine) == fingerprint(twin)
@@ -63,8 +65,8 @@ def test_the_same_journal_gives_the_same_instructions(steps: list[Step]) -> None
 
 ELSEWHERE = """
 from random import Random
-from tests.laws.journals import World
-from tests.laws.trial import Trial
+from tests.laws.histories import World
+from tests.laws.run_history import Trial
 
 chance, moves = Random(7), len(World.MOVES)
 for _ in range(10):

@@ -5,11 +5,19 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.core.engine.scene import Scene, node, of_kind, pod
-from trimtab.core.cluster.invariants import faults
-from trimtab.core.model.event import BindDone, Following, Leading, NodeGone, ObjectGone, ObjectSeen, PodGone
-from trimtab.core.model.instruction import Bind, Instruction
-from trimtab.core.model.objects import GROUP_LABEL, PodGroup
+from tests.core.engine_harness import EngineHarness, node, of_kind, pod
+from trimtab.core.cluster.invariants import check_invariants
+from trimtab.core.model.events import (
+    BindDone,
+    LeaseAcquired,
+    LeaseLost,
+    NodeDeleted,
+    ObjectDeleted,
+    ObjectUpserted,
+    PodDeleted,
+)
+from trimtab.core.model.instructions import Bind, Instruction
+from trimtab.core.model.objects import POD_GROUP_LABEL, PodGroup
 from trimtab.core.plugins.coscheduling import Coscheduling
 from trimtab.core.scheduling.controller import Scheduling
 
@@ -22,7 +30,7 @@ class Life:
     """Two gangs and a few loners on up to four nodes; binds are answered late, and every bind is watched."""
 
     def __init__(self) -> None:
-        self.scene = Scene(Coscheduling(), max_binds_in_flight=3)
+        self.scene = EngineHarness(Coscheduling(), max_binds_in_flight=3)
         self.least: dict[str, int] = {}
         self.alive: dict[str, str] = {}  # gangs by UID of their pods
         self.sent: dict[str, Bind] = {}
@@ -36,40 +44,40 @@ class Life:
         self.hear(moves[kind](who, how))
         self.hear(self.scene.turn(1 + how % 3))
 
-    def hear(self, wishes: list[Instruction] | None) -> None:
+    def hear(self, instructions: list[Instruction] | None) -> None:
         """What one event wishes for is sent at once; no event may leave a gang begun and short of its quorum."""
-        binds = of_kind(Bind, wishes or [])
+        binds = of_kind(Bind, instructions or [])
         begun = {self.alive.get(bind.uid, "") for bind in binds} - {""}
         self.sent |= {bind.uid: bind for bind in binds}
         going = [self.alive.get(uid, "") for uid in (*self.sent, *self.bound)]
         assert {} == {name: going.count(name) for name in begun if going.count(name) < self.least[name]}
-        assert [] == faults(self.scene.engine.cluster)
+        assert [] == check_invariants(self.scene.engine.cluster)
         flying = self.scene.engine.controller(Scheduling).bindings.by_uid
         assert set(flying) == set(self.sent)  # nothing holds room that was not sent
 
     def member(self, who: int, how: int) -> list[Instruction]:
         name = NAMES[who % 2]
         self.made += 1
-        made = pod(f"{name}-{self.made}", (300, 500)[how % 2], labels={GROUP_LABEL: name}, priority=how % 3 // 2)
+        made = pod(f"{name}-{self.made}", (300, 500)[how % 2], labels={POD_GROUP_LABEL: name}, priority=how % 3 // 2)
         self.alive[made.uid] = name
-        return self.scene.sees(made)
+        return self.scene.upsert(made)
 
     def loner(self, who: int, how: int) -> list[Instruction]:
         self.made += 1
-        return self.scene.sees(pod(f"loner-{self.made}", 400))
+        return self.scene.upsert(pod(f"loner-{self.made}", 400))
 
     def group(self, who: int, how: int) -> list[Instruction]:
         name = NAMES[who % 2]
         if how == 0:
-            return self.scene.tells(ObjectGone("podgroups", f"default/{name}", self.scene.at))
+            return self.scene.handle(ObjectDeleted("podgroups", f"default/{name}", self.scene.at))
         self.least[name] = 2 + how % 4
         made = PodGroup(name=name, uid=name, namespace="default", min_member=self.least[name], timeout=20)
-        return self.scene.tells(ObjectSeen(made, self.scene.at))
+        return self.scene.handle(ObjectUpserted(made, self.scene.at))
 
     def node(self, who: int, how: int) -> list[Instruction]:
         if how == 0:
-            return self.scene.tells(NodeGone(f"n{who}", self.scene.at))
-        return self.scene.sees(node(f"n{who}", (500, 1000, 1500)[how % 3]))
+            return self.scene.handle(NodeDeleted(f"n{who}", self.scene.at))
+        return self.scene.upsert(node(f"n{who}", (500, 1000, 1500)[how % 3]))
 
     def gone(self, who: int, how: int) -> list[Instruction]:
         pods = list(self.scene.engine.cluster.pods)
@@ -79,21 +87,21 @@ class Life:
         self.sent.pop(uid, None)
         self.bound.discard(uid)
         self.alive.pop(uid, None)
-        return self.scene.tells(PodGone(uid, self.scene.at))
+        return self.scene.handle(PodDeleted(uid, self.scene.at))
 
     def land(self, who: int, how: int) -> list[Instruction]:
         for bind in list(self.sent.values())[: 1 + how]:
-            self.scene.tells(BindDone(bind.uid, bind.node, self.scene.at))
+            self.scene.handle(BindDone(bind.uid, bind.node, self.scene.at))
             self.bound.add(bind.uid)
             del self.sent[bind.uid]
             self.hear(self.scene.bound(self.scene.engine.cluster.pods[bind.uid], bind.node))
         return []
 
     def time(self, who: int, how: int) -> list[Instruction]:
-        return self.scene.later((1.0, 5.0, 11.0, 61.0)[who % 4])
+        return self.scene.advance((1.0, 5.0, 11.0, 61.0)[who % 4])
 
     def term(self, who: int, how: int) -> list[Instruction]:
-        return self.scene.tells(Leading(2, self.scene.at) if how else Following(self.scene.at))
+        return self.scene.handle(LeaseAcquired(2, self.scene.at) if how else LeaseLost(self.scene.at))
 
 
 @settings(max_examples=60, deadline=None, derandomize=True)
@@ -112,19 +120,21 @@ def test_two_gangs_never_keep_each_other_waiting(steps: list[Step], least: int) 
     life = Life()
     for step in steps:
         life.play(step)
-    life.hear(life.scene.tells(Leading(3, life.scene.at)))
+    life.hear(life.scene.handle(LeaseAcquired(3, life.scene.at)))
     for uid in list(life.scene.engine.cluster.pods):
-        life.scene.tells(PodGone(uid, life.scene.at))
+        life.scene.handle(PodDeleted(uid, life.scene.at))
     life.sent.clear()
     for number in range(6):
-        life.scene.tells(NodeGone(f"n{number}", life.scene.at))
-    life.scene.sees(node("m0", 500 * least + 499))
+        life.scene.handle(NodeDeleted(f"n{number}", life.scene.at))
+    life.scene.upsert(node("m0", 500 * least + 499))
     for name in NAMES:
-        life.scene.tells(
-            ObjectSeen(PodGroup(name=name, uid=name, namespace="default", min_member=least), life.scene.at)
+        life.scene.handle(
+            ObjectUpserted(PodGroup(name=name, uid=name, namespace="default", min_member=least), life.scene.at)
         )
-        life.scene.sees(*(pod(f"{name}-{i}", 500, uid=f"{name}{i}", labels={GROUP_LABEL: name}) for i in range(least)))
-    placed = [bind.name for _ in range(4) for bind in of_kind(Bind, life.scene.later(11.0) + life.scene.turn(9))]
+        life.scene.upsert(
+            *(pod(f"{name}-{i}", 500, uid=f"{name}{i}", labels={POD_GROUP_LABEL: name}) for i in range(least))
+        )
+    placed = [bind.name for _ in range(4) for bind in of_kind(Bind, life.scene.advance(11.0) + life.scene.turn(9))]
     assert least == len(placed)
     assert 1 == len({name.split("-")[0] for name in placed})
     assert least == len(life.scene.engine.controller(Scheduling).bindings)

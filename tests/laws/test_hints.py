@@ -12,19 +12,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from tests.core.engine.scene import Scene, node, of_kind, pod
+from tests.core.engine_harness import EngineHarness, node, of_kind, pod
 from trimtab.core.cluster.view import View
+from trimtab.core.framework.choose import choose
+from trimtab.core.framework.interface import Ints, Rows
 from trimtab.core.model.change import Change
-from trimtab.core.model.event import BindDone, NodeGone, PodGone
-from trimtab.core.model.instruction import Bind
+from trimtab.core.model.events import BindDone, NodeDeleted, PodDeleted
+from trimtab.core.model.instructions import Bind
 from trimtab.core.model.node import Node
 from trimtab.core.model.pod import HostPort, Pod, PodSpec
+from trimtab.core.model.schedule_result import Placement
 from trimtab.core.model.taints import NO_SCHEDULE, Taint, Toleration
-from trimtab.core.model.verdict import Placement
-from trimtab.core.placing.choose import choose
-from trimtab.core.placing.contract import Ints, Rows
 from trimtab.core.scheduling.controller import Scheduling
-from trimtab.core.scheduling.queue.queue import Part
+from trimtab.core.scheduling.queue.queue import QueueState
 
 NEVER_LATE = 1e9
 SPECS = (
@@ -42,7 +42,7 @@ class Crowd:
     """Judges by all nodes at once, and keeps no answer: wakes on all that it names."""
 
     name: ClassVar[str] = "Crowd"
-    woken_by: ClassVar[Change] = Change.PODS | Change.NODES | Change.NODE_GONE
+    requeue_on: ClassVar[Change] = Change.PODS | Change.NODES | Change.NODE_DELETED
 
     def filter(self, view: View, pod: Pod, rows: Rows) -> Ints:
         crowded = "shy" in pod.labels and int(view.pod_count.sum()) % 2 == 1
@@ -56,14 +56,14 @@ class Crowd:
 class Hinting(Crowd):
     """The same, with a hint of its own."""
 
-    def wakes(self, view: View, pod: Pod, change: Change, rows: Rows) -> bool:
+    def queueing_hint(self, view: View, pod: Pod, change: Change, rows: Rows) -> bool:
         return int(view.pod_count.sum()) % 2 == 0
 
 
 class Life:
     """Nodes and pods come, change and go; after each change everything that can be decided is decided."""
 
-    def __init__(self, scene: Scene) -> None:
+    def __init__(self, scene: EngineHarness) -> None:
         self.scene, self.made = scene, 0
         self.nodes: dict[str, Node] = {}
 
@@ -72,10 +72,10 @@ class Life:
         (self.pod_comes, self.pod_comes, self.pod_comes, self.pod_goes, self.node_comes, self.node_changes,
          self.node_goes, self.pod_is_edited)[kind](who, how)  # fmt: skip
         for _ in range(20):
-            self.scene.later(11.0)
+            self.scene.advance(11.0)
             binds = of_kind(Bind, self.scene.turn(50))
             for bind in binds:
-                self.scene.tells(BindDone(bind.uid, bind.node, self.scene.at))
+                self.scene.handle(BindDone(bind.uid, bind.node, self.scene.at))
                 self.scene.bound(self.pods[bind.uid], bind.node)
             if not binds:
                 break
@@ -89,19 +89,19 @@ class Life:
         labels = {"shy": "yes"} if who % 3 == 0 else {}
         for _ in range(1 + who % 4):
             self.made += 1
-            self.scene.sees(pod(f"p{self.made}", (400, 900)[how % 2], spec=SPECS[how // 2 % 4], labels=labels))
+            self.scene.upsert(pod(f"p{self.made}", (400, 900)[how % 2], spec=SPECS[how // 2 % 4], labels=labels))
 
     def _some_pod(self, who: int) -> Pod | None:
         return list(self.pods.values())[who % len(self.pods)] if self.pods else None
 
     def pod_goes(self, who: int, how: int) -> None:
         if (held := self._some_pod(who)) is not None:
-            self.scene.tells(PodGone(held.uid, self.scene.at))
+            self.scene.handle(PodDeleted(held.uid, self.scene.at))
 
     def pod_is_edited(self, who: int, how: int) -> None:
         held = self._some_pod(who)
         if held is not None and not held.node:
-            self.scene.sees(replace(held, labels={"edited": str(how)}, nominated="n1" if how % 5 == 0 else ""))
+            self.scene.upsert(replace(held, labels={"edited": str(how)}, nominated_node="n1" if how % 5 == 0 else ""))
 
     def node_comes(self, who: int, how: int) -> None:
         self._put(f"n{who % 4}", how)
@@ -115,17 +115,17 @@ class Life:
         labels = {"disk": "ssd"} if how % 4 < 2 else {}
         room = (2000, 1000, 500)[how // 16]
         self.nodes[name] = node(name, room, pods=5 - how % 3, taints=taints, labels=labels, unschedulable=how % 7 == 6)
-        self.scene.sees(self.nodes[name])
+        self.scene.upsert(self.nodes[name])
 
     def node_goes(self, who: int, how: int) -> None:
         if self.nodes.pop(name := f"n{who % 4}", None) is not None:
-            self.scene.tells(NodeGone(name, self.scene.at))
+            self.scene.handle(NodeDeleted(name, self.scene.at))
 
     def overlooked(self) -> list[str]:
         """Pods that are parked, and have a place to go."""
         engine = self.scene.engine
         profile, promised = engine.state.settings.profiles[0], list(engine.cluster.nominated.values())
-        parked = [self.pods[entry.uid] for entry in engine.controller(Scheduling).queue.parked()]
+        parked = [self.pods[entry.uid] for entry in engine.controller(Scheduling).queue.unschedulable()]
         judged = {each.name: choose(engine.cluster.view, each, profile, promised) for each in parked}
         return [name for name, verdict in judged.items() if isinstance(verdict, Placement)]
 
@@ -137,12 +137,12 @@ def test_whoever_has_a_place_to_go_is_woken(plugins: tuple[Crowd, ...]) -> None:
     @settings(max_examples=50, deadline=None, derandomize=True)
     @given(STEPS)
     def law(steps: list[Step]) -> None:
-        life = Life(Scene(*plugins, max_unschedulable_wait=NEVER_LATE))
+        life = Life(EngineHarness(*plugins, max_unschedulable_wait=NEVER_LATE))
         for step in [(0, 4, 0), (0, 7, 1), (0, 7, 6), *steps]:  # a few pods wait before there is any node
             life.play(step)
             assert [] == life.overlooked()
             parts = life.scene.engine.controller(Scheduling).queue.counts()
-            assert (0, 0) == (parts[Part.READY], parts[Part.OUT])
+            assert (0, 0) == (parts[QueueState.ACTIVE], parts[QueueState.POPPED])
 
     law_holds: Callable[[], None] = law
     law_holds()

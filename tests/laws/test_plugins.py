@@ -11,21 +11,32 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from tests.laws.clusters import NAMES, Step, clusters, pods, steps
-from trimtab.config.arguments import plugin_from
+from tests.laws.cluster_strategies import NAMES, Step, clusters, pods, steps
+from trimtab.config.plugin_args import build_plugin
 from trimtab.config.registry import DEFAULT_PLUGINS, IN_TREE, default_profile
-from trimtab.core.cluster.invariants import faults
-from trimtab.core.cluster.state import Cluster
+from trimtab.core.cluster.cluster import Cluster
+from trimtab.core.cluster.invariants import check_invariants
 from trimtab.core.cluster.view import View
+from trimtab.core.framework import evaluation
+from trimtab.core.framework.evaluation_cache import EvaluationCache
+from trimtab.core.framework.explain import explain
+from trimtab.core.framework.interface import (
+    ALL_ROWS,
+    Cacheable,
+    Filter,
+    Ints,
+    Normalise,
+    Plugin,
+    PreFilterResult,
+    PreFilterStatus,
+    Rows,
+    Score,
+)
+from trimtab.core.framework.load_scoring.prod_usage import _Sums, is_prod, prod_usage
+from trimtab.core.framework.profile import TieBreak, multipoint
 from trimtab.core.model.change import Change
 from trimtab.core.model.pod import Pod, PodSpec
-from trimtab.core.placing import answers
-from trimtab.core.placing.contract import ALL, Ahead, Filter, Ints, Kept, Normalise, Plugin, Prefiltered, Rows, Score
-from trimtab.core.placing.explain import explain
-from trimtab.core.placing.measured.prod import _Sums, is_prod, used_by_prod
-from trimtab.core.placing.profile import Ties, everywhere
-from trimtab.core.placing.templates import Templates
-from trimtab.laws import LAWS, kept_as_fresh, nodes_in_any_order, signature_says_it_all
+from trimtab.laws import LAWS, cached_equals_fresh, independent_of_node_order, signature_is_complete
 
 OFTEN = settings(max_examples=100, deadline=None)
 STEP_BY_STEP = settings(max_examples=50, deadline=None)  # each example asks all profiles after each of its steps
@@ -74,7 +85,7 @@ ARGUMENTS: list[tuple[str, dict[str, object]]] = [
 ]
 PLUGINS: list[Plugin] = [
     *(kind() for kind in IN_TREE.values()),
-    *(plugin_from(name, IN_TREE[name], args) for name, args in ARGUMENTS),
+    *(build_plugin(name, IN_TREE[name], args) for name, args in ARGUMENTS),
 ]
 
 
@@ -83,11 +94,11 @@ class Crowd:
     """Declares nothing, and looks at all nodes for each: what may not be kept, and must be right all the same."""
 
     name: ClassVar[str] = "Crowd"
-    woken_by: ClassVar[Change] = Change.PODS
+    requeue_on: ClassVar[Change] = Change.PODS
     normalise: ClassVar[Normalise] = Normalise.HIGHER
 
-    def prefilter(self, view: View, pod: Pod) -> Prefiltered:
-        return Ahead.GO if int(view.pod_count.sum()) % 3 == 0 else Ahead.SKIP
+    def pre_filter(self, view: View, pod: Pod) -> PreFilterResult:
+        return PreFilterStatus.SUCCESS if int(view.pod_count.sum()) % 3 == 0 else PreFilterStatus.SKIP
 
     def filter(self, view: View, pod: Pod, rows: Rows) -> Ints:
         crowded = int(view.pod_count.sum()) % 3 == 0
@@ -110,10 +121,10 @@ def weighted(*changed: Plugin) -> list[tuple[Plugin, int]]:
 
 PROFILES = [
     default_profile("default"),
-    default_profile("by name", Ties.NAME),
-    everywhere("other arguments", weighted(*PLUGINS[-3:])),
-    everywhere("undeclared", weighted(Crowd())),
-    *(everywhere(plugin.name, [(plugin, 2)]) for plugin in PLUGINS),  # alone, where no other can hide its mistakes
+    default_profile("by name", TieBreak.NAME),
+    multipoint("other arguments", weighted(*PLUGINS[-3:])),
+    multipoint("undeclared", weighted(Crowd())),
+    *(multipoint(plugin.name, [(plugin, 2)]) for plugin in PLUGINS),  # alone, where no other can hide its mistakes
 ]
 
 
@@ -131,7 +142,7 @@ ASKED_ANEW = {
 def test_all_plugins_declare() -> None:
     """Every built plugin that judges node by node declares what it depends on, so that its answers are kept."""
     judges = [plugin for plugin in PLUGINS if isinstance(plugin, Filter | Score)]
-    assert ASKED_ANEW == {plugin.name for plugin in judges if not isinstance(plugin, Kept)}
+    assert ASKED_ANEW == {plugin.name for plugin in judges if not isinstance(plugin, Cacheable)}
 
 
 @OFTEN
@@ -147,16 +158,16 @@ def test_signatures(cluster: Cluster, pod: Pod, other: Pod, data: st.DataObject)
     """Pods that a plugin signs alike get the same answers, however much they differ otherwise."""
     parts = data.draw(st.sets(st.sampled_from(sorted(set(PodSpec.__struct_fields__)))))
     spec = replace(other.spec, **{part: getattr(pod.spec, part) for part in parts})
-    alike = replace(other, spec=spec, demand=data.draw(st.sampled_from((pod.demand, other.demand))))
-    assert [] == [breach for plugin in PLUGINS for breach in signature_says_it_all(plugin, cluster.view, pod, alike)]
+    alike = replace(other, spec=spec, requests=data.draw(st.sampled_from((pod.requests, other.requests))))
+    assert [] == [breach for plugin in PLUGINS for breach in signature_is_complete(plugin, cluster.view, pod, alike)]
 
 
 @OFTEN
 @given(cluster=clusters(), pod=pods(), data=st.data())
 def test_node_order(cluster: Cluster, pod: Pod, data: st.DataObject) -> None:
     """The decision is the same in whatever order nodes were learnt of."""
-    order = data.draw(st.permutations(cluster.columns.nodes))
-    assert [] == [breach for profile in PROFILES for breach in nodes_in_any_order(cluster, order, pod, profile)]
+    order = data.draw(st.permutations(cluster.node_table.nodes))
+    assert [] == [breach for profile in PROFILES for breach in independent_of_node_order(cluster, order, pod, profile)]
 
 
 @STEP_BY_STEP
@@ -165,19 +176,21 @@ def test_node_order(cluster: Cluster, pod: Pod, data: st.DataObject) -> None:
     changes=st.lists(steps(), min_size=1, max_size=12),
     asked=st.lists(pods(), min_size=1, max_size=4),
     hot=st.integers(1, 80),
-    few=st.sampled_from((0, answers.FEW)),
-    many=st.sampled_from((1, answers.MANY)),
+    few=st.sampled_from((0, evaluation.MAX_SCALAR_ROWS)),
+    many=st.sampled_from((1, evaluation.FULL_UPDATE_FRACTION)),
 )
 def test_kept_as_fresh(cluster: Cluster, changes: list[Step], asked: list[Pod], hot: int, few: int, many: int) -> None:
     """However a cluster changes, its columns are what a recount gives, and kept answers equal fresh ones."""
-    kept = Templates(hot)
+    kept = EvaluationCache(hot)
     # Which way of mending is the cheapest depends on these numbers; each way must be right on its own.
-    with patch.multiple(answers, FEW=few, MANY=many):
+    with patch.multiple(evaluation, FEW=few, MANY=many):
         for at, step in enumerate(changes, start=1):
             step(cluster, at)
-            assert [] == faults(cluster)
+            assert [] == check_invariants(cluster)
             for pod in asked[at % 2 :]:  # not each pod each time, so that several changes pile up
-                breaches = {profile.name: list(kept_as_fresh(cluster, pod, profile, kept)) for profile in PROFILES}
+                breaches = {
+                    profile.name: list(cached_equals_fresh(cluster, pod, profile, kept)) for profile in PROFILES
+                }
                 assert {} == {name: found for name, found in breaches.items() if found}
 
 
@@ -187,10 +200,10 @@ def test_prod_use_is_kept_as_fresh(cluster: Cluster, changes: list[Step]) -> Non
     """What prod pods use is mended row by row to just what a cluster that has kept nothing sums up, of just those pods."""
     for at, step in enumerate(changes, start=1):
         step(cluster, at)
-        kept, fresh = (used_by_prod(each.view, ALL, True) for each in (cluster, cluster.fork()))
+        kept, fresh = (prod_usage(each.view, ALL_ROWS, True) for each in (cluster, cluster.fork()))
         assert np.array_equal(fresh, kept, equal_nan=True)
         sums = _Sums(cluster.view)
-        for uid, slot in cluster.residents.slot.items():
+        for uid, slot in cluster.pod_table.slot.items():
             assert is_prod(cluster.pods[uid]) == sums.is_prod(slot) == sums.prod(np.array([slot]))[0]
 
 
@@ -198,7 +211,7 @@ def test_prod_use_is_kept_as_fresh(cluster: Cluster, changes: list[Step]) -> Non
 @given(cluster=clusters(), pod=pods(), promised=pods(), node=st.sampled_from(NAMES))
 def test_explained_as_decided(cluster: Cluster, pod: Pod, promised: Pod, node: str) -> None:
     """An explanation's table names the node that was chosen as one of the best, and refuses all when none was."""
-    nominated = replace(promised, uid="other", nominated=node)
+    nominated = replace(promised, uid="other", nominated_node=node)
     for profile in PROFILES:
         told = explain(cluster.view, pod, profile, [nominated])
         feasible = {line.node: line.total for line in told.lines if not line.refused_by}

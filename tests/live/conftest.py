@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.live.built import built
+from tests.live.requires_controlplane import controlplane_or_skip
 from tools.controlplane.rig import Rig
 
 # Files side by side end together only if none of these is the last to begin.
@@ -14,7 +14,7 @@ LONGEST = (
     "test_sources",
     "test_load_stories",
     "test_batches",
-    "test_zoo",
+    "test_mixed_workload",
     "test_outage",
     "test_reflector",
     "test_metrics_stack",
@@ -32,5 +32,5 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(scope="module")
 def rig() -> Iterator[Rig]:
     """A plain control plane for the module: etcd and an audited API server, no controllers, no kubelets."""
-    with Rig(built()) as running:
+    with Rig(controlplane_or_skip()) as running:
         yield running

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.live import product
+from tests.live import trimtab_process
 from tools.controlplane.client import Document
 from tools.controlplane.objects import node, pod
 from tools.controlplane.rig import Rig
@@ -49,27 +49,29 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
 
 def test_bad_wishes_delay_nobody(rig: Rig) -> None:
     """Pods with bad wishes go first by priority, and still every other pod is bound and every bad one is told why."""
-    for file in (product.ROOT / "deploy").glob("rbac*.yaml"):
+    for file in (trimtab_process.ROOT / "deploy").glob("rbac*.yaml"):
         rig.apply(file)
     rig.admin.create_many(node(f"node-{n}", labels={"age": str(n)}) for n in range(10))
     rig.admin.create(_class())
-    trimtab = product.start(rig)
+    trimtab = trimtab_process.start(rig)
     try:
         bad = {f"{name}-{n}": name for name in BAD for n in range(EACH)}
         pods = [_pod(f"good-{n}") for n in range(GOOD)]
         pods += [_pod(name, **BAD[kind][0], priorityClassName="first") for name, kind in bad.items()]
         random.Random(4).shuffle(pods)
         rig.admin.create_many(pods)
-        product.wait_for(lambda: len(product.bound(rig)) == GOOD, 60, "all good ones are bound", trimtab)
-        product.wait_for(lambda: not _untold(rig, bad), 60, "all bad ones are told why", trimtab)
-        assert {f"good-{n}" for n in range(GOOD)} == set(product.bound(rig))
+        trimtab_process.wait_for(
+            lambda: len(trimtab_process.bound(rig)) == GOOD, 60, "all good ones are bound", trimtab
+        )
+        trimtab_process.wait_for(lambda: not _untold(rig, bad), 60, "all bad ones are told why", trimtab)
+        assert {f"good-{n}" for n in range(GOOD)} == set(trimtab_process.bound(rig))
         assert trimtab.running()
     finally:
         trimtab.terminate()
 
 
 def _pod(name: str, **spec: Any) -> Document:
-    return pod(name, cpu="10m", memory="8Mi", scheduler=product.SCHEDULER, **spec)
+    return pod(name, cpu="10m", memory="8Mi", scheduler=trimtab_process.SCHEDULER, **spec)
 
 
 def _class() -> Document:

@@ -2,8 +2,8 @@
 
 import pytest
 
-from tests.live import product
-from tests.live.breakpoint import Breakpoint
+from tests.live import trimtab_process
+from tests.live.binding_webhook import BindingWebhook
 from tools.controlplane.objects import node, pod
 from tools.controlplane.rig import Rig
 
@@ -14,67 +14,74 @@ NODES, PODS = 200, 1000
 
 def test_a_thousand_pods_are_bound_without_a_fault(rig: Rig) -> None:
     """1,000 pods on 200 nodes: each bound once, no node over its room, nobody else's pod touched."""
-    product.install(rig)
+    trimtab_process.install(rig)
     rig.admin.create_many(node(f"node-{i}") for i in range(NODES))
     rig.admin.create_many(
-        pod(f"pod-{i}", cpu=f"{100 + i % 7 * 200}m", memory="256Mi", scheduler=product.SCHEDULER) for i in range(PODS)
+        pod(f"pod-{i}", cpu=f"{100 + i % 7 * 200}m", memory="256Mi", scheduler=trimtab_process.SCHEDULER)
+        for i in range(PODS)
     )
     rig.admin.create_many(pod(f"foreign-{i}", scheduler="somebody-else") for i in range(20))
-    trimtab = product.start(rig)
+    trimtab = trimtab_process.start(rig)
     try:
-        product.wait_for(lambda: len(product.bound(rig)) == PODS, 90, "all pods bound", trimtab)
+        trimtab_process.wait_for(lambda: len(trimtab_process.bound(rig)) == PODS, 90, "all pods bound", trimtab)
     finally:
         trimtab.terminate()
-    verdict = product.judged(rig)
+    verdict = trimtab_process.check_audit_log(rig)
     assert () == verdict.violations
     assert PODS == len(verdict.bound)
 
 
 def test_somebody_else_binds_first(rig: Rig) -> None:
     """A lost race is accepted: the pod counts where it is, and nothing is told in our name."""
-    product.install(rig)
+    trimtab_process.install(rig)
     rig.ensure_namespace("contested")
     # A taint keeps us from choosing the node on which the other puts the pod.
     rig.admin.create_many([node("open"), node("theirs", taints=[{"key": "theirs", "effect": "NoSchedule"}])])
-    trimtab = product.start(rig)
+    trimtab = trimtab_process.start(rig)
     try:
-        product.wait_for(lambda: product.is_ready(trimtab), 40, "ready", trimtab)
-        with Breakpoint(rig) as point:
-            rig.admin.create(pod("wanted", "contested", scheduler=product.SCHEDULER))
+        trimtab_process.wait_for(lambda: trimtab_process.is_ready(trimtab), 40, "ready", trimtab)
+        with BindingWebhook(rig) as point:
+            rig.admin.create(pod("wanted", "contested", scheduler=trimtab_process.SCHEDULER))
             assert point.held.wait(40), trimtab.log_tail()
             target = {"apiVersion": "v1", "kind": "Node", "name": "theirs"}
             binding = {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": "wanted"}, "target": target}
             rig.admin.call("POST", "/api/v1/namespaces/contested/pods/wanted/binding", binding)
             point.release()
-        product.wait_for(lambda: product.judged(rig).answers.get(409), 30, "our bind is refused", trimtab)
+        trimtab_process.wait_for(
+            lambda: trimtab_process.check_audit_log(rig).answers.get(409), 30, "our bind is refused", trimtab
+        )
     finally:
         trimtab.terminate()
-    assert "theirs" == product.bound(rig, "contested")["wanted"]
-    assert () == product.judged(rig).violations
+    assert "theirs" == trimtab_process.bound(rig, "contested")["wanted"]
+    assert () == trimtab_process.check_audit_log(rig).violations
     assert [] == rig.admin.list("/apis/events.k8s.io/v1/namespaces/contested/events")
     assert "" == _holder(rig), "the lease was given back"
 
 
 def test_the_leader_dies_in_the_middle_of_a_batch(rig: Rig) -> None:
     """Two replicas; the leader is killed after 20 binds; the other takes over and binds the rest, none twice."""
-    product.install(rig)
+    trimtab_process.install(rig)
     rig.ensure_namespace("batch")
     rig.admin.create_many(node(f"fresh-{i}") for i in range(20))
-    leader = product.start(rig, "first")
-    product.wait_for(lambda: product.is_ready(leader) and _holder(rig).startswith("first"), 40, "first leads", leader)
-    follower = product.start(rig, "second")
-    product.wait_for(lambda: product.is_ready(follower), 40, "second stands by", follower)
+    leader = trimtab_process.start(rig, "first")
+    trimtab_process.wait_for(
+        lambda: trimtab_process.is_ready(leader) and _holder(rig).startswith("first"), 40, "first leads", leader
+    )
+    follower = trimtab_process.start(rig, "second")
+    trimtab_process.wait_for(lambda: trimtab_process.is_ready(follower), 40, "second stands by", follower)
     try:
-        with Breakpoint(rig, free=20) as point:
-            rig.admin.create_many(pod(f"pod-{i}", "batch", scheduler=product.SCHEDULER) for i in range(60))
+        with BindingWebhook(rig, pass_first=20) as point:
+            rig.admin.create_many(pod(f"pod-{i}", "batch", scheduler=trimtab_process.SCHEDULER) for i in range(60))
             assert point.held.wait(30), leader.log_tail()
             leader.kill()
             point.release()
-        product.wait_for(lambda: len(product.bound(rig, "batch")) == 60, 60, "the successor binds the rest", follower)
+        trimtab_process.wait_for(
+            lambda: len(trimtab_process.bound(rig, "batch")) == 60, 60, "the successor binds the rest", follower
+        )
         assert _holder(rig).startswith("second")
     finally:
         follower.terminate()
-    assert () == product.judged(rig).violations
+    assert () == trimtab_process.check_audit_log(rig).violations
 
 
 def _holder(rig: Rig) -> str:
@@ -84,22 +91,26 @@ def _holder(rig: Rig) -> str:
 
 def test_the_node_goes_while_a_bind_is_held(rig: Rig) -> None:
     """The bind lands on a node that no longer exists: that is noticed and told, and no room is leaked elsewhere."""
-    product.install(rig)
+    trimtab_process.install(rig)
     rig.ensure_namespace("race")
     rig.admin.create(node("doomed", labels={"race": "yes"}))
-    trimtab = product.start(rig)
-    product.wait_for(lambda: product.is_ready(trimtab), 40, "ready", trimtab)
+    trimtab = trimtab_process.start(rig)
+    trimtab_process.wait_for(lambda: trimtab_process.is_ready(trimtab), 40, "ready", trimtab)
     try:
-        with Breakpoint(rig) as point:
-            rig.admin.create(pod("orphan", "race", scheduler=product.SCHEDULER, nodeSelector={"race": "yes"}))
+        with BindingWebhook(rig) as point:
+            rig.admin.create(pod("orphan", "race", scheduler=trimtab_process.SCHEDULER, nodeSelector={"race": "yes"}))
             assert point.held.wait(40), trimtab.log_tail()
             rig.admin.delete("/api/v1/nodes/doomed")
             point.release()
-        product.wait_for(lambda: "no longer exists" in _notes(rig), 30, "the orphan is told of", trimtab)
+        trimtab_process.wait_for(lambda: "no longer exists" in _notes(rig), 30, "the orphan is told of", trimtab)
         rig.admin.create(node("heir", cpu="1", labels={"race": "yes"}))
-        rig.admin.create(pod("next", "race", cpu="900m", scheduler=product.SCHEDULER, nodeSelector={"race": "yes"}))
-        product.wait_for(lambda: product.bound(rig, "race").get("next") == "heir", 30, "the next pod lands", trimtab)
-        assert "trimtab_orphaned_pods_total 1.0" in product.page(trimtab, "/metrics")[1]
+        rig.admin.create(
+            pod("next", "race", cpu="900m", scheduler=trimtab_process.SCHEDULER, nodeSelector={"race": "yes"})
+        )
+        trimtab_process.wait_for(
+            lambda: trimtab_process.bound(rig, "race").get("next") == "heir", 30, "the next pod lands", trimtab
+        )
+        assert "trimtab_orphaned_pods_total 1.0" in trimtab_process.page(trimtab, "/metrics")[1]
     finally:
         trimtab.terminate()
 

@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from tests.live.checker import company, places, storage
+from tests.live.checker import affinity, node_fit, storage
+from tests.live.checker.cluster_objects import ClusterObjects
 from tests.live.checker.rules import RULES, violations
-from tests.live.checker.scene import Scene
-from tests.live.room import Document
+from tests.live.node_accounting import Document
 
 ZONE, HOST = "zone", "host"
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
@@ -27,7 +27,7 @@ def pod(name: str, on: str, app: str = "web", namespace: str = "default", **spec
 
 def found(*pods: Document, nodes: list[Document] | None = None, **more: Any) -> list[str]:
     """What the checker says of these pods on n1 (zone a), n2 (zone a) and n3 (zone b)."""
-    return violations(Scene(pods, nodes or [node("n1"), node("n2"), node("n3", "b")], **more))
+    return violations(ClusterObjects(pods, nodes or [node("n1"), node("n2"), node("n3", "b")], **more))
 
 
 def rules_broken(*pods: Document, **more: Any) -> set[str]:
@@ -360,7 +360,7 @@ def test_limits_of_drivers(broken: set[str], most: int) -> None:
 
 def test_no_rule_is_left_out() -> None:
     """Every rule of the checker's modules is among those that it asks."""
-    modules = (places, company, storage)
+    modules = (node_fit, affinity, storage)
     public = {
         name
         for module in modules

@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from tests.live import product
-from tests.live.built import built
+from tests.live import trimtab_process
 from tests.live.metering.exporters import Exporters
+from tests.live.requires_controlplane import controlplane_or_skip
 from tools.controlplane.client import Document
 from tools.controlplane.objects import node, pod
 from tools.controlplane.prometheus import Prometheus
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.live
 NAMES = tuple(f"node-{number}" for number in range(6))
 FROZEN, TWICE, HUGE, ELSEWHERE = NAMES[2:]
 BY_LOAD = {
-    "schedulerName": product.SCHEDULER,
+    "schedulerName": trimtab_process.SCHEDULER,
     "plugins": {
         "score": {"enabled": [{"name": "PeakRisk"}]},
         "multiPoint": {"disabled": [{"name": "DynamicResources"}]},
@@ -54,8 +54,8 @@ def prometheus(exporters: Exporters) -> Iterator[Prometheus]:
         targets += exporters.targets(labels=ill, pages=["node"], names=NAMES[:5])
         targets += exporters.targets("again:9100", {**ill, "node": "{name}"}, ["node"], [TWICE])
         targets += exporters.targets("192.0.2.7:9100", ill, ["node"], [ELSEWHERE])
-        with Prometheus(targets, binaries=built()) as running:
-            running.seen(
+        with Prometheus(targets, binaries=controlplane_or_skip()) as running:
+            running.wait_for(
                 "up", lambda up: all(up.values()) and len(up) == len({each.labels["instance"] for each in targets})
             )
             yield running
@@ -63,7 +63,7 @@ def prometheus(exporters: Exporters) -> Iterator[Prometheus]:
 
 @pytest.fixture(scope="module")
 def cluster(rig: Rig, exporters: Exporters) -> Rig:
-    product.install(rig, "rbac.yaml")
+    trimtab_process.install(rig, "rbac.yaml")
     for name in NAMES:
         made = node(name)
         made["status"]["addresses"] = [{"type": "InternalIP", "address": exporters.ip(name)}]
@@ -117,12 +117,12 @@ def of_rules(done: subprocess.CompletedProcess[str]) -> dict[str, Document]:
 def test_what_is_ill_is_named_with_its_remedy(cluster: Rig, exporters: Exporters, prometheus: Prometheus) -> None:
     """Missing rights by file, each node without data by its reason, the query that Prometheus refuses by its name."""
     exporters.freeze(FROZEN)
-    exporters.lie(HUGE, "node_memory_MemTotal_bytes", "9e13")
-    prometheus.seen(
+    exporters.override(HUGE, "node_memory_MemTotal_bytes", "9e13")
+    prometheus.wait_for(
         'time() - timestamp(node_memory_MemAvailable_bytes{case="ill"})', lambda ages: max(ages.values()) > 9
     )
     own = {**asking(prometheus, "ill"), "labels": {"rules": RULES}}
-    file = product.configured(cluster, "ill", own, profiles=[BY_LOAD])
+    file = trimtab_process.write_config(cluster, "ill", own, profiles=[BY_LOAD])
     done = doctor(file, cluster.service_account_kubeconfig("trimtab", "trimtab"), "--json")
     assert (1, "") == (done.returncode, done.stderr), done.stdout
     rights = findings(done, "problem", "rights")
@@ -149,9 +149,9 @@ def test_what_is_ill_is_named_with_its_remedy(cluster: Rig, exporters: Exporters
 
 def test_what_is_well_passes_for_each_account(cluster: Rig, prometheus: Prometheus) -> None:
     """Exit code 0 with the shipped roles, asked by the account itself and by an administrator about it."""
-    product.install(cluster, *product.ROLES)
+    trimtab_process.install(cluster, *trimtab_process.ROLES)
     usual = ["nodeCPU", "nodeMemory"]
-    file = product.configured(cluster, "well", asking(prometheus, "well", metrics=usual), profiles=[BY_LOAD])
+    file = trimtab_process.write_config(cluster, "well", asking(prometheus, "well", metrics=usual), profiles=[BY_LOAD])
     done = doctor(file, cluster.service_account_kubeconfig("trimtab", "trimtab"), "--strict")
     assert 0 == done.returncode, done.stdout
     assert "system:serviceaccount:trimtab:trimtab: has all" in done.stdout
@@ -165,7 +165,10 @@ def test_what_is_well_passes_for_each_account(cluster: Rig, prometheus: Promethe
 def test_the_labeller_is_looked_at_with_its_own_rights(cluster: Rig, prometheus: Prometheus) -> None:
     """What its account may do is known from deploy/labeller.yaml: before it is applied nodes may not be patched."""
     own = {**asking(prometheus, "well"), "labels": {"mode": "apply", "rules": RULES[:1]}}
-    file, account = product.configured(cluster, "labels", own), "system:serviceaccount:trimtab:trimtab-labeller"
+    file, account = (
+        trimtab_process.write_config(cluster, "labels", own),
+        "system:serviceaccount:trimtab:trimtab-labeller",
+    )
     done = doctor(file, cluster.admin_kubeconfig, "--labeller", "--as", account, "--json")
     rights = findings(done, "problem", "rights")
     assert (1, {"nodes", "leases.coordination.k8s.io in trimtab"}) == (
@@ -173,7 +176,7 @@ def test_the_labeller_is_looked_at_with_its_own_rights(cluster: Rig, prometheus:
         {*rights} - {_lease("labeller")},
     )
     assert "apply deploy/labeller.yaml" == rights["nodes"]["remedy"]
-    product.install(cluster, "labeller.yaml")
+    trimtab_process.install(cluster, "labeller.yaml")
     time.sleep(1)
     done = doctor(file, cluster.admin_kubeconfig, "--labeller", "--as", account)
     assert 0 == done.returncode, done.stdout
@@ -217,8 +220,10 @@ def test_pods_without_a_sample_are_counted(cluster: Rig, prometheus: Prometheus)
             status = {"phase": "Running", "startTime": "2026-01-31T08:00:00Z"}
             cluster.admin.patch(f"/api/v1/namespaces/default/pods/{name}/status", {"status": status})
     own = asking(prometheus, "well", metrics=["nodeMemory", "podMemory"])
-    prometheus.seen('container_memory_working_set_bytes{case="well",pod="seen"}', bool)
-    done = doctor(product.configured(cluster, "pods", own, profiles=[BY_LOAD]), cluster.admin_kubeconfig, "--json")
+    prometheus.wait_for('container_memory_working_set_bytes{case="well",pod="seen"}', bool)
+    done = doctor(
+        trimtab_process.write_config(cluster, "pods", own, profiles=[BY_LOAD]), cluster.admin_kubeconfig, "--json"
+    )
     (found,) = (each for each in json.loads(done.stdout)["findings"] if each["area"] == "pods")
     assert ("no series for 1 of 2 running pods: default/unseen (on node-0)", "memory") == (
         found["says"],
@@ -233,7 +238,7 @@ def test_a_server_that_is_gone_is_a_problem_and_no_crash(cluster: Rig, prometheu
     text = cluster.service_account_kubeconfig("trimtab", "trimtab").read_text()
     kubeconfig.write_text(text.replace(cluster.url, "https://127.0.0.1:9"))
     own = asking(prometheus, "well", url="http://127.0.0.1:9")
-    done = doctor(product.configured(cluster, "gone", own), kubeconfig, "--json")
+    done = doctor(trimtab_process.write_config(cluster, "gone", own), kubeconfig, "--json")
     assert (1, "") == (done.returncode, done.stderr), done.stdout
     assert "no connection to 127.0.0.1:9" in findings(done, "problem", "source")["prom"]["says"]
     assert 1 == len(findings(done, "problem", "API server"))

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.live import product
-from tests.live.breakpoint import Breakpoint
+from tests.live import trimtab_process
+from tests.live.binding_webhook import BindingWebhook
 from tools.controlplane.client import ApiError, Document
 from tools.controlplane.objects import node, pod
 from tools.controlplane.process import Process
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.live
 GROUPS = "/apis/scheduling.x-k8s.io/v1alpha1/podgroups"
 LABEL = "scheduling.x-k8s.io/pod-group"
 PROFILE = {  # as the scheduler-plugins project documents it
-    "schedulerName": product.SCHEDULER,
+    "schedulerName": trimtab_process.SCHEDULER,
     "plugins": {
         "multiPoint": {"enabled": [{"name": "Coscheduling"}]},
         "queueSort": {"enabled": [{"name": "Coscheduling"}], "disabled": [{"name": "*"}]},
@@ -36,15 +36,15 @@ def group(name: str, least: int, seconds: int = 60) -> Document:
 
 def members(name: str, count: int) -> list[Document]:
     labels = {LABEL: name}
-    return [pod(f"{name}-{i}", cpu="1", labels=labels, scheduler=product.SCHEDULER) for i in range(count)]
+    return [pod(f"{name}-{i}", cpu="1", labels=labels, scheduler=trimtab_process.SCHEDULER) for i in range(count)]
 
 
 @pytest.fixture(scope="module")
 def gang_rig(rig: Rig) -> Rig:
     """The definition of PodGroups and the rights to follow them, as shipped."""
-    product.install(rig, *product.ROLES, "rbac-gang.yaml")
-    rig.apply(product.ROOT / "deploy" / "crd-podgroup.yaml")
-    product.wait_for(lambda: _served(rig), 30, "PodGroups are served")
+    trimtab_process.install(rig, *trimtab_process.ROLES, "rbac-gang.yaml")
+    rig.apply(trimtab_process.ROOT / "deploy" / "crd-podgroup.yaml")
+    trimtab_process.wait_for(lambda: _served(rig), 30, "PodGroups are served")
     return rig
 
 
@@ -60,39 +60,41 @@ def only_nodes(gang_rig: Rig) -> Iterator[None]:
 def test_one_gang_is_placed_whole_and_one_that_does_not_fit_waits_whole(gang_rig: Rig) -> None:
     """Five of one are bound; of the other, of which two would fit, none is, and each says how many would."""
     gang_rig.admin.create_many([group("fits", 5), group("wide", 3, seconds=3)])
-    trimtab = product.start(gang_rig, profiles=[PROFILE])
+    trimtab = trimtab_process.start(gang_rig, profiles=[PROFILE])
     try:
         gang_rig.admin.create_many(members("fits", 5))
-        product.wait_for(lambda: len(product.bound(gang_rig)) == 5, 60, "five are bound", trimtab)
+        trimtab_process.wait_for(lambda: len(trimtab_process.bound(gang_rig)) == 5, 60, "five are bound", trimtab)
         gang_rig.admin.create_many(members("wide", 3))
         words = "pod group default/wide: 1 of 3 members fit; "
-        product.wait_for(lambda: words in gang_rig.kubectl("describe", "pod", "wide-2"), 30, "an Event", trimtab)
+        trimtab_process.wait_for(
+            lambda: words in gang_rig.kubectl("describe", "pod", "wide-2"), 30, "an Event", trimtab
+        )
         late = "did not come together within 3 s"
-        product.wait_for(lambda: late in gang_rig.kubectl("get", "events"), 30, "another Event", trimtab)
-        assert {f"fits-{i}" for i in range(5)} == set(product.bound(gang_rig))
+        trimtab_process.wait_for(lambda: late in gang_rig.kubectl("get", "events"), 30, "another Event", trimtab)
+        assert {f"fits-{i}" for i in range(5)} == set(trimtab_process.bound(gang_rig))
     finally:
         trimtab.terminate()
-    assert () == product.judged(gang_rig).violations
+    assert () == trimtab_process.check_audit_log(gang_rig).violations
 
 
 def test_a_successor_completes_a_gang_before_it_does_anything_else(gang_rig: Rig) -> None:
     """The leader is killed between the second and the third bind of five; six fit, and three others came first by name."""
     gang_rig.admin.create(group("half", 5))
-    leader = product.start(gang_rig, "first", profiles=[PROFILE], leaderElection=LEASE)
+    leader = trimtab_process.start(gang_rig, "first", profiles=[PROFILE], leaderElection=LEASE)
     follower: Process | None = None
     try:
-        product.wait_for(lambda: product.is_ready(leader), 40, "ready", leader)
-        with Breakpoint(gang_rig, free=2) as point:
+        trimtab_process.wait_for(lambda: trimtab_process.is_ready(leader), 40, "ready", leader)
+        with BindingWebhook(gang_rig, pass_first=2) as point:
             gang_rig.admin.create_many(members("half", 5))
             assert point.held.wait(40), leader.log_tail()
-            product.wait_for(lambda: len(product.bound(gang_rig)) == 2, 20, "two are bound", leader)
+            trimtab_process.wait_for(lambda: len(trimtab_process.bound(gang_rig)) == 2, 20, "two are bound", leader)
             leader.kill()
-            point.refuse()
-        half = product.bound(gang_rig)
-        gang_rig.admin.create_many(pod(f"a-{i}", cpu="1", scheduler=product.SCHEDULER) for i in range(3))
-        follower = product.start(gang_rig, "second", profiles=[PROFILE], leaderElection=LEASE)
-        product.wait_for(lambda: len(product.bound(gang_rig)) == 6, 60, "the room is taken", follower)
-        bound = product.bound(gang_rig)
+            point.deny()
+        half = trimtab_process.bound(gang_rig)
+        gang_rig.admin.create_many(pod(f"a-{i}", cpu="1", scheduler=trimtab_process.SCHEDULER) for i in range(3))
+        follower = trimtab_process.start(gang_rig, "second", profiles=[PROFILE], leaderElection=LEASE)
+        trimtab_process.wait_for(lambda: len(trimtab_process.bound(gang_rig)) == 6, 60, "the room is taken", follower)
+        bound = trimtab_process.bound(gang_rig)
     finally:
         leader.terminate()
         if follower is not None:
@@ -100,7 +102,7 @@ def test_a_successor_completes_a_gang_before_it_does_anything_else(gang_rig: Rig
     assert 2 <= len(half) < 5, "the leader died too late to leave a gang half bound"
     assert {f"half-{i}" for i in range(5)} == {name for name in bound if name.startswith("half-")}
     assert half.items() <= bound.items()
-    assert () == product.judged(gang_rig).violations
+    assert () == trimtab_process.check_audit_log(gang_rig).violations
 
 
 def _served(rig: Rig) -> bool:
@@ -111,4 +113,4 @@ def _served(rig: Rig) -> bool:
 
 
 def _names(rig: Rig) -> list[str]:
-    return [each["metadata"]["name"] for each in product.pods(rig)]
+    return [each["metadata"]["name"] for each in trimtab_process.pods(rig)]

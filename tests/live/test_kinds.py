@@ -10,19 +10,19 @@ from typing import Any
 
 import pytest
 
-from tests.live import product
-from tests.live.following import elsewhere, until
+from tests.live import trimtab_process
+from tests.live.reflector_harness import run_blocking, wait_until
 from tools.controlplane.client import Document
 from tools.controlplane.rig import Rig
-from trimtab.core.model.event import Event, ObjectGone, ObjectSeen, Synced
-from trimtab.core.model.objects import Budget, Namespace, PodGroup, Service
-from trimtab.core.model.resources import Demand
+from trimtab.core.model.events import Event, ObjectDeleted, ObjectUpserted, Synced
+from trimtab.core.model.objects import Namespace, PodDisruptionBudget, PodGroup, Service
+from trimtab.core.model.resources import PodRequests
 from trimtab.core.model.selectors import LabelSelector
 from trimtab.kube import reflector
-from trimtab.kube.credentials import find
-from trimtab.kube.kinds import FURTHER, further
+from trimtab.kube.credentials import find_credentials
+from trimtab.kube.informers import Informers
+from trimtab.kube.kinds import EXTRA_KINDS, extra_kinds
 from trimtab.kube.transport import AiohttpTransport
-from trimtab.kube.watches import Watches
 
 pytestmark = pytest.mark.live
 WEB = LabelSelector((("app", "web"),))
@@ -53,7 +53,7 @@ def definition(group: str) -> Document:
 def define(rig: Rig, group: str) -> None:
     """Install the definition and wait until it is served."""
     rig.admin.create(definition(group))
-    product.wait_for(lambda: rig.admin.raw("GET", f"/apis/{group}/v1alpha1/podgroups")[0] == 200, 30, "served")
+    trimtab_process.wait_for(lambda: rig.admin.raw("GET", f"/apis/{group}/v1alpha1/podgroups")[0] == 200, 30, "served")
 
 
 class Facts(list[Event]):
@@ -65,16 +65,16 @@ class Facts(list[Event]):
         return next(about, None)
 
     async def tells(self, key: str, true: Callable[[Any], bool]) -> Any:
-        await until(lambda: true(self.last(key)), 30.0)
+        await wait_until(lambda: true(self.last(key)), 30.0)
         assert true(self.last(key)), self.last(key)
         return self.last(key)
 
 
 def _key(fact: Event) -> str:
     match fact:
-        case ObjectSeen(object=found):
+        case ObjectUpserted(object=found):
             return f"{found.kind} {found.key}"
-        case ObjectGone(kind=kind, key=key):
+        case ObjectDeleted(kind=kind, key=key):
             return f"{kind} {key}"
     return ""
 
@@ -82,21 +82,21 @@ def _key(fact: Event) -> str:
 @pytest.fixture(scope="module", autouse=True)
 def roles(rig: Rig) -> None:
     """All that may be granted, as shipped."""
-    for file in {"rbac.yaml"} | {home.role for home in FURTHER.values()}:
-        rig.apply(product.ROOT / "deploy" / file)
+    for file in {"rbac.yaml"} | {home.role for home in EXTRA_KINDS.values()}:
+        rig.apply(trimtab_process.ROOT / "deploy" / file)
 
 
 @asynccontextmanager
-async def watching(rig: Rig, *names: str) -> AsyncIterator[tuple[Watches, Facts]]:
+async def watching(rig: Rig, *names: str) -> AsyncIterator[tuple[Informers, Facts]]:
     """These kinds, followed as the shipped account and listed once."""
-    transport = AiohttpTransport(find(str(rig.service_account_kubeconfig("trimtab", "trimtab"))))
+    transport = AiohttpTransport(find_credentials(str(rig.service_account_kubeconfig("trimtab", "trimtab"))))
     facts, clock = Facts(), asyncio.get_running_loop().time
-    watches = Watches(
-        transport, [kind for name in names for kind in further(name, ("It",))], facts.append, clock, Random(1)
+    watches = Informers(
+        transport, [kind for name in names for kind in extra_kinds(name, ("It",))], facts.append, clock, Random(1)
     )
     task = asyncio.create_task(watches.run())
     try:
-        await asyncio.wait_for(watches.complete(), 30.0)
+        await asyncio.wait_for(watches.wait_synced(), 30.0)
         yield watches, facts
     finally:
         task.cancel()
@@ -106,22 +106,22 @@ async def watching(rig: Rig, *names: str) -> AsyncIterator[tuple[Watches, Facts]
 
 async def test_every_kind_can_be_listed_with_the_roles_as_shipped(rig: Rig) -> None:
     """Each kind of the table is served under its path, and the files that name its right grant it."""
-    async with watching(rig, *FURTHER) as (watches, facts):
-        assert set(FURTHER) == {fact.kind for fact in facts if isinstance(fact, Synced)}
-        assert watches.missing() is None
-        await facts.tells("namespaces kube-system", lambda fact: isinstance(fact, ObjectSeen))
+    async with watching(rig, *EXTRA_KINDS) as (watches, facts):
+        assert set(EXTRA_KINDS) == {fact.kind for fact in facts if isinstance(fact, Synced)}
+        assert watches.unsynced() is None
+        await facts.tells("namespaces kube-system", lambda fact: isinstance(fact, ObjectUpserted))
 
 
 async def test_namespaces_services_and_budgets(rig: Rig) -> None:
     """Created, changed and deleted: a namespace with its labels, a Service with its selector, a budget with its own."""
     async with watching(rig, "namespaces", "services", "poddisruptionbudgets") as (_, facts):
         create, path = rig.admin.create, "/api/v1/namespaces/blue"
-        await elsewhere(create, document("v1", "Namespace", "blue"))
-        await elsewhere(rig.admin.patch, path, {"metadata": {"labels": {"team": "b"}}})
+        await run_blocking(create, document("v1", "Namespace", "blue"))
+        await run_blocking(rig.admin.patch, path, {"metadata": {"labels": {"team": "b"}}})
         ports = [{"port": 80}]
-        await elsewhere(create, document("v1", "Service", "web", spec={"selector": {"app": "web"}, "ports": ports}))
+        await run_blocking(create, document("v1", "Service", "web", spec={"selector": {"app": "web"}, "ports": ports}))
         rule = {"selector": {"matchLabels": {"app": "web"}}, "minAvailable": 1}
-        await elsewhere(create, document("policy/v1", "PodDisruptionBudget", "web", spec=rule))
+        await run_blocking(create, document("policy/v1", "PodDisruptionBudget", "web", spec=rule))
         labels = {"kubernetes.io/metadata.name": "blue", "team": "b"}
         blue = await facts.tells("namespaces blue", lambda fact: bool(fact) and fact.object.labels.get("team") == "b")
         web = await facts.tells("services default/web", bool)
@@ -129,30 +129,32 @@ async def test_namespaces_services_and_budgets(rig: Rig) -> None:
         assert Namespace(name="blue", uid=blue.object.uid, version=blue.object.version, labels=labels) == blue.object
         same = {"name": "web", "namespace": "default", "selector": WEB}
         assert Service(uid=web.object.uid, version=web.object.version, **same) == web.object
-        assert Budget(uid=budget.object.uid, version=budget.object.version, **same) == budget.object
-        await elsewhere(rig.admin.delete, "/api/v1/namespaces/default/services/web")
-        gone = await facts.tells("services default/web", lambda fact: isinstance(fact, ObjectGone))
+        assert PodDisruptionBudget(uid=budget.object.uid, version=budget.object.version, **same) == budget.object
+        await run_blocking(rig.admin.delete, "/api/v1/namespaces/default/services/web")
+        gone = await facts.tells("services default/web", lambda fact: isinstance(fact, ObjectDeleted))
         assert web.object.uid == gone.uid
         assert gone.version > web.object.version
 
 
 async def test_gangs_under_both_groups(rig: Rig, monkeypatch: pytest.MonkeyPatch, caplog: Any) -> None:
     """Not defined: none. Defined while we look: found. Under the older group as well: both read, with a remark."""
-    monkeypatch.setattr(reflector, "LOOK_AGAIN", 1.0)
+    monkeypatch.setattr(reflector, "NOT_SERVED_RETRY", 1.0)
     async with watching(rig, "podgroups") as (_, facts):
         assert [Synced("podgroups", facts[0].at)] == facts
-        await elsewhere(define, rig, GROUP)
+        await run_blocking(define, rig, GROUP)
         spec = {"minMember": 3, "scheduleTimeoutSeconds": 600, "minResources": {"cpu": "1500m"}}
-        await elsewhere(rig.admin.create, document(f"{GROUP}/v1alpha1", "PodGroup", "gang", spec=spec))
+        await run_blocking(rig.admin.create, document(f"{GROUP}/v1alpha1", "PodGroup", "gang", spec=spec))
         seen = (await facts.tells("podgroups default/gang", bool)).object
-        wants = Demand(amounts=(("cpu", 1500),))
+        wants = PodRequests(amounts=(("cpu", 1500),))
         assert (3, 600, wants) == (seen.min_member, seen.timeout, seen.min_resources)
         assert seen.created > 1_600_000_000
-        await elsewhere(define, rig, OLDER)
+        await run_blocking(define, rig, OLDER)
         older = document(f"{OLDER}/v1alpha1", "PodGroup", "nginx-group", spec={"minMember": 3})
-        await elsewhere(rig.admin.create, older)
+        await run_blocking(rig.admin.create, older)
         found = (await facts.tells("podgroups default/nginx-group", bool)).object
         assert isinstance(found, PodGroup)
         assert f"/apis/{OLDER}/v1alpha1/podgroups is read as well" in caplog.text
-        await elsewhere(rig.admin.delete, f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/podgroups.{GROUP}")
-        await facts.tells("podgroups default/gang", lambda fact: isinstance(fact, ObjectGone))
+        await run_blocking(
+            rig.admin.delete, f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/podgroups.{GROUP}"
+        )
+        await facts.tells("podgroups default/gang", lambda fact: isinstance(fact, ObjectDeleted))

@@ -13,15 +13,15 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from tests.live import product
-from tests.live.built import built
+from tests.live import trimtab_process
+from tests.live.requires_controlplane import controlplane_or_skip
 from tools.controlplane.client import Client, Document
 from tools.controlplane.objects import node
 from tools.controlplane.rig import Rig
-from trimtab.core.model.event import LabelDone, LabelFailed
-from trimtab.core.model.instruction import LabelNode
+from trimtab.core.model.events import LabelDone, LabelFailed
+from trimtab.core.model.instructions import LabelNode
 from trimtab.core.model.taints import Taint
-from trimtab.wire.objects.marking import label_outcome, label_request
+from trimtab.wire.objects.node_patch import label_outcome, label_request
 
 pytestmark = pytest.mark.live
 
@@ -38,8 +38,8 @@ LABELS = {"kubernetes.io/hostname": "node", "zone": "a"}
 @pytest.fixture(scope="module")
 def rig() -> Iterator[Rig]:
     """One node with somebody's taint; the account as shipped, and with more rights than it ever has."""
-    with Rig(built()) as running:
-        product.install(running, "rbac.yaml", "labeller.yaml")
+    with Rig(controlplane_or_skip()) as running:
+        trimtab_process.install(running, "rbac.yaml", "labeller.yaml")
         running.apply([_role(), _binding()])
         yield running
 
@@ -86,7 +86,7 @@ def account(rig: Rig) -> Iterator[Account]:
     made = Account(rig)
     rig.admin.create(node("probe"))
     values = count()  # what is there already may be sent again
-    product.wait_for(
+    trimtab_process.wait_for(
         lambda: made.patches(labelled(probe=str(next(values))), "/api/v1/nodes/probe")[0] == 403,
         60,
         "the policy in force",
@@ -167,11 +167,11 @@ def test_everything_else_is_refused(account: Account, rig: Rig, case: str) -> No
     assert before["metadata"]["resourceVersion"] == after["metadata"]["resourceVersion"]
 
 
-def sends(account: Account, wish: LabelNode) -> tuple[int, LabelDone | LabelFailed]:
+def sends(account: Account, instruction: LabelNode) -> tuple[int, LabelDone | LabelFailed]:
     """The labeller's own request, and what it makes of the answer."""
-    asked = label_request(wish)
+    asked = label_request(instruction)
     status, answer = account.client.raw(asked.method, asked.path, asked.body, asked.content_type)
-    return status, label_outcome(wish, status, answer, 1.0)
+    return status, label_outcome(instruction, status, answer, 1.0)
 
 
 def test_what_was_written_is_told_by_its_version(account: Account, rig: Rig) -> None:
@@ -185,17 +185,17 @@ def test_what_was_written_is_told_by_its_version(account: Account, rig: Rig) -> 
         assert (200, replace(expected, version=now)) == (status, outcome)
 
 
-def _made_anew(wish: LabelNode) -> LabelNode:
-    return replace(wish, uid="3b241101-e2bb-4255-8caf-4136c566a962")
+def _made_anew(instruction: LabelNode) -> LabelNode:
+    return replace(instruction, uid="3b241101-e2bb-4255-8caf-4136c566a962")
 
 
 STALE: dict[str, tuple[int, Callable[[LabelNode], LabelNode]]] = {
     "label of a node made anew": (422, lambda wish: replace(_made_anew(wish), labels=((KEY, "high"),))),
-    "taint of a node made anew": (422, lambda wish: replace(_made_anew(wish), taint=(SOFT_TAINT,))),
-    "taint at an old version": (409, lambda wish: replace(wish, version=wish.version - 1, taint=(SOFT_TAINT,))),
-    "somebody else's place": (422, lambda wish: replace(wish, untaint=((0, KEY),))),
-    "a place that is not there": (422, lambda wish: replace(wish, untaint=((5, KEY),))),
-    "a label that is gone": (422, lambda wish: replace(wish, labels=((KEY, None),), taint=(SOFT_TAINT,))),
+    "taint of a node made anew": (422, lambda wish: replace(_made_anew(wish), add_taints=(SOFT_TAINT,))),
+    "taint at an old version": (409, lambda wish: replace(wish, version=wish.version - 1, add_taints=(SOFT_TAINT,))),
+    "somebody else's place": (422, lambda wish: replace(wish, remove_taints=((0, KEY),))),
+    "a place that is not there": (422, lambda wish: replace(wish, remove_taints=((5, KEY),))),
+    "a label that is gone": (422, lambda wish: replace(wish, labels=((KEY, None),), add_taints=(SOFT_TAINT,))),
     "a value that is none": (422, lambda wish: replace(wish, labels=((KEY, "no such value!"),))),
     "a node that is gone": (404, lambda wish: replace(wish, node="gone", labels=((KEY, "high"),))),
 }
@@ -283,7 +283,9 @@ def test_doctor_finds_out_that_marks_would_be_taken(rig: Rig, account: Account) 
     rules = [{"name": "cpu", "metric": "cpu", "above": "80%"}]
     rules += [{"name": "soft", "metric": "memory", "above": "80%", "taint": KEY}]
     source = {"name": "p", "prometheus": {"url": "http://127.0.0.1:9"}}
-    file = product.configured(rig, "marks", {"sources": [source], "labels": {"mode": "apply", "rules": rules}})
+    file = trimtab_process.write_config(
+        rig, "marks", {"sources": [source], "labels": {"mode": "apply", "rules": rules}}
+    )
     found = marks(rig, "--labeller", "--config", str(file))
     assert ("ok", "") == (found["severity"], found.get("remedy", "")), found
     assert f"+{KEY}=high on node, +taint {KEY}:PreferNoSchedule on node" in found["says"]
@@ -294,7 +296,7 @@ def test_the_legacy_label_where_the_policy_allows_it(rig: Rig, account: Account)
     variables = rig.admin.get(POLICY)["spec"]["variables"]
     allowed = [{**each, "expression": "true"} if each["name"] == "legacy" else each for each in variables]
     rig.admin.patch(POLICY, {"spec": {"variables": allowed}})
-    product.wait_for(lambda: account.patches(labelled(status="presure"))[0] == 200, 60, "the policy changed")
+    trimtab_process.wait_for(lambda: account.patches(labelled(status="presure"))[0] == 200, 60, "the policy changed")
     assert 403 == account.patches(labelled(status="fine"))[0]
     assert 200 == account.patches(labelled(status=None))[0]
     assert "ok" == marks(rig, *old_rules(rig))["severity"]

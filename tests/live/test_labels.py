@@ -16,10 +16,10 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.live import product
-from tests.live.built import built
-from tests.live.judge import Deed, grants
-from tests.live.metering.metered import Metered
+from tests.live import trimtab_process
+from tests.live.audit_checker import AuditedRequest, grants
+from tests.live.metering.metered_cluster import MeteredCluster
+from tests.live.requires_controlplane import controlplane_or_skip
 from tools.controlplane.client import Document
 from tools.controlplane.objects import node
 from tools.controlplane.process import Process, free_port
@@ -41,10 +41,10 @@ NODES = 5
 
 
 @pytest.fixture(scope="module")
-def scene() -> Iterator[Metered]:
+def scene() -> Iterator[MeteredCluster]:
     """Five measured nodes; node-0 is a control plane, and node-1 has somebody's taint and `status`."""
-    with Metered(built(), nodes=NODES, instance="{name}") as running:
-        product.install(running.rig, "rbac.yaml", "labeller.yaml")
+    with MeteredCluster(controlplane_or_skip(), nodes=NODES, instance="{name}") as running:
+        trimtab_process.install(running.rig, "rbac.yaml", "labeller.yaml")
         running.rig.admin.patch("/api/v1/nodes/node-0", {"metadata": {"labels": {MASTER: ""}}})
         running.rig.admin.patch(
             "/api/v1/nodes/node-1", {"metadata": {"labels": {"zone": "a"}}, "spec": {"taints": [FOREIGN]}}
@@ -53,33 +53,33 @@ def scene() -> Iterator[Metered]:
 
 
 @pytest.fixture(autouse=True)
-def at_rest(scene: Metered) -> None:
+def at_rest(scene: MeteredCluster) -> None:
     """No load, no marks, before each story."""
     for number in range(NODES):
         scene.exporters.set(f"node-{number}", memory=0.2, cpu=0.0)
         scene.rig.admin.patch(f"/api/v1/nodes/node-{number}", {"metadata": {"labels": {KEY: None, "status": None}}})
 
 
-def labels(scene: Metered, key: str = KEY) -> dict[str, str]:
+def labels(scene: MeteredCluster, key: str = KEY) -> dict[str, str]:
     """Who carries the key, and with which value."""
     listed = scene.rig.admin.list("/api/v1/nodes")
     found = {each["metadata"]["name"]: each["metadata"].get("labels", {}).get(key) for each in listed}
     return {name: value for name, value in found.items() if value is not None}
 
 
-def taints(scene: Metered, name: str) -> list[Document]:
+def taints(scene: MeteredCluster, name: str) -> list[Document]:
     found: list[Document] = scene.rig.admin.get(f"/api/v1/nodes/{name}")["spec"].get("taints", [])
     return found
 
 
-def patches(scene: Metered) -> int:
+def patches(scene: MeteredCluster) -> int:
     """How often the labeller has written a node so far."""
-    deeds = map(Deed, scene.rig.audit_events())
+    deeds = map(AuditedRequest, scene.rig.audit_events())
     return sum(deed.user == ACCOUNT and deed.grant == ("patch", "", "nodes") for deed in deeds)
 
 
 @contextmanager
-def labelling(scene: Metered, *flags: str, name: str = "labeller") -> Iterator[Process]:
+def labelling(scene: MeteredCluster, *flags: str, name: str = "labeller") -> Iterator[Process]:
     """`trimtab labeller` as a process of its own, until the block ends; it must end well then."""
     kubeconfig = scene.rig.service_account_kubeconfig("trimtab", "trimtab-labeller")
     port = free_port()
@@ -87,7 +87,7 @@ def labelling(scene: Metered, *flags: str, name: str = "labeller") -> Iterator[P
     process = Process(
         [*command, "-webaddr", f":{port}", "--identity", name],
         scene.rig.workspace / f"{name}.log",
-        {"PYTHONPATH": str(product.ROOT)},
+        {"PYTHONPATH": str(trimtab_process.ROOT)},
         f"http://127.0.0.1:{port}",
     )
     try:
@@ -97,7 +97,7 @@ def labelling(scene: Metered, *flags: str, name: str = "labeller") -> Iterator[P
     assert 0 == code, process.log_tail()
 
 
-def own_file(scene: Metered, name: str = "labels.yaml", mode: str = "apply", **rule: object) -> str:
+def own_file(scene: MeteredCluster, name: str = "labels.yaml", mode: str = "apply", **rule: object) -> str:
     """A TrimtabConfiguration with one rule about memory, quick enough for a test."""
     given = {"name": "memory", "metric": "memory", "above": "80%", "clear": "60%", "for": "1s", "clearFor": "1s"}
     prometheus = {"url": scene.prometheus.url, "interval": "1s", "timeout": "1s"}
@@ -112,20 +112,20 @@ def own_file(scene: Metered, name: str = "labels.yaml", mode: str = "apply", **r
     return str(file)
 
 
-def rule_file(scene: Metered, threshold: object = 70) -> Path:
+def rule_file(scene: MeteredCluster, threshold: object = 70) -> Path:
     file = scene.rig.workspace / "rule.yaml"
     rule = {"Promsql": MEMORY, "Threshold": threshold, "ClearFor": "2s"}
     file.write_text(json.dumps({"PromJob": {"Name": "any"}, "Rulename": {"Node_mem": rule}}))
     return file
 
 
-def allow_legacy(scene: Metered) -> None:
+def allow_legacy(scene: MeteredCluster) -> None:
     variables = scene.rig.admin.get(POLICY)["spec"]["variables"]
     allowed = [{**each, "expression": "true"} if each["name"] == "legacy" else each for each in variables]
     scene.rig.admin.patch(POLICY, {"spec": {"variables": allowed}})
 
 
-def test_the_story_of_dynamic_scheduler(scene: Metered) -> None:
+def test_the_story_of_dynamic_scheduler(scene: MeteredCluster) -> None:
     """Its flags, its rule.yaml, its label: a full node is marked, a control plane is not, the mark goes with the load;
     the rules are read again when they change, and a bad file changes nothing."""
     allow_legacy(scene)
@@ -133,129 +133,137 @@ def test_the_story_of_dynamic_scheduler(scene: Metered) -> None:
     scene.exporters.set("node-0", memory=0.95)
     flags = ("-prom", scene.prometheus.url, "-r", str(file), "-s", "1", "--apply")
     with labelling(scene, *flags) as labeller:
-        product.wait_for(lambda: product.is_ready(labeller), 40, "ready", labeller)
+        trimtab_process.wait_for(lambda: trimtab_process.is_ready(labeller), 40, "ready", labeller)
         assert "mode apply" in labeller.log_tail().splitlines()[0]
-        product.wait_for(lambda: (200, "ok") == product.page(labeller, "/status"), 20, "well", labeller)
+        trimtab_process.wait_for(lambda: (200, "ok") == trimtab_process.page(labeller, "/status"), 20, "well", labeller)
         scene.exporters.set("node-2", memory=0.9)
-        product.wait_for(lambda: {"node-2": "presure"} == labels(scene, "status"), 20, "the label", labeller)
+        trimtab_process.wait_for(lambda: {"node-2": "presure"} == labels(scene, "status"), 20, "the label", labeller)
         told = '{"type":"Label type=presure Nodes","num":1,"node_names":["node-2"]}'
-        product.wait_for(lambda: (200, told) == product.page(labeller, "/nodes"), 5, "the old page", labeller)
+        trimtab_process.wait_for(
+            lambda: (200, told) == trimtab_process.page(labeller, "/nodes"), 5, "the old page", labeller
+        )
         written = patches(scene)
         time.sleep(3.0)
         assert written == patches(scene)
         scene.exporters.set("node-2", memory=0.3)
-        product.wait_for(lambda: {} == labels(scene, "status"), 20, "no label", labeller)
+        trimtab_process.wait_for(lambda: {} == labels(scene, "status"), 20, "no label", labeller)
         scene.exporters.set("node-3", memory=0.6)
         rule_file(scene, 50)
-        product.wait_for(lambda: {"node-3": "presure"} == labels(scene, "status"), 20, "by the new rule", labeller)
+        trimtab_process.wait_for(
+            lambda: {"node-3": "presure"} == labels(scene, "status"), 20, "by the new rule", labeller
+        )
         rule_file(scene, "much")
-        product.wait_for(lambda: "'much' is no number" in labeller.log_tail(), 20, "the complaint", labeller)
+        trimtab_process.wait_for(lambda: "'much' is no number" in labeller.log_tail(), 20, "the complaint", labeller)
         assert {"node-3": "presure"} == labels(scene, "status")
     assert {"node-3": "presure"} == labels(scene, "status")
 
 
-def test_a_soft_taint_and_a_label_among_others(scene: Metered) -> None:
+def test_a_soft_taint_and_a_label_among_others(scene: MeteredCluster) -> None:
     """Both come in one patch and go in one; somebody else's taint survives with its time, and so do labels."""
     before, written = taints(scene, "node-1"), patches(scene)
     file = own_file(scene, label={"key": KEY, "value": "high"}, taint=KEY)
     with labelling(scene, "--config", file) as labeller:
-        product.wait_for(lambda: product.is_ready(labeller), 40, "ready", labeller)
+        trimtab_process.wait_for(lambda: trimtab_process.is_ready(labeller), 40, "ready", labeller)
         scene.exporters.set("node-1", memory=0.9)
-        product.wait_for(lambda: {"node-1": "high"} == labels(scene), 20, "the label", labeller)
+        trimtab_process.wait_for(lambda: {"node-1": "high"} == labels(scene), 20, "the label", labeller)
         assert [*before, SOFT] == taints(scene, "node-1")
         scene.exporters.set("node-1", memory=0.2)
-        product.wait_for(lambda: {} == labels(scene), 20, "no label", labeller)
+        trimtab_process.wait_for(lambda: {} == labels(scene), 20, "no label", labeller)
         assert before == taints(scene, "node-1")
     assert FOREIGN in before
     assert "a" == scene.rig.admin.get("/api/v1/nodes/node-1")["metadata"]["labels"]["zone"]
     assert written + 2 == patches(scene)
 
 
-def test_without_prometheus_labels_expire_and_come_back(scene: Metered) -> None:
+def test_without_prometheus_labels_expire_and_come_back(scene: MeteredCluster) -> None:
     """Killed: the label stays for a while, /status fails, the label expires. Back again: so is the label."""
     scene.exporters.set("node-2", memory=0.9)
     with labelling(scene, "--config", own_file(scene)) as labeller:
-        product.wait_for(lambda: {"node-2": "high"} == labels(scene), 40, "the label", labeller)
+        trimtab_process.wait_for(lambda: {"node-2": "high"} == labels(scene), 40, "the label", labeller)
         scene.prometheus.kill()
         try:
             gone = time.monotonic()
-            product.wait_for(lambda: {} == labels(scene), 30, "expired", labeller)
+            trimtab_process.wait_for(lambda: {} == labels(scene), 30, "expired", labeller)
             assert 4.0 < time.monotonic() - gone
-            product.wait_for(lambda: 503 == product.page(labeller, "/status")[0], 20, "not well", labeller)
-            assert "rules: memory was last read" in product.page(labeller, "/status")[1]
-            assert 200 == product.page(labeller, "/livez")[0]
+            trimtab_process.wait_for(
+                lambda: 503 == trimtab_process.page(labeller, "/status")[0], 20, "not well", labeller
+            )
+            assert "rules: memory was last read" in trimtab_process.page(labeller, "/status")[1]
+            assert 200 == trimtab_process.page(labeller, "/livez")[0]
         finally:
             scene.prometheus.start()
-        product.wait_for(lambda: {"node-2": "high"} == labels(scene), 30, "the label again", labeller)
-        product.wait_for(lambda: 200 == product.page(labeller, "/status")[0], 20, "well again", labeller)
+        trimtab_process.wait_for(lambda: {"node-2": "high"} == labels(scene), 30, "the label again", labeller)
+        trimtab_process.wait_for(
+            lambda: 200 == trimtab_process.page(labeller, "/status")[0], 20, "well again", labeller
+        )
 
 
-def test_a_restart_takes_over_and_new_nodes_are_found(scene: Metered) -> None:
+def test_a_restart_takes_over_and_new_nodes_are_found(scene: MeteredCluster) -> None:
     """A label left on a calm node goes, one on a hot node stays without a patch, and a node that joins is marked."""
     for name in ("node-2", "node-3"):
         scene.rig.admin.patch(f"/api/v1/nodes/{name}", {"metadata": {"labels": {KEY: "high"}}})
     scene.rig.admin.delete("/api/v1/nodes/node-4")
     scene.exporters.set("node-2", memory=0.9)
     scene.exporters.set("node-4", memory=0.9)
-    scene.prometheus.seen(MEMORY, lambda found: found.get("node-2", 0) > 85 and found.get("node-4", 0) > 85)
+    scene.prometheus.wait_for(MEMORY, lambda found: found.get("node-2", 0) > 85 and found.get("node-4", 0) > 85)
     written = patches(scene)
     with labelling(scene, "--config", own_file(scene)) as labeller:
-        product.wait_for(lambda: {"node-2": "high"} == labels(scene), 40, "the stale one gone", labeller)
+        trimtab_process.wait_for(lambda: {"node-2": "high"} == labels(scene), 40, "the stale one gone", labeller)
         scene.rig.admin.create(node("node-4"))
-        product.wait_for(lambda: {"node-2", "node-4"} == {*labels(scene)}, 30, "the new one marked", labeller)
+        trimtab_process.wait_for(lambda: {"node-2", "node-4"} == {*labels(scene)}, 30, "the new one marked", labeller)
     assert written + 2 == patches(scene)
 
 
-def test_who_observes_writes_nothing(scene: Metered) -> None:
+def test_who_observes_writes_nothing(scene: MeteredCluster) -> None:
     """It says what it would do in the log and on the page; no patch, no lease."""
     scene.exporters.set("node-2", memory=0.9)
     before = {each["metadata"]["name"]: each["spec"].get("renewTime") for each in scene.rig.admin.list(LEASES)}
     written = patches(scene)
     with labelling(scene, "--config", own_file(scene, mode="observe")) as labeller:
         words = f"would mark: node=node-2 change=+{KEY}=high why=memory is 0.9"
-        product.wait_for(lambda: words in labeller.log_tail(), 40, "what it would do", labeller)
-        assert '"node_names":["node-2"]' in product.page(labeller, "/nodes")[1]
+        trimtab_process.wait_for(lambda: words in labeller.log_tail(), 40, "what it would do", labeller)
+        assert '"node_names":["node-2"]' in trimtab_process.page(labeller, "/nodes")[1]
         scene.exporters.set("node-2", memory=0.2)
-        product.wait_for(lambda: f"change=-{KEY}" in labeller.log_tail(), 20, "and would undo", labeller)
+        trimtab_process.wait_for(lambda: f"change=-{KEY}" in labeller.log_tail(), 20, "and would undo", labeller)
     after = {each["metadata"]["name"]: each["spec"].get("renewTime") for each in scene.rig.admin.list(LEASES)}
     assert (written, before, {}) == (patches(scene), after, labels(scene))
 
 
-def test_what_people_do_to_marks_and_nodes(scene: Metered) -> None:
+def test_what_people_do_to_marks_and_nodes(scene: MeteredCluster) -> None:
     """A value written over, a mark taken away or put on a calm node are put right; a hot node may go and come back."""
     scene.exporters.set("node-2", memory=0.9)
     admin = scene.rig.admin
     with labelling(scene, "--config", own_file(scene, taint=KEY, label={"key": KEY})) as labeller:
-        product.wait_for(lambda: {"node-2": "high"} == labels(scene), 40, "the label", labeller)
+        trimtab_process.wait_for(lambda: {"node-2": "high"} == labels(scene), 40, "the label", labeller)
         admin.patch("/api/v1/nodes/node-2", {"metadata": {"labels": {KEY: "mine"}}})
         admin.patch("/api/v1/nodes/node-3", {"metadata": {"labels": {KEY: "mine"}}})
-        product.wait_for(lambda: {"node-2": "high"} == labels(scene), 40, "put right", labeller)
+        trimtab_process.wait_for(lambda: {"node-2": "high"} == labels(scene), 40, "put right", labeller)
         admin.patch("/api/v1/nodes/node-2", {"metadata": {"labels": {KEY: None}}, "spec": {"taints": None}})
-        product.wait_for(lambda: {"node-2": "high"} == labels(scene), 40, "put back", labeller)
-        product.wait_for(lambda: [SOFT] == taints(scene, "node-2"), 40, "with its taint", labeller)
+        trimtab_process.wait_for(lambda: {"node-2": "high"} == labels(scene), 40, "put back", labeller)
+        trimtab_process.wait_for(lambda: [SOFT] == taints(scene, "node-2"), 40, "with its taint", labeller)
         admin.delete("/api/v1/nodes/node-2")
         admin.create(node("node-2"))
-        product.wait_for(lambda: {"node-2": "high"} == labels(scene), 40, "marked anew", labeller)
+        trimtab_process.wait_for(lambda: {"node-2": "high"} == labels(scene), 40, "marked anew", labeller)
         assert "mark contested" not in labeller.log.read_text()
         scene.exporters.set("node-2", memory=0.2)
-        product.wait_for(lambda: ({}, []) == (labels(scene), taints(scene, "node-2")), 40, "all gone", labeller)
+        trimtab_process.wait_for(lambda: ({}, []) == (labels(scene), taints(scene, "node-2")), 40, "all gone", labeller)
 
 
-def test_who_fights_over_a_mark_is_told_and_not_raced(scene: Metered) -> None:
+def test_who_fights_over_a_mark_is_told_and_not_raced(scene: MeteredCluster) -> None:
     """Whoever takes it away at each turn meets a patch less and less often."""
     scene.exporters.set("node-2", memory=0.9)
     with labelling(scene, "--config", own_file(scene)) as labeller:
-        product.wait_for(lambda: {"node-2": "high"} == labels(scene), 40, "the label", labeller)
+        trimtab_process.wait_for(lambda: {"node-2": "high"} == labels(scene), 40, "the label", labeller)
         before, began = patches(scene), time.monotonic()
         while time.monotonic() - began < 12.0:
             scene.rig.admin.patch("/api/v1/nodes/node-2", {"metadata": {"labels": {KEY: None}}})
             time.sleep(0.1)
         assert 1 == labeller.log.read_text().count("mark contested: node=node-2")
         assert 3 <= patches(scene) - before <= 6  # at once, then after 1, 2, 4 and 8 seconds
-        product.wait_for(lambda: {"node-2": "high"} == labels(scene), 60, "in the end it stands", labeller)
+        trimtab_process.wait_for(lambda: {"node-2": "high"} == labels(scene), 60, "in the end it stands", labeller)
 
 
-def unmark(scene: Metered, *flags: str) -> tuple[int, str]:
+def unmark(scene: MeteredCluster, *flags: str) -> tuple[int, str]:
     """`trimtab unmark` with the labeller's account."""
     kubeconfig = scene.rig.service_account_kubeconfig("trimtab", "trimtab-labeller")
     command = [sys.executable, "-m", "trimtab", "unmark", "--kubeconfig", str(kubeconfig), *flags]
@@ -263,12 +271,12 @@ def unmark(scene: Metered, *flags: str) -> tuple[int, str]:
     return done.returncode, done.stdout + done.stderr
 
 
-def test_marks_of_a_labeller_that_died_can_be_taken_off(scene: Metered) -> None:
+def test_marks_of_a_labeller_that_died_can_be_taken_off(scene: MeteredCluster) -> None:
     """Not while it lives, nor within the time that it has to come back; then with the shipped rights, and ours alone."""
     scene.exporters.set("node-1", memory=0.9)
     before = taints(scene, "node-1")
     with labelling(scene, "--config", own_file(scene, taint=KEY, label={"key": KEY}), name="doomed") as labeller:
-        product.wait_for(lambda: {"node-1": "high"} == labels(scene), 40, "the label", labeller)
+        trimtab_process.wait_for(lambda: {"node-1": "high"} == labels(scene), 40, "the label", labeller)
         code, told = unmark(scene, "--apply", "--after", "0s")
         assert (0, True) == (code, "a labeller lives" in told), told
         labeller.kill()
@@ -284,26 +292,28 @@ def test_marks_of_a_labeller_that_died_can_be_taken_off(scene: Metered) -> None:
     assert "" == lease["spec"].get("holderIdentity", "")
 
 
-def test_of_two_replicas_one_writes(scene: Metered) -> None:
+def test_of_two_replicas_one_writes(scene: MeteredCluster) -> None:
     """They agree by the lease; when the one that leads ends, the other takes over and the label stays as it is."""
     scene.exporters.set("node-2", memory=0.9)
     file, written = own_file(scene), patches(scene)
     with labelling(scene, "--config", file, name="second") as second:
-        product.wait_for(lambda: {"node-2": "high"} == labels(scene), 40, "the label", second)
+        trimtab_process.wait_for(lambda: {"node-2": "high"} == labels(scene), 40, "the label", second)
         with labelling(scene, "--config", file, name="first") as first:
-            product.wait_for(lambda: product.is_ready(first), 40, "ready", first)
+            trimtab_process.wait_for(lambda: trimtab_process.is_ready(first), 40, "ready", first)
             time.sleep(3.0)
             assert written + 1 == patches(scene)
             second.terminate()
-            product.wait_for(lambda: "leading: lease=trimtab/trimtab-labeller" in first.log_tail(), 30, "led", first)
+            trimtab_process.wait_for(
+                lambda: "leading: lease=trimtab/trimtab-labeller" in first.log_tail(), 30, "led", first
+            )
             scene.exporters.set("node-3", memory=0.9)
-            product.wait_for(lambda: {"node-2", "node-3"} == {*labels(scene)}, 30, "by the other", first)
+            trimtab_process.wait_for(lambda: {"node-2", "node-3"} == {*labels(scene)}, 30, "by the other", first)
     assert written + 2 == patches(scene)
 
 
-def test_nothing_was_refused_and_every_right_was_used(scene: Metered) -> None:
+def test_nothing_was_refused_and_every_right_was_used(scene: MeteredCluster) -> None:
     """Over all these stories: no 403, and the role grants nothing that is not needed."""
-    deeds = [deed for deed in map(Deed, scene.rig.audit_events()) if deed.user == ACCOUNT]
+    deeds = [deed for deed in map(AuditedRequest, scene.rig.audit_events()) if deed.user == ACCOUNT]
     assert [] == [deed.grant for deed in deeds if deed.code in (401, 403)]
-    shipped = grants(yaml.safe_load_all((product.ROOT / "deploy" / "labeller.yaml").read_text()))
+    shipped = grants(yaml.safe_load_all((trimtab_process.ROOT / "deploy" / "labeller.yaml").read_text()))
     assert shipped == {deed.grant for deed in deeds}

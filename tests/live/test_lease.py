@@ -12,18 +12,18 @@ from random import Random
 
 import pytest
 
-from tests.live import product
-from tests.live.following import elsewhere, until
+from tests.live import trimtab_process
+from tests.live.reflector_harness import run_blocking, wait_until
 from tools.controlplane.client import ApiError
 from tools.controlplane.rig import Rig
 from trimtab.config.configuration import LeaderElection
-from trimtab.core.model.event import Event, Following, Leading
-from trimtab.kube.credentials import Credentials, find
+from trimtab.core.model.events import Event, LeaseAcquired, LeaseLost
+from trimtab.kube.credentials import Credentials, find_credentials
 from trimtab.kube.credentials.kubeconfig import Cluster, User
-from trimtab.kube.greeting import Unwelcome, greet
-from trimtab.kube.lease import Elector
+from trimtab.kube.lease import LeaderElector
+from trimtab.kube.preflight import PreflightError, check_access
 from trimtab.kube.transport import PooledTransport
-from trimtab.wire.request import NODES, PODS, Request, list_request
+from trimtab.wire.requests import NODES, PODS, Request, list_request
 
 pytestmark = pytest.mark.live
 LEASE = "/apis/coordination.k8s.io/v1/namespaces/trimtab/leases/trimtab"
@@ -33,7 +33,7 @@ QUICK = LeaderElection(lease_duration=3.0, renew_deadline=2.0, retry_period=0.5)
 @pytest.fixture(scope="module")
 def kubeconfig(rig: Rig) -> Path:
     """A bearer token of the shipped service account."""
-    product.install(rig)
+    trimtab_process.install(rig)
     return rig.service_account_kubeconfig("trimtab", "trimtab")
 
 
@@ -55,8 +55,8 @@ class Replica:
     said: list[Event] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.transport = PooledTransport(find(str(self.kubeconfig)), connections=2)
-        self.elector = Elector(self.transport, QUICK, self.name, time.time, Random(self.name))
+        self.transport = PooledTransport(find_credentials(str(self.kubeconfig)), connections=2)
+        self.elector = LeaderElector(self.transport, QUICK, self.name, time.time, Random(self.name))
         self.task: asyncio.Task[None] | None = None
 
     async def prepare(self) -> None:
@@ -73,7 +73,7 @@ class Replica:
 
     @property
     def leads(self) -> bool:
-        return bool(self.said) and isinstance(self.said[-1], Leading) and self.elector.may_write()
+        return bool(self.said) and isinstance(self.said[-1], LeaseAcquired) and self.elector.may_write()
 
 
 @asynccontextmanager
@@ -82,9 +82,9 @@ async def replicas(kubeconfig: Path) -> AsyncIterator[tuple[Replica, Replica]]:
     first, second = Replica("first", kubeconfig), Replica("second", kubeconfig)
     try:
         first.start()
-        await until(lambda: first.leads, 10.0)
+        await wait_until(lambda: first.leads, 10.0)
         second.start()
-        await until(lambda: second.elector.holder == "first", 10.0)
+        await wait_until(lambda: second.elector.holder == "first", 10.0)
         yield first, second
     finally:
         for each in (first, second):
@@ -95,9 +95,9 @@ async def replicas(kubeconfig: Path) -> AsyncIterator[tuple[Replica, Replica]]:
 async def test_one_leads_and_the_other_waits(rig: Rig, kubeconfig: Path) -> None:
     """The lease names the first, is renewed, and stays with it for longer than its duration."""
     async with replicas(kubeconfig) as (first, second):
-        before = (await elsewhere(rig.admin.get, LEASE))["spec"]
+        before = (await run_blocking(rig.admin.get, LEASE))["spec"]
         await asyncio.sleep(5.0)
-        after = (await elsewhere(rig.admin.get, LEASE))["spec"]
+        after = (await run_blocking(rig.admin.get, LEASE))["spec"]
         assert ("first", 3, 0) == (after["holderIdentity"], after["leaseDurationSeconds"], after["leaseTransitions"])
         assert before["renewTime"] < after["renewTime"]
         assert before["acquireTime"] == after["acquireTime"]
@@ -109,12 +109,12 @@ async def test_take_over_from_a_crashed_leader(rig: Rig, kubeconfig: Path) -> No
     async with replicas(kubeconfig) as (first, second):
         await first.crash()
         crashed = time.monotonic()
-        await until(lambda: second.leads or (first.elector.may_write() and second.elector.may_write()), 10.0)
+        await wait_until(lambda: second.leads or (first.elector.may_write() and second.elector.may_write()), 10.0)
         assert second.leads
         assert not first.elector.may_write()
         assert time.monotonic() - crashed > QUICK.lease_duration - QUICK.retry_period - 0.5
-        assert [1] == [fact.term for fact in second.said if isinstance(fact, Leading)]
-        assert 1 == (await elsewhere(rig.admin.get, LEASE))["spec"]["leaseTransitions"]
+        assert [1] == [fact.term for fact in second.said if isinstance(fact, LeaseAcquired)]
+        assert 1 == (await run_blocking(rig.admin.get, LEASE))["spec"]["leaseTransitions"]
 
 
 async def test_take_over_after_a_clean_end(rig: Rig, kubeconfig: Path) -> None:
@@ -123,7 +123,7 @@ async def test_take_over_after_a_clean_end(rig: Rig, kubeconfig: Path) -> None:
         await first.crash()
         await first.elector.release()
         released = time.monotonic()
-        await until(lambda: second.leads, 10.0)
+        await wait_until(lambda: second.leads, 10.0)
         assert second.leads
         assert time.monotonic() - released < QUICK.lease_duration - QUICK.retry_period
 
@@ -134,12 +134,12 @@ async def test_a_hanging_server_ends_leadership_by_our_own_clock(rig: Rig, kubec
         rig.apiserver.pause()
         try:
             stopped = time.monotonic()
-            await until(lambda: not first.elector.may_write(), 5.0)
+            await wait_until(lambda: not first.elector.may_write(), 5.0)
             assert time.monotonic() - stopped <= QUICK.renew_deadline + 0.2
-            await until(lambda: len(first.said) == 2, 3.0)
+            await wait_until(lambda: len(first.said) == 2, 3.0)
         finally:
             rig.apiserver.resume()
-        assert [Leading, Following] == [type(fact) for fact in first.said]
+        assert [LeaseAcquired, LeaseLost] == [type(fact) for fact in first.said]
         await asyncio.sleep(0.5)  # connections given up on end with an answer of the server, now that it answers
 
 
@@ -147,9 +147,9 @@ async def test_a_lease_edited_by_hand_is_lost(rig: Rig, kubeconfig: Path) -> Non
     """Another name in the lease ends leadership at the next renewal."""
     async with replicas(kubeconfig) as (first, _):
         change = {"spec": {"holderIdentity": "somebody"}}
-        await elsewhere(rig.admin.patch, LEASE, change)
-        await until(lambda: isinstance(first.said[-1], Following), 2.0)
-        assert isinstance(first.said[-1], Following)
+        await run_blocking(rig.admin.patch, LEASE, change)
+        await wait_until(lambda: isinstance(first.said[-1], LeaseLost), 2.0)
+        assert isinstance(first.said[-1], LeaseLost)
         assert not first.elector.may_write()
 
 
@@ -176,13 +176,13 @@ def binding(name: str) -> dict[str, object]:
 async def test_a_rotated_token_file_is_used_without_a_restart(rig: Rig, kubeconfig: Path, tmp_path: Path) -> None:
     """When the server no longer knows the token (401) and the file holds a new one, the next request succeeds with it."""
     path = tmp_path / "token"
-    await elsewhere(rotating, rig, "rotating", path)
+    await run_blocking(rotating, rig, "rotating", path)
     cluster = Cluster(server=rig.url, certificate_authority=str(rig.credentials.ca_file))
     async with PooledTransport(Credentials(cluster, User(token_file=str(path)), "test")) as transport:
         assert 200 == (await transport.send(list_request(PODS, limit=1), 10.0)).status
-        await elsewhere(rig.admin.delete, "/api/v1/namespaces/trimtab/serviceaccounts/rotating")
+        await run_blocking(rig.admin.delete, "/api/v1/namespaces/trimtab/serviceaccounts/rotating")
         await refused(transport)
-        await elsewhere(rotating, rig, "rotating", path)
+        await run_blocking(rotating, rig, "rotating", path)
         await until_status(transport, 200, 60.0)
 
 
@@ -200,9 +200,9 @@ async def until_status(transport: PooledTransport, expected: int, seconds: float
 
 async def test_the_shipped_rights_are_enough_and_no_more(rig: Rig, kubeconfig: Path) -> None:
     """The account's token lists pods and nodes, and is refused elsewhere."""
-    credentials = find(str(kubeconfig))
+    credentials = find_credentials(str(kubeconfig))
     async with PooledTransport(credentials) as transport:
-        await greet(transport, credentials)
+        await check_access(transport, credentials)
         for path in (PODS, NODES):
             assert 200 == (await transport.send(list_request(path), 10.0)).status
         assert 403 == (await transport.send(Request("GET", "/api/v1/secrets"), 10.0)).status
@@ -214,7 +214,7 @@ async def test_the_shipped_rights_are_enough_and_no_more(rig: Rig, kubeconfig: P
 async def test_who_may_nothing_is_told_so(rig: Rig, who: str, sentence: str) -> None:
     """An account without rights, and nobody at all, get a sentence and not a traceback."""
     path = rig.anonymous_kubeconfig() if who == "anonymous" else rig.client_kubeconfig(who)
-    credentials = find(str(path))
+    credentials = find_credentials(str(path))
     async with PooledTransport(credentials) as transport:
-        with pytest.raises(Unwelcome, match=sentence):
-            await greet(transport, credentials)
+        with pytest.raises(PreflightError, match=sentence):
+            await check_access(transport, credentials)

@@ -11,25 +11,25 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.live import product
-from tests.live.metering import scene as stage
-from tests.live.metering.garbage import Garbage
-from tests.live.metering.metered import Metered
-from tests.live.metering.scene import CALM, WORKERS
+from tests.live import trimtab_process
+from tests.live.metering import load_scenario as stage
+from tests.live.metering.invalid_responses import InvalidResponses
+from tests.live.metering.load_scenario import IDLE_LOAD, WORKERS
+from tests.live.metering.metered_cluster import MeteredCluster
 from tools.controlplane.process import Process
 
 pytestmark = pytest.mark.live
 
 HOT, FULL = "node-2", 0.79
 # The source is asked every second and given one to answer; the rest is for a busy machine. That one look is enough is shown
-# on a clock that stands still between looks (tests/sources/test_polling.py).
+# on a clock that stands still between looks (tests/sources/test_poller.py).
 ONE_LOOK = 40.0
 FAILURES = 'trimtab_source_failures_total{source="prom/nodeMemory"}'
 SERIAL = itertools.count()
 
 
 @pytest.fixture(scope="module")
-def scene() -> Iterator[Metered]:
+def scene() -> Iterator[MeteredCluster]:
     """Node-exporters alone: what cAdvisor said last is shown by Prometheus for five minutes, with its time."""
     with stage.measured_cluster(pages=("node",)) as running:
         running.exporters.set(HOT, memory=FULL)
@@ -37,63 +37,69 @@ def scene() -> Iterator[Metered]:
 
 
 @pytest.fixture(scope="module")
-def trimtab(scene: Metered) -> Iterator[Process]:
+def trimtab(scene: MeteredCluster) -> Iterator[Process]:
     """One process for all faults: it must live through each of them."""
-    own = stage.asking(scene, {"metrics": ["nodeCPU", "nodeMemory"]})
-    process = product.start(scene.rig, own=own, profiles=[stage.profile("MemRealUsage")])
-    with stage.ending_well(process):
+    own = stage.prometheus_config(scene, {"metrics": ["nodeCPU", "nodeMemory"]})
+    process = trimtab_process.start(scene.rig, own=own, profiles=[stage.profile("MemRealUsage")])
+    with stage.ready_process(process):
         yield process
 
 
 @pytest.fixture(autouse=True)
-def sighted(scene: Metered, trimtab: Process) -> Iterator[None]:
+def sighted(scene: MeteredCluster, trimtab: Process) -> Iterator[None]:
     """Before each fault and after it the load is known, and pods keep off the node that has most of it."""
     keeps_off(scene, trimtab)
     yield
     keeps_off(scene, trimtab)
-    stage.empty(scene)
+    stage.delete_pods(scene)
 
 
-def keeps_off(scene: Metered, trimtab: Process) -> None:
-    product.wait_for(lambda: sees(trimtab, HOT, FULL), ONE_LOOK, "the load of the full node", trimtab)
-    product.wait_for(lambda: all(sees(trimtab, each) for each in WORKERS if each != HOT), ONE_LOOK, "the rest", trimtab)
+def keeps_off(scene: MeteredCluster, trimtab: Process) -> None:
+    trimtab_process.wait_for(lambda: sees(trimtab, HOT, FULL), ONE_LOOK, "the load of the full node", trimtab)
+    trimtab_process.wait_for(
+        lambda: all(sees(trimtab, each) for each in WORKERS if each != HOT), ONE_LOOK, "the rest", trimtab
+    )
     assert 0 == thirty(scene, trimtab)
 
 
-def sees(trimtab: Process, node: str, share: float = CALM) -> bool:
-    return bool(1 == stage.use(trimtab, node)["trust"]) and stage.knows_memory(trimtab, node, share)
+def sees(trimtab: Process, node: str, share: float = IDLE_LOAD) -> bool:
+    return bool(1 == stage.resource_use(trimtab, node)["trust"]) and stage.knows_memory(trimtab, node, share)
 
 
-def thirty(scene: Metered, trimtab: Process) -> int:
+def thirty(scene: MeteredCluster, trimtab: Process) -> int:
     """Place thirty pods, and say how many of them went to the full node."""
     prefix = f"p{next(SERIAL)}"
     stage.burst(scene, prefix, 30, cpu="10m", memory="64Mi")
     return stage.placed(scene, prefix, 30, trimtab)[HOT]
 
 
-def goes_by_requests(scene: Metered, trimtab: Process, before: float) -> None:
+def goes_by_requests(scene: MeteredCluster, trimtab: Process, before: float) -> None:
     """Within one look nothing is believed any more, which is told, and pods are placed all the same."""
-    product.wait_for(lambda: 0 == stage.use(trimtab, HOT)["trust"], ONE_LOOK, "nothing believed", trimtab)
-    product.wait_for(lambda: before < stage.counted(trimtab, FAILURES), ONE_LOOK, "the failure told", trimtab)
-    assert (None, None) == tuple(stage.use(trimtab, HOT)[each] for each in ("latest", "expected"))
+    trimtab_process.wait_for(
+        lambda: 0 == stage.resource_use(trimtab, HOT)["trust"], ONE_LOOK, "nothing believed", trimtab
+    )
+    trimtab_process.wait_for(
+        lambda: before < stage.metric_value(trimtab, FAILURES), ONE_LOOK, "the failure told", trimtab
+    )
+    assert (None, None) == tuple(stage.resource_use(trimtab, HOT)[each] for each in ("latest", "expected"))
     assert 0 < thirty(scene, trimtab)
 
 
-def test_stopped(scene: Metered, trimtab: Process) -> None:
+def test_stopped(scene: MeteredCluster, trimtab: Process) -> None:
     """Nobody listens at the address; `trimtab explain` says that nothing is to be believed."""
-    before = stage.counted(trimtab, FAILURES)
+    before = stage.metric_value(trimtab, FAILURES)
     scene.prometheus.kill()
     try:
         goes_by_requests(scene, trimtab, before)
-        said = product.trimtab("explain", f"node/{HOT}", "--address", trimtab.url.removeprefix("http://"))
+        said = trimtab_process.trimtab("explain", f"node/{HOT}", "--address", trimtab.url.removeprefix("http://"))
         assert "not known measured (not to be believed), not known expected" in said
     finally:
         scene.prometheus.start()
 
 
-def test_hung(scene: Metered, trimtab: Process) -> None:
+def test_hung(scene: MeteredCluster, trimtab: Process) -> None:
     """Connections are taken and nobody answers: its patience is one second."""
-    before = stage.counted(trimtab, FAILURES)
+    before = stage.metric_value(trimtab, FAILURES)
     scene.prometheus.pause()
     try:
         goes_by_requests(scene, trimtab, before)
@@ -101,15 +107,15 @@ def test_hung(scene: Metered, trimtab: Process) -> None:
         scene.prometheus.resume()
 
 
-def test_empty(scene: Metered, trimtab: Process) -> None:
+def test_empty(scene: MeteredCluster, trimtab: Process) -> None:
     """It answers, but there is nothing to tell: all exporters have stopped.
 
     A Prometheus takes series for gone only when it has scraped them itself: one that was restarted begins with that after
     some seconds, and until then shows what it has on disk.
     """
     ages = "time() - timestamp(node_memory_MemTotal_bytes)"
-    scene.prometheus.seen(ages, lambda found: len(found) == len(scene.exporters.names) and max(found.values()) < 2)
-    before = stage.counted(trimtab, FAILURES)
+    scene.prometheus.wait_for(ages, lambda found: len(found) == len(scene.exporters.names) and max(found.values()) < 2)
+    before = stage.metric_value(trimtab, FAILURES)
     for name in scene.exporters.names:
         scene.exporters.fail(name)
     try:
@@ -119,15 +125,15 @@ def test_empty(scene: Metered, trimtab: Process) -> None:
             scene.exporters.heal(name)
 
 
-def test_garbage(scene: Metered, trimtab: Process) -> None:
+def test_garbage(scene: MeteredCluster, trimtab: Process) -> None:
     """Somebody else answers there: pages, halves, wrong types, times that have not come; none of it is ever believed."""
-    before = stage.counted(trimtab, FAILURES)
+    before = stage.metric_value(trimtab, FAILURES)
     scene.prometheus.kill()
     try:
-        with Garbage(scene.prometheus.url) as garbage:
+        with InvalidResponses(scene.prometheus.url) as garbage:
             goes_by_requests(scene, trimtab, before)
-            product.wait_for(garbage.all_told, 60, "all nonsense told", trimtab)
-            assert 0 == stage.use(trimtab, HOT)["trust"]
+            trimtab_process.wait_for(garbage.all_sent_twice, 60, "all nonsense told", trimtab)
+            assert 0 == stage.resource_use(trimtab, HOT)["trust"]
     finally:
         scene.prometheus.start()
     assert "fault of our own" not in trimtab.log.read_text()

@@ -14,25 +14,25 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.config.own.test_addresses import S2, URL
-from tests.live import product
-from tests.live.built import built
-from tests.live.metering import scene as stage
+from tests.config.trimtab.test_plugin_sources import S2, URL
+from tests.live import trimtab_process
+from tests.live.metering import load_scenario as stage
+from tests.live.metering.load_scenario import IDLE_LOAD, WORKERS
 from tests.live.metering.machine import GIB
-from tests.live.metering.metered import GIBS, Metered
-from tests.live.metering.scene import CALM, WORKERS
+from tests.live.metering.metered_cluster import GIBS, MeteredCluster
+from tests.live.requires_controlplane import controlplane_or_skip
 from tests.live.test_metrics_stack import PASSWORD, PASSWORD_HASH
 from tests.live.test_twelve_pods import TWELVE
 from tools.controlplane.client import Document
-from tools.controlplane.metrics_server import using
+from tools.controlplane.metrics_server import with_usage
 from tools.controlplane.objects import pod
 from tools.controlplane.process import Process
-from tools.controlplane.prometheus import Prometheus, guarding
+from tools.controlplane.prometheus import Prometheus, web_config
 
 pytestmark = pytest.mark.live
 
 HOT = "node-2"
-IDLE = CALM - 0.02
+IDLE = IDLE_LOAD - 0.02
 STRESS = 6 / GIBS  # the six gibibytes of S2's stress program
 LOWEST = stage.profile("LowestLoad", reserve={"enabled": [{"name": "LowestLoad"}]})
 METERS = "/apis/apiregistration.k8s.io/v1/apiservices/v1beta1.metrics.k8s.io"
@@ -40,12 +40,12 @@ TOKEN = "canary-bearer-0123456789"
 
 
 @pytest.fixture(scope="module")
-def scene() -> Iterator[Metered]:
+def scene() -> Iterator[MeteredCluster]:
     """On each worker lodges a pod of another namespace; only metrics-server is told that one of them uses much."""
     with stage.measured_cluster(metrics_server=True) as running:
         running.rig.ensure_namespace("lodging")
         running.rig.admin.create_many(
-            using(pod(name, "lodging", nodeName=name), cpu="1", memory="12Gi" if name == HOT else "1Gi")
+            with_usage(pod(name, "lodging", nodeName=name), cpu="1", memory="12Gi" if name == HOT else "1Gi")
             for name in WORKERS
         )
         running.start_metrics_server()
@@ -53,11 +53,11 @@ def scene() -> Iterator[Metered]:
 
 
 @pytest.fixture(autouse=True)
-def at_rest(scene: Metered) -> Iterator[None]:
+def at_rest(scene: MeteredCluster) -> Iterator[None]:
     """Machines at rest and no pods, before and after each story."""
     yield
-    stage.empty(scene)
-    stage.calm(scene)
+    stage.delete_pods(scene)
+    stage.reset_load(scene)
 
 
 def deployment(name: str, scheduler: str, replicas: int) -> Document:
@@ -78,79 +78,84 @@ def deployment(name: str, scheduler: str, replicas: int) -> Document:
     }
 
 
-def restarted(scene: Metered, name: str) -> None:
+def restarted(scene: MeteredCluster, name: str) -> None:
     scene.rig.kubectl("rollout", "restart", f"deployment/{name}")
     scene.rig.kubectl("rollout", "status", f"deployment/{name}", "--timeout=40s")
 
 
-def test_the_story_of_real_usage_scheduler(scene: Metered) -> None:
+def test_the_story_of_real_usage_scheduler(scene: MeteredCluster) -> None:
     """With its own file and Deployment: the node that uses the least memory gets pods; when that is driven up the restarted
     pods avoid it, although its requests are low; and when it has fallen they come back."""
     file = scene.rig.workspace / "MemRealUsage-scheduler-conf.yaml"
     file.write_text(S2.replace(URL, scene.prometheus.url))
     name = "nginx-mem-scheduler"
     scene.exporters.set(HOT, memory=IDLE)
-    with stage.ending_well(product.launch(scene.rig, file)) as trimtab:
-        product.wait_for(lambda: stage.knows_memory(trimtab, HOT, IDLE), 20, "the first look", trimtab)
+    with stage.ready_process(trimtab_process.launch(scene.rig, file)) as trimtab:
+        trimtab_process.wait_for(lambda: stage.knows_memory(trimtab, HOT, IDLE), 20, "the first look", trimtab)
         scene.rig.admin.create(deployment(name, "mem-real-usage-scheduler", 30))
         assert 1 < stage.placed(scene, name, 30, trimtab)[HOT]
         scene.exporters.set(HOT, memory=IDLE + STRESS)
-        product.wait_for(lambda: stage.knows_memory(trimtab, HOT, IDLE + STRESS), 20, "the stress", trimtab)
-        assert stage.use(trimtab, HOT)["requested"] < 3 * GIB < 6 * GIB < stage.use(trimtab, HOT)["latest"]
+        trimtab_process.wait_for(lambda: stage.knows_memory(trimtab, HOT, IDLE + STRESS), 20, "the stress", trimtab)
+        assert (
+            stage.resource_use(trimtab, HOT)["requested"]
+            < 3 * GIB
+            < 6 * GIB
+            < stage.resource_use(trimtab, HOT)["latest"]
+        )
         restarted(scene, name)
         assert 0 == stage.placed(scene, name, 30, trimtab)[HOT]
         scene.exporters.set(HOT, memory=IDLE)
-        product.wait_for(lambda: stage.knows_memory(trimtab, HOT, IDLE), 20, "calm again", trimtab)
+        trimtab_process.wait_for(lambda: stage.knows_memory(trimtab, HOT, IDLE), 20, "calm again", trimtab)
         restarted(scene, name)
         assert 1 < stage.placed(scene, name, 30, trimtab)[HOT]
 
 
-def test_the_default_template_avoids_a_risk_before_it_is_closed(scene: Metered) -> None:
+def test_the_default_template_avoids_a_risk_before_it_is_closed(scene: MeteredCluster) -> None:
     """Just below the threshold that closes a node PeakRisk keeps pods off it; afterwards it gets pods again."""
-    documents = [*yaml.safe_load_all(product.trimtab("config", "template", "default"))]
-    documents[1]["sources"] = stage.asking(scene)["sources"]
+    documents = [*yaml.safe_load_all(trimtab_process.trimtab("config", "template", "default"))]
+    documents[1]["sources"] = stage.prometheus_config(scene)["sources"]
     file = scene.rig.workspace / "default.yaml"
     file.write_text(yaml.safe_dump_all(documents))
-    with stage.ending_well(product.launch(scene.rig, file)) as trimtab:
-        product.wait_for(lambda: stage.knows_memory(trimtab, HOT, CALM), 20, "the first look", trimtab)
-        scene.rig.admin.create(deployment("web", product.SCHEDULER, 30))
+    with stage.ready_process(trimtab_process.launch(scene.rig, file)) as trimtab:
+        trimtab_process.wait_for(lambda: stage.knows_memory(trimtab, HOT, IDLE_LOAD), 20, "the first look", trimtab)
+        scene.rig.admin.create(deployment("web", trimtab_process.SCHEDULER, 30))
         assert 0 < stage.placed(scene, "web", 30, trimtab)[HOT]
         scene.exporters.set(HOT, memory=0.78)
-        product.wait_for(lambda: peak_risk(trimtab, scene) < 780, 40, "the risk", trimtab)
+        trimtab_process.wait_for(lambda: peak_risk(trimtab, scene) < 780, 40, "the risk", trimtab)
         restarted(scene, "web")
         assert 0 == stage.placed(scene, "web", 30, trimtab)[HOT]
-        scene.exporters.set(HOT, memory=CALM)
-        product.wait_for(lambda: peak_risk(trimtab, scene) > 900, 40, "no risk", trimtab)
+        scene.exporters.set(HOT, memory=IDLE_LOAD)
+        trimtab_process.wait_for(lambda: peak_risk(trimtab, scene) > 900, 40, "no risk", trimtab)
         restarted(scene, "web")
         assert 0 < stage.placed(scene, "web", 30, trimtab)[HOT]
 
 
-def peak_risk(trimtab: Process, scene: Metered) -> float:
+def peak_risk(trimtab: Process, scene: MeteredCluster) -> float:
     """What PeakRisk would give the hot node, times its weight."""
-    some = product.pods(scene.rig)[0]["metadata"]["name"]
-    lines = stage.explained(trimtab, f"pod/default/{some}?node={HOT}")["lines"]
+    some = trimtab_process.pods(scene.rig)[0]["metadata"]["name"]
+    lines = stage.get_explain(trimtab, f"pod/default/{some}?node={HOT}")["lines"]
     line = next(each for each in lines if each["node"] == HOT)
     return float(line["scores"]["PeakRisk"])
 
 
-def test_twelve_pods_go_where_the_least_is_used(scene: Metered) -> None:
+def test_twelve_pods_go_where_the_least_is_used(scene: MeteredCluster) -> None:
     """S0's pods under LowestLoad: each to a worker of its own among the twelve that do little, none to the control plane."""
     busy = WORKERS[12:]
     for name in busy:
         scene.exporters.set(name, cpu=0.6, memory=0.6)
     scene.exporters.set("node-0", cpu=0.0, memory=0.0)
-    own = stage.asking(scene, metrics={"nodeUsage": True})
-    with stage.ending_well(product.start(scene.rig, own=own, profiles=[LOWEST])) as trimtab:
+    own = stage.prometheus_config(scene, metrics={"nodeUsage": True})
+    with stage.ready_process(trimtab_process.start(scene.rig, own=own, profiles=[LOWEST])) as trimtab:
         seen = {"node-0": 0, **dict.fromkeys(WORKERS[:12], 20), **dict.fromkeys(busy, 60)}
-        product.wait_for(lambda: near(usage(trimtab, "cpu"), seen), 30, "the load of CPU", trimtab)
-        product.wait_for(lambda: near(usage(trimtab, "memory"), seen), 30, "the load of memory", trimtab)
+        trimtab_process.wait_for(lambda: near(usage(trimtab, "cpu"), seen), 30, "the load of CPU", trimtab)
+        trimtab_process.wait_for(lambda: near(usage(trimtab, "memory"), seen), 30, "the load of memory", trimtab)
         scene.rig.admin.create_many(twelve())
         assert Counter(WORKERS[:12]) == stage.placed(scene, "pod-", 12, trimtab)
 
 
 def usage(trimtab: Process, resource: str) -> dict[str, float]:
     """Percent by node, from the process' page of metrics."""
-    lines = product.page(trimtab, "/metrics")[1].splitlines()
+    lines = trimtab_process.page(trimtab, "/metrics")[1].splitlines()
     found = [line for line in lines if line.startswith(f"node_{resource}_usage_percent{{")]
     return {line.split('"')[1]: float(line.rpartition(" ")[2]) for line in found}
 
@@ -161,105 +166,111 @@ def near(found: dict[str, float], wanted: dict[str, int]) -> bool:
 
 
 def twelve() -> list[Document]:
-    return [pod(name, cpu=f"{cpu}m", memory=f"{mib}Mi", scheduler=product.SCHEDULER) for name, cpu, mib in TWELVE]
+    return [
+        pod(name, cpu=f"{cpu}m", memory=f"{mib}Mi", scheduler=trimtab_process.SCHEDULER) for name, cpu, mib in TWELVE
+    ]
 
 
-def test_without_any_metrics_workers_take_turns(scene: Metered) -> None:
+def test_without_any_metrics_workers_take_turns(scene: MeteredCluster) -> None:
     """S0's pods and more of them: no worker has two as long as another has none, whatever they ask for."""
-    with stage.ending_well(product.start(scene.rig, profiles=[LOWEST])) as trimtab:
+    with stage.ready_process(trimtab_process.start(scene.rig, profiles=[LOWEST])) as trimtab:
         scene.rig.admin.create_many(twelve())
         assert {1} == {*stage.placed(scene, "pod-", 12, trimtab).values()}
         stage.burst(scene, "pod-more", 33)
         told = stage.placed(scene, "pod-", 45, trimtab)
         assert ({*WORKERS}, {1, 2}) == ({*told}, {*told.values()})
-        why = stage.explained(trimtab, "pod/default/pod-1")["verdict"]
+        why = stage.get_explain(trimtab, "pod/default/pod-1")["verdict"]
         assert "no node has metrics that can be believed: nodes take turns" in why
 
 
-def test_metrics_server_is_believed_and_its_absence_is_no_load(scene: Metered) -> None:
+def test_metrics_server_is_believed_and_its_absence_is_no_load(scene: MeteredCluster) -> None:
     """A node that pods make hot is avoided; while metrics.k8s.io answers 503 requests decide; then it is avoided again."""
     own = {"sources": [{"name": "ms", "metricsServer": {"interval": "1s", "timeout": "1s"}}]}
     profiles = [stage.profile("MemRealUsage")]
-    with stage.ending_well(product.start(scene.rig, own=own, profiles=profiles)) as trimtab:
-        product.wait_for(lambda: stage.knows_memory(trimtab, HOT, 12 / GIBS), 50, "the figures", trimtab)
-        product.wait_for(lambda: all(knows(trimtab, name) for name in WORKERS), 20, "all figures", trimtab)
+    with stage.ready_process(trimtab_process.start(scene.rig, own=own, profiles=profiles)) as trimtab:
+        trimtab_process.wait_for(lambda: stage.knows_memory(trimtab, HOT, 12 / GIBS), 50, "the figures", trimtab)
+        trimtab_process.wait_for(lambda: all(knows(trimtab, name) for name in WORKERS), 20, "all figures", trimtab)
         stage.burst(scene, "warm", 30)
         assert 0 == stage.placed(scene, "warm", 30, trimtab)[HOT]
         port = scene.rig.admin.get(METERS)["spec"]["service"]["port"]
         scene.rig.admin.patch(METERS, {"spec": {"service": {"port": 1}}})
-        product.wait_for(lambda: 0 == stage.use(trimtab, HOT)["trust"], 20, "nothing believed", trimtab)
+        trimtab_process.wait_for(
+            lambda: 0 == stage.resource_use(trimtab, HOT)["trust"], 20, "nothing believed", trimtab
+        )
         assert "metrics.k8s.io is not available" in trimtab.log_tail()
         stage.burst(scene, "blind", 30)
         assert 0 < stage.placed(scene, "blind", 30, trimtab)[HOT]
         scene.rig.admin.patch(METERS, {"spec": {"service": {"port": port}}})
-        product.wait_for(lambda: knows(trimtab, HOT), 40, "believed again", trimtab)
+        trimtab_process.wait_for(lambda: knows(trimtab, HOT), 40, "believed again", trimtab)
         stage.burst(scene, "again", 30)
         assert 0 == stage.placed(scene, "again", 30, trimtab)[HOT]
 
 
 def knows(trimtab: Process, node: str) -> bool:
-    return bool(1 == stage.use(trimtab, node)["trust"])
+    return bool(1 == stage.resource_use(trimtab, node)["trust"])
 
 
-def test_a_changed_file_counts_without_a_restart(scene: Metered) -> None:
+def test_a_changed_file_counts_without_a_restart(scene: MeteredCluster) -> None:
     """A lower threshold closes a node, a bad file changes nothing and is told, a higher one lets the waiting pod in."""
     scene.exporters.set(HOT, memory=0.6)
     there = {"kubernetes.io/hostname": HOT}
-    with stage.ending_well(product.launch(scene.rig, limited(scene, 80))) as trimtab:
-        product.wait_for(lambda: stage.knows_memory(trimtab, HOT, 0.6), 20, "the load", trimtab)
+    with stage.ready_process(trimtab_process.launch(scene.rig, limited(scene, 80))) as trimtab:
+        trimtab_process.wait_for(lambda: stage.knows_memory(trimtab, HOT, 0.6), 20, "the load", trimtab)
         stage.burst(scene, "first", 1, nodeSelector=there)
         stage.placed(scene, "first", 1, trimtab)
         limited(scene, 50)
         taken = 'trimtab_config_reloads_total{outcome="taken"}'
-        product.wait_for(lambda: 1 == stage.counted(trimtab, taken), 20, "the new file", trimtab)
+        trimtab_process.wait_for(lambda: 1 == stage.metric_value(trimtab, taken), 20, "the new file", trimtab)
         stage.burst(scene, "second", 1, nodeSelector=there)
         words = "node(s) used more than 50% of their memory"
-        product.wait_for(lambda: words in scene.rig.kubectl("get", "events"), 20, "the refusal", trimtab)
+        trimtab_process.wait_for(lambda: words in scene.rig.kubectl("get", "events"), 20, "the refusal", trimtab)
         limited(scene, 500)
         holds = "trimtab_config_last_reload_successful"
-        product.wait_for(lambda: 0 == stage.counted(trimtab, holds), 20, "the bad file", trimtab)
+        trimtab_process.wait_for(lambda: 0 == stage.metric_value(trimtab, holds), 20, "the bad file", trimtab)
         said = trimtab.log_tail()
         assert "the last good one stays in force" in said and "memoryThreshold is 500" in said
-        assert "waits" in stage.explained(trimtab, "pod/default/second-0")["state"]
+        assert "waits" in stage.get_explain(trimtab, "pod/default/second-0")["state"]
         limited(scene, 70)
         stage.placed(scene, "second", 1, trimtab)
-        assert (2, 1) == (stage.counted(trimtab, taken), stage.counted(trimtab, holds))
+        assert (2, 1) == (stage.metric_value(trimtab, taken), stage.metric_value(trimtab, holds))
 
 
-def limited(scene: Metered, threshold: float) -> Path:
+def limited(scene: MeteredCluster, threshold: float) -> Path:
     """A file in which nodes are closed from this percentage of their memory on."""
     limit = [{"name": "Rescheduler", "args": {"memoryThreshold": threshold}}]
     profile = stage.profile("MemRealUsage", filter={"enabled": [{"name": "Rescheduler"}]})
-    own = stage.asking(scene)
-    return product.configured(scene.rig, "limited", own, profiles=[{**profile, "pluginConfig": limit}])
+    own = stage.prometheus_config(scene)
+    return trimtab_process.write_config(scene.rig, "limited", own, profiles=[{**profile, "pluginConfig": limit}])
 
 
-def test_the_live_process_says_why_and_no_secret(scene: Metered) -> None:
+def test_the_live_process_says_why_and_no_secret(scene: MeteredCluster) -> None:
     """One JSON line a decision, tables by command, and neither a password that is right nor a token that is wrong
     anywhere in what is said."""
     scene.exporters.set(HOT, memory=0.7)
-    web = guarding(scene.rig.credentials, {"reader": PASSWORD_HASH})
-    with Prometheus(scene.exporters.targets(), binaries=built(), web=web) as guarded:
-        own = stage.asking(scene, sources=secret_sources(scene, guarded.url))
-        file = product.configured(scene.rig, "secret", own, profiles=[stage.profile("MemRealUsage")])
-        with stage.ending_well(product.launch(scene.rig, file, "secret")) as trimtab:
-            product.wait_for(lambda: stage.knows_memory(trimtab, HOT, 0.7), 30, "the load", trimtab)
-            product.wait_for(lambda: "part=wrong/nodeCPU" in trimtab.log.read_text(), 20, "the refusal", trimtab)
+    web = web_config(scene.rig.credentials, {"reader": PASSWORD_HASH})
+    with Prometheus(scene.exporters.targets(), binaries=controlplane_or_skip(), web=web) as guarded:
+        own = stage.prometheus_config(scene, sources=secret_sources(scene, guarded.url))
+        file = trimtab_process.write_config(scene.rig, "secret", own, profiles=[stage.profile("MemRealUsage")])
+        with stage.ready_process(trimtab_process.launch(scene.rig, file, "secret")) as trimtab:
+            trimtab_process.wait_for(lambda: stage.knows_memory(trimtab, HOT, 0.7), 30, "the load", trimtab)
+            trimtab_process.wait_for(
+                lambda: "part=wrong/nodeCPU" in trimtab.log.read_text(), 20, "the refusal", trimtab
+            )
             stage.burst(scene, "web", 5)
             stage.placed(scene, "web", 5, trimtab)
             stage.burst(scene, "giant", 1, cpu="64")
-            product.wait_for(lambda: "not placed" in trimtab.log_tail(), 20, "the giant's line", trimtab)
+            trimtab_process.wait_for(lambda: "not placed" in trimtab.log_tail(), 20, "the giant's line", trimtab)
             explained = explanations(trimtab)
-            pages = [product.page(trimtab, path)[1] for path in ("/metrics", "/explain/pod/default/web-0")]
+            pages = [trimtab_process.page(trimtab, path)[1] for path in ("/metrics", "/explain/pod/default/web-0")]
             events = scene.rig.kubectl("get", "events", "-o", "yaml")
-        log, shown = trimtab.log.read_text(), product.trimtab("config", "show", str(file))
+        log, shown = trimtab.log.read_text(), trimtab_process.trimtab("config", "show", str(file))
     decided = Counter(line["pod"] for line in map(json.loads, log.splitlines()) if "attempt" in line)
     assert dict.fromkeys([*(f"default/web-{number}" for number in range(5)), "default/giant-0"], 1) == decided
     for canary in (PASSWORD, b64encode(f"reader:{PASSWORD}".encode()).decode(), TOKEN):
         assert [] == [text for text in (log, shown, events, *explained, *pages) if canary in text]
 
 
-def secret_sources(scene: Metered, url: str) -> list[Document]:
+def secret_sources(scene: MeteredCluster, url: str) -> list[Document]:
     """One that may read, and one whose token is nobody's."""
     password, token = scene.rig.workspace / "password", scene.rig.workspace / "token"
     password.write_text(PASSWORD)
@@ -275,9 +286,9 @@ def secret_sources(scene: Metered, url: str) -> list[Document]:
 def explanations(trimtab: Process) -> list[str]:
     """What `trimtab explain` says, and that it says what is asked."""
     where = ("--address", trimtab.url.removeprefix("http://"))
-    placed = product.trimtab("explain", "pod/web-0", "--node", HOT, *where)
-    node = product.trimtab("explain", f"node/{HOT}", *where)
-    giant = product.trimtab("explain", "pod/giant-0", *where)
+    placed = trimtab_process.trimtab("explain", "pod/web-0", "--node", HOT, *where)
+    node = trimtab_process.trimtab("explain", f"node/{HOT}", *where)
+    giant = trimtab_process.trimtab("explain", "pod/giant-0", *where)
     assert "pod default/web-0 is bound to" in placed and "best of 30 of 31 nodes" in placed
     assert any(line.split()[:1] == [HOT] for line in placed.splitlines())
     assert "11.2" in node and "measured (fresh)" in node and "waiting pod default/giant-0: NodeResourcesFit" in node

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.live import product
-from tests.live.built import built
-from tests.serve.exposition import Exposition, Offered
-from tests.serve.golden import PROMISED
+from tests.live import trimtab_process
+from tests.live.requires_controlplane import controlplane_or_skip
+from tests.serve.exposition import Exposition, MetricShape
+from tests.serve.kube_scheduler_metrics import KUBE_SCHEDULER_METRICS
 from tools.controlplane.client import Document
 from tools.controlplane.objects import node, pod
 from tools.controlplane.process import Process
@@ -34,10 +34,10 @@ def fates(scheduler: str) -> Iterator[Document]:
 @pytest.fixture(scope="module")
 def rig() -> Iterator[Rig]:
     """A control plane with three nodes and the same pods for either scheduler."""
-    with Rig(built(), audited=False) as running:
-        product.install(running)
+    with Rig(controlplane_or_skip(), audited=False) as running:
+        trimtab_process.install(running)
         running.admin.create_many(node(f"node-{n}") for n in range(3))
-        for scheduler in (STOCK, product.SCHEDULER):
+        for scheduler in (STOCK, trimtab_process.SCHEDULER):
             running.admin.create_many(fates(scheduler))
         yield running
 
@@ -49,19 +49,21 @@ def kube_scheduler(rig: Rig) -> Process:
 
     def is_done() -> bool:
         page = Exposition(rig.scrape(process))
-        return has_settled(page, STOCK) and page.offered(PLUGINS) is not None
+        return has_settled(page, STOCK) and page.shape(PLUGINS) is not None
 
-    product.wait_for(is_done, 60, "kube-scheduler's pods", process)
+    trimtab_process.wait_for(is_done, 60, "kube-scheduler's pods", process)
     return process
 
 
 @pytest.fixture(scope="module")
 def trimtab(rig: Rig) -> Iterator[Process]:
     """Ours, after it has dealt with its own."""
-    process = product.start(rig)
+    process = trimtab_process.start(rig)
     try:
-        product.wait_for(lambda: product.is_ready(process), 60, "ready", process)
-        product.wait_for(lambda: has_settled(own_page(process), product.SCHEDULER), 60, "Trimtab's pods", process)
+        trimtab_process.wait_for(lambda: trimtab_process.is_ready(process), 60, "ready", process)
+        trimtab_process.wait_for(
+            lambda: has_settled(own_page(process), trimtab_process.SCHEDULER), 60, "Trimtab's pods", process
+        )
         yield process
     finally:
         process.terminate()
@@ -69,7 +71,7 @@ def trimtab(rig: Rig) -> Iterator[Process]:
 
 def own_page(trimtab: Process) -> Exposition:
     """Our metrics, as a reader sees them."""
-    return Exposition(product.page(trimtab, "/metrics")[1])
+    return Exposition(trimtab_process.page(trimtab, "/metrics")[1])
 
 
 def has_settled(page: Exposition, profile: str) -> bool:
@@ -80,9 +82,9 @@ def has_settled(page: Exposition, profile: str) -> bool:
     )
 
 
-def promised(page: Exposition) -> dict[str, Offered]:
+def promised(page: Exposition) -> dict[str, MetricShape]:
     """What the page promises: the metrics that it calls STABLE or BETA."""
-    offers = {name: page.offered(name) for name in page.families}
+    offers = {name: page.shape(name) for name in page.families}
     return {name: offer for name, offer in offers.items() if offer is not None and PROMISE.match(offer.help)}
 
 
@@ -90,9 +92,9 @@ def test_every_promised_metric_of_kube_scheduler_is_ours(rig: Rig, kube_schedule
     """Each STABLE or BETA series under scheduler_ has its type, its label names and its buckets on our page, too."""
     real, own = Exposition(rig.scrape(kube_scheduler)), own_page(trimtab)
     wanted = [PLUGINS, *(name for name in promised(real) if name.startswith("scheduler_"))]
-    assert set(PROMISED) == set(wanted)
+    assert set(KUBE_SCHEDULER_METRICS) == set(wanted)
     for name in wanted:
-        theirs, mine = real.offered(name), own.offered(name)
+        theirs, mine = real.shape(name), own.shape(name)
         assert theirs is not None, name
         assert mine is not None, name
         assert (theirs.type, theirs.labels, theirs.limits) == (mine.type, mine.labels, mine.limits), name
@@ -136,7 +138,7 @@ def test_what_the_shell_counts_arrives(trimtab: Process) -> None:
     for kind in ("pods", "nodes"):
         assert (own.value("trimtab_watch_incidents_total", kind=kind, incident="lists") or 0) >= 1
         assert 0 == own.value("trimtab_watch_incidents_total", kind=kind, incident="malformed")
-    product.wait_for(
+    trimtab_process.wait_for(
         lambda: (own_page(trimtab).value("trimtab_events_total", outcome="written") or 0) >= 31, 20, "Events"
     )
     assert 1 == own.value("leader_election_master_status", name="trimtab")
@@ -163,10 +165,10 @@ def test_health_pages_have_kube_scheduler_s_form(rig: Rig, kube_scheduler: Proce
     for page in ("livez", "readyz", "healthz"):
         theirs, (status, mine) = (
             rig.scrape(kube_scheduler, f"/{page}?verbose"),
-            product.page(trimtab, f"/{page}?verbose"),
+            trimtab_process.page(trimtab, f"/{page}?verbose"),
         )
         form = re.compile(rf"(\[\+\][A-Za-z-]+ ok\n)+{page} check passed\n")
         assert 200 == status
         assert form.fullmatch(theirs)
         assert form.fullmatch(mine)
-        assert (200, rig.scrape(kube_scheduler, f"/{page}")) == product.page(trimtab, f"/{page}")
+        assert (200, rig.scrape(kube_scheduler, f"/{page}")) == trimtab_process.page(trimtab, f"/{page}")

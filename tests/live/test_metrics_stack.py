@@ -10,16 +10,16 @@ from urllib.request import Request, urlopen
 
 import pytest
 
-from tests.live import product
-from tests.live.built import built
+from tests.live import trimtab_process
 from tests.live.metering.exporters import Exporters
 from tests.live.metering.machine import GIB
-from tests.live.metering.metered import Metered
+from tests.live.metering.metered_cluster import MeteredCluster
+from tests.live.requires_controlplane import controlplane_or_skip
 from tools.controlplane.client import Document
 from tools.controlplane.credentials import Credentials
-from tools.controlplane.metrics_server import ROOT, usage, using
+from tools.controlplane.metrics_server import ROOT, usage_annotations, with_usage
 from tools.controlplane.objects import pod
-from tools.controlplane.prometheus import Prometheus, guarding
+from tools.controlplane.prometheus import Prometheus, web_config
 
 pytestmark = pytest.mark.live
 
@@ -39,7 +39,7 @@ def exporters() -> Iterator[Exporters]:
 
 @pytest.fixture(scope="module")
 def prometheus(exporters: Exporters) -> Iterator[Prometheus]:
-    with Prometheus(exporters.targets("{name}:9100"), binaries=built(), rules=RULES) as running:
+    with Prometheus(exporters.targets("{name}:9100"), binaries=controlplane_or_skip(), rules=RULES) as running:
         yield running
 
 
@@ -51,44 +51,48 @@ def test_prometheus_answers_with_the_load_that_was_set(exporters: Exporters, pro
     """CPU, memory, waiting and a pod's own CPU come back as they were set, also after a change and by a recording rule."""
     exporters.set("node-1", cpu=0.5, memory=0.25, cpu_waiting=0.3)
     exporters.run("node-1", "default", "web", cpu=2.0, memory=4 * GIB)
-    prometheus.seen(BUSY, lambda found: near(0.75, found.get("node-1:9100")))
-    prometheus.seen(MEMORY, lambda found: near(0.5, found.get("node-1:9100")))
-    prometheus.seen("node:memory:used", lambda found: near(0.5, found.get("node-1:9100")))
-    prometheus.seen("rate(node_pressure_cpu_waiting_seconds_total[5s])", lambda found: near(0.3, found["node-1:9100"]))
-    prometheus.seen(POD_CPU, lambda found: near(2.0, found.get("web")), "pod")
-    prometheus.seen(BUSY, lambda found: near(0.0, found["node-0:9100"]))
+    prometheus.wait_for(BUSY, lambda found: near(0.75, found.get("node-1:9100")))
+    prometheus.wait_for(MEMORY, lambda found: near(0.5, found.get("node-1:9100")))
+    prometheus.wait_for("node:memory:used", lambda found: near(0.5, found.get("node-1:9100")))
+    prometheus.wait_for(
+        "rate(node_pressure_cpu_waiting_seconds_total[5s])", lambda found: near(0.3, found["node-1:9100"])
+    )
+    prometheus.wait_for(POD_CPU, lambda found: near(2.0, found.get("web")), "pod")
+    prometheus.wait_for(BUSY, lambda found: near(0.0, found["node-0:9100"]))
     exporters.end("node-1", "default", "web")
     exporters.set("node-1", cpu=0.3)
-    prometheus.seen(BUSY, lambda found: near(0.3, found["node-1:9100"]))
+    prometheus.wait_for(BUSY, lambda found: near(0.3, found["node-1:9100"]))
 
 
 def test_ill_exporters_are_scraped_as_they_are(exporters: Exporters, prometheus: Prometheus) -> None:
     """NaN and -3 arrive as such, a frozen page keeps its age, a failing one is down, and all heal."""
-    exporters.lie("node-0", "node_memory_MemTotal_bytes", "NaN")
-    exporters.lie("node-0", "node_memory_MemFree_bytes", "-3")
+    exporters.override("node-0", "node_memory_MemTotal_bytes", "NaN")
+    exporters.override("node-0", "node_memory_MemFree_bytes", "-3")
     exporters.freeze("node-1")
     exporters.fail("node-2")
-    prometheus.seen("node_memory_MemFree_bytes", lambda found: found.get("node-0:9100") == -3)
-    prometheus.seen("node_memory_MemTotal_bytes != node_memory_MemTotal_bytes", lambda found: "node-0:9100" in found)
-    prometheus.seen("time() - timestamp(node_memory_MemTotal_bytes)", lambda found: found.get("node-1:9100", 0) > 3)
-    prometheus.seen("up{job='node-exporter'}", lambda up: [1, 1, 0] == [up[f"node-{n}:9100"] for n in range(3)])
+    prometheus.wait_for("node_memory_MemFree_bytes", lambda found: found.get("node-0:9100") == -3)
+    prometheus.wait_for(
+        "node_memory_MemTotal_bytes != node_memory_MemTotal_bytes", lambda found: "node-0:9100" in found
+    )
+    prometheus.wait_for("time() - timestamp(node_memory_MemTotal_bytes)", lambda found: found.get("node-1:9100", 0) > 3)
+    prometheus.wait_for("up{job='node-exporter'}", lambda up: [1, 1, 0] == [up[f"node-{n}:9100"] for n in range(3)])
     for name in exporters.names:
         exporters.heal(name)
-    prometheus.seen("up{job='node-exporter'}", lambda up: [1, 1, 1] == sorted(up.values()))
-    prometheus.seen("time() - timestamp(node_memory_MemTotal_bytes)", lambda ages: max(ages.values()) < 3)
+    prometheus.wait_for("up{job='node-exporter'}", lambda up: [1, 1, 1] == sorted(up.values()))
+    prometheus.wait_for("time() - timestamp(node_memory_MemTotal_bytes)", lambda ages: max(ages.values()) < 3)
 
 
 def test_a_past_can_be_told_afterwards(exporters: Exporters, prometheus: Prometheus) -> None:
     """The load of the last hour, told in one scrape, answers questions about that hour."""
-    exporters.recall("node-2", [(ago, 0.8, 0.6) for ago in range(60, 3600, 60)])
+    exporters.backfill("node-2", [(ago, 0.8, 0.6) for ago in range(60, 3600, 60)])
     hour = BUSY.replace("[5s]", "[50m] offset 5m")
-    prometheus.seen(hour, lambda found: near(0.8, found.get("node-2:9100")))
+    prometheus.wait_for(hour, lambda found: near(0.8, found.get("node-2:9100")))
     assert near(0.6, prometheus.values(f"avg_over_time(({MEMORY})[30m:1m] offset 10m)")["node-2:9100"])
 
 
 def test_prometheus_hangs_dies_and_comes_back(exporters: Exporters, prometheus: Prometheus) -> None:
     """Paused it answers after it goes on, killed it refuses, and started again it has its port and its data."""
-    prometheus.seen("up", lambda up: len(up) == 3)
+    prometheus.wait_for("up", lambda up: len(up) == 3)
     before, url = time.time(), prometheus.url
     prometheus.pause()
     with ThreadPoolExecutor(1) as pool:
@@ -104,14 +108,14 @@ def test_prometheus_hangs_dies_and_comes_back(exporters: Exporters, prometheus: 
     assert url == prometheus.url
     assert prometheus.query("up", at=before)
     prometheus.scrape(exporters.targets("{name}", {"node": "{name}"}, ["node"], ["node-0"]))
-    prometheus.seen("up{node='node-0'}", lambda up: {"node-0": 1.0} == up)
+    prometheus.wait_for("up{node='node-0'}", lambda up: {"node-0": 1.0} == up)
 
 
 def test_prometheus_may_ask_for_a_password_over_tls(tmp_path: Path) -> None:
     """With a web configuration it speaks TLS, refuses strangers, and answers whoever knows the password."""
     credentials = Credentials(tmp_path)
-    web = guarding(credentials, {"reader": PASSWORD_HASH})
-    with Prometheus(binaries=built(), web=web) as guarded:
+    web = web_config(credentials, {"reader": PASSWORD_HASH})
+    with Prometheus(binaries=controlplane_or_skip(), web=web) as guarded:
         page = Request(f"{guarded.url}/-/ready")
         with pytest.raises(HTTPError, match="401"):
             urlopen(page, context=credentials.tls())
@@ -122,18 +126,20 @@ def test_prometheus_may_ask_for_a_password_over_tls(tmp_path: Path) -> None:
 
 def test_metrics_server_tells_the_usage_of_kwoks_pods_and_nodes() -> None:
     """Behind the API server, nodes and pods are answered with what pods were given, and with what it changes to."""
-    with Metered(built(), nodes=30, metrics_server=True) as scene:
+    with MeteredCluster(controlplane_or_skip(), nodes=30, metrics_server=True) as scene:
         rig = scene.rig
-        rig.admin.create(using(pod("web", nodeName="node-3"), cpu="2", memory="1Gi"))
-        rig.admin.create(using(pod("db", nodeName="node-3"), cpu="500m", memory="2Gi"))
-        product.wait_for(lambda: running(product.pods(rig)), 20, "running", rig.kwok)
+        rig.admin.create(with_usage(pod("web", nodeName="node-3"), cpu="2", memory="1Gi"))
+        rig.admin.create(with_usage(pod("db", nodeName="node-3"), cpu="500m", memory="2Gi"))
+        trimtab_process.wait_for(lambda: running(trimtab_process.pods(rig)), 20, "running", rig.kwok)
         meter = scene.start_metrics_server()
-        scene.prometheus.seen("up{job='node-exporter'}", lambda up: 30 == sum(up.values()))
-        product.wait_for(lambda: rig.admin.list(f"{ROOT}/pods"), 40, "the first figures", meter)
+        scene.prometheus.wait_for("up{job='node-exporter'}", lambda up: 30 == sum(up.values()))
+        trimtab_process.wait_for(lambda: rig.admin.list(f"{ROOT}/pods"), 40, "the first figures", meter)
         assert {"node-3": (2.5, 3 * GIB)} == node_usage(rig.admin.list(f"{ROOT}/nodes"))
         assert {"web": (2.0, GIB), "db": (0.5, 2 * GIB)} == pod_usage(rig.admin.list(f"{ROOT}/pods"))
-        rig.admin.patch("/api/v1/namespaces/default/pods/db", {"metadata": {"annotations": usage("1", "4Gi")}})
-        product.wait_for(
+        rig.admin.patch(
+            "/api/v1/namespaces/default/pods/db", {"metadata": {"annotations": usage_annotations("1", "4Gi")}}
+        )
+        trimtab_process.wait_for(
             lambda: 5 * GIB == node_usage(rig.admin.list(f"{ROOT}/nodes"))["node-3"][1], 25, "the change", meter
         )
 

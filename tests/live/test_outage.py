@@ -3,9 +3,9 @@
 import pytest
 import yaml
 
-from tests.live import product
-from tests.live.breakpoint import Breakpoint
-from tests.live.judge import grants
+from tests.live import trimtab_process
+from tests.live.audit_checker import grants
+from tests.live.binding_webhook import BindingWebhook
 from tools.controlplane.objects import node, pod
 from tools.controlplane.rig import Rig
 
@@ -19,32 +19,32 @@ def test_the_api_server_dies_in_the_middle_of_a_batch(rig: Rig) -> None:
 
     What became of the binds under way is read back, so afterwards every right of deploy/rbac.yaml was used, and no other.
     """
-    product.install(rig, "rbac.yaml")
-    rig.admin.create(pod("giant", cpu="64", scheduler=product.SCHEDULER))
+    trimtab_process.install(rig, "rbac.yaml")
+    rig.admin.create(pod("giant", cpu="64", scheduler=trimtab_process.SCHEDULER))
     rig.admin.create_many(node(f"node-{i}", cpu="32", memory="64Gi") for i in range(20))
     # A lease that outlasts the outage: what is tried here is the scheduler's work, not a change of leaders.
     patient = {"leaseDuration": "90s", "renewDeadline": "60s", "retryPeriod": "2s"}
     lease = {"leaderElect": True, **patient}
-    trimtab = product.start(rig, profiles=[product.WITHOUT_OPTIONAL], leaderElection=lease)
+    trimtab = trimtab_process.start(rig, profiles=[trimtab_process.WITHOUT_OPTIONAL], leaderElection=lease)
     try:
-        product.wait_for(lambda: product.is_ready(trimtab), 40, "ready", trimtab)
-        with Breakpoint(rig, free=50) as point:
-            rig.admin.create_many(pod(f"pod-{i}", scheduler=product.SCHEDULER) for i in range(PODS))
+        trimtab_process.wait_for(lambda: trimtab_process.is_ready(trimtab), 40, "ready", trimtab)
+        with BindingWebhook(rig, pass_first=50) as point:
+            rig.admin.create_many(pod(f"pod-{i}", scheduler=trimtab_process.SCHEDULER) for i in range(PODS))
             assert point.held.wait(40), trimtab.log_tail()
             rig.kill_apiserver()
-            assert 200 == product.page(trimtab, "/livez")[0]
+            assert 200 == trimtab_process.page(trimtab, "/livez")[0]
             rig.start_apiserver()
-            assert len(product.bound(rig)) < PODS, "the outage came too late to disturb anything"
+            assert len(trimtab_process.bound(rig)) < PODS, "the outage came too late to disturb anything"
             point.release()
-        product.wait_for(lambda: len(product.bound(rig)) == PODS, 90, "all are bound", trimtab)
+        trimtab_process.wait_for(lambda: len(trimtab_process.bound(rig)) == PODS, 90, "all are bound", trimtab)
         assert trimtab.running()
-        product.wait_for(lambda: _series(rig), 70, "a series of events", trimtab)
+        trimtab_process.wait_for(lambda: _series(rig), 70, "a series of events", trimtab)
     finally:
         trimtab.terminate()
-    verdict = product.judged(rig)
+    verdict = trimtab_process.check_audit_log(rig)
     # A server that has just started answers 403 until its own cache of roles is filled; that is no fault of ours.
     assert [] == [each for each in verdict.violations if not each.startswith("refused with 403")]
-    assert grants(yaml.safe_load_all((product.ROOT / "deploy" / "rbac.yaml").read_text())) == verdict.used
+    assert grants(yaml.safe_load_all((trimtab_process.ROOT / "deploy" / "rbac.yaml").read_text())) == verdict.used
 
 
 def _series(rig: Rig) -> bool:
@@ -54,17 +54,19 @@ def _series(rig: Rig) -> bool:
 
 def test_the_lease_of_kube_scheduler_is_shared_with_it(rig: Rig) -> None:
     """A profile called default-scheduler takes kube-scheduler's own lease, so the two never lead together."""
-    product.install(rig)
-    rig.apply(product.ROOT / "deploy" / "rbac-default-scheduler.yaml")
-    trimtab = product.start(rig, "ours", profiles=[{"schedulerName": "default-scheduler"}])
+    trimtab_process.install(rig)
+    rig.apply(trimtab_process.ROOT / "deploy" / "rbac-default-scheduler.yaml")
+    trimtab = trimtab_process.start(rig, "ours", profiles=[{"schedulerName": "default-scheduler"}])
     try:
-        product.wait_for(lambda: _holder(rig).startswith("ours"), 40, "we lead", trimtab)
+        trimtab_process.wait_for(lambda: _holder(rig).startswith("ours"), 40, "we lead", trimtab)
         rival = rig.start_kube_scheduler({"leaderElection": {"leaderElect": True}})
         rig.ensure_namespace("shared")
         rig.admin.create(pod("one", "shared"))
-        product.wait_for(lambda: product.bound(rig, "shared"), 30, "our bind", trimtab)
+        trimtab_process.wait_for(lambda: trimtab_process.bound(rig, "shared"), 30, "our bind", trimtab)
         trimtab.terminate()
-        product.wait_for(lambda: _holder(rig) and not _holder(rig).startswith("ours"), 40, "the rival leads", rival)
+        trimtab_process.wait_for(
+            lambda: _holder(rig) and not _holder(rig).startswith("ours"), 40, "the rival leads", rival
+        )
     finally:
         if trimtab.running():
             trimtab.terminate()

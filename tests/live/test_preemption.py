@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.live import product
-from tests.live.built import built
-from tests.live.judge import grants
+from tests.live import trimtab_process
+from tests.live.audit_checker import grants
+from tests.live.requires_controlplane import controlplane_or_skip
 from tools.controlplane.client import Document
 from tools.controlplane.objects import node, pod
 from tools.controlplane.rig import Rig
@@ -29,8 +29,8 @@ ROLE = "rbac-preemption.yaml"
 @pytest.fixture(scope="module")
 def rig() -> Iterator[Rig]:
     """Two full nodes; a disruption budget guards the pod on the first of them."""
-    with Rig(built()) as running:
-        product.install(running)
+    with Rig(controlplane_or_skip()) as running:
+        trimtab_process.install(running)
         running.admin.create_many([priority("urgent", 1000), priority("patient", 1000, preemptionPolicy="Never")])
         running.admin.create_many(node(name, cpu="2") for name in ("guarded", "free"))
         running.admin.create_many(lesser(f"on-{name}", name) for name in ("guarded", "free"))
@@ -62,7 +62,7 @@ def budget() -> Document:
 
 
 def wanting(name: str, of: str = "urgent") -> Document:
-    return pod(name, cpu="1500m", scheduler=product.SCHEDULER, priorityClassName=of)
+    return pod(name, cpu="1500m", scheduler=trimtab_process.SCHEDULER, priorityClassName=of)
 
 
 def seen(rig: Rig, name: str) -> Document:
@@ -71,7 +71,7 @@ def seen(rig: Rig, name: str) -> Document:
 
 
 def leaving(rig: Rig) -> list[str]:
-    return [each["metadata"]["name"] for each in product.pods(rig) if each["metadata"].get("deletionTimestamp")]
+    return [each["metadata"]["name"] for each in trimtab_process.pods(rig) if each["metadata"].get("deletionTimestamp")]
 
 
 def described(rig: Rig, name: str, words: str) -> bool:
@@ -85,15 +85,15 @@ def test_without_the_right_to_delete_the_pod_is_told_so(rig: Rig) -> None:
     rig.admin.patch(role, {"rules": [each for each in whole if "delete" not in each["verbs"]]})
     time.sleep(1.0)  # until the server's authoriser has heard of it
     rig.admin.create(wanting("hindered"))
-    trimtab = product.start(rig)
+    trimtab = trimtab_process.start(rig)
     try:
-        product.wait_for(
+        trimtab_process.wait_for(
             lambda: described(rig, "hindered", "cannot delete resource"), 60, "an event that says why", trimtab
         )
         rig.admin.create(node("new", cpu="1"))
-        rig.admin.create(pod("small", scheduler=product.SCHEDULER))
-        product.wait_for(lambda: "small" in product.bound(rig), 30, "another pod bound", trimtab)
-        product.wait_for(
+        rig.admin.create(pod("small", scheduler=trimtab_process.SCHEDULER))
+        trimtab_process.wait_for(lambda: "small" in trimtab_process.bound(rig), 30, "another pod bound", trimtab)
+        trimtab_process.wait_for(
             lambda: not seen(rig, "hindered")["status"].get("nominatedNodeName"), 20, "the promise taken back", trimtab
         )
     finally:
@@ -107,26 +107,28 @@ def test_without_the_right_to_delete_the_pod_is_told_so(rig: Rig) -> None:
 def test_an_urgent_pod_gets_the_room_of_a_lesser_one(rig: Rig) -> None:
     """The victim is marked and deleted with its own grace, where no budget breaks; then the pod goes to that node."""
     rig.admin.create_many([wanting("now"), wanting("whenever", "patient")])
-    trimtab = product.start(rig)
+    trimtab = trimtab_process.start(rig)
     try:
-        product.wait_for(lambda: leaving(rig) == ["on-free"], 60, "the victim deleted", trimtab)
+        trimtab_process.wait_for(lambda: leaving(rig) == ["on-free"], 60, "the victim deleted", trimtab)
         victim = seen(rig, "on-free")
-        product.wait_for(
+        trimtab_process.wait_for(
             lambda: seen(rig, "now")["status"].get("nominatedNodeName") == "free", 20, "a promise", trimtab
         )
-        product.wait_for(lambda: described(rig, "on-free", "Preempted by pod"), 20, "the victim's event", trimtab)
+        trimtab_process.wait_for(
+            lambda: described(rig, "on-free", "Preempted by pod"), 20, "the victim's event", trimtab
+        )
         never = "not eligible due to preemptionPolicy=Never"
-        product.wait_for(lambda: described(rig, "whenever", never), 20, "why the other waits", trimtab)
-        assert "now" not in product.bound(rig)
+        trimtab_process.wait_for(lambda: described(rig, "whenever", never), 20, "why the other waits", trimtab)
+        assert "now" not in trimtab_process.bound(rig)
         rig.admin.delete(f"{PODS}/on-free", grace_seconds=0)
-        product.wait_for(lambda: "now" in product.bound(rig), 30, "the pod bound", trimtab)
-        metrics = product.page(trimtab, "/metrics")[1]
+        trimtab_process.wait_for(lambda: "now" in trimtab_process.bound(rig), 30, "the pod bound", trimtab)
+        metrics = trimtab_process.page(trimtab, "/metrics")[1]
     finally:
         assert 0 == trimtab.terminate()
     assert GRACE == victim["metadata"]["deletionGracePeriodSeconds"]
     condition = next(each for each in victim["status"]["conditions"] if each["type"] == "DisruptionTarget")
     assert ("True", "PreemptionByScheduler") == (condition["status"], condition["reason"])
-    assert "free" == product.bound(rig)["now"]
+    assert "free" == trimtab_process.bound(rig)["now"]
     assert "nodeName" not in seen(rig, "whenever")["spec"]
     assert "nominatedNodeName" not in seen(rig, "whenever")["status"]
     assert "scheduler_preemption_victims_count 1.0" in metrics
@@ -135,6 +137,6 @@ def test_an_urgent_pod_gets_the_room_of_a_lesser_one(rig: Rig) -> None:
 
 def judged(rig: Rig) -> None:
     """Nothing was done against the rules, beside what the first test forbade; every right of the role was used."""
-    report = product.judged(rig)
+    report = trimtab_process.check_audit_log(rig)
     assert {"refused with 403: delete  pods"} == {*report.violations}
-    assert {*grants(yaml.safe_load_all((product.ROOT / "deploy" / ROLE).read_text()))} <= report.used
+    assert {*grants(yaml.safe_load_all((trimtab_process.ROOT / "deploy" / ROLE).read_text()))} <= report.used

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from tests.live import product
-from tests.live.built import built
+from tests.live import trimtab_process
+from tests.live.requires_controlplane import controlplane_or_skip
 from tools.controlplane.client import ApiError, Document
 from tools.controlplane.objects import node, pod
 from tools.controlplane.process import Process
@@ -25,19 +25,21 @@ ASKS = {"requests": {"cpu": "400m", "memory": "256Mi"}, "limits": {"cpu": "800m"
 @pytest.fixture(scope="module")
 def quota_rig() -> Iterator[Rig]:
     """A control plane whose controllers make pods of Deployments and count what quotas are used up."""
-    with Rig(built(), controllers=(*WORKLOADS, "resourcequota-controller")) as running:
-        product.install(running, "rbac.yaml")
+    with Rig(controlplane_or_skip(), controllers=(*WORKLOADS, "resourcequota-controller")) as running:
+        trimtab_process.install(running, "rbac.yaml")
         running.ensure_namespace(TEAM)
         running.admin.create_many(node(f"node-{number}") for number in range(3))
         quota = {"metadata": {"name": "compute-resources", "namespace": TEAM}, "spec": {"hard": HARD}}
         running.admin.create({"apiVersion": "v1", "kind": "ResourceQuota", **quota})
-        product.wait_for(lambda: running.admin.get(QUOTA).get("status", {}).get("hard") == HARD, 60, "quota counted")
+        trimtab_process.wait_for(
+            lambda: running.admin.get(QUOTA).get("status", {}).get("hard") == HARD, 60, "quota counted"
+        )
         yield running
 
 
 @pytest.fixture(scope="module")
 def trimtab(quota_rig: Rig) -> Iterator[Process]:
-    process = product.start(quota_rig, profiles=[product.WITHOUT_OPTIONAL])
+    process = trimtab_process.start(quota_rig, profiles=[trimtab_process.WITHOUT_OPTIONAL])
     try:
         yield process
     finally:
@@ -46,7 +48,7 @@ def trimtab(quota_rig: Rig) -> Iterator[Process]:
 
 def limited(name: str) -> Document:
     """A pod with requests and limits, as the quota wants it."""
-    wanted = pod(name, TEAM, scheduler=product.SCHEDULER)
+    wanted = pod(name, TEAM, scheduler=trimtab_process.SCHEDULER)
     wanted["spec"]["containers"][0]["resources"] = ASKS
     return wanted
 
@@ -70,10 +72,10 @@ def notes(rig: Rig, reason: str) -> list[str]:
 def test_a_deployment_larger_than_the_quota(quota_rig: Rig, trimtab: Process) -> None:
     """Two of three pods fit: they are placed. The third is never created; the ReplicaSet's FailedCreate says why."""
     quota_rig.admin.create(deployment(3))
-    product.wait_for(lambda: len(product.bound(quota_rig, TEAM)) == 2, 60, "two are bound", trimtab)
-    product.wait_for(lambda: notes(quota_rig, "FailedCreate"), 30, "the third is refused", trimtab)
+    trimtab_process.wait_for(lambda: len(trimtab_process.bound(quota_rig, TEAM)) == 2, 60, "two are bound", trimtab)
+    trimtab_process.wait_for(lambda: notes(quota_rig, "FailedCreate"), 30, "the third is refused", trimtab)
     assert any("exceeded quota: compute-resources" in note for note in notes(quota_rig, "FailedCreate"))
-    assert 2 == len(product.pods(quota_rig, TEAM))
+    assert 2 == len(trimtab_process.pods(quota_rig, TEAM))
     assert [] == notes(quota_rig, "FailedScheduling")
     used: dict[str, Any] = quota_rig.admin.get(QUOTA)["status"]["used"]
     assert {"requests.cpu": "800m", "requests.memory": "512Mi", "limits.cpu": "1600m", "limits.memory": "1Gi"} == used
@@ -83,7 +85,7 @@ def test_a_deployment_larger_than_the_quota(quota_rig: Rig, trimtab: Process) ->
     ("wanted", "words"),
     [
         (limited("bare"), "exceeded quota: compute-resources, requested: limits.cpu=800m,requests.cpu=400m"),
-        (pod("vague", TEAM, scheduler=product.SCHEDULER), "must specify limits.cpu for: main"),
+        (pod("vague", TEAM, scheduler=trimtab_process.SCHEDULER), "must specify limits.cpu for: main"),
     ],
 )
 def test_a_bare_pod_over_the_quota(quota_rig: Rig, trimtab: Process, wanted: Document, words: str) -> None:
@@ -96,4 +98,6 @@ def test_a_bare_pod_over_the_quota(quota_rig: Rig, trimtab: Process, wanted: Doc
 def test_a_raised_quota_lets_the_rest_in(quota_rig: Rig, trimtab: Process) -> None:
     """When there is room in the quota, the controller creates the pod that was missing, and it is placed as any other."""
     quota_rig.admin.patch(QUOTA, {"spec": {"hard": {"requests.cpu": "2", "limits.cpu": "4"}}})
-    product.wait_for(lambda: len(product.bound(quota_rig, TEAM)) == 3, 120, "the third is bound", trimtab)
+    trimtab_process.wait_for(
+        lambda: len(trimtab_process.bound(quota_rig, TEAM)) == 3, 120, "the third is bound", trimtab
+    )

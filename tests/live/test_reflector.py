@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.live import product
-from tests.live.following import Following, elsewhere, following, until
+from tests.live import trimtab_process
+from tests.live.reflector_harness import ReflectorHarness, run_blocking, running_reflectors, wait_until
 from tools.controlplane.client import Document
 from tools.controlplane.objects import node, pod
 from tools.controlplane.rig import Rig
 from trimtab.kube import reflector
-from trimtab.wire.request import Request
+from trimtab.wire.requests import Request
 
 pytestmark = pytest.mark.live
 PODS = "/api/v1/namespaces/default/pods"
@@ -23,7 +23,7 @@ PODS = "/api/v1/namespaces/default/pods"
 @pytest.fixture(scope="module")
 def kubeconfig(rig: Rig) -> Path:
     """A bearer token of the shipped service account: what we need must be within its rights."""
-    product.install(rig)
+    trimtab_process.install(rig)
     return rig.service_account_kubeconfig("trimtab", "trimtab")
 
 
@@ -38,7 +38,7 @@ def label(rig: Rig, names: Iterable[str], value: str) -> None:
     """Change every one of these pods and nodes."""
     change: Document = {"metadata": {"labels": {"changed": value}}}
     paths = [f"{folder}/{name}" for name in names for folder in (PODS, "/api/v1/nodes")]
-    rig.admin.side_by_side(lambda path: rig.admin.patch(path, change), paths)
+    rig.admin.map_concurrently(lambda path: rig.admin.patch(path, change), paths)
 
 
 def remove(rig: Rig, names: Iterable[str]) -> None:
@@ -54,46 +54,46 @@ def restart(rig: Rig) -> None:
 
 async def test_facts_add_up_to_the_cluster(rig: Rig, kubeconfig: Path) -> None:
     """What was there is listed, what changes is watched: additions, changes and deletions."""
-    await elsewhere(fresh, rig, "before", 20)
-    async with following(rig, kubeconfig) as scene:
-        await scene.agrees()
-        names = await elsewhere(fresh, rig, "during", 50)
-        await elsewhere(label, rig, names, "yes")
-        await elsewhere(remove, rig, names[:25])
-        await scene.agrees()
+    await run_blocking(fresh, rig, "before", 20)
+    async with running_reflectors(rig, kubeconfig) as scene:
+        await scene.wait_agrees()
+        names = await run_blocking(fresh, rig, "during", 50)
+        await run_blocking(label, rig, names, "yes")
+        await run_blocking(remove, rig, names[:25])
+        await scene.wait_agrees()
         assert 2 == scene.total("lists")
-        assert 50 == len(scene.gone)
+        assert 50 == len(scene.deletions)
 
 
 async def test_a_crash_of_the_api_server(rig: Rig, kubeconfig: Path) -> None:
     """Killed in the middle of a watch and restarted, the reflectors catch up within 30 s and miss nothing."""
-    async with following(rig, kubeconfig) as scene:
-        names = await elsewhere(fresh, rig, "crash", 30)
-        await elsewhere(restart, rig)
-        await elsewhere(remove, rig, names[:10])
-        await elsewhere(label, rig, names[10:], "after")
-        await scene.agrees(30.0)
+    async with running_reflectors(rig, kubeconfig) as scene:
+        names = await run_blocking(fresh, rig, "crash", 30)
+        await run_blocking(restart, rig)
+        await run_blocking(remove, rig, names[:10])
+        await run_blocking(label, rig, names[10:], "after")
+        await scene.wait_agrees(30.0)
         assert scene.total("setbacks") >= 2
 
 
 async def test_a_gap_that_was_compacted_away(rig: Rig, kubeconfig: Path) -> None:
     """Out of touch over 1,000 writes, a compaction and a restart: an ERROR line of 410, a list, and facts for all that
     went on meanwhile, deletions first of all."""
-    async with following(rig, kubeconfig) as scene:
-        doomed = await elsewhere(fresh, rig, "doomed", 100)
-        await scene.agrees()
-        known, before = len(scene.gone), scene.total("lists")
+    async with running_reflectors(rig, kubeconfig) as scene:
+        doomed = await run_blocking(fresh, rig, "doomed", 100)
+        await scene.wait_agrees()
+        known, before = len(scene.deletions), scene.total("lists")
         scene.transport.gate.clear()
-        await elsewhere(restart, rig)
-        await elsewhere(a_thousand_writes, rig, doomed)
-        await elsewhere(rig.compact_etcd)
-        await elsewhere(restart, rig)
+        await run_blocking(restart, rig)
+        await run_blocking(a_thousand_writes, rig, doomed)
+        await run_blocking(rig.compact_etcd)
+        await run_blocking(restart, rig)
         assert 0 == scene.total("expired_lines")
         scene.transport.gate.set()
-        await until(lambda: scene.total("lists") == before + 2, 30.0)
-        await scene.agrees()
+        await wait_until(lambda: scene.total("lists") == before + 2, 30.0)
+        await scene.wait_agrees()
         assert 2 == scene.total("expired_lines")
-        assert 200 == len(scene.gone) - known
+        assert 200 == len(scene.deletions) - known
 
 
 def a_thousand_writes(rig: Rig, doomed: list[str]) -> None:
@@ -107,20 +107,20 @@ def a_thousand_writes(rig: Rig, doomed: list[str]) -> None:
 
 async def test_the_servers_own_http_410(rig: Rig, kubeconfig: Path) -> None:
     """The other shape, as the same server sends it for an exact list of a compacted version: a list follows as well."""
-    async with following(rig, kubeconfig) as scene:
-        old = scene.reflectors[1].mirror.version
-        await elsewhere(fresh, rig, "later", 20)
-        await scene.agrees()
+    async with running_reflectors(rig, kubeconfig) as scene:
+        old = scene.reflectors[1].store.version
+        await run_blocking(fresh, rig, "later", 20)
+        await scene.wait_agrees()
         scene.transport.rewrite = lambda request: exact_list(request, old)
         scene.transport.gate.clear()
-        await elsewhere(restart, rig)
-        await elsewhere(rig.compact_etcd)
-        await elsewhere(restart, rig)
+        await run_blocking(restart, rig)
+        await run_blocking(rig.compact_etcd)
+        await run_blocking(restart, rig)
         scene.transport.gate.set()
-        await until(lambda: scene.total("expired_answers") >= 2, 30.0)
+        await wait_until(lambda: scene.total("expired_answers") >= 2, 30.0)
         scene.transport.rewrite = lambda request: request
-        await elsewhere(fresh, rig, "last", 5)
-        await scene.agrees()
+        await run_blocking(fresh, rig, "last", 5)
+        await scene.wait_agrees()
         assert scene.total("expired_answers") >= 2
         assert scene.total("lists") >= 4
 
@@ -133,31 +133,31 @@ def exact_list(request: Request, version: int) -> Request:
 
 async def test_a_server_that_hangs(rig: Rig, kubeconfig: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A stopped server keeps its connections open and says nothing: noticed, and caught up with after it goes on."""
-    monkeypatch.setattr(reflector, "SILENCE", 2.0)
-    async with following(rig, kubeconfig) as scene:
+    monkeypatch.setattr(reflector, "IDLE_TIMEOUT", 2.0)
+    async with running_reflectors(rig, kubeconfig) as scene:
         rig.apiserver.pause()
         try:
-            await until(lambda: scene.total("silences") >= 2, 10.0)
+            await wait_until(lambda: scene.total("silences") >= 2, 10.0)
         finally:
             rig.apiserver.resume()
         assert scene.total("silences") >= 2
-        names = await elsewhere(fresh, rig, "hang", 10)
-        await elsewhere(remove, rig, names[:5])
-        await scene.agrees()
+        names = await run_blocking(fresh, rig, "hang", 10)
+        await run_blocking(remove, rig, names[:5])
+        await scene.wait_agrees()
 
 
 async def test_a_quiet_watch_keeps_up(rig: Rig, kubeconfig: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where nothing happens to a kind, short watches end by themselves, so that health and silence can be told apart; and
     after each look of the watchdog a bookmark moves the version on, so that it finds nothing wrong."""
-    monkeypatch.setattr(reflector, "SILENCE", 4.0)
+    monkeypatch.setattr(reflector, "IDLE_TIMEOUT", 4.0)
     monkeypatch.setattr(reflector, "QUIET_WATCH_SECONDS", 3)
-    monkeypatch.setattr(reflector, "PROBE_EVERY", 6.0)
-    async with following(rig, kubeconfig) as scene:
+    monkeypatch.setattr(reflector, "PROBE_INTERVAL", 6.0)
+    async with running_reflectors(rig, kubeconfig) as scene:
         quiet = scene.reflectors[1]
-        written = await elsewhere(write_something_else, rig)
-        assert quiet.mirror.version < written
+        written = await run_blocking(write_something_else, rig)
+        assert quiet.store.version < written
         await asyncio.sleep(19.0)
-        assert quiet.mirror.version >= written
+        assert quiet.store.version >= written
         assert (2, 2, 0) == (scene.total("silences"), scene.total("lists"), scene.total("stalls"))
 
 
@@ -169,12 +169,12 @@ def write_something_else(rig: Rig) -> int:
 
 async def test_refresh_sees_every_write_before_it(rig: Rig, kubeconfig: Path) -> None:
     """After refresh nothing that was written before it is missing, without waiting for the watch."""
-    async with following(rig, kubeconfig) as scene:
-        names = await elsewhere(fresh, rig, "refresh", 10)
+    async with running_reflectors(rig, kubeconfig) as scene:
+        names = await run_blocking(fresh, rig, "refresh", 10)
         await asyncio.gather(*(each.refresh() for each in scene.reflectors))
         assert set(names) <= names_of(scene)
         assert 4 == scene.total("lists")
 
 
-def names_of(scene: Following) -> set[str]:
-    return {item.name for item in scene.reflectors[1].mirror.objects().values()}
+def names_of(scene: ReflectorHarness) -> set[str]:
+    return {item.name for item in scene.reflectors[1].store.objects().values()}

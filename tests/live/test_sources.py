@@ -12,29 +12,29 @@ import pytest
 import yaml
 
 from tests.kube import certificates
-from tests.live.built import built
 from tests.live.metering import exposition, machine
 from tests.live.metering.exporters import Exporters
 from tests.live.metering.machine import GIB
-from tests.live.sourcing import NAMES, ages, asking, found, near, until
-from tools.controlplane.metrics_server import metered, using
+from tests.live.prometheus_source import NAMES, ages, is_close, prometheus_source, read_until, values_by_name
+from tests.live.requires_controlplane import controlplane_or_skip
+from tools.controlplane.metrics_server import with_kubelet_metrics, with_usage
 from tools.controlplane.objects import node, pod
 from tools.controlplane.prometheus import Prometheus
 from tools.controlplane.rig import Rig
-from trimtab.config.own.settings import (
+from trimtab.config.trimtab.settings import (
     BasicAuth,
-    Measure,
-    Metric,
+    BuiltinMetric,
     MetricsServerSettings,
     PrometheusSettings,
     QuerySettings,
+    QueryUnit,
     Tls,
 )
-from trimtab.core.model.sample import Reading, Subject, Unit
-from trimtab.sources.contract import Past, SourceError
-from trimtab.sources.metrics_server import MetricsServer
-from trimtab.sources.prometheus.source import Prometheus as Source
-from trimtab.sources.prometheus.trial import mistaken
+from trimtab.core.model.readings import Reading, Subject, Unit
+from trimtab.sources.interface import HistoryRange, SourceError
+from trimtab.sources.metrics_server import MetricsServerSource
+from trimtab.sources.prometheus.query_check import invalid_queries
+from trimtab.sources.prometheus.source import PrometheusSource as Source
 
 pytestmark = pytest.mark.live
 
@@ -52,7 +52,7 @@ def exporters() -> Iterator[Exporters]:
 
 @pytest.fixture(scope="module")
 def prometheus(exporters: Exporters) -> Iterator[Prometheus]:
-    with Prometheus(exporters.targets(), binaries=built()) as running:
+    with Prometheus(exporters.targets(), binaries=controlplane_or_skip()) as running:
         yield running
 
 
@@ -71,21 +71,24 @@ async def test_built_in_queries_tell_the_load_that_was_set(exporters: Exporters,
     exporters.set("node-1", cpu=0.5, memory=0.25, io_waiting=0.3)
     exporters.run("node-1", "shop", "web", cpu=1.5, memory=3 * GIB)
     exporters.run("node-1", "shop", "web", cpu=0.5, memory=GIB, container="side")
-    async with asking(prometheus, exporters, metrics=tuple(Metric)) as asked:
+    async with prometheus_source(prometheus, exporters, metrics=tuple(BuiltinMetric)) as asked:
         idle = {"node-0": 0.0, "node-2": 0.0}
-        scrape = await until(
+        scrape = await read_until(
             asked,
             lambda scrape: (
-                near(found(scrape, "cpu"), {**idle, "node-1": 0.75})
-                and near(found(scrape, "cpu", Subject.PODS), {"shop/web": 2000.0})
+                is_close(values_by_name(scrape, "cpu"), {**idle, "node-1": 0.75})
+                and is_close(values_by_name(scrape, "cpu", Subject.PODS), {"shop/web": 2000.0})
             ),
         )
-        assert near(found(scrape, "memory"), {**idle, "node-1": 8.0 * GIB})
-        assert near(found(scrape, "memory", Subject.PODS), {"shop/web": 4.0 * GIB})
-        assert near(
-            found(scrape, "memory.available"), {"node-0": 16.0 * GIB, "node-1": 8.0 * GIB, "node-2": 16.0 * GIB}
+        assert is_close(values_by_name(scrape, "memory"), {**idle, "node-1": 8.0 * GIB})
+        assert is_close(values_by_name(scrape, "memory", Subject.PODS), {"shop/web": 4.0 * GIB})
+        assert is_close(
+            values_by_name(scrape, "memory.available"),
+            {"node-0": 16.0 * GIB, "node-1": 8.0 * GIB, "node-2": 16.0 * GIB},
         )
-        assert (Unit.SHARE, 5.0) == next((each.unit, each.window) for each in scrape.readings if each.resource == "cpu")
+        assert (Unit.FRACTION, 5.0) == next(
+            (each.unit, each.window) for each in scrape.readings if each.resource == "cpu"
+        )
         assert () == scrape.failures and max(ages(scrape, "cpu").values()) < 5.0
 
 
@@ -105,90 +108,92 @@ async def test_d7_whatever_targets_are_called_the_node_is_found(exporters: Expor
         for case, (instance, labels) in cases.items()
         for target in exporters.targets(instance, {**labels, "case": case}, ["node"])
     ]
-    with Prometheus(targets, binaries=built()) as running:
+    with Prometheus(targets, binaries=controlplane_or_skip()) as running:
         for case in cases:
             only = (("case", case),)
-            async with asking(running, exporters, metrics=(Metric.NODE_MEMORY,), match_labels=only) as asked:
-                await until(asked, lambda scrape: wanted == found(scrape, "memory"))
+            async with prometheus_source(
+                running, exporters, metrics=(BuiltinMetric.NODE_MEMORY,), match_labels=only
+            ) as asked:
+                await read_until(asked, lambda scrape: wanted == values_by_name(scrape, "memory"))
 
 
 async def test_d7_a_node_that_is_scraped_twice_is_missing(exporters: Exporters) -> None:
     """Two series for one node count for nothing, and the other nodes are not touched by it."""
     targets = exporters.targets(pages=["node"])
     again = exporters.targets("elsewhere:9100", {"node": "{name}"}, ["node"], ["node-1"])
-    with Prometheus([*targets, *again], binaries=built()) as running:
-        running.seen("up", lambda up: 4 == len(up) and all(up.values()))
-        async with asking(running, exporters, metrics=(Metric.NODE_MEMORY,)) as asked:
+    with Prometheus([*targets, *again], binaries=controlplane_or_skip()) as running:
+        running.wait_for("up", lambda up: 4 == len(up) and all(up.values()))
+        async with prometheus_source(running, exporters, metrics=(BuiltinMetric.NODE_MEMORY,)) as asked:
             scrape = await asked.read()
-            assert {"node-0", "node-2"} == found(scrape, "memory").keys()
+            assert {"node-0", "node-2"} == values_by_name(scrape, "memory").keys()
             assert (("ambiguous", 2),) == scrape.readings[0].skipped
 
 
 async def test_d13_counters_that_go_backwards_are_no_measurement(exporters: Exporters, prometheus: Prometheus) -> None:
     """A counter that falls to anything but its beginning makes its node missing for the span, never idle or busy."""
-    async with asking(prometheus, exporters, metrics=(Metric.NODE_CPU,)) as asked:
-        await until(asked, lambda scrape: 3 == len(found(scrape, "cpu")))
-        exporters.lie("node-1", "node_cpu_seconds_total", "1000000")
-        await until(asked, lambda scrape: found(scrape, "cpu").keys() == {"node-0", "node-2"})
+    async with prometheus_source(prometheus, exporters, metrics=(BuiltinMetric.NODE_CPU,)) as asked:
+        await read_until(asked, lambda scrape: 3 == len(values_by_name(scrape, "cpu")))
+        exporters.override("node-1", "node_cpu_seconds_total", "1000000")
+        await read_until(asked, lambda scrape: values_by_name(scrape, "cpu").keys() == {"node-0", "node-2"})
 
 
 async def test_d2_exporters_that_stop_are_a_failure_and_come_back(exporters: Exporters) -> None:
     """One that stops is missing; when all have stopped the part fails; the look after their return has them again."""
-    with Prometheus(exporters.targets(pages=["node"]), binaries=built()) as running:
-        async with asking(running, exporters) as asked:
-            await until(asked, lambda scrape: len(found(scrape, "cpu")) == 3)
+    with Prometheus(exporters.targets(pages=["node"]), binaries=controlplane_or_skip()) as running:
+        async with prometheus_source(running, exporters) as asked:
+            await read_until(asked, lambda scrape: len(values_by_name(scrape, "cpu")) == 3)
             exporters.fail("node-1")
-            await until(asked, lambda scrape: found(scrape, "memory").keys() == {"node-0", "node-2"})
+            await read_until(asked, lambda scrape: values_by_name(scrape, "memory").keys() == {"node-0", "node-2"})
             for name in NAMES:
                 exporters.blank(name)
-            await until(asked, lambda scrape: not scrape.readings)
+            await read_until(asked, lambda scrape: not scrape.readings)
             with pytest.raises(SourceError, match=r"nothing measures cpu|have no time of their own"):
                 await asked.read()
             for name in NAMES:
                 exporters.heal(name)
-            await until(asked, lambda scrape: len(found(scrape, "memory")) == 3)
+            await read_until(asked, lambda scrape: len(values_by_name(scrape, "memory")) == 3)
 
 
 async def test_d4_a_frozen_series_is_as_old_as_its_sample(exporters: Exporters) -> None:
     """The same value with its old timestamp, scraped again and again, does not get younger; a rate of it ends."""
-    with Prometheus(exporters.targets(pages=["node"]), binaries=built()) as running:
-        async with asking(running, exporters) as asked:
-            await until(asked, lambda scrape: len(found(scrape, "cpu")) == 3)
+    with Prometheus(exporters.targets(pages=["node"]), binaries=controlplane_or_skip()) as running:
+        async with prometheus_source(running, exporters) as asked:
+            await read_until(asked, lambda scrape: len(values_by_name(scrape, "cpu")) == 3)
             exporters.freeze("node-1")
-            scrape = await until(asked, lambda scrape: ages(scrape, "memory").get("node-1", 0.0) > 6.0)
+            scrape = await read_until(asked, lambda scrape: ages(scrape, "memory").get("node-1", 0.0) > 6.0)
             assert max(ages(scrape, "memory")[name] for name in ("node-0", "node-2")) < 3.0
-            await until(asked, lambda scrape: found(scrape, "cpu").keys() == {"node-0", "node-2"})
+            await read_until(asked, lambda scrape: values_by_name(scrape, "cpu").keys() == {"node-0", "node-2"})
 
 
 async def test_d5_lies_of_an_exporter_are_missing_or_visible(exporters: Exporters) -> None:
     """NaN and infinity are left out by reason; a number below zero reaches whoever judges numbers."""
-    with Prometheus(exporters.targets(pages=["node"]), binaries=built()) as running:
+    with Prometheus(exporters.targets(pages=["node"]), binaries=controlplane_or_skip()) as running:
         for name, lie in zip(NAMES, ("NaN", "+Inf", "-3"), strict=True):
-            exporters.lie(name, "node_memory_MemTotal_bytes", lie)
-        async with asking(running, exporters, metrics=(Metric.NODE_MEMORY,)) as asked:
+            exporters.override(name, "node_memory_MemTotal_bytes", lie)
+        async with prometheus_source(running, exporters, metrics=(BuiltinMetric.NODE_MEMORY,)) as asked:
             left_out = (("infinite", 1), ("not a number", 1))
-            scrape = await until(asked, lambda scrape: any(left_out == each.skipped for each in scrape.readings))
-            assert ["node-2"] == [name for name, value in found(scrape, "memory").items() if value < 0]
+            scrape = await read_until(asked, lambda scrape: any(left_out == each.skipped for each in scrape.readings))
+            assert ["node-2"] == [name for name, value in values_by_name(scrape, "memory").items() if value < 0]
 
 
 async def test_d1_a_prometheus_that_hangs_or_dies_fails_in_time_and_recovers(
     exporters: Exporters, prometheus: Prometheus
 ) -> None:
     """Hung it costs the timeout, dead it refuses at once; the first look after either is an answer again."""
-    async with asking(prometheus, exporters, timeout=1.0) as asked:
-        await until(asked, lambda scrape: [0.0] * 3 == [*found(scrape, "memory").values()])
+    async with prometheus_source(prometheus, exporters, timeout=1.0) as asked:
+        await read_until(asked, lambda scrape: [0.0] * 3 == [*values_by_name(scrape, "memory").values()])
         prometheus.pause()
         began = time.monotonic()
         with pytest.raises(SourceError, match="no answer"):
             await asked.read()
         assert time.monotonic() - began < 5.0
         prometheus.resume()
-        assert 3 == len(found(await asked.read(), "memory"))
+        assert 3 == len(values_by_name(await asked.read(), "memory"))
         prometheus.kill()
         with pytest.raises(SourceError, match=r"no connection|broke off"):
             await asked.read()
         prometheus.start()
-        assert 3 == len(found(await asked.read(), "memory"))
+        assert 3 == len(values_by_name(await asked.read(), "memory"))
 
 
 async def test_d13_neither_a_restart_nor_a_reset_is_a_spike(
@@ -197,10 +202,10 @@ async def test_d13_neither_a_restart_nor_a_reset_is_a_spike(
     """While Prometheus starts again and while machines count from zero again, every value is near the true one."""
     for name in NAMES:
         exporters.set(name, cpu=0.4)
-    with Prometheus(exporters.targets(pages=["node"]), binaries=built()) as running:
-        async with asking(running, exporters, metrics=(Metric.NODE_CPU,)) as asked:
+    with Prometheus(exporters.targets(pages=["node"]), binaries=controlplane_or_skip()) as running:
+        async with prometheus_source(running, exporters, metrics=(BuiltinMetric.NODE_CPU,)) as asked:
             wanted = dict.fromkeys(NAMES, 0.4)
-            await until(asked, lambda scrape: near(found(scrape, "cpu"), wanted))
+            await read_until(asked, lambda scrape: is_close(values_by_name(scrape, "cpu"), wanted))
             running.kill()
             running.start()
             await spikeless(asked, 0.4, 6.0)
@@ -212,7 +217,7 @@ async def test_d13_neither_a_restart_nor_a_reset_is_a_spike(
                     rebooted.set(name, cpu=0.4)
                 running.scrape(rebooted.targets(pages=["node"]))
                 await spikeless(asked, 0.4, 10.0)
-                running.seen(
+                running.wait_for(
                     "sum by (instance) (resets(node_cpu_seconds_total[1m]))",
                     lambda resets: 3 == len(resets) and all(resets.values()),
                 )
@@ -224,12 +229,12 @@ async def spikeless(asked: Source, share: float, seconds: float) -> None:
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         with suppress(SourceError):
-            seen += found(await asked.read(), "cpu").values()
+            seen += values_by_name(await asked.read(), "cpu").values()
         await asyncio.sleep(0.2)
     assert seen and all(abs(value - share) < 0.15 for value in seen), [
         value for value in seen if abs(value - share) >= 0.15
     ]
-    await until(asked, lambda scrape: 3 == len(found(scrape, "cpu")))
+    await read_until(asked, lambda scrape: 3 == len(values_by_name(scrape, "cpu")))
 
 
 async def test_the_shipped_rules_are_used_when_present(exporters: Exporters) -> None:
@@ -237,26 +242,30 @@ async def test_the_shipped_rules_are_used_when_present(exporters: Exporters) -> 
     rules = yaml.safe_load(RULES)
     rules["groups"][0]["interval"] = "1s"
     exporters.set("node-1", cpu=0.6, memory=0.5)
-    with Prometheus(exporters.targets(pages=["node"]), binaries=built(), rules=rules) as running:
+    with Prometheus(exporters.targets(pages=["node"]), binaries=controlplane_or_skip(), rules=rules) as running:
         busy = {"node-0": 0.0, "node-1": 60.0, "node-2": 0.0}
-        running.seen("node_cpu_usage_avg_5m", lambda values: 3 == len(values))
-        async with asking(running, exporters) as asked:
-            scrape = await until(asked, lambda scrape: near(found(scrape, "node_cpu_usage_avg_5m"), busy, 0.05))
-            assert near(found(scrape, "node_mem_usage_avg_5m"), {"node-0": 0.0, "node-1": 50.0, "node-2": 0.0}, 0.05)
+        running.wait_for("node_cpu_usage_avg_5m", lambda values: 3 == len(values))
+        async with prometheus_source(running, exporters) as asked:
+            scrape = await read_until(
+                asked, lambda scrape: is_close(values_by_name(scrape, "node_cpu_usage_avg_5m"), busy, 0.05)
+            )
+            assert is_close(
+                values_by_name(scrape, "node_mem_usage_avg_5m"), {"node-0": 0.0, "node-1": 50.0, "node-2": 0.0}, 0.05
+            )
 
 
 async def test_the_past_is_recalled() -> None:
     """Range queries bring back the load of the last hour, oldest first."""
     with (
         Exporters(NAMES) as exporters,
-        Prometheus(exporters.targets(pages=["node"]), binaries=built()) as running,
+        Prometheus(exporters.targets(pages=["node"]), binaries=controlplane_or_skip()) as running,
     ):
-        async with asking(running, exporters) as asked:
-            await until(asked, lambda scrape: len(found(scrape, "cpu")) == 3)
-            exporters.recall("node-2", [(ago, 0.8, 0.5) for ago in range(60, 3600, 30)])
-            running.seen("max_over_time(node_memory_MemAvailable_bytes[30m] offset 10m)", bool)
-            spans = [Past(Subject.NODES, 3000.0, 600.0, 300.0)]
-            readings: list[Reading] = [each async for piece in asked.recall(spans) for each in piece]
+        async with prometheus_source(running, exporters) as asked:
+            await read_until(asked, lambda scrape: len(values_by_name(scrape, "cpu")) == 3)
+            exporters.backfill("node-2", [(ago, 0.8, 0.5) for ago in range(60, 3600, 30)])
+            running.wait_for("max_over_time(node_memory_MemAvailable_bytes[30m] offset 10m)", bool)
+            spans = [HistoryRange(Subject.NODES, 3000.0, 600.0, 300.0)]
+            readings: list[Reading] = [each async for piece in asked.read_history(spans) for each in piece]
     moments = [reading.measured[0] for reading in readings]
     assert moments == sorted(moments) and 8 == len(set(moments))
     cpu = [reading.values[reading.names.index("node-2")] for reading in readings if reading.resource == "cpu"]
@@ -267,28 +276,31 @@ async def test_the_past_is_recalled() -> None:
 
 async def test_own_queries_are_asked_and_their_mistakes_told(exporters: Exporters, prometheus: Prometheus) -> None:
     """Any PromQL of the user's will do, with its unit; a mistake in it is told in Prometheus' own words."""
-    good = QuerySettings("load1", "node_load1 # per node", unit=Measure.NONE)
+    good = QuerySettings("load1", "node_load1 # per node", unit=QueryUnit.NONE)
     percent = QuerySettings(
-        "cpu", "100 * avg by (instance) (rate(node_cpu_seconds_total{mode!='idle'}[$window]) * 4)", unit=Measure.PERCENT
+        "cpu",
+        "100 * avg by (instance) (rate(node_cpu_seconds_total{mode!='idle'}[$window]) * 4)",
+        unit=QueryUnit.PERCENT,
     )
-    async with asking(prometheus, exporters, metrics=(), queries=(good, percent)) as asked:
+    async with prometheus_source(prometheus, exporters, metrics=(), queries=(good, percent)) as asked:
         exporters.set("node-0", cpu=0.5)
-        scrape = await until(
-            asked, lambda scrape: near(found(scrape, "load1"), {"node-0": 4.0, "node-1": 0.0, "node-2": 0.0})
+        scrape = await read_until(
+            asked,
+            lambda scrape: is_close(values_by_name(scrape, "load1"), {"node-0": 4.0, "node-1": 0.0, "node-2": 0.0}),
         )
         assert "load1" == scrape.readings[0].resource
-        await until(asked, lambda scrape: abs(found(scrape, "cpu").get("node-0", 0.0) - 0.5) < 0.2)
+        await read_until(asked, lambda scrape: abs(values_by_name(scrape, "cpu").get("node-0", 0.0) - 0.5) < 0.2)
     for query, says in (
         ("rate(up)", "range vector"),
         ("sum(up) by", "parse error"),
         ("1", "instant vector"),
         ('"x"', "instant vector"),
     ):
-        async with asking(prometheus, exporters, metrics=(), queries=(QuerySettings("x", query),)) as broken:
+        async with prometheus_source(prometheus, exporters, metrics=(), queries=(QuerySettings("x", query),)) as broken:
             with pytest.raises(SourceError, match=says):
                 await broken.read()
     queries = QuerySettings("good", "up"), QuerySettings("bad", "rate(up)"), QuerySettings("number", "1")
-    told = await mistaken(PrometheusSettings("prom", prometheus.url, queries=queries))
+    told = await invalid_queries(PrometheusSettings("prom", prometheus.url, queries=queries))
     assert ["bad", "number"] == [query.name for query, _ in told] and "range vector" in told[0][1].problem
 
 
@@ -296,7 +308,7 @@ async def test_s18_no_value_of_a_label_bends_a_query(exporters: Exporters, prome
     """Prometheus reads every hostile value as a text that no series has: nothing matches, and nothing breaks."""
     for value in ('"} or vector(1) #', "\\", "a\nb", "$", "x" * 5000, "\u202e", "`'\"", "a\\", "\0"):
         only = (("cluster", value),)
-        async with asking(prometheus, exporters, metrics=tuple(Metric), match_labels=only) as asked:
+        async with prometheus_source(prometheus, exporters, metrics=tuple(BuiltinMetric), match_labels=only) as asked:
             with pytest.raises(SourceError, match="nothing measures"):
                 await asked.read()
 
@@ -328,12 +340,12 @@ async def test_tls_certificates_and_a_password_open_a_real_prometheus(tmp_path: 
     }
     query = (QuerySettings("x", "label_replace(vector(7), 'node', 'node-0', '', '')"),)
     whole = Tls(paths["ca"], paths["mine"], paths["minekey"])
-    with Prometheus(binaries=built(), web=web) as running:
+    with Prometheus(binaries=controlplane_or_skip(), web=web) as running:
 
         async def look(tls: Tls, password: str) -> dict[str, float]:
             auth = BasicAuth("scheduler", paths[password])
-            async with asking(running, metrics=(), queries=query, tls=tls, basic_auth=auth) as asked:
-                return found(await asked.read(), "x")
+            async with prometheus_source(running, metrics=(), queries=query, tls=tls, basic_auth=auth) as asked:
+                return values_by_name(await asked.read(), "x")
 
         assert {"node-0": 7.0} == await look(whole, "password")
         with pytest.raises(SourceError, match="basicAuth"):
@@ -346,22 +358,24 @@ async def test_tls_certificates_and_a_password_open_a_real_prometheus(tmp_path: 
 
 async def test_d14_metrics_server_is_read_and_its_absence_told() -> None:
     """404 before it is installed, the usage of nodes and pods while it runs, and 503 with the remedy once it is gone."""
-    with Rig(built(), kwok=True, metered=True) as rig:
+    with Rig(controlplane_or_skip(), kwok=True, metered=True) as rig:
 
         async def get(path: str) -> tuple[int, bytes]:
             return await asyncio.to_thread(rig.admin.raw, "GET", path)
 
-        asked = MetricsServer(MetricsServerSettings("ms"), get)
+        asked = MetricsServerSource(MetricsServerSettings("ms"), get)
         with pytest.raises(SourceError, match="install metrics-server"):
             await asked.read()
-        rig.admin.create(metered(node("node-0"), rig.kwok.url, "10.64.0.1"))
-        rig.admin.create(using(pod("web", nodeName="node-0"), cpu="2", memory="1Gi"))
+        rig.admin.create(with_kubelet_metrics(node("node-0"), rig.kwok.url, "10.64.0.1"))
+        rig.admin.create(with_usage(pod("web", nodeName="node-0"), cpu="2", memory="1Gi"))
         process = rig.start_metrics_server()
-        scrape = await until(asked, lambda scrape: bool(found(scrape, "cpu", Subject.PODS)), 60.0)
-        assert near(found(scrape, "cpu"), {"node-0": 2000.0}) and found(scrape, "memory") == {"node-0": 1.0 * GIB}
-        assert near(found(scrape, "cpu", Subject.PODS), {"default/web": 2000.0})
+        scrape = await read_until(asked, lambda scrape: bool(values_by_name(scrape, "cpu", Subject.PODS)), 60.0)
+        assert is_close(values_by_name(scrape, "cpu"), {"node-0": 2000.0}) and values_by_name(scrape, "memory") == {
+            "node-0": 1.0 * GIB
+        }
+        assert is_close(values_by_name(scrape, "cpu", Subject.PODS), {"default/web": 2000.0})
         assert max(ages(scrape, "cpu").values()) < 60.0 and scrape.readings[0].window > 0
         process.kill()
-        await until(asked, lambda scrape: not scrape.readings)
+        await read_until(asked, lambda scrape: not scrape.readings)
         with pytest.raises(SourceError, match="describe apiservice"):
             await asked.read()

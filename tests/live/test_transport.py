@@ -5,9 +5,9 @@ import asyncio
 import pytest
 
 from tools.controlplane.rig import Rig
-from trimtab.kube.credentials import find
+from trimtab.kube.credentials import find_credentials
 from trimtab.kube.transport import AiohttpTransport, PooledTransport
-from trimtab.wire.request import PODS, list_request
+from trimtab.wire.requests import PODS, list_request
 
 pytestmark = pytest.mark.live
 
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.live
 @pytest.mark.parametrize("kind", [AiohttpTransport, PooledTransport])
 async def test_a_hung_server_keeps_no_socket_open(rig: Rig, kind: type[AiohttpTransport]) -> None:
     """Requests given up while the server hangs, then closed: no socket of ours waits for a TLS farewell."""
-    transport = kind(find(str(rig.admin_kubeconfig)))
+    transport = kind(find_credentials(str(rig.admin_kubeconfig)))
     await transport.send(list_request(PODS), 10.0)
     rig.apiserver.pause()
     try:

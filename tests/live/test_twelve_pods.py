@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.live import product
+from tests.live import trimtab_process
 from tools.controlplane.objects import node, pod
 from tools.controlplane.rig import Rig
 
@@ -27,32 +27,37 @@ CONTROL_PLANE = {"key": "node-role.kubernetes.io/control-plane", "effect": "NoSc
 
 def test_twelve_pods_are_bound_and_none_to_the_tainted_node(rig: Rig) -> None:
     """All twelve find a worker, the refused thirteenth says why in its events and its condition, and the judge agrees."""
-    product.install(rig)
+    trimtab_process.install(rig)
     rig.admin.create_many([node("control-plane", taints=[CONTROL_PLANE]), *(node(f"worker-{i}") for i in (1, 2, 3))])
     rig.admin.create_many(
-        pod(name, cpu=f"{cpu}m", memory=f"{memory}Mi", scheduler=product.SCHEDULER) for name, cpu, memory in TWELVE
+        pod(name, cpu=f"{cpu}m", memory=f"{memory}Mi", scheduler=trimtab_process.SCHEDULER)
+        for name, cpu, memory in TWELVE
     )
-    rig.admin.create(pod("giant", cpu="64", scheduler=product.SCHEDULER))
+    rig.admin.create(pod("giant", cpu="64", scheduler=trimtab_process.SCHEDULER))
     rig.admin.create(pod("not-ours", scheduler="somebody-else"))
-    trimtab = product.start(rig)
+    trimtab = trimtab_process.start(rig)
     try:
-        product.wait_for(lambda: len(product.bound(rig)) == 12, 60, "twelve pods bound", trimtab)
-        product.wait_for(lambda: "FailedScheduling" in rig.kubectl("describe", "pod", "giant"), 20, "an event", trimtab)
-        product.wait_for(
+        trimtab_process.wait_for(lambda: len(trimtab_process.bound(rig)) == 12, 60, "twelve pods bound", trimtab)
+        trimtab_process.wait_for(
+            lambda: "FailedScheduling" in rig.kubectl("describe", "pod", "giant"), 20, "an event", trimtab
+        )
+        trimtab_process.wait_for(
             lambda: "Successfully assigned" in rig.kubectl("describe", "pod", "pod-9"), 20, "events", trimtab
         )
-        product.wait_for(lambda: _condition_reason(rig, "giant") == "Unschedulable", 20, "the condition", trimtab)
-        metrics = product.page(trimtab, "/metrics")[1]
+        trimtab_process.wait_for(
+            lambda: _condition_reason(rig, "giant") == "Unschedulable", 20, "the condition", trimtab
+        )
+        metrics = trimtab_process.page(trimtab, "/metrics")[1]
     finally:
         code = trimtab.terminate()
     assert 0 == code
-    placed = product.bound(rig)
+    placed = trimtab_process.bound(rig)
     assert {name for name, _, _ in TWELVE} == set(placed)
     assert "control-plane" not in placed.values()
     described = rig.kubectl("describe", "pod", "giant")
     assert "0/4 nodes are available: 1 node(s) had untolerated taint(s), 3 Insufficient cpu." in described
     assert 'scheduler_schedule_attempts_total{profile="trimtab",result="scheduled"} 12.0' in metrics
-    verdict = product.judged(rig)
+    verdict = trimtab_process.check_audit_log(rig)
     assert () == verdict.violations
     assert 12 == len(verdict.bound)
 

@@ -5,9 +5,9 @@ from collections.abc import Iterator
 import pytest
 import yaml
 
-from tests.live import product
-from tests.live.built import built
-from tests.live.judge import Grant, grants
+from tests.live import trimtab_process
+from tests.live.audit_checker import Grant, grants
+from tests.live.requires_controlplane import controlplane_or_skip
 from tools.controlplane.client import Document
 from tools.controlplane.objects import node, pod
 from tools.controlplane.rig import Rig
@@ -22,8 +22,8 @@ FIRST_CONSUMER = "WaitForFirstConsumer"
 @pytest.fixture(scope="module")
 def rig() -> Iterator[Rig]:
     """A control plane whose volume controller runs, with Trimtab's rights and two nodes."""
-    with Rig(built(), controllers=(BINDER,)) as running:
-        product.install(running)
+    with Rig(controlplane_or_skip(), controllers=(BINDER,)) as running:
+        trimtab_process.install(running)
         running.admin.create_many(node(name) for name in NODES)
         yield running
 
@@ -72,7 +72,7 @@ def claim(name: str, given: str, size: str = "1Gi") -> Document:
 def user(name: str, *claims: str) -> Document:
     """A pod that uses the claims."""
     volumes = [{"name": each, "persistentVolumeClaim": {"claimName": each}} for each in claims]
-    return pod(name, scheduler=product.SCHEDULER, volumes=volumes)
+    return pod(name, scheduler=trimtab_process.SCHEDULER, volumes=volumes)
 
 
 def claims(rig: Rig) -> dict[str, Document]:
@@ -98,9 +98,11 @@ def phases(rig: Rig) -> dict[str, str]:
 
 def unused(rig: Rig) -> set[Grant]:
     """What the shipped role for volumes allows and nobody has needed so far; the judge finds nothing else wrong."""
-    report = product.judged(rig)
+    report = trimtab_process.check_audit_log(rig)
     assert () == report.violations
-    return {*grants(yaml.safe_load_all((product.ROOT / "deploy" / "rbac-volumes.yaml").read_text()))} - report.used
+    return {
+        *grants(yaml.safe_load_all((trimtab_process.ROOT / "deploy" / "rbac-volumes.yaml").read_text()))
+    } - report.used
 
 
 def test_pods_follow_local_volumes_and_their_claims_are_bound(rig: Rig) -> None:
@@ -109,18 +111,24 @@ def test_pods_follow_local_volumes_and_their_claims_are_bound(rig: Rig) -> None:
     rig.admin.create_many(volume(f"disk-{at}", "local", at) for at in NODES)
     names = ("one", "two", "three")
     rig.admin.create_many(claim(name, "local") for name in names)
-    product.wait_for(lambda: available(rig, "disk-worker-2"), 30, "the volume controller", rig.controller_manager)
+    trimtab_process.wait_for(
+        lambda: available(rig, "disk-worker-2"), 30, "the volume controller", rig.controller_manager
+    )
     rig.admin.create_many(user(name, name) for name in names)
-    trimtab = product.start(rig)
+    trimtab = trimtab_process.start(rig)
     try:
-        product.wait_for(lambda: len(product.bound(rig)) == 2, 60, "two pods bound", trimtab, rig.controller_manager)
-        waits = next(name for name in names if name not in product.bound(rig))
+        trimtab_process.wait_for(
+            lambda: len(trimtab_process.bound(rig)) == 2, 60, "two pods bound", trimtab, rig.controller_manager
+        )
+        waits = next(name for name in names if name not in trimtab_process.bound(rig))
         told = "2 node(s) didn't find available persistent volumes to bind"
-        product.wait_for(lambda: told in rig.kubectl("describe", "pod", waits), 20, "why the third waits", trimtab)
+        trimtab_process.wait_for(
+            lambda: told in rig.kubectl("describe", "pod", waits), 20, "why the third waits", trimtab
+        )
     finally:
         code = trimtab.terminate()
     assert 0 == code
-    placed, bound = product.bound(rig), claims(rig)
+    placed, bound = trimtab_process.bound(rig), claims(rig)
     assert set(NODES) == set(placed.values())
     assert {name: f"disk-{at}" for name, at in placed.items()} == {
         name: bound[name]["spec"]["volumeName"] for name in placed
@@ -134,16 +142,18 @@ def test_a_claim_is_given_to_the_provisioner_with_the_node_that_was_chosen(rig: 
     rig.admin.create(storage_class("made", "disks.example.com"))
     rig.admin.create(claim("fresh", "made", "3Gi"))
     rig.admin.create(user("needy", "fresh"))
-    trimtab = product.start(rig)
+    trimtab = trimtab_process.start(rig)
     try:
-        product.wait_for(lambda: selected(rig, "fresh"), 60, "a node for the claim", trimtab)
-        assert "needy" not in product.bound(rig)
+        trimtab_process.wait_for(lambda: selected(rig, "fresh"), 60, "a node for the claim", trimtab)
+        assert "needy" not in trimtab_process.bound(rig)
         chosen, uid = selected(rig, "fresh"), claims(rig)["fresh"]["metadata"]["uid"]
         kept = {"namespace": "default", "name": "fresh", "uid": uid}
         rig.admin.create(volume("made-for-it", "made", chosen, "3Gi", claimRef=kept))
-        product.wait_for(lambda: "needy" in product.bound(rig), 60, "the pod bound", trimtab, rig.controller_manager)
+        trimtab_process.wait_for(
+            lambda: "needy" in trimtab_process.bound(rig), 60, "the pod bound", trimtab, rig.controller_manager
+        )
     finally:
         code = trimtab.terminate()
     assert 0 == code
-    assert (chosen, "Bound") == (product.bound(rig)["needy"], phases(rig)["fresh"])
+    assert (chosen, "Bound") == (trimtab_process.bound(rig)["needy"], phases(rig)["fresh"])
     assert unused(rig) <= {("patch", "", "persistentvolumes")}

@@ -8,29 +8,29 @@ import pytest
 
 from tools.controlplane.objects import node
 from tools.controlplane.rig import Rig
-from trimtab.core.model.event import BindDone, BindFailed, Fault
-from trimtab.core.model.instruction import Bind, MarkUnscheduled, Reread, Tell
+from trimtab.core.model.events import BindDone, BindFailed, BindFailure
+from trimtab.core.model.instructions import Bind, EmitEvent, GetPod, SetUnschedulable
 from trimtab.core.model.node import Node
 from trimtab.core.model.pod import Pod
 from trimtab.core.model.resources import amounts
-from trimtab.wire.lease import Lease, lease_create, lease_get, lease_update, read_lease
+from trimtab.wire.lease import Lease, create_lease_request, get_lease_request, read_lease, update_lease_request
 from trimtab.wire.node import NodeReader
-from trimtab.wire.outcome import bind_outcome
+from trimtab.wire.outcomes import bind_outcome
 from trimtab.wire.pod import PodReader
 from trimtab.wire.quantity import nanos
-from trimtab.wire.request import (
+from trimtab.wire.requests import (
     NODES,
     PODS,
     Request,
     bind_request,
     event_name,
     event_request,
+    get_pod_request,
     list_request,
-    reread_request,
+    pod_status_request,
     series_request,
-    status_request,
 )
-from trimtab.wire.watch import Listed, read_list
+from trimtab.wire.watch import ListPage, decode_list
 
 pytestmark = pytest.mark.live
 
@@ -87,8 +87,8 @@ def test_odd_quantities_come_back_with_their_value(rig: Rig, text: str) -> None:
     """What the server makes of an odd quantity is read as the same amount, without a fault."""
     name = f"odd-{ODD.index(text)}"
     pod = _pod(rig, name, container={"resources": {"requests": {"memory": text}}})
-    assert "" == pod.spec_fault
-    assert amounts({"memory": nanos(text)}) == pod.demand.amounts
+    assert "" == pod.spec_error
+    assert amounts({"memory": nanos(text)}) == pod.requests.amounts
 
 
 @pytest.mark.parametrize("text", REFUSED)
@@ -108,40 +108,42 @@ def test_a_bind_is_done_once(rig: Rig) -> None:
     assert BindDone(pod.uid, "n-1", 0.0) == first
     again = bind_outcome(pod.uid, "n-2", *_ask(rig, bind_request(Bind(pod.uid, "default", "bound", "n-2"))), 0.0)
     assert isinstance(again, BindFailed)
-    assert Fault.CONFLICT == again.fault
-    _, body = _ask(rig, reread_request(Reread(pod.uid, "default", "bound")))
+    assert BindFailure.CONFLICT == again.reason
+    _, body = _ask(rig, get_pod_request(GetPod(pod.uid, "default", "bound")))
     assert "n-1" == getattr(PodReader().read(body), "node", None)
 
 
 @pytest.mark.parametrize(
     ("uid", "name", "fault"),
-    [("wrong", "free", Fault.CONFLICT), ("", "gated", Fault.CONFLICT), ("x", "no-pod", Fault.GONE)],
+    [("wrong", "free", BindFailure.CONFLICT), ("", "gated", BindFailure.CONFLICT), ("x", "no-pod", BindFailure.GONE)],
 )
-def test_binds_that_cannot_be(rig: Rig, uid: str, name: str, fault: Fault) -> None:
+def test_binds_that_cannot_be(rig: Rig, uid: str, name: str, fault: BindFailure) -> None:
     """A wrong UID and a gated pod are conflicts, a missing pod is gone."""
     if name != "no-pod":
         pod = _pod(rig, name, **({"schedulingGates": [{"name": "a.b/c"}]} if name == "gated" else {}))
         uid = uid or pod.uid
     outcome = bind_outcome(uid, "n-1", *_ask(rig, bind_request(Bind(uid, "default", name, "n-1"))), 0.0)
-    assert fault == getattr(outcome, "fault", None)
+    assert fault == getattr(outcome, "reason", None)
 
 
 def test_the_condition_is_set_and_guarded(rig: Rig) -> None:
     """The condition is read back as it was written; for another UID the server refuses it."""
     pod = _pod(rig, "waiting")
-    mark = MarkUnscheduled(pod.uid, "default", "waiting", "Unschedulable", "0/3 nodes are available")
-    status, body = _ask(rig, status_request(mark, None, NOW))
+    mark = SetUnschedulable(pod.uid, "default", "waiting", "Unschedulable", "0/3 nodes are available")
+    status, body = _ask(rig, pod_status_request(mark, None, NOW))
     assert 200 == status, body
-    assert ("Unschedulable", "0/3 nodes are available") == getattr(PodReader().read(body), "unscheduled", None)
-    status, body = _ask(rig, status_request(msgspec.structs.replace(mark, message="other"), None))
+    assert ("Unschedulable", "0/3 nodes are available") == getattr(
+        PodReader().read(body), "unschedulable_condition", None
+    )
+    status, body = _ask(rig, pod_status_request(msgspec.structs.replace(mark, message="other"), None))
     changed = json.loads(body)["status"]["conditions"][0]
     assert ("other", NOW[:19] + "Z") == (changed["message"], changed["lastTransitionTime"])
-    assert 422 == _ask(rig, status_request(msgspec.structs.replace(mark, uid="wrong"), None))[0]
+    assert 422 == _ask(rig, pod_status_request(msgspec.structs.replace(mark, uid="wrong"), None))[0]
 
 
 def test_an_event_and_its_repeats_are_accepted(rig: Rig) -> None:
     """An Event with a note that is far too long is stored, and its series counts on."""
-    tell = Tell("u-1", "default", "p" * 253, "FailedScheduling", "é" * 5000, warning=True)
+    tell = EmitEvent("u-1", "default", "p" * 253, "FailedScheduling", "é" * 5000, warning=True)
     name = event_name(tell, 0x1234)
     status, body = _ask(rig, event_request(tell, NOW, name, "trimtab-0"))
     assert 201 == status, body
@@ -152,12 +154,12 @@ def test_an_event_and_its_repeats_are_accepted(rig: Rig) -> None:
 
 def test_a_lease_changes_hands_once(rig: Rig) -> None:
     """Of two writers that read the same lease, the second is refused."""
-    assert 201 == _ask(rig, lease_create(Lease("default", "trimtab", "a", 15, NOW, NOW)))[0]
-    read = read_lease(_ask(rig, lease_get("default", "trimtab"))[1])
+    assert 201 == _ask(rig, create_lease_request(Lease("default", "trimtab", "a", 15, NOW, NOW)))[0]
+    read = read_lease(_ask(rig, get_lease_request("default", "trimtab"))[1])
     assert isinstance(read, Lease)
-    assert ("a", 15, NOW) == (read.holder, read.seconds, read.renewed)
-    assert 200 == _ask(rig, lease_update(msgspec.structs.replace(read, holder="b", transitions=1)))[0]
-    assert 409 == _ask(rig, lease_update(msgspec.structs.replace(read, holder="c", transitions=1)))[0]
+    assert ("a", 15, NOW) == (read.holder, read.duration_seconds, read.renew_time)
+    assert 200 == _ask(rig, update_lease_request(msgspec.structs.replace(read, holder="b", transitions=1)))[0]
+    assert 409 == _ask(rig, update_lease_request(msgspec.structs.replace(read, holder="c", transitions=1)))[0]
 
 
 def test_pages_make_up_the_list(rig: Rig) -> None:
@@ -165,8 +167,8 @@ def test_pages_make_up_the_list(rig: Rig) -> None:
     rig.admin.create_many(node(f"page-{number}") for number in range(5))
     names, token = [], ""
     while True:
-        page = read_list(_ask(rig, list_request(NODES, limit=2, continue_token=token))[1], NodeReader())
-        assert isinstance(page, Listed)
+        page = decode_list(_ask(rig, list_request(NODES, limit=2, continue_token=token))[1], NodeReader())
+        assert isinstance(page, ListPage)
         assert 0 < page.version
         names += [item.name for item in page.items if isinstance(item, Node)]
         token = page.continue_token

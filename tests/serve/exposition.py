@@ -7,7 +7,7 @@ from prometheus_client.parser import text_string_to_metric_families
 LE = "le"
 
 
-class Offered(NamedTuple):
+class MetricShape(NamedTuple):
     """What a page offers of one metric."""
 
     type: str
@@ -32,11 +32,11 @@ class Exposition:
         samples = (sample for family in self.families.values() for sample in family.samples)
         return next((each.value for each in samples if (each.name, each.labels) == (name, labels)), None)
 
-    def offered(self, name: str) -> Offered | None:
+    def shape(self, name: str) -> MetricShape | None:
         """Type, help, label names and bucket limits of a metric; None where it is missing."""
         family = self.families.get(name)
         if family is None:
             return None
         limits = {float(sample.labels[LE]) for sample in family.samples if LE in sample.labels}
         labels = {label for sample in family.samples for label in sample.labels} - {LE}
-        return Offered(family.type, family.documentation, frozenset(labels), frozenset(limits))
+        return MetricShape(family.type, family.documentation, frozenset(labels), frozenset(limits))

@@ -2,35 +2,46 @@
 
 from trimtab.config.registry import default_profile
 from trimtab.core.engine import Engine
-from trimtab.core.model.event import BindDone, BindFailed, Fault, Leading, NodeSeen, PodSeen, Synced, Turn
-from trimtab.core.model.instruction import Bind
+from trimtab.core.model.events import (
+    BindDone,
+    BindFailed,
+    BindFailure,
+    LeaseAcquired,
+    NodeUpserted,
+    PodUpserted,
+    Synced,
+    Turn,
+)
+from trimtab.core.model.instructions import Bind
 from trimtab.core.model.node import Node
 from trimtab.core.model.pod import Pod
-from trimtab.core.model.resources import Demand
+from trimtab.core.model.resources import PodRequests
 from trimtab.core.recorder import MetricsRecorder
 from trimtab.core.settings import Settings
 
-ROOM = (("cpu", 4_000), ("memory", 8 << 30), ("pods", 110))
+ALLOCATABLE = (("cpu", 4_000), ("memory", 8 << 30), ("pods", 110))
 PROFILE = "default-scheduler"
 
 
 class SmallCluster:
     """An engine with two nodes and a clock that the test moves."""
 
-    def __init__(self, tally: MetricsRecorder, at: float = 100.0) -> None:
+    def __init__(self, recorder: MetricsRecorder, at: float = 100.0) -> None:
         """Lead a cluster of two nodes from the start."""
         self.at = at
-        self.engine = Engine(Settings(profiles=(default_profile(PROFILE),)), tally)
+        self.engine = Engine(Settings(profiles=(default_profile(PROFILE),)), recorder)
         for name in ("one", "two"):
-            self.engine.handle(NodeSeen(Node(name, uid=name, version=1, allocatable=ROOM), at))
+            self.engine.handle(NodeUpserted(Node(name, uid=name, version=1, allocatable=ALLOCATABLE), at))
         for kind in self.engine.state.settings.kinds:
             self.engine.handle(Synced(kind, at))
-        self.engine.handle(Leading(1, at))
+        self.engine.handle(LeaseAcquired(1, at))
 
     def pod(self, name: str, cpu: int = 100, gates: tuple[str, ...] = (), version: int = 1) -> None:
         """See a pod that wants so many thousandths of a core."""
-        demand = Demand(amounts=(("cpu", cpu),), scored=(("cpu", cpu), ("memory", 0)))
-        self.engine.handle(PodSeen(Pod(name, "default", name, version=version, gates=gates, demand=demand), self.at))
+        demand = PodRequests(amounts=(("cpu", cpu),), nonzero=(("cpu", cpu), ("memory", 0)))
+        self.engine.handle(
+            PodUpserted(Pod(name, "default", name, version=version, scheduling_gates=gates, requests=demand), self.at)
+        )
 
     def decide(self) -> list[Bind]:
         """Give one turn and return the binds that it asks for."""
@@ -41,14 +52,14 @@ class SmallCluster:
         """Let the API server accept it."""
         self.engine.handle(BindDone(bind.uid, bind.node, self.at))
 
-    def fail(self, bind: Bind, fault: Fault) -> None:
+    def fail(self, bind: Bind, fault: BindFailure) -> None:
         """Let the bind go wrong."""
         self.engine.handle(BindFailed(bind.uid, bind.node, fault, "no", self.at))
 
 
-def live_through_everything(tally: MetricsRecorder) -> SmallCluster:
+def run_every_outcome(recorder: MetricsRecorder) -> SmallCluster:
     """Pods that are bound, refused by the API server, too big, and gated: every way there is."""
-    cluster = SmallCluster(tally)
+    cluster = SmallCluster(recorder)
     for number in range(12):
         cluster.pod(f"bound-{number}")
     for bind in cluster.decide():
@@ -56,7 +67,7 @@ def live_through_everything(tally: MetricsRecorder) -> SmallCluster:
         cluster.accept(bind)
     cluster.pod("refused")
     for bind in cluster.decide():
-        cluster.fail(bind, Fault.REFUSED)
+        cluster.fail(bind, BindFailure.REFUSED)
     cluster.pod("big", cpu=100_000)
     cluster.pod("gated", gates=("example.com/later",))
     cluster.decide()

@@ -2,7 +2,7 @@
 
 import pytest
 
-from trimtab.serve.address import BadAddress, parse_address
+from trimtab.serve.address import InvalidAddress, parse_address
 
 
 @pytest.mark.parametrize(
@@ -30,5 +30,5 @@ def test_loopback_addresses_are_taken(text: str, address: tuple[str, int]) -> No
 )
 def test_other_addresses_are_refused(text: str, words: str) -> None:
     """What is no address, or one that others can reach, is refused with a sentence."""
-    with pytest.raises(BadAddress, match=words):
+    with pytest.raises(InvalidAddress, match=words):
         parse_address(text)

@@ -7,17 +7,17 @@ import pytest
 from msgspec.structs import replace
 
 from tests.serve.small_cluster import SmallCluster
-from trimtab.core.model.event import Following, Leading, PodSeen, SamplesRead
-from trimtab.core.model.sample import Reading
+from trimtab.core.model.events import LeaseAcquired, LeaseLost, PodUpserted, SamplesRead
+from trimtab.core.model.readings import Reading
 from trimtab.core.recorder import MetricsRecorder
 from trimtab.core.scheduling.controller import Scheduling
-from trimtab.core.scheduling.explain import STANDBY, pod_explained
-from trimtab.serve.explain import Explaining
+from trimtab.core.scheduling.explain import STANDBY, explain_pod
+from trimtab.serve.explain import ExplainEndpoints
+from trimtab.serve.gauges import Gauges
 from trimtab.serve.health import Health
-from trimtab.serve.http import application, serving
-from trimtab.serve.metrics import PrometheusTally
-from trimtab.serve.page import MetricsPage
-from trimtab.serve.readings import Readings
+from trimtab.serve.http import create_app, serve
+from trimtab.serve.metrics import PrometheusRecorder
+from trimtab.serve.metrics_endpoint import MetricsEndpoint
 
 
 @pytest.fixture
@@ -29,8 +29,10 @@ async def base() -> AsyncIterator[str]:
     cluster.engine.handle(SamplesRead((Reading("test", "cpu", ("one",), (3000.0,), (cluster.at,)),), cluster.at))
     for bind in cluster.decide():
         cluster.accept(bind)
-    app = application(Health(), MetricsPage(PrometheusTally(), Readings(cluster.engine)), Explaining(cluster.engine))
-    async with serving(app, "127.0.0.1", 0) as port:
+    app = create_app(
+        Health(), MetricsEndpoint(PrometheusRecorder(), Gauges(cluster.engine)), ExplainEndpoints(cluster.engine)
+    )
+    async with serve(app, "127.0.0.1", 0) as port:
         yield f"http://127.0.0.1:{port}"
 
 
@@ -56,9 +58,9 @@ async def test_when_it_was_decided() -> None:
     cluster = SmallCluster(MetricsRecorder())
     cluster.pod("small")
     (bind,) = cluster.decide()
-    explaining = Explaining(cluster.engine, lambda at: at + 3600.0)
-    app = application(Health(), MetricsPage(PrometheusTally(), Readings(cluster.engine)), explaining)
-    async with serving(app, "127.0.0.1", 0) as port:
+    explaining = ExplainEndpoints(cluster.engine, lambda at: at + 3600.0)
+    app = create_app(Health(), MetricsEndpoint(PrometheusRecorder(), Gauges(cluster.engine)), explaining)
+    async with serve(app, "127.0.0.1", 0) as port:
         for page in ("pod/default/small", f"node/{bind.node}"):
             _, told = await ask(f"http://127.0.0.1:{port}/explain/{page}")
             assert [cluster.at + 3600.0] == [each["at"] for each in told["past"]]
@@ -71,9 +73,9 @@ def test_pod_that_is_bound() -> None:
     (bind,) = cluster.decide()
     cluster.accept(bind)
     waited = cluster.engine.cluster.pods["small"]
-    cluster.engine.handle(PodSeen(replace(waited, node=bind.node, version=2), cluster.at))
+    cluster.engine.handle(PodUpserted(replace(waited, node=bind.node, version=2), cluster.at))
     bound = cluster.engine.cluster.pods["small"]
-    told = pod_explained(cluster.engine.controller(Scheduling), bound)
+    told = explain_pod(cluster.engine.controller(Scheduling), bound)
     assert f"is bound to {bind.node}" == told.state
     assert ["", ""] == [line.refused_by for line in told.lines]
 
@@ -100,11 +102,13 @@ async def test_a_standby_says_so() -> None:
     """Whoever does not lead explains as well, but decides nothing: the answer begins with that; a leader says nothing."""
     cluster = SmallCluster(MetricsRecorder())
     cluster.pod("small")
-    app = application(Health(), MetricsPage(PrometheusTally(), Readings(cluster.engine)), Explaining(cluster.engine))
-    async with serving(app, "127.0.0.1", 0) as port:
+    app = create_app(
+        Health(), MetricsEndpoint(PrometheusRecorder(), Gauges(cluster.engine)), ExplainEndpoints(cluster.engine)
+    )
+    async with serve(app, "127.0.0.1", 0) as port:
         for page in ("pod/default/small", "node/one"):
             said = []
-            for event in (Following(cluster.at), Leading(2, cluster.at)):
+            for event in (LeaseLost(cluster.at), LeaseAcquired(2, cluster.at)):
                 cluster.engine.handle(event)
                 said.append((await ask(f"http://127.0.0.1:{port}/explain/{page}"))[1]["standby"])
             assert [STANDBY, ""] == said

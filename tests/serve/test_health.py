@@ -4,7 +4,7 @@ import logging
 
 import pytest
 
-from trimtab.serve.health import Check, Health, recent, true
+from trimtab.serve.health import Check, Health, flag_check, freshness_check
 
 
 def broken(name: str = "watches-synced", reason: str = "pods are not listed") -> Check:
@@ -14,7 +14,7 @@ def broken(name: str = "watches-synced", reason: str = "pods are not listed") ->
 
 def test_all_well_is_ok() -> None:
     """A page whose checks all pass says ok, and names them when asked."""
-    health = Health(ready=(true("watches-synced", lambda: True, "never said"),))
+    health = Health(ready=(flag_check("watches-synced", lambda: True, "never said"),))
     assert (True, "ok") == health.page("readyz")
     assert (True, "[+]ping ok\n[+]watches-synced ok\nreadyz check passed\n") == health.page("readyz", verbose=True)
 
@@ -28,19 +28,19 @@ def test_a_failure_is_named_and_its_reason_withheld() -> None:
 def test_readiness_does_not_restart_anybody() -> None:
     """With no watch synced because the API server is down, liveness and the old health page still say ok."""
     health = Health(ready=(broken(),))
-    assert {"livez": True, "readyz": False, "healthz": True} == {page: health.page(page).well for page in health.pages}
+    assert {"livez": True, "readyz": False, "healthz": True} == {page: health.page(page).ok for page in health.pages}
 
 
 def test_a_stuck_loop_is_not_alive() -> None:
     """When the loop has not come round for longer than the limit, liveness fails, also on the old page."""
-    health = Health(live=(recent("runtime", lambda: 31.0, 30.0),))
-    assert {"livez": False, "readyz": True, "healthz": False} == {page: health.page(page).well for page in health.pages}
+    health = Health(live=(freshness_check("runtime", lambda: 31.0, 30.0),))
+    assert {"livez": False, "readyz": True, "healthz": False} == {page: health.page(page).ok for page in health.pages}
 
 
 @pytest.mark.parametrize(("age", "well"), [(0.0, True), (30.0, True), (30.1, False), (float("inf"), False)])
 def test_recent_is_judged_by_age(age: float, well: bool) -> None:
     """Up to the limit all is well, beyond it not."""
-    assert well == (recent("lease", lambda: age, 30.0).ask() is None)
+    assert well == (freshness_check("lease", lambda: age, 30.0).run() is None)
 
 
 def test_a_check_that_raises_has_failed() -> None:
@@ -60,7 +60,7 @@ def test_one_check_can_be_asked_alone() -> None:
 def test_the_log_hears_of_changes_only(caplog: pytest.LogCaptureFixture) -> None:
     """A check that fails at every probe is logged once with its reason, and once when it passes again."""
     well = [False, False, True]
-    health = Health(ready=(true("watches-synced", lambda: well.pop(0), "pods are not listed"),))
+    health = Health(ready=(flag_check("watches-synced", lambda: well.pop(0), "pods are not listed"),))
     with caplog.at_level(logging.INFO):
         for _ in range(3):
             health.page("readyz")

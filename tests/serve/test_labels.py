@@ -8,20 +8,20 @@ from contextlib import asynccontextmanager
 import aiohttp
 from aiohttp import web
 
-from tests.core.engine.labelling.labeller import Labeller, cpu_rule, node
+from tests.core.labelling.labeller_harness import Labeller, cpu_rule, node
 from trimtab.core.engine import Engine
-from trimtab.core.model.event import Following, LabelDone, LabelFailed, Leading
+from trimtab.core.model.events import LabelDone, LabelFailed, LeaseAcquired, LeaseLost
 from trimtab.core.settings import Settings
 from trimtab.serve.health import Check
-from trimtab.serve.http import serving
-from trimtab.serve.labels import LabelPages
+from trimtab.serve.http import serve
+from trimtab.serve.labels import LabellerEndpoints
 
 
 @asynccontextmanager
 async def pages(engine: Engine, *checks: Check, ahead: float = 0.0) -> AsyncIterator[str]:
     app = web.Application()
-    LabelPages(engine, checks, lambda at: at + ahead).add_to(app)
-    async with serving(app, "127.0.0.1", 0) as port:
+    LabellerEndpoints(engine, checks, lambda at: at + ahead).register(app)
+    async with serve(app, "127.0.0.1", 0) as port:
         yield f"http://127.0.0.1:{port}"
 
 
@@ -81,9 +81,9 @@ async def test_status_says_that_all_marks_are_refused() -> None:
         status, text = await got(f"{base}/status")
         assert (503, r"marks: all are refused (403): policy says\nno: ") == (status, text[:47])
         assert 1 == len(text.splitlines())
-        scene.tells(Following(scene.at))
+        scene.tells(LeaseLost(scene.at))
         assert (200, "ok") == await got(f"{base}/status")
-        scene.tells(Leading(2, scene.at))
+        scene.tells(LeaseAcquired(2, scene.at))
         scene.later(61)  # tried again, and not answered yet
         assert 503 == (await got(f"{base}/status"))[0]
         scene.tells(LabelDone("a", scene.at))

@@ -10,43 +10,45 @@ import pytest
 from prometheus_client import REGISTRY, generate_latest
 
 from tests.serve.exposition import Exposition
-from tests.serve.golden import PROMISED
-from tests.serve.small_cluster import PROFILE, SmallCluster, live_through_everything
+from tests.serve.kube_scheduler_metrics import KUBE_SCHEDULER_METRICS
+from tests.serve.small_cluster import PROFILE, SmallCluster, run_every_outcome
+from trimtab.core.framework.profile import multipoint
+from trimtab.core.framework.timing import NO_TIMER
 from trimtab.core.model.change import Change
-from trimtab.core.model.event import Fault, SettingsRead
+from trimtab.core.model.events import BindFailure, SettingsRead
 from trimtab.core.model.pod import Pod
-from trimtab.core.placing.laps import NO_LAPS
-from trimtab.core.placing.profile import everywhere
 from trimtab.core.settings import Settings
-from trimtab.serve.laps import SplitLaps, Stopwatch, WholeLaps
-from trimtab.serve.metrics import PrometheusTally
-from trimtab.serve.page import MetricsPage
-from trimtab.serve.readings import Outside, Readings
+from trimtab.serve.gauges import Gauges, ProcessStats
+from trimtab.serve.metrics import PrometheusRecorder
+from trimtab.serve.metrics_endpoint import MetricsEndpoint
+from trimtab.serve.plugin_timing import DecisionTimer, SplitTimer, TimerSampler
 
 WATCHES = {"pods": {"lists": 3, "malformed": 1}, "nodes": {"lists": 1, "malformed": 0}}
 
 
-async def page_of(tally: PrometheusTally, cluster: SmallCluster, outside: Outside | None = None) -> Exposition:
+async def page_of(
+    recorder: PrometheusRecorder, cluster: SmallCluster, outside: ProcessStats | None = None
+) -> Exposition:
     """The page as a reader sees it."""
-    return Exposition((await MetricsPage(tally, Readings(cluster.engine, outside)).write()).decode())
+    return Exposition((await MetricsEndpoint(recorder, Gauges(cluster.engine, outside)).render()).decode())
 
 
 @pytest.fixture
 async def page() -> Exposition:
     """The page after every kind of attempt has happened."""
-    tally = PrometheusTally()
-    outside = Outside("1.2.3", "trimtab", lambda: {"written": 9, "dropped": 7}, lambda: 2, lambda: WATCHES)
-    return await page_of(tally, live_through_everything(tally), outside)
+    tally = PrometheusRecorder()
+    outside = ProcessStats("1.2.3", "trimtab", lambda: {"written": 9, "dropped": 7}, lambda: 2, lambda: WATCHES)
+    return await page_of(tally, run_every_outcome(tally), outside)
 
 
-@pytest.mark.parametrize("name", PROMISED)
+@pytest.mark.parametrize("name", KUBE_SCHEDULER_METRICS)
 def test_what_kube_scheduler_promises_is_offered(page: Exposition, name: str) -> None:
     """Each STABLE and BETA metric of kube-scheduler is there with its type, its labels and its buckets."""
-    offered = page.offered(name)
+    offered = page.shape(name)
     assert offered is not None
-    assert PROMISED[name].type == offered.type
-    assert PROMISED[name].labels == offered.labels
-    limits = [*PROMISED[name].limits(), math.inf] if PROMISED[name].buckets else []
+    assert KUBE_SCHEDULER_METRICS[name].type == offered.type
+    assert KUBE_SCHEDULER_METRICS[name].labels == offered.labels
+    limits = [*KUBE_SCHEDULER_METRICS[name].limits(), math.inf] if KUBE_SCHEDULER_METRICS[name].buckets else []
     assert pytest.approx(limits) == sorted(offered.limits)
 
 
@@ -91,20 +93,20 @@ def test_pods_enter_queues_in_kube_scheduler_s_words(page: Exposition) -> None:
 
 async def test_a_configuration_file_that_does_not_hold() -> None:
     """Where there is a file, the page says whether it is in force and what became of its changes; else nothing."""
-    tally = PrometheusTally()
-    cluster = live_through_everything(tally)
-    bad = Outside(reloads=lambda: {"taken": 3, "refused": 1}, file_holds=lambda: False)
+    tally = PrometheusRecorder()
+    cluster = run_every_outcome(tally)
+    bad = ProcessStats(reloads=lambda: {"taken": 3, "refused": 1}, config_in_force=lambda: False)
     page = await page_of(tally, cluster, bad)
     assert 0 == page.value("trimtab_config_last_reload_successful")
     assert 1 == page.value("trimtab_config_reloads_total", outcome="refused")
-    assert (await page_of(tally, cluster, Outside())).offered("trimtab_config_last_reload_successful") is None
+    assert (await page_of(tally, cluster, ProcessStats())).shape("trimtab_config_last_reload_successful") is None
 
 
 async def test_a_source_that_fails_now() -> None:
     """A gauge, for a counter that begins with 1 shows no increase: a source that never answered would raise no alert."""
-    tally = PrometheusTally()
-    outside = Outside(sources=lambda: {"main/nodeCPU": 1, "main/podCPU": 0})
-    page = await page_of(tally, live_through_everything(tally), outside)
+    tally = PrometheusRecorder()
+    outside = ProcessStats(sources=lambda: {"main/nodeCPU": 1, "main/podCPU": 0})
+    page = await page_of(tally, run_every_outcome(tally), outside)
     assert 1 == page.value("trimtab_source_failing", source="main/nodeCPU")
     assert 0 == page.value("trimtab_source_failing", source="main/podCPU")
 
@@ -131,9 +133,9 @@ def test_every_metric_is_explained_and_none_has_a_birthday(page: Exposition) -> 
 
 async def test_without_a_lease_nobody_claims_to_lead() -> None:
     """Where no lease is competed for, the leader's metric is absent, as in kube-scheduler."""
-    tally = PrometheusTally()
+    tally = PrometheusRecorder()
     page = await page_of(tally, SmallCluster(tally))
-    assert page.offered("leader_election_master_status") is None
+    assert page.shape("leader_election_master_status") is None
 
 
 @dataclass(frozen=True)
@@ -141,18 +143,18 @@ class BrokenGate:
     """A gate with a mistake in it."""
 
     name: ClassVar[str] = "BrokenGate"
-    woken_by: ClassVar[Change] = Change.NOTHING
+    requeue_on: ClassVar[Change] = Change.NOTHING
 
-    def gate(self, pod: Pod) -> str | None:
+    def pre_enqueue(self, pod: Pod) -> str | None:
         """Fail on every pod."""
         raise ValueError(pod.name)
 
 
 async def test_a_broken_gate_is_blamed_and_the_page_is_written() -> None:
     """A pod held because its gate raises counts for that gate, and reading the page does not fail."""
-    tally = PrometheusTally()
+    tally = PrometheusRecorder()
     cluster = SmallCluster(tally)
-    profile = everywhere(PROFILE, [(BrokenGate(), 1)])
+    profile = multipoint(PROFILE, [(BrokenGate(), 1)])
     cluster.engine.handle(SettingsRead(Settings(profiles=(profile,)), cluster.at))
     cluster.pod("held")
     page = await page_of(tally, cluster)
@@ -162,7 +164,7 @@ async def test_a_broken_gate_is_blamed_and_the_page_is_written() -> None:
 
 async def test_rare_events_move_their_counters() -> None:
     """Orphans, plugin faults, refused samples and marks each have a counter."""
-    tally = PrometheusTally()
+    tally = PrometheusRecorder()
     tally.bound_to_missing_node()
     tally.plugin_failed("ValueError('secret')")
     tally.samples_rejected("not a number", 3)
@@ -178,7 +180,7 @@ async def test_rare_events_move_their_counters() -> None:
 
 async def test_gated_time_is_not_scheduling_time() -> None:
     """A pod that was gated for an hour and then bound in a second took a second."""
-    tally = PrometheusTally()
+    tally = PrometheusRecorder()
     cluster = SmallCluster(tally)
     cluster.pod("late", gates=("example.com/later",))
     cluster.at += 3600
@@ -192,7 +194,7 @@ async def test_gated_time_is_not_scheduling_time() -> None:
 
 async def test_many_attempts_share_one_label() -> None:
     """From the fifteenth attempt on the label stays the same, so that it takes few values."""
-    tally = PrometheusTally()
+    tally = PrometheusRecorder()
     for attempts in (14, 15, 400):
         tally.bound(PROFILE, attempts, 1.0, 1.0)
     page = await page_of(tally, SmallCluster(tally))
@@ -202,11 +204,11 @@ async def test_many_attempts_share_one_label() -> None:
 
 async def test_an_unknown_outcome_is_an_error_until_it_is_known() -> None:
     """A bind that nobody answered counts as an error, by its fault."""
-    tally = PrometheusTally()
+    tally = PrometheusRecorder()
     cluster = SmallCluster(tally)
     cluster.pod("lost")
     (bind,) = cluster.decide()
-    cluster.fail(bind, Fault.UNKNOWN)
+    cluster.fail(bind, BindFailure.UNKNOWN)
     page = await page_of(tally, cluster)
     assert 1 == page.value("scheduler_schedule_attempts_total", result="error", profile=PROFILE)
     assert 1 == page.value("trimtab_bind_failures_total", fault="unknown")
@@ -218,7 +220,7 @@ async def test_an_unknown_outcome_is_an_error_until_it_is_known() -> None:
 )
 async def test_a_limit_belongs_to_its_bucket(seconds: float, counts: list[int]) -> None:
     """A value counts in the bucket whose limit it equals and in all higher ones; beyond the last only the infinite one."""
-    tally = PrometheusTally()
+    tally = PrometheusRecorder()
     tally.bound(PROFILE, 1, seconds, seconds)
     page = await page_of(tally, SmallCluster(tally))
     labels = {"result": "scheduled", "profile": PROFILE}
@@ -235,11 +237,11 @@ def ticking() -> Iterator[float]:
 async def test_marks_are_timed_by_plugin_and_by_point() -> None:
     """Each mark is the time since the one before, and a point is the sum of its plugins."""
     clock = ticking()
-    tally = PrometheusTally(Stopwatch(lambda: next(clock)))
+    tally = PrometheusRecorder(TimerSampler(lambda: next(clock)))
     laps = tally.timer()
     for plugin in ("NodeName", "NodePorts"):
-        laps.mark("Filter", plugin)
-    laps.mark("Score", "ImageLocality")
+        laps.record("Filter", plugin)
+    laps.record("Score", "ImageLocality")
     tally.attempted(PROFILE, "unschedulable", laps)
     page = await page_of(tally, SmallCluster(tally))
     name = "scheduler_plugin_execution_duration_seconds_sum"
@@ -251,16 +253,16 @@ async def test_marks_are_timed_by_plugin_and_by_point() -> None:
 
 def test_only_every_tenth_decision_is_split() -> None:
     """Of twenty decisions the first and the eleventh are split among plugins; all are timed."""
-    stopwatch = Stopwatch()
-    laps = [stopwatch.laps() for _ in range(20)]
-    assert [0, 10] == [number for number, each in enumerate(laps) if isinstance(each, SplitLaps)]
-    assert all(isinstance(each, WholeLaps) for each in laps)
+    stopwatch = TimerSampler()
+    laps = [stopwatch.start() for _ in range(20)]
+    assert [0, 10] == [number for number, each in enumerate(laps) if isinstance(each, SplitTimer)]
+    assert all(isinstance(each, DecisionTimer) for each in laps)
 
 
 async def test_foreign_laps_are_counted_and_not_timed() -> None:
     """A decision that somebody else timed, or nobody, is counted without a duration."""
-    tally = PrometheusTally()
-    tally.attempted(PROFILE, "scheduled", NO_LAPS)
+    tally = PrometheusRecorder()
+    tally.attempted(PROFILE, "scheduled", NO_TIMER)
     page = await page_of(tally, SmallCluster(tally))
     assert 1 == page.value("trimtab_decisions_total", result="scheduled", profile=PROFILE)
     assert 0 == page.value("trimtab_decision_duration_seconds_count")
@@ -268,7 +270,7 @@ async def test_foreign_laps_are_counted_and_not_timed() -> None:
 
 async def test_two_tallies_never_mix() -> None:
     """What one engine counts is on its own page only, and nowhere that other code of the process would see it."""
-    one, other = PrometheusTally(), PrometheusTally()
+    one, other = PrometheusRecorder(), PrometheusRecorder()
     one.bound_to_missing_node()
     page = await page_of(other, SmallCluster(other))
     assert 0 == page.value("trimtab_orphaned_pods_total")

@@ -5,13 +5,13 @@ from random import Random
 import pytest
 
 from trimtab.core.model.resources import CPU, MEMORY
-from trimtab.sim.workloads import DAY, HOUR, MIB, Workload, burst, constant, noisy, ramp, wave
+from trimtab.sim.workloads import DAY, HOUR, MIB, Workload, burst, constant, daily_wave, noisy, ramp
 
 
 @pytest.mark.parametrize(("at", "share"), [(14 * HOUR, 1.4), (2 * HOUR, 0.2), (14 * HOUR + DAY, 1.4), (8 * HOUR, 0.8)])
 def test_a_wave_is_highest_at_its_peak_and_lowest_half_a_day_from_it(at: float, share: float) -> None:
     """One wave a day between the two shares."""
-    assert share == pytest.approx(wave(0.2, 1.4, peak=14 * HOUR)(at))
+    assert share == pytest.approx(daily_wave(0.2, 1.4, peak=14 * HOUR)(at))
 
 
 @pytest.mark.parametrize(("at", "share"), [(0.0, 1.0), (100.0, 1.0), (150.0, 0.75), (200.0, 0.5), (999.0, 0.5)])
@@ -48,5 +48,5 @@ def test_the_same_seed_gives_the_same_series_and_another_seed_another() -> None:
 def test_a_workload_asks_in_exact_units_and_uses_a_share_of_that() -> None:
     """Requests are thousandths of a core and bytes; use is the request times its pattern."""
     workload = Workload("web", 250, 128 * MIB, constant(0.5), constant(2.0))
-    assert (250, 128 * MIB) == (workload.demand.of(CPU), workload.demand.of(MEMORY))
-    assert {CPU: 125.0, MEMORY: 256.0 * MIB} == workload.uses(0.0)
+    assert (250, 128 * MIB) == (workload.requests.of(CPU), workload.requests.of(MEMORY))
+    assert {CPU: 125.0, MEMORY: 256.0 * MIB} == workload.usage(0.0)

@@ -11,12 +11,12 @@ from contextlib import asynccontextmanager
 from typing import Any
 from urllib.parse import parse_qs
 
-from tests.kube.fault_server import Asked, Behaviour, FaultServer, serving
-from trimtab.config.own.settings import Measure, PrometheusSettings, QuerySettings
+from tests.kube.fault_server import Behaviour, FaultServer, ReceivedRequest, serving
+from trimtab.config.trimtab.settings import PrometheusSettings, QuerySettings, QueryUnit
 from trimtab.core.model.node import Node
-from trimtab.core.model.sample import Reading
-from trimtab.sources.contract import Scrape
-from trimtab.sources.prometheus.source import Prometheus
+from trimtab.core.model.readings import Reading
+from trimtab.sources.interface import Scrape
+from trimtab.sources.prometheus.source import PrometheusSource
 
 NOW = 1_800_000_000.0
 NODES = [
@@ -24,7 +24,7 @@ NODES = [
     Node(name="b", addresses=("10.0.0.2", "b")),
     Node(name="c", addresses=("fd00::3", "c")),
 ]
-OWN = (QuerySettings("memory", "used_bytes", unit=Measure.BYTES),)
+OWN = (QuerySettings("memory", "used_bytes", unit=QueryUnit.BYTES),)
 
 
 def series(labels: Mapping[str, str], value: Any, at: float | None = NOW - 5) -> list[dict[str, Any]]:
@@ -41,40 +41,40 @@ def vector(*found: Sequence[Any], **more: Any) -> bytes:
     return json.dumps({"status": "success", "data": {"resultType": "vector", "result": result}, **more}).encode()
 
 
-def query_of(asked: Asked) -> str:
+def promql_of(asked: ReceivedRequest) -> str:
     """The PromQL that was asked."""
     return parse_qs(asked.body.decode())["query"][0]
 
 
-def answers(body: bytes | Callable[[str], bytes], status: int = 200, kind: str = "application/json") -> Behaviour:
+def respond_with(body: bytes | Callable[[str], bytes], status: int = 200, kind: str = "application/json") -> Behaviour:
     """The same bytes to every question, or what a function makes of the query."""
 
-    def behave(asked: Asked) -> None:
-        asked.answer(status, body(query_of(asked)) if callable(body) else body, f"Content-Type: {kind}")
+    def behave(asked: ReceivedRequest) -> None:
+        asked.respond(status, body(promql_of(asked)) if callable(body) else body, f"Content-Type: {kind}")
 
     return behave
 
 
 @asynccontextmanager
-async def asking(behave: Behaviour, **settings: Any) -> AsyncIterator[tuple[Prometheus, FaultServer]]:
+async def fake_prometheus(behave: Behaviour, **settings: Any) -> AsyncIterator[tuple[PrometheusSource, FaultServer]]:
     """A source that asks a server which behaves so; one query of the user's own, unless said otherwise."""
     more = {key: settings.pop(key) for key in ("largest",) if key in settings}
     async with serving(behave) as server:
         usual = {} if "metrics" in settings else {"metrics": (), "queries": OWN}
         told = {**usual, "url": f"http://127.0.0.1:{server.port}", **settings}
-        source = Prometheus(PrometheusSettings("prom", **told), lambda: NODES, lambda: NOW, **more)
+        source = PrometheusSource(PrometheusSettings("prom", **told), lambda: NODES, lambda: NOW, **more)
         try:
             yield source, server
         finally:
             await source.close()
 
 
-async def scraped(body: bytes | Callable[[str], bytes], **settings: Any) -> Scrape:
+async def read_once(body: bytes | Callable[[str], bytes], **settings: Any) -> Scrape:
     """One look at a Prometheus that answers so."""
-    async with asking(answers(body), **settings) as (source, _):
+    async with fake_prometheus(respond_with(body), **settings) as (source, _):
         return await source.read()
 
 
-def columns(reading: Reading) -> dict[str, float]:
+def values_by_name(reading: Reading) -> dict[str, float]:
     """Values by name."""
     return dict(zip(reading.names, reading.values, strict=True))

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from trimtab.config.own.settings import MetricsServerSettings
-from trimtab.core.model.sample import Subject, Unit
-from trimtab.sources.contract import Get, Scrape, SourceError
-from trimtab.sources.metrics_server import LARGE, MetricsServer
+from trimtab.config.trimtab.settings import MetricsServerSettings
+from trimtab.core.model.readings import Subject, Unit
+from trimtab.sources.interface import Get, Scrape, SourceError
+from trimtab.sources.metrics_server import THREAD_ABOVE_BYTES, MetricsServerSource
 
 ROOT = "/apis/metrics.k8s.io/v1beta1"
 AT = "2026-11-16T09:30:00Z"
@@ -44,7 +44,7 @@ def serving(answers: Mapping[str, tuple[int, bytes]]) -> Get:
 
 async def read(nodes: tuple[int, bytes], pods: tuple[int, bytes] = (200, body())) -> Scrape:
     get = serving({"/nodes": nodes, "/pods": pods})
-    return await MetricsServer(MetricsServerSettings("ms"), get).read()
+    return await MetricsServerSource(MetricsServerSettings("ms"), get).read()
 
 
 async def test_nodes_are_read_in_the_units_of_requests() -> None:
@@ -53,7 +53,7 @@ async def test_nodes_are_read_in_the_units_of_requests() -> None:
     cpu, memory = scrape.readings[:2]
     assert (("a", "b"), (1234.56789, 250.0), (MOMENT, MOMENT)) == (cpu.names, cpu.values, cpu.measured)
     assert (("a", "b"), (2048.0 * 1024, float(1 << 30))) == (memory.names, memory.values)
-    assert (20.1, 0.0, Unit.OWN, "ms/nodes") == (cpu.window, memory.window, cpu.unit, cpu.source)
+    assert (20.1, 0.0, Unit.ABSOLUTE, "ms/nodes") == (cpu.window, memory.window, cpu.unit, cpu.source)
 
 
 async def test_a_pod_is_the_sum_of_its_containers() -> None:
@@ -105,7 +105,7 @@ async def test_d14_an_api_that_is_not_there_is_a_failure(status: int, says: str)
 async def test_pods_may_fail_alone() -> None:
     """Nodes are still read, and the part that failed is named."""
     scrape = await read((200, body(node("a"))), (403, b"{}"))
-    assert (["ms/pods"], 2) == ([failure.part for failure in scrape.failures], len(scrape.readings))
+    assert (["ms/pods"], 2) == ([failure.query for failure in scrape.failures], len(scrape.readings))
 
 
 @pytest.mark.parametrize("answer", [b"", b"no", b"[]", b'{"items":7}', body()])
@@ -137,7 +137,7 @@ async def test_pages_are_followed() -> None:
         "/nodes?continue=x%2Fy%3D": (200, body(node("b"))),
         "/pods": (200, body()),
     }
-    scrape = await MetricsServer(MetricsServerSettings("ms"), serving(pages)).read()
+    scrape = await MetricsServerSource(MetricsServerSettings("ms"), serving(pages)).read()
     assert ("a", "b") == scrape.readings[0].names
 
 
@@ -153,21 +153,21 @@ async def test_a_way_that_fails_or_hangs_is_a_failure() -> None:
         raise AssertionError("never asked so long")
 
     with pytest.raises(SourceError, match="ConnectionError") as caught:
-        await MetricsServer(MetricsServerSettings("ms"), broken).read()
+        await MetricsServerSource(MetricsServerSettings("ms"), broken).read()
     assert "canary" not in str(caught.value)
     with pytest.raises(SourceError, match="within 10 s"):
-        await MetricsServer(MetricsServerSettings("ms"), silent).read()
+        await MetricsServerSource(MetricsServerSettings("ms"), silent).read()
 
 
 async def test_it_remembers_nothing() -> None:
     """There is no past to be had from it."""
-    source = MetricsServer(MetricsServerSettings("ms"), serving({}))
-    assert [] == [each async for each in source.recall(())]
+    source = MetricsServerSource(MetricsServerSettings("ms"), serving({}))
+    assert [] == [each async for each in source.read_history(())]
 
 
 async def test_a_large_list_is_taken_apart_as_a_small_one_is() -> None:
     """Beside the event loop, whose other work does not wait for it."""
     many = tuple(node(f"n-{number}", note="x" * 1000) for number in range(1200))
     answer = body(*many)
-    assert len(answer) > LARGE
+    assert len(answer) > THREAD_ABOVE_BYTES
     assert tuple(each["metadata"]["name"] for each in many) == (await read((200, answer))).readings[0].names

@@ -6,28 +6,30 @@ from pathlib import Path
 
 import pytest
 
-from trimtab.core.model.event import SamplesRead
-from trimtab.core.model.sample import Reading, Unit
-from trimtab.sources.contract import Around, SourceError
-from trimtab.sources.replay import Recording, Replay, record
+from trimtab.core.model.events import SamplesRead
+from trimtab.core.model.readings import Reading, Unit
+from trimtab.sources.interface import SourceContext, SourceError
+from trimtab.sources.replay import ReplaySettings, ReplaySource, record
 
 
 def event(at: float, value: float) -> SamplesRead:
-    return SamplesRead((Reading("prom/nodeCPU", "cpu", ("a",), (value,), (at - 7,), unit=Unit.SHARE, window=60.0),), at)
+    return SamplesRead(
+        (Reading("prom/nodeCPU", "cpu", ("a",), (value,), (at - 7,), unit=Unit.FRACTION, window=60.0),), at
+    )
 
 
 async def unasked(path: str) -> tuple[int, bytes]:
     raise AssertionError(path)
 
 
-LATER = Around(lambda: (), unasked, lambda: 5000.0)
+LATER = SourceContext(lambda: (), unasked, lambda: 5000.0)
 
 
-def recorded(path: Path, *events: SamplesRead) -> Replay:
+def recorded(path: Path, *events: SamplesRead) -> ReplaySource:
     with path.open("wb") as file:
         for each in events:
             record(file, each)
-    return Replay("tape", Recording(str(path)), LATER)
+    return ReplaySource("tape", ReplaySettings(str(path)), LATER)
 
 
 async def test_samples_are_as_old_as_they_were(tmp_path: Path) -> None:
@@ -36,7 +38,7 @@ async def test_samples_are_as_old_as_they_were(tmp_path: Path) -> None:
     first, second = (await source.read()).readings[0], (await source.read()).readings[0]
     assert [(0.5,), (0.6,)] == [first.values, second.values]
     assert (4993.0,) == first.measured == second.measured
-    assert ("tape", Unit.SHARE, 60.0) == (first.source, first.unit, first.window)
+    assert ("tape", Unit.FRACTION, 60.0) == (first.source, first.unit, first.window)
 
 
 async def test_a_recording_ends(tmp_path: Path) -> None:
@@ -66,7 +68,7 @@ async def test_a_line_that_makes_no_sense_is_named_and_passed_over(line: bytes, 
     path = tmp_path / "tape"
     recorded(path, event(100.0, 0.5))
     path.write_bytes(line + b"\n" + path.read_bytes())
-    source = Replay("tape", Recording(str(path)), LATER)
+    source = ReplaySource("tape", ReplaySettings(str(path)), LATER)
     with pytest.raises(SourceError, match=r"tape:1: "):
         await source.read()
     assert (0.5,) == (await source.read()).readings[0].values
@@ -75,4 +77,4 @@ async def test_a_line_that_makes_no_sense_is_named_and_passed_over(line: bytes, 
 async def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
     """With the reason and what to check."""
     with pytest.raises(SourceError, match=r"No such file.*check"):
-        await Replay("tape", Recording(str(tmp_path / "none")), LATER).read()
+        await ReplaySource("tape", ReplaySettings(str(tmp_path / "none")), LATER).read()

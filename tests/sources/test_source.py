@@ -8,13 +8,23 @@ from urllib.parse import parse_qs
 
 import pytest
 
-from tests.kube.fault_server import Asked
-from tests.sources.fake_prometheus import NODES, NOW, answers, asking, columns, query_of, scraped, series, vector
-from trimtab.config.own.settings import Metric, PrometheusSettings
+from tests.kube.fault_server import ReceivedRequest
+from tests.sources.fake_prometheus import (
+    NODES,
+    NOW,
+    fake_prometheus,
+    promql_of,
+    read_once,
+    respond_with,
+    series,
+    values_by_name,
+    vector,
+)
+from trimtab.config.trimtab.settings import BuiltinMetric, PrometheusSettings
 from trimtab.core.model.node import Node
-from trimtab.core.model.sample import Unit
-from trimtab.sources.contract import SourceError
-from trimtab.sources.prometheus.source import Prometheus
+from trimtab.core.model.readings import Unit
+from trimtab.sources.interface import SourceError
+from trimtab.sources.prometheus.source import PrometheusSource
 
 EMPTY = vector()
 EXPORTER, KUBELET, CADVISOR, RULE = (
@@ -33,44 +43,51 @@ def having(*metrics: str, value: str = "50") -> Callable[[str], bytes]:
 
 async def test_prometheus_is_told_how_long_we_wait() -> None:
     """As a plain number of seconds: with a unit behind it, it reads whole numbers only."""
-    async with asking(answers(vector(series({"node": "a"}, "1"))), timeout=2.5) as (source, server):
+    async with fake_prometheus(respond_with(vector(series({"node": "a"}, "1"))), timeout=2.5) as (source, server):
         await source.read()
-    assert ["2.5"] == parse_qs(server.asked[0].body.decode())["timeout"]
+    assert ["2.5"] == parse_qs(server.received[0].body.decode())["timeout"]
 
 
 async def test_each_sample_has_its_own_age() -> None:
     """What counts is when the sample was taken, not when the question was asked."""
     ages = (series({"node": "a"}, "1", NOW - 3), series({"node": "b"}, "2", NOW - 299))
-    reading = (await scraped(vector(*ages))).readings[0]
+    reading = (await read_once(vector(*ages))).readings[0]
     assert (("a", "b"), (NOW - 3, NOW - 299)) == (reading.names, reading.measured)
 
 
 async def test_the_number_of_queries_does_not_depend_on_nodes() -> None:
     """Three nodes or three thousand: one question a part."""
     found = vector(series({"instance": "10.0.0.1:9100", "namespace": "x", "pod": "y"}, "1"))
-    async with asking(answers(found), metrics=tuple(Metric)) as (source, server):
+    async with fake_prometheus(respond_with(found), metrics=tuple(BuiltinMetric)) as (source, server):
         await source.read()
-        few = len(server.asked)
+        few = len(server.received)
         source._nodes = lambda: [*NODES, *(Node(name=f"n-{number}") for number in range(3000))]
         await source.read()
-    assert (len(source.parts), len(source.parts)) == (few, len(server.asked) - few)
+    assert (len(source.query_names), len(source.query_names)) == (few, len(server.received) - few)
 
 
 @pytest.mark.parametrize(
     ("metric", "unit", "value"),
-    [(EXPORTER, Unit.OWN, 50.0), (KUBELET, Unit.OWN, 50.0), (CADVISOR, Unit.OWN, 50.0), (RULE, Unit.SHARE, 0.5)],
+    [
+        (EXPORTER, Unit.ABSOLUTE, 50.0),
+        (KUBELET, Unit.ABSOLUTE, 50.0),
+        (CADVISOR, Unit.ABSOLUTE, 50.0),
+        (RULE, Unit.FRACTION, 0.5),
+    ],
 )
 async def test_whichever_exporter_runs_is_found(metric: str, unit: Unit, value: float) -> None:
     """node-exporter, the kubelet's two kinds of metrics, or the recording rules alone: each will do."""
-    scrape = await scraped(having(metric), metrics=(Metric.NODE_MEMORY,))
+    scrape = await read_once(having(metric), metrics=(BuiltinMetric.NODE_MEMORY,))
     reading = next(each for each in scrape.readings if each.resource == "memory")
-    assert ({"a": value}, unit, ()) == (columns(reading), reading.unit, scrape.failures)
+    assert ({"a": value}, unit, ()) == (values_by_name(reading), reading.unit, scrape.failures)
 
 
 async def test_rules_are_read_under_their_own_name_too() -> None:
     """Beside the measurement itself, for plugins that were made for them, in percent."""
-    scrape = await scraped(having(EXPORTER, RULE), metrics=(Metric.NODE_MEMORY,))
-    assert {"memory": {"a": 50.0}, RULE: {"a": 50.0}} == {each.resource: columns(each) for each in scrape.readings}
+    scrape = await read_once(having(EXPORTER, RULE), metrics=(BuiltinMetric.NODE_MEMORY,))
+    assert {"memory": {"a": 50.0}, RULE: {"a": 50.0}} == {
+        each.resource: values_by_name(each) for each in scrape.readings
+    }
 
 
 async def test_pushed_values_are_as_old_as_their_push() -> None:
@@ -81,18 +98,21 @@ async def test_pushed_values_are_as_old_as_their_push() -> None:
         asked.append(query)
         return having("k8_node_cgroups_mem_available")(query)
 
-    scrape = await scraped(push, metrics=(Metric.MEMORY_AVAILABLE,))
-    assert {"a": 50.0 * (1 << 20)} == columns(scrape.readings[0])
+    scrape = await read_once(push, metrics=(BuiltinMetric.MEMORY_AVAILABLE,))
+    assert {"a": 50.0 * (1 << 20)} == values_by_name(scrape.readings[0])
     assert "push_time_seconds" in asked[-1] and "timestamp" not in asked[-1]
 
 
 async def test_the_way_that_works_is_kept() -> None:
     """Once found, only that way is asked; the absent recording rule is not looked for again at once."""
-    async with asking(answers(having(CADVISOR)), metrics=(Metric.NODE_MEMORY,)) as (source, server):
+    async with fake_prometheus(respond_with(having(CADVISOR)), metrics=(BuiltinMetric.NODE_MEMORY,)) as (
+        source,
+        server,
+    ):
         await source.read()
-        server.asked.clear()
+        server.received.clear()
         await source.read()
-        assert [True] == [CADVISOR in query_of(asked) for asked in server.asked]
+        assert [True] == [CADVISOR in promql_of(asked) for asked in server.received]
 
 
 async def test_a_counter_that_is_too_young_gives_way_for_one_look_alone() -> None:
@@ -105,23 +125,23 @@ async def test_a_counter_that_is_too_young_gives_way_for_one_look_alone() -> Non
             return vector([time])
         return having("node_cpu_seconds", "container_cpu_usage")(query)
 
-    async with asking(answers(behave), metrics=(Metric.NODE_CPU,)) as (source, _):
-        assert [Unit.OWN] == [reading.unit for reading in (await source.read()).readings]
+    async with fake_prometheus(respond_with(behave), metrics=(BuiltinMetric.NODE_CPU,)) as (source, _):
+        assert [Unit.ABSOLUTE] == [reading.unit for reading in (await source.read()).readings]
         young[0] = False
-        assert [Unit.SHARE] == [reading.unit for reading in (await source.read()).readings]
+        assert [Unit.FRACTION] == [reading.unit for reading in (await source.read()).readings]
 
 
 async def test_a_rule_is_not_absent_because_prometheus_was() -> None:
     """After an outage the look that finds Prometheus again finds the recording rule too."""
     there = [False]
 
-    def behave(asked: Asked) -> None:
+    def behave(asked: ReceivedRequest) -> None:
         if there[0]:
-            answers(having(EXPORTER, RULE))(asked)
+            respond_with(having(EXPORTER, RULE))(asked)
         else:
-            asked.answer(503, b"down")
+            asked.respond(503, b"down")
 
-    async with asking(behave, metrics=(Metric.NODE_MEMORY,)) as (source, _):
+    async with fake_prometheus(behave, metrics=(BuiltinMetric.NODE_MEMORY,)) as (source, _):
         with pytest.raises(SourceError, match="503"):
             await source.read()
         there[0] = True
@@ -135,11 +155,14 @@ async def test_d2_an_exporter_that_stops_fails_only_its_part_and_recovers_at_onc
     def behave(query: str) -> bytes:
         return EMPTY if "cpu" in query and not there["cpu"] else having("node_cpu_seconds", EXPORTER)(query)
 
-    async with asking(answers(behave), metrics=(Metric.NODE_CPU, Metric.NODE_MEMORY)) as (source, _):
+    async with fake_prometheus(respond_with(behave), metrics=(BuiltinMetric.NODE_CPU, BuiltinMetric.NODE_MEMORY)) as (
+        source,
+        _,
+    ):
         assert () == (await source.read()).failures
         there["cpu"] = False
         stopped = await source.read()
-        assert ["prom/nodeCPU"] == [failure.part for failure in stopped.failures]
+        assert ["prom/nodeCPU"] == [failure.query for failure in stopped.failures]
         assert ["memory"] == [reading.resource for reading in stopped.readings]
         assert "node-exporter" in str(stopped.failures[0].error)
         there["cpu"] = True
@@ -150,7 +173,7 @@ async def test_times_without_a_value_say_so() -> None:
     """A rate of a series with one sample has no value, though the sample has its time: the words fit that."""
     (_, time) = series({"namespace": "x", "pod": "y"}, "1")
     with pytest.raises(SourceError, match=r"cpu series have no value now, .* rateWindow"):
-        await scraped(vector([time]), metrics=(Metric.POD_CPU,))
+        await read_once(vector([time]), metrics=(BuiltinMetric.POD_CPU,))
 
 
 async def test_a_part_with_warnings_takes_no_other_with_it() -> None:
@@ -160,35 +183,38 @@ async def test_a_part_with_warnings_takes_no_other_with_it() -> None:
         warned = {"warnings": ["partial"]} if "cpu" in query else {}
         return vector(series({"node": "a"}, "1"), **warned)
 
-    scrape = await scraped(behave, metrics=(Metric.NODE_CPU, Metric.NODE_MEMORY))
-    assert ["prom/nodeCPU"] == [failure.part for failure in scrape.failures]
+    scrape = await read_once(behave, metrics=(BuiltinMetric.NODE_CPU, BuiltinMetric.NODE_MEMORY))
+    assert ["prom/nodeCPU"] == [failure.query for failure in scrape.failures]
     assert {"memory", RULE} == {reading.resource for reading in scrape.readings}
 
 
 async def test_d1_where_every_part_fails_the_source_does() -> None:
     """Then there is nothing to tell but the failure."""
-    async with asking(answers(b"down", 503), metrics=tuple(Metric)) as (source, _):
+    async with fake_prometheus(respond_with(b"down", 503), metrics=tuple(BuiltinMetric)) as (source, _):
         with pytest.raises(SourceError, match="503") as caught:
             await source.read()
-    assert caught.value.passing
+    assert caught.value.transient
 
 
 async def test_d3_missing_nodes_are_missing() -> None:
     """A node without a series is not in the reading; nobody makes up a zero for it."""
-    reading = (await scraped(vector(series({"node": "b"}, "5")))).readings[0]
+    reading = (await read_once(vector(series({"node": "b"}, "5")))).readings[0]
     assert ("b",) == reading.names
 
 
 async def test_d15_a_poisoned_pod_is_handed_on_as_it_is() -> None:
     """One that claims a million cores keeps none of the others from being read; judging it is the core's."""
     pods = [series({"namespace": "x", "pod": each}, value) for each, value in (("evil", "1e6"), ("good", "0.2"))]
-    reading = (await scraped(vector(*pods), metrics=(Metric.POD_CPU,))).readings[0]
-    assert {"x/evil": 1e9, "x/good": 200.0} == columns(reading)
+    reading = (await read_once(vector(*pods), metrics=(BuiltinMetric.POD_CPU,))).readings[0]
+    assert {"x/evil": 1e9, "x/good": 200.0} == values_by_name(reading)
 
 
 async def test_equal_names_are_the_same_tuple() -> None:
     """Whoever looks names up can tell at a glance that nothing has changed."""
-    async with asking(answers(vector(series({"node": "a"}, "1"), series({"node": "b"}, "2")))) as (source, _):
+    async with fake_prometheus(respond_with(vector(series({"node": "a"}, "1"), series({"node": "b"}, "2")))) as (
+        source,
+        _,
+    ):
         first, second = (await source.read()).readings[0], (await source.read()).readings[0]
     assert first.names is second.names
 
@@ -198,15 +224,15 @@ async def test_a_large_answer_is_read_as_a_small_one_is() -> None:
     many = [series({"namespace": "x", "pod": f"p-{number}"}, str(number)) for number in range(3000)]
     body = vector(*many)
     assert len(body) > 1 << 18
-    reading = (await scraped(body, metrics=(Metric.POD_MEMORY,))).readings[0]
-    assert {f"x/p-{number}": float(number) for number in range(3000)} == columns(reading)
+    reading = (await read_once(body, metrics=(BuiltinMetric.POD_MEMORY,))).readings[0]
+    assert {f"x/p-{number}": float(number) for number in range(3000)} == values_by_name(reading)
 
 
 async def test_a_new_node_is_matched_at_the_next_look() -> None:
     """Nodes are asked for at every look."""
     nodes = NODES[:1]
     found = vector(series({"node": "a"}, "1"), series({"node": "b"}, "2"))
-    async with asking(answers(found)) as (source, _):
+    async with fake_prometheus(respond_with(found)) as (source, _):
         source._nodes = lambda: nodes
         before = (await source.read()).readings[0].names
         nodes = NODES
@@ -215,7 +241,7 @@ async def test_a_new_node_is_matched_at_the_next_look() -> None:
 
 def test_no_name_of_a_node_enters_a_query() -> None:
     """Queries are the same text whatever nodes are called."""
-    hostile = PrometheusSettings("prom", "http://p:9090", metrics=tuple(Metric))
-    source = Prometheus(hostile, lambda: NODES)
-    texts = [way.text for question in source._questions for way in question.ways]
+    hostile = PrometheusSettings("prom", "http://p:9090", metrics=tuple(BuiltinMetric))
+    source = PrometheusSource(hostile, lambda: NODES)
+    texts = [way.promql for question in source._queries for way in question.alternatives]
     assert not [text for text in texts if re.search(r'"(a|b|c)"|10\.0\.0', text)]

@@ -7,23 +7,23 @@ from typing import Any
 import msgspec
 import pytest
 
-from tests.core.engine.scene import instructions
+from tests.core.engine_harness import instructions
 from trimtab.config.registry import default_profile
 from trimtab.core.engine import Engine
-from trimtab.core.model.event import BindDone, Event, Leading, PodSeen, RereadDone, Synced, Tick, Turn
-from trimtab.core.model.instruction import Bind, Instruction, MarkUnscheduled, Reread, Tell
+from trimtab.core.model.events import BindDone, Event, GetPodDone, LeaseAcquired, PodUpserted, Synced, Tick, Turn
+from trimtab.core.model.instructions import Bind, EmitEvent, GetPod, Instruction, SetUnschedulable
 from trimtab.core.model.node import Node
 from trimtab.core.model.pod import Pod
 from trimtab.core.model.resources import CPU
 from trimtab.core.scheduling.controller import Scheduling
 from trimtab.core.settings import Settings
 from trimtab.kube import kinds
-from trimtab.kube.mirror import Mirror
+from trimtab.kube.store import Store
 from trimtab.wire.node import NodeReader
-from trimtab.wire.outcome import bind_outcome, reread_outcome
+from trimtab.wire.outcomes import bind_outcome, get_pod_outcome
 from trimtab.wire.pod import PodReader
-from trimtab.wire.request import bind_request, event_request, reread_request, status_request
-from trimtab.wire.watch import read_line, read_list
+from trimtab.wire.requests import bind_request, event_request, get_pod_request, pod_status_request
+from trimtab.wire.watch import decode_list, decode_watch_event
 
 OURS = "trimtab"
 CREATED = b'{"kind":"Status","apiVersion":"v1","status":"Success","code":201}'
@@ -67,8 +67,8 @@ class Controller:
     def __init__(self) -> None:
         self.engine = Engine(Settings((default_profile(OURS),)))
         self.reader = PodReader()
-        self.pods: Mirror[Pod] = Mirror(kinds.pods(self.reader))
-        self.nodes: Mirror[Node] = Mirror(kinds.nodes(NodeReader()))
+        self.pods: Store[Pod] = Store(kinds.pod_kind(self.reader))
+        self.nodes: Store[Node] = Store(kinds.node_kind(NodeReader()))
         self.at = 0.0
 
     def start(self, pods: list[dict[str, Any]], nodes: list[dict[str, Any]], version: int = 100) -> Controller:
@@ -76,18 +76,18 @@ class Controller:
         for mirror, reader, items in ((self.pods, self.reader, pods), (self.nodes, NodeReader(), nodes)):
             kind = reader.kind
             body = {"kind": f"{kind}List", "metadata": {"resourceVersion": str(version)}, "items": items}
-            listed = read_list(msgspec.json.encode(body), reader)
+            listed = decode_list(msgspec.json.encode(body), reader)
             self.tell(*mirror.replace(listed, self.at))
-        self.tell(*(Synced(kind, self.at) for kind in self.engine.state.settings.kinds), Leading(1, self.at))
+        self.tell(*(Synced(kind, self.at) for kind in self.engine.state.settings.kinds), LeaseAcquired(1, self.at))
         return self
 
     def line(self, kind: str, item: dict[str, Any]) -> list[Instruction]:
         """One line of a watch, as bytes."""
         data = msgspec.json.encode({"type": kind, "object": item})
         if item["kind"] == "Pod":
-            event = self.pods.change(read_line(data, self.reader), self.at)
+            event = self.pods.apply(decode_watch_event(data, self.reader), self.at)
         else:
-            event = self.nodes.change(read_line(data, NodeReader()), self.at)
+            event = self.nodes.apply(decode_watch_event(data, NodeReader()), self.at)
         return self.tell(event) if event is not None else []
 
     def tell(self, *events: Event) -> list[Instruction]:
@@ -113,7 +113,7 @@ def test_a_pod_is_bound_hop_by_hop() -> None:
     assert [] == controller.line("ADDED", pod_object(101))
     assert ("uid-web", 500) == (
         controller.engine.cluster.pods["uid-web"].uid,
-        controller.engine.cluster.pods["uid-web"].demand.of(CPU),
+        controller.engine.cluster.pods["uid-web"].requests.of(CPU),
     )
     [bind] = controller.turn()
     assert (Bind("uid-web", "default", "web", "a"), {"a": 500, "b": 250}) == (bind, controller.free())
@@ -129,7 +129,7 @@ def test_a_pod_is_bound_hop_by_hop() -> None:
     outcome = bind_outcome("uid-web", "a", 201, CREATED, 1.0)
     assert BindDone("uid-web", "a", 1.0) == outcome
     [tell] = controller.tell(outcome)
-    assert isinstance(tell, Tell)
+    assert isinstance(tell, EmitEvent)
     event = msgspec.json.decode(event_request(tell, "2026-01-01T00:00:01.000000Z", "web.1", "trimtab-0").body)
     assert ("Scheduled", "Binding", "Normal", OURS, "Successfully assigned default/web to a") == tuple(
         event[key] for key in ("reason", "action", "type", "reportingController", "note")
@@ -152,9 +152,9 @@ def test_a_pod_that_fits_nowhere_says_why_and_is_bound_once_a_node_comes() -> No
         "0/2 nodes are available: 2 Insufficient cpu. "
         "preemption: 0/2 nodes are available: 2 Preemption is not helpful for scheduling."
     )
-    assert isinstance(tell, Tell) and isinstance(mark, MarkUnscheduled)
+    assert isinstance(tell, EmitEvent) and isinstance(mark, SetUnschedulable)
     assert ("FailedScheduling", words, True) == (tell.reason, tell.note, tell.warning)
-    request = status_request(mark, None)
+    request = pod_status_request(mark, None)
     assert ("PATCH", "/api/v1/namespaces/default/pods/web/status") == (request.method, request.path)
     condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": words}
     assert [condition] == msgspec.json.decode(request.body)["status"]["conditions"]
@@ -172,17 +172,17 @@ def test_a_bind_whose_answer_is_lost_is_read_back_before_anything_else(really_bo
     controller = Controller().start([pod_object(3)], [node_object(1, "a")])
     controller.turn()
     [reread] = controller.tell(bind_outcome("uid-web", "a", None, b"", 1.0))
-    assert (Reread("uid-web", "default", "web"), {"a": 500}) == (reread, controller.free())
-    assert isinstance(reread, Reread)
-    request = reread_request(reread)
+    assert (GetPod("uid-web", "default", "web"), {"a": 500}) == (reread, controller.free())
+    assert isinstance(reread, GetPod)
+    request = get_pod_request(reread)
     assert ("GET", "/api/v1/namespaces/default/pods/web", b"") == (request.method, request.path, request.body)
     body = msgspec.json.encode(pod_object(101, node="a") if really_bound else pod_object(3))
-    told = controller.tell(reread_outcome("uid-web", 200, body, 2.0, controller.reader))
-    assert (["Scheduled"] if really_bound else []) == [each.reason for each in told if isinstance(each, Tell)]
+    told = controller.tell(get_pod_outcome("uid-web", 200, body, 2.0, controller.reader))
+    assert (["Scheduled"] if really_bound else []) == [each.reason for each in told if isinstance(each, EmitEvent)]
     assert {"a": 500} == controller.free()
     assert ([] if really_bound else [reread]) == controller.later(10.0)
     if not really_bound:
-        assert [] == controller.tell(reread_outcome("uid-web", 200, body, 12.0, controller.reader))
+        assert [] == controller.tell(get_pod_outcome("uid-web", 200, body, 12.0, controller.reader))
         assert {"a": 1000} == controller.free()
     assert [] == controller.later(10.0)
     assert ([] if really_bound else [Bind("uid-web", "default", "web", "a")]) == controller.turn()
@@ -195,10 +195,10 @@ def test_two_schedulers_that_want_the_same_pod_end_in_one_bind() -> None:
     assert isinstance(bind, Bind)
     conflict = b'{"kind":"Status","status":"Failure","reason":"Conflict","code":409,"message":"already assigned"}'
     [reread] = controller.tell(bind_outcome("uid-web", bind.node, 409, conflict, 1.0))
-    assert isinstance(reread, Reread)
+    assert isinstance(reread, GetPod)
     other = next(name for name in "ab" if name != bind.node)
     body = msgspec.json.encode(pod_object(101, node=other))
-    assert [] == controller.tell(reread_outcome("uid-web", 200, body, 2.0, controller.reader))
+    assert [] == controller.tell(get_pod_outcome("uid-web", 200, body, 2.0, controller.reader))
     assert [] == controller.line("MODIFIED", pod_object(101, node=other)) + controller.later(60.0) + controller.turn()
     expected = {"a": 500, "b": 900} if other == "a" else {"a": 1000, "b": 400}
     assert expected == controller.free()
@@ -222,8 +222,8 @@ def test_a_replacement_of_the_same_name_is_not_taken_for_the_pod_that_was_lost()
     controller.turn()
     controller.tell(bind_outcome("uid-web", "a", None, b"", 1.0))
     body = msgspec.json.encode(pod_object(105, uid="uid-second"))
-    outcome = reread_outcome("uid-web", 200, body, 2.0, controller.reader)
-    assert RereadDone("uid-web", None, 2.0) == outcome
+    outcome = get_pod_outcome("uid-web", 200, body, 2.0, controller.reader)
+    assert GetPodDone("uid-web", None, 2.0) == outcome
     controller.tell(outcome)
     assert {"a": 1000} == controller.free()
     controller.line("ADDED", pod_object(105, uid="uid-second"))
@@ -241,5 +241,5 @@ def test_a_restart_sees_the_room_that_was_taken_before() -> None:
     )
     assert ({"a": 0}, {"a": 0}) == (before.free(), after.free())
     assert [] == [wish for wish in after.turn() if isinstance(wish, Bind)]
-    assert [] == after.tell(PodSeen(before.engine.cluster.pods["uid-web"], 1.0))
+    assert [] == after.tell(PodUpserted(before.engine.cluster.pods["uid-web"], 1.0))
     assert {"a": 0} == after.free()

@@ -5,11 +5,11 @@ from collections.abc import Iterable
 import pytest
 
 from tests.build import node, pod
-from trimtab.config.problem import ConfigError
-from trimtab.config.scheduler import read
+from trimtab.config.diagnostics import ConfigError
+from trimtab.config.kube_scheduler import parse
 from trimtab.core.engine import Engine
-from trimtab.core.model.event import Leading, NodeSeen, PodSeen, Synced, Turn
-from trimtab.core.model.instruction import Bind
+from trimtab.core.model.events import LeaseAcquired, NodeUpserted, PodUpserted, Synced, Turn
+from trimtab.core.model.instructions import Bind
 from trimtab.core.model.node import Node
 from trimtab.core.model.pod import Pod
 
@@ -44,20 +44,20 @@ NODES = (node("a", cpu="4"), node("b", cpu="4", labels={"pool": "reserved"}))
 
 def engine(nodes: Iterable[Node] = NODES) -> Engine:
     """An engine with the file's profiles, synced and leading, that has seen the nodes."""
-    settings = read(FILE, "scheduler.yaml").settings
+    settings = parse(FILE, "scheduler.yaml").settings
     made = Engine(settings)
     for kind in settings.kinds:
         made.handle(Synced(kind, 0.0))
-    made.handle(Leading(1, 0.0))
+    made.handle(LeaseAcquired(1, 0.0))
     for number, each in enumerate(nodes, start=1):
-        made.handle(NodeSeen(each, float(number)))
+        made.handle(NodeUpserted(each, float(number)))
     return made
 
 
 def binds(made: Engine, *pods: Pod) -> list[tuple[str, str]]:
     """Which pods go where, in the order of the decisions, when these have come at once."""
     for each in pods:
-        made.handle(PodSeen(each, 10.0))
+        made.handle(PodUpserted(each, 10.0))
     return [(wish.name, wish.node) for wish in made.handle(Turn(10, 11.0)) if isinstance(wish, Bind)]
 
 
@@ -66,7 +66,7 @@ def test_each_by_its_own_rules() -> None:
     held = pod("held", cpu="1", on="a")
     for scheduler, expected in (("packing", "a"), ("spreading", "b"), ("reserved", "b")):
         made = engine()
-        made.handle(PodSeen(held, 5.0))
+        made.handle(PodUpserted(held, 5.0))
         assert [("web", expected)] == binds(made, pod("web", cpu="1", scheduler=scheduler))
 
 
@@ -94,7 +94,7 @@ def test_order_with_other_arguments() -> None:
     """One queue has one order: a profile that gives it other arguments is refused where it stands in the file."""
     args = "\n  - name: SmallestFirst\n    args: {longestPenalty: 5}\n"
     with pytest.raises(ConfigError) as caught:
-        read(FILE.rstrip("\n") + args, "scheduler.yaml")
+        parse(FILE.rstrip("\n") + args, "scheduler.yaml")
     line = FILE.splitlines().index("- schedulerName: reserved") + 1
     expected = "profiles[2].schedulerName: queueSort must be the same in all profiles, for there is one queue"
     assert f"scheduler.yaml:{line}:18: {expected}" == str(caught.value)

@@ -34,17 +34,17 @@ def test_a_change_of_one_module_leaves_the_other_alone(
     copied: Path, changed: str, kubernetes: bool, companions: bool
 ) -> None:
     """Only the module that a file belongs to gets another folder, and the folder that points at both does too."""
-    before = build.built(build.KUBERNETES), build.built(build.COMPANIONS), build.folder()
+    before = build.module_folder(build.KUBERNETES), build.module_folder(build.COMPANIONS), build.folder()
     (copied / changed).write_text((copied / changed).read_text() + "\n")
-    after = build.built(build.KUBERNETES), build.built(build.COMPANIONS), build.folder()
+    after = build.module_folder(build.KUBERNETES), build.module_folder(build.COMPANIONS), build.folder()
     assert (kubernetes, companions, True) == tuple(old != new for old, new in zip(before, after, strict=True))
 
 
 def test_what_is_built_is_only_pointed_at(copied: Path) -> None:
     """With both modules in the cache nothing is compiled, and the folder reaches into both."""
     for module, name in ((build.KUBERNETES, "etcd"), (build.COMPANIONS, "prometheus")):
-        build.built(module).mkdir(parents=True)
-        (build.built(module) / name).write_text(name)
+        build.module_folder(module).mkdir(parents=True)
+        (build.module_folder(module) / name).write_text(name)
     folder = build.build()
     assert ["etcd", "prometheus"] == [(folder / name).read_text() for name in ("etcd", "prometheus")]
     assert folder == build.build()
@@ -59,7 +59,7 @@ def test_a_folder_that_failed_half_way_is_not_there(tmp_path: Path) -> None:
         raise build.Unavailable("no modules")
 
     with pytest.raises(build.Unavailable):
-        build.appear(wanted, fails)
+        build.create_atomically(wanted, fails)
     assert not wanted.exists()
-    build.appear(wanted, lambda target: (target / "whole").touch())
+    build.create_atomically(wanted, lambda target: (target / "whole").touch())
     assert ["whole"] == [path.name for path in wanted.iterdir()]

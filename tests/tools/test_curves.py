@@ -8,8 +8,8 @@ from xml.etree import ElementTree
 
 import pytest
 
-from tools.curves import DRAWINGS, FOLDER, picture
-from tools.plot import Line, Picture, svg
+from tools.curves import DRAWINGS, FOLDER, chart
+from tools.plot import Chart, Line, render_svg
 from trimtab.config.registry import IN_TREE
 from trimtab.core.model.change import Change
 
@@ -20,7 +20,7 @@ PAGE = Path(FOLDER).parent / "load.md"
 @pytest.mark.parametrize("name", DRAWINGS)
 def test_a_picture_is_what_its_plugin_answers(name: str) -> None:
     """To a fifth of a dot, for libraries may round otherwise; `python -m tools.curves` draws it anew."""
-    now, committed = svg(picture(DRAWINGS[name])), (FOLDER / f"{name}.svg").read_text()
+    now, committed = render_svg(chart(DRAWINGS[name])), (FOLDER / f"{name}.svg").read_text()
     assert NUMBER.split(now) == NUMBER.split(committed)
     assert [float(each) for each in NUMBER.findall(now)] == pytest.approx(
         [float(each) for each in NUMBER.findall(committed)], abs=0.2
@@ -32,7 +32,7 @@ def test_every_score_by_load_has_its_picture() -> None:
     scoring = {
         name
         for name, kind in IN_TREE.items()
-        if hasattr(kind, "score") and Change.LOAD in getattr(kind, "reads", Change.NOTHING)
+        if hasattr(kind, "score") and Change.LOAD in getattr(kind, "depends_on", Change.NOTHING)
     }
     assert scoring == {drawing.plugin for drawing in DRAWINGS.values()}
     shown = re.findall(r"\(img/([a-z-]+)\.svg\)", PAGE.read_text())
@@ -42,7 +42,7 @@ def test_every_score_by_load_has_its_picture() -> None:
 def test_where_all_lines_are_refused_is_shaded() -> None:
     """Shading begins at the first refused node; lines that disagree about it are left unshaded."""
     points = ((0.0, 100.0), (100.0, 0.0))
-    shaded = svg(Picture("a < b", "load", (Line("one", points, 80.0),)))
+    shaded = render_svg(Chart("a < b", "load", (Line("one", points, 80.0),)))
     assert "refused" in shaded and "a &lt; b" in shaded
-    assert "refused" not in svg(Picture("a", "load", (Line("one", points, 80.0), Line("two", points))))
+    assert "refused" not in render_svg(Chart("a", "load", (Line("one", points, 80.0), Line("two", points))))
     assert "{http://www.w3.org/2000/svg}svg" == ElementTree.fromstring(shaded).tag

@@ -38,7 +38,7 @@ def test_a_past_leads_up_to_the_present() -> None:
     """Told oldest first, and each load held until the next one."""
     machine = Machine("node", started=1000.0, cores=2, memory=100.0)
     now = machine.reading(1000.0).busy
-    past = machine.recall([(20.0, 1.0, 0.5), (10.0, 0.5, 0.25)])
+    past = machine.past_readings([(20.0, 1.0, 0.5), (10.0, 0.5, 0.25)])
     assert [(980.0, now - 30.0, 50.0), (990.0, now - 10.0, 25.0)] == [(r.at, r.busy, r.memory) for r in past]
 
 
@@ -58,8 +58,8 @@ def test_cadvisor_tells_a_container_twice_and_when() -> None:
 def test_lies_stand_for_every_value_or_leave_the_metric_out() -> None:
     """A lie is said as it is; an empty one is a metric that is not there; heal ends both."""
     exporters = Exporters(["node-0"])
-    exporters.lie("node-0", "node_memory_MemTotal_bytes", "NaN")
-    exporters.lie("node-0", "node_load1", "")
+    exporters.override("node-0", "node_memory_MemTotal_bytes", "NaN")
+    exporters.override("node-0", "node_load1", "")
     page = samples(exporters, "/node-0/node")
     assert ["NaN"] == page["node_memory_MemTotal_bytes{"]
     assert "node_load1{" not in page

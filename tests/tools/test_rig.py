@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.live.built import built
-from tests.live.judge import judge
+from tests.live.audit_checker import check_audit
+from tests.live.requires_controlplane import controlplane_or_skip
 from tools.controlplane.client import ApiError, Document
 from tools.controlplane.objects import node, pod
 from tools.controlplane.rig import WORKLOADS, Rig
@@ -44,7 +44,7 @@ os.kill(os.getpid(), signal.SIGKILL)
 @pytest.fixture(scope="module")
 def rig() -> Iterator[Rig]:
     """A control plane with workload controllers and kwok as every kubelet."""
-    with Rig(built(), kwok=True, controllers=WORKLOADS) as running:
+    with Rig(controlplane_or_skip(), kwok=True, controllers=WORKLOADS) as running:
         yield running
 
 
@@ -72,7 +72,7 @@ def test_a_deployment_becomes_running_pods(rig: Rig) -> None:
     assert "scheduler_schedule_attempts_total" in rig.scrape(scheduler)
     assert scheduler.cpu_seconds() > 0
     pods, nodes = rig.admin.list("/api/v1/pods"), rig.admin.list("/api/v1/nodes")
-    report = judge(rig.audit_events(), pods, nodes, "system:kube-scheduler", ["default-scheduler"])
+    report = check_audit(rig.audit_events(), pods, nodes, "system:kube-scheduler", ["default-scheduler"])
     assert () == report.violations
     assert {each["metadata"]["uid"]: each["spec"]["nodeName"] for each in pods} == report.bound
 
@@ -100,7 +100,7 @@ def test_a_service_account_may_do_what_its_roles_say_and_no_more(rig: Rig) -> No
     assert "seen" in rig.kubectl(token, "get", "pods")
     with pytest.raises(RuntimeError, match="Forbidden"):
         rig.kubectl(token, "get", "secrets")
-    report = judge(rig.audit_events(), [], [], "system:serviceaccount:trimtab:trimtab", [])
+    report = check_audit(rig.audit_events(), [], [], "system:serviceaccount:trimtab:trimtab", [])
     assert ("refused with 403: list  secrets",) == report.violations
     assert ("list", "", "pods") in report.used
 
@@ -134,7 +134,7 @@ def test_errors_of_the_server_are_errors_here(rig: Rig) -> None:
 
 def test_nothing_is_left_behind() -> None:
     """After the block every process is gone and so is the workspace."""
-    with Rig(built()) as short:
+    with Rig(controlplane_or_skip()) as short:
         pids = [short.etcd.pid, short.apiserver.pid]
         assert all(Path(f"/proc/{pid}").exists() for pid in pids)
     assert [] == [pid for pid in pids if Path(f"/proc/{pid}").exists()]
@@ -143,7 +143,7 @@ def test_nothing_is_left_behind() -> None:
 
 def test_a_killed_test_run_takes_its_control_plane_along(tmp_path: Path) -> None:
     """When the process that started it is killed outright, the kernel ends the control plane."""
-    built()
+    controlplane_or_skip()
     program = DIE_WITH_A_RIG.format(workspace=str(tmp_path))
     root = Path(__file__).parents[2]
     done = subprocess.run([sys.executable, "-c", program], cwd=root, capture_output=True, text=True, check=False)

@@ -10,17 +10,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bench.pods import node, pending_pod, running_pod
+from bench.api_objects import node, pending_pod, running_pod
 from trimtab.core.model.node import Node
 from trimtab.core.model.objects import Object
 from trimtab.core.model.pod import Pod
-from trimtab.kube.kinds import FURTHER
-from trimtab.wire.fault import Malformed
+from trimtab.kube.kinds import EXTRA_KINDS
+from trimtab.wire.decode_errors import Malformed
 from trimtab.wire.lease import read_lease
 from trimtab.wire.node import NodeReader
-from trimtab.wire.outcome import bind_outcome, throttle
+from trimtab.wire.outcomes import bind_outcome, throttle
 from trimtab.wire.pod import PodReader
-from trimtab.wire.watch import Listed, WatchLine, read_line, read_list
+from trimtab.wire.watch import ListPage, WatchEvent, decode_list, decode_watch_event
 
 LEAVES = (
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=8)
@@ -89,8 +89,8 @@ def test_any_bytes_are_read_without_an_exception(data: bytes) -> None:
     """Every reader answers any bytes at all with one of its values."""
     assert isinstance(PODS.read(data), Pod | Malformed)
     assert isinstance(NODES.read(data), Node | Malformed)
-    assert isinstance(read_list(data, PODS), Listed | Malformed)
-    assert isinstance(read_line(data, NODES), WatchLine)
+    assert isinstance(decode_list(data, PODS), ListPage | Malformed)
+    assert isinstance(decode_watch_event(data, NODES), WatchEvent)
     assert read_lease(data) is not None
     assert bind_outcome("u", "n", 200, data, 0.0).uid == "u"
     assert throttle(429, {}, data) is not None
@@ -103,10 +103,10 @@ def test_any_field_of_a_pod_may_hold_anything(place: tuple[str | int, ...], part
     data = _changed(GOOD_POD, place, part)
     alone = PODS.read(data)
     assert isinstance(alone, Pod | Malformed)
-    line = read_line(b'{"type":"ADDED","object":' + data + b"}", PODS)
+    line = decode_watch_event(b'{"type":"ADDED","object":' + data + b"}", PODS)
     assert repr(alone) == repr(line.object)
-    listed = read_list(b'{"kind":"PodList","metadata":{"resourceVersion":"1"},"items":[' + data + b"]}", PODS)
-    assert isinstance(listed, Listed)
+    listed = decode_list(b'{"kind":"PodList","metadata":{"resourceVersion":"1"},"items":[' + data + b"]}", PODS)
+    assert isinstance(listed, ListPage)
     assert repr(alone) == repr(listed.items[0])
 
 
@@ -117,16 +117,16 @@ def test_any_field_of_a_node_may_hold_anything(place: tuple[str | int, ...], par
     assert isinstance(NODES.read(_changed(GOOD_NODE, place, part)), Node | Malformed)
 
 
-@pytest.mark.parametrize("kind", FURTHER)
+@pytest.mark.parametrize("kind", EXTRA_KINDS)
 @settings(max_examples=100)
 @given(place=st.sampled_from(_places(GOOD_OBJECT)), part=ANY_JSON | AMOUNTS)
 def test_any_field_of_a_further_object_may_hold_anything(kind: str, place: tuple[str | int, ...], part: Any) -> None:
     """A good object of any further kind with one part replaced is an object, or malformed."""
-    reader = FURTHER[kind].reader()
+    reader = EXTRA_KINDS[kind].reader()
     data = _changed(GOOD_OBJECT, place, part)
     alone = reader.read(data)
     assert isinstance(alone, Object | Malformed)
-    assert repr(alone) == repr(read_line(b'{"type":"ADDED","object":' + data + b"}", reader).object)
+    assert repr(alone) == repr(decode_watch_event(b'{"type":"ADDED","object":' + data + b"}", reader).object)
 
 
 @given(st.integers(0, 6000), st.integers(0, 255))

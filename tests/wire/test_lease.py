@@ -7,9 +7,9 @@ import json
 import msgspec
 import pytest
 
-from tests.wire.objects import Json, encoded
-from trimtab.wire.fault import Malformed
-from trimtab.wire.lease import Lease, lease_create, lease_get, lease_update, read_lease
+from tests.wire.json_objects import Json, encoded
+from trimtab.wire.decode_errors import Malformed
+from trimtab.wire.lease import Lease, create_lease_request, get_lease_request, read_lease, update_lease_request
 
 NOW = "2026-10-01T10:00:00.000000Z"
 METADATA = {"name": "trimtab", "namespace": "kube-system", "resourceVersion": "9", "labels": {"kept": "yes"}}
@@ -37,9 +37,9 @@ def test_a_lease_is_read() -> None:
         lease.namespace,
         lease.name,
         lease.holder,
-        lease.seconds,
-        lease.acquired,
-        lease.renewed,
+        lease.duration_seconds,
+        lease.acquire_time,
+        lease.renew_time,
         lease.transitions,
     )
 
@@ -48,12 +48,18 @@ def test_a_lease_is_read() -> None:
 def test_an_empty_lease_is_held_by_nobody(spec: Json | None) -> None:
     """A lease without a spec, or with nulls, has no holder and no times."""
     lease = _read(spec)
-    assert ("", 0, "", "", 0) == (lease.holder, lease.seconds, lease.acquired, lease.renewed, lease.transitions)
+    assert ("", 0, "", "", 0) == (
+        lease.holder,
+        lease.duration_seconds,
+        lease.acquire_time,
+        lease.renew_time,
+        lease.transitions,
+    )
 
 
 def test_an_update_keeps_what_others_wrote() -> None:
     """Only what the elector changes is changed; labels, strategy and the resourceVersion stay."""
-    request = lease_update(msgspec.structs.replace(_read(SPEC), holder="b", transitions=3))
+    request = update_lease_request(msgspec.structs.replace(_read(SPEC), holder="b", transitions=3))
     assert ("PUT", "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/trimtab") == (
         request.method,
         request.path,
@@ -64,23 +70,25 @@ def test_an_update_keeps_what_others_wrote() -> None:
 
 def test_a_release_empties_the_holder() -> None:
     """A lease that is let go says so: an empty holder, and no time instead of an empty one."""
-    spec = json.loads(lease_update(msgspec.structs.replace(_read(SPEC), holder="", acquired="")).body)["spec"]
+    spec = json.loads(update_lease_request(msgspec.structs.replace(_read(SPEC), holder="", acquire_time="")).body)[
+        "spec"
+    ]
     assert ("", None) == (spec["holderIdentity"], spec["acquireTime"])
 
 
 def test_only_a_lease_that_was_read_can_be_updated() -> None:
     """Without the object that was read there is no version to protect somebody else's write."""
     with pytest.raises(ValueError, match="was not read"):
-        lease_update(Lease("kube-system", "trimtab"))
+        update_lease_request(Lease("kube-system", "trimtab"))
 
 
 def test_a_lease_is_created_and_got_by_name() -> None:
     """Creating names it in the body, getting in the path."""
-    request = lease_create(Lease("kube-system", "trimtab", "a", 15, NOW, NOW, 0))
+    request = create_lease_request(Lease("kube-system", "trimtab", "a", 15, NOW, NOW, 0))
     assert ("POST", "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases") == (request.method, request.path)
     body = json.loads(request.body)
     assert ({"namespace": "kube-system", "name": "trimtab"}, "a") == (body["metadata"], body["spec"]["holderIdentity"])
-    assert f"{request.path}/trimtab" == lease_get("kube-system", "trimtab").path
+    assert f"{request.path}/trimtab" == get_lease_request("kube-system", "trimtab").path
 
 
 @pytest.mark.parametrize(
@@ -98,4 +106,4 @@ def test_what_is_no_lease_is_malformed(data: bytes) -> None:
     """Anything else, also a lease without a version, is never taken for a free one."""
     found = read_lease(data)
     assert isinstance(found, Malformed)
-    assert found.problem
+    assert found.error

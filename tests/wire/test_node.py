@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from tests.wire.objects import Json, encoded, node_json, read_node
+from tests.wire.json_objects import Json, encoded, node_json, read_node
 from trimtab.core.model.node import Image, Node, UsageThresholds
-from trimtab.core.model.resources import CAP
+from trimtab.core.model.resources import MAX_AMOUNT
 from trimtab.core.model.taints import Taint
-from trimtab.wire.fault import Malformed
+from trimtab.wire.decode_errors import Malformed
 from trimtab.wire.node import NodeReader
 
 
@@ -63,7 +63,7 @@ def test_what_is_absent_has_its_default(value: Json) -> None:
         ({"capacity": {"cpu": "4"}, "allocatable": {}}, ()),
         ({"capacity": {"cpu": "2"}, "allocatable": {"cpu": "4"}}, (("cpu", 4000),)),
         ({"allocatable": {"cpu": "0", "x.y/gpu": "2"}}, (("cpu", 0), ("x.y/gpu", 2))),
-        ({"allocatable": {"cpu": "7Ei", "memory": "10e99"}}, (("cpu", CAP), ("memory", CAP))),
+        ({"allocatable": {"cpu": "7Ei", "memory": "10e99"}}, (("cpu", MAX_AMOUNT), ("memory", MAX_AMOUNT))),
     ],
 )
 def test_capacity_stands_in_only_when_allocatable_is_absent(status: Json, offered: tuple[tuple[str, int], ...]) -> None:
@@ -88,7 +88,7 @@ def test_a_bad_quantity_offers_nothing_of_it(text: str) -> None:
     """A resource whose amount is below zero or no quantity is offered as nothing, and named; the others stay."""
     node = read_node(node_json(status={"allocatable": {"cpu": text, "memory": "1Gi"}}))
     assert (("cpu", 0), ("memory", 2**30)) == node.allocatable
-    assert node.fault.startswith("status.allocatable.cpu")
+    assert node.error.startswith("status.allocatable.cpu")
     assert not node.unschedulable
 
 
@@ -105,7 +105,7 @@ def test_a_node_that_cannot_be_judged_takes_no_pods(value: Json, path: str) -> N
     """Without its labels or taints a node is as good as cordoned, and says why."""
     node = read_node(value)
     assert node.unschedulable
-    assert node.fault.startswith(path)
+    assert node.error.startswith(path)
 
 
 @pytest.mark.parametrize(
@@ -120,7 +120,7 @@ def test_a_node_that_cannot_be_judged_takes_no_pods(value: Json, path: str) -> N
 def test_other_faults_leave_it_open(status: Json, path: str) -> None:
     """What does not decide where pods may go is named and left out."""
     node = read_node(node_json(status=status))
-    assert node.fault.startswith(path)
+    assert node.error.startswith(path)
     assert not node.unschedulable
 
 
@@ -213,4 +213,4 @@ def test_thresholds_that_cannot_be_read(text: object, words: str) -> None:
     node = annotated(text)
     assert isinstance(node, Node)
     assert (None, False) == (node.thresholds, node.unschedulable)
-    assert words in node.fault
+    assert words in node.error

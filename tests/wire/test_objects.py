@@ -6,25 +6,25 @@ from typing import Any
 
 import pytest
 
-from tests.wire.objects import Json, encoded
+from tests.wire.json_objects import Json, encoded
 from trimtab.core.model.objects import (
-    Budget,
     Namespace,
     Object,
+    PodDisruptionBudget,
     PodGroup,
     ReplicaSet,
     ReplicationController,
     Service,
     StatefulSet,
 )
-from trimtab.core.model.resources import Demand
+from trimtab.core.model.resources import PodRequests
 from trimtab.core.model.selectors import LabelSelector, Requirement
-from trimtab.wire.fault import Malformed
-from trimtab.wire.objects.budget import budgets
+from trimtab.wire.decode_errors import Malformed
+from trimtab.wire.objects.disruption_budget import budgets
 from trimtab.wire.objects.namespace import namespaces
 from trimtab.wire.objects.pod_group import pod_groups
-from trimtab.wire.objects.selecting import replica_sets, replication_controllers, services, stateful_sets
-from trimtab.wire.watch import Listed, read_list
+from trimtab.wire.objects.selector_owners import replica_sets, replication_controllers, services, stateful_sets
+from trimtab.wire.watch import ListPage, decode_list
 
 IDENTITY: dict[str, Any] = {"name": "web", "namespace": "shop", "uid": "u-1", "version": 41}
 READERS = (namespaces, services, replication_controllers, replica_sets, stateful_sets, budgets, pod_groups)
@@ -80,16 +80,20 @@ def test_a_namespace_is_its_labels() -> None:
 @pytest.mark.parametrize(
     ("spec", "status", "expected"),
     [
-        (None, None, Budget(**IDENTITY)),
-        ({"minAvailable": 2}, {"disruptionsAllowed": None, "disruptedPods": None}, Budget(**IDENTITY)),
+        (None, None, PodDisruptionBudget(**IDENTITY)),
+        ({"minAvailable": 2}, {"disruptionsAllowed": None, "disruptedPods": None}, PodDisruptionBudget(**IDENTITY)),
         (
             {"selector": {}},
             {"disruptionsAllowed": 2, "disruptedPods": {"web-2": "2024-05-01T10:00:00Z", "web-1": None}},
-            Budget(**IDENTITY, selector=LabelSelector(), allowed=2, disrupted=("web-1", "web-2")),
+            PodDisruptionBudget(
+                **IDENTITY, selector=LabelSelector(), disruptions_allowed=2, disrupted_pods=("web-1", "web-2")
+            ),
         ),
     ],
 )
-def test_a_budget_allows_what_its_status_says(spec: Json | None, status: Json | None, expected: Budget) -> None:
+def test_a_budget_allows_what_its_status_says(
+    spec: Json | None, status: Json | None, expected: PodDisruptionBudget
+) -> None:
     """Before the disruption controller has looked at it, it allows nothing."""
     assert expected == budgets().read(encoded(an_object(spec, status)))
 
@@ -105,7 +109,7 @@ def test_a_budget_allows_what_its_status_says(spec: Json | None, status: Json | 
         ),
         (
             {"minResources": {"cpu": "1500m", "memory": "1Gi"}},
-            PodGroup(**IDENTITY, min_resources=Demand(amounts=(("cpu", 1500), ("memory", 1 << 30)))),
+            PodGroup(**IDENTITY, min_resources=PodRequests(amounts=(("cpu", 1500), ("memory", 1 << 30)))),
         ),
     ],
 )
@@ -137,7 +141,7 @@ def test_what_cannot_be_read_is_named(reader: Any, value: Json, field: str) -> N
     found = reader().read(encoded(value))
     assert isinstance(found, Malformed)
     assert ("shop/web", "u-1") == (found.key, found.uid)
-    assert found.problem.startswith(field)
+    assert found.error.startswith(field)
 
 
 @pytest.mark.parametrize("reader", READERS)
@@ -152,6 +156,6 @@ def test_one_bad_object_leaves_the_rest(reader: Any) -> None:
     """In a list the good ones are read beside the bad one."""
     items = [an_object(uid="a"), an_object(uid="b", resourceVersion="x"), an_object(uid="c")]
     body = {"kind": "XList", "metadata": {"resourceVersion": "50"}, "items": items}
-    listed = read_list(encoded(body), reader())
-    assert isinstance(listed, Listed)
+    listed = decode_list(encoded(body), reader())
+    assert isinstance(listed, ListPage)
     assert [False, True, False] == [isinstance(each, Malformed) for each in listed.items]

@@ -7,12 +7,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from tests.wire.objects import Json, container, encoded, pod_json, read_pod
+from tests.wire.json_objects import Json, container, encoded, pod_json, read_pod
 from trimtab.core.model.pod import Owner, Pod, PodSpec
-from trimtab.core.model.resources import Demand
-from trimtab.wire.fault import Malformed
+from trimtab.core.model.resources import PodRequests
+from trimtab.wire.decode_errors import Malformed
 from trimtab.wire.pod import PodReader
-from trimtab.wire.shapes import PodSpecShape, PodStatusShape
+from trimtab.wire.pod_json import PodSpecShape, PodStatusShape
 
 OWNER = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "o-1", "controller": True}
 BACKUP = {"apiVersion": "v1", "kind": "Backup", "name": "b", "uid": "o-2"}
@@ -57,24 +57,24 @@ def test_every_field_lands_where_it_belongs() -> None:
         labels={"app": "web"},
         owner=Owner(kind="ReplicaSet", name="web", uid="o-1", api_version="apps/v1"),
         created=30.0,
-        deleting=True,
+        terminating=True,
         node="n-1",
-        nominated="n-2",
-        scheduler="trimtab",
+        nominated_node="n-2",
+        scheduler_name="trimtab",
         priority=7,
-        preempts=False,
-        gates=("example.com/wait",),
+        may_preempt=False,
+        scheduling_gates=("example.com/wait",),
         spec=PodSpec(images=("web:1",), host_network=True),
-        demand=pod.demand,
+        requests=pod.requests,
         phase="Running",
         started=60.0,
         ready=True,
-        unscheduled=("Unschedulable", "no room"),
-        spec_fault="",
+        unschedulable_condition=("Unschedulable", "no room"),
+        spec_error="",
         preempted=True,
     )
     assert expected == pod
-    assert (("cpu", 250),) == pod.demand.amounts
+    assert (("cpu", 250),) == pod.requests.amounts
 
 
 @pytest.mark.parametrize("empty", [{}, {"spec": None, "status": None}, {"spec": {}, "status": {}}])
@@ -82,8 +82,8 @@ def test_what_is_absent_has_its_default(empty: Json) -> None:
     """A pod with nothing but an identity reads as the model's default, and so do nulls."""
     value = {"metadata": {"name": "a", "namespace": "b", "uid": "c"}, **empty}
     pod = read_pod(value)
-    assert Pod(uid="c", namespace="b", name="a", demand=pod.demand) == pod
-    assert () == pod.demand.amounts
+    assert Pod(uid="c", namespace="b", name="a", requests=pod.requests) == pod
+    assert () == pod.requests.amounts
 
 
 def _fields(shape: type[msgspec.Struct]) -> list[str]:
@@ -95,8 +95,8 @@ def test_nulls_are_absent_everywhere() -> None:
     spec, status = dict.fromkeys(_fields(PodSpecShape)), dict.fromkeys(_fields(PodStatusShape))
     metadata: dict[str, Any] = dict.fromkeys(("labels", "ownerReferences", "creationTimestamp", "deletionTimestamp"))
     pod = read_pod(pod_json(spec, status, **metadata))
-    assert "" == pod.spec_fault
-    assert Pod(uid="u-1", namespace="shop", name="web-1", version=41, demand=pod.demand) == pod
+    assert "" == pod.spec_error
+    assert Pod(uid="u-1", namespace="shop", name="web-1", version=41, requests=pod.requests) == pod
 
 
 @pytest.mark.parametrize(("status", "reason"), [("False", "PreemptionByScheduler"), ("True", "EvictionByEvictionAPI")])
@@ -129,7 +129,7 @@ def test_times_of_any_year_are_read(text: str, seconds: float) -> None:
 @pytest.mark.parametrize("condition", [{"type": "PodScheduled", "status": "True"}, {"type": "Odd", "status": "False"}])
 def test_only_a_false_pod_scheduled_is_unscheduled(condition: Json) -> None:
     """Other conditions, and a true one, leave the pod without a reason to wait."""
-    assert read_pod(pod_json(status={"conditions": [condition]})).unscheduled is None
+    assert read_pod(pod_json(status={"conditions": [condition]})).unschedulable_condition is None
 
 
 @pytest.mark.parametrize("phase", ["Unknown", "Invented", "Succeeded"])
@@ -167,9 +167,9 @@ FAULTS = [
 def test_an_unreadable_field_is_named(spec: Json, path: str) -> None:
     """A pod with one bad field keeps its identity and the rest, and says which field it is and what to do."""
     pod = read_pod(pod_json({"schedulerName": "trimtab", **spec}))
-    assert pod.spec_fault.startswith(path)
-    assert pod.spec_fault.endswith("; correct the field")
-    assert ("u-1", "shop/web-1", 41, "trimtab") == (pod.uid, pod.key, pod.version, pod.scheduler)
+    assert pod.spec_error.startswith(path)
+    assert pod.spec_error.endswith("; correct the field")
+    assert ("u-1", "shop/web-1", 41, "trimtab") == (pod.uid, pod.key, pod.version, pod.scheduler_name)
 
 
 @pytest.mark.parametrize(
@@ -184,30 +184,30 @@ def test_an_unreadable_field_is_named(spec: Json, path: str) -> None:
 )
 def test_unreadable_metadata_is_named_too(metadata: Json, path: str) -> None:
     """Metadata beside the identity may be unreadable without the pod getting lost."""
-    assert read_pod(pod_json(**metadata)).spec_fault.startswith(path)
+    assert read_pod(pod_json(**metadata)).spec_error.startswith(path)
 
 
 @pytest.mark.parametrize("status", [{"phase": 3}, {"conditions": {}}, {"startTime": "noon"}, {"containerStatuses": 3}])
 def test_an_unreadable_status_leaves_the_pod_in_place(status: Json) -> None:
     """A bound pod whose status cannot be read still takes its room."""
     pod = read_pod(pod_json({"nodeName": "n-1", "containers": [container(requests={"cpu": "1"})]}, status))
-    assert pod.spec_fault.startswith(f"status.{next(iter(status))}")
-    assert pod.occupies
-    assert 1000 == pod.demand.of("cpu")
+    assert pod.spec_error.startswith(f"status.{next(iter(status))}")
+    assert pod.holds_resources
+    assert 1000 == pod.requests.of("cpu")
 
 
 def test_a_fault_is_told_again_for_the_sibling() -> None:
     """The second pod of a faulty template is as faulty as the first, although nothing is decoded for it."""
     reader, spec = PodReader(), {"containers": [container(requests={"cpu": "-1"})]}
     first, second = (read_pod(pod_json(spec, uid=uid), reader) for uid in ("a", "b"))
-    assert first.spec_fault == second.spec_fault != ""
-    assert 0 == second.demand.of("cpu")
+    assert first.spec_error == second.spec_error != ""
+    assert 0 == second.requests.of("cpu")
 
 
 def test_several_faults_are_counted() -> None:
     """The first fault is told in full, the others by number."""
     pod = read_pod(pod_json({"containers": [container(requests={"cpu": "x", "memory": "y"})]}))
-    assert "(and 1 more)" in pod.spec_fault
+    assert "(and 1 more)" in pod.spec_error
 
 
 @pytest.mark.parametrize(
@@ -232,12 +232,12 @@ def test_without_identity_it_is_malformed(data: bytes, key: str, uid: str) -> No
     found = PodReader().read(data)
     assert isinstance(found, Malformed)
     assert ("Pod", key, uid) == (found.kind, found.key, found.uid)
-    assert found.problem
+    assert found.error
 
 
 def test_an_unreadable_spec_asks_for_nothing() -> None:
     """A spec of the wrong type leaves spec and demand empty rather than guessed."""
     pod = read_pod({**pod_json(), "spec": "lost"})
-    assert pod.spec_fault.startswith("spec: ")
-    assert (PodSpec(), ()) == (pod.spec, pod.demand.amounts)
-    assert isinstance(pod.demand, Demand)
+    assert pod.spec_error.startswith("spec: ")
+    assert (PodSpec(), ()) == (pod.spec, pod.requests.amounts)
+    assert isinstance(pod.requests, PodRequests)

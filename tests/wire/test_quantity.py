@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trimtab.core.model.resources import CAP, amounts
+from trimtab.core.model.resources import MAX_AMOUNT, amounts
 from trimtab.wire.quantity import QuantityError, nanos
 
 UNIT = 10**9
@@ -81,7 +81,7 @@ def test_the_refusal_names_the_text() -> None:
 @pytest.mark.parametrize("text", ["7Ei", "8Ei", "12E", "1e19", "1e100", "9" * 32])
 def test_absurd_wishes_stay_absurd(text: str) -> None:
     """What overflows elsewhere, and is then bound to a small node, stands at the cap here."""
-    assert (("cpu", CAP),) == amounts({"cpu": nanos(text)})
+    assert (("cpu", MAX_AMOUNT),) == amounts({"cpu": nanos(text)})
 
 
 DIGITS = st.text("0123456789", min_size=1, max_size=40)

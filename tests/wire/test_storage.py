@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.build import term
-from tests.wire.objects import Json, encoded
+from tests.wire.json_objects import Json, encoded
 from trimtab.core.model.objects import Object
 from trimtab.core.model.selectors import LabelSelector
 from trimtab.core.model.storage import (
@@ -20,7 +20,7 @@ from trimtab.core.model.storage import (
     StorageClass,
     VolumeAttachment,
 )
-from trimtab.wire.fault import Malformed
+from trimtab.wire.decode_errors import Malformed
 from trimtab.wire.objects.storage import attachments, capacities, claims, classes, csi_drivers, csi_nodes, volumes
 
 META = {"name": "x", "uid": "u", "resourceVersion": "5"}
@@ -51,17 +51,17 @@ def annotated(**annotations: str) -> Json:
         ({"spec": {"resources": {"requests": {"cpu": "1"}}}}, {}),
         (
             {"spec": {"accessModes": ["ReadWriteOncePod"], "volumeMode": "Block", "volumeAttributesClassName": "gold"}},
-            {"access_modes": ("ReadWriteOncePod",), "mode": "Block", "attributes_class": "gold"},
+            {"access_modes": ("ReadWriteOncePod",), "volume_mode": "Block", "volume_attributes_class": "gold"},
         ),
         ({"spec": {"selector": {"matchLabels": {"a": "b"}}}}, {"selector": LabelSelector((("a", "b"),))}),
         ({"status": {"phase": "Lost"}}, {"phase": "Lost"}),
-        (annotated(**{"pv.kubernetes.io/bind-completed": ""}), {"completed": True}),
+        (annotated(**{"pv.kubernetes.io/bind-completed": ""}), {"bind_completed": True}),
         (annotated(**{"volume.kubernetes.io/selected-node": "n"}), {"selected_node": "n"}),
         (annotated(**{"volume.beta.kubernetes.io/storage-class": "old"}), {"storage_class": "old"}),
-        ({"metadata": {**META, "deletionTimestamp": "2026-01-01T00:00:00Z"}}, {"deleting": True}),
+        ({"metadata": {**META, "deletionTimestamp": "2026-01-01T00:00:00Z"}}, {"terminating": True}),
         (
             {"metadata": {**META, "ownerReferences": [{"uid": "a"}, {"uid": "b", "controller": True}]}},
-            {"owner": "b"},
+            {"controller_uid": "b"},
         ),
     ],
 )
@@ -151,12 +151,12 @@ def test_migrated_zones(labels: dict[str, str], lines: list[str], moved: object)
         (
             classes,
             {"provisioner": "p", "volumeBindingMode": "Immediate"},
-            StorageClass(**KNOWN, provisioner="p", binding="Immediate"),
+            StorageClass(**KNOWN, provisioner="p", binding_mode="Immediate"),
         ),
         (
             classes,
             {"allowedTopologies": [{"matchLabelExpressions": [{"key": "z", "values": ["a", "b"]}]}]},
-            StorageClass(**KNOWN, allowed=(term("z In a,b"),)),
+            StorageClass(**KNOWN, allowed_topologies=(term("z In a,b"),)),
         ),
         (csi_nodes, {"spec": {"drivers": None}}, CsiNode(**KNOWN)),
         (
@@ -174,12 +174,12 @@ def test_migrated_zones(labels: dict[str, str], lines: list[str], moved: object)
         (
             capacities,
             {"storageClassName": "c", "capacity": "2", "nodeTopology": {}},
-            CsiStorageCapacity(**KNOWN, storage_class="c", largest=2, topology=LabelSelector()),
+            CsiStorageCapacity(**KNOWN, storage_class="c", max_volume_size=2, topology=LabelSelector()),
         ),
         (
             capacities,
             {"storageClassName": "c", "capacity": "2", "maximumVolumeSize": "1"},
-            CsiStorageCapacity(**KNOWN, storage_class="c", largest=1),
+            CsiStorageCapacity(**KNOWN, storage_class="c", max_volume_size=1),
         ),
         (
             attachments,
@@ -206,4 +206,4 @@ def test_malformed(reader: Any, document: Json, words: str) -> None:
     found = read(reader, document)
     assert isinstance(found, Malformed)
     assert ("x", "u") == (found.key, found.uid)
-    assert words in found.problem
+    assert words in found.error

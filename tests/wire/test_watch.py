@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from tests.wire.objects import Json, encoded, node_json, pod_json
+from tests.wire.json_objects import Json, encoded, node_json, pod_json
 from trimtab.core.model.node import Node
 from trimtab.core.model.pod import Pod
-from trimtab.wire.fault import Malformed
+from trimtab.wire.decode_errors import Malformed
 from trimtab.wire.node import NodeReader
 from trimtab.wire.pod import PodReader
-from trimtab.wire.watch import Listed, WatchLine, read_line, read_list
+from trimtab.wire.watch import ListPage, WatchEvent, decode_list, decode_watch_event
 
 EXPIRED = {"kind": "Status", "status": "Failure", "reason": "Expired", "code": 410, "message": "too old"}
 
@@ -19,8 +19,8 @@ def _page(*items: object, **metadata: str) -> bytes:
     return encoded({"kind": "PodList", "metadata": {"resourceVersion": "50", **metadata}, "items": items})
 
 
-def _listed(data: bytes) -> Listed[Pod]:
-    found = read_list(data, PodReader())
+def _listed(data: bytes) -> ListPage[Pod]:
+    found = decode_list(data, PodReader())
     assert not isinstance(found, Malformed)
     return found
 
@@ -36,7 +36,7 @@ def test_a_page_has_version_token_and_items() -> None:
 def test_an_empty_list_is_empty(items: list[object] | None) -> None:
     """No items, written either way, are no items."""
     data = encoded({"kind": "PodList", "metadata": {"resourceVersion": "5"}, "items": items})
-    assert Listed(5, "", ()) == _listed(data)
+    assert ListPage(5, "", ()) == _listed(data)
 
 
 def test_one_bad_item_does_not_spoil_the_list() -> None:
@@ -44,9 +44,9 @@ def test_one_bad_item_does_not_spoil_the_list() -> None:
     good, faulty, lost = pod_json(uid="a"), pod_json({"priority": "x"}, uid="b"), {"metadata": {"uid": "c"}}
     first, second, third = _listed(_page(good, faulty, lost)).items
     assert isinstance(first, Pod)
-    assert "" == first.spec_fault
+    assert "" == first.spec_error
     assert isinstance(second, Pod)
-    assert second.spec_fault.startswith("spec.priority")
+    assert second.spec_error.startswith("spec.priority")
     assert isinstance(third, Malformed)
     assert "c" == third.uid
 
@@ -67,54 +67,56 @@ def test_one_bad_item_does_not_spoil_the_list() -> None:
 )
 def test_what_is_no_list_is_malformed(data: bytes, problem: str) -> None:
     """Garbage, a failure with status 200 and half a body are never a list, least of all an empty one."""
-    found = read_list(data, PodReader())
+    found = decode_list(data, PodReader())
     assert isinstance(found, Malformed)
-    assert problem in found.problem
+    assert problem in found.error
 
 
 @pytest.mark.parametrize("kind", ["ADDED", "MODIFIED", "DELETED"])
 def test_a_change_carries_its_object(kind: str) -> None:
     """A change gives its kind, the object, and the version from which the watch goes on."""
-    line = read_line(encoded({"type": kind, "object": pod_json()}), PodReader())
+    line = decode_watch_event(encoded({"type": kind, "object": pod_json()}), PodReader())
     assert isinstance(line.object, Pod)
-    assert (kind, 41, "u-1") == (line.kind, line.version, line.object.uid)
+    assert (kind, 41, "u-1") == (line.type, line.version, line.object.uid)
 
 
 def test_nodes_are_watched_likewise() -> None:
     """The same function reads the lines of any kind of object for which there is a reader."""
-    line = read_line(encoded({"type": "ADDED", "object": node_json()}), NodeReader())
+    line = decode_watch_event(encoded({"type": "ADDED", "object": node_json()}), NodeReader())
     assert isinstance(line.object, Node)
     assert 7 == line.version
 
 
 def test_a_malformed_object_still_moves_the_watch_on() -> None:
     """A change whose object cannot be read is told as such, with its version if that can be."""
-    line = read_line(
+    line = decode_watch_event(
         encoded({"type": "ADDED", "object": {"metadata": {"uid": "u", "resourceVersion": "9"}}}), PodReader()
     )
     assert isinstance(line.object, Malformed)
-    assert ("ADDED", 9, "u") == (line.kind, line.version, line.object.uid)
+    assert ("ADDED", 9, "u") == (line.type, line.version, line.object.uid)
 
 
 def test_a_faulty_object_is_still_a_change() -> None:
     """A pod with an unreadable field comes through with its fault."""
-    line = read_line(encoded({"type": "MODIFIED", "object": pod_json({"priority": "x"})}), PodReader())
+    line = decode_watch_event(encoded({"type": "MODIFIED", "object": pod_json({"priority": "x"})}), PodReader())
     assert isinstance(line.object, Pod)
-    assert ("MODIFIED", 41) == (line.kind, line.version)
-    assert line.object.spec_fault.startswith("spec.priority")
+    assert ("MODIFIED", 41) == (line.type, line.version)
+    assert line.object.spec_error.startswith("spec.priority")
 
 
 @pytest.mark.parametrize("body", [{"containers": None}, {}])
 def test_a_bookmark_is_only_a_version(body: Json) -> None:
     """A bookmark has a version and no object."""
     marker = {"kind": "Pod", "metadata": {"resourceVersion": "77", "creationTimestamp": None}, "spec": body}
-    assert WatchLine("BOOKMARK", version=77) == read_line(encoded({"type": "BOOKMARK", "object": marker}), PodReader())
+    assert WatchEvent("BOOKMARK", version=77) == decode_watch_event(
+        encoded({"type": "BOOKMARK", "object": marker}), PodReader()
+    )
 
 
 def test_an_error_carries_its_code() -> None:
     """An error inside the stream gives the code and the message of its Status."""
-    line = read_line(encoded({"type": "ERROR", "object": EXPIRED}), PodReader())
-    assert WatchLine("ERROR", code=410, message="too old") == line
+    line = decode_watch_event(encoded({"type": "ERROR", "object": EXPIRED}), PodReader())
+    assert WatchEvent("ERROR", code=410, message="too old") == line
 
 
 @pytest.mark.parametrize(
@@ -133,6 +135,6 @@ def test_an_error_carries_its_code() -> None:
 )
 def test_a_line_that_makes_no_sense_is_an_error(data: bytes) -> None:
     """Half a line, a line of an unknown type and a bookmark without version are errors with a message, and no change."""
-    line = read_line(data, PodReader())
-    assert ("ERROR", None, 0) == (line.kind, line.object, line.code)
+    line = decode_watch_event(data, PodReader())
+    assert ("ERROR", None, 0) == (line.type, line.object, line.code)
     assert line.message

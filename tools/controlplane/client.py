@@ -17,7 +17,7 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 THREADS = 16
-SECONDS = 60.0
+TIMEOUT = 60.0
 MERGE_PATCH = "application/merge-patch+json"
 APPLY_PATCH = "application/apply-patch+yaml"
 
@@ -70,7 +70,7 @@ class Client:
 
     def _connection(self) -> http.client.HTTPSConnection:
         if not hasattr(self._own, "connection"):
-            connection = http.client.HTTPSConnection("127.0.0.1", self._port, timeout=SECONDS, context=self._tls)
+            connection = http.client.HTTPSConnection("127.0.0.1", self._port, timeout=TIMEOUT, context=self._tls)
             self._own.connection = connection
             self._opened.append(connection)
         kept: http.client.HTTPSConnection = self._own.connection
@@ -119,13 +119,13 @@ class Client:
 
     def create_many(self, documents: Iterable[Document]) -> Documents:
         """Create all of them over many connections at once; the answers in the same order."""
-        return [*self.side_by_side(self.create, documents)]
+        return [*self.map_concurrently(self.create, documents)]
 
     def delete_many(self, paths: Iterable[str], grace_seconds: int | None = None) -> None:
         """Delete all of them over many connections at once."""
-        self.side_by_side(lambda path: self.delete(path, grace_seconds), paths)
+        self.map_concurrently(lambda path: self.delete(path, grace_seconds), paths)
 
-    def side_by_side(self, action: Callable[[Item], Result], items: Iterable[Item]) -> Sequence[Result]:
+    def map_concurrently(self, action: Callable[[Item], Result], items: Iterable[Item]) -> Sequence[Result]:
         """Do one thing to many items on the pool; the first error is raised."""
         return tuple(self._pool.map(action, items))
 

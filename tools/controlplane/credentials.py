@@ -48,12 +48,12 @@ class Credentials:
     def certificate_kubeconfig(self, url: str, user: str, group: str = "nobody") -> Path:
         """A kubeconfig that speaks as this user of this group."""
         cert, key = self.client_certificate(user, group)
-        identity = {"client-certificate-data": encoded(cert), "client-key-data": encoded(key)}
+        identity = {"client-certificate-data": base64_of(cert), "client-key-data": base64_of(key)}
         return self.kubeconfig(url, user.replace(":", "-"), identity)
 
     def kubeconfig(self, url: str, name: str, identity: dict[str, Any]) -> Path:
         """A kubeconfig of this name with this identity: a token, a certificate, or nothing at all."""
-        cluster = {"server": url, "certificate-authority-data": encoded(self.ca_file)}
+        cluster = {"server": url, "certificate-authority-data": base64_of(self.ca_file)}
         content = {
             "apiVersion": "v1",
             "kind": "Config",
@@ -68,6 +68,6 @@ class Credentials:
         return path
 
 
-def encoded(path: Path) -> str:
+def base64_of(path: Path) -> str:
     """A file as kubeconfigs embed it."""
     return base64.b64encode(path.read_bytes()).decode()

@@ -18,8 +18,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from tools.controlplane.client import Document
-from tools.controlplane.credentials import Credentials, encoded
-from tools.controlplane.parts import written
+from tools.controlplane.commands import to_flags
+from tools.controlplane.credentials import Credentials, base64_of
 
 NAME, NAMESPACE = "metrics-server", "kube-system"
 ROOT = "/apis/metrics.k8s.io/v1beta1"
@@ -42,7 +42,7 @@ def flags(port: int, kubeconfig: Path, credentials: Credentials) -> list[str]:
         "kubelet-use-node-status-port": "true",
     }
     named |= dict.fromkeys(("kubeconfig", "authentication-kubeconfig", "authorization-kubeconfig"), kubeconfig)
-    return written(named)
+    return to_flags(named)
 
 
 def registration(port: int, credentials: Credentials) -> list[Document]:
@@ -61,7 +61,7 @@ def registration(port: int, credentials: Credentials) -> list[Document]:
             "service": {"name": NAME, "namespace": NAMESPACE, "port": port},
             "group": "metrics.k8s.io",
             "version": "v1beta1",
-            "caBundle": encoded(credentials.ca_file),
+            "caBundle": base64_of(credentials.ca_file),
             "groupPriorityMinimum": 100,
             "versionPriority": 100,
         },
@@ -69,7 +69,7 @@ def registration(port: int, credentials: Credentials) -> list[Document]:
     return [service, registered]
 
 
-def metered(node: Document, kubelet: str, internal_ip: str) -> Document:
+def with_kubelet_metrics(node: Document, kubelet: str, internal_ip: str) -> Document:
     """The node with a kubelet at this URL that tells its usage; its internal IP is its own, and nobody listens there."""
     name = node["metadata"]["name"]
     addresses = {"InternalIP": internal_ip, "Hostname": name, "InternalDNS": "localhost"}
@@ -85,12 +85,12 @@ def metered(node: Document, kubelet: str, internal_ip: str) -> Document:
     }
 
 
-def using(pod: Document, cpu: str, memory: str) -> Document:
+def with_usage(pod: Document, cpu: str, memory: str) -> Document:
     """The pod, with this usage as its kubelet will tell it."""
-    return {**pod, "metadata": _annotated(pod, usage(cpu, memory))}
+    return {**pod, "metadata": _annotated(pod, usage_annotations(cpu, memory))}
 
 
-def usage(cpu: str, memory: str) -> dict[str, str]:
+def usage_annotations(cpu: str, memory: str) -> dict[str, str]:
     """The annotations of a pod that kwok takes for its usage; a patch of them changes it."""
     return {"kwok.x-k8s.io/usage-cpu": cpu, "kwok.x-k8s.io/usage-memory": memory}
 

@@ -26,7 +26,7 @@ PORTS = range(20_000, 32_000)
 TAIL_BYTES = 4_000
 READY_SECONDS = 90.0
 ATTEMPTS = 5
-TAKEN = "address already in use"
+PORT_TAKEN_MESSAGE = "address already in use"
 
 # A program of its own and not preexec_fn, which may deadlock when the parent has threads.
 LAUNCH = """
@@ -157,7 +157,7 @@ def free_port() -> int:
             return port
 
 
-def retried(start: Callable[[], Process]) -> Process:
+def retry_port_taken(start: Callable[[], Process]) -> Process:
     """Start with a port of its own choice, again with another one if that was taken meanwhile."""
     for _ in range(ATTEMPTS):
         try:
@@ -167,12 +167,12 @@ def retried(start: Callable[[], Process]) -> Process:
     raise PortTaken(f"no free port in {ATTEMPTS} attempts")
 
 
-def answering(process: Process, answers: Callable[[], bool]) -> Process:
+def wait_ready(process: Process, answers: Callable[[], bool]) -> Process:
     """Wait until it answers; a process that ends instead is told from one whose port was taken."""
     deadline = time.monotonic() + READY_SECONDS
     while not _succeeds(answers):
         if not process.running():
-            failure = PortTaken if TAKEN in process.log_tail() else RuntimeError
+            failure = PortTaken if PORT_TAKEN_MESSAGE in process.log_tail() else RuntimeError
             raise failure(f"{process.name} ended while starting:\n{process.log_tail()}")
         if time.monotonic() > deadline:
             raise TimeoutError(f"{process.name} was not ready after {READY_SECONDS:.0f} s:\n{process.log_tail()}")

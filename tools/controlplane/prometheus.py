@@ -23,9 +23,9 @@ from urllib.parse import urlencode
 
 from tools.controlplane.client import Document, Documents
 from tools.controlplane.credentials import Credentials
-from tools.controlplane.process import Process, Startable, answering, free_port, retried
+from tools.controlplane.process import Process, Startable, free_port, retry_port_taken, wait_ready
 
-SEEN_SECONDS = 30.0
+WAIT_SECONDS = 30.0
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class Target:
         return {"targets": [self.address], "labels": {"__metrics_path__": self.path, **self.labels}}
 
 
-def guarding(credentials: Credentials, users: Mapping[str, str]) -> Document:
+def web_config(credentials: Credentials, users: Mapping[str, str]) -> Document:
     """A web configuration: TLS with the server's certificate of this authority, and users by their bcrypt hashes."""
     files = {"cert_file": str(credentials.server_cert), "key_file": str(credentials.server_key)}
     return {"tls_server_config": files, "basic_auth_users": dict(users)}
@@ -65,7 +65,7 @@ class Prometheus(Startable):
     ) -> None:
         """Settle the options; nothing runs yet.
 
-        `rules` is the content of a rule file (groups), `web` of a web configuration (`guarding`: then only the process
+        `rules` is the content of a rule file (groups), `web` of a web configuration (`web_config`: then only the process
         is looked after here, and the questions are the caller's), `flags` are further flags.
         """
         self._binaries = binaries
@@ -88,7 +88,7 @@ class Prometheus(Startable):
         if self._port:
             self._launch()
         else:
-            retried(self._start_somewhere)
+            retry_port_taken(self._start_somewhere)
 
     def kill(self) -> None:
         """Crash: connections are refused, the data stay."""
@@ -112,26 +112,26 @@ class Prometheus(Startable):
     def scrape(self, targets: Iterable[Target]) -> None:
         """Scrape these targets from now on, and no others."""
         self._write(targets)
-        self._ask("POST", "/-/reload")
+        self._request("POST", "/-/reload")
 
     def query(self, promql: str, at: float | None = None) -> Documents:
         """The result of an instant query: series with their `metric` and `value`."""
         question = urlencode({"query": promql, **({} if at is None else {"time": at})})
-        found: Documents = json.loads(self._ask("GET", f"/api/v1/query?{question}"))["data"]["result"]
+        found: Documents = json.loads(self._request("GET", f"/api/v1/query?{question}"))["data"]["result"]
         return found
 
     def values(self, promql: str, label: str = "instance") -> dict[str, float]:
         """The values of an instant query by one label."""
         return {each["metric"].get(label, ""): float(each["value"][1]) for each in self.query(promql)}
 
-    def seen(
+    def wait_for(
         self, promql: str, wanted: Callable[[dict[str, float]], bool], label: str = "instance"
     ) -> dict[str, float]:
         """Wait until the values of a query are as wanted, and return them."""
-        deadline = time.monotonic() + SEEN_SECONDS
+        deadline = time.monotonic() + WAIT_SECONDS
         while not wanted(found := self.values(promql, label)):
             if time.monotonic() > deadline:
-                raise AssertionError(f"not within {SEEN_SECONDS:.0f} s: {promql} is {found}\n{self.process.log_tail()}")
+                raise AssertionError(f"not within {WAIT_SECONDS:.0f} s: {promql} is {found}\n{self.process.log_tail()}")
             time.sleep(0.2)
         return found
 
@@ -151,11 +151,11 @@ class Prometheus(Startable):
         log = self.workspace / "prometheus.log"
         self.process = Process([*command, "--web.enable-lifecycle", *self._flags], log, {}, self.url)
         self._running = True
-        return answering(self.process, self._is_ready)
+        return wait_ready(self.process, self._is_ready)
 
     def _is_ready(self) -> bool:
         if self._web is None:
-            return bool(self._ask("GET", "/-/ready"))
+            return bool(self._request("GET", "/-/ready"))
         with socket.create_connection(("127.0.0.1", self._port), timeout=1):
             return True
 
@@ -182,7 +182,7 @@ class Prometheus(Startable):
         path.write_text(json.dumps(content))
         return path
 
-    def _ask(self, method: str, path: str) -> bytes:
+    def _request(self, method: str, path: str) -> bytes:
         connection = http.client.HTTPConnection("127.0.0.1", self._port, timeout=30)
         try:
             connection.request(method, path)

@@ -22,10 +22,10 @@ from typing import Any
 
 import yaml
 
-from tools.controlplane import audit, build, metrics_server, parts
+from tools.controlplane import audit, build, commands, metrics_server
 from tools.controlplane.client import ApiError, Client, Document
 from tools.controlplane.credentials import Credentials
-from tools.controlplane.process import PortTaken, Process, Startable, answering, free_port, retried
+from tools.controlplane.process import PortTaken, Process, Startable, free_port, retry_port_taken, wait_ready
 
 WORKLOADS = (
     "deployment-controller",
@@ -95,14 +95,14 @@ class Rig(Startable):
         """Start everything that was asked for and wait until pods can be created."""
         self.workspace.mkdir(parents=True, exist_ok=True)
         self.credentials = Credentials(self.workspace)
-        self.etcd = retried(self._start_etcd)
-        retried(self._start_apiserver_somewhere)
+        self.etcd = retry_port_taken(self._start_etcd)
+        retry_port_taken(self._start_apiserver_somewhere)
         self.ensure_namespace("default")
         if self._controllers:
-            flags = parts.controllers(self.admin_kubeconfig, self.credentials, self._controllers)
+            flags = commands.controller_manager(self.admin_kubeconfig, self.credentials, self._controllers)
             self.controller_manager = self._launch("kube-controller-manager", flags)
         if self._with_kwok:
-            self.kwok = retried(self._start_kwok)
+            self.kwok = retry_port_taken(self._start_kwok)
 
     def stop(self) -> None:
         """End every process that was started here, then remove the workspace unless it was named."""
@@ -125,7 +125,7 @@ class Rig(Startable):
     def _ready(self, process: Process, answers: Callable[[], bool]) -> Process:
         """Wait until it answers; a process that ends instead is forgotten."""
         try:
-            return answering(process, answers)
+            return wait_ready(process, answers)
         except (PortTaken, RuntimeError):
             self._processes.remove(process)
             raise
@@ -135,7 +135,7 @@ class Rig(Startable):
         name, self._etcd_port = self.workspace.name, free_port()
         data, url = self.workspace / "etcd", f"http://127.0.0.1:{self._etcd_port}"
         shutil.rmtree(data, ignore_errors=True)
-        process = self._launch("etcd", parts.etcd(name, data, url, f"http://127.0.0.1:{free_port()}"), url)
+        process = self._launch("etcd", commands.etcd(name, data, url, f"http://127.0.0.1:{free_port()}"), url)
         return self._ready(process, lambda: name in str(self._etcd_call("/v3/cluster/member/list", {})))
 
     def _start_apiserver_somewhere(self) -> Process:
@@ -150,8 +150,8 @@ class Rig(Startable):
     def start_apiserver(self) -> Process:
         """Start the API server, again after a kill on the same port and data, and wait until it is ready."""
         self._starts += 1
-        tainting = parts.LIFECYCLE in self._controllers
-        flags = parts.apiserver(self._port, self.etcd.url, self.credentials, tainting, self._fair)
+        tainting = commands.LIFECYCLE in self._controllers
+        flags = commands.apiserver(self._port, self.etcd.url, self.credentials, tainting, self._fair)
         if self._audited:
             flags += audit.flags(self.workspace / "audit-policy.json", self._audit_log(self._starts))
         self.apiserver = self._launch("kube-apiserver", flags, self.url)
@@ -165,13 +165,13 @@ class Rig(Startable):
     def _start_kwok(self) -> Process:
         port = free_port()
         files = [self.binaries / name for name in ("kwok-stages.yaml", "kwok-metrics.yaml")[: 1 + self._metered]]
-        flags = parts.kwok(self.admin_kubeconfig, files, port, self.credentials)
+        flags = commands.kwok(self.admin_kubeconfig, files, port, self.credentials)
         process = self._launch("kwok", flags, f"https://127.0.0.1:{port}")
         return self._ready(process, lambda: bool(self.scrape(process, "/healthz")))
 
     def start_metrics_server(self) -> Process:
         """The real metrics-server behind the API server, reading the kubelets of a metered rig."""
-        return retried(self._start_metrics_server_somewhere)
+        return retry_port_taken(self._start_metrics_server_somewhere)
 
     def _start_metrics_server_somewhere(self) -> Process:
         port = free_port()
@@ -189,12 +189,12 @@ class Rig(Startable):
         """
         given: Document = yaml.safe_load(config.read_text()) if isinstance(config, Path) else dict(config or {})
         path = self.workspace / "kube-scheduler.json"
-        path.write_text(json.dumps(parts.scheduler_config(given, self.client_kubeconfig("system:kube-scheduler"))))
-        return retried(lambda: self._start_scheduler_somewhere(path))
+        path.write_text(json.dumps(commands.scheduler_config(given, self.client_kubeconfig("system:kube-scheduler"))))
+        return retry_port_taken(lambda: self._start_scheduler_somewhere(path))
 
     def _start_scheduler_somewhere(self, config: Path) -> Process:
         port = free_port()
-        flags = parts.scheduler(config, self.credentials, port)
+        flags = commands.kube_scheduler(config, self.credentials, port)
         process = self._launch("kube-scheduler", flags, f"https://127.0.0.1:{port}")
         return self._ready(process, lambda: bool(self.scrape(process, "/healthz")))
 

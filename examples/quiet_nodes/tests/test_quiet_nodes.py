@@ -4,12 +4,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from quiet_nodes import QuietNodes
 
-from trimtab.core.cluster.state import Cluster
-from trimtab.core.placing.choose import choose
-from trimtab.core.placing.profile import everywhere
-from trimtab.core.placing.templates import Templates
-from trimtab.laws import LAWS, kept_as_fresh, signature_says_it_all
-from trimtab.plugin import ALL, Node, Pod
+from trimtab.core.cluster.cluster import Cluster
+from trimtab.core.framework.choose import choose
+from trimtab.core.framework.evaluation_cache import EvaluationCache
+from trimtab.core.framework.profile import multipoint
+from trimtab.laws import LAWS, cached_equals_fresh, signature_is_complete
+from trimtab.plugin import ALL_ROWS, Node, Pod
 
 MARK = {"maintenance": "true"}
 names = st.sampled_from("abcdef")
@@ -21,9 +21,9 @@ clusters = st.tuples(st.lists(nodes, max_size=6), st.lists(placed, max_size=9))
 def cluster(nodes: list[Node], pods: list[Pod]) -> Cluster:
     made = Cluster()
     for node in nodes:
-        made.see_node(node)
+        made.upsert_node(node)
     for pod in pods:
-        made.see_pod(pod)
+        made.upsert_pod(pod)
     return made
 
 
@@ -35,31 +35,31 @@ def test_what_it_says() -> None:
     """Nodes under maintenance are refused for good with a reason, and of the others the one with fewer pods wins."""
     held = cluster([Node("a", labels=MARK), Node("b"), Node("c")], [Pod("u", "default", "p", node="b")])
     plugin = QuietNodes()
-    assert [-1, 0, 0] == plugin.filter(held.view, waiting(), ALL).tolist()
+    assert [-1, 0, 0] == plugin.filter(held.view, waiting(), ALL_ROWS).tolist()
     assert ("node(s) were under maintenance",) == plugin.reasons(held.view, waiting(), -1)
-    assert "c" == choose(held.view, waiting(), everywhere("quiet", [(plugin, 1)])).node  # type: ignore[union-attr]
+    assert "c" == choose(held.view, waiting(), multipoint("quiet", [(plugin, 1)])).node  # type: ignore[union-attr]
 
 
 def test_another_key() -> None:
     """The label's key is an argument."""
     held = cluster([Node("a", labels=MARK), Node("b", labels={"closed": "true"})], [])
-    assert [0, -1] == QuietNodes(key="closed").filter(held.view, waiting(), ALL).tolist()
+    assert [0, -1] == QuietNodes(key="closed").filter(held.view, waiting(), ALL_ROWS).tolist()
 
 
 @given(clusters)
 def test_laws(content: tuple[list[Node], list[Pod]]) -> None:
-    """The plugin breaks no law of single answers, and signs no two pods alike that it judges apart."""
+    """The plugin breaks no law of single answers, and gives no two pods one signature that it judges apart."""
     view = cluster(*content).view
     for law in LAWS:
         assert [] == list(law(QuietNodes(), view, waiting()))
-    assert [] == list(signature_says_it_all(QuietNodes(), view, waiting(), waiting("other")))
+    assert [] == list(signature_is_complete(QuietNodes(), view, waiting(), waiting("other")))
 
 
 @given(clusters, st.lists(nodes | placed, max_size=6))
 def test_kept_as_fresh(content: tuple[list[Node], list[Pod]], changes: list[Node | Pod]) -> None:
-    """Answers that are kept while the cluster changes equal those from nothing: `reads` names all that matters."""
-    held, kept, profile = cluster(*content), Templates(), everywhere("quiet", [(QuietNodes(), 1)])
-    assert [] == list(kept_as_fresh(held, waiting(), profile, kept))
+    """Answers that are kept while the cluster changes equal those from nothing: `depends_on` names all that matters."""
+    held, kept, profile = cluster(*content), EvaluationCache(), multipoint("quiet", [(QuietNodes(), 1)])
+    assert [] == list(cached_equals_fresh(held, waiting(), profile, kept))
     for number, change in enumerate(changes, start=1):
-        held.see_node(change) if isinstance(change, Node) else held.see_pod(change)
-        assert [] == list(kept_as_fresh(held, waiting(f"w{number}"), profile, kept))
+        held.upsert_node(change) if isinstance(change, Node) else held.upsert_pod(change)
+        assert [] == list(cached_equals_fresh(held, waiting(f"w{number}"), profile, kept))

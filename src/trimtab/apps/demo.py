@@ -9,32 +9,32 @@ from importlib import resources
 
 from msgspec import Struct
 
+from trimtab.config.kube_scheduler import parse
 from trimtab.config.registry import default_profile
-from trimtab.config.scheduler import read
+from trimtab.core.framework.choose import choose
 from trimtab.core.load.pressure_rules import PREFIX, VALUE, Labelling, Rule
-from trimtab.core.model.instruction import LabelNode
+from trimtab.core.model.instructions import LabelNode
 from trimtab.core.model.pod import Pod
 from trimtab.core.model.resources import CPU
-from trimtab.core.model.verdict import Decision
-from trimtab.core.placing.choose import choose
+from trimtab.core.model.schedule_result import Decision
 from trimtab.core.scheduling.controller import Scheduling
-from trimtab.core.scheduling.explain import explained, seen_by
+from trimtab.core.scheduling.explain import explain_now, view_without_pod
 from trimtab.core.settings import Settings
-from trimtab.sim import heat
-from trimtab.sim.compare import Gauge, Outcome, silent
-from trimtab.sim.day import DAY
-from trimtab.sim.drive import Drive
-from trimtab.sim.heat import HEAT
-from trimtab.sim.picture import Picture, picture_of
-from trimtab.sim.scenes import SCHEDULER, Act, Scene
-from trimtab.sim.why import in_short, sentence
+from trimtab.sim.decision_text import full_reason, short_reason
+from trimtab.sim.demo import hot_node
+from trimtab.sim.demo.day import DAY_SCENARIO
+from trimtab.sim.demo.hot_node import HOT_NODE_SCENARIO
+from trimtab.sim.demo.scene import SCHEDULER, Scenario, Scene
+from trimtab.sim.driver import SimulationDriver
+from trimtab.sim.outcome import Outcome, UtilisationProbe, run_headless
+from trimtab.sim.snapshot import WorldSnapshot, take_snapshot
 
-SCENES = len(HEAT.scenes) + len(DAY.scenes)
+SCENES = len(HOT_NODE_SCENARIO.scenes) + len(DAY_SCENARIO.scenes)
 TEMPLATE = "default.yaml"
 LABELS = Labelling((Rule(CPU, CPU, threshold=0.8, clear=0.65, label=(PREFIX + CPU, VALUE)),), apply=True)
 
 
-class Opened(Struct, frozen=True):
+class SceneStarted(Struct, frozen=True):
     """A scene begins; `number` counts from 1, over all acts."""
 
     number: int
@@ -42,7 +42,7 @@ class Opened(Struct, frozen=True):
     scene: Scene
 
 
-class Decided(Struct, frozen=True):
+class PodDecided(Struct, frozen=True):
     """The engine has decided about a pod; without a node it has to wait."""
 
     at: float
@@ -53,43 +53,43 @@ class Decided(Struct, frozen=True):
     in_short: str
 
 
-class Marked(Struct, frozen=True):
+class NodeLabelled(Struct, frozen=True):
     """A node got or lost a label."""
 
     at: float
-    wish: LabelNode
+    instruction: LabelNode
 
 
-class Passed(Struct, frozen=True):
+class ClusterFrame(Struct, frozen=True):
     """Time has passed; `last` marks the end of a scene."""
 
-    picture: Picture
+    picture: WorldSnapshot
     last: bool
 
 
-class Ended(Struct, frozen=True):
+class DemoEnded(Struct, frozen=True):
     """The story is over: each pod's last decision in the order in which pods came, the world, and the Events written.
 
     They are those of the last act. `measured` is how the first act went, and `requested` how it would have by requests.
     """
 
-    rows: tuple[Decided, ...]
-    picture: Picture
+    rows: tuple[PodDecided, ...]
+    picture: WorldSnapshot
     events: tuple[tuple[str, int], ...]
     measured: Outcome
     requested: Outcome
 
 
-Moment = Opened | Decided | Marked | Passed | Ended
+DemoEvent = SceneStarted | PodDecided | NodeLabelled | ClusterFrame | DemoEnded
 
 
-def by_load() -> Settings:
+def load_aware_settings() -> Settings:
     """What the template `default` comes to, and a rule that labels nodes."""
     template = resources.files("trimtab.config") / "templates" / TEMPLATE
-    return replace(read(template.read_bytes(), TEMPLATE).settings, labels=LABELS)
+    return replace(parse(template.read_bytes(), TEMPLATE).settings, labels=LABELS)
 
 
-def by_requests() -> Settings:
+def requests_only_settings() -> Settings:
     """What kube-scheduler does by itself."""
     return Settings((default_profile(SCHEDULER),))
 
@@ -99,58 +99,60 @@ class Demo:
 
     def __init__(self, seed: int) -> None:
         self.seed = seed
-        self.settings, self.stock = by_load(), by_requests()
-        self.drive = self._drive(HEAT)
-        self._fresh: list[Decided] = []
-        self._latest: dict[str, Decided] = {}
-        self._marks = 0
+        self.settings, self.stock = load_aware_settings(), requests_only_settings()
+        self.driver = self._driver_for(HOT_NODE_SCENARIO)
+        self._undelivered: list[PodDecided] = []
+        self._latest: dict[str, PodDecided] = {}
+        self._labels_seen = 0
 
-    def _drive(self, act: Act) -> Drive:
-        return Drive(self.settings, self.seed, act.starts, self._note)
+    def _driver_for(self, act: Scenario) -> SimulationDriver:
+        return SimulationDriver(self.settings, self.seed, act.starts_at, self._on_decision)
 
-    def moments(self) -> Iterator[Moment]:
-        gauge = Gauge(self.drive.world)
-        yield from self._act(HEAT, first=1)
-        self.drive, self._latest, self._marks = self._drive(DAY), {}, 0
-        yield from self._act(DAY, first=1 + len(HEAT.scenes))
-        yield self._ended(gauge)
+    def events(self) -> Iterator[DemoEvent]:
+        gauge = UtilisationProbe(self.driver.world)
+        yield from self._play_act(HOT_NODE_SCENARIO, first=1)
+        self.driver, self._latest, self._labels_seen = self._driver_for(DAY_SCENARIO), {}, 0
+        yield from self._play_act(DAY_SCENARIO, first=1 + len(HOT_NODE_SCENARIO.scenes))
+        yield self._summary(gauge)
 
-    def _act(self, act: Act, first: int) -> Iterator[Moment]:
+    def _play_act(self, act: Scenario, first: int) -> Iterator[DemoEvent]:
         for number, scene in enumerate(act.scenes, first):
-            yield Opened(number, SCENES, scene)
-            yield from self._played(scene)
+            yield SceneStarted(number, SCENES, scene)
+            yield from self._play(scene)
 
-    def _ended(self, gauge: Gauge) -> Ended:
-        world = self.drive.world
-        events = Counter(tell.reason for tell in world.told)
-        other = silent(Drive(self.stock, self.seed, HEAT.starts), HEAT)
-        measured, requested = (each.outcome(heat.HOT, heat.BEGINS, heat.ENDS) for each in (gauge, other))
+    def _summary(self, gauge: UtilisationProbe) -> DemoEnded:
+        world = self.driver.world
+        events = Counter(tell.reason for tell in world.kube_events)
+        other = run_headless(SimulationDriver(self.stock, self.seed, HOT_NODE_SCENARIO.starts_at), HOT_NODE_SCENARIO)
+        measured, requested = (
+            each.outcome(hot_node.HOT_NODE, hot_node.HOT_FROM, hot_node.HOT_UNTIL) for each in (gauge, other)
+        )
         rows = tuple(self._latest.values())
-        return Ended(rows, picture_of(world), tuple(sorted(events.items())), measured, requested)
+        return DemoEnded(rows, take_snapshot(world), tuple(sorted(events.items())), measured, requested)
 
-    def _played(self, scene: Scene) -> Iterator[Moment]:
-        clock = self.drive.clock
-        self.drive.idle = scene.idle
-        scene.begin(self.drive.world)
-        while clock.now < scene.ends:
-            frame = min(clock.now + scene.frame, scene.ends)
+    def _play(self, scene: Scene) -> Iterator[DemoEvent]:
+        clock = self.driver.clock
+        self.driver.idle = scene.idle
+        scene.start(self.driver.world)
+        while clock.now < scene.ends_at:
+            frame = min(clock.now + scene.frame_seconds, scene.ends_at)
             while clock.step(frame):
-                yield from self._news()
-            yield Passed(picture_of(self.drive.world), last=clock.now >= scene.ends)
+                yield from self._new_events()
+            yield ClusterFrame(take_snapshot(self.driver.world), last=clock.now >= scene.ends_at)
 
-    def _news(self) -> Iterator[Moment]:
-        yield from self._fresh
-        self._fresh.clear()
-        marked = self.drive.world.marked
-        yield from (Marked(self.drive.clock.now, wish) for wish in marked[self._marks :])
-        self._marks = len(marked)
+    def _new_events(self) -> Iterator[DemoEvent]:
+        yield from self._undelivered
+        self._undelivered.clear()
+        marked = self.driver.world.label_patches
+        yield from (NodeLabelled(self.driver.clock.now, wish) for wish in marked[self._labels_seen :])
+        self._labels_seen = len(marked)
 
-    def _note(self, decision: Decision) -> None:
-        engine = self.drive.engine
+    def _on_decision(self, decision: Decision) -> None:
+        engine = self.driver.engine
         pod = engine.cluster.pods[decision.uid]
-        table = explained(engine.controller(Scheduling), pod)
-        stock = choose(seen_by(engine.cluster, pod), pod, self.stock.profiles[0])
+        table = explain_now(engine.controller(Scheduling), pod)
+        stock = choose(view_without_pod(engine.cluster, pod), pod, self.stock.profiles[0])
         node, elsewhere = getattr(decision.verdict, "node", ""), getattr(stock, "node", "")
-        told = Decided(decision.at, pod, node, decision.attempt, sentence(table, elsewhere), in_short(table))
-        self._fresh.append(told)
+        told = PodDecided(decision.at, pod, node, decision.attempt, full_reason(table, elsewhere), short_reason(table))
+        self._undelivered.append(told)
         self._latest[decision.uid] = told

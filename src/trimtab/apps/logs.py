@@ -12,7 +12,7 @@ import sys
 from datetime import UTC, datetime
 from typing import Any
 
-from trimtab.core.model.verdict import Decision, Placement
+from trimtab.core.model.schedule_result import Decision, Placement
 
 log = logging.getLogger("trimtab.decisions")
 
@@ -27,52 +27,52 @@ _SECRETS = (
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 
 
-def hidden(text: str) -> str:
+def redact(text: str) -> str:
     """The text without what must not be read."""
     for pattern in _SECRETS:
         text = pattern.sub(r"\1[hidden]", text)
     return text
 
 
-def one_line(text: str) -> str:
+def escape_control(text: str) -> str:
     """Names and answers may hold anything: what would break or recolour a line is written out."""
     return _CONTROL.sub(lambda found: repr(found[0])[1:-1], text)
 
 
-class TextLines(logging.Formatter):
-    """2026-01-31T08:00:00.123Z INFO trimtab.apps.scheduler serving: address=…"""
+class TextFormatter(logging.Formatter):
+    """2026-01-31T08:00:00.123Z INFO trimtab.apps.process serving: address=…"""
 
     def format(self, record: logging.LogRecord) -> str:
-        lines = [f"{_stamp(record)} {record.levelname} {record.name} {one_line(record.getMessage())}"]
+        lines = [f"{_timestamp(record)} {record.levelname} {record.name} {escape_control(record.getMessage())}"]
         if record.exc_info and record.exc_info[0] is not None:
             lines.append(self.formatException(record.exc_info))
-        return hidden("\n".join(lines))
+        return redact("\n".join(lines))
 
 
-class JsonLines(logging.Formatter):
+class JsonFormatter(logging.Formatter):
     """One object a line: time, level, logger, message, and the pairs of the message as fields of their own."""
 
     def format(self, record: logging.LogRecord) -> str:
         said: dict[str, Any] = {
-            "time": _stamp(record),
+            "time": _timestamp(record),
             "level": record.levelname.lower(),
             "logger": record.name,
-            "message": hidden(record.getMessage()),
+            "message": redact(record.getMessage()),
         }
-        said |= {name: _plain(value) for name, value in _pairs(record) if name not in said}
+        said |= {name: _json_value(value) for name, value in _pairs(record) if name not in said}
         if record.exc_info and record.exc_info[0] is not None:
-            said["exception"] = hidden(self.formatException(record.exc_info))
+            said["exception"] = redact(self.formatException(record.exc_info))
         return json.dumps(said, default=str)
 
 
-def set_up(level: str, form: str = "text") -> None:
+def configure(level: str, form: str = "text") -> None:
     """All of the process' lines go to stderr in this form."""
     lines = logging.StreamHandler(sys.stderr)
-    lines.setFormatter(JsonLines() if form == "json" else TextLines())
+    lines.setFormatter(JsonFormatter() if form == "json" else TextFormatter())
     logging.basicConfig(level=level.upper(), handlers=[lines], force=True)
 
 
-def tell_decision(decision: Decision) -> None:
+def log_decision(decision: Decision) -> None:
     """One line for each decision: what was decided for whom, in which attempt, among how many nodes."""
     verdict = decision.verdict
     if isinstance(verdict, Placement):
@@ -88,7 +88,7 @@ def tell_decision(decision: Decision) -> None:
         )
 
 
-def _stamp(record: logging.LogRecord) -> str:
+def _timestamp(record: logging.LogRecord) -> str:
     moment = datetime.fromtimestamp(record.created, UTC)
     return f"{moment:%Y-%m-%dT%H:%M:%S}.{moment.microsecond // 1000:03d}Z"
 
@@ -99,5 +99,5 @@ def _pairs(record: logging.LogRecord) -> list[tuple[str, Any]]:
     return list(zip(names, values, strict=True)) if len(names) == len(values) else []
 
 
-def _plain(value: Any) -> Any:
-    return value if isinstance(value, (int, float, bool)) or value is None else hidden(str(value))
+def _json_value(value: Any) -> Any:
+    return value if isinstance(value, (int, float, bool)) or value is None else redact(str(value))

@@ -18,22 +18,22 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from trimtab.apps.beside import Beside, in_words, start_of
-from trimtab.apps.trial import try_queries
+from trimtab.apps.included_files import IncludedFiles, os_error_text, read_bounded
+from trimtab.apps.query_validation import validate_queries
 from trimtab.config.configuration import Configuration
-from trimtab.config.own.settings import SourceSettings
-from trimtab.config.problem import ConfigError
-from trimtab.config.show import shown
-from trimtab.core.model.event import Event, SettingsRead
-from trimtab.sources.contract import SourceError
+from trimtab.config.diagnostics import ConfigError
+from trimtab.config.dump import dump
+from trimtab.config.trimtab.settings import SourceSettings
+from trimtab.core.model.events import Event, SettingsRead
+from trimtab.sources.interface import SourceError
 
 log = logging.getLogger(__name__)
 
-SECONDS = 3.0
-TAKEN, REFUSED = "taken", "refused"
+INTERVAL = 3.0
+APPLIED, REJECTED = "taken", "refused"
 
 
-Held = bytes | str  # what a file holds, or in words why nobody knows
+FileState = bytes | str  # what a file holds, or in words why nobody knows
 
 
 @dataclass(frozen=True)
@@ -42,21 +42,21 @@ class ConfigFile:
 
     path: Path
     read: Callable[[bytes], Configuration]
-    beside: Beside | None = None
+    included: IncludedFiles | None = None
 
     @property
-    def named(self) -> dict[Path, Held]:
+    def included_states(self) -> dict[Path, FileState]:
         """What each file named in it held when it was last read."""
-        return {} if self.beside is None else dict(self.beside.found)
+        return {} if self.included is None else dict(self.included.states)
 
-    def forget(self) -> None:
+    def forget_included(self) -> None:
         """Before it is read anew: what it does not name any more is no business of ours."""
-        if self.beside is not None:
-            self.beside.found.clear()
+        if self.included is not None:
+            self.included.states.clear()
 
-    def content(self) -> tuple[Held, dict[Path, Held]]:
+    def state(self) -> tuple[FileState, dict[Path, FileState]]:
         """What it holds now, and what those named in it hold."""
-        return _held(self.path), {path: _held(path) for path in self.named}
+        return _file_state(self.path), {path: _file_state(path) for path in self.included_states}
 
 
 class Reload:
@@ -70,106 +70,106 @@ class Reload:
         self,
         file: ConfigFile,
         current: Configuration,
-        put: Callable[[Event], None],
+        dispatch: Callable[[Event], None],
         clock: Callable[[], float],
         on_sources: Callable[[tuple[SourceSettings, ...]], None] = lambda sources: None,
-        examine: Callable[[Configuration, Path], Awaitable[None]] = try_queries,
+        validate: Callable[[Configuration, Path], Awaitable[None]] = validate_queries,
     ) -> None:
         self.current = current
-        self.problem = ""
-        self.counts = Counter({TAKEN: 0, REFUSED: 0})
-        self._file, self._put, self._clock, self._on_sources = file, put, clock, on_sources
-        self._examine = examine
-        self._followed = frozenset(current.settings.kinds)
-        self._judged: tuple[Held, dict[Path, Held]] | None = None
-        self._seen: tuple[Held, dict[Path, Held]] | None = None
+        self.error = ""
+        self.counts = Counter({APPLIED: 0, REJECTED: 0})
+        self._file, self._dispatch, self._clock, self._on_sources = file, dispatch, clock, on_sources
+        self._validate = validate
+        self._watched_kinds = frozenset(current.settings.kinds)
+        self._last_evaluated: tuple[FileState, dict[Path, FileState]] | None = None
+        self._last_seen: tuple[FileState, dict[Path, FileState]] | None = None
 
     @property
-    def holds(self) -> bool:
+    def in_force(self) -> bool:
         """Whether the file is in force as it stands."""
-        return not self.problem
+        return not self.error
 
     async def run(self) -> None:
         """Look for ever; what the file holds at first is judged too, for it may have changed since it was read."""
         while True:
-            await asyncio.sleep(SECONDS)
-            await self.look()
+            await asyncio.sleep(INTERVAL)
+            await self.check()
 
-    async def look(self) -> None:
+    async def check(self) -> None:
         """Compare once, and take what has stood for two looks."""
-        content = await asyncio.to_thread(self._file.content)
-        steady, self._seen = content == self._seen, content
-        if not steady or content == self._judged:
+        content = await asyncio.to_thread(self._file.state)
+        steady, self._last_seen = content == self._last_seen, content
+        if not steady or content == self._last_evaluated:
             return
-        self._file.forget()
+        self._file.forget_included()
         if isinstance(content[0], str):
-            self._refuse(content[0])
+            self._reject(content[0])
         else:
-            await self._judge(content[0])
-        self._judged = content[0], self._file.named
+            await self._evaluate(content[0])
+        self._last_evaluated = content[0], self._file.included_states
 
-    async def _judge(self, content: bytes) -> None:
+    async def _evaluate(self, content: bytes) -> None:
         try:
             configuration = await asyncio.to_thread(self._file.read, content)
-            if configuration.own.sources != self.current.own.sources:
-                await self._examine(configuration, self._file.path)
+            if configuration.trimtab.sources != self.current.trimtab.sources:
+                await self._validate(configuration, self._file.path)
         except ConfigError as error:
-            self._refuse(*map(str, error.problems))
+            self._reject(*map(str, error.problems))
         except Exception as error:  # a reader that fails must not end the scheduling it was to change
-            self._refuse(f"{type(error).__name__}: {error}")
+            self._reject(f"{type(error).__name__}: {error}")
         else:
-            self._take(configuration)
+            self._apply(configuration)
 
-    def _take(self, new: Configuration) -> None:
-        if strange := [kind for kind in new.settings.kinds if kind not in self._followed]:
-            self._refuse(f"its plugins look at {', '.join(strange)}, which are not followed yet: restart to do so")
+    def _apply(self, new: Configuration) -> None:
+        if strange := [kind for kind in new.settings.kinds if kind not in self._watched_kinds]:
+            self._reject(f"its plugins look at {', '.join(strange)}, which are not followed yet: restart to do so")
             return
         before = self.current
         try:
-            if before.own.sources != new.own.sources:
-                self._on_sources(new.own.sources)
+            if before.trimtab.sources != new.trimtab.sources:
+                self._on_sources(new.trimtab.sources)
         except SourceError as error:
-            self._refuse(str(error))
+            self._reject(str(error))
             return
-        self.current, self.problem = new, ""
-        if _meaning(before) == _meaning(new):
+        self.current, self.error = new, ""
+        if _canonical(before) == _canonical(new):
             return
-        self.counts[TAKEN] += 1
+        self.counts[APPLIED] += 1
         log.info("configuration taken: file=%s", self._file.path)
         for note in new.notes:
             log.info("configuration: note=%s", note)
-        for part in _fixed(before, new):
+        for part in _restart_required(before, new):
             problem = f"{part} changed: restart to make it count"
             log.warning("configuration: file=%s problem=%s", self._file.path, problem)
-        self._put(SettingsRead(new.settings, self._clock()))
+        self._dispatch(SettingsRead(new.settings, self._clock()))
 
-    def _refuse(self, *problems: str) -> None:
-        self.problem = problems[0]
-        self.counts[REFUSED] += 1
+    def _reject(self, *problems: str) -> None:
+        self.error = problems[0]
+        self.counts[REJECTED] += 1
         for problem in problems:
             log.error(
                 "configuration refused, the last good one stays in force: file=%s problem=%s", self._file.path, problem
             )
 
 
-def _meaning(configuration: Configuration) -> str:
+def _canonical(configuration: Configuration) -> str:
     """A configuration in words that compare, for profiles do not; places in the file mean nothing."""
-    return shown(replace(configuration, notes=()))
+    return dump(replace(configuration, notes=()))
 
 
-def _held(file: Path) -> Held:
+def _file_state(file: Path) -> FileState:
     try:
-        return start_of(file)
+        return read_bounded(file)
     except OSError as error:
-        return in_words(error)
+        return os_error_text(error)
 
 
-def _fixed(before: Configuration, new: Configuration) -> list[str]:
+def _restart_required(before: Configuration, new: Configuration) -> list[str]:
     """What differs and is looked at only at the start."""
     pairs = {
-        "leaderElection": (before.leader, new.leader),
-        "clientConnection": (before.connection, new.connection),
-        "logging": (before.own.logging, new.own.logging),
-        "metrics": (before.own.metrics, new.own.metrics),
+        "leaderElection": (before.leader_election, new.leader_election),
+        "clientConnection": (before.client_connection, new.client_connection),
+        "logging": (before.trimtab.logging, new.trimtab.logging),
+        "metrics": (before.trimtab.metrics, new.trimtab.metrics),
     }
     return [name for name, (one, other) in pairs.items() if one != other]

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import click
 
-from trimtab.apps.beside import Beside
-from trimtab.apps.plugins import PluginError, installed
+from trimtab.apps.included_files import IncludedFiles
+from trimtab.apps.plugins import PluginError, installed_plugins
 from trimtab.config.configuration import Configuration
-from trimtab.config.problem import ConfigError, did_you_mean, printable
-from trimtab.config.scheduler import read
-from trimtab.config.show import shown
+from trimtab.config.diagnostics import ConfigError, did_you_mean, printable
+from trimtab.config.dump import dump
+from trimtab.config.kube_scheduler import parse
 
 BAD_INPUT = 2
 TEMPLATES = ("default", "production", "development", "hpc", "memory", "microservices", "multitenant")
@@ -32,7 +32,7 @@ def check(file: str) -> None:
     for note in configuration.notes:
         click.echo(f"note: {note}")
     names = ", ".join(profile.name for profile in configuration.settings.profiles)
-    measured = ", ".join(source.name for source in configuration.own.sources) or "nothing, requests stand in"
+    measured = ", ".join(source.name for source in configuration.trimtab.sources) or "nothing, requests stand in"
     click.echo(printable(f"{file}: can be used; schedules for {names}; measures by {measured}"))
 
 
@@ -40,7 +40,7 @@ def check(file: str) -> None:
 @click.argument("file")
 def show(file: str) -> None:
     """Print what FILE comes to, with every default filled in, as a file that means the same."""
-    click.echo(shown(load(file)), nl=False)
+    click.echo(dump(load(file)), nl=False)
 
 
 @command.command()
@@ -67,10 +67,10 @@ def templates() -> dict[str, str]:
 
 def load(file: str) -> Configuration:
     """The configuration in a file; ends the process with 2 and every problem on stderr if it is no good."""
-    from trimtab.sources.opening import KINDS
+    from trimtab.sources.registry import SOURCE_SETTINGS
 
     try:
-        return read(Path(file).read_bytes(), file, installed(), KINDS, Beside(Path(file)))
+        return parse(Path(file).read_bytes(), file, installed_plugins(), SOURCE_SETTINGS, IncludedFiles(Path(file)))
     except OSError as error:
         click.echo(printable(f"{file}: cannot be read: {error.strerror or error}"), err=True)
     except ConfigError as error:

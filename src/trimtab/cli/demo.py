@@ -10,18 +10,18 @@ from typing import TYPE_CHECKING
 
 import click
 
-from trimtab.apps.demo import Decided, Demo, Ended, Marked, Moment, Opened, Passed
-from trimtab.cli import screen
+from trimtab.apps.demo import ClusterFrame, Demo, DemoEnded, DemoEvent, NodeLabelled, PodDecided, SceneStarted
+from trimtab.cli import demo_screen
 
 if TYPE_CHECKING:
     from rich.console import Console
 
 FRAME = 0.15  # seconds at speed 1
-OPENING = 2.0
+SCENE_PAUSE = 2.0
 SLOWEST, FASTEST = 0.01, 1000.0
 
 
-def speed_of(ctx: click.Context, param: click.Parameter, value: float) -> float:
+def validate_speed(ctx: click.Context, param: click.Parameter, value: float) -> float:
     if value == 0 or SLOWEST <= value <= FASTEST:
         return value
     raise click.BadParameter(f"{value:g} is neither 0 (no waiting) nor between {SLOWEST:g} and {FASTEST:g}.")
@@ -29,25 +29,27 @@ def speed_of(ctx: click.Context, param: click.Parameter, value: float) -> float:
 
 @click.command()
 @click.option("--seed", type=click.IntRange(min=0), default=1, show_default=True, help="The same seed shows the same.")
-@click.option("--speed", default=1.0, show_default=True, callback=speed_of, help="2 is twice as fast, 0 never waits.")
+@click.option(
+    "--speed", default=1.0, show_default=True, callback=validate_speed, help="2 is twice as fast, 0 never waits."
+)
 @click.option("--plain", is_flag=True, help="Lines of text without colour or waiting, as for a pipe.")
 def command(seed: int, speed: float, plain: bool) -> None:
     """A simulated cluster in the terminal: the real engine places pods and says why. No Kubernetes needed."""
-    moments = Demo(seed).moments()
-    console = None if plain else _lively_console()
+    moments = Demo(seed).events()
+    console = None if plain else _interactive_console()
     if console is None:
         show_plain(seed, moments)
     else:
         show_live(seed, moments, console, lambda seconds: time.sleep(seconds / speed if speed else 0))
 
 
-def _speaks_unicode() -> bool:
+def _supports_unicode() -> bool:
     return (sys.stdout.encoding or "").lower().startswith("utf")
 
 
-def _lively_console() -> Console | None:
+def _interactive_console() -> Console | None:
     """The terminal, if it can show pictures that change in place."""
-    if not (sys.stdout.isatty() and _speaks_unicode()):
+    if not (sys.stdout.isatty() and _supports_unicode()):
         return None
     from rich.console import Console
 
@@ -55,79 +57,79 @@ def _lively_console() -> Console | None:
     return None if console.is_dumb_terminal else console
 
 
-def show_plain(seed: int, moments: Iterable[Moment]) -> None:
-    unicode = _speaks_unicode()
-    for line in chain(screen.title(seed), _plain_lines(moments)):
-        text = screen.plain(line)
-        click.echo(text if unicode else text.translate(screen.ASCII))
+def show_plain(seed: int, events: Iterable[DemoEvent]) -> None:
+    unicode = _supports_unicode()
+    for line in chain(demo_screen.title(seed), _plain_lines(events)):
+        text = demo_screen.plain(line)
+        click.echo(text if unicode else text.translate(demo_screen.ASCII))
 
 
-def _plain_lines(moments: Iterable[Moment]) -> Iterator[screen.Line]:
+def _plain_lines(events: Iterable[DemoEvent]) -> Iterator[demo_screen.Line]:
     """Everything but the pictures in the middle of scenes; a blank line parts decisions from a picture."""
-    gap: list[screen.Line] = []
-    for moment in moments:
+    gap: list[demo_screen.Line] = []
+    for moment in events:
         match moment:
-            case Opened():
-                yield from screen.opening(moment)
+            case SceneStarted():
+                yield from demo_screen.scene_heading(moment)
                 gap = []
-            case Decided():
-                yield from screen.decision(moment)
-                gap = [screen.EMPTY]
-            case Marked():
-                yield from screen.mark(moment)
-                gap = [screen.EMPTY]
-            case Passed(picture=picture, last=True):
-                yield from (*gap, *screen.cluster(picture))
-            case Ended():
-                yield from screen.ending(moment)
+            case PodDecided():
+                yield from demo_screen.decision(moment)
+                gap = [demo_screen.EMPTY]
+            case NodeLabelled():
+                yield from demo_screen.label_change(moment)
+                gap = [demo_screen.EMPTY]
+            case ClusterFrame(picture=picture, last=True):
+                yield from (*gap, *demo_screen.cluster(picture))
+            case DemoEnded():
+                yield from demo_screen.final_report(moment)
 
 
-def show_live(seed: int, moments: Iterable[Moment], console: Console, wait: Callable[[float], None]) -> None:
+def show_live(seed: int, events: Iterable[DemoEvent], console: Console, wait: Callable[[float], None]) -> None:
     """One picture that changes in place; at the end the table, which stays."""
     from rich.live import Live
     from rich.text import Text
 
-    def drawn(lines: Iterable[screen.Line]) -> Text:
+    def drawn(lines: Iterable[demo_screen.Line]) -> Text:
         return Text("\n", no_wrap=True, overflow="ellipsis").join(Text.assemble(*line) for line in lines)
 
-    stage = Stage(seed)
+    stage = LiveScreen(seed)
     with Live(console=console, screen=True, auto_refresh=False) as live:
-        for moment in moments:
-            stage.take(moment, console.width)
+        for moment in events:
+            stage.update(moment, console.width)
             live.update(drawn(stage.lines(console.height)), refresh=True)
-            wait(OPENING if isinstance(moment, Opened) else FRAME if isinstance(moment, Passed) else 0)
-    console.print(drawn([*screen.title(seed), *stage.last]))
+            wait(SCENE_PAUSE if isinstance(moment, SceneStarted) else FRAME if isinstance(moment, ClusterFrame) else 0)
+    console.print(drawn([*demo_screen.title(seed), *stage.final_lines]))
 
 
-class Stage:
+class LiveScreen:
     """What stands on the screen: the scene's opening, the cluster, and as many of the last decisions as fit.
 
     The newest one is shown as far as there is room; older ones whole or not at all.
     """
 
     def __init__(self, seed: int) -> None:
-        self._title = screen.title(seed)
-        self._opening: list[screen.Line] = []
-        self._picture: list[screen.Line] = []
-        self._decisions: list[list[screen.Line]] = []
-        self.last: list[screen.Line] = []
+        self._title = demo_screen.title(seed)
+        self._opening: list[demo_screen.Line] = []
+        self._picture: list[demo_screen.Line] = []
+        self._decisions: list[list[demo_screen.Line]] = []
+        self.final_lines: list[demo_screen.Line] = []
 
-    def take(self, moment: Moment, width: int) -> None:
-        match moment:
-            case Opened():
-                self._opening, self._decisions = screen.opening(moment, width), []
-            case Decided():
-                self._decisions.append(screen.decision(moment, width))
-            case Marked():
-                self._decisions.append(screen.mark(moment, width))
-            case Passed():
-                self._picture = screen.cluster(moment.picture, width)
-            case Ended():
-                self.last = list(screen.ending(moment))
+    def update(self, event: DemoEvent, width: int) -> None:
+        match event:
+            case SceneStarted():
+                self._opening, self._decisions = demo_screen.scene_heading(event, width), []
+            case PodDecided():
+                self._decisions.append(demo_screen.decision(event, width))
+            case NodeLabelled():
+                self._decisions.append(demo_screen.label_change(event, width))
+            case ClusterFrame():
+                self._picture = demo_screen.cluster(event.picture, width)
+            case DemoEnded():
+                self.final_lines = list(demo_screen.final_report(event))
 
-    def lines(self, height: int) -> list[screen.Line]:
-        lines = [*self._title, *self._opening, *self._picture, screen.EMPTY]
-        log: list[screen.Line] = []
+    def lines(self, height: int) -> list[demo_screen.Line]:
+        lines = [*self._title, *self._opening, *self._picture, demo_screen.EMPTY]
+        log: list[demo_screen.Line] = []
         for decision in reversed(self._decisions):
             room = height - len(lines) - len(log)
             if log and len(decision) > room:

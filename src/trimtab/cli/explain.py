@@ -13,15 +13,15 @@ from typing import Any
 
 import click
 
-from trimtab.config.problem import printable
+from trimtab.config.diagnostics import printable
 from trimtab.serve.address import DEFAULT_ADDRESS
 
-SECONDS = 10.0
+TIMEOUT = 10.0
 OK = 200
 GIB = 1 << 30
-STRANGER = "it may be another program, or another version"
+UNEXPECTED = "it may be another program, or another version"
 
-Told = dict[str, Any]
+Json = dict[str, Any]
 
 
 @click.command("explain")
@@ -42,20 +42,20 @@ def command(what: str, namespace: str, nodes: tuple[str, ...], address: str, as_
         raise click.BadParameter(f"{what!r} is neither pod/NAME nor node/NAME", param_hint="WHAT")
     if kind == "node" and nodes:
         raise click.UsageError("--node asks why a pod is not there: use it with pod/NAME")
-    told = ask(address.removeprefix("http://").rstrip("/"), _path(kind, namespace, name), nodes)
+    told = fetch(address.removeprefix("http://").rstrip("/"), _path(kind, namespace, name), nodes)
     if "problem" in told:
         click.echo(printable(f"trimtab: {told['problem']}."), err=True)
         sys.exit(1)
-    click.echo(json.dumps(told, indent=2) if as_json else _drawn(kind, told, nodes))
+    click.echo(json.dumps(told, indent=2) if as_json else _render(kind, told, nodes))
 
 
-def _drawn(kind: str, told: Told, nodes: tuple[str, ...]) -> str:
+def _render(kind: str, told: Json, nodes: tuple[str, ...]) -> str:
     """The answer for people; ends the process with 1 where it is not one of ours."""
     try:
         lines = [*(_pod(told, nodes) if kind == "pod" else _node(told))]
         return "\n".join(map(printable, [*filter(None, [told.get("standby")]), *lines]))
     except (KeyError, TypeError, AttributeError, ValueError):
-        click.echo(f"trimtab: the process there does not answer as expected: {STRANGER}.", err=True)
+        click.echo(f"trimtab: the process there does not answer as expected: {UNEXPECTED}.", err=True)
         sys.exit(1)
 
 
@@ -64,12 +64,12 @@ def _path(kind: str, namespace: str, name: str) -> str:
     return "/".join(["/explain", kind, *(urllib.parse.quote(part, safe="") for part in parts)])
 
 
-def ask(address: str, path: str, nodes: tuple[str, ...]) -> Told:
+def fetch(address: str, path: str, nodes: tuple[str, ...]) -> Json:
     """The process' answer, or a `problem` in words."""
     query = urllib.parse.urlencode([("node", node) for node in nodes])
     try:
         # Not by urllib: a proxy of the environment would look for the process on a machine of its own.
-        with closing(http.client.HTTPConnection(address, timeout=SECONDS)) as line:
+        with closing(http.client.HTTPConnection(address, timeout=TIMEOUT)) as line:
             line.request("GET", f"{path}?{query}")
             answer = line.getresponse()
             status, content = answer.status, answer.read()
@@ -77,37 +77,37 @@ def ask(address: str, path: str, nodes: tuple[str, ...]) -> Told:
         reason = getattr(error, "strerror", None) or str(error).strip() or type(error).__name__
         remedy = "start `trimtab run` there, or say with --address where it serves"
         return {"problem": f"nobody answers at {address} ({reason}): {remedy}"}
-    return _understood(status, content)
+    return _parse(status, content)
 
 
-def _understood(status: int, content: bytes) -> Told:
+def _parse(status: int, content: bytes) -> Json:
     try:
         told = json.loads(content)
     except (ValueError, RecursionError):
         told = None
     if isinstance(told, dict) and (status == OK or "problem" in told):
         return told
-    return {"problem": f"the process there answers {status}, and nothing that can be read: {STRANGER}"}
+    return {"problem": f"the process there answers {status}, and nothing that can be read: {UNEXPECTED}"}
 
 
-def _pod(told: Told, asked: tuple[str, ...]) -> Iterator[str]:
+def _pod(told: Json, asked: tuple[str, ...]) -> Iterator[str]:
     yield f"pod {told['pod']} {told['state']}"
     yield f"if it were placed now ({told['scheduler']}): {told['verdict']}"
-    yield from _past(told["past"])
+    yield from _past_decisions(told["past"])
     feasible = [line for line in told["lines"] if not line.get("refused_by")]
     yield from _table(feasible)
-    yield from _refusals([line for line in told["lines"] if line.get("refused_by")])
+    yield from _rejections([line for line in told["lines"] if line.get("refused_by")])
     known = {line["node"] for line in told["lines"]}  # those that were asked about are always among them
     yield from (f"  not {name}: no such node is known here" for name in asked if known and name not in known)
     if (hidden := told["nodes"] - len(told["lines"])) > 0:
         yield f"{hidden} more nodes: name one with --node"
 
 
-def _node(told: Told) -> Iterator[str]:
+def _node(told: Json) -> Iterator[str]:
     yield f"node {told['node']}: {told['state']}, {len(told['pods'])} pods"
     for use in told["uses"]:
         yield f"  {_use(use)}"
-    yield from _past(told["past"])
+    yield from _past_decisions(told["past"])
     for here in told["waiting"]:
         line = here["line"]
         verdict = ", ".join(line["reasons"]) if line.get("refused_by") else f"would do, score {line['total']:g}"
@@ -115,7 +115,7 @@ def _node(told: Told) -> Iterator[str]:
         yield f"  waiting pod {here['pod']}: {by}{verdict}"
 
 
-def _use(use: Told) -> str:
+def _use(use: Json) -> str:
     def amount(value: float | None) -> str:
         if value is None:
             return "not known"
@@ -128,14 +128,14 @@ def _use(use: Told) -> str:
     )
 
 
-def _past(past: list[Told]) -> Iterator[str]:
+def _past_decisions(past: list[Json]) -> Iterator[str]:
     for each in past:
         at = datetime.fromtimestamp(each["at"], UTC).strftime("%Y-%m-%d %H:%M:%SZ")
         node = f" → {each['node']}" if each["node"] else ""
         yield f"  decided {at} (attempt {each['attempt']}){node}: {each['words']}"
 
 
-def _table(lines: list[Told]) -> Iterator[str]:
+def _table(lines: list[Json]) -> Iterator[str]:
     plugins = [*dict.fromkeys(plugin for line in lines for plugin in line.get("scores", {}))]
     rows = [["node", "total", *plugins]]
     rows += [
@@ -146,7 +146,7 @@ def _table(lines: list[Told]) -> Iterator[str]:
         yield "  " + "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
 
 
-def _refusals(lines: list[Told]) -> Iterator[str]:
+def _rejections(lines: list[Json]) -> Iterator[str]:
     for line in lines:
         final = "" if line.get("final") else " (an eviction there could help)"
         yield f"  not {line['node']}: {line['refused_by']}: {', '.join(line['reasons'])}{final}"

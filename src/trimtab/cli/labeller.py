@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from trimtab.cli.run import identity, say
-from trimtab.serve.address import BadAddress, parse_address
+from trimtab.cli.run import report, unique_identity
+from trimtab.serve.address import InvalidAddress, parse_address
 
 if TYPE_CHECKING:
     from trimtab.apps.reload import ConfigFile
@@ -22,24 +22,24 @@ ADDRESS = "127.0.0.1:9000"
 RULES = "rule.yaml"
 SECONDS = 10
 BAD_INPUT = 2
-_OLD_FLAG = re.compile(r"--?(r|s|webaddr)(?:=(.*))?", re.S)
+_GO_FLAG = re.compile(r"--?(r|s|webaddr)(?:=(.*))?", re.S)
 
 
-class OldFlags(click.Command):
+class GoStyleFlags(click.Command):
     """As Go reads them: one dash or two, the value behind a blank or a `=`."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        return super().parse_args(ctx, [each for arg in args for each in _spelt(arg)])
+        return super().parse_args(ctx, [each for arg in args for each in _normalise_flag(arg)])
 
 
-def _spelt(arg: str) -> list[str]:
-    found = _OLD_FLAG.fullmatch(arg)
+def _normalise_flag(arg: str) -> list[str]:
+    found = _GO_FLAG.fullmatch(arg)
     if found is None:
         return [arg]
     return [f"-{found[1]}"] if found[2] is None else [f"-{found[1]}", found[2]]
 
 
-@click.command("labeller", cls=OldFlags)
+@click.command("labeller", cls=GoStyleFlags)
 @click.option("--config", "file", type=click.Path(), help="A TrimtabConfiguration with sources and labels.")
 @click.option("-kubeconfig", "--kubeconfig", default="", help="The cluster; else the usual places.")
 @click.option("-prom", "--prom", "url", default="", help="A Prometheus, in place of --config.")
@@ -69,71 +69,84 @@ def command(
     log_level: str,
 ) -> None:
     """Label or softly taint nodes that are really under pressure; see docs/labels.md."""
-    host, port = _listening(address)
-    config_file = described(file, url, rules, seconds, apply, lease_namespace)
-    configuration = read_now(config_file)
-    _set_up_log(configuration, log_level, _first_line(configuration, bool(file)))
+    host, port = _parse_serve(address)
+    config_file = labeller_config(file, url, rules, seconds, apply, lease_namespace)
+    configuration = load_or_exit(config_file)
+    _configure_logging(configuration, log_level, _mode_message(configuration, bool(file)))
     sys.exit(
-        _run(configuration, config_file, kubeconfig or configuration.connection.kubeconfig, identity(name), host, port)
+        _run(
+            configuration,
+            config_file,
+            kubeconfig or configuration.client_connection.kubeconfig,
+            unique_identity(name),
+            host,
+            port,
+        )
     )
 
 
-def _listening(address: str) -> tuple[str, int]:
+def _parse_serve(address: str) -> tuple[str, int]:
     """`:9000` used to mean every address of the machine; pages that ask nobody who he is are served on loopback."""
     try:
         return parse_address(f"127.0.0.1{address}" if address.startswith(":") else address)
-    except BadAddress as error:
+    except InvalidAddress as error:
         raise click.BadParameter(str(error), param_hint="-webaddr") from None
 
 
-def described(file: str | None, url: str, rules: str, seconds: int, apply: bool, lease_namespace: str) -> ConfigFile:
+def labeller_config(
+    file: str | None, url: str, rules: str, seconds: int, apply: bool, lease_namespace: str
+) -> ConfigFile:
     """Where a labeller's settings stand, and how they are read: a configuration of ours, or a rule.yaml and flags."""
     config_file = _from_config(file, apply, url) if file else _from_rules(url, rules, seconds, apply)
-    return _leased(config_file, lease_namespace)
+    return _with_lease_namespace(config_file, lease_namespace)
 
 
 def _from_config(file: str, apply: bool, url: str) -> ConfigFile:
-    from trimtab.apps.beside import Beside
-    from trimtab.apps.plugins import installed
+    from trimtab.apps.included_files import IncludedFiles
+    from trimtab.apps.plugins import installed_plugins
     from trimtab.apps.reload import ConfigFile
-    from trimtab.config.own.labelling.labeller import from_document
-    from trimtab.config.scheduler import read
-    from trimtab.sources.opening import KINDS
+    from trimtab.config.kube_scheduler import parse
+    from trimtab.config.trimtab.labeller import labeller_configuration
+    from trimtab.sources.registry import SOURCE_SETTINGS
 
     if apply or url:
         flag, field = ("--apply", "labels.mode: apply") if apply else ("-prom", "a source")
         raise click.UsageError(f"{flag} belongs to a rule.yaml: with --config, write {field} in {file}")
     path = Path(file)
-    beside = Beside(path)
+    beside = IncludedFiles(path)
     return ConfigFile(
-        path, lambda content: from_document(read(content, file, installed(), KINDS, beside), file), beside
+        path,
+        lambda content: labeller_configuration(
+            parse(content, file, installed_plugins(), SOURCE_SETTINGS, beside), file
+        ),
+        beside,
     )
 
 
 def _from_rules(url: str, rules: str, seconds: int, apply: bool) -> ConfigFile:
     from trimtab.apps.reload import ConfigFile
-    from trimtab.config.own.address import as_told, url_fault
-    from trimtab.config.own.labelling.labeller import from_rules
+    from trimtab.config.trimtab.labeller import from_rule_file
+    from trimtab.config.trimtab.url import redact_url, validate_url
 
     if not url:
         raise click.UsageError("say where measurements come from: -prom http://HOST:9090, or --config FILE")
-    if (fault := url_fault(url)) is not None:
-        raise click.BadParameter(f"{as_told(url)} {fault}", param_hint="-prom")
-    return ConfigFile(Path(rules), lambda content: from_rules(content, rules, url, float(seconds), apply))
+    if (fault := validate_url(url)) is not None:
+        raise click.BadParameter(f"{redact_url(url)} {fault}", param_hint="-prom")
+    return ConfigFile(Path(rules), lambda content: from_rule_file(content, rules, url, float(seconds), apply))
 
 
-def _leased(config_file: ConfigFile, namespace: str) -> ConfigFile:
+def _with_lease_namespace(config_file: ConfigFile, namespace: str) -> ConfigFile:
     def read(content: bytes) -> Configuration:
         found = config_file.read(content)
-        return replace(found, leader=replace(found.leader, namespace=namespace))
+        return replace(found, leader_election=replace(found.leader_election, namespace=namespace))
 
     return replace(config_file, read=read)
 
 
-def read_now(config_file: ConfigFile) -> Configuration:
+def load_or_exit(config_file: ConfigFile) -> Configuration:
     """Ends the process with 2 and every problem on stderr if it is no good."""
     from trimtab.apps.plugins import PluginError
-    from trimtab.config.problem import ConfigError, printable
+    from trimtab.config.diagnostics import ConfigError, printable
 
     try:
         return config_file.read(config_file.path.read_bytes())
@@ -146,7 +159,7 @@ def read_now(config_file: ConfigFile) -> Configuration:
     sys.exit(BAD_INPUT)
 
 
-def _first_line(configuration: Configuration, documented: bool) -> str:
+def _mode_message(configuration: Configuration, documented: bool) -> str:
     labels = configuration.settings.labels
     if labels is not None and labels.apply:
         return "trimtab labeller: mode apply: nodes are marked."
@@ -154,13 +167,13 @@ def _first_line(configuration: Configuration, documented: bool) -> str:
     return f"trimtab labeller: mode observe: says what it would mark and writes nothing; {remedy} to mark nodes."
 
 
-def _set_up_log(configuration: Configuration, level: str, first: str) -> None:
+def _configure_logging(configuration: Configuration, level: str, first: str) -> None:
     import logging
 
-    from trimtab.apps.logs import set_up
+    from trimtab.apps.logs import configure
 
-    set_up(level or configuration.own.logging.level, configuration.own.logging.format)
-    say(configuration, first, logging.WARNING)
+    configure(level or configuration.trimtab.logging.level, configuration.trimtab.logging.format)
+    report(configuration, first, logging.WARNING)
     for note in configuration.notes:
         logging.getLogger("trimtab").info("%s", note)
 
@@ -169,18 +182,18 @@ def _run(
     configuration: Configuration, config_file: ConfigFile, kubeconfig: str, identity: str, host: str, port: int
 ) -> int:
     from trimtab.apps.labeller import run
-    from trimtab.apps.scheduler import Options
-    from trimtab.config.problem import ConfigError, printable
-    from trimtab.kube.credentials import CredentialsError, find
-    from trimtab.kube.greeting import Unwelcome
+    from trimtab.apps.process import Options
+    from trimtab.config.diagnostics import ConfigError, printable
+    from trimtab.kube.credentials import CredentialsError, find_credentials
+    from trimtab.kube.preflight import PreflightError
 
     try:
-        return run(configuration, config_file, find(kubeconfig), Options(identity, host, port))
-    except (CredentialsError, Unwelcome) as error:
-        say(configuration, printable(f"trimtab: {error}."))
+        return run(configuration, config_file, find_credentials(kubeconfig), Options(identity, host, port))
+    except (CredentialsError, PreflightError) as error:
+        report(configuration, printable(f"trimtab: {error}."))
     except ConfigError as error:
-        say(configuration, str(error))
+        report(configuration, str(error))
         return BAD_INPUT
     except OSError as error:
-        say(configuration, f"trimtab: cannot serve on {host}:{port}: {error.strerror}. Choose another -webaddr.")
+        report(configuration, f"trimtab: cannot serve on {host}:{port}: {error.strerror}. Choose another -webaddr.")
     return 1

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from trimtab.serve.address import DEFAULT_ADDRESS, BadAddress, parse_address
+from trimtab.serve.address import DEFAULT_ADDRESS, InvalidAddress, parse_address
 
 BAD_INPUT = 2
 
 if TYPE_CHECKING:
+    from trimtab.apps.process import Options
     from trimtab.apps.reload import ConfigFile
-    from trimtab.apps.scheduler import Options
     from trimtab.config.configuration import Configuration
 
 
@@ -39,66 +39,66 @@ if TYPE_CHECKING:
 )
 def command(file: str | None, kubeconfig: str, address: str, name: str, log_level: str | None) -> None:
     """Schedule pods on the cluster of the kubeconfig."""
-    from trimtab.apps.logs import set_up
-    from trimtab.apps.scheduler import Options
+    from trimtab.apps.logs import configure
+    from trimtab.apps.process import Options
     from trimtab.cli.config import load
-    from trimtab.config.scheduler import default_configuration
+    from trimtab.config.kube_scheduler import default_configuration
 
     configuration = load(file) if file else default_configuration()
     try:
         host, port = parse_address(address)
-    except BadAddress as error:
+    except InvalidAddress as error:
         raise click.BadParameter(str(error), param_hint="--serve") from None
-    set_up(log_level or configuration.own.logging.level, configuration.own.logging.format)
+    configure(log_level or configuration.trimtab.logging.level, configuration.trimtab.logging.format)
     for note in configuration.notes:
         logging.getLogger("trimtab").info("%s", note)
-    where = kubeconfig or configuration.connection.kubeconfig
-    sys.exit(_run(configuration, where, Options(identity(name), host, port), _watched(file)))
+    where = kubeconfig or configuration.client_connection.kubeconfig
+    sys.exit(_run(configuration, where, Options(unique_identity(name), host, port), _config_file(file)))
 
 
-def identity(name: str) -> str:
+def unique_identity(name: str) -> str:
     """Unique whatever replicas are called: two of one identity would both hold the lease."""
     return f"{name or socket.gethostname()}_{secrets.token_hex(4)}"
 
 
-def say(configuration: Configuration, sentence: str, level: int = logging.ERROR) -> None:
+def report(configuration: Configuration, message: str, level: int = logging.ERROR) -> None:
     """For people, as it is; but among lines of JSON it is one of them, for who collects these reads nothing else."""
-    if configuration.own.logging.format == "json":
-        logging.getLogger("trimtab").log(level, "%s", sentence)
+    if configuration.trimtab.logging.format == "json":
+        logging.getLogger("trimtab").log(level, "%s", message)
     else:
-        click.echo(sentence, err=True)
+        click.echo(message, err=True)
 
 
-def _watched(file: str | None) -> ConfigFile | None:
+def _config_file(file: str | None) -> ConfigFile | None:
     """The same file again, whenever it changes."""
-    from trimtab.apps.beside import Beside
-    from trimtab.apps.plugins import installed
+    from trimtab.apps.included_files import IncludedFiles
+    from trimtab.apps.plugins import installed_plugins
     from trimtab.apps.reload import ConfigFile
-    from trimtab.config.scheduler import read
-    from trimtab.sources.opening import KINDS
+    from trimtab.config.kube_scheduler import parse
+    from trimtab.sources.registry import SOURCE_SETTINGS
 
     if not file:
         return None
     path = Path(file)
-    beside = Beside(path)
-    return ConfigFile(path, lambda content: read(content, file, installed(), KINDS, beside), beside)
+    beside = IncludedFiles(path)
+    return ConfigFile(path, lambda content: parse(content, file, installed_plugins(), SOURCE_SETTINGS, beside), beside)
 
 
 def _run(configuration: Configuration, kubeconfig: str, options: Options, file: ConfigFile | None) -> int:
-    from trimtab.apps.scheduler import run
-    from trimtab.config.problem import ConfigError, printable
-    from trimtab.kube.credentials import CredentialsError, find
-    from trimtab.kube.greeting import Unwelcome
-    from trimtab.kube.kinds import Unknown
+    from trimtab.apps.process import run
+    from trimtab.config.diagnostics import ConfigError, printable
+    from trimtab.kube.credentials import CredentialsError, find_credentials
+    from trimtab.kube.kinds import UnknownKind
+    from trimtab.kube.preflight import PreflightError
 
     try:
-        return run(configuration, find(kubeconfig), options, file)
-    except (CredentialsError, Unknown, Unwelcome) as error:
-        say(configuration, printable(f"trimtab: {error}."))
+        return run(configuration, find_credentials(kubeconfig), options, file)
+    except (CredentialsError, UnknownKind, PreflightError) as error:
+        report(configuration, printable(f"trimtab: {error}."))
     except ConfigError as error:
-        say(configuration, str(error))
+        report(configuration, str(error))
         return BAD_INPUT
     except OSError as error:
         where = f"{options.host}:{options.port}"
-        say(configuration, f"trimtab: cannot serve on {where}: {error.strerror}. Choose another --serve address.")
+        report(configuration, f"trimtab: cannot serve on {where}: {error.strerror}. Choose another --serve address.")
     return 1

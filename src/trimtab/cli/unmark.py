@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from trimtab.cli.run import identity
-from trimtab.config.problem import printable
-from trimtab.core.model.span import duration
+from trimtab.cli.run import unique_identity
+from trimtab.config.diagnostics import printable
+from trimtab.core.model.duration import parse_duration
 
 if TYPE_CHECKING:
-    from trimtab.apps.unmarking import Asked
+    from trimtab.apps.label_cleanup import CleanupOptions
 
 AFTER = "10m"
 CANNOT_RUN = 2
@@ -36,36 +36,36 @@ def command(kubeconfig: str, after: str, legacy: bool, lease_namespace: str, app
 
     Exit code: 0 done, or nothing to do; 1 not everything could be looked at or taken off; 2 cannot be run.
     """
-    from trimtab.apps.unmarking import Asked
-    from trimtab.config.own.labelling.labeller import LEASE
+    from trimtab.apps.label_cleanup import CleanupOptions
+    from trimtab.config.trimtab.labeller import LEASE
 
-    seconds = duration(after)
+    seconds = parse_duration(after)
     if seconds is None or seconds < 0:
         raise click.BadParameter(f"{after!r} is no span of time such as 10m", param_hint="--after")
-    asked = Asked(replace(LEASE, namespace=lease_namespace), seconds, legacy, apply, identity("unmark"))
+    asked = CleanupOptions(replace(LEASE, namespace=lease_namespace), seconds, legacy, apply, unique_identity("unmark"))
     sys.exit(_run(asked, kubeconfig))
 
 
-def _run(asked: Asked, kubeconfig: str) -> int:
-    from trimtab.apps.doctor.server import Named
-    from trimtab.apps.unmarking import Result, unmark
-    from trimtab.kube.credentials import CredentialsError, find
+def _run(asked: CleanupOptions, kubeconfig: str) -> int:
+    from trimtab.apps.doctor.apiserver_checks import ApiServer
+    from trimtab.apps.label_cleanup import CleanupResult, clean_up
+    from trimtab.kube.credentials import CredentialsError, find_credentials
     from trimtab.kube.transport import AiohttpTransport
 
     try:
-        credentials = find(kubeconfig)
+        credentials = find_credentials(kubeconfig)
     except CredentialsError as error:
         click.echo(printable(f"trimtab: {error}."), err=True)
         return CANNOT_RUN
 
-    async def running() -> Result:
-        transport = AiohttpTransport(credentials, limiter=None)
+    async def running() -> CleanupResult:
+        transport = AiohttpTransport(credentials, rate_limiter=None)
         try:
-            return await unmark(asked, Named(transport, credentials.server))
+            return await clean_up(asked, ApiServer(transport, credentials.server))
         finally:
             await transport.close()
 
     found = asyncio.run(running())
     for line in found.lines:
-        click.echo(printable(line), err=not found.well)
-    return 0 if found.well else 1
+        click.echo(printable(line), err=not found.ok)
+    return 0 if found.ok else 1

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from trimtab.config.own.settings import BY_REQUESTS, TrimtabConfiguration
-from trimtab.config.problem import Note
+from trimtab.config.diagnostics import Note
+from trimtab.config.trimtab.settings import DEFAULT, TrimtabConfiguration
 from trimtab.core.settings import Settings
 
 
@@ -22,7 +22,7 @@ class LeaderElection:
 
 
 @dataclass(frozen=True, slots=True)
-class Connection:
+class ClientConnection:
     """How to speak to the API server; an empty kubeconfig means the usual places, no qps means no limit."""
 
     kubeconfig: str = ""
@@ -35,7 +35,7 @@ class Configuration:
     """All that a file decides, and what its author should know about it."""
 
     settings: Settings
-    leader: LeaderElection = LeaderElection()
-    connection: Connection = Connection()
+    leader_election: LeaderElection = LeaderElection()
+    client_connection: ClientConnection = ClientConnection()
     notes: tuple[Note, ...] = ()
-    own: TrimtabConfiguration = BY_REQUESTS
+    trimtab: TrimtabConfiguration = DEFAULT

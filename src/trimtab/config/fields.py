@@ -6,16 +6,16 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
-from trimtab.config.spot import Spot
-from trimtab.config.tree import Branch, Table
+from trimtab.config.config_node import ConfigNode
+from trimtab.config.tree import MappingNode, SequenceNode
 
 
-class Fate(StrEnum):
+class Support(StrEnum):
     """A field is obeyed, read and set aside with a note, or not accepted."""
 
-    HONOURED = "honoured"
+    SUPPORTED = "honoured"
     IGNORED = "ignored"
-    REFUSED = "refused"
+    REJECTED = "refused"
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,13 +23,13 @@ class Field:
     """A field by its path, where `[]` is any item and `POINT` any extension point."""
 
     path: str
-    fate: Fate
-    about: str
+    support: Support
+    doc: str
 
 
-_H, _I, _R = Fate.HONOURED, Fate.IGNORED, Fate.REFUSED
+_H, _I, _R = Support.SUPPORTED, Support.IGNORED, Support.REJECTED
 
-_OF_MOVES = (
+_RESCHEDULING_ARGS = (
     "enableReschedulingController",
     "reschedulingInterval",
     "excludedNamespaces",
@@ -39,7 +39,7 @@ _OF_MOVES = (
     "excludedPodSelector",
 )
 _REAL_USAGE = ("MemRealUsage", "CpuRealUsage")
-_REAL_USAGE_ARGUMENTS = (
+_REAL_USAGE_ARGS = (
     ("prometheusApiAddr", "the address of a Prometheus: becomes a source, see below"),
     ("queryMetricTimeSeconds", "10 unless set, 1 to 3600: how long that source is waited for"),
     ("queryMetricIntervalSeconds", "10 unless set, 1 to 3600: how often it is asked"),
@@ -213,9 +213,12 @@ FIELDS: tuple[Field, ...] = (
         _H,
         "true unless set: a warning Event when a pod brings its node above a threshold",
     ),
-    *(Field(f"ReschedulerArgs.{name}", _I, "moving pods that run already is not built yet") for name in _OF_MOVES),
+    *(
+        Field(f"ReschedulerArgs.{name}", _I, "moving pods that run already is not built yet")
+        for name in _RESCHEDULING_ARGS
+    ),
     Field("ReschedulerArgs.strict", _H, "false unless set: true goes by requests over capacity, as the original does"),
-    *(Field(f"{plugin}Args.{name}", _H, about) for plugin in _REAL_USAGE for name, about in _REAL_USAGE_ARGUMENTS),
+    *(Field(f"{plugin}Args.{name}", _H, about) for plugin in _REAL_USAGE for name, about in _REAL_USAGE_ARGS),
     Field("LowestLoadArgs.cpuWeight", _H, "1 unless set, 0 to 100: how much CPU counts in a node's load"),
     Field("LowestLoadArgs.memoryWeight", _H, "1 unless set, 0 to 100: the same of memory"),
     Field(
@@ -333,42 +336,42 @@ FIELDS: tuple[Field, ...] = (
 )
 
 
-def names(schema: str, among: Iterable[Field] = FIELDS) -> dict[str, Field | None]:
+def children(parent: str, fields: Iterable[Field] = FIELDS) -> dict[str, Field | None]:
     """What may stand directly under a path: each name, with its field unless it is a mapping or list of more."""
     found: dict[str, Field | None] = {}
-    for each in among:
-        inner = each.path.removeprefix(f"{schema}.") if schema else each.path
-        if schema and inner == each.path:
+    for each in fields:
+        inner = each.path.removeprefix(f"{parent}.") if parent else each.path
+        if parent and inner == each.path:
             continue
         head, _, rest = inner.partition(".")
-        if schema or not head.endswith("Args"):
+        if parent or not head.endswith("Args"):
             found[head.removesuffix("[]")] = None if rest else each
     return found
 
 
 def is_ignored(field: Field | None) -> bool:
-    return field is not None and field.fate is Fate.IGNORED
+    return field is not None and field.support is Support.IGNORED
 
 
-def known(spot: Spot, schema: str, more: Iterable[Field] = ()) -> dict[str, Spot]:
+def checked_fields(node: ConfigNode, parent: str, extra: Iterable[Field] = ()) -> dict[str, ConfigNode]:
     """The fields that stand at a place: unknown and refused ones are reported, ignored ones noted."""
-    allowed = names(schema) | {field.path: field for field in more}
-    entries = spot.fields(allowed) or {}
+    allowed = children(parent) | {field.path: field for field in extra}
+    entries = node.fields(allowed) or {}
     for name, each in entries.items():
         field = allowed[name]
-        if field is None or _empty(each):
+        if field is None or _is_empty(each):
             continue
-        if field.fate is Fate.REFUSED:
-            each.refuse(field.about)
-        elif field.fate is Fate.IGNORED:
-            each.note(f"ignored: {field.about}")
+        if field.support is Support.REJECTED:
+            each.error(field.doc)
+        elif field.support is Support.IGNORED:
+            each.note(f"ignored: {field.doc}")
     return entries
 
 
-def _empty(spot: Spot) -> bool:
-    match spot.tree:
-        case Branch(items=()):
+def _is_empty(node: ConfigNode) -> bool:
+    match node.yaml:
+        case SequenceNode(items=()):
             return True
-        case Table(entries=entries):
+        case MappingNode(entries=entries):
             return not entries
     return False

@@ -1,14 +1,14 @@
 """The only place that names concrete plugins: those that are built, those on by default, and all that Kubernetes knows.
 
-A new plugin takes its file, its test, its import here and one line in `_BUILT`.
+A new plugin takes its file, its test, its import here and one line in `_BUILTIN`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from trimtab.core.placing.contract import Plugin
-from trimtab.core.placing.profile import Point, Profile, Ties, everywhere
+from trimtab.core.framework.interface import Plugin
+from trimtab.core.framework.profile import ExtensionPoint, Profile, TieBreak, multipoint
 from trimtab.core.plugins.coscheduling import Coscheduling
 from trimtab.core.plugins.cpu_real_usage import CpuRealUsage
 from trimtab.core.plugins.default_preemption import DefaultPreemption
@@ -40,7 +40,7 @@ from trimtab.core.plugins.volume_binding import VolumeBinding
 from trimtab.core.plugins.volume_restrictions import VolumeRestrictions
 from trimtab.core.plugins.volume_zone import VolumeZone
 
-_BUILT: tuple[type[Plugin], ...] = (
+_BUILTIN: tuple[type[Plugin], ...] = (
     SchedulingGates,
     PrioritySort,
     NodeUnschedulable,
@@ -72,7 +72,7 @@ _BUILT: tuple[type[Plugin], ...] = (
     Dynamic,
     Usage,
 )
-IN_TREE: Mapping[str, type[Plugin]] = {plugin.name: plugin for plugin in _BUILT}
+IN_TREE: Mapping[str, type[Plugin]] = {plugin.name: plugin for plugin in _BUILTIN}
 
 # What kube-scheduler 1.35 enables by itself, in its order; 0 means that the plugin does not score.
 DEFAULT_PLUGINS: Mapping[str, int] = {
@@ -98,57 +98,63 @@ DEFAULT_PLUGINS: Mapping[str, int] = {
 }
 
 # Binding is the engine's own last step, so the name is accepted and stands for no plugin.
-BINDER = "DefaultBinder"
+DEFAULT_BINDER = "DefaultBinder"
 
 # Every name that Kubernetes knows, and where its plugin serves: files that spell the points out must stay valid
 # even where one method here does the work of two there.
-_LOOKS = (Point.PRE_FILTER, Point.FILTER)
-_RANKS = (Point.PRE_SCORE, Point.SCORE)
-KNOWN: Mapping[str, tuple[Point, ...]] = {
-    "SchedulingGates": (Point.PRE_ENQUEUE,),
-    "PrioritySort": (Point.QUEUE_SORT,),
-    "NodeUnschedulable": (Point.FILTER,),
-    "NodeName": (Point.FILTER,),
-    "TaintToleration": (Point.FILTER, *_RANKS),
-    "NodeAffinity": (*_LOOKS, *_RANKS),
-    "NodePorts": _LOOKS,
-    "NodeResourcesFit": (*_LOOKS, *_RANKS),
-    "VolumeRestrictions": _LOOKS,
-    "NodeVolumeLimits": _LOOKS,
-    "VolumeBinding": (*_LOOKS, *_RANKS, Point.RESERVE, Point.PRE_BIND),
-    "VolumeZone": _LOOKS,
-    "PodTopologySpread": (*_LOOKS, *_RANKS),
-    "InterPodAffinity": (*_LOOKS, *_RANKS),
+_FILTER_POINTS = (ExtensionPoint.PRE_FILTER, ExtensionPoint.FILTER)
+_SCORE_POINTS = (ExtensionPoint.PRE_SCORE, ExtensionPoint.SCORE)
+KUBERNETES_POINTS: Mapping[str, tuple[ExtensionPoint, ...]] = {
+    "SchedulingGates": (ExtensionPoint.PRE_ENQUEUE,),
+    "PrioritySort": (ExtensionPoint.QUEUE_SORT,),
+    "NodeUnschedulable": (ExtensionPoint.FILTER,),
+    "NodeName": (ExtensionPoint.FILTER,),
+    "TaintToleration": (ExtensionPoint.FILTER, *_SCORE_POINTS),
+    "NodeAffinity": (*_FILTER_POINTS, *_SCORE_POINTS),
+    "NodePorts": _FILTER_POINTS,
+    "NodeResourcesFit": (*_FILTER_POINTS, *_SCORE_POINTS),
+    "VolumeRestrictions": _FILTER_POINTS,
+    "NodeVolumeLimits": _FILTER_POINTS,
+    "VolumeBinding": (*_FILTER_POINTS, *_SCORE_POINTS, ExtensionPoint.RESERVE, ExtensionPoint.PRE_BIND),
+    "VolumeZone": _FILTER_POINTS,
+    "PodTopologySpread": (*_FILTER_POINTS, *_SCORE_POINTS),
+    "InterPodAffinity": (*_FILTER_POINTS, *_SCORE_POINTS),
     "DynamicResources": (
-        Point.PRE_ENQUEUE,
-        *_LOOKS,
-        Point.POST_FILTER,
-        Point.SCORE,
-        Point.RESERVE,
-        Point.PRE_BIND,
+        ExtensionPoint.PRE_ENQUEUE,
+        *_FILTER_POINTS,
+        ExtensionPoint.POST_FILTER,
+        ExtensionPoint.SCORE,
+        ExtensionPoint.RESERVE,
+        ExtensionPoint.PRE_BIND,
     ),
-    "DefaultPreemption": (Point.PRE_ENQUEUE, Point.POST_FILTER),
-    "NodeResourcesBalancedAllocation": _RANKS,
-    "ImageLocality": (Point.SCORE,),
-    BINDER: (Point.BIND,),
-    "NodeDeclaredFeatures": _LOOKS,
-    "GangScheduling": (Point.PRE_ENQUEUE, Point.RESERVE, Point.PERMIT),
+    "DefaultPreemption": (ExtensionPoint.PRE_ENQUEUE, ExtensionPoint.POST_FILTER),
+    "NodeResourcesBalancedAllocation": _SCORE_POINTS,
+    "ImageLocality": (ExtensionPoint.SCORE,),
+    DEFAULT_BINDER: (ExtensionPoint.BIND,),
+    "NodeDeclaredFeatures": _FILTER_POINTS,
+    "GangScheduling": (ExtensionPoint.PRE_ENQUEUE, ExtensionPoint.RESERVE, ExtensionPoint.PERMIT),
 }
 # The same with those of the scheduler-plugins project that are built here.
-SERVES: Mapping[str, tuple[Point, ...]] = {
-    **KNOWN,
-    "Coscheduling": (Point.QUEUE_SORT, Point.PRE_FILTER, Point.POST_FILTER, Point.RESERVE, Point.PERMIT),
-    "TargetLoadPacking": (Point.SCORE,),
-    "LoadVariationRiskBalancing": (Point.SCORE,),
-    "LowRiskOverCommitment": _RANKS,
-    "MemRealUsage": (Point.SCORE,),
-    "CpuRealUsage": (Point.SCORE,),
-    "LoadAwareScheduling": (*_LOOKS, *_RANKS, Point.RESERVE),
+POINTS: Mapping[str, tuple[ExtensionPoint, ...]] = {
+    **KUBERNETES_POINTS,
+    "Coscheduling": (
+        ExtensionPoint.QUEUE_SORT,
+        ExtensionPoint.PRE_FILTER,
+        ExtensionPoint.POST_FILTER,
+        ExtensionPoint.RESERVE,
+        ExtensionPoint.PERMIT,
+    ),
+    "TargetLoadPacking": (ExtensionPoint.SCORE,),
+    "LoadVariationRiskBalancing": (ExtensionPoint.SCORE,),
+    "LowRiskOverCommitment": _SCORE_POINTS,
+    "MemRealUsage": (ExtensionPoint.SCORE,),
+    "CpuRealUsage": (ExtensionPoint.SCORE,),
+    "LoadAwareScheduling": (*_FILTER_POINTS, *_SCORE_POINTS, ExtensionPoint.RESERVE),
 }
 
 # Names that Kubernetes had once, and what does their work now.
 VOLUME_LIMITS = frozenset({"AzureDiskLimits", "CinderLimits", "EBSLimits", "GCEPDLimits"})
-GONE: Mapping[str, str] = {
+REMOVED: Mapping[str, str] = {
     **dict.fromkeys(sorted(VOLUME_LIMITS), "NodeVolumeLimits"),
     "NodeLabel": "NodeAffinity",
     "NodePreferAvoidPods": "TaintToleration",
@@ -160,7 +166,7 @@ GONE: Mapping[str, str] = {
 }
 
 
-def default_profile(name: str, ties: Ties = Ties.HASH) -> Profile:
+def default_profile(name: str, tie_break: TieBreak = TieBreak.HASH) -> Profile:
     """The default plugins that are built, each with its default arguments and weight."""
     built = ((IN_TREE[each](), weight or 1) for each, weight in DEFAULT_PLUGINS.items() if each in IN_TREE)
-    return everywhere(name, built, ties)
+    return multipoint(name, built, tie_break)

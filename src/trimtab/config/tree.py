@@ -5,46 +5,46 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-Place = tuple[int, int]
-NOWHERE: Place = (0, 0)
+Position = tuple[int, int]
+NO_POSITION: Position = (0, 0)
 
 
 @dataclass(frozen=True, slots=True)
-class Leaf:
+class ScalarNode:
     """A single value; `doubt` says why readers of YAML disagree about it, and then nothing may rely on it."""
 
     value: bool | int | float | str | None
-    place: Place = NOWHERE
-    doubt: str = ""
+    position: Position = NO_POSITION
+    ambiguity: str = ""
 
 
 @dataclass(frozen=True, slots=True)
-class Branch:
+class SequenceNode:
     """A list."""
 
-    items: tuple[Tree, ...]
-    place: Place = NOWHERE
+    items: tuple[YamlNode, ...]
+    position: Position = NO_POSITION
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class MappingNode:
     """A mapping, with the place of each key."""
 
-    entries: Mapping[str, Tree]
-    keys: Mapping[str, Place]
-    place: Place = NOWHERE
+    entries: Mapping[str, YamlNode]
+    key_positions: Mapping[str, Position]
+    position: Position = NO_POSITION
 
 
-Tree = Leaf | Branch | Table
+YamlNode = ScalarNode | SequenceNode | MappingNode
 
 
-def plant(value: object) -> Tree:
+def from_plain(value: object) -> YamlNode:
     """The same tree from plain data (decoded JSON, say), which has no places."""
     if isinstance(value, Mapping):
-        entries = {str(key): plant(each) for key, each in value.items()}
-        return Table(entries, dict.fromkeys(entries, NOWHERE))
+        entries = {str(key): from_plain(each) for key, each in value.items()}
+        return MappingNode(entries, dict.fromkeys(entries, NO_POSITION))
     if isinstance(value, list | tuple):
-        return Branch(tuple(plant(each) for each in value))
+        return SequenceNode(tuple(from_plain(each) for each in value))
     if value is None or isinstance(value, bool | int | float | str):
-        return Leaf(value)
+        return ScalarNode(value)
     raise TypeError(f"{type(value).__name__} is not plain data")

@@ -13,73 +13,75 @@ from typing import Any
 
 import yaml
 
-from trimtab.config.problem import ConfigError, Problem
-from trimtab.config.tree import Branch, Leaf, Place, Table, Tree
+from trimtab.config.diagnostics import ConfigError, Problem
+from trimtab.config.tree import MappingNode, Position, ScalarNode, SequenceNode, YamlNode
 
 MAX_BYTES = 1 << 20  # what a ConfigMap can hold
 MAX_DEPTH = 50
 MAX_NODES = 50_000
 
 _UNPRINTABLE = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-_WHOLE = re.compile(r"[-+]?(0|[1-9][0-9]{0,19})")
+_INTEGER = re.compile(r"[-+]?(0|[1-9][0-9]{0,19})")
 _DECIMAL = re.compile(r"[-+]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][-+]?[0-9]{1,4})?")
-_DOUBTFUL_NUMBER = re.compile(
+_AMBIGUOUS_NUMBER = re.compile(
     r"[-+]?(0[0-9_]+|0[xob][0-9a-f_]+|[0-9][0-9_]*_[0-9_]*|[0-9]{20,}|[0-9]+(:[0-5]?[0-9])+(\.[0-9]*)?|\.(inf|nan))",
     re.IGNORECASE,
 )
-_DOUBTFUL_WORDS = {"yes", "no", "on", "off"}
+_AMBIGUOUS_WORDS = {"yes", "no", "on", "off"}
 _CONSTANTS: dict[str, bool | None] = {
     spelling: value
     for word, value in (("null", None), ("true", True), ("false", False))
     for spelling in (word, word.capitalize(), word.upper())
 } | {"": None, "~": None}
-_TEXT_TAG = "tag:yaml.org,2002:str"
+_STRING_TAG = "tag:yaml.org,2002:str"
 
 
-def documents(content: str | bytes, file: str) -> tuple[Tree, ...]:
+def parse_documents(content: str | bytes, file: str) -> tuple[YamlNode, ...]:
     """The documents of a file, empty ones left out; raises ConfigError with all that is wrong with the form."""
-    text = _checked_text(content, file)
-    growing = _Growing(file)
+    text = _check_text(content, file)
+    growing = _TreeBuilder(file)
     try:
         for event in yaml.parse(text, Loader=yaml.CSafeLoader):
-            growing.take(event)
+            growing.handle_event(event)
     except yaml.YAMLError as error:
         growing.problems.append(_syntax_problem(error, text, file))
     if growing.problems:
         raise ConfigError(growing.problems)
-    found = tuple(tree for tree in growing.roots if not (isinstance(tree, Leaf) and tree.value is None))
+    found = tuple(tree for tree in growing.roots if not (isinstance(tree, ScalarNode) and tree.value is None))
     if not found:
         raise ConfigError([Problem(file, 0, 0, "", "the file is empty")])
     return found
 
 
-def _checked_text(content: str | bytes, file: str) -> str:
+def _check_text(content: str | bytes, file: str) -> str:
     size = len(content)
     if size > MAX_BYTES:
-        raise _refused(file, (0, 0), f"the file is larger than {MAX_BYTES} bytes")
-    text = content if isinstance(content, str) else _decoded(content, file)
+        raise _config_error(file, (0, 0), f"the file is larger than {MAX_BYTES} bytes")
+    text = content if isinstance(content, str) else _decode(content, file)
     if text.startswith("\ufeff"):
-        raise _refused(file, (1, 1), "the file starts with a byte order mark: save it as UTF-8 without one")
+        raise _config_error(file, (1, 1), "the file starts with a byte order mark: save it as UTF-8 without one")
     if (strange := _UNPRINTABLE.search(text)) is not None:
         code = f"U+{ord(strange.group()):04X}"
-        raise _refused(file, _place_of(text, strange.start()), f"the character {code} may not stand in a YAML file")
+        raise _config_error(
+            file, _position_of(text, strange.start()), f"the character {code} may not stand in a YAML file"
+        )
     return text
 
 
-def _decoded(content: bytes, file: str) -> str:
+def _decode(content: bytes, file: str) -> str:
     try:
         return content.decode()
     except UnicodeDecodeError as error:
-        place = _place_of(content[: error.start].decode(), error.start)
-        raise _refused(file, place, "the file is not UTF-8 text") from None
+        place = _position_of(content[: error.start].decode(), error.start)
+        raise _config_error(file, place, "the file is not UTF-8 text") from None
 
 
-def _place_of(text: str, offset: int) -> Place:
+def _position_of(text: str, offset: int) -> Position:
     before = text[:offset]
     return before.count("\n") + 1, len(before) - (before.rfind("\n") + 1) + 1
 
 
-def _refused(file: str, place: Place, message: str) -> ConfigError:
+def _config_error(file: str, place: Position, message: str) -> ConfigError:
     return ConfigError([Problem(file, *place, "", message)])
 
 
@@ -95,43 +97,43 @@ def _syntax_problem(error: yaml.YAMLError, text: str, file: str) -> Problem:
 
 
 @dataclass(slots=True)
-class _Open:
+class _OpenCollection:
     """A list or mapping whose end is still to come."""
 
-    place: Place
+    position: Position
     anchor: str | None
-    before: int
-    is_table: bool
-    items: list[Tree] = field(default_factory=list)
-    entries: dict[str, Tree] = field(default_factory=dict)
-    keys: dict[str, Place] = field(default_factory=dict)
+    nodes_before: int
+    is_mapping: bool
+    items: list[YamlNode] = field(default_factory=list)
+    entries: dict[str, YamlNode] = field(default_factory=dict)
+    key_positions: dict[str, Position] = field(default_factory=dict)
     key: str | None = None
 
-    def tree(self) -> Tree:
-        if self.is_table:
-            return Table(self.entries, self.keys, self.place)
-        return Branch(tuple(self.items), self.place)
+    def build(self) -> YamlNode:
+        if self.is_mapping:
+            return MappingNode(self.entries, self.key_positions, self.position)
+        return SequenceNode(tuple(self.items), self.position)
 
 
-class _Growing:
+class _TreeBuilder:
     """Builds trees out of parser events, without recursion, so that no nesting can exhaust the stack."""
 
     def __init__(self, file: str) -> None:
         self.file = file
         self.problems: list[Problem] = []
-        self.roots: list[Tree] = []
-        self._open: list[_Open] = []
-        self._anchors: dict[str, tuple[Tree, int]] = {}
+        self.roots: list[YamlNode] = []
+        self._open: list[_OpenCollection] = []
+        self._anchors: dict[str, tuple[YamlNode, int]] = {}
         self._nodes = 0
 
-    def take(self, event: Any) -> None:
+    def handle_event(self, event: Any) -> None:
         place = (event.start_mark.line + 1, event.start_mark.column + 1)
         match event:
             case yaml.DocumentStartEvent():
                 self._anchors = {}
             case yaml.ScalarEvent():
                 self._count(1, place)
-                self._add(self._leaf(event, place), event.anchor, 1)
+                self._add(self._scalar(event, place), event.anchor, 1)
             case yaml.AliasEvent():
                 tree, size = self._anchored(str(event.anchor), place)
                 self._count(size, place)
@@ -140,36 +142,36 @@ class _Growing:
                 self._begin(event, place)
             case yaml.MappingEndEvent() | yaml.SequenceEndEvent():
                 done = self._open.pop()
-                tree = done.tree()
-                self._add(tree, done.anchor, self._nodes - done.before)
+                tree = done.build()
+                self._add(tree, done.anchor, self._nodes - done.nodes_before)
 
-    def _begin(self, event: Any, place: Place) -> None:
+    def _begin(self, event: Any, place: Position) -> None:
         if event.tag is not None:
-            self._refuse(place, f"the tag {event.tag} is not supported")
+            self._error(place, f"the tag {event.tag} is not supported")
         if len(self._open) >= MAX_DEPTH:
-            raise _refused(self.file, place, f"nested deeper than {MAX_DEPTH} levels")
+            raise _config_error(self.file, place, f"nested deeper than {MAX_DEPTH} levels")
         before = self._nodes
         self._count(1, place)
-        self._open.append(_Open(place, event.anchor, before, isinstance(event, yaml.MappingStartEvent)))
+        self._open.append(_OpenCollection(place, event.anchor, before, isinstance(event, yaml.MappingStartEvent)))
 
-    def _anchored(self, name: str, place: Place) -> tuple[Tree, int]:
+    def _anchored(self, name: str, place: Position) -> tuple[YamlNode, int]:
         if name not in self._anchors:
-            raise _refused(self.file, place, f"the alias *{name} refers to nothing that stands complete before it")
+            raise _config_error(self.file, place, f"the alias *{name} refers to nothing that stands complete before it")
         return self._anchors[name]
 
-    def _count(self, nodes: int, place: Place) -> None:
+    def _count(self, nodes: int, place: Position) -> None:
         self._nodes += nodes
         if self._nodes > MAX_NODES:
-            raise _refused(self.file, place, f"more than {MAX_NODES} values, aliases counted in full")
+            raise _config_error(self.file, place, f"more than {MAX_NODES} values, aliases counted in full")
 
-    def _add(self, tree: Tree, anchor: str | None, size: int) -> None:
+    def _add(self, tree: YamlNode, anchor: str | None, size: int) -> None:
         if anchor is not None:
             self._anchors[anchor] = (tree, size)
         if not self._open:
             self.roots.append(tree)
             return
         top = self._open[-1]
-        if not top.is_table:
+        if not top.is_mapping:
             top.items.append(tree)
         elif top.key is None:
             top.key = self._key(tree, top)
@@ -177,45 +179,45 @@ class _Growing:
             top.entries.setdefault(top.key, tree)
             top.key = None
 
-    def _key(self, tree: Tree, table: _Open) -> str:
+    def _key(self, tree: YamlNode, table: _OpenCollection) -> str:
         """The key's text; a bad one is reported and stands in under a name that no field has."""
-        value = tree.value if isinstance(tree, Leaf) else None
+        value = tree.value if isinstance(tree, ScalarNode) else None
         if not isinstance(value, str):
-            self._refuse(tree.place, "a key must be text")
-        elif isinstance(tree, Leaf) and tree.doubt:
-            self._refuse(tree.place, tree.doubt)
+            self._error(tree.position, "a key must be text")
+        elif isinstance(tree, ScalarNode) and tree.ambiguity:
+            self._error(tree.position, tree.ambiguity)
         elif value == "<<":
-            self._refuse(tree.place, "merge keys are not supported: write the fields out")
-        elif value in table.keys:
-            self._refuse(tree.place, f"the key {value} stands twice, first in line {table.keys[value][0]}")
+            self._error(tree.position, "merge keys are not supported: write the fields out")
+        elif value in table.key_positions:
+            self._error(tree.position, f"the key {value} stands twice, first in line {table.key_positions[value][0]}")
         name = str(value)
-        table.keys.setdefault(name, tree.place)
+        table.key_positions.setdefault(name, tree.position)
         return name
 
-    def _leaf(self, event: Any, place: Place) -> Leaf:
-        if event.tag not in (None, "!", _TEXT_TAG):
-            self._refuse(place, f"the tag {event.tag} is not supported")
+    def _scalar(self, event: Any, place: Position) -> ScalarNode:
+        if event.tag not in (None, "!", _STRING_TAG):
+            self._error(place, f"the tag {event.tag} is not supported")
         plain = event.implicit[0] and event.tag is None
-        return _resolved(event.value, place) if plain else Leaf(event.value, place)
+        return _resolve_plain(event.value, place) if plain else ScalarNode(event.value, place)
 
-    def _refuse(self, place: Place, message: str) -> None:
+    def _error(self, place: Position, message: str) -> None:
         self.problems.append(Problem(self.file, *place, "", message))
 
 
-def _resolved(word: str, place: Place) -> Leaf:
+def _resolve_plain(word: str, place: Position) -> ScalarNode:
     """What an unquoted word stands for."""
     if word in _CONSTANTS:
-        return Leaf(_CONSTANTS[word], place)
-    if _WHOLE.fullmatch(word):
-        return Leaf(int(word), place)
-    if word.lower() in _DOUBTFUL_WORDS:
-        return Leaf(
+        return ScalarNode(_CONSTANTS[word], place)
+    if _INTEGER.fullmatch(word):
+        return ScalarNode(int(word), place)
+    if word.lower() in _AMBIGUOUS_WORDS:
+        return ScalarNode(
             word, place, f"{word} is a truth value to some and text to others: write true or false, or quote it"
         )
-    if _DOUBTFUL_NUMBER.fullmatch(word):
-        return Leaf(
+    if _AMBIGUOUS_NUMBER.fullmatch(word):
+        return ScalarNode(
             word, place, f"{word[:30]} is no plain number: write it as a decimal one, or quote it if it is text"
         )
     if _DECIMAL.fullmatch(word) and math.isfinite(float(word)):
-        return Leaf(float(word), place)
-    return Leaf(word, place)
+        return ScalarNode(float(word), place)
+    return ScalarNode(word, place)

@@ -15,14 +15,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, NamedTuple, Protocol
 
-from trimtab.core.cluster.state import Cluster
+from trimtab.core.cluster.cluster import Cluster
 from trimtab.core.model.change import Change
-from trimtab.core.model.event import Event, PodGone
-from trimtab.core.model.instruction import Instruction
+from trimtab.core.model.events import Event, PodDeleted
+from trimtab.core.model.instructions import Instruction
 from trimtab.core.model.node import Node
 from trimtab.core.model.objects import Object
 from trimtab.core.model.pod import Pod
-from trimtab.core.model.verdict import Decision
+from trimtab.core.model.schedule_result import Decision
 from trimtab.core.pending_writes import PendingWrites
 from trimtab.core.recorder import MetricsRecorder
 from trimtab.core.settings import Settings
@@ -69,7 +69,7 @@ class Controller(Protocol):
         """The cluster, the settings or the leadership changed; the shared state shows it already."""
         return ()
 
-    def on_answer(self, answer: Event) -> Sequence[Output | PodGone]:
+    def on_answer(self, answer: Event) -> Sequence[Output | PodDeleted]:
         """One of `answers` arrived; where it says that a pod no longer exists, that is returned for all to know."""
         return ()
 

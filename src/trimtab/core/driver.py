@@ -10,9 +10,9 @@ from collections.abc import Callable, Sequence
 
 from trimtab.core.controllers import Output
 from trimtab.core.engine import Engine
-from trimtab.core.model.event import Event, Turn
-from trimtab.core.model.instruction import Instruction
-from trimtab.core.model.verdict import Decision
+from trimtab.core.model.events import Event, Turn
+from trimtab.core.model.instructions import Instruction
+from trimtab.core.model.schedule_result import Decision
 
 Record = Callable[[Event, Sequence[Output]], None]
 

@@ -9,22 +9,22 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
-from trimtab.core.cluster.state import Cluster
+from trimtab.core.cluster.cluster import Cluster
 from trimtab.core.controllers import Changed, Controller, EngineState, Output
 from trimtab.core.labelling.controller import Labelling
 from trimtab.core.model.change import Change
-from trimtab.core.model.event import (
+from trimtab.core.model.events import (
     Event,
-    Following,
+    GetPodDone,
     HistoryRead,
-    Leading,
-    NodeGone,
-    NodeSeen,
-    ObjectGone,
-    ObjectSeen,
-    PodGone,
-    PodSeen,
-    RereadDone,
+    LeaseAcquired,
+    LeaseLost,
+    NodeDeleted,
+    NodeUpserted,
+    ObjectDeleted,
+    ObjectUpserted,
+    PodDeleted,
+    PodUpserted,
     SamplesRead,
     SettingsRead,
     SourceFailed,
@@ -62,19 +62,19 @@ class Engine:
             for kind in controller.answers:
                 self._takers.setdefault(kind, []).append(controller)
         self._handlers: dict[type, Callable[[Any], list[Output]]] = {
-            PodSeen: self._pod_upserted,
-            PodGone: self._pod_deleted,
-            NodeSeen: self._node_upserted,
-            NodeGone: self._node_deleted,
-            ObjectSeen: self._object_upserted,
-            ObjectGone: self._object_deleted,
+            PodUpserted: self._pod_upserted,
+            PodDeleted: self._pod_deleted,
+            NodeUpserted: self._node_upserted,
+            NodeDeleted: self._node_deleted,
+            ObjectUpserted: self._object_upserted,
+            ObjectDeleted: self._object_deleted,
             SamplesRead: self._samples_read,
             HistoryRead: self._history_read,
             SourceFailed: self._source_failed,
             SettingsRead: self._settings_read,
             Synced: self._synced,
-            Leading: self._lease_acquired,
-            Following: self._lease_lost,
+            LeaseAcquired: self._lease_acquired,
+            LeaseLost: self._lease_lost,
             Tick: self._tick,
             Turn: self._turn,
             **dict.fromkeys(self._takers, self._answered),
@@ -110,65 +110,65 @@ class Engine:
 
     # --- pods
 
-    def _pod_upserted(self, event: PodSeen) -> list[Output]:
+    def _pod_upserted(self, event: PodUpserted) -> list[Output]:
         cluster = self.state.cluster
-        if not cluster.is_news(event.pod):
+        if not cluster.is_newer(event.pod):
             return []
-        pod = cluster.as_promised(event.pod)
+        pod = cluster.with_nomination(event.pod)
         before = cluster.pods.get(pod.uid)
-        return self._notify(Changed(event, cluster.see_pod(pod), before, pod))
+        return self._notify(Changed(event, cluster.upsert_pod(pod), before, pod))
 
-    def _pod_deleted(self, event: PodGone) -> list[Output]:
+    def _pod_deleted(self, event: PodDeleted) -> list[Output]:
         cluster = self.state.cluster
         before = cluster.pods.get(event.uid)
-        if before is None and event.uid in cluster.buried:
+        if before is None and event.uid in cluster.tombstones:
             return []
         if before is not None and 0 < event.version < before.version:
             return []
-        return self._notify(Changed(event, cluster.lose_pod(event.uid), before))
+        return self._notify(Changed(event, cluster.delete_pod(event.uid), before))
 
     # --- nodes and other objects
 
-    def _node_upserted(self, event: NodeSeen) -> list[Output]:
+    def _node_upserted(self, event: NodeUpserted) -> list[Output]:
         before = self._node(event.node.name)
-        return self._notify(Changed(event, self.state.cluster.see_node(event.node), before, event.node))
+        return self._notify(Changed(event, self.state.cluster.upsert_node(event.node), before, event.node))
 
-    def _node_deleted(self, event: NodeGone) -> list[Output]:
+    def _node_deleted(self, event: NodeDeleted) -> list[Output]:
         before = self._node(event.name)
-        change = self.state.cluster.lose_node(event.name, event.uid, event.version)
+        change = self.state.cluster.delete_node(event.name, event.uid, event.version)
         return self._notify(Changed(event, change, before)) if change else []
 
     def _node(self, name: str) -> Any:
-        columns = self.state.cluster.columns
+        columns = self.state.cluster.node_table
         row = columns.row.get(name)
         return columns.nodes[row] if row is not None else None
 
-    def _object_upserted(self, event: ObjectSeen) -> list[Output]:
+    def _object_upserted(self, event: ObjectUpserted) -> list[Output]:
         cluster, after = self.state.cluster, event.object
-        before = cluster.objects.held(after.kind, after.key)
-        return self._notify(Changed(event, cluster.see_object(after), before, after))
+        before = cluster.objects.get(after.kind, after.key)
+        return self._notify(Changed(event, cluster.upsert_object(after), before, after))
 
-    def _object_deleted(self, event: ObjectGone) -> list[Output]:
+    def _object_deleted(self, event: ObjectDeleted) -> list[Output]:
         cluster = self.state.cluster
-        before = cluster.objects.held(event.kind, event.key)
+        before = cluster.objects.get(event.kind, event.key)
         return self._notify(
-            Changed(event, cluster.lose_object(event.kind, event.key, event.uid, event.version), before)
+            Changed(event, cluster.delete_object(event.kind, event.key, event.uid, event.version), before)
         )
 
     # --- load
 
     def _samples_read(self, event: SamplesRead) -> list[Output]:
-        for reason, count in self.state.cluster.read_load(event.readings, event.at).items():
+        for reason, count in self.state.cluster.ingest_samples(event.readings, event.at).items():
             self.state.recorder.samples_rejected(reason, count)
         return self._notify(Changed(event, Change.LOAD))
 
     def _history_read(self, event: HistoryRead) -> list[Output]:
-        for reason, count in self.state.cluster.recall_load(event.readings, event.at).items():
+        for reason, count in self.state.cluster.ingest_history(event.readings, event.at).items():
             self.state.recorder.samples_rejected(reason, count)
         return self._notify(Changed(event, Change.LOAD))
 
     def _source_failed(self, event: SourceFailed) -> list[Output]:
-        self.state.cluster.lose_source(event.source, event.at)
+        self.state.cluster.source_failed(event.source, event.at)
         self.state.recorder.source_failed(event.source)
         return self._notify(Changed(event, Change.LOAD))
 
@@ -185,35 +185,35 @@ class Engine:
         self.state.unsynced.discard(event.kind)
         return []
 
-    def _lease_acquired(self, event: Leading) -> list[Output]:
+    def _lease_acquired(self, event: LeaseAcquired) -> list[Output]:
         self.state.term = event.term
         return []
 
-    def _lease_lost(self, event: Following) -> list[Output]:
+    def _lease_lost(self, event: LeaseLost) -> list[Output]:
         self.state.term = None
-        return self._notify(Changed(event, self.state.cluster.disown()))
+        return self._notify(Changed(event, self.state.cluster.drop_nominations()))
 
     # --- answers to writes, time and turns
 
     def _answered(self, event: Event) -> list[Output]:
         """A pod that was read back is news of it, before anybody takes the answer."""
-        outputs = self._pod_read(event) if isinstance(event, RereadDone) else []
+        outputs = self._pod_read(event) if isinstance(event, GetPodDone) else []
         for controller in self._takers[type(event)]:
             for output in controller.on_answer(event):
-                outputs += self._pod_deleted(output) if isinstance(output, PodGone) else [output]
+                outputs += self._pod_deleted(output) if isinstance(output, PodDeleted) else [output]
         return outputs
 
-    def _pod_read(self, event: RereadDone) -> list[Output]:
+    def _pod_read(self, event: GetPodDone) -> list[Output]:
         if event.pod is not None:
-            return self._pod_upserted(PodSeen(event.pod, event.at))
-        return self._pod_deleted(PodGone(event.uid, event.at)) if event.uid in self.state.cluster.pods else []
+            return self._pod_upserted(PodUpserted(event.pod, event.at))
+        return self._pod_deleted(PodDeleted(event.uid, event.at)) if event.uid in self.state.cluster.pods else []
 
     def _tick(self, event: Tick) -> list[Output]:
-        self.state.cluster.age(event.at)
+        self.state.cluster.age_load(event.at)
         return [output for controller in self.controllers for output in controller.tick(event.at)]
 
     def _turn(self, event: Turn) -> list[Output]:
-        self.state.cluster.age(event.at)
+        self.state.cluster.age_load(event.at)
         if not self.state.may_decide:
             return []
         return [output for controller in self.controllers for output in controller.turn(event.decisions, event.at)]

@@ -15,13 +15,13 @@ from msgspec import Struct
 
 from trimtab.core.controllers import Output
 from trimtab.core.engine import Engine
-from trimtab.core.model.event import Event
+from trimtab.core.model.events import Event
 
 LIMIT = 100_000
 EVERY = 25_000
 
 
-class Stretch(Struct, frozen=True):
+class Segment(Struct, frozen=True):
     """A checkpoint and the events after it; `first` numbers the first of them since the journal began."""
 
     first: int
@@ -37,26 +37,26 @@ class Journal:
             raise ValueError(f"a checkpoint every {every} events is more than the {limit} events that are kept")
         self.engine, self.limit, self.every = engine, limit, every
         self.recorded = 0
-        self.stretches: deque[Stretch] = deque()
+        self.segments: deque[Segment] = deque()
 
     def __len__(self) -> int:
-        return sum(len(stretch.events) for stretch in self.stretches)
+        return sum(len(stretch.events) for stretch in self.segments)
 
     def record(self, event: Event) -> None:
-        if not self.stretches or len(self.stretches[-1].events) >= self.every:
-            self.stretches.append(Stretch(self.recorded, self.engine.fork(), []))
-        self.stretches[-1].events.append(event)
+        if not self.segments or len(self.segments[-1].events) >= self.every:
+            self.segments.append(Segment(self.recorded, self.engine.fork(), []))
+        self.segments[-1].events.append(event)
         self.recorded += 1
         if len(self) > self.limit:
-            self.stretches.popleft()
+            self.segments.popleft()
 
     def checkpoints(self) -> list[int]:
         """Numbers of the events from which replay can start, oldest first."""
-        return [stretch.first for stretch in self.stretches]
+        return [stretch.first for stretch in self.segments]
 
     def replay(self, start: int | None = None) -> Iterator[tuple[Event, list[Output]]]:
         """Each event from a checkpoint on with the instructions that it led to; by default from the oldest."""
-        later = [stretch for stretch in self.stretches if start is None or stretch.first >= start]
+        later = [stretch for stretch in self.segments if start is None or stretch.first >= start]
         if start is not None and start not in self.checkpoints():
             raise ValueError(f"no checkpoint at event {start}: there are {self.checkpoints()}")
         twin = later[0].engine.fork() if later else self.engine.fork()

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from trimtab.core.placing.laps import NO_LAPS, Laps
+from trimtab.core.framework.timing import NO_TIMER, PluginTimer
 
 
 class MetricsRecorder:
     """Override the hooks that you need. Only `timer` is called before a decision: it may time every tenth, say."""
 
-    def timer(self) -> Laps:
-        return NO_LAPS
+    def timer(self) -> PluginTimer:
+        return NO_TIMER
 
     def queued(self, queue: str, event: str) -> None:
         """A pod entered the `active`, `backoff`, `unschedulable` or `gated` queue because of `event`."""
 
-    def attempted(self, profile: str, result: str, timer: Laps) -> None:
+    def attempted(self, profile: str, result: str, timer: PluginTimer) -> None:
         """A scheduling attempt ended as `scheduled`, `unschedulable` or `error`."""
 
     def preemption_attempted(self, victims: int) -> None:

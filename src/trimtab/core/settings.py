@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from trimtab.core.framework.profile import Profile
 from trimtab.core.load.pressure_rules import Labelling
 from trimtab.core.load.settings import LoadSettings
-from trimtab.core.placing.profile import Profile
 
 DEFAULT_LOAD = LoadSettings()
 
@@ -32,7 +32,7 @@ class Settings:
         """The kinds that must be synced before the first decision: pods, nodes, and what the plugins need."""
         if not self.profiles:
             return ("nodes",)
-        return ("pods", "nodes", *dict.fromkeys(kind for profile in self.profiles for kind in profile.watches))
+        return ("pods", "nodes", *dict.fromkeys(kind for profile in self.profiles for kind in profile.needed_kinds))
 
     def profile_of(self, scheduler: str) -> Profile | None:
         return next((profile for profile in self.profiles if profile.name == scheduler), None)

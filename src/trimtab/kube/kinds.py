@@ -10,22 +10,30 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
 
-from trimtab.core.model.event import Event, NodeGone, NodeSeen, ObjectGone, ObjectSeen, PodGone, PodSeen
+from trimtab.core.model.events import (
+    Event,
+    NodeDeleted,
+    NodeUpserted,
+    ObjectDeleted,
+    ObjectUpserted,
+    PodDeleted,
+    PodUpserted,
+)
 from trimtab.core.model.node import Node
 from trimtab.core.model.objects import Object
 from trimtab.core.model.pod import Pod
 from trimtab.wire.node import NodeReader
-from trimtab.wire.objects.budget import budgets
+from trimtab.wire.objects.disruption_budget import budgets
 from trimtab.wire.objects.namespace import namespaces
 from trimtab.wire.objects.pod_group import pod_groups
-from trimtab.wire.objects.selecting import replica_sets, replication_controllers, services, stateful_sets
+from trimtab.wire.objects.selector_owners import replica_sets, replication_controllers, services, stateful_sets
 from trimtab.wire.objects.storage import attachments, capacities, claims, classes, csi_drivers, csi_nodes, volumes
 from trimtab.wire.pod import PodReader
-from trimtab.wire.request import NODES, PODS
+from trimtab.wire.requests import NODES, PODS
 from trimtab.wire.watch import Reader
 
 
-class Followed(Protocol):
+class WatchedObject(Protocol):
     """What a followed object must say of itself."""
 
     @property
@@ -35,115 +43,115 @@ class Followed(Protocol):
     def version(self) -> int: ...
 
 
-T = TypeVar("T", bound=Followed)
+T = TypeVar("T", bound=WatchedObject)
 
 
 @dataclass(frozen=True)
-class Kind(Generic[T]):
+class WatchedKind(Generic[T]):
     """One kind: where it is listed, how it is read, and what its coming and going are called."""
 
     name: str
     path: str
     reader: Reader[T]
     key: Callable[[T], str]
-    seen: Callable[[T, float], Event]
-    gone: Callable[[T, int, float], Event]
+    upserted: Callable[[T, float], Event]
+    deleted: Callable[[T, int, float], Event]
     remedy: str = ""  # what to do where it may not be listed
     optional: bool = False  # whether a server may know no such kind
-    note: str = ""  # what to say where the server knows it
+    deprecation: str = ""  # what to say where the server knows it
 
 
-def pods(reader: PodReader) -> Kind[Pod]:
+def pod_kind(reader: PodReader) -> WatchedKind[Pod]:
     """All pods of the cluster; other schedulers' pods take room, too."""
-    return Kind(
+    return WatchedKind(
         name="pods",
         path=PODS,
         reader=reader,
         key=lambda pod: pod.key,
-        seen=PodSeen,
-        gone=lambda pod, version, at: PodGone(pod.uid, at, version),
+        upserted=PodUpserted,
+        deleted=lambda pod, version, at: PodDeleted(pod.uid, at, version),
     )
 
 
-def nodes(reader: NodeReader) -> Kind[Node]:
+def node_kind(reader: NodeReader) -> WatchedKind[Node]:
     """All nodes."""
-    return Kind(
+    return WatchedKind(
         name="nodes",
         path=NODES,
         reader=reader,
         key=lambda node: node.name,
-        seen=NodeSeen,
-        gone=lambda node, version, at: NodeGone(node.name, at, node.uid, version),
+        upserted=NodeUpserted,
+        deleted=lambda node, version, at: NodeDeleted(node.name, at, node.uid, version),
     )
 
 
 @dataclass(frozen=True)
-class Home:
+class ExtraKind:
     """Where a further kind is listed, who reads it, and which file grants the right to it."""
 
     path: str
     reader: Callable[[], Reader[Any]]
     role: str = "rbac.yaml"
-    older_path: str = ""
+    legacy_path: str = ""
     optional: bool = False
 
 
-_VOLUMES = "rbac-volumes.yaml"
-_STORAGE = "/apis/storage.k8s.io/v1"
+_VOLUMES_ROLE = "rbac-volumes.yaml"
+_STORAGE_API = "/apis/storage.k8s.io/v1"
 
-FURTHER: Mapping[str, Home] = {
-    "namespaces": Home("/api/v1/namespaces", namespaces),
-    "services": Home("/api/v1/services", services),
-    "replicationcontrollers": Home("/api/v1/replicationcontrollers", replication_controllers),
-    "replicasets": Home("/apis/apps/v1/replicasets", replica_sets),
-    "statefulsets": Home("/apis/apps/v1/statefulsets", stateful_sets),
-    "poddisruptionbudgets": Home("/apis/policy/v1/poddisruptionbudgets", budgets, "rbac-preemption.yaml"),
-    "persistentvolumeclaims": Home("/api/v1/persistentvolumeclaims", claims, _VOLUMES),
-    "persistentvolumes": Home("/api/v1/persistentvolumes", volumes, _VOLUMES),
-    "storageclasses": Home(f"{_STORAGE}/storageclasses", classes, _VOLUMES),
-    "csinodes": Home(f"{_STORAGE}/csinodes", csi_nodes, _VOLUMES),
-    "csidrivers": Home(f"{_STORAGE}/csidrivers", csi_drivers, _VOLUMES),
-    "csistoragecapacities": Home(f"{_STORAGE}/csistoragecapacities", capacities, _VOLUMES),
-    "volumeattachments": Home(f"{_STORAGE}/volumeattachments", attachments, _VOLUMES),
+EXTRA_KINDS: Mapping[str, ExtraKind] = {
+    "namespaces": ExtraKind("/api/v1/namespaces", namespaces),
+    "services": ExtraKind("/api/v1/services", services),
+    "replicationcontrollers": ExtraKind("/api/v1/replicationcontrollers", replication_controllers),
+    "replicasets": ExtraKind("/apis/apps/v1/replicasets", replica_sets),
+    "statefulsets": ExtraKind("/apis/apps/v1/statefulsets", stateful_sets),
+    "poddisruptionbudgets": ExtraKind("/apis/policy/v1/poddisruptionbudgets", budgets, "rbac-preemption.yaml"),
+    "persistentvolumeclaims": ExtraKind("/api/v1/persistentvolumeclaims", claims, _VOLUMES_ROLE),
+    "persistentvolumes": ExtraKind("/api/v1/persistentvolumes", volumes, _VOLUMES_ROLE),
+    "storageclasses": ExtraKind(f"{_STORAGE_API}/storageclasses", classes, _VOLUMES_ROLE),
+    "csinodes": ExtraKind(f"{_STORAGE_API}/csinodes", csi_nodes, _VOLUMES_ROLE),
+    "csidrivers": ExtraKind(f"{_STORAGE_API}/csidrivers", csi_drivers, _VOLUMES_ROLE),
+    "csistoragecapacities": ExtraKind(f"{_STORAGE_API}/csistoragecapacities", capacities, _VOLUMES_ROLE),
+    "volumeattachments": ExtraKind(f"{_STORAGE_API}/volumeattachments", attachments, _VOLUMES_ROLE),
     # A definition in Kubernetes' own group, scheduling.k8s.io, is accepted by an API server and never served.
-    "podgroups": Home(
+    "podgroups": ExtraKind(
         "/apis/scheduling.x-k8s.io/v1alpha1/podgroups",
         pod_groups,
         "rbac-gang.yaml",
-        older_path="/apis/scheduling.sigs.k8s.io/v1alpha1/podgroups",
+        legacy_path="/apis/scheduling.sigs.k8s.io/v1alpha1/podgroups",
         optional=True,
     ),
 }
 
 
-class Unknown(ValueError):
+class UnknownKind(ValueError):
     """A plugin looks at a kind that cannot be followed."""
 
 
-def further(name: str, plugins: Iterable[str]) -> tuple[Kind[Object], ...]:
+def extra_kinds(name: str, plugins: Iterable[str]) -> tuple[WatchedKind[Object], ...]:
     """The kind of this name, once for each of its homes, for the plugins that look at it."""
     *first, last = plugins
     wanted_by = f"{', '.join(first)} and {last}" if first else last
-    if name not in FURTHER:
-        raise Unknown(f"{wanted_by} looks at {name}, but only {', '.join(sorted(FURTHER))} can be followed")
-    home = FURTHER[name]
+    if name not in EXTRA_KINDS:
+        raise UnknownKind(f"{wanted_by} looks at {name}, but only {', '.join(sorted(EXTRA_KINDS))} can be followed")
+    home = EXTRA_KINDS[name]
     remedy = f"apply deploy/{home.role}, or disable {wanted_by}"
-    kinds = [_object(name, home, home.path, remedy)]
-    if home.older_path:
-        note = f"{home.older_path} is read as well; better write {home.path}"
-        kinds.append(_object(name, home, home.older_path, remedy, note))
+    kinds = [_object_kind(name, home, home.path, remedy)]
+    if home.legacy_path:
+        note = f"{home.legacy_path} is read as well; better write {home.path}"
+        kinds.append(_object_kind(name, home, home.legacy_path, remedy, note))
     return tuple(kinds)
 
 
-def _object(name: str, home: Home, path: str, remedy: str, note: str = "") -> Kind[Object]:
-    return Kind(
+def _object_kind(name: str, home: ExtraKind, path: str, remedy: str, note: str = "") -> WatchedKind[Object]:
+    return WatchedKind(
         name=name,
         path=path,
         reader=home.reader(),
         key=lambda found: found.key,
-        seen=ObjectSeen,
-        gone=lambda found, version, at: ObjectGone(found.kind, found.key, at, found.uid, version),
+        upserted=ObjectUpserted,
+        deleted=lambda found, version, at: ObjectDeleted(found.kind, found.key, at, found.uid, version),
         remedy=remedy,
         optional=home.optional,
-        note=note,
+        deprecation=note,
     )

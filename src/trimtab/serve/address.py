@@ -7,7 +7,7 @@ import ipaddress
 DEFAULT_ADDRESS = "127.0.0.1:10261"
 
 
-class BadAddress(ValueError):
+class InvalidAddress(ValueError):
     """Not an address that can be served; the words say why and what would do."""
 
 
@@ -16,11 +16,13 @@ def parse_address(text: str) -> tuple[str, int]:
     host, colon, port = text.rpartition(":")
     name = host.removeprefix("[").removesuffix("]")
     if not colon or not port.isascii() or not port.isdigit() or int(port) > 65535:
-        raise BadAddress(f"{text!r} is not HOST:PORT, as in {DEFAULT_ADDRESS}")
+        raise InvalidAddress(f"{text!r} is not HOST:PORT, as in {DEFAULT_ADDRESS}")
     try:
         address = ipaddress.ip_address("127.0.0.1" if name == "localhost" else name)
     except ValueError:
-        raise BadAddress(f"{name!r} is not an IP address: write it as in {DEFAULT_ADDRESS}") from None
+        raise InvalidAddress(f"{name!r} is not an IP address: write it as in {DEFAULT_ADDRESS}") from None
     if not address.is_loopback:
-        raise BadAddress(f"{name} can be reached from elsewhere, and these pages ask nobody who he is: use 127.0.0.1")
+        raise InvalidAddress(
+            f"{name} can be reached from elsewhere, and these pages ask nobody who he is: use 127.0.0.1"
+        )
     return str(address), int(port)

@@ -16,21 +16,21 @@ from msgspec.structs import replace
 from trimtab.core.engine import Engine
 from trimtab.core.model.pod import Pod
 from trimtab.core.scheduling.controller import Scheduling
-from trimtab.core.scheduling.explain import NodeExplained, PodExplained, node_explained, pod_explained
+from trimtab.core.scheduling.explain import NodeExplanation, PodExplanation, explain_node, explain_pod
 
-Told = TypeVar("Told", PodExplained, NodeExplained)
+Explanation = TypeVar("Explanation", PodExplanation, NodeExplanation)
 
 
-class Explaining:
+class ExplainEndpoints:
     """The pages; asked on the event loop where the engine lives, so that a table is of one moment.
 
     on_the_wall: the engine's time as people read it.
     """
 
-    def __init__(self, engine: Engine, on_the_wall: Callable[[float], float] = lambda at: at) -> None:
-        self._engine, self._on_the_wall = engine, on_the_wall
+    def __init__(self, engine: Engine, to_wall_time: Callable[[float], float] = lambda at: at) -> None:
+        self._engine, self._to_wall_time = engine, to_wall_time
 
-    def add_to(self, app: web.Application) -> None:
+    def register(self, app: web.Application) -> None:
         app.router.add_get("/explain/pod/{namespace}/{name}", self._pod, allow_head=False)
         app.router.add_get("/explain/node/{name}", self._node, allow_head=False)
 
@@ -38,18 +38,20 @@ class Explaining:
         key = f"{request.match_info['namespace']}/{request.match_info['name']}"
         pod = self._find(key)
         if pod is None:
-            return _said(404, f"no pod {key} is known here: look at its namespace and name")
+            return _error(404, f"no pod {key} is known here: look at its namespace and name")
         return _json(
-            self._dated(pod_explained(self._engine.controller(Scheduling), pod, request.query.getall("node", [])))
+            self._with_wall_times(
+                explain_pod(self._engine.controller(Scheduling), pod, request.query.getall("node", []))
+            )
         )
 
     async def _node(self, request: web.Request) -> web.Response:
         name = request.match_info["name"]
-        told = node_explained(self._engine.controller(Scheduling), name)
-        return _json(self._dated(told)) if told is not None else _said(404, f"no node {name} is known here")
+        told = explain_node(self._engine.controller(Scheduling), name)
+        return _json(self._with_wall_times(told)) if told is not None else _error(404, f"no node {name} is known here")
 
-    def _dated(self, told: Told) -> Told:
-        past = tuple(replace(each, at=self._on_the_wall(each.at)) for each in told.past)
+    def _with_wall_times(self, told: Explanation) -> Explanation:
+        past = tuple(replace(each, at=self._to_wall_time(each.at)) for each in told.past)
         return replace(told, past=past)
 
     def _find(self, key: str) -> Pod | None:
@@ -62,5 +64,5 @@ def _json(told: msgspec.Struct) -> web.Response:
     return web.Response(body=msgspec.json.encode(told), content_type="application/json")
 
 
-def _said(status: int, problem: str) -> web.Response:
+def _error(status: int, problem: str) -> web.Response:
     return web.Response(status=status, body=msgspec.json.encode({"problem": problem}), content_type="application/json")

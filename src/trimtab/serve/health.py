@@ -22,13 +22,13 @@ class Check:
     """A question with a name; no answer means that all is well, words say what is not."""
 
     name: str
-    ask: Callable[[], str | None]
+    run: Callable[[], str | None]
 
 
-class Verdict(NamedTuple):
+class HealthResult(NamedTuple):
     """What is sent: whether all is well, and the page's text."""
 
-    well: bool
+    ok: bool
     text: str
 
 
@@ -37,12 +37,12 @@ def ping() -> Check:
     return Check("ping", lambda: None)
 
 
-def true(name: str, question: Callable[[], bool], otherwise: str) -> Check:
+def flag_check(name: str, question: Callable[[], bool], otherwise: str) -> Check:
     """Well as long as the question is answered with yes."""
     return Check(name, lambda: None if question() else otherwise)
 
 
-def recent(name: str, age: Callable[[], float], limit: float) -> Check:
+def freshness_check(name: str, age: Callable[[], float], limit: float) -> Check:
     """Well as long as something happened within so many seconds: a loop came round, a lease was tried for."""
 
     def ask() -> str | None:
@@ -68,33 +68,35 @@ class Health:
         """The names of the pages."""
         return tuple(self._pages)
 
-    def page(self, page: str, verbose: bool = False) -> Verdict:
+    def page(self, page: str, verbose: bool = False) -> HealthResult:
         """All checks of a page; each is named when somebody wants to know, or when one failed."""
         well = {check.name: self._passes(check) for check in self._pages[page]}
         if all(well.values()) and not verbose:
-            return Verdict(True, "ok")
+            return HealthResult(True, "ok")
         lines = [f"[+]{name} ok" if passed else f"[-]{name} failed: reason withheld" for name, passed in well.items()]
         outcome = "passed" if all(well.values()) else "failed"
-        return Verdict(all(well.values()), "\n".join([*lines, f"{page} check {outcome}\n"]))
+        return HealthResult(all(well.values()), "\n".join([*lines, f"{page} check {outcome}\n"]))
 
-    def single(self, page: str, name: str) -> Verdict | None:
+    def single(self, page: str, name: str) -> HealthResult | None:
         """One check of a page; None when it has none of that name."""
         check = next((check for check in self._pages[page] if check.name == name), None)
         if check is None:
             return None
         return (
-            Verdict(True, "ok") if self._passes(check) else Verdict(False, "internal server error: reason withheld\n")
+            HealthResult(True, "ok")
+            if self._passes(check)
+            else HealthResult(False, "internal server error: reason withheld\n")
         )
 
     def _passes(self, check: Check) -> bool:
         try:
-            problem = check.ask()
+            problem = check.run()
         except Exception as error:  # a check that cannot be made has not passed
             problem = f"{type(error).__name__}: {error}"
-        self._note(check.name, problem)
+        self._log_transition(check.name, problem)
         return problem is None
 
-    def _note(self, name: str, problem: str | None) -> None:
+    def _log_transition(self, name: str, problem: str | None) -> None:
         """Tell the log once when a check begins to fail and once when it passes again, not at every probe."""
         before = self._failing.pop(name, None)
         if problem is not None:

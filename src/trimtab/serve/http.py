@@ -10,42 +10,42 @@ from contextlib import asynccontextmanager
 
 from aiohttp import web
 
-from trimtab.serve.explain import Explaining
-from trimtab.serve.health import Health, Verdict
-from trimtab.serve.page import MetricsPage
+from trimtab.serve.explain import ExplainEndpoints
+from trimtab.serve.health import Health, HealthResult
+from trimtab.serve.metrics_endpoint import MetricsEndpoint
 
-LARGEST_BODY = 1 << 10
-LONGEST_LINE = 4 << 10
+MAX_BODY_BYTES = 1 << 10
+MAX_LINE_BYTES = 4 << 10
 KEEP_ALIVE = 75.0
-LAST_WORDS = 1.0
+SHUTDOWN_TIMEOUT = 1.0
 BACKLOG = 64
 
-Answer = Callable[[web.Request], Awaitable[web.Response]]
+RequestHandler = Callable[[web.Request], Awaitable[web.Response]]
 
 
-def application(health: Health, metrics: MetricsPage, why: Explaining | None = None) -> web.Application:
+def create_app(health: Health, metrics: MetricsEndpoint, explain: ExplainEndpoints | None = None) -> web.Application:
     """The health pages, /metrics, and what explains decisions where there is an engine that takes them."""
-    app = web.Application(client_max_size=LARGEST_BODY)
-    app.on_response_prepare.append(_say_little)
+    app = web.Application(client_max_size=MAX_BODY_BYTES)
+    app.on_response_prepare.append(_set_headers)
     for page in health.pages:
-        app.router.add_get(f"/{page}", _whole(health, page), allow_head=False)
-        app.router.add_get(f"/{page}/{{name}}", _single(health, page), allow_head=False)
-    app.router.add_get("/metrics", _metrics(metrics), allow_head=False)
-    if why is not None:
-        why.add_to(app)
+        app.router.add_get(f"/{page}", _page_handler(health, page), allow_head=False)
+        app.router.add_get(f"/{page}/{{name}}", _check_handler(health, page), allow_head=False)
+    app.router.add_get("/metrics", _metrics_handler(metrics), allow_head=False)
+    if explain is not None:
+        explain.register(app)
     return app
 
 
 @asynccontextmanager
-async def serving(app: web.Application, host: str, port: int) -> AsyncIterator[int]:
+async def serve(app: web.Application, host: str, port: int) -> AsyncIterator[int]:
     """Serve inside the block; gives the port. OSError when the port is taken."""
     runner = web.AppRunner(
         app,
         access_log=None,
         keepalive_timeout=KEEP_ALIVE,
-        shutdown_timeout=LAST_WORDS,
-        max_line_size=LONGEST_LINE,
-        max_field_size=LONGEST_LINE,
+        shutdown_timeout=SHUTDOWN_TIMEOUT,
+        max_line_size=MAX_LINE_BYTES,
+        max_field_size=MAX_LINE_BYTES,
     )
     await runner.setup()
     try:
@@ -55,14 +55,14 @@ async def serving(app: web.Application, host: str, port: int) -> AsyncIterator[i
         await runner.cleanup()
 
 
-def _whole(health: Health, page: str) -> Answer:
+def _page_handler(health: Health, page: str) -> RequestHandler:
     async def answer(request: web.Request) -> web.Response:
         return _response(health.page(page, verbose="verbose" in request.query))
 
     return answer
 
 
-def _single(health: Health, page: str) -> Answer:
+def _check_handler(health: Health, page: str) -> RequestHandler:
     async def answer(request: web.Request) -> web.Response:
         verdict = health.single(page, request.match_info["name"])
         if verdict is None:
@@ -72,18 +72,18 @@ def _single(health: Health, page: str) -> Answer:
     return answer
 
 
-def _metrics(metrics: MetricsPage) -> Answer:
+def _metrics_handler(metrics: MetricsEndpoint) -> RequestHandler:
     async def answer(request: web.Request) -> web.Response:
-        return web.Response(body=await metrics.write(), headers={"Content-Type": metrics.content_type})
+        return web.Response(body=await metrics.render(), headers={"Content-Type": metrics.content_type})
 
     return answer
 
 
-def _response(verdict: Verdict) -> web.Response:
-    return web.Response(status=200 if verdict.well else 500, text=verdict.text)
+def _response(verdict: HealthResult) -> web.Response:
+    return web.Response(status=200 if verdict.ok else 500, text=verdict.text)
 
 
-async def _say_little(request: web.Request, response: web.StreamResponse) -> None:
+async def _set_headers(request: web.Request, response: web.StreamResponse) -> None:
     """Neither which program and version this is, nor anything for a browser to guess or keep."""
     response.headers.popall("Server", None)
     response.headers["X-Content-Type-Options"] = "nosniff"

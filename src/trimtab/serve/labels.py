@@ -13,39 +13,39 @@ import msgspec
 from aiohttp import web
 from msgspec.structs import replace
 
-from trimtab.config.problem import printable
+from trimtab.config.diagnostics import printable
 from trimtab.core.engine import Engine
 from trimtab.core.labelling.controller import Labelling
-from trimtab.core.labelling.node_labeller import Marking
+from trimtab.core.labelling.node_labeller import NodeLabeller
 from trimtab.serve.health import Check
 
 TYPE = "Label type=presure Nodes"  # the words that its readers look for
-NOT_WELL = 503
+SERVICE_UNAVAILABLE = 503
 REMEDY = "`trimtab doctor` with this account's kubeconfig says what to do"
 
 
-class LabelPages:
-    """Asked on the event loop where the engine lives; `on_the_wall` is its time as people read it."""
+class LabellerEndpoints:
+    """Asked on the event loop where the engine lives; `to_wall_time` is its time as people read it."""
 
     def __init__(
-        self, engine: Engine, checks: Iterable[Check], on_the_wall: Callable[[float], float] = lambda at: at
+        self, engine: Engine, checks: Iterable[Check], to_wall_time: Callable[[float], float] = lambda at: at
     ) -> None:
-        self._engine, self._checks, self._on_the_wall = engine, tuple(checks), on_the_wall
+        self._engine, self._checks, self._to_wall_time = engine, tuple(checks), to_wall_time
 
     @property
-    def _labeller(self) -> Marking | None:
+    def _labeller(self) -> NodeLabeller | None:
         return self._engine.controller(Labelling).labeller
 
-    def add_to(self, app: web.Application) -> None:
+    def register(self, app: web.Application) -> None:
         for name, answer in (("status", self._status), ("nodes", self._nodes), ("pressure", self._pressure)):
             app.router.add_get(f"/{name}", answer, allow_head=False)
 
     async def _status(self, request: web.Request) -> web.Response:
-        problems = [f"{check.name}: {problem}" for check in self._checks if (problem := check.ask()) is not None]
-        problems += [f"marks: all are refused (403): {words}: {REMEDY}" for words in self._refused()]
-        return web.Response(status=NOT_WELL if problems else 200, text="\n".join(problems) or "ok")
+        problems = [f"{check.name}: {problem}" for check in self._checks if (problem := check.run()) is not None]
+        problems += [f"marks: all are refused (403): {words}: {REMEDY}" for words in self._rejected_patches()]
+        return web.Response(status=SERVICE_UNAVAILABLE if problems else 200, text="\n".join(problems) or "ok")
 
-    def _refused(self) -> list[str]:
+    def _rejected_patches(self) -> list[str]:
         """In the API server's words; who does not lead writes nothing, and is refused nothing."""
         marking, leads = self._labeller, self._engine.state.term is not None
         return (
@@ -55,7 +55,7 @@ class LabelPages:
         )
 
     async def _nodes(self, request: web.Request) -> web.Response:
-        names = self._labeller.marked() if self._labeller is not None else []
+        names = self._labeller.labelled_nodes() if self._labeller is not None else []
         return _json({"type": TYPE, "num": len(names), "node_names": names})
 
     async def _pressure(self, request: web.Request) -> web.Response:
@@ -63,8 +63,8 @@ class LabelPages:
         if marking is None:
             return _json({"mode": "off", "nodes": []})
         mode = "apply" if marking.settings.apply else "observe"
-        nodes = [replace(each, since=self._on_the_wall(each.since)) for each in marking.uneasy()]
-        return _json({"mode": mode, "all_marked": marking.crowded, "nodes": nodes})
+        nodes = [replace(each, since=self._to_wall_time(each.since)) for each in marking.under_pressure()]
+        return _json({"mode": mode, "all_marked": marking.all_labelled, "nodes": nodes})
 
 
 def _json(told: object) -> web.Response:

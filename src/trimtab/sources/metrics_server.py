@@ -16,21 +16,21 @@ from urllib.parse import quote
 import msgspec
 from msgspec import Meta, Raw, Struct
 
-from trimtab.config.own.settings import MetricsServerSettings
+from trimtab.config.trimtab.settings import MetricsServerSettings
+from trimtab.core.model.duration import parse_duration
+from trimtab.core.model.readings import Reading, Subject
 from trimtab.core.model.resources import NANOS
-from trimtab.core.model.sample import Reading, Subject
-from trimtab.core.model.span import duration
-from trimtab.sources.contract import Failure, Get, Past, Scrape, SourceError, nothing
-from trimtab.wire.fault import UNREADABLE, Quantities
+from trimtab.sources.interface import Failure, Get, HistoryRange, Scrape, SourceError, no_history
+from trimtab.wire.decode_errors import UNREADABLE, Quantities
+from trimtab.wire.pod_json import Time
 from trimtab.wire.quantity import QuantityError, nanos
-from trimtab.wire.shapes import Time
 
 ROOT = "/apis/metrics.k8s.io/v1beta1"
-MOST_PAGES = 1000
-MOST_WINDOWS = 200
-OFF_THE_LOOP = 1000  # items: some milliseconds of reading
-LARGE = 1 << 20  # bytes: some milliseconds of taking a list apart
-MILLI = 1_000_000  # billionths in a thousandth
+MAX_PAGES = 1000
+MAX_WINDOW_SAMPLES = 200
+THREAD_ABOVE_ITEMS = 1000  # items: some milliseconds of reading
+THREAD_ABOVE_BYTES = 1 << 20  # bytes: some milliseconds of taking a list apart
+NANOS_PER_MILLI = 1_000_000  # billionths in a thousandth
 INSTALL = "install metrics-server, or remove this source"
 REMEDIES: Mapping[int, tuple[str, str]] = {
     403: ("may not be read", "allow to list nodes and pods in metrics.k8s.io: apply deploy/rbac-metrics.yaml"),
@@ -70,7 +70,7 @@ class ListShape(Struct, frozen=True):
     metadata: PageShape | None = None
 
 
-class Column(NamedTuple):
+class UsageColumns(NamedTuple):
     """What was found so far, in step."""
 
     names: list[str]
@@ -79,60 +79,60 @@ class Column(NamedTuple):
     measured: list[float]
 
 
-class MetricsServer:
+class MetricsServerSource:
     """The metrics API of the cluster that is scheduled; `get` asks its API server: path to status and body."""
 
     def __init__(self, settings: MetricsServerSettings, get: Get) -> None:
         self.name, self.interval = settings.name, settings.interval
-        self._get, self._patience = get, settings.timeout
+        self._get, self._timeout = get, settings.timeout
         self._list = msgspec.json.Decoder(ListShape)
         self._item = msgspec.json.Decoder(ItemShape)
 
     @property
-    def parts(self) -> tuple[str, ...]:
+    def query_names(self) -> tuple[str, ...]:
         return tuple(f"{self.name}/{subject}" for subject in Subject)
 
     async def read(self) -> Scrape:
-        found = await asyncio.gather(*(self._asked(subject) for subject in Subject))
+        found = await asyncio.gather(*(self._read_subject(subject) for subject in Subject))
         readings = tuple(reading for each in found if not isinstance(each, Failure) for reading in each)
         failures = tuple(each for each in found if isinstance(each, Failure))
         if len(failures) == len(found):
             raise failures[0].error
         return Scrape(readings, failures)
 
-    def recall(self, spans: Sequence[Past]) -> AsyncIterator[tuple[Reading, ...]]:
+    def read_history(self, ranges: Sequence[HistoryRange]) -> AsyncIterator[tuple[Reading, ...]]:
         """It remembers nothing."""
-        return nothing()
+        return no_history()
 
     async def close(self) -> None:
         """Nothing is held."""
 
-    async def _asked(self, subject: Subject) -> tuple[Reading, ...] | Failure:
+    async def _read_subject(self, subject: Subject) -> tuple[Reading, ...] | Failure:
         try:
-            async with asyncio.timeout(self._patience):
-                items = await self._items(subject)
-                if len(items) > OFF_THE_LOOP:
-                    return await asyncio.to_thread(self._read, subject, items)
-                return self._read(subject, items)
+            async with asyncio.timeout(self._timeout):
+                items = await self._list_items(subject)
+                if len(items) > THREAD_ABOVE_ITEMS:
+                    return await asyncio.to_thread(self._decode, subject, items)
+                return self._decode(subject, items)
         except TimeoutError:
-            error = SourceError(f"no answer about {subject} within {self._patience:g} s", "see metrics-server's log")
+            error = SourceError(f"no answer about {subject} within {self._timeout:g} s", "see metrics-server's log")
         except SourceError as problem:
             error = problem
         except Exception as problem:  # whatever the way that was handed in calls a failure
-            error = SourceError(f"the API server cannot be asked ({type(problem).__name__})", passing=True)
+            error = SourceError(f"the API server cannot be asked ({type(problem).__name__})", transient=True)
         return Failure(f"{self.name}/{subject}", error)
 
-    async def _items(self, subject: Subject) -> list[Raw]:
+    async def _list_items(self, subject: Subject) -> list[Raw]:
         items: list[Raw] = []
         more = ""
-        for _ in range(MOST_PAGES):
+        for _ in range(MAX_PAGES):
             status, body = await self._get(f"{ROOT}/{subject}{more}")
             if status != 200:
                 problem, remedy = REMEDIES.get(status, (f"answers HTTP {status}", "see metrics-server's log"))
-                raise SourceError(f"metrics.k8s.io {problem}", remedy, passing=status >= 500)
+                raise SourceError(f"metrics.k8s.io {problem}", remedy, transient=status >= 500)
             try:
                 decode = self._list.decode
-                page = await asyncio.to_thread(decode, body) if len(body) > LARGE else decode(body)
+                page = await asyncio.to_thread(decode, body) if len(body) > THREAD_ABOVE_BYTES else decode(body)
             except UNREADABLE:
                 raise SourceError("metrics.k8s.io answers nonsense", "see metrics-server's log") from None
             items += page.items or ()
@@ -141,12 +141,12 @@ class MetricsServer:
             more = f"?continue={quote(page.metadata.more, safe='')}"
         return items
 
-    def _read(self, subject: Subject, items: Sequence[Raw]) -> tuple[Reading, ...]:
+    def _decode(self, subject: Subject, items: Sequence[Raw]) -> tuple[Reading, ...]:
         skipped: Counter[str] = Counter()
-        column, windows = Column([], [], [], []), list[float]()
+        column, windows = UsageColumns([], [], [], []), list[float]()
         for raw in items:
             try:
-                _take(self._item.decode(raw), column, windows)
+                _append(self._item.decode(raw), column, windows)
             except (*UNREADABLE, OverflowError):  # a QuantityError is one of them; the other is more than a float holds
                 skipped["malformed"] += 1
         if subject is Subject.NODES and not column.names:
@@ -154,7 +154,9 @@ class MetricsServer:
             raise SourceError(problem, "wait a minute after its start, then see metrics-server's log")
         return self._readings(subject, column, median(windows or [0.0]), skipped)
 
-    def _readings(self, subject: Subject, column: Column, window: float, skipped: Counter[str]) -> tuple[Reading, ...]:
+    def _readings(
+        self, subject: Subject, column: UsageColumns, window: float, skipped: Counter[str]
+    ) -> tuple[Reading, ...]:
         names, measured, left_out = tuple(column.names), tuple(column.measured), tuple(sorted(skipped.items()))
         return tuple(
             Reading(
@@ -171,17 +173,17 @@ class MetricsServer:
         )
 
 
-def _take(item: ItemShape, column: Column, windows: list[float]) -> None:
+def _append(item: ItemShape, column: UsageColumns, windows: list[float]) -> None:
     """Everything of the item or, by ValueError or OverflowError, nothing of it."""
     usages = [item.usage] if item.usage is not None else [each.usage for each in item.containers or ()]
     if not usages or item.timestamp is None:
         raise QuantityError("no usage, or no time")
-    cpu = sum(_nanos(usage["cpu"]) for usage in usages if "cpu" in usage) / MILLI
+    cpu = sum(_nanos(usage["cpu"]) for usage in usages if "cpu" in usage) / NANOS_PER_MILLI
     memory = sum(_nanos(usage["memory"]) for usage in usages if "memory" in usage) / NANOS
     if not all("cpu" in usage and "memory" in usage for usage in usages):
         raise QuantityError("one of the two is missing")
     meta = item.metadata
-    if len(windows) < MOST_WINDOWS and (window := duration(item.window)) is not None and window > 0:
+    if len(windows) < MAX_WINDOW_SAMPLES and (window := parse_duration(item.window)) is not None and window > 0:
         windows.append(window)
     column.names.append(f"{meta.namespace}/{meta.name}" if meta.namespace else meta.name)
     column.cpu.append(cpu)

@@ -14,38 +14,38 @@ from typing import BinaryIO
 
 import msgspec
 
-from trimtab.config.own.values import path_fault
-from trimtab.core.model.event import SamplesRead
-from trimtab.core.model.sample import Reading
-from trimtab.core.model.span import Span
-from trimtab.sources.contract import Around, Past, Scrape, SourceError, nothing
-from trimtab.wire.fault import UNREADABLE
+from trimtab.config.trimtab.values import validate_path
+from trimtab.core.model.duration import Duration
+from trimtab.core.model.events import SamplesRead
+from trimtab.core.model.readings import Reading
+from trimtab.sources.interface import HistoryRange, Scrape, SourceContext, SourceError, no_history
+from trimtab.wire.decode_errors import UNREADABLE
 
-LONGEST_LINE = 64 << 20
-OFTEN = Span(15)
+MAX_LINE_BYTES = 64 << 20
+DEFAULT_INTERVAL = Duration(15)
 
 
 @dataclass(frozen=True, slots=True)
-class Recording:
+class ReplaySettings:
     """The file, and how often a line of it is played."""
 
     path: str = ""
-    interval: Span = OFTEN
+    interval: Duration = DEFAULT_INTERVAL
 
     def __post_init__(self) -> None:
         if not self.path:
             raise ValueError("path is missing: write the file of recorded readings")
-        if (fault := path_fault(self.path)) is not None:
+        if (fault := validate_path(self.path)) is not None:
             raise ValueError(f"path: {fault}")
 
 
-class Replay:
+class ReplaySource:
     """One line a look; after the last one the source has failed."""
 
-    def __init__(self, name: str, recording: Recording, around: Around) -> None:
-        self.name, self.interval = name, recording.interval
-        self.parts = (name,)
-        self._path, self._now = recording.path, around.now
+    def __init__(self, name: str, settings: ReplaySettings, context: SourceContext) -> None:
+        self.name, self.interval = name, settings.interval
+        self.query_names = (name,)
+        self._path, self._now = settings.path, context.now
         self._decode = msgspec.json.Decoder(SamplesRead).decode
         self._line = self._offset = 0
 
@@ -54,9 +54,9 @@ class Replay:
         later = self._now() - recorded.at
         return Scrape(tuple(self._shifted(reading, later) for reading in recorded.readings))
 
-    def recall(self, spans: Sequence[Past]) -> AsyncIterator[tuple[Reading, ...]]:
+    def read_history(self, ranges: Sequence[HistoryRange]) -> AsyncIterator[tuple[Reading, ...]]:
         """What lies before the recording nobody knows."""
-        return nothing()
+        return no_history()
 
     async def close(self) -> None:
         """Nothing is held."""
@@ -69,7 +69,7 @@ class Replay:
             )
         self._line += 1
         try:
-            return _sound(self._decode(line))
+            return _validate(self._decode(line))
         except UNREADABLE as error:
             problem = f"{self._path}:{self._line}: {str(error)[:200]}"
             raise SourceError(problem, "each line must be a SamplesRead as `record` writes it") from None
@@ -78,15 +78,15 @@ class Replay:
         try:
             with Path(self._path).open("rb") as file:
                 file.seek(self._offset)
-                line = file.readline(LONGEST_LINE)
+                line = file.readline(MAX_LINE_BYTES)
                 self._offset = file.tell()
         except OSError as error:
             problem = f"the recording {self._path} cannot be read: {error.strerror}"
             raise SourceError(problem, "check the path and the rights of the file") from None
         return line
 
-    def _shifted(self, reading: Reading, later: float) -> Reading:
-        measured = tuple(at + later for at in reading.measured)
+    def _shifted(self, reading: Reading, offset: float) -> Reading:
+        measured = tuple(at + offset for at in reading.measured)
         return msgspec.structs.replace(reading, source=self.name, measured=measured)
 
 
@@ -95,7 +95,7 @@ def record(file: BinaryIO, event: SamplesRead) -> None:
     file.write(msgspec.json.encode(event) + b"\n")
 
 
-def _sound(event: SamplesRead) -> SamplesRead:
+def _validate(event: SamplesRead) -> SamplesRead:
     for reading in event.readings:
         if not len(reading.names) == len(reading.values) == len(reading.measured):
             raise ValueError(f"{reading.resource}: names, values and measured are not equally many")

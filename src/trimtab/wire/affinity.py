@@ -3,7 +3,7 @@
 Go reads `null` as the empty value everywhere; only for a label selector does it mean something else (no selector).
 
 What can be read need not make sense: an API server refuses an unknown operator today, but keeps an object that has one.
-`senseless` names the field. Of the node terms that a pod requires one good one is enough, as for kube-scheduler.
+`validate` names the field. Of the node terms that a pod requires one good one is enough, as for kube-scheduler.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ from trimtab.core.model.affinity import (
     Affinity,
     NodeAffinity,
     PodAffinity,
-    PodTerm,
-    PreferredNodes,
-    PreferredPods,
-    Spread,
+    PodAffinityTerm,
+    PreferredSchedulingTerm,
+    TopologySpreadConstraint,
+    WeightedPodAffinityTerm,
 )
-from trimtab.core.model.selectors import OF_SETS, LabelSelector, NodeSelectorTerm, Requirement, pairs
+from trimtab.core.model.selectors import LABEL_OPERATORS, LabelSelector, NodeSelectorTerm, Requirement, label_pairs
 from trimtab.core.model.taints import Toleration
 
-Words = tuple[str, ...] | None
+Strings = tuple[str, ...] | None
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
-OF_NODES = frozenset({*OF_SETS, "Gt", "Lt"})
-OF_NAMES = frozenset({"In", "NotIn"})
-WHEN = frozenset({"DoNotSchedule", "ScheduleAnyway"})
+NODE_OPERATORS = frozenset({*LABEL_OPERATORS, "Gt", "Lt"})
+NAME_OPERATORS = frozenset({"In", "NotIn"})
+UNSATISFIABLE_ACTIONS = frozenset({"DoNotSchedule", "ScheduleAnyway"})
 POLICIES = frozenset({"Honor", "Ignore"})
 
 _ACTIONS: dict[str | None, bool] = {"DoNotSchedule": True, "ScheduleAnyway": False}
@@ -39,7 +39,7 @@ _ACTIONS: dict[str | None, bool] = {"DoNotSchedule": True, "ScheduleAnyway": Fal
 class RequirementShape(Struct, frozen=True, gc=False):
     key: str | None = None
     operator: str | None = None
-    values: Words = None
+    values: Strings = None
 
 
 Requirements = tuple[RequirementShape, ...] | None
@@ -72,10 +72,10 @@ class NodeAffinityShape(Struct, frozen=True, gc=False, rename="camel"):
 class PodTermShape(Struct, frozen=True, gc=False, rename="camel"):
     topology_key: str | None = None
     label_selector: SelectorShape | None = None
-    namespaces: Words = None
+    namespaces: Strings = None
     namespace_selector: SelectorShape | None = None
-    match_label_keys: Words = None
-    mismatch_label_keys: Words = None
+    match_label_keys: Strings = None
+    mismatch_label_keys: Strings = None
 
 
 class PreferredPodsShape(Struct, frozen=True, gc=False, rename="camel"):
@@ -109,13 +109,13 @@ class SpreadShape(Struct, frozen=True, gc=False, rename="camel"):
     min_domains: int | None = None
     node_affinity_policy: str | None = None
     node_taints_policy: str | None = None
-    match_label_keys: Words = None
+    match_label_keys: Strings = None
 
 
 def selector(shape: SelectorShape | None) -> LabelSelector | None:
     if shape is None:
         return None
-    return LabelSelector(pairs(shape.match_labels), _requirements(shape.match_expressions))
+    return LabelSelector(label_pairs(shape.match_labels), _requirements(shape.match_expressions))
 
 
 def node_terms(shape: NodeSelectorShape) -> tuple[NodeSelectorTerm, ...]:
@@ -132,8 +132,8 @@ def toleration(shape: TolerationShape) -> Toleration:
     return Toleration(shape.key or "", shape.operator or "", shape.value or "", shape.effect or "")
 
 
-def spread(shape: SpreadShape) -> Spread:
-    return Spread(
+def spread(shape: SpreadShape) -> TopologySpreadConstraint:
+    return TopologySpreadConstraint(
         topology_key=shape.topology_key or "",
         max_skew=shape.max_skew or 0,
         hard=_ACTIONS.get(shape.when_unsatisfiable),
@@ -163,7 +163,9 @@ def _nodes(shape: NodeAffinityShape | None) -> NodeAffinity:
     terms = None if required is None else node_terms(required)
     if preferred is None:
         return NodeAffinity(terms)
-    return NodeAffinity(terms, tuple(PreferredNodes(each.weight, _node_term(each.preference)) for each in preferred))
+    return NodeAffinity(
+        terms, tuple(PreferredSchedulingTerm(each.weight, _node_term(each.preference)) for each in preferred)
+    )
 
 
 def _pods(shape: PodAffinityShape | None) -> PodAffinity:
@@ -173,12 +175,15 @@ def _pods(shape: PodAffinityShape | None) -> PodAffinity:
     preferred = shape.preferred_during_scheduling_ignored_during_execution or ()
     return PodAffinity(
         tuple(_pod_term(term) for term in required),
-        tuple(PreferredPods(each.weight, _pod_term(each.pod_affinity_term or PodTermShape())) for each in preferred),
+        tuple(
+            WeightedPodAffinityTerm(each.weight, _pod_term(each.pod_affinity_term or PodTermShape()))
+            for each in preferred
+        ),
     )
 
 
-def _pod_term(shape: PodTermShape) -> PodTerm:
-    return PodTerm(
+def _pod_term(shape: PodTermShape) -> PodAffinityTerm:
+    return PodAffinityTerm(
         topology_key=shape.topology_key or "",
         selector=selector(shape.label_selector),
         namespaces=shape.namespaces or (),
@@ -188,92 +193,93 @@ def _pod_term(shape: PodTermShape) -> PodTerm:
     )
 
 
-def senseless(affinity: Affinity | None, spreads: tuple[SpreadShape, ...]) -> str:
+def validate(affinity: Affinity | None, spreads: tuple[SpreadShape, ...]) -> str:
     """The first field that Kubernetes would not have accepted, and what is wrong with it; empty when all make sense."""
-    found = [_spread_faults(each, f"spec.topologySpreadConstraints[{i}]") for i, each in enumerate(spreads)]
+    found = [_spread_errors(each, f"spec.topologySpreadConstraints[{i}]") for i, each in enumerate(spreads)]
     if affinity is not None:
-        found.append(_node_faults(affinity.node, "spec.affinity.nodeAffinity"))
-        found.append(_pod_faults(affinity.pods, "spec.affinity.podAffinity"))
-        found.append(_pod_faults(affinity.anti_pods, "spec.affinity.podAntiAffinity"))
+        found.append(_node_affinity_errors(affinity.node_affinity, "spec.affinity.nodeAffinity"))
+        found.append(_pod_affinity_errors(affinity.pod_affinity, "spec.affinity.podAffinity"))
+        found.append(_pod_affinity_errors(affinity.pod_anti_affinity, "spec.affinity.podAntiAffinity"))
     first = next(chain.from_iterable(found), "")
     return f"{first}; correct the field" if first else ""
 
 
-def _node_faults(wishes: NodeAffinity, path: str) -> Iterator[str]:
-    terms, where = wishes.required, f"{path}.{REQUIRED}.nodeSelectorTerms"
+def _node_affinity_errors(instructions: NodeAffinity, path: str) -> Iterator[str]:
+    terms, where = instructions.required, f"{path}.{REQUIRED}.nodeSelectorTerms"
     if terms is not None and not any(_is_usable(term) for term in terms):
-        yield from chain.from_iterable(_term_faults(term, f"{where}[{i}]") for i, term in enumerate(terms))
+        yield from chain.from_iterable(_node_term_errors(term, f"{where}[{i}]") for i, term in enumerate(terms))
         yield f"{where}: {'none but empty terms' if terms else 'empty'}, which match no node"
-    for i, each in enumerate(wishes.preferred or ()):
+    for i, each in enumerate(instructions.preferred or ()):
         if each.weight:
-            yield from _term_faults(each.preference, f"{path}.{PREFERRED}[{i}].preference")
+            yield from _node_term_errors(each.preference, f"{path}.{PREFERRED}[{i}].preference")
 
 
 def _is_usable(term: NodeSelectorTerm) -> bool:
-    return bool(term.match_expressions or term.match_fields) and not any(_term_faults(term, ""))
+    return bool(term.match_expressions or term.match_fields) and not any(_node_term_errors(term, ""))
 
 
-def _term_faults(term: NodeSelectorTerm, path: str) -> Iterator[str]:
+def _node_term_errors(term: NodeSelectorTerm, path: str) -> Iterator[str]:
     for i, line in enumerate(term.match_expressions):
-        yield from _line_faults(line, f"{path}.matchExpressions[{i}]", OF_NODES)
+        yield from _requirement_errors(line, f"{path}.matchExpressions[{i}]", NODE_OPERATORS)
     for i, line in enumerate(term.match_fields):
         where = f"{path}.matchFields[{i}]"
-        yield from _not_among(line.operator, f"{where}.operator", OF_NAMES)
+        yield from _not_among(line.operator, f"{where}.operator", NAME_OPERATORS)
         if len(line.values) != 1:
             yield f"{where}.values: {len(line.values)} values, where there must be one"
 
 
-def _pod_faults(wishes: PodAffinity, path: str) -> Iterator[str]:
-    for i, term in enumerate(wishes.required):
-        yield from _pod_term_faults(term, f"{path}.{REQUIRED}[{i}]")
-    for i, each in enumerate(wishes.preferred):
-        yield from _pod_term_faults(each.term, f"{path}.{PREFERRED}[{i}].podAffinityTerm")
+def _pod_affinity_errors(instructions: PodAffinity, path: str) -> Iterator[str]:
+    for i, term in enumerate(instructions.required):
+        yield from _pod_term_errors(term, f"{path}.{REQUIRED}[{i}]")
+    for i, each in enumerate(instructions.preferred):
+        yield from _pod_term_errors(each.term, f"{path}.{PREFERRED}[{i}].podAffinityTerm")
 
 
-def _pod_term_faults(term: PodTerm, path: str) -> Iterator[str]:
-    yield from _key_faults(term.topology_key, f"{path}.topologyKey")
-    yield from _selector_faults(term.selector, f"{path}.labelSelector")
-    yield from _selector_faults(term.namespace_selector, f"{path}.namespaceSelector")
+def _pod_term_errors(term: PodAffinityTerm, path: str) -> Iterator[str]:
+    yield from _key_errors(term.topology_key, f"{path}.topologyKey")
+    yield from _selector_errors(term.selector, f"{path}.labelSelector")
+    yield from _selector_errors(term.namespace_selector, f"{path}.namespaceSelector")
 
 
-def _spread_faults(shape: SpreadShape, path: str) -> Iterator[str]:
-    yield from _key_faults(shape.topology_key or "", f"{path}.topologyKey")
-    yield from _not_among(shape.when_unsatisfiable or "", f"{path}.whenUnsatisfiable", WHEN)
+def _spread_errors(shape: SpreadShape, path: str) -> Iterator[str]:
+    yield from _key_errors(shape.topology_key or "", f"{path}.topologyKey")
+    yield from _not_among(shape.when_unsatisfiable or "", f"{path}.whenUnsatisfiable", UNSATISFIABLE_ACTIONS)
     if (shape.max_skew or 0) < 1:
         yield f"{path}.maxSkew: {shape.max_skew or 0} is not above zero"
     if shape.min_domains is not None and shape.min_domains < 1:
         yield f"{path}.minDomains: {shape.min_domains} is not above zero"
     yield from _not_among(shape.node_affinity_policy or "Honor", f"{path}.nodeAffinityPolicy", POLICIES)
     yield from _not_among(shape.node_taints_policy or "Ignore", f"{path}.nodeTaintsPolicy", POLICIES)
-    yield from _selector_faults(selector(shape.label_selector), f"{path}.labelSelector")
+    yield from _selector_errors(selector(shape.label_selector), f"{path}.labelSelector")
 
 
-def _selector_faults(found: LabelSelector | None, path: str) -> Iterator[str]:
-    if found is None or found.sound:
+def _selector_errors(found: LabelSelector | None, path: str) -> Iterator[str]:
+    if found is None or found.valid:
         return
     for key, value in found.match_labels:
-        if not Requirement(key, "In", (value,)).sound:
-            yield f"{path}.matchLabels: {_short(f'{key}={value}')} is no label"
+        if not Requirement(key, "In", (value,)).valid:
+            yield f"{path}.matchLabels: {_abbreviated(f'{key}={value}')} is no label"
     for i, line in enumerate(found.match_expressions):
-        yield from _line_faults(line, f"{path}.matchExpressions[{i}]", OF_SETS)
+        yield from _requirement_errors(line, f"{path}.matchExpressions[{i}]", LABEL_OPERATORS)
 
 
-def _line_faults(line: Requirement, path: str, operators: frozenset[str]) -> Iterator[str]:
+def _requirement_errors(line: Requirement, path: str, operators: frozenset[str]) -> Iterator[str]:
     yield from _not_among(line.operator, f"{path}.operator", operators)
-    yield from _key_faults(line.key, f"{path}.key")
-    if line.operator in operators and not line.sound:
-        yield f"{path}.values: {_short(', '.join(line.values))} will not do for key {_short(line.key)} and {line.operator}"
+    yield from _key_errors(line.key, f"{path}.key")
+    if line.operator in operators and not line.valid:
+        values, key = _abbreviated(", ".join(line.values)), _abbreviated(line.key)
+        yield f"{path}.values: {values} will not do for key {key} and {line.operator}"
 
 
-def _key_faults(key: str, path: str) -> Iterator[str]:
-    if not Requirement(key, "Exists").sound:
-        yield f"{path}: {_short(key)} is not the key of a label" if key else f"{path}: missing"
+def _key_errors(key: str, path: str) -> Iterator[str]:
+    if not Requirement(key, "Exists").valid:
+        yield f"{path}: {_abbreviated(key)} is not the key of a label" if key else f"{path}: missing"
 
 
 def _not_among(word: str, path: str, allowed: frozenset[str]) -> Iterator[str]:
     if word not in allowed:
-        yield f"{path}: {_short(word)} is none of {', '.join(sorted(allowed))}" if word else f"{path}: missing"
+        yield f"{path}: {_abbreviated(word)} is none of {', '.join(sorted(allowed))}" if word else f"{path}: missing"
 
 
-def _short(text: str) -> str:
+def _abbreviated(text: str) -> str:
     return repr(text[:40])

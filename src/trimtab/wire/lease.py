@@ -11,9 +11,9 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from trimtab.wire.fault import UNREADABLE, Malformed, read_part
-from trimtab.wire.request import Request, quoted, sent
-from trimtab.wire.shapes import Name
+from trimtab.wire.decode_errors import UNREADABLE, Malformed, decode_part
+from trimtab.wire.pod_json import Name
+from trimtab.wire.requests import Request, json_request, quote
 from trimtab.wire.status import read_status
 
 LEASES = "/apis/coordination.k8s.io/v1"
@@ -25,11 +25,11 @@ class Lease(Struct, frozen=True):
     namespace: str
     name: str
     holder: str = ""
-    seconds: int = 0
-    acquired: str = ""
-    renewed: str = ""
+    duration_seconds: int = 0
+    acquire_time: str = ""
+    renew_time: str = ""
     transitions: int = 0
-    source: bytes = b""
+    raw: bytes = b""
 
 
 class _Meta(Struct, frozen=True, rename="camel"):
@@ -54,7 +54,7 @@ class _Lease(Struct, frozen=True):
 def read_lease(data: bytes) -> Lease | Malformed:
     """The lease in these bytes."""
     faults: list[str] = []
-    shape = read_part(data, _Lease, "lease", faults)
+    shape = decode_part(data, _Lease, "lease", faults)
     if shape is None:
         return Malformed("Lease", "", "", read_status(data).message or "".join(faults))
     spec = shape.spec or _Spec()
@@ -62,19 +62,19 @@ def read_lease(data: bytes) -> Lease | Malformed:
         namespace=shape.metadata.namespace,
         name=shape.metadata.name,
         holder=spec.holder_identity or "",
-        seconds=spec.lease_duration_seconds or 0,
-        acquired=spec.acquire_time or "",
-        renewed=spec.renew_time or "",
+        duration_seconds=spec.lease_duration_seconds or 0,
+        acquire_time=spec.acquire_time or "",
+        renew_time=spec.renew_time or "",
         transitions=spec.lease_transitions or 0,
-        source=data,
+        raw=data,
     )
 
 
-def lease_get(namespace: str, name: str) -> Request:
-    return Request("GET", f"{_leases(namespace)}/{quoted(name)}")
+def get_lease_request(namespace: str, name: str) -> Request:
+    return Request("GET", f"{_leases(namespace)}/{quote(name)}")
 
 
-def lease_create(lease: Lease) -> Request:
+def create_lease_request(lease: Lease) -> Request:
     """Refused when there is one already."""
     body = {
         "apiVersion": "coordination.k8s.io/v1",
@@ -82,16 +82,16 @@ def lease_create(lease: Lease) -> Request:
         "metadata": {"namespace": lease.namespace, "name": lease.name},
         "spec": _spec(lease),
     }
-    return sent("POST", _leases(lease.namespace), body)
+    return json_request("POST", _leases(lease.namespace), body)
 
 
-def lease_update(lease: Lease) -> Request:
+def update_lease_request(lease: Lease) -> Request:
     """Refused when it was written since `lease` was read; so only for one that was read."""
-    body = _object(lease.source)
+    body = _object(lease.raw)
     if not body:
         raise ValueError(f"lease {lease.namespace}/{lease.name} was not read from the server")
     body["spec"] = {**(body.get("spec") or {}), **_spec(lease)}
-    return sent("PUT", f"{_leases(lease.namespace)}/{quoted(lease.name)}", body)
+    return json_request("PUT", f"{_leases(lease.namespace)}/{quote(lease.name)}", body)
 
 
 def _object(source: bytes) -> dict[str, Any]:
@@ -104,12 +104,12 @@ def _object(source: bytes) -> dict[str, Any]:
 def _spec(lease: Lease) -> dict[str, Any]:
     return {
         "holderIdentity": lease.holder,
-        "leaseDurationSeconds": lease.seconds,
-        "acquireTime": lease.acquired or None,
-        "renewTime": lease.renewed or None,
+        "leaseDurationSeconds": lease.duration_seconds,
+        "acquireTime": lease.acquire_time or None,
+        "renewTime": lease.renew_time or None,
         "leaseTransitions": lease.transitions,
     }
 
 
 def _leases(namespace: str) -> str:
-    return f"{LEASES}/namespaces/{quoted(namespace)}/leases"
+    return f"{LEASES}/namespaces/{quote(namespace)}/leases"

@@ -14,13 +14,22 @@ from msgspec import Raw, Struct
 from trimtab.core.model.node import Image, Node
 from trimtab.core.model.resources import Amounts, amounts
 from trimtab.core.model.taints import Taint
-from trimtab.wire.fault import NULL, UNREADABLE, Malformed, Quantities, read_amounts, read_fields, read_part, summary
-from trimtab.wire.intern import Recent
-from trimtab.wire.objects.thresholds import AnnotationsShape, Read, thresholds
-from trimtab.wire.shapes import ConditionShape, Name, Thirds
+from trimtab.wire.decode_errors import (
+    NULL,
+    UNREADABLE,
+    Malformed,
+    Quantities,
+    decode_fields,
+    decode_part,
+    parse_amounts,
+    summarize,
+)
+from trimtab.wire.interning import GenerationalCache
+from trimtab.wire.objects.koordinator import AnnotationsShape, ParsedThresholds, parse_thresholds
+from trimtab.wire.pod_json import ConditionShape, Name, RawObject
 
-ADDRESS_KINDS = ("InternalIP", "Hostname")
-PLACING_FIELDS = ("metadata.labels", "spec", "object")
+ADDRESS_TYPES = ("InternalIP", "Hostname")
+SCHEDULING_FIELDS = ("metadata.labels", "spec", "object")
 
 
 class NodeMetaShape(Struct, frozen=True, rename="camel"):
@@ -66,7 +75,7 @@ class NodeShape(Struct, frozen=True, gc=False):
     status: NodeStatusShape | None = None
 
 
-class Identity(Struct, frozen=True, rename="camel"):
+class NodeIdentity(Struct, frozen=True, rename="camel"):
     """Without these there is no telling which node it is."""
 
     name: Name
@@ -82,9 +91,9 @@ class NodeReader:
 
     def __init__(self) -> None:
         self._decode = msgspec.json.Decoder(NodeShape).decode
-        self._images: Recent[bytes, tuple[Image, str]] = Recent(_image)
-        self._amounts: Recent[bytes, tuple[Amounts | None, str]] = Recent(_allocatable)
-        self._thresholds: Recent[str | None, Read] = Recent(thresholds)
+        self._images: GenerationalCache[bytes, tuple[Image, str]] = GenerationalCache(_image)
+        self._amounts: GenerationalCache[bytes, tuple[Amounts | None, str]] = GenerationalCache(_allocatable)
+        self._thresholds: GenerationalCache[str | None, ParsedThresholds] = GenerationalCache(parse_thresholds)
 
     def read(self, data: bytes | Raw) -> Node | Malformed:
         """The node in these bytes."""
@@ -111,30 +120,30 @@ class NodeReader:
             unschedulable=bool(spec.unschedulable),
             allocatable=offered or (),
             images=tuple(image for image, _ in images),
-            addresses=tuple(each.address or "" for each in status.addresses or () if each.type in ADDRESS_KINDS),
+            addresses=tuple(each.address or "" for each in status.addresses or () if each.type in ADDRESS_TYPES),
             ready=all(each.status == "True" for each in status.conditions or () if each.type == "Ready"),
-            fault=offer_fault or next((fault for _, fault in images if fault), own_fault),
+            error=offer_fault or next((fault for _, fault in images if fault), own_fault),
             capacity=had or (),
             thresholds=own,
         )
 
     def _piecemeal(self, data: bytes | Raw) -> Node | Malformed:
         faults: list[str] = []
-        thirds = read_part(data, Thirds, "object", faults) or Thirds()
-        identity = read_part(thirds.metadata, Identity, "metadata", faults)
-        known = read_fields(thirds.metadata, NodeMetaShape, "metadata", [] if identity is None else faults)
+        thirds = decode_part(data, RawObject, "object", faults) or RawObject()
+        identity = decode_part(thirds.metadata, NodeIdentity, "metadata", faults)
+        known = decode_fields(thirds.metadata, NodeMetaShape, "metadata", [] if identity is None else faults)
         if identity is None:
-            return self._malformed(known, summary(faults) or "metadata: missing")
-        spec = NodeSpecShape(**read_fields(thirds.spec, NodeSpecShape, "spec", faults))
-        status = NodeStatusShape(**read_fields(thirds.status, NodeStatusShape, "status", faults))
+            return self._malformed(known, summarize(faults) or "metadata: missing")
+        spec = NodeSpecShape(**decode_fields(thirds.spec, NodeSpecShape, "spec", faults))
+        status = NodeStatusShape(**decode_fields(thirds.status, NodeStatusShape, "status", faults))
         try:
             node = self.build(NodeShape(NodeMetaShape(**known), spec, status))
         except UNREADABLE:
             return self._malformed(known, "metadata.resourceVersion: not a number")
         if not faults:
             return node
-        closed = node.unschedulable or any(fault.startswith(PLACING_FIELDS) for fault in faults)
-        return msgspec.structs.replace(node, fault=summary(faults), unschedulable=closed)
+        closed = node.unschedulable or any(fault.startswith(SCHEDULING_FIELDS) for fault in faults)
+        return msgspec.structs.replace(node, error=summarize(faults), unschedulable=closed)
 
     def _malformed(self, known: dict[str, Any], problem: str) -> Malformed:
         return Malformed(self.kind, known.get("name") or "", known.get("uid") or "", problem)
@@ -142,13 +151,13 @@ class NodeReader:
 
 def _allocatable(raw: bytes) -> tuple[Amounts | None, str]:
     faults: list[str] = []
-    quantities = read_part(raw, Quantities, "status.allocatable", faults)
+    quantities = decode_part(raw, Quantities, "status.allocatable", faults)
     if quantities is None:
-        return None, summary(faults)
-    return amounts(read_amounts(quantities, "status.allocatable", faults)), summary(faults)
+        return None, summarize(faults)
+    return amounts(parse_amounts(quantities, "status.allocatable", faults)), summarize(faults)
 
 
 def _image(raw: bytes) -> tuple[Image, str]:
     faults: list[str] = []
-    shape = read_part(raw, ImageShape, "status.images", faults) or ImageShape()
-    return Image(shape.names or (), max(shape.size_bytes or 0, 0)), summary(faults)
+    shape = decode_part(raw, ImageShape, "status.images", faults) or ImageShape()
+    return Image(shape.names or (), max(shape.size_bytes or 0, 0)), summarize(faults)

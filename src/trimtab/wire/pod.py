@@ -4,7 +4,7 @@
 
     bytes ──▶ PodShape ──▶ Pod                       all fields as expected: one pass
       │
-      └─ a field is not ──▶ field by field ──▶ Pod with `spec_fault`, what is unreadable being empty
+      └─ a field is not ──▶ field by field ──▶ Pod with `spec_error`, what is unreadable being empty
                                   └─ no identity ──▶ Malformed
 """
 
@@ -16,17 +16,17 @@ import msgspec
 from msgspec import Raw, Struct
 
 from trimtab.core.model.pod import Pod
-from trimtab.wire.fault import UNREADABLE, Malformed, read_fields, read_part, summary
-from trimtab.wire.intern import Recent
-from trimtab.wire.request import PREEMPTED
-from trimtab.wire.shapes import Name, PodMetaShape, PodShape, PodSpecShape, PodStatusShape, Thirds
-from trimtab.wire.template import Templates
+from trimtab.wire.decode_errors import UNREADABLE, Malformed, decode_fields, decode_part, summarize
+from trimtab.wire.interning import GenerationalCache
+from trimtab.wire.pod_json import Name, PodMetaShape, PodShape, PodSpecShape, PodStatusShape, RawObject
+from trimtab.wire.pod_template import TemplateCache
+from trimtab.wire.requests import PREEMPTED
 
 _NO_SPEC = PodSpecShape()
 _NO_STATUS = PodStatusShape()
 
 
-class Identity(Struct, frozen=True, rename="camel"):
+class PodIdentity(Struct, frozen=True, rename="camel"):
     """Without these there is no telling which pod it is."""
 
     name: Name
@@ -43,8 +43,8 @@ class PodReader:
 
     def __init__(self) -> None:
         self._decode = msgspec.json.Decoder(PodShape).decode
-        self._templates = Templates()
-        self._words: Recent[tuple[str, str], tuple[str, str]] = Recent(lambda words: words)
+        self._templates = TemplateCache()
+        self._words: GenerationalCache[tuple[str, str], tuple[str, str]] = GenerationalCache(lambda words: words)
 
     def read(self, data: bytes | Raw) -> Pod | Malformed:
         """The pod in these bytes."""
@@ -67,7 +67,7 @@ class PodReader:
                 infeasible = condition.reason == "Infeasible"
             elif kind == "DisruptionTarget":
                 preempted = condition.status == "True" and condition.reason == PREEMPTED
-        kin = self._templates.of(meta, spec, status, infeasible)
+        kin = self._templates.get(meta, spec, status, infeasible)
         # By position: naming the fields costs half as much again as all else here. A test watches over their order.
         return Pod(
             meta.uid,
@@ -80,33 +80,33 @@ class PodReader:
             meta.deletion_timestamp is not None,
             intern(spec.node_name or ""),
             intern(status.nominated_node_name or ""),
-            kin.scheduler,
+            kin.scheduler_name,
             kin.priority,
-            kin.preempts,
-            kin.gates,
+            kin.may_preempt,
+            kin.scheduling_gates,
             kin.spec,
-            kin.demand,
+            kin.requests,
             intern(status.phase or "Pending"),
             status.start_time.timestamp() if status.start_time else None,
             ready,
             unscheduled,
-            kin.fault,
+            kin.error,
             preempted,
         )
 
     def _piecemeal(self, data: bytes | Raw) -> Pod | Malformed:
         faults: list[str] = []
-        thirds = read_part(data, Thirds, "object", faults) or Thirds()
-        identity = read_part(thirds.metadata, Identity, "metadata", faults)
-        known = read_fields(thirds.metadata, PodMetaShape, "metadata", [] if identity is None else faults)
+        thirds = decode_part(data, RawObject, "object", faults) or RawObject()
+        identity = decode_part(thirds.metadata, PodIdentity, "metadata", faults)
+        known = decode_fields(thirds.metadata, PodMetaShape, "metadata", [] if identity is None else faults)
         if identity is None:
             key = f"{known.get('namespace', '')}/{known.get('name', '')}".strip("/")
-            return Malformed(self.kind, key, known.get("uid", ""), summary(faults) or "metadata: missing")
-        spec = PodSpecShape(**read_fields(thirds.spec, PodSpecShape, "spec", faults))
-        status = PodStatusShape(**read_fields(thirds.status, PodStatusShape, "status", faults))
+            return Malformed(self.kind, key, known.get("uid", ""), summarize(faults) or "metadata: missing")
+        spec = PodSpecShape(**decode_fields(thirds.spec, PodSpecShape, "spec", faults))
+        status = PodStatusShape(**decode_fields(thirds.status, PodStatusShape, "status", faults))
         try:
             pod = self.build(PodShape(PodMetaShape(**known), spec, status))
         except UNREADABLE:
             key = f"{identity.namespace}/{identity.name}"
             return Malformed(self.kind, key, identity.uid, "metadata.resourceVersion: not a number")
-        return msgspec.structs.replace(pod, spec_fault=summary(faults)) if faults else pod
+        return msgspec.structs.replace(pod, spec_error=summarize(faults)) if faults else pod

@@ -9,10 +9,10 @@ from trimtab.core.model.resources import NANOS
 
 # Longer exponents would make numbers that nobody can mean and that take for ever to compute.
 EXPONENT_DIGITS = 3
-LONGEST = 512
+MAX_LENGTH = 512
 
 # The API server stops quantities with a binary suffix here, and only those.
-BINARY_TOP = ((1 << 63) - 1) * NANOS
+MAX_BINARY = ((1 << 63) - 1) * NANOS
 
 _BINARY = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
 _DECIMAL = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
@@ -36,7 +36,7 @@ def nanos(text: str | int | float | None) -> int:
 
 @lru_cache(maxsize=4096)
 def _parsed(text: str) -> int:
-    match = _FORM.fullmatch(text) if len(text) <= LONGEST else None
+    match = _FORM.fullmatch(text) if len(text) <= MAX_LENGTH else None
     if match is None:
         raise QuantityError(f"{text[:40]!r} is not a quantity")
     sign, whole, fraction, exponent_sign, exponent, suffix = match.groups()
@@ -45,9 +45,9 @@ def _parsed(text: str) -> int:
     mantissa = int(f"{sign}{whole}{fraction}" or "0")
     amount = _not_negative(mantissa, text) * NANOS
     if suffix in _BINARY:
-        return min(_up(amount << _BINARY[suffix], len(fraction)), BINARY_TOP)
+        return min(_divide_up(amount << _BINARY[suffix], len(fraction)), MAX_BINARY)
     power = _DECIMAL[suffix] if exponent is None else _power(exponent_sign, exponent, text)
-    return _up(amount, len(fraction) - power)
+    return _divide_up(amount, len(fraction) - power)
 
 
 def _power(sign: str, digits: str, text: str) -> int:
@@ -58,7 +58,7 @@ def _power(sign: str, digits: str, text: str) -> int:
     return int(sign + digits)
 
 
-def _up(value: int, places: int) -> int:
+def _divide_up(value: int, places: int) -> int:
     """The value divided by ten to the power of `places`, rounded up."""
     power: int = 10 ** abs(places)
     return -(-value // power) if places > 0 else value * power

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from trimtab.wire.fault import read_part
+from trimtab.wire.decode_errors import decode_part
 
-LONGEST = 400
+MAX_MESSAGE = 400
 
 
 class Status(Struct, frozen=True):
@@ -44,7 +44,7 @@ class _Status(Struct, frozen=True):
 
 def read_status(body: bytes) -> Status:
     """The Status in the body, or its first words when it is none."""
-    shape = read_part(body, _Status, "", [])
+    shape = decode_part(body, _Status, "", [])
     if shape is None or shape.kind != "Status":
         return Status(message=_plain(body))
     details = shape.details or _Details()
@@ -52,7 +52,7 @@ def read_status(body: bytes) -> Status:
         succeeded=shape.status == "Success",
         code=shape.code or 0,
         reason=shape.reason or "",
-        message=(shape.message or "")[:LONGEST],
+        message=(shape.message or "")[:MAX_MESSAGE],
         causes=tuple(each.reason or "" for each in details.causes or ()),
         retry_after=max(details.retry_after_seconds or 0, 0),
     )
@@ -60,5 +60,5 @@ def read_status(body: bytes) -> Status:
 
 def _plain(body: bytes) -> str:
     """Printable text in one line: it ends up in logs and events."""
-    text = body[: 4 * LONGEST].decode(errors="replace")
-    return " ".join("".join(each if each.isprintable() else " " for each in text).split())[:LONGEST]
+    text = body[: 4 * MAX_MESSAGE].decode(errors="replace")
+    return " ".join("".join(each if each.isprintable() else " " for each in text).split())[:MAX_MESSAGE]

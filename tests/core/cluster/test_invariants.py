@@ -7,86 +7,86 @@ from collections.abc import Callable
 import pytest
 from msgspec.structs import replace
 
-from tests.core.engine.scene import node, pod
-from trimtab.core.cluster.invariants import faults
-from trimtab.core.cluster.state import Cluster, Place
-from trimtab.core.cluster.topology.picks import Pick
+from tests.core.engine_harness import node, pod
+from trimtab.core.cluster.cluster import Cluster, PodPlacement
+from trimtab.core.cluster.invariants import check_invariants
+from trimtab.core.cluster.topology.pod_selectors import PodSelector
 from trimtab.core.model.node import Image
 from trimtab.core.model.pod import HostPort, PodSpec
 from trimtab.core.model.resources import CPU
 from trimtab.core.model.selectors import LabelSelector, Requirement
 from trimtab.core.model.taints import NO_SCHEDULE, Taint
 
-ANYBODY = Pick(None, LabelSelector())
+ANYBODY = PodSelector(None, LabelSelector())
 PORT = HostPort("TCP", "0.0.0.0", 80)
 
 
-def lively() -> Cluster:
+def busy_cluster() -> Cluster:
     """Two nodes, a pod that runs, one that is assumed and one that is nominated."""
     cluster = Cluster()
-    cluster.see_node(node("a", labels={"zone": "x"}, taints=(Taint("k", "", NO_SCHEDULE),)))
-    cluster.see_node(node("b", images=(Image(("app:1",), 10),)))
-    cluster.view.labelled(Requirement("zone", "In", ("x",)))
-    cluster.see_pod(pod("runs", cpu=100, node="a", spec=PodSpec(ports=(PORT,))))
+    cluster.upsert_node(node("a", labels={"zone": "x"}, taints=(Taint("k", "", NO_SCHEDULE),)))
+    cluster.upsert_node(node("b", images=(Image(("app:1",), 10),)))
+    cluster.view.matching_label(Requirement("zone", "In", ("x",)))
+    cluster.upsert_pod(pod("runs", cpu=100, node="a", spec=PodSpec(ports=(PORT,))))
     waits = pod("waits", cpu=200)
-    cluster.see_pod(waits)
+    cluster.upsert_pod(waits)
     cluster.assume(waits, "b")
-    cluster.see_pod(pod("promised", nominated="b"))
+    cluster.upsert_pod(pod("promised", nominated_node="b"))
     return cluster
 
 
 def test_a_cluster_that_was_only_told_facts_has_no_faults() -> None:
     """The damage below is the tests' own."""
-    assert [] == faults(lively())
+    assert [] == check_invariants(busy_cluster())
 
 
 def lose_a_row(cluster: Cluster) -> None:
-    cluster.columns.row["a"], cluster.columns.row["b"] = 1, 0
+    cluster.node_table.row["a"], cluster.node_table.row["b"] = 1, 0
 
 
 def raise_a_limit(cluster: Cluster) -> None:
-    cluster.columns.limited[CPU].add(0, 100)
+    cluster.node_table.limits[CPU].add(0, 100)
 
 
 def count_cpu_twice(cluster: Cluster) -> None:
-    cluster.columns.requested[CPU].add(0, 100)
+    cluster.node_table.requested[CPU].add(0, 100)
 
 
 def wrong_cell(cluster: Cluster) -> None:
-    cluster.columns.allocatable[CPU].array[1] = 1
+    cluster.node_table.allocatable[CPU].array[1] = 1
 
 
 def one_pod_more(cluster: Cluster) -> None:
-    cluster.columns.pod_count[0] += 1
+    cluster.node_table.pod_count[0] += 1
 
 
 def cordoned(cluster: Cluster) -> None:
-    cluster.columns.unschedulable[1] = True
+    cluster.node_table.unschedulable[1] = True
 
 
 def other_taints(cluster: Cluster) -> None:
-    cluster.columns.taint_set[1] = cluster.columns.taint_set[0]
+    cluster.node_table.taint_set[1] = cluster.node_table.taint_set[0]
 
 
 def other_label(cluster: Cluster) -> None:
-    ids = cluster.columns.labels.columns["zone"].ids
+    ids = cluster.node_table.labels.columns["zone"].ids
     ids[0] = ids[1]
 
 
 def port_given_back(cluster: Cluster) -> None:
-    cluster.columns.ports.add(0, (PORT,), -1)
+    cluster.node_table.host_ports.add(0, (PORT,), -1)
 
 
 def image_forgotten(cluster: Cluster) -> None:
-    cluster.columns.images.clear()
+    cluster.node_table.images.clear()
 
 
 def scored_twice(cluster: Cluster) -> None:
-    cluster.columns.scored_cpu.add(1, 5)
+    cluster.node_table.nonzero_cpu.add(1, 5)
 
 
 def moved_unseen(cluster: Cluster) -> None:
-    cluster.places["uid-runs"] = Place("b", cluster.places["uid-runs"].pod, assumed=False)
+    cluster.placements["uid-runs"] = PodPlacement("b", cluster.placements["uid-runs"].pod, assumed=False)
 
 
 def left_behind(cluster: Cluster) -> None:
@@ -94,9 +94,9 @@ def left_behind(cluster: Cluster) -> None:
 
 
 def does_not_count(cluster: Cluster) -> None:
-    place = cluster.places.pop("uid-runs")
+    place = cluster.placements.pop("uid-runs")
     del cluster.on_node["a"]
-    cluster.columns.remove_pod("a", place.pod)
+    cluster.node_table.remove_pod("a", place.pod)
 
 
 def out_of_date(cluster: Cluster) -> None:
@@ -108,19 +108,19 @@ def promise_kept_too_long(cluster: Cluster) -> None:
 
 
 def stands_elsewhere(cluster: Cluster) -> None:
-    cluster.residents.row[cluster.residents.slot["uid-runs"]] = 1
+    cluster.pod_table.row[cluster.pod_table.slot["uid-runs"]] = 1
 
 
 def no_slot(cluster: Cluster) -> None:
-    cluster.residents.remove("uid-runs")
+    cluster.pod_table.remove_pod("uid-runs")
 
 
 def counted_twice(cluster: Cluster) -> None:
-    cluster.census.picked((ANYBODY,)).shift(0, 1)
+    cluster.topology_counts.count_selected((ANYBODY,)).add(0, 1)
 
 
 def another_domain(cluster: Cluster) -> None:
-    cluster.census.picked((ANYBODY,)).by(cluster.census.key("zone")).counts[0] += 1
+    cluster.topology_counts.count_selected((ANYBODY,)).by_key(cluster.topology_counts.key("zone")).counts[0] += 1
 
 
 @pytest.mark.parametrize(
@@ -150,6 +150,6 @@ def another_domain(cluster: Cluster) -> None:
 )
 def test_each_kind_of_damage_is_told(damage: Callable[[Cluster], None], told: str) -> None:
     """A sentence names what is wrong and where."""
-    cluster = lively()
+    cluster = busy_cluster()
     damage(cluster)
-    assert any(told in fault for fault in faults(cluster)), faults(cluster)
+    assert any(told in fault for fault in check_invariants(cluster)), check_invariants(cluster)

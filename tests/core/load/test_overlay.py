@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from msgspec.structs import replace
 
-from tests.core.load.meters import by_name, machines, of_pods, pending, read, reading, runs
-from trimtab.core.cluster.state import Cluster
+from tests.core.load.builders import by_name, cluster_of, ingest, pod_reading, reading, running_pod, unsampled
+from trimtab.core.cluster.cluster import Cluster
 from trimtab.core.cluster.view import View
 from trimtab.core.load.settings import LoadSettings
 from trimtab.core.model.resources import CPU
@@ -15,9 +15,9 @@ from trimtab.core.model.resources import CPU
 
 def scene() -> Cluster:
     """Two nodes, one with a measured pod that uses 300 of the 1,000."""
-    cluster = machines("a", "b", settings=LoadSettings(estimates=("requests",)))
-    cluster.see_pod(runs("web", "a"))
-    read(cluster, reading({"a": 1000.0, "b": 1000.0}), of_pods({"web": 300.0}))
+    cluster = cluster_of("a", "b", settings=LoadSettings(estimates=("requests",)))
+    cluster.upsert_pod(running_pod("web", "a"))
+    ingest(cluster, reading({"a": 1000.0, "b": 1000.0}), pod_reading({"web": 300.0}))
     return cluster
 
 
@@ -30,10 +30,10 @@ def test_an_explanation_sees_the_load_as_it_was_before_the_decision() -> None:
     """An assumed pod is taken away with its estimate, and nothing else changes."""
     cluster = scene()
     before = shown(cluster, cluster.view)
-    new = runs("new", "", phase="Pending")
-    cluster.see_pod(new)
+    new = running_pod("new", "", phase="Pending")
+    cluster.upsert_pod(new)
     cluster.assume(new, "b")
-    overlay = cluster.view.with_pods({}, {"b": [cluster.places["uid-new"].pod]})
+    overlay = cluster.view.with_pods({}, {"b": [cluster.placements["uid-new"].pod]})
     assert before == shown(cluster, overlay)
     assert ({"a": 1000.0, "b": 1500.0}, {"a": 1000.0, "b": 1500.0}) == shown(cluster, cluster.view)
 
@@ -41,7 +41,7 @@ def test_an_explanation_sees_the_load_as_it_was_before_the_decision() -> None:
 def test_a_pod_that_is_tried_on_a_node_counts_with_its_estimate() -> None:
     """As promised pods do, and taken away again it leaves nothing."""
     cluster = scene()
-    new = runs("new", "")
+    new = running_pod("new", "")
     added = cluster.view.with_pods({"a": [new]})
     assert {"a": 1500.0, "b": 1000.0} == shown(cluster, added)[0]
     assert shown(cluster, cluster.view) == shown(cluster, added.with_pods({}, {"a": [new]}))
@@ -52,9 +52,9 @@ def test_victims_are_taken_off_with_what_was_measured_of_them(leaving: bool) -> 
     """Also many at once, by their slots; who is on the way out is off already."""
     cluster = scene()
     if leaving:
-        cluster.see_pod(replace(cluster.pods["uid-web"], version=2, deleting=True))
-    slot = cluster.residents.slot["uid-web"]
-    before = pending(cluster)
-    stripped = cluster.view.without(np.array([slot]), runs("new", ""))
+        cluster.upsert_pod(replace(cluster.pods["uid-web"], version=2, terminating=True))
+    slot = cluster.pod_table.slot["uid-web"]
+    before = unsampled(cluster)
+    stripped = cluster.view.without_pods(np.array([slot]), running_pod("new", ""))
     assert ({"a": 700.0, "b": 1000.0}, {"a": 700.0, "b": 1000.0}) == shown(cluster, stripped)
-    assert before == pending(cluster)
+    assert before == unsampled(cluster)

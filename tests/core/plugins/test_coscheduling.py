@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from tests.build import asks, cluster, node, pod
-from trimtab.core.model.objects import GROUP_LABEL, OLDER_GROUP_LABEL, PodGroup, group_key
+from trimtab.core.framework.interface import Gang, Reject, StageStatus, Wait
+from trimtab.core.model.objects import LEGACY_POD_GROUP_LABEL, POD_GROUP_LABEL, PodGroup, pod_group_key
 from trimtab.core.model.pod import Pod
-from trimtab.core.placing.contract import Gang, Go, Refuse, Wait
 from trimtab.core.plugins.coscheduling import Coscheduling
 
 NODES = (node("a", cpu="2", pods="3"), node("b", cpu="2", pods="3"))
@@ -38,10 +38,10 @@ PODS = tuple(pod(f"p{number}") for number in range(3))
         ),
         (gang(group(4), *PODS, pod("held", gates=["g"])), "cannot proceed due to gated pods in the same PodGroup"),
         (gang(group(3), *PODS, pod("held", gates=["g"])), None),
-        (gang(group(3), *PODS, resting=True), "podGroup default/train failed recently"),
+        (gang(group(3), *PODS, backing_off=True), "podGroup default/train failed recently"),
         (gang(group(3, min_resources=asks(cpu="3")), *PODS), None),
         (gang(group(3, min_resources=asks(cpu="3500m")), *PODS), "resource gap: cpu"),
-        (gang(group(3, min_resources=asks(cpu="3500m")), *PODS, passed=True), None),
+        (gang(group(3, min_resources=asks(cpu="3500m")), *PODS, resources_checked=True), None),
         (gang(group(3, min_resources=asks(cpu="4")), MINE, *PODS, standing={MINE.uid: "a"}), None),
         (gang(group(3, min_resources=asks(more={"gpu": "1"})), *PODS), "resource gap: gpu"),
         (gang(group(3, min_resources=asks(memory="17Gi")), *PODS), "resource gap: memory"),
@@ -50,7 +50,7 @@ PODS = tuple(pod(f"p{number}") for number in range(3))
 )
 def test_may_it_be_tried(tried: Gang, words: str | None) -> None:
     """Enough members, enough without gates, no recent failure, and room for `minResources` in all nodes together."""
-    told = Coscheduling().gather(cluster(*NODES, MINE).view, PODS[0], tried)
+    told = Coscheduling().pre_filter_gang(cluster(*NODES, MINE).view, PODS[0], tried)
     assert (words is None) == (told is None)
     assert told is None or (words is not None and words in told.reason)
 
@@ -58,38 +58,38 @@ def test_may_it_be_tried(tried: Gang, words: str | None) -> None:
 @pytest.mark.parametrize(
     ("counted", "answer"),
     [
-        (gang(None), Refuse("PodGroup not found", final=False)),
+        (gang(None), Reject("PodGroup not found", unresolvable=False)),
         (gang(group(2), standing={"x": "a"}), Wait(60.0)),
         (gang(group(2, timeout=5), standing={"x": "a"}), Wait(5.0)),
-        (gang(group(2), standing={"x": "a", "y": "a"}), Go.GO),
-        (gang(group(1), standing={"x": "a", "y": "a"}), Go.GO),
+        (gang(group(2), standing={"x": "a", "y": "a"}), StageStatus.SUCCESS),
+        (gang(group(1), standing={"x": "a", "y": "a"}), StageStatus.SUCCESS),
     ],
 )
 def test_is_it_enough(counted: Gang, answer: object) -> None:
     """Those who stand are counted against the group's least number; its own limit goes before the plugin's."""
-    assert answer == Coscheduling().quorum(counted)
+    assert answer == Coscheduling().permit_gang(counted)
 
 
 def test_the_last_node_need_not_make_up_for_an_overfull_one() -> None:
     """What is found on the way through the nodes counts, though a later node has less than nothing left."""
     crowded = cluster(*NODES, pod("fat", cpu="6", on="b"))
     enough = gang(group(1, min_resources=asks(cpu="2")), *PODS)
-    assert None is Coscheduling().gather(crowded.view, PODS[0], enough)
+    assert None is Coscheduling().pre_filter_gang(crowded.view, PODS[0], enough)
 
 
 @pytest.mark.parametrize(
     ("labels", "key"),
     [
         ({}, ""),
-        ({GROUP_LABEL: "new"}, "default/new"),
-        ({OLDER_GROUP_LABEL: "old"}, "default/old"),
-        ({OLDER_GROUP_LABEL: "old", GROUP_LABEL: "new"}, "default/new"),
-        ({GROUP_LABEL: ""}, ""),
+        ({POD_GROUP_LABEL: "new"}, "default/new"),
+        ({LEGACY_POD_GROUP_LABEL: "old"}, "default/old"),
+        ({LEGACY_POD_GROUP_LABEL: "old", POD_GROUP_LABEL: "new"}, "default/new"),
+        ({POD_GROUP_LABEL: ""}, ""),
     ],
 )
 def test_which_group_a_label_names(labels: dict[str, str], key: str) -> None:
     """The group is in the pod's own namespace; the newer label goes before the older."""
-    assert key == group_key(pod("web", labels=labels))
+    assert key == pod_group_key(pod("web", labels=labels))
 
 
 @pytest.mark.parametrize(

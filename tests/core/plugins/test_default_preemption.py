@@ -10,16 +10,16 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from tests.build import cluster, node, pod
-from trimtab.core.cluster.state import Cluster
-from trimtab.core.model.objects import Budget
+from trimtab.core.cluster.cluster import Cluster
+from trimtab.core.framework.choose import choose, evaluate, final_rejections, nominated_by_node
+from trimtab.core.framework.interface import FilterStatus, Plugin, PreemptionCandidate, Reject
+from trimtab.core.framework.preempt import dry_run, pick_one_node, victims
+from trimtab.core.framework.profile import Profile, multipoint
+from trimtab.core.framework.rejections import PASSES
+from trimtab.core.model.objects import PodDisruptionBudget
 from trimtab.core.model.pod import Pod
+from trimtab.core.model.schedule_result import Unschedulable
 from trimtab.core.model.selectors import LabelSelector
-from trimtab.core.model.verdict import Unplaceable
-from trimtab.core.placing.charged import PASSES
-from trimtab.core.placing.choose import charges, choose, fresh, promised_room
-from trimtab.core.placing.contract import Plugin, Refuse, Room, Stuck
-from trimtab.core.placing.preempt import chosen, dry_run, victims
-from trimtab.core.placing.profile import Profile, everywhere
 from trimtab.core.plugins.default_preemption import DefaultPreemption
 from trimtab.core.plugins.node_name import NodeName
 from trimtab.core.plugins.node_ports import NodePorts
@@ -27,27 +27,27 @@ from trimtab.core.plugins.node_resources_fit import NodeResourcesFit
 from trimtab.core.plugins.taint_toleration import TaintToleration
 
 PLUGINS: tuple[Plugin, ...] = (NodeName(), TaintToleration(), NodePorts(), NodeResourcesFit())
-PROFILE: Profile = everywhere("test", [(each, 1) for each in PLUGINS])
+PROFILE: Profile = multipoint("test", [(each, 1) for each in PLUGINS])
 NEW = pod("new", cpu="2", priority=100)
 
 
-def stuck(held: Cluster, newcomer: Pod, nominated: list[Pod] | None = None) -> Stuck:
-    view, answers = held.view, fresh(held.view, newcomer, PROFILE)
-    promised = promised_room(view, newcomer, nominated or [])
-    found = charges(view, newcomer, answers, promised)
+def filter_status(held: Cluster, newcomer: Pod, nominated: list[Pod] | None = None) -> FilterStatus:
+    view, answers = held.view, evaluate(held.view, newcomer, PROFILE)
+    promised = nominated_by_node(view, newcomer, nominated or [])
+    found = final_rejections(view, newcomer, answers, promised)
     codes = found.codes.copy()
-    codes[found.by == PASSES] = 0
-    codes[found.outside] = -1
-    return Stuck(tuple(PROFILE.filters[index] for index in sorted(answers.codes)), codes, promised)
+    codes[found.rejected_by == PASSES] = 0
+    codes[found.excluded] = -1
+    return FilterStatus(tuple(PROFILE.filters[index] for index in sorted(answers.codes)), codes, promised)
 
 
-def asked(held: Cluster, newcomer: Pod = NEW, nominated: list[Pod] | None = None) -> Room | Refuse:
-    return DefaultPreemption().post_filter(held.view, newcomer, stuck(held, newcomer, nominated))
+def asked(held: Cluster, newcomer: Pod = NEW, nominated: list[Pod] | None = None) -> PreemptionCandidate | Reject:
+    return DefaultPreemption().post_filter(held.view, newcomer, filter_status(held, newcomer, nominated))
 
 
-def room(held: Cluster, newcomer: Pod = NEW, nominated: list[Pod] | None = None) -> tuple[str, list[str]]:
+def candidate(held: Cluster, newcomer: Pod = NEW, nominated: list[Pod] | None = None) -> tuple[str, list[str]]:
     answer = asked(held, newcomer, nominated)
-    assert isinstance(answer, Room), answer
+    assert isinstance(answer, PreemptionCandidate), answer
     return answer.node, [each.name for each in answer.victims]
 
 
@@ -55,9 +55,16 @@ def running(name: str, cpu: str, on: str, priority: int = 0, started: float | No
     return replace(pod(name, cpu=cpu, on=on, priority=priority, **fields), started=started)
 
 
-def budget(allowed: int, name: str = "b", disrupted: tuple[str, ...] = (), **labels: str) -> Budget:
+def budget(allowed: int, name: str = "b", disrupted: tuple[str, ...] = (), **labels: str) -> PodDisruptionBudget:
     selector = LabelSelector(tuple(labels.items()))
-    return Budget(name=name, uid=name, namespace="default", selector=selector, allowed=allowed, disrupted=disrupted)
+    return PodDisruptionBudget(
+        name=name,
+        uid=name,
+        namespace="default",
+        selector=selector,
+        disruptions_allowed=allowed,
+        disrupted_pods=disrupted,
+    )
 
 
 def test_the_less_important_have_to_leave() -> None:
@@ -69,13 +76,13 @@ def test_the_less_important_have_to_leave() -> None:
         running("old", "1", "a", 20, started=1.0),
         running("young", "1", "a", 20, started=9.0),
     )
-    assert ("a", ["young", "low"]) == room(held)
+    assert ("a", ["young", "low"]) == candidate(held)
 
 
 def test_a_large_pod_leaves_where_small_ones_would_not_do() -> None:
     """Who does not fit beside the newcomer goes, and lesser ones that do fit come back all the same."""
     held = cluster(node("a", cpu="4"), running("large", "3", "a", 50), running("small", "1", "a"))
-    assert ("a", ["large"]) == room(held)
+    assert ("a", ["large"]) == candidate(held)
 
 
 @pytest.mark.parametrize(
@@ -90,7 +97,7 @@ def test_a_large_pod_leaves_where_small_ones_would_not_do() -> None:
 def test_least_harm_decides(others: list[Pod], why: str) -> None:
     """Of two nodes the one with the lesser victims is promised; node a always wins here."""
     held = cluster(node("a", cpu="4"), node("b", cpu="4"), running("a1", "3", "a", started=20.0), *others)
-    assert ("a", ["a1"]) == room(held), why
+    assert ("a", ["a1"]) == candidate(held), why
 
 
 def test_a_budget_counts_for_more_than_priority() -> None:
@@ -101,10 +108,10 @@ def test_a_budget_counts_for_more_than_priority() -> None:
         running("a1", "3", "a", labels={"app": "web"}),
         running("b1", "3", "b", 50),
     )
-    held.see_object(budget(0, app="web"))
-    assert ("b", ["b1"]) == room(held)
-    held.see_object(budget(1, app="web"))
-    assert ("a", ["a1"]) == room(held)
+    held.upsert_object(budget(0, app="web"))
+    assert ("b", ["b1"]) == candidate(held)
+    held.upsert_object(budget(1, app="web"))
+    assert ("a", ["a1"]) == candidate(held)
 
 
 def test_who_breaks_a_budget_is_taken_back_first() -> None:
@@ -112,8 +119,8 @@ def test_who_breaks_a_budget_is_taken_back_first() -> None:
     held = cluster(
         node("a", cpu="4"), running("guarded", "2", "a", labels={"app": "web"}), running("free", "2", "a", 50)
     )
-    held.see_object(budget(0, app="web"))
-    assert ("a", ["free"]) == room(held)
+    held.upsert_object(budget(0, app="web"))
+    assert ("a", ["free"]) == candidate(held)
 
 
 @pytest.mark.parametrize(
@@ -127,13 +134,13 @@ def test_who_breaks_a_budget_is_taken_back_first() -> None:
         (budget(0, disrupted=("web",), app="web"), 0),
     ],
 )
-def test_which_budgets_count(held_budget: Budget, broken: int) -> None:
+def test_which_budgets_count(held_budget: PodDisruptionBudget, broken: int) -> None:
     """Those of the pod's namespace that select it, unless they have counted its eviction; an empty one selects nobody."""
     held = cluster(node("a", cpu="4"), running("web", "3", "a", labels={"app": "web"}))
-    held.see_object(held_budget)
+    held.upsert_object(held_budget)
     answer = asked(held)
-    assert isinstance(answer, Room)
-    assert broken == answer.violations
+    assert isinstance(answer, PreemptionCandidate)
+    assert broken == answer.pdb_violations
 
 
 def test_nodes_that_refuse_for_good_are_not_looked_at() -> None:
@@ -144,21 +151,21 @@ def test_nodes_that_refuse_for_good_are_not_looked_at() -> None:
         running("a1", "3", "a"),
         running("b1", "3", "b", 50),
     )
-    assert ("b", ["b1"]) == room(held)
+    assert ("b", ["b1"]) == candidate(held)
 
 
 def test_ports_can_be_cleared() -> None:
     """A pod that holds the wanted host port has to leave, although there is room enough."""
     held = cluster(node("a", cpu="4"), running("holder", "1", "a", ports=[80]), running("other", "1", "a", ports=[81]))
-    assert ("a", ["holder"]) == room(held, pod("new", cpu="1", ports=[80], priority=100))
+    assert ("a", ["holder"]) == candidate(held, pod("new", cpu="1", ports=[80], priority=100))
 
 
 def test_promised_room_is_not_counted_on() -> None:
     """A pod that was promised the node keeps its room, so more have to leave, or another node is better."""
     held = cluster(node("a", cpu="4"), running("one", "2", "a", 5), running("two", "2", "a"))
-    assert ("a", ["two"]) == room(held)
-    promised = replace(pod("promised", cpu="2", priority=100), nominated="a")
-    assert ("a", ["one", "two"]) == room(held, NEW, [promised])
+    assert ("a", ["two"]) == candidate(held)
+    promised = replace(pod("promised", cpu="2", priority=100), nominated_node="a")
+    assert ("a", ["one", "two"]) == candidate(held, NEW, [promised])
 
 
 def test_why_nobody_can_be_displaced() -> None:
@@ -175,16 +182,16 @@ def test_why_nobody_can_be_displaced() -> None:
         "0/3 nodes are available: 1 Insufficient cpu, 1 No preemption victims found for incoming pod, "
         "1 Preemption is not helpful for scheduling."
     )
-    assert Refuse(words) == asked(held)
+    assert Reject(words) == asked(held)
 
 
 @pytest.mark.parametrize(
     ("leaving", "eligible"),
     [
-        ({"deleting": True, "preempted": True}, False),
-        ({"deleting": True}, True),
+        ({"terminating": True, "preempted": True}, False),
+        ({"terminating": True}, True),
         ({"preempted": True}, True),
-        ({"deleting": True, "preempted": True, "priority": 100}, True),
+        ({"terminating": True, "preempted": True, "priority": 100}, True),
     ],
 )
 def test_who_waits_for_victims_asks_for_no_more(leaving: dict[str, Any], eligible: bool) -> None:
@@ -192,10 +199,10 @@ def test_who_waits_for_victims_asks_for_no_more(leaving: dict[str, Any], eligibl
     held = cluster(
         node("a", cpu="4"), node("b", cpu="4"), running("b1", "3", "b", 50), replace(running("a1", "3", "a"), **leaving)
     )
-    answer = asked(held, replace(NEW, nominated="a"))
-    assert eligible is isinstance(answer, Room)
-    if isinstance(answer, Refuse):
-        assert Refuse("not eligible due to a terminating pod on the nominated node.", final=False) == answer
+    answer = asked(held, replace(NEW, nominated_node="a"))
+    assert eligible is isinstance(answer, PreemptionCandidate)
+    if isinstance(answer, Reject):
+        assert Reject("not eligible due to a terminating pod on the nominated node.", unresolvable=False) == answer
 
 
 some_pod = st.tuples(
@@ -218,8 +225,8 @@ def test_victims_are_lesser_pods_and_just_enough_of_them(
         for number, (on, size, priority, started, ports) in enumerate(crowd)
     ]
     held = cluster(node("a", cpu="6"), node("b", cpu="4"), *standing)
-    held.see_object(budget(allowed, app="1"))
-    trouble = stuck(held, newcomer)
+    held.upsert_object(budget(allowed, app="1"))
+    trouble = filter_status(held, newcomer)
     run = dry_run(held.view, newcomer, trouble)
     for place in range(len(run.rows)):
         leaving = victims(held.view, run, place)
@@ -229,7 +236,7 @@ def test_victims_are_lesser_pods_and_just_enough_of_them(
             assert fits(held, newcomer, name, leaving)
             for back in leaving:
                 assert not fits(held, newcomer, name, tuple(each for each in leaving if each is not back))
-    best = chosen(held.view, newcomer, run)
+    best = pick_one_node(held.view, newcomer, run)
     assert (best is not None) == bool(len(run.victims))
 
 
@@ -237,8 +244,8 @@ def fits(held: Cluster, newcomer: Pod, name: str, leaving: tuple[Pod, ...]) -> b
     """Whether every filter passes the node in a real copy of the cluster without these pods."""
     twin = held.fork()
     for each in leaving:
-        twin.lose_pod(each.uid)
-    codes = stuck(twin, newcomer).codes
+        twin.delete_pod(each.uid)
+    codes = filter_status(twin, newcomer).codes
     row = twin.view.row(name)
     assert row is not None
     return not codes[row]
@@ -247,4 +254,4 @@ def fits(held: Cluster, newcomer: Pod, name: str, leaving: tuple[Pod, ...]) -> b
 def test_a_pod_that_fits_needs_no_room() -> None:
     """Where a node will do, nobody is looked at; the choice is made without this plugin."""
     held = cluster(node("a", cpu="4"), running("low", "1", "a"))
-    assert not isinstance(choose(held.view, NEW, PROFILE), Unplaceable)
+    assert not isinstance(choose(held.view, NEW, PROFILE), Unschedulable)

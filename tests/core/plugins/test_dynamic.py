@@ -6,11 +6,11 @@ import pytest
 from msgspec.structs import replace
 
 from tests.build import cluster, pod
-from tests.core.plugins.metered import NOW, large, loaded, metered, placed, points, refused
-from trimtab.core.cluster.state import Cluster
+from tests.core.plugins.measured_cluster import NOW, large, loaded, place_all, points, rejections, with_samples
+from trimtab.core.cluster.cluster import Cluster
+from trimtab.core.framework.interface import ALL_ROWS
+from trimtab.core.model.duration import Duration
 from trimtab.core.model.pod import Owner
-from trimtab.core.model.span import Span
-from trimtab.core.placing.contract import ALL
 from trimtab.core.plugins.dynamic import Dynamic, HotValue, Policy, Predicate, Priority
 
 WEB = pod("web", cpu="100m", memory="102.4Mi")
@@ -24,7 +24,7 @@ def calmed() -> Cluster:
     held = cluster(large("a"))
     for minute in range(40):
         used = {"a": 70.0 if minute < 15 else 20.0}
-        metered(held, used, used, at=NOW + 60 * minute)
+        with_samples(held, used, used, at=NOW + 60 * minute)
     return held
 
 
@@ -33,30 +33,30 @@ def test_predicates() -> None:
     held = loaded(cool=(60, 60), cpu=(66, 10), memory=(10, 80))
     now, hour = "Load[{}_usage_avg_5m] of node(s) is too high", "Load[{}_usage_max_avg_1h] of node(s) is too high"
     expected = {"cool": "", "cpu": now.format("cpu"), "memory": f"{now.format('mem')}, {hour.format('mem')}"}
-    assert expected == refused(STRICT, WEB, held) == refused(Dynamic(), WEB, held)
+    assert expected == rejections(STRICT, WEB, held) == rejections(Dynamic(), WEB, held)
 
 
 def test_the_pod_itself_counts() -> None:
     """A node that is below its limit and would not be with the pod is refused, for good where the pod alone is too much."""
     held = loaded(a=(60, 10))
     assert ("", "Load[cpu_usage_avg_5m] of node(s) is too high") == (
-        refused(STRICT, pod("big", cpu="1", memory="1Mi"), held)["a"],
-        refused(Dynamic(), pod("big", cpu="1", memory="1Mi"), held)["a"],
+        rejections(STRICT, pod("big", cpu="1", memory="1Mi"), held)["a"],
+        rejections(Dynamic(), pod("big", cpu="1", memory="1Mi"), held)["a"],
     )
-    assert refused(Dynamic(), pod("huge", cpu="9"), held)["a"].startswith("! ")
+    assert rejections(Dynamic(), pod("huge", cpu="9"), held)["a"].startswith("! ")
 
 
 def test_daemon_pods_are_not_held_back() -> None:
     """As in the original."""
     daemon = replace(WEB, owner=Owner("DaemonSet", "agent", "uid"))
-    assert {"a": ""} == refused(Dynamic(), daemon, loaded(a=(99, 99)))
+    assert {"a": ""} == rejections(Dynamic(), daemon, loaded(a=(99, 99)))
 
 
 def test_no_data_refuses_nobody_and_is_not_full() -> None:
     """A node without data passes and is scored by requests; the original gives it 0."""
     held = cluster(large("a"), large("b"), pod("big", cpu="5", memory="5Gi", on="a"))
-    metered(held, {"b": 20}, {"b": 20})
-    assert {"a": "", "b": ""} == refused(Dynamic(), WEB, held)
+    with_samples(held, {"b": 20}, {"b": 20})
+    assert {"a": "", "b": ""} == rejections(Dynamic(), WEB, held)
     told = points(Dynamic(), WEB, held)
     assert told["b"] > told["a"] > 0
     assert 0 == points(STRICT, WEB, held)["a"]
@@ -90,7 +90,7 @@ def test_heat_passes() -> None:
     for number in range(7):
         held.assume(pod(f"p{number}", cpu="0", memory="0"), "a")
     for later, expected in ((90, 80), (400, 90)):
-        metered(held, {"a": 10}, {"a": 10}, at=NOW + later)
+        with_samples(held, {"a": 10}, {"a": 10}, at=NOW + later)
         assert {"a": expected} == points(STRICT, WEB, held)
 
 
@@ -106,7 +106,9 @@ def test_heat_never_makes_nodes_equal() -> None:
 
 def test_a_burst_spreads() -> None:
     """Equal pods on equal nodes differ by at most one while no sample shows any of them."""
-    gone = placed(Dynamic(), loaded(a=(20, 20), b=(20, 20), c=(20, 20)), [pod(f"p{n}", cpu="100m") for n in range(20)])
+    gone = place_all(
+        Dynamic(), loaded(a=(20, 20), b=(20, 20), c=(20, 20)), [pod(f"p{n}", cpu="100m") for n in range(20)]
+    )
     assert {6, 7} == {gone.count(name) for name in "abc"}
 
 
@@ -119,7 +121,7 @@ def test_nonsense_is_refused() -> None:
     with pytest.raises(ValueError, match="weight is -1"):
         Priority("cpu_usage_avg_5m", -1)
     with pytest.raises(ValueError, match="count 1 or more"):
-        HotValue(Span(60), 0)
+        HotValue(Duration(60), 0)
 
 
 @pytest.mark.parametrize("strict", [False, True])
@@ -127,5 +129,5 @@ def test_a_policy_without_priorities_scores_nothing(strict: bool) -> None:
     """Its thresholds still hold, and no pod fails for the want of a score."""
     plugin = Dynamic(Policy(priority=()), strict=strict)
     held = loaded(a=(66, 10), b=(10, 10))
-    assert plugin.score(held.view, WEB, ALL) is None
-    assert "" != refused(plugin, WEB, held)["a"]
+    assert plugin.score(held.view, WEB, ALL_ROWS) is None
+    assert "" != rejections(plugin, WEB, held)["a"]

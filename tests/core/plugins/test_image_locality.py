@@ -3,8 +3,8 @@
 import pytest
 
 from tests.build import node, pod
-from tests.core.plugins.verdicts import scores
-from trimtab.core.plugins.image_locality import ImageLocality, tagged
+from tests.core.plugins.ask_plugin import scores
+from trimtab.core.plugins.image_locality import ImageLocality, normalised_image_name
 
 
 @pytest.mark.parametrize(
@@ -40,4 +40,4 @@ def test_score(images: list[str], expected: dict[str, int]) -> None:
 )
 def test_tag(image: str, expected: str) -> None:
     """An image without a tag is the latest; a colon before the last slash is a port, not a tag."""
-    assert expected == tagged(image)
+    assert expected == normalised_image_name(image)

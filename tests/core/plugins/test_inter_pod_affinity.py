@@ -6,12 +6,12 @@ import pytest
 from msgspec.structs import replace
 
 from tests.build import cluster, node, pod
-from tests.core.plugins.company import HOSTNAME, ZONE, far, host, lines, near
-from tests.core.plugins.verdicts import PASSES, refusals, scores
-from trimtab.core.model.affinity import PodTerm
+from tests.core.plugins.affinity_builders import HOSTNAME, ZONE, far, host, label_selector, near
+from tests.core.plugins.ask_plugin import PASSES, rejections, scores
+from trimtab.core.framework.interface import ALL_ROWS, PreFilterStatus, Reject
+from trimtab.core.model.affinity import PodAffinityTerm
 from trimtab.core.model.objects import Namespace
 from trimtab.core.model.pod import Pod
-from trimtab.core.placing.contract import ALL, Ahead, Refuse
 from trimtab.core.plugins.inter_pod_affinity import InterPodAffinity
 
 NOT_NEAR = "! node(s) didn't match pod affinity rules"
@@ -20,8 +20,8 @@ KEPT_OFF = "node(s) didn't satisfy existing pods anti-affinity rules"
 
 NODES = (host("a", "one"), host("b", "one"), host("c", "two"), node("bare"))
 WEB, DB = {"app": "web"}, {"app": "db"}
-TO_DB = PodTerm(ZONE, lines(app="db"))
-TO_WEB = PodTerm(ZONE, lines(app="web"))
+TO_DB = PodAffinityTerm(ZONE, label_selector(app="db"))
+TO_WEB = PodAffinityTerm(ZONE, label_selector(app="web"))
 HERE = replace(TO_WEB, topology_key=HOSTNAME)
 BLUE = Namespace(name="blue", uid="1", labels={"team": "blue"})
 
@@ -36,7 +36,7 @@ def db(name: str, on: str = "", namespace: str = "default") -> Pod:
 
 def told(new: Pod, *standing: Pod | Namespace) -> list[str]:
     """What is said of a and b in one zone, c in another, and a node without labels."""
-    return [*refusals(InterPodAffinity(), new, *NODES, *standing).values()]
+    return [*rejections(InterPodAffinity(), new, *NODES, *standing).values()]
 
 
 @pytest.mark.parametrize(
@@ -51,7 +51,7 @@ def told(new: Pod, *standing: Pod | Namespace) -> list[str]:
         # one pod must be picked by all terms
         (near(web("new"), TO_DB, TO_WEB), [db("d", "a"), web("w", "a")], [NOT_NEAR] * 4),
         # being deleted is still being there
-        (near(web("new"), TO_DB), [replace(db("d", "c"), deleting=True)], [NOT_NEAR, NOT_NEAR, PASSES, NOT_NEAR]),
+        (near(web("new"), TO_DB), [replace(db("d", "c"), terminating=True)], [NOT_NEAR, NOT_NEAR, PASSES, NOT_NEAR]),
         (far(web("new"), HERE), [web("w", "a")], [NOT_FAR, PASSES, PASSES, PASSES]),
         (far(web("new"), TO_WEB), [web("w", "a")], [NOT_FAR, NOT_FAR, PASSES, PASSES]),
         # those that stand keep the new one off, too, and the new one's own rules are told first
@@ -59,8 +59,8 @@ def told(new: Pod, *standing: Pod | Namespace) -> list[str]:
         (far(web("new"), HERE), [far(web("w", "a"), TO_WEB)], [NOT_FAR, KEPT_OFF, PASSES, PASSES]),
         (near(far(web("new"), HERE), TO_DB), [web("w", "a"), db("d", "b")], [NOT_FAR, PASSES, NOT_NEAR, NOT_NEAR]),
         # no selector picks nobody, an empty one everybody
-        (far(web("new"), PodTerm(ZONE)), [db("d", "a")], [PASSES] * 4),
-        (far(web("new"), PodTerm(ZONE, lines())), [db("d", "a")], [NOT_FAR, NOT_FAR, PASSES, PASSES]),
+        (far(web("new"), PodAffinityTerm(ZONE)), [db("d", "a")], [PASSES] * 4),
+        (far(web("new"), PodAffinityTerm(ZONE, label_selector())), [db("d", "a")], [NOT_FAR, NOT_FAR, PASSES, PASSES]),
     ],
 )
 def test_required(new: Pod, standing: list[Pod], expected: list[str]) -> None:
@@ -73,13 +73,13 @@ def test_required(new: Pod, standing: list[Pod], expected: list[str]) -> None:
     [
         (HERE, PASSES),
         (replace(HERE, namespaces=("blue",)), NOT_FAR),
-        (replace(HERE, namespace_selector=lines()), NOT_FAR),
-        (replace(HERE, namespace_selector=lines(team="blue")), NOT_FAR),
-        (replace(HERE, namespace_selector=lines(team="red")), PASSES),
-        (replace(HERE, namespaces=("blue",), namespace_selector=lines(team="red")), NOT_FAR),
+        (replace(HERE, namespace_selector=label_selector()), NOT_FAR),
+        (replace(HERE, namespace_selector=label_selector(team="blue")), NOT_FAR),
+        (replace(HERE, namespace_selector=label_selector(team="red")), PASSES),
+        (replace(HERE, namespaces=("blue",), namespace_selector=label_selector(team="red")), NOT_FAR),
     ],
 )
-def test_namespaces(term: PodTerm, expected: str) -> None:
+def test_namespaces(term: PodAffinityTerm, expected: str) -> None:
     """A term is about the pod's own namespace unless it names others, or selects them by their labels."""
     assert expected == told(far(web("new"), term), web("w", "a", namespace="blue"), BLUE)[0]
     standing = far(web("w", "a"), term)
@@ -90,20 +90,20 @@ def test_namespaces(term: PodTerm, expected: str) -> None:
 def test_a_namespace_gets_another_label() -> None:
     """Which namespaces are selected is looked up anew once they have changed."""
     held = cluster(*NODES, web("w", "a", namespace="blue"), BLUE)
-    new = far(web("new"), replace(HERE, namespace_selector=lines(team="blue")))
-    assert [1, 0, 0, 0] == InterPodAffinity().filter(held.view, new, ALL).tolist()
-    held.see_object(replace(BLUE, labels={}, version=2))
-    assert [0, 0, 0, 0] == InterPodAffinity().filter(held.view, new, ALL).tolist()
+    new = far(web("new"), replace(HERE, namespace_selector=label_selector(team="blue")))
+    assert [1, 0, 0, 0] == InterPodAffinity().filter(held.view, new, ALL_ROWS).tolist()
+    held.upsert_object(replace(BLUE, labels={}, version=2))
+    assert [0, 0, 0, 0] == InterPodAffinity().filter(held.view, new, ALL_ROWS).tolist()
 
 
 def test_nothing_to_judge() -> None:
     """Without own terms, and with no standing pod's term about it, a pod is not judged at all."""
     held = cluster(*NODES, far(db("d", "a"), TO_DB))
-    assert Ahead.SKIP is InterPodAffinity().prefilter(held.view, web("new"))
-    assert None is InterPodAffinity().score(held.view, web("new"), ALL)
-    assert Ahead.GO is InterPodAffinity().prefilter(held.view, db("new"))
-    held.lose_pod("uid-d")
-    assert Ahead.SKIP is InterPodAffinity().prefilter(held.view, db("new"))
+    assert PreFilterStatus.SKIP is InterPodAffinity().pre_filter(held.view, web("new"))
+    assert None is InterPodAffinity().score(held.view, web("new"), ALL_ROWS)
+    assert PreFilterStatus.SUCCESS is InterPodAffinity().pre_filter(held.view, db("new"))
+    held.delete_pod("uid-d")
+    assert PreFilterStatus.SKIP is InterPodAffinity().pre_filter(held.view, db("new"))
 
 
 @pytest.mark.parametrize(
@@ -138,20 +138,20 @@ def test_preferred(new: Pod, standing: list[Pod], expected: list[int]) -> None:
 def test_arguments() -> None:
     """A weight of 0 leaves required affinity of others out of scores, and their wishes can be left out, too."""
     held = cluster(*NODES, near(db("d", "c"), TO_WEB)).view
-    assert None is InterPodAffinity(hard_pod_affinity_weight=0).score(held, web("new"), ALL)
+    assert None is InterPodAffinity(hard_pod_affinity_weight=0).score(held, web("new"), ALL_ROWS)
     lazy = InterPodAffinity(ignore_preferred_terms_of_existing_pods=True)
-    assert None is lazy.score(held, web("new"), ALL)
-    assert [0, 0, 7, 0] == InterPodAffinity(7).score(held, web("new"), ALL).tolist()  # type: ignore[union-attr]
+    assert None is lazy.score(held, web("new"), ALL_ROWS)
+    assert [0, 0, 7, 0] == InterPodAffinity(7).score(held, web("new"), ALL_ROWS).tolist()  # type: ignore[union-attr]
     with pytest.raises(ValueError, match="0 to 100"):
         InterPodAffinity(101)
 
 
 def test_malformed_terms() -> None:
     """A pod with a selector that makes no sense is refused with the list named; in one that stands it is passed over."""
-    broken = far(web("new"), replace(HERE, selector=lines("app Like web")))
+    broken = far(web("new"), replace(HERE, selector=label_selector("app Like web")))
     held = cluster(*NODES, replace(broken, uid="other", node="a", phase="Running"))
-    assert Refuse(
+    assert Reject(
         'parsing pod: requiredAntiAffinityTerms: "Like" is not a valid label selector operator'
-    ) == InterPodAffinity().prefilter(held.view, broken)
-    assert Ahead.SKIP is InterPodAffinity().prefilter(held.view, web("new"))
-    assert 1 == held.residents.carriers.faults
+    ) == InterPodAffinity().pre_filter(held.view, broken)
+    assert PreFilterStatus.SKIP is InterPodAffinity().pre_filter(held.view, web("new"))
+    assert 1 == held.pod_table.affinity_terms.invalid_lists

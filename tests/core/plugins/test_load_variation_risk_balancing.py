@@ -5,21 +5,21 @@ from __future__ import annotations
 import pytest
 
 from tests.build import cluster, pod
-from tests.core.plugins.metered import NOW, large, loaded, metered, placed, points
-from trimtab.core.cluster.state import Cluster
-from trimtab.core.model.resources import pod_demand
-from trimtab.core.model.sample import Reading, Statistic, Unit
+from tests.core.plugins.measured_cluster import NOW, large, loaded, place_all, points, with_samples
+from trimtab.core.cluster.cluster import Cluster
+from trimtab.core.model.readings import Reading, Statistic, Unit
+from trimtab.core.model.resources import pod_requests
 from trimtab.core.plugins.load_variation_risk_balancing import LoadVariationRiskBalancing
 
 PLAIN, STRICT = LoadVariationRiskBalancing(), LoadVariationRiskBalancing(strict=True)
-NOTHING = pod("nothing", demand=pod_demand([]))
+NOTHING = pod("nothing", requests=pod_requests([]))
 
 
 def varied(cpu: tuple[float, float], memory: tuple[float, float] = (0.0, 0.0)) -> Cluster:
     """One node `a` with mean and deviation of each, given by the source, as shares of 10 cores and 10 GiB."""
     held = cluster(large("a"))
     readings = [
-        Reading("meter", resource, ("a",), (value,), (NOW - 10,), unit=Unit.SHARE, statistic=statistic)
+        Reading("meter", resource, ("a",), (value,), (NOW - 10,), unit=Unit.FRACTION, statistic=statistic)
         for resource, (mean, deviation) in (("cpu", cpu), ("memory", memory))
         for statistic, value in (
             (Statistic.LATEST, mean),
@@ -27,7 +27,7 @@ def varied(cpu: tuple[float, float], memory: tuple[float, float] = (0.0, 0.0)) -
             (Statistic.DEVIATION, deviation),
         )
     ]
-    held.read_load(tuple(readings), NOW)
+    held.ingest_samples(tuple(readings), NOW)
     return held
 
 
@@ -93,9 +93,9 @@ def test_one_sample_says_nothing_of_variation() -> None:
 
 def test_no_measurement_is_not_the_best() -> None:
     """A node of which a resource is not measured has half of the points of its requests at most; the original left it out."""
-    held = metered(cluster(large("a"), large("b"), large("c")), {"a": 0.0, "b": 0.0}, {"a": 0.0})
+    held = with_samples(cluster(large("a"), large("b"), large("c")), {"a": 0.0, "b": 0.0}, {"a": 0.0})
     for _ in range(2):
-        held = metered(held, {"a": 0.0, "b": 0.0}, {"a": 0.0}, NOW + 15)
+        held = with_samples(held, {"a": 0.0, "b": 0.0}, {"a": 0.0}, NOW + 15)
     told = points(PLAIN, pod("p", cpu="100m", memory="100Mi"), held)
     assert told["a"] > 90 > 50 >= told["b"] > 45
     assert told["b"] >= told["c"] > 45
@@ -105,7 +105,7 @@ def test_no_measurement_is_not_the_best() -> None:
 def test_bursts_are_felt() -> None:
     """Equal pods go to equal nodes in turn, although no measurement shows them yet."""
     held = loaded(a=(10.0, 10.0), b=(10.0, 10.0), c=(10.0, 10.0))
-    told = placed(PLAIN, held, [pod(f"p{number}", cpu="10m", memory="1Mi") for number in range(9)])
+    told = place_all(PLAIN, held, [pod(f"p{number}", cpu="10m", memory="1Mi") for number in range(9)])
     assert [3, 3, 3] == [told.count(name) for name in "abc"]
 
 

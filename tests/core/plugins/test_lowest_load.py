@@ -10,13 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.build import cluster, node, pod
-from tests.core.plugins.metered import loaded, metered, placed, points
-from trimtab.core.cluster.state import Cluster
+from tests.core.plugins.measured_cluster import loaded, place_all, points, with_samples
+from trimtab.core.cluster.cluster import Cluster
+from trimtab.core.framework.explain import explain
+from trimtab.core.framework.interface import ALL_ROWS
+from trimtab.core.framework.load_scoring.round_robin import RoundRobin
+from trimtab.core.framework.profile import TieBreak, multipoint
 from trimtab.core.model.pod import Pod
-from trimtab.core.placing.contract import ALL
-from trimtab.core.placing.explain import explain
-from trimtab.core.placing.measured.turns import Turns
-from trimtab.core.placing.profile import Ties, everywhere
 from trimtab.core.plugins.lowest_load import LowestLoad
 
 WEB = pod("web", cpu="100m", memory="100Mi")
@@ -39,13 +39,13 @@ def test_the_lowest_sum_wins() -> None:
 
 def test_twelve_pods_do_not_herd() -> None:
     """A burst on equal nodes spreads, although no sample shows it."""
-    assert {"a": 4, "b": 4, "c": 4} == Counter(placed(PLUGIN, loaded(a=(20, 20), b=(20, 20), c=(20, 20)), pods(12)))
+    assert {"a": 4, "b": 4, "c": 4} == Counter(place_all(PLUGIN, loaded(a=(20, 20), b=(20, 20), c=(20, 20)), pods(12)))
 
 
 def test_a_node_without_data_counts_by_requests() -> None:
     """As long as others have data, it is neither idle nor left out."""
     held = cluster(node("a"), node("b"), pod("big", cpu="2", memory="4Gi", on="a"))
-    told = points(PLUGIN, WEB, metered(held, {"b": 10}, {"b": 10}))
+    told = points(PLUGIN, WEB, with_samples(held, {"b": 10}, {"b": 10}))
     assert told["b"] > told["a"] > 0
 
 
@@ -53,7 +53,7 @@ def test_a_node_without_data_counts_by_requests() -> None:
 def test_turns_without_data(count: int) -> None:
     """n pods on m nodes that all would do differ by at most one, whatever their sizes and requests."""
     held = cluster(*(node(name, cpu=str(number + 4)) for number, name in enumerate(NAMES)))
-    counts = Counter(placed(PLUGIN, held, pods(count)))
+    counts = Counter(place_all(PLUGIN, held, pods(count)))
     assert {count // 7, -(-count // 7)} >= {counts[name] for name in NAMES}
 
 
@@ -68,8 +68,8 @@ def test_turns_stay_fair_beside_pods_that_fit_elsewhere_only() -> None:
     assert (20, {13, 14}) == (counts["a"], {counts[name] for name in "bcd"})
 
 
-def next_of(held: Cluster, memory: Turns | None, free: list[str]) -> str:
-    held.remember(PLUGIN.name, memory)
+def next_of(held: Cluster, memory: RoundRobin | None, free: list[str]) -> str:
+    held.set_plugin_state(PLUGIN.name, memory)
     told = points(PLUGIN, WEB, held)
     return max(free, key=lambda name: (told[name], name))
 
@@ -88,12 +88,12 @@ def test_turns_given_back(steps: list[int]) -> None:
     for number in range(240):
         memory = fly(held, memory, flying, f"q{number}")
         counts = Counter(flying.values())
-        if memory is not None and not memory.owed.any():
+        if memory is not None and not memory.credits.any():
             break
     assert 1 >= max(counts[name] for name in NAMES[:4]) - min(counts[name] for name in NAMES[:4])
 
 
-def fly(held: Cluster, memory: Turns | None, flying: dict[str, str], name: str) -> Any:
+def fly(held: Cluster, memory: RoundRobin | None, flying: dict[str, str], name: str) -> Any:
     chosen, new = next_of(held, memory, list(NAMES[:4])), pod(name)
     flying[new.uid] = chosen
     return PLUGIN.reserve(held.view, memory, new, chosen)[0]
@@ -107,9 +107,9 @@ def test_a_pod_placed_by_load_owes_no_turn() -> None:
     assert memory is PLUGIN.unreserve(memory, pod("other"), "a")
     again = PLUGIN.unreserve(memory, WEB, "a")
     assert again is not None
-    assert 1 == again.owed.sum()
+    assert 1 == again.credits.sum()
     assert again is PLUGIN.unreserve(again, WEB, "a")
-    landed = PLUGIN.observed(memory, WEB, came=True)
+    landed = PLUGIN.observe_pod(memory, WEB, added=True)
     assert landed is PLUGIN.unreserve(landed, WEB, "a")
 
 
@@ -119,9 +119,9 @@ def test_turns_survive_nodes_that_come_and_go() -> None:
     memory = None
     for name in "bca":
         memory, _ = PLUGIN.reserve(held.view, memory, pod(f"on-{name}"), name)
-    held.remember(PLUGIN.name, memory)
-    held.lose_node("a")
-    held.see_node(node("d"))
+    held.set_plugin_state(PLUGIN.name, memory)
+    held.delete_node("a")
+    held.upsert_node(node("d"))
     told = points(PLUGIN, WEB, held)
     assert ["d", "b", "c"] == sorted(told, key=lambda name: -told[name])
 
@@ -135,20 +135,20 @@ def test_without_the_reserve_point_the_fewest_pods_go_first() -> None:
 
 def test_the_explanation_says_so() -> None:
     """Whoever asks why reads that nodes take turns, or which are judged by requests."""
-    alone = everywhere("p", [(PLUGIN, 1)], Ties.NAME)
+    alone = multipoint("p", [(PLUGIN, 1)], TieBreak.NAME)
     held = cluster(*map(node, "ab"))
     turns = "(LowestLoad: no node has metrics that can be believed: nodes take turns)"
     assert f"a: best of 2 of 2 nodes {turns}" == explain(held.view, WEB, alone).verdict
     half = "(LowestLoad: 1 of 2 nodes without cpu data, 1 of 2 nodes without memory data: judged by requests)"
-    assert half in explain(metered(held, {"a": 50}, {"a": 50}).view, WEB, alone).verdict
-    assert "(" not in explain(metered(held, {"a": 50, "b": 1}, {"a": 50, "b": 1}).view, WEB, alone).verdict
+    assert half in explain(with_samples(held, {"a": 50}, {"a": 50}).view, WEB, alone).verdict
+    assert "(" not in explain(with_samples(held, {"a": 50, "b": 1}, {"a": 50, "b": 1}).view, WEB, alone).verdict
 
 
 def test_some_rows_as_of_all() -> None:
     """A row has the same score alone as among all, also in turns."""
     held = cluster(*map(node, NAMES))
-    placed(PLUGIN, held, pods(3))
-    whole, part = PLUGIN.score(held.view, WEB, ALL), PLUGIN.score(held.view, WEB, slice(2, 3))
+    place_all(PLUGIN, held, pods(3))
+    whole, part = PLUGIN.score(held.view, WEB, ALL_ROWS), PLUGIN.score(held.view, WEB, slice(2, 3))
     assert whole is not None
     assert part is not None
     assert whole[2:3].tolist() == part.tolist()

@@ -3,11 +3,11 @@
 import pytest
 
 from tests.build import cluster, node, pod, prefers, term
-from tests.core.plugins.verdicts import raw_scores, refusal, refusals, scores
+from tests.core.plugins.ask_plugin import raw_scores, rejection, rejections, scores
+from trimtab.core.framework.interface import NodeSubset, PreFilterStatus, Reject
 from trimtab.core.model.affinity import NodeAffinity as Wishes
-from trimtab.core.model.affinity import PreferredNodes
+from trimtab.core.model.affinity import PreferredSchedulingTerm
 from trimtab.core.model.selectors import NodeSelectorTerm
-from trimtab.core.placing.contract import Ahead, Only, Refuse
 from trimtab.core.plugins.node_affinity import NodeAffinity
 
 MISMATCH = "! node(s) didn't match Pod's node affinity/selector"
@@ -36,7 +36,7 @@ NODE = node("a", labels={"zone": "z1", "gen": "4", "empty": ""})
 )
 def test_line(line: str, matches: bool) -> None:
     """Each operator asks of one label what Kubernetes' operator asks; an unknown or unsound one matches nothing."""
-    assert ("" if matches else MISMATCH) == refusal(NodeAffinity(), pod("web", required=[term(line)]), NODE)
+    assert ("" if matches else MISMATCH) == rejection(NodeAffinity(), pod("web", required=[term(line)]), NODE)
 
 
 @pytest.mark.parametrize(
@@ -53,7 +53,7 @@ def test_line(line: str, matches: bool) -> None:
 )
 def test_terms(required: list[NodeSelectorTerm], matches: bool) -> None:
     """Terms are or-ed, lines of a term and-ed; no terms at all, or an empty one, match nothing."""
-    assert ("" if matches else MISMATCH) == refusal(NodeAffinity(), pod("web", required=required), NODE)
+    assert ("" if matches else MISMATCH) == rejection(NodeAffinity(), pod("web", required=required), NODE)
 
 
 def test_selector_and_affinity() -> None:
@@ -67,23 +67,23 @@ def test_selector_and_affinity() -> None:
         node("disk", labels=labels | {"disk": "hdd"}),
         node("gen", labels={"zone": "z2"}),
     ]
-    assert {"all": "", "zone": MISMATCH, "disk": MISMATCH, "gen": ENFORCED} == refusals(plugin, wanted, *seen)
+    assert {"all": "", "zone": MISMATCH, "disk": MISMATCH, "gen": ENFORCED} == rejections(plugin, wanted, *seen)
 
 
 @pytest.mark.parametrize(
     ("required", "expected"),
     [
-        (None, Ahead.SKIP),
-        ([term("zone Exists")], Ahead.GO),
-        ([term(fields=["metadata.name In a"])], Only(frozenset({"a"}))),
-        ([term(fields=["metadata.name In a"]), term(fields=["metadata.name In b"])], Only(frozenset({"a", "b"}))),
-        ([term(fields=["metadata.name In a"]), term("zone Exists")], Ahead.GO),
-        ([term(fields=["metadata.name In a", "metadata.name In b"])], Refuse("pod affinity terms conflict")),
+        (None, PreFilterStatus.SKIP),
+        ([term("zone Exists")], PreFilterStatus.SUCCESS),
+        ([term(fields=["metadata.name In a"])], NodeSubset(frozenset({"a"}))),
+        ([term(fields=["metadata.name In a"]), term(fields=["metadata.name In b"])], NodeSubset(frozenset({"a", "b"}))),
+        ([term(fields=["metadata.name In a"]), term("zone Exists")], PreFilterStatus.SUCCESS),
+        ([term(fields=["metadata.name In a", "metadata.name In b"])], Reject("pod affinity terms conflict")),
     ],
 )
 def test_prefilter(required: list[NodeSelectorTerm] | None, expected: object) -> None:
     """Terms that all name nodes leave only those; names that exclude each other leave none."""
-    assert expected == NodeAffinity().prefilter(cluster(NODE).view, pod("web", required=required))
+    assert expected == NodeAffinity().pre_filter(cluster(NODE).view, pod("web", required=required))
 
 
 @pytest.mark.parametrize(
@@ -98,8 +98,8 @@ def test_prefilter(required: list[NodeSelectorTerm] | None, expected: object) ->
     ],
 )
 def test_score(
-    own: list[PreferredNodes] | None,
-    added: list[PreferredNodes] | None,
+    own: list[PreferredSchedulingTerm] | None,
+    added: list[PreferredSchedulingTerm] | None,
     raw: dict[str, int] | None,
     normal: dict[str, int] | None,
 ) -> None:

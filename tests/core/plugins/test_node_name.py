@@ -3,7 +3,7 @@
 import pytest
 
 from tests.build import node, pod
-from tests.core.plugins.verdicts import refusals
+from tests.core.plugins.ask_plugin import rejections
 from trimtab.core.plugins.node_name import NodeName
 
 ELSEWHERE = "! node(s) didn't match the requested node name"
@@ -19,4 +19,4 @@ ELSEWHERE = "! node(s) didn't match the requested node name"
 )
 def test_named_node(wanted: str, expected: dict[str, str]) -> None:
     """Only the named node passes; no name means any node."""
-    assert expected == refusals(NodeName(), pod("web", on=wanted), node("a"), node("b"))
+    assert expected == rejections(NodeName(), pod("web", on=wanted), node("a"), node("b"))

@@ -3,9 +3,9 @@
 import pytest
 
 from tests.build import cluster, node, pod
-from tests.core.plugins.verdicts import refusal
+from tests.core.plugins.ask_plugin import rejection
+from trimtab.core.framework.interface import PreFilterStatus
 from trimtab.core.model.pod import HostPort
-from trimtab.core.placing.contract import Ahead
 from trimtab.core.plugins.node_ports import NodePorts
 
 TAKEN = "node(s) didn't have free ports for the requested pod ports"
@@ -27,18 +27,18 @@ TAKEN = "node(s) didn't have free ports for the requested pod ports"
 )
 def test_clash(held: list[int | HostPort], wanted: list[int | HostPort], expected: str) -> None:
     """A port on 0.0.0.0 clashes with every address, others only with their own."""
-    assert expected == refusal(NodePorts(), pod("web", ports=wanted), node("a"), pod("old", ports=held, on="a"))
+    assert expected == rejection(NodePorts(), pod("web", ports=wanted), node("a"), pod("old", ports=held, on="a"))
 
 
 def test_freed() -> None:
     """A port is free again when its pod has gone."""
     held = cluster(node("a"), pod("old", ports=[80], on="a"))
     assert [1] == NodePorts().filter(held.view, pod("web", ports=[80]), slice(None)).tolist()
-    held.lose_pod("uid-old")
+    held.delete_pod("uid-old")
     assert [0] == NodePorts().filter(held.view, pod("web", ports=[80]), slice(None)).tolist()
 
 
-@pytest.mark.parametrize(("ports", "expected"), [([], Ahead.SKIP), ([80], Ahead.GO)])
-def test_prefilter(ports: list[int], expected: Ahead) -> None:
+@pytest.mark.parametrize(("ports", "expected"), [([], PreFilterStatus.SKIP), ([80], PreFilterStatus.SUCCESS)])
+def test_prefilter(ports: list[int], expected: PreFilterStatus) -> None:
     """A pod without host ports needs no look at nodes."""
-    assert expected == NodePorts().prefilter(cluster(node("a")).view, pod("web", ports=ports))
+    assert expected == NodePorts().pre_filter(cluster(node("a")).view, pod("web", ports=ports))

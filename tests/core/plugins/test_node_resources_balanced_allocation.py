@@ -3,10 +3,10 @@
 import pytest
 
 from tests.build import node, pod
-from tests.core.plugins.verdicts import scores
+from tests.core.plugins.ask_plugin import scores
+from trimtab.core.framework.resource_amounts import ResourceWeight
 from trimtab.core.model.node import Node
 from trimtab.core.model.pod import Pod
-from trimtab.core.placing.amounts import ResourceWeight
 from trimtab.core.plugins.node_resources_balanced_allocation import NodeResourcesBalancedAllocation
 
 GPU = "nvidia.com/gpu"

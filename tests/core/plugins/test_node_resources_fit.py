@@ -3,11 +3,11 @@
 import pytest
 
 from tests.build import node, pod
-from tests.core.plugins.verdicts import refusal, scores
+from tests.core.plugins.ask_plugin import rejection, scores
+from trimtab.core.framework.resource_amounts import ResourceWeight
 from trimtab.core.model.node import Node
 from trimtab.core.model.pod import Pod
-from trimtab.core.model.resources import ContainerAsk, pod_demand
-from trimtab.core.placing.amounts import ResourceWeight
+from trimtab.core.model.resources import ContainerRequests, pod_requests
 from trimtab.core.plugins.node_resources_fit import NodeResourcesFit, ScoringStrategy, ShapePoint
 from trimtab.wire.quantity import nanos
 
@@ -35,26 +35,26 @@ STANDING = pod("old", cpu="3", memory="6Gi", more={GPU: "1"}, on="a")
 )
 def test_room(wanted: Pod, expected: str) -> None:
     """Each short resource is named; when the node could never hold the pod, no eviction helps."""
-    assert expected == refusal(FIT, wanted, NODE, STANDING)
+    assert expected == rejection(FIT, wanted, NODE, STANDING)
 
 
 @pytest.mark.parametrize("amount", ["7Ei", "8Ei", "12E", "1e19", "1e100", "9223372036854775808"])
 @pytest.mark.parametrize("resource", ["cpu", "memory", GPU, "ephemeral-storage"])
 def test_too_much_for_any_node(resource: str, amount: str) -> None:
     """Amounts beyond 64 bits never wrap into something small: the pod is refused, for good."""
-    assert f"! Insufficient {resource}" == refusal(FIT, pod("web", more={resource: amount}), NODE)
+    assert f"! Insufficient {resource}" == rejection(FIT, pod("web", more={resource: amount}), NODE)
 
 
 def test_huge_pods_do_not_make_room() -> None:
     """Pods of absurd size on a node add up to a full node, not to an empty one."""
     standing = [pod(f"huge-{number}", cpu="12E", on="a") for number in range(5)]
-    assert "Insufficient cpu" == refusal(FIT, pod("web", cpu="1m"), NODE, *standing)
+    assert "Insufficient cpu" == rejection(FIT, pod("web", cpu="1m"), NODE, *standing)
 
 
 @pytest.mark.parametrize(("most", "expected"), [("2", ""), ("1", "Too many pods"), ("0", "Too many pods")])
 def test_number_of_pods(most: str, expected: str) -> None:
     """A node holds so many pods and no more, whatever they ask for."""
-    assert expected == refusal(FIT, pod("web"), node("a", pods=most), pod("old", on="a"))
+    assert expected == rejection(FIT, pod("web"), node("a", pods=most), pod("old", on="a"))
 
 
 @pytest.mark.parametrize(
@@ -69,7 +69,7 @@ def test_number_of_pods(most: str, expected: str) -> None:
 )
 def test_ignored(plugin: NodeResourcesFit, expected: str) -> None:
     """Resources outside Kubernetes' own can be left to somebody else, one by one or by their domain."""
-    assert expected == refusal(plugin, pod("web", more={"example.com/foo": "1"}), NODE)
+    assert expected == rejection(plugin, pod("web", more={"example.com/foo": "1"}), NODE)
 
 
 def strategy(kind: str, *resources: tuple[str, int], shape: tuple[tuple[int, int], ...] = ()) -> NodeResourcesFit:
@@ -119,9 +119,11 @@ def test_silent_containers() -> None:
 
 def test_whole_pod_counts_once_it_stands() -> None:
     """What a pod asks for as a whole is left out of scores while it looks for a node, and counted once it has one."""
-    demand = pod_demand([ContainerAsk()], pod_level=ContainerAsk({"cpu": nanos("2"), "memory": nanos("4Gi")}))
-    seen: list[Node | Pod] = [node("a"), node("b"), pod("old", demand=demand, on="b")]
-    assert {"a": 97, "b": 47} == scores(FIT, pod("web", demand=demand), *seen)
+    demand = pod_requests(
+        [ContainerRequests()], pod_level=ContainerRequests({"cpu": nanos("2"), "memory": nanos("4Gi")})
+    )
+    seen: list[Node | Pod] = [node("a"), node("b"), pod("old", requests=demand, on="b")]
+    assert {"a": 97, "b": 47} == scores(FIT, pod("web", requests=demand), *seen)
 
 
 def test_unknown_strategy() -> None:

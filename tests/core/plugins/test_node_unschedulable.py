@@ -3,7 +3,7 @@
 import pytest
 
 from tests.build import node, pod
-from tests.core.plugins.verdicts import refusals
+from tests.core.plugins.ask_plugin import rejections
 from trimtab.core.plugins.node_unschedulable import NodeUnschedulable
 
 CORDONED = "! node(s) were unschedulable"
@@ -23,6 +23,6 @@ CORDONED = "! node(s) were unschedulable"
 def test_cordon(tolerations: list[str], expected: str) -> None:
     """A cordon counts like its taint: whoever tolerates that may pass."""
     seen = [node("open"), node("cordoned", unschedulable=True)]
-    assert {"open": "", "cordoned": expected} == refusals(
+    assert {"open": "", "cordoned": expected} == rejections(
         NodeUnschedulable(), pod("web", tolerations=tolerations), *seen
     )

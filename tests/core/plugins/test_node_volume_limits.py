@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from tests.build import cluster, node, pod
-from tests.core.plugins.storage import claim, storage_class, uses, volume
-from tests.core.plugins.verdicts import PASSES, refusal
+from tests.core.plugins.ask_plugin import PASSES, rejection
+from tests.core.plugins.storage_builders import claim, storage_class, uses, volume
+from trimtab.core.framework.interface import PreFilterStatus
 from trimtab.core.model.objects import Object
 from trimtab.core.model.pod import Pod, Volume
 from trimtab.core.model.storage import CsiNode, VolumeAttachment
-from trimtab.core.placing.contract import Ahead
 from trimtab.core.plugins.node_volume_limits import NodeVolumeLimits
 
 FULL = "node(s) exceed max volume count"
@@ -45,32 +45,32 @@ WEB = pod("web", volumes=uses("one"))
 )
 def test_pods(most: int, standing: tuple[Pod, ...], expected: str) -> None:
     """Each volume counts once, however many pods use it, and one that is there already needs no room."""
-    assert expected == refusal(NodeVolumeLimits(), WEB, node("a"), limited(most), *STORED, *standing)
+    assert expected == rejection(NodeVolumeLimits(), WEB, node("a"), limited(most), *STORED, *standing)
 
 
 @pytest.mark.parametrize(("volume_name", "expected"), [("pv-two", FULL), ("pv-gone", "")])
 def test_attachments(volume_name: str, expected: str) -> None:
     """What is attached counts although no pod uses it any more, if it can be told what it is."""
     left = VolumeAttachment(name="x", uid="x", attacher="disks", node="a", volume=volume_name)
-    assert expected == refusal(NodeVolumeLimits(), WEB, node("a"), limited(1), *STORED, left)
+    assert expected == rejection(NodeVolumeLimits(), WEB, node("a"), limited(1), *STORED, left)
 
 
 def test_drivers_are_counted_apart() -> None:
     """Volumes of another driver take no room."""
     others = stored("other", "tapes")
     old = pod("old", volumes=uses("other"), on="a")
-    assert PASSES == refusal(NodeVolumeLimits(), WEB, node("a"), limited(1), *STORED, *others, old)
+    assert PASSES == rejection(NodeVolumeLimits(), WEB, node("a"), limited(1), *STORED, *others, old)
 
 
 def test_a_claim_without_a_volume_counts_by_its_class() -> None:
     """What will be made is counted as if it were there."""
     unbound, given = claim("new", given="fast"), storage_class("fast", "disks")
     web = pod("web", volumes=uses("new"))
-    assert FULL == refusal(NodeVolumeLimits(), web, node("a"), limited(0), unbound, given)
+    assert FULL == rejection(NodeVolumeLimits(), web, node("a"), limited(0), unbound, given)
     old_plugin = storage_class("fast", "kubernetes.io/aws-ebs")
-    assert FULL == refusal(NodeVolumeLimits(), web, node("a"), limited(0, EBS), unbound, old_plugin)
+    assert FULL == rejection(NodeVolumeLimits(), web, node("a"), limited(0, EBS), unbound, old_plugin)
     never_counted = storage_class("fast", "kubernetes.io/azure-file")
-    assert PASSES == refusal(
+    assert PASSES == rejection(
         NodeVolumeLimits(), web, node("a"), limited(0, "file.csi.azure.com"), unbound, never_counted
     )
 
@@ -80,13 +80,13 @@ def test_a_disk_named_in_the_pod_counts_for_the_driver_that_took_over() -> None:
     web = pod("web", volumes=[Volume("awsElasticBlockStore", "v", (("volumeID", "vol-1"),))])
     old = pod("old", volumes=[Volume("awsElasticBlockStore", "v", (("volumeID", "aws://zone/vol-1"),))], on="a")
     other = pod("old", volumes=[Volume("awsElasticBlockStore", "v", (("volumeID", "vol-2"),))], on="a")
-    assert PASSES == refusal(NodeVolumeLimits(), web, node("a"), limited(1, EBS), old)
-    assert FULL == refusal(NodeVolumeLimits(), web, node("a"), limited(1, EBS), other)
+    assert PASSES == rejection(NodeVolumeLimits(), web, node("a"), limited(1, EBS), old)
+    assert FULL == rejection(NodeVolumeLimits(), web, node("a"), limited(1, EBS), other)
 
 
 def test_looked_at_only_if_need_be() -> None:
     """Pods without volumes that are attached are not looked at; a claim that is not there keeps the pod off every node."""
     view = cluster(node("a")).view
-    assert NodeVolumeLimits().prefilter(view, pod("plain", volumes=[Volume("csi", "v")])) is Ahead.SKIP
+    assert NodeVolumeLimits().pre_filter(view, pod("plain", volumes=[Volume("csi", "v")])) is PreFilterStatus.SKIP
     words = '! looking up PVC default/one: persistentvolumeclaim "one" not found'
-    assert words == refusal(NodeVolumeLimits(), WEB, node("a"))
+    assert words == rejection(NodeVolumeLimits(), WEB, node("a"))

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 from tests.build import cluster, node, pod
-from trimtab.config.arguments import plugin_from
-from trimtab.config.problem import ConfigError
-from trimtab.core.cluster.state import Cluster
-from trimtab.core.model.sample import Reading, Statistic, Unit
-from trimtab.core.placing.contract import ALL
-from trimtab.core.plugins.peak_risk import FEW, PeakRisk
+from trimtab.config.diagnostics import ConfigError
+from trimtab.config.plugin_args import build_plugin
+from trimtab.core.cluster.cluster import Cluster
+from trimtab.core.framework.interface import ALL_ROWS
+from trimtab.core.model.readings import Reading, Statistic, Unit
+from trimtab.core.plugins.peak_risk import SMALL_SELECTION, PeakRisk
 
 NOW = 1000.0
 IDLE = 0.1
@@ -22,7 +22,7 @@ Shares = dict[str, tuple[float, ...]]  # by node, sample after sample
 
 def shares(resource: str, values: dict[str, float], at: float, statistic: Statistic = Statistic.LATEST) -> Reading:
     figures, measured = tuple(values.values()), (at,) * len(values)
-    return Reading("meter", resource, tuple(values), figures, measured, unit=Unit.SHARE, statistic=statistic)
+    return Reading("meter", resource, tuple(values), figures, measured, unit=Unit.FRACTION, statistic=statistic)
 
 
 def measured(held: Cluster, *, cpu: Shares, memory: Shares | None = None, at: float = NOW) -> Cluster:
@@ -32,15 +32,15 @@ def measured(held: Cluster, *, cpu: Shares, memory: Shares | None = None, at: fl
         when = at - 60.0 * (count - 1 - number)
         now = {name: values[number] for name, values in cpu.items() if number < len(values)}
         then = {name: (memory or {}).get(name, (IDLE,) * count)[number] for name in now}
-        held.read_load((shares("cpu", now, when), shares("memory", then, when)), when)
+        held.ingest_samples((shares("cpu", now, when), shares("memory", then, when)), when)
     return held
 
 
 def points(held: Cluster, plugin: PeakRisk | None = None) -> dict[str, float]:
     plugin = plugin or PeakRisk()
-    column = plugin.score(held.view, SMALL, ALL)
+    column = plugin.score(held.view, SMALL, ALL_ROWS)
     assert column is not None
-    return {each.name: score / plugin.parts for each, score in zip(held.view.nodes, column.tolist(), strict=True)}
+    return {each.name: score / plugin.score_scale for each, score in zip(held.view.nodes, column.tolist(), strict=True)}
 
 
 def ranked(held: Cluster, plugin: PeakRisk | None = None) -> str:
@@ -74,13 +74,13 @@ def test_the_worst_resource_counts() -> None:
         memory={"lopsided": (0.95,) * 4, "even": (0.6,) * 4},
     )
     assert "even lopsided" == ranked(held)
-    assert "lopsided even" == ranked(held, plugin_from("PeakRisk", PeakRisk, {"resources": [{"name": "cpu"}]}))  # type: ignore[arg-type]
+    assert "lopsided even" == ranked(held, build_plugin("PeakRisk", PeakRisk, {"resources": [{"name": "cpu"}]}))  # type: ignore[arg-type]
 
 
 def test_points_have_their_range() -> None:
     """However full a node is, its points stay between 0 and 100, and the fuller one has fewer."""
     held = measured(nodes("idle", "full", "beyond"), cpu={"idle": (0.0,) * 3, "full": (1.0,) * 3, "beyond": (1.0,) * 3})
-    held.age(NOW + 1.0)
+    held.age_load(NOW + 1.0)
     held.assume(pod("huge", cpu="8"), "beyond")
     told = points(held)
     assert 100 >= told["idle"] > told["full"] > told["beyond"] >= 0
@@ -90,14 +90,14 @@ def test_the_pod_itself_counts() -> None:
     """A node that the pod alone would bring over the limit is worse than a fuller one that is large enough."""
     held = cluster(node("small", cpu="2", memory="64Gi"), node("large", cpu="64", memory="64Gi"))
     measured(held, cpu={"small": (0.3,) * 3, "large": (0.4,) * 3})
-    column = PeakRisk().score(held.view, pod("big", cpu="1900m"), ALL)
+    column = PeakRisk().score(held.view, pod("big", cpu="1900m"), ALL_ROWS)
     assert column is not None and column[0] < column[1]
 
 
 def test_pods_that_no_sample_shows_count() -> None:
     """Of two nodes that were measured alike the one that has got a pod since is the worse one."""
     held = measured(nodes("a", "b"), cpu={"a": (0.3,) * 3, "b": (0.3,) * 3})
-    held.age(NOW + 1.0)
+    held.age_load(NOW + 1.0)
     held.assume(pod("fresh", cpu="500m"), "a")
     assert "b a" == ranked(held)
 
@@ -108,8 +108,8 @@ def test_no_data_is_never_an_advantage(share: float) -> None:
     asks = f"{int(16000 * share)}m"
     held = cluster(*(node(name, cpu="16", memory="64Gi") for name in ("blind", "seen")))
     for name in ("blind", "seen"):
-        held.see_pod(pod(f"on-{name}", cpu=asks, memory="6554Mi", on=name))
-    held.age(NOW - 500.0)
+        held.upsert_pod(pod(f"on-{name}", cpu=asks, memory="6554Mi", on=name))
+    held.age_load(NOW - 500.0)
     measured(held, cpu={"seen": (share,) * 5}, at=NOW)
     told = points(held)
     assert told["blind"] <= told["seen"] + 1e-6
@@ -128,10 +128,10 @@ def test_without_any_data_requests_decide() -> None:
 def test_a_source_that_fails_leaves_requests() -> None:
     """When the source fails, the order is at once that of requests; when it answers again, that of use."""
     held = nodes("busy", "calm")
-    held.see_pod(pod("heavy", cpu="8", on="calm"))
+    held.upsert_pod(pod("heavy", cpu="8", on="calm"))
     measured(held, cpu={"busy": (0.7,) * 4, "calm": (0.1,) * 4})
     assert "calm busy" == ranked(held)
-    held.lose_source("meter", NOW)
+    held.source_failed("meter", NOW)
     assert "busy calm" == ranked(held)
     measured(held, cpu={"busy": (0.7,), "calm": (0.1,)}, at=NOW + 15.0)
     assert "calm busy" == ranked(held)
@@ -150,10 +150,10 @@ def test_some_rows_as_all() -> None:
     names = [f"n{number}" for number in range(40)]
     busy = {name: (0.03 * number, 0.02 * number, 0.025 * number) for number, name in enumerate(names) if number % 7}
     held = measured(nodes(*names), cpu=busy)
-    held.see_pod(pod("heavy", cpu="8", on="n7"))
-    whole = PeakRisk().score(held.view, SMALL, ALL)
+    held.upsert_pod(pod("heavy", cpu="8", on="n7"))
+    whole = PeakRisk().score(held.view, SMALL, ALL_ROWS)
     assert whole is not None
-    for size in (1, 3, FEW + 1):
+    for size in (1, 3, SMALL_SELECTION + 1):
         parts = [PeakRisk().score(held.view, SMALL, slice(row, row + size)) for row in range(0, 40, size)]
         assert whole.tolist() == np.concatenate([part for part in parts if part is not None]).tolist()
 
@@ -174,5 +174,5 @@ def test_some_rows_as_all() -> None:
 def test_nonsense_is_refused(arguments: dict[str, object], words: str) -> None:
     """An argument out of its range is refused with its name and value."""
     with pytest.raises(ConfigError) as refused:
-        plugin_from("PeakRisk", PeakRisk, arguments)
+        build_plugin("PeakRisk", PeakRisk, arguments)
     assert words in str(refused.value)

@@ -19,10 +19,10 @@ from trimtab.core.plugins.priority_sort import PrioritySort
 def test_order(first: tuple[int, float], second: tuple[int, float]) -> None:
     """Higher priority goes first, and among equals whoever has waited longer."""
     (priority, since), (other, later) = first, second
-    order = PrioritySort().order
+    order = PrioritySort().queue_sort_key
     assert order(pod("a", priority=priority), since) < order(pod("b", priority=other), later)
 
 
 def test_equals() -> None:
     """Pods of one priority and one moment are equal: the queue breaks the tie by UID."""
-    assert PrioritySort().order(pod("a"), 1.0) == PrioritySort().order(pod("b"), 1.0)
+    assert PrioritySort().queue_sort_key(pod("a"), 1.0) == PrioritySort().queue_sort_key(pod("b"), 1.0)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from tests.build import cluster, pod
-from tests.core.plugins.metered import large, loaded, metered, placed, points
-from trimtab.core.placing.contract import ALL
-from trimtab.core.placing.measured.real_usage import RealUsage
-from trimtab.core.placing.profile import Scoring
+from tests.core.plugins.measured_cluster import large, loaded, place_all, points, with_samples
+from trimtab.core.framework.interface import ALL_ROWS
+from trimtab.core.framework.load_scoring.real_usage import RealUsage
+from trimtab.core.framework.profile import WeightedScore
 from trimtab.core.plugins.cpu_real_usage import CpuRealUsage
 from trimtab.core.plugins.mem_real_usage import MemRealUsage
 
@@ -18,9 +18,9 @@ ONE_PERCENT = pod("web", cpu="100m", memory="102.4Mi")
 
 def stretched(plugin: RealUsage, **percents: tuple[float, float]) -> list[int]:
     view = loaded(**percents).view
-    raw = plugin.score(view, TINY, ALL)
+    raw = plugin.score(view, TINY, ALL_ROWS)
     assert raw is not None
-    return [int(each) for each in Scoring.of(plugin, 1).scaled(view, TINY, ALL, raw)]
+    return [int(each) for each in WeightedScore.of(plugin, 1).normalised(view, TINY, ALL_ROWS, raw)]
 
 
 def test_a_percent_is_a_point() -> None:
@@ -36,7 +36,7 @@ def test_a_percent_is_a_point() -> None:
 
 def test_the_size_of_the_pod_counts() -> None:
     """A pod that is much for a small node goes where it leaves more."""
-    held = metered(cluster(large("a")), {"a": 50}, {"a": 50})
+    held = with_samples(cluster(large("a")), {"a": 50}, {"a": 50})
     big, small = pod("big", memory="4Gi"), pod("small", memory="100Mi")
     assert points(MemRealUsage(), big, held)["a"] < points(MemRealUsage(), small, held)["a"]
 
@@ -60,14 +60,14 @@ def test_one_node_without_a_sample(strict: bool) -> None:
     """It is scored by what its pods ask for, and the others by what they use."""
     held = cluster(large("a"), large("b"), large("c"), pod("big", cpu="5", memory="5Gi", on="c"))
     plugin = MemRealUsage(strict=strict)
-    raw = points(plugin, TINY, metered(held, {"a": 20, "b": 30}, {"a": 20, "b": 30}))
+    raw = points(plugin, TINY, with_samples(held, {"a": 20, "b": 30}, {"a": 20, "b": 30}))
     assert ["a", "b", "c"] == sorted(raw, key=lambda name: raw[name] if strict else -raw[name])
 
 
 def test_a_rollout_spreads() -> None:
     """Thirty replicas on three nodes, one of which is full by real use: the other two share them."""
     held = loaded(a=(1, 13), b=(1, 63), c=(1, 13))
-    gone = placed(MemRealUsage(), held, [pod(f"p{number}", cpu="50m", memory="100Mi") for number in range(30)])
+    gone = place_all(MemRealUsage(), held, [pod(f"p{number}", cpu="50m", memory="100Mi") for number in range(30)])
     assert (15, 0, 15) == tuple(map(gone.count, "abc"))
 
 

@@ -7,9 +7,9 @@ import pytest
 from msgspec.structs import replace
 
 from tests.build import cluster, node, pod
-from tests.core.plugins.metered import large, loaded, metered, placed, points, refused
+from tests.core.plugins.measured_cluster import large, loaded, place_all, points, rejections, with_samples
+from trimtab.core.framework.interface import ALL_ROWS, Reject, StageStatus, Warn
 from trimtab.core.model.pod import Owner
-from trimtab.core.placing.contract import ALL, Go, Refuse, Warn
 from trimtab.core.plugins.rescheduler import Rescheduler
 
 WEB = pod("web", cpu="100m", memory="100Mi")
@@ -19,7 +19,7 @@ STRICT = Rescheduler(strict=True)
 def test_thresholds() -> None:
     """Real use above a threshold refuses a node, which an eviction could cure; exactly at it does not."""
     held = loaded(at=(80, 80), cpu=(80.1, 10), memory=(10, 81), both=(90, 90))
-    told = refused(Rescheduler(), WEB, held)
+    told = rejections(Rescheduler(), WEB, held)
     assert "" == told["at"]
     assert "node(s) used more than 80% of their CPU" == told["cpu"]
     assert "node(s) used more than 80% of their memory" == told["memory"]
@@ -30,44 +30,44 @@ def test_maintenance() -> None:
     """A node that is labelled as under maintenance is refused for good."""
     label = {"scheduler.alpha.kubernetes.io/maintenance": "true"}
     held = cluster(node("a", labels=label), node("b", labels=label | {next(iter(label)): "false"}))
-    assert {"a": "! node(s) were under maintenance", "b": ""} == refused(Rescheduler(), WEB, held)
+    assert {"a": "! node(s) were under maintenance", "b": ""} == rejections(Rescheduler(), WEB, held)
 
 
 def test_no_data_refuses_nobody() -> None:
     """A node that nobody has measured passes, however much its pods ask for."""
-    assert {"a": ""} == refused(Rescheduler(), WEB, cluster(large("a"), pod("big", cpu="9900m", on="a")))
+    assert {"a": ""} == rejections(Rescheduler(), WEB, cluster(large("a"), pod("big", cpu="9900m", on="a")))
 
 
 def test_overfull_with_the_pod() -> None:
     """A node that the pod would fill above 95 % is refused, for good where it would fill an empty one."""
     words = "node(s) would use more than 95% of their CPU with the pod"
     held = loaded(low=(10, 10), mid=(60, 10))
-    assert {"low": "", "mid": words} == refused(Rescheduler(), pod("half", cpu="5", memory="1Mi"), held)
-    assert {"low": f"! {words}", "mid": f"! {words}"} == refused(Rescheduler(), pod("all", cpu="9900m"), held)
+    assert {"low": "", "mid": words} == rejections(Rescheduler(), pod("half", cpu="5", memory="1Mi"), held)
+    assert {"low": f"! {words}", "mid": f"! {words}"} == rejections(Rescheduler(), pod("all", cpu="9900m"), held)
 
 
 def test_an_eviction_helps() -> None:
     """A node that is too full passes in the picture without the pod that makes it so."""
     held = loaded(a=(70, 10))
     held.assume(pod("big", cpu="2", memory="1Mi"), "a")
-    slots = np.array([held.residents.slot["uid-big"]])
-    views = (held.view, held.view.without(slots, WEB))
-    assert [[1], [0]] == [Rescheduler().filter(view, WEB, ALL).tolist() for view in views]
+    slots = np.array([held.pod_table.slot["uid-big"]])
+    views = (held.view, held.view.without_pods(slots, WEB))
+    assert [[1], [0]] == [Rescheduler().filter(view, WEB, ALL_ROWS).tolist() for view in views]
 
 
 def test_daemon_pods_are_not_held_back() -> None:
     """Load does not keep a DaemonSet's pod from its only node; maintenance does."""
     daemon = replace(WEB, owner=Owner("DaemonSet", "agent", "uid"))
-    assert {"hot": ""} == refused(Rescheduler(), daemon, loaded(hot=(99, 99)))
+    assert {"hot": ""} == rejections(Rescheduler(), daemon, loaded(hot=(99, 99)))
 
 
 def test_off() -> None:
     """With the optimisation switched off nothing is refused or scored, and with prevention off nobody is warned."""
     off = Rescheduler(enable_scheduling_optimization=False, enable_preventive_rescheduling=False)
     held = loaded(hot=(99, 99))
-    assert ({"hot": ""}, None) == (refused(off, WEB, held), off.score(held.view, WEB, slice(None)))
-    assert (None, Go.GO) == off.reserve(held.view, None, WEB, "hot")
-    assert Go.GO == off.pre_bind(held.view, WEB, "hot")
+    assert ({"hot": ""}, None) == (rejections(off, WEB, held), off.score(held.view, WEB, slice(None)))
+    assert (None, StageStatus.SUCCESS) == off.reserve(held.view, None, WEB, "hot")
+    assert StageStatus.SUCCESS == off.pre_bind(held.view, WEB, "hot")
 
 
 def test_scores_keep_their_order() -> None:
@@ -84,7 +84,7 @@ def test_scores_keep_their_order() -> None:
 def test_without_data_by_requests() -> None:
     """A node without data counts what its pods ask for."""
     held = cluster(large("a"), large("b"), pod("big", cpu="5", memory="5Gi", on="a"))
-    told = points(Rescheduler(), WEB, metered(held, {"b": 20}, {"b": 20}))
+    told = points(Rescheduler(), WEB, with_samples(held, {"b": 20}, {"b": 20}))
     assert told["b"] > told["a"] > 0
 
 
@@ -101,17 +101,17 @@ def test_strict_scores(cpu: int, memory: int, expected: int) -> None:
 
 def test_strict_filter() -> None:
     """The original looks at requests alone, whatever is really used."""
-    held = metered(cluster(large("a"), large("b"), pod("big", cpu="9", on="a")), {"b": 99}, {"b": 99})
-    assert {"a": "node(s) used more than 80% of their CPU", "b": ""} == refused(STRICT, WEB, held)
+    held = with_samples(cluster(large("a"), large("b"), pod("big", cpu="9", on="a")), {"b": 99}, {"b": 99})
+    assert {"a": "node(s) used more than 80% of their CPU", "b": ""} == rejections(STRICT, WEB, held)
 
 
 def test_reserve_refuses_above_95_percent() -> None:
     """The pod counts on its node already when it is reserved; when that is too much it has to look again."""
     held = loaded(a=(90, 10))
     held.assume(pod("one", cpu="400m", memory="1Mi"), "a")
-    assert (None, Go.GO) == Rescheduler().reserve(held.view, None, WEB, "a")
+    assert (None, StageStatus.SUCCESS) == Rescheduler().reserve(held.view, None, WEB, "a")
     held.assume(pod("two", cpu="200m", memory="1Mi"), "a")
-    refusal = Refuse("a would use 96% of its CPU (limit 95%)", final=False)
+    refusal = Reject("a would use 96% of its CPU (limit 95%)", unresolvable=False)
     assert (None, refusal) == Rescheduler().reserve(held.view, None, WEB, "a")
 
 
@@ -133,13 +133,13 @@ def test_warning_before_the_bind() -> None:
     held = loaded(a=(79, 10), b=(10, 10))
     held.assume(pod("one", cpu="300m", memory="1Mi"), "a")
     warning = Warn("NodeNearlyFull", "with this pod a will use 82% of its CPU (limit 80%)")
-    assert (warning, Go.GO) == tuple(Rescheduler().pre_bind(held.view, WEB, each) for each in ("a", "b"))
+    assert (warning, StageStatus.SUCCESS) == tuple(Rescheduler().pre_bind(held.view, WEB, each) for each in ("a", "b"))
 
 
 def test_a_burst_spreads() -> None:
     """Equal pods on equal nodes differ by at most one while no sample shows any of them."""
     held = loaded(a=(20, 20), b=(20, 20), c=(20, 20))
-    gone = placed(Rescheduler(), held, [pod(f"p{number}", cpu="100m", memory="100Mi") for number in range(20)])
+    gone = place_all(Rescheduler(), held, [pod(f"p{number}", cpu="100m", memory="100Mi") for number in range(20)])
     assert {6, 7} == {gone.count(name) for name in "abc"}
 
 

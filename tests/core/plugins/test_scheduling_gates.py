@@ -16,4 +16,4 @@ from trimtab.core.plugins.scheduling_gates import SchedulingGates
 )
 def test_gate(gates: tuple[str, ...], words: str | None) -> None:
     """A pod is admitted only without gates."""
-    assert words == SchedulingGates().gate(pod("web", gates=gates))
+    assert words == SchedulingGates().pre_enqueue(pod("web", gates=gates))

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.build import pod
-from tests.laws.clusters import CPUS, MEMORIES
+from tests.laws.cluster_strategies import CPUS, MEMORIES
 from trimtab.core.plugins.smallest_first import SmallestFirst
 
 sizes = st.tuples(st.sampled_from(CPUS), st.sampled_from(MEMORIES))
@@ -24,7 +24,7 @@ sizes = st.tuples(st.sampled_from(CPUS), st.sampled_from(MEMORIES))
 )
 def test_small_before_large(first: dict[str, object], second: dict[str, object]) -> None:
     """Of pods that came at once the smaller goes first, by its larger part; but priority goes before size."""
-    order = SmallestFirst().order
+    order = SmallestFirst().queue_sort_key
     assert order(pod("a", **first), 5.0) < order(pod("b", **second), 5.0)  # type: ignore[arg-type]
 
 
@@ -34,20 +34,20 @@ def test_small_before_large(first: dict[str, object], second: dict[str, object])
 )
 def test_penalty(asked: dict[str, str], penalty: float) -> None:
     """The penalty grows with the size and ends at the longest one."""
-    assert (0, 100 + penalty) == SmallestFirst().order(pod("a", **asked), 100.0)  # type: ignore[arg-type]
+    assert (0, 100 + penalty) == SmallestFirst().queue_sort_key(pod("a", **asked), 100.0)  # type: ignore[arg-type]
 
 
 @given(sizes, sizes, st.floats(0, 2e9), st.floats(0, 600), st.floats(0.01, 1e6))
 def test_no_starving(large: tuple[str, str], small: tuple[str, str], since: float, longest: float, more: float) -> None:
     """Whoever arrived more than the longest penalty later goes later, whatever the sizes are."""
-    order = SmallestFirst(longest_penalty=longest).order
+    order = SmallestFirst(longest_penalty=longest).queue_sort_key
     earlier = order(pod("a", cpu=large[0], memory=large[1]), since)
     assert earlier < order(pod("b", cpu=small[0], memory=small[1]), since + longest + more)
 
 
 def test_without_penalty() -> None:
     """With no penalty the order is that of arrival."""
-    order = SmallestFirst(longest_penalty=0).order
+    order = SmallestFirst(longest_penalty=0).queue_sort_key
     assert order(pod("a", cpu="8"), 1.0) < order(pod("b"), 2.0)
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.build import node, pod
-from tests.core.plugins.verdicts import raw_scores, refusal, scores
+from tests.core.plugins.ask_plugin import raw_scores, rejection, scores
 from trimtab.core.plugins.taint_toleration import TaintToleration
 
 UNTOLERATED = "! node(s) had untolerated taint(s)"
@@ -28,7 +28,7 @@ UNTOLERATED = "! node(s) had untolerated taint(s)"
 )
 def test_filter(taints: list[str], tolerations: list[str], expected: str) -> None:
     """Every hard taint must be tolerated, by key, value and effect."""
-    assert expected == refusal(TaintToleration(), pod("web", tolerations=tolerations), node("a", taints=taints))
+    assert expected == rejection(TaintToleration(), pod("web", tolerations=tolerations), node("a", taints=taints))
 
 
 @pytest.mark.parametrize(

@@ -6,26 +6,26 @@ import pytest
 from msgspec.structs import replace
 
 from tests.build import cluster, pod
-from tests.core.plugins.metered import NOW, large, loaded, metered, placed, points
-from trimtab.core.cluster.state import Cluster
+from tests.core.plugins.measured_cluster import NOW, large, loaded, place_all, points, with_samples
+from trimtab.core.cluster.cluster import Cluster
+from trimtab.core.framework.resource_amounts import ResourceAmounts
 from trimtab.core.model.pod import Pod
-from trimtab.core.model.resources import ContainerAsk, Demand, pod_demand
-from trimtab.core.placing.amounts import ResourceAmounts
+from trimtab.core.model.resources import ContainerRequests, PodRequests, pod_requests
 from trimtab.core.plugins.target_load_packing import TargetLoadPacking
 from trimtab.wire.quantity import nanos
 
 PLAIN, STRICT = TargetLoadPacking(), TargetLoadPacking(strict=True)
-EMPTY = pod("empty", demand=pod_demand([]))  # without containers there is nothing to predict
+EMPTY = pod("empty", requests=pod_requests([]))  # without containers there is nothing to predict
 CURVE = {0.0: 40, 10.0: 55, 20.0: 70, 40.0: 100, 50.0: 33, 70.0: 20, 90.0: 7, 100.0: 0, 130.0: 0}
 
 
-def asking(request: str = "", limit: str = "") -> ContainerAsk:
+def asking(request: str = "", limit: str = "") -> ContainerRequests:
     asked, bound = ({"cpu": nanos(each)} if each else {} for each in (request, limit))
-    return ContainerAsk(asked, bound)
+    return ContainerRequests(asked, bound)
 
 
-def wanting(*containers: ContainerAsk, overhead: str = "0") -> Demand:
-    return pod_demand(containers, overhead={"cpu": nanos(overhead)})
+def wanting(*containers: ContainerRequests, overhead: str = "0") -> PodRequests:
+    return pod_requests(containers, overhead={"cpu": nanos(overhead)})
 
 
 @pytest.mark.parametrize(("used", "expected"), [*CURVE.items(), (40.1, 40)])
@@ -50,29 +50,29 @@ def test_the_curve(used: float, expected: float) -> None:
         (wanting(asking(), asking(), overhead="250m"), 74),
     ],
 )
-def test_prediction(demand: Demand, expected: int) -> None:
+def test_prediction(demand: PodRequests, expected: int) -> None:
     """A container is taken to use its limit, or one and a half times its request, or a core; overhead comes on top."""
-    assert {"a": expected} == points(STRICT, pod("p", demand=demand), loaded(a=(0.0, 0.0)))
+    assert {"a": expected} == points(STRICT, pod("p", requests=demand), loaded(a=(0.0, 0.0)))
 
 
 def test_arguments_of_the_prediction() -> None:
     """What containers that name nothing, or no limit, are taken to use can be set."""
     plugin = TargetLoadPacking(ResourceAmounts((("cpu", 400),)), "2", strict=True)
-    assert {"a": 58} == points(plugin, pod("p", demand=wanting(asking(), asking("400m"))), loaded(a=(0.0, 0.0)))
+    assert {"a": 58} == points(plugin, pod("p", requests=wanting(asking(), asking("400m"))), loaded(a=(0.0, 0.0)))
 
 
 def test_siblings_know_better(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is measured of pods like this one goes over what its containers say."""
     held = loaded(a=(0.0, 0.0))
     monkeypatch.setattr(held.load, "estimate", lambda each, resource: (2000.0, 0.0, "siblings"))
-    assert {"a": 70} == points(PLAIN, pod("p", demand=wanting(asking("", "1"))), held)
+    assert {"a": 70} == points(PLAIN, pod("p", requests=wanting(asking("", "1"))), held)
 
 
 @pytest.mark.parametrize(("placed_at", "expected"), [(NOW - 71, 55), (NOW - 70, 55), (NOW - 69, 70), (NOW, 70)])
 def test_the_original_adds_what_is_not_reported(placed_at: float, expected: int) -> None:
     """With `strict`, pods count that were placed less than a minute before the measurement, or after it."""
-    held = metered(cluster(large("a")), {"a": 10.0}, {"a": 0.0})
-    held.see_pod(replace(pod("young", demand=wanting(asking("", "1")), on="a"), started=placed_at))
+    held = with_samples(cluster(large("a")), {"a": 10.0}, {"a": 0.0})
+    held.upsert_pod(replace(pod("young", requests=wanting(asking("", "1")), on="a"), started=placed_at))
     assert {"a": expected} == points(STRICT, EMPTY, held)
 
 
@@ -80,12 +80,12 @@ def test_bursts_are_felt() -> None:
     """Pods that no measurement shows yet count: a burst goes on to the next node where the target is passed."""
     held = loaded(a=(30.0, 0.0), b=(20.0, 0.0))
     burst = [pod(f"p{number}", cpu="500m") for number in range(6)]
-    assert {"a", "b"} == set(placed(PLAIN, held, burst))
+    assert {"a", "b"} == set(place_all(PLAIN, held, burst))
 
 
 def test_no_measurement_is_not_the_best() -> None:
     """A node without data has half of the points that its requests would give, and the original's 0 with `strict`."""
-    held = metered(cluster(large("a"), large("b"), pod("on", cpu="4", on="b")), {"a": 35.0}, {"a": 0.0})
+    held = with_samples(cluster(large("a"), large("b"), pod("on", cpu="4", on="b")), {"a": 35.0}, {"a": 0.0})
     assert {"a": pytest.approx(92.5), "b": pytest.approx(50.0)} == points(PLAIN, EMPTY, held)
     assert {"a": pytest.approx(92, abs=1), "b": 0} == points(STRICT, EMPTY, held)
 
@@ -97,7 +97,7 @@ def test_stale_measurements_count_less_and_then_nothing() -> None:
 
 
 def aged(held: Cluster, seconds: float) -> Cluster:
-    held.age(NOW + seconds)
+    held.age_load(NOW + seconds)
     return held
 
 
@@ -121,5 +121,5 @@ def test_senseless_arguments(arguments: dict[str, object], words: str) -> None:
 def test_signature() -> None:
     """Pods of one template are one question, and those of another owner are not."""
     one: Pod = pod("one", cpu="1")
-    assert PLAIN.signs(one) == PLAIN.signs(pod("other", cpu="1"))
-    assert PLAIN.signs(one) != PLAIN.signs(pod("other", cpu="2"))
+    assert PLAIN.signature(one) == PLAIN.signature(pod("other", cpu="1"))
+    assert PLAIN.signature(one) != PLAIN.signature(pod("other", cpu="2"))

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from tests.build import cluster, node, pod
-from tests.core.plugins.storage import claim, storage_class, uses, volume
-from tests.core.plugins.verdicts import refusals
+from tests.core.plugins.ask_plugin import rejections
+from tests.core.plugins.storage_builders import claim, storage_class, uses, volume
+from trimtab.core.framework.interface import PreFilterStatus, Reject
+from trimtab.core.model.csi_migration import BETA_ZONE, REGION, ZONE
 from trimtab.core.model.objects import Object
-from trimtab.core.model.storage.migration import BETA_ZONE, REGION, ZONE
-from trimtab.core.placing.contract import Ahead, Refuse
 from trimtab.core.plugins.volume_zone import VolumeZone
 
 NODES = (
@@ -35,7 +35,7 @@ BOUND = claim("data", volume="disk")
 )
 def test_zones(labels: dict[str, str], refused: set[str]) -> None:
     """Nodes in another zone are refused; an old label of a volume is met by a new one of a node, not the other way round."""
-    told = refusals(VolumeZone(), WEB, *NODES, BOUND, volume("disk", labels=labels))
+    told = rejections(VolumeZone(), WEB, *NODES, BOUND, volume("disk", labels=labels))
     assert {each.name: AWAY if each.name in refused else "" for each in NODES} == told
 
 
@@ -46,24 +46,24 @@ def test_zones(labels: dict[str, str], refused: set[str]) -> None:
         ((BOUND,), 'persistentvolume "disk" not found'),
         ((claim("data", given=""),), "PersistentVolumeClaim had no pv name and storageClass name"),
         ((claim("data"),), 'storageclass.storage.k8s.io "local" not found'),
-        ((claim("data"), storage_class(binding=None)), 'VolumeBindingMode not set for StorageClass "local"'),
-        ((claim("data"), storage_class(binding="Immediate")), "PersistentVolume had no name"),
+        ((claim("data"), storage_class(binding_mode=None)), 'VolumeBindingMode not set for StorageClass "local"'),
+        ((claim("data"), storage_class(binding_mode="Immediate")), "PersistentVolume had no name"),
     ],
 )
 def test_refused_before_any_node(objects: tuple[Object, ...], words: str) -> None:
     """A claim whose volume cannot be known is told of in kube-scheduler's words."""
-    assert Refuse(words) == VolumeZone().prefilter(cluster(*NODES, *objects).view, WEB)
+    assert Reject(words) == VolumeZone().pre_filter(cluster(*NODES, *objects).view, WEB)
 
 
 @pytest.mark.parametrize("objects", [(claim("data"), storage_class()), (BOUND, volume("disk"))])
 def test_skipped(objects: tuple[Object, ...]) -> None:
     """A claim that gets its volume with the pod, and a volume without zones, are no business of the plugin."""
-    assert VolumeZone().prefilter(cluster(*NODES, *objects).view, WEB) is Ahead.SKIP
+    assert VolumeZone().pre_filter(cluster(*NODES, *objects).view, WEB) is PreFilterStatus.SKIP
 
 
 def test_wakes() -> None:
     """A parked pod is woken by the node that its volume can be used on, not by another one."""
     held = cluster(NODES[1], BOUND, volume("disk", labels={ZONE: "a"}))
-    assert not VolumeZone().wakes(held.view, WEB, VolumeZone.woken_by, slice(None))
-    held.see_node(NODES[0])
-    assert VolumeZone().wakes(held.view, WEB, VolumeZone.woken_by, slice(None))
+    assert not VolumeZone().queueing_hint(held.view, WEB, VolumeZone.requeue_on, slice(None))
+    held.upsert_node(NODES[0])
+    assert VolumeZone().queueing_hint(held.view, WEB, VolumeZone.requeue_on, slice(None))

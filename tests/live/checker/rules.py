@@ -5,20 +5,20 @@ It shares no code with the product: what it knows of Kubernetes was written for 
 
 from collections.abc import Callable, Iterator
 
-from tests.live.checker import company, places, storage
-from tests.live.checker.scene import Scene
+from tests.live.checker import affinity, node_fit, storage
+from tests.live.checker.cluster_objects import ClusterObjects
 
-Rule = Callable[[Scene], Iterator[str]]
+Rule = Callable[[ClusterObjects], Iterator[str]]
 RULES: tuple[Rule, ...] = (
-    places.strays,
-    places.choice,
-    places.taints,
-    places.cordons,
-    places.room,
-    places.host_ports,
-    company.anti_affinity,
-    company.affinity,
-    company.spread,
+    node_fit.strays,
+    node_fit.choice,
+    node_fit.taints,
+    node_fit.cordons,
+    node_fit.room,
+    node_fit.host_ports,
+    affinity.anti_affinity,
+    affinity.affinity,
+    affinity.spread,
     storage.claimed,
     storage.reach,
     storage.zones,
@@ -27,6 +27,6 @@ RULES: tuple[Rule, ...] = (
 )
 
 
-def violations(scene: Scene) -> list[str]:
+def violations(scene: ClusterObjects) -> list[str]:
     """Every breach of every rule, each with the rule's name."""
     return [f"{rule.__name__}: {found}" for rule in RULES for found in rule(scene)]

@@ -4,9 +4,9 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from tests.live.checker.picking import any_term_holds
-from tests.live.checker.scene import Scene, labels, name
-from tests.live.room import Document, amount
+from tests.live.checker.cluster_objects import ClusterObjects, full_name, labels
+from tests.live.checker.selectors import any_term_matches
+from tests.live.node_accounting import Document, parse_quantity
 
 ZONES = ("topology.kubernetes.io/zone", "topology.kubernetes.io/region")
 BETWEEN_ZONES = "__"
@@ -20,10 +20,10 @@ class Use(NamedTuple):
     volume: Document | None
 
 
-def uses(scene: Scene) -> Iterator[Use]:
+def uses(scene: ClusterObjects) -> Iterator[Use]:
     """Every use of a claim by a bound pod."""
-    claims = {name(claim): claim for claim in scene.claims}
-    volumes = {name(volume): volume for volume in scene.volumes}
+    claims = {full_name(claim): claim for claim in scene.claims}
+    volumes = {full_name(volume): volume for volume in scene.volumes}
     for pod in scene.bound:
         for used in pod["spec"].get("volumes") or ():
             if "persistentVolumeClaim" in used:
@@ -32,46 +32,51 @@ def uses(scene: Scene) -> Iterator[Use]:
                 yield Use(pod, claim, volumes.get(spec.get("volumeName", "")))
 
 
-def claimed(scene: Scene) -> Iterator[str]:
+def claimed(scene: ClusterObjects) -> Iterator[str]:
     """A pod on a node whose claim is not bound to a volume that knows it, large enough and of the same class."""
-    claims = {name(claim): claim for claim in scene.claims}
+    claims = {full_name(claim): claim for claim in scene.claims}
     for use in uses(scene):
         if use.volume is None or not _belongs(claims[use.claim], use.volume):
-            yield f"{name(use.pod)} is on a node, but its claim {use.claim} has no volume of its own"
+            yield f"{full_name(use.pod)} is on a node, but its claim {use.claim} has no volume of its own"
 
 
 def _belongs(claim: Document, volume: Document) -> bool:
     asked, offered = claim["spec"]["resources"]["requests"]["storage"], volume["spec"]["capacity"]["storage"]
     known = (volume["spec"].get("claimRef") or {}).get("uid") == claim["metadata"]["uid"]
     alike = (claim["spec"].get("storageClassName") or "") == (volume["spec"].get("storageClassName") or "")
-    return known and alike and amount(offered) >= amount(asked) and claim.get("status", {}).get("phase") == "Bound"
+    return (
+        known
+        and alike
+        and parse_quantity(offered) >= parse_quantity(asked)
+        and claim.get("status", {}).get("phase") == "Bound"
+    )
 
 
-def reach(scene: Scene) -> Iterator[str]:
+def reach(scene: ClusterObjects) -> Iterator[str]:
     """A pod on a node that its volume's node affinity does not pick."""
     for pod, _, volume in uses(scene):
         terms = ((volume or {"spec": {}})["spec"].get("nodeAffinity") or {}).get("required")
-        if volume and not any_term_holds(terms, scene.node_of(pod)):
-            yield f"{name(pod)} is on {pod['spec']['nodeName']}, where {name(volume)} cannot be reached"
+        if volume and not any_term_matches(terms, scene.node_of(pod)):
+            yield f"{full_name(pod)} is on {pod['spec']['nodeName']}, where {full_name(volume)} cannot be reached"
 
 
-def zones(scene: Scene) -> Iterator[str]:
+def zones(scene: ClusterObjects) -> Iterator[str]:
     """A pod in another zone than the labels of its volume name."""
     for pod, _, volume in uses(scene):
         for key in ZONES:
             wanted = labels(volume).get(key) if volume else None
             if wanted is not None and labels(scene.node_of(pod)).get(key) not in wanted.split(BETWEEN_ZONES):
-                yield f"{name(pod)} is not in {key} {wanted}, as its volume is"
+                yield f"{full_name(pod)} is not in {key} {wanted}, as its volume is"
 
 
-def sharing(scene: Scene) -> Iterator[str]:
+def sharing(scene: ClusterObjects) -> Iterator[str]:
     """Two pods that use a claim of which only one may."""
-    lonely = {name(claim) for claim in scene.claims if "ReadWriteOncePod" in claim["spec"]["accessModes"]}
+    lonely = {full_name(claim) for claim in scene.claims if "ReadWriteOncePod" in claim["spec"]["accessModes"]}
     users = Counter(use.claim for use in uses(scene))
     return (f"{users[claim]} pods use {claim}, which is for one" for claim in sorted(lonely) if users[claim] > 1)
 
 
-def limits(scene: Scene) -> Iterator[str]:
+def limits(scene: ClusterObjects) -> Iterator[str]:
     """A node with more volumes of a driver than the driver says it can attach there."""
     attached: dict[tuple[str, str], set[str]] = defaultdict(set)
     for pod, _, volume in uses(scene):
@@ -79,6 +84,6 @@ def limits(scene: Scene) -> Iterator[str]:
             attached[pod["spec"]["nodeName"], csi["driver"]].add(csi["volumeHandle"])
     for node in scene.csi_nodes:
         for driver in node["spec"]["drivers"]:
-            most, found = (driver.get("allocatable") or {}).get("count"), attached[name(node), driver["name"]]
+            most, found = (driver.get("allocatable") or {}).get("count"), attached[full_name(node), driver["name"]]
             if most is not None and len(found) > most:
-                yield f"{name(node)} has {len(found)} volumes of {driver['name']}, more than {most}"
+                yield f"{full_name(node)} has {len(found)} volumes of {driver['name']}, more than {most}"

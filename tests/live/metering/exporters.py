@@ -33,7 +33,7 @@ JOBS = {"node": "node-exporter", "cadvisor": "cadvisor", "resource": "kubelet"}
 
 
 @dataclass
-class Patient:
+class ExporterState:
     """A machine, and what ails its pages."""
 
     machine: Machine
@@ -42,8 +42,8 @@ class Patient:
     blank: bool = False
     freezing: bool = False
     frozen: dict[str, str] = field(default_factory=dict)
-    lies: dict[str, str] = field(default_factory=dict)
-    past: list[str] = field(default_factory=list)
+    overrides: dict[str, str] = field(default_factory=dict)
+    backfill: list[str] = field(default_factory=list)
 
 
 class Server(ThreadingHTTPServer):
@@ -70,10 +70,10 @@ class Exporters:
         self._stamped = stamped
         now = time.time()
         self._lock = threading.Lock()
-        self._patients: dict[str, Patient] = {}
+        self._exporters: dict[str, ExporterState] = {}
         for index, name in enumerate(names):
             ip = f"10.64.{(index + 1) // 256}.{(index + 1) % 256}"
-            self._patients[name] = Patient(Machine(name, now, cores, memory), ip)
+            self._exporters[name] = ExporterState(Machine(name, now, cores, memory), ip)
 
     def __enter__(self) -> Self:
         """Serve."""
@@ -89,11 +89,11 @@ class Exporters:
     @property
     def names(self) -> tuple[str, ...]:
         """The machines, in their order."""
-        return tuple(self._patients)
+        return tuple(self._exporters)
 
     def ip(self, name: str) -> str:
         """The internal IP that the machine's node is to have."""
-        return self._patients[name].ip
+        return self._exporters[name].ip
 
     def targets(
         self,
@@ -136,15 +136,15 @@ class Exporters:
             for key in [key for key in pods if key[:2] == (namespace, pod)]:
                 del pods[key]
 
-    def recall(self, name: str, past: Iterable[tuple[float, float, float]]) -> None:
+    def backfill(self, name: str, past: Iterable[tuple[float, float, float]]) -> None:
         """Tell a past with the next scrape of node-exporter's page, once: (seconds ago, CPU share, memory share)."""
         with self._lock:
-            patient, machine = self._patients[name], self._counted(name)
-            for reading in machine.recall(past):
-                patient.past.extend(lines("node", machine, reading, patient.lies, stamped=True))
+            patient, machine = self._exporters[name], self._counted(name)
+            for reading in machine.past_readings(past):
+                patient.backfill.extend(lines("node", machine, reading, patient.overrides, stamped=True))
 
     def _counted(self, name: str) -> Machine:
-        machine = self._patients[name].machine
+        machine = self._exporters[name].machine
         machine.reading(time.time())
         return machine
 
@@ -152,33 +152,33 @@ class Exporters:
 
     def freeze(self, name: str) -> None:
         """Serve what the next scrape finds for ever, with its timestamps."""
-        self._patients[name].freezing = True
+        self._exporters[name].freezing = True
 
     def fail(self, name: str) -> None:
         """Answer 503."""
-        self._patients[name].failing = True
+        self._exporters[name].failing = True
 
     def blank(self, name: str) -> None:
         """Answer with a page without samples."""
-        self._patients[name].blank = True
+        self._exporters[name].blank = True
 
-    def lie(self, name: str, metric: str, value: str) -> None:
+    def override(self, name: str, metric: str, value: str) -> None:
         """Say this instead of every value of the metric, whatever it is; an empty one leaves the metric out."""
-        self._patients[name].lies[metric] = value
+        self._exporters[name].overrides[metric] = value
 
     def heal(self, name: str) -> None:
         """Be well again in every way."""
         with self._lock:
-            patient = self._patients[name]
+            patient = self._exporters[name]
             patient.failing = patient.blank = patient.freezing = False
-            patient.frozen, patient.lies = {}, {}
+            patient.frozen, patient.overrides = {}, {}
 
     # The pages.
 
     def page(self, path: str) -> tuple[int, str]:
         """The answer to a scrape of /NAME/PAGE."""
         name, _, page = path.strip("/").partition("/")
-        patient = self._patients.get(name)
+        patient = self._exporters.get(name)
         if patient is None or page not in PAGES:
             return 404, "no such page\n"
         if patient.failing:
@@ -190,13 +190,13 @@ class Exporters:
                 patient.frozen[page] = self._written(patient, page, stamped=True)
             return 200, patient.frozen.get(page) or self._written(patient, page, self._stamped)
 
-    def _written(self, patient: Patient, page: str, stamped: bool) -> str:
+    def _written(self, patient: ExporterState, page: str, stamped: bool) -> str:
         reading = patient.machine.reading(time.time())
-        text = "".join(lines(page, patient.machine, reading, patient.lies, stamped))
-        if page != "node" or not patient.past:
+        text = "".join(lines(page, patient.machine, reading, patient.overrides, stamped))
+        if page != "node" or not patient.backfill:
             return text
         # The past comes after the present: Prometheus takes a second sample of a series only with its own timestamp.
-        text, patient.past = text + "".join(patient.past), []
+        text, patient.backfill = text + "".join(patient.backfill), []
         return text
 
     def _page_server(self) -> type[BaseHTTPRequestHandler]:

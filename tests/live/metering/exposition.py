@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from tests.live.metering.machine import UPTIME, Machine, Reading
+from tests.live.metering.machine import UPTIME, Machine, MachineReading
 
 Sample = tuple[str, Mapping[str, str], float]
 
 
-def node_exporter(machine: Machine, reading: Reading) -> Iterator[Sample]:
+def node_exporter(machine: Machine, reading: MachineReading) -> Iterator[Sample]:
     """CPU by mode, memory, pressure and load, under node-exporter's names."""
     yield from _cpu(machine, reading)
     free = machine.memory - reading.memory
@@ -25,7 +25,7 @@ def node_exporter(machine: Machine, reading: Reading) -> Iterator[Sample]:
     yield "node_uname_info", {"nodename": machine.name, "sysname": "Linux"}, 1.0
 
 
-def _cpu(machine: Machine, reading: Reading) -> Iterator[Sample]:
+def _cpu(machine: Machine, reading: MachineReading) -> Iterator[Sample]:
     idle = (reading.at - machine.started + UPTIME) * machine.cores - reading.busy
     modes = (("idle", idle), ("user", reading.busy * 0.75), ("system", reading.busy * 0.25), ("iowait", 0.0))
     for core in range(machine.cores):
@@ -33,7 +33,7 @@ def _cpu(machine: Machine, reading: Reading) -> Iterator[Sample]:
             yield "node_cpu_seconds_total", {"cpu": str(core), "mode": mode}, seconds / machine.cores
 
 
-def cadvisor(machine: Machine, reading: Reading) -> Iterator[Sample]:
+def cadvisor(machine: Machine, reading: MachineReading) -> Iterator[Sample]:
     """The root of all control groups, and each container twice: by itself, and within the sum of its pod."""
     yield "machine_cpu_cores", {}, machine.cores
     yield "machine_memory_bytes", {}, machine.memory
@@ -59,7 +59,7 @@ def _usage(labels: Mapping[str, str], cpu: float, memory: float) -> Iterator[Sam
     yield "container_memory_usage_bytes", labels, memory * 1.25
 
 
-def kubelet(machine: Machine, reading: Reading) -> Iterator[Sample]:
+def kubelet(machine: Machine, reading: MachineReading) -> Iterator[Sample]:
     """The kubelet's page of resources, which metrics-server reads too."""
     yield "node_cpu_usage_seconds_total", {}, reading.busy
     yield "node_memory_working_set_bytes", {}, reading.memory
@@ -76,7 +76,9 @@ STAMPED = frozenset({"cadvisor", "resource"})
 AFTER = 10
 
 
-def lines(page: str, machine: Machine, reading: Reading, lies: Mapping[str, str], stamped: bool) -> Iterator[str]:
+def lines(
+    page: str, machine: Machine, reading: MachineReading, lies: Mapping[str, str], stamped: bool
+) -> Iterator[str]:
     """The page in the text format; a lie stands for every value of its metric, or leaves the metric out if empty."""
     stamp = f" {reading.at * 1000 + AFTER:.0f}" if stamped or page in STAMPED else ""
     for name, labels, value in PAGES[page](machine, reading):

@@ -39,7 +39,7 @@ Container = tuple[str, str, str]
 
 
 @dataclass(frozen=True)
-class Reading:
+class MachineReading:
     """The counters and gauges of a machine at one moment."""
 
     at: float
@@ -64,11 +64,11 @@ class Machine:
 
     def __post_init__(self) -> None:
         """Half busy until the test began."""
-        self._last = Reading(self.started, busy=UPTIME * self.cores / 2)
+        self._last = MachineReading(self.started, busy=UPTIME * self.cores / 2)
         self._spent: dict[Container, float] = {}
         self.restarts: Counter[Container] = Counter()
 
-    def reading(self, at: float) -> Reading:
+    def reading(self, at: float) -> MachineReading:
         """Count up to this moment with the load as it was since the last one."""
         seconds, load = at - self._last.at, self.load
         for key, usage in self.pods.items():
@@ -95,7 +95,7 @@ class Machine:
         wanted = self.load.cpu * self.cores + sum(usage.cpu for usage in self.pods.values())
         return wanted if math.isnan(wanted) else min(wanted, self.cores)
 
-    def recall(self, past: Iterable[tuple[float, float, float]]) -> list[Reading]:
+    def past_readings(self, past: Iterable[tuple[float, float, float]]) -> list[MachineReading]:
         """Readings of a past (seconds ago, CPU share, memory share) that leads up to the last reading.
 
         Each load held from its moment until the next one, the last until the last reading.
@@ -104,6 +104,6 @@ class Machine:
         for ago, cpu, memory in sorted(past):
             at = self._last.at - ago
             busy -= cpu * self.cores * (until - at)
-            found.append(Reading(at, busy, memory * self.memory))
+            found.append(MachineReading(at, busy, memory * self.memory))
             until = at
         return found[::-1]

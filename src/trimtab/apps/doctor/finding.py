@@ -48,7 +48,7 @@ class Finding(Struct, frozen=True, omit_defaults=True):
     pods: tuple[str, ...] = ()
 
 
-def well(area: Area, subject: str, says: str, remedy: str = "") -> Finding:
+def ok(area: Area, subject: str, says: str, remedy: str = "") -> Finding:
     return Finding(Severity.OK, area, subject, says, remedy)
 
 
@@ -60,19 +60,19 @@ def problem(area: Area, subject: str, says: str, remedy: str = "") -> Finding:
     return Finding(Severity.PROBLEM, area, subject, says, remedy)
 
 
-def in_order(findings: Iterable[Finding]) -> tuple[Finding, ...]:
+def by_severity(findings: Iterable[Finding]) -> tuple[Finding, ...]:
     """Worst first, then as people would mend them: what comes later often follows from what comes before."""
     severities, areas = list(Severity), list(Area)
     return tuple(sorted(findings, key=lambda each: (severities.index(each.severity), areas.index(each.area))))
 
 
-def counted(findings: Iterable[Finding]) -> dict[Severity, int]:
+def count_by_severity(findings: Iterable[Finding]) -> dict[Severity, int]:
     """How many there are of each severity."""
     found = Counter(each.severity for each in findings)
     return {severity: found[severity] for severity in Severity}
 
 
-def some(words: Sequence[str], count: int = 0) -> str:
+def shorten(items: Sequence[str], count: int = 0) -> str:
     """A few of them, and how many more there are, of these or of so many."""
-    shown, more = ", ".join(words[:EXAMPLES]), max(count, len(words)) - EXAMPLES
+    shown, more = ", ".join(items[:EXAMPLES]), max(count, len(items)) - EXAMPLES
     return f"{shown} and {more} more" if more > 0 else shown

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from trimtab.core.controllers import Changed, Controller, EngineState, Output
-from trimtab.core.labelling.node_labeller import Marking
-from trimtab.core.model.event import Event, LabelDone, LabelFailed, SettingsRead
+from trimtab.core.labelling.node_labeller import NodeLabeller
+from trimtab.core.model.events import Event, LabelDone, LabelFailed, SettingsRead
 
 
 class Labelling(Controller):
@@ -17,7 +17,7 @@ class Labelling(Controller):
 
     def __init__(self, state: EngineState) -> None:
         self.state = state
-        self.labeller: Marking | None = None
+        self.labeller: NodeLabeller | None = None
         self._apply_settings(0.0)
 
     def fork(self, state: EngineState) -> Labelling:
@@ -31,9 +31,9 @@ class Labelling(Controller):
         if rules is None or not rules.rules:
             self.labeller = None
         elif self.labeller is None:
-            self.labeller = Marking(rules, self.state.writes)
+            self.labeller = NodeLabeller(rules, self.state.writes)
         else:
-            self.labeller = self.labeller.adopt(rules, now)
+            self.labeller = self.labeller.apply_settings(rules, now)
 
     def on_change(self, changed: Changed) -> Sequence[Output]:
         if isinstance(changed.event, SettingsRead):

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from trimtab.core.cluster.view import View
 from trimtab.core.load.pressure_rules import LEGACY_KEY, LEGACY_VALUE, PREFIX, Rule
-from trimtab.core.model.instruction import LabelNode
+from trimtab.core.model.instructions import LabelNode
 from trimtab.core.model.node import Node
 from trimtab.core.model.selectors import Requirement
 from trimtab.core.model.taints import PREFER_NO_SCHEDULE, Taint
@@ -23,53 +23,53 @@ from trimtab.core.model.taints import PREFER_NO_SCHEDULE, Taint
 Bools = NDArray[np.bool_]
 Ints = NDArray[np.int64]
 
-OTHER = -1  # a value of ours that no rule gives
+UNKNOWN_VALUE = -1  # a value of ours that no rule gives
 
 
 @dataclass(frozen=True, slots=True)
-class Mark:
+class ManagedLabel:
     """One label key with its values, in the order of the rules that give them, or one soft taint (its value is empty)."""
 
     key: str
     values: tuple[str, ...] = ("",)
     taint: bool = False
 
-    def gives(self, rule: Rule) -> int:
+    def value_for(self, rule: Rule) -> int:
         """The number of the value that this rule gives, 0 when it gives none."""
         if self.taint:
             return int(rule.taint == self.key)
         return self.values.index(rule.label[1]) + 1 if rule.label is not None and rule.label[0] == self.key else 0
 
-    def wanted(self, rules: Sequence[Rule], shown: Sequence[Bools], count: int) -> Ints:
+    def desired(self, rules: Sequence[Rule], shown: Sequence[Bools], count: int) -> Ints:
         """Any rule is enough; of several values the one that the file names first counts."""
         found = np.zeros(count, dtype=np.int64)
         for number in range(len(self.values), 0, -1):
             for rule, pressed in zip(rules, shown, strict=True):
-                if self.gives(rule) == number:
+                if self.value_for(rule) == number:
                     found[pressed] = number
         return found
 
-    def present(self, view: View) -> Ints:
+    def current(self, view: View) -> Ints:
         """What the watch shows."""
         if self.taint:
             carried = [any(is_soft(each, self.key) for each in taints) for taints in view.taint_sets]
             return np.asarray(carried, dtype=np.int64)[view.taint_set]
         found = np.zeros(view.count, dtype=np.int64)
         if self.key.startswith(PREFIX):
-            found[view.labelled(Requirement(self.key, "Exists"))] = OTHER
+            found[view.matching_label(Requirement(self.key, "Exists"))] = UNKNOWN_VALUE
         for number, value in enumerate(self.values, 1):
-            found[view.labelled(Requirement(self.key, "In", (value,)))] = number
+            found[view.matching_label(Requirement(self.key, "In", (value,)))] = number
         return found
 
-    def foreign(self, view: View) -> Bools:
+    def owned_by_others(self, view: View) -> Bools:
         """Nodes where the key is in somebody else's use."""
         if self.taint or self.key.startswith(PREFIX):
             return np.zeros(view.count, dtype=np.bool_)
-        others = view.labelled(Requirement(self.key, "NotIn", self.values))
-        return others & view.labelled(Requirement(self.key, "Exists"))
+        others = view.matching_label(Requirement(self.key, "NotIn", self.values))
+        return others & view.matching_label(Requirement(self.key, "Exists"))
 
 
-def marks_of(rules: Iterable[Rule]) -> tuple[Mark, ...]:
+def managed_labels(rules: Iterable[Rule]) -> tuple[ManagedLabel, ...]:
     """Every key once, with all values that some rule gives it."""
     labels: dict[str, dict[str, None]] = {}
     taints: dict[str, None] = {}
@@ -78,20 +78,23 @@ def marks_of(rules: Iterable[Rule]) -> tuple[Mark, ...]:
             labels.setdefault(rule.label[0], {})[rule.label[1]] = None
         if rule.taint:
             taints[rule.taint] = None
-    return (*(Mark(key, tuple(values)) for key, values in labels.items()), *(Mark(key, taint=True) for key in taints))
+    return (
+        *(ManagedLabel(key, tuple(values)) for key, values in labels.items()),
+        *(ManagedLabel(key, taint=True) for key in taints),
+    )
 
 
 def is_soft(taint: Taint, key: str) -> bool:
     return taint.key == key and taint.effect == PREFER_NO_SCHEDULE
 
 
-def astray(nodes: Iterable[Node], marks: Sequence[Mark]) -> tuple[str, ...]:
+def nodes_with_stale(nodes: Iterable[Node], marks: Sequence[ManagedLabel]) -> tuple[str, ...]:
     """Names of nodes that carry anything that `strays` would take away; most carry nothing under our prefix at all."""
     marked = [node for node in nodes if node.taints or PREFIX in " ".join(node.labels)]
-    return tuple(node.name for node in marked if any(strays(node, marks)))
+    return tuple(node.name for node in marked if any(stale(node, marks)))
 
 
-def strays(node: Node, marks: Sequence[Mark]) -> tuple[tuple[str, ...], tuple[int, ...]]:
+def stale(node: Node, marks: Sequence[ManagedLabel]) -> tuple[tuple[str, ...], tuple[int, ...]]:
     """Keys of labels and places of taints under our prefix that no rule knows any more.
 
     None where no rule uses the prefix: then they may be those of another program like this one.
@@ -105,10 +108,10 @@ def strays(node: Node, marks: Sequence[Mark]) -> tuple[tuple[str, ...], tuple[in
     return labels, places
 
 
-def wished(node: Node, marks: Sequence[Mark], numbers: Iterable[tuple[int, int]]) -> LabelNode | None:
+def patch_for(node: Node, marks: Sequence[ManagedLabel], numbers: Iterable[tuple[int, int]]) -> LabelNode | None:
     """The wish that turns what the node carries into what is wanted of it, both by mark (wanted first), and takes strays
     away; None where nothing differs."""
-    stray_labels, stray_places = strays(node, marks)
+    stray_labels, stray_places = stale(node, marks)
     labels: list[tuple[str, str | None]] = [(key, None) for key in stray_labels]
     taints, places = list[Taint](), list(stray_places)
     for mark, (wanted, carried) in zip(marks, numbers, strict=True):
@@ -126,11 +129,11 @@ def wished(node: Node, marks: Sequence[Mark], numbers: Iterable[tuple[int, int]]
         taints, places = [], []
     put_off = tuple((at, node.taints[at].key) for at in sorted(places))
     return LabelNode(
-        node.name, node.uid, node.version, tuple(labels), tuple(taints), put_off, first_taint=not node.taints
+        node.name, node.uid, node.version, tuple(labels), tuple(taints), put_off, has_no_taints=not node.taints
     )
 
 
-def cleared(node: Node, legacy: bool) -> LabelNode | None:
+def removal_patch(node: Node, legacy: bool) -> LabelNode | None:
     """The wish for a node without any mark of ours, whichever rule gave it; None where it carries none."""
     labels = tuple((key, None) for key in node.labels if key.startswith(PREFIX))
     if legacy and node.labels.get(LEGACY_KEY) == LEGACY_VALUE:
@@ -138,7 +141,7 @@ def cleared(node: Node, legacy: bool) -> LabelNode | None:
     places = tuple((at, each.key) for at, each in enumerate(node.taints) if _is_ours(each))
     if not labels and not places:
         return None
-    return LabelNode(node.name, node.uid, node.version, labels, untaint=places, why="no labeller is left")
+    return LabelNode(node.name, node.uid, node.version, labels, remove_taints=places, reason="no labeller is left")
 
 
 def _is_ours(taint: Taint) -> bool:

@@ -15,8 +15,8 @@ from copy import copy
 
 from msgspec import Struct
 
-from trimtab.core.model.event import LabelDone, LabelFailed
-from trimtab.core.model.instruction import LabelNode
+from trimtab.core.model.events import LabelDone, LabelFailed
+from trimtab.core.model.instructions import LabelNode
 from trimtab.core.model.node import Node
 from trimtab.core.pending_writes import MAX_BACKOFF, PendingWrites, backoff
 

@@ -9,16 +9,16 @@ from trimtab.core.load.pressure_rules import AVAILABLE, Of, Rule
 from trimtab.core.model.resources import CPU, MEMORY
 
 
-def measured(view: View, rule: Rule) -> Floats:
+def rule_values(view: View, rule: Rule) -> Floats:
     """Shares as fractions of one; amounts in the units of requests."""
     if rule.metric in (CPU, MEMORY):
         return _share(view, rule.metric, _used(view, rule), rule.of)
     if rule.metric == AVAILABLE:
-        return _share(view, MEMORY, available(view, rule), rule.of)
+        return _share(view, MEMORY, memory_available(view, rule), rule.of)
     return view.load.custom(rule.metric)[: view.count]
 
 
-def available(view: View, rule: Rule) -> Floats:
+def memory_available(view: View, rule: Rule) -> Floats:
     """As the kubelet reckons it before it evicts: what the machine has less its working set, unless a source says so."""
     reckoned = _offered(view, MEMORY, Of.CAPACITY) - _used(view, rule)
     told = view.load.custom(AVAILABLE)[: view.count]
@@ -27,7 +27,7 @@ def available(view: View, rule: Rule) -> Floats:
 
 def _used(view: View, rule: Rule) -> Floats:
     resource = CPU if rule.metric == CPU else MEMORY
-    found = view.load.average(resource, rule.over) if rule.over else view.load.latest(resource)
+    found = view.load.recent_mean(resource, rule.over) if rule.over else view.load.latest(resource)
     return found[: view.count]
 
 

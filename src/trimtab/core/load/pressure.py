@@ -17,7 +17,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from trimtab.core.load.aligned import Bools, Floats
+from trimtab.core.load.array_table import Bools, Floats
 from trimtab.core.load.pressure_rules import Direction, Rule
 
 CALM, RISING, PRESSED, FALLING = range(4)

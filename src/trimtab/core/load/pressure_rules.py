@@ -104,8 +104,8 @@ class Labelling:
 
 def is_own_key(key: str) -> bool:
     """Whether a key is ours by its prefix, whatever its value."""
-    return key.startswith(PREFIX) and len(key) > len(PREFIX) and Requirement(key, "Exists").sound
+    return key.startswith(PREFIX) and len(key) > len(PREFIX) and Requirement(key, "Exists").valid
 
 
 def is_own_label(key: str, value: str) -> bool:
-    return (key, value) == (LEGACY_KEY, LEGACY_VALUE) or (is_own_key(key) and Requirement(key, "In", (value,)).sound)
+    return (key, value) == (LEGACY_KEY, LEGACY_VALUE) or (is_own_key(key) and Requirement(key, "In", (value,)).valid)

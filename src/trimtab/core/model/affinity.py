@@ -7,7 +7,7 @@ from msgspec import Struct
 from trimtab.core.model.selectors import LabelSelector, NodeSelectorTerm
 
 
-class PreferredNodes(Struct, frozen=True, gc=False):
+class PreferredSchedulingTerm(Struct, frozen=True, gc=False):
     """Nodes that match earn the weight."""
 
     weight: int
@@ -18,10 +18,10 @@ class NodeAffinity(Struct, frozen=True, gc=False):
     """`required` None asks for nothing, while an empty tuple matches no node; `preferred` None has no opinion."""
 
     required: tuple[NodeSelectorTerm, ...] | None = None
-    preferred: tuple[PreferredNodes, ...] | None = None
+    preferred: tuple[PreferredSchedulingTerm, ...] | None = None
 
 
-class PodTerm(Struct, frozen=True, gc=False):
+class PodAffinityTerm(Struct, frozen=True, gc=False):
     """Pods to be near to or far from, within one topology domain."""
 
     topology_key: str
@@ -32,29 +32,29 @@ class PodTerm(Struct, frozen=True, gc=False):
     mismatch_label_keys: tuple[str, ...] = ()
 
 
-class PreferredPods(Struct, frozen=True, gc=False):
+class WeightedPodAffinityTerm(Struct, frozen=True, gc=False):
     """A pod term that earns (or costs) the weight."""
 
     weight: int
-    term: PodTerm
+    term: PodAffinityTerm
 
 
 class PodAffinity(Struct, frozen=True, gc=False):
     """Terms that must hold and terms that should."""
 
-    required: tuple[PodTerm, ...] = ()
-    preferred: tuple[PreferredPods, ...] = ()
+    required: tuple[PodAffinityTerm, ...] = ()
+    preferred: tuple[WeightedPodAffinityTerm, ...] = ()
 
 
 class Affinity(Struct, frozen=True, gc=False):
     """All three kinds together, as a pod carries them."""
 
-    node: NodeAffinity = NodeAffinity()
-    pods: PodAffinity = PodAffinity()
-    anti_pods: PodAffinity = PodAffinity()
+    node_affinity: NodeAffinity = NodeAffinity()
+    pod_affinity: PodAffinity = PodAffinity()
+    pod_anti_affinity: PodAffinity = PodAffinity()
 
 
-class Spread(Struct, frozen=True, gc=False):
+class TopologySpreadConstraint(Struct, frozen=True, gc=False):
     """One topology spread constraint; `hard` None is an action that Kubernetes does not know, and then nothing is done."""
 
     topology_key: str

@@ -10,24 +10,24 @@ class Change(IntFlag):
 
     NOTHING = 0
     NODE_ADDED = 1
-    NODE_GONE = 2
+    NODE_DELETED = 2
     ALLOCATABLE = 4
     LABELS = 8
     TAINTS = 16
     IMAGES = 32
-    POD_CAME = 64
-    POD_LEFT = 128
-    POD_ALTERED = 256  # labels or requests of a pod that holds a place
+    POD_ADDED = 64
+    POD_DELETED = 128
+    POD_UPDATED = 256  # labels or requests of a pod that holds a place
     LOAD = 512
-    SELF = 1024  # the waiting pod itself was edited
+    OWN_POD_UPDATED = 1024  # the waiting pod itself was edited
     NOMINATED = 2048
-    MEMORY = 4096  # a plugin's own memory
+    PLUGIN_STATE = 4096  # a plugin's own memory
     NAMESPACES = 8192
     SELECTORS = 16384  # of Services, ReplicaSets, ReplicationControllers and StatefulSets
     STORAGE = 32768  # claims, volumes, storage classes and what drivers say of nodes
-    BUDGETS = 65536
-    GROUPS = 131072
+    DISRUPTION_BUDGETS = 65536
+    POD_GROUPS = 131072
 
-    PODS = POD_CAME | POD_LEFT | POD_ALTERED
+    PODS = POD_ADDED | POD_DELETED | POD_UPDATED
     NODES = NODE_ADDED | ALLOCATABLE | LABELS | TAINTS
     ANY = 262143

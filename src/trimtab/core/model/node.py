@@ -46,6 +46,6 @@ class Node(Struct, frozen=True, gc=False):
     images: tuple[Image, ...] = ()
     addresses: tuple[str, ...] = ()
     ready: bool = True
-    fault: str = ""
+    error: str = ""
     capacity: Amounts = ()  # what the machine has, of which `allocatable` is left for pods
     thresholds: UsageThresholds | None = None

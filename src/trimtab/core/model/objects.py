@@ -9,11 +9,11 @@ from msgspec import Struct
 
 from trimtab.core.model.change import Change
 from trimtab.core.model.pod import Pod
-from trimtab.core.model.resources import Demand
+from trimtab.core.model.resources import PodRequests
 from trimtab.core.model.selectors import LabelSelector
 
-GROUP_LABEL = "scheduling.x-k8s.io/pod-group"
-OLDER_GROUP_LABEL = "pod-group.scheduling.sigs.k8s.io"
+POD_GROUP_LABEL = "scheduling.x-k8s.io/pod-group"
+LEGACY_POD_GROUP_LABEL = "pod-group.scheduling.sigs.k8s.io"
 
 
 class Object(Struct, frozen=True, kw_only=True, tag=True):
@@ -41,7 +41,7 @@ class Namespace(Object, frozen=True, kw_only=True):
     labels: Mapping[str, str] = {}
 
 
-class Selecting(Object, frozen=True, kw_only=True):
+class PodSelectorOwner(Object, frozen=True, kw_only=True):
     """A controller or Service: pods it selects are spread by default. `selector` None selects nothing."""
 
     change: ClassVar[Change] = Change.SELECTORS
@@ -49,46 +49,46 @@ class Selecting(Object, frozen=True, kw_only=True):
     selector: LabelSelector | None = None
 
 
-class Service(Selecting, frozen=True, kw_only=True):  # named as Kubernetes names it
+class Service(PodSelectorOwner, frozen=True, kw_only=True):  # named as Kubernetes names it
     kind: ClassVar[str] = "services"
 
 
-class ReplicaSet(Selecting, frozen=True, kw_only=True):
+class ReplicaSet(PodSelectorOwner, frozen=True, kw_only=True):
     kind: ClassVar[str] = "replicasets"
 
 
-class ReplicationController(Selecting, frozen=True, kw_only=True):
+class ReplicationController(PodSelectorOwner, frozen=True, kw_only=True):
     kind: ClassVar[str] = "replicationcontrollers"
 
 
-class StatefulSet(Selecting, frozen=True, kw_only=True):
+class StatefulSet(PodSelectorOwner, frozen=True, kw_only=True):
     kind: ClassVar[str] = "statefulsets"
 
 
-class Budget(Object, frozen=True, kw_only=True):
+class PodDisruptionBudget(Object, frozen=True, kw_only=True):
     """A PodDisruptionBudget; `disrupted` names pods whose eviction is counted already."""
 
     kind: ClassVar[str] = "poddisruptionbudgets"
-    change: ClassVar[Change] = Change.BUDGETS
+    change: ClassVar[Change] = Change.DISRUPTION_BUDGETS
 
     selector: LabelSelector | None = None
-    allowed: int = 0
-    disrupted: tuple[str, ...] = ()
+    disruptions_allowed: int = 0
+    disrupted_pods: tuple[str, ...] = ()
 
 
 class PodGroup(Object, frozen=True, kw_only=True):
     """A gang: so many members or none, within so many seconds (None: the plugin's own limit)."""
 
     kind: ClassVar[str] = "podgroups"
-    change: ClassVar[Change] = Change.GROUPS
+    change: ClassVar[Change] = Change.POD_GROUPS
 
     min_member: int = 1
-    min_resources: Demand | None = None
+    min_resources: PodRequests | None = None
     timeout: int | None = None
     created: float = 0.0
 
 
-def group_key(pod: Pod) -> str:
+def pod_group_key(pod: Pod) -> str:
     """The key of the PodGroup that the pod's label names, "" for none; the older label counts where the other is not."""
-    name = pod.labels.get(GROUP_LABEL) or pod.labels.get(OLDER_GROUP_LABEL)
+    name = pod.labels.get(POD_GROUP_LABEL) or pod.labels.get(LEGACY_POD_GROUP_LABEL)
     return f"{pod.namespace}/{name}" if name else ""

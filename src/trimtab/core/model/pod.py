@@ -6,12 +6,12 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
-from trimtab.core.model.affinity import Affinity, Spread
-from trimtab.core.model.resources import Demand
+from trimtab.core.model.affinity import Affinity, TopologySpreadConstraint
+from trimtab.core.model.resources import PodRequests
 from trimtab.core.model.selectors import Pairs
 from trimtab.core.model.taints import Toleration
 
-TERMINAL = frozenset({"Succeeded", "Failed"})
+TERMINAL_PHASES = frozenset({"Succeeded", "Failed"})
 
 
 class HostPort(Struct, frozen=True, gc=False):
@@ -46,18 +46,18 @@ class PodSpec(Struct, frozen=True, weakref=True):
     node_selector: Pairs | None = None  # None and empty differ: only the first lets NodeAffinity stand aside
     affinity: Affinity | None = None
     tolerations: tuple[Toleration, ...] = ()
-    spread: tuple[Spread, ...] = ()
+    topology_spread: tuple[TopologySpreadConstraint, ...] = ()
     images: tuple[str, ...] = ()
     ports: tuple[HostPort, ...] = ()
     volumes: tuple[Volume, ...] = ()
-    claims: tuple[str, ...] = ()
-    group: str = ""
+    resource_claims: tuple[str, ...] = ()
+    scheduling_group: str = ""
     host_network: bool = False
-    fault: str = ""  # the first field that can be read and makes no sense
+    error: str = ""  # the first field that can be read and makes no sense
 
 
 class Pod(Struct, frozen=True, gc=False):
-    """One pod. `node` is empty until it is bound; `spec_fault` names the field of a spec that cannot be read."""
+    """One pod. `node` is empty until it is bound; `spec_error` names the field of a spec that cannot be read."""
 
     uid: str
     namespace: str
@@ -66,20 +66,20 @@ class Pod(Struct, frozen=True, gc=False):
     labels: Mapping[str, str] = {}
     owner: Owner | None = None
     created: float = 0.0
-    deleting: bool = False
+    terminating: bool = False
     node: str = ""
-    nominated: str = ""
-    scheduler: str = "default-scheduler"
+    nominated_node: str = ""
+    scheduler_name: str = "default-scheduler"
     priority: int = 0
-    preempts: bool = True
-    gates: tuple[str, ...] = ()
+    may_preempt: bool = True
+    scheduling_gates: tuple[str, ...] = ()
     spec: PodSpec = PodSpec()
-    demand: Demand = Demand()
+    requests: PodRequests = PodRequests()
     phase: str = "Pending"
     started: float | None = None
     ready: bool = False
-    unscheduled: tuple[str, str] | None = None
-    spec_fault: str = ""
+    unschedulable_condition: tuple[str, str] | None = None
+    spec_error: str = ""
     preempted: bool = False  # marked as the victim of a preemption, by whichever scheduler
 
     @property
@@ -88,9 +88,9 @@ class Pod(Struct, frozen=True, gc=False):
 
     @property
     def finished(self) -> bool:
-        return self.phase in TERMINAL
+        return self.phase in TERMINAL_PHASES
 
     @property
-    def occupies(self) -> bool:
+    def holds_resources(self) -> bool:
         """Whether the pod takes room on its node: it has one and has not ended."""
-        return bool(self.node) and self.phase not in TERMINAL
+        return bool(self.node) and self.phase not in TERMINAL_PHASES

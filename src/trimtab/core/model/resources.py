@@ -12,23 +12,23 @@ from msgspec import Struct
 
 CPU = "cpu"
 MEMORY = "memory"
-STORAGE = "ephemeral-storage"
+EPHEMERAL_STORAGE = "ephemeral-storage"
 PODS = "pods"
 
-CAP = (1 << 62) - 1  # two of them still fit 63 bits
+MAX_AMOUNT = (1 << 62) - 1  # two of them still fit 63 bits
 NANOS = 1_000_000_000
 
 # What a container that asks for nothing is taken to use when nodes are scored; kube-scheduler's figures.
-UNASKED_CPU = 100
-UNASKED_MEMORY = 200 * 1024 * 1024
+DEFAULT_CPU_REQUEST = 100
+DEFAULT_MEMORY_REQUEST = 200 * 1024 * 1024
 
 Nanos = Mapping[str, int]  # exact amounts in billionths: sums are made of these, and rounded up once
 Amounts = tuple[tuple[str, int], ...]  # rounded amounts in order of name
 
-UNASKED: Nanos = {CPU: UNASKED_CPU * (NANOS // 1000), MEMORY: UNASKED_MEMORY * NANOS}
+DEFAULT_REQUESTS: Nanos = {CPU: DEFAULT_CPU_REQUEST * (NANOS // 1000), MEMORY: DEFAULT_MEMORY_REQUEST * NANOS}
 
 
-class Demand(Struct, frozen=True, gc=False):
+class PodRequests(Struct, frozen=True, gc=False):
     """A pod's requests as the scheduler counts them, shared by all pods of one shape.
 
     Scores count a little for containers that ask for nothing. They also count a pod that still looks for a node
@@ -36,31 +36,31 @@ class Demand(Struct, frozen=True, gc=False):
     kube-scheduler does and the scores must agree.
 
     Whoever guesses what the pod will use goes container by container, and leaves init containers and sidecars out, as
-    Trimaran does: CPU limits together with the pod's overhead (`bounded_cpu`), CPU requests of containers without a limit
+    Trimaran does: CPU limits together with the pod's overhead (`limited_cpu`), CPU requests of containers without a limit
     (`open_cpu`), and the number of those that name neither (`silent`).
     """
 
     amounts: Amounts = ()
-    scored: Amounts = ((CPU, UNASKED_CPU), (MEMORY, UNASKED_MEMORY))
-    settled_cpu: int = UNASKED_CPU
-    settled_memory: int = UNASKED_MEMORY
+    nonzero: Amounts = ((CPU, DEFAULT_CPU_REQUEST), (MEMORY, DEFAULT_MEMORY_REQUEST))
+    assigned_nonzero_cpu: int = DEFAULT_CPU_REQUEST
+    assigned_nonzero_memory: int = DEFAULT_MEMORY_REQUEST
     limits: Amounts = ()
-    bounded_cpu: int = 0
-    open_cpu: tuple[int, ...] = ()
-    silent: int = 1
+    limited_cpu: int = 0
+    unlimited_cpu: tuple[int, ...] = ()
+    containers_without_cpu: int = 1
 
     def of(self, resource: str) -> int:
         return _amount(self.amounts, resource)
 
-    def scored_of(self, resource: str) -> int:
-        return _amount(self.scored, resource)
+    def nonzero_of(self, resource: str) -> int:
+        return _amount(self.nonzero, resource)
 
     def limit_of(self, resource: str) -> int:
         """The limit, or the request where that is larger or there is no limit."""
         return max(_amount(self.limits, resource), _amount(self.amounts, resource))
 
 
-class ContainerAsk(Struct, frozen=True, gc=False):
+class ContainerRequests(Struct, frozen=True, gc=False):
     """One container's requests, where they stand for the sum: as a plain container, an init one, or a sidecar."""
 
     requests: dict[str, int] = {}
@@ -82,39 +82,41 @@ def _amount(rounded: Amounts, resource: str) -> int:
 
 def _rounded(name: str, nanos: int) -> int:
     unit = NANOS // 1000 if name == CPU else NANOS
-    return min(max(-(-nanos // unit), 0), CAP)
+    return min(max(-(-nanos // unit), 0), MAX_AMOUNT)
 
 
-def pod_demand(
-    containers: Sequence[ContainerAsk],
-    inits: Sequence[ContainerAsk] = (),
-    pod_level: ContainerAsk | None = None,
+def pod_requests(
+    containers: Sequence[ContainerRequests],
+    inits: Sequence[ContainerRequests] = (),
+    pod_level: ContainerRequests | None = None,
     overhead: Nanos | None = None,
-) -> Demand:
+) -> PodRequests:
     """Kubernetes' sum: containers and sidecars together, or the hungriest init step, or what the pod itself says."""
-    level = pod_level or ContainerAsk()
+    level = pod_level or ContainerRequests()
     extra = overhead or {}
 
     def requested(unasked: Nanos, whole: Nanos) -> dict[str, int]:
-        folded = _folded(containers, inits, lambda ask: {**unasked, **ask.requests})
+        folded = _aggregate(containers, inits, lambda ask: {**unasked, **ask.requests})
         return _with_pod_level(folded, whole, extra)
 
-    asked, scored = requested({}, level.requests), requested(UNASKED, {})
+    asked, scored = requested({}, level.requests), requested(DEFAULT_REQUESTS, {})
     settled = scored
-    if any(map(_counts_for_pod, level.requests)):
-        missing = {name: nanos for name, nanos in UNASKED.items() if name not in asked}
+    if any(map(_supported_at_pod_level, level.requests)):
+        missing = {name: nanos for name, nanos in DEFAULT_REQUESTS.items() if name not in asked}
         settled = requested(missing, level.requests)
-    limited = _with_pod_level(_folded(containers, inits, _limited), level.limits, {})
+    limited = _with_pod_level(_aggregate(containers, inits, _limits_of), level.limits, {})
     _add(limited, {name: nanos for name, nanos in extra.items() if limited.get(name)})  # no limit stays no limit
-    return Demand(
+    return PodRequests(
         amounts=amounts(asked),
-        scored=amounts(scored),
-        settled_cpu=_rounded(CPU, settled.get(CPU, 0)),
-        settled_memory=_rounded(MEMORY, settled.get(MEMORY, 0)),
+        nonzero=amounts(scored),
+        assigned_nonzero_cpu=_rounded(CPU, settled.get(CPU, 0)),
+        assigned_nonzero_memory=_rounded(MEMORY, settled.get(MEMORY, 0)),
         limits=amounts(limited),
-        bounded_cpu=sum(_cpu(each.limits) for each in containers) + _cpu(extra),
-        open_cpu=tuple(_cpu(each.requests) for each in containers if CPU in each.requests and CPU not in each.limits),
-        silent=sum(CPU not in each.requests and CPU not in each.limits for each in containers),
+        limited_cpu=sum(_cpu(each.limits) for each in containers) + _cpu(extra),
+        unlimited_cpu=tuple(
+            _cpu(each.requests) for each in containers if CPU in each.requests and CPU not in each.limits
+        ),
+        containers_without_cpu=sum(CPU not in each.requests and CPU not in each.limits for each in containers),
     )
 
 
@@ -122,17 +124,19 @@ def _cpu(nanos: Nanos) -> int:
     return _rounded(CPU, nanos.get(CPU, 0))
 
 
-def _limited(ask: ContainerAsk) -> Nanos:
+def _limits_of(ask: ContainerRequests) -> Nanos:
     return ask.limits
 
 
-def _counts_for_pod(name: str) -> bool:
+def _supported_at_pod_level(name: str) -> bool:
     """Whether the pod as a whole may ask for the resource."""
     return name in (CPU, MEMORY) or name.startswith("hugepages-")
 
 
-def _folded(
-    containers: Iterable[ContainerAsk], inits: Iterable[ContainerAsk], take: Callable[[ContainerAsk], Nanos]
+def _aggregate(
+    containers: Iterable[ContainerRequests],
+    inits: Iterable[ContainerRequests],
+    take: Callable[[ContainerRequests], Nanos],
 ) -> dict[str, int]:
     total: dict[str, int] = {}
     for each in containers:
@@ -143,16 +147,16 @@ def _folded(
         own = take(init)
         step = dict(sidecars)
         _add(step, own)
-        _raise_to(hungriest, step)
+        _max_into(hungriest, step)
         if init.sidecar:
             _add(total, own)
             sidecars = step
-    _raise_to(total, hungriest)
+    _max_into(total, hungriest)
     return total
 
 
 def _with_pod_level(total: dict[str, int], level: Nanos, overhead: Nanos) -> dict[str, int]:
-    total |= {name: value for name, value in level.items() if _counts_for_pod(name)}
+    total |= {name: value for name, value in level.items() if _supported_at_pod_level(name)}
     _add(total, overhead)
     return total
 
@@ -162,6 +166,6 @@ def _add(total: dict[str, int], more: Nanos) -> None:
         total[name] = total.get(name, 0) + value
 
 
-def _raise_to(total: dict[str, int], floor: Nanos) -> None:
+def _max_into(total: dict[str, int], floor: Nanos) -> None:
     for name, value in floor.items():
         total[name] = max(total.get(name, 0), value)

@@ -9,8 +9,8 @@ from msgspec import Struct
 
 Pairs = tuple[tuple[str, str], ...]
 
-OF_SETS = frozenset({"In", "NotIn", "Exists", "DoesNotExist"})  # nodes alone can be asked for Gt and Lt
-LONGEST_VALUE = 63  # of a label
+LABEL_OPERATORS = frozenset({"In", "NotIn", "Exists", "DoesNotExist"})  # nodes alone can be asked for Gt and Lt
+MAX_LABEL_VALUE = 63  # of a label
 
 _NAME = r"[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?"
 _KEY = re.compile(rf"(?:[a-z0-9](?:[-a-z0-9.]{{0,251}}[a-z0-9])?/)?{_NAME}")
@@ -25,7 +25,7 @@ class Requirement(Struct, frozen=True, gc=False):
     values: tuple[str, ...] = ()
 
     @property
-    def sound(self) -> bool:
+    def valid(self) -> bool:
         """Whether Kubernetes would accept it as a requirement on labels; an unsound one matches nothing."""
         if not _KEY.fullmatch(self.key) or not all(_VALUE.fullmatch(value) for value in self.values):
             return False
@@ -35,7 +35,7 @@ class Requirement(Struct, frozen=True, gc=False):
             case "Exists" | "DoesNotExist":
                 return not self.values
             case "Gt" | "Lt":
-                return len(self.values) == 1 and whole_number(self.values[0]) is not None
+                return len(self.values) == 1 and parse_int64(self.values[0]) is not None
         return False
 
 
@@ -50,16 +50,16 @@ class LabelSelector(Struct, frozen=True, gc=False):
         return not self.match_labels and not self.match_expressions
 
     @property
-    def sound(self) -> bool:
+    def valid(self) -> bool:
         """Whether Kubernetes would accept it; an unsound one matches nothing."""
         return all(_KEY.fullmatch(key) and _VALUE.fullmatch(value) for key, value in self.match_labels) and all(
-            line.operator in OF_SETS and line.sound for line in self.match_expressions
+            line.operator in LABEL_OPERATORS and line.valid for line in self.match_expressions
         )
 
-    def picks(self, labels: Mapping[str, str]) -> bool:
+    def matches(self, labels: Mapping[str, str]) -> bool:
         """Whether a sound selector matches these labels."""
         return all(labels.get(key) == value for key, value in self.match_labels) and all(
-            _holds(line, labels.get(line.key)) for line in self.match_expressions
+            _matches(line, labels.get(line.key)) for line in self.match_expressions
         )
 
 
@@ -70,7 +70,7 @@ class NodeSelectorTerm(Struct, frozen=True, gc=False, rename="camel"):
     match_fields: tuple[Requirement, ...] = ()
 
 
-def _holds(line: Requirement, value: str | None) -> bool:
+def _matches(line: Requirement, value: str | None) -> bool:
     match line.operator:
         case "In":
             return value in line.values
@@ -81,14 +81,14 @@ def _holds(line: Requirement, value: str | None) -> bool:
     return value is None
 
 
-def pairs(labels: dict[str, str] | None) -> Pairs:
+def label_pairs(labels: dict[str, str] | None) -> Pairs:
     """Labels as a value that can be hashed."""
     return tuple(sorted(labels.items())) if labels else ()
 
 
-def whole_number(text: str) -> int | None:
+def parse_int64(text: str) -> int | None:
     """A label value as a 64-bit integer, or None; what `Gt` and `Lt` compare."""
     if not text.isascii() or not text.removeprefix("-").removeprefix("+").isdigit() or text[:2] in ("+-", "-+"):
         return None
-    value = int(text) if len(text) <= LONGEST_VALUE else 1 << 63
+    value = int(text) if len(text) <= MAX_LABEL_VALUE else 1 << 63
     return value if -(1 << 63) <= value < 1 << 63 else None

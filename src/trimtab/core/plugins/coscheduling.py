@@ -12,12 +12,12 @@ from typing import ClassVar
 
 import numpy as np
 
-from trimtab.core.cluster.cells import Ints
+from trimtab.core.cluster.exact_column import Ints
 from trimtab.core.cluster.view import View
+from trimtab.core.framework.interface import Gang, Reject, StageResult, StageStatus, Wait
 from trimtab.core.model.change import Change
 from trimtab.core.model.pod import Pod
 from trimtab.core.model.resources import PODS
-from trimtab.core.placing.contract import Gang, Go, Refuse, Staged, Wait
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,8 +25,8 @@ class Coscheduling:
     """Seconds that a gang has to come together where its PodGroup names none, and seconds between two failed tries."""
 
     name: ClassVar[str] = "Coscheduling"
-    woken_by: ClassVar[Change] = Change.NODE_ADDED | Change.ALLOCATABLE | Change.POD_LEFT
-    watches: ClassVar[tuple[str, ...]] = ("podgroups",)
+    requeue_on: ClassVar[Change] = Change.NODE_ADDED | Change.ALLOCATABLE | Change.POD_DELETED
+    needs_kinds: ClassVar[tuple[str, ...]] = ("podgroups",)
 
     permit_waiting_time_seconds: int = 60
     pod_group_backoff_seconds: int = 0
@@ -40,71 +40,73 @@ class Coscheduling:
         if not 0 <= self.pod_group_reject_percentage <= 100:
             raise ValueError("podGroupRejectPercentage must be from 0 to 100")
 
-    def order(self, pod: Pod, since: float) -> tuple[float, ...]:
-        return (-pod.priority, since)
+    def queue_sort_key(self, pod: Pod, queued_at: float) -> tuple[float, ...]:
+        return (-pod.priority, queued_at)
 
-    def since(self, gang: Gang, since: float) -> float:
+    def gang_queued_at(self, gang: Gang, queued_at: float) -> float:
         """Members of one gang stand together: by the age of their group, or behind others once a try has failed."""
         if gang.group is None:
-            return since
-        return gang.group.created if gang.failed is None else gang.failed
+            return queued_at
+        return gang.group.created if gang.failed_at is None else gang.failed_at
 
-    def gather(self, view: View, pod: Pod, gang: Gang) -> Refuse | None:
+    def pre_filter_gang(self, view: View, pod: Pod, gang: Gang) -> Reject | None:
         """PreFilter: are enough members there, is none of those needed held back, and could the cluster carry them?"""
         group = gang.group
         if group is None:
             return None
-        if gang.resting:
-            return Refuse(f"podGroup {gang.key} failed recently")
+        if gang.backing_off:
+            return Reject(f"podGroup {gang.key} failed recently")
         if len(gang.members) < group.min_member:
             found = f"current pods number: {len(gang.members)}, minMember of group: {group.min_member}"
-            return Refuse(f"pre-filter pod {pod.name} cannot find enough sibling pods, {found}")
-        if sum(not each.gates for each in gang.members.values()) < group.min_member:
-            return Refuse(f"pre-filter pod {pod.name} cannot proceed due to gated pods in the same PodGroup")
-        lacking = [] if gang.passed else self.lacking(view, gang)
-        return Refuse(f"resource gap: {', '.join(lacking)}") if lacking else None
+            return Reject(f"pre-filter pod {pod.name} cannot find enough sibling pods, {found}")
+        if sum(not each.scheduling_gates for each in gang.members.values()) < group.min_member:
+            return Reject(f"pre-filter pod {pod.name} cannot proceed due to gated pods in the same PodGroup")
+        lacking = [] if gang.resources_checked else self.insufficient_resources(view, gang)
+        return Reject(f"resource gap: {', '.join(lacking)}") if lacking else None
 
-    def lacking(self, view: View, gang: Gang) -> list[str]:
+    def insufficient_resources(self, view: View, gang: Gang) -> list[str]:
         """Resources of which all nodes together have too little for `minResources`, the gang's own pods left out."""
         if gang.group is None or gang.group.min_resources is None:
             return []
         wanted = {**dict(gang.group.min_resources.amounts), PODS: gang.group.min_member}
-        return [name for name, amount in wanted.items() if _most(_free(view, gang, name)) < amount]
+        return [
+            name for name, amount in wanted.items() if _max_running_sum(_free_without_gang(view, gang, name)) < amount
+        ]
 
-    def quorum(self, gang: Gang) -> Staged:
+    def permit_gang(self, gang: Gang) -> StageResult:
         """Permit: do so many stand that all may go on?"""
         if gang.group is None:
-            return Refuse("PodGroup not found", final=False)
-        if len(gang.standing) >= gang.group.min_member:
-            return Go.GO
+            return Reject("PodGroup not found", unresolvable=False)
+        if len(gang.placed) >= gang.group.min_member:
+            return StageStatus.SUCCESS
         return Wait(float(gang.group.timeout or self.permit_waiting_time_seconds))
 
-    def rest(self, gang: Gang) -> float:
+    def gang_backoff(self, gang: Gang) -> float:
         """Seconds until a gang that has failed may be tried again; one that was not complete may at once."""
         complete = gang.group is not None and len(gang.members) >= gang.group.min_member
         return float(self.pod_group_backoff_seconds) if complete else 0.0
 
-    def rejected(self, pod: Pod, gang: Gang) -> Refuse:
+    def post_filter_rejection(self, pod: Pod, gang: Gang) -> Reject:
         """PostFilter: what is said of the whole gang when one of its pods fits nowhere."""
         if gang.group is None:
-            return Refuse("can not find pod group", final=False)
-        missing = gang.group.min_member - len(gang.standing)
+            return Reject("can not find pod group", unresolvable=False)
+        missing = gang.group.min_member - len(gang.placed)
         if missing * 100 <= self.pod_group_reject_percentage * gang.group.min_member:
-            return Refuse("", final=False)
+            return Reject("", unresolvable=False)
         words = f"PodGroup {gang.key} gets rejected due to Pod {pod.name} is unschedulable even after PostFilter"
-        return Refuse(words, final=False)
+        return Reject(words, unresolvable=False)
 
 
-def _free(view: View, gang: Gang, resource: str) -> Ints:
+def _free_without_gang(view: View, gang: Gang, resource: str) -> Ints:
     taken = view.pod_count if resource == PODS else view.requested(resource)
     free = view.allocatable(resource) - taken
-    for uid, node in gang.standing.items():
+    for uid, node in gang.placed.items():
         row, pod = view.row(node), gang.members.get(uid)
         if row is not None and pod is not None:
-            free[row] += 1 if resource == PODS else pod.demand.of(resource)
+            free[row] += 1 if resource == PODS else pod.requests.of(resource)
     return free
 
 
-def _most(free: Ints) -> float:
+def _max_running_sum(free: Ints) -> float:
     """What is found on the way through all nodes at best: those after need not be looked at, however overfull they are."""
     return float(np.cumsum(free, dtype=np.float64).max(initial=0.0))

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+from trimtab.core.framework.load_scoring.real_usage import RealUsage
 from trimtab.core.model.resources import CPU
-from trimtab.core.placing.measured.real_usage import RealUsage
 
 
 @dataclass(frozen=True, slots=True)

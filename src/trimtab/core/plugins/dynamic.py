@@ -23,18 +23,18 @@ from typing import ClassVar
 
 import numpy as np
 
-from trimtab.core.cluster.recent import recent_count, recent_on, recent_sum
+from trimtab.core.cluster.recently_placed import recent_count, recent_sum, recent_sum_on_row
 from trimtab.core.cluster.view import Floats, View
+from trimtab.core.framework.interface import MAX_SCORE, Bools, Ints, Normalise, Rows
+from trimtab.core.framework.load_scoring import scalar, utilisation
+from trimtab.core.framework.load_scoring.threshold_codes import decode, encode
 from trimtab.core.model.change import Change
+from trimtab.core.model.duration import Duration
 from trimtab.core.model.pod import Pod
 from trimtab.core.model.resources import CPU, MEMORY
-from trimtab.core.model.span import Span
-from trimtab.core.placing.contract import MAX_SCORE, Bools, Ints, Normalise, Rows
-from trimtab.core.placing.measured import few, usage
-from trimtab.core.placing.measured.limits import codes_above, passed
 
 FIVE_MINUTES = 300
-HOT = 10.0  # points for each unit of hot value
+HOT_VALUE_PENALTY = 10.0  # points for each unit of hot value
 METRICS = {
     f"{prefix}_usage_{name}": (resource, span)
     for prefix, resource in (("cpu", CPU), ("mem", MEMORY))
@@ -43,10 +43,10 @@ METRICS = {
 
 
 Metric = tuple[str, int]  # the resource, and over which seconds
-Both = tuple[float, float]  # amounts of CPU and memory
+CpuAndMemory = tuple[float, float]  # amounts of CPU and memory
 
 
-def _known(name: str) -> None:
+def _check_metric(name: str) -> None:
     if name not in METRICS:
         raise ValueError(f"there is no metric {name[:100]!r}: use {', '.join(METRICS)}")
 
@@ -59,7 +59,7 @@ class Predicate:
     max_limit_pecent: float = 0.0
 
     def __post_init__(self) -> None:
-        _known(self.name)
+        _check_metric(self.name)
         if not 0 <= self.max_limit_pecent <= 1:
             raise ValueError(f"maxLimitPecent is {self.max_limit_pecent:g}: it must be from 0 to 1")
 
@@ -72,7 +72,7 @@ class Priority:
     weight: float = 0.0
 
     def __post_init__(self) -> None:
-        _known(self.name)
+        _check_metric(self.name)
         if not 0 <= self.weight <= 100:
             raise ValueError(f"weight is {self.weight:g}: it must be from 0 to 100")
 
@@ -81,7 +81,7 @@ class Priority:
 class HotValue:
     """So many binds within this time make a node one degree hotter."""
 
-    time_range: Span
+    time_range: Duration
     count: int
 
     def __post_init__(self) -> None:
@@ -94,10 +94,10 @@ class SyncPolicy:
     """How often Crane copies the metric; here sources say how often they are read."""
 
     name: str
-    period: Span
+    period: Duration
 
     def __post_init__(self) -> None:
-        _known(self.name)
+        _check_metric(self.name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,20 +119,20 @@ class Policy:
         Priority("mem_usage_max_avg_1h", 0.3),
         Priority("mem_usage_max_avg_1d", 0.5),
     )
-    hot_value: tuple[HotValue, ...] = (HotValue(Span(300), 5), HotValue(Span(60), 2))
+    hot_value: tuple[HotValue, ...] = (HotValue(Duration(300), 5), HotValue(Duration(60), 2))
 
     @property
-    def never_copied(self) -> list[str]:
+    def unsynced_metrics(self) -> list[str]:
         """Metrics that are judged and that Crane would not copy, and so never see."""
         copied = {each.name for each in self.sync_policy if each.period}
-        return [each for each in METRICS if each not in copied and each in self._judged]
+        return [each for each in METRICS if each not in copied and each in self._used_metrics]
 
     @property
-    def _judged(self) -> set[str]:
+    def _used_metrics(self) -> set[str]:
         return {each.name for each in self.predicate} | {each.name for each in self.priority}
 
 
-CRANES = Policy()
+DEFAULT_POLICY = Policy()
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,14 +140,14 @@ class Dynamic:
     """Codes are bits, one per predicate of the policy; pods of DaemonSets are not held back."""
 
     name: ClassVar[str] = "Dynamic"
-    woken_by: ClassVar[Change] = (
-        Change.LOAD | Change.POD_LEFT | Change.POD_ALTERED | Change.NODE_ADDED | Change.ALLOCATABLE
+    requeue_on: ClassVar[Change] = (
+        Change.LOAD | Change.POD_DELETED | Change.POD_UPDATED | Change.NODE_ADDED | Change.ALLOCATABLE
     )
-    reads: ClassVar[Change] = Change.LOAD | Change.PODS | Change.ALLOCATABLE
+    depends_on: ClassVar[Change] = Change.LOAD | Change.PODS | Change.ALLOCATABLE
     normalise: ClassVar[Normalise] = Normalise.NONE
-    parts: ClassVar[int] = usage.PARTS
+    score_scale: ClassVar[int] = utilisation.SCORE_SCALE
 
-    policy: Policy = CRANES
+    policy: Policy = DEFAULT_POLICY
     policy_config_path: str | None = None  # what the file said is in `policy`: nothing is read here
     strict: bool = False
 
@@ -155,89 +155,97 @@ class Dynamic:
         if len(self.policy.predicate) > 32:
             raise ValueError("policy.predicate has more than 32 lines")
 
-    def signs(self, pod: Pod) -> Hashable:
-        return (() if self.strict else usage.asks_and_kin(pod), usage.of_daemon_set(pod))
+    def signature(self, pod: Pod) -> Hashable:
+        return (() if self.strict else utilisation.estimate_signature(pod), utilisation.is_daemon_set_pod(pod))
 
     def filter(self, view: View, pod: Pod, rows: Rows) -> Ints:
-        if usage.of_daemon_set(pod) or not self.policy.predicate:
+        if utilisation.is_daemon_set_pod(pod) or not self.policy.predicate:
             return np.zeros(len(view.pod_count[rows]), dtype=np.int64)
-        if not self.strict and (some := few.few(view, rows)):
-            own = few.own(view, pod)
-            return few.column(lambda row: self._code(view, own, row), some)
+        if not self.strict and (some := scalar.small_selection(view, rows)):
+            own = scalar.pod_estimate(view, pod)
+            return scalar.per_row(lambda row: self._code_row(view, own, row), some)
         metrics = [METRICS[each.name] for each in self.policy.predicate]
         limits = np.array([[each.max_limit_pecent or np.inf] for each in self.policy.predicate])
-        above = self._shares(view, metrics, pod, rows) > limits
-        return codes_above(above, None if self.strict else lambda: _alone(view, metrics, pod, rows) > limits)
+        above = self._utilisations(view, metrics, pod, rows) > limits
+        return encode(above, None if self.strict else lambda: _pod_only(view, metrics, pod, rows) > limits)
 
-    def _code(self, view: View, own: Both, row: int) -> int:
+    def _code_row(self, view: View, own: CpuAndMemory, row: int) -> int:
         """The same for one row."""
         predicate = self.policy.predicate
         limits = [each.max_limit_pecent or inf for each in predicate]
-        return few.code(
-            map(gt, _shares_of(view, predicate, own, row), limits),
-            lambda: map(gt, _alone_of(view, predicate, own, row), limits),
+        return scalar.threshold_code(
+            map(gt, _utilisations_row(view, predicate, own, row), limits),
+            lambda: map(gt, _pod_only_row(view, predicate, own, row), limits),
         )
 
     def reasons(self, view: View, pod: Pod, code: int) -> tuple[str, ...]:
-        return tuple(f"Load[{self.policy.predicate[bit].name}] of node(s) is too high" for bit in passed(code))
+        return tuple(f"Load[{self.policy.predicate[bit].name}] of node(s) is too high" for bit in decode(code))
 
     def score(self, view: View, pod: Pod, rows: Rows) -> Ints | None:
         if not self.policy.priority:
             return None
-        if not self.strict and (some := few.few(view, rows)):
-            own = few.own(view, pod)
-            return few.column(lambda row: self._points(view, pod, own, row), some)
+        if not self.strict and (some := scalar.small_selection(view, rows)):
+            own = scalar.pod_estimate(view, pod)
+            return scalar.per_row(lambda row: self._score_row(view, pod, own, row), some)
         metrics = [METRICS[each.name] for each in self.policy.priority]
         weights = np.array([each.weight for each in self.policy.priority])
-        free = 1.0 - np.minimum(self._shares(view, metrics, pod, rows), 1.0)
+        free = 1.0 - np.minimum(self._utilisations(view, metrics, pod, rows), 1.0)
         if self.strict:
             total = weights @ np.nan_to_num(free)
             cool = np.floor(total * MAX_SCORE / max(weights.sum(), 1e-9) + 1e-9)
-            return usage.in_parts(cool - HOT * self._heat(view, rows))
-        cool = _mean_of_known(weights, free)
-        cool = usage.known_or(cool, lambda: 1.0 - np.minimum(usage.share_pair(view, rows, pod), 1.0).mean(axis=0))
-        heat = HOT / MAX_SCORE * self._heat(view, rows)
-        return usage.points(1.0 - cool * cool / np.maximum(cool + heat, 1e-9))
+            return utilisation.whole_points(cool - HOT_VALUE_PENALTY * self._hot_value(view, rows))
+        cool = _nanmean_weighted(weights, free)
+        cool = utilisation.fill_unknown(
+            cool, lambda: 1.0 - np.minimum(utilisation.utilisations(view, rows, pod), 1.0).mean(axis=0)
+        )
+        heat = HOT_VALUE_PENALTY / MAX_SCORE * self._hot_value(view, rows)
+        return utilisation.free_score(1.0 - cool * cool / np.maximum(cool + heat, 1e-9))
 
-    def _points(self, view: View, pod: Pod, own: Both, row: int) -> int:
+    def _score_row(self, view: View, pod: Pod, own: CpuAndMemory, row: int) -> int:
         """The same for one row."""
         total = counted = 0.0
-        shares = _shares_of(view, self.policy.priority, own, row)
+        shares = _utilisations_row(view, self.policy.priority, own, row)
         for share, each in zip(shares, self.policy.priority, strict=True):
             if share == share:
                 total, counted = total + each.weight * (1.0 - min(share, 1.0)), counted + each.weight
         if counted > 0:
             cool = total / counted
         else:
-            full = few.known(view, pod, row, few.shares(view.load.expected, view.allocatable, own, row))
+            full = scalar.fill_from_requests(
+                view, pod, row, scalar.measured_ratios(view.load.expected, view.allocatable, own, row)
+            )
             cool = 1.0 - (min(full[0], 1.0) + min(full[1], 1.0)) / 2
-        heat = HOT / MAX_SCORE * _Degrees(view, self.policy.hot_value).of(row) if self.policy.hot_value else 0.0
-        return few.points(1.0 - cool * cool / max(cool + heat, 1e-9))
+        heat = (
+            HOT_VALUE_PENALTY / MAX_SCORE * _RecentBinds(view, self.policy.hot_value).row(row)
+            if self.policy.hot_value
+            else 0.0
+        )
+        return scalar.free_score(1.0 - cool * cool / max(cool + heat, 1e-9))
 
-    def _shares(self, view: View, metrics: list[Metric], pod: Pod, rows: Rows) -> Floats:
+    def _utilisations(self, view: View, metrics: list[Metric], pod: Pod, rows: Rows) -> Floats:
         """Each metric over capacity, a line each; NaN where it is not known."""
-        which = [usage.PAIR.index(resource) for resource, _ in metrics]
-        used = np.array([_measured(view, *metric)[: view.count][rows] for metric in metrics])
+        which = [utilisation.RESOURCES.index(resource) for resource, _ in metrics]
+        used = np.array([_metric_column(view, *metric)[: view.count][rows] for metric in metrics])
         if not self.strict:
-            own = usage.own_pair(view, pod)
-            used = np.fmax(used + own[which], (usage.expected_pair(view, rows) + own)[which])
-        return usage.share_of(used, usage.offered_pair(view.capacity, rows)[which])
+            own = utilisation.pod_estimate(view, pod)
+            used = np.fmax(used + own[which], (utilisation.expected_usage(view, rows) + own)[which])
+        return utilisation.ratios(used, utilisation.quantities(view.capacity, rows)[which])
 
-    def _heat(self, view: View, rows: Rows) -> Floats:
+    def _hot_value(self, view: View, rows: Rows) -> Floats:
         """How many binds there were since so long before the node was measured last; none where it never was."""
-        measured = view.load.measured(CPU)[: view.count]
+        measured = view.load.sampled_at(CPU)[: view.count]
         heat = np.zeros(len(view.pod_count[rows]))
         if self.strict:
             for each in self.policy.hot_value:
                 heat += recent_count(view, measured - each.time_range, rows) // each.count
             return heat
-        return _Degrees(view, self.policy.hot_value).by_row(rows) if self.policy.hot_value else heat
+        return _RecentBinds(view, self.policy.hot_value).by_row(rows) if self.policy.hot_value else heat
 
-    def remark(self, view: View, pod: Pod) -> str:
-        return usage.blind_spots(view)
+    def explain_note(self, view: View, pod: Pod) -> str:
+        return utilisation.unmeasured_note(view)
 
 
-def _mean_of_known(weights: Floats, lines: Floats) -> Floats:
+def _nanmean_weighted(weights: Floats, lines: Floats) -> Floats:
     """NaN where no line that counts knows anything. Lines are added one by one, so that a row's sum is always the same."""
     known: Bools = ~np.isnan(lines)
     total: Floats = np.zeros(lines.shape[1])
@@ -248,59 +256,61 @@ def _mean_of_known(weights: Floats, lines: Floats) -> Floats:
     return total / np.where(counted > 0, counted, np.nan)
 
 
-class _Degrees:
+class _RecentBinds:
     """What binds come to in degrees: each counts by itself, within each of the spans that it falls into."""
 
-    __slots__ = ("longest", "measured", "spans", "view", "whole")
+    __slots__ = ("divisor", "longest_window", "measured", "spans", "view")
 
     def __init__(self, view: View, hot_value: tuple[HotValue, ...]) -> None:
-        self.view, self.measured = view, view.load.measured(CPU)[: view.count]
-        self.whole = lcm(*(each.count for each in hot_value))  # so that sums are exact, in whatever order
-        self.spans = [(each.time_range, self.whole // each.count) for each in hot_value]
-        self.longest = max(self.spans)[0]
+        self.view, self.measured = view, view.load.sampled_at(CPU)[: view.count]
+        self.divisor = lcm(*(each.count for each in hot_value))  # so that sums are exact, in whatever order
+        self.spans = [(each.time_range, self.divisor // each.count) for each in hot_value]
+        self.longest_window = max(self.spans)[0]
 
     def by_row(self, rows: Rows) -> Floats:
-        return recent_sum(self.view, self.measured - self.longest, rows, self._worth) / self.whole
+        return recent_sum(self.view, self.measured - self.longest_window, rows, self._worth) / self.divisor
 
-    def of(self, row: int) -> float:
-        return recent_on(self.view, self.measured.item(row) - self.longest, row, self._worth) / self.whole
+    def row(self, row: int) -> float:
+        return (
+            recent_sum_on_row(self.view, self.measured.item(row) - self.longest_window, row, self._worth) / self.divisor
+        )
 
     def _worth(self, pod: Pod) -> float:
-        pods = self.view.pods
+        pods = self.view.pod_table
         slot = pods.slot.get(pod.uid)
         if slot is None:  # pretended to be there: it has only just come
             return sum(share for _, share in self.spans)
-        age = self.measured.item(pods.row.item(slot)) - self.view.load.placed.item(slot)
+        age = self.measured.item(pods.row.item(slot)) - self.view.load.placed_at.item(slot)
         return sum(share for span, share in self.spans if age < span)
 
 
-def _measured(view: View, resource: str, span: int) -> Floats:
-    return view.load.average(resource, span) if span == FIVE_MINUTES else view.load.peak(resource, span)
+def _metric_column(view: View, resource: str, span: int) -> Floats:
+    return view.load.recent_mean(resource, span) if span == FIVE_MINUTES else view.load.peak(resource, span)
 
 
-def _shares_of(view: View, metrics: Sequence[Predicate | Priority], own: Both, row: int) -> list[float]:
+def _utilisations_row(view: View, metrics: Sequence[Predicate | Priority], own: CpuAndMemory, row: int) -> list[float]:
     """Of one row, each metric over capacity."""
     load, shares = view.load, []
-    expected = [load.expected(resource).item(row) for resource in usage.PAIR]
-    capacity = [view.capacity(resource).item(row) for resource in usage.PAIR]
+    expected = [load.expected(resource).item(row) for resource in utilisation.RESOURCES]
+    capacity = [view.capacity(resource).item(row) for resource in utilisation.RESOURCES]
     for each in metrics:
         resource, span = METRICS[each.name]
         which = 0 if resource == CPU else 1
-        used = few.larger(_measured(view, resource, span).item(row) + own[which], expected[which] + own[which])
-        shares.append(few.share(used, capacity[which]))
+        used = scalar.nanmax(_metric_column(view, resource, span).item(row) + own[which], expected[which] + own[which])
+        shares.append(scalar.ratio(used, capacity[which]))
     return shares
 
 
-def _alone_of(view: View, metrics: Sequence[Predicate | Priority], own: Both, row: int) -> list[float]:
+def _pod_only_row(view: View, metrics: Sequence[Predicate | Priority], own: CpuAndMemory, row: int) -> list[float]:
     """Of one row, how full the pod would make it if it were empty."""
     alone = {
-        resource: few.share(amount, view.capacity(resource).item(row))
-        for resource, amount in zip(usage.PAIR, own, strict=True)
+        resource: scalar.ratio(amount, view.capacity(resource).item(row))
+        for resource, amount in zip(utilisation.RESOURCES, own, strict=True)
     }
     return [alone[METRICS[each.name][0]] for each in metrics]
 
 
-def _alone(view: View, metrics: list[Metric], pod: Pod, rows: Rows) -> Floats:
+def _pod_only(view: View, metrics: list[Metric], pod: Pod, rows: Rows) -> Floats:
     """How full the pod would make an empty node, a line for each metric."""
-    which = [usage.PAIR.index(resource) for resource, _ in metrics]
-    return usage.share_of(usage.own_pair(view, pod), usage.offered_pair(view.capacity, rows))[which]
+    which = [utilisation.RESOURCES.index(resource) for resource, _ in metrics]
+    return utilisation.ratios(utilisation.pod_estimate(view, pod), utilisation.quantities(view.capacity, rows))[which]

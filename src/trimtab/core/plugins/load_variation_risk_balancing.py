@@ -27,24 +27,32 @@ from typing import ClassVar
 import numpy as np
 
 from trimtab.core.cluster.view import Floats, View
+from trimtab.core.framework.interface import MAX_SCORE, Ints, Normalise, Rows
+from trimtab.core.framework.load_scoring.scalar import per_row, ratio, requested_ratio, small_selection
+from trimtab.core.framework.load_scoring.trimaran import (
+    blend_with_requests,
+    blend_with_requests_row,
+    deviation,
+    deviation_row,
+    observed_usage,
+    observed_usage_row,
+    requested_ratios,
+    rounded_score,
+    scaled_score,
+    scaled_score_row,
+)
+from trimtab.core.framework.load_scoring.utilisation import (
+    RESOURCES,
+    SCORE_SCALE,
+    cpu_and_memory,
+    estimate_signature,
+    pod_estimate,
+    quantities,
+    ratios,
+)
 from trimtab.core.load.provider import METRICS_SERVER, MetricProvider
 from trimtab.core.model.change import Change
 from trimtab.core.model.pod import Pod
-from trimtab.core.placing.contract import MAX_SCORE, Ints, Normalise, Rows
-from trimtab.core.placing.measured.few import by_requests, column, few, share
-from trimtab.core.placing.measured.shares import (
-    blended,
-    blended_of,
-    counted,
-    counted_of,
-    deviation,
-    deviation_of,
-    level,
-    level_of,
-    requested,
-    rounded,
-)
-from trimtab.core.placing.measured.usage import PAIR, PARTS, asks_and_kin, offered_pair, own_pair, pair, share_of
 
 OVERLOADED = 0.95  # from this risk on, what is left of the points is shared out
 
@@ -57,10 +65,10 @@ class LoadVariationRiskBalancing:
     """
 
     name: ClassVar[str] = "LoadVariationRiskBalancing"
-    woken_by: ClassVar[Change] = Change.NOTHING
-    reads: ClassVar[Change] = Change.LOAD | Change.PODS | Change.ALLOCATABLE
+    requeue_on: ClassVar[Change] = Change.NOTHING
+    depends_on: ClassVar[Change] = Change.LOAD | Change.PODS | Change.ALLOCATABLE
     normalise: ClassVar[Normalise] = Normalise.NONE
-    parts: ClassVar[int] = PARTS
+    score_scale: ClassVar[int] = SCORE_SCALE
 
     safe_variance_margin: float = 1.0
     safe_variance_sensitivity: float = 1.0
@@ -74,62 +82,66 @@ class LoadVariationRiskBalancing:
         if not 0 <= self.safe_variance_sensitivity < math.inf:
             raise ValueError(f"safeVarianceSensitivity: {self.safe_variance_sensitivity:g} must be a number, 0 or more")
 
-    def signs(self, pod: Pod) -> Hashable:
-        return asks_and_kin(pod)
+    def signature(self, pod: Pod) -> Hashable:
+        return estimate_signature(pod)
 
     def score(self, view: View, pod: Pod, rows: Rows) -> Ints | None:
         if self.strict:
-            return self._original(view, pod, rows)
-        if some := few(view, rows):
-            return column(lambda row: self._of_one(view, pod, row), some)
-        whole = offered_pair(view.capacity, rows)
-        mean = share_of(level(view, rows) + own_pair(view, pod), whole)
-        measured = _of_risk(mean + self._varied(deviation(view, rows, mean, whole)))
-        trust = pair(view.load.trust, view, rows)
-        cpu, memory = blended(trust, measured, lambda: _of_risk(requested(view, pod, rows)))
-        return counted(np.minimum(cpu, memory))
+            return self._strict_score(view, pod, rows)
+        if some := small_selection(view, rows):
+            return per_row(lambda row: self._score_row(view, pod, row), some)
+        whole = quantities(view.capacity, rows)
+        mean = ratios(observed_usage(view, rows) + pod_estimate(view, pod), whole)
+        measured = _risk_score(mean + self._variation(deviation(view, rows, mean, whole)))
+        trust = cpu_and_memory(view.load.trust, view, rows)
+        cpu, memory = blend_with_requests(trust, measured, lambda: _risk_score(requested_ratios(view, pod, rows)))
+        return scaled_score(np.minimum(cpu, memory))
 
-    def _of_one(self, view: View, pod: Pod, row: int) -> int:
+    def _score_row(self, view: View, pod: Pod, row: int) -> int:
         """The same for one row."""
-        cpu, memory = (self._points(view, pod, resource, row) for resource in PAIR)
-        return counted_of(min(cpu, memory))
+        cpu, memory = (self._resource_score_row(view, pod, resource, row) for resource in RESOURCES)
+        return scaled_score_row(min(cpu, memory))
 
-    def _points(self, view: View, pod: Pod, resource: str, row: int) -> float:
+    def _resource_score_row(self, view: View, pod: Pod, resource: str, row: int) -> float:
         whole = view.capacity(resource).item(row)
-        mean = share(level_of(view, resource, row) + view.load.estimate(pod, resource)[0], whole)
-        risk = mean + self._varied_of(deviation_of(view, resource, row, mean, whole))
+        mean = ratio(observed_usage_row(view, resource, row) + view.load.estimate(pod, resource)[0], whole)
+        risk = mean + self._variation_one(deviation_row(view, resource, row, mean, whole))
         trust = view.load.trust(resource).item(row)
-        return blended_of(trust, _of_risk_alone(risk), lambda: _of_risk_alone(by_requests(view, resource, row, pod)))
+        return blend_with_requests_row(
+            trust, _risk_score_one(risk), lambda: _risk_score_one(requested_ratio(view, resource, row, pod))
+        )
 
-    def _varied_of(self, deviation: float) -> float:
+    def _variation_one(self, deviation: float) -> float:
         if self.safe_variance_sensitivity != 1.0:  # another power function would differ in the last digit
-            return float(self._varied(np.array([deviation]))[0])
+            return float(self._variation(np.array([deviation]))[0])
         return min(min(max(deviation, 0.0), 1.0) * self.safe_variance_margin, 1.0)
 
-    def _varied(self, deviation: Floats) -> Floats:
+    def _variation(self, deviation: Floats) -> Floats:
         varied = np.minimum(np.maximum(deviation, 0.0), 1.0)
         if self.safe_variance_sensitivity != 1.0:
             root = 1.0 / self.safe_variance_sensitivity if self.safe_variance_sensitivity else math.inf
             varied = np.power(varied, root)
         return np.minimum(varied * self.safe_variance_margin, 1.0)
 
-    def _original(self, view: View, pod: Pod, rows: Rows) -> Ints:
+    def _strict_score(self, view: View, pod: Pod, rows: Rows) -> Ints:
         """The only one where the other is missing. Without a mean it is taken for 0, and so is a missing deviation."""
-        load, offered = view.load, offered_pair(view.allocatable, rows)
-        there = offered / np.maximum(offered_pair(view.capacity, rows), 1)
-        mean, latest, spread = (pair(each, view, rows) * there for each in (load.mean, load.latest, load.deviation))
+        load, offered = view.load, quantities(view.allocatable, rows)
+        there = offered / np.maximum(quantities(view.capacity, rows), 1)
+        mean, latest, spread = (
+            cpu_and_memory(each, view, rows) * there for each in (load.mean, load.latest, load.deviation)
+        )
         mean = np.where(mean == mean, mean, latest)
         missing = np.isnan(mean) & np.isnan(spread)
         mean, spread = (np.minimum(np.fmax(each, 0.0), offered) for each in (mean, spread))
-        asked = np.array([[pod.demand.of(resource)] for resource in PAIR])
+        asked = np.array([[pod.requests.of(resource)] for resource in RESOURCES])
         busy = np.minimum((mean + asked) / np.maximum(offered, 1), 1.0)
-        risk = (busy + self._varied(spread / np.maximum(offered, 1))) / 2.0
+        risk = (busy + self._variation(spread / np.maximum(offered, 1))) / 2.0
         points = np.where(missing, np.nan, np.where(offered > 0, (1.0 - risk) * MAX_SCORE, 0.0))
         worse, known = np.minimum(points[0], points[1]), np.fmax(points[0], points[1])
-        return rounded(np.where(worse == worse, worse, known))
+        return rounded_score(np.where(worse == worse, worse, known))
 
 
-def _of_risk(risk: Floats) -> Floats:
+def _risk_score(risk: Floats) -> Floats:
     """Straight down to five points, and from there ever slower, so that more risk is always less; NaN stays NaN."""
     rest, high = 1.0 - OVERLOADED, risk > OVERLOADED
     left = 1.0 - risk
@@ -138,6 +150,6 @@ def _of_risk(risk: Floats) -> Floats:
     return left * MAX_SCORE
 
 
-def _of_risk_alone(risk: float) -> float:
+def _risk_score_one(risk: float) -> float:
     """The same for one; arrays have an exponential of their own, and so that one is asked."""
-    return (1.0 - risk) * MAX_SCORE if not risk > OVERLOADED else float(_of_risk(np.array([risk]))[0])
+    return (1.0 - risk) * MAX_SCORE if not risk > OVERLOADED else float(_risk_score(np.array([risk]))[0])

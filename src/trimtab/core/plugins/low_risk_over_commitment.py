@@ -28,30 +28,36 @@ from typing import ClassVar
 import numpy as np
 
 from trimtab.core.cluster.view import Floats, View
+from trimtab.core.framework.interface import MAX_SCORE, Ints, Normalise, Rows
+from trimtab.core.framework.load_scoring.beta_cdf import CachedCdf, beta_cdf, beta_cdf_one
+from trimtab.core.framework.load_scoring.scalar import per_row, ratio, requested_ratio, small_selection
+from trimtab.core.framework.load_scoring.trimaran import (
+    blend_with_requests,
+    blend_with_requests_row,
+    deviation,
+    deviation_row,
+    observed_usage,
+    observed_usage_row,
+    requested_ratios,
+    rounded_score,
+    scaled_score,
+    scaled_score_row,
+)
+from trimtab.core.framework.load_scoring.utilisation import (
+    RESOURCES,
+    SCORE_SCALE,
+    cpu_and_memory,
+    quantities,
+    ratios,
+)
+from trimtab.core.framework.resource_amounts import ResourceValues
 from trimtab.core.load.provider import METRICS_SERVER, MetricProvider
 from trimtab.core.model.change import Change
 from trimtab.core.model.pod import Pod
 from trimtab.core.model.resources import CPU, MEMORY
-from trimtab.core.placing.amounts import ResourceFigures
-from trimtab.core.placing.contract import MAX_SCORE, Ints, Normalise, Rows
-from trimtab.core.placing.measured.beta import Remembered, within, within_alone
-from trimtab.core.placing.measured.few import by_requests, column, few, share
-from trimtab.core.placing.measured.shares import (
-    blended,
-    blended_of,
-    counted,
-    counted_of,
-    deviation,
-    deviation_of,
-    level,
-    level_of,
-    requested,
-    rounded,
-)
-from trimtab.core.placing.measured.usage import PAIR, PARTS, offered_pair, pair, share_of
 
-HALF_EACH = ResourceFigures(((CPU, 0.5), (MEMORY, 0.5)))
-TIE = 0.01  # of the points, that go to low limits
+EQUAL_WEIGHTS = ResourceValues(((CPU, 0.5), (MEMORY, 0.5)))
+TIE_BREAK_SHARE = 0.01  # of the points, that go to low limits
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,13 +69,13 @@ class LowRiskOverCommitment:
     """
 
     name: ClassVar[str] = "LowRiskOverCommitment"
-    woken_by: ClassVar[Change] = Change.NOTHING
-    reads: ClassVar[Change] = Change.LOAD | Change.PODS | Change.ALLOCATABLE
+    requeue_on: ClassVar[Change] = Change.NOTHING
+    depends_on: ClassVar[Change] = Change.LOAD | Change.PODS | Change.ALLOCATABLE
     normalise: ClassVar[Normalise] = Normalise.NONE
-    parts: ClassVar[int] = PARTS
+    score_scale: ClassVar[int] = SCORE_SCALE
 
     smoothing_window_size: int = 5
-    risk_limit_weights: ResourceFigures = HALF_EACH
+    risk_limit_weights: ResourceValues = EQUAL_WEIGHTS
     metric_provider: MetricProvider = METRICS_SERVER
     watcher_address: str = ""
     strict: bool = False
@@ -77,38 +83,38 @@ class LowRiskOverCommitment:
     def __post_init__(self) -> None:
         if self.smoothing_window_size < 1:
             raise ValueError(f"smoothingWindowSize: {self.smoothing_window_size} must be 1 or more")
-        for name, weight in self.risk_limit_weights.figures:
+        for name, weight in self.risk_limit_weights.values:
             if name not in (CPU, MEMORY):
                 raise ValueError(f"riskLimitWeights: {name[:100]!r} is neither cpu nor memory")
             if not 0 <= weight <= 1:
                 raise ValueError(f"riskLimitWeights: {weight:g} for {name} is not between 0 and 1")
 
-    def signs(self, pod: Pod) -> Hashable:
-        return pod.demand
+    def signature(self, pod: Pod) -> Hashable:
+        return pod.requests
 
     def score(self, view: View, pod: Pod, rows: Rows) -> Ints | None:
-        if not (pod.demand.limit_of(CPU) or pod.demand.limit_of(MEMORY)):
+        if not (pod.requests.limit_of(CPU) or pod.requests.limit_of(MEMORY)):
             return np.zeros(len(view.pod_count[rows]), dtype=np.int64) if self.strict else None
-        if not self.strict and (some := few(view, rows)):
-            return column(lambda row: self._of_one(view, pod, row), some)
+        if not self.strict and (some := small_selection(view, rows)):
+            return per_row(lambda row: self._of_one(view, pod, row), some)
         at = Commitment(view, pod, rows)
         if self.strict:
-            return self._original(at)
+            return self._strict_score(at)
         cpu, memory = self._points(at)
-        points = np.minimum(cpu, memory) * (1.0 - TIE)
-        points += (1.0 - at.fullness) * (TIE * MAX_SCORE)
-        return counted(points)
+        points = np.minimum(cpu, memory) * (1.0 - TIE_BREAK_SHARE)
+        points += (1.0 - at.fullness) * (TIE_BREAK_SHARE * MAX_SCORE)
+        return scaled_score(points)
 
     def _of_one(self, view: View, pod: Pod, row: int) -> int:
         """The same for one row."""
-        (cpu, full_of_cpu), (memory, full_of_memory) = (self._points_of(view, pod, each, row) for each in PAIR)
-        points = min(cpu, memory) * (1.0 - TIE)
-        return counted_of(points + (1.0 - max(full_of_cpu, full_of_memory)) * (TIE * MAX_SCORE))
+        (cpu, full_of_cpu), (memory, full_of_memory) = (self._points_of(view, pod, each, row) for each in RESOURCES)
+        points = min(cpu, memory) * (1.0 - TIE_BREAK_SHARE)
+        return scaled_score_row(points + (1.0 - max(full_of_cpu, full_of_memory)) * (TIE_BREAK_SHARE * MAX_SCORE))
 
     def _points_of(self, view: View, pod: Pod, resource: str, row: int) -> tuple[float, float]:
         """By one resource, and how full limits make the node of it."""
-        demand, whole, offered = pod.demand, view.capacity(resource).item(row), view.allocatable(resource).item(row)
-        asked, limits = min(view.requested(resource).item(row), offered), view.limited(resource).item(row)
+        demand, whole, offered = pod.requests, view.capacity(resource).item(row), view.allocatable(resource).item(row)
+        asked, limits = min(view.requested(resource).item(row), offered), view.limits(resource).item(row)
         top = limits + demand.limit_of(resource)
         beyond = float(max(top - offered, 0)) / max(top - min(asked + demand.of(resource), offered), 1)
         weight = self.risk_limit_weights.of(resource, 0.5)
@@ -116,74 +122,88 @@ class LowRiskOverCommitment:
         def left(load_risk: float) -> float:
             return (1.0 - (weight * beyond + (1.0 - weight) * load_risk)) * MAX_SCORE
 
-        mean, has = min(share(level_of(view, resource, row), whole), 1.0), float(max(whole, 1))
-        spread = deviation_of(view, resource, row, mean, whole, math.sqrt(self.smoothing_window_size))
-        measured = left(1.0 - within_alone(mean, spread, asked / has, limits / has))
+        mean, has = min(ratio(observed_usage_row(view, resource, row), whole), 1.0), float(max(whole, 1))
+        spread = deviation_row(view, resource, row, mean, whole, math.sqrt(self.smoothing_window_size))
+        measured = left(1.0 - beta_cdf_one(mean, spread, asked / has, limits / has))
         trust = view.load.trust(resource).item(row)
-        points = blended_of(trust, measured, lambda: left(min(by_requests(view, resource, row, pod), 1.0)))
+        points = blend_with_requests_row(
+            trust, measured, lambda: left(min(requested_ratio(view, resource, row, pod), 1.0))
+        )
         return points, top / max(top + float(offered), 1.0)
 
-    def _points(self, at: Commitment) -> Floats:
-        whole = offered_pair(at.view.capacity, at.rows)
-        mean = np.minimum(share_of(level(at.view, at.rows), whole), 1.0)
-        spread = deviation(at.view, at.rows, mean, whole, math.sqrt(self.smoothing_window_size))
-        measured = self._left(at, 1.0 - self._within(at, mean, spread, whole))
-        trust = pair(at.view.load.trust, at.view, at.rows)
-        return blended(trust, measured, lambda: self._left(at, np.minimum(requested(at.view, at.pod, at.rows), 1.0)))
+    def _points(self, commitment: Commitment) -> Floats:
+        whole = quantities(commitment.view.capacity, commitment.rows)
+        mean = np.minimum(ratios(observed_usage(commitment.view, commitment.rows), whole), 1.0)
+        spread = deviation(commitment.view, commitment.rows, mean, whole, math.sqrt(self.smoothing_window_size))
+        measured = self._risk_score(commitment, 1.0 - self._load_below_requests(commitment, mean, spread, whole))
+        trust = cpu_and_memory(commitment.view.load.trust, commitment.view, commitment.rows)
+        return blend_with_requests(
+            trust,
+            measured,
+            lambda: self._risk_score(
+                commitment, np.minimum(requested_ratios(commitment.view, commitment.pod, commitment.rows), 1.0)
+            ),
+        )
 
-    def _left(self, at: Commitment, load_risk: Floats) -> Floats:
+    def _risk_score(self, commitment: Commitment, load_risk: Floats) -> Floats:
         """The points that both risks leave."""
-        weights: Floats = np.array([[self.risk_limit_weights.of(resource, 0.5)] for resource in PAIR])
-        return (1.0 - (weights * at.limit_risk + (1.0 - weights) * load_risk)) * MAX_SCORE
+        weights: Floats = np.array([[self.risk_limit_weights.of(resource, 0.5)] for resource in RESOURCES])
+        return (1.0 - (weights * commitment.limit_risk + (1.0 - weights) * load_risk)) * MAX_SCORE
 
-    def _original(self, at: Commitment) -> Ints:
+    def _strict_score(self, commitment: Commitment) -> Ints:
         """Load that is not measured adds no risk, unless neither resource is."""
-        load, whole = at.view.load, np.maximum(offered_pair(at.view.capacity, at.rows), 1)
+        load, whole = commitment.view.load, np.maximum(quantities(commitment.view.capacity, commitment.rows), 1)
         columns = (load.mean, load.latest, load.deviation)
-        mean, latest, spread = (pair(each, at.view, at.rows) / whole for each in columns)
+        mean, latest, spread = (cpu_and_memory(each, commitment.view, commitment.rows) / whole for each in columns)
         mean = np.where(mean == mean, mean, latest)
         missing = np.isnan(mean) & np.isnan(spread)
         mean, spread = (np.minimum(np.fmax(each, 0.0), 1.0) for each in (mean, spread))
-        likely = self._within(at, mean, spread * math.sqrt(self.smoothing_window_size), at.offered)
-        cpu, memory = self._left(at, np.where(missing, 0.0, 1.0 - likely))
-        return rounded(np.where(missing[0] & missing[1], 0.0, np.minimum(cpu, memory)))
+        likely = self._load_below_requests(
+            commitment, mean, spread * math.sqrt(self.smoothing_window_size), commitment.allocatable
+        )
+        cpu, memory = self._risk_score(commitment, np.where(missing, 0.0, 1.0 - likely))
+        return rounded_score(np.where(missing[0] & missing[1], 0.0, np.minimum(cpu, memory)))
 
-    def _within(self, at: Commitment, mean: Floats, spread: Floats, whole: Ints) -> Floats:
+    def _load_below_requests(self, commitment: Commitment, mean: Floats, spread: Floats, whole: Ints) -> Floats:
         """How likely the load is below requests, given that it is below limits; NaN where the mean is.
 
         For all rows it is the same for pods of every kind, so it is kept until the figures change.
         """
         whole = np.maximum(whole, 1)
-        figures = [each.ravel() for each in (mean, spread, at.asked / whole, at.limits / whole)]
-        if mean.shape[1] < at.view.count or not mean.size:
-            return within(*figures).reshape(mean.shape)
-        remembered: Remembered = at.view.load.worked_out.setdefault((self.name, self.strict), Remembered())
-        return remembered.within(*figures).reshape(mean.shape)
+        figures = [each.ravel() for each in (mean, spread, commitment.requests / whole, commitment.limits / whole)]
+        if mean.shape[1] < commitment.view.count or not mean.size:
+            return beta_cdf(*figures).reshape(mean.shape)
+        remembered: CachedCdf = commitment.view.load.plugin_cache.setdefault((self.name, self.strict), CachedCdf())
+        return remembered.beta_cdf(*figures).reshape(mean.shape)
 
 
 class Commitment:
     """Requests and limits of CPU and memory on the picked rows, a line each: without the pod, and limits with it (`top`)."""
 
-    __slots__ = ("asked", "limits", "offered", "pod", "rows", "top", "view")
+    __slots__ = ("allocatable", "limits", "limits_with_pod", "pod", "requests", "rows", "view")
 
     def __init__(self, view: View, pod: Pod, rows: Rows) -> None:
         self.view, self.pod, self.rows = view, pod, rows
-        self.offered = offered_pair(view.allocatable, rows)
-        self.asked = np.minimum(offered_pair(view.requested, rows), self.offered)
-        self.limits = offered_pair(view.limited, rows)
-        self.top = self.limits + np.array([[pod.demand.limit_of(resource)] for resource in PAIR])
+        self.allocatable = quantities(view.allocatable, rows)
+        self.requests = np.minimum(quantities(view.requested, rows), self.allocatable)
+        self.limits = quantities(view.limits, rows)
+        self.limits_with_pod = self.limits + np.array([[pod.requests.limit_of(resource)] for resource in RESOURCES])
 
     @property
     def limit_risk(self) -> Floats:
         """How far limits reach beyond the node, of the room between requests and limits."""
-        own = np.array([[self.pod.demand.of(resource)] for resource in PAIR])
-        asked = np.minimum(self.asked + own, self.offered)
-        beyond: Floats = np.maximum(self.top - self.offered, 0) / np.maximum(self.top - asked, 1)
+        own = np.array([[self.pod.requests.of(resource)] for resource in RESOURCES])
+        asked = np.minimum(self.requests + own, self.allocatable)
+        beyond: Floats = np.maximum(self.limits_with_pod - self.allocatable, 0) / np.maximum(
+            self.limits_with_pod - asked, 1
+        )
         return beyond
 
     @property
     def fullness(self) -> Floats:
         """Of the fuller one: 0 without limits, a half where they are as much as there is."""
-        both: Floats = self.top / np.maximum(self.top + self.offered.astype(np.float64), 1.0)
+        both: Floats = self.limits_with_pod / np.maximum(
+            self.limits_with_pod + self.allocatable.astype(np.float64), 1.0
+        )
         fuller: Floats = np.maximum(both[0], both[1])
         return fuller

@@ -18,16 +18,16 @@ from typing import ClassVar
 
 import numpy as np
 
-from trimtab.core.cluster.columns import name_hash
+from trimtab.core.cluster.node_table import name_hash
 from trimtab.core.cluster.view import View
+from trimtab.core.framework.interface import ALL_ROWS, MAX_SCORE, Ints, Normalise, Reject, Rows, StageStatus
+from trimtab.core.framework.load_scoring import utilisation
+from trimtab.core.framework.load_scoring.round_robin import EMPTY, RoundRobin
 from trimtab.core.model.change import Change
 from trimtab.core.model.pod import Pod
 from trimtab.core.model.resources import CPU, MEMORY
-from trimtab.core.placing.contract import ALL, MAX_SCORE, Go, Ints, Normalise, Refuse, Rows
-from trimtab.core.placing.measured import usage
-from trimtab.core.placing.measured.turns import NOBODY_YET, Turns
 
-TOP = MAX_SCORE * usage.PARTS
+MAX_SCALED_SCORE = MAX_SCORE * utilisation.SCORE_SCALE
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,10 +35,10 @@ class LowestLoad:
     """How much each resource counts. Without the reserve point nobody counts turns, and the fewest pods go first."""
 
     name: ClassVar[str] = "LowestLoad"
-    woken_by: ClassVar[Change] = Change.NOTHING
-    reads: ClassVar[Change] = Change.LOAD | Change.PODS | Change.ALLOCATABLE | Change.MEMORY
+    requeue_on: ClassVar[Change] = Change.NOTHING
+    depends_on: ClassVar[Change] = Change.LOAD | Change.PODS | Change.ALLOCATABLE | Change.PLUGIN_STATE
     normalise: ClassVar[Normalise] = Normalise.NONE
-    parts: ClassVar[int] = usage.PARTS
+    score_scale: ClassVar[int] = utilisation.SCORE_SCALE
 
     cpu_weight: float = 1.0
     memory_weight: float = 1.0
@@ -50,38 +50,42 @@ class LowestLoad:
         if self.cpu_weight + self.memory_weight == 0:
             raise ValueError("cpuWeight and memoryWeight are both 0: one must be above")
 
-    def signs(self, pod: Pod) -> Hashable:
-        return usage.asks_and_kin(pod)
+    def signature(self, pod: Pod) -> Hashable:
+        return utilisation.estimate_signature(pod)
 
     def score(self, view: View, pod: Pod, rows: Rows) -> Ints | None:
-        if not _measured(view):
-            return _in_turn(view, view.memory(self.name), rows)
-        used = usage.weighted(self.cpu_weight, self.memory_weight, usage.share_pair(view, rows, pod))
-        return usage.points(used / (self.cpu_weight + self.memory_weight))
+        if not _any_measured(view):
+            return _round_robin_score(view, view.plugin_state(self.name), rows)
+        used = utilisation.weighted_sum(self.cpu_weight, self.memory_weight, utilisation.utilisations(view, rows, pod))
+        return utilisation.free_score(used / (self.cpu_weight + self.memory_weight))
 
-    def reserve(self, view: View, memory: Turns | None, pod: Pod, node: str) -> tuple[Turns | None, Go | Refuse]:
+    def reserve(
+        self, view: View, state: RoundRobin | None, pod: Pod, node: str
+    ) -> tuple[RoundRobin | None, StageStatus | Reject]:
         row = view.row(node)
-        if row is None or _measured(view):
-            return memory, Go.GO
-        return (memory or NOBODY_YET).among(view.name_hash).taken(row, pod.uid), Go.GO
+        if row is None or _any_measured(view):
+            return state, StageStatus.SUCCESS
+        return (state or EMPTY).restricted_to(view.name_hash).taken(row, pod.uid), StageStatus.SUCCESS
 
-    def unreserve(self, memory: Turns | None, pod: Pod, node: str) -> Turns | None:
-        return memory and memory.given_back(name_hash(node), pod.uid)
+    def unreserve(self, state: RoundRobin | None, pod: Pod, node: str) -> RoundRobin | None:
+        return state and state.returned(name_hash(node), pod.uid)
 
-    def observed(self, memory: Turns | None, pod: Pod, came: bool) -> Turns | None:
-        return memory and memory.landed(pod.uid)
+    def observe_pod(self, state: RoundRobin | None, pod: Pod, added: bool) -> RoundRobin | None:
+        return state and state.confirmed(pod.uid)
 
-    def remark(self, view: View, pod: Pod) -> str:
+    def explain_note(self, view: View, pod: Pod) -> str:
         return (
-            usage.blind_spots(view) if _measured(view) else "no node has metrics that can be believed: nodes take turns"
+            utilisation.unmeasured_note(view)
+            if _any_measured(view)
+            else "no node has metrics that can be believed: nodes take turns"
         )
 
 
-def _measured(view: View) -> bool:
-    return any(not np.isnan(usage.expected(view, resource, ALL)).all() for resource in (CPU, MEMORY))
+def _any_measured(view: View) -> bool:
+    return any(not np.isnan(utilisation.expected(view, resource, ALL_ROWS)).all() for resource in (CPU, MEMORY))
 
 
-def _in_turn(view: View, memory: Turns | None, rows: Rows) -> Ints:
-    if memory is None:
-        return np.maximum(TOP - view.pod_count[rows], 0)
-    return (view.count - memory.among(view.name_hash).ahead[rows]) * TOP // max(view.count, 1)
+def _round_robin_score(view: View, state: RoundRobin | None, rows: Rows) -> Ints:
+    if state is None:
+        return np.maximum(MAX_SCALED_SCORE - view.pod_count[rows], 0)
+    return (view.count - state.restricted_to(view.name_hash).rank[rows]) * MAX_SCALED_SCORE // max(view.count, 1)

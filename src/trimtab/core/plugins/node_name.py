@@ -9,9 +9,9 @@ from typing import ClassVar
 import numpy as np
 
 from trimtab.core.cluster.view import View
+from trimtab.core.framework.interface import Ints, Rows, filter_codes
 from trimtab.core.model.change import Change
 from trimtab.core.model.pod import Pod
-from trimtab.core.placing.contract import Ints, Rows, codes
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,15 +19,15 @@ class NodeName:
     """Passes every node unless the pod's spec already names one."""
 
     name: ClassVar[str] = "NodeName"
-    woken_by: ClassVar[Change] = Change.NODE_ADDED
-    reads: ClassVar[Change] = Change.NOTHING
+    requeue_on: ClassVar[Change] = Change.NODE_ADDED
+    depends_on: ClassVar[Change] = Change.NOTHING
 
-    def signs(self, pod: Pod) -> Hashable:
+    def signature(self, pod: Pod) -> Hashable:
         return pod.node
 
     def filter(self, view: View, pod: Pod, rows: Rows) -> Ints:
-        passes = view.named((pod.node,)) if pod.node else np.ones(view.count, dtype=np.bool_)
-        return codes(passes[rows], -1)
+        passes = view.rows_named((pod.node,)) if pod.node else np.ones(view.count, dtype=np.bool_)
+        return filter_codes(passes[rows], -1)
 
     def reasons(self, view: View, pod: Pod, code: int) -> tuple[str, ...]:
         return ("node(s) didn't match the requested node name",)

@@ -9,9 +9,9 @@ from typing import ClassVar
 import numpy as np
 
 from trimtab.core.cluster.view import View
+from trimtab.core.framework.interface import Ints, PreFilterResult, PreFilterStatus, Rows, filter_codes
 from trimtab.core.model.change import Change
 from trimtab.core.model.pod import Pod
-from trimtab.core.placing.contract import Ahead, Ints, Prefiltered, Rows, codes
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,20 +19,20 @@ class NodePorts:
     """A port on 0.0.0.0 clashes with the same port on every address."""
 
     name: ClassVar[str] = "NodePorts"
-    woken_by: ClassVar[Change] = Change.NODE_ADDED | Change.POD_LEFT
-    reads: ClassVar[Change] = Change.PODS
+    requeue_on: ClassVar[Change] = Change.NODE_ADDED | Change.POD_DELETED
+    depends_on: ClassVar[Change] = Change.PODS
 
-    def signs(self, pod: Pod) -> Hashable:
+    def signature(self, pod: Pod) -> Hashable:
         return pod.spec.ports
 
-    def prefilter(self, view: View, pod: Pod) -> Prefiltered:
-        return Ahead.GO if pod.spec.ports else Ahead.SKIP
+    def pre_filter(self, view: View, pod: Pod) -> PreFilterResult:
+        return PreFilterStatus.SUCCESS if pod.spec.ports else PreFilterStatus.SKIP
 
     def filter(self, view: View, pod: Pod, rows: Rows) -> Ints:
         clash = np.zeros(view.count, dtype=np.bool_)
         for port in pod.spec.ports:
-            clash |= view.port_clashes(port)
-        return codes(~clash[rows], 1)
+            clash |= view.port_conflicts(port)
+        return filter_codes(~clash[rows], 1)
 
     def reasons(self, view: View, pod: Pod, code: int) -> tuple[str, ...]:
         return ("node(s) didn't have free ports for the requested pod ports",)

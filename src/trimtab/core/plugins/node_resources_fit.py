@@ -11,17 +11,17 @@ import numpy as np
 from msgspec import Struct
 
 from trimtab.core.cluster.view import View
+from trimtab.core.framework.interface import MAX_SCORE, Ints, Normalise, Rows
+from trimtab.core.framework.resource_amounts import ResourceWeight, allocatable_and_requested, is_scalar, percent
 from trimtab.core.model.change import Change
 from trimtab.core.model.pod import Pod
-from trimtab.core.model.resources import CPU, MEMORY, PODS, STORAGE
-from trimtab.core.placing.amounts import ResourceWeight, is_scalar, offered_and_taken, percent
-from trimtab.core.placing.contract import MAX_SCORE, Ints, Normalise, Rows
+from trimtab.core.model.resources import CPU, EPHEMERAL_STORAGE, MEMORY, PODS
 
 TOO_MANY_PODS = 1
-NATIVE = frozenset({CPU, MEMORY, STORAGE})
-TOP_OF_SHAPE = 10
+NATIVE = frozenset({CPU, MEMORY, EPHEMERAL_STORAGE})
+MAX_SHAPE_SCORE = 10
 
-Part = Callable[[Ints, Ints], Ints]  # of what is offered and taken
+AmountToScore = Callable[[Ints, Ints], Ints]  # of what is offered and taken
 
 
 class ShapePoint(Struct, frozen=True):
@@ -47,10 +47,10 @@ class NodeResourcesFit:
     """Codes are sets of bits: the first for the number of pods, then one per resource in the pod's own order."""
 
     name: ClassVar[str] = "NodeResourcesFit"
-    woken_by: ClassVar[Change] = (
-        Change.NODE_ADDED | Change.ALLOCATABLE | Change.POD_LEFT | Change.POD_ALTERED | Change.SELF
+    requeue_on: ClassVar[Change] = (
+        Change.NODE_ADDED | Change.ALLOCATABLE | Change.POD_DELETED | Change.POD_UPDATED | Change.OWN_POD_UPDATED
     )
-    reads: ClassVar[Change] = Change.ALLOCATABLE | Change.PODS
+    depends_on: ClassVar[Change] = Change.ALLOCATABLE | Change.PODS
     normalise: ClassVar[Normalise] = Normalise.NONE
 
     ignored_resources: tuple[str, ...] = ()
@@ -63,13 +63,13 @@ class NodeResourcesFit:
                 f"scoringStrategy.type: {self.scoring_strategy.type!r} is not one of {', '.join(_STRATEGIES)}"
             )
 
-    def signs(self, pod: Pod) -> Hashable:
-        return pod.demand
+    def signature(self, pod: Pod) -> Hashable:
+        return pod.requests
 
     def filter(self, view: View, pod: Pod, rows: Rows) -> Ints:
         answer = (view.pod_count[rows] >= view.allocatable(PODS)[rows]).astype(np.int64)
         hopeless = np.zeros(len(answer), dtype=np.bool_)
-        for bit, (resource, amount) in enumerate(self._asked(pod), start=1):
+        for bit, (resource, amount) in enumerate(self._requests(pod), start=1):
             offered = view.allocatable(resource)[rows]
             short = offered - view.requested(resource)[rows] < amount
             if short.any():
@@ -82,14 +82,14 @@ class NodeResourcesFit:
     def reasons(self, view: View, pod: Pod, code: int) -> tuple[str, ...]:
         bits = abs(code)
         few = ("Too many pods",) if bits & TOO_MANY_PODS else ()
-        asked = enumerate(self._asked(pod), start=1)
+        asked = enumerate(self._requests(pod), start=1)
         return (*few, *(f"Insufficient {resource}" for bit, (resource, _) in asked if bits >> bit & 1))
 
     def score(self, view: View, pod: Pod, rows: Rows) -> Ints | None:
         return _STRATEGIES[self.scoring_strategy.type](self.scoring_strategy, view, pod, rows)
 
-    def _asked(self, pod: Pod) -> Iterator[tuple[str, int]]:
-        for resource, amount in pod.demand.amounts:
+    def _requests(self, pod: Pod) -> Iterator[tuple[str, int]]:
+        for resource, amount in pod.requests.amounts:
             if amount > 0 and (resource in NATIVE or is_scalar(resource)) and not self._ignores(resource):
                 yield resource, amount
 
@@ -104,36 +104,36 @@ def is_extended(resource: str) -> bool:
     return "/" in resource and "kubernetes.io/" not in resource and not resource.startswith("requests.")
 
 
-def _mean(strategy: ScoringStrategy, view: View, pod: Pod, rows: Rows, part: Part) -> Ints:
+def _weighted_mean(strategy: ScoringStrategy, view: View, pod: Pod, rows: Rows, amount_to_score: AmountToScore) -> Ints:
     """The weighted mean of the percentages that `part` makes of what is offered, over the resources a node has at all."""
     total = np.zeros(len(view.pod_count[rows]), dtype=np.int64)
     weights: Ints | int = 0
     for resource in strategy.resources:
-        pair = offered_and_taken(view, pod, resource.name, rows, scored=True)
+        pair = allocatable_and_requested(view, pod, resource.name, rows, nonzero=True)
         if pair is not None:
             offered, taken = pair
-            figure = percent(part(offered, taken), offered)
+            figure = percent(amount_to_score(offered, taken), offered)
             total += figure if resource.weight == 1 else figure * resource.weight
             weights = weights + (resource.weight if offered.all() else (offered > 0) * resource.weight)
     # Sums of percentages are small, so dividing them as floats is exact, and far cheaper than as integers.
     return (total / np.maximum(weights, 1)).astype(np.int64)
 
 
-def _least(strategy: ScoringStrategy, view: View, pod: Pod, rows: Rows) -> Ints:
-    return _mean(strategy, view, pod, rows, lambda offered, taken: np.maximum(offered - taken, 0))
+def _least_allocated(strategy: ScoringStrategy, view: View, pod: Pod, rows: Rows) -> Ints:
+    return _weighted_mean(strategy, view, pod, rows, lambda offered, taken: np.maximum(offered - taken, 0))
 
 
-def _most(strategy: ScoringStrategy, view: View, pod: Pod, rows: Rows) -> Ints:
-    return _mean(strategy, view, pod, rows, lambda offered, taken: np.minimum(taken, offered))
+def _most_allocated(strategy: ScoringStrategy, view: View, pod: Pod, rows: Rows) -> Ints:
+    return _weighted_mean(strategy, view, pod, rows, lambda offered, taken: np.minimum(taken, offered))
 
 
-def _ratio(strategy: ScoringStrategy, view: View, pod: Pod, rows: Rows) -> Ints:
+def _requested_to_capacity_ratio(strategy: ScoringStrategy, view: View, pod: Pod, rows: Rows) -> Ints:
     """Along the broken line; a resource that scores 0 does not count, and halves are rounded up."""
-    line = broken_line(strategy.shape)
+    line = piecewise_linear(strategy.shape)
     total = np.zeros(len(view.pod_count[rows]), dtype=np.int64)
     weights = np.zeros_like(total)
     for resource in strategy.resources:
-        pair = offered_and_taken(view, pod, resource.name, rows, scored=True)
+        pair = allocatable_and_requested(view, pod, resource.name, rows, nonzero=True)
         if pair is not None:
             offered, taken = pair
             figure = np.where(offered > 0, line[percent(np.minimum(taken, offered), offered)], 0)
@@ -143,22 +143,26 @@ def _ratio(strategy: ScoringStrategy, view: View, pod: Pod, rows: Rows) -> Ints:
 
 
 @lru_cache(maxsize=64)  # asked for after every placement, and always the same for a profile
-def broken_line(shape: tuple[ShapePoint, ...]) -> Ints:
+def piecewise_linear(shape: tuple[ShapePoint, ...]) -> Ints:
     """The score at each whole percent of utilisation, linear between the points and flat outside them."""
-    return np.array([_on_line(shape, at) for at in range(MAX_SCORE + 1)], dtype=np.int64)
+    return np.array([_interpolate(shape, at) for at in range(MAX_SCORE + 1)], dtype=np.int64)
 
 
-def _on_line(shape: tuple[ShapePoint, ...], at: int) -> int:
-    scale = MAX_SCORE // TOP_OF_SHAPE
+def _interpolate(shape: tuple[ShapePoint, ...], utilization: int) -> int:
+    scale = MAX_SCORE // MAX_SHAPE_SCORE
     for index, point in enumerate(shape):
-        if at <= point.utilization:
+        if utilization <= point.utilization:
             if index == 0:
                 return point.score * scale
             before = shape[index - 1]
-            rise = (point.score - before.score) * scale * (at - before.utilization)
+            rise = (point.score - before.score) * scale * (utilization - before.utilization)
             step = abs(rise) // (point.utilization - before.utilization)
             return before.score * scale + (step if rise >= 0 else -step)
     return shape[-1].score * scale if shape else 0
 
 
-_STRATEGIES = {"LeastAllocated": _least, "MostAllocated": _most, "RequestedToCapacityRatio": _ratio}
+_STRATEGIES = {
+    "LeastAllocated": _least_allocated,
+    "MostAllocated": _most_allocated,
+    "RequestedToCapacityRatio": _requested_to_capacity_ratio,
+}

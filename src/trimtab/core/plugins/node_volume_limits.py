@@ -12,9 +12,20 @@ from typing import ClassVar
 
 import numpy as np
 
-from trimtab.core.cluster.mounts import ATTACHED, CLAIM, EPHEMERAL
 from trimtab.core.cluster.view import View
+from trimtab.core.cluster.volume_usage import ATTACHABLE_KINDS, CLAIM, EPHEMERAL
+from trimtab.core.framework.interface import Ints, PreFilterResult, PreFilterStatus, Rows, any_node_passes
+from trimtab.core.framework.volumes.claims import not_found
+from trimtab.core.framework.volumes.reachability import migrated_nodes
 from trimtab.core.model.change import Change
+from trimtab.core.model.csi_migration import (
+    BY_PLUGIN,
+    MIGRATABLE,
+    MIGRATED,
+    MIGRATED_PER_NODE,
+    UNCOUNTED,
+    volume_handle,
+)
 from trimtab.core.model.pod import Pod, Volume
 from trimtab.core.model.storage import (
     CsiNode,
@@ -23,15 +34,11 @@ from trimtab.core.model.storage import (
     StorageClass,
     VolumeAttachment,
 )
-from trimtab.core.model.storage.migration import BY_NODE, BY_PLUGIN, MIGRATABLE, MIGRATED, PASSED_OVER, handle
-from trimtab.core.placing.contract import Ahead, Ints, Prefiltered, Rows, passes_somewhere
-from trimtab.core.placing.volumes.claims import missing
-from trimtab.core.placing.volumes.reach import migrated
 
-FULL, MISSING = 1, -1
+LIMIT_EXCEEDED, MISSING_CLAIM = 1, -1
 NO_LIMIT = np.int64(1 << 62)
 
-Disk = tuple[str, str, str]  # the driver, what it calls the volume, and the plugin that was there before it
+AttachableVolume = tuple[str, str, str]  # the driver, what it calls the volume, and the plugin that was there before it
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,8 +46,8 @@ class NodeVolumeLimits:
     """Counts what pods on the node use and what is attached to it, each volume once; limits are those of its CSINode."""
 
     name: ClassVar[str] = "NodeVolumeLimits"
-    woken_by: ClassVar[Change] = Change.POD_LEFT | Change.NODE_ADDED | Change.STORAGE
-    watches: ClassVar[tuple[str, ...]] = (
+    requeue_on: ClassVar[Change] = Change.POD_DELETED | Change.NODE_ADDED | Change.STORAGE
+    needs_kinds: ClassVar[tuple[str, ...]] = (
         PersistentVolumeClaim.kind,
         PersistentVolume.kind,
         StorageClass.kind,
@@ -48,38 +55,40 @@ class NodeVolumeLimits:
         VolumeAttachment.kind,
     )
 
-    def prefilter(self, view: View, pod: Pod) -> Prefiltered:
+    def pre_filter(self, view: View, pod: Pod) -> PreFilterResult:
         for volume in pod.spec.volumes:
-            if volume.kind in ATTACHED or volume.kind in PASSED_OVER:
-                return Ahead.GO
-        return Ahead.SKIP
+            if volume.kind in ATTACHABLE_KINDS or volume.kind in UNCOUNTED:
+                return PreFilterStatus.SUCCESS
+        return PreFilterStatus.SKIP
 
     def filter(self, view: View, pod: Pod, rows: Rows) -> Ints:
         found = np.zeros(view.count, dtype=np.int64)
-        if _absent(view, pod):
-            return (found + MISSING)[rows]
-        wanted = _disks(view, pod)
+        if _missing_claim(view, pod):
+            return (found + MISSING_CLAIM)[rows]
+        wanted = _attachable_volumes(view, pod)
         for driver in {each[0] for each in wanted}:
             new = [each for each in wanted if each[0] == driver]
             limits = _limits(view, driver)
-            doubtful = np.flatnonzero(_at_most(view) + len(new) > limits)
+            doubtful = np.flatnonzero(_upper_bound(view) + len(new) > limits)
             for row in doubtful.tolist():
-                if _after(view, row, driver, new) > limits.item(row):
-                    found[row] = FULL
+                if _count_after(view, row, driver, new) > limits.item(row):
+                    found[row] = LIMIT_EXCEEDED
         return found[rows]
 
     def reasons(self, view: View, pod: Pod, code: int) -> tuple[str, ...]:
-        if code == MISSING:
-            return (f"looking up PVC {pod.namespace}/{_absent(view, pod)}: {missing(_absent(view, pod))}",)
+        if code == MISSING_CLAIM:
+            return (
+                f"looking up PVC {pod.namespace}/{_missing_claim(view, pod)}: {not_found(_missing_claim(view, pod))}",
+            )
         return ("node(s) exceed max volume count",)
 
-    def wakes(self, view: View, pod: Pod, change: Change, rows: Rows) -> bool:
-        return passes_somewhere(self, view, pod)
+    def queueing_hint(self, view: View, pod: Pod, change: Change, rows: Rows) -> bool:
+        return any_node_passes(self, view, pod)
 
 
-def _absent(view: View, pod: Pod) -> str:
+def _missing_claim(view: View, pod: Pod) -> str:
     """The first claim of the pod that is not there."""
-    claims = view.objects.of(PersistentVolumeClaim)
+    claims = view.objects.of_kind(PersistentVolumeClaim)
     named = (_claim_name(pod, volume) for volume in pod.spec.volumes)
     return next((name for name in named if name and f"{pod.namespace}/{name}" not in claims), "")
 
@@ -90,25 +99,25 @@ def _claim_name(pod: Pod, volume: Volume) -> str:
     return volume.name if volume.kind == CLAIM else ""
 
 
-def _disks(view: View, pod: Pod) -> set[Disk]:
+def _attachable_volumes(view: View, pod: Pod) -> set[AttachableVolume]:
     """What the pod's volumes need attached, each once."""
-    found: set[Disk] = set()
+    found: set[AttachableVolume] = set()
     for volume in pod.spec.volumes:
         if volume.kind in MIGRATED:
             plugin, driver, _, _ = MIGRATED[volume.kind]
-            found.add((driver, handle(volume.kind, dict(volume.source)), plugin))
+            found.add((driver, volume_handle(volume.kind, dict(volume.source)), plugin))
         elif name := _claim_name(pod, volume):
-            claim = view.objects.of(PersistentVolumeClaim).get(f"{pod.namespace}/{name}")
-            if claim is not None and (volume.kind == CLAIM or claim.owner == pod.uid):
-                found.add(_disk(view, claim))
+            claim = view.objects.of_kind(PersistentVolumeClaim).get(f"{pod.namespace}/{name}")
+            if claim is not None and (volume.kind == CLAIM or claim.controller_uid == pod.uid):
+                found.add(_attachable_volume(view, claim))
     return {each for each in found if each[0] and each[1]}
 
 
-def _disk(view: View, claim: PersistentVolumeClaim) -> Disk:
-    volume = view.objects.of(PersistentVolume).get(claim.volume) if claim.volume else None
+def _attachable_volume(view: View, claim: PersistentVolumeClaim) -> AttachableVolume:
+    volume = view.objects.of_kind(PersistentVolume).get(claim.volume) if claim.volume else None
     if volume is not None:
         return volume.driver, volume.handle, volume.in_tree
-    given = view.objects.of(StorageClass).get(claim.storage_class)
+    given = view.objects.of_kind(StorageClass).get(claim.storage_class)
     if given is None or given.provisioner in MIGRATABLE - BY_PLUGIN.keys():
         return "", "", ""
     to_be_made = f"\0{claim.key}"  # never what a driver calls a volume
@@ -122,51 +131,51 @@ def _limits(view: View, driver: str) -> Ints:
 
     def column() -> Ints:
         found = np.full(view.count, NO_LIMIT)
-        for name, node in view.objects.of(CsiNode).items():
+        for name, node in view.objects.of_kind(CsiNode).items():
             row = view.row(name)
             for each, limit in node.limits if row is not None else ():
                 if each == driver:
                     found[row] = limit
         return found
 
-    stamp = view.columns.epoch, view.objects.edition(CsiNode)
-    return view.objects.derived(("limits", driver), stamp, column)
+    stamp = view.node_table.epoch, view.objects.generation(CsiNode)
+    return view.objects.cached(("limits", driver), stamp, column)
 
 
-def _at_most(view: View) -> Ints:
+def _upper_bound(view: View) -> Ints:
     """By row a number that what is attached there does not exceed, of all drivers together."""
 
     def column() -> Ints:
         found = np.zeros(view.count, dtype=np.int64)
-        for name, attached in view.objects.by(VolumeAttachment, "node").items():
+        for name, attached in view.objects.by_index(VolumeAttachment, "node").items():
             row = view.row(name)
             if row is not None:
                 found[row] = len(attached)
         return found
 
-    stamp = view.columns.epoch, view.objects.edition(VolumeAttachment)
-    return view.mounts.attachable[: view.count] + view.objects.derived("attachments", stamp, column)
+    stamp = view.node_table.epoch, view.objects.generation(VolumeAttachment)
+    return view.volume_usage.attachable[: view.count] + view.objects.cached("attachments", stamp, column)
 
 
-def _after(view: View, row: int, driver: str, new: list[Disk]) -> int:
+def _count_after(view: View, row: int, driver: str, new: list[AttachableVolume]) -> int:
     """How many volumes of the driver the node would have attached; 0 if none of the new ones would be new there."""
     node = view.nodes[row].name
-    used = [disk for pod in view.mounts.pods.get(node, {}).values() for disk in _disks(view, pod)]
+    used = [disk for pod in view.volume_usage.pods.get(node, {}).values() for disk in _attachable_volumes(view, pod)]
     there, coming = (
-        {handle for name, handle, plugin in disks if name == driver and _counts(view, row, plugin)}
+        {handle for name, handle, plugin in disks if name == driver and _is_counted(view, row, plugin)}
         for disks in (used, new)
     )
     # One that is attached already, but used by no pod, counts twice: kube-scheduler does it so.
     return len(there | _attached(view, node, driver)) + len(coming - there) if coming - there else 0
 
 
-def _counts(view: View, row: int, plugin: str) -> bool:
+def _is_counted(view: View, row: int, plugin: str) -> bool:
     """Whether volumes of a plugin count as the driver's; those of drivers themselves always do."""
-    return plugin != BY_NODE or bool(migrated(view, plugin)[row])
+    return plugin != MIGRATED_PER_NODE or bool(migrated_nodes(view, plugin)[row])
 
 
 def _attached(view: View, node: str, driver: str) -> set[str]:
-    volumes: Mapping[str, PersistentVolume] = view.objects.of(PersistentVolume)
-    attached = view.objects.by(VolumeAttachment, "node").get(node, {}).values()
+    volumes: Mapping[str, PersistentVolume] = view.objects.of_kind(PersistentVolume)
+    attached = view.objects.by_index(VolumeAttachment, "node").get(node, {}).values()
     known = (volumes.get(each.volume) for each in attached if each.attacher == driver)
     return {volume.handle for volume in known if volume is not None and volume.handle and not volume.in_tree}

@@ -31,15 +31,21 @@ from typing import ClassVar
 import numpy as np
 
 from trimtab.core.cluster.view import View
+from trimtab.core.framework.interface import MAX_SCORE, Ints, Normalise, Rows
+from trimtab.core.framework.load_scoring import utilisation
+from trimtab.core.framework.load_scoring.peak_risk_math import (
+    RiskInputs,
+    distance_to_limit,
+    distance_to_limit_by_row,
+    normal_cdf,
+    normal_cdf_one,
+)
+from trimtab.core.framework.load_scoring.scalar import SMALL_SELECTION
 from trimtab.core.model.change import Change
 from trimtab.core.model.pod import Pod
 from trimtab.core.model.resources import CPU, MEMORY
-from trimtab.core.placing.contract import MAX_SCORE, Ints, Normalise, Rows
-from trimtab.core.placing.measured import usage
-from trimtab.core.placing.measured.few import FEW
-from trimtab.core.placing.measured.peaks import Look, passing, passing_each, probability, probability_of
 
-OVERFULL = 2.0  # times the limit, from which on loads count as equal
+MAX_LOAD_RATIO = 2.0  # times the limit, from which on loads count as equal
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,10 +73,10 @@ class PeakRisk:
     """
 
     name: ClassVar[str] = "PeakRisk"
-    woken_by: ClassVar[Change] = Change.NOTHING
-    reads: ClassVar[Change] = Change.LOAD | Change.PODS | Change.ALLOCATABLE
+    requeue_on: ClassVar[Change] = Change.NOTHING
+    depends_on: ClassVar[Change] = Change.LOAD | Change.PODS | Change.ALLOCATABLE
     normalise: ClassVar[Normalise] = Normalise.NONE
-    parts: ClassVar[int] = 1_000_000
+    score_scale: ClassVar[int] = 1_000_000
 
     resources: tuple[RiskLimit, ...] = (RiskLimit(CPU, 80.0), RiskLimit(MEMORY, 90.0))
     floor: float = 2.0
@@ -88,25 +94,25 @@ class PeakRisk:
         if not 0 < self.lean <= 100:
             raise ValueError(f"lean: {self.lean:g} is not a percentage above 0 and up to 100")
 
-    def signs(self, pod: Pod) -> Hashable:
-        return usage.asks_and_kin(pod)
+    def signature(self, pod: Pod) -> Hashable:
+        return utilisation.estimate_signature(pod)
 
     def score(self, view: View, pod: Pod, rows: Rows) -> Ints | None:
-        looks = [self._look(view, pod, each, rows) for each in self.resources]
-        return self._of_few(looks) if len(looks[0].mean) <= FEW else self._of_many(looks)
+        looks = [self._inputs(view, pod, each, rows) for each in self.resources]
+        return self._score_few(looks) if len(looks[0].mean) <= SMALL_SELECTION else self._score_all(looks)
 
-    def remark(self, view: View, pod: Pod) -> str:
-        return usage.blind_spots(view, tuple(each.name for each in self.resources))
+    def explain_note(self, view: View, pod: Pod) -> str:
+        return utilisation.unmeasured_note(view, tuple(each.name for each in self.resources))
 
-    def _look(self, view: View, pod: Pod, risk: RiskLimit, rows: Rows) -> Look:
+    def _inputs(self, view: View, pod: Pod, risk: RiskLimit, rows: Rows) -> RiskInputs:
         name, load = risk.name, view.load
         mean, variance = load.forecast(name)
         own, deviation, _ = load.estimate(pod, name)
-        return Look(
+        return RiskInputs(
             mean[: view.count][rows],
             variance[: view.count][rows],
             load.trust(name)[: view.count][rows],
-            usage.asked(view, name, rows, pod),
+            utilisation.requested_with(view, name, rows, pod),
             view.capacity(name)[rows].astype(np.float64),
             own,
             deviation * deviation,
@@ -115,20 +121,20 @@ class PeakRisk:
             self.spread / 100,
         )
 
-    def _of_many(self, looks: list[Look]) -> Ints:
-        first, *others = map(passing, looks)
+    def _score_all(self, looks: list[RiskInputs]) -> Ints:
+        first, *others = map(distance_to_limit, looks)
         beyond, fullness = first
         for further, fuller in others:
             beyond, fullness = np.maximum(beyond, further), np.maximum(fullness, fuller)
         lean = self.lean / 100
-        lost = probability(beyond) * (1 - lean) + np.minimum(fullness, OVERFULL) * (lean / OVERFULL)
-        return ((1 - lost) * (MAX_SCORE * self.parts)).astype(np.int64)
+        lost = normal_cdf(beyond) * (1 - lean) + np.minimum(fullness, MAX_LOAD_RATIO) * (lean / MAX_LOAD_RATIO)
+        return ((1 - lost) * (MAX_SCORE * self.score_scale)).astype(np.int64)
 
-    def _of_few(self, looks: list[Look]) -> Ints:
+    def _score_few(self, looks: list[RiskInputs]) -> Ints:
         """The same in plain numbers."""
-        lean, top, answer = self.lean / 100, MAX_SCORE * self.parts, []
-        for figures in zip(*map(passing_each, looks), strict=True):
+        lean, top, answer = self.lean / 100, MAX_SCORE * self.score_scale, []
+        for figures in zip(*map(distance_to_limit_by_row, looks), strict=True):
             beyond, fullness = max(each for each, _ in figures), max(each for _, each in figures)
-            lost = probability_of(beyond) * (1 - lean) + min(fullness, OVERFULL) * (lean / OVERFULL)
+            lost = normal_cdf_one(beyond) * (1 - lean) + min(fullness, MAX_LOAD_RATIO) * (lean / MAX_LOAD_RATIO)
             answer.append(int((1 - lost) * top))
         return np.array(answer, dtype=np.int64)

@@ -15,29 +15,32 @@ from typing import ClassVar
 import numpy as np
 
 from trimtab.core.cluster.labels import ABSENT
-from trimtab.core.cluster.topology.counts import Floats, Key, chosen
+from trimtab.core.cluster.topology.pod_count import Floats, TopologyKey, take_rows
 from trimtab.core.cluster.view import View
-from trimtab.core.model.affinity import Spread
-from trimtab.core.model.change import Change
-from trimtab.core.model.pod import Pod
-from trimtab.core.placing.contract import (
+from trimtab.core.framework.interface import (
     MAX_SCORE,
-    Ahead,
     Bools,
     Ints,
     Normalise,
-    Prefiltered,
-    Refuse,
+    PreFilterResult,
+    PreFilterStatus,
+    Reject,
     Rows,
-    by_table,
-    passes_somewhere,
+    any_node_passes,
+    scale_by_table,
 )
-from trimtab.core.placing.spread_rules import Rule, Rules, rules_of
+from trimtab.core.framework.spread_constraints import PreparedConstraint, PreparedConstraints, prepare_constraints
+from trimtab.core.model.affinity import TopologySpreadConstraint
+from trimtab.core.model.change import Change
+from trimtab.core.model.pod import Pod
 
 HOSTNAME = "kubernetes.io/hostname"
-SYSTEM_DEFAULTS = (Spread(HOSTNAME, 3, hard=False), Spread("topology.kubernetes.io/zone", 5, hard=False))
+SYSTEM_DEFAULTS = (
+    TopologySpreadConstraint(HOSTNAME, 3, hard=False),
+    TopologySpreadConstraint("topology.kubernetes.io/zone", 5, hard=False),
+)
 SYSTEM, LIST = "System", "List"
-CROWDED, UNLABELLED = 1, -1
+SKEW_EXCEEDED, MISSING_LABEL = 1, -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,19 +48,19 @@ class PodTopologySpread:
     """`default_constraints` are for pods without their own, with the type `List`; the type `System` brings its own."""
 
     name: ClassVar[str] = "PodTopologySpread"
-    woken_by: ClassVar[Change] = (
+    requeue_on: ClassVar[Change] = (
         Change.PODS
         | Change.NODE_ADDED
-        | Change.NODE_GONE
+        | Change.NODE_DELETED
         | Change.LABELS
         | Change.TAINTS
         | Change.SELECTORS
-        | Change.SELF
+        | Change.OWN_POD_UPDATED
     )
-    watches: ClassVar[tuple[str, ...]] = ("services", "replicasets", "replicationcontrollers", "statefulsets")
-    normalise: ClassVar[Normalise] = Normalise.AMONG
+    needs_kinds: ClassVar[tuple[str, ...]] = ("services", "replicasets", "replicationcontrollers", "statefulsets")
+    normalise: ClassVar[Normalise] = Normalise.CUSTOM
 
-    default_constraints: tuple[Spread, ...] = ()
+    default_constraints: tuple[TopologySpreadConstraint, ...] = ()
     defaulting_type: str = SYSTEM
 
     def __post_init__(self) -> None:
@@ -66,43 +69,43 @@ class PodTopologySpread:
         if self.default_constraints and self.defaulting_type == SYSTEM:
             raise ValueError(f"default constraints need the defaulting type {LIST}")
 
-    def prefilter(self, view: View, pod: Pod) -> Prefiltered:
-        rules = self._rules(view, pod, hard=True)
+    def pre_filter(self, view: View, pod: Pod) -> PreFilterResult:
+        rules = self._constraints(view, pod, hard=True)
         if rules is None:
-            return Ahead.SKIP
-        return Refuse(rules.fault) if rules.fault else Ahead.GO
+            return PreFilterStatus.SKIP
+        return Reject(rules.error) if rules.error else PreFilterStatus.SUCCESS
 
     def filter(self, view: View, pod: Pod, rows: Rows) -> Ints:
         """The first constraint that a node fails is the one that is told."""
-        rules = self._rules(view, pod, hard=True)
+        rules = self._constraints(view, pod, hard=True)
         found: Ints | None = None
-        for rule in reversed(rules.rules if rules is not None else ()):
-            codes = _judged(view, rule, rows) if view.moved is None else _judged_alone(view, rule, rows)
+        for rule in reversed(rules.constraints if rules is not None else ()):
+            codes = _skew_codes(view, rule, rows) if view.delta is None else _skew_codes_in_overlay(view, rule, rows)
             found = codes if found is None else np.where(codes, codes, found)
         return found if found is not None else np.zeros(len(view.pod_count[rows]), dtype=np.int64)
 
     def reasons(self, view: View, pod: Pod, code: int) -> tuple[str, ...]:
         words = "node(s) didn't match pod topology spread constraints"
-        return (words if code == CROWDED else f"{words} (missing required label)",)
+        return (words if code == SKEW_EXCEEDED else f"{words} (missing required label)",)
 
-    def wakes(self, view: View, pod: Pod, change: Change, rows: Rows) -> bool:
-        return passes_somewhere(self, view, pod)
+    def queueing_hint(self, view: View, pod: Pod, change: Change, rows: Rows) -> bool:
+        return any_node_passes(self, view, pod)
 
     def score(self, view: View, pod: Pod, rows: Rows) -> Ints | None:
         """Kin in the node's domains, each weighed by how many domains there are; the fewer the better."""
-        rules = self._rules(view, pod, hard=False)
-        if rules is None or rules.fault:
+        rules = self._constraints(view, pod, hard=False)
+        if rules is None or rules.error:
             return None
-        lacking = _lacking(rules, rows)
-        total = reduce(np.add, [_weighed(view, rule, rows, lacking) for rule in rules.rules])
+        lacking = _missing_key(rules, rows)
+        total = reduce(np.add, [_weighted_count(view, rule, rows, lacking) for rule in rules.constraints])
         raw: Ints = (total + 0.5).astype(np.int64)
         if lacking is not None:
             raw[lacking] = 0
         return raw
 
-    def scaled(self, view: View, pod: Pod, rows: Rows, raw: Ints) -> Ints:
-        rules = self._rules(view, pod, hard=False)
-        lacking = _lacking(rules, rows) if rules is not None else None
+    def normalise_score(self, view: View, pod: Pod, rows: Rows, raw: Ints) -> Ints:
+        rules = self._constraints(view, pod, hard=False)
+        lacking = _missing_key(rules, rows) if rules is not None else None
         held = raw if lacking is None else raw[~lacking]
         if not held.size:
             return np.zeros_like(raw)
@@ -110,73 +113,77 @@ class PodTopologySpread:
         if not highest:
             scaled = np.full_like(raw, MAX_SCORE)
         else:
-            scaled = by_table(raw, lowest, highest, lambda each: (highest + lowest - each) * MAX_SCORE // highest)
+            scaled = scale_by_table(raw, lowest, highest, lambda each: (highest + lowest - each) * MAX_SCORE // highest)
         if lacking is not None:
             scaled[lacking] = 0
         return scaled
 
-    def _rules(self, view: View, pod: Pod, *, hard: bool) -> Rules | None:
+    def _constraints(self, view: View, pod: Pod, *, hard: bool) -> PreparedConstraints | None:
         system = self.defaulting_type == SYSTEM
-        return rules_of(view, pod, SYSTEM_DEFAULTS if system else self.default_constraints, hard=hard, lenient=system)
+        return prepare_constraints(
+            view, pod, SYSTEM_DEFAULTS if system else self.default_constraints, hard=hard, allow_missing_keys=system
+        )
 
 
-def _judged(view: View, rule: Rule, rows: Rows) -> Ints:
-    view.census.current(rule.count)
-    key, domains = rule.key, rule.domains
-    floor = domains.least() if len(domains.there) >= rule.min_domains else 0.0
-    limit = floor + rule.max_skew - rule.me
+def _skew_codes(view: View, constraint: PreparedConstraint, rows: Rows) -> Ints:
+    view.topology_counts.refresh(constraint.count)
+    key, domains = constraint.key, constraint.domains
+    floor = domains.min_count() if len(domains.eligible_domains) >= constraint.min_domains else 0.0
+    limit = floor + constraint.max_skew - constraint.self_match
     if not domains.by_row:
         table = (domains.counts > limit).astype(np.int64)
-        table[ABSENT] = UNLABELLED
-        return table.take(chosen(key.ids, rows), mode="clip")
-    codes = (chosen(domains.counts, rows) > limit).astype(np.int64)
-    return codes if key.everywhere else np.where(chosen(key.present, rows), codes, UNLABELLED)
+        table[ABSENT] = MISSING_LABEL
+        return table.take(take_rows(key.ids, rows), mode="clip")
+    codes = (take_rows(domains.counts, rows) > limit).astype(np.int64)
+    return codes if key.on_all_nodes else np.where(take_rows(key.present, rows), codes, MISSING_LABEL)
 
 
-def _judged_alone(view: View, rule: Rule, rows: Rows) -> Ints:
+def _skew_codes_in_overlay(view: View, constraint: PreparedConstraint, rows: Rows) -> Ints:
     """The same where pods have come and gone: each row with what its own node gained and lost, and no other."""
-    assert view.moved is not None
-    key, domains = rule.key, rule.domains
-    view.census.current(rule.count)
-    own = view.census.moved(view.census.picked((rule.joining,)), view.moved)
+    assert view.delta is not None
+    key, domains = constraint.key, constraint.domains
+    view.topology_counts.refresh(constraint.count)
+    own = view.topology_counts.overlay_delta(
+        view.topology_counts.count_selected((constraint.added_selector,)), view.delta
+    )
     own = (own if domains.eligible is None else own * domains.eligible)[rows]
-    least, emptiest, next_least = domains.two_least()
-    held = domains.at(rows) + own
+    least, emptiest, next_least = domains.two_smallest()
+    held = domains.at_rows(rows) + own
     floor = np.where(key.ids[rows] == emptiest, next_least, least)
-    floor = np.where(domains.exists(rows), np.minimum(floor, held), floor)
-    if len(domains.there) < rule.min_domains:
+    floor = np.where(domains.in_eligible_domain(rows), np.minimum(floor, held), floor)
+    if len(domains.eligible_domains) < constraint.min_domains:
         floor = np.zeros(len(own))
-    codes = (held + rule.me - floor > rule.max_skew).astype(np.int64)
-    return codes if key.everywhere else np.where(key.present[rows], codes, UNLABELLED)
+    codes = (held + constraint.self_match - floor > constraint.max_skew).astype(np.int64)
+    return codes if key.on_all_nodes else np.where(key.present[rows], codes, MISSING_LABEL)
 
 
-def _weighed(view: View, rule: Rule, rows: Rows, lacking: Bools | None) -> Floats:
+def _weighted_count(view: View, constraint: PreparedConstraint, rows: Rows, missing_key: Bools | None) -> Floats:
     """What one constraint adds to each row's score; nothing where the node lacks the key."""
-    view.census.current(rule.count)
-    key, slack = rule.key, rule.max_skew - 1.0
+    view.topology_counts.refresh(constraint.count)
+    key, slack = constraint.key, constraint.max_skew - 1.0
     if key.name == HOSTNAME:
-        here = chosen(rule.count.rows, rows)
-        size = len(here) - (0 if lacking is None else int(lacking.sum()))
+        here = take_rows(constraint.count.rows, rows)
+        size = len(here) - (0 if missing_key is None else int(missing_key.sum()))
         added = here * math.log(size + 2) + slack
-        return added if key.everywhere else np.where(chosen(key.present, rows), added, 0.0)
-    counts = rule.domains.by_domain()
-    if key.empty is not None:
-        counts[key.empty] += counts[ABSENT]
-    table = counts * math.log(_domains_among(key, rows, lacking) + 2) + slack
+        return added if key.on_all_nodes else np.where(take_rows(key.present, rows), added, 0.0)
+    counts = constraint.domains.by_domain()
+    if key.empty_value is not None:
+        counts[key.empty_value] += counts[ABSENT]
+    table = counts * math.log(_count_domains(key, rows, missing_key) + 2) + slack
     table[ABSENT] = 0.0
-    return table.take(chosen(key.ids, rows), mode="clip")
+    return table.take(take_rows(key.ids, rows), mode="clip")
 
 
-def _domains_among(key: Key, rows: Rows, lacking: Bools | None) -> int:
+def _count_domains(key: TopologyKey, rows: Rows, missing_key: Bools | None) -> int:
     """How many domains the scored rows make up; to lack the key is to have the empty value here."""
-    ids = chosen(key.ids, rows)
-    if lacking is None and len(key.ids) - len(ids) < key.smallest:
-        return key.number  # too few are left out to hide one
-    seen = np.bincount(ids if lacking is None else ids[~lacking], minlength=key.size) > 0
-    if key.empty is not None and seen[ABSENT]:
-        seen[key.empty] = False
+    ids = take_rows(key.ids, rows)
+    if missing_key is None and len(key.ids) - len(ids) < key.smallest_domain:
+        return key.domain_count  # too few are left out to hide one
+    seen = np.bincount(ids if missing_key is None else ids[~missing_key], minlength=key.size) > 0
+    if key.empty_value is not None and seen[ABSENT]:
+        seen[key.empty_value] = False
     return int(np.count_nonzero(seen))
 
 
-def _lacking(rules: Rules, rows: Rows) -> Bools | None:
-    return None if rules.lacking is None else chosen(rules.lacking, rows)
+def _missing_key(constraints: PreparedConstraints, rows: Rows) -> Bools | None:
+    return None if constraints.missing_key is None else take_rows(constraints.missing_key, rows)

@@ -14,7 +14,7 @@ class PrioritySort:
     """The default order of the queue."""
 
     name: ClassVar[str] = "PrioritySort"
-    woken_by: ClassVar[Change] = Change.NOTHING
+    requeue_on: ClassVar[Change] = Change.NOTHING
 
-    def order(self, pod: Pod, since: float) -> tuple[float, ...]:
-        return (-pod.priority, since)
+    def queue_sort_key(self, pod: Pod, queued_at: float) -> tuple[float, ...]:
+        return (-pod.priority, queued_at)

@@ -25,23 +25,23 @@ from typing import Any, ClassVar
 import numpy as np
 
 from trimtab.core.cluster.view import Floats, View
+from trimtab.core.framework.interface import Bools, Ints, Normalise, Reject, Rows, StageResult, StageStatus, Warn
+from trimtab.core.framework.load_scoring import scalar, utilisation
+from trimtab.core.framework.load_scoring.threshold_codes import decode, encode
 from trimtab.core.model.change import Change
+from trimtab.core.model.duration import Duration
 from trimtab.core.model.pod import Pod
 from trimtab.core.model.resources import CPU, MEMORY
 from trimtab.core.model.selectors import Requirement
-from trimtab.core.model.span import Span
-from trimtab.core.placing.contract import Bools, Go, Ints, Normalise, Refuse, Rows, Staged, Warn
-from trimtab.core.placing.measured import few, usage
-from trimtab.core.placing.measured.limits import codes_above, passed
 
 MAINTENANCE = Requirement("scheduler.alpha.kubernetes.io/maintenance", "In", ("true",))
 UNDER_MAINTENANCE = -1
-OVERFULL = 0.95
-LOW = 0.30
-FADE = 0.10
-NOTHING = (0.0, 0.0)
-WORDS = {CPU: "CPU", MEMORY: "memory"}
-HALF_A_MINUTE = Span(30)
+HARD_LIMIT = 0.95
+LOW_LOAD = 0.30
+FADE_WIDTH = 0.10
+NO_ESTIMATE = (0.0, 0.0)
+RESOURCE_NAMES = {CPU: "CPU", MEMORY: "memory"}
+DEFAULT_INTERVAL = Duration(30)
 STRATEGIES = ("LoadBalancing", "ResourceOptimization", "NodeMaintenance")
 
 
@@ -50,12 +50,12 @@ class Rescheduler:
     """Codes are bits: CPU, memory above the threshold; CPU, memory above 95 % with the pod. Below 0 it is past help."""
 
     name: ClassVar[str] = "Rescheduler"
-    woken_by: ClassVar[Change] = (
-        Change.LOAD | Change.POD_LEFT | Change.POD_ALTERED | Change.NODE_ADDED | Change.ALLOCATABLE | Change.LABELS
+    requeue_on: ClassVar[Change] = (
+        Change.LOAD | Change.POD_DELETED | Change.POD_UPDATED | Change.NODE_ADDED | Change.ALLOCATABLE | Change.LABELS
     )
-    reads: ClassVar[Change] = Change.LOAD | Change.PODS | Change.ALLOCATABLE | Change.LABELS
+    depends_on: ClassVar[Change] = Change.LOAD | Change.PODS | Change.ALLOCATABLE | Change.LABELS
     normalise: ClassVar[Normalise] = Normalise.NONE
-    parts: ClassVar[int] = usage.PARTS
+    score_scale: ClassVar[int] = utilisation.SCORE_SCALE
 
     cpu_threshold: float = 80.0
     memory_threshold: float = 80.0
@@ -65,7 +65,7 @@ class Rescheduler:
     enable_scheduling_optimization: bool = True
     enable_preventive_rescheduling: bool = True
     enable_rescheduling_controller: bool = True
-    rescheduling_interval: Span = HALF_A_MINUTE
+    rescheduling_interval: Duration = DEFAULT_INTERVAL
     excluded_namespaces: tuple[str, ...] = ("kube-system",)
     enabled_strategies: tuple[str, ...] = ("LoadBalancing",)
     imbalance_threshold: float = 20.0
@@ -99,8 +99,8 @@ class Rescheduler:
         if unknown := [each for each in self.enabled_strategies if each not in STRATEGIES]:
             raise ValueError(f"enabledStrategies: {unknown[0]!r} is not one of {', '.join(STRATEGIES)}")
 
-    def signs(self, pod: Pod) -> Hashable:
-        return (usage.asks_and_kin(pod), usage.of_daemon_set(pod))
+    def signature(self, pod: Pod) -> Hashable:
+        return (utilisation.estimate_signature(pod), utilisation.is_daemon_set_pod(pod))
 
     # --- filter
 
@@ -108,50 +108,56 @@ class Rescheduler:
         count = len(view.pod_count[rows])
         if not self.enable_scheduling_optimization:
             return np.zeros(count, dtype=np.int64)
-        spared = not self.strict and usage.of_daemon_set(pod)
-        if not self.strict and (some := few.few(view, rows)):
-            own = None if spared else few.own(view, pod)
-            return few.column(lambda row: self._code(view, own, row), some)
-        answer = np.zeros(count, dtype=np.int64) if spared else self._held_back(view, pod, rows)
-        if (under := _maintained(view, rows)) is not None:
+        spared = not self.strict and utilisation.is_daemon_set_pod(pod)
+        if not self.strict and (some := scalar.small_selection(view, rows)):
+            own = None if spared else scalar.pod_estimate(view, pod)
+            return scalar.per_row(lambda row: self._code_row(view, own, row), some)
+        answer = np.zeros(count, dtype=np.int64) if spared else self._codes(view, pod, rows)
+        if (under := _under_maintenance(view, rows)) is not None:
             answer[under] = UNDER_MAINTENANCE
         return answer
 
-    def _held_back(self, view: View, pod: Pod, rows: Rows) -> Ints:
-        used = self._known(view, rows)
+    def _codes(self, view: View, pod: Pod, rows: Rows) -> Ints:
+        used = self._utilisation(view, rows)
         above = used * 100 > ((self.cpu_threshold,), (self.memory_threshold,))
         if self.strict:
-            return codes_above(above)
-        own = usage.share_of(usage.own_pair(view, pod), usage.offered_pair(view.allocatable, rows))
-        alone = own > OVERFULL
-        return codes_above(
-            np.concatenate((above, used + own > OVERFULL)), lambda: np.concatenate((above & False, alone))
-        )
+            return encode(above)
+        own = utilisation.ratios(utilisation.pod_estimate(view, pod), utilisation.quantities(view.allocatable, rows))
+        alone = own > HARD_LIMIT
+        return encode(np.concatenate((above, used + own > HARD_LIMIT)), lambda: np.concatenate((above & False, alone)))
 
-    def _code(self, view: View, own: tuple[float, float] | None, row: int) -> int:
+    def _code_row(self, view: View, own: tuple[float, float] | None, row: int) -> int:
         """The same for one row, which load does not hold back without an estimate."""
         if view.nodes[row].labels.get(MAINTENANCE.key) in MAINTENANCE.values:
             return UNDER_MAINTENANCE
         if own is None:
             return 0
-        (cpu, memory), (own_cpu, own_memory) = _shares_of(view, NOTHING, row), _alone(view, own, row)
+        (cpu, memory), (own_cpu, own_memory) = _utilisations_row(view, NO_ESTIMATE, row), _pod_only_row(view, own, row)
         above = cpu * 100 > self.cpu_threshold, memory * 100 > self.memory_threshold
-        beyond = cpu + own_cpu > OVERFULL, memory + own_memory > OVERFULL
-        return few.code((*above, *beyond), lambda: (False, False, own_cpu > OVERFULL, own_memory > OVERFULL))
+        beyond = cpu + own_cpu > HARD_LIMIT, memory + own_memory > HARD_LIMIT
+        return scalar.threshold_code(
+            (*above, *beyond), lambda: (False, False, own_cpu > HARD_LIMIT, own_memory > HARD_LIMIT)
+        )
 
-    def _known(self, view: View, rows: Rows) -> Floats:
+    def _utilisation(self, view: View, rows: Rows) -> Floats:
         """How full nodes are, a line each for CPU and memory; NaN, which no comparison holds against them, where unknown."""
         if self.strict:
-            return usage.share_of(usage.pair(view.requested, view, rows), usage.offered_pair(view.capacity, rows))
-        return usage.share_of(usage.expected_pair(view, rows), usage.offered_pair(view.allocatable, rows))
+            return utilisation.ratios(
+                utilisation.cpu_and_memory(view.requested, view, rows), utilisation.quantities(view.capacity, rows)
+            )
+        return utilisation.ratios(
+            utilisation.expected_usage(view, rows), utilisation.quantities(view.allocatable, rows)
+        )
 
     def reasons(self, view: View, pod: Pod, code: int) -> tuple[str, ...]:
         if code == UNDER_MAINTENANCE:
             return ("node(s) were under maintenance",)
         limits = ((CPU, self.cpu_threshold), (MEMORY, self.memory_threshold))
-        above = [f"used more than {limit:g}% of their {WORDS[resource]}" for resource, limit in limits]
-        beyond = [f"would use more than {OVERFULL:.0%} of their {words} with the pod" for words in WORDS.values()]
-        return tuple(f"node(s) {(*above, *beyond)[bit]}" for bit in passed(code))
+        above = [f"used more than {limit:g}% of their {RESOURCE_NAMES[resource]}" for resource, limit in limits]
+        beyond = [
+            f"would use more than {HARD_LIMIT:.0%} of their {words} with the pod" for words in RESOURCE_NAMES.values()
+        ]
+        return tuple(f"node(s) {(*above, *beyond)[bit]}" for bit in decode(code))
 
     # --- score
 
@@ -159,72 +165,86 @@ class Rescheduler:
         if not self.enable_scheduling_optimization:
             return None
         if self.strict:
-            return self._original(*self._known(view, rows) * 100)
-        if some := few.few(view, rows):
-            own = few.own(view, pod)
-            return few.column(lambda row: self._points(view, pod, own, row), some)
-        shares = usage.share_pair(view, rows, pod)
-        free = usage.weighted(self.cpu_score_weight, self.memory_score_weight, 1.0 - np.minimum(shares, 1.0))
+            return self._strict_score(*self._utilisation(view, rows) * 100)
+        if some := scalar.small_selection(view, rows):
+            own = scalar.pod_estimate(view, pod)
+            return scalar.per_row(lambda row: self._score_row(view, pod, own, row), some)
+        shares = utilisation.utilisations(view, rows, pod)
+        free = utilisation.weighted_sum(self.cpu_score_weight, self.memory_score_weight, 1.0 - np.minimum(shares, 1.0))
         bonus = self.load_balance_bonus / 100
-        fading = np.minimum(np.maximum(LOW + FADE - np.maximum(*shares), 0.0) / (2 * FADE), 1.0)
-        return usage.points(1.0 - (free + bonus * fading) / (self.cpu_score_weight + self.memory_score_weight + bonus))
+        fading = np.minimum(np.maximum(LOW_LOAD + FADE_WIDTH - np.maximum(*shares), 0.0) / (2 * FADE_WIDTH), 1.0)
+        return utilisation.free_score(
+            1.0 - (free + bonus * fading) / (self.cpu_score_weight + self.memory_score_weight + bonus)
+        )
 
-    def _points(self, view: View, pod: Pod, own: tuple[float, float], row: int) -> int:
+    def _score_row(self, view: View, pod: Pod, own: tuple[float, float], row: int) -> int:
         """The same for one row."""
-        cpu, memory = few.known(view, pod, row, _shares_of(view, own, row))
+        cpu, memory = scalar.fill_from_requests(view, pod, row, _utilisations_row(view, own, row))
         free = self.cpu_score_weight * (1.0 - min(cpu, 1.0)) + self.memory_score_weight * (1.0 - min(memory, 1.0))
         bonus = self.load_balance_bonus / 100
-        fading = min(max(LOW + FADE - max(cpu, memory), 0.0) / (2 * FADE), 1.0)
-        return few.points(1.0 - (free + bonus * fading) / (self.cpu_score_weight + self.memory_score_weight + bonus))
+        fading = min(max(LOW_LOAD + FADE_WIDTH - max(cpu, memory), 0.0) / (2 * FADE_WIDTH), 1.0)
+        return scalar.free_score(
+            1.0 - (free + bonus * fading) / (self.cpu_score_weight + self.memory_score_weight + bonus)
+        )
 
-    def _original(self, cpu: Floats, memory: Floats) -> Ints:
+    def _strict_score(self, cpu: Floats, memory: Floats) -> Ints:
         score = (100 - cpu) * self.cpu_score_weight + (100 - memory) * self.memory_score_weight
-        low = (cpu < LOW * 100) & (memory < LOW * 100)
-        return usage.in_parts(score + low * self.load_balance_bonus)
+        low = (cpu < LOW_LOAD * 100) & (memory < LOW_LOAD * 100)
+        return utilisation.whole_points(score + low * self.load_balance_bonus)
 
     # --- stages; the pod counts on its node already
 
-    def reserve(self, view: View, memory: Any, pod: Pod, node: str) -> tuple[Any, Go | Refuse]:
-        full = self._above(view, node, OVERFULL * 100, OVERFULL * 100) if self.enable_scheduling_optimization else []
-        held_back = full and (self.strict or not usage.of_daemon_set(pod))
-        return memory, Refuse(f"{node} would use {' and '.join(full)}", final=False) if held_back else Go.GO
+    def reserve(self, view: View, state: Any, pod: Pod, node: str) -> tuple[Any, StageStatus | Reject]:
+        full = (
+            self._exceeded(view, node, HARD_LIMIT * 100, HARD_LIMIT * 100)
+            if self.enable_scheduling_optimization
+            else []
+        )
+        held_back = full and (self.strict or not utilisation.is_daemon_set_pod(pod))
+        return state, Reject(
+            f"{node} would use {' and '.join(full)}", unresolvable=False
+        ) if held_back else StageStatus.SUCCESS
 
-    def unreserve(self, memory: Any, pod: Pod, node: str) -> Any:
-        return memory
+    def unreserve(self, state: Any, pod: Pod, node: str) -> Any:
+        return state
 
-    def pre_bind(self, view: View, pod: Pod, node: str) -> Staged:
+    def pre_bind(self, view: View, pod: Pod, node: str) -> StageResult:
         if not self.enable_preventive_rescheduling:
-            return Go.GO
-        full = self._above(view, node, self.cpu_threshold, self.memory_threshold)
-        return Warn("NodeNearlyFull", f"with this pod {node} will use {' and '.join(full)}") if full else Go.GO
+            return StageStatus.SUCCESS
+        full = self._exceeded(view, node, self.cpu_threshold, self.memory_threshold)
+        return (
+            Warn("NodeNearlyFull", f"with this pod {node} will use {' and '.join(full)}")
+            if full
+            else StageStatus.SUCCESS
+        )
 
-    def _above(self, view: View, node: str, cpu: float, memory: float) -> list[str]:
+    def _exceeded(self, view: View, node: str, cpu: float, memory: float) -> list[str]:
         """In words, what of the node is used beyond these percentages."""
         row = view.row(node)
         if row is None:
             return []
-        used = (self._known(view, slice(row, row + 1)) * 100).ravel().tolist()
-        told = zip(WORDS.values(), (cpu, memory), used, strict=True)
+        used = (self._utilisation(view, slice(row, row + 1)) * 100).ravel().tolist()
+        told = zip(RESOURCE_NAMES.values(), (cpu, memory), used, strict=True)
         return [f"{figure:.0f}% of its {words} (limit {limit:g}%)" for words, limit, figure in told if figure > limit]
 
-    def remark(self, view: View, pod: Pod) -> str:
-        return "" if self.strict else usage.blind_spots(view)
+    def explain_note(self, view: View, pod: Pod) -> str:
+        return "" if self.strict else utilisation.unmeasured_note(view)
 
 
-def _shares_of(view: View, own: tuple[float, float], row: int) -> list[float]:
+def _utilisations_row(view: View, own: tuple[float, float], row: int) -> list[float]:
     """How full one node will be with so much more, of CPU and memory."""
-    return few.shares(view.load.expected, view.allocatable, own, row)
+    return scalar.measured_ratios(view.load.expected, view.allocatable, own, row)
 
 
-def _alone(view: View, own: tuple[float, float], row: int) -> tuple[float, float]:
+def _pod_only_row(view: View, own: tuple[float, float], row: int) -> tuple[float, float]:
     """How full it would be without anything else."""
-    cpu, memory = (view.allocatable(resource).item(row) for resource in usage.PAIR)
-    return few.share(own[0], cpu), few.share(own[1], memory)
+    cpu, memory = (view.allocatable(resource).item(row) for resource in utilisation.RESOURCES)
+    return scalar.ratio(own[0], cpu), scalar.ratio(own[1], memory)
 
 
-def _maintained(view: View, rows: Rows) -> Bools | None:
+def _under_maintenance(view: View, rows: Rows) -> Bools | None:
     """Which of the rows are under maintenance; None for none. A row alone is looked up by itself."""
     if isinstance(rows, slice) and rows.stop is not None and rows.stop - (rows.start or 0) == 1:
         labels = view.nodes[rows.start or 0].labels
         return np.ones(1, dtype=np.bool_) if labels.get(MAINTENANCE.key) in MAINTENANCE.values else None
-    return view.labelled(MAINTENANCE)[rows]
+    return view.matching_label(MAINTENANCE)[rows]

@@ -14,7 +14,7 @@ class SchedulingGates:
     """A gated pod is not tried at all, and no event is written about it."""
 
     name: ClassVar[str] = "SchedulingGates"
-    woken_by: ClassVar[Change] = Change.SELF
+    requeue_on: ClassVar[Change] = Change.OWN_POD_UPDATED
 
-    def gate(self, pod: Pod) -> str | None:
-        return f"waiting for scheduling gates: [{' '.join(pod.gates)}]" if pod.gates else None
+    def pre_enqueue(self, pod: Pod) -> str | None:
+        return f"waiting for scheduling gates: [{' '.join(pod.scheduling_gates)}]" if pod.scheduling_gates else None

@@ -24,7 +24,7 @@ class SmallestFirst:
     """Penalty in seconds; a pod that asks for `large_cpu` cores or `large_memory` GiB has all of it, half of that half."""
 
     name: ClassVar[str] = "SmallestFirst"
-    woken_by: ClassVar[Change] = Change.NOTHING
+    requeue_on: ClassVar[Change] = Change.NOTHING
 
     longest_penalty: float = 60.0
     large_cpu: float = 8.0
@@ -36,11 +36,11 @@ class SmallestFirst:
         if not (0 < self.large_cpu < math.inf and 0 < self.large_memory < math.inf):
             raise ValueError("largeCpu (cores) and largeMemory (GiB) must be above 0")
 
-    def order(self, pod: Pod, since: float) -> tuple[float, ...]:
-        return (-pod.priority, since + self.longest_penalty * self._size(pod))
+    def queue_sort_key(self, pod: Pod, queued_at: float) -> tuple[float, ...]:
+        return (-pod.priority, queued_at + self.longest_penalty * self._size(pod))
 
     def _size(self, pod: Pod) -> float:
         """0 for a pod that asks for nothing, 1 for a large one; the resource that counts is the larger part."""
-        cpu = pod.demand.of(CPU) / (self.large_cpu * MILLIS)
-        memory = pod.demand.of(MEMORY) / (self.large_memory * GIB)
+        cpu = pod.requests.of(CPU) / (self.large_cpu * MILLIS)
+        memory = pod.requests.of(MEMORY) / (self.large_memory * GIB)
         return min(1.0, max(cpu, memory))

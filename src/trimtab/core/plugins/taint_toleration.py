@@ -9,10 +9,10 @@ from typing import ClassVar
 import numpy as np
 
 from trimtab.core.cluster.view import View
+from trimtab.core.framework.interface import Ints, Normalise, Rows
 from trimtab.core.model.change import Change
 from trimtab.core.model.pod import Pod
 from trimtab.core.model.taints import NO_EXECUTE, NO_SCHEDULE, PREFER_NO_SCHEDULE, Taint, Toleration, tolerated
-from trimtab.core.placing.contract import Ints, Normalise, Rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,11 +20,11 @@ class TaintToleration:
     """Judges each distinct set of taints once, not each node."""
 
     name: ClassVar[str] = "TaintToleration"
-    woken_by: ClassVar[Change] = Change.NODE_ADDED | Change.TAINTS | Change.SELF
-    reads: ClassVar[Change] = Change.TAINTS
+    requeue_on: ClassVar[Change] = Change.NODE_ADDED | Change.TAINTS | Change.OWN_POD_UPDATED
+    depends_on: ClassVar[Change] = Change.TAINTS
     normalise: ClassVar[Normalise] = Normalise.LOWER
 
-    def signs(self, pod: Pod) -> Hashable:
+    def signature(self, pod: Pod) -> Hashable:
         return pod.spec.tolerations
 
     def filter(self, view: View, pod: Pod, rows: Rows) -> Ints:
@@ -32,20 +32,20 @@ class TaintToleration:
             hard = (taint for taint in taints if taint.effect in (NO_SCHEDULE, NO_EXECUTE))
             return -1 if any(not tolerated(taint, pod.spec.tolerations) for taint in hard) else 0
 
-        return _judged(view, code, rows)
+        return _per_taint_set(view, code, rows)
 
     def reasons(self, view: View, pod: Pod, code: int) -> tuple[str, ...]:
         return ("node(s) had untolerated taint(s)",)
 
     def score(self, view: View, pod: Pod, rows: Rows) -> Ints | None:
         soft = tuple(each for each in pod.spec.tolerations if each.effect in ("", PREFER_NO_SCHEDULE))
-        return _judged(view, lambda taints: _soft_taints(taints, soft), rows)
+        return _per_taint_set(view, lambda taints: _intolerable_soft_taints(taints, soft), rows)
 
 
-def _soft_taints(taints: tuple[Taint, ...], tolerations: tuple[Toleration, ...]) -> int:
+def _intolerable_soft_taints(taints: tuple[Taint, ...], tolerations: tuple[Toleration, ...]) -> int:
     return sum(taint.effect == PREFER_NO_SCHEDULE and not tolerated(taint, tolerations) for taint in taints)
 
 
-def _judged(view: View, judge: Callable[[tuple[Taint, ...]], int], rows: Rows) -> Ints:
-    table = np.fromiter(map(judge, view.taint_sets), dtype=np.int64)
+def _per_taint_set(view: View, evaluate: Callable[[tuple[Taint, ...]], int], rows: Rows) -> Ints:
+    table = np.fromiter(map(evaluate, view.taint_sets), dtype=np.int64)
     return table[view.taint_set[rows]]

@@ -24,21 +24,27 @@ from typing import ClassVar
 
 import numpy as np
 
-from trimtab.core.cluster.recent import recent_sum
+from trimtab.core.cluster.recently_placed import recent_sum
 from trimtab.core.cluster.view import Floats, View
+from trimtab.core.framework.interface import MAX_SCORE, Ints, Normalise, Rows
+from trimtab.core.framework.load_scoring.trimaran import blend_with_requests, rounded_score, scaled_score
+from trimtab.core.framework.load_scoring.utilisation import (
+    SCORE_SCALE,
+    estimate_signature,
+    expected,
+    ratios,
+    requested_with,
+)
+from trimtab.core.framework.resource_amounts import ResourceAmounts
 from trimtab.core.load.provider import METRICS_SERVER, MetricProvider
 from trimtab.core.model.change import Change
 from trimtab.core.model.pod import Pod
 from trimtab.core.model.resources import CPU
-from trimtab.core.placing.amounts import ResourceAmounts
-from trimtab.core.placing.contract import MAX_SCORE, Ints, Normalise, Rows
-from trimtab.core.placing.measured.shares import blended, counted, rounded
-from trimtab.core.placing.measured.usage import PARTS, asked, asks_and_kin, expected, share_of
 
 ONE_CORE = ResourceAmounts(((CPU, 1000),))
-DESCENT = 5.0  # percent of utilisation above the target, within which the score comes down
-REPORTING = 60.0  # seconds that an agent may take to report a pod
-SEEN = ("siblings", "cluster")  # rules of estimates that rest on measurements
+DESCENT_WIDTH = 5.0  # percent of utilisation above the target, within which the score comes down
+REPORTING_DELAY = 60.0  # seconds that an agent may take to report a pod
+LEARNED_RULES = ("siblings", "cluster")  # rules of estimates that rest on measurements
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,10 +52,10 @@ class TargetLoadPacking:
     """Percent of the node's capacity. `metric_provider` and `watcher_address` become sources; here they mean nothing."""
 
     name: ClassVar[str] = "TargetLoadPacking"
-    woken_by: ClassVar[Change] = Change.NOTHING
-    reads: ClassVar[Change] = Change.LOAD | Change.PODS | Change.ALLOCATABLE
+    requeue_on: ClassVar[Change] = Change.NOTHING
+    depends_on: ClassVar[Change] = Change.LOAD | Change.PODS | Change.ALLOCATABLE
     normalise: ClassVar[Normalise] = Normalise.NONE
-    parts: ClassVar[int] = PARTS
+    score_scale: ClassVar[int] = SCORE_SCALE
 
     default_requests: ResourceAmounts = ONE_CORE
     default_requests_multiplier: str = "1.5"
@@ -65,45 +71,47 @@ class TargetLoadPacking:
             text = self.default_requests_multiplier[:100]
             raise ValueError(f'defaultRequestsMultiplier: {text!r} is not a number such as "1.5", 0 or more')
 
-    def signs(self, pod: Pod) -> Hashable:
-        return asks_and_kin(pod)
+    def signature(self, pod: Pod) -> Hashable:
+        return estimate_signature(pod)
 
     def score(self, view: View, pod: Pod, rows: Rows) -> Ints | None:
         if self.strict:
-            return self._original(view, pod, rows)
-        used = share_of(expected(view, CPU, rows) + self._estimate(view, pod), view.capacity(CPU)[rows])
+            return self._strict_score(view, pod, rows)
+        used = ratios(expected(view, CPU, rows) + self._estimate(view, pod), view.capacity(CPU)[rows])
         trust = view.load.trust(CPU)[: view.count][rows]
-        return counted(blended(trust, self._points(used), lambda: self._points(self._requested(view, pod, rows))))
+        return scaled_score(
+            blend_with_requests(trust, self._points(used), lambda: self._points(self._requested(view, pod, rows)))
+        )
 
     def _requested(self, view: View, pod: Pod, rows: Rows) -> Floats:
-        return share_of(asked(view, CPU, rows, pod), view.allocatable(CPU)[rows])
+        return ratios(requested_with(view, CPU, rows, pod), view.allocatable(CPU)[rows])
 
     def _points(self, used: Floats) -> Floats:
         """Of a share: along three straight lines, without a step; NaN stays NaN."""
         target = float(self.target_utilization)
-        foot = min(target + DESCENT, 100.0)
+        foot = min(target + DESCENT_WIDTH, 100.0)
         above = target * (100.0 - foot) / (100.0 - target)
         return np.interp(used * 100.0, (0.0, target, foot, 100.0), (target, MAX_SCORE, above, 0.0))
 
     def _estimate(self, view: View, pod: Pod) -> float:
         figure, _, rule = view.load.estimate(pod, CPU)
-        return figure if rule in SEEN else max(self._predicted(pod), pod.demand.of(CPU))
+        return figure if rule in LEARNED_RULES else max(self._predicted_usage(pod), pod.requests.of(CPU))
 
-    def _predicted(self, pod: Pod) -> int:
+    def _predicted_usage(self, pod: Pod) -> int:
         """Container by container: its limit, or so many times its request, or the default."""
-        demand, factor = pod.demand, float(self.default_requests_multiplier)
-        open_cpu = sum(math.floor(each * factor + 0.5) for each in demand.open_cpu)
-        return demand.bounded_cpu + open_cpu + demand.silent * self.default_requests.of(CPU)
+        demand, factor = pod.requests, float(self.default_requests_multiplier)
+        open_cpu = sum(math.floor(each * factor + 0.5) for each in demand.unlimited_cpu)
+        return demand.limited_cpu + open_cpu + demand.containers_without_cpu * self.default_requests.of(CPU)
 
-    def _original(self, view: View, pod: Pod, rows: Rows) -> Ints:
+    def _strict_score(self, view: View, pod: Pod, rows: Rows) -> Ints:
         target, whole = float(self.target_utilization), view.capacity(CPU)[rows]
         latest, mean = (each(CPU)[: view.count][rows] for each in (view.load.latest, view.load.mean))
-        unseen = recent_sum(view, view.load.measured(CPU) - REPORTING, rows, self._predicted)
-        used = np.where(latest == latest, latest, mean) + (self._predicted(pod) + unseen)
+        unseen = recent_sum(view, view.load.sampled_at(CPU) - REPORTING_DELAY, rows, self._predicted_usage)
+        used = np.where(latest == latest, latest, mean) + (self._predicted_usage(pod) + unseen)
         used = np.where(whole > 0, 100.0 * used / np.maximum(whole, 1), used * 0.0)
         below = (100.0 - target) * used / target + target
         above = np.where(used > 100.0, 0.0, target * (100.0 - used) / (100.0 - target))
-        return rounded(np.where(used > target, above, below))
+        return rounded_score(np.where(used > target, above, below))
 
 
 def _number(text: str) -> float:

@@ -23,13 +23,13 @@ from typing import ClassVar
 import numpy as np
 
 from trimtab.core.cluster.view import Floats, View
+from trimtab.core.framework.interface import Ints, Normalise, Rows
+from trimtab.core.framework.load_scoring import scalar, utilisation
+from trimtab.core.framework.load_scoring.threshold_codes import decode, encode
 from trimtab.core.model.change import Change
 from trimtab.core.model.pod import Pod
-from trimtab.core.placing.contract import Ints, Normalise, Rows
-from trimtab.core.placing.measured import few, usage
-from trimtab.core.placing.measured.limits import codes_above, passed
 
-PERIOD = 600.0
+WINDOW = 600.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class Thresholds:
                 raise ValueError(f"{name} is {percent:g}: it must be from 0 to 100")
 
 
-EIGHTY = Thresholds()
+DEFAULT_THRESHOLDS = Thresholds()
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,14 +53,14 @@ class Usage:
     """`usage_weight` is what Volcano multiplies scores by: here the profile says the weight, where it enables the plugin."""
 
     name: ClassVar[str] = "Usage"
-    woken_by: ClassVar[Change] = (
-        Change.LOAD | Change.POD_LEFT | Change.POD_ALTERED | Change.NODE_ADDED | Change.ALLOCATABLE
+    requeue_on: ClassVar[Change] = (
+        Change.LOAD | Change.POD_DELETED | Change.POD_UPDATED | Change.NODE_ADDED | Change.ALLOCATABLE
     )
-    reads: ClassVar[Change] = Change.LOAD | Change.PODS | Change.ALLOCATABLE
+    depends_on: ClassVar[Change] = Change.LOAD | Change.PODS | Change.ALLOCATABLE
     normalise: ClassVar[Normalise] = Normalise.NONE
-    parts: ClassVar[int] = usage.PARTS
+    score_scale: ClassVar[int] = utilisation.SCORE_SCALE
 
-    thresholds: Thresholds = EIGHTY
+    thresholds: Thresholds = DEFAULT_THRESHOLDS
     usage_weight: int = 5
     cpu_weight: int = 1
     memory_weight: int = 1
@@ -72,73 +72,79 @@ class Usage:
         if self.cpu_weight + self.memory_weight == 0:
             raise ValueError("cpuWeight and memoryWeight are both 0: one must be above")
 
-    def signs(self, pod: Pod) -> Hashable:
-        return () if self.strict else usage.asks_and_kin(pod)
+    def signature(self, pod: Pod) -> Hashable:
+        return () if self.strict else utilisation.estimate_signature(pod)
 
     def filter(self, view: View, pod: Pod, rows: Rows) -> Ints:
-        if not self.strict and (some := few.few(view, rows)):
-            own = few.own(view, pod)
-            return few.column(lambda row: self._code(view, own, row), some)
+        if not self.strict and (some := scalar.small_selection(view, rows)):
+            own = scalar.pod_estimate(view, pod)
+            return scalar.per_row(lambda row: self._code_row(view, own, row), some)
         return self._codes(view, pod, rows)
 
     def _codes(self, view: View, pod: Pod, rows: Rows) -> Ints:
         limits = np.array(((self.thresholds.cpu or np.inf,), (self.thresholds.mem or np.inf,))) / 100
-        offered = usage.offered_pair(view.capacity, rows)
+        offered = utilisation.quantities(view.capacity, rows)
         if self.strict:
-            return codes_above(usage.share_of(_average(view, rows), offered) > limits)
-        own = usage.own_pair(view, pod)
-        above = usage.share_of(_real(view, rows) + own, offered) > limits
-        return codes_above(above, lambda: usage.share_of(own, offered) > limits)
+            return encode(utilisation.ratios(_average(view, rows), offered) > limits)
+        own = utilisation.pod_estimate(view, pod)
+        above = utilisation.ratios(_recent_or_expected(view, rows) + own, offered) > limits
+        return encode(above, lambda: utilisation.ratios(own, offered) > limits)
 
-    def _code(self, view: View, own: tuple[float, float], row: int) -> int:
+    def _code_row(self, view: View, own: tuple[float, float], row: int) -> int:
         """The same for one row."""
         limits = ((self.thresholds.cpu or inf) / 100, (self.thresholds.mem or inf) / 100)
-        above = map(gt, _shares_of(view, own, row), limits)
-        capacity = (view.capacity(resource).item(row) for resource in usage.PAIR)
-        return few.code(above, lambda: map(gt, map(few.share, own, capacity), limits))
+        above = map(gt, _utilisations_row(view, own, row), limits)
+        capacity = (view.capacity(resource).item(row) for resource in utilisation.RESOURCES)
+        return scalar.threshold_code(above, lambda: map(gt, map(scalar.ratio, own, capacity), limits))
 
     def reasons(self, view: View, pod: Pod, code: int) -> tuple[str, ...]:
         words = (f"CPU is used above {self.thresholds.cpu:g}%", f"memory is used above {self.thresholds.mem:g}%")
-        return tuple(f"node(s) whose {words[bit]}" for bit in passed(code))
+        return tuple(f"node(s) whose {words[bit]}" for bit in decode(code))
 
     def score(self, view: View, pod: Pod, rows: Rows) -> Ints | None:
-        if not self.strict and (some := few.few(view, rows)):
-            own = few.own(view, pod)
-            return few.column(lambda row: self._points(view, pod, own, row), some)
-        known = _average(view, rows) + usage.pair(view.load.pending, view, rows) if self.strict else _real(view, rows)
-        used = known if self.strict else known + usage.own_pair(view, pod)
-        shares = usage.share_of(used, usage.offered_pair(view.capacity, rows))
-        free = 1.0 - np.minimum(usage.by_requests(view, rows, pod, shares), 1.0)
-        mean = usage.weighted(self.cpu_weight, self.memory_weight, free) / (self.cpu_weight + self.memory_weight)
-        return usage.in_parts(mean * 100) if self.strict else usage.points(1.0 - mean)
+        if not self.strict and (some := scalar.small_selection(view, rows)):
+            own = scalar.pod_estimate(view, pod)
+            return scalar.per_row(lambda row: self._score_row(view, pod, own, row), some)
+        known = (
+            _average(view, rows) + utilisation.cpu_and_memory(view.load.unsampled, view, rows)
+            if self.strict
+            else _recent_or_expected(view, rows)
+        )
+        used = known if self.strict else known + utilisation.pod_estimate(view, pod)
+        shares = utilisation.ratios(used, utilisation.quantities(view.capacity, rows))
+        free = 1.0 - np.minimum(utilisation.fill_from_requests(view, rows, pod, shares), 1.0)
+        mean = utilisation.weighted_sum(self.cpu_weight, self.memory_weight, free) / (
+            self.cpu_weight + self.memory_weight
+        )
+        return utilisation.whole_points(mean * 100) if self.strict else utilisation.free_score(1.0 - mean)
 
-    def _points(self, view: View, pod: Pod, own: tuple[float, float], row: int) -> int:
+    def _score_row(self, view: View, pod: Pod, own: tuple[float, float], row: int) -> int:
         """The same for one row."""
-        shares = few.known(view, pod, row, _shares_of(view, own, row))
+        shares = scalar.fill_from_requests(view, pod, row, _utilisations_row(view, own, row))
         cpu, memory = (1.0 - min(share, 1.0) for share in shares)
         mean = (self.cpu_weight * cpu + self.memory_weight * memory) / (self.cpu_weight + self.memory_weight)
-        return few.points(1.0 - mean)
+        return scalar.free_score(1.0 - mean)
 
-    def remark(self, view: View, pod: Pod) -> str:
-        return usage.blind_spots(view)
+    def explain_note(self, view: View, pod: Pod) -> str:
+        return utilisation.unmeasured_note(view)
 
 
 def _average(view: View, rows: Rows) -> Floats:
-    return usage.pair(lambda resource: view.load.average(resource, PERIOD), view, rows)
+    return utilisation.cpu_and_memory(lambda resource: view.load.recent_mean(resource, WINDOW), view, rows)
 
 
-def _real(view: View, rows: Rows) -> Floats:
+def _recent_or_expected(view: View, rows: Rows) -> Floats:
     """What was used on average or will be used soon, whichever is more; NaN where nobody knows."""
-    return np.fmax(_average(view, rows), usage.expected_pair(view, rows))
+    return np.fmax(_average(view, rows), utilisation.expected_usage(view, rows))
 
 
-def _shares_of(view: View, own: tuple[float, float], row: int) -> list[float]:
+def _utilisations_row(view: View, own: tuple[float, float], row: int) -> list[float]:
     """How full one node will really be with the pod, of CPU and memory."""
     load = view.load
     return [
-        few.share(
-            few.larger(load.average(resource, PERIOD).item(row), load.expected(resource).item(row)) + amount,
+        scalar.ratio(
+            scalar.nanmax(load.recent_mean(resource, WINDOW).item(row), load.expected(resource).item(row)) + amount,
             view.capacity(resource).item(row),
         )
-        for resource, amount in zip(usage.PAIR, own, strict=True)
+        for resource, amount in zip(utilisation.RESOURCES, own, strict=True)
     ]

@@ -17,8 +17,30 @@ from typing import ClassVar
 import numpy as np
 
 from trimtab.core.cluster.view import View
+from trimtab.core.framework.interface import (
+    Ints,
+    Normalise,
+    PreFilterResult,
+    PreFilterStatus,
+    Reject,
+    Rows,
+    StageResult,
+    StageStatus,
+    Wait,
+    any_node_passes,
+)
+from trimtab.core.framework.volumes import matching
+from trimtab.core.framework.volumes.claims import claim_names, classify
+from trimtab.core.framework.volumes.reachability import reachable_nodes
+from trimtab.core.framework.volumes.reservations import (
+    NO_RESERVATIONS,
+    DynamicProvision,
+    PodVolumes,
+    StaticBinding,
+    VolumeReservations,
+)
 from trimtab.core.model.change import Change
-from trimtab.core.model.instruction import BindVolume, Instruction, SelectNode
+from trimtab.core.model.instructions import BindVolume, Instruction, SelectNode
 from trimtab.core.model.pod import Pod
 from trimtab.core.model.storage import (
     CsiDriver,
@@ -28,33 +50,17 @@ from trimtab.core.model.storage import (
     PersistentVolumeClaim,
     StorageClass,
 )
-from trimtab.core.placing.contract import (
-    Ahead,
-    Go,
-    Ints,
-    Normalise,
-    Prefiltered,
-    Refuse,
-    Rows,
-    Staged,
-    Wait,
-    passes_somewhere,
-)
-from trimtab.core.placing.volumes import matching
-from trimtab.core.placing.volumes.claims import names, sort
-from trimtab.core.placing.volumes.plans import NONE, Binding, Plan, Plans, Provision
-from trimtab.core.placing.volumes.reach import reachable
 
-UNUSABLE = -16
-WORDS = {
-    matching.OUT_OF_REACH: "node(s) didn't match PersistentVolume's node affinity",
-    matching.NOTHING_TO_BIND: "node(s) didn't find available persistent volumes to bind",
-    matching.NO_SPACE: "node(s) did not have enough free storage",
-    matching.VOLUME_GONE: "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)",
+UNUSABLE_CLAIM = -16
+REASONS = {
+    matching.NODE_CONFLICT: "node(s) didn't match PersistentVolume's node affinity",
+    matching.BIND_CONFLICT: "node(s) didn't find available persistent volumes to bind",
+    matching.NOT_ENOUGH_SPACE: "node(s) did not have enough free storage",
+    matching.PV_NOT_EXIST: "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)",
 }
 
 
-class Undone(Exception):
+class ReservationLost(Exception):
     """What was promised has come to nothing; the pod must look for a node again."""
 
 
@@ -63,9 +69,9 @@ class VolumeBinding:
     """Codes are sets of bits below zero: no eviction brings a volume nearer. `shape` is read only to be refused."""
 
     name: ClassVar[str] = "VolumeBinding"
-    woken_by: ClassVar[Change] = Change.NODE_ADDED | Change.LABELS | Change.STORAGE | Change.MEMORY
+    requeue_on: ClassVar[Change] = Change.NODE_ADDED | Change.LABELS | Change.STORAGE | Change.PLUGIN_STATE
     normalise: ClassVar[Normalise] = Normalise.NONE
-    watches: ClassVar[tuple[str, ...]] = tuple(
+    needs_kinds: ClassVar[tuple[str, ...]] = tuple(
         kind.kind
         for kind in (
             PersistentVolumeClaim,
@@ -86,146 +92,164 @@ class VolumeBinding:
         if self.shape:
             raise ValueError("shape: storage capacity is not scored; leave it out")
 
-    def prefilter(self, view: View, pod: Pod) -> Prefiltered:
-        if not pod.spec.volumes or next(names(pod), None) is None:
-            return Ahead.SKIP
-        claims = sort(view, _plans(view), pod)
-        return claims if isinstance(claims, Refuse) else Ahead.GO
+    def pre_filter(self, view: View, pod: Pod) -> PreFilterResult:
+        if not pod.spec.volumes or next(claim_names(pod), None) is None:
+            return PreFilterStatus.SKIP
+        claims = classify(view, _reservations(view), pod)
+        return claims if isinstance(claims, Reject) else PreFilterStatus.SUCCESS
 
     def filter(self, view: View, pod: Pod, rows: Rows) -> Ints:
-        claims = sort(view, _plans(view), pod)
-        if isinstance(claims, Refuse):
-            return np.full(view.count, UNUSABLE)[rows]
-        return -matching.find(view, _plans(view), claims).faults[rows]
+        claims = classify(view, _reservations(view), pod)
+        if isinstance(claims, Reject):
+            return np.full(view.count, UNUSABLE_CLAIM)[rows]
+        return -matching.find_volumes(view, _reservations(view), claims).errors[rows]
 
     def reasons(self, view: View, pod: Pod, code: int) -> tuple[str, ...]:
-        claims = sort(view, _plans(view), pod)
-        if isinstance(claims, Refuse):
+        claims = classify(view, _reservations(view), pod)
+        if isinstance(claims, Reject):
             return (claims.reason,)
-        return tuple(words for bit, words in WORDS.items() if -code & bit)
+        return tuple(words for bit, words in REASONS.items() if -code & bit)
 
-    def wakes(self, view: View, pod: Pod, change: Change, rows: Rows) -> bool:
-        return passes_somewhere(self, view, pod)
+    def queueing_hint(self, view: View, pod: Pod, change: Change, rows: Rows) -> bool:
+        return any_node_passes(self, view, pod)
 
     def score(self, view: View, pod: Pod, rows: Rows) -> Ints | None:
         """No opinion: how full volumes would get counts in kube-scheduler only behind a feature gate that is off."""
         return None
 
-    def reserve(self, view: View, memory: Plans | None, pod: Pod, node: str) -> tuple[Plans | None, Go | Refuse]:
+    def reserve(
+        self, view: View, state: VolumeReservations | None, pod: Pod, node: str
+    ) -> tuple[VolumeReservations | None, StageStatus | Reject]:
         if not pod.spec.volumes:
-            return memory, Go.GO
-        plans = memory or NONE
-        claims = sort(view, plans, pod)
-        if isinstance(claims, Refuse):
-            return memory, claims
+            return state, StageStatus.SUCCESS
+        plans = state or NO_RESERVATIONS
+        claims = classify(view, plans, pod)
+        if isinstance(claims, Reject):
+            return state, claims
         if not claims.delayed:
-            return memory, Go.GO
-        found = matching.find(view, plans, claims)
+            return state, StageStatus.SUCCESS
+        found = matching.find_volumes(view, plans, claims)
         row = view.row(node)
         if row is None:
-            return memory, Refuse(f"node {node} no longer exists", final=False)
-        if found.faults[row]:
-            return memory, Refuse(", ".join(self.reasons(view, pod, -int(found.faults[row]))))
-        return _swept(view, plans).made(pod.uid, _plan(view, found, node, row)), Go.GO
+            return state, Reject(f"node {node} no longer exists", unresolvable=False)
+        if found.errors[row]:
+            return state, Reject(", ".join(self.reasons(view, pod, -int(found.errors[row]))))
+        return _sweep(view, plans).with_pod(pod.uid, _pod_volumes(view, found, node, row)), StageStatus.SUCCESS
 
-    def unreserve(self, memory: Plans | None, pod: Pod, node: str) -> Plans | None:
-        return memory and memory.undone([pod.uid])
+    def unreserve(self, state: VolumeReservations | None, pod: Pod, node: str) -> VolumeReservations | None:
+        return state and state.without_pods([pod.uid])
 
-    def pre_bind(self, view: View, pod: Pod, node: str) -> Staged:
+    def pre_bind(self, view: View, pod: Pod, node: str) -> StageResult:
         if not pod.spec.volumes:
-            return Go.GO
-        plan = _plans(view).of.get(pod.uid)
+            return StageStatus.SUCCESS
+        plan = _reservations(view).by_pod.get(pod.uid)
         if plan is None:
-            claims = sort(view, NONE, pod)
-            if isinstance(claims, Refuse):
+            claims = classify(view, NO_RESERVATIONS, pod)
+            if isinstance(claims, Reject):
                 return claims
-            return Refuse("its volumes are not promised any more", final=False) if claims.delayed else Go.GO
+            return (
+                Reject("its volumes are not promised any more", unresolvable=False)
+                if claims.delayed
+                else StageStatus.SUCCESS
+            )
         try:
-            done = all([*_bound(view, plan), *_made(view, plan)])
-        except Undone as undone:
-            return Refuse(f"binding volumes: {undone}", final=False)
-        return Go.GO if done else Wait(self.bind_timeout_seconds, tuple(_wishes(pod, plan)), Change.STORAGE)
+            done = all([*_static_bindings_done(view, plan), *_provisions_done(view, plan)])
+        except ReservationLost as undone:
+            return Reject(f"binding volumes: {undone}", unresolvable=False)
+        return (
+            StageStatus.SUCCESS
+            if done
+            else Wait(self.bind_timeout_seconds, tuple(_instructions(pod, plan)), Change.STORAGE)
+        )
 
 
-def _plans(view: View) -> Plans:
-    plans: Plans | None = view.memory(VolumeBinding.name)
-    return plans or NONE
+def _reservations(view: View) -> VolumeReservations:
+    plans: VolumeReservations | None = view.plugin_state(VolumeBinding.name)
+    return plans or NO_RESERVATIONS
 
 
-def _plan(view: View, found: matching.Found, node: str, row: int) -> Plan:
+def _pod_volumes(view: View, match: matching.MatchResult, node: str, row: int) -> PodVolumes:
     bindings = []
-    for claim, volumes, chosen in found.matches:
-        if chosen[row] != matching.NONE:
+    for claim, volumes, chosen in match.matches:
+        if chosen[row] != matching.NO_VOLUME:
             volume = volumes[chosen[row]]
-            kept = volume.claim is not None and volume.claim.means(claim)
+            kept = volume.claim is not None and volume.claim.refers_to(claim)
             told = volume.claim is None or volume.claim.uid != claim.uid
-            bindings.append(Binding(volume.name, volume.version, claim, not kept, told))
-    seen = view.objects.of(PersistentVolumeClaim)
-    made = [claim for claim, needed in found.made if needed[row]]
-    return Plan(node, tuple(bindings), tuple(Provision(each, seen[each.key].selected_node != node) for each in made))
+            bindings.append(StaticBinding(volume.name, volume.version, claim, not kept, told))
+    seen = view.objects.of_kind(PersistentVolumeClaim)
+    made = [claim for claim, needed in match.to_provision if needed[row]]
+    return PodVolumes(
+        node, tuple(bindings), tuple(DynamicProvision(each, seen[each.key].selected_node != node) for each in made)
+    )
 
 
-def _swept(view: View, plans: Plans) -> Plans:
-    if not plans.crowded:
-        return plans
-    return plans.without([uid for uid, plan in plans.of.items() if _settled(view, plan)])
+def _sweep(view: View, reservations: VolumeReservations) -> VolumeReservations:
+    if not reservations.needs_sweep:
+        return reservations
+    return reservations.without_settled([uid for uid, plan in reservations.by_pod.items() if _settled(view, plan)])
 
 
-def _settled(view: View, plan: Plan) -> bool:
+def _settled(view: View, plan: PodVolumes) -> bool:
     """Whether the API server says by itself what the plan said, and a pod that waits for it would see it."""
-    claims, volumes = view.objects.of(PersistentVolumeClaim), view.objects.of(PersistentVolume)
+    claims, volumes = view.objects.of_kind(PersistentVolumeClaim), view.objects.of_kind(PersistentVolume)
     held = (claims.get(key) for key in plan.claims)
     return all(claim is None or (claim.bound and claim.volume in volumes) for claim in held)
 
 
-def _wishes(pod: Pod, plan: Plan) -> Iterator[Instruction]:
-    for binding in plan.bindings:
-        if binding.told:
+def _instructions(pod: Pod, volumes: PodVolumes) -> Iterator[Instruction]:
+    for binding in volumes.static_bindings:
+        if binding.needs_write:
             claim = binding.claim
             yield BindVolume(
-                pod.uid, binding.volume, binding.version, claim.namespace, claim.name, claim.uid, binding.by_us
+                pod.uid,
+                binding.volume,
+                binding.version,
+                claim.namespace,
+                claim.name,
+                claim.uid,
+                binding.bound_by_controller,
             )
-    for provision in plan.provisions:
-        if provision.told:
+    for provision in volumes.dynamic_provisions:
+        if provision.needs_write:
             claim = provision.claim
-            yield SelectNode(pod.uid, claim.namespace, claim.name, claim.version, plan.node)
+            yield SelectNode(pod.uid, claim.namespace, claim.name, claim.version, volumes.node)
 
 
-def _bound(view: View, plan: Plan) -> Iterator[bool]:
+def _static_bindings_done(view: View, plan: PodVolumes) -> Iterator[bool]:
     """For each volume that was promised, whether its claim is bound by now."""
-    claims, volumes = view.objects.of(PersistentVolumeClaim), view.objects.of(PersistentVolume)
-    for binding in plan.bindings:
+    claims, volumes = view.objects.of_kind(PersistentVolumeClaim), view.objects.of_kind(PersistentVolume)
+    for binding in plan.static_bindings:
         volume, claim = volumes.get(binding.volume), claims.get(binding.claim.key)
         if volume is None or claim is None:
-            raise Undone(f"{binding.volume if volume is None else binding.claim.key} is gone")
-        if binding.told and volume.version == binding.version:
+            raise ReservationLost(f"{binding.volume if volume is None else binding.claim.key} is gone")
+        if binding.needs_write and volume.version == binding.version:
             yield False
             continue
         if volume.claim is None or volume.claim.uid != binding.claim.uid:
-            raise Undone(f'ClaimRef got reset for pv "{volume.name}"')
-        _check_reach(view, volume, plan.node)
+            raise ReservationLost(f'ClaimRef got reset for pv "{volume.name}"')
+        _check_reachable(view, volume, plan.node)
         yield claim.bound
 
 
-def _made(view: View, plan: Plan) -> Iterator[bool]:
+def _provisions_done(view: View, plan: PodVolumes) -> Iterator[bool]:
     """For each claim whose volume is made, whether it is bound by now."""
-    claims, volumes = view.objects.of(PersistentVolumeClaim), view.objects.of(PersistentVolume)
-    for provision in plan.provisions:
+    claims, volumes = view.objects.of_kind(PersistentVolumeClaim), view.objects.of_kind(PersistentVolume)
+    for provision in plan.dynamic_provisions:
         claim = claims.get(provision.claim.key)
         if claim is None:
-            raise Undone(f"{provision.claim.key} is gone")
-        if provision.told and claim.version == provision.claim.version:
+            raise ReservationLost(f"{provision.claim.key} is gone")
+        if provision.needs_write and claim.version == provision.claim.version:
             yield False
             continue
         if claim.selected_node != plan.node:  # the provisioner takes it away when it cannot make the volume there
-            raise Undone(f'provisioning failed for PVC "{claim.name}"')
+            raise ReservationLost(f'provisioning failed for PVC "{claim.name}"')
         volume = volumes.get(claim.volume) if claim.volume else None
         if volume is not None:
-            _check_reach(view, volume, plan.node)
+            _check_reachable(view, volume, plan.node)
         yield claim.bound and volume is not None
 
 
-def _check_reach(view: View, volume: PersistentVolume, node: str) -> None:
-    nodes, row = reachable(view, volume), view.row(node)
+def _check_reachable(view: View, volume: PersistentVolume, node: str) -> None:
+    nodes, row = reachable_nodes(view, volume), view.row(node)
     if row is None or (nodes is not None and not nodes[row]):
-        raise Undone(f'pv "{volume.name}" node affinity doesn\'t match node "{node}"')
+        raise ReservationLost(f'pv "{volume.name}" node affinity doesn\'t match node "{node}"')

@@ -8,7 +8,7 @@
     any rejection, also of a node that no longer fits after a wait: unreserved in reverse order, room given back, requeued
 
 The pod's resources stay assumed in every state above; only the API server's own answer, or a rejection of ours, frees them.
-A bind with an unknown outcome is read back at once (`Reread`), and so is every bind that is neither answered nor confirmed
+A bind with an unknown outcome is read back at once (`GetPod`), and so is every bind that is neither answered nor confirmed
 within `bind_timeout`. Each read is answered once, if only by its failure, so no pod is read twice at a time. When may a pod
 that was read without a node be requeued? After a 409 at once, if the read was sent after it. After an unknown outcome only
 when a second read, sent `REREAD_DELAY` seconds after the first was answered, says the same: a request whose connection
@@ -23,13 +23,13 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
-from trimtab.core.cluster.state import Cluster
+from trimtab.core.cluster.cluster import Cluster
 from trimtab.core.controllers import EngineState, Output
+from trimtab.core.framework.interface import Reject, Reserve, StageStatus, Wait, Warn
+from trimtab.core.framework.profile import Profile, plugin_name
 from trimtab.core.model.change import Change
-from trimtab.core.model.instruction import Bind, Reread, Tell
+from trimtab.core.model.instructions import Bind, EmitEvent, GetPod
 from trimtab.core.model.pod import Pod
-from trimtab.core.placing.contract import Go, Refuse, Reserve, Wait, Warn
-from trimtab.core.placing.profile import Profile, plugin_name
 from trimtab.core.scheduling.queue.pods_by_claim import Pods
 
 REREAD_DELAY = 5.0
@@ -69,7 +69,7 @@ class StageRejected(Struct, frozen=True):
     """A plugin of the binding cycle said no; the pod is requeued with this reason."""
 
     plugin: str
-    rejection: Refuse
+    rejection: Reject
 
 
 class BindingCycles:
@@ -102,10 +102,10 @@ class BindingCycles:
         cycle = self.by_uid[pod.uid] = BindingCycle(pod, node, profile, now)
         for plugin in profile.reserves:
             name = plugin_name(plugin)
-            memory, answer = plugin.reserve(cluster.view, cluster.memory.get(name), pod, node)
-            cluster.remember(name, memory)
+            memory, answer = plugin.reserve(cluster.view, cluster.plugin_state.get(name), pod, node)
+            cluster.set_plugin_state(name, memory)
             cycle.reserved = (*cycle.reserved, plugin)
-            if isinstance(answer, Refuse):
+            if isinstance(answer, Reject):
                 return StageRejected(name, answer)
         return None
 
@@ -115,11 +115,11 @@ class BindingCycles:
         stages = [each.permit for each in cycle.profile.permits] + [each.pre_bind for each in cycle.profile.pre_binds]
         plugins = (*cycle.profile.permits, *cycle.profile.pre_binds)
         if error:
-            return StageRejected(plugin_name(plugins[cycle.stage]), Refuse(error, final=False))
+            return StageRejected(plugin_name(plugins[cycle.stage]), Reject(error, unresolvable=False))
         warnings: list[Output] = []
         while cycle.stage < len(stages):
             answer = stages[cycle.stage](cluster.view, cycle.pod, cycle.node)
-            if isinstance(answer, Refuse):
+            if isinstance(answer, Reject):
                 return StageRejected(plugin_name(plugins[cycle.stage]), answer)
             if isinstance(answer, Wait):
                 waited = self._wait(cycle, answer, plugin_name(plugins[cycle.stage]), now)
@@ -127,7 +127,7 @@ class BindingCycles:
             if isinstance(answer, Warn):
                 warnings.append(_warning(cycle.pod, answer))
             else:
-                assert answer is Go.GO
+                assert answer is StageStatus.SUCCESS
             cycle.stage, cycle.wait_until = cycle.stage + 1, None
         misfit = _recheck_filters(cluster, cycle) if cycle.waited else None
         return misfit if misfit is not None else [*warnings, self._bind(cycle, now)]
@@ -144,8 +144,8 @@ class BindingCycles:
         if cycle.wait_until is None:
             cycle.wait_until = now + wait.seconds
         if now >= cycle.wait_until and not first:
-            return StageRejected(plugin, Refuse("timed out waiting", final=False))
-        cycle.requeue_on = int(wait.woken_by)
+            return StageRejected(plugin, Reject("timed out waiting", unresolvable=False))
+        cycle.requeue_on = int(wait.requeue_on)
         return list(wait.instructions) if first else []
 
     def waiting(self) -> list[BindingCycle]:
@@ -164,24 +164,24 @@ class BindingCycles:
     def overdue(self, now: float) -> list[Output]:
         """Read back the binds that were not answered, or not confirmed by the watch, in time."""
         late = self.state.writes.overdue(Bind, now)
-        reading = self.state.writes.of(Reread)
+        reading = self.state.writes.of(GetPod)
         return [self.read_back(self.by_uid[call.target], now) for call in late if call.target not in reading]
 
-    def read_back(self, cycle: BindingCycle, now: float) -> Reread:
+    def read_back(self, cycle: BindingCycle, now: float) -> GetPod:
         uid, writes = cycle.pod.uid, self.state.writes
-        writes.begin(Reread, uid, now)
+        writes.begin(GetPod, uid, now)
         writes.begin(Bind, uid, now, deadline=now + self.timeout)
         seen_twice = cycle.unbound_at is not None and now >= cycle.unbound_at + REREAD_DELAY
         cycle.read_is_conclusive = cycle.state is BindState.UNKNOWN and (cycle.server_refused or seen_twice)
-        return Reread(uid, cycle.pod.namespace, cycle.pod.name)
+        return GetPod(uid, cycle.pod.namespace, cycle.pod.name)
 
     def read_ended(self, uid: str) -> None:
-        self.state.writes.end(Reread, uid)
+        self.state.writes.end(GetPod, uid)
 
     def outcome_unknown(self, cycle: BindingCycle, now: float, *, server_refused: bool) -> list[Output]:
         """Read the pod back; a read that is under way already was sent too early to tell."""
         cycle.state, cycle.server_refused = BindState.UNKNOWN, server_refused
-        reading = self.state.writes.get(Reread, cycle.pod.uid)
+        reading = self.state.writes.get(GetPod, cycle.pod.uid)
         return [] if reading is not None else [self.read_back(cycle, now)]
 
     def read_unbound(self, cycle: BindingCycle, now: float) -> list[Output]:
@@ -209,7 +209,7 @@ class BindingCycles:
     def _unreserve(self, plugin: Reserve, cycle: BindingCycle) -> None:
         name, cluster = plugin_name(plugin), self.state.cluster
         try:
-            cluster.remember(name, plugin.unreserve(cluster.memory.get(name), cycle.pod, cycle.node))
+            cluster.set_plugin_state(name, plugin.unreserve(cluster.plugin_state.get(name), cycle.pod, cycle.node))
         except Exception as error:  # the room and the others' reservations must be given back all the same
             self.state.recorder.plugin_failed(repr(error))
 
@@ -219,18 +219,20 @@ class BindingCycles:
         return copied
 
 
-def _warning(pod: Pod, warn: Warn) -> Tell:
-    return Tell(pod.uid, pod.namespace, pod.name, warn.reason, warn.note, warning=True, scheduler=pod.scheduler)
+def _warning(pod: Pod, warn: Warn) -> EmitEvent:
+    return EmitEvent(
+        pod.uid, pod.namespace, pod.name, warn.reason, warn.message, warning=True, scheduler_name=pod.scheduler_name
+    )
 
 
 def _recheck_filters(cluster: Cluster, cycle: BindingCycle) -> StageRejected | None:
     """While the pod waited its node may have gone, shrunk or been filled; the API server would bind it all the same."""
     row = cluster.view.row(cycle.node)
     if row is None:
-        return StageRejected("Bind", Refuse(f"node {cycle.node} no longer exists"))
-    without = cluster.view.with_pods({}, {cycle.node: [cluster.places[cycle.pod.uid].pod]})
+        return StageRejected("Bind", Reject(f"node {cycle.node} no longer exists"))
+    without = cluster.view.with_pods({}, {cycle.node: [cluster.placements[cycle.pod.uid].pod]})
     for plugin in cycle.profile.filters:
         code = int(plugin.filter(without, cycle.pod, np.array([row], dtype=np.intp))[0])
         if code:
-            return StageRejected(plugin_name(plugin), Refuse(", ".join(plugin.reasons(without, cycle.pod, code))))
+            return StageRejected(plugin_name(plugin), Reject(", ".join(plugin.reasons(without, cycle.pod, code))))
     return None

@@ -8,30 +8,30 @@ from operator import or_
 from typing import Any, ClassVar
 
 from trimtab.core.controllers import Changed, Controller, EngineState, Output
+from trimtab.core.framework.profile import Profile
 from trimtab.core.model.change import Change
-from trimtab.core.model.event import (
+from trimtab.core.model.events import (
     BindDone,
     BindFailed,
+    BindFailure,
     Event,
-    Fault,
-    Following,
-    NodeGone,
-    ObjectGone,
-    ObjectSeen,
-    PodGone,
-    PodSeen,
+    GetPodDone,
+    GetPodFailed,
+    LeaseLost,
+    NodeDeleted,
+    ObjectDeleted,
+    ObjectUpserted,
+    PodDeleted,
+    PodUpserted,
     PreemptDone,
     PreemptFailed,
-    RereadDone,
-    RereadFailed,
     SettingsRead,
     StageAnswered,
 )
-from trimtab.core.model.instruction import Tell
+from trimtab.core.model.instructions import EmitEvent
 from trimtab.core.model.objects import Object
 from trimtab.core.model.pod import Pod
-from trimtab.core.model.verdict import Decision
-from trimtab.core.placing.profile import Profile
+from trimtab.core.model.schedule_result import Decision
 from trimtab.core.scheduling.binding import AWAITING_ANSWER, BindingCycle, BindingCycles, BindState
 from trimtab.core.scheduling.cycle import PodCycle
 from trimtab.core.scheduling.decisions import Decisions
@@ -40,26 +40,26 @@ from trimtab.core.scheduling.gang import Gangs
 from trimtab.core.scheduling.gang_cycle import GangCycle
 from trimtab.core.scheduling.plugin_state import PodObservers
 from trimtab.core.scheduling.preemption import Preemption
-from trimtab.core.scheduling.queue.pods_by_claim import Claimants, Pods
-from trimtab.core.scheduling.queue.queue import Part, Queue, Waiting
+from trimtab.core.scheduling.queue.pods_by_claim import Pods, PodsByClaim
+from trimtab.core.scheduling.queue.queue import QueuedPod, QueueState, SchedulingQueue
 from trimtab.core.scheduling.requeue import ERROR, Requeuer
 
-OUTCOME_UNKNOWN = frozenset({Fault.UNKNOWN, Fault.CONFLICT})
+OUTCOME_UNKNOWN = frozenset({BindFailure.UNKNOWN, BindFailure.CONFLICT})
 Handler = Callable[[Any], Sequence[Output]]
-AnswerHandler = Callable[[Any], Sequence[Output | PodGone]]
+AnswerHandler = Callable[[Any], Sequence[Output | PodDeleted]]
 
 
 class Scheduling(Controller):
     """Schedules the pods that name one of the profiles."""
 
     answers: ClassVar[frozenset[type]] = frozenset(
-        {BindDone, BindFailed, RereadDone, RereadFailed, PreemptDone, PreemptFailed, StageAnswered}
+        {BindDone, BindFailed, GetPodDone, GetPodFailed, PreemptDone, PreemptFailed, StageAnswered}
     )
 
     def __init__(self, state: EngineState) -> None:
         self.state = state
-        self.queue = Queue()
-        self.pods_by_claim = Claimants()
+        self.queue = SchedulingQueue()
+        self.pods_by_claim = PodsByClaim()
         self.decisions = Decisions()
         self.observers = PodObservers(state)
         self.evaluator = Evaluator(state)
@@ -75,19 +75,19 @@ class Scheduling(Controller):
         self.pod_cycle = PodCycle(state, queue, bindings, self.evaluator, self.preemption, self.requeuer)
         self.gang_cycle = GangCycle(state, queue, bindings, self.gangs, self.pod_cycle)
         self._on_change: Mapping[type, Handler] = {
-            PodSeen: self._pod_upserted,
-            PodGone: self._pod_deleted,
-            NodeGone: self._node_deleted,
-            ObjectSeen: self._object_changed,
-            ObjectGone: self._object_changed,
-            Following: self._lease_lost,
+            PodUpserted: self._pod_upserted,
+            PodDeleted: self._pod_deleted,
+            NodeDeleted: self._node_deleted,
+            ObjectUpserted: self._object_changed,
+            ObjectDeleted: self._object_changed,
+            LeaseLost: self._lease_lost,
             SettingsRead: self._settings_read,
         }
         self._on_answer: Mapping[type, AnswerHandler] = {
             BindDone: self._bind_done,
             BindFailed: self._bind_failed,
-            RereadDone: self._pod_read,
-            RereadFailed: self._read_failed,
+            GetPodDone: self._pod_read,
+            GetPodFailed: self._read_failed,
             PreemptDone: self.preemption.answered,
             PreemptFailed: self.preemption.answered,
             StageAnswered: self._stage_answered,
@@ -110,7 +110,7 @@ class Scheduling(Controller):
         handler = self._on_change.get(type(changed.event))
         return handler(changed) if handler is not None else self._notify(changed.change, changed.event.at)
 
-    def on_answer(self, answer: Event) -> Sequence[Output | PodGone]:
+    def on_answer(self, answer: Event) -> Sequence[Output | PodDeleted]:
         return self._on_answer[type(answer)](answer)
 
     def _notify(self, change: Change, now: float, pods: Pods = None) -> list[Output]:
@@ -132,12 +132,12 @@ class Scheduling(Controller):
         outputs = self.pod_cycle.resume(cycle, now, error)
         if cycle.pod.uid in cycles:
             return outputs
-        return outputs + self._notify(Change.POD_LEFT | Change.MEMORY, now)
+        return outputs + self._notify(Change.POD_DELETED | Change.PLUGIN_STATE, now)
 
     # --- turns and ticks
 
     def has_work(self) -> bool:
-        return self.bindings.below_cap() and self.queue.has_ready()
+        return self.bindings.below_cap() and self.queue.has_active()
 
     def turn(self, budget: int, now: float) -> Sequence[Output]:
         self.queue.tick(now)
@@ -151,14 +151,14 @@ class Scheduling(Controller):
                 self.decisions.add(output)
         return outputs
 
-    def _schedule_one(self, entry: Waiting, now: float) -> list[Output]:
+    def _schedule_one(self, entry: QueuedPod, now: float) -> list[Output]:
         """A plugin that raises costs its own pod this attempt; the others go on."""
         if entry.attempts == 1:
-            entry.tried = now
+            entry.first_attempt_at = now
         pod = self.state.cluster.pods[entry.uid]
-        profile = self.state.settings.profile_of(pod.scheduler)
+        profile = self.state.settings.profile_of(pod.scheduler_name)
         if profile is None:
-            self.queue.forget(pod.uid, now)
+            self.queue.delete(pod.uid, now)
             return []
         timer = self.state.recorder.timer()
         try:
@@ -185,47 +185,47 @@ class Scheduling(Controller):
         change = changed.change | self.observers.pod_changed(before, pod)
         self.requeuer.last_reported.pop(pod.uid, None)
         self.gangs.pod_changed(before, pod, now)
-        self.pods_by_claim.seen(pod, waits=not (pod.node or pod.finished or pod.deleting))
-        if pod.node or pod.finished or pod.deleting:
+        self.pods_by_claim.update(pod, pending=not (pod.node or pod.finished or pod.terminating))
+        if pod.node or pod.finished or pod.terminating:
             freed, outputs = self._pod_settled(pod, now)
             return outputs + self._notify(change | freed, now)
         self._enqueue(pod, before, now)
         cycle = self.bindings.by_uid.get(pod.uid)
-        if cycle is not None and cycle.requeue_on & Change.SELF:
+        if cycle is not None and cycle.requeue_on & Change.OWN_POD_UPDATED:
             cycle.pod = pod
             return self._resume(cycle, now) + self._notify(change, now)
         return self._notify(change, now)
 
     def _enqueue(self, pod: Pod, before: Pod | None, now: float) -> None:
         """Let the queue know of a pod that waits for a node."""
-        profile = self.state.settings.profile_of(pod.scheduler)
+        profile = self.state.settings.profile_of(pod.scheduler_name)
         if profile is None:
-            self.queue.forget(pod.uid, now)
+            self.queue.delete(pod.uid, now)
         elif pod.uid not in self.bindings.by_uid:
             self._pre_enqueue(pod, before, profile, now)
 
     def _pre_enqueue(self, pod: Pod, before: Pod | None, profile: Profile, now: float) -> None:
-        entry, recorder = self.queue.waiting.get(pod.uid), self.state.recorder
+        entry, recorder = self.queue.pods.get(pod.uid), self.state.recorder
         since = entry.since if entry is not None else now
         try:
             key = self.gangs.queue_key(pod, profile, since)
-            gated = any(gate.gate(pod) for gate in profile.gates)
+            gated = any(gate.pre_enqueue(pod) for gate in profile.pre_enqueues)
         except Exception as error:  # the plugin's answer is not guessed: the pod stays gated until it is edited
             key, gated = (since,), True
             recorder.plugin_failed(repr(error))
         if gated:
-            self.queue.hold(pod.uid, key, now)
+            self.queue.gate(pod.uid, key, now)
             recorder.queued("gated", "PodAdd" if before is None else "PodUpdate")
-        elif entry is None or entry.part is Part.GATED:
-            self.queue.admit(pod.uid, key, now)
+        elif entry is None or entry.state is QueueState.GATED:
+            self.queue.add(pod.uid, key, now)
             recorder.queued("active", "PodAdd" if before is None else "PodUpdate")
         elif before is not None and affects_scheduling(before, pod):
             self.queue.wake_one(pod.uid, now)
 
     def _pod_settled(self, pod: Pod, now: float) -> tuple[Change, list[Output]]:
         """The pod has a node, has finished, or is terminating: it leaves the queue. What it frees, and what is reported."""
-        entry = self.queue.forget(pod.uid, now)
-        self.preemption.pod_settled(pod.uid, terminating=pod.deleting or pod.finished)
+        entry = self.queue.delete(pod.uid, now)
+        self.preemption.pod_settled(pod.uid, terminating=pod.terminating or pod.finished)
         cycle = self.bindings.by_uid.get(pod.uid)
         if cycle is None:
             return Change.NOTHING, []
@@ -239,39 +239,47 @@ class Scheduling(Controller):
             note = f"bound to node {pod.node}, which no longer exists"
             self.state.recorder.bound_to_missing_node()
             outputs.append(
-                Tell(pod.uid, pod.namespace, pod.name, "NodeGone", note, warning=True, scheduler=pod.scheduler)
+                EmitEvent(
+                    pod.uid, pod.namespace, pod.name, "NodeGone", note, warning=True, scheduler_name=pod.scheduler_name
+                )
             )
         return Change.NOTHING, outputs
 
-    def _bound(self, cycle: BindingCycle, entry: Waiting | None, now: float) -> list[Output]:
+    def _bound(self, cycle: BindingCycle, entry: QueuedPod | None, now: float) -> list[Output]:
         """Reported once for each cycle, on whichever comes first: the answer to our bind, or the watch."""
         pod = cycle.pod
         if entry is not None:
-            self.state.recorder.bound(cycle.profile.name, entry.attempts, now - entry.tried, now - cycle.started_at)
+            self.state.recorder.bound(
+                cycle.profile.name, entry.attempts, now - entry.first_attempt_at, now - cycle.started_at
+            )
         note = f"Successfully assigned {pod.key} to {cycle.node}"
-        return [Tell(pod.uid, pod.namespace, pod.name, "Scheduled", note, action="Binding", scheduler=pod.scheduler)]
+        return [
+            EmitEvent(
+                pod.uid, pod.namespace, pod.name, "Scheduled", note, action="Binding", scheduler_name=pod.scheduler_name
+            )
+        ]
 
     def _pod_deleted(self, changed: Changed) -> list[Output]:
         before = changed.before
-        assert isinstance(changed.event, PodGone) and (before is None or isinstance(before, Pod))
+        assert isinstance(changed.event, PodDeleted) and (before is None or isinstance(before, Pod))
         uid, now = changed.event.uid, changed.event.at
-        self.queue.forget(uid, now)
+        self.queue.delete(uid, now)
         self.requeuer.last_reported.pop(uid, None)
         self.preemption.pod_settled(uid, terminating=True)
         change = changed.change | self.requeuer.unreserve_and_requeue(uid, now)
         change |= self.observers.pod_changed(before, None)
         self.gangs.pod_changed(before, None, now)
         if before is not None:
-            self.pods_by_claim.seen(before, waits=False)
+            self.pods_by_claim.update(before, pending=False)
         return self._notify(change, now)
 
     # --- nodes, other objects, leadership and settings
 
     def _node_deleted(self, changed: Changed) -> list[Output]:
-        assert isinstance(changed.event, NodeGone)
+        assert isinstance(changed.event, NodeDeleted)
         name, now = changed.event.name, changed.event.at
         for pod in self.state.cluster.nominated.values():
-            if pod.nominated == name:  # its nomination is void
+            if pod.nominated_node == name:  # its nomination is void
                 self.queue.wake_one(pod.uid, now)
         outputs: list[Output] = []
         for cycle in self.bindings.waiting():
@@ -284,11 +292,11 @@ class Scheduling(Controller):
         before: Any = changed.before
         after: Any = changed.after
         known: Object | None = after or before
-        if change & Change.GROUPS and known is not None:
+        if change & Change.POD_GROUPS and known is not None:
             self.gangs.group_changed(known.key, now)
         if not change & Change.STORAGE:
             return self._notify(change, now)
-        return self._notify(change, now, self.pods_by_claim.helped_by(self.state.cluster, before, after))
+        return self._notify(change, now, self.pods_by_claim.affected_by(self.state.cluster, before, after))
 
     def _lease_lost(self, changed: Changed) -> list[Output]:
         """The next leader may decide on the pods in Permit and PreBind; those whose bind was sent are still followed up."""
@@ -301,7 +309,7 @@ class Scheduling(Controller):
         now = changed.event.at
         self._apply_settings()
         for pod in self.state.cluster.pods.values():
-            if not (pod.node or pod.finished or pod.deleting):
+            if not (pod.node or pod.finished or pod.terminating):
                 self._enqueue(pod, None, now)
         self.queue.wake_all(now)
         return []
@@ -311,8 +319,8 @@ class Scheduling(Controller):
         self.observers.apply_settings()
         self.gangs.apply_settings()
         self.evaluator.cache.clear()
-        self.queue.initial, self.queue.longest = settings.initial_backoff, settings.max_backoff
-        self.queue.patience = settings.max_unschedulable_wait
+        self.queue.initial_backoff, self.queue.max_backoff = settings.initial_backoff, settings.max_backoff
+        self.queue.max_unschedulable_wait = settings.max_unschedulable_wait
 
     # --- answers
 
@@ -321,20 +329,20 @@ class Scheduling(Controller):
         if cycle is None or cycle.state not in AWAITING_ANSWER:
             return []
         self.bindings.accepted(cycle, event.at)
-        return self._bound(cycle, self.queue.forget(event.uid, event.at), event.at)
+        return self._bound(cycle, self.queue.delete(event.uid, event.at), event.at)
 
-    def _bind_failed(self, event: BindFailed) -> Sequence[Output | PodGone]:
+    def _bind_failed(self, event: BindFailed) -> Sequence[Output | PodDeleted]:
         cycle = self.bindings.by_uid.get(event.uid)
         if cycle is None or cycle.state is not BindState.SENT:
             return []
-        self.state.recorder.bind_failed(cycle.profile.name, event.fault.value, event.at - cycle.started_at)
-        if event.fault in OUTCOME_UNKNOWN:
-            return self.bindings.outcome_unknown(cycle, event.at, server_refused=event.fault is Fault.CONFLICT)
-        if event.fault is Fault.GONE:
-            return [PodGone(event.uid, event.at)]
-        return self._requeue(cycle, event.message if event.fault is Fault.REFUSED else "", event.at)
+        self.state.recorder.bind_failed(cycle.profile.name, event.reason.value, event.at - cycle.started_at)
+        if event.reason in OUTCOME_UNKNOWN:
+            return self.bindings.outcome_unknown(cycle, event.at, server_refused=event.reason is BindFailure.CONFLICT)
+        if event.reason is BindFailure.GONE:
+            return [PodDeleted(event.uid, event.at)]
+        return self._requeue(cycle, event.message if event.reason is BindFailure.REFUSED else "", event.at)
 
-    def _pod_read(self, event: RereadDone) -> list[Output]:
+    def _pod_read(self, event: GetPodDone) -> list[Output]:
         """What was read is in the cluster state already."""
         self.bindings.read_ended(event.uid)
         cycle = self.bindings.by_uid.get(event.uid)
@@ -344,14 +352,14 @@ class Scheduling(Controller):
             return self.bindings.read_unbound(cycle, event.at)
         return self._requeue(cycle, "", event.at)
 
-    def _read_failed(self, event: RereadFailed) -> list[Output]:
+    def _read_failed(self, event: GetPodFailed) -> list[Output]:
         """Still unknown: the pod stays assumed, and a later tick reads it again."""
         self.bindings.read_ended(event.uid)
         return []
 
     def _stage_answered(self, event: StageAnswered) -> list[Output]:
         cycle = self.bindings.by_uid.get(event.uid)
-        return self._resume(cycle, event.at, event.problem) if cycle is not None else []
+        return self._resume(cycle, event.at, event.error) if cycle is not None else []
 
     def _requeue(self, cycle: BindingCycle, message: str, now: float) -> list[Output]:
         """The bind did not happen: the room is given back, others may want it, and the pod tries again later."""
@@ -364,10 +372,10 @@ def affects_scheduling(before: Pod, after: Pod) -> bool:
     """Whether an edit of a pending pod could change where it may go; a mere status patch does not."""
     return (
         (before.spec is not after.spec and before.spec != after.spec)
-        or before.demand != after.demand
+        or before.requests != after.requests
         or before.labels != after.labels
-        or before.nominated != after.nominated
-        or before.gates != after.gates
+        or before.nominated_node != after.nominated_node
+        or before.scheduling_gates != after.scheduling_gates
         or before.priority != after.priority
-        or before.spec_fault != after.spec_fault
+        or before.spec_error != after.spec_error
     )

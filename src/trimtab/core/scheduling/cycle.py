@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from trimtab.core.controllers import EngineState, Output
+from trimtab.core.framework import unknown_topology_keys
+from trimtab.core.framework.profile import Profile
+from trimtab.core.framework.timing import PluginTimer
 from trimtab.core.model.pod import Pod
-from trimtab.core.model.verdict import Decision, Unplaceable
-from trimtab.core.placing import nowhere
-from trimtab.core.placing.laps import Laps
-from trimtab.core.placing.profile import Profile
+from trimtab.core.model.schedule_result import Decision, Unschedulable
 from trimtab.core.scheduling.binding import BindingCycle, BindingCycles, StageRejected
 from trimtab.core.scheduling.evaluator import NOT_EVALUATED, Evaluator
 from trimtab.core.scheduling.preemption import Preemption, PreemptionResult
 from trimtab.core.scheduling.queue import queueing_hints
-from trimtab.core.scheduling.queue.queue import Queue, Waiting
+from trimtab.core.scheduling.queue.queue import QueuedPod, SchedulingQueue
 from trimtab.core.scheduling.requeue import Requeuer
 
 
@@ -22,7 +22,7 @@ class PodCycle:
     def __init__(
         self,
         state: EngineState,
-        queue: Queue,
+        queue: SchedulingQueue,
         bindings: BindingCycles,
         evaluator: Evaluator,
         preemption: Preemption,
@@ -31,9 +31,9 @@ class PodCycle:
         self.state, self.queue, self.bindings = state, queue, bindings
         self.evaluator, self.preemption, self.requeuer = evaluator, preemption, requeuer
 
-    def run(self, pod: Pod, profile: Profile, entry: Waiting, timer: Laps, now: float) -> list[Output]:
+    def run(self, pod: Pod, profile: Profile, entry: QueuedPod, timer: PluginTimer, now: float) -> list[Output]:
         verdict = self.evaluator.evaluate(pod, profile, timer)
-        if isinstance(verdict, Unplaceable):
+        if isinstance(verdict, Unschedulable):
             self.state.recorder.attempted(profile.name, "unschedulable", timer)
             return self.unschedulable(pod, profile, verdict, entry, now)
         self.state.recorder.attempted(profile.name, "scheduled", timer)
@@ -42,7 +42,7 @@ class PodCycle:
         started = self.bindings.start(pod, verdict.node, profile, now)
         if isinstance(started, StageRejected):
             return [decision, *self.requeuer.rejected_by_stage(pod, started, now)]
-        self.queue.placed(pod.uid, now)
+        self.queue.scheduled(pod.uid, now)
         return [decision, *started]
 
     def resume(self, cycle: BindingCycle, now: float, error: str = "") -> list[Output]:
@@ -56,7 +56,7 @@ class PodCycle:
         return outputs
 
     def unschedulable(
-        self, pod: Pod, profile: Profile, verdict: Unplaceable, entry: Waiting, now: float
+        self, pod: Pod, profile: Profile, verdict: Unschedulable, entry: QueuedPod, now: float
     ) -> list[Output]:
         """No node is feasible: try preemption, and park the pod until a change may help it."""
         evaluated = verdict.nodes and verdict.plugins not in NOT_EVALUATED
@@ -66,10 +66,10 @@ class PodCycle:
         self.requeuer.wake(result.freed, now)
         return [decision, *result.outputs, *parked]
 
-    def _park(self, pod: Pod, profile: Profile, verdict: Unplaceable, now: float) -> list[Output]:
+    def _park(self, pod: Pod, profile: Profile, verdict: Unschedulable, now: float) -> list[Output]:
         cluster = self.state.cluster
-        nominated = bool(pod.nominated) or pod.uid in cluster.nominated
-        kind = queueing_hints.kind_of(pod, profile, verdict, nominated)
-        self.queue.park(pod.uid, queueing_hints.woken_by(profile, verdict), verdict.plugins, now, kind)
+        nominated = bool(pod.nominated_node) or pod.uid in cluster.nominated
+        kind = queueing_hints.equivalence_of(pod, profile, verdict, nominated)
+        self.queue.add_unschedulable(pod.uid, queueing_hints.requeue_on(profile, verdict), verdict.plugins, now, kind)
         self.state.recorder.queued("unschedulable", "ScheduleAttemptFailure")
-        return self.requeuer.report(pod, verdict.message() + nowhere.words(cluster.view, pod))
+        return self.requeuer.report(pod, verdict.message() + unknown_topology_keys.hint(cluster.view, pod))

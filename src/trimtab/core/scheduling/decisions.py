@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 
-from trimtab.core.model.verdict import Decision
+from trimtab.core.model.schedule_result import Decision
 
 KEPT = 10_000
 

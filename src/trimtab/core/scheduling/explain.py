@@ -12,14 +12,14 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
-from trimtab.core.cluster.state import Cluster
+from trimtab.core.cluster.cluster import Cluster
 from trimtab.core.cluster.view import View
+from trimtab.core.framework.choose import evaluate
+from trimtab.core.framework.explain import Explanation, NodeRow, explain, node_rows
+from trimtab.core.framework.profile import Profile
 from trimtab.core.model.pod import Pod
 from trimtab.core.model.resources import CPU, MEMORY
-from trimtab.core.model.verdict import Decision, Placement
-from trimtab.core.placing.choose import fresh
-from trimtab.core.placing.explain import Explanation, Line, explain, table
-from trimtab.core.placing.profile import Profile
+from trimtab.core.model.schedule_result import Decision, Placement
 from trimtab.core.scheduling.controller import Scheduling
 
 NODES_SHOWN = 20
@@ -28,7 +28,7 @@ DECISIONS_SHOWN = 10
 STANDBY = "this process is a standby: the leader decides, and what it decided is told there"
 
 
-class Past(Struct, frozen=True):
+class PastDecision(Struct, frozen=True):
     """A decision as it was taken."""
 
     at: float
@@ -37,7 +37,7 @@ class Past(Struct, frozen=True):
     words: str
 
 
-class PodExplained(Struct, frozen=True):
+class PodExplanation(Struct, frozen=True):
     """A pod: how it stands, what was decided, and the table as of now: the best nodes and those that were asked about."""
 
     pod: str
@@ -45,13 +45,13 @@ class PodExplained(Struct, frozen=True):
     state: str
     node: str
     verdict: str
-    lines: tuple[Line, ...]
+    lines: tuple[NodeRow, ...]
     nodes: int
-    past: tuple[Past, ...]
+    past: tuple[PastDecision, ...]
     standby: str = ""  # said by whoever does not lead
 
 
-class Use(Struct, frozen=True):
+class ResourceUse(Struct, frozen=True):
     """One resource of one node in the units of requests; None where nothing is measured or believed."""
 
     resource: str
@@ -62,53 +62,53 @@ class Use(Struct, frozen=True):
     trust: float
 
 
-class PodHere(Struct, frozen=True):
+class WaitingPod(Struct, frozen=True):
     """What the node is to a pod that waits: its line in that pod's table."""
 
     pod: str
-    line: Line
+    line: NodeRow
 
 
-class NodeExplained(Struct, frozen=True):
+class NodeExplanation(Struct, frozen=True):
     """A node: what it has and uses, who stands there, who was sent there last, and what it is to those that wait."""
 
     node: str
     state: str
-    uses: tuple[Use, ...]
+    uses: tuple[ResourceUse, ...]
     pods: tuple[str, ...]
-    waiting: tuple[PodHere, ...]
-    past: tuple[Past, ...]
+    waiting: tuple[WaitingPod, ...]
+    past: tuple[PastDecision, ...]
     standby: str = ""
 
 
-def explained(scheduling: Scheduling, pod: Pod) -> Explanation:
+def explain_now(scheduling: Scheduling, pod: Pod) -> Explanation:
     """The whole table for the pod; the room that it has itself is taken out first."""
-    profile = scheduling.state.settings.profile_of(pod.scheduler)
+    profile = scheduling.state.settings.profile_of(pod.scheduler_name)
     if profile is None:
-        return Explanation(pod.key, f"no profile here is called {pod.scheduler}", "", ())
+        return Explanation(pod.key, f"no profile here is called {pod.scheduler_name}", "", ())
     # A bound pod names its node, which would answer the question why it is not elsewhere by the fact that it is not.
     free = replace(pod, node="")
     try:
-        return explain(seen_by(scheduling.state.cluster, pod), free, profile, scheduling.evaluator.nominated())
+        return explain(view_without_pod(scheduling.state.cluster, pod), free, profile, scheduling.evaluator.nominated())
     except Exception as error:  # whoever asks why a pod waits is to hear of the very plugin that keeps it waiting
-        return Explanation(pod.key, _fault(error), "", ())
+        return Explanation(pod.key, _plugin_error(error), "", ())
 
 
-def seen_by(cluster: Cluster, pod: Pod) -> View:
-    place = cluster.places.get(pod.uid)
+def view_without_pod(cluster: Cluster, pod: Pod) -> View:
+    place = cluster.placements.get(pod.uid)
     return cluster.view if place is None else cluster.view.with_pods({}, {place.node: [place.pod]})
 
 
-def pod_explained(scheduling: Scheduling, pod: Pod, wanted: Iterable[str] = ()) -> PodExplained:
+def explain_pod(scheduling: Scheduling, pod: Pod, wanted: Iterable[str] = ()) -> PodExplanation:
     """Everything about the pod; `wanted` names nodes whose lines are shown, however they rank."""
-    now = explained(scheduling, pod)
+    now = explain_now(scheduling, pod)
     named = {*wanted, pod.node}
     best = now.lines[:NODES_SHOWN]
     more = tuple(line for line in now.lines[NODES_SHOWN:] if line.node in named)
     decisions = scheduling.decisions.of(pod.uid)[-DECISIONS_SHOWN:]
-    return PodExplained(
+    return PodExplanation(
         pod.key,
-        pod.scheduler,
+        pod.scheduler_name,
         state_of(scheduling, pod),
         pod.node,
         now.verdict,
@@ -131,73 +131,73 @@ def state_of(scheduling: Scheduling, pod: Pod) -> str:
         return f"is bound to {pod.node}"
     if (cycle := scheduling.bindings.by_uid.get(pod.uid)) is not None:
         return f"is on its way to {cycle.node} ({cycle.state.value})"
-    if (waiting := scheduling.queue.waiting.get(pod.uid)) is not None:
+    if (waiting := scheduling.queue.pods.get(pod.uid)) is not None:
         by = f", because of {', '.join(waiting.plugins)}" if waiting.plugins else ""
-        return f"waits ({waiting.part.value}) after {waiting.attempts} attempts{by}"
+        return f"waits ({waiting.state.value}) after {waiting.attempts} attempts{by}"
     return "is not ours to place"
 
 
-def node_explained(scheduling: Scheduling, name: str) -> NodeExplained | None:
+def explain_node(scheduling: Scheduling, name: str) -> NodeExplanation | None:
     """Everything about the node; None where nobody has seen it."""
     cluster = scheduling.state.cluster
-    row = cluster.columns.row.get(name)
+    row = cluster.node_table.row.get(name)
     if row is None:
         return None
-    node = cluster.columns.nodes[row]
+    node = cluster.node_table.nodes[row]
     marks = [*(["cordoned"] if node.unschedulable else []), *(["not ready"] if not node.ready else [])]
     sent = [each for each in scheduling.decisions.ring if getattr(each.verdict, "node", "") == name]
-    return NodeExplained(
+    return NodeExplanation(
         name,
         ", ".join(marks) or "takes pods",
         tuple(_use(cluster.view, row, resource) for resource in (CPU, MEMORY)),
         tuple(sorted(pod.key for pod in cluster.on_node.get(name, {}).values())),
-        tuple(_here(scheduling, row)),
+        tuple(_waiting_pods(scheduling, row)),
         tuple(_past(each) for each in sent[-DECISIONS_SHOWN:]),
         _standby(scheduling),
     )
 
 
-def _use(view: View, row: int, resource: str) -> Use:
+def _use(view: View, row: int, resource: str) -> ResourceUse:
     load = view.load
-    return Use(
+    return ResourceUse(
         resource,
         int(view.allocatable(resource)[row]),
         int(view.requested(resource)[row]),
-        _believed(load.latest(resource)[row]),
-        _believed(load.expected(resource)[row]),
+        _finite(load.latest(resource)[row]),
+        _finite(load.expected(resource)[row]),
         float(load.trust(resource)[row]),
     )
 
 
-def _believed(value: np.float64) -> float | None:
+def _finite(value: np.float64) -> float | None:
     return None if np.isnan(value) else float(value)
 
 
-def _here(scheduling: Scheduling, row: int) -> Iterable[PodHere]:
-    for uid in list(scheduling.queue.waiting)[:PODS_SHOWN]:
+def _waiting_pods(scheduling: Scheduling, row: int) -> Iterable[WaitingPod]:
+    for uid in list(scheduling.queue.pods)[:PODS_SHOWN]:
         pod = scheduling.state.cluster.pods[uid]
-        profile = scheduling.state.settings.profile_of(pod.scheduler)
+        profile = scheduling.state.settings.profile_of(pod.scheduler_name)
         if profile is not None:
-            yield PodHere(
+            yield WaitingPod(
                 pod.key, _line(scheduling.state.cluster.view, row, pod, profile, scheduling.evaluator.nominated())
             )
 
 
-def _line(view: View, row: int, pod: Pod, profile: Profile, promised: Iterable[Pod]) -> Line:
+def _line(view: View, row: int, pod: Pod, profile: Profile, promised: Iterable[Pod]) -> NodeRow:
     try:
-        (line,) = table(view, pod, fresh(view, pod, profile), promised, (row,))
+        (line,) = node_rows(view, pod, evaluate(view, pod, profile), promised, (row,))
     except Exception as error:  # one pod's plugins say nothing of the node, nor of the other pods
-        return Line(view.nodes[row].name, profile.name, (_fault(error),))
+        return NodeRow(view.nodes[row].name, profile.name, (_plugin_error(error),))
     return line
 
 
-def _fault(error: Exception) -> str:
+def _plugin_error(error: Exception) -> str:
     return f"a plugin failed: {type(error).__name__}: {error}"
 
 
-def _past(decision: Decision) -> Past:
+def _past(decision: Decision) -> PastDecision:
     verdict = decision.verdict
     if isinstance(verdict, Placement):
         words = f"{decision.pod}: best of {verdict.feasible} of {verdict.nodes} nodes"
-        return Past(decision.at, decision.attempt, verdict.node, words)
-    return Past(decision.at, decision.attempt, "", f"{decision.pod}: {verdict.message()}")
+        return PastDecision(decision.at, decision.attempt, verdict.node, words)
+    return PastDecision(decision.at, decision.attempt, "", f"{decision.pod}: {verdict.message()}")

@@ -1,7 +1,7 @@
 """Gangs: which pods belong to which PodGroup, how their attempts have gone, and where they stand in the queue's order.
 
 A gang of which some members hold a node and too few (a leader died between two binds) goes before others of its priority.
-What the quorum is, and whether a gang may be attempted, is the plugin's to say (`Gathers`). An attempt is `gang_cycle`.
+What the quorum is, and whether a gang may be attempted, is the plugin's to say (`GangPlugin`). An attempt is `gang_cycle`.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from trimtab.core.controllers import EngineState, Output
-from trimtab.core.model.instruction import Tell
-from trimtab.core.model.objects import PodGroup, group_key
+from trimtab.core.framework.interface import Gang, Wait
+from trimtab.core.framework.profile import Profile
+from trimtab.core.model.instructions import EmitEvent
+from trimtab.core.model.objects import PodGroup, pod_group_key
 from trimtab.core.model.pod import Pod
-from trimtab.core.placing.contract import Gang, Wait
-from trimtab.core.placing.profile import Profile
 from trimtab.core.scheduling.queue import queueing_hints
-from trimtab.core.scheduling.queue.queue import Part, Queue, Waiting
+from trimtab.core.scheduling.queue.queue import QueuedPod, QueueState, SchedulingQueue
 from trimtab.core.scheduling.queue.unschedulable import Key
 
 FIRST_OF_ALL = 0.0  # has waited longer than everybody else of its priority
@@ -37,7 +37,7 @@ class GangHistory(Struct):
 class Gangs:
     """Members by gang, kept only while some profile has a plugin for gangs; and how their attempts have gone."""
 
-    def __init__(self, state: EngineState, queue: Queue) -> None:
+    def __init__(self, state: EngineState, queue: SchedulingQueue) -> None:
         self.state, self.queue = state, queue
         self.enabled = False
         self.members: dict[str, dict[str, None]] = {}
@@ -45,7 +45,7 @@ class Gangs:
         self._representatives: dict[str, tuple[Pod, ...]] = {}  # until a member is seen again
 
     def apply_settings(self) -> None:
-        self.enabled = any(profile.gangs is not None for profile in self.state.settings.profiles)
+        self.enabled = any(profile.gang_plugin is not None for profile in self.state.settings.profiles)
         self.members, self._representatives = {}, {}
         for pod in self.state.cluster.pods.values():
             self._update_members(None, pod)
@@ -63,11 +63,11 @@ class Gangs:
         if not self.enabled:
             return
         self._update_members(before, after)
-        if after is not None and after.occupies and not (before is not None and before.occupies):
-            self.group_changed(group_key(after), now)
+        if after is not None and after.holds_resources and not (before is not None and before.holds_resources):
+            self.group_changed(pod_group_key(after), now)
 
     def _update_members(self, before: Pod | None, after: Pod | None) -> None:
-        was, now = (group_key(each) if each is not None else "" for each in (before, after))
+        was, now = (pod_group_key(each) if each is not None else "" for each in (before, after))
         self._representatives.pop(was, None)
         self._representatives.pop(now, None)
         if before is not None and was and was != now:
@@ -81,60 +81,60 @@ class Gangs:
 
     def group_changed(self, key: str, now: float) -> None:
         """The PodGroup, or who holds a node: the gang's place in the order may differ, and an attempt may succeed."""
-        waiting = self.queue.waiting
+        waiting = self.queue.pods
         found = [waiting[uid] for uid in self.members.get(key, ()) if uid in waiting]
-        self.rekey(key, [entry for entry in found if entry.part not in (Part.OUT, Part.GATED)], now)
-        self.queue.wake_alike(equivalence_key(key), now)
+        self.rekey(key, [entry for entry in found if entry.state not in (QueueState.POPPED, QueueState.GATED)], now)
+        self.queue.wake_equivalent(equivalence_key(key), now)
 
-    def dropped(self, entry: Waiting, now: float) -> None:
+    def dropped(self, entry: QueuedPod, now: float) -> None:
         """A member holds no node any more: it may be the one that the others, bound already, wait for."""
-        key = group_key(self.state.cluster.pods[entry.uid]) if self.enabled else ""
+        key = pod_group_key(self.state.cluster.pods[entry.uid]) if self.enabled else ""
         if key:
             self.rekey(key, [entry], now)
 
     # --- the order of the queue
 
-    def rekey(self, key: str, entries: Iterable[Waiting], now: float) -> None:
+    def rekey(self, key: str, entries: Iterable[QueuedPod], now: float) -> None:
         """The gang is looked up once for all entries: as its members are bound one by one, this runs for each of them."""
         gang: Gang | None = None
         for entry in entries:
             gang = gang or self.gang(key, now)
             pod = self.state.cluster.pods[entry.uid]
-            profile = self.state.settings.profile_of(pod.scheduler)
+            profile = self.state.settings.profile_of(pod.scheduler_name)
             if profile is not None:
                 self.queue.rekey(pod.uid, self.queue_key(pod, profile, entry.since, gang))
 
     def queue_key(self, pod: Pod, profile: Profile, since: float, gang: Gang | None = None) -> Key:
         """The pod's sort key by the profile's QueueSort plugin; `gang` is its gang, if that is known already."""
         since = self._since(pod, profile, since, gang)
-        return profile.order.order(pod, since) if profile.order is not None else (since,)
+        return profile.queue_sort.queue_sort_key(pod, since) if profile.queue_sort is not None else (since,)
 
     def _since(self, pod: Pod, profile: Profile, since: float, gang: Gang | None) -> float:
         """What counts as the pod's arrival: a gang that is partly bound goes first, and others by their group's age."""
-        key = group_key(pod) if profile.gangs is not None else ""
-        if not key or profile.gangs is None:
+        key = pod_group_key(pod) if profile.gang_plugin is not None else ""
+        if not key or profile.gang_plugin is None:
             return since
         gang = gang or self.gang(key, since)
-        if gang.group is not None and 0 < len(gang.standing) < gang.group.min_member:
+        if gang.group is not None and 0 < len(gang.placed) < gang.group.min_member:
             return FIRST_OF_ALL
-        orders: object = profile.order
-        return profile.gangs.since(gang, since) if orders is profile.gangs else since
+        orders: object = profile.queue_sort
+        return profile.gang_plugin.gang_queued_at(gang, since) if orders is profile.gang_plugin else since
 
     # --- what others ask
 
     def gang(self, key: str, now: float) -> Gang:
         cluster = self.state.cluster
         known = {uid: cluster.pods[uid] for uid in self.members.get(key, ())}
-        members = {uid: pod for uid, pod in known.items() if not (pod.finished or pod.deleting)}
-        standing = {uid: cluster.places[uid].node for uid in members if uid in cluster.places}
+        members = {uid: pod for uid, pod in known.items() if not (pod.finished or pod.terminating)}
+        standing = {uid: cluster.placements[uid].node for uid in members if uid in cluster.placements}
         history = self.history.get(key)
         return Gang(
             key,
-            cluster.objects.of(PodGroup).get(key),
+            cluster.objects.of_kind(PodGroup).get(key),
             members,
             standing,
-            failed=None if history is None else history.last,
-            resting=history is not None and now < history.backoff_until,
+            failed_at=None if history is None else history.last,
+            backing_off=history is not None and now < history.backoff_until,
         )
 
     def overdue(self, now: float) -> list[Output]:
@@ -144,11 +144,11 @@ class Gangs:
             if history.timeout_reported:
                 continue
             gang = self.gang(key, now)
-            waiting = [pod for uid, pod in gang.members.items() if uid in self.queue.waiting]
-            profile = self.state.settings.profile_of(waiting[0].scheduler) if waiting else None
-            if profile is None or profile.gangs is None:
+            waiting = [pod for uid, pod in gang.members.items() if uid in self.queue.pods]
+            profile = self.state.settings.profile_of(waiting[0].scheduler_name) if waiting else None
+            if profile is None or profile.gang_plugin is None:
                 continue
-            limit = profile.gangs.quorum(gang)
+            limit = profile.gang_plugin.permit_gang(gang)
             if isinstance(limit, Wait) and now - history.first >= limit.seconds:
                 history.timeout_reported = True
                 message = f"pod group {key} was not scheduled within {limit.seconds:.0f} s, retrying"
@@ -157,9 +157,9 @@ class Gangs:
 
     def representatives(self, pod: Pod, profile: Profile) -> Iterable[Pod]:
         """The pods that a queueing hint must be asked about: the pod alone, or one of each kind in its waiting gang."""
-        key = group_key(pod) if profile.gangs is not None else ""
-        waiting = self.queue.waiting
-        if waiting[pod.uid].kind.alike != equivalence_key(key):
+        key = pod_group_key(pod) if profile.gang_plugin is not None else ""
+        waiting = self.queue.pods
+        if waiting[pod.uid].equivalence.pods != equivalence_key(key):
             return (pod,)
         if key not in self._representatives:
             pods = [self.state.cluster.pods[uid] for uid in self.members[key] if uid in waiting]
@@ -175,8 +175,8 @@ def equivalence_key(key: str) -> Hashable:
 def _hint_signature(pod: Pod, profile: Profile) -> Hashable:
     """All that hints depend on; a pod with volumes is unique, for its claims are."""
     unique = pod.uid if pod.spec.volumes else ""
-    return unique, tuple(each.signs(pod) for each in queueing_hints.by_row(profile))  # type: ignore[attr-defined]
+    return unique, tuple(each.signature(pod) for each in queueing_hints.per_node_filters(profile))  # type: ignore[attr-defined]
 
 
-def warning(pod: Pod, reason: str, note: str) -> Tell:
-    return Tell(pod.uid, pod.namespace, pod.name, reason, note, warning=True, scheduler=pod.scheduler)
+def warning(pod: Pod, reason: str, note: str) -> EmitEvent:
+    return EmitEvent(pod.uid, pod.namespace, pod.name, reason, note, warning=True, scheduler_name=pod.scheduler_name)

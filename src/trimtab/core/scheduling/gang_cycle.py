@@ -18,20 +18,20 @@ from operator import or_
 from msgspec import Struct
 
 from trimtab.core.controllers import EngineState, Output
+from trimtab.core.framework.interface import Gang, GangPlugin, Plugin, StageStatus
+from trimtab.core.framework.profile import Profile
+from trimtab.core.framework.timing import PluginTimer
 from trimtab.core.model.change import Change
-from trimtab.core.model.objects import GROUP_LABEL, OLDER_GROUP_LABEL, group_key
+from trimtab.core.model.objects import LEGACY_POD_GROUP_LABEL, POD_GROUP_LABEL, pod_group_key
 from trimtab.core.model.pod import Pod
 from trimtab.core.model.resources import CPU, MEMORY
-from trimtab.core.model.verdict import Decision, Placement, Unplaceable
-from trimtab.core.placing.contract import Gang, Gathers, Go, Plugin
-from trimtab.core.placing.laps import Laps
-from trimtab.core.placing.profile import Profile
+from trimtab.core.model.schedule_result import Decision, Placement, Unschedulable
 from trimtab.core.scheduling.binding import BindingCycles, StageRejected
 from trimtab.core.scheduling.cycle import PodCycle
 from trimtab.core.scheduling.gang import GangHistory, Gangs, equivalence_key, warning
 from trimtab.core.scheduling.queue import queueing_hints
-from trimtab.core.scheduling.queue.queue import Part, Queue, Waiting
-from trimtab.core.scheduling.queue.unschedulable import Kind
+from trimtab.core.scheduling.queue.queue import QueuedPod, QueueState, SchedulingQueue
+from trimtab.core.scheduling.queue.unschedulable import Equivalence
 
 NOT_OURS = "the other members are gated, or belong to another scheduler or profile"
 
@@ -40,14 +40,14 @@ class GangAttempt(Struct, frozen=True):
     """One attempt: who takes part, in which order, and when."""
 
     gang: Gang
-    plugin: Gathers
+    plugin: GangPlugin
     profile: Profile
-    entries: tuple[Waiting, ...]
+    entries: tuple[QueuedPod, ...]
     pods: tuple[Pod, ...]
-    timer: Laps
+    timer: PluginTimer
     now: float
 
-    def decision(self, pod: Pod, entry: Waiting, verdict: Placement | Unplaceable) -> Decision:
+    def decision(self, pod: Pod, entry: QueuedPod, verdict: Placement | Unschedulable) -> Decision:
         return Decision(pod.uid, pod.key, self.profile.name, self.now, entry.attempts, verdict)
 
 
@@ -55,18 +55,18 @@ class GangCycle:
     """The scheduling cycle of pods that are scheduled together."""
 
     def __init__(
-        self, state: EngineState, queue: Queue, bindings: BindingCycles, gangs: Gangs, pod_cycle: PodCycle
+        self, state: EngineState, queue: SchedulingQueue, bindings: BindingCycles, gangs: Gangs, pod_cycle: PodCycle
     ) -> None:
         self.state, self.queue, self.bindings, self.gangs = state, queue, bindings, gangs
         self.pod_cycle, self.requeuer, self.evaluator = pod_cycle, pod_cycle.requeuer, pod_cycle.evaluator
 
-    def run(self, head: Waiting, pod: Pod, profile: Profile, timer: Laps, now: float) -> list[Output] | None:
+    def run(self, head: QueuedPod, pod: Pod, profile: Profile, timer: PluginTimer, now: float) -> list[Output] | None:
         """Decide on the pod's whole gang; None when the pod is in none, or its gang has its quorum without it."""
-        key, plugin = group_key(pod), profile.gangs
+        key, plugin = pod_group_key(pod), profile.gang_plugin
         if not key or plugin is None:
             return None
         gang = self.gangs.gang(key, now)
-        if plugin.quorum(gang) is Go.GO:
+        if plugin.permit_gang(gang) is StageStatus.SUCCESS:
             return None
         entries = tuple(self._take(gang, head, profile, now))
         pods = sorted((self.state.cluster.pods[entry.uid] for entry in entries), key=_larger_first)
@@ -79,13 +79,13 @@ class GangCycle:
     def _plugin_failed(self, pod: Pod, attempt: GangAttempt, error: Exception) -> list[Output]:
         return self.requeuer.plugin_failed(pod, attempt.profile, error, attempt.now)
 
-    def _take(self, gang: Gang, head: Waiting, profile: Profile, now: float) -> Iterable[Waiting]:
+    def _take(self, gang: Gang, head: QueuedPod, profile: Profile, now: float) -> Iterable[QueuedPod]:
         yield head
         for uid, pod in gang.members.items():
-            entry = self.queue.waiting.get(uid)
-            if entry is None or entry is head or self.state.settings.profile_of(pod.scheduler) is not profile:
+            entry = self.queue.pods.get(uid)
+            if entry is None or entry is head or self.state.settings.profile_of(pod.scheduler_name) is not profile:
                 continue
-            if entry.part not in (Part.OUT, Part.GATED):
+            if entry.state not in (QueueState.POPPED, QueueState.GATED):
                 self.queue.take(uid, now)
                 yield entry
 
@@ -93,50 +93,50 @@ class GangCycle:
         gang, now = attempt.gang, attempt.now
         if gang.group is None:
             return self._park(attempt, f"pod group {gang.key} does not exist", queueing_hints.ALWAYS, ())
-        rejected = attempt.plugin.gather(self.state.cluster.view, attempt.pods[0], gang)
+        rejected = attempt.plugin.pre_filter_gang(self.state.cluster.view, attempt.pods[0], gang)
         if rejected is None:
             return self._try(attempt)
         message = f"pod group {gang.key}: {rejected.reason}"
-        if gang.resting:
+        if gang.backing_off:
             for entry in attempt.entries:
-                self.queue.back_off(entry.uid, now, self.gangs.history[gang.key].backoff_until)
+                self.queue.add_backoff(entry.uid, now, self.gangs.history[gang.key].backoff_until)
             return self.requeuer.report(attempt.pods[0], message)
         plugin: Plugin = attempt.plugin  # type: ignore[assignment]
         lacks_room = len(gang.members) >= gang.group.min_member
-        requeue_on = queueing_hints.ALWAYS | (plugin.woken_by if lacks_room else Change.NOTHING)
+        requeue_on = queueing_hints.ALWAYS | (plugin.requeue_on if lacks_room else Change.NOTHING)
         return self._park(attempt, message, requeue_on, (plugin.name,))
 
     def _try(self, attempt: GangAttempt) -> list[Output]:
         verdicts = {pod.uid: self._assume(pod, attempt) for pod in attempt.pods}
         assumed = [pod for pod in attempt.pods if isinstance(verdicts[pod.uid], Placement)]
         gang = self.gangs.gang(attempt.gang.key, attempt.now)
-        nodes = len(self.state.cluster.columns)
-        failed = {uid: verdict for uid, verdict in verdicts.items() if isinstance(verdict, Unplaceable)}
-        if attempt.plugin.quorum(gang) is Go.GO:
+        nodes = len(self.state.cluster.node_table)
+        failed = {uid: verdict for uid, verdict in verdicts.items() if isinstance(verdict, Unschedulable)}
+        if attempt.plugin.permit_gang(gang) is StageStatus.SUCCESS:
             started = self._start(assumed, attempt.now)
             if not isinstance(started, StageRejected):
                 return self._settle(attempt, verdicts) + started
-            failed = {"": Unplaceable(nodes, note=started.rejection.reason, plugins=(started.plugin,))}
+            failed = {"": Unschedulable(nodes, note=started.rejection.reason, plugins=(started.plugin,))}
         for pod in reversed(assumed):
             self._undo(pod)
         needed = gang.group.min_member if gang.group is not None else 0
-        failed = failed or {"": Unplaceable(nodes, note=NOT_OURS)}
+        failed = failed or {"": Unschedulable(nodes, note=NOT_OURS)}
         first = next(iter(failed.values()))
-        message = f"pod group {gang.key}: {len(gang.standing)} of {needed} members fit; {first.message()}"
-        requeue_on = reduce(or_, (queueing_hints.woken_by(attempt.profile, each) for each in failed.values()))
+        message = f"pod group {gang.key}: {len(gang.placed)} of {needed} members fit; {first.message()}"
+        requeue_on = reduce(or_, (queueing_hints.requeue_on(attempt.profile, each) for each in failed.values()))
         plugins = tuple(dict.fromkeys(name for each in failed.values() for name in each.plugins))
-        return self._park(attempt, message, requeue_on, plugins, attempt.plugin.rest(gang))
+        return self._park(attempt, message, requeue_on, plugins, attempt.plugin.gang_backoff(gang))
 
-    def _assume(self, pod: Pod, attempt: GangAttempt) -> Placement | Unplaceable:
+    def _assume(self, pod: Pod, attempt: GangAttempt) -> Placement | Unschedulable:
         verdict = self.evaluator.evaluate(pod, attempt.profile, attempt.timer)
-        if isinstance(verdict, Unplaceable):
+        if isinstance(verdict, Unschedulable):
             return verdict
         self.state.cluster.assume(pod, verdict.node)
         rejected = self.bindings.reserve(pod, verdict.node, attempt.profile, attempt.now)
         if rejected is None:
             return verdict
         self._undo(pod)
-        return Unplaceable(verdict.nodes, note=rejected.rejection.reason, plugins=(rejected.plugin,))
+        return Unschedulable(verdict.nodes, note=rejected.rejection.reason, plugins=(rejected.plugin,))
 
     def _undo(self, pod: Pod) -> None:
         self.bindings.end(pod.uid, bound=False)
@@ -152,19 +152,19 @@ class GangCycle:
             outputs += started
         return outputs
 
-    def _settle(self, attempt: GangAttempt, verdicts: dict[str, Placement | Unplaceable]) -> list[Output]:
+    def _settle(self, attempt: GangAttempt, verdicts: dict[str, Placement | Unschedulable]) -> list[Output]:
         """The gang goes on; members for which there was no room, and no need, wait like any other pod."""
         self.gangs.history.pop(attempt.gang.key, None)
         outputs: list[Output] = []
         for entry in attempt.entries:
             verdict, pod = verdicts[entry.uid], self.state.cluster.pods[entry.uid]
-            if isinstance(verdict, Unplaceable):
+            if isinstance(verdict, Unschedulable):
                 self.state.recorder.attempted(attempt.profile.name, "unschedulable", attempt.timer)
                 outputs += self.pod_cycle.unschedulable(pod, attempt.profile, verdict, entry, attempt.now)
                 continue
             self.state.recorder.attempted(attempt.profile.name, "scheduled", attempt.timer)
             outputs.append(attempt.decision(pod, entry, verdict))
-            self.queue.placed(pod.uid, attempt.now)
+            self.queue.scheduled(pod.uid, attempt.now)
         return outputs
 
     def _park(
@@ -179,15 +179,15 @@ class GangCycle:
         key, now = attempt.gang.key, attempt.now
         history = self.gangs.history.setdefault(key, GangHistory(now, now))
         history.last, history.message, history.backoff_until = now, message, now + backoff
-        verdict = Unplaceable(len(self.state.cluster.columns), note=message, plugins=plugins)
+        verdict = Unschedulable(len(self.state.cluster.node_table), note=message, plugins=plugins)
         outputs: list[Output] = []
         self.gangs.rekey(key, attempt.entries, now)
-        group = Kind(equivalence_key(key), equivalence_key(key))
+        group = Equivalence(equivalence_key(key), equivalence_key(key))
         for entry in attempt.entries:
             pod = self.state.cluster.pods[entry.uid]
             self.state.recorder.attempted(attempt.profile.name, "unschedulable", attempt.timer)
             outputs.append(attempt.decision(pod, entry, verdict))
-            self.queue.park(pod.uid, requeue_on, plugins, now, group, backoff)
+            self.queue.add_unschedulable(pod.uid, requeue_on, plugins, now, group, backoff)
             self.state.recorder.queued("unschedulable", "ScheduleAttemptFailure")
             outputs += self.requeuer.report(pod, message)
         return outputs
@@ -195,11 +195,11 @@ class GangCycle:
 
 def _larger_first(pod: Pod) -> tuple[float, float, float, str]:
     """Higher priority first; then the larger ones, which find a node less easily; then by name."""
-    return (-pod.priority, -pod.demand.of(CPU), -pod.demand.of(MEMORY), pod.name)
+    return (-pod.priority, -pod.requests.of(CPU), -pod.requests.of(MEMORY), pod.name)
 
 
-def _notes(pod: Pod, head: Waiting) -> list[Output]:
-    if head.attempts > 1 or GROUP_LABEL in pod.labels:
+def _notes(pod: Pod, head: QueuedPod) -> list[Output]:
+    if head.attempts > 1 or POD_GROUP_LABEL in pod.labels:
         return []
-    note = f"label {OLDER_GROUP_LABEL} is deprecated and still read: use {GROUP_LABEL}"
+    note = f"label {LEGACY_POD_GROUP_LABEL} is deprecated and still read: use {POD_GROUP_LABEL}"
     return [warning(pod, "OlderLabel", note)]

@@ -7,10 +7,10 @@ is told of every pod that holds a node, as after a restart.
 from __future__ import annotations
 
 from trimtab.core.controllers import EngineState
+from trimtab.core.framework.interface import ObservesPods
+from trimtab.core.framework.profile import plugin_name
 from trimtab.core.model.change import Change
 from trimtab.core.model.pod import Pod
-from trimtab.core.placing.contract import Observe
-from trimtab.core.placing.profile import plugin_name
 
 
 class PodObservers:
@@ -18,7 +18,7 @@ class PodObservers:
 
     def __init__(self, state: EngineState) -> None:
         self.state = state
-        self.by_name: dict[str, Observe] = {}
+        self.by_name: dict[str, ObservesPods] = {}
 
     def apply_settings(self) -> None:
         before = self.by_name
@@ -26,7 +26,7 @@ class PodObservers:
         self.by_name = {plugin_name(each): each for profile in profiles for each in profile.observers}
         for name in [name for name in self.by_name if name not in before]:
             for pod in self.state.cluster.pods.values():
-                if pod.occupies:
+                if pod.holds_resources:
                     self._tell(name, pod, added=True)
 
     def fork(self, state: EngineState) -> PodObservers:
@@ -38,8 +38,8 @@ class PodObservers:
         """A pod was added, updated or deleted; plugins hear of it only if that concerns the node it holds."""
         if not self.by_name:
             return Change.NOTHING
-        removed = before if before is not None and before.occupies else None
-        added = after if after is not None and after.occupies else None
+        removed = before if before is not None and before.holds_resources else None
+        added = after if after is not None and after.holds_resources else None
         if removed is not None and added is not None and _same_place(removed, added):
             return Change.NOTHING
         for name in self.by_name:
@@ -47,15 +47,15 @@ class PodObservers:
                 self._tell(name, removed, added=False)
             if added is not None:
                 self._tell(name, added, added=True)
-        return Change.MEMORY if removed is not None or added is not None else Change.NOTHING
+        return Change.PLUGIN_STATE if removed is not None or added is not None else Change.NOTHING
 
     def _tell(self, name: str, pod: Pod, *, added: bool) -> None:
         cluster = self.state.cluster
         try:
-            cluster.remember(name, self.by_name[name].observed(cluster.memory.get(name), pod, added))
+            cluster.set_plugin_state(name, self.by_name[name].observe_pod(cluster.plugin_state.get(name), pod, added))
         except Exception as error:  # the pod is where it is, whatever a plugin makes of it
             self.state.recorder.plugin_failed(repr(error))
 
 
 def _same_place(before: Pod, after: Pod) -> bool:
-    return (before.node, before.demand, before.labels) == (after.node, after.demand, after.labels)
+    return (before.node, before.requests, before.labels) == (after.node, after.requests, after.labels)

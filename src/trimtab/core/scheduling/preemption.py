@@ -17,16 +17,16 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from trimtab.core.controllers import EngineState, Output
+from trimtab.core.framework.interface import PreemptionCandidate, Reject
+from trimtab.core.framework.profile import Profile
 from trimtab.core.model.change import Change
-from trimtab.core.model.event import PreemptDone, PreemptFailed
-from trimtab.core.model.instruction import Nominate, Preempt, Tell
+from trimtab.core.model.events import PreemptDone, PreemptFailed
+from trimtab.core.model.instructions import EmitEvent, Nominate, Preempt
 from trimtab.core.model.pod import Pod
-from trimtab.core.model.verdict import Unplaceable
-from trimtab.core.placing.contract import Refuse, Room
-from trimtab.core.placing.profile import Profile
+from trimtab.core.model.schedule_result import Unschedulable
 from trimtab.core.scheduling.binding import BindingCycles, BindState
 from trimtab.core.scheduling.evaluator import Evaluator
-from trimtab.core.scheduling.queue.queue import Queue
+from trimtab.core.scheduling.queue.queue import SchedulingQueue
 from trimtab.core.scheduling.requeue import Requeuer
 
 TIMEOUT = 60.0
@@ -38,7 +38,7 @@ FORBIDDEN = "deleting pods is forbidden; deploy/rbac-preemption.yaml allows it"
 class PreemptionResult(NamedTuple):
     """The verdict, perhaps with the reason why preemption cannot help, what to do, and what was freed at once."""
 
-    verdict: Unplaceable
+    verdict: Unschedulable
     outputs: Sequence[Output] = ()
     freed: Change = Change.NOTHING
 
@@ -47,31 +47,38 @@ class Preemption:
     """Preemptions under way: the deletions of victims are writes that end when a victim is seen terminating."""
 
     def __init__(
-        self, state: EngineState, queue: Queue, bindings: BindingCycles, evaluator: Evaluator, requeuer: Requeuer
+        self,
+        state: EngineState,
+        queue: SchedulingQueue,
+        bindings: BindingCycles,
+        evaluator: Evaluator,
+        requeuer: Requeuer,
     ) -> None:
         self.state, self.queue, self.bindings = state, queue, bindings
         self.evaluator, self.requeuer = evaluator, requeuer
-        self.events: dict[str, Tell] = {}  # by victim: the Event to write once its deletion was accepted
+        self.events: dict[str, EmitEvent] = {}  # by victim: the Event to write once its deletion was accepted
         self.forbidden_until = 0.0
 
     def copy_from(self, other: Preemption) -> None:
         self.events, self.forbidden_until = other.events.copy(), other.forbidden_until
 
-    def try_preempt(self, pod: Pod, profile: Profile, verdict: Unplaceable, now: float) -> PreemptionResult:
+    def try_preempt(self, pod: Pod, profile: Profile, verdict: Unschedulable, now: float) -> PreemptionResult:
         """Run the PostFilter plugins; without a candidate the verdict comes back with their reason."""
         if not profile.post_filters:
             return PreemptionResult(verdict)
         if reason := self._blocked_reason(pod, now):
             return PreemptionResult(_with(verdict, reason))
         status = self.evaluator.filter_status(pod, profile)
-        rejections: list[Refuse] = []
+        rejections: list[Reject] = []
         for plugin in profile.post_filters:
             answer = plugin.post_filter(self.state.cluster.view, pod, status)
-            self.state.recorder.preemption_attempted(len(answer.victims) if isinstance(answer, Room) else 0)
-            if isinstance(answer, Room):
+            self.state.recorder.preemption_attempted(
+                len(answer.victims) if isinstance(answer, PreemptionCandidate) else 0
+            )
+            if isinstance(answer, PreemptionCandidate):
                 return self._nominate(pod, answer, verdict, now)
             rejections.append(answer)
-        void = pod.nominated and all(each.final for each in rejections)
+        void = pod.nominated_node and all(each.unresolvable for each in rejections)
         return PreemptionResult(
             _with(verdict, rejections[0].reason), self.clear_nominations([pod], now) if void else []
         )
@@ -83,28 +90,30 @@ class Preemption:
         self.state.writes.end_owned(Preempt, pod.uid)
         return FORBIDDEN if now < self.forbidden_until else ""
 
-    def _nominate(self, pod: Pod, candidate: Room, verdict: Unplaceable, now: float) -> PreemptionResult:
+    def _nominate(
+        self, pod: Pod, candidate: PreemptionCandidate, verdict: Unschedulable, now: float
+    ) -> PreemptionResult:
         cluster, freed = self.state.cluster, Change.NOTHING
         outranked = [each for each in cluster.nominated.values() if _outranked(each, pod, candidate.node)]
         outputs: list[Output] = [Nominate(pod.uid, pod.namespace, pod.name, candidate.node)]
         self.requeuer.wake(cluster.nominate(pod.uid, candidate.node), now)
         outputs += self.clear_nominations(outranked, now)
         note = f"Preempting {len(candidate.victims)} lower-priority pod(s) on node {candidate.node}"
-        outputs.append(_event(pod, "Preempting", note, pod.scheduler))
+        outputs.append(_event(pod, "Preempting", note, pod.scheduler_name))
         for victim in candidate.victims:
             cycle = self.bindings.by_uid.get(victim.uid)
             if cycle is not None and cycle.state is BindState.WAITING:
                 freed |= self.requeuer.unreserve_and_requeue(victim.uid, now)
                 outputs += self.requeuer.report(cycle.pod, f"preempted by pod {pod.uid} on node {candidate.node}")
-            elif not victim.deleting and self.state.writes.get(Preempt, victim.uid) is None:
+            elif not victim.terminating and self.state.writes.get(Preempt, victim.uid) is None:
                 outputs.append(self._delete(victim, pod, now))
         return PreemptionResult(verdict, outputs, freed)
 
     def _delete(self, victim: Pod, pod: Pod, now: float) -> Preempt:
         self.state.writes.begin(Preempt, victim.uid, now, owner=pod.uid)
         note = f"Preempted by pod {pod.uid} on node {victim.node}"
-        self.events[victim.uid] = _event(victim, "Preempted", note, pod.scheduler)
-        return Preempt(victim.uid, victim.namespace, victim.name, pod.uid, pod.scheduler)
+        self.events[victim.uid] = _event(victim, "Preempted", note, pod.scheduler_name)
+        return Preempt(victim.uid, victim.namespace, victim.name, pod.uid, pod.scheduler_name)
 
     def pod_settled(self, uid: str, *, terminating: bool) -> None:
         """A pod has its node or is terminating: it preempts nobody now, and if terminating it is no pending victim."""
@@ -123,7 +132,7 @@ class Preemption:
             return self._failed(event, planned)
         return [planned] if planned is not None else []
 
-    def _failed(self, event: PreemptFailed, planned: Tell | None) -> list[Output]:
+    def _failed(self, event: PreemptFailed, planned: EmitEvent | None) -> list[Output]:
         """Clear the nomination and let the pod try again, but not soon if a permission is missing."""
         if event.forbidden:
             self.forbidden_until = event.at + FORBIDDEN_FOR
@@ -132,12 +141,14 @@ class Preemption:
             return []
         self.state.writes.end(Preempt, event.uid)
         pod = self.state.cluster.pods.get(event.preemptor)
-        if pod is None or pod.uid not in self.queue.waiting:
+        if pod is None or pod.uid not in self.queue.pods:
             return []
         victim = f"{planned.namespace}/{planned.name}" if planned is not None else event.uid
         note = f"preemption: {victim} was not deleted: {event.message or FORBIDDEN}"
-        failed = Tell(pod.uid, pod.namespace, pod.name, "FailedScheduling", note, warning=True, scheduler=pod.scheduler)
-        cleared = self.clear_nominations([pod], event.at, wake=not event.forbidden) if pod.nominated else []
+        failed = EmitEvent(
+            pod.uid, pod.namespace, pod.name, "FailedScheduling", note, warning=True, scheduler_name=pod.scheduler_name
+        )
+        cleared = self.clear_nominations([pod], event.at, wake=not event.forbidden) if pod.nominated_node else []
         return [failed, *cleared]
 
     def clear_nominations(self, pods: Iterable[Pod], now: float, *, wake: bool = True) -> list[Output]:
@@ -151,13 +162,13 @@ class Preemption:
         return outputs
 
 
-def _event(pod: Pod, reason: str, note: str, scheduler: str) -> Tell:
-    return Tell(pod.uid, pod.namespace, pod.name, reason, note, action="Preempting", scheduler=scheduler)
+def _event(pod: Pod, reason: str, note: str, scheduler: str) -> EmitEvent:
+    return EmitEvent(pod.uid, pod.namespace, pod.name, reason, note, action="Preempting", scheduler_name=scheduler)
 
 
 def _outranked(other: Pod, pod: Pod, node: str) -> bool:
-    return other.nominated == node and other.priority < pod.priority and other.uid != pod.uid
+    return other.nominated_node == node and other.priority < pod.priority and other.uid != pod.uid
 
 
-def _with(verdict: Unplaceable, reason: str) -> Unplaceable:
-    return replace(verdict, remedy=f"preemption: {reason}") if reason else verdict
+def _with(verdict: Unschedulable, reason: str) -> Unschedulable:
+    return replace(verdict, preemption_message=f"preemption: {reason}") if reason else verdict

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from trimtab.core.controllers import EngineState, Output
+from trimtab.core.framework.profile import Profile
 from trimtab.core.model.change import Change
-from trimtab.core.model.instruction import MarkUnscheduled, Tell
+from trimtab.core.model.instructions import EmitEvent, SetUnschedulable
 from trimtab.core.model.pod import Pod
-from trimtab.core.placing.profile import Profile
 from trimtab.core.scheduling.binding import BindingCycles, StageRejected
 from trimtab.core.scheduling.evaluator import Evaluator
 from trimtab.core.scheduling.gang import Gangs
 from trimtab.core.scheduling.queue import queueing_hints
 from trimtab.core.scheduling.queue.pods_by_claim import Pods
-from trimtab.core.scheduling.queue.queue import Queue
+from trimtab.core.scheduling.queue.queue import SchedulingQueue
 
 UNSCHEDULABLE = "Unschedulable"  # the cluster autoscaler adds nodes for this reason
 ERROR = "SchedulerError"  # and not for this one
@@ -22,7 +22,7 @@ class Requeuer:
     """Takes failed pods back into the queue, and wakes those that a change may help."""
 
     def __init__(
-        self, state: EngineState, queue: Queue, bindings: BindingCycles, evaluator: Evaluator, gangs: Gangs
+        self, state: EngineState, queue: SchedulingQueue, bindings: BindingCycles, evaluator: Evaluator, gangs: Gangs
     ) -> None:
         self.state, self.queue, self.bindings = state, queue, bindings
         self.evaluator, self.gangs = evaluator, gangs
@@ -34,11 +34,11 @@ class Requeuer:
     def unreserve_and_requeue(self, uid: str, now: float) -> Change:
         """A binding cycle ends without a bind: everything is undone, and a pod that still waits backs off."""
         cycle = self.bindings.end(uid, bound=False)
-        freed = Change.MEMORY if cycle is not None and cycle.reserved else Change.NOTHING
+        freed = Change.PLUGIN_STATE if cycle is not None and cycle.reserved else Change.NOTHING
         freed |= self.state.cluster.forget(uid)
-        if uid in self.queue.waiting:
-            self.gangs.dropped(self.queue.waiting[uid], now)
-            self.queue.back_off(uid, now)
+        if uid in self.queue.pods:
+            self.gangs.dropped(self.queue.pods[uid], now)
+            self.queue.add_backoff(uid, now)
             self.state.recorder.queued("backoff", "ScheduleAttemptFailure")
         return freed
 
@@ -56,11 +56,19 @@ class Requeuer:
     def report(self, pod: Pod, message: str, reason: str = UNSCHEDULABLE) -> list[Output]:
         """A FailedScheduling Event each time, and the PodScheduled condition when it changes."""
         outputs: list[Output] = [
-            Tell(pod.uid, pod.namespace, pod.name, "FailedScheduling", message, warning=True, scheduler=pod.scheduler)
+            EmitEvent(
+                pod.uid,
+                pod.namespace,
+                pod.name,
+                "FailedScheduling",
+                message,
+                warning=True,
+                scheduler_name=pod.scheduler_name,
+            )
         ]
-        shown = self.state.cluster.pods.get(pod.uid, pod).unscheduled
+        shown = self.state.cluster.pods.get(pod.uid, pod).unschedulable_condition
         if (reason, message) != self.last_reported.get(pod.uid, shown):
-            outputs.append(MarkUnscheduled(pod.uid, pod.namespace, pod.name, reason, message))
+            outputs.append(SetUnschedulable(pod.uid, pod.namespace, pod.name, reason, message))
         self.last_reported[pod.uid] = (reason, message)
         return outputs
 
@@ -70,19 +78,19 @@ class Requeuer:
         """Requeue the unschedulable pods (of these, if any are named) that the change may help."""
         if not change:
             return []
-        changed_rows = self.log_reader.read(self.state.cluster.columns)
+        changed_rows = self.log_reader.read(self.state.cluster.node_table)
         return self.queue.wake(
             change, now, lambda uid, plugins: self._may_help(uid, plugins, change, changed_rows), pods
         )
 
     def _may_help(
-        self, uid: str, plugins: tuple[str, ...], change: Change, changed_rows: queueing_hints.Touched
+        self, uid: str, plugins: tuple[str, ...], change: Change, changed_rows: queueing_hints.ChangedRows
     ) -> bool:
         pod = self.state.cluster.pods[uid]
-        profile = self.state.settings.profile_of(pod.scheduler)
+        profile = self.state.settings.profile_of(pod.scheduler_name)
         try:
             return profile is None or any(
-                queueing_hints.helps(self.state.cluster.view, each, profile, plugins, change, changed_rows)
+                queueing_hints.may_help(self.state.cluster.view, each, profile, plugins, change, changed_rows)
                 for each in self.gangs.representatives(pod, profile)
             )
         except Exception as error:  # a plugin that fails here fails again in the cycle, and is reported there

@@ -18,10 +18,10 @@ from trimtab.kube.credentials.kubeconfig import Cluster, CredentialsError, Exec
 
 GROUP = "client.authentication.k8s.io"
 VERSIONS = (f"{GROUP}/v1", f"{GROUP}/v1beta1")
-PATIENCE = 60.0
+TIMEOUT = 60.0
 
 
-class Issued(NamedTuple):
+class IssuedCredential(NamedTuple):
     """What the program gave; `expires` is in epoch seconds, or never."""
 
     token: str
@@ -42,7 +42,7 @@ class _Credential(Struct, frozen=True, rename="camel"):
     status: _Status | None = None
 
 
-def check(plugin: Exec) -> None:
+def validate(plugin: Exec) -> None:
     """Refuse at once what could never work here."""
     if plugin.api_version not in VERSIONS:
         raise CredentialsError(
@@ -52,10 +52,10 @@ def check(plugin: Exec) -> None:
         raise CredentialsError(f"the exec plugin {plugin.command} wants a terminal: use one that runs without")
 
 
-async def issue(plugin: Exec, cluster: Cluster) -> Issued:
+async def run_plugin(plugin: Exec, cluster: Cluster) -> IssuedCredential:
     """Run the program once."""
     environment = dict(os.environ) | {item.name: item.value for item in plugin.env}
-    environment["KUBERNETES_EXEC_INFO"] = _question(plugin, cluster)
+    environment["KUBERNETES_EXEC_INFO"] = _exec_info(plugin, cluster)
     return _read(plugin, await _output(plugin, environment))
 
 
@@ -69,11 +69,11 @@ async def _output(plugin: Exec, environment: dict[str, str]) -> bytes:
         hint = f"; {plugin.install_hint.strip()}" if plugin.install_hint else ""
         raise CredentialsError(f"the exec plugin {plugin.command} cannot be run: {error.strerror}{hint}") from None
     try:
-        output, _ = await asyncio.wait_for(process.communicate(), PATIENCE)
+        output, _ = await asyncio.wait_for(process.communicate(), TIMEOUT)
     except TimeoutError:
         process.kill()
         await process.wait()
-        raise CredentialsError(f"the exec plugin {plugin.command} gave no answer in {PATIENCE:.0f} s") from None
+        raise CredentialsError(f"the exec plugin {plugin.command} gave no answer in {TIMEOUT:.0f} s") from None
     if process.returncode:
         raise CredentialsError(
             f"the exec plugin {plugin.command} failed with exit code {process.returncode}; run it by hand"
@@ -81,15 +81,15 @@ async def _output(plugin: Exec, environment: dict[str, str]) -> bytes:
     return output
 
 
-def _question(plugin: Exec, cluster: Cluster) -> str:
+def _exec_info(plugin: Exec, cluster: Cluster) -> str:
     spec: dict[str, Any] = {"interactive": False}
     if plugin.provide_cluster_info:
-        spec["cluster"] = _described(cluster)
+        spec["cluster"] = _cluster_info(cluster)
     info = {"kind": "ExecCredential", "apiVersion": plugin.api_version, "spec": spec}
     return msgspec.json.encode(info).decode()
 
 
-def _described(cluster: Cluster) -> dict[str, Any]:
+def _cluster_info(cluster: Cluster) -> dict[str, Any]:
     named = {item.get("name"): item.get("extension") for item in cluster.extensions}
     described = {
         "server": cluster.server,
@@ -102,7 +102,7 @@ def _described(cluster: Cluster) -> dict[str, Any]:
     return {key: value for key, value in described.items() if value}
 
 
-def _read(plugin: Exec, output: bytes) -> Issued:
+def _read(plugin: Exec, output: bytes) -> IssuedCredential:
     try:
         credential = msgspec.json.decode(output, type=_Credential)
         status = credential.status or _Status()
@@ -116,4 +116,6 @@ def _read(plugin: Exec, output: bytes) -> Issued:
         )
     if not status.token and not (status.client_certificate_data and status.client_key_data):
         raise CredentialsError(f"the exec plugin {plugin.command} gave neither a token nor a certificate with its key")
-    return Issued(status.token, status.client_certificate_data.encode(), status.client_key_data.encode(), expires)
+    return IssuedCredential(
+        status.token, status.client_certificate_data.encode(), status.client_key_data.encode(), expires
+    )

@@ -14,7 +14,7 @@ import msgspec
 from msgspec import Struct, field
 
 T = TypeVar("T", bound="Entry")
-ENTRY_FILES = {
+PATH_FIELDS = {
     "clusters": ("certificate_authority",),
     "users": ("client_certificate", "client_key", "token_file"),
 }
@@ -116,7 +116,7 @@ class Document(Struct, frozen=True, rename="kebab"):
     contexts: tuple[NamedContext, ...] = ()
 
 
-class Choice(NamedTuple):
+class ResolvedContext(NamedTuple):
     """What one context of the merged files comes to."""
 
     context: str
@@ -124,7 +124,7 @@ class Choice(NamedTuple):
     user: User
 
 
-def choose(paths: Sequence[Path], context: str = "") -> Choice:
+def resolve_context(paths: Sequence[Path], context: str = "") -> ResolvedContext:
     """The cluster and user of the context asked for, or of the current one."""
     merged = _merge([_read(path) for path in paths])
     where = " and ".join(str(path) for path in paths)
@@ -134,7 +134,7 @@ def choose(paths: Sequence[Path], context: str = "") -> Choice:
     meant = _find(merged.contexts, name, "context", where).context
     cluster = _find(merged.clusters, meant.cluster, "cluster", where).cluster
     user = _find(merged.users, meant.user, "user", where).user if meant.user else User()
-    return Choice(name, cluster, user)
+    return ResolvedContext(name, cluster, user)
 
 
 def _find(entries: Sequence[T], name: str, kind: str, where: str) -> T:
@@ -159,7 +159,7 @@ def _read(path: Path) -> Document:
         document = msgspec.convert(_without_nulls(plain) or {}, Document)
     except msgspec.ValidationError as error:
         raise CredentialsError(f"the kubeconfig {path} has a wrong field: {error}") from None
-    return _rooted(document, path.parent)
+    return _with_absolute_paths(document, path.parent)
 
 
 def _without_nulls(value: Any) -> Any:
@@ -171,17 +171,17 @@ def _without_nulls(value: Any) -> Any:
     return value
 
 
-def _rooted(document: Document, folder: Path) -> Document:
+def _with_absolute_paths(document: Document, folder: Path) -> Document:
     def absolute(path: str) -> str:
         return str(folder / path) if path else ""
 
     clusters = tuple(
-        msgspec.structs.replace(entry, cluster=_with_files(entry.cluster, ENTRY_FILES["clusters"], absolute))
+        msgspec.structs.replace(entry, cluster=_with_files(entry.cluster, PATH_FIELDS["clusters"], absolute))
         for entry in document.clusters
     )
     users = tuple(
         msgspec.structs.replace(
-            entry, user=_with_command(_with_files(entry.user, ENTRY_FILES["users"], absolute), folder)
+            entry, user=_with_command(_with_files(entry.user, PATH_FIELDS["users"], absolute), folder)
         )
         for entry in document.users
     )

@@ -12,24 +12,24 @@ from typing import NamedTuple
 from trimtab.kube.credentials.kubeconfig import CredentialsError
 
 
-class Material(NamedTuple):
+class TlsMaterial(NamedTuple):
     """What a TLS connection is made with, as PEM; an empty authority stands for those that the system trusts."""
 
-    authority: bytes = b""
+    ca: bytes = b""
     certificate: bytes = b""
     key: bytes = b""
     verify: bool = True
 
 
-def client_context(material: Material) -> ssl.SSLContext:
+def client_context(material: TlsMaterial) -> ssl.SSLContext:
     """A context that trusts this authority only and shows this certificate."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     if not material.verify:
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE
-    elif material.authority:
-        _trust(context, material.authority)
+    elif material.ca:
+        _trust(context, material.ca)
     else:
         context.load_default_certs()
     if material.certificate:

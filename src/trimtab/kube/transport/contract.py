@@ -9,12 +9,14 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from typing import NamedTuple, Protocol
 
-from trimtab.wire.request import Request
+from trimtab.wire.requests import Request
 
 CONNECT_TIMEOUT = 3.0
-KEEP_IDLE = 30.0  # the API server closes idle connections after 90 s; well before that, nobody trips over a closed one
-LARGEST_ANSWER = 4 << 20
-CONNECTIONS = 32
+KEEPALIVE_TIMEOUT = (
+    30.0  # the API server closes idle connections after 90 s; well before that, nobody trips over a closed one
+)
+MAX_RESPONSE_BYTES = 4 << 20
+MAX_CONNECTIONS = 32
 HEADERS = {"Accept": "application/json", "Accept-Encoding": "identity", "User-Agent": "trimtab"}
 
 
@@ -34,11 +36,11 @@ class Unreachable(Exception):
         self.sent = sent
 
 
-class Silent(Unreachable):
+class IdleTimeout(Unreachable):
     """A stream brought nothing for too long: quiet, or dead without a word."""
 
 
-def always() -> bool:
+def allow() -> bool:
     """For what anybody may send at any time."""
     return True
 
@@ -68,17 +70,17 @@ class Transport(Protocol):
     async def send(
         self,
         request: Request,
-        patience: float,
-        largest: int = LARGEST_ANSWER,
-        may_leave: Callable[[], bool] = always,
+        timeout: float,
+        max_bytes: int = MAX_RESPONSE_BYTES,
+        may_send: Callable[[], bool] = allow,
     ) -> Response:
         """One request, one answer, or Unreachable, within the patience whatever it is that takes long.
 
-        `may_leave` is asked after all other waiting, right before the request leaves, and again when it has to be sent
+        `may_send` is asked after all other waiting, right before the request leaves, and again when it has to be sent
         a second time.
         """
 
-    def stream(self, request: Request, silence: float) -> AbstractAsyncContextManager[Stream]:
+    def stream(self, request: Request, idle_timeout: float) -> AbstractAsyncContextManager[Stream]:
         """An answer without end; Silent when nothing comes for so long."""
 
     async def close(self) -> None:

@@ -8,9 +8,9 @@ import msgspec
 from msgspec import Struct
 
 from trimtab.core.model.objects import Namespace
-from trimtab.wire.fault import UNREADABLE, told
-from trimtab.wire.intern import Recent
-from trimtab.wire.objects.reading import MetaShape, ObjectReader, identity
+from trimtab.wire.decode_errors import UNREADABLE, format_error
+from trimtab.wire.interning import GenerationalCache
+from trimtab.wire.objects.object_reader import MetaShape, ObjectReader, identity_fields
 
 _decode = msgspec.json.Decoder(dict[str, str] | None).decode
 
@@ -20,10 +20,10 @@ class NamespaceShape(Struct, frozen=True, gc=False):
 
 
 def namespaces() -> ObjectReader[NamespaceShape, Namespace]:
-    labels: Recent[bytes, Mapping[str, str]] = Recent(_labels)
+    labels: GenerationalCache[bytes, Mapping[str, str]] = GenerationalCache(_labels)
 
     def build(shape: NamespaceShape) -> Namespace:
-        return Namespace(**identity(shape.metadata), labels=labels[bytes(shape.metadata.labels)])
+        return Namespace(**identity_fields(shape.metadata), labels=labels[bytes(shape.metadata.labels)])
 
     return ObjectReader("Namespace", NamespaceShape, build)
 
@@ -32,4 +32,4 @@ def _labels(raw: bytes) -> Mapping[str, str]:
     try:
         return _decode(raw) or {}
     except UNREADABLE as error:
-        raise ValueError(told("metadata.labels", error)) from None
+        raise ValueError(format_error("metadata.labels", error)) from None

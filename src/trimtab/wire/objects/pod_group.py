@@ -5,9 +5,9 @@ from __future__ import annotations
 from msgspec import Struct
 
 from trimtab.core.model.objects import PodGroup
-from trimtab.core.model.resources import Demand, amounts
-from trimtab.wire.fault import Quantities, read_amounts
-from trimtab.wire.objects.reading import MetaShape, ObjectReader, identity
+from trimtab.core.model.resources import PodRequests, amounts
+from trimtab.wire.decode_errors import Quantities, parse_amounts
+from trimtab.wire.objects.object_reader import MetaShape, ObjectReader, identity_fields
 
 
 class PodGroupSpec(Struct, frozen=True, rename="camel"):
@@ -29,7 +29,7 @@ def _pod_group(shape: PodGroupShape) -> PodGroup:
     """Its own definition asks for one member at least; where an older definition does not, one is what is meant."""
     spec, created = shape.spec or PodGroupSpec(), shape.metadata.creation_timestamp
     return PodGroup(
-        **identity(shape.metadata),
+        **identity_fields(shape.metadata),
         min_member=max(spec.min_member or 1, 1),
         min_resources=None if spec.min_resources is None else _demand(spec.min_resources),
         timeout=spec.schedule_timeout_seconds,
@@ -37,9 +37,9 @@ def _pod_group(shape: PodGroupShape) -> PodGroup:
     )
 
 
-def _demand(quantities: Quantities) -> Demand:
+def _demand(quantities: Quantities) -> PodRequests:
     faults: list[str] = []
-    found = read_amounts(quantities, "spec.minResources", faults)
+    found = parse_amounts(quantities, "spec.minResources", faults)
     if faults:
         raise ValueError(faults[0])
-    return Demand(amounts=amounts(found))
+    return PodRequests(amounts=amounts(found))

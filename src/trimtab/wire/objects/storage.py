@@ -9,6 +9,7 @@ from typing import Any
 from msgspec import Struct, field
 from msgspec.structs import fields
 
+from trimtab.core.model.csi_migration import MIGRATED, UNCOUNTED, migrated_terms, volume_handle
 from trimtab.core.model.resources import NANOS
 from trimtab.core.model.selectors import NodeSelectorTerm, Requirement
 from trimtab.core.model.storage import (
@@ -22,12 +23,11 @@ from trimtab.core.model.storage import (
     StorageClass,
     VolumeAttachment,
 )
-from trimtab.core.model.storage.migration import MIGRATED, PASSED_OVER, handle, migrated_terms
 from trimtab.wire.affinity import NodeSelectorShape, SelectorShape, node_terms, selector
-from trimtab.wire.fault import Quantities
-from trimtab.wire.objects.reading import MetaShape, ObjectReader, identity
+from trimtab.wire.decode_errors import Quantities
+from trimtab.wire.objects.object_reader import MetaShape, ObjectReader, identity_fields
+from trimtab.wire.pod_json import OwnerShape
 from trimtab.wire.quantity import nanos
-from trimtab.wire.shapes import OwnerShape
 
 STORAGE = "storage"
 
@@ -218,19 +218,19 @@ def _claim(shape: ClaimShape) -> PersistentVolumeClaim:
     spec, notes = shape.spec or ClaimSpecShape(), shape.metadata.notes
     requests = (spec.resources and spec.resources.requests) or {}
     return PersistentVolumeClaim(
-        **identity(shape.metadata),
+        **identity_fields(shape.metadata),
         volume=spec.volume_name or "",
-        completed=notes.completed is not None,
+        bind_completed=notes.completed is not None,
         storage_class=_class_name(notes, spec.storage_class_name),
         requested=_size(requests[STORAGE]) if STORAGE in requests else None,
         access_modes=spec.access_modes or (),
-        mode=spec.volume_mode or FILESYSTEM,
-        attributes_class=spec.volume_attributes_class_name or "",
+        volume_mode=spec.volume_mode or FILESYSTEM,
+        volume_attributes_class=spec.volume_attributes_class_name or "",
         selector=selector(spec.selector),
         selected_node=notes.selected_node,
         phase=(shape.status and shape.status.phase) or "",
-        deleting=shape.metadata.deletion_timestamp is not None,
-        owner=next((each.uid or "" for each in shape.metadata.owner_references or () if each.controller), ""),
+        terminating=shape.metadata.deletion_timestamp is not None,
+        controller_uid=next((each.uid or "" for each in shape.metadata.owner_references or () if each.controller), ""),
     )
 
 
@@ -240,16 +240,16 @@ def _volume(shape: VolumeShape) -> PersistentVolume:
     required = spec.node_affinity.required if spec.node_affinity is not None else None
     terms = None if required is None else node_terms(required)
     return PersistentVolume(
-        **identity(shape.metadata),
+        **identity_fields(shape.metadata),
         claim=None if ref is None else ClaimRef(ref.namespace or "", ref.name or "", ref.uid or ""),
         storage_class=_class_name(shape.metadata.notes, spec.storage_class_name),
         capacity=_size((spec.capacity or {}).get(STORAGE)),
         access_modes=spec.access_modes or (),
-        mode=spec.volume_mode or FILESYSTEM,
-        attributes_class=spec.volume_attributes_class_name or "",
+        volume_mode=spec.volume_mode or FILESYSTEM,
+        volume_attributes_class=spec.volume_attributes_class_name or "",
         labels=labels,
         phase=(shape.status and shape.status.phase) or "",
-        deleting=shape.metadata.deletion_timestamp is not None,
+        terminating=shape.metadata.deletion_timestamp is not None,
         terms=terms,
         **_source(spec, terms, labels),
     )
@@ -266,8 +266,13 @@ def _source(
         if found is not None:
             named = {key: value for key, value in found.items() if isinstance(value, str)}
             moved = migrated_terms(zone, terms, labels)
-            return {"in_tree": plugin, "driver": driver, "handle": handle(name, named, labels), "migrated_terms": moved}
-    return next(({"in_tree": PASSED_OVER[name]} for name in PASSED_OVER if getattr(spec, _SNAKE[name])), {})
+            return {
+                "in_tree": plugin,
+                "driver": driver,
+                "handle": volume_handle(name, named, labels),
+                "migrated_terms": moved,
+            }
+    return next(({"in_tree": UNCOUNTED[name]} for name in UNCOUNTED if getattr(spec, _SNAKE[name])), {})
 
 
 _SNAKE: Mapping[str, str] = {each.encode_name: each.name for each in fields(VolumeSpecShape)}
@@ -275,10 +280,10 @@ _SNAKE: Mapping[str, str] = {each.encode_name: each.name for each in fields(Volu
 
 def _class(shape: ClassShape) -> StorageClass:
     return StorageClass(
-        **identity(shape.metadata),
+        **identity_fields(shape.metadata),
         provisioner=shape.provisioner or "",
-        binding=shape.volume_binding_mode,
-        allowed=tuple(map(_topology, shape.allowed_topologies or ())),
+        binding_mode=shape.volume_binding_mode,
+        allowed_topologies=tuple(map(_topology, shape.allowed_topologies or ())),
     )
 
 
@@ -291,7 +296,7 @@ def _csi_node(shape: CsiNodeShape) -> CsiNode:
     drivers = (shape.spec and shape.spec.drivers) or ()
     moved = shape.metadata.notes.migrated
     return CsiNode(
-        **identity(shape.metadata),
+        **identity_fields(shape.metadata),
         limits=tuple(
             (intern(each.name or ""), each.allocatable.count)
             for each in drivers
@@ -302,23 +307,25 @@ def _csi_node(shape: CsiNodeShape) -> CsiNode:
 
 
 def _csi_driver(shape: DriverShape) -> CsiDriver:
-    return CsiDriver(**identity(shape.metadata), tracks_capacity=bool(shape.spec and shape.spec.storage_capacity))
+    return CsiDriver(
+        **identity_fields(shape.metadata), tracks_capacity=bool(shape.spec and shape.spec.storage_capacity)
+    )
 
 
 def _capacity(shape: CapacityShape) -> CsiStorageCapacity:
     limit = shape.capacity if shape.maximum_volume_size is None else shape.maximum_volume_size
     return CsiStorageCapacity(
-        **identity(shape.metadata),
+        **identity_fields(shape.metadata),
         storage_class=shape.storage_class_name or "",
         topology=selector(shape.node_topology),
-        largest=None if limit is None else _size(limit),
+        max_volume_size=None if limit is None else _size(limit),
     )
 
 
 def _attachment(shape: AttachmentShape) -> VolumeAttachment:
     spec = shape.spec or AttachmentSpecShape()
     return VolumeAttachment(
-        **identity(shape.metadata),
+        **identity_fields(shape.metadata),
         attacher=intern(spec.attacher or ""),
         node=intern(spec.node_name or ""),
         volume=(spec.source and spec.source.persistent_volume_name) or "",

@@ -18,37 +18,37 @@ FILESYSTEM = "Filesystem"
 AVAILABLE = "Available"
 LOST = "Lost"
 READ_WRITE_ONCE_POD = "ReadWriteOncePod"
-FIRST_CONSUMER = "WaitForFirstConsumer"
+WAIT_FOR_FIRST_CONSUMER = "WaitForFirstConsumer"
 NO_PROVISIONER = "kubernetes.io/no-provisioner"
 
 
-class Stored(Object, frozen=True, kw_only=True):
+class StorageObject(Object, frozen=True, kw_only=True):
     """What all of them change."""
 
     change: ClassVar[Change] = Change.STORAGE
 
 
-class PersistentVolumeClaim(Stored, frozen=True, kw_only=True):
+class PersistentVolumeClaim(StorageObject, frozen=True, kw_only=True):
     """Somebody's wish for a volume. `selected_node` is None without the annotation, which may also be empty."""
 
     kind: ClassVar[str] = "persistentvolumeclaims"
 
     volume: str = ""
-    completed: bool = False  # whether the volume controller says that binding is done
+    bind_completed: bool = False  # whether the volume controller says that binding is done
     storage_class: str = ""
     requested: int | None = None
     access_modes: tuple[str, ...] = ()
-    mode: str = FILESYSTEM
-    attributes_class: str = ""
+    volume_mode: str = FILESYSTEM
+    volume_attributes_class: str = ""
     selector: LabelSelector | None = None
     selected_node: str | None = None
     phase: str = ""
-    deleting: bool = False
-    owner: str = ""  # the UID of its controller
+    terminating: bool = False
+    controller_uid: str = ""  # the UID of its controller
 
     @property
     def bound(self) -> bool:
-        return bool(self.volume) and self.completed
+        return bool(self.volume) and self.bind_completed
 
 
 class ClaimRef(Struct, frozen=True, gc=False):
@@ -58,11 +58,11 @@ class ClaimRef(Struct, frozen=True, gc=False):
     name: str
     uid: str = ""
 
-    def means(self, claim: PersistentVolumeClaim) -> bool:
+    def refers_to(self, claim: PersistentVolumeClaim) -> bool:
         return (self.namespace, self.name) == (claim.namespace, claim.name) and self.uid in ("", claim.uid)
 
 
-class PersistentVolume(Stored, frozen=True, kw_only=True):
+class PersistentVolume(StorageObject, frozen=True, kw_only=True):
     """A volume. `terms` None means every node.
 
     `driver` and `handle` name the volume to its driver. `in_tree` names the plugin inside Kubernetes that a volume was
@@ -75,11 +75,11 @@ class PersistentVolume(Stored, frozen=True, kw_only=True):
     storage_class: str = ""
     capacity: int = 0
     access_modes: tuple[str, ...] = ()
-    mode: str = FILESYSTEM
-    attributes_class: str = ""
+    volume_mode: str = FILESYSTEM
+    volume_attributes_class: str = ""
     labels: Mapping[str, str] = {}
     phase: str = ""
-    deleting: bool = False
+    terminating: bool = False
     terms: tuple[NodeSelectorTerm, ...] | None = None
     driver: str = ""
     handle: str = ""
@@ -87,22 +87,22 @@ class PersistentVolume(Stored, frozen=True, kw_only=True):
     migrated_terms: tuple[NodeSelectorTerm, ...] | None = None
 
     @property
-    def promised_to(self) -> str:
+    def claim_key(self) -> str:
         """The key of the claim that it is promised to; empty where it is free."""
         return "" if self.claim is None else f"{self.claim.namespace}/{self.claim.name}"
 
 
-class StorageClass(Stored, frozen=True, kw_only=True):
+class StorageClass(StorageObject, frozen=True, kw_only=True):
     """Who makes volumes and when; no `allowed` terms allow every node, and `binding` is None where nothing is said."""
 
     kind: ClassVar[str] = "storageclasses"
 
     provisioner: str = ""
-    binding: str | None = None
-    allowed: tuple[NodeSelectorTerm, ...] = ()
+    binding_mode: str | None = None
+    allowed_topologies: tuple[NodeSelectorTerm, ...] = ()
 
 
-class CsiNode(Stored, frozen=True, kw_only=True):
+class CsiNode(StorageObject, frozen=True, kw_only=True):
     """Drivers on the node of the same name, the most volumes each can attach there, and plugins that moved to drivers."""
 
     kind: ClassVar[str] = "csinodes"
@@ -111,7 +111,7 @@ class CsiNode(Stored, frozen=True, kw_only=True):
     migrated: tuple[str, ...] = ()
 
 
-class CsiDriver(Stored, frozen=True, kw_only=True):
+class CsiDriver(StorageObject, frozen=True, kw_only=True):
     """A driver; `tracks_capacity` asks schedulers to look at what it says is left."""
 
     kind: ClassVar[str] = "csidrivers"
@@ -119,17 +119,17 @@ class CsiDriver(Stored, frozen=True, kw_only=True):
     tracks_capacity: bool = False
 
 
-class CsiStorageCapacity(Stored, frozen=True, kw_only=True):
+class CsiStorageCapacity(StorageObject, frozen=True, kw_only=True):
     """What is left of a class on some nodes; `largest` is the largest volume that can be made there."""
 
     kind: ClassVar[str] = "csistoragecapacities"
 
     storage_class: str = ""
     topology: LabelSelector | None = None
-    largest: int | None = None
+    max_volume_size: int | None = None
 
 
-class VolumeAttachment(Stored, frozen=True, kw_only=True):
+class VolumeAttachment(StorageObject, frozen=True, kw_only=True):
     """A volume that is attached to a node, or is about to be."""
 
     kind: ClassVar[str] = "volumeattachments"

@@ -8,42 +8,42 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Set
 
-from trimtab.core.cluster.state import Cluster
+from trimtab.core.cluster.cluster import Cluster
+from trimtab.core.framework.volumes.claims import claim_names
+from trimtab.core.framework.volumes.matching import can_bind
 from trimtab.core.model.objects import Object
 from trimtab.core.model.pod import Pod
 from trimtab.core.model.storage import CsiStorageCapacity, PersistentVolume, PersistentVolumeClaim, VolumeAttachment
-from trimtab.core.placing.volumes.claims import names
-from trimtab.core.placing.volumes.matching import may_have
 
 Pods = Set[str] | None  # UIDs; None stands for anybody
 NOBODY: Pods = frozenset()
 
 
-class Claimants:
+class PodsByClaim:
     """UIDs of the pods that wait for a node, in the queue or in their stages, by the claims that they use."""
 
     def __init__(self) -> None:
         self.users: dict[str, set[str]] = {}
 
-    def seen(self, pod: Pod, *, waits: bool) -> None:
+    def update(self, pod: Pod, *, pending: bool) -> None:
         for key in _claims(pod) if pod.spec.volumes else ():
-            if waits:
+            if pending:
                 self.users.setdefault(key, set()).add(pod.uid)
             elif key in self.users:
                 self.users[key].discard(pod.uid)
                 if not self.users[key]:
                     del self.users[key]
 
-    def helped_by(self, cluster: Cluster, before: Object | None, after: Object | None) -> Pods:
+    def affected_by(self, cluster: Cluster, before: Object | None, after: Object | None) -> Pods:
         """Whom it may help that the one became the other; None for one that is not there."""
         match after or before:
             case PersistentVolumeClaim() as claim:
                 # NodeVolumeLimits counts what pods on a node claim: without it there may be room for one more.
-                freed = after is None and claim.key in cluster.columns.mounts.claims
+                freed = after is None and claim.key in cluster.node_table.volume_usage.claims
                 return None if freed else self._of({claim.key})
             case PersistentVolume() as volume:
-                bound = cluster.objects.by(PersistentVolumeClaim, "volume").get(volume.name, {})
-                free = self._claims(cluster, lambda claim: may_have(claim, volume)) if volume.claim is None else ()
+                bound = cluster.objects.by_index(PersistentVolumeClaim, "volume").get(volume.name, {})
+                free = self._claims(cluster, lambda claim: can_bind(claim, volume)) if volume.claim is None else ()
                 return self._of({*bound, *free, *_promised(before), *_promised(after)})
             case CsiStorageCapacity() as left:
                 fewer = after is None or _no_more(before, after)
@@ -54,30 +54,30 @@ class Claimants:
 
     def _claims(self, cluster: Cluster, which: Callable[[PersistentVolumeClaim], bool]) -> set[str]:
         """Such claims of waiting pods."""
-        known = cluster.objects.of(PersistentVolumeClaim)
+        known = cluster.objects.of_kind(PersistentVolumeClaim)
         return {key for key in self.users if key in known and which(known[key])}
 
     def _of(self, claims: set[str]) -> Pods:
         return {uid for key in claims for uid in self.users.get(key, ())}
 
-    def copy(self) -> Claimants:
-        twin = Claimants()
+    def copy(self) -> PodsByClaim:
+        twin = PodsByClaim()
         twin.users = {key: users.copy() for key, users in self.users.items()}
         return twin
 
 
 def _claims(pod: Pod) -> Iterator[str]:
-    return (f"{pod.namespace}/{name}" for name, _ in names(pod))
+    return (f"{pod.namespace}/{name}" for name, _ in claim_names(pod))
 
 
 def _promised(volume: Object | None) -> Iterator[str]:
     if isinstance(volume, PersistentVolume) and volume.claim is not None:
-        yield volume.promised_to
+        yield volume.claim_key
 
 
 def _has_room(left: CsiStorageCapacity, claim: PersistentVolumeClaim) -> bool:
     same = left.storage_class == claim.storage_class
-    return same and not claim.bound and (claim.requested or 0) <= (left.largest or 0)
+    return same and not claim.bound and (claim.requested or 0) <= (left.max_volume_size or 0)
 
 
 def _no_more(before: Object | None, after: Object | None) -> bool:
@@ -85,4 +85,4 @@ def _no_more(before: Object | None, after: Object | None) -> bool:
     if not isinstance(before, CsiStorageCapacity) or not isinstance(after, CsiStorageCapacity):
         return False
     same = (before.storage_class, before.topology) == (after.storage_class, after.topology)
-    return same and (after.largest or 0) <= (before.largest or 0)
+    return same and (after.max_volume_size or 0) <= (before.max_volume_size or 0)

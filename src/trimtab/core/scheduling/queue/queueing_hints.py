@@ -2,7 +2,7 @@
 
 A pod that fits nowhere can come to fit on a node in two ways. Either the node itself was touched, and then every plugin
 that judges node by node (it declares `reads`) must pass it now: they are asked about the touched rows alone. Or a plugin
-whose rows depend on each other had refused it, and then that plugin's `woken_by` decides, or its `wakes` if it has one.
+whose rows depend on each other had refused it, and then that plugin's `requeue_on` or `queueing_hint` decides.
 """
 
 from __future__ import annotations
@@ -14,19 +14,19 @@ from typing import NamedTuple
 
 import numpy as np
 
-from trimtab.core.cluster.columns import EVERY_ROW, Columns
+from trimtab.core.cluster.node_table import EVERY_ROW, NodeTable
 from trimtab.core.cluster.view import View
+from trimtab.core.framework.interface import ALL_ROWS, Bools, Filter, Plugin, QueueingHint, Rows
+from trimtab.core.framework.profile import Profile, plugin_name
 from trimtab.core.model.change import Change
 from trimtab.core.model.pod import Pod
-from trimtab.core.model.verdict import Unplaceable
-from trimtab.core.placing.contract import ALL, Bools, Filter, Plugin, Rows, Wakes
-from trimtab.core.placing.profile import Profile, plugin_name
-from trimtab.core.scheduling.queue.unschedulable import Kind
+from trimtab.core.model.schedule_result import Unschedulable
+from trimtab.core.scheduling.queue.unschedulable import Equivalence
 
-ALWAYS = Change.SELF | Change.NOMINATED  # no plugin knows what these mean for a pod
+ALWAYS = Change.OWN_POD_UPDATED | Change.NOMINATED  # no plugin knows what these mean for a pod
 
 
-class Touched:
+class ChangedRows:
     """What changed between two looks at the columns' log; `entries` None stands for everything."""
 
     def __init__(self, entries: list[tuple[int, int]] | None) -> None:
@@ -42,12 +42,12 @@ class Touched:
 
     def _find(self, change: int) -> Rows:
         if self.entries is None:
-            return ALL
+            return ALL_ROWS
         found = {row for entry, row in self.entries if entry & change}
         if len(found) == 1 and EVERY_ROW not in found:
             (row,) = found
             return slice(row, row + 1)  # a good deal cheaper than an array of one
-        return ALL if EVERY_ROW in found else np.array([*found], dtype=np.intp)
+        return ALL_ROWS if EVERY_ROW in found else np.array([*found], dtype=np.intp)
 
 
 class LogReader:
@@ -56,10 +56,10 @@ class LogReader:
     def __init__(self) -> None:
         self.epoch, self.position = -1, 0
 
-    def read(self, columns: Columns) -> Touched:
+    def read(self, columns: NodeTable) -> ChangedRows:
         entries = columns.log[self.position :] if self.epoch == columns.epoch else None
         self.epoch, self.position = columns.epoch, len(columns.log)
-        return Touched(entries)
+        return ChangedRows(entries)
 
     def copy(self) -> LogReader:
         twin = LogReader()
@@ -67,41 +67,43 @@ class LogReader:
         return twin
 
 
-def woken_by(profile: Profile, verdict: Unplaceable) -> Change:
+def requeue_on(profile: Profile, verdict: Unschedulable) -> Change:
     """All that might help a pod after this verdict."""
     change = ALWAYS | (Change.NOTHING if verdict.nodes else Change.NODE_ADDED)
     for plugin in _named(profile, verdict.plugins):
-        change |= plugin.woken_by
+        change |= plugin.requeue_on
     if not verdict.note:  # another one than was named may be the last to refuse a node that is touched
-        for each in by_row(profile):
-            change |= each.woken_by  # type: ignore[attr-defined]
+        for each in per_node_filters(profile):
+            change |= each.requeue_on  # type: ignore[attr-defined]
     return change
 
 
-def kind_of(pod: Pod, profile: Profile, verdict: Unplaceable, nominated: bool) -> Kind:
+def equivalence_of(pod: Pod, profile: Profile, verdict: Unschedulable, nominated: bool) -> Equivalence:
     """Who gets the same answers; a pod that was promised a node, or whose name its volumes may depend on, is one alone."""
     alike: Hashable = pod.uid
-    if not nominated and not pod.spec.volumes and not pod.spec_fault:
+    if not nominated and not pod.spec.volumes and not pod.spec_error:
         labels = frozenset(pod.labels.items())
-        alike = (profile, pod.namespace, labels, pod.spec, pod.demand, pod.priority, pod.preempts)
-    signs = None if verdict.note else tuple(each.signs(pod) for each in by_row(profile))  # type: ignore[attr-defined]
-    own_hint = _asked(profile, verdict.plugins).hinting
-    return Kind(alike, (profile, signs, alike if own_hint else None))
+        alike = (profile, pod.namespace, labels, pod.spec, pod.requests, pod.priority, pod.may_preempt)
+    signs = None if verdict.note else tuple(each.signature(pod) for each in per_node_filters(profile))  # type: ignore[attr-defined]
+    own_hint = _hints_of(profile, verdict.plugins).hinting
+    return Equivalence(alike, (profile, signs, alike if own_hint else None))
 
 
-def helps(view: View, pod: Pod, profile: Profile, plugins: tuple[str, ...], change: Change, touched: Touched) -> bool:
+def may_help(
+    view: View, pod: Pod, profile: Profile, plugins: tuple[str, ...], change: Change, touched: ChangedRows
+) -> bool:
     """Whether the change could turn the refusal of these plugins round; `pod` stands for all of one `Kind.judged`."""
     bits = int(change)
     if bits & int(ALWAYS):
         return True
-    asked = _asked(profile, plugins)
-    if bits & asked.others:
+    asked = _hints_of(profile, plugins)
+    if bits & asked.coupled:
         return True
     for plugin in asked.hinting:
-        own = plugin.woken_by & change  # type: ignore[attr-defined]
-        if own and plugin.wakes(view, pod, own, touched.rows(int(own))):
+        own = plugin.requeue_on & change  # type: ignore[attr-defined]
+        if own and plugin.queueing_hint(view, pod, own, touched.rows(int(own))):
             return True
-    return _passes(view, pod, asked.judges, touched.rows(bits & asked.by_row))
+    return _passes(view, pod, asked.per_node_filters, touched.rows(bits & asked.per_node))
 
 
 def _passes(view: View, pod: Pod, judges: Iterable[Filter], rows: Rows) -> bool:
@@ -115,22 +117,22 @@ def _passes(view: View, pod: Pod, judges: Iterable[Filter], rows: Rows) -> bool:
     return passing is not None or bool(len(view.pod_count[rows]))
 
 
-class _Asked(NamedTuple):
+class _Hints(NamedTuple):
     """Who is asked about pods that these plugins refused, and what each part of them is woken by."""
 
-    others: int  # of plugins whose rows depend on each other, and that have no hint of their own
-    hinting: tuple[Wakes, ...]
-    by_row: int
-    judges: tuple[Filter, ...]  # those that refused before go first
+    coupled: int  # of plugins whose rows depend on each other, and that have no hint of their own
+    hinting: tuple[QueueingHint, ...]
+    per_node: int
+    per_node_filters: tuple[Filter, ...]  # those that refused before go first
 
 
 @lru_cache(maxsize=1024)  # asked for at every event, and always the same
-def _asked(profile: Profile, plugins: tuple[str, ...]) -> _Asked:
+def _hints_of(profile: Profile, plugins: tuple[str, ...]) -> _Hints:
     named = _named(profile, plugins)
-    hinting = tuple(each for each in named if isinstance(each, Wakes))
-    judges = sorted(by_row(profile), key=lambda each: plugin_name(each) not in plugins)
+    hinting = tuple(each for each in named if isinstance(each, QueueingHint))
+    judges = sorted(per_node_filters(profile), key=lambda each: plugin_name(each) not in plugins)
     names = {plugin_name(each) for each in (*judges, *hinting)}
-    return _Asked(_union(each for each in named if each.name not in names), hinting, _union(judges), tuple(judges))
+    return _Hints(_union(each for each in named if each.name not in names), hinting, _union(judges), tuple(judges))
 
 
 def _union(plugins: Iterable[object]) -> int:
@@ -138,15 +140,15 @@ def _union(plugins: Iterable[object]) -> int:
 
 
 @lru_cache(maxsize=64)
-def by_row(profile: Profile) -> tuple[Filter, ...]:
+def per_node_filters(profile: Profile) -> tuple[Filter, ...]:
     """Filters that judge each node by itself."""
-    return tuple(each for each in profile.filters if plugin_name(each) in profile.reads)
+    return tuple(each for each in profile.filters if plugin_name(each) in profile.depends_on)
 
 
 @lru_cache(maxsize=64)
 def _by_name(profile: Profile) -> Mapping[str, Plugin]:
-    gangs = () if profile.gangs is None else (profile.gangs,)
-    return {plugin_name(each): each for each in (*profile.prefilters, *profile.filters, *gangs)}
+    gangs = () if profile.gang_plugin is None else (profile.gang_plugin,)
+    return {plugin_name(each): each for each in (*profile.pre_filters, *profile.filters, *gangs)}
 
 
 def _named(profile: Profile, names: Iterable[str]) -> list[Plugin]:

@@ -1,0 +1,143 @@
+"""Decides whether the API server can be worked with: reached, known to us, its clock near ours, its nodes and pods readable.
+
+Who asks for rights, and what sources say of nodes, is left to others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from email.utils import parsedate_to_datetime
+from typing import NamedTuple, TypeVar
+
+from msgspec import Struct
+
+from trimtab.apps.doctor.finding import Area, Finding, ok, problem, shorten, warning
+from trimtab.core.model.node import Node
+from trimtab.core.model.pod import Pod
+from trimtab.kube.transport import Response, Transport, Unreachable
+from trimtab.wire.decode_errors import Malformed, decode_part
+from trimtab.wire.node import NodeReader
+from trimtab.wire.pod import PodReader
+from trimtab.wire.requests import NODES, PODS, Request, list_request
+from trimtab.wire.status import read_status
+from trimtab.wire.watch import Reader, decode_list
+
+T = TypeVar("T", Node, Pod)
+TIMEOUT = 10.0
+PAGE_SIZE = 500
+MAX_PAGE_BYTES = 256 << 20
+SKEW_WARNING, SKEW_PROBLEM = 5.0, 60.0  # seconds: from the second on samples are refused as of the future
+ADDRESS_REMEDY = "check the address, and that it runs"
+
+
+class ApiServer(NamedTuple):
+    """The API server in words, and how to speak to it."""
+
+    transport: Transport
+    url: str
+
+
+class Reachability(NamedTuple):
+    """What came of knocking; None for nodes where they cannot be listed."""
+
+    findings: tuple[Finding, ...]
+    ok: bool
+
+
+class NodeListing(NamedTuple):
+    """All nodes, or None and why they cannot be known."""
+
+    nodes: tuple[Node, ...] | None
+    findings: tuple[Finding, ...] = ()
+
+
+class _Version(Struct, frozen=True, rename={"git": "gitVersion"}):
+    git: str = ""
+
+
+async def check_apiserver(server: ApiServer, now: Callable[[], float]) -> Reachability:
+    """Its version and its clock; what is wrong is said, and whether anything else is worth asking."""
+    began = now()
+    try:
+        answer = await server.transport.send(Request("GET", "/version"), TIMEOUT)
+    except Unreachable as error:
+        return Reachability(
+            (problem(Area.SERVER, server.url, f"cannot be reached: {error}", ADDRESS_REMEDY),), ok=False
+        )
+    if answer.status == 401:
+        said = read_status(answer.body).message
+        remedy = "renew the token or certificate of the kubeconfig"
+        return Reachability((problem(Area.SERVER, server.url, f"does not know us: {said}", remedy),), ok=False)
+    version = decode_part(answer.body, _Version, "", [])
+    if answer.status != 200 or version is None or not version.git:
+        return Reachability((_unexpected_response(server, answer),), ok=False)
+    return Reachability(
+        (ok(Area.SERVER, server.url, f"answers, {version.git}"), *_clock_skew(answer, began, now())), ok=True
+    )
+
+
+def _unexpected_response(server: ApiServer, answer: Response) -> Finding:
+    said = read_status(answer.body).message[:100]
+    return problem(
+        Area.SERVER, server.url, f"does not answer like one: status {answer.status}, {said!r}", ADDRESS_REMEDY
+    )
+
+
+def _clock_skew(answer: Response, began: float, ended: float) -> tuple[Finding, ...]:
+    """How far its clock is from ours, beyond what the way there and the full seconds of the header explain."""
+    stamp = next((value for name, value in answer.headers.items() if name.lower() == "date"), "")
+    try:
+        theirs = parsedate_to_datetime(stamp).timestamp()
+    except ValueError:
+        return ()
+    ahead = max(theirs - ended, 0.0) - max(began - 1.0 - theirs, 0.0)
+    if abs(ahead) <= SKEW_WARNING:
+        return ()
+    says = f"its clock is {abs(ahead):.0f} s {'ahead of' if ahead > 0 else 'behind'} ours"
+    told = problem if abs(ahead) > SKEW_PROBLEM else warning
+    return (told(Area.SERVER, "clock", says, "let NTP set both clocks: samples are judged by their age"),)
+
+
+async def list_nodes(server: ApiServer) -> NodeListing:
+    """All nodes, page by page; those that cannot be read are told and left out."""
+    found = await _list_all(server, NODES, NodeReader())
+    if isinstance(found, str):
+        remedy = "allow to list nodes: without them nobody can tell whose measurements are missing"
+        return NodeListing(None, (problem(Area.NODES, "all", found, remedy),))
+    return _node_findings(found)
+
+
+async def list_running_pods(server: ApiServer) -> tuple[Pod, ...] | str:
+    """All pods that run, or why they cannot be known; those that cannot be read are left out."""
+    found = await _list_all(server, PODS, PodReader(), "status.phase=Running")
+    return found if isinstance(found, str) else tuple(each for each in found if isinstance(each, Pod))
+
+
+async def _list_all(server: ApiServer, path: str, reader: Reader[T], fields: str = "") -> list[T | Malformed] | str:
+    found: list[T | Malformed] = []
+    more = ""
+    while True:
+        request = list_request(path, limit=PAGE_SIZE, continue_token=more, fields=fields)
+        try:
+            answer = await server.transport.send(request, 3 * TIMEOUT, MAX_PAGE_BYTES)
+        except Unreachable as error:
+            return f"cannot be listed: {error}"
+        page = decode_list(answer.body, reader) if answer.status == 200 else None
+        if page is None or isinstance(page, Malformed):
+            return f"cannot be listed: {answer.status} {read_status(answer.body).message}"
+        found += page.items
+        if not (more := page.continue_token):
+            return found
+
+
+def _node_findings(found: list[Node | Malformed]) -> NodeListing:
+    nodes = tuple(each for each in found if isinstance(each, Node))
+    unread = [f"{each.key} ({each.error})" for each in found if isinstance(each, Malformed)]
+    if not found:
+        return NodeListing(
+            nodes, (warning(Area.NODES, "all", "there are none", "add nodes, or check which cluster it is"),)
+        )
+    if not unread:
+        return NodeListing(nodes)
+    says = f"{len(unread)} cannot be read and take no pods: {shorten(unread)}"
+    return NodeListing(nodes, (warning(Area.NODES, "all", says, "correct the field that is named"),))

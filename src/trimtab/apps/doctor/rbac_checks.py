@@ -1,0 +1,209 @@
+"""Decides which rights a configuration needs, which file in deploy/ grants each, and which of them are missing.
+
+Only reviews are asked for, by which the API server says what it would allow; whether admission lets it pass is tried by
+`trying`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from msgspec import Struct
+
+from trimtab.apps.doctor.apiserver_checks import TIMEOUT, ApiServer
+from trimtab.apps.doctor.finding import Area, Finding, ok, problem, warning
+from trimtab.apps.process import extra_watched_kinds
+from trimtab.config.configuration import Configuration, LeaderElection
+from trimtab.config.trimtab.settings import MetricsServerSettings
+from trimtab.kube.kinds import UnknownKind
+from trimtab.kube.transport import Unreachable
+from trimtab.wire.decode_errors import decode_part
+from trimtab.wire.requests import Request, json_request
+from trimtab.wire.status import read_status
+
+ACCESS_REVIEWS = "/apis/authorization.k8s.io/v1"
+SELF_REVIEWS = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
+SCHEDULER_ACCOUNT = "system:serviceaccount:trimtab:trimtab"
+LABELLER_ACCOUNT = "system:serviceaccount:trimtab:trimtab-labeller"
+SERVICE_ACCOUNT = "system:serviceaccount:"
+EVENTS, LEASES, METRICS = "events.k8s.io", "coordination.k8s.io", "metrics.k8s.io"
+APPLY_FILE = "apply deploy/{}"
+
+
+class Permission(NamedTuple):
+    """A verb on a kind (`pods/binding` for a part of it), and what to do where it is missing."""
+
+    verb: str
+    resource: str
+    remedy: str
+    group: str = ""
+    namespace: str = ""
+    name: str = ""
+
+    @property
+    def target(self) -> str:
+        """Whatever the verb is for."""
+        group, name = (f".{self.group}" if self.group else ""), (f" {self.name}" if self.name else "")
+        return f"{self.resource}{group}{name}" + (f" in {self.namespace}" if self.namespace else "")
+
+
+class ReviewResult(NamedTuple):
+    """A right and what the server says of it: None where it does not say, for the reason beside."""
+
+    permission: Permission
+    allowed: bool | None
+    reason: str = ""
+
+
+class _ReviewStatus(Struct, frozen=True):
+    allowed: bool = False
+
+
+class _Review(Struct, frozen=True):
+    status: _ReviewStatus | None = None
+
+
+class _User(Struct, frozen=True):
+    username: str = ""
+
+
+class _SelfStatus(Struct, frozen=True, rename={"user": "userInfo"}):
+    user: _User = _User()
+
+
+class _SelfReview(Struct, frozen=True):
+    status: _SelfStatus = _SelfStatus()
+
+
+def required(configuration: Configuration) -> Iterator[Permission]:
+    """All that is asked of the API server with this configuration; without profiles it is the labeller's."""
+    settings, places = configuration.settings, bool(configuration.settings.profiles)
+    basic = APPLY_FILE.format("rbac.yaml" if places else "labeller.yaml")
+    plain = [kind for kind in ("pods", "nodes") if kind in settings.kinds]
+    yield from (Permission(verb, kind, basic) for kind in plain for verb in ("list", "watch"))
+    yield from _scheduling(configuration, basic) if places else ()
+    if settings.labels is not None and settings.labels.apply and not places:
+        yield Permission("patch", "nodes", basic)
+    if any(isinstance(source, MetricsServerSettings) for source in configuration.trimtab.sources):
+        remedy = APPLY_FILE.format("rbac-metrics.yaml")
+        yield from (Permission("list", kind, remedy, METRICS) for kind in ("nodes", "pods"))
+    if configuration.leader_election.enabled:
+        yield from _leader_election(configuration.leader_election, basic)
+
+
+def _scheduling(configuration: Configuration, basic: str) -> Iterator[Permission]:
+    yield Permission("get", "pods", basic)
+    yield Permission("create", "pods/binding", basic)
+    yield Permission("patch", "pods/status", basic)
+    yield from (Permission(verb, "events", basic, EVENTS) for verb in ("create", "patch"))
+    profiles, remedies = configuration.settings.profiles, dict[str, str]()
+    for kind in extra_watched_kinds(configuration.settings):
+        remedies[kind.name] = kind.remedy
+        group, resource = _group_and_resource(kind.path)
+        yield from (Permission(verb, resource, kind.remedy, group) for verb in ("list", "watch"))
+    if "poddisruptionbudgets" in remedies and any(profile.post_filters for profile in profiles):
+        yield Permission("delete", "pods", remedies["poddisruptionbudgets"])
+    if any(profile.pre_binds for profile in profiles):
+        for kind_name in ("persistentvolumeclaims", "persistentvolumes"):
+            if kind_name in remedies:
+                yield Permission("patch", kind_name, remedies[kind_name])
+
+
+def _group_and_resource(path: str) -> tuple[str, str]:
+    """/api/v1/pods, /apis/apps/v1/replicasets: the group and the resource."""
+    parts = path.split("/")
+    return (parts[2] if parts[1] == "apis" else ""), parts[-1]
+
+
+def _leader_election(leader: LeaderElection, basic: str) -> Iterator[Permission]:
+    shipped = {("trimtab", "trimtab"), ("trimtab", "trimtab-labeller")}
+    place = (leader.namespace, leader.name)
+    if place == ("kube-system", "kube-scheduler"):
+        remedy = APPLY_FILE.format("rbac-default-scheduler.yaml")
+    else:
+        remedy = basic if place in shipped else f"{basic} with the lease's namespace and name in its Role"
+    yield Permission("create", "leases", remedy, LEASES, leader.namespace)
+    yield from (Permission(verb, "leases", remedy, LEASES, leader.namespace, leader.name) for verb in ("get", "update"))
+
+
+async def check_rbac(server: ApiServer, configuration: Configuration, account: str) -> tuple[Finding, ...]:
+    """All rights at once, those of an account, or our own where none is named."""
+    try:
+        rights = tuple(dict.fromkeys(required(configuration)))
+    except UnknownKind as error:
+        return (problem(Area.RIGHTS, "kinds", str(error), "disable that plugin"),)
+    asked, who = await asyncio.gather(
+        asyncio.gather(*(_send_review(server, right, account) for right in rights)),
+        whoami(server) if not account else _named(account),
+    )
+    return _findings(asked, who, LABELLER_ACCOUNT if not configuration.settings.profiles else SCHEDULER_ACCOUNT)
+
+
+def _findings(results: list[ReviewResult], who: str, expected: str) -> tuple[Finding, ...]:
+    missing, silent = (
+        [each for each in results if each.allowed is False],
+        [each for each in results if each.allowed is None],
+    )
+    verbs: dict[tuple[str, str], list[str]] = {}
+    for right, _, _ in missing:
+        verbs.setdefault((right.target, right.remedy), []).append(right.verb)
+    found = [
+        problem(Area.RIGHTS, what, f"{who} may not {', '.join(those)} them", remedy)
+        for (what, remedy), those in verbs.items()
+    ]
+    if silent:
+        says = f"{len(silent)} of {len(results)} cannot be asked about: {silent[0].reason}"
+        remedy = "let doctor ask: reviews are granted by system:basic-user, those of others (--as) to administrators"
+        found.append(warning(Area.RIGHTS, "reviews", says, remedy))
+    if not missing and not silent:
+        hint = "" if who.startswith(SERVICE_ACCOUNT) else f"the same of the account that runs it: --as {expected}"
+        found.append(ok(Area.RIGHTS, who, f"has all {len(results)} that are needed", hint))
+    return tuple(found)
+
+
+async def _send_review(server: ApiServer, permission: Permission, account: str) -> ReviewResult:
+    try:
+        answer = await server.transport.send(_review_request(permission, account), TIMEOUT)
+    except Unreachable as error:
+        return ReviewResult(permission, None, str(error))
+    review = decode_part(answer.body, _Review, "", [])
+    if answer.status != 201 or review is None or review.status is None:
+        return ReviewResult(permission, None, f"{answer.status} {read_status(answer.body).message}")
+    return ReviewResult(permission, review.status.allowed)
+
+
+def _review_request(permission: Permission, account: str) -> Request:
+    resource, _, part = permission.resource.partition("/")
+    attributes = {"verb": permission.verb, "group": permission.group, "resource": resource, "subresource": part}
+    attributes |= {"namespace": permission.namespace, "name": permission.name}
+    kind = "SubjectAccessReview" if account else "SelfSubjectAccessReview"
+    spec: dict[str, object] = {"resourceAttributes": {key: value for key, value in attributes.items() if value}}
+    if account:
+        spec |= {"user": account, "groups": _groups(account)}
+    body = {"apiVersion": "authorization.k8s.io/v1", "kind": kind, "spec": spec}
+    return json_request("POST", f"{ACCESS_REVIEWS}/{kind.lower()}s", body)
+
+
+def _groups(account: str) -> list[str]:
+    """Those that the server itself puts a service account into; nobody knows a person's."""
+    if not account.startswith(SERVICE_ACCOUNT):
+        return ["system:authenticated"]
+    namespace = account.removeprefix(SERVICE_ACCOUNT).partition(":")[0]
+    return ["system:serviceaccounts", f"system:serviceaccounts:{namespace}", "system:authenticated"]
+
+
+async def _named(account: str) -> str:
+    return account
+
+
+async def whoami(server: ApiServer) -> str:
+    """Who we are to the server, as far as it says."""
+    body = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
+    try:
+        answer = await server.transport.send(json_request("POST", SELF_REVIEWS, body), TIMEOUT)
+    except Unreachable:
+        return "this account"
+    found = decode_part(answer.body, _SelfReview, "", [])
+    return (found.status.user.username if found is not None else "") or "this account"

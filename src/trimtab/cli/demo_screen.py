@@ -1,0 +1,182 @@
+"""How a simulated cluster and its decisions look in a terminal, as lines of styled text; when they are shown is not its say.
+
+A line is a tuple of (text, style): joined it is plain text, and with the styles it is what `rich` colours.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Callable, Iterable, Iterator
+
+from trimtab.apps.demo import DemoEnded, NodeLabelled, PodDecided, SceneStarted
+from trimtab.core.model.resources import CPU, MEMORY
+from trimtab.sim.demo.hot_node import HOT_NODE
+from trimtab.sim.outcome import Outcome
+from trimtab.sim.snapshot import NodeSnapshot, ResourceSnapshot, WorldSnapshot
+from trimtab.sim.workloads import DAY, HOUR, MIB
+
+Line = tuple[tuple[str, str], ...]
+
+WIDTH = 100
+LABELS, FIGURES = 28, 14  # columns left of the bars, and right of each
+SHORTEST_BAR, LONGEST_BAR = 6, 22
+WARM, HOT = 0.7, 0.9  # shares in use from which a bar changes colour
+CORE, GIB = 1000.0, 1024.0 * MIB
+EMPTY: Line = (("", ""),)
+
+COMPARED = 68  # columns of words in the comparison
+COMPARISONS: tuple[tuple[str, Callable[[Outcome], str]], ...] = (
+    (f"put on {HOT_NODE} while the process ran there", lambda each: f"{each.on_hot_node}"),
+    ("CPU between the fullest and the emptiest node meanwhile, on average", lambda each: f"{each.spread * 100:.0f} %"),
+    ("CPU that a node wanted at most, of what it has", lambda each: f"{each.peak * 100:.0f} %"),
+    ("core-seconds that were wanted and not to be had", lambda each: f"{each.unmet_core_seconds:.0f}"),
+    ("node-seconds above 80 % of CPU", lambda each: f"{each.seconds_above_80:.0f}"),
+    ("pods without a node at the end", lambda each: f"{each.pending}"),
+)
+
+# For terminals that know nothing but ASCII.
+ASCII = str.maketrans({"█": "#", "░": ".", "→": "->"})
+
+
+def plain(line: Line) -> str:
+    return "".join(text for text, _ in line).rstrip()
+
+
+def title(seed: int) -> list[Line]:
+    words = "a simulated cluster, a virtual clock, the real engine"
+    return [(("Trimtab demo", "bold"), (f": {words}. Seed {seed}.", ""))]
+
+
+def scene_heading(opened: SceneStarted, width: int = WIDTH) -> list[Line]:
+    head = f"Scene {opened.number} of {opened.of}: {opened.scene.title}"
+    return [EMPTY, ((head, "bold yellow"),), *_wrapped(opened.scene.description, "  ", width), EMPTY]
+
+
+def decision(decided: PodDecided, width: int = WIDTH) -> list[Line]:
+    """Two lines or more: where the pod goes, and why."""
+    where = (f"→ {decided.node}", "bold green") if decided.node else ("stays pending", "bold red")
+    again = f", attempt {decided.attempt}" if decided.attempt > 1 else ""
+    head = (
+        (f"  {time_of_day(decided.at)}  ", "dim"),
+        (decided.pod.name, "bold"),
+        (f" ({pod_requests(decided)}{again}) ", ""),
+    )
+    return [(*head, where), *_wrapped(decided.why, " " * 12, width)]
+
+
+def label_change(marked: NodeLabelled, width: int = WIDTH) -> list[Line]:
+    """Where a label came or went, and why."""
+    wish = marked.instruction
+    labels = ", ".join(
+        f"loses the label {key}" if value is None else f"is labelled {key}={value}" for key, value in wish.labels
+    )
+    head = ((f"  {time_of_day(marked.at)}  ", "dim"), (wish.node, "bold magenta"), (f" {labels}", "magenta"))
+    return [head, *_wrapped(wish.reason, " " * 12, width)]
+
+
+def cluster(picture: WorldSnapshot, width: int = WIDTH) -> list[Line]:
+    """Two lines a node, with bars of what is requested and what is used; then a line on all of them."""
+    bar = min(max((width - LABELS - 2 * FIGURES) // 2, SHORTEST_BAR), LONGEST_BAR)
+    head = f"{'  at ' + time_of_day(picture.at):<{LABELS}}{'requested':<{bar + FIGURES}}used"
+    lines: list[Line] = [((head, "dim"),)]
+    for node in picture.nodes:
+        lines += _node(node, bar)
+    waiting = f"; waiting: {', '.join(picture.pending)}" if picture.pending else ""
+    return [*lines, ((f"  {_spread(picture)}{waiting}.", "dim"),)]
+
+
+def final_report(ended: DemoEnded) -> Iterator[Line]:
+    """The table pod, node, why; the sum of it; and how to go on."""
+    yield EMPTY
+    yield ((f"{'pod':<8}{'asks':<20}{'node':<10}why", "bold"),)
+    for row in ended.rows:
+        yield (
+            (f"{row.pod.name:<8}{pod_requests(row):<20}", ""),
+            (f"{row.node or 'pending':<9} ", "green" if row.node else "red"),
+            (row.in_short, ""),
+        )
+    yield EMPTY
+    yield ((summary(ended), "bold"),)
+    yield ((f"Events written: {', '.join(f'{count} {reason}' for reason, count in ended.events)}.", ""),)
+    yield EMPTY
+    yield from comparison(ended.measured, ended.requested)
+    yield EMPTY
+    yield (("README.md says how to run Trimtab on a cluster; --seed 2 shows another day.", ""),)
+
+
+def summary(ended: DemoEnded) -> str:
+    bound = sum(bool(row.node) for row in ended.rows)
+    nodes = ended.picture.nodes
+    tainted = {node.name for node in nodes if node.status == "tainted"}
+    astray = [row.pod.name for row in ended.rows if row.node in tainted]
+    over = [node.name for node in nodes if any(each.requested > each.allocatable for each in (node.cpu, node.memory))]
+    return (
+        f"{bound} of {len(ended.rows)} pods bound; on the tainted node: {_names(astray)}; "
+        f"nodes asked for more than they have: {_names(over)}."
+    )
+
+
+def comparison(measured: Outcome, requested: Outcome) -> Iterator[Line]:
+    """What became of the same pods in both worlds, line by line."""
+    head = f"the {measured.placed + measured.pending} pods of scenes 1 and 2, placed by"
+    yield ((f"{head:<{COMPARED}}{'measured load':>15}{'requests':>11}", "bold"),)
+    for words, figure in COMPARISONS:
+        yield ((f"{words:<{COMPARED}}{figure(measured):>15}{figure(requested):>11}", ""),)
+
+
+def pod_requests(decided: PodDecided) -> str:
+    demand = decided.pod.requests
+    mebibytes = demand.of(MEMORY) / MIB
+    memory = f"{mebibytes / 1024:g} GiB" if mebibytes >= 1024 else f"{mebibytes:g} MiB"
+    return f"{demand.of(CPU) / 1000:g} CPU, {memory}"
+
+
+def time_of_day(at: float) -> str:
+    seconds = int(at % DAY)
+    return f"{seconds // int(HOUR):02d}:{seconds // 60 % 60:02d}:{seconds % 60:02d}"
+
+
+def _node(node: NodeSnapshot, bar: int) -> list[Line]:
+    count = f"{node.pods} pod{'' if node.pods == 1 else 's'}"
+    about = ", ".join(filter(None, (node.status, count)))
+    return [
+        ((f"  {node.name:<18}", "bold"), (f"{'CPU':<8}", ""), *_bars(node.cpu, CORE, bar)),
+        ((f"  {about:<18}", "dim"), (f"{'GiB':<8}", ""), *_bars(node.memory, GIB, bar)),
+    ]
+
+
+def _bars(meter: ResourceSnapshot, unit: float, width: int) -> Line:
+    requested = f" {meter.requested / unit:>5.2f} of {meter.allocatable / unit:g}"
+    left = (*_bar(meter.requested / meter.allocatable, "cyan", width), (f"{requested:<{FIGURES}}", ""))
+    if meter.used is None:
+        return (*left, ("not measured yet", "dim"))
+    share = meter.used / meter.allocatable
+    style = "red" if share > HOT else "yellow" if share > WARM else "green"
+    return (*left, *_bar(share, style, width), (f" {meter.used / unit:>5.2f}", ""))
+
+
+def _bar(share: float, style: str, width: int) -> Line:
+    full = min(round(share * width), width)
+    return (("█" * full, style), ("░" * (width - full), "dim"))
+
+
+def _spread(picture: WorldSnapshot) -> str:
+    """How uneven the nodes are that take pods."""
+    meters = [node.cpu for node in picture.nodes if node.status != "tainted"]
+    requested = _range(meter.requested / meter.allocatable for meter in meters)
+    used = _range(meter.used / meter.allocatable for meter in meters if meter.used is not None)
+    return f"CPU of the workers: requested {requested}" + (f", used {used}" if used else "")
+
+
+def _range(shares: Iterable[float]) -> str:
+    percents = sorted(round(share * 100) for share in shares)
+    return f"{percents[0]} to {percents[-1]} %" if percents else ""
+
+
+def _wrapped(text: str, indent: str, width: int) -> list[Line]:
+    wrapped = textwrap.wrap(text, max(width, 40), initial_indent=indent, subsequent_indent=indent)
+    return [((line, ""),) for line in wrapped]
+
+
+def _names(names: list[str]) -> str:
+    return ", ".join(names) or "none"

@@ -1,0 +1,63 @@
+"""What is wrong with a file, or worth knowing about it, and where; what counts as either is left to the readers."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+
+MAX_SHOWN = 50
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnostic:
+    """A sentence about one place of a file; line 0 means the file as a whole."""
+
+    file: str
+    line: int
+    column: int
+    path: str
+    message: str
+
+    def __str__(self) -> str:
+        """The form that editors and terminals make clickable."""
+        place = f"{self.file}:{self.line}:{self.column}" if self.line else self.file
+        return printable(": ".join(part for part in (place, self.path, self.message) if part))
+
+
+class Problem(Diagnostic):
+    """The file cannot be used until this is mended."""
+
+
+class Note(Diagnostic):
+    """The file can be used, but not all of it does what its author may expect."""
+
+
+class Info(Note):
+    """A note that is no fault of the file and asks nothing of its author."""
+
+
+class ConfigError(Exception):
+    """All problems of one file, in the order of its lines."""
+
+    def __init__(self, problems: Iterable[Problem]) -> None:
+        self.problems = tuple(sorted(problems, key=lambda problem: (problem.line, problem.column)))
+        super().__init__(self.problems)
+
+    def __str__(self) -> str:
+        lines = [str(problem) for problem in self.problems[:MAX_SHOWN]]
+        if (more := len(self.problems) - MAX_SHOWN) > 0:
+            lines.append(f"and {more} more problems")
+        return "\n".join(lines)
+
+
+def printable(text: str) -> str:
+    """One line that no terminal takes for commands: a file can spell any character by an escape."""
+    return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)
+
+
+def did_you_mean(word: str, choices: Collection[str]) -> str:
+    """The nearest valid name as the end of a sentence; nothing when none is near."""
+    spelt = {choice.lower(): choice for choice in choices}
+    near = difflib.get_close_matches(word[:100].lower(), spelt, n=1)
+    return f" (did you mean {spelt[near[0]]}?)" if near else ""

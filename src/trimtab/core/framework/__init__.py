@@ -1,0 +1,1 @@
+"""The scheduling framework: the plugin interface, profiles, and how one pod is filtered and scored."""

@@ -1,0 +1,221 @@
+"""Which plugins a scheduler name runs, at which points, in which order and with which weight; a plain value."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from math import lcm
+from typing import cast
+
+from trimtab.core.cluster.view import View
+from trimtab.core.framework.interface import (
+    Cacheable,
+    CustomNormalise,
+    Filter,
+    GangPlugin,
+    Ints,
+    NeedsKinds,
+    Normalise,
+    ObservesPods,
+    Permit,
+    Plugin,
+    PostFilter,
+    PreBind,
+    PreEnqueue,
+    PreFilter,
+    QueueSort,
+    Reserve,
+    Rows,
+    Score,
+    default_normalise,
+)
+from trimtab.core.model.pod import Pod
+
+
+class ExtensionPoint(StrEnum):
+    """Extension points by the names that configuration files use."""
+
+    PRE_ENQUEUE = "preEnqueue"
+    QUEUE_SORT = "queueSort"
+    PRE_FILTER = "preFilter"
+    FILTER = "filter"
+    POST_FILTER = "postFilter"
+    PRE_SCORE = "preScore"
+    SCORE = "score"
+    RESERVE = "reserve"
+    PERMIT = "permit"
+    PRE_BIND = "preBind"
+    BIND = "bind"
+    POST_BIND = "postBind"
+
+
+class TieBreak(StrEnum):
+    """How nodes of equal score are told apart: by a hash of pod and node, or by the smallest name."""
+
+    HASH = "hash"
+    NAME = "name"
+
+
+# What a plugin must be able to do to be enabled at a point.
+POINT_INTERFACES: Mapping[ExtensionPoint, type] = {
+    ExtensionPoint.PRE_ENQUEUE: PreEnqueue,
+    ExtensionPoint.QUEUE_SORT: QueueSort,
+    ExtensionPoint.PRE_FILTER: PreFilter,
+    ExtensionPoint.FILTER: Filter,
+    ExtensionPoint.POST_FILTER: PostFilter,
+    ExtensionPoint.PRE_SCORE: Score,
+    ExtensionPoint.SCORE: Score,
+    ExtensionPoint.RESERVE: Reserve,
+    ExtensionPoint.PERMIT: Permit,
+    ExtensionPoint.PRE_BIND: PreBind,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class WeightedScore:
+    """A score plugin and its weight; `by_row` says that a node's score stands, whatever the other nodes have.
+
+    `factor` is the weight in the profile's parts of a point, by which raw scores are multiplied.
+    """
+
+    plugin: Score
+    weight: int
+    factor: int
+    name: str
+    per_node: bool
+    custom: bool
+
+    @classmethod
+    def of(cls, plugin: Score, weight: int, score_scale: int = 1) -> WeightedScore:
+        how, factor = plugin.normalise, weight * score_scale // score_scale_of(plugin)
+        return cls(plugin, weight, factor, plugin_name(plugin), how is Normalise.NONE, how is Normalise.CUSTOM)
+
+    def normalised(self, view: View, pod: Pod, rows: Rows, raw: Ints) -> Ints:
+        """Raw scores of the feasible rows as 0..100, times the weight."""
+        if not self.custom:
+            return default_normalise(self.plugin.normalise, raw) * self.factor
+        # To ask whether the plugin is an `CustomNormalise` would cost more than its answer.
+        return cast(CustomNormalise, self.plugin).normalise_score(view, pod, rows, raw) * self.factor
+
+
+@dataclass(frozen=True, slots=True)
+class PluginGroup:
+    """Plugins that are asked together, by their place in the profile."""
+
+    pre_filters: tuple[tuple[int, PreFilter], ...] = ()
+    filters: tuple[int, ...] = ()
+    scores: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Profile:
+    """One scheduler name; compare profiles by identity, for caches hang on them."""
+
+    name: str
+    pre_enqueues: tuple[PreEnqueue, ...] = ()
+    queue_sort: QueueSort | None = None
+    pre_filters: tuple[PreFilter, ...] = ()
+    filters: tuple[Filter, ...] = ()
+    post_filters: tuple[PostFilter, ...] = ()
+    scores: tuple[WeightedScore, ...] = ()
+    score_scale: int = 1  # of a point, in which totals are counted
+    reserves: tuple[Reserve, ...] = ()
+    permits: tuple[Permit, ...] = ()
+    pre_binds: tuple[PreBind, ...] = ()
+    observers: tuple[ObservesPods, ...] = ()
+    gang_plugin: GangPlugin | None = None
+    tie_break: TieBreak = TieBreak.HASH
+    depends_on: Mapping[str, int] = field(default_factory=dict)  # by name, of plugins whose answers may be kept
+    cached: PluginGroup = PluginGroup()
+    uncached: PluginGroup = PluginGroup()
+    custom_scores: tuple[int, ...] = ()
+    enabled: Mapping[ExtensionPoint, tuple[str, ...]] = field(default_factory=dict)
+    needed_kinds: Mapping[str, tuple[str, ...]] = field(
+        default_factory=dict
+    )  # further kinds, and which plugins look at them
+
+
+def plugin_name(plugin: object) -> str:
+    name: str = plugin.name  # type: ignore[attr-defined]
+    return name
+
+
+def score_scale_of(plugin: object) -> int:
+    """Into how many parts of a point the plugin divides its raw scores; most count whole points."""
+    return int(getattr(plugin, "score_scale", 1))
+
+
+def to_points(scaled_score: int, score_scale: int) -> float:
+    """What was counted in parts of a point, as people read it."""
+    return scaled_score if score_scale == 1 else round(scaled_score / score_scale, 3)
+
+
+def build_profile(
+    name: str,
+    enabled: Mapping[ExtensionPoint, Iterable[tuple[Plugin, int]]],
+    tie_break: TieBreak = TieBreak.HASH,
+) -> Profile:
+    """Build a profile from what is enabled at each point; a plugin is taken only where it can do something."""
+    capable: dict[ExtensionPoint, list[tuple[Plugin, int]]] = {
+        point: [(plugin, weight) for plugin, weight in enabled.get(point, ()) if isinstance(plugin, kind)]
+        for point, kind in POINT_INTERFACES.items()
+    }
+
+    def at(point: ExtensionPoint) -> tuple[Plugin, ...]:
+        return tuple(plugin for plugin, _ in capable[point])
+
+    everyone = {plugin_name(plugin): plugin for pairs in enabled.values() for plugin, _ in pairs}
+    cacheable = {name: plugin for name, plugin in everyone.items() if isinstance(plugin, Cacheable)}
+    score_scale = lcm(*(score_scale_of(plugin) for plugin, _ in capable[ExtensionPoint.SCORE]))
+    scores = tuple(WeightedScore.of(plugin, weight, score_scale) for plugin, weight in capable[ExtensionPoint.SCORE])  # type: ignore[arg-type]
+
+    def asked(*, keep: bool) -> PluginGroup:
+        return PluginGroup(
+            tuple(
+                (index, each)  # type: ignore[misc]
+                for index, each in enumerate(at(ExtensionPoint.PRE_FILTER))
+                if (plugin_name(each) in cacheable) is keep
+            ),
+            tuple(
+                index
+                for index, each in enumerate(at(ExtensionPoint.FILTER))
+                if (plugin_name(each) in cacheable) is keep
+            ),
+            tuple(index for index, each in enumerate(scores) if not each.custom and (each.name in cacheable) is keep),
+        )
+
+    return Profile(
+        name=name,
+        pre_enqueues=at(ExtensionPoint.PRE_ENQUEUE),  # type: ignore[arg-type]
+        queue_sort=next(iter(at(ExtensionPoint.QUEUE_SORT)), None),  # type: ignore[arg-type]
+        pre_filters=at(ExtensionPoint.PRE_FILTER),  # type: ignore[arg-type]
+        filters=at(ExtensionPoint.FILTER),  # type: ignore[arg-type]
+        post_filters=at(ExtensionPoint.POST_FILTER),  # type: ignore[arg-type]
+        scores=scores,
+        score_scale=score_scale,
+        reserves=at(ExtensionPoint.RESERVE),  # type: ignore[arg-type]
+        permits=at(ExtensionPoint.PERMIT),  # type: ignore[arg-type]
+        pre_binds=at(ExtensionPoint.PRE_BIND),  # type: ignore[arg-type]
+        observers=tuple(plugin for plugin in everyone.values() if isinstance(plugin, ObservesPods)),
+        gang_plugin=next((plugin for plugin in everyone.values() if isinstance(plugin, GangPlugin)), None),
+        tie_break=tie_break,
+        depends_on={name: int(plugin.depends_on) for name, plugin in cacheable.items()},
+        cached=asked(keep=True),
+        uncached=asked(keep=False),
+        custom_scores=tuple(index for index, each in enumerate(scores) if each.custom),
+        enabled={point: tuple(plugin_name(plugin) for plugin, _ in pairs) for point, pairs in capable.items()},
+        needed_kinds=_needed_kinds(everyone),
+    )
+
+
+def _needed_kinds(plugins: Mapping[str, Plugin]) -> dict[str, tuple[str, ...]]:
+    watching = {name: plugin.needs_kinds for name, plugin in plugins.items() if isinstance(plugin, NeedsKinds)}
+    kinds = dict.fromkeys(kind for watched in watching.values() for kind in watched)
+    return {kind: tuple(name for name, watched in watching.items() if kind in watched) for kind in kinds}
+
+
+def multipoint(name: str, plugins: Iterable[tuple[Plugin, int]], tie_break: TieBreak = TieBreak.HASH) -> Profile:
+    """A profile with each plugin at every point that it can serve (`multiPoint` in configuration files)."""
+    pairs = tuple(plugins)
+    return build_profile(name, dict.fromkeys(POINT_INTERFACES, pairs), tie_break)

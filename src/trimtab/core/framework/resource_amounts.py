@@ -1,0 +1,72 @@
+"""How much of a resource nodes offer and would have given away with the pod on them; what is good is for plugins to say."""
+
+from __future__ import annotations
+
+import numpy as np
+from msgspec import Struct
+
+from trimtab.core.cluster.view import View
+from trimtab.core.framework.interface import MAX_SCORE, Ints, Rows
+from trimtab.core.model.pod import Pod
+from trimtab.core.model.resources import CPU, EPHEMERAL_STORAGE, MEMORY, Amounts
+
+EXACT_AS_FLOAT = 1 << 46  # times 100 it stays below 2^53, where division and floor of floats are exact
+EXACT_AS_INT = 1 << 56
+
+
+class ResourceWeight(Struct, frozen=True):
+    """A resource and how much it counts."""
+
+    name: str
+    weight: int = 1
+
+
+class ResourceAmounts(Struct, frozen=True):
+    """Amounts by resource in the units of requests, as plugins' arguments name them."""
+
+    amounts: Amounts = ()
+
+    def of(self, resource: str) -> int:
+        return dict(self.amounts).get(resource, 0)
+
+
+class ResourceValues(Struct, frozen=True):
+    """A number for each of some resources, as plugins' arguments name them."""
+
+    values: tuple[tuple[str, float], ...] = ()
+
+    def of(self, resource: str, otherwise: float = 0.0) -> float:
+        return dict(self.values).get(resource, otherwise)
+
+
+def is_scalar(resource: str) -> bool:
+    """A resource that only some nodes have: devices, huge pages, anything with a domain in its name."""
+    return "/" in resource or resource.startswith(("hugepages-", "attachable-volumes-"))
+
+
+def allocatable_and_requested(
+    view: View, pod: Pod, resource: str, rows: Rows, *, nonzero: bool
+) -> tuple[Ints, Ints] | None:
+    """Allocatable, and requests with the pod's own; None when the pod does not ask for a resource that few have.
+
+    `scored` counts a little for containers that ask for nothing, so that they too spread.
+    """
+    own = pod.requests.nonzero_of(resource) if nonzero else pod.requests.of(resource)
+    taken = view.requested(resource)
+    if nonzero and resource in (CPU, MEMORY):
+        taken = view.nonzero_cpu if resource == CPU else view.nonzero_memory
+    elif resource not in (CPU, MEMORY, EPHEMERAL_STORAGE) and (own == 0 or not is_scalar(resource)):
+        return None
+    return view.allocatable(resource)[rows], taken[rows] + own
+
+
+def percent(part: Ints, whole: Ints) -> Ints:
+    """100 * part / whole, rounded down, for parts between 0 and the whole; 0 where the whole is 0. Always exact."""
+    if whole.max(initial=0) < EXACT_AS_FLOAT:
+        ratio = part * float(MAX_SCORE)
+        ratio /= np.maximum(whole, 1)
+        return ratio.astype(np.int64)
+    answer = part * MAX_SCORE // np.maximum(whole, 1)
+    for row in np.flatnonzero(whole >= EXACT_AS_INT):  # no real node is so large, and a few loops do no harm
+        answer[row] = part.item(row) * MAX_SCORE // whole.item(row)
+    return answer

@@ -1,1 +1,0 @@
-"""What was measured of nodes: the newest values, and how they went."""

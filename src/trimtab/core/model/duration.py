@@ -1,0 +1,32 @@
+"""A length of time as Go writes it, and among a plugin's arguments; how long it may be is left to whoever asks."""
+
+from __future__ import annotations
+
+import re
+
+INT64 = (1 << 63) - 1
+_NANOSECONDS = {"ns": 1, "us": 10**3, "µs": 10**3, "μs": 10**3, "ms": 10**6, "s": 10**9, "m": 60 * 10**9}
+_NANOSECONDS["h"] = 60 * _NANOSECONDS["m"]
+_TIMED = re.compile(r"([0-9]{1,20})?(?:\.([0-9]{0,20}))?(ns|us|µs|μs|ms|s|m|h)")
+
+
+class Duration(float):
+    """Seconds, which files write as Go does: `15s`, `1h30m`."""
+
+
+def parse_duration(text: str) -> float | None:
+    """Seconds of a Go duration; None if it is none, or longer than Go can hold."""
+    unsigned = text[1:] if text[:1] in ("-", "+") else text
+    if unsigned == "0":
+        return 0.0
+    total, at = 0, 0
+    while match := _TIMED.match(unsigned, at):
+        whole, fraction, unit = match.groups()
+        if not whole and not fraction:
+            return None
+        scale = 10 ** len(fraction or "")
+        total += (int(whole or 0) * scale + int(fraction or 0)) * _NANOSECONDS[unit] // scale
+        at = match.end()
+    if not at or at != len(unsigned) or total > INT64:
+        return None
+    return (-total if text[0] == "-" else total) / 10**9

@@ -1,0 +1,221 @@
+"""Decides how any request travels through aiohttp; leaves what to ask and what an answer means to others.
+
+A 401 never happened, so it is tried once more with credentials read afresh. Redirects are not followed: a token is for
+one host. Whether a request may leave is asked before aiohttp looks for a connection, so it leaves within the connect
+timeout after that.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager, suppress
+from types import TracebackType
+from typing import Self
+
+import aiohttp
+from yarl import URL
+
+from trimtab.kube.credentials import Credentials
+from trimtab.kube.credentials.auth import AuthState
+from trimtab.kube.rate_limiter import RateLimiter
+from trimtab.kube.transport.contract import (
+    CONNECT_TIMEOUT,
+    HEADERS,
+    KEEPALIVE_TIMEOUT,
+    MAX_CONNECTIONS,
+    MAX_RESPONSE_BYTES,
+    Response,
+    Stream,
+    Unreachable,
+    allow,
+)
+from trimtab.kube.transport.errors import translate_errors
+from trimtab.kube.transport.send_gate import SendGate
+from trimtab.wire.requests import Request
+
+CLOSE_ITERATIONS = 5  # of the loop, until a dropped TLS connection has closed its socket
+MAX_LINE_BYTES = 16 << 20
+READ_BUFFER = 2 << 20
+
+Timeouts = Callable[[], aiohttp.ClientTimeout]
+
+
+class AiohttpStream:
+    """A Stream on an aiohttp response."""
+
+    def __init__(self, response: aiohttp.ClientResponse) -> None:
+        self._response = response
+        self.status = response.status
+        self.headers: Mapping[str, str] = response.headers
+
+    async def lines(self) -> AsyncIterator[list[bytes]]:
+        """Split at line ends here: aiohttp's own line reader fails on long lines."""
+        pieces: list[bytes] = []
+        size = 0
+        with translate_errors():
+            async for chunk in self._response.content.iter_any():
+                first, *others = chunk.split(b"\n")
+                pieces.append(first)
+                size += len(first)
+                if size > MAX_LINE_BYTES:
+                    raise Unreachable(f"a line is longer than {MAX_LINE_BYTES} bytes", sent=True)
+                if others:
+                    complete = [b"".join(pieces), *others[:-1]]
+                    pieces, size = [others[-1]], len(others[-1])
+                    yield [line for line in complete if line]
+
+    async def body(self) -> bytes:
+        """Read to the end."""
+        with translate_errors():
+            return await _read_bounded(self._response, MAX_RESPONSE_BYTES)
+
+    def close(self) -> None:
+        """Drop the connection, without a farewell that a dead server would never answer."""
+        connection = self._response.connection
+        if connection is not None and connection.transport is not None:
+            connection.transport.abort()
+        self._response.close()
+
+
+class AiohttpTransport:
+    """A pool of keep-alive HTTP/1.1 connections to one API server."""
+
+    def __init__(
+        self, credentials: Credentials, connections: int = MAX_CONNECTIONS, rate_limiter: RateLimiter | None = None
+    ) -> None:
+        self._credentials, self._connections, self._rate_limiter = credentials, connections, rate_limiter
+        self._session: aiohttp.ClientSession | None = None
+        self._sockets: list[socket.socket] = []
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def send(
+        self,
+        request: Request,
+        timeout: float,
+        max_bytes: int = MAX_RESPONSE_BYTES,
+        may_send: Callable[[], bool] = allow,
+    ) -> Response:
+        """One request, one answer, or Unreachable."""
+        door = SendGate(may_send)
+        try:
+            async with asyncio.timeout(timeout) as patient:
+                with translate_errors():
+                    return await self._exchange(request, patient, max_bytes, door)
+        except TimeoutError:
+            raise Unreachable(f"no answer within {timeout:g} s", sent=door.maybe_sent) from None
+
+    async def _exchange(self, request: Request, deadline: asyncio.Timeout, max_bytes: int, gate: SendGate) -> Response:
+        def limits() -> aiohttp.ClientTimeout:
+            # Less than the rest, so that a request that found no connection is known not to have been sent.
+            rest = (deadline.when() or 0.0) - asyncio.get_running_loop().time()
+            return aiohttp.ClientTimeout(total=None, connect=min(0.9 * max(rest, 0.001), CONNECT_TIMEOUT))
+
+        response = await self._send_authenticated(request, limits, gate)
+        try:
+            return Response(response.status, response.headers, await _read_bounded(response, max_bytes))
+        finally:
+            response.release()
+
+    @asynccontextmanager
+    async def stream(self, request: Request, idle_timeout: float) -> AsyncIterator[Stream]:
+        """An answer without end; its connection is not used again."""
+        limits = aiohttp.ClientTimeout(total=None, connect=CONNECT_TIMEOUT, sock_read=idle_timeout)
+        with translate_errors():
+            stream = AiohttpStream(await self._send_authenticated(request, lambda: limits, SendGate(allow)))
+        try:
+            yield stream
+        finally:
+            stream.close()
+
+    async def close(self) -> None:
+        """Let go of every connection."""
+        if self._session is not None:
+            await self._session.close()
+            self._session = None
+            for made in self._sockets:
+                with suppress(OSError):  # closed already; one that waits for a dead server's farewell is not
+                    made.shutdown(socket.SHUT_RDWR)
+            for _ in range(CLOSE_ITERATIONS):
+                await asyncio.sleep(0)
+
+    async def _send_authenticated(self, request: Request, limits: Timeouts, gate: SendGate) -> aiohttp.ClientResponse:
+        response = await self._send_once(request, limits, gate, await self._credentials.auth_state())
+        if response.status != 401:
+            return response
+        response.release()
+        gate.rejected()
+        return await self._send_once(request, limits, gate, await self._credentials.auth_state(unauthorized=True))
+
+    async def _send_once(
+        self, request: Request, limits: Timeouts, gate: SendGate, identity: AuthState
+    ) -> aiohttp.ClientResponse:
+        if self._rate_limiter is not None:
+            await self._rate_limiter.wait()
+        gate.check()
+        headers = HEADERS | dict(identity.headers)
+        if request.body:
+            headers["Content-Type"] = request.content_type
+        return await self._client_session().request(
+            request.method,
+            URL(self._credentials.server + request.path, encoded=True),
+            data=request.body or None,
+            headers=headers,
+            allow_redirects=False,
+            timeout=limits(),
+            ssl=identity.context or True,
+            proxy=self._credentials.proxy or None,
+            server_hostname=self._credentials.server_name or None,
+        )
+
+    def _client_session(self) -> aiohttp.ClientSession:
+        if self._session is None:
+            connector = aiohttp.TCPConnector(
+                limit=self._connections,
+                keepalive_timeout=KEEPALIVE_TIMEOUT,
+                socket_factory=self._socket,
+            )
+            self._session = aiohttp.ClientSession(
+                connector=connector,
+                cookie_jar=aiohttp.DummyCookieJar(),
+                auto_decompress=False,
+                read_bufsize=READ_BUFFER,
+            )
+        return self._session
+
+    def _socket(self, address: aiohttp.AddrInfoType) -> socket.socket:
+        family, kind, protocol, _, _ = address
+        made = socket.socket(family, kind, protocol)
+        set_keepalive(made)
+        self._sockets = [each for each in self._sockets if each.fileno() >= 0] + [made]
+        return made
+
+
+def set_keepalive(made: socket.socket) -> None:
+    """Let the kernel notice a dead peer within 30 to 45 s, busy or idle."""
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    options = {"TCP_KEEPIDLE": 15, "TCP_KEEPINTVL": 10, "TCP_KEEPCNT": 3, "TCP_USER_TIMEOUT": 30_000}
+    for name, value in options.items():
+        if hasattr(socket, name):
+            made.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
+
+
+async def _read_bounded(response: aiohttp.ClientResponse, max_bytes: int) -> bytes:
+    if response.content_length is not None and response.content_length <= max_bytes:
+        return await response.read()
+    chunks, size = [], 0
+    async for chunk in response.content.iter_any():
+        chunks.append(chunk)
+        size += len(chunk)
+        if size > max_bytes:
+            response.close()
+            raise Unreachable(f"the answer is larger than {max_bytes} bytes", sent=True)
+    return b"".join(chunks)

@@ -1,0 +1,1 @@
+"""The simulated clusters that `trimtab demo` shows."""

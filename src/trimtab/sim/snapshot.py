@@ -1,0 +1,67 @@
+"""What a spectator sees of a pretended world at one moment, counted from its objects; how it is drawn is left to others."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from trimtab.core.load.pressure_rules import PREFIX
+from trimtab.core.model.node import Node
+from trimtab.core.model.pod import Pod
+from trimtab.core.model.resources import CPU, MEMORY
+from trimtab.core.model.taints import NO_EXECUTE, NO_SCHEDULE
+from trimtab.sim.world import World
+
+
+class ResourceSnapshot(Struct, frozen=True):
+    """One resource of one node; `used` is None until it has been measured."""
+
+    allocatable: int
+    requested: int
+    used: float | None
+
+
+class NodeSnapshot(Struct, frozen=True):
+    """One node; `mark` says why pods keep away, if they do, or which pressure it is labelled with."""
+
+    name: str
+    status: str
+    pods: int
+    cpu: ResourceSnapshot
+    memory: ResourceSnapshot
+
+
+class WorldSnapshot(Struct, frozen=True):
+    """All nodes in the order in which they joined, and the pods that wait for one."""
+
+    at: float
+    nodes: tuple[NodeSnapshot, ...]
+    pending: tuple[str, ...]
+
+
+def take_snapshot(world: World) -> WorldSnapshot:
+    nodes = tuple(_node(world, node) for node in world.nodes.values())
+    return WorldSnapshot(world.clock.now, nodes, tuple(pod.name for pod in world.pods.values() if not pod.node))
+
+
+def _node(world: World, node: Node) -> NodeSnapshot:
+    pods = [pod for pod in world.pods.values() if pod.holds_resources and pod.node == node.name]
+    return NodeSnapshot(
+        node.name,
+        _status(node),
+        len(pods),
+        _resource(world, node, pods, CPU),
+        _resource(world, node, pods, MEMORY),
+    )
+
+
+def _resource(world: World, node: Node, pods: list[Pod], resource: str) -> ResourceSnapshot:
+    requested = sum(pod.requests.of(resource) for pod in pods)
+    return ResourceSnapshot(dict(node.allocatable)[resource], requested, world.last_samples.get((node.name, resource)))
+
+
+def _status(node: Node) -> str:
+    if node.unschedulable:
+        return "cordoned"
+    if any(taint.effect in (NO_SCHEDULE, NO_EXECUTE) for taint in node.taints):
+        return "tainted"
+    return ", ".join(f"{key.removeprefix(PREFIX)}={node.labels[key]}" for key in node.labels if key.startswith(PREFIX))

@@ -1,0 +1,53 @@
+"""Decides when two equal parts of objects become one value in memory; leaves how a part is built to its caller."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from typing import Generic, TypeVar
+from weakref import WeakKeyDictionary, ref
+
+K = TypeVar("K", bound=Hashable)
+V = TypeVar("V")
+
+GENERATION_SIZE = 8192
+
+
+class GenerationalCache(dict[K, V], Generic[K, V]):
+    """A table that builds what it lacks and holds at most two generations of it.
+
+    A generation that is full becomes the old one, and what was old and not asked for meanwhile is let go: parts that
+    many objects share stay, parts seen once (the labels of a StatefulSet's pods) pass through. A hit is a plain
+    dictionary look-up.
+    """
+
+    def __init__(self, build: Callable[[K], V], generation: int = GENERATION_SIZE) -> None:
+        super().__init__()
+        self._build = build
+        self._generation = generation
+        self._old: dict[K, V] = {}
+
+    def __missing__(self, key: K) -> V:
+        value = self._old[key] if key in self._old else self._build(key)
+        if len(self) >= self._generation:
+            self._old = dict(self)
+            self.clear()
+        self[key] = value
+        return value
+
+
+class WeakInterner(Generic[K]):
+    """Gives the one living value that equals another, and forgets it when nothing else holds it."""
+
+    def __init__(self) -> None:
+        self._living: WeakKeyDictionary[K, ref[K]] = WeakKeyDictionary()
+
+    def __len__(self) -> int:
+        return len(self._living)
+
+    def intern(self, value: K) -> K:
+        found = self._living.get(value)
+        living = found() if found is not None else None
+        if living is not None:
+            return living
+        self._living[value] = ref(value)
+        return value

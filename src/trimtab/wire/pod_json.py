@@ -1,0 +1,190 @@
+"""Decides which fields of a pod's JSON are looked at and how far they are decoded; leaves their meaning to readers.
+
+What pods of one template share stays undecoded (`Raw`) here: equal bytes are decoded once, by `template`. What differs
+from pod to pod inside such parts (mounts, environment, names of token volumes) is left out, so that bytes are equal.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Any
+
+from msgspec import Meta, Raw, Struct, field
+
+from trimtab.wire.decode_errors import NULL
+
+Name = Annotated[str, Meta(min_length=1)]
+# Without a zone the time would be read as that of the machine.
+Time = Annotated[datetime, Meta(tz=True)] | None
+
+
+class RawObject(Struct, frozen=True):
+    """Any object in its three parts, for reading what can be read of one that is partly broken."""
+
+    metadata: Raw = NULL
+    spec: Raw = NULL
+    status: Raw = NULL
+
+
+class ContainerShape(Struct, frozen=True, gc=False, omit_defaults=True, rename="camel"):
+    name: str | None = None
+    image: str | None = None
+    resources: Raw = NULL
+    ports: Raw = NULL
+    restart_policy: str | None = None
+
+    @property
+    def sidecar(self) -> bool:
+        return self.restart_policy == "Always"
+
+
+class ContainerStatusShape(Struct, frozen=True, gc=False, omit_defaults=True, rename="camel"):
+    """What a node says it has given a container."""
+
+    name: str | None = None
+    resources: Raw = NULL
+    allocated_resources: Raw = NULL
+
+
+class VolumeShape(Struct, frozen=True, gc=False, omit_defaults=True, rename="camel"):
+    """The kinds of volumes that some scheduling rule looks at; any other kind ties a pod to no node."""
+
+    name: str | None = None
+    persistent_volume_claim: Raw = NULL
+    ephemeral: Raw = NULL
+    csi: Raw = NULL
+    gce_persistent_disk: Raw = NULL
+    aws_elastic_block_store: Raw = NULL
+    azure_disk: Raw = NULL
+    azure_file: Raw = NULL
+    cinder: Raw = NULL
+    iscsi: Raw = NULL
+    portworx_volume: Raw = NULL
+    rbd: Raw = NULL
+    vsphere_volume: Raw = NULL
+
+
+Containers = tuple[ContainerShape, ...] | None
+Volumes = tuple[VolumeShape, ...] | None
+Statuses = tuple[ContainerStatusShape, ...] | None
+
+
+class ConditionShape(Struct, frozen=True, gc=False):
+    type: str | None = None
+    status: str | None = None
+    reason: str | None = None
+    message: str | None = None
+
+
+class PodMetaShape(Struct, frozen=True, gc=False, rename="camel"):
+    name: Name
+    namespace: Name
+    uid: Name
+    resource_version: str | None = None
+    labels: Raw = NULL
+    owner_references: Raw = NULL
+    creation_timestamp: Time = None
+    deletion_timestamp: Any = None  # whatever it says, the pod is on its way out
+
+
+class PodSpecShape(Struct, frozen=True, gc=False, rename="camel"):
+    node_name: str | None = None
+    scheduler_name: str | None = None
+    priority: int | None = None
+    preemption_policy: str | None = None
+    host_network: bool | None = None
+    containers: Containers = None
+    init_containers: Containers = None
+    volumes: Volumes = None
+    scheduling_gates: Raw = NULL
+    node_selector: Raw = NULL
+    affinity: Raw = NULL
+    tolerations: Raw = NULL
+    topology_spread_constraints: Raw = NULL
+    overhead: Raw = NULL
+    resources: Raw = NULL
+    resource_claims: Raw = NULL
+    workload_ref: Raw = NULL
+    scheduling_group: Raw = NULL
+
+
+class PodStatusShape(Struct, frozen=True, gc=False, rename="camel"):
+    phase: str | None = None
+    nominated_node_name: str | None = None
+    start_time: Time = None
+    conditions: tuple[ConditionShape, ...] | None = None
+    container_statuses: Statuses = None
+    init_container_statuses: Statuses = None
+
+
+class PodShape(Struct, frozen=True, gc=False):
+    metadata: PodMetaShape
+    spec: PodSpecShape | None = None
+    status: PodStatusShape | None = None
+
+
+class SpecKey(Struct, frozen=True, gc=False, array_like=True):
+    """All that decides a pod's spec and demand, but for its volumes."""
+
+    node_selector: Raw
+    affinity: Raw
+    tolerations: Raw
+    topology_spread_constraints: Raw
+    resource_claims: Raw
+    workload_ref: Raw
+    scheduling_group: Raw
+    overhead: Raw
+    resources: Raw
+    host_network: bool | None
+    containers: Containers
+    init_containers: Containers
+    container_statuses: Statuses
+    init_container_statuses: Statuses
+    resize_infeasible: bool
+
+
+class TemplateKey(Struct, frozen=True, gc=False, array_like=True):
+    """All that pods of one template share, with the body still encoded: both are keys of tables as well as shapes."""
+
+    namespace: str
+    scheduler_name: str | None
+    priority: int | None
+    preemption_policy: str | None
+    scheduling_gates: Raw
+    labels: Raw
+    owner_references: Raw
+    volumes: Volumes
+    body: Raw
+
+
+class PortShape(Struct, frozen=True, gc=False, rename="camel"):
+    host_port: int | None = None
+    host_ip: str | None = field(default=None, name="hostIP")
+    protocol: str | None = None
+
+
+class OwnerShape(Struct, frozen=True, gc=False, rename="camel"):
+    kind: str | None = None
+    name: str | None = None
+    uid: str | None = None
+    api_version: str | None = None
+    controller: bool | None = None
+
+
+class ClaimShape(Struct, frozen=True, gc=False, rename="camel"):
+    claim_name: str | None = None
+    read_only: bool | None = None
+
+
+class NamedShape(Struct, frozen=True, gc=False):
+    name: str | None = None
+
+
+class WorkloadRefShape(Struct, frozen=True, gc=False, rename="camel"):
+    name: str | None = None
+    pod_group: str | None = None
+    pod_group_replica_key: str | None = None
+
+
+class SchedulingGroupShape(Struct, frozen=True, gc=False, rename="camel"):
+    pod_group_name: str | None = None

@@ -1,0 +1,162 @@
+"""Proves what the doctor says of rules for labels: whom they know, whom not and why, and whom they would mark."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.apps.fake_apiserver import FakeApiServer, configured, findings_of
+from tests.config.config_files import TRIMTAB_HEAD
+from tests.kube.fault_server import ReceivedRequest, serving
+from tests.sources.fake_prometheus import NOW, respond_with, series, vector
+from trimtab.apps.doctor.finding import Area, Finding, Severity
+from trimtab.apps.doctor.label_rule_checks import has_comparison
+from trimtab.config.trimtab.labeller import from_rule_file, labeller_configuration
+from trimtab.core.model.node import Node
+
+RULES = "Rulename: {Node_mem: {Promsql: used, Threshold: 70}}"
+
+
+def node(name: str, **labels: str) -> Node:
+    return Node(name, labels=labels, addresses=(name,))
+
+
+async def examined(
+    nodes: tuple[Node, ...],
+    *found: list[object],
+    text: str = RULES,
+    apply: bool = False,
+    asked: list[ReceivedRequest] | None = None,
+) -> list[Finding]:
+    """What is found where a Prometheus answers a rule.yaml's query so, and what it was asked for that."""
+    async with serving(respond_with(vector(*found))) as prometheus:
+        url = f"http://127.0.0.1:{prometheus.port}"
+        told = [*await FakeApiServer(nodes).run_doctor(from_rule_file(text, "rule.yaml", url, 10.0, apply))]
+    if asked is not None:
+        asked += prometheus.received
+    return told
+
+
+def uses(name: str, percent: float, at: float = NOW - 5) -> list[object]:
+    return list(series({"instance": name}, str(percent), at))
+
+
+def of(findings: list[Finding], subject: str) -> Finding:
+    (found,) = (each for each in findings if each.area is Area.LABELS and each.subject == subject)
+    return found
+
+
+async def test_a_rule_that_knows_every_node() -> None:
+    """Says so, and what it would do now in the labeller's own words; patience is named, and nothing is asked twice."""
+    asked: list[ReceivedRequest] = []
+    found = await examined((node("a"), node("b")), uses("a", 83), uses("b", 12), asked=asked)
+    assert 1 == len(asked)
+    assert "its query tells of all 2 nodes that may be marked" == of(found, "Node_mem").says
+    now = of(found, "now")
+    assert (Severity.OK, ("a",)) == (now.severity, now.nodes)
+    why = "Node_mem is 83 (marks above 70, clears at 63)"
+    assert f"would mark 1, once that lasts: a (+status=presure; {why})" == now.says
+    assert [] == findings_of(found, Severity.PROBLEM) + findings_of(found, Severity.WARNING)
+
+
+async def test_nodes_that_a_rule_knows_nothing_of() -> None:
+    """Each with its reason, the remedy of what most of them lack, and all of them for scripts."""
+    nodes = tuple(map(node, "abcdef"))
+    found = await examined(nodes, *(uses(name, 10) for name in "abc"), uses("d", 10, NOW - 400), uses("x", 10))
+    rule = of(found, "Node_mem")
+    assert (Severity.WARNING, ("d", "e", "f")) == (rule.severity, rule.nodes)
+    assert "its query tells of 3 of 6 nodes; others are not marked, and lose their marks" in rule.says
+    assert "not by any name or address of 2 of 6 nodes: e (e), f (f)" in rule.says
+    assert (
+        "series that match no node have instance=x" in rule.says and "too old for 1 of 6 nodes: d (400 s)" in rule.says
+    )
+    assert "set nodeLabel" in rule.remedy
+    assert [] == [each for each in found if each.area is Area.NODES]  # said once
+
+
+@pytest.mark.parametrize(
+    ("query", "leaves_out"),
+    [
+        ("used > 70", True),
+        ("used >= 70 or other", True),
+        ("a == b", True),
+        ("used", False),
+        ("used > bool 70", False),
+        ("used >=  bool 70", False),
+        ("used{job!='x', path=~'a>b'} / on (instance) all", False),
+        ('label_replace(used, "a", "<$1>", "b", "(.*)")', False),
+        ("", False),
+    ],
+)
+def test_a_query_that_leaves_nodes_out(query: str, leaves_out: bool) -> None:
+    """By a comparison that filters; those of label matchers and texts are none."""
+    assert leaves_out == has_comparison(query)
+
+
+async def test_a_comparison_in_a_query_is_told() -> None:
+    """It looks as if nodes were not scraped, and they are merely well."""
+    found = await examined((node("a"), node("b")), uses("a", 90), text=RULES.replace("used", "used > 70"))
+    assert "leave the comparison to above or below" in of(found, "Node_mem").remedy
+
+
+@pytest.mark.parametrize("many", [0, 1])
+async def test_a_rule_that_knows_nobody_or_few(many: int) -> None:
+    """Is a problem, by the share from which on the whole picture is not believed."""
+    nodes = tuple(map(node, "abcd"))
+    found = await examined(nodes, *([uses("a", 10)] if many else [uses("x", 10)]))
+    rule = of(found, "Node_mem")
+    assert (Severity.PROBLEM, 4 - many) == (rule.severity, len(rule.nodes))
+    assert many or "its query tells of no node, so the rule marks nobody" in rule.says
+
+
+async def test_control_planes_are_not_missed() -> None:
+    """Nobody marks them, so a query that leaves them out is whole; and a hot one is no news."""
+    plane = Node("m", labels={"node-role.kubernetes.io/control-plane": ""}, addresses=("m",))
+    found = await examined((node("a"), plane), uses("a", 10))
+    assert "its query tells of the one node that may be marked" == of(found, "Node_mem").says
+    found = await examined((node("a"), plane), uses("a", 10), uses("m", 99))
+    assert "would mark no node, and none is marked" == of(found, "now").says
+    found = await examined((plane,), uses("m", 99))
+    assert "every node is excluded, so none is ever marked" == of(found, "rules").says
+
+
+async def test_marks_that_are_there() -> None:
+    """Stay on who is hot or not known, and go from who is calm; on all nodes at once they are of no use."""
+    marked = {"status": "presure"}
+    nodes = (node("hot", **marked), node("calm", **marked), node("silent", **marked), node("new"))
+    found = await examined(nodes, uses("hot", 90), uses("calm", 10), uses("new", 99))
+    says = of(found, "now").says
+    assert "would take marks off 1: calm (-status; no rule holds any more)" in says
+    assert "would mark 1, once that lasts: new" in says and "2 marked already: hot, silent" in says
+    crowded = of(await examined(nodes[:1], uses("hot", 90)), "now")
+    assert Severity.OK is crowded.severity  # one alone is no crowd
+    crowded = of(await examined((node("a"), node("b")), uses("a", 90), uses("b", 91)), "now")
+    assert (Severity.WARNING, True) == (crowded.severity, "every node would be marked" in crowded.says)
+
+
+async def test_a_key_that_somebody_else_uses() -> None:
+    """Is named: these nodes are left alone, however hot."""
+    found = await examined((node("a", status="mine"), node("b")), uses("a", 90), uses("b", 10))
+    taken = of(found, "status")
+    assert (("a",), True) == (taken.nodes, "which are never marked: a" in taken.says)
+    assert "would mark no node" in of(found, "now").says
+
+
+@pytest.mark.parametrize(("mode", "found"), [("apply", ["a"]), ("observe", [])])
+async def test_marks_that_no_rule_gives(mode: str, found: list[str]) -> None:
+    """They would go where marks are written, perhaps those of another labeller: that is worth a warning."""
+    nodes = (Node("a", labels={"pressure.trimtab.dev/old": "high"}, addresses=("a",)), node("b"))
+    async with serving(respond_with(vector(uses("a", 1), uses("b", 1)))) as prometheus:
+        source = f"{{name: p, prometheus: {{url: 'http://127.0.0.1:{prometheus.port}'}}}}"
+        labels = f"labels: {{mode: {mode}, rules: [{{name: own, query: used, above: 70}}]}}\n"
+        configuration = labeller_configuration(configured(f"{TRIMTAB_HEAD}sources: [{source}]\n{labels}"), "f.yaml")
+        told = await FakeApiServer(nodes).run_doctor(configuration)
+    assert found == [name for each in told if each.subject == "leftovers" for name in each.nodes]
+
+
+async def test_more_nodes_than_are_written_at_once() -> None:
+    """All are told, however many patches the labeller would have under way."""
+    nodes = tuple(node(f"n{number:03}") for number in range(120))
+    found = await examined(nodes, *(uses(each.name, 90 if each.name < "n110" else 10) for each in nodes))
+    now = of(found, "now")
+    assert ("would mark 110, once that lasts: n000", 110) == (now.says[:37], len(now.nodes))
+    assert "and 107 more" in now.says

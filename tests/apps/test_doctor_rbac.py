@@ -1,0 +1,117 @@
+"""Proves that the doctor asks for exactly the rights that the product needs, and says which file grants what is missing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.apps.fake_apiserver import FakeApiServer, configured, findings_of
+from tests.config.config_files import HEAD, TRIMTAB_HEAD
+from tests.kube.fake_transport import json_response
+from trimtab.apps.doctor.finding import Area, Severity
+from trimtab.apps.doctor.rbac_checks import required
+from trimtab.config.configuration import Configuration
+from trimtab.config.kube_scheduler import default_configuration
+from trimtab.config.trimtab.labeller import labeller_configuration
+
+DEPLOY = Path(__file__).parents[2] / "deploy"
+WITH_GANGS = (
+    "profiles: [{schedulerName: trimtab, plugins: {multiPoint: {enabled: [{name: Coscheduling}], "
+    "disabled: [{name: PrioritySort}]}}}]\n"
+)
+SERVER = "sources: [{name: ms, metricsServer: {}}]\n"
+LABELS = SERVER + "labels: {mode: apply, rules: [{name: cpu, metric: cpu, above: 80%}]}\n"
+
+
+def granted(account: str, *files: str) -> set[tuple[str, str, str]]:
+    """Group, resource and verb of every rule in these files that some binding gives to the account."""
+    documents = [each for file in files for each in yaml.safe_load_all((DEPLOY / file).read_text())]
+    subject = {"kind": "ServiceAccount", "name": account, "namespace": "trimtab"}
+    roles = [each["roleRef"] for each in documents if subject in each.get("subjects", ())]
+    bound = {(role["kind"], role["name"]) for role in roles}
+    mine = [each for each in documents if (each["kind"], each["metadata"]["name"]) in bound]
+    rules: list[Any] = [rule for each in mine for rule in each["rules"]]
+    return {
+        (group, resource, verb)
+        for rule in rules
+        for group in rule["apiGroups"]
+        for resource in rule["resources"]
+        for verb in rule["verbs"]
+    }
+
+
+def labelling(content: str) -> Configuration:
+    return labeller_configuration(configured(content), "f.yaml")
+
+
+@pytest.mark.parametrize(
+    ("configuration", "files"),
+    [
+        (default_configuration(), ("rbac.yaml", "rbac-volumes.yaml", "rbac-preemption.yaml")),
+        (
+            configured(HEAD + WITH_GANGS, TRIMTAB_HEAD + SERVER),
+            ("rbac.yaml", "rbac-volumes.yaml", "rbac-preemption.yaml", "rbac-gang.yaml", "rbac-metrics.yaml"),
+        ),
+        (labelling(TRIMTAB_HEAD + LABELS), ("labeller.yaml", "rbac-metrics.yaml")),
+    ],
+)
+def test_rights_are_those_of_the_shipped_files(configuration: Configuration, files: tuple[str, ...]) -> None:
+    """Neither more nor fewer, so that nobody is told to grant what is not used."""
+    account = "trimtab" if configuration.settings.profiles else "trimtab-labeller"
+    assert granted(account, *files) == {(right.group, right.resource, right.verb) for right in required(configuration)}
+
+
+@pytest.mark.parametrize(
+    ("leader", "remedy"),
+    [
+        ("{}", "apply deploy/rbac.yaml"),
+        (
+            "{resourceName: mine}",
+            "apply deploy/rbac.yaml with the lease's namespace and name in its Role",
+        ),
+        (
+            "{resourceName: kube-scheduler, resourceNamespace: kube-system}",
+            "apply deploy/rbac-default-scheduler.yaml",
+        ),
+    ],
+)
+def test_a_lease_by_another_name_needs_another_role(leader: str, remedy: str) -> None:
+    """The file that grants it is named, or what to change in it."""
+    rights = required(configured(f"{HEAD}profiles: [{{schedulerName: trimtab}}]\nleaderElection: {leader}\n"))
+    assert {remedy} == {right.remedy for right in rights if right.resource == "leases"}
+
+
+async def test_what_is_missing_is_named_by_verb_and_file() -> None:
+    """One finding a kind, and nothing else is said to be well."""
+    server = FakeApiServer(denied={"list persistentvolumes", "patch persistentvolumes", "create pods/binding"})
+    found = await server.run_doctor(default_configuration())
+    volumes = "apply deploy/rbac-volumes.yaml, or disable NodeVolumeLimits, VolumeBinding and VolumeZone"
+    assert [
+        ("pods/binding", "ann may not create them", "apply deploy/rbac.yaml"),
+        ("persistentvolumes", "ann may not list, patch them", volumes),
+    ] == findings_of(found, Severity.PROBLEM)
+    assert [] == findings_of(found, Severity.OK, Area.RIGHTS)
+
+
+async def test_rights_of_another_account() -> None:
+    """A service account is asked about with the groups that the server gives it."""
+    server, account = FakeApiServer(), "system:serviceaccount:team:trimtab"
+    found = await server.run_doctor(default_configuration(), account)
+    groups = ["system:serviceaccounts", "system:serviceaccounts:team", "system:authenticated"]
+    assert {"SubjectAccessReview"} == {review["kind"] for review in server.reviews}
+    assert all((account, groups) == (each["spec"]["user"], each["spec"]["groups"]) for each in server.reviews)
+    assert [(account, f"has all {len(server.reviews)} that are needed", "")] == findings_of(
+        found, Severity.OK, Area.RIGHTS
+    )
+
+
+async def test_rights_that_cannot_be_asked_about_are_no_rights_that_are_missing() -> None:
+    """It is said why, and as a warning."""
+    forbidden = json_response({"kind": "Status", "message": "not yours to ask"}, 403)
+    path = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
+    found = await FakeApiServer(pages={path: forbidden}).run_doctor(default_configuration())
+    assert [] == findings_of(found, Severity.PROBLEM)
+    assert "cannot be asked about: 403 not yours to ask" in findings_of(found, Severity.WARNING, Area.RIGHTS)[0][1]

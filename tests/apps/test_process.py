@@ -1,0 +1,115 @@
+"""Decides whether the program begins to measure in time, gives its lease back only when that is safe, and ends in time."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from random import Random
+
+import pytest
+
+from tests.kube.fake_transport import FakeResponse, FakeTransport, json_response
+from trimtab.apps.process import Options, Process
+from trimtab.config.kube_scheduler import default_configuration
+from trimtab.core.model.events import Synced
+from trimtab.core.model.instructions import Bind, SetUnschedulable
+from trimtab.kube.api_calls import ApiCalls
+from trimtab.kube.credentials import Credentials
+from trimtab.kube.credentials.kubeconfig import Cluster, User
+from trimtab.wire.pod import PodReader
+from trimtab.wire.requests import Request
+
+pytestmark = pytest.mark.looptime
+BIND = Bind("u1", "ns", "web", "node-1")
+MARK = SetUnschedulable("u2", "ns", "other", "Unschedulable", "0/1 nodes")
+KILLED_AFTER = 30.0
+
+
+@dataclass
+class SlowLease:
+    """A lease that takes five seconds to give back."""
+
+    released: list[float] = field(default_factory=list)
+
+    async def release(self) -> None:
+        self.released.append(round(asyncio.get_running_loop().time(), 1))
+        await asyncio.sleep(5.0)
+
+
+def slow(seconds: float) -> Callable[[Request], Awaitable[FakeResponse]]:
+    async def answer(request: Request) -> FakeResponse:
+        await asyncio.sleep(seconds)
+        return json_response({"kind": "Status", "status": "Success"}, 200 if request.method == "PATCH" else 201)
+
+    return answer
+
+
+@asynccontextmanager
+async def leading(answer: Callable[[Request], Awaitable[FakeResponse]]) -> AsyncIterator[tuple[Process, SlowLease]]:
+    """A scheduler whose writes go to a pretend server."""
+    credentials = Credentials(Cluster(server="http://127.0.0.1:1"), User(), "test")
+    scheduler, held = Process(default_configuration(), credentials, Options("me", "127.0.0.1", 0)), SlowLease()
+    scheduler.elector = held  # type: ignore[assignment]
+    scheduler.api_calls = ApiCalls(
+        FakeTransport(answer), lambda event: None, lambda: True, lambda: 1e9, Random(1), PodReader(), "me"
+    )
+    performing = asyncio.create_task(scheduler.api_calls.run())
+    try:
+        yield scheduler, held
+    finally:
+        performing.cancel()
+        await asyncio.gather(performing, return_exceptions=True)
+
+
+@pytest.mark.parametrize(
+    ("instruction", "seconds", "released"),
+    [(BIND, 15.0, [15.0]), (BIND, 39.0, []), (MARK, 2.0, [2.0]), (MARK, 9.0, [])],
+)
+async def test_the_lease_is_given_back_when_all_is_answered(
+    instruction: Bind | SetUnschedulable, seconds: float, released: list[float], caplog: pytest.LogCaptureFixture
+) -> None:
+    """A write that may still arrive keeps the lease ours until it expires; either way we end before we are killed."""
+    async with leading(slow(seconds)) as (scheduler, held):
+        scheduler.api_calls.submit(instruction)
+        await asyncio.sleep(0.0)
+        await scheduler._shut_down()
+        assert asyncio.get_running_loop().time() < KILLED_AFTER
+    assert released == held.released
+    assert ("lease not released" in caplog.text) is not bool(released)
+
+
+async def test_who_winds_down_is_not_ready() -> None:
+    """From the word to stop on the readiness page fails, while the process is still alive."""
+    async with leading(slow(1.0)) as (scheduler, _):
+        health = scheduler._health()
+        assert health.page("readyz", verbose=True).text.count("[+]shutdown ok") == 1
+        scheduler.runtime.run = scheduler.informers.run = asyncio.Event().wait  # type: ignore[method-assign, assignment]
+        stop, seen = asyncio.Event(), list[tuple[bool, bool]]()
+        scheduler.api_calls.submit(BIND)
+        stop.set()
+        ending = asyncio.create_task(scheduler._run_until(stop))
+        await asyncio.sleep(0.5)
+        seen.append((health.single("readyz", "shutdown").ok, health.page("livez").ok))  # type: ignore[union-attr]
+        assert 0 == await ending
+    assert [(False, True)] == seen
+
+
+async def test_sources_are_asked_when_nodes_are_known() -> None:
+    """Series of nodes that were not listed yet would count for nobody, and be told as wrongly labelled."""
+    async with leading(slow(1.0)) as (scheduler, _):
+        begun = asyncio.Event()
+
+        async def run() -> None:
+            begun.set()
+
+        scheduler.pollers.run = run  # type: ignore[method-assign]
+        looking = asyncio.create_task(scheduler._poll())
+        await asyncio.sleep(60.0)
+        assert not begun.is_set()
+        for kind in scheduler.configuration.settings.kinds:
+            for _ in range(scheduler.informers._unsynced[kind]):
+                scheduler.informers._handle(Synced(kind, 1.0))
+        await looking
+        assert begun.is_set()

@@ -1,0 +1,221 @@
+"""Proves that sources are exchanged while it runs, and only those that changed: one bad one stops no other."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable, Sequence
+from pathlib import Path
+
+import pytest
+
+from trimtab.apps.source_pollers import SourcePollers
+from trimtab.config.trimtab.settings import MetricsServerSettings, RegisteredSourceSettings, SourceSettings
+from trimtab.core.model.duration import Duration
+from trimtab.core.model.events import SamplesRead, SourceFailed
+from trimtab.core.model.node import Node
+from trimtab.core.model.readings import Reading
+from trimtab.sources import registry
+from trimtab.sources.interface import HistoryRange, Scrape, Source, SourceError, no_history
+from trimtab.sources.poller import SourceEvent
+from trimtab.sources.replay import ReplaySettings
+
+
+async def until(done: Callable[[], bool]) -> None:
+    """Wait for it, half a minute at most."""
+    async with asyncio.timeout(30):
+        while not done():  # noqa: ASYNC110 -- a list that others fill
+            await asyncio.sleep(0.01)
+
+
+async def get(path: str) -> tuple[int, bytes]:
+    """A metrics-server that knows one node and no pod."""
+    item = {
+        "metadata": {"name": "a"},
+        "timestamp": "2026-01-01T00:00:00Z",
+        "window": "10s",
+        "usage": {"cpu": "1", "memory": "1Ki"},
+    }
+    return 200, json.dumps({"items": [item] if path.partition("?")[0].endswith("nodes") else []}).encode()
+
+
+async def test_exchanged(tmp_path: Path) -> None:
+    """After a change each part of the source of before has failed, once, and the new one is asked."""
+    told: list[SourceEvent] = []
+    first, second = MetricsServerSettings("one", interval=1.0), MetricsServerSettings("two", interval=1.0)
+    looking = SourcePollers((first,), lambda: [Node("a")], get, told.append, lambda: 1.0, history=())
+    running = asyncio.create_task(looking.run())
+    await until(lambda: any(isinstance(each, SamplesRead) for each in told))
+    told.clear()
+    assert {"one/nodes": 0, "one/pods": 0} == looking.failing()
+    looking.change(
+        (second, RegisteredSourceSettings("lost", "replay", ReplaySettings(str(tmp_path / "nowhere.jsonl"))))
+    )
+    await until(lambda: any(isinstance(each, SamplesRead) for each in told))
+    await until(lambda: {"two/nodes": 0, "two/pods": 0, "lost": 1} == looking.failing())
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    gone = [each.source for each in told if isinstance(each, SourceFailed) and each.source.startswith("one")]
+    read = {reading.source for each in told if isinstance(each, SamplesRead) for reading in each.readings}
+    assert ["one/nodes", "one/pods"] == sorted(gone)
+    assert {"two/nodes"} <= read
+
+
+class FakeSource:
+    """A source that notes when it is asked and closed; named "bad", it cannot be opened."""
+
+    interval = 0.02
+
+    def __init__(self, name: str, settings: object, around: object) -> None:
+        if name == "bad":
+            raise SourceError("its address is nonsense", "write another")
+        self.name, self.query_names = name, (name,)
+        self.looks, self.closed = 0, False
+        MADE.append(self)
+
+    async def read(self) -> Scrape:
+        self.looks += 1
+        return Scrape((Reading(self.name, "cpu", ("a",), (1.0,), (1.0,)),))
+
+    def read_history(self, ranges: Sequence[HistoryRange]) -> AsyncIterator[tuple[Reading, ...]]:
+        return no_history()
+
+    async def close(self) -> None:
+        self.closed = True
+
+
+MADE: list[FakeSource] = []
+
+
+class PollersHarness:
+    """A `SourcePollers` that runs, the sources that it made, and what it told."""
+
+    def __init__(self, *sources: SourceSettings) -> None:
+        MADE.clear()
+        self.told: list[SourceEvent] = []
+        self.looking = SourcePollers(sources, lambda: [Node("a")], get, self.told.append, lambda: 1.0, history=())
+        self.running = asyncio.create_task(self.looking.run())
+
+    def states(self) -> list[tuple[str, bool]]:
+        """Of all that were ever made: the name, and whether it is closed."""
+        return [(each.name, each.closed) for each in MADE]
+
+    @property
+    def failed(self) -> list[str]:
+        return [each.source for each in self.told if isinstance(each, SourceFailed)]
+
+    async def asked(self, place: int, times: int = 1) -> None:
+        """Until the source that was made in this place has been asked so often."""
+        await until(lambda: len(MADE) > place and MADE[place].looks >= times)
+
+
+@pytest.fixture
+async def stage(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[PollersHarness]:
+    """Two sources, asked once each."""
+    monkeypatch.setitem(registry.REGISTERED, "replay", registry.SourceKind(ReplaySettings, FakeSource))  # type: ignore[arg-type]
+    made = PollersHarness(tape("one"), tape("two"))
+    await made.asked(0)
+    await made.asked(1)
+    yield made
+    made.running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await made.running
+    assert all(closed for _, closed in made.states())
+
+
+def tape(name: str, path: str = "tape") -> RegisteredSourceSettings:
+    return RegisteredSourceSettings(name, "replay", ReplaySettings(path, Duration(0.01)))
+
+
+async def test_only_what_changed_is_exchanged(stage: PollersHarness) -> None:
+    """The other source is the very one of before, goes on being asked, and is believed all the time."""
+    stage.looking.change((tape("one"), tape("two", "another")))
+    await stage.asked(2)
+    assert [("one", False), ("two", True), ("two", False)] == stage.states()
+    await stage.asked(0, MADE[0].looks + 1)
+    assert ["two"] == stage.failed
+
+
+async def test_another_order_is_no_change(stage: PollersHarness) -> None:
+    """Nor is being told the same again."""
+    stage.looking.change((tape("two"), tape("one")))
+    await stage.asked(0, MADE[0].looks + 1)
+    assert ([("one", False), ("two", False)], []) == (stage.states(), stage.failed)
+
+
+async def test_one_that_comes_and_one_that_goes(stage: PollersHarness) -> None:
+    """What went is closed and no longer believed; what came is asked."""
+    stage.looking.change((tape("two"), tape("three")))
+    await stage.asked(2)
+    assert [("one", True), ("two", False), ("three", False)] == stage.states()
+    assert ["one"] == stage.failed
+
+
+async def test_one_that_cannot_be_opened_keeps_all_as_it_is(stage: PollersHarness) -> None:
+    """Whoever asked for the change is told why; what was opened before it is closed again, unasked."""
+    before = stage.looking.sources
+    with pytest.raises(SourceError, match="its address is nonsense"):
+        stage.looking.change((tape("one"), tape("three"), tape("bad")))
+    await until(lambda: MADE[2].closed)
+    await stage.asked(1, MADE[1].looks + 1)
+    assert [("one", False), ("two", False), ("three", True)] == stage.states()
+    assert (before, 0, []) == (stage.looking.sources, MADE[2].looks, stage.failed)
+
+
+async def test_one_that_could_not_be_opened_before_is_no_reason_to_refuse(
+    stage: PollersHarness, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It was told at the start, is tried and told again, and the change of another counts."""
+    stage.running.cancel()
+    await asyncio.gather(stage.running, return_exceptions=True)
+    bad = tape("bad")
+    stage.__init__(tape("one"), bad)  # type: ignore[misc]
+    await stage.asked(0)
+    stage.looking.change((tape("one", "another"), bad))
+    await stage.asked(1)
+    assert [("one", True), ("one", False)] == stage.states()
+    assert 2 == caplog.text.count("source not opened: source=bad problem=its address is nonsense: write another")
+
+
+async def test_changes_in_a_row(stage: PollersHarness) -> None:
+    """Also before it has come to the first of them: at the end there is what was wanted last."""
+    for path in ("x", "y", "z"):
+        stage.looking.change((tape("one"), tape("two", path)))
+    await stage.asked(4)
+    await until(lambda: all(each.closed for each in MADE[1:4]))
+    assert not MADE[0].closed and not MADE[4].closed
+    assert [0, 0] == [each.looks for each in MADE[2:4]]
+    assert ["two"] == stage.failed
+
+
+async def test_one_that_ends_by_itself_is_told(stage: PollersHarness, caplog: pytest.LogCaptureFixture) -> None:
+    """What it raises is nothing that is expected of a source: it is not believed any more, and the others go on."""
+
+    async def strange() -> Scrape:
+        raise asyncio.CancelledError
+
+    MADE[0].read = strange  # type: ignore[method-assign]
+    await until(lambda: ["one"] == stage.failed)
+    assert "source not asked any more: source=one" in caplog.text and "problem=CancelledError" in caplog.text
+    await stage.asked(1, MADE[1].looks + 1)
+
+
+async def test_one_that_cannot_be_made_stops_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever it raises: the others are asked, and the scheduler goes on."""
+
+    def broken(name: str, settings: object, around: object) -> Source:
+        raise RuntimeError(name)
+
+    monkeypatch.setitem(registry.REGISTERED, "replay", registry.SourceKind(ReplaySettings, broken))
+    told: list[SourceEvent] = []
+    sources = (
+        RegisteredSourceSettings("bad", "replay", ReplaySettings("tape")),
+        MetricsServerSettings("good", interval=1.0),
+    )
+    running = asyncio.create_task(
+        SourcePollers(sources, lambda: [Node("a")], get, told.append, lambda: 1.0, history=()).run()
+    )
+    await until(lambda: bool(told) or running.done())
+    assert not running.done()
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running

@@ -1,0 +1,48 @@
+"""Proves that what is shown of a configuration means the same as the file it came from."""
+
+import pytest
+import yaml
+
+from tests.config.config_files import FILE, FULL, HEAD, TRIMTAB_FULL, TRIMTAB_HEAD, comparable
+from trimtab.config.dump import dump
+from trimtab.config.fields import children, is_ignored
+from trimtab.config.kube_scheduler import default_configuration, parse
+from trimtab.config.plugin_args import dump_fields
+from trimtab.config.registry import DEFAULT_PLUGINS, IN_TREE
+
+ODD_TIMES = HEAD + "leaderElection: {leaseDuration: 100h, renewDeadline: 2.0000001s, retryPeriod: 1.1ms}\n"
+OFF = HEAD + "leaderElection: {leaderElect: false}\nprofiles: [{schedulerName: 'ä: #'}]\n"
+
+
+@pytest.mark.parametrize(
+    "content", [HEAD, FULL, ODD_TIMES, OFF, TRIMTAB_HEAD, TRIMTAB_FULL, f"{TRIMTAB_FULL}---\n{FULL}"]
+)
+def test_shown_means_the_same(content: str) -> None:
+    """The effective configuration reads back as itself, with nothing left to note about defaults."""
+    configuration = parse(content, FILE)
+    again = parse(dump(configuration), FILE)
+    assert comparable(configuration) == comparable(again)
+    assert () == again.notes
+
+
+def test_without_a_file() -> None:
+    """What holds without a file can be shown, and kept as a file."""
+    assert comparable(default_configuration()) == comparable(parse(dump(default_configuration()), FILE))
+
+
+def test_every_argument_is_shown() -> None:
+    """Each default plugin that takes arguments is shown with those that count, whatever point it serves."""
+    for name in (name for name in DEFAULT_PLUGINS if name in IN_TREE):
+        heeded = {key for key, field in children(f"{name}Args").items() if not is_ignored(field)}
+        expected = {key: value for key, value in dump_fields(IN_TREE[name]()).items() if key in heeded}
+        (profile,) = next(yaml.safe_load_all(dump(default_configuration())))["profiles"]
+        found = {each["name"]: each["args"] for each in profile["pluginConfig"]}
+        assert expected == found.get(name, {})
+
+
+def test_notes_are_comments() -> None:
+    """Notes stand above the shown file, one comment a note."""
+    configuration = parse(HEAD + "parallelism: 3\npercentageOfNodesToScore: 5\n", FILE)
+    comments = [line for line in dump(configuration).splitlines() if line.startswith("#")]
+    assert [f"# {note}" for note in configuration.notes] == comments
+    assert 2 <= len(comments)

@@ -1,0 +1,277 @@
+"""Proves what a KubeSchedulerConfiguration comes to, and that every mistake in one is told with its place."""
+
+import pytest
+
+from tests.config.config_files import (
+    FILE,
+    FULL,
+    HEAD,
+    comparable,
+    notes_of_body,
+    parse_body,
+    problems_of,
+    problems_of_body,
+)
+from trimtab.config.configuration import ClientConnection, LeaderElection
+from trimtab.config.diagnostics import ConfigError
+from trimtab.config.kube_scheduler import default_configuration, parse
+from trimtab.config.registry import DEFAULT_BINDER, DEFAULT_PLUGINS, IN_TREE
+from trimtab.core.plugins.node_name import NodeName
+from trimtab.core.plugins.node_resources_fit import NodeResourcesFit
+
+
+def test_no_file() -> None:
+    """Without a file there is one profile, called trimtab, with the default plugins and the lease trimtab."""
+    configuration = default_configuration()
+    (profile,) = configuration.settings.profiles
+    assert "trimtab" == profile.name
+    weights = {"TaintToleration": 3, "NodeAffinity": 2, "NodeResourcesFit": 1}
+    weights |= {"NodeResourcesBalancedAllocation": 1, "ImageLocality": 1}
+    assert weights.items() <= {each.name: each.weight for each in profile.scores}.items()
+    assert LeaderElection(name="trimtab", namespace="trimtab") == configuration.leader_election
+
+
+def test_smallest_file() -> None:
+    """A file without profiles serves default-scheduler under kube-scheduler's own lease, as kube-scheduler would."""
+    configuration = parse_body("")
+    (profile,) = configuration.settings.profiles
+    assert "default-scheduler" == profile.name
+    assert LeaderElection(True, 15, 10, 2, "kube-scheduler", "kube-system") == configuration.leader_election
+    assert ClientConnection("", None, 100) == configuration.client_connection
+    assert (1, 10) == (configuration.settings.initial_backoff, configuration.settings.max_backoff)
+
+
+def test_smallest_file_has_the_default_profile() -> None:
+    """Reading the defaults out of an empty file gives the same plugins as building them without one."""
+    read_back = parse_body("profiles: [{schedulerName: trimtab}]\n")
+    assert comparable(default_configuration()) == comparable(read_back)
+
+
+def test_full_file() -> None:
+    """Every honoured field of a file arrives in the settings."""
+    configuration = parse(FULL, FILE)
+    packing, plain = configuration.settings.profiles
+    assert ("packing", "plain") == (packing.name, plain.name)
+    assert LeaderElection(True, 20, 15, 2.5, "mine", "team-a") == configuration.leader_election
+    assert ClientConnection("/etc/kubernetes/scheduler.conf", 12.5, 7) == configuration.client_connection
+    assert (2, 20) == (configuration.settings.initial_backoff, configuration.settings.max_backoff)
+    weights = {"NodeResourcesFit": 9, "NodeAffinity": 2, "NodeResourcesBalancedAllocation": 1, "ImageLocality": 4}
+    assert weights == {each.name: each.weight for each in packing.scores if each.name in weights}
+    assert set() == {"TaintToleration", "PodTopologySpread"} & {each.name for each in packing.scores}
+    assert "NodeResourcesFit" == packing.scores[0].name
+
+
+def test_lease_of_a_profile_of_its_own() -> None:
+    """Only a profile called default-scheduler takes kube-scheduler's lease, wherever it stands."""
+    own = parse_body("profiles: [{schedulerName: a}]\n").leader_election
+    shared = parse_body("profiles: [{schedulerName: a}, {schedulerName: default-scheduler}]\n").leader_election
+    assert ("trimtab", "trimtab") == (own.namespace, own.name)
+    assert ("kube-system", "kube-scheduler") == (shared.namespace, shared.name)
+
+
+def test_lease_named_by_the_file() -> None:
+    """The file's own lease overrules both; for default-scheduler a note warns of the second leader."""
+    body = "leaderElection: {resourceName: mine}\n"
+    assert ("kube-system", "mine") == (
+        parse_body(body).leader_election.namespace,
+        parse_body(body).leader_election.name,
+    )
+    assert [
+        "f.yaml:3:32: leaderElection.resourceName: a kube-scheduler for default-scheduler does not use this lease: "
+        "never run the two together"
+    ] == notes_of_body(body)
+
+
+@pytest.mark.parametrize("qps", ["", "qps: 0", "qps: -1", "qps: null"])
+def test_no_limit(qps: str) -> None:
+    """A qps that is unset, zero or negative means no limit at all."""
+    assert parse_body(f"clientConnection: {{{qps}}}\n").client_connection.qps is None
+
+
+@pytest.mark.parametrize(
+    ("body", "note"),
+    [
+        ("parallelism: 4\n", "f.yaml:3:14: parallelism: ignored: one thread looks at all nodes at once"),
+        ("percentageOfNodesToScore: 50\n", "f.yaml:3:27: percentageOfNodesToScore: ignored: all nodes are always"),
+        ("profiles: [{percentageOfNodesToScore: 5}]\n", "profiles[0].percentageOfNodesToScore: ignored: all nodes"),
+        ("enableProfiling: true\n", "enableProfiling: ignored: there is no profiling endpoint"),
+        ("enableContentionProfiling: true\n", "enableContentionProfiling: ignored: there are no locks"),
+        ("delayCacheUntilActive: true\n", "delayCacheUntilActive: ignored: a standby always keeps its state warm"),
+        ("clientConnection: {contentType: x}\n", "clientConnection.contentType: ignored: requests are always"),
+        ("clientConnection: {acceptContentTypes: x}\n", "clientConnection.acceptContentTypes: ignored: answers are"),
+        (
+            "profiles: [{plugins: {score: {disabled: [{name: '*', weight: 2}]}}}]\n",
+            "plugins.score.disabled[0].weight: ignored: what is disabled has no weight",
+        ),
+        (
+            "profiles: [{plugins: {score: {enabled: [{name: ImageLocality, weight: 0}]}}}]\n",
+            "plugins.score.enabled[0].weight: counts as 1, as in kube-scheduler",
+        ),
+        (
+            "profiles: [{plugins: {filter: {enabled: [{name: NodeName, weight: 2}]}}}]\n",
+            "plugins.filter.enabled[0]: ignored: the weight counts only for plugins that score",
+        ),
+        (
+            "profiles: [{plugins: {multiPoint: {disabled: [{name: NodeAffinity}]}}, "
+            "pluginConfig: [{name: NodeAffinity, args: {}}]}]\n",
+            "pluginConfig[0].args: ignored: NodeAffinity is not enabled in this profile",
+        ),
+    ],
+)
+def test_notes(body: str, note: str) -> None:
+    """A field that changes nothing is noted with its place, and the file can be used."""
+    (found,) = notes_of_body(body)
+    assert note in found
+
+
+def test_unbuilt_defaults_are_noted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Default plugins that are not built are noted once a profile, less those that the file disables."""
+    for name in ("NodePorts", "TaintToleration", "ImageLocality"):
+        monkeypatch.delitem(IN_TREE, name)
+    others = ", ".join(
+        f"{{name: {name}}}" for name in DEFAULT_PLUGINS if name not in {*IN_TREE, DEFAULT_BINDER, "NodePorts"}
+    )
+    (note,) = parse_body(f"profiles: [{{plugins: {{multiPoint: {{disabled: [{others}]}}}}}}]\n").notes
+    assert (
+        "f.yaml:3:12: profiles[0]: default plugins not built yet, left out: NodePorts "
+        "(a pod that cannot do without one stays pending with an event that says so)"
+    ) == str(note)
+
+
+def test_nothing_left_to_note() -> None:
+    """A file that disables all defaults and builds its own list has nothing left out."""
+    enabled = "[{name: PrioritySort}, {name: NodeName}, {name: DefaultBinder}]"
+    body = f"profiles: [{{plugins: {{multiPoint: {{disabled: [{{name: '*'}}], enabled: {enabled}}}}}}}]\n"
+    (profile,) = parse_body(body).settings.profiles
+    assert ((), (NodeName(),)) == (parse_body(body).notes, profile.filters)
+
+
+@pytest.mark.parametrize(
+    ("body", "complaint"),
+    [
+        ("paralelism: 4\n", "3:1: paralelism: unknown field (did you mean parallelism?)"),
+        ("Profiles: []\n", "3:1: Profiles: unknown field (did you mean profiles?)"),
+        ("zzz: 1\n", "3:1: zzz: unknown field"),
+        ("metadata: {name: x}\n", "3:1: metadata: unknown field"),
+        ("parallelism: many\n", "3:14: parallelism: expected a whole number, got the text 'many'"),
+        ("parallelism: 0\n", "3:14: parallelism: 0 is not between 1 and 2147483647"),
+        ("parallelism: 1.5\n", "3:14: parallelism: expected a whole number, got the number 1.5"),
+        ("parallelism: true\n", "3:14: parallelism: expected a whole number, got true"),
+        ("parallelism: 012\n", "3:14: parallelism: 012 is no plain number: write it as a decimal one"),
+        ("percentageOfNodesToScore: 101\n", "3:27: percentageOfNodesToScore: 101 is not between 0 and 100"),
+        ("enableProfiling: yes\n", "3:18: enableProfiling: yes is a truth value to some and text to others"),
+        ("enableProfiling: 1\n", "3:18: enableProfiling: expected true or false, got the number 1"),
+        ("profiles: {}\n", "3:11: profiles: expected a list, got a mapping"),
+        ("profiles: [x]\n", "3:12: profiles[0]: expected a mapping, got the text 'x'"),
+        ("profiles: [~]\n", "3:12: profiles[0]: expected a mapping, got nothing"),
+        (
+            "profiles: [{schedulerName: 5}]\n",
+            "profiles[0].schedulerName: expected text, got the number 5: put it in quotes",
+        ),
+        ("profiles: [{schedulerName: ''}]\n", "3:28: profiles[0].schedulerName: a profile needs a name"),
+        ("profiles: [{schedulerName: a}, {}]\n", "3:32: profiles[1]: schedulerName is missing"),
+        (
+            "profiles:\n- schedulerName: a\n- schedulerName: a\n",
+            "5:18: profiles[1].schedulerName: 'a' is taken by profiles[0].schedulerName: each profile needs its own name",
+        ),
+        ("extenders: [{urlPrefix: http://x}]\n", "3:12: extenders: extenders are not built yet: remove them"),
+        ("extenders: yes please\n", "3:12: extenders: extenders are not built yet"),
+        ("podInitialBackoffSeconds: 0\n", "podInitialBackoffSeconds: 0 is not between 1 and"),
+        ("podInitialBackoffSeconds: 99999999999999999999\n", "podInitialBackoffSeconds: 99999999999999999999 is no"),
+        ("podMaxBackoffSeconds: 0\n", "podMaxBackoffSeconds (0) is less than podInitialBackoffSeconds (1)"),
+        ("podInitialBackoffSeconds: 11\n", "podMaxBackoffSeconds (10) is less than podInitialBackoffSeconds (11)"),
+        ("clientConnection: {burst: -1}\n", "3:27: clientConnection.burst: -1 is not between 0 and"),
+        ("clientConnection: {qps: .inf}\n", "3:25: clientConnection.qps: .inf is no plain number"),
+        ("clientConnection: {qps: fast}\n", "clientConnection.qps: expected a number, got the text 'fast'"),
+        ("leaderElection: {leaseDuration: 15}\n", 'expected a duration such as "15s", got the number 15'),
+        ("leaderElection: {leaseDuration: 5 min}\n", "'5 min' is no duration: write a number and a unit"),
+        ("leaderElection: {leaseDuration: 1e9h}\n", "'1e9h' is no duration"),
+        ("leaderElection: {retryPeriod: -1s}\n", "leaderElection.retryPeriod: must be longer than nothing"),
+        ("leaderElection: {leaseDuration: 10s}\n", "leaseDuration (10s) must exceed renewDeadline (10s)"),
+        ("leaderElection: {renewDeadline: 2.4s}\n", "renewDeadline (2.4s) must exceed 1.2 × retryPeriod (2s)"),
+        ("leaderElection: {retryPeriod: 9s}\n", "renewDeadline (10s) must exceed 1.2 × retryPeriod (9s)"),
+        ("leaderElection: {resourceLock: endpoints}\n", "resourceLock: 'endpoints' is none of leases"),
+        ("leaderElection: {resourceName: ../x}\n", "resourceName: '../x' is no name of a Kubernetes object"),
+        ("leaderElection: {leaderElected: true}\n", "unknown field (did you mean leaderElect?)"),
+    ],
+)
+def test_refused_files(body: str, complaint: str) -> None:
+    """A mistake in a file is refused with its place, what was expected, and the nearest valid name."""
+    found = problems_of_body(body)
+    assert any(complaint in each for each in found), found
+
+
+@pytest.mark.parametrize(
+    ("content", "complaint"),
+    [
+        ("[1]\n", "f.yaml:1:1: expected a mapping, got a list"),
+        ("just text\n", "f.yaml:1:1: expected a mapping, got the text 'just text'"),
+        ("kind: KubeSchedulerConfiguration\n", "f.yaml:1:1: apiVersion is missing"),
+        ("apiVersion: kubescheduler.config.k8s.io/v1\n", "f.yaml:1:1: kind is missing"),
+        (
+            HEAD.replace("/v1", "/v1beta1"),
+            "f.yaml:1:13: apiVersion: 'kubescheduler.config.k8s.io/v1beta1' is not read: write kubescheduler.config",
+        ),
+        (HEAD.replace("/v1", "/v2"), "f.yaml:1:13: apiVersion: 'kubescheduler.config.k8s.io/v2' is not read: write"),
+        (HEAD.replace("KubeS", "KubeProxyS"), "f.yaml:2:7: kind: 'KubeProxySchedulerConfiguration' is none of Kube"),
+        (HEAD + "---\nkind: Policy\n", "f.yaml:4:1: a document of the kind 'Policy' is not read: a file holds"),
+        (HEAD + "---\n" + HEAD, "f.yaml:4:1: a second KubeSchedulerConfiguration: a file holds one"),
+    ],
+)
+def test_other_documents(content: str, complaint: str) -> None:
+    """A file of another kind or version, and a second document, are refused by name."""
+    (found,) = problems_of(content)
+    assert complaint in found
+
+
+def test_empty_documents_do_not_count() -> None:
+    """A separator at the start or end of a file makes no second document."""
+    assert [] == problems_of(f"---\n{HEAD}---\n# nothing\n")
+
+
+def test_leader_election_off() -> None:
+    """Times of a lease that nobody takes are not compared, as in kube-scheduler."""
+    assert [] == problems_of_body("leaderElection: {leaderElect: false, leaseDuration: 1s}\n")
+
+
+def test_all_problems_at_once() -> None:
+    """One reading tells every problem of a file, in the order of its lines."""
+    found = problems_of_body(
+        "parallelism: x\nfoo: 1\nprofiles:\n- plugins: {filter: {enabled: [{name: NodeNam}]}}\n  bar: 2\n"
+    )
+    assert ["f.yaml:3", "f.yaml:4", "f.yaml:6", "f.yaml:7"] == [each[:8] for each in found]
+
+
+def test_queue_order_is_one() -> None:
+    """Profiles that sort the queue differently are refused, for there is one queue."""
+
+    class Backwards(NodeResourcesFit):
+        def queue_sort_key(self, pod: object, queued_at: float) -> tuple[float, ...]:
+            return (-queued_at,)
+
+    body = """\
+profiles:
+- schedulerName: a
+- schedulerName: b
+  plugins: {multiPoint: {disabled: [{name: PrioritySort}]}, queueSort: {enabled: [{name: Backwards}]}}
+"""
+    with pytest.raises(ConfigError) as caught:
+        parse(HEAD + body, FILE, {"Backwards": Backwards})
+    assert (
+        "f.yaml:5:18: profiles[1].schedulerName: queueSort must be the same in all profiles, for there is one queue"
+        == str(caught.value)
+    )
+
+
+def test_names_of_foreign_plugins() -> None:
+    """A plugin of another package may not take the name of one that is built in."""
+    with pytest.raises(ConfigError, match="an installed package offers a plugin NodeName, but that name is taken"):
+        parse(HEAD, FILE, {"NodeName": NodeName})
+
+
+def test_back_and_forth() -> None:
+    """Reading A, then B or a bad file, then A again gives what a fresh reading of A gives."""
+    fresh = comparable(parse(FULL, FILE))
+    parse(HEAD, FILE)
+    problems_of_body("nonsense: 1\n")
+    assert fresh == comparable(parse(FULL, FILE))

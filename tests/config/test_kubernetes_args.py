@@ -1,0 +1,176 @@
+"""Proves that the arguments of Kubernetes' plugins have its names, defaults and limits."""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import pytest
+
+from trimtab.config.config_node import ConfigNode, Report
+from trimtab.config.diagnostics import ConfigError
+from trimtab.config.fields import FIELDS, Support
+from trimtab.config.plugin_args import build_plugin, dump_fields, parse_plugin
+from trimtab.config.tree import from_plain
+from trimtab.core.model.affinity import TopologySpreadConstraint
+from trimtab.core.model.change import Change
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """Stands for every plugin at once, so that what is proved here is the reading and not the plugin."""
+
+    name: ClassVar[str] = "Standing"
+    requeue_on: ClassVar[Change] = Change.NOTHING
+
+    hard_pod_affinity_weight: int = 1
+    ignore_preferred_terms_of_existing_pods: bool = False
+    default_constraints: tuple[TopologySpreadConstraint, ...] = ()
+    defaulting_type: str = "System"
+    bind_timeout_seconds: int = 600
+    shape: tuple[int, ...] = ()
+    min_candidate_nodes_percentage: int = 10
+    min_candidate_nodes_absolute: int = 100
+    permit_waiting_time_seconds: int = 60
+    pod_group_backoff_seconds: int = 0
+    pod_group_reject_percentage: int = 10
+    watcher_address: int = 0
+    enable_rescheduling_controller: int = 0
+    rescheduling_interval: int = 0
+    excluded_namespaces: int = 0
+    enabled_strategies: int = 0
+    imbalance_threshold: int = 0
+    max_reschedule_pods: int = 0
+    excluded_pod_selector: int = 0
+    estimator: int = 0
+    estimated_seconds_after_pod_scheduled: int = 0
+    estimated_seconds_after_initialized: int = 0
+    allow_customize_estimation: int = 0
+    supported_resources: int = 0
+    usage_weight: int = 0
+
+
+def made(plugin: str, args: dict[str, object]) -> Any:
+    return build_plugin(plugin, Standing, args)
+
+
+def constraint(**fields: object) -> dict[str, object]:
+    return {"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "ScheduleAnyway", **fields}
+
+
+def listed(*constraints: dict[str, object]) -> dict[str, object]:
+    return {"defaultingType": "List", "defaultConstraints": list(constraints)}
+
+
+@pytest.mark.parametrize(
+    ("plugin", "args", "expected"),
+    [
+        ("InterPodAffinity", {"hardPodAffinityWeight": 100}, Standing(hard_pod_affinity_weight=100)),
+        (
+            "InterPodAffinity",
+            {"ignorePreferredTermsOfExistingPods": True},
+            Standing(ignore_preferred_terms_of_existing_pods=True),
+        ),
+        ("VolumeBinding", {"bindTimeoutSeconds": 0, "shape": None}, Standing(bind_timeout_seconds=0)),
+        ("DefaultPreemption", {"minCandidateNodesPercentage": 0}, Standing(min_candidate_nodes_percentage=0)),
+        ("DefaultPreemption", {"minCandidateNodesAbsolute": 0}, Standing(min_candidate_nodes_absolute=0)),
+        (
+            "Coscheduling",
+            {"permitWaitingTimeSeconds": 5, "podGroupBackoffSeconds": 7},
+            Standing(permit_waiting_time_seconds=5, pod_group_backoff_seconds=7),
+        ),
+        ("PodTopologySpread", {"defaultingType": "System", "defaultConstraints": []}, Standing()),
+        ("PodTopologySpread", listed(), Standing(defaulting_type="List")),
+        (
+            "PodTopologySpread",
+            listed(constraint(), constraint(maxSkew=3, whenUnsatisfiable="DoNotSchedule", minDomains=2)),
+            Standing(
+                default_constraints=(
+                    TopologySpreadConstraint("zone", 1, False),
+                    TopologySpreadConstraint("zone", 3, True, min_domains=2),
+                ),
+                defaulting_type="List",
+            ),
+        ),
+        (
+            "PodTopologySpread",
+            listed(constraint(nodeAffinityPolicy="Ignore", nodeTaintsPolicy="Honor", matchLabelKeys=["app"])),
+            Standing(
+                default_constraints=(
+                    TopologySpreadConstraint(
+                        "zone",
+                        hard=False,
+                        node_affinity_policy="Ignore",
+                        node_taints_policy="Honor",
+                        match_label_keys=("app",),
+                    ),
+                ),
+                defaulting_type="List",
+            ),
+        ),
+    ],
+)
+def test_read_and_written(plugin: str, args: dict[str, object], expected: Standing) -> None:
+    """Arguments arrive in the fields of their names, and what is written of them reads back as the same."""
+    assert expected == made(plugin, args)
+    assert expected == made(plugin, dump_fields(expected))
+
+
+@pytest.mark.parametrize(
+    ("plugin", "args", "complaint"),
+    [
+        ("InterPodAffinity", {"hardPodAffinityWeight": 101}, "hardPodAffinityWeight: 101 is not between 0 and 100"),
+        ("InterPodAffinity", {"hardPodAffinityWeight": -1}, "hardPodAffinityWeight: -1 is not between 0 and 100"),
+        ("VolumeBinding", {"bindTimeoutSeconds": -1}, "bindTimeoutSeconds: -1 is not between 0 and"),
+        ("VolumeBinding", {"shape": []}, "args.shape: storage capacity is not scored"),
+        ("DefaultPreemption", {"minCandidateNodesPercentage": 101}, "101 is not between 0 and 100"),
+        ("DefaultPreemption", {"minCandidateNodesAbsolute": -1}, "minCandidateNodesAbsolute: -1 is not between 0 and"),
+        (
+            "DefaultPreemption",
+            {"minCandidateNodesAbsolute": 0, "minCandidateNodesPercentage": 0},
+            "args.minCandidateNodesAbsolute: cannot be 0 while minCandidateNodesPercentage is 0",
+        ),
+        ("Coscheduling", {"permitWaitingTimeSeconds": -1}, "permitWaitingTimeSeconds: -1 is not between 0 and"),
+        ("PodTopologySpread", {"defaultingType": "system"}, "'system' is none of List, System (did you mean System?)"),
+        (
+            "PodTopologySpread",
+            {"defaultConstraints": [constraint()]},
+            "args.defaultConstraints: must be empty unless defaultingType is List",
+        ),
+        ("PodTopologySpread", listed(constraint(maxSkew=0)), "defaultConstraints[0].maxSkew: 0 is not between 1 and"),
+        ("PodTopologySpread", listed(constraint(maxSkew=None)), "defaultConstraints[0]: maxSkew is missing"),
+        ("PodTopologySpread", listed(constraint(topologyKey="")), "topologyKey: '' is no name of a label"),
+        ("PodTopologySpread", listed(constraint(topologyKey="a b")), "topologyKey: 'a b' is no name of a label"),
+        ("PodTopologySpread", listed(constraint(whenUnsatisfiable="Never")), "'Never' is none of DoNotSchedule, Sched"),
+        ("PodTopologySpread", listed(constraint(labelSelector={})), "labelSelector: must not be set: it is deduced"),
+        ("PodTopologySpread", listed(constraint(minDomains=0)), "minDomains: 0 is not between 1 and"),
+        ("PodTopologySpread", listed(constraint(skew=1)), "defaultConstraints[0].skew: unknown field"),
+        (
+            "PodTopologySpread",
+            listed(constraint(), constraint(maxSkew=2)),
+            "defaultConstraints[1]: a second one for zone with the same whenUnsatisfiable",
+        ),
+    ],
+)
+def test_refused(plugin: str, args: dict[str, object], complaint: str) -> None:
+    """What kube-scheduler refuses is refused with the place of the argument."""
+    with pytest.raises(ConfigError) as caught:
+        made(plugin, args)
+    assert complaint in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "path", [each.path for each in FIELDS if each.support is Support.IGNORED and "Args." in each.path]
+)
+def test_ignored_arguments_are_noted(path: str) -> None:
+    """An argument that the list calls ignored is read, and noted where it stands."""
+    plugin, key = path.split("Args.")
+    report = Report("f.yaml")
+    parse_plugin(plugin, Standing, ConfigNode(from_plain({key: 7}), report, "args"))
+    assert [] == report.problems
+    (note,) = report.notes
+    assert str(note).startswith(f"f.yaml: args.{key}: ignored: ")
+
+
+def test_limits_are_of_their_plugin() -> None:
+    """The same names in another plugin have no limits but their type."""
+    expected = Standing(hard_pod_affinity_weight=101, defaulting_type="mine")
+    assert expected == made("Standing", {"hardPodAffinityWeight": 101, "defaultingType": "mine"})

@@ -1,0 +1,173 @@
+"""What the field `labels` comes to, what is refused of it and where, and that it can be written down again."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.config.config_files import TRIMTAB_HEAD
+from trimtab.config.config_node import ConfigNode, Report
+from trimtab.config.kube_scheduler import parse as read_file
+from trimtab.config.tree import from_plain
+from trimtab.config.trimtab.labels import LABELS_FIELDS, RULE_FIELDS, dump_labels, parse_labels
+from trimtab.core.load.pressure_rules import Direction, Labelling, Of, Rule
+from trimtab.core.model.selectors import Requirement
+
+PAGE = Path(__file__).parents[4] / "docs" / "labels.md"
+CPU = {"name": "cpu", "metric": "cpu", "above": "80%"}
+GIB = float(1 << 30)
+
+
+def read(**fields: object) -> tuple[Labelling | None, list[str]]:
+    report = Report("f.yaml")
+    found = parse_labels(ConfigNode(from_plain({"rules": [CPU], **fields}), report, "labels"))
+    return found, [str(problem) for problem in report.problems]
+
+
+def rule(**fields: object) -> Rule:
+    found, problems = read(rules=[{key: value for key, value in {**CPU, **fields}.items() if value is not None}])
+    assert (1, []) == (len(found.rules) if found else 0, problems)
+    assert found is not None
+    return found.rules[0]
+
+
+def test_little_is_enough() -> None:
+    """A metric and a threshold: observed only, cleared a tenth below, labelled under our prefix by the metric's name."""
+    found, _ = read()
+    label = ("pressure.trimtab.dev/cpu", "high")
+    assert Labelling((Rule("cpu", "cpu", 0.8, 0.72, hold=30.0, clear_for=60.0, label=label),)) == found
+
+
+def test_everything_can_be_said() -> None:
+    """Mode, expiry, exclusion, both kinds of marks, an average, patience both ways."""
+    one = {
+        "name": "room",
+        "metric": "memory.available",
+        "below": "2Gi",
+        "clear": "3Gi",
+        "over": "5m",
+        "for": "1m30s",
+        "clearFor": "0s",
+        "label": {"key": "pressure.trimtab.dev/ram", "value": "scarce"},
+        "taint": "pressure.trimtab.dev/ram",
+    }
+    lines = [{"key": "pool", "operator": "In", "values": ["batch"]}]
+    found, problems = read(mode="apply", expireAfter="10m", exclude=lines, rules=[one])
+    label = ("pressure.trimtab.dev/ram", "scarce")
+    expected = Rule(
+        *("room", "memory.available", 2 * GIB, 3 * GIB, Direction.BELOW, Of.ITSELF, 300.0, 90.0, 0.0, label),
+        "pressure.trimtab.dev/ram",
+    )
+    assert (Labelling((expected,), True, (Requirement("pool", "In", ("batch",)),), 600.0), []) == (found, problems)
+
+
+@pytest.mark.parametrize(("below", "clear"), [("10%", 0.11), ("90%", 0.95), ("96%", 0.98), ("100%", 1.0)])
+def test_what_is_free_can_always_be_enough(below: str, clear: float) -> None:
+    """More than all of the memory is never available: without `clear` a mark goes half way to that, at the latest."""
+    assert clear == rule(metric="memory.available", above=None, below=below).clear
+
+
+def test_a_query_has_a_number_and_its_rules_name() -> None:
+    """Any PromQL; the label is called after the rule."""
+    found = rule(name="load", metric=None, query="node_load5", source="prom", above=8)
+    assert ("rule/load", 8.0, Of.ITSELF) == (found.metric, found.threshold, found.of)
+    assert ("node_load5", "prom", ("pressure.trimtab.dev/load", "high")) == (found.query, found.source, found.label)
+
+
+def test_a_taint_alone_needs_no_label() -> None:
+    """Who names a taint and no label wants just that."""
+    assert (None, "pressure.trimtab.dev/cpu") == (
+        (found := rule(taint="pressure.trimtab.dev/cpu")).label,
+        found.taint,
+    )
+
+
+@pytest.mark.parametrize(
+    ("fields", "path", "words"),
+    [
+        ({"above": "0%"}, "labels.rules[0].above", "0% is not above 0% and at most 100%"),
+        ({"above": "180%"}, "labels.rules[0].above", "180% is not above 0% and at most 100%"),
+        ({"above": 0.8}, "labels.rules[0].above", "'0.8' is not a percentage such as 80%"),
+        ({"above": "NaN"}, "labels.rules[0].above", "is not a percentage"),
+        ({"above": "2Gi"}, "labels.rules[0].above", "is not a percentage"),
+        ({"below": "20%"}, "labels.rules[0]", "either above or below"),
+        ({"above": None}, "labels.rules[0]", "either above or below"),
+        ({"clear": "90%"}, "labels.rules[0]", "clear (0.9) must be at most the threshold (0.8)"),
+        ({"clear": 3}, "labels.rules[0].clear", "is not a percentage"),
+        ({"metric": "gpu"}, "labels.rules[0].metric", "'gpu' is none of cpu, memory, memory.available"),
+        ({"query": "up"}, "labels.rules[0]", "either a metric"),
+        ({"metric": None}, "labels.rules[0]", "either a metric"),
+        ({"metric": None, "query": 'up{a="b}', "above": 1}, "labels.rules[0].query", "that nothing closes"),
+        ({"metric": None, "query": 'up{a="%s"}', "above": 1}, "labels.rules[0].query", "unknown placeholder '%s'"),
+        ({"metric": None, "query": "up", "above": "80%"}, "labels.rules[0].above", "expected a number"),
+        ({"metric": None, "query": "up", "above": 1, "over": "5m"}, "labels.rules[0].over", "belongs to a metric"),
+        ({"source": "prom"}, "labels.rules[0].source", "belongs to a query"),
+        ({"for": "-1s"}, "labels.rules[0].for", "is not between"),
+        ({"for": 30}, "labels.rules[0].for", "a duration"),
+        ({"over": "2h"}, "labels.rules[0].over", "is not between"),
+        ({"label": {"key": "zone", "value": "a"}}, "labels.rules[0]", "must begin with pressure.trimtab.dev/"),
+        ({"taint": "node.kubernetes.io/x"}, "labels.rules[0]", "must begin with pressure.trimtab.dev/"),
+        ({"name": "a b"}, "labels.rules[0].name", "is no name of a rule"),
+        ({"name": None}, "labels.rules[0]", "the name is missing"),
+        ({"hysteresis": 5}, "labels.rules[0].hysteresis", "unknown field"),
+    ],
+)
+def test_what_makes_no_sense_is_refused_where_it_stands(fields: dict[str, object], path: str, words: str) -> None:
+    """Field, value and remedy; nothing is guessed."""
+    given = {key: value for key, value in {**CPU, **fields}.items() if value is not None}
+    found, problems = read(rules=[given])
+    assert found is None
+    assert any(f"{path}: " in problem and words in problem for problem in problems), problems
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ({"rules": []}, "rules are missing"),
+        ({"rules": [CPU, CPU]}, "two rules are called cpu"),
+        ({"mode": "on"}, "'on' is none of apply, observe"),
+        ({"expireAfter": "0s"}, "is not between"),
+        ({"exclude": [{"key": "a", "operator": "In"}]}, "is no line of a selector"),
+        ({"exclude": [{"key": "a", "operator": "Like"}]}, "'Like' is none of"),
+    ],
+)
+def test_the_whole_must_make_sense_too(fields: dict[str, object], words: str) -> None:
+    """No rules, two of one name, a mode that nobody knows."""
+    found, problems = read(**fields)
+    assert found is None
+    assert any(words in problem for problem in problems), problems
+
+
+def test_what_was_read_can_be_written_and_read_again() -> None:
+    """`config show` prints a file that means the same."""
+    lines = [{"key": "pool", "operator": "Exists"}]
+    rules = [
+        {**CPU, "clear": "66.5%", "of": "allocatable", "over": "1m"},
+        {"name": "ram", "metric": "memory.available", "below": "1536Mi", "taint": "pressure.trimtab.dev/ram"},
+        {"name": "share", "metric": "memory.available", "below": "10%"},
+        {"name": "load", "query": "node_load5", "above": 7.5, "label": {"key": "status", "value": "presure"}},
+    ]
+    found, _ = read(rules=rules, exclude=lines, mode="apply")
+    assert found is not None
+    again, problems = read(**json.loads(json.dumps(dump_labels(found))))
+    assert [] == problems
+    assert found == again
+
+
+def test_a_document_with_labels_can_be_read() -> None:
+    """The reader of the document finds them, with the line of a problem."""
+    text = TRIMTAB_HEAD + "labels:\n  mode: apply\n  rules:\n  - {name: cpu, metric: cpu, above: 80%}\n"
+    configuration = read_file(text, "f.yaml")
+    assert configuration.trimtab.labels is not None
+    assert configuration.trimtab.labels.apply
+
+
+def test_the_page_names_every_field() -> None:
+    """docs/labels.md says of each field what the reader says."""
+    rows = re.findall(r"^\| `(labels\S*)` \| (.+) \|$", PAGE.read_text(), re.M)
+    listed = {f"labels.{name}": about for name, about in LABELS_FIELDS.items()}
+    listed |= {f"labels.rules[].{name}": about for name, about in RULE_FIELDS.items()}
+    assert listed == dict(rows)

@@ -1,0 +1,223 @@
+"""Proves how addresses in the arguments of plugins become sources, and what is said when there is none."""
+
+import pytest
+
+from tests.config.config_files import FILE, HEAD, TRIMTAB_HEAD, comparable, problems_of
+from trimtab.config.dump import dump
+from trimtab.config.kube_scheduler import parse
+from trimtab.config.trimtab.settings import MetricsServerSettings, PrometheusSettings, SourceSettings, Tls
+
+# The file of real-usage-scheduler's README, as it stands.
+S2 = """\
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+leaderElection:
+  leaderElect: false
+clientConnection:
+  kubeconfig: "/etc/kubernetes/scheduler.conf"
+profiles:
+- schedulerName: mem-real-usage-scheduler
+  plugins:
+    score:
+      enabled:
+      - name: MemRealUsage
+      disabled:
+      - name: "*"
+  pluginConfig:
+  - name: MemRealUsage
+    args:
+      prometheusApiAddr: http://10.96.0.102:9090
+      queryMetricTimeSeconds: 10
+      queryMetricIntervalSeconds: 10
+"""
+URL = "http://10.96.0.102:9090"
+
+
+def profile(plugin: str, args: str, name: str = "a") -> str:
+    """A profile with one plugin for scores."""
+    return (
+        f"- schedulerName: {name}\n  plugins: {{score: {{enabled: [{{name: {plugin}}}]}}}}\n"
+        f"  pluginConfig: [{{name: {plugin}, args: {args}}}]\n"
+    )
+
+
+def body(*profiles: str) -> str:
+    return f"{HEAD}profiles:\n{''.join(profiles)}"
+
+
+def sources(content: str) -> tuple[SourceSettings, ...]:
+    """What a file comes to be measured by, which is the same for what is shown of it."""
+    configuration = parse(content, FILE)
+    assert comparable(configuration) == comparable(parse(dump(configuration), FILE))
+    return configuration.trimtab.sources
+
+
+def notes(content: str) -> list[str]:
+    return [str(note) for note in parse(content, FILE).notes if "not built yet" not in note.message]
+
+
+def test_the_file_of_real_usage_scheduler() -> None:
+    """It loads as it stands: one score, and its Prometheus is asked every ten seconds."""
+    configuration = parse(S2, FILE)
+    (only,) = configuration.settings.profiles
+    assert (PrometheusSettings("prometheus", URL, 10.0, 10.0),) == sources(S2)
+    assert ("mem-real-usage-scheduler", ["MemRealUsage"]) == (only.name, [each.name for each in only.scores])
+    assert (False, "/etc/kubernetes/scheduler.conf") == (
+        configuration.leader_election.enabled,
+        configuration.client_connection.kubeconfig,
+    )
+
+
+def test_one_address_is_one_source() -> None:
+    """However it is spelt and however often it is named, a place is asked once, as often as the most impatient wants."""
+    one = profile("MemRealUsage", f"{{prometheusApiAddr: '{URL}', queryMetricIntervalSeconds: 30}}")
+    other = profile("CpuRealUsage", f"{{prometheusApiAddr: '{URL}/', queryMetricIntervalSeconds: 5}}", "b")
+    assert (PrometheusSettings("prometheus", URL, 5.0, 5.0),) == sources(body(one, other))
+
+
+def test_two_addresses_are_two_sources() -> None:
+    """Each gets a name of its own, and none that the second document has given away."""
+    one = profile("MemRealUsage", "{prometheusApiAddr: 'http://one:9090'}")
+    other = profile("CpuRealUsage", "{prometheusApiAddr: 'http://two:9090'}", "b")
+    own = f"---\n{TRIMTAB_HEAD}sources: [{{name: prometheus, metricsServer: {{}}}}]\n"
+    found = sources(body(one, other) + own)
+    assert ["prometheus", "prometheus-2", "prometheus-3"] == [each.name for each in found]
+
+
+def test_the_second_document_counts_first() -> None:
+    """A source that describes the same place is taken as it is, with what it allows."""
+    own = (
+        f"---\n{TRIMTAB_HEAD}sources: [{{name: own, prometheus: {{url: '%s', interval: 45s, allowAddresses: [%s]}}}}]\n"
+    )
+    args = "{prometheusApiAddr: '%s', queryMetricIntervalSeconds: 5}"
+    for url in (URL, "http://169.254.10.1:9090"):
+        (source,) = sources(body(profile("MemRealUsage", args % url)) + own % (url, "169.254.10.0/24"))
+        assert ("own", 45.0) == (source.name, source.interval)
+
+
+def test_trimaran_prometheus() -> None:
+    """The provider of a Trimaran plugin becomes a source, with its word on certificates."""
+    args = f"{{metricProvider: {{type: Prometheus, address: '{URL}', insecureSkipVerify: true}}}}"
+    expected = PrometheusSettings("prometheus", URL, tls=Tls(insecure_skip_verify=True))
+    assert (expected,) == sources(body(profile("TargetLoadPacking", args)))
+
+
+@pytest.mark.parametrize("args", ["{}", "{metricProvider: {type: KubernetesMetricsServer}}"])
+def test_trimaran_metrics_server(args: str) -> None:
+    """metrics-server is what these plugins ask unless told otherwise, and only where nothing else is measured by."""
+    stock = body(profile("LoadVariationRiskBalancing", args))
+    assert (MetricsServerSettings("metrics-server"),) == sources(stock)
+    own = f"---\n{TRIMTAB_HEAD}sources: [{{name: own, prometheus: {{url: '{URL}'}}}}]\n"
+    assert (PrometheusSettings("own", URL),) == sources(stock + own)
+
+
+def test_unused_arguments() -> None:
+    """Arguments of a plugin that is not enabled are no source."""
+    stock = f"{HEAD}profiles: [{{pluginConfig: [{{name: MemRealUsage, args: {{prometheusApiAddr: '{URL}'}}}}]}}]\n"
+    assert () == sources(stock)
+
+
+def test_blind_plugins_are_noted() -> None:
+    """A plugin that looks at measured load where nothing is measured is noted, and the default profile is not."""
+    (note,) = notes(body(profile("PeakRisk", "{}")))
+    assert "f.yaml:4:18: profiles[0].schedulerName: PeakRisk would look at measured load" in note
+    assert [] == notes(HEAD)
+
+
+@pytest.mark.parametrize(
+    ("plugin", "args", "expected"),
+    [
+        ("MemRealUsage", "{prometheusApiAddr: 'http://me:s3cret@p'}", "prometheusApiAddr: the address has a name or"),
+        (
+            "MemRealUsage",
+            "{prometheusApiAddr: 'file:///etc'}",
+            "prometheusApiAddr: 'file:///etc' has a scheme that is not",
+        ),
+        (
+            "MemRealUsage",
+            "{prometheusApiAddr: 'http://p', queryMetricIntervalSeconds: 900}",
+            "prometheusApiAddr: prometheus is asked every 15m, but a sample counts for nothing after 5m",
+        ),
+        (
+            "TargetLoadPacking",
+            "{metricProvider: {type: Prometheus, address: 'http://p', token: s3cret}}",
+            "metricProvider.token: a token may not stand here",
+        ),
+        ("TargetLoadPacking", "{metricProvider: {type: Prometheus}}", "metricProvider: address is missing"),
+        (
+            "TargetLoadPacking",
+            "{metricProvider: {type: SignalFx, address: 'https://me:s3cret@p'}}",
+            "metricProvider.address: the address has a name or password in it",
+        ),
+        (
+            "TargetLoadPacking",
+            "{metricProvider: {address: 'https://me:s3cret@p'}}",
+            "metricProvider.address: the address has a name or password in it",
+        ),
+        (
+            "TargetLoadPacking",
+            "{metricProvider: {type: Prometheus, address: 'http://p', token: 53123}}",
+            "metricProvider.token: is no text, and a secret may not stand here",
+        ),
+        (
+            "TargetLoadPacking",
+            "{metricProvider: {type: Prometheus, address: 'http://p', token: 053123}}",
+            "metricProvider.token: is no text, and a secret may not stand here",
+        ),
+        (
+            "TargetLoadPacking",
+            "{metricProvider: {type: Prometheus, address: ''}}",
+            "metricProvider: address is missing",
+        ),
+    ],
+)
+def test_bad_addresses(plugin: str, args: str, expected: str) -> None:
+    """What is refused in the second document is refused here too, and no secret is repeated."""
+    (found,) = problems_of(body(profile(plugin, args)))
+    assert f"profiles[0].pluginConfig[0].args.{expected}" in found
+    assert "s3cret" not in found
+    assert "53123" not in found
+
+
+@pytest.mark.parametrize(
+    ("plugin", "args"),
+    [
+        ("MemRealUsage", "{prometheusApiAddr: 'http://me:s3cret@p'}"),
+        ("CpuRealUsage", "{prometheusApiAddr: 'file:///s3cret?x'}"),
+        ("CpuRealUsage", "{prometheusApiAddr: 'http://169.254.169.254'}"),
+        ("TargetLoadPacking", "{metricProvider: {type: Prometheus, address: 'http://p', token: s3cret}}"),
+        ("TargetLoadPacking", "{metricProvider: {type: KubernetesMetricsServer, token: s3cret}}"),
+        ("LowRiskOverCommitment", "{metricProvider: {type: Prometheus, address: 'http://me:s3cret@p'}}"),
+        ("LoadVariationRiskBalancing", "{metricProvider: {type: Prometheus}}"),
+    ],
+)
+def test_bad_addresses_of_plugins_that_are_not_enabled(plugin: str, args: str) -> None:
+    """A secret is no better kept where nobody asks with it: word for word the same is refused."""
+    used = profile(plugin, args)
+    disabled = f"multiPoint: {{enabled: [{{name: {plugin}}}]}}, score: {{disabled: [{{name: '*'}}]}}"
+    enabled = f"score: {{enabled: [{{name: {plugin}}}]}}"
+    expected = problems_of(body(used))
+    assert 1 == len(expected)
+    assert "s3cret" not in expected[0]
+    assert enabled in used
+    for plugins in ("score: {enabled: [{name: PeakRisk}]}", "score: {}", disabled):
+        assert expected == problems_of(body(used.replace(enabled, plugins)))
+
+
+def test_unused_arguments_of_a_known_place() -> None:
+    """What the second document allows is allowed there too, and how often nobody asks does not matter."""
+    url = "http://169.254.10.1:9090"
+    allowed = f"{{name: own, prometheus: {{url: '{url}', allowAddresses: [169.254.10.0/24]}}}}"
+    own = f"---\n{TRIMTAB_HEAD}sources: [{allowed}]\n"
+    args = f"{{prometheusApiAddr: '{url}', queryMetricIntervalSeconds: 900}}"
+    stock = f"{HEAD}profiles: [{{pluginConfig: [{{name: MemRealUsage, args: {args}}}]}}]\n"
+    assert ["own"] == [each.name for each in sources(stock + own)]
+    assert () == sources(stock.replace(url, URL))
+
+
+def test_other_providers() -> None:
+    """A provider that nobody asks is noted."""
+    told = notes(body(profile("TargetLoadPacking", "{metricProvider: {type: SignalFx}}")))
+    assert any(
+        "metricProvider.type: ignored: only Prometheus and KubernetesMetricsServer are asked" in each for each in told
+    )

@@ -1,0 +1,237 @@
+"""Proves which sources a file describes, and what is said of those that make no sense."""
+
+import pytest
+
+from tests.config.config_files import FILE, TRIMTAB_FULL, TRIMTAB_HEAD, problems_of
+from trimtab.config.kube_scheduler import parse
+from trimtab.config.trimtab.settings import (
+    BasicAuth,
+    BuiltinMetric,
+    MetricsServerSettings,
+    PrometheusSettings,
+    QuerySettings,
+    QueryUnit,
+    SourceSettings,
+    Tls,
+)
+from trimtab.core.model.readings import Statistic, Subject
+
+URL = "http://p:9090"
+
+
+def sources(body: str) -> tuple[SourceSettings, ...]:
+    return parse(TRIMTAB_HEAD + body, FILE).trimtab.sources
+
+
+def prometheus(fields: str) -> str:
+    """A file with one Prometheus of these further fields, in its third line."""
+    return f"{TRIMTAB_HEAD}sources: [{{name: a, prometheus: {{url: '{URL}', {fields}}}}}]\n"
+
+
+def complaint(content: str) -> str:
+    (found,) = problems_of(content)
+    return found
+
+
+def test_every_field() -> None:
+    """All that a file can say of its sources arrives."""
+    idle = '1 - avg by (node) (rate(node_cpu_seconds_total{mode="idle"}[$window]))'
+    queries = (
+        QuerySettings("cpu", idle, unit=QueryUnit.RATIO, window=300.0),
+        QuerySettings("queue", "sum by (pod) (queue_length)", Subject.PODS, statistic=Statistic.MEAN, window=90.0),
+    )
+    tls = Tls("/etc/trimtab/ca.pem", "/etc/trimtab/cert.pem", "/etc/trimtab/key.pem", "prom")
+    main = PrometheusSettings(
+        "main",
+        "https://prometheus.monitoring.svc:9090/prom",
+        20.0,
+        5.0,
+        "node",
+        (BuiltinMetric.NODE_MEMORY, BuiltinMetric.POD_CPU, BuiltinMetric.PSI),
+        queries,
+        "/etc/trimtab/token",
+        None,
+        tls,
+        ("169.254.10.0/24",),
+        240.0,
+        (("cluster", "eu-1"),),
+    )
+    second = PrometheusSettings("second", "http://10.96.0.102:9090", basic_auth=BasicAuth("me", "/etc/pw"))
+    assert (main, second, MetricsServerSettings("server", 45.0)) == parse(TRIMTAB_FULL, FILE).trimtab.sources
+
+
+def test_defaults() -> None:
+    """What is not set has its default; an impatient source does not wait longer than its interval."""
+    assert (PrometheusSettings("a", URL),) == sources(f"sources: [{{name: a, prometheus: {{url: '{URL}'}}}}]\n")
+    assert (MetricsServerSettings("a", 30.0, 10.0),) == sources("sources: [{name: a, metricsServer: {}}]\n")
+    assert (MetricsServerSettings("a", 4.0, 4.0),) == sources("sources: [{name: a, metricsServer: {interval: 4s}}]\n")
+
+
+def test_own_queries_take_the_place_of_built_in_ones() -> None:
+    """A query for cpu or memory is asked instead of the built-in one, and one for its mean beside it."""
+    (source,) = sources(
+        f"sources: [{{name: a, prometheus: {{url: '{URL}', queries: [{{name: memory, query: m, unit: bytes}},"
+        " {name: cpu, query: c, unit: percent, statistic: mean}]}}]\n"
+    )
+    assert isinstance(source, PrometheusSettings)
+    assert (BuiltinMetric.NODE_CPU, BuiltinMetric.POD_CPU, BuiltinMetric.POD_MEMORY) == source.metrics
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        ("sources: {}", "3:10: sources: expected a list"),
+        ("sources: [{metricsServer: {}}]", "3:11: sources[0]: the source's name is missing"),
+        ("sources: [{name: a}]", "3:11: sources[0]: a source is one of prometheus, metricsServer: write"),
+        ("sources: [{name: a, metricsServer: }]", "3:11: sources[0]: a source is one of"),
+        ("sources: [{name: 'a b', metricsServer: {}}]", "3:18: sources[0].name: 'a b' is no name of a source"),
+        (
+            "sources: [{name: a, metricsServer: {}, prometheus: {url: http://x}}]",
+            "sources[0].metricsServer: a source is of one kind",
+        ),
+        (
+            "sources: [{name: a, prometheus: {url: http://x, bearerTokenFile: ../x}}]",
+            "sources[0].prometheus.bearerTokenFile: '../x' leads through '..'",
+        ),
+        (
+            "sources: [{name: a, prometheus: {url: http://x, bearerTokenFile: ''}}]",
+            "sources[0].prometheus.bearerTokenFile: is no path of a file",
+        ),
+        ("sources: [{name: a, prometheus: {}}]", "sources[0].prometheus: url is missing"),
+        (
+            "sources: [{name: a, metricsServer: {}}, {name: a, metricsServer: {}}]",
+            "3:48: sources[1].name: 'a' is the name of an earlier source",
+        ),
+        (
+            "sources: [{name: a, metricsServer: {timeout: 1h}}]",
+            "metricsServer.timeout: 1h is longer than the interval (30s)",
+        ),
+        (
+            "sources: [{name: a, metricsServer: {interval: 10m}}]",
+            "3:10: sources: a is asked every 10m, but a sample counts",
+        ),
+    ],
+)
+def test_bad_sources(body: str, expected: str) -> None:
+    """A source that is none, or none of its own, is refused at its place."""
+    assert expected in complaint(f"{TRIMTAB_HEAD}{body}\n")
+
+
+def test_unknown_kind_of_source() -> None:
+    """A kind of source that nobody knows is named, with the one that may be meant."""
+    first, second = problems_of(f"{TRIMTAB_HEAD}sources: [{{name: a, promtheus: {{}}}}]\n")
+    assert "sources[0]: a source is one of" in first
+    assert "3:21: sources[0].promtheus: unknown field (did you mean prometheus?)" in second
+
+
+@pytest.mark.parametrize(
+    ("fields", "expected"),
+    [
+        ("interval: 0", "interval: expected a duration such as"),
+        ("interval: 0s", "interval: 0s is not between 1s and 1h"),
+        ("interval: -1s", "interval: -1s is not between 1s and 1h"),
+        ("interval: 1e9h", "interval: '1e9h' is no duration: write a number and a unit"),
+        ("interval: 5 min", "interval: '5 min' is no duration"),
+        ("interval: 2h", "interval: 2h is not between 1s and 1h"),
+        ("interval: .nan", "interval: .nan is no plain number"),
+        ("timeout: 20s", "timeout: 20s is longer than the interval (15s)"),
+        ("nodeLabel: a-b", "nodeLabel: 'a-b' is no name of a label"),
+        ("metrics: [nodeCpu]", "metrics[0]: 'nodeCpu' is none of memoryAvailable, nodeCPU"),
+        ("metrics: [psi, psi]", "metrics[1]: 'psi' stands twice in this list"),
+        ("metrics: []", "metrics: [] leaves nothing to measure: name some of memoryAvailable, nodeCPU, "),
+        ("metrics: [], queries: []", "metrics: [] leaves nothing to measure"),
+        ("metrics: [], queries: 5", "queries: expected a list, got the number 5"),
+        ("metrics: 5", "metrics: expected a list, got the number 5"),
+        ("rateWindow: 0s", "rateWindow: 0s is not between 1s and 1h"),
+        ("matchLabels: {a-b: x}", "matchLabels.a-b: 'a-b' is no name of a label"),
+        ("matchLabels: {cluster: 7}", "matchLabels.cluster: expected text, got the number 7"),
+        ("allowAddresses: [everywhere]", "allowAddresses[0]: 'everywhere' is neither an IP address nor a network"),
+        ("bearerToken: abc", "bearerToken: unknown field (did you mean bearerTokenFile?)"),
+        ("bearerTokenFile: /a/../b", "bearerTokenFile: '/a/../b' leads through '..'"),
+        (
+            "bearerTokenFile: /a, basicAuth: {username: u, passwordFile: /p}",
+            "bearerTokenFile: there is basicAuth already",
+        ),
+        ("basicAuth: {username: u}", "basicAuth: passwordFile is missing"),
+        ("basicAuth: {passwordFile: /p}", "basicAuth: username is missing"),
+        ("basicAuth: {username: 'u:p', passwordFile: /p}", "basicAuth.username: a username may hold no ':'"),
+        ("tls: {certFile: /c}", "tls.certFile: keyFile is missing"),
+        ("tls: {keyFile: /k}", "tls.keyFile: certFile is missing"),
+        (
+            "tls: {caFile: /c, insecureSkipVerify: true}",
+            "tls.caFile: nobody is verified while insecureSkipVerify is true",
+        ),
+        ("tls: {insecureSkipVerify: 1}", "tls.insecureSkipVerify: expected true or false, got the number 1"),
+        ("tls: {minVersion: '1.0'}", "tls.minVersion: unknown field"),
+        ("queries: [{name: a}]", "queries[0]: query is missing"),
+        ("queries: [{query: a}]", "queries[0]: name is missing"),
+        ("queries: [{name: 5, query: a}]", "queries[0].name: expected text, got the number 5"),
+        ("queries: [{name: a, query: ''}]", "queries[0].query: '' is empty"),
+        ("queries: [{name: a, query: 'x{'}]", "queries[0].query: 'x{' lacks a }"),
+        ("queries: [{name: a, query: '$node'}]", "queries[0].query: '$node' has the unknown placeholder '$node'"),
+        (
+            "queries: [{name: a, query: 'x{node=\"%s\"}'}]",
+            "queries[0].query: 'x{node=\"%s\"}' has the unknown placeholder '%s': only $window and $interval",
+        ),
+        (
+            "queries: [{name: a, query: 'x[$window]'}]",
+            "queries[0].query: uses $window: write the field window beside it",
+        ),
+        (
+            "queries: [{name: a, query: b, of: node}]",
+            "queries[0].of: 'node' is none of nodes, pods (did you mean nodes?)",
+        ),
+        ("queries: [{name: a, query: b, window: 0s}]", "queries[0].window: 0s is not between 1s and 24h"),
+        ("queries: [{name: a, query: b, unit: bytes}]", "queries[0].unit: the unit of a is bytes: write none"),
+        ("queries: [{name: cpu, query: b}]", "queries[0]: the unit of cpu is none: write percent or ratio or cores"),
+        ("queries: [{name: memory, query: b, unit: cores}]", "queries[0].unit: the unit of memory is cores"),
+        ("queries: [{name: a, query: b}, {name: a, query: c}]", "queries[1]: a second query for the latest a of nodes"),
+        (
+            "metrics: [nodeCPU], queries: [{name: cpu, query: b, unit: cores}]",
+            "metrics: nodeCPU stands in metrics and has a query of its own",
+        ),
+    ],
+)
+def test_bad_fields_of_a_prometheus(fields: str, expected: str) -> None:
+    """Each field that makes no sense is refused with its place, its value and what to write instead."""
+    found = complaint(prometheus(fields))
+    assert found.startswith("f.yaml:3:")
+    assert f"sources[0].prometheus.{expected}" in found
+
+
+@pytest.mark.parametrize("url", ["http://me:s3cret@p:9090", "file:///s3cret@x"])
+def test_no_secret_is_told(url: str) -> None:
+    """An address with a password in it is refused without being repeated."""
+    found = complaint(f"{TRIMTAB_HEAD}sources: [{{name: a, prometheus: {{url: '{url}'}}}}]\n")
+    assert "f.yaml:3:39: sources[0].prometheus.url: the address has a" in found
+    assert "s3cret" not in found
+
+
+def test_belief_in_anybody_is_noted() -> None:
+    """Whoever skips verification is told what that means."""
+    (note,) = parse(prometheus("tls: {insecureSkipVerify: true}"), FILE).notes
+    assert "whoever answers is believed" in note.message
+
+
+@pytest.mark.parametrize(
+    "rule", ["{name: r, query: up, above: 1}", "{name: r, query: up, above: 1, source: a}", "{name: r, METRIC}"]
+)
+def test_a_source_for_rules_alone(rule: str) -> None:
+    """A Prometheus without metrics of its own is fine where a rule for labels has something to ask it."""
+    rule = rule.replace("METRIC", "metric: memory.available, below: 10%")
+    (source,) = parse(f"{prometheus('metrics: []')}labels: {{rules: [{rule}]}}\n", FILE).trimtab.sources
+    assert isinstance(source, PrometheusSettings)
+    assert () == source.metrics
+
+
+def test_a_source_that_no_rule_asks() -> None:
+    """A rule that goes by another source, or by a metric that must be measured first, does not make it useful."""
+    other = "{name: b, prometheus: {url: 'http://b'}}"
+    content = prometheus("metrics: []").replace("]\n", f", {other}]\n")
+    for rule in ("{name: r, query: up, above: 1, source: b}", "{name: r, metric: cpu, above: 80%}"):
+        assert "sources[0].prometheus.metrics: [] leaves" in complaint(f"{content}labels: {{rules: [{rule}]}}\n")
+
+
+def test_a_bad_rule_is_all_that_is_told() -> None:
+    """While the rules cannot be read nobody knows what they ask."""
+    assert "labels.rules[0]" in complaint(f"{prometheus('metrics: []')}labels: {{rules: [{{query: up}}]}}\n")

@@ -1,0 +1,41 @@
+"""Reads the further objects of a recorded case as the wire would; judges nothing."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from trimtab.core.model.objects import Object
+from trimtab.wire.decode_errors import Malformed
+from trimtab.wire.objects.disruption_budget import budgets
+from trimtab.wire.objects.namespace import namespaces
+from trimtab.wire.objects.selector_owners import replica_sets, replication_controllers, services, stateful_sets
+from trimtab.wire.objects.storage import attachments, capacities, claims, classes, csi_drivers, csi_nodes, volumes
+
+READERS: Mapping[str, Callable[[bytes], Object | Malformed]] = {
+    "namespaces": namespaces().read,
+    "services": services().read,
+    "replicaSets": replica_sets().read,
+    "replicationControllers": replication_controllers().read,
+    "statefulSets": stateful_sets().read,
+    "podDisruptionBudgets": budgets().read,
+    "persistentVolumeClaims": claims().read,
+    "persistentVolumes": volumes().read,
+    "storageClasses": classes().read,
+    "csiNodes": csi_nodes().read,
+    "csiDrivers": csi_drivers().read,
+    "csiStorageCapacities": capacities().read,
+    "volumeAttachments": attachments().read,
+}
+
+
+def extra_objects(case: Mapping[str, Any]) -> Iterator[Object]:
+    """All of them; those that were recorded without a UID get one, because no real object lacks it."""
+    for kind, objects in (case.get("objects") or {}).items():
+        for number, each in enumerate(objects):
+            metadata = {"uid": f"{kind}-{number}", **each["metadata"]}
+            found = READERS[kind](json.dumps({**each, "metadata": metadata}).encode())
+            if isinstance(found, Malformed):
+                raise ValueError(str(found))
+            yield found

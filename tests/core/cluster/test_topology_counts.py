@@ -1,0 +1,63 @@
+"""Shows that counts stay true whenever they were first asked for; laws over random clusters are elsewhere."""
+
+from __future__ import annotations
+
+from unittest.mock import patch
+
+from msgspec.structs import replace
+
+from tests.build import cluster, node, pod
+from trimtab.core.cluster.topology import topology_counts as module
+from trimtab.core.cluster.topology.pod_selectors import PodSelector
+from trimtab.core.model.selectors import LabelSelector
+
+ZONE = "topology.kubernetes.io/zone"
+WEB = PodSelector(frozenset(("default",)), LabelSelector((("app", "web"),)))
+
+
+def test_the_first_pod_of_all_is_counted() -> None:
+    """A count that was asked for while no pod stood anywhere has, by row and by domain, the pods that came since."""
+    held = cluster(node("a", labels={ZONE: "one"}), node("b", labels={ZONE: "one"}), node("c", labels={ZONE: "two"}))
+    census = held.view.topology_counts
+    count = census.count_selected((PodSelector(None, LabelSelector()),))
+    domains = count.by_key(census.key(ZONE))
+    assert [0.0, 0.0, 0.0] == domains.at_rows(slice(None)).tolist()
+
+    held.assume(pod("first"), "b")
+
+    assert [0.0, 1.0, 0.0] == census.refresh(count).rows.tolist()
+    assert [1.0, 1.0, 0.0] == domains.at_rows(slice(None)).tolist()
+
+
+def test_labels_that_change_under_a_count() -> None:
+    """A pod that stays where it is and gets other labels, or is on its way out, is counted as it now is."""
+    held = cluster(node("a"), pod("web", on="a", labels={"app": "web"}, version=1))
+    alive = held.topology_counts.count_selected((WEB,), live=True)
+    present = held.topology_counts.count_selected((WEB,))
+    assert (1.0, 1.0) == (alive.rows[0], present.rows[0])
+    held.upsert_pod(replace(pod("web", on="a", labels={"app": "web"}, version=2), terminating=True))
+    assert (0.0, 1.0) == (alive.rows[0], present.rows[0])
+    held.upsert_pod(pod("web", on="a", labels={"app": "db"}, version=3))
+    assert (0.0, 0.0) == (alive.rows[0], present.rows[0])
+
+
+def test_pods_with_labels_of_their_own() -> None:
+    """Kinds of pods that nobody had when a count was made are found by it later, and leave it again."""
+    held = cluster(node("a"), node("b"), pod("first", on="a", labels={"app": "web", "index": "0"}))
+    count = held.topology_counts.count_selected((WEB,))
+    for number in range(1, 9):
+        held.upsert_pod(pod(f"p{number}", on="b", labels={"app": "web", "index": str(number)}))
+    assert [1.0, 8.0] == held.topology_counts.refresh(count).rows.tolist()
+    held.delete_pod("uid-p3")
+    assert [1.0, 7.0] == count.rows.tolist()
+
+
+def test_counts_are_bounded() -> None:
+    """However many selectors are asked for, no more than so many counts are kept, and the last one is right."""
+    held = cluster(node("a"), pod("web", on="a", labels={"app": "web"}))
+    with patch.object(module, "FEWEST_COUNTS", 8), patch.object(module, "MOST_CELLS", 8):
+        for number in range(50):
+            pick = PodSelector(frozenset((str(number),)), LabelSelector())
+            held.topology_counts.memo(number, lambda pick=pick: held.topology_counts.count_selected((pick,)))  # type: ignore[misc]
+        assert len(held.topology_counts.counts) <= 9
+        assert 1.0 == held.topology_counts.memo("web", lambda: held.topology_counts.count_selected((WEB,))).rows[0]

@@ -1,0 +1,49 @@
+"""Proves that an explanation is the decision's own table, put into words."""
+
+from tests.build import cluster, node, pod, term
+from trimtab.config.registry import default_profile
+from trimtab.core.framework.explain import NodeRow, explain
+from trimtab.core.framework.profile import TieBreak
+
+PROFILE = default_profile("default", TieBreak.NAME)
+
+
+def test_table() -> None:
+    """Feasible nodes come first with the weighted score of each plugin, refused ones follow with their reasons."""
+    held = cluster(node("a", taints=["gpu=yes:NoSchedule"]), node("b"), node("c"), pod("old", cpu="1", on="b"))
+    told = explain(held.view, pod("web", cpu="1", memory="2Gi"), PROFILE)
+    assert ("default/web", "c", "c: best of 2 of 3 nodes") == (told.pod, told.node, told.verdict)
+    assert ["c", "b", "a"] == [line.node for line in told.lines]
+    assert {
+        "TaintToleration": 300,
+        "NodeResourcesFit": 75,
+        "NodeResourcesBalancedAllocation": 100,
+        "ImageLocality": 0,
+    } == told.lines[0].scores
+    assert 475 == told.lines[0].total
+    assert NodeRow("a", "TaintToleration", ("node(s) had untolerated taint(s)",), final=True) == told.lines[2]
+
+
+def test_promised_room() -> None:
+    """A node whose room is promised to another pod is told as refused."""
+    holder = pod("vip", cpu="4", priority=10, nominated="a")
+    told = explain(cluster(node("a")).view, pod("web", cpu="1"), PROFILE, [holder])
+    assert (NodeRow("a", "NodeResourcesFit", ("Insufficient cpu",)),) == told.lines
+    assert "0/1 nodes are available: 1 Insufficient cpu." == told.verdict
+
+
+def test_left_out() -> None:
+    """Nodes that a prefilter leaves out are told as such."""
+    wanted = pod("web", required=[term(fields=["metadata.name In b"])])
+    told = explain(cluster(node("a"), node("b")).view, wanted, PROFILE)
+    assert "b" == told.node
+    assert (
+        NodeRow("a", "NodeAffinity", ("node(s) didn't satisfy plugin(s) [NodeAffinity]",), final=True) == told.lines[1]
+    )
+
+
+def test_refused_ahead() -> None:
+    """When no node was looked at, every node is told with the reason for that."""
+    wanted = pod("web", required=[term(fields=["metadata.name In a", "metadata.name In b"])])
+    told = explain(cluster(node("a")).view, wanted, PROFILE)
+    assert (NodeRow("a", "NodeAffinity", ("pod affinity terms conflict",), final=True),) == told.lines

@@ -1,0 +1,74 @@
+"""Decides what counts where clocks differ and where several sources measure the same: nobody is lost between them."""
+
+from __future__ import annotations
+
+import pytest
+from msgspec.structs import replace
+
+from tests.core.load.builders import cluster_of, expected, ingest, pod_reading, reading, running_pod, unsampled
+from trimtab.core.cluster.cluster import Cluster
+from trimtab.core.cluster.invariants import check_invariants
+from trimtab.core.load.settings import LoadSettings
+from trimtab.core.model.resources import CPU
+
+BY_REQUESTS = LoadSettings(estimates=("requests",))
+
+
+def scene(at: float, stamped: float) -> Cluster:
+    """A node whose sample says another time than it was read at."""
+    cluster = cluster_of("a", settings=BY_REQUESTS)
+    ingest(cluster, reading({"a": 1000.0}, at=stamped), at=at)
+    return cluster
+
+
+@pytest.mark.parametrize("ahead", [0.0, 30.0, 119.0])
+def test_who_comes_after_a_sample_was_read_is_not_in_it(ahead: float) -> None:
+    """However far ahead the clock of its source is; nor when the same sample is read again."""
+    cluster = scene(at=1000.0, stamped=1000.0 + ahead)
+    cluster.age_load(1005.0)
+    cluster.upsert_pod(running_pod("web", "a"))
+    assert {"a": 1500.0} == expected(cluster)
+    ingest(cluster, reading({"a": 1000.0}, at=1000.0 + ahead), at=1010.0)
+    assert ({"a": 1500.0}, [1000.0]) == (expected(cluster), cluster.load.sampled_at(CPU).tolist())
+    ingest(cluster, reading({"a": 1480.0}, at=1015.0 + ahead), at=1015.0)
+    assert {"a": 1480.0} == expected(cluster)
+    assert [] == check_invariants(cluster)
+
+
+def test_a_sample_of_a_clock_that_is_ahead_is_believed_no_longer_than_others() -> None:
+    """Its age is counted from when it was read."""
+    cluster = scene(at=1000.0, stamped=1100.0)
+    cluster.age_load(1121.0)
+    assert [0.5] == cluster.load.trust(CPU).tolist()
+    cluster.age_load(1301.0)
+    assert [0.0] == cluster.load.trust(CPU).tolist()
+
+
+@pytest.mark.parametrize("started", [1003.0, 940.0, 1060.0])
+def test_a_pod_began_between_its_placing_and_the_news_of_it(started: float) -> None:
+    """Whatever the clock of its node says: it is not in the sample before, and it is in the one after."""
+    cluster = scene(at=1000.0, stamped=1000.0)
+    cluster.age_load(1002.0)
+    web = running_pod("web", "a")
+    cluster.upsert_pod(web)
+    cluster.age_load(1004.0)
+    for version in (2, 3):
+        cluster.upsert_pod(replace(web, version=version, started=started))
+        assert {"a": 500.0} == unsampled(cluster)
+    ingest(cluster, reading({"a": 1400.0}, at=1015.0))
+    assert {"a": 1400.0} == expected(cluster)
+    assert [] == check_invariants(cluster)
+
+
+def test_of_two_sources_the_newer_sample_of_a_pod_counts() -> None:
+    """Until the one that gave it fails: then the other is heard, though its clock is behind."""
+    cluster = scene(at=1000.0, stamped=1000.0)
+    cluster.upsert_pod(running_pod("web", "a", started=100.0))
+    ingest(cluster, pod_reading({"web": 300.0}, at=1060.0, source="ahead"), at=1005.0)
+    ingest(cluster, pod_reading({"web": 200.0}, at=1010.0, source="behind"))
+    assert [1060.0] == cluster.load.pods_sampled_at[:1].tolist()
+    cluster.source_failed("ahead", 1015.0)
+    ingest(cluster, pod_reading({"web": 200.0}, at=1020.0, source="behind"))
+    assert [1020.0] == cluster.load.pods_sampled_at[:1].tolist()
+    cluster.delete_pod("uid-web")
+    assert {"a": 800.0} == expected(cluster)

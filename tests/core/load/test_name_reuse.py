@@ -1,0 +1,160 @@
+"""Decides whose a sample is where one name has had several owners: of one that has gone, nothing counts for the next."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from tests.core.load.builders import cluster_of, expected, ingest, pod_reading, reading, running_pod, unsampled
+from trimtab.core.cluster.cluster import Cluster
+from trimtab.core.cluster.invariants import check_invariants
+from trimtab.core.load.settings import LoadSettings
+from trimtab.core.model.resources import CPU
+
+BY_REQUESTS = LoadSettings(estimates=("requests",))
+
+
+def returned(**news: object) -> Cluster:
+    """A pod of a StatefulSet ran on a until moment 100, and stands on b now under its old name."""
+    cluster = cluster_of("a", "b", settings=BY_REQUESTS)
+    cluster.upsert_pod(running_pod("db-0", "a", uid="old", started=-1000.0))
+    ingest(cluster, reading({"a": 1000.0, "b": 1000.0}, at=95.0), pod_reading({"db-0": 900.0}, at=95.0, window=60.0))
+    cluster.age_load(100.0)
+    cluster.delete_pod("old")
+    cluster.upsert_pod(replace(running_pod("db-0", "b", uid="new"), **{"started": None, **news}))
+    return cluster
+
+
+def sampled(cluster: Cluster, uid: str = "new") -> list[float]:
+    return cluster.load.pods_sampled_at[[cluster.pod_table.slot[uid]]].tolist()
+
+
+@pytest.mark.parametrize("started", [None, 20.0, 101.0])
+@pytest.mark.parametrize(("measured", "window"), [(95.0, 0.0), (100.0, 0.0), (115.0, 60.0), (160.0, 60.0)])
+def test_a_sample_that_reaches_back_to_the_last_of_that_name_is_not_the_pods(
+    started: float | None, measured: float, window: float
+) -> None:
+    """Of two containers of a name Prometheus tells the larger, as long as its span holds both; nor does it help if the clock
+    of the new node is behind, so that the pod seems to have started while the other one was there."""
+    cluster = returned(started=started)
+    assert {"earlier": 1} == ingest(cluster, pod_reading({"db-0": 900.0}, at=measured, window=window), at=160.0)
+    assert [True] == [math.isnan(when) for when in sampled(cluster)]
+    assert {"a": 100.0, "b": 1500.0} == expected(cluster)
+    assert {} == ingest(cluster, pod_reading({"db-0": 200.0}, at=161.0, window=60.0))
+    assert [161.0] == sampled(cluster)
+    assert [] == check_invariants(cluster)
+
+
+def test_a_pod_is_not_its_own_predecessor() -> None:
+    """One that is placed anew after a bind that failed comes still after the other, and after nobody else."""
+    cluster = returned(node="", phase="Pending")
+    waiting = cluster.pods["new"]
+    for at, on in ((101.0, "a"), (120.0, "b")):
+        cluster.age_load(at)
+        cluster.assume(waiting, on)
+        if on == "a":
+            cluster.forget("new")
+    assert {"earlier": 1} == ingest(cluster, pod_reading({"db-0": 900.0}, at=125.0, window=30.0))
+    assert {} == ingest(cluster, pod_reading({"db-0": 200.0}, at=131.0, window=30.0))
+
+
+def test_a_successor_that_is_seen_before_the_other_has_gone() -> None:
+    """Until that one has gone the name is of two."""
+    cluster = cluster_of("a", "b", settings=BY_REQUESTS)
+    cluster.upsert_pod(running_pod("db-0", "a", uid="old", started=-1000.0))
+    ingest(cluster, reading({"a": 1000.0, "b": 1000.0}, at=100.0))
+    cluster.upsert_pod(running_pod("db-0", "b", uid="new", started=100.0))
+    cluster.age_load(150.0)
+    cluster.delete_pod("old")
+    assert {"earlier": 1} == ingest(cluster, pod_reading({"db-0": 900.0}, at=150.0))
+    assert {} == ingest(cluster, pod_reading({"db-0": 200.0}, at=151.0))
+
+
+def test_a_pod_that_has_ended_is_gone_though_it_is_listed() -> None:
+    """Its samples are nobody's, and its name may be another's."""
+    cluster = cluster_of("a", settings=BY_REQUESTS)
+    job = running_pod("job", "a", uid="old", started=-1000.0)
+    cluster.upsert_pod(job)
+    ingest(cluster, reading({"a": 1000.0}, at=100.0), pod_reading({"job": 400.0}, at=100.0))
+    cluster.upsert_pod(replace(job, version=2, phase="Succeeded"))
+    assert {"a": 600.0} == expected(cluster)
+    assert {"unknown": 1} == ingest(cluster, pod_reading({"job": 400.0}, at=105.0))
+    assert {"a": 600.0} == expected(cluster)
+
+
+def test_before_anything_is_timed_a_pod_is_as_old_as_its_object() -> None:
+    """Just after a restart: its predecessor's sample of a while ago is not its own, though no node has begun with it."""
+    cluster = cluster_of("a", settings=BY_REQUESTS)
+    cluster.upsert_pod(replace(running_pod("db-0", "a"), created=90.0))
+    assert {"earlier": 1} == ingest(
+        cluster, reading({"a": 1000.0}, at=80.0), pod_reading({"db-0": 900.0}, at=80.0), at=100.0
+    )
+    assert {"a": 500.0} == unsampled(cluster)
+
+
+def test_a_node_of_a_name_that_another_had() -> None:
+    """What was measured before that one went is not of this machine, nor is its past."""
+    cluster = cluster_of("a", "b", settings=BY_REQUESTS)
+    ingest(cluster, reading({"a": 3000.0, "b": 1000.0}, at=100.0))
+    old = cluster.node_table.nodes[cluster.node_table.row["a"]]
+    cluster.upsert_node(replace(old, uid="new", version=9))
+    late = reading({"a": 3000.0, "b": 1100.0}, at=99.0)
+    assert {"earlier": 1} == ingest(cluster, late, at=105.0)
+    assert {"earlier": 1} == cluster.ingest_history((late,), 105.0)
+    assert {"a": None, "b": 1000.0} == expected(cluster)
+    assert {} == ingest(cluster, reading({"a": 10.0}, at=110.0))
+    assert [10.0, 10.0] == [
+        load[cluster.node_table.row["a"]] for load in (cluster.load.latest(CPU), cluster.load.mean(CPU))
+    ]
+
+
+LIVES = st.lists(st.tuples(st.integers(1, 60), st.integers(0, 20), st.sampled_from("ab")), min_size=2, max_size=5)
+LOOKS = st.lists(st.tuples(st.integers(1, 200), st.integers(0, 30), st.sampled_from((0.0, 15.0, 60.0))), max_size=12)
+
+
+@settings(max_examples=200, deadline=None)
+@given(LIVES, LOOKS)
+def test_what_is_held_of_a_pod_is_its_own(
+    lives: list[tuple[int, int, str]], looks: list[tuple[int, int, float]]
+) -> None:
+    """One name lives again and again, here and there, each time with another use. What its source says is the mean over a
+    span of whoever had the name; it comes late. The law: what is held is what this pod alone comes to over that span."""
+    cluster, spans, moment = cluster_of("a", "b", settings=BY_REQUESTS), list[tuple[float, float]](), 1000.0
+    for length, gap, _ in lives:
+        spans.append((moment, moment + length))
+        moment += length + gap
+    events = [(begin, 1, number) for number, (begin, _) in enumerate(spans)]
+    events += [(end, 0, number) for number, (_, end) in enumerate(spans[:-1])]
+    events += [(1000.0 + at, 2, number) for number, (at, _, _) in enumerate(looks)]
+    for at, what, number in sorted(events):
+        cluster.age_load(at)
+        if what == 1:
+            cluster.upsert_pod(running_pod("db-0", lives[number][2], uid=str(number), started=at))
+        elif what == 0:
+            cluster.delete_pod(str(number))
+        else:
+            _look(cluster, spans, at, *looks[number][1:])
+
+
+def _look(cluster: Cluster, spans: list[tuple[float, float]], at: float, late: int, window: float) -> None:
+    measured = at - late
+    shown = [_use(number, span, measured, window) for number, span in enumerate(spans)]
+    ingest(cluster, pod_reading({"db-0": sum(shown)}, at=measured, window=window), at=at)
+    for uid, slot in cluster.pod_table.slot.items():
+        if (
+            cluster.load.pods_sampled_at.item(slot) == measured
+            and cluster.load.accounting[CPU].pods.window.item(slot) == window
+        ):
+            assert math.isclose(shown[int(uid)], cluster.load.accounting[CPU].pods.sample.item(slot), abs_tol=1e-9)
+
+
+def _use(number: int, span: tuple[float, float], measured: float, window: float) -> float:
+    """The number-th uses 100 times that and 100 more; it is there from its first moment to its last."""
+    begin, end = span
+    if not window:
+        return 100.0 * (number + 1) if begin <= measured <= end else 0.0
+    return 100.0 * (number + 1) * max(min(measured, end) - max(measured - window, begin), 0.0) / window

@@ -1,0 +1,148 @@
+"""Decides how much those who leave take off their node, however many they are: never what others were seen to use."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from msgspec.structs import replace
+
+from tests.core.load.builders import cluster_of, expected, ingest, pod_reading, reading, running_pod, unsampled
+from trimtab.core.cluster.cluster import Cluster
+from trimtab.core.cluster.invariants import check_invariants
+from trimtab.core.load import pod_history, terminated_pods
+from trimtab.core.load.settings import LoadSettings
+from trimtab.core.model.resources import CPU
+
+BY_REQUESTS = LoadSettings(estimates=("requests",))
+
+
+def crowd(count: int, *, cpu: str = "500m", used: float = 1000.0, measured: dict[str, float] | None = None) -> Cluster:
+    """So many pods on one node, and what is seen of it and of some of them."""
+    cluster = cluster_of("a", settings=BY_REQUESTS)
+    for name in (*(f"p{number}" for number in range(count)), *(measured or ())):
+        cluster.upsert_pod(running_pod(name, "a", cpu=cpu, started=-1000.0))
+    ingest(cluster, reading({"a": used}), *([pod_reading(measured)] if measured else []))
+    return cluster
+
+
+def test_expected_use_is_never_below_nothing_and_hides_nobody_who_comes() -> None:
+    """What two who have gone were taken to use may together be above what the node was seen to use."""
+    cluster = crowd(2, cpu="3", used=100.0)
+    for name in ("p0", "p1"):
+        cluster.delete_pod(f"uid-{name}")
+    assert ({"a": -100.0}, {"a": 0.0}) == (unsampled(cluster), expected(cluster))
+    cluster.upsert_pod(running_pod("next", "a"))
+    assert {"a": 500.0} == expected(cluster)
+    assert [] == check_invariants(cluster)
+    ingest(cluster, reading({"a": 430.0}, at=15.0))
+    assert {"a": 430.0} == expected(cluster)
+
+
+@pytest.mark.parametrize("way", ["gone", "on their way out"])
+def test_pods_without_a_sample_share_what_their_node_shows(way: str) -> None:
+    """Four that ask for twice of what is used: each has a quarter, and who stays has the rest."""
+    cluster = crowd(4)
+    for number, left in enumerate((750.0, 500.0, 250.0, 0.0)):
+        pod = cluster.pods[f"uid-p{number}"]
+        if way == "gone":
+            cluster.delete_pod(pod.uid)
+        else:
+            cluster.upsert_pod(replace(pod, version=2, terminating=True))
+        assert {"a": left} == expected(cluster)
+    assert [] == check_invariants(cluster)
+
+
+def test_what_measured_pods_use_is_never_taken_off_with_others() -> None:
+    """Two without a sample leave: what stays was measured to use 800."""
+    cluster = crowd(2, measured={"web": 800.0})
+    for name in ("p0", "p1"):
+        cluster.delete_pod(f"uid-{name}")
+    assert {"a": 800.0} == expected(cluster)
+    ingest(cluster, reading({"a": 810.0}, at=15.0), pod_reading({"web": 800.0}, at=15.0))
+    assert {"a": 810.0} == expected(cluster)
+
+
+def test_samples_of_pods_that_come_to_more_than_their_node_leave_each_other_theirs() -> None:
+    """They were measured at other moments than the node; who goes takes what the others leave."""
+    cluster = crowd(0, measured={"web": 700.0, "job": 600.0})
+    cluster.delete_pod("uid-job")
+    assert {"a": 700.0} == expected(cluster)
+    cluster.delete_pod("uid-web")
+    assert {"a": 0.0} == expected(cluster)
+
+
+def test_many_that_leave_while_the_sample_is_old() -> None:
+    """The node is not measured for minutes; pods come and go on it all the while."""
+    cluster = crowd(3, measured={"web": 300.0})
+    for turn in range(20):
+        cluster.age_load(10.0 * turn)
+        cluster.upsert_pod(running_pod(f"short-{turn}", "a", started=10.0 * turn, uid=f"short-{turn}"))
+        assert 800.0 <= (expected(cluster)["a"] or 0.0)
+        cluster.delete_pod(f"short-{turn}")
+        if turn < 3:
+            cluster.delete_pod(f"uid-p{turn}")
+        assert 300.0 <= (expected(cluster)["a"] or 0.0)
+    assert {"a": 300.0} == expected(cluster)
+    assert [] == check_invariants(cluster)
+
+
+def test_who_came_after_its_nodes_sample_is_not_in_it() -> None:
+    """Pods are measured more often here than nodes: what the pod uses is on top, and gone with it."""
+    cluster = crowd(0, measured={"web": 400.0})
+    cluster.age_load(10.0)
+    cluster.upsert_pod(running_pod("new", "a", started=10.0))
+    ingest(cluster, pod_reading({"web": 400.0, "new": 300.0}, at=40.0))
+    assert {"a": 1300.0} == expected(cluster)
+    cluster.delete_pod("uid-new")
+    assert {"a": 1000.0} == expected(cluster)
+    assert [] == check_invariants(cluster)
+
+
+def test_a_node_that_falls_idle_with_its_only_pod_is_believed() -> None:
+    """What the pod was measured to use is nothing to hold against its node once it has gone."""
+    cluster = cluster_of("a", settings=BY_REQUESTS)
+    cluster.upsert_pod(running_pod("web", "a", started=-1000.0))
+    ingest(cluster, reading({"a": 3900.0}), pod_reading({"web": 3800.0}))
+    cluster.delete_pod("uid-web")
+    assert {} == ingest(cluster, reading({"a": 20.0}, at=15.0))
+    assert {"a": 20.0} == expected(cluster)
+
+
+def test_more_leave_in_one_scrape_than_are_remembered_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """None of them is forgotten: those of one node and minute are joined."""
+    monkeypatch.setattr(terminated_pods, "MAX_ENTRIES", 10)
+    names = [f"n{number}" for number in range(4)]
+    cluster = cluster_of(*names, settings=BY_REQUESTS)
+    cluster.load.terminated_pods.max_entries = 10
+    pods = [running_pod(f"p{number}", names[number % 4], cpu="10m", started=-1000.0) for number in range(100)]
+    for pod in pods:
+        cluster.upsert_pod(pod)
+    ingest(cluster, reading(dict.fromkeys(names, 1000.0)))
+    for number, pod in enumerate(pods):
+        cluster.age_load(15.0 * number / len(pods))
+        cluster.delete_pod(pod.uid)
+    assert dict.fromkeys(names, 750.0) == expected(cluster)
+    assert [] == check_invariants(cluster)
+    assert 10 >= cluster.load.terminated_pods.count
+    ingest(cluster, reading(dict.fromkeys(names, 740.0), at=30.0))
+    assert dict.fromkeys(names, 740.0) == expected(cluster)
+    cluster.age_load(1000.0)
+    ingest(cluster, reading(dict.fromkeys(names, 740.0), at=1000.0))
+    assert 0 == cluster.load.terminated_pods.count
+
+
+def test_slots_that_wait_to_be_emptied_are_few(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many pods leave while none is measured."""
+    monkeypatch.setattr(pod_history, "MAX_RELEASED", 4)
+    cluster = crowd(0, measured={f"p{number}": 10.0 for number in range(30)})
+    held = cluster.load.pod_history(CPU)
+    assert held is not None
+    slots = [cluster.pod_table.slot[f"uid-p{number}"] for number in range(30)]
+    for number in range(30):
+        cluster.delete_pod(f"uid-p{number}")
+        assert 4 > len(held._released)
+    assert np.isnan(held.samples(np.array(slots))[1]).all()
+    for turn in range(9):
+        cluster.upsert_pod(running_pod("short", "a", uid=f"short-{turn}"))
+        cluster.delete_pod(f"short-{turn}")
+        assert 4 > len(held._released)

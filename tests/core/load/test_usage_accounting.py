@@ -1,0 +1,210 @@
+"""Decides what of a node's use is still to come, and what of its sample belongs to pods that have gone."""
+
+from __future__ import annotations
+
+import pytest
+from msgspec.structs import replace
+
+from tests.core.load.builders import cluster_of, expected, ingest, pod_reading, reading, running_pod, unsampled
+from trimtab.core.cluster.cluster import Cluster
+from trimtab.core.cluster.invariants import check_invariants
+from trimtab.core.load.settings import LoadSettings
+from trimtab.core.model.resources import CPU
+
+BY_REQUESTS = LoadSettings(estimates=("requests",))
+
+
+def scene(*names: str) -> Cluster:
+    """Nodes at 1,000 since moment 0; who comes is estimated at 500."""
+    cluster = cluster_of(*(names or ("a",)), settings=BY_REQUESTS)
+    ingest(cluster, reading(dict.fromkeys(names or ("a",), 1000.0), at=0.0))
+    return cluster
+
+
+def test_what_was_there_before_anything_was_measured_is_in_the_sample() -> None:
+    """Nothing is pending for it."""
+    cluster = cluster_of("a", settings=BY_REQUESTS)
+    cluster.upsert_pod(running_pod("web", "a"))
+    ingest(cluster, reading({"a": 1000.0}, at=0.0))
+    assert {"a": 0.0} == unsampled(cluster)
+
+
+def test_an_assumed_pod_counts_at_once_and_until_a_sample_contains_it() -> None:
+    """The next one that is placed sees it; a sample measured after it started takes it over."""
+    cluster = scene("a", "b")
+    cluster.upsert_pod(replace(running_pod("web", ""), node=""))
+    cluster.assume(replace(running_pod("web", ""), node=""), "a")
+    assert {"a": 1500.0, "b": 1000.0} == expected(cluster)
+    ingest(cluster, reading({"a": 1010.0, "b": 1000.0}, at=0.0), at=10.0)
+    assert {"a": 1500.0, "b": 1000.0} == expected(cluster)
+    ingest(cluster, reading({"a": 1480.0, "b": 1000.0}, at=15.0))
+    assert {"a": 1480.0, "b": 1000.0} == expected(cluster)
+    assert [] == check_invariants(cluster)
+
+
+def test_a_bind_that_failed_leaves_nothing_behind() -> None:
+    """What was assumed and forgotten was never there."""
+    cluster = scene()
+    cluster.upsert_pod(running_pod("web", "", phase="Pending"))
+    cluster.assume(running_pod("web", ""), "a")
+    cluster.forget("uid-web")
+    assert {"a": 0.0} == unsampled(cluster)
+
+
+@pytest.mark.parametrize(("after", "left"), [(0.0, 500.0), (60.0, 400.0), (150.0, 250.0), (300.0, 0.0), (900.0, 0.0)])
+def test_a_sample_over_five_minutes_shows_a_young_pod_in_part(after: float, left: float) -> None:
+    """As much as it has run of the window; the rest is still to come."""
+    cluster = cluster_of("a", settings=BY_REQUESTS)
+    cluster.load.advance(1000.0)
+    cluster.upsert_pod(running_pod("web", "a", started=1000.0))
+    ingest(cluster, reading({"a": 1000.0}, at=1000.0 + after, window=300.0))
+    assert {"a": left} == unsampled(cluster)
+
+
+def test_where_pods_are_measured_the_first_own_sample_counts() -> None:
+    """A pod still pulling its image is not in the node's sample, however long ago it was bound."""
+    cluster = scene()
+    cluster.upsert_pod(running_pod("there", "a", started=-1000.0))
+    cluster.upsert_pod(running_pod("pulling", "a", started=10.0))
+    for at in (30.0, 60.0):
+        ingest(cluster, reading({"a": 1000.0}, at=at), pod_reading({"there": 400.0}, at=at))
+        assert {"a": 500.0} == unsampled(cluster)
+    ingest(cluster, reading({"a": 1300.0}, at=75.0), pod_reading({"there": 400.0, "pulling": 300.0}, at=75.0))
+    assert {"a": 0.0} == unsampled(cluster)
+    assert [] == check_invariants(cluster)
+
+
+def test_a_pod_that_is_never_measured_is_taken_to_be_in_its_nodes_sample_in_the_end() -> None:
+    """After as long as samples are believed: some pods have no metrics, and must not count twice for ever."""
+    cluster = scene()
+    cluster.upsert_pod(running_pod("there", "a", started=-1000.0))
+    cluster.upsert_pod(running_pod("dark", "a", started=10.0))
+    for at, left in ((300.0, 500.0), (315.0, 0.0)):
+        ingest(cluster, reading({"a": 1000.0}, at=at), pod_reading({"there": 400.0}, at=at))
+        assert {"a": left} == unsampled(cluster)
+
+
+def test_who_leaves_is_taken_off_at_once_with_what_was_measured_of_it() -> None:
+    """When its deletion is seen, while it ends, and after it has gone until a sample without it is there."""
+    cluster = cluster_of("a", settings=BY_REQUESTS)
+    web = running_pod("web", "a", started=-500.0)
+    cluster.upsert_pod(web)
+    ingest(cluster, reading({"a": 1000.0}, at=0.0), pod_reading({"web": 300.0}, at=0.0))
+    cluster.load.advance(5.0)
+    cluster.upsert_pod(replace(web, terminating=True, version=2))
+    assert {"a": 700.0} == expected(cluster)
+    ingest(cluster, reading({"a": 990.0}, at=15.0), pod_reading({"web": 290.0}, at=15.0))
+    assert {"a": 700.0} == expected(cluster)
+    cluster.load.advance(20.0)
+    cluster.delete_pod("uid-web")
+    assert {"a": 700.0} == expected(cluster)
+    assert [] == check_invariants(cluster)
+    ingest(cluster, reading({"a": 710.0}, at=30.0))
+    assert {"a": 710.0} == expected(cluster)
+
+
+def test_who_takes_longer_to_leave_than_samples_are_believed_counts_again() -> None:
+    """Long graces and stuck finalizers: what is used, is used."""
+    cluster = cluster_of("a", settings=BY_REQUESTS)
+    web = running_pod("web", "a", started=-500.0)
+    cluster.upsert_pod(web)
+    ingest(cluster, reading({"a": 1000.0}, at=0.0), pod_reading({"web": 300.0}, at=0.0))
+    cluster.upsert_pod(replace(web, terminating=True, version=2))
+    for at, left in ((290.0, 700.0), (310.0, 1000.0)):
+        ingest(cluster, reading({"a": 1000.0}, at=at), pod_reading({"web": 300.0}, at=at))
+        assert {"a": left} == expected(cluster)
+
+
+@pytest.mark.parametrize(("after", "shown"), [(0.0, 500.0), (60.0, 400.0), (270.0, 50.0), (300.0, 0.0)])
+def test_a_sample_over_five_minutes_shows_who_has_gone_for_a_while(after: float, shown: float) -> None:
+    """Less and less: as much as its window reaches back to the pod."""
+    cluster = cluster_of("a", settings=BY_REQUESTS)
+    cluster.upsert_pod(running_pod("web", "a"))
+    ingest(cluster, reading({"a": 1000.0}, at=1000.0, window=300.0))
+    cluster.delete_pod("uid-web")
+    ingest(cluster, reading({"a": 1000.0}, at=1000.0 + after + 1e-3, window=300.0))
+    assert {"a": pytest.approx(-shown, abs=0.01)} == unsampled(cluster)
+
+
+def test_without_a_sample_all_that_pods_come_to_is_pending_and_nothing_is_expected() -> None:
+    """Missing is not zero; the same once the sample has grown too old."""
+    cluster = cluster_of("a", settings=BY_REQUESTS)
+    cluster.upsert_pod(running_pod("web", "a"))
+    assert ({"a": 500.0}, {"a": None}) == (unsampled(cluster), expected(cluster))
+    ingest(cluster, reading({"a": 1000.0}, at=0.0))
+    assert {"a": 0.0} == unsampled(cluster)
+    cluster.age_load(1000.0)
+    assert ({"a": 500.0}, {"a": None}) == (unsampled(cluster), expected(cluster))
+
+
+def test_a_pod_that_asks_for_more_where_it_stands_is_measured_on() -> None:
+    """In-place resize: its use goes on, nothing is taken off, nothing is pending."""
+    cluster = cluster_of("a", settings=BY_REQUESTS)
+    cluster.upsert_pod(running_pod("web", "a"))
+    ingest(cluster, reading({"a": 1000.0}, at=0.0), pod_reading({"web": 300.0}, at=0.0))
+    cluster.upsert_pod(running_pod("web", "a", cpu="900m", version=2))
+    assert {"a": 1000.0} == expected(cluster)
+    assert [0.0] == cluster.load.pods_sampled_at[:1].tolist()
+    assert [] == check_invariants(cluster)
+
+
+def test_news_that_change_what_is_counted_are_noted_for_the_row() -> None:
+    """Kept answers of that node are asked again, also where no request has changed."""
+    cluster = scene("a", "b")
+    web = running_pod("web", "b", started=-100.0)
+    cluster.upsert_pod(web)
+    for number, news in enumerate(({"terminating": True}, {"ready": True}, {"started": 5.0})):
+        before = len(cluster.node_table.log)
+        web = replace(web, version=2 + number, **news)
+        cluster.upsert_pod(web)
+        assert [1, 0, 1][number] == len(cluster.node_table.log) - before
+
+
+def test_pods_on_a_node_that_goes_and_comes_back() -> None:
+    """They are pending there until it is measured; what was taken off the old one is not taken off the new one."""
+    cluster = scene("a", "b")
+    cluster.upsert_pod(running_pod("web", "a", started=-100.0))
+    cluster.upsert_pod(running_pod("job", "a", started=-100.0))
+    ingest(cluster, reading({"a": 1000.0, "b": 1000.0}, at=5.0))
+    cluster.delete_pod("uid-job")
+    old = cluster.node_table.nodes[cluster.node_table.row["a"]]
+    cluster.delete_node("a")
+    assert [] == check_invariants(cluster)
+    cluster.upsert_node(replace(old, uid="new", version=9))
+    assert {"a": 500.0, "b": 0.0} == unsampled(cluster)
+    ingest(cluster, reading({"a": 600.0}, at=10.0))
+    assert {"a": 600.0, "b": 1000.0} == expected(cluster)
+    assert [] == check_invariants(cluster)
+
+
+def test_placed_is_when_the_pod_took_its_place() -> None:
+    """As far as anybody saw it; who was there before any clock is older than everything."""
+    cluster = cluster_of("a")
+    cluster.upsert_pod(running_pod("first", "a"))
+    cluster.load.advance(50.0)
+    cluster.upsert_pod(running_pod("second", "a"))
+    cluster.upsert_pod(running_pod("third", "a", started=20.0))
+    slots = [cluster.pod_table.slot[f"uid-{name}"] for name in ("first", "second", "third")]
+    assert [float("-inf"), 50.0, 20.0] == cluster.load.placed_at[slots].tolist()
+
+
+def test_a_pods_source_that_fails_takes_its_samples_with_it() -> None:
+    """Then the node's own sample says what it shows of whom."""
+    cluster = cluster_of("a", settings=BY_REQUESTS)
+    cluster.upsert_pod(running_pod("web", "a", started=0.0))
+    at = 100.0
+    ingest(cluster, reading({"a": 1000.0}, at, window=400.0), pod_reading({"web": 300.0}, at, window=0.0))
+    assert ({"a": 0.0}, [False]) == (unsampled(cluster), cluster.load.node_metrics_only(CPU).tolist())
+    cluster.source_failed("pods", 101.0)
+    assert ({"a": 375.0}, [True]) == (unsampled(cluster), cluster.load.node_metrics_only(CPU).tolist())
+
+
+def test_what_was_measured_of_pods_outlives_their_node_object() -> None:
+    """A node that registers anew has the same pods: they are no strangers on it."""
+    cluster = scene("a", "b")
+    cluster.upsert_pod(running_pod("web", "a", started=-100.0))
+    ingest(cluster, pod_reading({"web": 300.0}, at=5.0))
+    old = cluster.node_table.nodes[cluster.node_table.row["a"]]
+    cluster.upsert_node(replace(old, uid="new", version=9))
+    assert ([5.0], {"a": 300.0, "b": 0.0}) == (cluster.load.pods_sampled_at[:1].tolist(), unsampled(cluster))
+    assert [] == check_invariants(cluster)

@@ -1,0 +1,366 @@
+"""Decides whether each instruction becomes the right request, and each outcome the right event."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any
+
+import pytest
+
+from tests.kube.fake_transport import FakeResponse, FakeTransport, json_response
+from trimtab.core.model.events import BindDone, BindFailed, BindFailure, Event, GetPodDone, GetPodFailed
+from trimtab.core.model.instructions import Bind, EmitEvent, GetPod, Instruction, SetUnschedulable
+from trimtab.kube.api_calls import MAX_IN_FLIGHT, ApiCalls
+from trimtab.kube.transport import Unreachable
+from trimtab.wire.pod import PodReader
+from trimtab.wire.requests import Request
+
+pytestmark = pytest.mark.looptime
+BIND = Bind("u1", "ns", "web", "node-1")
+REREAD = GetPod("u1", "ns", "web")
+DONE = json_response({"kind": "Status", "status": "Success", "code": 201}, 201)
+
+
+def failure(code: int, reason: str = "", message: str = "") -> FakeResponse:
+    return json_response(
+        {"kind": "Status", "status": "Failure", "code": code, "reason": reason, "message": message}, code
+    )
+
+
+def pod(uid: str = "u1", node: str = "") -> dict[str, Any]:
+    meta = {"uid": uid, "namespace": "ns", "name": "web", "resourceVersion": "7"}
+    return {"kind": "Pod", "metadata": meta, "spec": {"nodeName": node, "containers": []}}
+
+
+@dataclass
+class ApiCallsHarness:
+    """A performer with a pretend server and an open door."""
+
+    answer: Callable[[Request], Any] = lambda request: DONE
+    open: bool = True
+    facts: list[Event] = field(default_factory=list)
+    ahead: float = 0.0  # of the wall clock
+
+    def __post_init__(self) -> None:
+        loop = asyncio.get_running_loop()
+        self.transport = FakeTransport(lambda request: self.answer(request))
+        self.performer = ApiCalls(
+            self.transport,
+            self.facts.append,
+            lambda: self.open,
+            lambda: loop.time() + 1e9,
+            Random(1),
+            PodReader(),
+            "host-1",
+            wall=lambda: loop.time() + 1e9 + self.ahead,
+        )
+
+
+@asynccontextmanager
+async def running(stage: ApiCallsHarness) -> AsyncIterator[ApiCalls]:
+    task = asyncio.create_task(stage.performer.run())
+    try:
+        yield stage.performer
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+async def outcome(stage: ApiCallsHarness, instruction: Instruction) -> Event:
+    async with running(stage) as performer:
+        performer.submit(instruction)
+        assert await performer.drain(60.0)
+    (fact,) = stage.facts
+    return fact
+
+
+async def test_a_bind_is_sent_with_its_uid_and_told_back() -> None:
+    """The binding names pod, UID and node; the outcome comes back with the clock's time."""
+    stage = ApiCallsHarness()
+    assert BindDone("u1", "node-1", pytest.approx(1e9)) == await outcome(stage, BIND)
+    request = stage.transport.sent[0][1]
+    body = json.loads(request.body)
+    assert ("POST", "/api/v1/namespaces/ns/pods/web/binding") == (request.method, request.path)
+    assert ("u1", "node-1") == (body["metadata"]["uid"], body["target"]["name"])
+
+
+@pytest.mark.parametrize(
+    ("answer", "fault"),
+    [
+        (failure(404, "NotFound"), BindFailure.GONE),
+        (failure(409, "Conflict"), BindFailure.CONFLICT),
+        (failure(403, "Forbidden"), BindFailure.REFUSED),
+        (failure(500), BindFailure.UNKNOWN),
+        (failure(504, "Timeout"), BindFailure.UNKNOWN),
+        (json_response(b"<html>log in</html>"), BindFailure.UNKNOWN),
+        (Unreachable("cut", sent=True), BindFailure.UNKNOWN),
+        (Unreachable("refused", sent=False), BindFailure.NOT_SENT),
+    ],
+)
+async def test_every_failure_is_told_by_what_is_known(answer: FakeResponse, fault: BindFailure) -> None:
+    """Only a request that certainly had no effect is said to have had none."""
+    fact = await outcome(ApiCallsHarness(answer=lambda request: answer), BIND)
+    assert isinstance(fact, BindFailed)
+    assert (fault, "u1", "node-1") == (fact.reason, fact.uid, fact.node)
+
+
+async def test_who_does_not_lead_does_not_bind() -> None:
+    """With the door closed nothing is sent, and the engine is told so."""
+    stage = ApiCallsHarness(open=False)
+    fact = await outcome(stage, BIND)
+    assert isinstance(fact, BindFailed)
+    assert (BindFailure.NOT_SENT, []) == (fact.reason, stage.transport.sent)
+
+
+async def test_the_door_is_asked_when_the_bind_leaves_the_queue() -> None:
+    """Binds that still wait when leadership is lost are not sent."""
+    stage = ApiCallsHarness()
+
+    async def slowly() -> FakeResponse:
+        await asyncio.sleep(1.0)
+        stage.open = False
+        return DONE
+
+    stage.answer = lambda request: slowly()
+    async with running(stage) as performer:
+        for number in range(MAX_IN_FLIGHT + 5):
+            performer.submit(Bind(f"u{number}", "ns", f"p{number}", "n"))
+        assert await performer.drain(60.0)
+    assert MAX_IN_FLIGHT == len(stage.transport.sent)
+    assert 5 == sum(isinstance(fact, BindFailed) and fact.reason is BindFailure.NOT_SENT for fact in stage.facts)
+
+
+async def test_binds_in_flight_are_bounded() -> None:
+    """Never more than the cap at once, however many are asked for."""
+    stage = ApiCallsHarness()
+    current, most = 0, 0
+
+    async def counted() -> FakeResponse:
+        nonlocal current, most
+        current += 1
+        most = max(most, current)
+        await asyncio.sleep(0.1)
+        current -= 1
+        return DONE
+
+    stage.answer = lambda request: counted()
+    async with running(stage) as performer:
+        for number in range(100):
+            performer.submit(Bind(f"u{number}", "ns", f"p{number}", "n"))
+        assert 100 == performer.in_flight
+        assert await performer.drain(60.0)
+        assert 0 == performer.in_flight
+    assert (MAX_IN_FLIGHT, 100) == (most, len(stage.facts))
+
+
+async def test_a_busy_server_is_asked_once_more() -> None:
+    """After a 429 of priority and fairness the bind waits as told, tries again, and then gives up as not sent."""
+    stage = ApiCallsHarness(answer=lambda request: json_response(b"Too many requests", 429, **{"Retry-After": "1"}))
+    fact = await outcome(stage, BIND)
+    assert isinstance(fact, BindFailed)
+    assert BindFailure.NOT_SENT == fact.reason
+    first, second = stage.transport.times()
+    assert 1.0 <= second - first <= 1.25
+
+
+@pytest.mark.parametrize("node", ["", "node-1"])
+async def test_a_reread_brings_the_pod(node: str) -> None:
+    """The pod as it is now, with its node if it has one."""
+    stage = ApiCallsHarness(answer=lambda request: json_response(pod(node=node)))
+    fact = await outcome(stage, REREAD)
+    assert isinstance(fact, GetPodDone)
+    assert fact.pod is not None
+    assert (node, "/api/v1/namespaces/ns/pods/web") == (fact.pod.node, stage.transport.sent[0][1].path)
+
+
+@pytest.mark.parametrize("answer", [failure(404, "NotFound"), json_response(pod(uid="another"))])
+async def test_a_reread_finds_that_the_pod_is_gone(answer: FakeResponse) -> None:
+    """No pod, or another one under its name: this UID is gone."""
+    assert GetPodDone("u1", None, pytest.approx(1e9)) == await outcome(
+        ApiCallsHarness(answer=lambda request: answer), REREAD
+    )
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        failure(500),
+        failure(403, "Forbidden"),
+        json_response(b"<html>"),
+        json_response(b"no", 404),
+        Unreachable("cut", sent=True),
+    ],
+)
+async def test_a_reread_that_says_nothing(answer: FakeResponse) -> None:
+    """Anything else leaves the outcome as unknown as it was."""
+    assert GetPodFailed("u1", pytest.approx(1e9)) == await outcome(
+        ApiCallsHarness(answer=lambda request: answer), REREAD
+    )
+
+
+async def test_rereads_need_no_leadership() -> None:
+    """Reading is always allowed."""
+    assert isinstance(
+        await outcome(ApiCallsHarness(answer=lambda request: json_response(pod()), open=False), REREAD), GetPodDone
+    )
+
+
+def mark(message: str, uid: str = "u1") -> SetUnschedulable:
+    return SetUnschedulable(uid, "ns", "web", "Unschedulable", message)
+
+
+def conditions(stage: ApiCallsHarness) -> list[dict[str, Any]]:
+    return [json.loads(request.body)["status"]["conditions"][0] for _, request in stage.transport.sent]
+
+
+async def test_what_is_written_is_stamped_by_the_wall_clock() -> None:
+    """One that was set by an hour since the start: others read these times, while the engine is told its own."""
+    stage = ApiCallsHarness(answer=lambda request: json_response({}, 201), ahead=3600.0)
+    async with running(stage) as performer:
+        performer.submit(mark("one", "u2"))
+        performer.submit(EmitEvent("u2", "ns", "web", "Scheduled", "placed"))
+        performer.submit(BIND)
+        assert await performer.drain(60.0)
+    bodies = [json.loads(request.body) for _, request in stage.transport.sent]
+    marked = next(body["status"]["conditions"][0] for body in bodies if "status" in body)
+    assert "2001-09-09T02:46:40Z" == marked["lastTransitionTime"]
+    assert ["2001-09-09T02:46:40"] == [body["eventTime"][:19] for body in bodies if "eventTime" in body]
+    assert [1e9] == [fact.at for fact in stage.facts]
+
+
+async def test_a_condition_keeps_the_time_of_its_first_change() -> None:
+    """The first mark says since when; a later one changes the message alone."""
+    stage = ApiCallsHarness(answer=lambda request: json_response({}))
+    async with running(stage) as performer:
+        for message in ("one", "two"):
+            performer.submit(mark(message))
+            assert await performer.drain(60.0)
+    first, second = conditions(stage)
+    assert ("False", "Unschedulable", "one") == (first["status"], first["reason"], first["message"])
+    assert "2001-09-09T01:46:40Z" == first["lastTransitionTime"]
+    assert "two" == second["message"]
+    assert "lastTransitionTime" not in second
+
+
+async def test_only_the_newest_mark_of_a_pod_is_sent() -> None:
+    """Marks that wait are replaced, not queued up."""
+    stage = ApiCallsHarness(answer=lambda request: json_response({}))
+    for message in ("one", "two", "three"):
+        stage.performer.submit(mark(message))
+    async with running(stage) as performer:
+        assert await performer.drain(60.0)
+    assert ["three"] == [condition["message"] for condition in conditions(stage)]
+
+
+async def test_a_bind_cancels_the_mark_that_waits() -> None:
+    """A pod that is bound while its mark waits for a lull is never called unschedulable; one that is not bound is."""
+    stage = ApiCallsHarness()
+
+    async def slowly() -> FakeResponse:
+        await asyncio.sleep(0.1)
+        return DONE
+
+    stage.answer = lambda request: slowly()
+    async with running(stage) as performer:
+        for number in range(MAX_IN_FLIGHT):
+            performer.submit(Bind(f"u{number}", "ns", f"p{number}", "n"))
+        for uid in ("bound", "not"):
+            performer.submit(mark(uid, uid))
+        performer.submit(Bind("bound", "ns", "web", "n"))
+        assert await performer.drain(60.0)
+    patched = [json.loads(request.body) for _, request in stage.transport.sent if request.method == "PATCH"]
+    assert ["not"] == [body["metadata"]["uid"] for body in patched]
+
+
+async def test_a_bind_waits_for_the_patch_of_its_own_pod_only() -> None:
+    """A patch under way could arrive after the bind, so that bind goes out after the answer; others do not wait."""
+    stage = ApiCallsHarness()
+
+    async def slowly() -> FakeResponse:
+        await asyncio.sleep(3.0)
+        return json_response({})
+
+    stage.answer = lambda request: slowly() if request.method == "PATCH" else DONE
+    async with running(stage) as performer:
+        performer.submit(mark("one"))
+        await asyncio.sleep(1.0)
+        for uid in ("u1", "u2"):
+            performer.submit(Bind(uid, "ns", "web", "n"))
+        assert await performer.drain(60.0)
+    assert [(0.0, "PATCH"), (1.0, "POST"), (3.0, "POST")] == [
+        (round(at, 1), request.method) for at, request in stage.transport.sent
+    ]
+    assert ["u2", "u1"] == [fact.uid for fact in stage.facts if isinstance(fact, BindDone)]
+
+
+async def test_a_failed_mark_is_counted() -> None:
+    """A condition that could not be set is counted, and the next one is tried."""
+    stage = ApiCallsHarness(answer=lambda request: failure(500))
+    async with running(stage) as performer:
+        performer.submit(mark("one"))
+        assert await performer.drain(60.0)
+        stage.answer = lambda request: json_response({})
+        performer.submit(mark("two"))
+        assert await performer.drain(60.0)
+    assert 1 == stage.performer.patches_failed
+    assert all("lastTransitionTime" in condition for condition in conditions(stage))
+
+
+async def test_events_go_out_after_binds() -> None:
+    """With many binds waiting, an Event told first is written when the rush is over."""
+    stage = ApiCallsHarness()
+
+    async def slowly() -> FakeResponse:
+        await asyncio.sleep(0.01)
+        return DONE
+
+    stage.answer = lambda request: slowly()
+    async with running(stage) as performer:
+        performer.submit(EmitEvent("u0", "ns", "p0", "Scheduled", "note"))
+        for number in range(200):
+            performer.submit(Bind(f"u{number}", "ns", f"p{number}", "n"))
+        assert await performer.drain(60.0)
+    order = ["events" in request.path for _, request in stage.transport.sent]
+    assert 200 - MAX_IN_FLIGHT // 2 <= order.index(True)
+
+
+async def test_draining_has_an_end() -> None:
+    """A server that never answers does not keep the process: the drain says that it did not finish."""
+    stage = ApiCallsHarness()
+
+    async def never() -> FakeResponse:
+        await asyncio.sleep(1_000.0)
+        return DONE
+
+    stage.answer = lambda request: never()
+    async with running(stage) as performer:
+        performer.submit(BIND)
+        assert await performer.drain(20.0) is False
+        await performer.drain_binds(10.0)
+        assert 30.0 == pytest.approx(asyncio.get_running_loop().time(), abs=0.1)
+        assert not performer.idle
+
+
+async def test_binds_are_drained_without_waiting_for_lesser_writes() -> None:
+    """Binds answered is all that a drain of binds waits for; a patch under way still counts as unsettled."""
+    stage = ApiCallsHarness()
+
+    async def slowly() -> FakeResponse:
+        await asyncio.sleep(5.0)
+        return json_response({})
+
+    stage.answer = lambda request: slowly() if request.method == "PATCH" else DONE
+    async with running(stage) as performer:
+        performer.submit(mark("one", "another"))
+        await asyncio.sleep(0.1)
+        performer.submit(BIND)
+        await performer.drain_binds(20.0)
+        assert 0.1 == pytest.approx(asyncio.get_running_loop().time(), abs=0.1)
+        assert (0, False) == (performer.in_flight, performer.idle)
+        assert await performer.drain(20.0)
+        assert performer.idle

@@ -1,0 +1,194 @@
+"""Decides whether proofs are renewed in time and kept when renewal fails."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+import logging
+import ssl
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.kube import certificates
+from trimtab.kube.credentials.auth import CredentialSource, ExecCredentials, FileCredentials
+from trimtab.kube.credentials.kubeconfig import Cluster, CredentialsError, Exec, User, Variable
+
+V1 = "client.authentication.k8s.io/v1"
+
+
+def token(value: str) -> dict[str, str]:
+    return {"Authorization": f"Bearer {value}"}
+
+
+async def test_a_token_file_is_read_each_minute(tmp_path: Path) -> None:
+    """A rotated token is used within 60 s, and not looked for at every request."""
+    path = tmp_path / "token"
+    path.write_text("old")
+    proof = FileCredentials(Cluster(), User(token_file=str(path)), now=0.0)
+    path.write_text("new")
+    assert token("old") == (await proof.auth_state(59.0, unauthorized=False)).headers
+    assert token("new") == (await proof.auth_state(60.0, unauthorized=False)).headers
+
+
+async def test_a_token_file_is_read_at_once_when_refused(tmp_path: Path) -> None:
+    """A 401 makes us look again, though not more often than every 5 s."""
+    path = tmp_path / "token"
+    path.write_text("old")
+    proof = FileCredentials(Cluster(), User(token_file=str(path)), now=0.0)
+    path.write_text("new")
+    assert token("old") == (await proof.auth_state(4.0, unauthorized=True)).headers
+    assert token("new") == (await proof.auth_state(5.0, unauthorized=True)).headers
+
+
+@pytest.mark.parametrize("content", [None, "", "two\nlines", "sécret"])
+async def test_the_last_good_token_stays(content: str | None, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """A token file that vanishes, empties or breaks costs a warning, not the connection."""
+    path = tmp_path / "token"
+    path.write_text("secret-canary")
+    proof = FileCredentials(Cluster(), User(token_file=str(path)), now=0.0)
+    path.unlink() if content is None else path.write_text(content)
+    with caplog.at_level(logging.DEBUG):
+        assert token("secret-canary") == (await proof.auth_state(60.0, unauthorized=False)).headers
+    assert "the old ones stay" in caplog.text
+    assert "secret-canary" not in caplog.text
+
+
+async def test_a_rotated_client_certificate_is_shown(tmp_path: Path) -> None:
+    """New connections show the new certificate; one whose key has not been written yet is left for later."""
+    user = User(client_certificate=str(tmp_path / "cert"), client_key=str(tmp_path / "key"))
+    old, new = certificates.client("old"), certificates.client("new")
+    (tmp_path / "cert").write_bytes(old.certificate)
+    (tmp_path / "key").write_bytes(old.key)
+    proof = FileCredentials(cluster(certificates.authority_pem()), user, now=0.0)
+    (tmp_path / "cert").write_bytes(new.certificate)
+    assert certificates.der(old.certificate) == await shown(proof, 60.0)
+    (tmp_path / "key").write_bytes(new.key)
+    assert certificates.der(new.certificate) == await shown(proof, 120.0)
+
+
+async def test_the_context_stays_while_nothing_changes(tmp_path: Path) -> None:
+    """Connections are pooled by context, so a look at unchanged files must not make a new one."""
+    proof = FileCredentials(cluster(certificates.authority_pem()), User(), now=0.0)
+    assert (await proof.auth_state(0.0, unauthorized=False)).context is (
+        await proof.auth_state(60.0, unauthorized=True)
+    ).context
+
+
+async def test_a_rotated_authority_is_trusted(tmp_path: Path) -> None:
+    """After the authority's file has changed, servers of the new authority are spoken to."""
+    path = tmp_path / "ca"
+    path.write_bytes(certificates.authority_pem())
+    proof = FileCredentials(Cluster(server="https://x", certificate_authority=str(path)), User(), now=0.0)
+    path.write_bytes(certificates.other_authority().cert_pem.bytes())
+    rotated = certificates.server_context(issuer=certificates.other_authority())
+    assert await shown(proof, 60.0, rotated) is None
+
+
+def cluster(authority: bytes) -> Cluster:
+    return Cluster(server="https://x", certificate_authority_data=base64.b64encode(authority).decode())
+
+
+async def shown(proof: CredentialSource, now: float, server: ssl.SSLContext | None = None) -> bytes | None:
+    context = (await proof.auth_state(now, unauthorized=False)).context
+    assert context is not None
+    return certificates.shown(context, server or certificates.server_context())
+
+
+def plugin(
+    folder: Path, status: dict[str, Any] | str, version: str = V1, code: int = 0, seconds: float = 0.0, **more: Any
+) -> Exec:
+    """A program that notes each run and prints the status."""
+    answer = status if isinstance(status, str) else json.dumps({"apiVersion": version, "status": status})
+    script = folder / "plugin.py"
+    script.write_text(
+        "import os, sys, time\n"
+        f"time.sleep({seconds})\n"
+        f"with open({str(folder / 'runs')!r}, 'a') as runs:\n"
+        "    runs.write(os.environ['KUBERNETES_EXEC_INFO'] + os.environ.get('EXTRA', '') + '\\n')\n"
+        f"print({answer!r})\n"
+        f"sys.exit({code})\n"
+    )
+    return Exec(command=sys.executable, args=(str(script),), api_version=version, **more)
+
+
+def runs(folder: Path) -> list[str]:
+    path = folder / "runs"
+    return path.read_text().splitlines() if path.exists() else []
+
+
+async def test_a_plugin_is_run_when_its_token_expires(tmp_path: Path) -> None:
+    """One run serves until shortly before the expiry that it named, or until the server refuses."""
+    stamp = {"token": "t", "expirationTimestamp": "1970-01-01T00:16:40Z"}
+    proof = ExecCredentials(plugin(tmp_path, stamp), Cluster())
+    for now, refused, expected in ((0.0, False, 1), (989.0, False, 1), (989.5, True, 2), (990.0, False, 3)):
+        assert token("t") == (await proof.auth_state(now, refused)).headers
+        assert expected == len(runs(tmp_path))
+
+
+@pytest.mark.parametrize("version", [V1, f"{V1}beta1"])
+async def test_a_plugin_is_told_what_it_needs(version: str, tmp_path: Path) -> None:
+    """It gets its version, its variables and, where it asks, the cluster."""
+    given = plugin(tmp_path, {"token": "t"}, version, env=(Variable("EXTRA", "more"),), provide_cluster_info=True)
+    await ExecCredentials(given, Cluster(server="https://x")).auth_state(0.0, unauthorized=False)
+    info = json.loads(runs(tmp_path)[0].removesuffix("more"))
+    assert version == info["apiVersion"]
+    assert {"interactive": False, "cluster": {"server": "https://x"}} == info["spec"]
+
+
+async def test_a_plugin_may_issue_a_certificate(tmp_path: Path) -> None:
+    """A certificate and key are shown on new connections, without a token."""
+    pair = certificates.client("issued")
+    status = {"clientCertificateData": pair.certificate.decode(), "clientKeyData": pair.key.decode()}
+    proof = ExecCredentials(plugin(tmp_path, status), cluster(certificates.authority_pem()))
+    assert certificates.der(pair.certificate) == await shown(proof, 0.0)
+    assert {} == (await proof.auth_state(0.0, unauthorized=False)).headers
+
+
+@pytest.mark.parametrize(
+    ("status", "code", "sentence"),
+    [
+        ({}, 0, "neither a token nor a certificate"),
+        ("no json", 0, "did not print an ExecCredential"),
+        ('{"apiVersion": "other/v1", "status": {"token": "t"}}', 0, "answered in 'other/v1'"),
+        ({"token": "t", "expirationTimestamp": "soon"}, 0, "did not print an ExecCredential"),
+        ({"token": "t", "expirationTimestamp": "0001-01-01T00:00:00"}, 0, "did not print an ExecCredential"),
+        ({"token": "t"}, 3, "failed with exit code 3"),
+        ({"token": "two\nlines"}, 0, "the token holds line breaks"),
+        ({"token": "t\r\nImpersonate-User: admin"}, 0, "the token holds line breaks"),
+        ({"token": "sécret"}, 0, "beyond ASCII"),
+    ],
+)
+async def test_a_bad_plugin_is_named(status: Any, code: int, sentence: str, tmp_path: Path) -> None:
+    """What a plugin does wrong is said, and nothing that it printed."""
+    with pytest.raises(CredentialsError, match=sentence):
+        await ExecCredentials(plugin(tmp_path, status, code=code), Cluster()).auth_state(0.0, unauthorized=False)
+
+
+async def test_a_missing_plugin_comes_with_its_hint() -> None:
+    """The kubeconfig's own install hint is passed on."""
+    missing = Exec(command="no-such-plugin", api_version=V1, install_hint="get it at example.com")
+    with pytest.raises(CredentialsError, match=r"cannot be run: No such file.*; get it at example\.com"):
+        await ExecCredentials(missing, Cluster()).auth_state(0.0, unauthorized=False)
+
+
+async def test_a_run_outlives_whoever_is_impatient(tmp_path: Path) -> None:
+    """Who gives up waiting does not end the run: whoever asks next gets its token, and the program has run once."""
+    proof = ExecCredentials(plugin(tmp_path, {"token": "t"}, seconds=0.5), Cluster())
+    for _ in range(2):
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(proof.auth_state(0.0, unauthorized=False), 0.1)
+    assert token("t") == (await proof.auth_state(0.0, unauthorized=False)).headers
+    assert 1 == len(runs(tmp_path))
+
+
+async def test_after_a_failed_run_the_next_is_another(tmp_path: Path) -> None:
+    """A failure is told to whoever waited for it, and is not kept."""
+    proof = ExecCredentials(plugin(tmp_path, {}), Cluster())
+    with pytest.raises(CredentialsError):
+        await proof.auth_state(0.0, unauthorized=False)
+    plugin(tmp_path, {"token": "t"})
+    assert token("t") == (await proof.auth_state(0.0, unauthorized=False)).headers

@@ -1,0 +1,226 @@
+"""Decides whether Events are written once, counted when repeated, dropped when too many, and kept behind binds."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from random import Random
+from typing import Any
+
+import pytest
+
+from tests.kube.fake_transport import FakeResponse, FakeTransport, json_response
+from trimtab.core.model.instructions import EmitEvent
+from trimtab.kube.event_recorder import MAX_SERIES, QUEUE_SIZE, EventRecorder
+from trimtab.kube.low_priority_gate import LowPriorityGate
+from trimtab.kube.transport import Unreachable
+from trimtab.kube.writer import Writer
+from trimtab.wire.requests import Request
+
+pytestmark = pytest.mark.looptime
+
+
+def tell(name: str = "web", note: str = "0/3 nodes are available", reason: str = "FailedScheduling") -> EmitEvent:
+    return EmitEvent(f"u-{name}", "ns", name, reason, note, warning=True)
+
+
+@dataclass
+class RecorderHarness:
+    """A posting desk with a pretend server behind it."""
+
+    answer: Callable[[Request], FakeResponse] = lambda request: json_response({}, 201)
+    open: bool = True
+    capacity: int = QUEUE_SIZE
+
+    def __post_init__(self) -> None:
+        self.transport = FakeTransport(lambda request: self.answer(request))
+        self.lull = LowPriorityGate(2)
+        writer = Writer(self.transport, lambda: self.open, Random(1))
+        clock = lambda: asyncio.get_running_loop().time() + 1e9  # noqa: E731
+        self.posting = EventRecorder(writer, clock, self.lull, "host-1", self.capacity)
+
+    def written(self) -> list[tuple[float, str, dict[str, Any]]]:
+        return [(round(at, 2), request.method, json.loads(request.body)) for at, request in self.transport.sent]
+
+    def methods(self) -> list[str]:
+        return [method for _, method, _ in self.written()]
+
+
+@asynccontextmanager
+async def running(desk: RecorderHarness) -> AsyncIterator[EventRecorder]:
+    task = asyncio.create_task(desk.posting.run())
+    try:
+        yield desk.posting
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+async def test_what_is_told_is_written() -> None:
+    """An Event about the pod, by its UID, with our instance and the time of telling."""
+    desk = RecorderHarness()
+    async with running(desk) as posting:
+        posting.record(tell())
+        await posting.wait_drained()
+    (_, method, body) = desk.written()[0]
+    assert ("POST", "u-web", "host-1", "Warning") == (
+        method,
+        body["regarding"]["uid"],
+        body["reportingInstance"],
+        body["type"],
+    )
+    assert "2001-09-09T01:46:40.000000Z" == body["eventTime"]
+    assert 1 == posting.written
+
+
+async def test_no_two_events_share_a_name() -> None:
+    """Different things told of one pod at one moment are different Events."""
+    desk = RecorderHarness()
+    async with running(desk) as posting:
+        for number in range(5):
+            posting.record(tell(note=f"note {number}"))
+        await posting.wait_drained()
+    assert 5 == len({body["metadata"]["name"] for _, _, body in desk.written()})
+
+
+async def test_repeats_are_counted_in_a_series() -> None:
+    """The second time at once, later ones at most every five minutes, always with the full count."""
+    desk = RecorderHarness()
+    async with running(desk) as posting:
+        for _ in range(40):
+            posting.record(tell())
+            await asyncio.sleep(10.0)
+    assert ["POST", "PATCH", "PATCH"] == desk.methods()
+    assert [(10.0, 2), (310.0, 32)] == [(at, body["series"]["count"]) for at, _, body in desk.written()[1:]]
+
+
+async def test_a_series_ends_after_six_quiet_minutes() -> None:
+    """The same thing much later is a new Event."""
+    desk = RecorderHarness()
+    async with running(desk) as posting:
+        posting.record(tell())
+        await asyncio.sleep(361.0)
+        posting.record(tell())
+        await posting.wait_drained()
+    assert ["POST", "POST"] == desk.methods()
+
+
+async def test_what_differs_is_not_a_repeat() -> None:
+    """Another pod, another reason or another note is another Event."""
+    desk = RecorderHarness()
+    async with running(desk) as posting:
+        for each in (tell(), tell("other"), tell(note="other"), tell(reason="Other")):
+            posting.record(each)
+            await posting.wait_drained()
+    assert ["POST"] * 4 == desk.methods()
+
+
+async def test_repeats_of_what_is_still_queued_are_one_event() -> None:
+    """What is told often before it could be written is written once, and then counted once."""
+    desk = RecorderHarness()
+    for _ in range(5):
+        desk.posting.record(tell())
+    async with running(desk) as posting:
+        await posting.wait_drained()
+    assert ["POST", "PATCH"] == desk.methods()
+    assert 5 == desk.written()[1][2]["series"]["count"]
+
+
+async def test_an_expired_event_begins_anew() -> None:
+    """The server forgets Events; a patch that finds none is followed, at the next repeat, by a new one."""
+    desk = RecorderHarness(answer=lambda request: json_response({}, 404 if request.method == "PATCH" else 201))
+    async with running(desk) as posting:
+        for _ in range(3):
+            posting.record(tell())
+            await posting.wait_drained()
+    assert ["POST", "PATCH", "POST", "PATCH"] == desk.methods()
+
+
+async def test_a_count_that_was_refused_is_tried_again_at_the_next_repeat() -> None:
+    """A server that has just started refuses for a moment; the series does not wait five minutes because of it."""
+    desk = RecorderHarness(answer=lambda request: json_response({}, 403 if request.method == "PATCH" else 201))
+    async with running(desk) as posting:
+        for _ in range(2):
+            posting.record(tell())
+            await posting.wait_drained()
+        desk.answer = lambda request: json_response({}, 200)
+        posting.record(tell())
+        await posting.wait_drained()
+    assert ["POST", "PATCH", "PATCH"] == desk.methods()
+    assert 3 == desk.written()[-1][2]["series"]["count"]
+
+
+async def test_too_many_are_dropped_and_counted() -> None:
+    """A full queue drops the newest and says how many; what was dropped may be told again later."""
+    desk = RecorderHarness(capacity=3)
+    for number in range(5):
+        desk.posting.record(tell(f"pod-{number}"))
+    assert 2 == desk.posting.dropped
+    async with running(desk) as posting:
+        await posting.wait_drained()
+        posting.record(tell("pod-4"))
+        await posting.wait_drained()
+    assert [f"u-pod-{n}" for n in (0, 1, 2, 4)] == [body["regarding"]["uid"] for _, _, body in desk.written()]
+
+
+async def test_memory_is_bounded() -> None:
+    """However many different things are told, no more than a fixed number is remembered."""
+    desk = RecorderHarness(capacity=3)
+    for number in range(MAX_SERIES + 100):
+        desk.posting.record(tell(f"pod-{number}"))
+    assert len(desk.posting._series) <= MAX_SERIES
+
+
+async def test_events_wait_for_a_lull_but_not_for_ever() -> None:
+    """While binds are under way Events only trickle, a few each second; afterwards all of them go."""
+    desk = RecorderHarness()
+    desk.lull.start()
+    desk.lull.start()
+    async with running(desk) as posting:
+        for number in range(40):
+            posting.record(tell(f"pod-{number}"))
+        await asyncio.sleep(0.9)
+        assert 0 == posting.written
+        await asyncio.sleep(3.0)
+        assert 4 <= posting.written <= 16
+        desk.lull.finish()
+        await asyncio.sleep(0.01)
+        assert 40 == posting.written
+
+
+@pytest.mark.parametrize("answer", [Unreachable("down", sent=True), json_response(b"", 500), json_response({}, 403)])
+async def test_a_failure_is_counted_and_the_rest_goes_on(answer: FakeResponse) -> None:
+    """An Event that cannot be written is lost, and counted; the next one is tried."""
+    desk = RecorderHarness(answer=lambda request: answer)
+    async with running(desk) as posting:
+        posting.record(tell("one"))
+        await posting.wait_drained()
+        desk.answer = lambda request: json_response({}, 201)
+        posting.record(tell("two"))
+        await posting.wait_drained()
+    assert (1, 1) == (posting.failed, posting.written)
+
+
+async def test_a_busy_server_is_given_its_time() -> None:
+    """After a 429 the Event waits as long as it was told to, and a little more, then tries once more."""
+    desk = RecorderHarness()
+    answers = iter([json_response(b"busy", 429, **{"Retry-After": "2"}), json_response({}, 201)])
+    desk.answer = lambda request: next(answers)
+    async with running(desk) as posting:
+        posting.record(tell())
+        await posting.wait_drained()
+    first, second = desk.transport.times()
+    assert 2.0 <= second - first <= 2.5
+    assert (1, 0) == (posting.written, posting.failed)
+
+
+async def test_who_does_not_lead_writes_no_events() -> None:
+    """With the door closed nothing is sent."""
+    desk = RecorderHarness(open=False)
+    async with running(desk) as posting:
+        posting.record(tell())
+        await posting.wait_drained()
+    assert ([], 1) == (desk.transport.sent, posting.failed)

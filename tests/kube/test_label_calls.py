@@ -1,0 +1,61 @@
+"""Marks on nodes: written through the one door, told in the log, and only told while observing."""
+
+from __future__ import annotations
+
+import pytest
+from msgspec.structs import replace
+
+from tests.kube.fake_transport import json_response
+from tests.kube.test_api_calls import ApiCallsHarness, failure, outcome, running
+from trimtab.core.model.events import LabelDone, LabelFailed
+from trimtab.core.model.instructions import LabelNode
+from trimtab.kube.transport import Unreachable
+
+pytestmark = pytest.mark.looptime
+WISH = LabelNode("n1", "u", 7, (("pressure.trimtab.dev/cpu", "high"),), reason="cpu is 0.9")
+
+
+async def test_a_mark_is_written_and_told(caplog: pytest.LogCaptureFixture) -> None:
+    """One patch, one event, one line that says what and why."""
+    caplog.set_level("INFO")
+    stage = ApiCallsHarness(answer=lambda request: json_response({"kind": "Node"}))
+    fact = await outcome(stage, WISH)
+    assert isinstance(fact, LabelDone)
+    assert ["PATCH"] == [request.method for _, request in stage.transport.sent]
+    assert "marked: node=n1 change=+pressure.trimtab.dev/cpu=high why=cpu is 0.9" in caplog.messages
+
+
+@pytest.mark.parametrize(
+    ("answer", "words", "forbidden"),
+    [
+        (failure(409, "Conflict", "it has changed"), "it has changed", False),
+        (failure(403, "Forbidden", "not yours"), "not yours", True),
+        (Unreachable("no route", sent=False), "no route", False),
+    ],
+)
+async def test_a_refusal_is_told_with_its_reason(
+    answer: object, words: str, forbidden: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The engine hears whether a right is missing, and people hear why."""
+    fact = await outcome(ApiCallsHarness(answer=lambda request: answer), WISH)
+    assert isinstance(fact, LabelFailed)
+    assert (words, forbidden) == (fact.message, fact.forbidden)
+    assert f"problem={words}" in caplog.text
+
+
+async def test_who_observes_only_tells(caplog: pytest.LogCaptureFixture) -> None:
+    """Nothing leaves, and nothing has to be answered."""
+    caplog.set_level("INFO")
+    stage = ApiCallsHarness()
+    async with running(stage) as performer:
+        performer.submit(replace(WISH, observe_only=True))
+        assert await performer.drain(60.0)
+    assert ([], []) == (stage.transport.sent, stage.facts)
+    assert "would mark: node=n1 change=+pressure.trimtab.dev/cpu=high why=cpu is 0.9" in caplog.messages
+
+
+async def test_who_may_not_write_does_not() -> None:
+    """A wish that waited until the lease was lost is a refusal, and no patch."""
+    stage = ApiCallsHarness(open=False)
+    assert isinstance(await outcome(stage, WISH), LabelFailed)
+    assert [] == stage.transport.sent

@@ -1,0 +1,46 @@
+"""Decides whether a server that cannot be worked with is turned into a sentence that says what to do."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.kube.fake_transport import FakeResponse, FakeTransport, json_response
+from trimtab.kube.credentials import Credentials
+from trimtab.kube.credentials.kubeconfig import Cluster, User
+from trimtab.kube.preflight import PreflightError, check_access
+from trimtab.kube.transport import Unreachable
+
+GOOD = json_response({"kind": "PodList", "metadata": {"resourceVersion": "5"}, "items": []})
+
+
+def credentials() -> Credentials:
+    return Credentials(Cluster(server="https://x:6443"), User(token="canary"), "context 'c' of file")
+
+
+async def test_a_good_server_is_greeted_in_silence() -> None:
+    """One pod and one node are listed, no more."""
+    transport = FakeTransport(lambda request: GOOD)
+    await check_access(transport, credentials())
+    assert ["/api/v1/pods?limit=1", "/api/v1/nodes?limit=1"] == [request.path for _, request in transport.sent]
+
+
+@pytest.mark.parametrize(
+    ("answer", "sentence"),
+    [
+        (Unreachable("connection refused", sent=False), "cannot be reached: connection refused. Check the address"),
+        (json_response({"kind": "Status", "message": "Unauthorized"}, 401), "does not know us: Unauthorized. Renew"),
+        (
+            json_response({"kind": "Status", "message": "cannot list"}, 403),
+            "forbids to list /api/v1/pods: cannot list. Apply",
+        ),
+        (json_response(b"<html>hello</html>"), "does not answer like one: status 200, '<html>hello</html>'"),
+        (json_response(b"nothing here", 404), "does not answer like one: status 404"),
+    ],
+)
+async def test_a_bad_one_is_named(answer: FakeResponse, sentence: str) -> None:
+    """The sentence names the server, where its address came from, what happened, and what to do."""
+    with pytest.raises(PreflightError) as failure:
+        await check_access(FakeTransport(lambda request: answer), credentials())
+    assert sentence in str(failure.value)
+    assert "https://x:6443 (context 'c' of file)" in str(failure.value)
+    assert "canary" not in str(failure.value)

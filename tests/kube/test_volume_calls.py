@@ -1,0 +1,44 @@
+"""Decides whether promises to claims are sent, and told back to the pod that waits."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.kube.fake_transport import json_response
+from tests.kube.test_api_calls import ApiCallsHarness, failure, outcome
+from trimtab.core.model.events import StageAnswered
+from trimtab.core.model.instructions import BindVolume, SelectNode
+from trimtab.kube.transport import Unreachable
+
+pytestmark = pytest.mark.looptime
+
+BIND = BindVolume("u1", "disk", 7, "ns", "data", "c1")
+SELECT = SelectNode("u1", "ns", "data", 7, "node-1")
+
+
+@pytest.mark.parametrize("instruction", [BIND, SELECT])
+async def test_a_promise_is_sent_and_answered(instruction: BindVolume | SelectNode) -> None:
+    """A yes lets the stage be asked again."""
+    stage = ApiCallsHarness(lambda request: json_response({}))
+    assert StageAnswered("u1", 1e9) == await outcome(stage, instruction)
+    assert ["PATCH"] == [request.method for _, request in stage.transport.sent]
+
+
+@pytest.mark.parametrize(
+    ("answer", "problem"),
+    [
+        (failure(409, "Conflict", "modified"), "volume disk could not be prepared: modified"),
+        (failure(403, "Forbidden", "not yours"), "volume disk could not be prepared: not yours"),
+        (Unreachable("broken off", sent=True), "broken off"),
+    ],
+)
+async def test_a_promise_that_was_not_taken_is_a_problem(answer: object, problem: str) -> None:
+    """Whatever went wrong, the pod hears of it and looks for a node again."""
+    assert StageAnswered("u1", 1e9, problem) == await outcome(ApiCallsHarness(lambda request: answer), BIND)
+
+
+async def test_nothing_is_promised_without_the_lease() -> None:
+    """A closed door is a problem, too: somebody else may have other plans for the volume."""
+    stage = ApiCallsHarness(open=False)
+    assert StageAnswered("u1", 1e9, "not sent") == await outcome(stage, BIND)
+    assert [] == stage.transport.sent

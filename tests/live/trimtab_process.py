@@ -1,0 +1,113 @@
+"""Decides how Trimtab itself is started on a rig, as its own service account; leaves what it must do to the tests."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from http.client import HTTPConnection
+from pathlib import Path
+
+from tests.live.audit_checker import Report, check_audit
+from tools.controlplane.client import Document
+from tools.controlplane.process import Process, free_port
+from tools.controlplane.rig import Rig
+
+ROOT = Path(__file__).resolve().parents[2]
+ACCOUNT = "system:serviceaccount:trimtab:trimtab"
+SCHEDULER = "trimtab"
+# What the default profile needs, and the plugins that can be disabled where the file after the first is not applied.
+ROLES = ("rbac.yaml", "rbac-volumes.yaml", "rbac-preemption.yaml")
+OPTIONAL = ("VolumeRestrictions", "NodeVolumeLimits", "VolumeBinding", "VolumeZone", "DefaultPreemption")
+WITHOUT_OPTIONAL = {
+    "schedulerName": SCHEDULER,
+    "plugins": {"multiPoint": {"disabled": [{"name": name} for name in OPTIONAL]}},
+}
+
+
+def install(rig: Rig, *roles: str) -> None:
+    """What an operator does first: the namespace, the account and its rights, as shipped."""
+    for file in roles or ROLES:
+        rig.apply(ROOT / "deploy" / file)
+
+
+def start(rig: Rig, name: str = "trimtab", own: Document | None = None, **settings: object) -> Process:
+    """`trimtab run` with these settings, and those of our own, as a process with the rights that were installed."""
+    return launch(rig, write_config(rig, name, own, **settings), name)
+
+
+def write_config(rig: Rig, name: str = "trimtab", own: Document | None = None, **settings: object) -> Path:
+    """The file of a KubeSchedulerConfiguration and, where `own` has any fields, of a TrimtabConfiguration; JSON is YAML."""
+    stock: Document = {
+        "apiVersion": "kubescheduler.config.k8s.io/v1",
+        "kind": "KubeSchedulerConfiguration",
+        "profiles": [{"schedulerName": SCHEDULER}],
+        **settings,
+    }
+    ours = [{"apiVersion": "trimtab.dev/v1alpha1", "kind": "TrimtabConfiguration", **own}] if own else []
+    file = rig.workspace / f"{name}.yaml"
+    file.write_text("\n---\n".join(map(json.dumps, [stock, *ours])))
+    return file
+
+
+def launch(rig: Rig, config: Path, name: str = "trimtab") -> Process:
+    """`trimtab run --config FILE` as a process of its own, with the rights that were installed and nothing else."""
+    url = f"http://127.0.0.1:{free_port()}"
+    kubeconfig = rig.service_account_kubeconfig("trimtab", "trimtab")
+    command = [sys.executable, "-m", "trimtab", "run", "--config", str(config), "--kubeconfig", str(kubeconfig)]
+    command += ["--serve", url.removeprefix("http://"), "--identity", name]
+    return Process(command, rig.workspace / f"{name}.log", {"PYTHONPATH": str(ROOT)}, url)
+
+
+def trimtab(*arguments: str) -> str:
+    """What another command of ours prints."""
+    command = [sys.executable, "-m", "trimtab", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=60, check=True).stdout
+
+
+def page(process: Process, path: str) -> tuple[int, str]:
+    """A page that the process serves."""
+    host, port = process.url.removeprefix("http://").split(":")
+    connection = HTTPConnection(host, int(port), timeout=10)
+    try:
+        connection.request("GET", path)
+        answer = connection.getresponse()
+        return answer.status, answer.read().decode()
+    finally:
+        connection.close()
+
+
+def is_ready(process: Process) -> bool:
+    try:
+        return page(process, "/readyz")[0] == 200
+    except OSError:
+        return False
+
+
+def wait_for(met: Callable[[], object], seconds: float, what: str, *processes: Process) -> None:
+    """Wait until it holds; a failure shows what the processes said last."""
+    deadline = time.monotonic() + seconds
+    while not met():
+        if time.monotonic() > deadline:
+            said = "\n".join(f"--- {process.name}\n{process.log_tail()}" for process in processes)
+            raise AssertionError(f"not within {seconds:.0f} s: {what}\n{said}")
+        time.sleep(0.1)
+
+
+def pods(rig: Rig, namespace: str = "default") -> list[Document]:
+    return rig.admin.list(f"/api/v1/namespaces/{namespace}/pods")
+
+
+def bound(rig: Rig, namespace: str = "default") -> dict[str, str]:
+    """Pods that have a node, by name."""
+    return {
+        pod["metadata"]["name"]: pod["spec"]["nodeName"] for pod in pods(rig, namespace) if pod["spec"].get("nodeName")
+    }
+
+
+def check_audit_log(rig: Rig) -> Report:
+    """What the judge says of all that was done here in our name."""
+    pods, nodes = rig.admin.list("/api/v1/pods"), rig.admin.list("/api/v1/nodes")
+    return check_audit(rig.audit_events(), pods, nodes, ACCOUNT, (SCHEDULER,))

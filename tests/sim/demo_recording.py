@@ -1,0 +1,46 @@
+"""The whole demo by seed, cut into its scenes, for whoever looks at what happens in one of them."""
+
+from __future__ import annotations
+
+from functools import cache
+
+from trimtab.apps.demo import ClusterFrame, Demo, DemoEnded, DemoEvent, NodeLabelled, PodDecided, SceneStarted
+from trimtab.sim.demo.hot_node import HOT_NODE_SCENARIO
+from trimtab.sim.snapshot import WorldSnapshot
+
+DAY_STARTS = len(HOT_NODE_SCENARIO.scenes)
+
+
+class RecordedScene:
+    """What was shown between one opening and the next."""
+
+    def __init__(self) -> None:
+        self.decided: list[PodDecided] = []
+        self.labelled: list[NodeLabelled] = []
+        self.snapshots: list[WorldSnapshot] = []
+
+
+@cache
+def record_demo(seed: int = 1) -> tuple[list[RecordedScene], DemoEnded]:
+    scenes: list[RecordedScene] = []
+    moment: DemoEvent | None = None
+    for moment in Demo(seed).events():
+        match moment:
+            case SceneStarted():
+                scenes.append(RecordedScene())
+            case PodDecided():
+                scenes[-1].decided.append(moment)
+            case NodeLabelled():
+                scenes[-1].labelled.append(moment)
+            case ClusterFrame():
+                scenes[-1].snapshots.append(moment.picture)
+    assert isinstance(moment, DemoEnded)
+    return scenes, moment
+
+
+def hot_node_scenes(seed: int = 1) -> list[RecordedScene]:
+    return record_demo(seed)[0][:DAY_STARTS]
+
+
+def day_scenes(seed: int = 1) -> list[RecordedScene]:
+    return record_demo(seed)[0][DAY_STARTS:]

@@ -1,0 +1,59 @@
+"""Promises to claims become patches that hold only for what was seen, and answers become what the waiting pod must know."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from trimtab.core.model.events import StageAnswered
+from trimtab.core.model.instructions import BindVolume, SelectNode
+from trimtab.wire.objects.volume_binding import bind_volume_outcome, bind_volume_request
+from trimtab.wire.requests import MERGE_PATCH
+
+BIND = BindVolume("u", "disk/1", 7, "shop", "data", "c-1")
+SELECT = SelectNode("u", "shop", "data", 8, "node-1")
+
+
+def test_a_volume_is_promised_in_the_version_that_was_seen() -> None:
+    """The patch names the claim by UID, and says that it was no person who kept the volume for it."""
+    request = bind_volume_request(BIND)
+    assert ("PATCH", "/api/v1/persistentvolumes/disk%2F1", MERGE_PATCH) == (
+        request.method,
+        request.path,
+        request.content_type,
+    )
+    claim = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "namespace": "shop", "name": "data", "uid": "c-1"}
+    assert {
+        "metadata": {"resourceVersion": "7", "annotations": {"pv.kubernetes.io/bound-by-controller": "yes"}},
+        "spec": {"claimRef": claim},
+    } == json.loads(request.body)
+    kept = bind_volume_request(BindVolume("u", "disk", 7, "shop", "data", "c-1", bound_by_controller=False))
+    assert {"metadata": {"resourceVersion": "7"}, "spec": {"claimRef": claim}} == json.loads(kept.body)
+
+
+def test_a_claim_is_given_to_a_node_in_the_version_that_was_seen() -> None:
+    """The provisioner goes by the annotation."""
+    request = bind_volume_request(SELECT)
+    assert ("PATCH", "/api/v1/namespaces/shop/persistentvolumeclaims/data") == (request.method, request.path)
+    annotations = {"volume.kubernetes.io/selected-node": "node-1"}
+    assert {"metadata": {"resourceVersion": "8", "annotations": annotations}} == json.loads(request.body)
+
+
+REFUSED = b'{"kind":"Status","status":"Failure","message":"the object has been modified","code":409}'
+
+
+@pytest.mark.parametrize(
+    ("instruction", "status", "body", "problem"),
+    [
+        (BIND, 200, b"{}", ""),
+        (SELECT, 200, b"{}", ""),
+        (BIND, 409, REFUSED, "volume disk/1 could not be prepared: the object has been modified"),
+        (SELECT, 409, REFUSED, "claim shop/data could not be prepared: the object has been modified"),
+        (SELECT, 502, b"", "claim shop/data could not be prepared: HTTP status 502"),
+        (BIND, None, b"", "volume disk/1 could not be prepared: no answer"),
+    ],
+)
+def test_outcomes(instruction: BindVolume | SelectNode, status: int | None, body: bytes, problem: str) -> None:
+    """Only a clear yes lets the pod wait on."""
+    assert StageAnswered("u", 9.0, problem) == bind_volume_outcome(instruction, status, body, 9.0)
