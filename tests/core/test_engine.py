@@ -130,7 +130,9 @@ def test_only_pods_of_our_own_scheduler_name_are_decided() -> None:
     assert ({}, None) == (scene.binds(), scene.queue_state(pod("foreign")))
 
 
-@pytest.mark.parametrize("fields", [{"terminating": True}, {"phase": "Failed"}, {"scheduling_gates": ("wait",)}, {"node": "a"}])
+@pytest.mark.parametrize(
+    "fields", [{"terminating": True}, {"phase": "Failed"}, {"scheduling_gates": ("wait",)}, {"node": "a"}]
+)
 def test_a_pod_that_must_not_be_bound_is_not_decided(fields: dict[str, Any]) -> None:
     """Nor when it turned so while it was waiting."""
     scene = EngineHarness()

@@ -107,7 +107,9 @@ def test_a_nomination_that_ends_is_told(end: str) -> None:
     if end == "deleted":
         change = cluster.delete_pod(WEB.uid)
     else:
-        fields = {"bound": {"node": "b"}, "withdrawn": {"nominated_node": ""}, "elsewhere": {"nominated_node": "b"}}[end]
+        fields = {"bound": {"node": "b"}, "withdrawn": {"nominated_node": ""}, "elsewhere": {"nominated_node": "b"}}[
+            end
+        ]
         change = cluster.upsert_pod(replace(promised, version=7, **fields))
     assert Change.NOMINATED in change
     assert ([promised.uid] if end == "elsewhere" else []) == list(cluster.nominated)

@@ -254,7 +254,7 @@ def test_attempts_and_victims_are_counted() -> None:
         def preemption_attempted(self, victims: int) -> None:
             self.seen.append(victims)
 
-    scene = full(tally=Counts())
+    scene = full(recorder=Counts())
     scene.turn()
     scene.upsert(pod("huge", cpu=5000, priority=10))
     scene.turn()

@@ -28,7 +28,7 @@ from trimtab.core.scheduling.queue.unschedulable import Equivalence, Key, MayHel
 
 
 class QueueState(StrEnum):
-    """Where a waiting pod is; the values are kube-scheduler's names for its queues."""
+    """Where a pending pod is; the values are kube-scheduler's names for its queues."""
 
     ACTIVE = "active"
     BACKOFF = "backoff"
@@ -38,12 +38,12 @@ class QueueState(StrEnum):
 
 
 class QueuedPod(Struct):
-    """One pod's standing in the queue."""
+    """One pod in the queue."""
 
     uid: str
     key: Key
     since: float
-    first_attempt_at: float = 0.0  # when it was first taken out to be decided
+    first_attempt_at: float = 0.0  # when it was first popped
     state: QueueState = QueueState.POPPED
     attempts: int = 0
     backoff_until: float = 0.0  # end of the back-off after the last attempt
@@ -51,14 +51,17 @@ class QueuedPod(Struct):
     plugins: tuple[str, ...] = ()
     stamp: int = 0
     equivalence: Equivalence = Equivalence("", "")
-    wakes_next: Hashable | None = None  # those alike who wait to hear what becomes of this one
+    wakes_next: Hashable | None = None  # the equivalent pods to wake once this one is scheduled
 
 
 class SchedulingQueue:
     """Heaps with lazy removal: an entry counts only while its stamp is the pod's newest."""
 
-    def __init__(self, initial: float = 1.0, longest: float = 10.0, timeout: float = 60.0) -> None:
-        self.initial_backoff, self.max_backoff, self.max_unschedulable_wait = initial, longest, timeout
+    def __init__(
+        self, initial_backoff: float = 1.0, max_backoff: float = 10.0, max_unschedulable_wait: float = 60.0
+    ) -> None:
+        self.initial_backoff, self.max_backoff = initial_backoff, max_backoff
+        self.max_unschedulable_wait = max_unschedulable_wait
         self.pods: dict[str, QueuedPod] = {}
         self._active: list[tuple[Key, str, int]] = []
         self._backoff: list[tuple[float, str, int]] = []
@@ -68,25 +71,25 @@ class SchedulingQueue:
     def __len__(self) -> int:
         return len(self.pods)
 
-    def add(self, uid: str, key: Key, at: float) -> None:
-        """A pod that is new to the queue, or whose gate has opened."""
+    def add(self, uid: str, key: Key, now: float) -> None:
+        """Add a pod that is new to the queue, or whose gates were removed."""
         entry = self.pods.get(uid)
         if entry is None:
-            entry = self.pods[uid] = QueuedPod(uid, key, at)
+            entry = self.pods[uid] = QueuedPod(uid, key, now)
         self._leave(entry)
-        self._wake_next(entry, at)
+        self._wake_next(entry, now)
         entry.key = key
         self._to_active(entry)
 
-    def gate(self, uid: str, key: Key, at: float) -> None:
-        """A gated pod: known, and not tried."""
-        entry = self.pods.setdefault(uid, QueuedPod(uid, key, at))
+    def gate(self, uid: str, key: Key, now: float) -> None:
+        """Add a gated pod, which is not attempted."""
+        entry = self.pods.setdefault(uid, QueuedPod(uid, key, now))
         self._leave(entry)
-        self._wake_next(entry, at)
+        self._wake_next(entry, now)
         entry.state = QueueState.GATED
 
     def pop(self) -> QueuedPod | None:
-        """Take the next pod out to be decided; counts as an attempt."""
+        """Pop the next pod; counts as an attempt."""
         while self._active:
             _, uid, stamp = heapq.heappop(self._active)
             entry = self.pods.get(uid)
@@ -96,90 +99,90 @@ class SchedulingQueue:
                 return entry
         return None
 
-    def take(self, uid: str, at: float) -> None:
-        """Take this pod out, wherever it stands, to be decided together with another; counts as an attempt."""
+    def take(self, uid: str, now: float) -> None:
+        """Pop this pod, whatever its state, to be scheduled together with another; counts as an attempt."""
         entry = self.pods[uid]
         self._leave(entry)
-        self._wake_next(entry, at)
+        self._wake_next(entry, now)
         entry.attempts += 1
         if entry.attempts == 1:
-            entry.first_attempt_at = at
+            entry.first_attempt_at = now
 
     def add_unschedulable(
         self,
         uid: str,
-        woken_by: Change,
+        requeue_on: Change,
         plugins: tuple[str, ...],
-        at: float,
-        kind: Equivalence | None = None,
-        rest: float = 0.0,
+        now: float,
+        equivalence: Equivalence | None = None,
+        backoff: float = 0.0,
     ) -> None:
-        """No node will do for now, nor for others of its kind (None: it is the only one); `rest` lengthens its back-off."""
+        """No node is feasible for it, nor for equivalent pods (None: it is unique); it backs off for at least `backoff`."""
         entry = self.pods[uid]
         self._leave(entry)
-        entry.equivalence = kind or Equivalence(uid, uid)
-        entry.requeue_on, entry.plugins = int(woken_by), plugins
+        entry.equivalence = equivalence or Equivalence(uid, uid)
+        entry.requeue_on, entry.plugins = int(requeue_on), plugins
         if entry.wakes_next == entry.equivalence.pods:
-            entry.wakes_next = None  # they would all be refused alike
-        self._wake_next(entry, at)
-        entry.backoff_until = at + max(self.backoff_of(entry.attempts), rest)
+            entry.wakes_next = None  # they would all be rejected alike
+        self._wake_next(entry, now)
+        entry.backoff_until = now + max(self.backoff_of(entry.attempts), backoff)
         self._stamp(entry, QueueState.UNSCHEDULABLE)
-        self._unschedulable.add(entry, plugins, at)
+        self._unschedulable.add(entry, plugins, now)
 
-    def add_backoff(self, uid: str, at: float, until: float = 0.0) -> None:
-        """A try failed for no fault of the pod's: again, but not at once, and not before `until`."""
+    def add_backoff(self, uid: str, now: float, until: float = 0.0) -> None:
+        """An attempt failed for another reason than the nodes: try again after a back-off, not before `until`."""
         entry = self.pods.get(uid)
         if entry is not None:
             self._leave(entry)
-            self._wake_next(entry, at)
-            entry.backoff_until = max(at + self.backoff_of(entry.attempts), until)
+            self._wake_next(entry, now)
+            entry.backoff_until = max(now + self.backoff_of(entry.attempts), until)
             self._to_backoff(entry)
 
     def backoff_of(self, attempts: int) -> float:
         return min(self.initial_backoff * 2.0 ** min(max(attempts - 1, 0), 32), self.max_backoff)
 
     def wake(
-        self, change: Change, at: float, helps: MayHelp = lambda uid, plugins: True, pods: Set[str] | None = None
+        self, change: Change, now: float, may_help: MayHelp = lambda uid, plugins: True, pods: Set[str] | None = None
     ) -> list[str]:
-        """Something happened that may help those who are parked for want of it, or those of these pods; who stirred."""
+        """Requeue the unschedulable pods (of these, if any are named) that the change may help; returns their UIDs."""
         if pods is None:
-            woken = self._unschedulable.wake_candidates(int(change), at, helps)
+            woken = self._unschedulable.wake_candidates(int(change), now, may_help)
         else:
-            some = [self.pods[uid] for uid in sorted(pods) if uid in self.pods]
+            named = [self.pods[uid] for uid in sorted(pods) if uid in self.pods]
             woken = self._unschedulable.wake_candidates_of(
-                [each for each in some if each.state is QueueState.UNSCHEDULABLE], int(change), at, helps
+                [each for each in named if each.state is QueueState.UNSCHEDULABLE], int(change), now, may_help
             )
         for uid in woken:
-            self._wake_leader(self.pods[uid], at)
+            self._wake_leader(self.pods[uid], now)
         return woken
 
-    def wake_all(self, at: float) -> None:
-        """Nothing is as it was."""
+    def wake_all(self, now: float) -> None:
+        """Requeue every unschedulable pod: the settings changed."""
         for uid in list(self._unschedulable.since):
-            self._requeue(self.pods[uid], at)
+            self._requeue(self.pods[uid], now)
 
-    def wake_equivalent(self, alike: Hashable, at: float) -> None:
-        """Something happened that concerns this group alone."""
-        uid = self._unschedulable.first(alike, at)
+    def wake_equivalent(self, equivalents: Hashable, now: float) -> None:
+        """Requeue the first of these equivalent pods."""
+        uid = self._unschedulable.first(equivalents, now)
         if uid is not None:
-            self._wake_leader(self.pods[uid], at)
+            self._wake_leader(self.pods[uid], now)
 
-    def wake_one(self, uid: str, at: float) -> None:
-        """The pod itself was edited; it is no longer like those whom it led."""
+    def wake_one(self, uid: str, now: float) -> None:
+        """Requeue this pod: it was updated, or its nomination is void."""
         entry = self.pods.get(uid)
         if entry is not None and entry.state is QueueState.UNSCHEDULABLE:
-            self._requeue(entry, at)
+            self._requeue(entry, now)
         elif entry is not None:
-            self._wake_next(entry, at)
+            self._wake_next(entry, now)
 
-    def scheduled(self, uid: str, at: float) -> None:
-        """The pod has a node: what helped it may help the next of its kind."""
+    def scheduled(self, uid: str, now: float) -> None:
+        """The pod has a node: what helped it may help the next equivalent one."""
         entry = self.pods.get(uid)
         if entry is not None:
-            self._wake_next(entry, at)
+            self._wake_next(entry, now)
 
     def rekey(self, uid: str, key: Key) -> None:
-        """The pod's place in the order is another one now."""
+        """Change the pod's sort key."""
         entry = self.pods.get(uid)
         if entry is None or entry.key == key:
             return
@@ -190,23 +193,23 @@ class SchedulingQueue:
             self._stamp(entry, QueueState.UNSCHEDULABLE)
             self._unschedulable.rekey(entry)
 
-    def tick(self, at: float) -> None:
-        """Time has passed: back-offs end, and nobody is parked for ever."""
-        while self._backoff and self._backoff[0][0] <= at:
+    def tick(self, now: float) -> None:
+        """Time has passed: back-offs end, and no pod stays unschedulable for ever."""
+        while self._backoff and self._backoff[0][0] <= now:
             _, uid, stamp = heapq.heappop(self._backoff)
             entry = self.pods.get(uid)
             if entry is not None and entry.stamp == stamp and entry.state is QueueState.BACKOFF:
                 self._to_active(entry)
-        for uid in list(self._unschedulable.overdue(at - self.max_unschedulable_wait)):
-            self._requeue(self.pods[uid], at)
+        for uid in list(self._unschedulable.overdue(now - self.max_unschedulable_wait)):
+            self._requeue(self.pods[uid], now)
 
-    def delete(self, uid: str, at: float) -> QueuedPod | None:
-        """The pod is bound, gone, or no longer ours."""
+    def delete(self, uid: str, now: float) -> QueuedPod | None:
+        """Remove a pod that is bound, deleted, or names another scheduler."""
         entry = self.pods.get(uid)
         if entry is not None:
             self._leave(entry)
             del self.pods[uid]
-            self._wake_next(entry, at)
+            self._wake_next(entry, now)
         return entry
 
     def counts(self) -> dict[QueueState, int]:
@@ -228,15 +231,15 @@ class SchedulingQueue:
         return (entry for entry in self.pods.values() if entry.state is QueueState.UNSCHEDULABLE)
 
     def copy(self) -> SchedulingQueue:
-        twin = SchedulingQueue(self.initial_backoff, self.max_backoff, self.max_unschedulable_wait)
-        twin.pods = {uid: replace(entry) for uid, entry in self.pods.items()}
-        twin._active, twin._backoff, twin._stamps = self._active.copy(), self._backoff.copy(), self._stamps
-        twin._unschedulable = self._unschedulable.copy()
-        return twin
+        copied = SchedulingQueue(self.initial_backoff, self.max_backoff, self.max_unschedulable_wait)
+        copied.pods = {uid: replace(entry) for uid, entry in self.pods.items()}
+        copied._active, copied._backoff, copied._stamps = self._active.copy(), self._backoff.copy(), self._stamps
+        copied._unschedulable = self._unschedulable.copy()
+        return copied
 
-    def _requeue(self, entry: QueuedPod, at: float) -> None:
+    def _requeue(self, entry: QueuedPod, now: float) -> None:
         self._leave(entry)
-        if entry.backoff_until > at:
+        if entry.backoff_until > now:
             self._to_backoff(entry)
         else:
             self._to_active(entry)
@@ -249,18 +252,18 @@ class SchedulingQueue:
         self._stamp(entry, QueueState.BACKOFF)
         heapq.heappush(self._backoff, (entry.backoff_until, entry.uid, entry.stamp))
 
-    def _stamp(self, entry: QueuedPod, part: QueueState) -> None:
+    def _stamp(self, entry: QueuedPod, state: QueueState) -> None:
         self._stamps += 1
-        entry.stamp, entry.state = self._stamps, part
+        entry.stamp, entry.state = self._stamps, state
 
-    def _wake_leader(self, entry: QueuedPod, at: float) -> None:
-        self._requeue(entry, at)
+    def _wake_leader(self, entry: QueuedPod, now: float) -> None:
+        self._requeue(entry, now)
         entry.wakes_next = entry.equivalence.pods
 
-    def _wake_next(self, entry: QueuedPod, at: float) -> None:
-        leads, entry.wakes_next = entry.wakes_next, None
-        if leads is not None:
-            self.wake_equivalent(leads, at)
+    def _wake_next(self, entry: QueuedPod, now: float) -> None:
+        equivalents, entry.wakes_next = entry.wakes_next, None
+        if equivalents is not None:
+            self.wake_equivalent(equivalents, now)
 
     def _leave(self, entry: QueuedPod) -> None:
         if entry.state is QueueState.UNSCHEDULABLE:

@@ -1,8 +1,8 @@
-"""Whether a change could help a parked pod; any doubt says yes. Who is parked, and who of equals goes first, is the queue's.
+"""Queueing hints: whether a change may make an unschedulable pod schedulable; any doubt says yes.
 
-A pod that fits nowhere can come to fit on a node in two ways. Either the node itself was touched, and then every plugin
-that judges node by node (it declares `reads`) must pass it now: they are asked about the touched rows alone. Or a plugin
-whose rows depend on each other had refused it, and then that plugin's `requeue_on` or `queueing_hint` decides.
+A node can become feasible in two ways. Either the node itself changed, and then every filter that answers node by node (it
+declares `depends_on`) must pass it now: they are called for the changed rows alone. Or a plugin whose rows depend on each
+other had rejected the pod, and then that plugin's `requeue_on` or `queueing_hint` decides.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ ALWAYS = Change.OWN_POD_UPDATED | Change.NOMINATED  # no plugin knows what these
 
 
 class ChangedRows:
-    """What changed between two looks at the columns' log; `entries` None stands for everything."""
+    """What changed since the node table's log was last read; `entries` None stands for everything."""
 
     def __init__(self, entries: list[tuple[int, int]] | None) -> None:
         self.entries = entries
         self._rows: dict[int, Rows] = {}
 
     def rows(self, change: int) -> Rows:
-        """The rows that one of these changes touched."""
+        """The rows that one of these changes concerns."""
         rows = self._rows.get(change)
         if rows is None:
             rows = self._rows[change] = self._find(change)
@@ -51,65 +51,65 @@ class ChangedRows:
 
 
 class LogReader:
-    """How far the columns' log was read."""
+    """How far the node table's log was read."""
 
     def __init__(self) -> None:
         self.epoch, self.position = -1, 0
 
-    def read(self, columns: NodeTable) -> ChangedRows:
-        entries = columns.log[self.position :] if self.epoch == columns.epoch else None
-        self.epoch, self.position = columns.epoch, len(columns.log)
+    def read(self, table: NodeTable) -> ChangedRows:
+        entries = table.log[self.position :] if self.epoch == table.epoch else None
+        self.epoch, self.position = table.epoch, len(table.log)
         return ChangedRows(entries)
 
     def copy(self) -> LogReader:
-        twin = LogReader()
-        twin.epoch, twin.position = self.epoch, self.position
-        return twin
+        copied = LogReader()
+        copied.epoch, copied.position = self.epoch, self.position
+        return copied
 
 
 def requeue_on(profile: Profile, verdict: Unschedulable) -> Change:
-    """All that might help a pod after this verdict."""
+    """The changes that may help a pod after this verdict."""
     change = ALWAYS | (Change.NOTHING if verdict.nodes else Change.NODE_ADDED)
     for plugin in _named(profile, verdict.plugins):
         change |= plugin.requeue_on
-    if not verdict.note:  # another one than was named may be the last to refuse a node that is touched
+    if not verdict.note:  # any of them may be the last one to reject a changed node
         for each in per_node_filters(profile):
             change |= each.requeue_on  # type: ignore[attr-defined]
     return change
 
 
 def equivalence_of(pod: Pod, profile: Profile, verdict: Unschedulable, nominated: bool) -> Equivalence:
-    """Who gets the same answers; a pod that was promised a node, or whose name its volumes may depend on, is one alone."""
-    alike: Hashable = pod.uid
+    """Which pods get the same answers; one with a nomination, or with volumes that may depend on its name, is unique."""
+    pods: Hashable = pod.uid
     if not nominated and not pod.spec.volumes and not pod.spec_error:
         labels = frozenset(pod.labels.items())
-        alike = (profile, pod.namespace, labels, pod.spec, pod.requests, pod.priority, pod.may_preempt)
-    signs = None if verdict.note else tuple(each.signature(pod) for each in per_node_filters(profile))  # type: ignore[attr-defined]
+        pods = (profile, pod.namespace, labels, pod.spec, pod.requests, pod.priority, pod.may_preempt)
+    signatures = None if verdict.note else tuple(each.signature(pod) for each in per_node_filters(profile))  # type: ignore[attr-defined]
     own_hint = _hints_of(profile, verdict.plugins).hinting
-    return Equivalence(alike, (profile, signs, alike if own_hint else None))
+    return Equivalence(pods, (profile, signatures, pods if own_hint else None))
 
 
 def may_help(
-    view: View, pod: Pod, profile: Profile, plugins: tuple[str, ...], change: Change, touched: ChangedRows
+    view: View, pod: Pod, profile: Profile, plugins: tuple[str, ...], change: Change, changed: ChangedRows
 ) -> bool:
-    """Whether the change could turn the refusal of these plugins round; `pod` stands for all of one `Kind.judged`."""
+    """Whether the change may revert the rejection by these plugins; `pod` stands for all with equal `Equivalence.hints`."""
     bits = int(change)
     if bits & int(ALWAYS):
         return True
-    asked = _hints_of(profile, plugins)
-    if bits & asked.coupled:
+    hints = _hints_of(profile, plugins)
+    if bits & hints.coupled:
         return True
-    for plugin in asked.hinting:
+    for plugin in hints.hinting:
         own = plugin.requeue_on & change  # type: ignore[attr-defined]
-        if own and plugin.queueing_hint(view, pod, own, touched.rows(int(own))):
+        if own and plugin.queueing_hint(view, pod, own, changed.rows(int(own))):
             return True
-    return _passes(view, pod, asked.per_node_filters, touched.rows(bits & asked.per_node))
+    return _passes(view, pod, hints.per_node_filters, changed.rows(bits & hints.per_node))
 
 
-def _passes(view: View, pod: Pod, judges: Iterable[Filter], rows: Rows) -> bool:
-    """Whether some row passes all that judge row by row."""
+def _passes(view: View, pod: Pod, filters: Iterable[Filter], rows: Rows) -> bool:
+    """Whether some row passes all filters that answer row by row."""
     passing: Bools | None = None
-    for each in judges:
+    for each in filters:
         passed = each.filter(view, pod, rows) == 0
         passing = passed if passing is None else passing & passed
         if not passing.any():
@@ -118,30 +118,30 @@ def _passes(view: View, pod: Pod, judges: Iterable[Filter], rows: Rows) -> bool:
 
 
 class _Hints(NamedTuple):
-    """Who is asked about pods that these plugins refused, and what each part of them is woken by."""
+    """Whom to ask about pods that these plugins rejected, and the changes that concern each group of plugins."""
 
     coupled: int  # of plugins whose rows depend on each other, and that have no hint of their own
     hinting: tuple[QueueingHint, ...]
     per_node: int
-    per_node_filters: tuple[Filter, ...]  # those that refused before go first
+    per_node_filters: tuple[Filter, ...]  # those that rejected the pod before go first
 
 
-@lru_cache(maxsize=1024)  # asked for at every event, and always the same
+@lru_cache(maxsize=1024)  # computed at every event, and always the same
 def _hints_of(profile: Profile, plugins: tuple[str, ...]) -> _Hints:
     named = _named(profile, plugins)
     hinting = tuple(each for each in named if isinstance(each, QueueingHint))
-    judges = sorted(per_node_filters(profile), key=lambda each: plugin_name(each) not in plugins)
-    names = {plugin_name(each) for each in (*judges, *hinting)}
-    return _Hints(_union(each for each in named if each.name not in names), hinting, _union(judges), tuple(judges))
+    filters = sorted(per_node_filters(profile), key=lambda each: plugin_name(each) not in plugins)
+    names = {plugin_name(each) for each in (*filters, *hinting)}
+    return _Hints(_union(each for each in named if each.name not in names), hinting, _union(filters), tuple(filters))
 
 
 def _union(plugins: Iterable[object]) -> int:
-    return reduce(or_, (int(each.woken_by) for each in plugins), 0)  # type: ignore[attr-defined]
+    return reduce(or_, (int(each.requeue_on) for each in plugins), 0)  # type: ignore[attr-defined]
 
 
 @lru_cache(maxsize=64)
 def per_node_filters(profile: Profile) -> tuple[Filter, ...]:
-    """Filters that judge each node by itself."""
+    """Filters that answer for each node by itself."""
     return tuple(each for each in profile.filters if plugin_name(each) in profile.depends_on)
 
 

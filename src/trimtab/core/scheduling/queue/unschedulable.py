@@ -1,10 +1,10 @@
-"""Pods for which no node will do, by what might help them; says who wakes first, and leaves whether it helps to others.
+"""Unschedulable pods, grouped by what may help them.
 
-    pods that get equal answers ──▶ a group: one is woken, and the next when that one was placed
-    groups with one cause and one hint ──▶ a bucket: whether a change helps is asked once for all of them
+    equivalent pods ──▶ a group: one is woken, and the next when that one was scheduled
+    groups with one wake condition ──▶ a bucket: whether a change helps is asked once for all of them
 
-The newest refusal of one pod of a group holds for the whole group, for they would all be refused alike. Of a group goes
-first who is next in the queue's order among those whose back-off is over, else whose back-off is over first.
+The newest rejection of one pod of a group holds for the whole group, for they would all be rejected alike. The first of a
+group is the next in the queue's order among those whose back-off is over, else the one whose back-off ends first.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from itertools import takewhile
 from typing import Any, NamedTuple, Protocol
 
 Key = tuple[float, ...]
-MayHelp = Callable[[str, tuple[str, ...]], bool]  # a pod's UID, and the plugins that refused it last
+MayHelp = Callable[[str, tuple[str, ...]], bool]  # a pod's UID, and the plugins that rejected it last
 MAX_STALE = 16  # entries that may be stale in a group's heaps, beyond as many as it has pods
 
 
 class Equivalence(NamedTuple):
-    """Pods of one `alike` get equal answers from every plugin; of one `judged`, from those that judge node by node."""
+    """Pods of equal `pods` get equal answers from every plugin; of equal `hints`, from those that filter node by node."""
 
     pods: Hashable
     hints: Hashable
 
 
 class Entry(Protocol):
-    """What is looked at of a waiting pod."""
+    """What is used of a `QueuedPod`."""
 
     uid: str
     key: Key
@@ -39,7 +39,7 @@ class Entry(Protocol):
 
 
 class WakeCondition(NamedTuple):
-    """What a bucket has in common."""
+    """The changes that may help a bucket of groups, the plugins that rejected them, and what hints depend on."""
 
     requeue_on: int
     plugins: tuple[str, ...]
@@ -47,10 +47,10 @@ class WakeCondition(NamedTuple):
 
 
 class EquivalentPods:
-    """Equal pods. Heaps with lazy removal: an entry counts only while its stamp is the one in `members`."""
+    """A group. Heaps with lazy removal: an entry counts only while its stamp is the one in `members`."""
 
-    def __init__(self, cause: WakeCondition) -> None:
-        self.condition = cause
+    def __init__(self, condition: WakeCondition) -> None:
+        self.condition = condition
         self.members: dict[str, int] = {}
         self.ready: list[tuple[Key, str, int]] = []
         self.backing_off: list[tuple[float, str, int, Key]] = []
@@ -61,8 +61,8 @@ class EquivalentPods:
         if len(self.ready) + len(self.backing_off) > 2 * len(self.members) + MAX_STALE:
             self._sweep()
 
-    def first(self, at: float) -> str | None:
-        while self.backing_off and self.backing_off[0][0] <= at:
+    def first(self, now: float) -> str | None:
+        while self.backing_off and self.backing_off[0][0] <= now:
             _, uid, stamp, key = heapq.heappop(self.backing_off)
             heapq.heappush(self.ready, (key, uid, stamp))
         return self._top(self.ready) or self._top(self.backing_off)
@@ -83,81 +83,88 @@ class EquivalentPods:
         heapq.heapify(self.backing_off)
 
     def copy(self) -> EquivalentPods:
-        twin = EquivalentPods(self.condition)
-        twin.members, twin.ready, twin.backing_off = self.members.copy(), self.ready.copy(), self.backing_off.copy()
-        return twin
+        copied = EquivalentPods(self.condition)
+        copied.members, copied.ready, copied.backing_off = (
+            self.members.copy(),
+            self.ready.copy(),
+            self.backing_off.copy(),
+        )
+        return copied
 
 
 class UnschedulablePods:
-    """All groups, the buckets that they are in, and all pods in the order in which they were parked."""
+    """All groups, the buckets that they are in, and all pods by how long they have been unschedulable."""
 
     def __init__(self) -> None:
         self.groups: dict[Hashable, EquivalentPods] = {}
         self.buckets: dict[WakeCondition, dict[Hashable, None]] = {}
         self.since: OrderedDict[str, float] = OrderedDict()
 
-    def add(self, entry: Entry, plugins: tuple[str, ...], at: float) -> None:
-        cause, alike = WakeCondition(entry.requeue_on, plugins, entry.equivalence.hints), entry.equivalence.pods
-        group = self.groups.get(alike)
+    def add(self, entry: Entry, plugins: tuple[str, ...], now: float) -> None:
+        condition, equivalents = (
+            WakeCondition(entry.requeue_on, plugins, entry.equivalence.hints),
+            entry.equivalence.pods,
+        )
+        group = self.groups.get(equivalents)
         if group is None:
-            group = self.groups[alike] = EquivalentPods(cause)
-        elif group.condition != cause:
-            self._leave_bucket(group.condition, alike)
-            group.condition = cause
-        self.buckets.setdefault(cause, {})[alike] = None
+            group = self.groups[equivalents] = EquivalentPods(condition)
+        elif group.condition != condition:
+            self._leave_bucket(group.condition, equivalents)
+            group.condition = condition
+        self.buckets.setdefault(condition, {})[equivalents] = None
         group.add(entry)
-        self.since[entry.uid] = at
+        self.since[entry.uid] = now
 
     def remove(self, entry: Entry) -> None:
-        alike = entry.equivalence.pods
-        group = self.groups[alike]
+        equivalents = entry.equivalence.pods
+        group = self.groups[equivalents]
         del group.members[entry.uid], self.since[entry.uid]
         if not group.members:
-            del self.groups[alike]
-            self._leave_bucket(group.condition, alike)
+            del self.groups[equivalents]
+            self._leave_bucket(group.condition, equivalents)
 
     def rekey(self, entry: Entry) -> None:
-        """Its place in the order is another one now, and so is its stamp."""
+        """Its sort key and its stamp have changed."""
         self.groups[entry.equivalence.pods].add(entry)
 
-    def first(self, alike: Hashable, at: float) -> str | None:
-        """Who of the group goes next."""
-        group = self.groups.get(alike)
-        return group.first(at) if group is not None else None
+    def first(self, equivalents: Hashable, now: float) -> str | None:
+        """The pod of the group that is woken next."""
+        group = self.groups.get(equivalents)
+        return group.first(now) if group is not None else None
 
-    def wake_candidates(self, change: int, at: float, helps: MayHelp) -> list[str]:
-        """The first of every group that this change may help; `helps` is asked about one pod of each bucket."""
+    def wake_candidates(self, change: int, now: float, may_help: MayHelp) -> list[str]:
+        """The first of every group that this change may help; `may_help` is asked about one pod of each bucket."""
         found: list[str | None] = []
-        for cause, alikes in self.buckets.items():
-            if not cause.requeue_on & change:
+        for condition, groups in self.buckets.items():
+            if not condition.requeue_on & change:
                 continue
-            one = self.groups[next(iter(alikes))].first(at)
-            if one is not None and helps(one, cause.plugins):
-                found += [self.groups[alike].first(at) for alike in alikes]
+            one = self.groups[next(iter(groups))].first(now)
+            if one is not None and may_help(one, condition.plugins):
+                found += [self.groups[equivalents].first(now) for equivalents in groups]
         return [uid for uid in found if uid is not None]
 
-    def wake_candidates_of(self, entries: Iterable[Entry], change: int, at: float, helps: MayHelp) -> list[str]:
-        """The same for the groups of these pods alone; `helps` is asked about each of them."""
+    def wake_candidates_of(self, entries: Iterable[Entry], change: int, now: float, may_help: MayHelp) -> list[str]:
+        """The same for the groups of these pods alone; `may_help` is asked about each of them."""
         found: dict[Hashable, str | None] = {}
         for entry in entries:
             group = self.groups[entry.equivalence.pods]
-            if group.condition.requeue_on & change and helps(entry.uid, group.condition.plugins):
-                found[entry.equivalence.pods] = group.first(at)
+            if group.condition.requeue_on & change and may_help(entry.uid, group.condition.plugins):
+                found[entry.equivalence.pods] = group.first(now)
         return [uid for uid in found.values() if uid is not None]
 
     def overdue(self, since: float) -> Iterator[str]:
-        """Those who have been here since then, or longer."""
+        """Pods that have been unschedulable since then, or longer."""
         return (uid for uid, _ in takewhile(lambda item: item[1] <= since, self.since.items()))
 
     def copy(self) -> UnschedulablePods:
-        twin = UnschedulablePods()
-        twin.groups = {alike: group.copy() for alike, group in self.groups.items()}
-        twin.buckets = {cause: alikes.copy() for cause, alikes in self.buckets.items()}
-        twin.since = self.since.copy()
-        return twin
+        copied = UnschedulablePods()
+        copied.groups = {key: group.copy() for key, group in self.groups.items()}
+        copied.buckets = {condition: groups.copy() for condition, groups in self.buckets.items()}
+        copied.since = self.since.copy()
+        return copied
 
-    def _leave_bucket(self, cause: WakeCondition, alike: Hashable) -> None:
-        bucket = self.buckets[cause]
-        del bucket[alike]
+    def _leave_bucket(self, condition: WakeCondition, equivalents: Hashable) -> None:
+        bucket = self.buckets[condition]
+        del bucket[equivalents]
         if not bucket:
-            del self.buckets[cause]
+            del self.buckets[condition]
