@@ -17,8 +17,7 @@ from trimtab.config.configuration import Configuration
 from trimtab.config.kube_scheduler import parse
 from trimtab.core.model.node import Node
 from trimtab.core.model.pod import Pod
-from trimtab.kube.timestamps import rfc3339
-from trimtab.wire.requests import Request
+from trimtab.wire.requests import Request, rfc3339
 
 URL = "https://x:6443"
 

@@ -12,9 +12,8 @@ from tests.kube.fake_transport import FakeResponse, FakeTransport, json_response
 from trimtab.apps.doctor.apiserver_checks import ApiServer
 from trimtab.apps.label_cleanup import RBAC_REMEDY, CleanupOptions, CleanupResult, Clocks, clean_up
 from trimtab.config.trimtab.labeller import LEASE
-from trimtab.kube.timestamps import rfc3339_micro
 from trimtab.kube.transport import Unreachable
-from trimtab.wire.requests import Request
+from trimtab.wire.requests import Request, rfc3339_micro
 
 pytestmark = pytest.mark.looptime
 KEY = "pressure.trimtab.dev/cpu"

@@ -14,7 +14,7 @@ from trimtab.core.cluster.cluster import Cluster
 from trimtab.core.model.node import Node
 from trimtab.core.model.pod import Pod
 from trimtab.core.model.resources import PodRequests
-from trimtab.wire.decode_errors import Malformed
+from trimtab.wire.decoding import Malformed
 from trimtab.wire.node import NodeReader
 from trimtab.wire.pod import PodReader
 

@@ -7,11 +7,9 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from trimtab.core.model.objects import Object
-from trimtab.wire.decode_errors import Malformed
-from trimtab.wire.objects.disruption_budget import budgets
-from trimtab.wire.objects.namespace import namespaces
-from trimtab.wire.objects.selector_owners import replica_sets, replication_controllers, services, stateful_sets
-from trimtab.wire.objects.storage import attachments, capacities, claims, classes, csi_drivers, csi_nodes, volumes
+from trimtab.wire.decoding import Malformed
+from trimtab.wire.objects import budgets, namespaces, replica_sets, replication_controllers, services, stateful_sets
+from trimtab.wire.storage import attachments, capacities, claims, classes, csi_drivers, csi_nodes, volumes
 
 READERS: Mapping[str, Callable[[bytes], Object | Malformed]] = {
     "namespaces": namespaces().read,

@@ -19,8 +19,8 @@ from trimtab.core.framework.interface import Gang, Reject, Wait
 from trimtab.core.model.objects import PodGroup, pod_group_key
 from trimtab.core.model.pod import Pod
 from trimtab.core.plugins.coscheduling import Coscheduling
-from trimtab.wire.decode_errors import Malformed
-from trimtab.wire.objects.pod_group import pod_groups
+from trimtab.wire.decoding import Malformed
+from trimtab.wire.objects import pod_groups
 
 GROUPS = pod_groups()
 AFTERWARDS = 1e10

@@ -53,7 +53,7 @@ async def test_the_last_good_token_stays(content: str | None, tmp_path: Path, ca
     path.unlink() if content is None else path.write_text(content)
     with caplog.at_level(logging.DEBUG):
         assert token("secret-canary") == (await proof.auth_state(60.0, unauthorized=False)).headers
-    assert "the old ones stay" in caplog.text
+    assert "keeping the old ones" in caplog.text
     assert "secret-canary" not in caplog.text
 
 
@@ -153,13 +153,13 @@ async def test_a_plugin_may_issue_a_certificate(tmp_path: Path) -> None:
     [
         ({}, 0, "neither a token nor a certificate"),
         ("no json", 0, "did not print an ExecCredential"),
-        ('{"apiVersion": "other/v1", "status": {"token": "t"}}', 0, "answered in 'other/v1'"),
+        ('{"apiVersion": "other/v1", "status": {"token": "t"}}', 0, "returned apiVersion 'other/v1'"),
         ({"token": "t", "expirationTimestamp": "soon"}, 0, "did not print an ExecCredential"),
         ({"token": "t", "expirationTimestamp": "0001-01-01T00:00:00"}, 0, "did not print an ExecCredential"),
         ({"token": "t"}, 3, "failed with exit code 3"),
-        ({"token": "two\nlines"}, 0, "the token holds line breaks"),
-        ({"token": "t\r\nImpersonate-User: admin"}, 0, "the token holds line breaks"),
-        ({"token": "sécret"}, 0, "beyond ASCII"),
+        ({"token": "two\nlines"}, 0, "the token contains line breaks"),
+        ({"token": "t\r\nImpersonate-User: admin"}, 0, "the token contains line breaks"),
+        ({"token": "sécret"}, 0, "non-ASCII"),
     ],
 )
 async def test_a_bad_plugin_is_named(status: Any, code: int, sentence: str, tmp_path: Path) -> None:

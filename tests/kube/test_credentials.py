@@ -105,7 +105,7 @@ async def test_reads_as_the_kubernetes_package(case: str, tmp_path: Path) -> Non
 
 
 async def test_trusts_no_other_authority(tmp_path: Path) -> None:
-    """A server of another authority, or of another name, is not spoken to."""
+    """A server of another authority, or of another name, is not supported to."""
     files(tmp_path)
     path = written(tmp_path, {"server": "https://localhost", "certificate-authority": "ca.pem"}, {"token": "t"})
     context = (await find_credentials(str(path)).auth_state()).context
@@ -208,9 +208,7 @@ def test_the_home_folder_comes_last(tmp_path: Path) -> None:
 
 def test_no_kubeconfig_says_what_was_tried(tmp_path: Path) -> None:
     """The sentence names every place and what to do."""
-    with pytest.raises(
-        CredentialsError, match=r"tried KUBECONFIG \(unset\) and .*/\.kube/config.*Name a file with --kubeconfig"
-    ):
+    with pytest.raises(CredentialsError, match=r"tried KUBECONFIG \(unset\) and .*/\.kube/config.*Set --kubeconfig"):
         find_credentials(environment={"HOME": str(tmp_path)}, account=NOWHERE)
     with pytest.raises(CredentialsError, match=r"tried KUBECONFIG \(/absent\)"):
         find_credentials(environment={"HOME": str(tmp_path), "KUBECONFIG": "/absent"}, account=NOWHERE)
@@ -223,16 +221,16 @@ REFUSED: dict[str, tuple[dict[str, Any], dict[str, Any], dict[str, Any], str]] =
     "no such user": (SERVER, {}, {"users": []}, "no user named 'u' (it has: none)"),
     "no server": ({}, {}, {}, "has no server"),
     "strange scheme": ({"server": "ftp://x"}, {}, {}, "neither http nor https"),
-    "wrong type": ({"server": 5}, {}, {}, "wrong field: Expected `str`"),
+    "wrong type": ({"server": 5}, {}, {}, "is invalid: Expected `str`"),
     "authority and insecure": (
         SERVER | {"insecure-skip-tls-verify": True, "certificate-authority-data": "AA=="},
         {},
         {},
         "both a certificate authority and insecure-skip-tls-verify",
     ),
-    "authority no certificate": (SERVER | {"certificate-authority-data": "AA=="}, {}, {}, "no PEM certificate"),
+    "authority no certificate": (SERVER | {"certificate-authority-data": "AA=="}, {}, {}, "not a PEM certificate"),
     "authority missing": (SERVER | {"certificate-authority": "gone"}, {}, {}, "gone: No such file"),
-    "not base64": (SERVER | {"certificate-authority-data": "%"}, {}, {}, "is not base64"),
+    "not base64": (SERVER | {"certificate-authority-data": "%"}, {}, {}, "is not valid base64"),
     "certificate alone": (SERVER, {"client-certificate": "cert.pem"}, {}, "without its key"),
     "pair does not match": (
         SERVER,
@@ -242,14 +240,14 @@ REFUSED: dict[str, tuple[dict[str, Any], dict[str, Any], dict[str, Any], str]] =
     ),
     "token and password": (SERVER, {"token": "t", "username": "u"}, {}, "both a token and a username"),
     "token of two lines": (SERVER, {"token": "t\nX-Evil: 1"}, {}, "line breaks"),
-    "auth provider": (SERVER, {"auth-provider": {"name": "gcp"}}, {}, "auth-provider 'gcp' is not spoken"),
-    "impersonation": (SERVER, {"as": "admin"}, {}, "acts as somebody else"),
+    "auth provider": (SERVER, {"auth-provider": {"name": "gcp"}}, {}, "auth-provider 'gcp' is not supported"),
+    "impersonation": (SERVER, {"as": "admin"}, {}, "impersonation (as) is not supported"),
     "socks proxy": (SERVER | {"proxy-url": "socks5://p"}, {}, {}, "proxy-url is neither http nor https"),
     "interactive plugin": (
         SERVER,
         {"exec": {"command": "x", "apiVersion": "client.authentication.k8s.io/v1", "interactiveMode": "Always"}},
         {},
-        "wants a terminal",
+        "needs a terminal",
     ),
     "old plugin": (
         SERVER,

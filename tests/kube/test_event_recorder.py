@@ -15,9 +15,8 @@ import pytest
 from tests.kube.fake_transport import FakeResponse, FakeTransport, json_response
 from trimtab.core.model.instructions import EmitEvent
 from trimtab.kube.event_recorder import MAX_SERIES, QUEUE_SIZE, EventRecorder
-from trimtab.kube.low_priority_gate import LowPriorityGate
 from trimtab.kube.transport import Unreachable
-from trimtab.kube.writer import Writer
+from trimtab.kube.writer import LowPriorityGate, Writer
 from trimtab.wire.requests import Request
 
 pytestmark = pytest.mark.looptime

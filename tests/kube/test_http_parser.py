@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trimtab.kube.transport.http_parser import MAX_HEAD_BYTES, HttpParseError, ParsedResponse, parse
+from trimtab.kube.transport.http_connection import MAX_HEAD_BYTES, HttpParseError, ParsedResponse, parse
 
 CAP = 1_000
 PLAIN = b"HTTP/1.1 201 Created\r\nContent-Type: application/json\r\nContent-Length: 4\r\n\r\nbody"

@@ -97,7 +97,7 @@ async def test_a_kind_that_nobody_has_installed(caplog: pytest.LogCaptureFixture
     async with running(InformersHarness(("podgroups",))) as scene:
         assert ["podgroups"] == [fact.kind for fact in scene.facts if isinstance(fact, Synced)]
         assert scene.watches.unsynced() is None
-        assert 1 == caplog.text.count("not served: kind=podgroups")
+        assert 1 == caplog.text.count("not served, treated as empty: kind=podgroups")
         scene.answers[NEW] = listing(50, an_object("gang", 49, minMember=3))
         await asyncio.sleep(170.0)
         assert [] == scene.seen()
@@ -122,7 +122,7 @@ async def test_both_homes_are_read(caplog: pytest.LogCaptureFixture) -> None:
         await asyncio.wait_for(scene.watches.wait_synced(), 1.0)
     assert ["+new", "+old"] == scene.seen()
     assert 1 == sum(isinstance(fact, Synced) for fact in scene.facts)
-    assert f"{OLD} is read as well; better write {NEW}" in caplog.text
+    assert f"{OLD} is deprecated; use {NEW}" in caplog.text
     assert 2 == scene.watches.counts()["podgroups"]["lists"]
 
 
@@ -160,7 +160,7 @@ async def test_a_kind_that_may_not_be_listed(caplog: pytest.LogCaptureFixture) -
 
 def test_a_kind_that_cannot_be_followed() -> None:
     """A plugin that looks at it is named, with what there is to look at."""
-    with pytest.raises(UnknownKind, match=r"Mine looks at elephants, but only .*namespaces, .* can be followed"):
+    with pytest.raises(UnknownKind, match=r"Mine needs elephants, but only .*namespaces, .* can be watched"):
         extra_kinds("elephants", ("Mine",))
 
 

@@ -22,7 +22,7 @@ async def test_a_mark_is_written_and_told(caplog: pytest.LogCaptureFixture) -> N
     fact = await outcome(stage, WISH)
     assert isinstance(fact, LabelDone)
     assert ["PATCH"] == [request.method for _, request in stage.transport.sent]
-    assert "marked: node=n1 change=+pressure.trimtab.dev/cpu=high why=cpu is 0.9" in caplog.messages
+    assert "labelled node: node=n1 change=+pressure.trimtab.dev/cpu=high reason=cpu is 0.9" in caplog.messages
 
 
 @pytest.mark.parametrize(
@@ -40,7 +40,7 @@ async def test_a_refusal_is_told_with_its_reason(
     fact = await outcome(ApiCallsHarness(answer=lambda request: answer), WISH)
     assert isinstance(fact, LabelFailed)
     assert (words, forbidden) == (fact.message, fact.forbidden)
-    assert f"problem={words}" in caplog.text
+    assert f"error={words}" in caplog.text
 
 
 async def test_who_observes_only_tells(caplog: pytest.LogCaptureFixture) -> None:
@@ -51,7 +51,7 @@ async def test_who_observes_only_tells(caplog: pytest.LogCaptureFixture) -> None
         performer.submit(replace(WISH, observe_only=True))
         assert await performer.drain(60.0)
     assert ([], []) == (stage.transport.sent, stage.facts)
-    assert "would mark: node=n1 change=+pressure.trimtab.dev/cpu=high why=cpu is 0.9" in caplog.messages
+    assert "would label node: node=n1 change=+pressure.trimtab.dev/cpu=high reason=cpu is 0.9" in caplog.messages
 
 
 async def test_who_may_not_write_does_not() -> None:

@@ -246,7 +246,7 @@ async def test_a_release_has_an_end(caplog: pytest.LogCaptureFixture) -> None:
     server.override = lambda request: slowly(request)  # type: ignore[assignment, return-value]
     await me.elector.release()
     assert 5.0 == pytest.approx(asyncio.get_running_loop().time(), abs=0.1)
-    assert "lease not released, it will expire" in caplog.text
+    assert "failed to release lease, it will expire" in caplog.text
 
 
 async def test_release_leaves_another_holder_alone() -> None:

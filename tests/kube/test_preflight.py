@@ -27,14 +27,17 @@ async def test_a_good_server_is_greeted_in_silence() -> None:
 @pytest.mark.parametrize(
     ("answer", "sentence"),
     [
-        (Unreachable("connection refused", sent=False), "cannot be reached: connection refused. Check the address"),
-        (json_response({"kind": "Status", "message": "Unauthorized"}, 401), "does not know us: Unauthorized. Renew"),
+        (Unreachable("connection refused", sent=False), "cannot be reached: connection refused. Check its address"),
+        (
+            json_response({"kind": "Status", "message": "Unauthorized"}, 401),
+            "rejects our credentials: Unauthorized. Renew",
+        ),
         (
             json_response({"kind": "Status", "message": "cannot list"}, 403),
-            "forbids to list /api/v1/pods: cannot list. Apply",
+            "forbids listing /api/v1/pods: cannot list. Apply",
         ),
-        (json_response(b"<html>hello</html>"), "does not answer like one: status 200, '<html>hello</html>'"),
-        (json_response(b"nothing here", 404), "does not answer like one: status 404"),
+        (json_response(b"<html>hello</html>"), "does not answer like an API server: status 200, '<html>hello</html>'"),
+        (json_response(b"nothing here", 404), "does not answer like an API server: status 404"),
     ],
 )
 async def test_a_bad_one_is_named(answer: FakeResponse, sentence: str) -> None:

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from trimtab.kube.rate_limiter import rate_limiter
+from trimtab.kube.transport import rate_limiter
 
 
 @pytest.mark.parametrize("qps", [None, 0, -1.0])

@@ -11,7 +11,7 @@ from trimtab.core.model.node import Node
 from trimtab.core.model.pod import Pod
 from trimtab.kube.kinds import node_kind, pod_kind
 from trimtab.kube.store import ResourceVersionRegressed, Store
-from trimtab.wire.decode_errors import Malformed
+from trimtab.wire.decoding import Malformed
 from trimtab.wire.node import NodeReader
 from trimtab.wire.pod import PodReader
 from trimtab.wire.watch import ListPage, WatchEvent

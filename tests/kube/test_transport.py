@@ -18,8 +18,7 @@ from tests.kube.fault_server import Behaviour, FaultServer, ReceivedRequest, ser
 from trimtab.kube.credentials import Credentials
 from trimtab.kube.credentials.auth import AuthState
 from trimtab.kube.credentials.kubeconfig import Cluster, User
-from trimtab.kube.rate_limiter import RateLimiter
-from trimtab.kube.transport import AiohttpTransport, PooledTransport, Unreachable
+from trimtab.kube.transport import AiohttpTransport, PooledTransport, RateLimiter, Unreachable
 from trimtab.wire.requests import JSON, Request
 
 GET = Request("GET", "/api/v1/pods?labelSelector=a%2Fb")
@@ -313,7 +312,7 @@ async def test_secrets_are_in_no_log_and_no_error(caplog: pytest.LogCaptureFixtu
 
 async def test_the_limiter_is_asked() -> None:
     """With a rate set, each request waits for its turn."""
-    async with speaking(lambda asked: asked.respond(200), limiter=RateLimiter(20.0, 1)) as (_, transport):
+    async with speaking(lambda asked: asked.respond(200), rate_limiter=RateLimiter(20.0, 1)) as (_, transport):
         loop = asyncio.get_running_loop()
         start = loop.time()
         for _ in range(3):
@@ -356,7 +355,7 @@ async def test_the_door_is_asked_after_the_proof(when_refused: bool) -> None:
 
 async def test_the_door_is_asked_after_the_limiter() -> None:
     """Leadership lost while a request waits for its turn keeps it from leaving."""
-    async with speaking(lambda asked: asked.respond(200), limiter=RateLimiter(5.0, 1)) as (server, transport):
+    async with speaking(lambda asked: asked.respond(200), rate_limiter=RateLimiter(5.0, 1)) as (server, transport):
         await transport.send(POST, 5.0)
         assert (await sent_until(transport, 0.1)).sent is False
     assert 1 == len(server.received)
@@ -366,7 +365,7 @@ async def test_the_door_is_asked_after_the_limiter() -> None:
 async def test_patience_covers_the_proof(when_refused: bool) -> None:
     """Credentials that take too long use up the patience; nothing has been sent, or only what never happened."""
     async with slow_to_prove(lambda asked: asked.respond(401), when_refused) as (server, transport):
-        with pytest.raises(Unreachable, match=r"no answer within 0\.15 s") as failure:
+        with pytest.raises(Unreachable, match=r"no response within 0\.15 s") as failure:
             await transport.send(POST, 0.15)
     assert failure.value.sent is False
     assert int(when_refused) == len(server.received)
@@ -374,7 +373,7 @@ async def test_patience_covers_the_proof(when_refused: bool) -> None:
 
 async def test_patience_covers_the_limiter() -> None:
     """A turn that comes too late is not waited for."""
-    async with speaking(lambda asked: asked.respond(200), limiter=RateLimiter(0.1, 1)) as (server, transport):
+    async with speaking(lambda asked: asked.respond(200), rate_limiter=RateLimiter(0.1, 1)) as (server, transport):
         await transport.send(POST, 5.0)
         with pytest.raises(Unreachable) as failure:
             await transport.send(POST, 0.1)

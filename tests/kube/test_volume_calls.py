@@ -29,7 +29,7 @@ async def test_a_promise_is_sent_and_answered(instruction: BindVolume | SelectNo
     [
         (failure(409, "Conflict", "modified"), "volume disk could not be prepared: modified"),
         (failure(403, "Forbidden", "not yours"), "volume disk could not be prepared: not yours"),
-        (Unreachable("broken off", sent=True), "broken off"),
+        (Unreachable("broken off", sent=True), "volume disk could not be prepared: broken off"),
     ],
 )
 async def test_a_promise_that_was_not_taken_is_a_problem(answer: object, problem: str) -> None:
@@ -40,5 +40,5 @@ async def test_a_promise_that_was_not_taken_is_a_problem(answer: object, problem
 async def test_nothing_is_promised_without_the_lease() -> None:
     """A closed door is a problem, too: somebody else may have other plans for the volume."""
     stage = ApiCallsHarness(open=False)
-    assert StageAnswered("u1", 1e9, "not sent") == await outcome(stage, BIND)
+    assert StageAnswered("u1", 1e9, "volume disk could not be prepared: not sent") == await outcome(stage, BIND)
     assert [] == stage.transport.sent

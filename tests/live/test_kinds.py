@@ -153,7 +153,7 @@ async def test_gangs_under_both_groups(rig: Rig, monkeypatch: pytest.MonkeyPatch
         await run_blocking(rig.admin.create, older)
         found = (await facts.tells("podgroups default/nginx-group", bool)).object
         assert isinstance(found, PodGroup)
-        assert f"/apis/{OLDER}/v1alpha1/podgroups is read as well" in caplog.text
+        assert f"/apis/{OLDER}/v1alpha1/podgroups is deprecated" in caplog.text
         await run_blocking(
             rig.admin.delete, f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/podgroups.{GROUP}"
         )

@@ -21,7 +21,8 @@ from tools.controlplane.rig import Rig
 from trimtab.core.model.events import LabelDone, LabelFailed
 from trimtab.core.model.instructions import LabelNode
 from trimtab.core.model.taints import Taint
-from trimtab.wire.objects.node_patch import label_outcome, label_request
+from trimtab.wire.outcomes import Reply, label_outcome
+from trimtab.wire.requests import label_request
 
 pytestmark = pytest.mark.live
 
@@ -171,7 +172,7 @@ def sends(account: Account, instruction: LabelNode) -> tuple[int, LabelDone | La
     """The labeller's own request, and what it makes of the answer."""
     asked = label_request(instruction)
     status, answer = account.client.raw(asked.method, asked.path, asked.body, asked.content_type)
-    return status, label_outcome(instruction, status, answer, 1.0)
+    return status, label_outcome(instruction, Reply(status, answer), 1.0)
 
 
 def test_what_was_written_is_told_by_its_version(account: Account, rig: Rig) -> None:

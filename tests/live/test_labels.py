@@ -304,7 +304,10 @@ def test_of_two_replicas_one_writes(scene: MeteredCluster) -> None:
             assert written + 1 == patches(scene)
             second.terminate()
             trimtab_process.wait_for(
-                lambda: "leading: lease=trimtab/trimtab-labeller" in first.log_tail(), 30, "led", first
+                lambda: "successfully acquired lease: lease=trimtab/trimtab-labeller" in first.log_tail(),
+                30,
+                "led",
+                first,
             )
             scene.exporters.set("node-3", memory=0.9)
             trimtab_process.wait_for(lambda: {"node-2", "node-3"} == {*labels(scene)}, 30, "by the other", first)

@@ -209,7 +209,7 @@ async def test_the_shipped_rights_are_enough_and_no_more(rig: Rig, kubeconfig: P
 
 
 @pytest.mark.parametrize(
-    ("who", "sentence"), [("stranger", "forbids to list /api/v1/pods"), ("anonymous", "forbids to list /api/v1/pods")]
+    ("who", "sentence"), [("stranger", "forbids listing /api/v1/pods"), ("anonymous", "forbids listing /api/v1/pods")]
 )
 async def test_who_may_nothing_is_told_so(rig: Rig, who: str, sentence: str) -> None:
     """An account without rights, and nobody at all, get a sentence and not a traceback."""

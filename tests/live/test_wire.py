@@ -15,7 +15,7 @@ from trimtab.core.model.pod import Pod
 from trimtab.core.model.resources import amounts
 from trimtab.wire.lease import Lease, create_lease_request, get_lease_request, read_lease, update_lease_request
 from trimtab.wire.node import NodeReader
-from trimtab.wire.outcomes import bind_outcome
+from trimtab.wire.outcomes import Reply, bind_outcome
 from trimtab.wire.pod import PodReader
 from trimtab.wire.quantity import nanos
 from trimtab.wire.requests import (
@@ -58,6 +58,10 @@ REFUSED = ("1K", "1ki", "1Zi", "1e3Mi", "0x10", "1_000", "１２", "NaN", "-1", 
 
 def _ask(rig: Rig, request: Request) -> tuple[int, bytes]:
     return rig.admin.raw(request.method, request.path, request.body or None, request.content_type)
+
+
+def _bind(rig: Rig, bind: Bind) -> BindDone | BindFailed:
+    return bind_outcome(bind, Reply(*_ask(rig, bind_request(bind))), 0.0)
 
 
 def _pod(rig: Rig, name: str, **spec: Any) -> Pod:
@@ -104,9 +108,9 @@ def test_the_server_refuses_what_we_refuse(rig: Rig, text: str) -> None:
 def test_a_bind_is_done_once(rig: Rig) -> None:
     """The first bind is done, any other is a conflict, and reading back shows the first."""
     pod = _pod(rig, "bound")
-    first = bind_outcome(pod.uid, "n-1", *_ask(rig, bind_request(Bind(pod.uid, "default", "bound", "n-1"))), 0.0)
+    first = _bind(rig, Bind(pod.uid, "default", "bound", "n-1"))
     assert BindDone(pod.uid, "n-1", 0.0) == first
-    again = bind_outcome(pod.uid, "n-2", *_ask(rig, bind_request(Bind(pod.uid, "default", "bound", "n-2"))), 0.0)
+    again = _bind(rig, Bind(pod.uid, "default", "bound", "n-2"))
     assert isinstance(again, BindFailed)
     assert BindFailure.CONFLICT == again.reason
     _, body = _ask(rig, get_pod_request(GetPod(pod.uid, "default", "bound")))
@@ -122,7 +126,7 @@ def test_binds_that_cannot_be(rig: Rig, uid: str, name: str, fault: BindFailure)
     if name != "no-pod":
         pod = _pod(rig, name, **({"schedulingGates": [{"name": "a.b/c"}]} if name == "gated" else {}))
         uid = uid or pod.uid
-    outcome = bind_outcome(uid, "n-1", *_ask(rig, bind_request(Bind(uid, "default", name, "n-1"))), 0.0)
+    outcome = _bind(rig, Bind(uid, "default", name, "n-1"))
     assert fault == getattr(outcome, "reason", None)
 
 

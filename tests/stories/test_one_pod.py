@@ -20,7 +20,7 @@ from trimtab.core.settings import Settings
 from trimtab.kube import kinds
 from trimtab.kube.store import Store
 from trimtab.wire.node import NodeReader
-from trimtab.wire.outcomes import bind_outcome, get_pod_outcome
+from trimtab.wire.outcomes import Reply, bind_outcome, get_pod_outcome
 from trimtab.wire.pod import PodReader
 from trimtab.wire.requests import bind_request, event_request, get_pod_request, pod_status_request
 from trimtab.wire.watch import decode_list, decode_watch_event
@@ -126,7 +126,7 @@ def test_a_pod_is_bound_hop_by_hop() -> None:
         "metadata": {"namespace": "default", "name": "web", "uid": "uid-web"},
         "target": {"apiVersion": "v1", "kind": "Node", "name": "a"},
     } == msgspec.json.decode(request.body)
-    outcome = bind_outcome("uid-web", "a", 201, CREATED, 1.0)
+    outcome = bind_outcome(bind, Reply(201, CREATED), 1.0)
     assert BindDone("uid-web", "a", 1.0) == outcome
     [tell] = controller.tell(outcome)
     assert isinstance(tell, EmitEvent)
@@ -170,19 +170,20 @@ def test_a_pod_that_fits_nowhere_says_why_and_is_bound_once_a_node_comes() -> No
 def test_a_bind_whose_answer_is_lost_is_read_back_before_anything_else(really_bound: bool) -> None:
     """Silence → the room stays → GET → bound: landed and told; not bound, and still not after the doubt: bound anew."""
     controller = Controller().start([pod_object(3)], [node_object(1, "a")])
-    controller.turn()
-    [reread] = controller.tell(bind_outcome("uid-web", "a", None, b"", 1.0))
+    [bind] = controller.turn()
+    assert isinstance(bind, Bind)
+    [reread] = controller.tell(bind_outcome(bind, Reply(0), 1.0))
     assert (GetPod("uid-web", "default", "web"), {"a": 500}) == (reread, controller.free())
     assert isinstance(reread, GetPod)
     request = get_pod_request(reread)
     assert ("GET", "/api/v1/namespaces/default/pods/web", b"") == (request.method, request.path, request.body)
     body = msgspec.json.encode(pod_object(101, node="a") if really_bound else pod_object(3))
-    told = controller.tell(get_pod_outcome("uid-web", 200, body, 2.0, controller.reader))
+    told = controller.tell(get_pod_outcome(reread, Reply(200, body), 2.0, controller.reader))
     assert (["Scheduled"] if really_bound else []) == [each.reason for each in told if isinstance(each, EmitEvent)]
     assert {"a": 500} == controller.free()
     assert ([] if really_bound else [reread]) == controller.later(10.0)
     if not really_bound:
-        assert [] == controller.tell(get_pod_outcome("uid-web", 200, body, 12.0, controller.reader))
+        assert [] == controller.tell(get_pod_outcome(reread, Reply(200, body), 12.0, controller.reader))
         assert {"a": 1000} == controller.free()
     assert [] == controller.later(10.0)
     assert ([] if really_bound else [Bind("uid-web", "default", "web", "a")]) == controller.turn()
@@ -194,11 +195,11 @@ def test_two_schedulers_that_want_the_same_pod_end_in_one_bind() -> None:
     [bind] = controller.turn()
     assert isinstance(bind, Bind)
     conflict = b'{"kind":"Status","status":"Failure","reason":"Conflict","code":409,"message":"already assigned"}'
-    [reread] = controller.tell(bind_outcome("uid-web", bind.node, 409, conflict, 1.0))
+    [reread] = controller.tell(bind_outcome(bind, Reply(409, conflict), 1.0))
     assert isinstance(reread, GetPod)
     other = next(name for name in "ab" if name != bind.node)
     body = msgspec.json.encode(pod_object(101, node=other))
-    assert [] == controller.tell(get_pod_outcome("uid-web", 200, body, 2.0, controller.reader))
+    assert [] == controller.tell(get_pod_outcome(reread, Reply(200, body), 2.0, controller.reader))
     assert [] == controller.line("MODIFIED", pod_object(101, node=other)) + controller.later(60.0) + controller.turn()
     expected = {"a": 500, "b": 900} if other == "a" else {"a": 1000, "b": 400}
     assert expected == controller.free()
@@ -219,10 +220,12 @@ def test_two_schedulers_that_share_nodes_see_each_other_by_the_watch() -> None:
 def test_a_replacement_of_the_same_name_is_not_taken_for_the_pod_that_was_lost() -> None:
     """The answer is lost, the pod is deleted and made anew: the read shows another UID, so the old one is no more."""
     controller = Controller().start([pod_object(3)], [node_object(1, "a")])
-    controller.turn()
-    controller.tell(bind_outcome("uid-web", "a", None, b"", 1.0))
+    [bind] = controller.turn()
+    assert isinstance(bind, Bind)
+    [reread] = controller.tell(bind_outcome(bind, Reply(0), 1.0))
+    assert isinstance(reread, GetPod)
     body = msgspec.json.encode(pod_object(105, uid="uid-second"))
-    outcome = get_pod_outcome("uid-web", 200, body, 2.0, controller.reader)
+    outcome = get_pod_outcome(reread, Reply(200, body), 2.0, controller.reader)
     assert GetPodDone("uid-web", None, 2.0) == outcome
     controller.tell(outcome)
     assert {"a": 1000} == controller.free()

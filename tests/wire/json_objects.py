@@ -7,7 +7,7 @@ from typing import Any
 
 from trimtab.core.model.node import Node
 from trimtab.core.model.pod import Pod
-from trimtab.wire.decode_errors import Malformed
+from trimtab.wire.decoding import Malformed
 from trimtab.wire.node import NodeReader
 from trimtab.wire.pod import PodReader
 

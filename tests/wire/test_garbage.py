@@ -11,14 +11,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bench.api_objects import node, pending_pod, running_pod
+from trimtab.core.model.instructions import Bind
 from trimtab.core.model.node import Node
 from trimtab.core.model.objects import Object
 from trimtab.core.model.pod import Pod
 from trimtab.kube.kinds import EXTRA_KINDS
-from trimtab.wire.decode_errors import Malformed
+from trimtab.wire.decoding import Malformed
 from trimtab.wire.lease import read_lease
 from trimtab.wire.node import NodeReader
-from trimtab.wire.outcomes import bind_outcome, throttle
+from trimtab.wire.outcomes import Reply, bind_outcome, throttle
 from trimtab.wire.pod import PodReader
 from trimtab.wire.watch import ListPage, WatchEvent, decode_list, decode_watch_event
 
@@ -92,7 +93,7 @@ def test_any_bytes_are_read_without_an_exception(data: bytes) -> None:
     assert isinstance(decode_list(data, PODS), ListPage | Malformed)
     assert isinstance(decode_watch_event(data, NODES), WatchEvent)
     assert read_lease(data) is not None
-    assert bind_outcome("u", "n", 200, data, 0.0).uid == "u"
+    assert bind_outcome(Bind("u", "ns", "web", "n"), Reply(200, data), 0.0).uid == "u"
     assert throttle(429, {}, data) is not None
 
 

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from tests.wire.json_objects import Json, encoded
-from trimtab.wire.decode_errors import Malformed
+from trimtab.wire.decoding import Malformed
 from trimtab.wire.lease import Lease, create_lease_request, get_lease_request, read_lease, update_lease_request
 
 NOW = "2026-10-01T10:00:00.000000Z"

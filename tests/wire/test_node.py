@@ -8,7 +8,7 @@ from tests.wire.json_objects import Json, encoded, node_json, read_node
 from trimtab.core.model.node import Image, Node, UsageThresholds
 from trimtab.core.model.resources import MAX_AMOUNT
 from trimtab.core.model.taints import Taint
-from trimtab.wire.decode_errors import Malformed
+from trimtab.wire.decoding import Malformed
 from trimtab.wire.node import NodeReader
 
 

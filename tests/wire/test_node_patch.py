@@ -9,14 +9,8 @@ import pytest
 from trimtab.core.model.events import LabelDone, LabelFailed
 from trimtab.core.model.instructions import LabelNode
 from trimtab.core.model.taints import Taint
-from trimtab.wire.objects.node_patch import (
-    JSON_PATCH,
-    dry_run_label_request,
-    format_label_change,
-    label_outcome,
-    label_request,
-)
-from trimtab.wire.requests import MERGE_PATCH
+from trimtab.wire.outcomes import Reply, label_outcome
+from trimtab.wire.requests import JSON_PATCH, MERGE_PATCH, dry_run_label_request, format_label_change, label_request
 
 KEY = "pressure.trimtab.dev/cpu"
 SOFT = Taint(KEY, "", "PreferNoSchedule")
@@ -91,9 +85,9 @@ REFUSED = b'{"kind":"Status","status":"Failure","message":"only our own keys","c
         (200, b"<html>", LabelDone("n", 9.0)),
         (403, REFUSED, LabelFailed("n", "only our own keys", 9.0, forbidden=True)),
         (409, b"", LabelFailed("n", "HTTP status 409", 9.0)),
-        (None, b"", LabelFailed("n", "no answer", 9.0)),
+        (0, b"", LabelFailed("n", "no answer", 9.0)),
     ],
 )
-def test_outcomes(status: int | None, body: bytes, outcome: LabelDone | LabelFailed) -> None:
+def test_outcomes(status: int, body: bytes, outcome: LabelDone | LabelFailed) -> None:
     """Only a 200 is a yes, with the version that it made where it says so; a right that is missing is told apart."""
-    assert outcome == label_outcome(BOTH, status, body, 9.0)
+    assert outcome == label_outcome(BOTH, Reply(status, body), 9.0)

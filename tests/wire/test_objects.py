@@ -19,11 +19,16 @@ from trimtab.core.model.objects import (
 )
 from trimtab.core.model.resources import PodRequests
 from trimtab.core.model.selectors import LabelSelector, Requirement
-from trimtab.wire.decode_errors import Malformed
-from trimtab.wire.objects.disruption_budget import budgets
-from trimtab.wire.objects.namespace import namespaces
-from trimtab.wire.objects.pod_group import pod_groups
-from trimtab.wire.objects.selector_owners import replica_sets, replication_controllers, services, stateful_sets
+from trimtab.wire.decoding import Malformed
+from trimtab.wire.objects import (
+    budgets,
+    namespaces,
+    pod_groups,
+    replica_sets,
+    replication_controllers,
+    services,
+    stateful_sets,
+)
 from trimtab.wire.watch import ListPage, decode_list
 
 IDENTITY: dict[str, Any] = {"name": "web", "namespace": "shop", "uid": "u-1", "version": 41}

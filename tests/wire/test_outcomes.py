@@ -6,10 +6,13 @@ import pytest
 
 from tests.wire.json_objects import Json, encoded, pod_json
 from trimtab.core.model.events import BindDone, BindFailed, BindFailure, GetPodDone, GetPodFailed
-from trimtab.wire.outcomes import DisruptionBudget, Throttled, bind_outcome, get_pod_outcome, throttle
+from trimtab.core.model.instructions import Bind, GetPod
+from trimtab.wire.decoding import Status, read_status
+from trimtab.wire.outcomes import DisruptionBudget, Reply, Throttled, bind_outcome, get_pod_outcome, throttle
 from trimtab.wire.pod import PodReader
-from trimtab.wire.status import Status, read_status
 
+BIND = Bind("u", "ns", "web", "n")
+GET = GetPod("u-1", "ns", "web")
 SUCCESS = encoded({"kind": "Status", "status": "Success", "code": 201})
 LOGIN = b"<!DOCTYPE html><html><body>Please sign in</body></html>"
 
@@ -22,7 +25,7 @@ def _failure(code: int, reason: str, **more: object) -> bytes:
 
 def test_a_success_is_done() -> None:
     """201 with a Status of success is the one answer that means bound."""
-    assert BindDone("u", "n", 5.0) == bind_outcome("u", "n", 201, SUCCESS, 5.0)
+    assert BindDone("u", "n", 5.0) == bind_outcome(BIND, Reply(201, SUCCESS), 5.0)
 
 
 @pytest.mark.parametrize(
@@ -40,16 +43,16 @@ def test_a_success_is_done() -> None:
         (504, _failure(504, "Timeout"), BindFailure.UNKNOWN),
         (408, b"", BindFailure.UNKNOWN),
         (302, b"", BindFailure.UNKNOWN),
-        (None, b"", BindFailure.UNKNOWN),
+        (0, b"", BindFailure.UNKNOWN),
         (200, LOGIN, BindFailure.UNKNOWN),
         (200, b"", BindFailure.UNKNOWN),
         (200, _failure(500, "InternalError"), BindFailure.UNKNOWN),
         (404, b"404 page not found", BindFailure.UNKNOWN),
     ],
 )
-def test_each_failure_has_its_meaning(status: int | None, body: bytes, fault: BindFailure) -> None:
+def test_each_failure_has_its_meaning(status: int, body: bytes, fault: BindFailure) -> None:
     """Refusals are told from conflicts, and whatever leaves it open whether the write happened is unknown."""
-    outcome = bind_outcome("u", "n", status, body, 5.0)
+    outcome = bind_outcome(BIND, Reply(status, body), 5.0)
     assert isinstance(outcome, BindFailed)
     assert ("u", "n", fault, 5.0) == (outcome.uid, outcome.node, outcome.reason, outcome.at)
     assert outcome.message
@@ -58,15 +61,15 @@ def test_each_failure_has_its_meaning(status: int | None, body: bytes, fault: Bi
 def test_the_message_is_the_servers() -> None:
     """What the server said is passed on; without a word it is the status, without an answer that."""
     messages = [
-        getattr(bind_outcome("u", "n", status, body, 0), "message", "")
-        for status, body in ((409, _failure(409, "Conflict")), (503, b""), (None, b""))
+        getattr(bind_outcome(BIND, Reply(status, body), 0), "message", "")
+        for status, body in ((409, _failure(409, "Conflict")), (503, b""), (0, b""))
     ]
     assert ["because", "HTTP status 503", "no answer"] == messages
 
 
 def test_a_reread_gives_the_pod() -> None:
     """The pod that was asked for is read as any other."""
-    outcome = get_pod_outcome("u-1", 200, encoded(pod_json({"nodeName": "n-1"})), 5.0, PodReader())
+    outcome = get_pod_outcome(GET, Reply(200, encoded(pod_json({"nodeName": "n-1"}))), 5.0, PodReader())
     assert isinstance(outcome, GetPodDone)
     assert outcome.pod is not None
     assert "n-1" == outcome.pod.node
@@ -77,16 +80,16 @@ def test_a_reread_gives_the_pod() -> None:
 )
 def test_another_uid_means_gone(status: int, body: bytes) -> None:
     """A missing pod, and a new pod of the same name, both say that the old one no longer exists."""
-    assert GetPodDone("u-1", None, 5.0) == get_pod_outcome("u-1", status, body, 5.0, PodReader())
+    assert GetPodDone("u-1", None, 5.0) == get_pod_outcome(GET, Reply(status, body), 5.0, PodReader())
 
 
 @pytest.mark.parametrize(
     ("status", "body"),
-    [(None, b""), (500, b""), (403, _failure(403, "Forbidden")), (404, b"nothing here"), (200, LOGIN), (200, b"{}")],
+    [(0, b""), (500, b""), (403, _failure(403, "Forbidden")), (404, b"nothing here"), (200, LOGIN), (200, b"{}")],
 )
-def test_a_reread_that_shows_nothing_proves_nothing(status: int | None, body: bytes) -> None:
+def test_a_reread_that_shows_nothing_proves_nothing(status: int, body: bytes) -> None:
     """Whatever is not the server's word about the pod leaves its fate unknown."""
-    assert GetPodFailed("u-1", 5.0) == get_pod_outcome("u-1", status, body, 5.0, PodReader())
+    assert GetPodFailed("u-1", 5.0) == get_pod_outcome(GET, Reply(status, body), 5.0, PodReader())
 
 
 BUDGET: Json = {"causes": [{"reason": "DisruptionBudget", "message": "needs 1 healthy pod"}]}

@@ -10,7 +10,7 @@ import pytest
 from tests.wire.json_objects import Json, container, encoded, pod_json, read_pod
 from trimtab.core.model.pod import Owner, Pod, PodSpec
 from trimtab.core.model.resources import PodRequests
-from trimtab.wire.decode_errors import Malformed
+from trimtab.wire.decoding import Malformed
 from trimtab.wire.pod import PodReader
 from trimtab.wire.pod_json import PodSpecShape, PodStatusShape
 

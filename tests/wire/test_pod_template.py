@@ -12,7 +12,7 @@ from trimtab.core.model.affinity import PodAffinityTerm, TopologySpreadConstrain
 from trimtab.core.model.pod import HostPort, PodSpec, Volume
 from trimtab.core.model.selectors import LabelSelector, NodeSelectorTerm, Requirement
 from trimtab.core.model.taints import Toleration
-from trimtab.wire.decode_errors import Malformed
+from trimtab.wire.decoding import Malformed
 from trimtab.wire.pod import PodReader
 
 
@@ -55,7 +55,7 @@ def test_identity_survives_a_flood_of_other_templates() -> None:
     spec = {"containers": [container()], "nodeSelector": {"a": "1"}}
     kept = read_pod(pod_json(spec), reader)
     reader._templates._templates.clear()
-    reader._templates._bodies.clear()
+    reader._templates._spec_keys.clear()
     for each in range(20):
         read_pod(pod_json({"nodeSelector": {"flood": str(each)}}), reader)
     assert kept.spec is read_pod(pod_json(spec), reader).spec
@@ -68,7 +68,7 @@ def test_specs_that_nobody_has_are_forgotten() -> None:
         read_pod(pod_json({"nodeSelector": {"flood": str(each)}}), reader)
     assert 20 == len(reader._templates._specs)
     reader._templates._templates.clear()
-    reader._templates._bodies.clear()
+    reader._templates._spec_keys.clear()
     assert 0 == len(reader._templates._specs)
 
 

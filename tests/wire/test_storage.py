@@ -20,8 +20,8 @@ from trimtab.core.model.storage import (
     StorageClass,
     VolumeAttachment,
 )
-from trimtab.wire.decode_errors import Malformed
-from trimtab.wire.objects.storage import attachments, capacities, claims, classes, csi_drivers, csi_nodes, volumes
+from trimtab.wire.decoding import Malformed
+from trimtab.wire.storage import attachments, capacities, claims, classes, csi_drivers, csi_nodes, volumes
 
 META = {"name": "x", "uid": "u", "resourceVersion": "5"}
 KNOWN: dict[str, Any] = {"name": "x", "uid": "u", "version": 5}

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tests.wire.json_objects import Json, pod_json, read_pod
 from tests.wire.test_garbage import ANY_JSON, _changed, _places
 from trimtab.core.model.pod import Pod
-from trimtab.wire.decode_errors import Malformed
+from trimtab.wire.decoding import Malformed
 from trimtab.wire.pod import PodReader
 
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
@@ -104,9 +104,9 @@ def spread(**changes: Any) -> Json:
         (node_terms(labels("disk", "", "ssd")), f"{TERMS}[0].matchExpressions[0].operator: missing"),
         (node_terms(labels("", "Exists")), f"{TERMS}[0].matchExpressions[0].key: missing"),
         (node_terms(labels("a b", "Exists")), f"{TERMS}[0].matchExpressions[0].key: 'a b' is not the key of a label"),
-        (node_terms(labels("gen", "Gt", "new")), f"{TERMS}[0].matchExpressions[0].values: 'new' will not do for key"),
-        (node_terms(labels("disk", "In")), f"{TERMS}[0].matchExpressions[0].values: '' will not do"),
-        (node_terms(labels("disk", "Exists", "x")), f"{TERMS}[0].matchExpressions[0].values: 'x' will not do"),
+        (node_terms(labels("gen", "Gt", "new")), f"{TERMS}[0].matchExpressions[0].values: 'new' is invalid for key"),
+        (node_terms(labels("disk", "In")), f"{TERMS}[0].matchExpressions[0].values: '' is invalid"),
+        (node_terms(labels("disk", "Exists", "x")), f"{TERMS}[0].matchExpressions[0].values: 'x' is invalid"),
         (node_terms(), f"{TERMS}: empty, which match no node"),
         (node_terms({}, {"matchExpressions": []}), f"{TERMS}: none but empty terms, which match no node"),
         (node_terms({}, labels("disk", "Near")), f"{TERMS}[1].matchExpressions[0].operator: 'Near'"),

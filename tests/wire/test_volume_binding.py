@@ -8,8 +8,8 @@ import pytest
 
 from trimtab.core.model.events import StageAnswered
 from trimtab.core.model.instructions import BindVolume, SelectNode
-from trimtab.wire.objects.volume_binding import bind_volume_outcome, bind_volume_request
-from trimtab.wire.requests import MERGE_PATCH
+from trimtab.wire.outcomes import Reply, bind_volume_outcome, select_node_outcome
+from trimtab.wire.requests import MERGE_PATCH, bind_volume_request, select_node_request
 
 BIND = BindVolume("u", "disk/1", 7, "shop", "data", "c-1")
 SELECT = SelectNode("u", "shop", "data", 8, "node-1")
@@ -34,7 +34,7 @@ def test_a_volume_is_promised_in_the_version_that_was_seen() -> None:
 
 def test_a_claim_is_given_to_a_node_in_the_version_that_was_seen() -> None:
     """The provisioner goes by the annotation."""
-    request = bind_volume_request(SELECT)
+    request = select_node_request(SELECT)
     assert ("PATCH", "/api/v1/namespaces/shop/persistentvolumeclaims/data") == (request.method, request.path)
     annotations = {"volume.kubernetes.io/selected-node": "node-1"}
     assert {"metadata": {"resourceVersion": "8", "annotations": annotations}} == json.loads(request.body)
@@ -44,16 +44,21 @@ REFUSED = b'{"kind":"Status","status":"Failure","message":"the object has been m
 
 
 @pytest.mark.parametrize(
-    ("instruction", "status", "body", "problem"),
+    ("instruction", "status", "body", "error"),
     [
         (BIND, 200, b"{}", ""),
         (SELECT, 200, b"{}", ""),
         (BIND, 409, REFUSED, "volume disk/1 could not be prepared: the object has been modified"),
         (SELECT, 409, REFUSED, "claim shop/data could not be prepared: the object has been modified"),
         (SELECT, 502, b"", "claim shop/data could not be prepared: HTTP status 502"),
-        (BIND, None, b"", "volume disk/1 could not be prepared: no answer"),
+        (BIND, 0, b"", "volume disk/1 could not be prepared: no answer"),
     ],
 )
-def test_outcomes(instruction: BindVolume | SelectNode, status: int | None, body: bytes, problem: str) -> None:
+def test_outcomes(instruction: BindVolume | SelectNode, status: int, body: bytes, error: str) -> None:
     """Only a clear yes lets the pod wait on."""
-    assert StageAnswered("u", 9.0, problem) == bind_volume_outcome(instruction, status, body, 9.0)
+    reply = Reply(status, body)
+    if isinstance(instruction, BindVolume):
+        outcome = bind_volume_outcome(instruction, reply, 9.0)
+    else:
+        outcome = select_node_outcome(instruction, reply, 9.0)
+    assert StageAnswered("u", 9.0, error) == outcome

@@ -7,7 +7,7 @@ import pytest
 from tests.wire.json_objects import Json, encoded, node_json, pod_json
 from trimtab.core.model.node import Node
 from trimtab.core.model.pod import Pod
-from trimtab.wire.decode_errors import Malformed
+from trimtab.wire.decoding import Malformed
 from trimtab.wire.node import NodeReader
 from trimtab.wire.pod import PodReader
 from trimtab.wire.watch import ListPage, WatchEvent, decode_list, decode_watch_event

@@ -29,10 +29,10 @@ from trimtab.kube.lease import LeaderElector
 from trimtab.kube.lease import boot_time as passing_time
 from trimtab.kube.transport import Transport, Unreachable
 from trimtab.kube.writer import Writer
-from trimtab.wire.decode_errors import Malformed
+from trimtab.wire.decoding import Malformed, read_status
 from trimtab.wire.lease import Lease, get_lease_request, read_lease
-from trimtab.wire.objects.node_patch import format_label_change, label_outcome, label_request
-from trimtab.wire.status import read_status
+from trimtab.wire.outcomes import Reply, label_outcome
+from trimtab.wire.requests import format_label_change, label_request
 
 TIMEOUT = 10.0
 SLACK = 5.0  # beyond the lease's own duration, until it counts as somebody's
@@ -176,5 +176,5 @@ async def _patch(instruction: LabelNode, writer: Writer, slots: asyncio.Semaphor
             answer = await writer.send(label_request(instruction), TIMEOUT)
         except Unreachable as error:
             return str(error)
-    outcome = label_outcome(instruction, answer.status, answer.body, now())
+    outcome = label_outcome(instruction, Reply(answer.status, answer.body), now())
     return outcome.message if isinstance(outcome, LabelFailed) else ""

@@ -38,8 +38,7 @@ from trimtab.kube.credentials import Credentials
 from trimtab.kube.informers import Informers
 from trimtab.kube.lease import LeaderElector
 from trimtab.kube.preflight import check_access
-from trimtab.kube.rate_limiter import rate_limiter
-from trimtab.kube.transport import AiohttpTransport, PooledTransport
+from trimtab.kube.transport import AiohttpTransport, PooledTransport, rate_limiter
 from trimtab.serve.explain import ExplainEndpoints
 from trimtab.serve.gauges import Gauges, ProcessStats
 from trimtab.serve.health import Check, Health, flag_check, freshness_check

@@ -1,1 +1,1 @@
-"""Decides how to speak to the API server; leaves what to say to the core."""
+"""The client of the API server: list and watch, leader election, writes."""

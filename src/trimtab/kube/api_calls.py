@@ -1,35 +1,28 @@
-"""Decides how and in which order instructions are carried out; leaves what to wish, and what an outcome means, to the core.
+"""Carries out the engine's instructions: one table says how, and each outcome goes back to the engine as an event.
 
-Bind, GetPod, Preempt, BindVolume, SelectNode, LabelNode ──▶ one queue, `max_in_flight` at a time ──▶ event with the outcome
-Preempt ──▶ the victim's condition is patched ──(200)──▶ the victim is deleted
-SetUnschedulable, Nominate ──▶ the newest of each for a pod, in one patch, in a lull between binds
-                                  ├─(a Bind of the pod is asked for first)──▶ dropped
-                                  └─(sent)──▶ a Bind of the pod waits for its answer
-Tell ──▶ posting, in a lull between binds
-LabelNode that only observes ──▶ the log
+::
+
+    Bind, GetPod, Preempt, BindVolume, SelectNode, LabelNode ──▶ one queue, `max_in_flight` at a time ──▶ outcome event
+    SetUnschedulable, Nominate ──▶ the newest of each for a pod, in one patch, behind the LowPriorityGate
+                                       ├─(a Bind of the pod is submitted first)──▶ dropped
+                                       └─(sent)──▶ a Bind of the pod waits for the answer
+    EmitEvent ──▶ EventRecorder, behind the LowPriorityGate
+    LabelNode with observe_only ──▶ the log
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from enum import Enum, auto
+from functools import partial
 from random import Random
+from typing import Any, NamedTuple
 
-from trimtab.core.model.events import (
-    BindDone,
-    BindFailed,
-    BindFailure,
-    Event,
-    GetPodDone,
-    GetPodFailed,
-    LabelDone,
-    LabelFailed,
-    PreemptDone,
-    PreemptFailed,
-    StageAnswered,
-)
+from trimtab.core.model.events import Event, LabelDone, LabelFailed
 from trimtab.core.model.instructions import (
     Bind,
     BindVolume,
@@ -43,39 +36,123 @@ from trimtab.core.model.instructions import (
     SetUnschedulable,
 )
 from trimtab.kube.event_recorder import EventRecorder
-from trimtab.kube.low_priority_gate import LowPriorityGate
-from trimtab.kube.timestamps import rfc3339
 from trimtab.kube.transport import Transport, Unreachable
-from trimtab.kube.writer import Writer
-from trimtab.wire.objects.node_patch import format_label_change, label_outcome, label_request
-from trimtab.wire.objects.volume_binding import bind_volume_outcome, bind_volume_request
-from trimtab.wire.outcomes import bind_outcome, get_pod_outcome, preempt_outcome
+from trimtab.kube.writer import LowPriorityGate, Writer
+from trimtab.wire.outcomes import (
+    OK,
+    Reply,
+    bind_outcome,
+    bind_volume_outcome,
+    get_pod_outcome,
+    label_outcome,
+    preempt_outcome,
+    select_node_outcome,
+)
 from trimtab.wire.pod import PodReader
 from trimtab.wire.requests import (
+    Request,
     bind_request,
+    bind_volume_request,
     delete_pod_request,
     disruption_target_request,
+    format_label_change,
     get_pod_request,
+    label_request,
     pod_status_request,
+    rfc3339,
+    select_node_request,
 )
-from trimtab.wire.status import read_status
 
 log = logging.getLogger(__name__)
 MAX_IN_FLIGHT = 20
 STATUS_WORKERS = 2
-# The server itself gives up on a write after 34 s. To wait longer than that turns most unknown outcomes into known ones.
+# The server itself gives up on a write after 34 s. Waiting longer than that turns most unknown outcomes into known ones.
 WRITE_TIMEOUT = 40.0
 READ_TIMEOUT = 10.0
 PATCH_TIMEOUT = 10.0
-OK = 200
 MAX_REMEMBERED = 100_000
 
-ApiCall = Bind | GetPod | Preempt | BindVolume | SelectNode | LabelNode
+
+class Lane(Enum):
+    """Where an instruction waits until it is sent."""
+
+    CALL = auto()  # first come, first served, up to `max_in_flight` at a time
+    POD_STATUS = auto()  # merged per pod, low priority
+    EVENT = auto()  # the EventRecorder's queue, low priority
+
+
+class ResourceRule(NamedTuple):
+    """A verb on a resource that RBAC must allow."""
+
+    verb: str
+    resource: str
+    group: str = ""
+
+
+@dataclass(frozen=True)
+class ApiCall:
+    """How one kind of instruction is carried out.
+
+    Several requests are sent in turn, each only after a 200 for the one before; the last answer decides the outcome.
+    """
+
+    rules: tuple[ResourceRule, ...]
+    requests: tuple[Callable[[Any], Request], ...] = ()
+    outcome: Callable[[Any, Reply, float], Event] | None = None
+    timeout: float = WRITE_TIMEOUT
+    lane: Lane = Lane.CALL
+    needs_lease: bool = True
+    log: Callable[[Any, Any], None] | None = None
+
+
+def call_table(reader: PodReader, now: Callable[[], str]) -> Mapping[type[Instruction], ApiCall]:
+    """All instructions; `now` is the time to write into objects."""
+    status = ResourceRule("patch", "pods/status")
+    events = tuple(ResourceRule(verb, "events", "events.k8s.io") for verb in ("create", "patch"))
+    return {
+        Bind: ApiCall((ResourceRule("create", "pods/binding"),), (bind_request,), bind_outcome),
+        GetPod: ApiCall(
+            (ResourceRule("get", "pods"),),
+            (get_pod_request,),
+            partial(get_pod_outcome, reader=reader),
+            timeout=READ_TIMEOUT,
+            needs_lease=False,
+        ),
+        Preempt: ApiCall(
+            (status, ResourceRule("delete", "pods")),
+            (lambda preempt: disruption_target_request(preempt, now()), delete_pod_request),
+            preempt_outcome,
+        ),
+        BindVolume: ApiCall((ResourceRule("patch", "persistentvolumes"),), (bind_volume_request,), bind_volume_outcome),
+        SelectNode: ApiCall(
+            (ResourceRule("patch", "persistentvolumeclaims"),), (select_node_request,), select_node_outcome
+        ),
+        LabelNode: ApiCall((ResourceRule("patch", "nodes"),), (label_request,), label_outcome, log=_log_label),
+        SetUnschedulable: ApiCall((status,), lane=Lane.POD_STATUS),
+        Nominate: ApiCall((status,), lane=Lane.POD_STATUS),
+        EmitEvent: ApiCall(events, lane=Lane.EVENT),
+    }
+
+
+def required_rules(*instructions: type[Instruction]) -> tuple[ResourceRule, ...]:
+    """What RBAC must allow for these instructions."""
+    table = call_table(PodReader(), str)
+    return tuple(dict.fromkeys(rule for each in instructions for rule in table[each].rules))
+
+
+def _log_label(label: LabelNode, outcome: LabelDone | LabelFailed) -> None:
+    change = format_label_change(label)
+    if isinstance(outcome, LabelDone):
+        log.info("labelled node: node=%s change=%s reason=%s", label.node, change, label.reason)
+    else:
+        log.warning("failed to label node: node=%s change=%s error=%s", label.node, change, outcome.message)
+
+
 PodStatus = tuple[SetUnschedulable | None, Nominate | None]
 
 
 class ApiCalls:
-    """Carries out instructions; outcomes go to the sink as events."""
+    """Queues and workers for instructions; outcomes go to the sink as events."""
 
     def __init__(
         self,
@@ -87,73 +164,75 @@ class ApiCalls:
         reader: PodReader,
         instance: str,
         max_in_flight: int = MAX_IN_FLIGHT,
-        wall: Callable[[], float] | None = None,  # what is written is stamped by it; by the clock if there is none
+        wall: Callable[[], float] | None = None,  # for times written into objects; `clock` by default
     ) -> None:
         self.patches_failed = 0
-        self._transport, self._sink, self._clock, self._reader = transport, sink, clock, reader
+        self._transport, self._sink, self._clock = transport, sink, clock
         self._max_in_flight, self._wall = max_in_flight, wall or clock
+        self._table = call_table(reader, self._timestamp)
         self._low_priority = LowPriorityGate(max_in_flight // 2)
         self._writer = Writer(transport, may_write, random)
         self.event_recorder = EventRecorder(self._writer, self._wall, self._low_priority, instance)
-        self._calls: asyncio.Queue[ApiCall] = asyncio.Queue()
+        self._calls: asyncio.Queue[Instruction] = asyncio.Queue()
         self._statuses: dict[str, PodStatus] = {}
         self._to_patch: asyncio.Queue[str] = asyncio.Queue()
         self._patching: dict[str, asyncio.Event] = {}
         self._condition_set: dict[str, None] = {}
+        self._lanes: Mapping[Lane, Callable[[Any], None]] = {
+            Lane.CALL: self._queue_call,
+            Lane.POD_STATUS: self._queue_status,
+            Lane.EVENT: self.event_recorder.record,
+        }
 
     @property
     def in_flight(self) -> int:
-        """Wishes that are queued or sent: all but statuses and Events, which wait for a lull."""
+        """Calls that are queued or sent; pod statuses and Events do not count."""
         return self._low_priority.in_flight
 
     @property
     def idle(self) -> bool:
-        """Whether all that was sent has been answered, but for Events, and no wish waits."""
+        """Whether no call is queued and everything sent has been answered; Events do not count."""
         return not self.in_flight and not self._patching
 
     def submit(self, instruction: Instruction) -> None:
-        """Take an instruction in; never waits."""
-        match instruction:
-            case LabelNode(observe_only=True):
-                log.info(
-                    "would mark: node=%s change=%s why=%s",
-                    instruction.node,
-                    format_label_change(instruction),
-                    instruction.reason,
-                )
-            case Bind() | GetPod() | Preempt() | BindVolume() | SelectNode() | LabelNode():
-                if isinstance(instruction, Bind):  # a pod that gets a node is not called unschedulable afterwards
-                    self._statuses.pop(instruction.uid, None)
-                self._low_priority.start()
-                self._calls.put_nowait(instruction)
-            case SetUnschedulable() | Nominate():
-                self._queue_status(instruction)
-            case EmitEvent():
-                self.event_recorder.record(instruction)
+        """Queue an instruction; never waits."""
+        self._lanes[self._table[type(instruction)].lane](instruction)
 
-    def _queue_status(self, news: SetUnschedulable | Nominate) -> None:
-        if news.uid not in self._statuses:
-            self._to_patch.put_nowait(news.uid)
-        mark, nominate = self._statuses.get(news.uid, (None, None))
-        self._statuses[news.uid] = (news, nominate) if isinstance(news, SetUnschedulable) else (mark, news)
+    def _queue_call(self, instruction: Instruction) -> None:
+        if isinstance(instruction, LabelNode) and instruction.observe_only:
+            change = format_label_change(instruction)
+            log.info("would label node: node=%s change=%s reason=%s", instruction.node, change, instruction.reason)
+            return
+        if isinstance(instruction, Bind):  # a pod that gets a node must not be reported unschedulable afterwards
+            self._statuses.pop(instruction.uid, None)
+        self._low_priority.start()
+        self._calls.put_nowait(instruction)
+
+    def _queue_status(self, status: SetUnschedulable | Nominate) -> None:
+        if status.uid not in self._statuses:
+            self._to_patch.put_nowait(status.uid)
+        unschedulable, nominate = self._statuses.get(status.uid, (None, None))
+        self._statuses[status.uid] = (
+            (status, nominate) if isinstance(status, SetUnschedulable) else (unschedulable, status)
+        )
 
     async def run(self) -> None:
-        """Perform for ever."""
+        """Carry out instructions until cancelled."""
         async with asyncio.TaskGroup() as group:
             for _ in range(self._max_in_flight):
                 group.create_task(self._worker())
             for _ in range(STATUS_WORKERS):
-                group.create_task(self._patch_statuses())
+                group.create_task(self._status_worker())
             group.create_task(self.event_recorder.run())
 
     async def drain_binds(self, seconds: float) -> None:
-        """Wait for binds and whatever else stands in their queue, but not longer; nothing is cancelled by this."""
+        """Wait until the call queue is empty, at most so many seconds; nothing is cancelled."""
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self._calls.join()
 
     async def drain(self, seconds: float) -> bool:
-        """Whether all that was asked for is done within so many seconds; nothing is cancelled by this."""
+        """Whether everything submitted is done within so many seconds; nothing is cancelled."""
         try:
             async with asyncio.timeout(seconds):
                 await self._calls.join()
@@ -165,81 +244,36 @@ class ApiCalls:
 
     async def _worker(self) -> None:
         while True:
-            wish = await self._calls.get()
+            instruction = await self._calls.get()
             with self._low_priority.finishing():
-                outcome = await self._outcome(wish)
-            self._sink(outcome)
+                outcome = await self._perform(instruction)
+            if outcome is not None:
+                self._sink(outcome)
             self._calls.task_done()
 
-    async def _outcome(self, instruction: ApiCall) -> Event:
-        match instruction:
-            case Bind():
-                return await self._bind(instruction)
-            case GetPod():
-                return await self._get_pod(instruction)
-            case Preempt():
-                return await self._preempt(instruction)
-            case LabelNode():
-                return await self._label(instruction)
-        return await self._bind_volume(instruction)
-
-    async def _label(self, instruction: LabelNode) -> LabelDone | LabelFailed:
-        try:
-            response = await self._writer.send(label_request(instruction), WRITE_TIMEOUT)
-        except Unreachable as error:
-            outcome: LabelDone | LabelFailed = LabelFailed(instruction.node, str(error), self._clock())
-        else:
-            outcome = label_outcome(instruction, response.status, response.body, self._clock())
-        if isinstance(outcome, LabelDone):
-            log.info(
-                "marked: node=%s change=%s why=%s",
-                instruction.node,
-                format_label_change(instruction),
-                instruction.reason,
-            )
-        else:
-            log.warning(
-                "not marked: node=%s change=%s problem=%s",
-                instruction.node,
-                format_label_change(instruction),
-                outcome.message,
-            )
+    async def _perform(self, instruction: Instruction) -> Event | None:
+        call = self._table[type(instruction)]
+        if isinstance(instruction, Bind):
+            await self._wait_for_patch(instruction.uid)
+        reply = Reply(0)
+        for build in call.requests:
+            reply = await self._send(build(instruction), call.timeout, call.needs_lease)
+            if reply.status != OK:
+                break
+        outcome = call.outcome(instruction, reply, self._clock()) if call.outcome is not None else None
+        if call.log is not None:
+            call.log(instruction, outcome)
         return outcome
 
-    async def _bind_volume(self, instruction: BindVolume | SelectNode) -> StageAnswered:
+    async def _send(self, request: Request, timeout: float, needs_lease: bool = True) -> Reply:
+        send = self._writer.send if needs_lease else self._transport.send
         try:
-            response = await self._writer.send(bind_volume_request(instruction), WRITE_TIMEOUT)
+            response = await send(request, timeout)
         except Unreachable as error:
-            return StageAnswered(instruction.uid, self._clock(), str(error))
-        return bind_volume_outcome(instruction, response.status, response.body, self._clock())
+            return Reply(0, error=str(error), sent=error.sent)
+        return Reply(response.status, response.body)
 
-    async def _preempt(self, preempt: Preempt) -> PreemptDone | PreemptFailed:
-        try:
-            request = disruption_target_request(preempt, rfc3339(self._wall()))
-            response = await self._writer.send(request, WRITE_TIMEOUT)
-            if response.status == OK:
-                response = await self._writer.send(delete_pod_request(preempt), WRITE_TIMEOUT)
-        except Unreachable as error:
-            return PreemptFailed(preempt.uid, preempt.preemptor, str(error), self._clock())
-        return preempt_outcome(preempt, response.status, response.body, self._clock())
-
-    async def _bind(self, bind: Bind) -> BindDone | BindFailed:
-        await self._wait_for_patch(bind.uid)
-        try:
-            response = await self._writer.send(bind_request(bind), WRITE_TIMEOUT)
-        except Unreachable as error:
-            fault = BindFailure.UNKNOWN if error.sent else BindFailure.NOT_SENT
-            return BindFailed(bind.uid, bind.node, fault, str(error), self._clock())
-        return bind_outcome(bind.uid, bind.node, response.status, response.body, self._clock())
-
-    async def _get_pod(self, reread: GetPod) -> GetPodDone | GetPodFailed:
-        try:
-            response = await self._transport.send(get_pod_request(reread), READ_TIMEOUT)
-        except Unreachable:
-            return GetPodFailed(reread.uid, self._clock())
-        return get_pod_outcome(reread.uid, response.status, response.body, self._clock(), self._reader)
-
-    async def _patch_statuses(self) -> None:
+    async def _status_worker(self) -> None:
         while True:
             uid = await self._to_patch.get()
             await self._low_priority.wait()
@@ -259,28 +293,32 @@ class ApiCalls:
             answered.set()
 
     async def _wait_for_patch(self, uid: str) -> None:
-        """Until no patch of this pod is under way: what is sent next must also arrive next."""
+        """Wait until no status patch of this pod is in flight, so that the next request arrives after it."""
         while (answered := self._patching.get(uid)) is not None:
             await answered.wait()
 
-    async def _patch(self, mark: SetUnschedulable | None, nominate: Nominate | None) -> None:
-        pod = mark or nominate
+    async def _patch(self, unschedulable: SetUnschedulable | None, nominate: Nominate | None) -> None:
+        pod = unschedulable or nominate
         assert pod is not None
-        since = "" if pod.uid in self._condition_set else rfc3339(self._wall())
-        try:
-            response = await self._writer.send(pod_status_request(mark, nominate, since), PATCH_TIMEOUT)
-        except Unreachable as error:
-            status, said = 0, str(error)
-        else:
-            status, said = response.status, read_status(response.body).message
-        if status != OK:
+        since = "" if pod.uid in self._condition_set else self._timestamp()
+        reply = await self._send(pod_status_request(unschedulable, nominate, since), PATCH_TIMEOUT)
+        if reply.status != OK:
             self.patches_failed += 1
-            log.warning("status not set: pod=%s/%s status=%d problem=%s", pod.namespace, pod.name, status, said)
-        elif mark is not None:
+            log.warning(
+                "failed to update pod status: pod=%s/%s status=%d error=%s",
+                pod.namespace,
+                pod.name,
+                reply.status,
+                reply.message,
+            )
+        elif unschedulable is not None:
             self._remember(pod.uid)
 
     def _remember(self, uid: str) -> None:
-        """The condition's time is that of its first change, so later patches leave it alone."""
+        """The condition's lastTransitionTime is that of its first change, so later patches leave it out."""
         self._condition_set[uid] = None
         if len(self._condition_set) > MAX_REMEMBERED:
             del self._condition_set[next(iter(self._condition_set))]
+
+    def _timestamp(self) -> str:
+        return rfc3339(self._wall())

@@ -1,10 +1,10 @@
-"""Decides which Events are written, when, and when a repeat is only counted; leaves their words to the engine.
+"""Writes Kubernetes Events, and counts repeats in the series of the first one.
 
-    told ──▶ queued ──▶ written ──(the same again within 6 min)──▶ counted ──(the 2nd, then each 5 min)──▶ series patched
-       └─(queue full)─▶ dropped and counted: people lose a line, pods lose nothing
+    record ──▶ queued ──▶ written ──(the same again within 6 min)──▶ counted ──(the 2nd, then every 5 min)──▶ series patched
+       └─(queue full)─▶ dropped and counted
     written or counted ──(6 min without a repeat)──▶ forgotten: the next one is a new Event
 
-What was counted after the last patch of a series is not written when the repeats stop.
+Repeats after the last patch of a series are not written.
 """
 
 from __future__ import annotations
@@ -15,12 +15,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from trimtab.core.model.instructions import EmitEvent
-from trimtab.kube.low_priority_gate import LowPriorityGate
-from trimtab.kube.timestamps import rfc3339_micro
 from trimtab.kube.transport import Unreachable
-from trimtab.kube.writer import Writer
-from trimtab.wire.requests import Request, event_name, event_request, series_request
-from trimtab.wire.status import read_status
+from trimtab.kube.writer import LowPriorityGate, Writer
+from trimtab.wire.decoding import read_status
+from trimtab.wire.requests import Request, event_name, event_request, rfc3339_micro, series_request
 
 log = logging.getLogger(__name__)
 QUEUE_SIZE = 10_000
@@ -29,7 +27,7 @@ WORKERS = 4
 SERIES_TIMEOUT = 360.0
 SERIES_PATCH_INTERVAL = 300.0
 TIMEOUT = 10.0
-ACCEPTED = (200, 201, 409)  # 409: an answer was lost, the Event was not
+ACCEPTED = (200, 201, 409)  # 409: the response was lost, but the Event was written
 NOT_FOUND = 404
 
 Key = tuple[str, str, str]
@@ -37,7 +35,7 @@ Key = tuple[str, str, str]
 
 @dataclass
 class EventSeries:
-    """One thing told, once or again and again."""
+    """One Event and its repeats."""
 
     event: EmitEvent
     first: float
@@ -50,7 +48,7 @@ class EventSeries:
 
 
 class EventRecorder:
-    """Writes Events behind a bounded queue; telling never waits and never fails."""
+    """Writes Events from a bounded queue; `record` never waits and never fails."""
 
     def __init__(
         self,
@@ -67,7 +65,7 @@ class EventRecorder:
         self._last_suffix = 0
 
     def record(self, event: EmitEvent) -> None:
-        """Write it soon, count it with what was told before, or drop it."""
+        """Queue the Event, count it in its series, or drop it."""
         now = asyncio.get_running_loop().time()
         key = (event.uid, event.reason, event.note)
         series = self._series.get(key)
@@ -80,22 +78,22 @@ class EventRecorder:
             self._enqueue(key, series)
 
     async def run(self) -> None:
-        """Write for ever."""
+        """Write until cancelled."""
         async with asyncio.TaskGroup() as group:
             for _ in range(WORKERS):
                 group.create_task(self._worker())
 
     async def wait_drained(self) -> None:
-        """Returns when nothing is left to write."""
+        """Wait until nothing is left to write."""
         await self._queue.join()
 
     def _new_series(self, key: Key, event: EmitEvent) -> EventSeries:
-        at = self._clock()
-        self._last_suffix = max(self._last_suffix + 1, int(at * 1e9))
+        now = self._clock()
+        self._last_suffix = max(self._last_suffix + 1, int(now * 1e9))
         self._series.pop(key, None)
         if len(self._series) >= MAX_SERIES:
             del self._series[next(iter(self._series))]
-        series = self._series[key] = EventSeries(event, at, event_name(event, self._last_suffix))
+        series = self._series[key] = EventSeries(event, now, event_name(event, self._last_suffix))
         return series
 
     def _enqueue(self, key: Key, series: EventSeries) -> None:
@@ -123,9 +121,9 @@ class EventRecorder:
             series.written = await self._send(self._create_request(series)) in ACCEPTED
         if series.written and series.count > 1:
             status = await self._send(self._patch_request(series))
-            if status in ACCEPTED:  # else the next repeat tries again, rather than one five minutes later
+            if status in ACCEPTED:  # else the next repeat tries again, instead of one five minutes later
                 series.patched = asyncio.get_running_loop().time()
-            # The server keeps Events for an hour only: one that is gone begins anew with the next repeat.
+            # The server deletes Events after an hour: the next repeat then writes a new one.
             series.written = status != NOT_FOUND
 
     def _create_request(self, series: EventSeries) -> Request:
@@ -136,17 +134,17 @@ class EventRecorder:
         return series_request(series.event.namespace, series.name, series.count, now)
 
     async def _send(self, request: Request) -> int:
-        """The status of the answer, 0 for none; whatever is not accepted is counted."""
-        status, said = 0, ""
+        """The status of the response, 0 for none; failures are counted."""
+        status, error_message = 0, ""
         try:
             response = await self._writer.send(request, TIMEOUT)
             status = response.status
         except Unreachable as error:
-            said = str(error)
+            error_message = str(error)
         if status in ACCEPTED:
             self.written += 1
         else:
             self.failed += 1
-            said = said or read_status(response.body).message
-            log.debug("event not written: path=%s status=%d problem=%s", request.path, status, said)
+            error_message = error_message or read_status(response.body).message
+            log.debug("failed to write event: path=%s status=%d error=%s", request.path, status, error_message)
         return status

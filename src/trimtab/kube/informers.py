@@ -1,7 +1,7 @@
-"""Decides which reflectors run side by side and when a kind is complete; leaves following each one to the reflector.
+"""All reflectors of a process, and when their first lists are complete.
 
-A kind with two homes is complete when both have been listed. Whoever would lead waits until every kind is: a replica
-that lacks a right (a new version, say, whose role was not applied) must not take the lease from one that does its work.
+A kind with two API groups is synced when both have been listed. A replica competes for the lease only when every kind is
+synced: one that lacks a permission (after an upgrade without its role, say) must not take the lease from one that works.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from trimtab.kube.transport import Transport
 
 
 class Informers:
-    """All that is followed of the cluster."""
+    """A reflector for each kind."""
 
     def __init__(
         self,
@@ -45,30 +45,30 @@ class Informers:
             self._synced.set()
 
     async def run(self) -> None:
-        """Follow for ever; ends only by being cancelled, or with Rewound (in an ExceptionGroup)."""
+        """List and watch until cancelled, or until ResourceVersionRegressed (in an ExceptionGroup)."""
         async with asyncio.TaskGroup() as group:
             for _, reflector in self._reflectors:
                 group.create_task(reflector.run())
 
     async def wait_synced(self) -> None:
-        """Wait until everything has been listed once."""
+        """Wait until every kind has been listed once."""
         await self._synced.wait()
 
     async def refresh(self) -> None:
-        """List everything once more: whoever starts to lead must not act on a lagging watch."""
+        """List every kind once more: a new leader must not act on a lagging watch."""
         await asyncio.gather(*(reflector.refresh() for _, reflector in self._reflectors))
 
     def unsynced(self) -> str | None:
-        """What has not been listed yet, and why not; None when nothing is missing."""
-        late = [(name, each.last_error) for name, each in self._reflectors if not each.counts.lists]
-        return "; ".join(f"{name}: {problem or 'not listed yet'}" for name, problem in late) or None
+        """Kinds that have not been listed yet, and why; None when all are synced."""
+        unsynced = [(name, each.last_error) for name, each in self._reflectors if not each.counts.lists]
+        return "; ".join(f"{name}: {error or 'not listed yet'}" for name, error in unsynced) or None
 
     def last_heard(self) -> float:
-        """When the one that was silent longest was last heard of; bookmarks and a new watch count."""
+        """When the reflector that has been idle longest last received anything; bookmarks and a new watch count."""
         return min((each.last_heard for _, each in self._reflectors), default=float("-inf"))
 
     def counts(self) -> Mapping[str, Mapping[str, int]]:
-        """What happened so far, by kind; the homes of a kind are taken together."""
+        """Incident counts by kind; the API groups of a kind are added up."""
         found: dict[str, Counter[str]] = {name: Counter() for name, _ in self._reflectors}
         for name, each in self._reflectors:
             found[name].update(asdict(each.counts) | {"malformed": each.store.malformed})

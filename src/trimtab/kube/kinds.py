@@ -1,7 +1,7 @@
-"""Decides where each kind of object is listed and which facts it becomes; leaves following them to the reflector.
+"""The kinds that can be watched: where each is listed, how it is decoded, and the events it becomes.
 
-Beyond pods and nodes only those kinds are followed that some enabled plugin looks at. PodGroups are defined by whoever
-installs the definition, under one of two API groups: what is served of them is read, and nothing served means none.
+Beyond pods and nodes only the kinds that an enabled plugin needs are watched. PodGroups are a custom resource of one of two
+API groups: both are watched, and a group that is not served has none.
 """
 
 from __future__ import annotations
@@ -23,18 +23,23 @@ from trimtab.core.model.node import Node
 from trimtab.core.model.objects import Object
 from trimtab.core.model.pod import Pod
 from trimtab.wire.node import NodeReader
-from trimtab.wire.objects.disruption_budget import budgets
-from trimtab.wire.objects.namespace import namespaces
-from trimtab.wire.objects.pod_group import pod_groups
-from trimtab.wire.objects.selector_owners import replica_sets, replication_controllers, services, stateful_sets
-from trimtab.wire.objects.storage import attachments, capacities, claims, classes, csi_drivers, csi_nodes, volumes
+from trimtab.wire.objects import (
+    budgets,
+    namespaces,
+    pod_groups,
+    replica_sets,
+    replication_controllers,
+    services,
+    stateful_sets,
+)
 from trimtab.wire.pod import PodReader
 from trimtab.wire.requests import NODES, PODS
+from trimtab.wire.storage import attachments, capacities, claims, classes, csi_drivers, csi_nodes, volumes
 from trimtab.wire.watch import Reader
 
 
 class WatchedObject(Protocol):
-    """What a followed object must say of itself."""
+    """What every watched object has."""
 
     @property
     def uid(self) -> str: ...
@@ -48,7 +53,7 @@ T = TypeVar("T", bound=WatchedObject)
 
 @dataclass(frozen=True)
 class WatchedKind(Generic[T]):
-    """One kind: where it is listed, how it is read, and what its coming and going are called."""
+    """One kind at one path."""
 
     name: str
     path: str
@@ -56,13 +61,13 @@ class WatchedKind(Generic[T]):
     key: Callable[[T], str]
     upserted: Callable[[T, float], Event]
     deleted: Callable[[T, int, float], Event]
-    remedy: str = ""  # what to do where it may not be listed
-    optional: bool = False  # whether a server may know no such kind
-    deprecation: str = ""  # what to say where the server knows it
+    remedy: str = ""  # what to do when listing it is forbidden
+    optional: bool = False  # whether the server may not serve it
+    deprecation: str = ""  # logged where the server serves it
 
 
 def pod_kind(reader: PodReader) -> WatchedKind[Pod]:
-    """All pods of the cluster; other schedulers' pods take room, too."""
+    """All pods: those of other schedulers take resources, too."""
     return WatchedKind(
         name="pods",
         path=PODS,
@@ -87,7 +92,7 @@ def node_kind(reader: NodeReader) -> WatchedKind[Node]:
 
 @dataclass(frozen=True)
 class ExtraKind:
-    """Where a further kind is listed, who reads it, and which file grants the right to it."""
+    """A kind that plugins may need: its path, its reader, and the file that grants access to it."""
 
     path: str
     reader: Callable[[], Reader[Any]]
@@ -113,7 +118,7 @@ EXTRA_KINDS: Mapping[str, ExtraKind] = {
     "csidrivers": ExtraKind(f"{_STORAGE_API}/csidrivers", csi_drivers, _VOLUMES_ROLE),
     "csistoragecapacities": ExtraKind(f"{_STORAGE_API}/csistoragecapacities", capacities, _VOLUMES_ROLE),
     "volumeattachments": ExtraKind(f"{_STORAGE_API}/volumeattachments", attachments, _VOLUMES_ROLE),
-    # A definition in Kubernetes' own group, scheduling.k8s.io, is accepted by an API server and never served.
+    # An API server accepts a definition in scheduling.k8s.io, Kubernetes' own group, but never serves it.
     "podgroups": ExtraKind(
         "/apis/scheduling.x-k8s.io/v1alpha1/podgroups",
         pod_groups,
@@ -125,33 +130,33 @@ EXTRA_KINDS: Mapping[str, ExtraKind] = {
 
 
 class UnknownKind(ValueError):
-    """A plugin looks at a kind that cannot be followed."""
+    """A plugin needs a kind that cannot be watched."""
 
 
 def extra_kinds(name: str, plugins: Iterable[str]) -> tuple[WatchedKind[Object], ...]:
-    """The kind of this name, once for each of its homes, for the plugins that look at it."""
+    """The kind of this name, once for each of its API groups, for the plugins that need it."""
     *first, last = plugins
     wanted_by = f"{', '.join(first)} and {last}" if first else last
     if name not in EXTRA_KINDS:
-        raise UnknownKind(f"{wanted_by} looks at {name}, but only {', '.join(sorted(EXTRA_KINDS))} can be followed")
-    home = EXTRA_KINDS[name]
-    remedy = f"apply deploy/{home.role}, or disable {wanted_by}"
-    kinds = [_object_kind(name, home, home.path, remedy)]
-    if home.legacy_path:
-        note = f"{home.legacy_path} is read as well; better write {home.path}"
-        kinds.append(_object_kind(name, home, home.legacy_path, remedy, note))
+        raise UnknownKind(f"{wanted_by} needs {name}, but only {', '.join(sorted(EXTRA_KINDS))} can be watched")
+    extra = EXTRA_KINDS[name]
+    remedy = f"apply deploy/{extra.role}, or disable {wanted_by}"
+    kinds = [_object_kind(name, extra, extra.path, remedy)]
+    if extra.legacy_path:
+        note = f"{extra.legacy_path} is deprecated; use {extra.path}"
+        kinds.append(_object_kind(name, extra, extra.legacy_path, remedy, note))
     return tuple(kinds)
 
 
-def _object_kind(name: str, home: ExtraKind, path: str, remedy: str, note: str = "") -> WatchedKind[Object]:
+def _object_kind(name: str, extra: ExtraKind, path: str, remedy: str, note: str = "") -> WatchedKind[Object]:
     return WatchedKind(
         name=name,
         path=path,
-        reader=home.reader(),
-        key=lambda found: found.key,
+        reader=extra.reader(),
+        key=lambda each: each.key,
         upserted=ObjectUpserted,
-        deleted=lambda found, version, at: ObjectDeleted(found.kind, found.key, at, found.uid, version),
+        deleted=lambda each, version, at: ObjectDeleted(each.kind, each.key, at, each.uid, version),
         remedy=remedy,
-        optional=home.optional,
+        optional=extra.optional,
         deprecation=note,
     )

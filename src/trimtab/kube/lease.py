@@ -1,12 +1,12 @@
-"""Decides whether this process leads, by a Lease and its own monotonic clock; leaves what leading means to the program.
+"""Leader election by a Lease and our own monotonic clock, as in client-go.
 
-    FOLLOWING ──(free; given up; or unchanged for its whole duration by our clock)──▶ LEADING, term = leaseTransitions
+    FOLLOWING ──(free; released; or unchanged for its whole duration by our clock)──▶ LEADING, term = leaseTransitions
     LEADING ──(renewed every 2 s)──▶ LEADING
-    LEADING ──(10 s since the last good renewal was *sent*; or another's name in it; or it is gone)──▶ LOST, for good
-    LEADING ──(release)──▶ RELEASED: nobody's name in it, so that the next one need not wait
+    LEADING ──(10 s since the last good renewal was *sent*; or another holder in it; or it is deleted)──▶ LOST, for good
+    LEADING ──(release)──▶ RELEASED: no holder in it, so that the next leader need not wait
 
 Times in the Lease are for people: other clocks are never compared with ours. `may_write` turns false by itself as time
-passes, also while this process was paused or its loop was stuck.
+passes, also while this process is paused or its event loop is stuck.
 """
 
 from __future__ import annotations
@@ -22,12 +22,10 @@ import msgspec
 
 from trimtab.config.configuration import LeaderElection
 from trimtab.core.model.events import Event, LeaseAcquired, LeaseLost
-from trimtab.kube.timestamps import rfc3339_micro
 from trimtab.kube.transport import Response, Transport, Unreachable
-from trimtab.wire.decode_errors import Malformed
+from trimtab.wire.decoding import Malformed, read_status
 from trimtab.wire.lease import Lease, create_lease_request, get_lease_request, read_lease, update_lease_request
-from trimtab.wire.requests import Request
-from trimtab.wire.status import read_status
+from trimtab.wire.requests import Request, rfc3339_micro
 
 log = logging.getLogger(__name__)
 RELEASE_TIMEOUT = 5.0
@@ -37,12 +35,12 @@ WRITTEN = (200, 201)
 
 
 def boot_time() -> float:
-    """Seconds that also pass while the machine sleeps, where the system can tell."""
+    """A monotonic clock that also runs while the machine is suspended, where the system has one."""
     return time.clock_gettime(time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else time.monotonic()
 
 
 class LeaderElector:
-    """Strives for one Lease, holds it and gives it back."""
+    """Acquires one Lease, renews it and releases it."""
 
     def __init__(
         self,
@@ -61,39 +59,39 @@ class LeaderElector:
         self._renewed_at = NEVER
         self._lost = False
         self._observed, self._observed_at = b"", NEVER
-        self.last_error = ""  # what keeps us from taking it, if not another one who holds it
+        self.last_error = ""  # why the lease could not be acquired, other than that another replica holds it
 
     def may_write(self) -> bool:
-        """Whether nobody else can lead yet, whatever happened to us meanwhile."""
+        """Whether no other replica can be the leader yet."""
         return not self._lost and self._clock() < self._renewed_at + self._settings.renew_deadline
 
     async def run(
         self, sink: Callable[[Event], None], prepare: Callable[[], Awaitable[None]], now: Callable[[], float]
     ) -> None:
-        """Follow until we lead, prepare, say Leading, and return after Following when leadership is lost.
+        """Acquire the lease, run `prepare`, send LeaseAcquired, and return after LeaseLost when it is lost.
 
-        now: the time of whoever is told.
+        now: the sink's clock.
         """
         term = await self.acquire()
-        holding = asyncio.create_task(self.renew())
+        renewal = asyncio.create_task(self.renew())
         try:
-            await self._run_prepare(prepare, holding)
+            await self._run_prepare(prepare, renewal)
             if self.may_write():
                 sink(LeaseAcquired(term, now()))
-            await holding
+            await renewal
         finally:
-            holding.cancel()
+            renewal.cancel()
             sink(LeaseLost(now()))
 
-    async def _run_prepare(self, prepare: Callable[[], Awaitable[None]], holding: asyncio.Task[None]) -> None:
-        """Wait for the preparation, but not longer than the lease lasts."""
-        preparing = asyncio.ensure_future(prepare())
+    async def _run_prepare(self, prepare: Callable[[], Awaitable[None]], renewal: asyncio.Task[None]) -> None:
+        """Wait for `prepare`, but not longer than the lease lasts."""
+        preparation = asyncio.ensure_future(prepare())
         try:
-            await asyncio.wait({preparing, holding}, return_when=asyncio.FIRST_COMPLETED)
-            if preparing.done():
-                preparing.result()
+            await asyncio.wait({preparation, renewal}, return_when=asyncio.FIRST_COMPLETED)
+            if preparation.done():
+                preparation.result()
         finally:
-            preparing.cancel()
+            preparation.cancel()
 
     async def acquire(self) -> int:
         """Wait until the lease is ours; its term."""
@@ -101,11 +99,11 @@ class LeaderElector:
         while not self.may_write():
             await asyncio.sleep(self._settings.retry_period * self._random.uniform(0.75, 1.0))
             await self._try_acquire()
-        log.info("leading: lease=%s term=%d identity=%s", self._name, self.term, self._identity)
+        log.info("successfully acquired lease: lease=%s term=%d identity=%s", self._name, self.term, self._identity)
         return self.term
 
     async def renew(self) -> None:
-        """Renew again and again; returns when leadership is lost."""
+        """Renew until leadership is lost."""
         while self.may_write():
             await asyncio.sleep(min(self._settings.retry_period, max(self._seconds_left, 0.0)))
             if self.may_write() and not await self._try_renew():
@@ -113,26 +111,26 @@ class LeaderElector:
         if self._lost:
             return
         self._lost = True
-        log.warning("leadership lost: lease=%s term=%d holder=%s", self._name, self.term, self.holder)
+        log.warning("lost lease: lease=%s term=%d holder=%s", self._name, self.term, self.holder)
 
     async def release(self) -> None:
-        """Stop writing at once, then take our name out of the lease, if it is still there; 5 s at most."""
-        held, self._lost = self.may_write(), True
+        """Stop writing at once, then clear the holder if it is still us; 5 s at most."""
+        was_leader, self._lost = self.may_write(), True
         try:
             async with asyncio.timeout(RELEASE_TIMEOUT):
-                # A second time, because a renewal that was cut short may have arrived all the same.
-                if held and await self._release() == CONFLICT and await self._still_held():
+                # A second time, because a renewal that was cancelled may have arrived.
+                if was_leader and await self._release() == CONFLICT and await self._still_held():
                     await self._release()
         except (Unreachable, TimeoutError) as error:
             log.warning(
-                "lease not released, it will expire: lease=%s problem=%s", self._name, str(error) or "no answer"
+                "failed to release lease, it will expire: lease=%s error=%s", self._name, str(error) or "no answer"
             )
 
     async def _release(self) -> int:
         if self._lease is None:
             return 0
-        given_up = msgspec.structs.replace(self._stamped(self._lease), holder="", duration_seconds=1)
-        response = await self._transport.send(update_lease_request(given_up), RELEASE_TIMEOUT)
+        released = msgspec.structs.replace(self._stamped(self._lease), holder="", duration_seconds=1)
+        response = await self._transport.send(update_lease_request(released), RELEASE_TIMEOUT)
         if response.status not in (200, CONFLICT, NOT_FOUND):
             raise _error(response)
         return response.status
@@ -147,7 +145,7 @@ class LeaderElector:
 
     @property
     def _request_timeout(self) -> float:
-        """Short enough for a second try before the deadline."""
+        """Short enough for a second attempt before the deadline."""
         return self._settings.renew_deadline / 2
 
     async def _try_acquire(self) -> None:
@@ -163,19 +161,19 @@ class LeaderElector:
             self.last_error = ""
 
     async def _take(self, request: Request) -> None:
-        """Somebody else may be faster; any other refusal is for people to mend."""
+        """A conflict means that another replica was faster; any other error needs an administrator."""
         response = await self._write(request, self._request_timeout)
         if response.status not in (*WRITTEN, CONFLICT):
             raise _error(response)
 
-    def _log_error(self, problem: str) -> None:
-        """Once for each problem, not at each try."""
-        if problem != self.last_error:
-            self.last_error = problem
-            log.warning("lease not taken: lease=%s problem=%s", self._name, problem)
+    def _log_error(self, error: str) -> None:
+        """Log each error once, not at every attempt."""
+        if error != self.last_error:
+            self.last_error = error
+            log.warning("failed to acquire lease: lease=%s error=%s", self._name, error)
 
     async def _try_renew(self) -> bool:
-        """False only where the lease is certainly not ours any more; else the deadline decides."""
+        """False only when the lease is certainly not ours any more; else the deadline decides."""
         if self._lease is None:
             return False
         try:
@@ -186,12 +184,12 @@ class LeaderElector:
             return response.status == 200 or await self._still_held()
         except Unreachable as error:
             log.warning(
-                "lease not renewed: lease=%s seconds_left=%.1f problem=%s", self._name, self._seconds_left, error
+                "failed to renew lease: lease=%s seconds_left=%.1f error=%s", self._name, self._seconds_left, error
             )
             return True
 
     async def _still_held(self) -> bool:
-        """Somebody has written it, perhaps ourselves in a renewal whose answer was lost."""
+        """After a conflict: it may have been our own renewal, whose response was lost."""
         found = await self._read()
         if found is None or found.holder != self._identity:
             return False
@@ -199,7 +197,7 @@ class LeaderElector:
         return True
 
     async def _write(self, request: Request, timeout: float) -> Response:
-        """Where the lease is ours by this, the deadline counts from before it was sent."""
+        """When this makes the lease ours, the deadline counts from before the request was sent."""
         sent = self._clock()
         response = await self._transport.send(request, timeout)
         written = read_lease(response.body) if response.status in WRITTEN else None
@@ -209,7 +207,7 @@ class LeaderElector:
         return response
 
     async def _read(self) -> Lease | None:
-        """The lease as it is, None when there is none."""
+        """The current lease, None when there is none."""
         response = await self._transport.send(
             get_lease_request(self._settings.namespace, self._settings.name), self._request_timeout
         )
@@ -222,7 +220,7 @@ class LeaderElector:
         raise _error(response, found.error if isinstance(found, Malformed) else "")
 
     def _observe(self, found: Lease) -> None:
-        """A lease that has changed since we looked last is as good as new, by our clock."""
+        """A lease that has changed since the last read counts as renewed now, by our clock."""
         self.holder = found.holder
         if found.raw != self._observed:
             self._observed, self._observed_at = found.raw, self._clock()
@@ -249,9 +247,9 @@ class LeaderElector:
         )
 
     def _stamped(self, lease: Lease) -> Lease:
-        duration = max(ceil(self._settings.lease_duration), 1)  # whole seconds, and never fewer than we rely on
+        duration = max(ceil(self._settings.lease_duration), 1)  # whole seconds, rounded up
         return msgspec.structs.replace(lease, duration_seconds=duration, renew_time=rfc3339_micro(self._wall()))
 
 
-def _error(response: Response, problem: str = "") -> Unreachable:
-    return Unreachable(f"status {response.status}: {problem or read_status(response.body).message}", sent=True)
+def _error(response: Response, error: str = "") -> Unreachable:
+    return Unreachable(f"status {response.status}: {error or read_status(response.body).message}", sent=True)

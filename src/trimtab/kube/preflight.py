@@ -1,4 +1,4 @@
-"""Decides whether the API server can be worked with at all, and says in a sentence why not; leaves ending to the program."""
+"""Checks at start-up that the API server can be reached and that listing is allowed."""
 
 from __future__ import annotations
 
@@ -6,23 +6,22 @@ from collections.abc import Iterable
 
 from trimtab.kube.credentials import Credentials
 from trimtab.kube.transport import Transport, Unreachable
-from trimtab.wire.decode_errors import Malformed
+from trimtab.wire.decoding import Malformed, read_status
 from trimtab.wire.node import NodeReader
 from trimtab.wire.requests import NODES, PODS, list_request
-from trimtab.wire.status import read_status
 from trimtab.wire.watch import decode_list
 
 TIMEOUT = 10.0
 
 
 class PreflightError(Exception):
-    """Says what was tried and what to do."""
+    """Says what failed and what to do."""
 
 
 async def check_access(
     transport: Transport, credentials: Credentials, paths: Iterable[str] = (PODS, NODES), role: str = "rbac.yaml"
 ) -> None:
-    """List one pod and one node, or what else it is, as everything that follows will have to."""
+    """List one object of each path, or raise PreflightError."""
     for path in paths:
         await _list_one(transport, credentials, path, role)
 
@@ -32,11 +31,17 @@ async def _list_one(transport: Transport, credentials: Credentials, path: str, r
     try:
         response = await transport.send(list_request(path, limit=1), TIMEOUT)
     except Unreachable as error:
-        raise PreflightError(f"{who} cannot be reached: {error}. Check the address, and that it runs") from None
-    said = read_status(response.body).message
+        raise PreflightError(f"{who} cannot be reached: {error}. Check its address, and whether it runs") from None
+    message = read_status(response.body).message
     if response.status == 401:
-        raise PreflightError(f"{who} does not know us: {said}. Renew the token or certificate of the kubeconfig")
+        raise PreflightError(
+            f"{who} rejects our credentials: {message}. Renew the token or certificate of the kubeconfig"
+        )
     if response.status == 403:
-        raise PreflightError(f"{who} forbids to list {path}: {said}. Apply deploy/{role} and use its service account")
+        raise PreflightError(
+            f"{who} forbids listing {path}: {message}. Apply deploy/{role} and use its service account"
+        )
     if response.status != 200 or isinstance(decode_list(response.body, NodeReader()), Malformed):
-        raise PreflightError(f"{who} does not answer like one: status {response.status}, {said!r}. Check the address")
+        raise PreflightError(
+            f"{who} does not answer like an API server: status {response.status}, {message!r}. Check its address"
+        )

@@ -1,21 +1,20 @@
-"""Decides when to list and when to watch one kind of object; leaves which facts follow to the mirror.
+"""Lists and watches one kind of object, and keeps its Store true.
 
-              ┌───────────────────────── 410 in either shape, ERROR line, stalled, refresh() ◀────────────────┐
+              ┌───────────────── 410 as a response or ERROR event, stalled, refresh() ◀───────────────────────┐
               ▼                                                                                               │
-    start ─▶ LIST ──(complete; the first time: Synced)──▶ WATCH ──(lines)──▶ facts, version rises ─▶ WATCH ───┤
+    start ─▶ LIST ──(complete; the first time: Synced)──▶ WATCH ──(lines)──▶ events, version rises ─▶ WATCH ──┤
               ▲ │                                          ▲ ▲                                                │
-              │ └─(failed)─▶ back off 0.8→30 s ─▶ LIST     │ └──(silent for 45 s: quiet or half-open)─────────┤
+              │ └─(failed)─▶ back off 0.8→30 s ─▶ LIST     │ └──(idle for 45 s: quiet or half-open)───────────┤
               │                                            └────(end of stream; broken or refused: back off)──┘
-              └─(404 of a kind that need not be installed)─▶ as an empty list; 3 min later, or at refresh(): LIST
-    every 2 min a consistent list of one object says how far the cluster is:
-              ├─ the watch was behind that two minutes later ─▶ stalled, LIST
-              └─ the cluster is behind us ─▶ Rewound: run() ends
+              └─(404 of an optional kind)─▶ as an empty list; 3 min later, or at refresh(): LIST
+    every 2 min a consistent list of one object shows the cluster's resourceVersion:
+              ├─ the watch is still behind it two minutes later ─▶ stalled, LIST
+              └─ it is behind ours ─▶ ResourceVersionRegressed: run() ends
 
-Every list is a consistent one, in pages of one version; a page that is no longer to be had (410) means another list.
-After silence the next watches are short ones, which the server ends within the silence that we allow: so even where
-nothing ever happens, health and death can be told apart. Just before it ends one it sends a bookmark, if it knows of
-anything newer; the consistent list every two minutes makes it know. A refresh() ends a back-off, but not a wait that
-the server has asked for.
+Every list is consistent, in pages of one version; an expired continue token (410) means another list. After an idle timeout
+the next watches are short, so that the server ends them before the next timeout: an idle kind and a dead connection can be
+told apart. Before it ends a watch the server sends a bookmark if it knows of anything newer; the consistent list every two
+minutes makes it know. refresh() ends a back-off, but not a Retry-After.
 """
 
 from __future__ import annotations
@@ -32,17 +31,15 @@ from trimtab.core.model.events import Event, Synced
 from trimtab.kube.kinds import T, WatchedKind
 from trimtab.kube.store import ResourceVersionRegressed, Store
 from trimtab.kube.transport import IdleTimeout, Stream, Transport, Unreachable
-from trimtab.kube.watch_backoff import Backoff
-from trimtab.wire.decode_errors import Malformed
+from trimtab.wire.decoding import Malformed, read_status
 from trimtab.wire.outcomes import Throttled, throttle
 from trimtab.wire.requests import list_request, watch_request
-from trimtab.wire.status import read_status
 from trimtab.wire.watch import ListPage, decode_list, decode_watch_event
 
 log = logging.getLogger(__name__)
 IDLE_TIMEOUT = 45.0
 WATCH_SECONDS = (300, 600)
-QUIET_WATCH_SECONDS = 30
+IDLE_WATCH_SECONDS = 30
 LIST_TIMEOUT = 75.0  # the server itself gives up after 60 s
 PAGE_SIZE = 1_000
 MAX_PAGE_BYTES = 2 << 30
@@ -50,13 +47,16 @@ PROBE_INTERVAL = 120.0
 NOT_SERVED_RETRY = 180.0
 PROBE_TIMEOUT = 20.0
 MIN_WATCH_SECONDS = 1.0
-BATCH = 8  # facts taken in at a time: what one of them stirs may cost milliseconds
+INITIAL_DELAY = 0.8
+MAX_DELAY = 30.0
+RESET_AFTER = 120.0
+BATCH = 8  # events handled before other tasks run: one event may cost milliseconds
 FORBIDDEN, NOT_FOUND, GONE = 403, 404, 410
 
 
 @dataclass
 class Counts:
-    """What happened so far; a fault that is not counted here did not happen."""
+    """Counts of list/watch incidents; the names are label values of a metric."""
 
     lists: int = 0
     watches: int = 0
@@ -68,7 +68,7 @@ class Counts:
 
 
 class ListWatchError(Exception):
-    """The server answered, but not with what was asked for."""
+    """The server answered a list or watch with an error."""
 
     def __init__(self, message: str, relist: bool = False, retry_after: float = 0.0) -> None:
         super().__init__(message)
@@ -76,11 +76,29 @@ class ListWatchError(Exception):
 
 
 class NotServed(Exception):
-    """The server knows no such kind, and need not: none of it exists."""
+    """The server does not serve this optional kind, so no object of it exists."""
+
+
+class Backoff:
+    """Exponential back-off with jitter; starts again after two minutes without a failure."""
+
+    def __init__(self, random: Random) -> None:
+        self._random = random
+        self._delay = INITIAL_DELAY
+        self._last = float("-inf")
+
+    def next(self, now: float) -> float:
+        """The delay after a failure at `now`."""
+        if now - self._last > RESET_AFTER:
+            self._delay = INITIAL_DELAY
+        delay = self._delay * self._random.uniform(0.75, 1.0)
+        self._delay = min(MAX_DELAY, 2 * self._delay)
+        self._last = now + delay
+        return delay
 
 
 class Reflector(Generic[T]):
-    """Keeps a mirror of one kind and hands every change to the sink as a fact."""
+    """Keeps the Store of one kind, and sends every change to the sink as an event."""
 
     def __init__(
         self,
@@ -97,10 +115,8 @@ class Reflector(Generic[T]):
         self.served = True
         self._transport, self._kind, self._sink, self._clock, self._random = transport, kind, sink, clock, random
         self._backoff = Backoff(random)
-        self._lists_requested, self._lists_done = (
-            1,
-            0,
-        )  # lists asked for, and how many of these wishes a list begun later has met
+        # A request is done when a list that began after it is complete.
+        self._lists_requested, self._lists_done = 1, 0
         self._idle = False
         self._interrupted = False
         self._wake = asyncio.Event()
@@ -108,13 +124,13 @@ class Reflector(Generic[T]):
         self._listed = asyncio.Condition()
 
     async def run(self) -> None:
-        """Follow for ever; ends only by being cancelled, or with Rewound (in an ExceptionGroup)."""
+        """List and watch until cancelled, or until ResourceVersionRegressed (in an ExceptionGroup)."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self._list_and_watch())
             group.create_task(self._detect_stalls())
 
     async def refresh(self) -> None:
-        """List once more and return when that is done: whoever starts to lead must not act on a lagging watch."""
+        """List once more, and return when that is done: a new leader must not act on a lagging watch."""
         async with self._listed:
             self._relist()
             wanted = self._lists_requested
@@ -159,29 +175,31 @@ class Reflector(Generic[T]):
             await self._wait_until_served()
 
     async def _wait_until_served(self) -> None:
-        """A definition may be installed at any time."""
+        """A CustomResourceDefinition may be installed at any time."""
         with suppress(TimeoutError):
             await asyncio.wait_for(self._wake.wait(), NOT_SERVED_RETRY)
         self._lists_requested += not self._must_list
 
     def _log_served(self) -> None:
-        """Where a kind may have two homes, the older one is worth a word only where it is in use."""
+        """Of a kind with two API groups, the legacy one is logged only where it is in use."""
         kind = self._kind
         if self.served and kind.deprecation:
             log.warning("deprecated: kind=%s note=%s", kind.name, kind.deprecation)
         elif not self.served and not kind.deprecation:
             log.info(
-                "not served: kind=%s path=%s; none exist, asked again in %d s", kind.name, kind.path, NOT_SERVED_RETRY
+                "not served, treated as empty: kind=%s path=%s retry_seconds=%d", kind.name, kind.path, NOT_SERVED_RETRY
             )
 
     async def _pages(self) -> ListPage[T]:
-        """The whole list, page by page: to decode it in one go would keep the lease and the binds waiting."""
+        """The whole list, page by page: decoding it in one go would delay lease renewals and binds."""
         first = page = await self._page("")
         items = [*first.items]
         while page.continue_token:
             page = await self._page(page.continue_token)
             if page.version != first.version:
-                raise ListWatchError(f"list: begun at version {first.version}, but continued at {page.version}")
+                raise ListWatchError(
+                    f"list: the first page is of version {first.version}, a later one of {page.version}"
+                )
             items += page.items
         return ListPage(first.version, "", tuple(items))
 
@@ -209,7 +227,7 @@ class Reflector(Generic[T]):
             self._listed.notify_all()
 
     async def _watch(self) -> None:
-        seconds = QUIET_WATCH_SECONDS if self._idle else self._random.randint(*WATCH_SECONDS)
+        seconds = IDLE_WATCH_SECONDS if self._idle else self._random.randint(*WATCH_SECONDS)
         request = watch_request(self._kind.path, self.store.version, seconds)
         loop = asyncio.get_running_loop()
         begun, lines = loop.time(), 0
@@ -230,10 +248,10 @@ class Reflector(Generic[T]):
                 self._stream = None
         self.last_heard = self._clock()
         if not lines and loop.time() - begun < MIN_WATCH_SECONDS:
-            raise ListWatchError("watch ended as soon as it had begun")
+            raise ListWatchError("watch: the server ended it at once")
 
     async def _consume(self, batch: list[bytes]) -> None:
-        """A batch may hold thousands of lines."""
+        """A batch may hold thousands of lines, so other tasks run in between."""
         for first in range(0, len(batch), BATCH):
             self._apply(batch[first : first + BATCH])
             await asyncio.sleep(0)
@@ -253,31 +271,36 @@ class Reflector(Generic[T]):
     def _on_idle(self, error: IdleTimeout) -> None:
         self.counts.silences += 1
         self._idle = True
-        log.debug("silent, watching again: kind=%s problem=%s", self._kind.name, error)
+        log.debug("watch idle, watching again: kind=%s error=%s", self._kind.name, error)
 
     async def _back_off(self, error: Unreachable | ListWatchError) -> None:
         if self._interrupted:
             self._interrupted = False
             return
         self.counts.setbacks += 1
-        wait, told = self._backoff.next(asyncio.get_running_loop().time()), 0.0
+        delay, retry_after = self._backoff.next(asyncio.get_running_loop().time()), 0.0
         if isinstance(error, ListWatchError):
             self._lists_requested += error.relist
-            told = error.retry_after
+            retry_after = error.retry_after
         self.last_error = str(error)
-        log.warning("waiting: kind=%s seconds=%.1f problem=%s", self._kind.name, max(wait, told), error)
-        await asyncio.sleep(told)
+        log.warning(
+            "list/watch failed, retrying: kind=%s seconds=%.1f error=%s",
+            self._kind.name,
+            max(delay, retry_after),
+            error,
+        )
+        await asyncio.sleep(retry_after)
         with suppress(TimeoutError):
-            await asyncio.wait_for(self._wake.wait(), max(wait - told, 0.0))
+            await asyncio.wait_for(self._wake.wait(), max(delay - retry_after, 0.0))
 
     async def _detect_stalls(self) -> None:
-        mark = 0
+        expected = 0
         while True:
             await asyncio.sleep(PROBE_INTERVAL)
-            mark = 0 if self._must_list else await self._probe(mark)
+            expected = 0 if self._must_list else await self._probe(expected)
 
-    async def _probe(self, mark: int) -> int:
-        """Compare the watch with the cluster's own version; the new mark that it must have passed by the next time."""
+    async def _probe(self, expected: int) -> int:
+        """Compare the watch with the cluster's version; the version that it must have reached by the next probe."""
         before = self.store.version
         now = await self._cluster_version()
         if now == 0:
@@ -286,14 +309,19 @@ class Reflector(Generic[T]):
             raise ResourceVersionRegressed(
                 f"{self._kind.name}: the cluster is at version {now}, but {before} was seen before"
             )
-        if self.store.version < mark and not self._must_list:
+        if self.store.version < expected and not self._must_list:
             self.counts.stalls += 1
-            log.warning("stalled, listing again: kind=%s at=%d behind=%d", self._kind.name, self.store.version, mark)
+            log.warning(
+                "watch stalled, relisting: kind=%s version=%d expected=%d",
+                self._kind.name,
+                self.store.version,
+                expected,
+            )
             self._relist()
         return now
 
     async def _cluster_version(self) -> int:
-        """The version of a consistent list of one object; 0 when there is none to be had."""
+        """The version of a consistent list of one object; 0 if it failed."""
         try:
             response = await self._transport.send(list_request(self._kind.path, limit=1), PROBE_TIMEOUT)
         except Unreachable:

@@ -1,6 +1,6 @@
-"""Decides which facts follow from a list or a line of a watch, given what is known; leaves fetching them to the reflector.
+"""The objects of one kind, by UID, and the events that lists and watch events amount to.
 
-Versions of one kind only rise along a watch, so a line that is not newer than the last one is a repeat and says nothing.
+Versions of one kind only rise along a watch, so a watch event that is not newer than the last one is a repeat.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Generic
 
 from trimtab.core.model.events import Event
 from trimtab.kube.kinds import T, WatchedKind
-from trimtab.wire.decode_errors import Malformed
+from trimtab.wire.decoding import Malformed
 from trimtab.wire.watch import ListPage, WatchEvent
 
 log = logging.getLogger(__name__)
@@ -19,11 +19,11 @@ MAX_LOGGED_UIDS = 1_000
 
 
 class ResourceVersionRegressed(Exception):
-    """The cluster's history is behind what we have seen (etcd was restored): all we know is in doubt, so start afresh."""
+    """The cluster is at an older resourceVersion than we have seen: etcd was restored, so the process must start again."""
 
 
 class Store(Generic[T]):
-    """The objects of one kind as last told, by UID; they are the core's own values, so keeping them costs little."""
+    """The objects of one kind, by UID; they are the engine's own values, so keeping them costs little."""
 
     def __init__(self, kind: WatchedKind[T]) -> None:
         self.version = 0
@@ -36,59 +36,61 @@ class Store(Generic[T]):
         return len(self._items)
 
     def objects(self) -> dict[str, T]:
-        """A copy of what is held, by UID."""
+        """A copy of all objects, by UID."""
         return dict(self._items)
 
     def replace(self, page: ListPage[T], now: float) -> Iterator[Event]:
-        """Facts that lead from what is held to the list: first what vanished unseen, then what is new or changed."""
+        """Replace the content by a list; the events for what was deleted, then for what is new or changed."""
         if page.version < self.version:
             raise ResourceVersionRegressed(
                 f"{self._kind.name}: listed at version {page.version}, but {self.version} was seen before"
             )
-        good = {item.uid: item for item in page.items if not isinstance(item, Malformed)}
-        yield from self._deleted(good, page, now)
-        for uid, item in good.items():
+        listed = {item.uid: item for item in page.items if not isinstance(item, Malformed)}
+        yield from self._deleted(listed, page, now)
+        for uid, item in listed.items():
             held = self._items.get(uid)
             if held is None or item.version > held.version:
                 self._items[uid] = item
                 yield self._kind.upserted(item, now)
         self.version = page.version
 
-    def _deleted(self, good: dict[str, T], page: ListPage[T], now: float) -> Iterator[Event]:
-        """What is in the list but unreadable has not vanished."""
-        spared: set[str] = set()
+    def _deleted(self, listed: dict[str, T], page: ListPage[T], now: float) -> Iterator[Event]:
+        """Malformed objects in the list are not deleted."""
+        kept: set[str] = set()
         for item in page.items:
             if isinstance(item, Malformed):
                 self._log_malformed(item)
-                spared.update((item.uid, item.key))
-        for uid in [uid for uid in self._items if uid not in good]:
-            if uid not in spared and self._kind.key(self._items[uid]) not in spared:
+                kept.update((item.uid, item.key))
+        for uid in [uid for uid in self._items if uid not in listed]:
+            if uid not in kept and self._kind.key(self._items[uid]) not in kept:
                 yield self._kind.deleted(self._items.pop(uid), page.version, now)
 
     def apply(self, event: WatchEvent[T], now: float) -> Event | None:
-        """The fact in one line of a watch, if there is one."""
+        """Apply a watch event; the resulting event, if any."""
         if 0 < event.version <= self.version:
             return None
         self.version = max(self.version, event.version)
         if event.object is None:
             return None
         if isinstance(event.object, Malformed):
-            return self._unreadable(event.object, event, now)
+            return self._apply_malformed(event.object, event, now)
         if event.type == "DELETED":
             self._items.pop(event.object.uid, None)
             return self._kind.deleted(event.object, event.version, now)
         self._items[event.object.uid] = event.object
         return self._kind.upserted(event.object, now)
 
-    def _unreadable(self, item: Malformed, event: WatchEvent[T], now: float) -> Event | None:
+    def _apply_malformed(self, item: Malformed, event: WatchEvent[T], now: float) -> Event | None:
         self._log_malformed(item)
         if event.type == "DELETED" and item.uid in self._items:
             return self._kind.deleted(self._items.pop(item.uid), event.version, now)
         return None
 
     def _log_malformed(self, item: Malformed) -> None:
-        """Count each, name each UID once: a bad object is sent again with every change of it."""
+        """Count each, log each UID once: a malformed object is sent again with every change of it."""
         self.malformed += 1
         if item.uid not in self._logged and len(self._logged) < MAX_LOGGED_UIDS:
             self._logged.add(item.uid)
-            log.warning("skipped: kind=%s key=%s uid=%s problem=%s", item.kind, item.key, item.uid, item.error)
+            log.warning(
+                "skipped malformed object: kind=%s key=%s uid=%s error=%s", item.kind, item.key, item.uid, item.error
+            )

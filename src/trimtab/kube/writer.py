@@ -1,13 +1,14 @@
-"""Decides whether a write may go out at all, and gives a busy server its time once; leaves what is written to others.
+"""How writes leave the process: only while this replica leads, and low-priority ones not in the middle of many binds.
 
-The transport asks right before each request leaves, after every wait for credentials, for the rate limit and for a
-connection (through a proxy before the latter, which is short): what has waited does not go out after the renew deadline.
+The transport checks leadership right before each request is sent, after every wait for credentials, the rate limit and a
+connection (through a proxy before the latter, which is short). A request that waited past the renew deadline is not sent.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from random import Random
 
 from trimtab.kube.transport import Response, Transport
@@ -15,16 +16,17 @@ from trimtab.wire.outcomes import Throttled, throttle
 from trimtab.wire.requests import Request
 
 MAX_RETRY_AFTER = 10.0
+MAX_DELAY = 1.0
 
 
 class Writer:
-    """The one door for writes."""
+    """Sends all writes, and retries one once after a 429."""
 
     def __init__(self, transport: Transport, may_write: Callable[[], bool], random: Random) -> None:
         self._transport, self._may_write, self._random = transport, may_write, random
 
     async def send(self, request: Request, timeout: float) -> Response:
-        """The answer, or Unreachable; a closed door is a request not sent."""
+        """The response, or Unreachable; also when this replica does not lead."""
         response = await self._once(request, timeout)
         throttled = throttle(response.status, response.headers, response.body)
         if not isinstance(throttled, Throttled):
@@ -34,3 +36,46 @@ class Writer:
 
     async def _once(self, request: Request, timeout: float) -> Response:
         return await self._transport.send(request, timeout, may_send=self._may_write)
+
+
+class LowPriorityGate:
+    """Delays Events and status patches while half of the bind slots are busy.
+
+    open ──(`busy_at` calls in flight)──▶ closed ──(fewer)──▶ open
+    While it is closed each worker still passes once a second: low-priority writes are late, never lost.
+    """
+
+    def __init__(self, busy_at: int) -> None:
+        self.in_flight = 0
+        self._busy_at = max(busy_at, 1)
+        self._open = asyncio.Event()
+        self._open.set()
+
+    def start(self) -> None:
+        """Count one more call in flight."""
+        self.in_flight += 1
+        if self.in_flight >= self._busy_at:
+            self._open.clear()
+
+    def finish(self) -> None:
+        """Count one less."""
+        self.in_flight -= 1
+        if self.in_flight < self._busy_at:
+            self._open.set()
+
+    @contextmanager
+    def finishing(self) -> Iterator[None]:
+        """Call `finish` when the block ends, however it ends."""
+        try:
+            yield
+        finally:
+            self.finish()
+
+    async def wait(self) -> None:
+        """Wait until the gate is open, at most MAX_DELAY."""
+        if self._open.is_set():
+            return
+        try:
+            await asyncio.wait_for(self._open.wait(), MAX_DELAY)
+        except TimeoutError:
+            return

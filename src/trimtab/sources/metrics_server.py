@@ -21,7 +21,7 @@ from trimtab.core.model.duration import parse_duration
 from trimtab.core.model.readings import Reading, Subject
 from trimtab.core.model.resources import NANOS
 from trimtab.sources.interface import Failure, Get, HistoryRange, Scrape, SourceError, no_history
-from trimtab.wire.decode_errors import UNREADABLE, Quantities
+from trimtab.wire.decoding import UNREADABLE, Quantities
 from trimtab.wire.pod_json import Time
 from trimtab.wire.quantity import QuantityError, nanos
 

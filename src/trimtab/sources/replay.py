@@ -19,7 +19,7 @@ from trimtab.core.model.duration import Duration
 from trimtab.core.model.events import SamplesRead
 from trimtab.core.model.readings import Reading
 from trimtab.sources.interface import HistoryRange, Scrape, SourceContext, SourceError, no_history
-from trimtab.wire.decode_errors import UNREADABLE
+from trimtab.wire.decoding import UNREADABLE
 
 MAX_LINE_BYTES = 64 << 20
 DEFAULT_INTERVAL = Duration(15)

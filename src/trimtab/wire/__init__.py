@@ -1,1 +1,1 @@
-"""Decides how Kubernetes JSON becomes model values and back; leaves sending and receiving to kube and serve."""
+"""Kubernetes JSON to model values and back."""

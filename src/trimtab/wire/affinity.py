@@ -1,9 +1,9 @@
-"""Decides how affinity, spreading, tolerations and selectors are read from JSON; leaves what they match to the plugins.
+"""Decodes and validates affinity, topology spread, tolerations and selectors.
 
-Go reads `null` as the empty value everywhere; only for a label selector does it mean something else (no selector).
+Go decodes `null` as the empty value everywhere, except that a null label selector means none.
 
-What can be read need not make sense: an API server refuses an unknown operator today, but keeps an object that has one.
-`validate` names the field. Of the node terms that a pod requires one good one is enough, as for kube-scheduler.
+What can be decoded may still be invalid: the API server rejects an unknown operator today, but keeps objects that have one.
+`validate` names the field. Of the node terms that a pod requires one valid term is enough, as in kube-scheduler.
 """
 
 from __future__ import annotations
@@ -194,7 +194,7 @@ def _pod_term(shape: PodTermShape) -> PodAffinityTerm:
 
 
 def validate(affinity: Affinity | None, spreads: tuple[SpreadShape, ...]) -> str:
-    """The first field that Kubernetes would not have accepted, and what is wrong with it; empty when all make sense."""
+    """The first invalid field and its error; empty when all are valid."""
     found = [_spread_errors(each, f"spec.topologySpreadConstraints[{i}]") for i, each in enumerate(spreads)]
     if affinity is not None:
         found.append(_node_affinity_errors(affinity.node_affinity, "spec.affinity.nodeAffinity"))
@@ -204,12 +204,12 @@ def validate(affinity: Affinity | None, spreads: tuple[SpreadShape, ...]) -> str
     return f"{first}; correct the field" if first else ""
 
 
-def _node_affinity_errors(instructions: NodeAffinity, path: str) -> Iterator[str]:
-    terms, where = instructions.required, f"{path}.{REQUIRED}.nodeSelectorTerms"
+def _node_affinity_errors(affinity: NodeAffinity, path: str) -> Iterator[str]:
+    terms, where = affinity.required, f"{path}.{REQUIRED}.nodeSelectorTerms"
     if terms is not None and not any(_is_usable(term) for term in terms):
         yield from chain.from_iterable(_node_term_errors(term, f"{where}[{i}]") for i, term in enumerate(terms))
         yield f"{where}: {'none but empty terms' if terms else 'empty'}, which match no node"
-    for i, each in enumerate(instructions.preferred or ()):
+    for i, each in enumerate(affinity.preferred or ()):
         if each.weight:
             yield from _node_term_errors(each.preference, f"{path}.{PREFERRED}[{i}].preference")
 
@@ -228,10 +228,10 @@ def _node_term_errors(term: NodeSelectorTerm, path: str) -> Iterator[str]:
             yield f"{where}.values: {len(line.values)} values, where there must be one"
 
 
-def _pod_affinity_errors(instructions: PodAffinity, path: str) -> Iterator[str]:
-    for i, term in enumerate(instructions.required):
+def _pod_affinity_errors(affinity: PodAffinity, path: str) -> Iterator[str]:
+    for i, term in enumerate(affinity.required):
         yield from _pod_term_errors(term, f"{path}.{REQUIRED}[{i}]")
-    for i, each in enumerate(instructions.preferred):
+    for i, each in enumerate(affinity.preferred):
         yield from _pod_term_errors(each.term, f"{path}.{PREFERRED}[{i}].podAffinityTerm")
 
 
@@ -258,7 +258,7 @@ def _selector_errors(found: LabelSelector | None, path: str) -> Iterator[str]:
         return
     for key, value in found.match_labels:
         if not Requirement(key, "In", (value,)).valid:
-            yield f"{path}.matchLabels: {_abbreviated(f'{key}={value}')} is no label"
+            yield f"{path}.matchLabels: {_short(f'{key}={value}')} is no label"
     for i, line in enumerate(found.match_expressions):
         yield from _requirement_errors(line, f"{path}.matchExpressions[{i}]", LABEL_OPERATORS)
 
@@ -267,19 +267,18 @@ def _requirement_errors(line: Requirement, path: str, operators: frozenset[str])
     yield from _not_among(line.operator, f"{path}.operator", operators)
     yield from _key_errors(line.key, f"{path}.key")
     if line.operator in operators and not line.valid:
-        values, key = _abbreviated(", ".join(line.values)), _abbreviated(line.key)
-        yield f"{path}.values: {values} will not do for key {key} and {line.operator}"
+        yield f"{path}.values: {_short(', '.join(line.values))} is invalid for key {_short(line.key)} and {line.operator}"
 
 
 def _key_errors(key: str, path: str) -> Iterator[str]:
     if not Requirement(key, "Exists").valid:
-        yield f"{path}: {_abbreviated(key)} is not the key of a label" if key else f"{path}: missing"
+        yield f"{path}: {_short(key)} is not the key of a label" if key else f"{path}: missing"
 
 
 def _not_among(word: str, path: str, allowed: frozenset[str]) -> Iterator[str]:
     if word not in allowed:
-        yield f"{path}: {_abbreviated(word)} is none of {', '.join(sorted(allowed))}" if word else f"{path}: missing"
+        yield f"{path}: {_short(word)} is none of {', '.join(sorted(allowed))}" if word else f"{path}: missing"
 
 
-def _abbreviated(text: str) -> str:
+def _short(text: str) -> str:
     return repr(text[:40])

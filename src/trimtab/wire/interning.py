@@ -1,4 +1,4 @@
-"""Decides when two equal parts of objects become one value in memory; leaves how a part is built to its caller."""
+"""Caches that make equal parts of objects one value in memory."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ GENERATION_SIZE = 8192
 
 
 class GenerationalCache(dict[K, V], Generic[K, V]):
-    """A table that builds what it lacks and holds at most two generations of it.
+    """A cache that builds missing values and holds at most two generations of them.
 
     A generation that is full becomes the old one, and what was old and not asked for meanwhile is let go: parts that
     many objects share stay, parts seen once (the labels of a StatefulSet's pods) pass through. A hit is a plain
@@ -36,7 +36,7 @@ class GenerationalCache(dict[K, V], Generic[K, V]):
 
 
 class WeakInterner(Generic[K]):
-    """Gives the one living value that equals another, and forgets it when nothing else holds it."""
+    """Returns the one living value equal to a given one, and forgets it when nothing else refers to it."""
 
     def __init__(self) -> None:
         self._living: WeakKeyDictionary[K, ref[K]] = WeakKeyDictionary()

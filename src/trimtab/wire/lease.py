@@ -1,7 +1,7 @@
-"""Decides how a Lease is read and written; leaves who may hold it, and for how long, to the elector.
+"""Decodes a Lease, and the requests to create and update it.
 
-An update starts from the very object that was read: what other tools keep in it stays, and its resourceVersion makes
-the server refuse when somebody else was faster.
+An update starts from the object that was read: fields of other tools stay, and its resourceVersion makes the server refuse
+when somebody else was faster.
 """
 
 from __future__ import annotations
@@ -11,10 +11,9 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from trimtab.wire.decode_errors import UNREADABLE, Malformed, decode_part
+from trimtab.wire.decoding import UNREADABLE, Malformed, decode_part, read_status
 from trimtab.wire.pod_json import Name
 from trimtab.wire.requests import Request, json_request, quote
-from trimtab.wire.status import read_status
 
 LEASES = "/apis/coordination.k8s.io/v1"
 
@@ -53,10 +52,10 @@ class _Lease(Struct, frozen=True):
 
 def read_lease(data: bytes) -> Lease | Malformed:
     """The lease in these bytes."""
-    faults: list[str] = []
-    shape = decode_part(data, _Lease, "lease", faults)
+    errors: list[str] = []
+    shape = decode_part(data, _Lease, "lease", errors)
     if shape is None:
-        return Malformed("Lease", "", "", read_status(data).message or "".join(faults))
+        return Malformed("Lease", "", "", read_status(data).message or "".join(errors))
     spec = shape.spec or _Spec()
     return Lease(
         namespace=shape.metadata.namespace,
@@ -75,7 +74,7 @@ def get_lease_request(namespace: str, name: str) -> Request:
 
 
 def create_lease_request(lease: Lease) -> Request:
-    """Refused when there is one already."""
+    """Fails with a conflict if it exists."""
     body = {
         "apiVersion": "coordination.k8s.io/v1",
         "kind": "Lease",
@@ -86,7 +85,7 @@ def create_lease_request(lease: Lease) -> Request:
 
 
 def update_lease_request(lease: Lease) -> Request:
-    """Refused when it was written since `lease` was read; so only for one that was read."""
+    """Fails with a conflict if it was written since `lease` was read; only for one that was read."""
     body = _object(lease.raw)
     if not body:
         raise ValueError(f"lease {lease.namespace}/{lease.name} was not read from the server")

@@ -1,6 +1,7 @@
-"""Decides how a node's JSON becomes the model's node, on the safe side where it cannot be read; leaves use to the core.
+"""Decodes nodes, and Koordinator's annotation with a node's own usage thresholds.
 
-A node whose labels or taints cannot be read takes no new pods: placing by what is left of them would be guessing.
+A node whose labels or taints cannot be read is treated as unschedulable: scheduling by what is left would be guessing. No
+other annotation is kept.
 """
 
 from __future__ import annotations
@@ -11,25 +12,40 @@ from typing import Any
 import msgspec
 from msgspec import Raw, Struct
 
-from trimtab.core.model.node import Image, Node
-from trimtab.core.model.resources import Amounts, amounts
+from trimtab.core.model.duration import parse_duration
+from trimtab.core.model.node import Image, Node, UsageThresholds
+from trimtab.core.model.resources import CPU, MEMORY, Amounts, amounts
 from trimtab.core.model.taints import Taint
-from trimtab.wire.decode_errors import (
+from trimtab.wire.decoding import (
     NULL,
     UNREADABLE,
     Malformed,
     Quantities,
     decode_fields,
     decode_part,
+    format_error,
     parse_amounts,
     summarize,
 )
 from trimtab.wire.interning import GenerationalCache
-from trimtab.wire.objects.koordinator import AnnotationsShape, ParsedThresholds, parse_thresholds
 from trimtab.wire.pod_json import ConditionShape, Name, RawObject
 
 ADDRESS_TYPES = ("InternalIP", "Hostname")
 SCHEDULING_FIELDS = ("metadata.labels", "spec", "object")
+
+THRESHOLDS_ANNOTATION = "scheduling.koordinator.sh/usage-thresholds"
+THRESHOLDS_PATH = f"metadata.annotations[{THRESHOLDS_ANNOTATION}]"
+AGGREGATIONS = ("avg", "p50", "p90", "p95", "p99")
+DURATIONS = (0.0, 300.0, 600.0, 1800.0)  # 0 means the longest available
+
+Percents = dict[str, int]
+ParsedThresholds = tuple[UsageThresholds | None, str]
+
+
+class AnnotationsShape(Struct, frozen=True, gc=False):
+    """The one annotation that is decoded."""
+
+    thresholds: str | None = msgspec.field(default=None, name=THRESHOLDS_ANNOTATION)
 
 
 class NodeMetaShape(Struct, frozen=True, rename="camel"):
@@ -76,7 +92,7 @@ class NodeShape(Struct, frozen=True, gc=False):
 
 
 class NodeIdentity(Struct, frozen=True, rename="camel"):
-    """Without these there is no telling which node it is."""
+    """What must be readable to tell which node it is."""
 
     name: Name
     uid: str | None = None
@@ -84,7 +100,7 @@ class NodeIdentity(Struct, frozen=True, rename="camel"):
 
 
 class NodeReader:
-    """Reads nodes; keep one for all of them, because nodes share images, sizes and taints."""
+    """Decodes nodes; use one for all, because it caches what nodes share: images, sizes and thresholds."""
 
     kind = "Node"
     shape = NodeShape
@@ -100,17 +116,17 @@ class NodeReader:
         try:
             return self.build(self._decode(data))
         except UNREADABLE:
-            return self._piecemeal(data)
+            return self._decode_fields(data)
 
     def build(self, shape: NodeShape) -> Node:
-        """The node of this shape; raises only when its resourceVersion is no number."""
+        """The node; raises only when its resourceVersion is not a number."""
         meta, spec, status = shape.metadata, shape.spec or NodeSpecShape(), shape.status or NodeStatusShape()
-        offered, offer_fault = self._amounts[bytes(status.allocatable)]
-        if offered is None and not offer_fault:
-            offered, offer_fault = self._amounts[bytes(status.capacity)]
-        had, _ = self._amounts[bytes(status.capacity)]
+        allocatable, allocatable_error = self._amounts[bytes(status.allocatable)]
+        if allocatable is None and not allocatable_error:
+            allocatable, allocatable_error = self._amounts[bytes(status.capacity)]
+        capacity, _ = self._amounts[bytes(status.capacity)]
         images = [self._images[bytes(raw)] for raw in status.images or ()]
-        own, own_fault = self._thresholds[meta.annotations.thresholds if meta.annotations else None]
+        thresholds, thresholds_error = self._thresholds[meta.annotations.thresholds if meta.annotations else None]
         return Node(
             name=intern(meta.name),
             uid=meta.uid or "",
@@ -118,46 +134,98 @@ class NodeReader:
             labels=meta.labels or {},
             taints=tuple(Taint(each.key or "", each.value or "", each.effect or "") for each in spec.taints or ()),
             unschedulable=bool(spec.unschedulable),
-            allocatable=offered or (),
+            allocatable=allocatable or (),
             images=tuple(image for image, _ in images),
             addresses=tuple(each.address or "" for each in status.addresses or () if each.type in ADDRESS_TYPES),
             ready=all(each.status == "True" for each in status.conditions or () if each.type == "Ready"),
-            error=offer_fault or next((fault for _, fault in images if fault), own_fault),
-            capacity=had or (),
-            thresholds=own,
+            error=allocatable_error or next((error for _, error in images if error), thresholds_error),
+            capacity=capacity or (),
+            thresholds=thresholds,
         )
 
-    def _piecemeal(self, data: bytes | Raw) -> Node | Malformed:
-        faults: list[str] = []
-        thirds = decode_part(data, RawObject, "object", faults) or RawObject()
-        identity = decode_part(thirds.metadata, NodeIdentity, "metadata", faults)
-        known = decode_fields(thirds.metadata, NodeMetaShape, "metadata", [] if identity is None else faults)
+    def _decode_fields(self, data: bytes | Raw) -> Node | Malformed:
+        errors: list[str] = []
+        raw_object = decode_part(data, RawObject, "object", errors) or RawObject()
+        identity = decode_part(raw_object.metadata, NodeIdentity, "metadata", errors)
+        metadata = decode_fields(raw_object.metadata, NodeMetaShape, "metadata", [] if identity is None else errors)
         if identity is None:
-            return self._malformed(known, summarize(faults) or "metadata: missing")
-        spec = NodeSpecShape(**decode_fields(thirds.spec, NodeSpecShape, "spec", faults))
-        status = NodeStatusShape(**decode_fields(thirds.status, NodeStatusShape, "status", faults))
+            return self._malformed(metadata, summarize(errors) or "metadata: missing")
+        spec = NodeSpecShape(**decode_fields(raw_object.spec, NodeSpecShape, "spec", errors))
+        status = NodeStatusShape(**decode_fields(raw_object.status, NodeStatusShape, "status", errors))
         try:
-            node = self.build(NodeShape(NodeMetaShape(**known), spec, status))
+            node = self.build(NodeShape(NodeMetaShape(**metadata), spec, status))
         except UNREADABLE:
-            return self._malformed(known, "metadata.resourceVersion: not a number")
-        if not faults:
+            return self._malformed(metadata, "metadata.resourceVersion: not a number")
+        if not errors:
             return node
-        closed = node.unschedulable or any(fault.startswith(SCHEDULING_FIELDS) for fault in faults)
-        return msgspec.structs.replace(node, error=summarize(faults), unschedulable=closed)
+        unschedulable = node.unschedulable or any(error.startswith(SCHEDULING_FIELDS) for error in errors)
+        return msgspec.structs.replace(node, error=summarize(errors), unschedulable=unschedulable)
 
-    def _malformed(self, known: dict[str, Any], problem: str) -> Malformed:
-        return Malformed(self.kind, known.get("name") or "", known.get("uid") or "", problem)
+    def _malformed(self, metadata: dict[str, Any], error: str) -> Malformed:
+        return Malformed(self.kind, metadata.get("name") or "", metadata.get("uid") or "", error)
 
 
 def _allocatable(raw: bytes) -> tuple[Amounts | None, str]:
-    faults: list[str] = []
-    quantities = decode_part(raw, Quantities, "status.allocatable", faults)
+    errors: list[str] = []
+    quantities = decode_part(raw, Quantities, "status.allocatable", errors)
     if quantities is None:
-        return None, summarize(faults)
-    return amounts(parse_amounts(quantities, "status.allocatable", faults)), summarize(faults)
+        return None, summarize(errors)
+    return amounts(parse_amounts(quantities, "status.allocatable", errors)), summarize(errors)
 
 
 def _image(raw: bytes) -> tuple[Image, str]:
-    faults: list[str] = []
-    shape = decode_part(raw, ImageShape, "status.images", faults) or ImageShape()
-    return Image(shape.names or (), max(shape.size_bytes or 0, 0)), summarize(faults)
+    errors: list[str] = []
+    shape = decode_part(raw, ImageShape, "status.images", errors) or ImageShape()
+    return Image(shape.names or (), max(shape.size_bytes or 0, 0)), summarize(errors)
+
+
+class AggregatedShape(Struct, frozen=True, rename="camel"):
+    usage_thresholds: Percents | None = None
+    usage_aggregation_type: str = ""
+    usage_aggregated_duration: str = "0s"
+
+
+class ThresholdsShape(Struct, frozen=True, rename="camel"):
+    usage_thresholds: Percents | None = None
+    prod_usage_thresholds: Percents | None = None
+    aggregated_usage: AggregatedShape | None = None
+
+
+def parse_thresholds(text: str | None) -> ParsedThresholds:
+    """The thresholds in the annotation, and its error if it is invalid; as in Koordinator, an empty map sets none."""
+    if not text:
+        return None, ""
+    try:
+        shape = msgspec.json.decode(text, type=ThresholdsShape)
+        return _validated(shape), ""
+    except UNREADABLE as error:
+        return None, summarize([format_error(THRESHOLDS_PATH, error)])
+
+
+def _validated(shape: ThresholdsShape) -> UsageThresholds | None:
+    usage, prod = _cpu_and_memory(shape.usage_thresholds), _cpu_and_memory(shape.prod_usage_thresholds)
+    aggregated, kind, seconds = _aggregated(shape.aggregated_usage or AggregatedShape())
+    if usage is None and prod is None and aggregated is None:
+        return None
+    return UsageThresholds(usage, prod, aggregated, kind, seconds)
+
+
+def _aggregated(shape: AggregatedShape) -> tuple[tuple[int, int] | None, str, float]:
+    percents, kind, seconds = _cpu_and_memory(shape.usage_thresholds), shape.usage_aggregation_type, 0.0
+    if percents is None or not kind:  # Koordinator ignores one without the other
+        return None, "", 0.0
+    if kind not in AGGREGATIONS:
+        raise ValueError(f"usageAggregationType {kind[:20]!r} is not one of {', '.join(AGGREGATIONS)}")
+    seconds = parse_duration(shape.usage_aggregated_duration) or 0.0
+    if seconds not in DURATIONS:
+        raise ValueError(f"usageAggregatedDuration {shape.usage_aggregated_duration[:20]!r} is not 5m, 10m or 30m")
+    return percents, kind, seconds
+
+
+def _cpu_and_memory(percents: Percents | None) -> tuple[int, int] | None:
+    if not percents:
+        return None
+    for name, percent in percents.items():
+        if not 0 <= percent <= 100:
+            raise ValueError(f"{name[:40]} is {percent}, and must be from 0 to 100")
+    return percents.get(CPU, 0), percents.get(MEMORY, 0)

@@ -1,18 +1,19 @@
-"""Decides what an answer means for the pod it was about; leaves what to do about it to the engine.
+"""What the API server's answer to each instruction means, as an event for the engine.
 
-An answer counts only when the API server itself can be heard in it. A login page with status 200, a proxy's plain 404
-and silence all leave open whether the write took place.
+An answer counts only when the API server itself gave it. A login page with status 200, a proxy's plain 404 and no answer at
+all leave open whether the write took place.
 
 ::
 
-    201 Success ─▶ done          409 ─▶ conflict: bound, replaced, deleted or gated; only reading it back tells
-    404 NotFound ─▶ gone         429 ─▶ not sent: turned away before anything was done
-    4xx ─▶ refused               5xx, silence, anything else ─▶ unknown
+    bind:  201 Success ─▶ done          409 ─▶ conflict: bound, replaced, deleted or gated; only reading it back tells
+           404 NotFound ─▶ gone         429 ─▶ not sent: rejected before anything was done
+           4xx ─▶ refused               5xx, no answer, anything else ─▶ unknown
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import NamedTuple
 
 from msgspec import Struct
 
@@ -22,19 +23,42 @@ from trimtab.core.model.events import (
     BindFailure,
     GetPodDone,
     GetPodFailed,
+    LabelDone,
+    LabelFailed,
     PreemptDone,
     PreemptFailed,
+    StageAnswered,
 )
-from trimtab.core.model.instructions import Preempt
-from trimtab.wire.decode_errors import Malformed
+from trimtab.core.model.instructions import Bind, BindVolume, GetPod, LabelNode, Preempt, SelectNode
+from trimtab.wire.decoding import Malformed, Status, decode_part, read_status
 from trimtab.wire.pod import PodReader
-from trimtab.wire.status import Status, read_status
 
+OK = 200
 REQUEST_TIMEOUT, FORBIDDEN, NOT_FOUND, CONFLICT, TOO_MANY_REQUESTS = 408, 403, 404, 409, 429
 UID_PRECONDITION = "UID in precondition"
 BUDGET_CAUSE = "DisruptionBudget"
 MAX_RETRY_AFTER = 300
 DEFAULT_RETRY_AFTER = 1
+
+
+class Reply(NamedTuple):
+    """The answer to a request; status 0 is none, for the reason in `error`."""
+
+    status: int
+    body: bytes = b""
+    error: str = ""
+    sent: bool = True  # false only when the request certainly did not arrive
+
+    @property
+    def succeeded(self) -> bool:
+        return 200 <= self.status < 300
+
+    @property
+    def message(self) -> str:
+        """The server's own message; else the status, or why there is no answer."""
+        if not self.status:
+            return self.error or "no answer"
+        return read_status(self.body).message or f"HTTP status {self.status}"
 
 
 class DisruptionBudget(Struct, frozen=True):
@@ -45,70 +69,98 @@ class DisruptionBudget(Struct, frozen=True):
 
 
 class Throttled(Struct, frozen=True):
-    """The server has too much to do; come back after so many seconds."""
+    """The server is overloaded; retry after so many seconds."""
 
     seconds: int
 
 
-def bind_outcome(uid: str, node: str, status: int | None, body: bytes, now: float) -> BindDone | BindFailed:
-    """What became of a bind; `status` is None when no answer came."""
-    said = read_status(body)
-    fault = _bind_failure(status, said)
-    if fault is None:
-        return BindDone(uid, node, now)
-    return BindFailed(uid, node, fault, said.message or _status_text(status), now)
+def bind_outcome(bind: Bind, reply: Reply, now: float) -> BindDone | BindFailed:
+    reason = _bind_failure(reply, read_status(reply.body))
+    if reason is None:
+        return BindDone(bind.uid, bind.node, now)
+    return BindFailed(bind.uid, bind.node, reason, reply.message, now)
 
 
-def _status_text(status: int | None) -> str:
-    return "no answer" if status is None else f"HTTP status {status}"
-
-
-def _bind_failure(status: int | None, said: Status) -> BindFailure | None:
-    if status is None or status == REQUEST_TIMEOUT or not 200 <= status < 500 or 300 <= status < 400:
+def _bind_failure(reply: Reply, status: Status) -> BindFailure | None:
+    if not reply.sent:
+        return BindFailure.NOT_SENT
+    code = reply.status
+    if code == REQUEST_TIMEOUT or not 200 <= code < 500 or 300 <= code < 400:
         return BindFailure.UNKNOWN
-    if status < 300:
-        return None if said.succeeded else BindFailure.UNKNOWN
-    if status == NOT_FOUND:
-        return BindFailure.GONE if said.reason == "NotFound" else BindFailure.UNKNOWN
-    return {CONFLICT: BindFailure.CONFLICT, TOO_MANY_REQUESTS: BindFailure.NOT_SENT}.get(status, BindFailure.REFUSED)
+    if code < 300:
+        return None if status.succeeded else BindFailure.UNKNOWN
+    if code == NOT_FOUND:
+        return BindFailure.GONE if status.reason == "NotFound" else BindFailure.UNKNOWN
+    return {CONFLICT: BindFailure.CONFLICT, TOO_MANY_REQUESTS: BindFailure.NOT_SENT}.get(code, BindFailure.REFUSED)
 
 
-def get_pod_outcome(
-    uid: str, status: int | None, body: bytes, now: float, reader: PodReader
-) -> GetPodDone | GetPodFailed:
-    """What reading a pod back has shown: the pod, or that no pod of this UID exists any more."""
-    if status == NOT_FOUND and read_status(body).reason == "NotFound":
-        return GetPodDone(uid, None, now)
-    if status is None or not 200 <= status < 300:
-        return GetPodFailed(uid, now)
-    pod = reader.read(body)
-    if isinstance(pod, Malformed):
-        return GetPodFailed(uid, now)
-    return GetPodDone(uid, pod if pod.uid == uid else None, now)
+def get_pod_outcome(get: GetPod, reply: Reply, now: float, reader: PodReader) -> GetPodDone | GetPodFailed:
+    """The pod, or None when no pod with this UID exists any more."""
+    if reply.status == NOT_FOUND and read_status(reply.body).reason == "NotFound":
+        return GetPodDone(get.uid, None, now)
+    pod = reader.read(reply.body) if reply.succeeded else None
+    if pod is None or isinstance(pod, Malformed):
+        return GetPodFailed(get.uid, now)
+    return GetPodDone(get.uid, pod if pod.uid == get.uid else None, now)
 
 
-def preempt_outcome(preempt: Preempt, status: int | None, body: bytes, now: float) -> PreemptDone | PreemptFailed:
-    """What became of a victim; one that is gone, or whose name belongs to another pod by now, is in nobody's way."""
-    said = read_status(body)
-    replaced = (
-        status == CONFLICT and UID_PRECONDITION in said.message
-    )  # any other conflict: it is still there, and untouched
-    gone = status == NOT_FOUND and said.reason
-    if (status is not None and 200 <= status < 300) or gone or replaced:
+def preempt_outcome(preempt: Preempt, reply: Reply, now: float) -> PreemptDone | PreemptFailed:
+    """A victim that is gone, or whose name now belongs to another pod, counts as preempted."""
+    status = read_status(reply.body)
+    # Any other conflict leaves the victim in place.
+    replaced = reply.status == CONFLICT and UID_PRECONDITION in status.message
+    gone = reply.status == NOT_FOUND and bool(status.reason)
+    if reply.succeeded or gone or replaced:
         return PreemptDone(preempt.uid, preempt.preemptor, now)
-    words = said.message or _status_text(status)
-    return PreemptFailed(preempt.uid, preempt.preemptor, words, now, forbidden=status == FORBIDDEN)
+    return PreemptFailed(preempt.uid, preempt.preemptor, reply.message, now, forbidden=reply.status == FORBIDDEN)
+
+
+def bind_volume_outcome(bind: BindVolume, reply: Reply, now: float) -> StageAnswered:
+    return _volume_outcome(bind.uid, f"volume {bind.volume}", reply, now)
+
+
+def select_node_outcome(select: SelectNode, reply: Reply, now: float) -> StageAnswered:
+    return _volume_outcome(select.uid, f"claim {select.claim_namespace}/{select.claim}", reply, now)
+
+
+def _volume_outcome(uid: str, target: str, reply: Reply, now: float) -> StageAnswered:
+    """After an unknown outcome the pod is tried again, and finds what was already written."""
+    if reply.status == OK:
+        return StageAnswered(uid, now)
+    return StageAnswered(uid, now, f"{target} could not be prepared: {reply.message}")
+
+
+class _Meta(Struct, frozen=True, rename="camel"):
+    resource_version: str = ""
+
+
+class _Written(Struct, frozen=True):
+    metadata: _Meta = _Meta()
+
+
+def label_outcome(label: LabelNode, reply: Reply, now: float) -> LabelDone | LabelFailed:
+    """An unknown outcome counts as failed: a patch that was applied after all shows up in the watch."""
+    if reply.status == OK:
+        return LabelDone(label.node, now, _resource_version(reply.body))
+    return LabelFailed(label.node, reply.message, now, forbidden=reply.status == FORBIDDEN)
+
+
+def _resource_version(body: bytes) -> int:
+    """The node's version after the patch; 0 when the answer does not say."""
+    written = decode_part(body, _Written, "", [])
+    text = written.metadata.resource_version if written is not None else ""
+    return int(text) if text.isdecimal() and text.isascii() else 0
 
 
 def throttle(status: int, headers: Mapping[str, str], body: bytes) -> DisruptionBudget | Throttled | None:
-    """Which of the two kinds of 429 an answer is, if it is one: they differ in the body alone."""
+    """Which of the two kinds of 429 this answer is, if any; only the body tells them apart."""
     if status != TOO_MANY_REQUESTS:
         return None
-    said = read_status(body)
-    wait = min(_retry_after(headers) or said.retry_after, MAX_RETRY_AFTER)
-    if BUDGET_CAUSE in said.causes:
-        return DisruptionBudget(said.message, wait)
-    return Throttled(wait or DEFAULT_RETRY_AFTER)
+    found = read_status(body)
+    seconds = min(_retry_after(headers) or found.retry_after, MAX_RETRY_AFTER)
+    if BUDGET_CAUSE in found.causes:
+        return DisruptionBudget(found.message, seconds)
+    return Throttled(seconds or DEFAULT_RETRY_AFTER)
 
 
 def _retry_after(headers: Mapping[str, str]) -> int:

@@ -1,7 +1,7 @@
-"""Decides which fields of a pod's JSON are looked at and how far they are decoded; leaves their meaning to readers.
+"""The fields of a pod's JSON that are decoded, and how far.
 
-What pods of one template share stays undecoded (`Raw`) here: equal bytes are decoded once, by `template`. What differs
-from pod to pod inside such parts (mounts, environment, names of token volumes) is left out, so that bytes are equal.
+What pods of one template share stays undecoded (`Raw`) here: `pod_template` decodes equal bytes once. What differs from pod
+to pod inside such parts (mounts, environment, names of token volumes) is left out, so that the bytes are equal.
 """
 
 from __future__ import annotations
@@ -11,15 +11,15 @@ from typing import Annotated, Any
 
 from msgspec import Meta, Raw, Struct, field
 
-from trimtab.wire.decode_errors import NULL
+from trimtab.wire.decoding import NULL
 
 Name = Annotated[str, Meta(min_length=1)]
-# Without a zone the time would be read as that of the machine.
+# Without a time zone it would be taken as local time.
 Time = Annotated[datetime, Meta(tz=True)] | None
 
 
 class RawObject(Struct, frozen=True):
-    """Any object in its three parts, for reading what can be read of one that is partly broken."""
+    """Any object in its three parts, for decoding one that is partly broken."""
 
     metadata: Raw = NULL
     spec: Raw = NULL
@@ -39,7 +39,7 @@ class ContainerShape(Struct, frozen=True, gc=False, omit_defaults=True, rename="
 
 
 class ContainerStatusShape(Struct, frozen=True, gc=False, omit_defaults=True, rename="camel"):
-    """What a node says it has given a container."""
+    """The resources that the kubelet reports for a container."""
 
     name: str | None = None
     resources: Raw = NULL
@@ -47,7 +47,7 @@ class ContainerStatusShape(Struct, frozen=True, gc=False, omit_defaults=True, re
 
 
 class VolumeShape(Struct, frozen=True, gc=False, omit_defaults=True, rename="camel"):
-    """The kinds of volumes that some scheduling rule looks at; any other kind ties a pod to no node."""
+    """The kinds of volumes that affect scheduling."""
 
     name: str | None = None
     persistent_volume_claim: Raw = NULL
@@ -84,7 +84,7 @@ class PodMetaShape(Struct, frozen=True, gc=False, rename="camel"):
     labels: Raw = NULL
     owner_references: Raw = NULL
     creation_timestamp: Time = None
-    deletion_timestamp: Any = None  # whatever it says, the pod is on its way out
+    deletion_timestamp: Any = None  # any value means that the pod is terminating
 
 
 class PodSpecShape(Struct, frozen=True, gc=False, rename="camel"):
@@ -124,7 +124,7 @@ class PodShape(Struct, frozen=True, gc=False):
 
 
 class SpecKey(Struct, frozen=True, gc=False, array_like=True):
-    """All that decides a pod's spec and demand, but for its volumes."""
+    """All that determines a pod's spec and requests, except its volumes."""
 
     node_selector: Raw
     affinity: Raw
@@ -144,7 +144,7 @@ class SpecKey(Struct, frozen=True, gc=False, array_like=True):
 
 
 class TemplateKey(Struct, frozen=True, gc=False, array_like=True):
-    """All that pods of one template share, with the body still encoded: both are keys of tables as well as shapes."""
+    """All that pods of one template share, with the SpecKey still encoded: both are cache keys as well as shapes."""
 
     namespace: str
     scheduler_name: str | None
@@ -154,7 +154,7 @@ class TemplateKey(Struct, frozen=True, gc=False, array_like=True):
     labels: Raw
     owner_references: Raw
     volumes: Volumes
-    body: Raw
+    spec_key: Raw
 
 
 class PortShape(Struct, frozen=True, gc=False, rename="camel"):

@@ -1,10 +1,14 @@
-"""Decides what pods of one template have in common, once per template; leaves what differs to the pod's reader.
+"""The parts that pods of one template share, decoded once per template; and a pod's resource requests.
 
-shape ──encode──▶ Kinship's bytes ──▶ Kin      a hit for the siblings of a pod that was seen of late
+shape ──encode──▶ TemplateKey's bytes ──▶ TemplateFields   a hit for recently seen pods of the same template
                     │ miss
-                    ├─ labels, owner           a hit for pods that differ in another part
-                    ├─ Body's bytes ──▶ spec, demand
-                    └─ volumes                 last, because each pod of a StatefulSet has claims of its own
+                    ├─ labels, owner                        a hit for pods that differ in another part
+                    ├─ SpecKey's bytes ──▶ spec, requests
+                    └─ volumes                              last, because each pod of a StatefulSet has its own claims
+
+While a running container is resized there are three figures: what the spec requests, what the node has allocated, and what
+the container has. The largest counts, except for a request that the node has called infeasible. Limits have no allocated
+figure. Plain init containers cannot be resized.
 """
 
 from __future__ import annotations
@@ -17,7 +21,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from trimtab.core.model.pod import HostPort, Owner, PodSpec, Volume
-from trimtab.core.model.resources import PodRequests
+from trimtab.core.model.resources import ContainerRequests, PodRequests, pod_requests
 from trimtab.core.model.selectors import Pairs, label_pairs
 from trimtab.wire.affinity import (
     AffinityShape,
@@ -28,10 +32,13 @@ from trimtab.wire.affinity import (
     toleration,
     validate,
 )
-from trimtab.wire.decode_errors import NULL, decode_part, summarize
+from trimtab.wire.decoding import NULL, Quantities, decode_part, parse_amounts, summarize
 from trimtab.wire.interning import GenerationalCache, WeakInterner
 from trimtab.wire.pod_json import (
     ClaimShape,
+    Containers,
+    ContainerShape,
+    ContainerStatusShape,
     NamedShape,
     OwnerShape,
     PodMetaShape,
@@ -44,7 +51,6 @@ from trimtab.wire.pod_json import (
     VolumeShape,
     WorkloadRefShape,
 )
-from trimtab.wire.pod_requests import read_pod_requests
 
 DEFAULT_SCHEDULER = "default-scheduler"
 ANY_ADDRESS = "0.0.0.0"
@@ -59,7 +65,7 @@ _NO_LABELS: dict[str, str] = {}
 
 
 class TemplateFields(Struct, frozen=True, gc=False):
-    """What a pod shares with its siblings; `fault` tells what of it could not be read."""
+    """What pods of one template share; `error` names what could not be read."""
 
     namespace: str
     labels: Mapping[str, str]
@@ -74,7 +80,7 @@ class TemplateFields(Struct, frozen=True, gc=False):
 
 
 class TemplateCache:
-    """The templates seen of late. Equal specs are one object, also when they come from different bytes."""
+    """Recently seen templates. Equal specs are one object, even if decoded from different bytes."""
 
     def __init__(self) -> None:
         self._specs: WeakInterner[PodSpec] = WeakInterner()
@@ -83,18 +89,18 @@ class TemplateCache:
         )
         self._labels: GenerationalCache[bytes, tuple[Mapping[str, str], str]] = GenerationalCache(_labels, PARTS_CACHED)
         self._owners: GenerationalCache[bytes, tuple[Owner | None, str]] = GenerationalCache(_owner, PARTS_CACHED)
-        self._bodies: GenerationalCache[bytes, tuple[PodSpec, PodRequests, str]] = GenerationalCache(
-            self._body, TEMPLATES_CACHED
+        self._spec_keys: GenerationalCache[bytes, tuple[PodSpec, PodRequests, str]] = GenerationalCache(
+            self._build_spec, TEMPLATES_CACHED
         )
         self._templates: GenerationalCache[bytes, TemplateFields] = GenerationalCache(self._build, TEMPLATES_CACHED)
 
     def get(
         self, meta: PodMetaShape, spec: PodSpecShape, status: PodStatusShape, resize_infeasible: bool
     ) -> TemplateFields:
-        """What the pod shares. The tuples are those of Kinship and Body, spelt out because this runs for every pod."""
+        """The template's fields. The tuples are TemplateKey and SpecKey, spelt out because this runs for every pod."""
         volumes = spec.volumes
-        tying = volumes and [each for each in volumes if each != VolumeShape(each.name)]
-        body = (
+        relevant = volumes and [each for each in volumes if each != VolumeShape(each.name)]
+        spec_key = (
             spec.node_selector,
             spec.affinity,
             spec.tolerations,
@@ -111,7 +117,7 @@ class TemplateCache:
             status.init_container_statuses,
             resize_infeasible,
         )
-        kinship = (
+        template_key = (
             meta.namespace,
             spec.scheduler_name,
             spec.priority,
@@ -119,18 +125,18 @@ class TemplateCache:
             spec.scheduling_gates,
             meta.labels,
             meta.owner_references,
-            tying,
-            body,
+            relevant,
+            spec_key,
         )
-        return self._templates[_encode(kinship)]
+        return self._templates[_encode(template_key)]
 
     def _build(self, key: bytes) -> TemplateFields:
-        shape, faults = _TEMPLATE_KEY.decode(key), list[str]()
-        labels, label_fault = self._labels[bytes(shape.labels)]
-        owner, owner_fault = self._owners[bytes(shape.owner_references)]
-        spec, wanted, body_fault = self._bodies[bytes(shape.body)]
+        shape, errors = _TEMPLATE_KEY.decode(key), list[str]()
+        labels, label_error = self._labels[bytes(shape.labels)]
+        owner, owner_error = self._owners[bytes(shape.owner_references)]
+        spec, requests, spec_error = self._spec_keys[bytes(shape.spec_key)]
         if shape.volumes:
-            volumes = tuple([each for each in [_volume(each, faults) for each in shape.volumes] if each])
+            volumes = tuple([each for each in [_volume(each, errors) for each in shape.volumes] if each])
             spec = self._specs.intern(msgspec.structs.replace(spec, volumes=volumes))
         return TemplateFields(
             intern(shape.namespace),
@@ -139,45 +145,45 @@ class TemplateCache:
             intern(shape.scheduler_name or DEFAULT_SCHEDULER),
             shape.priority or 0,
             shape.preemption_policy != "Never",
-            _names(shape.scheduling_gates, "spec.schedulingGates", faults),
+            _names(shape.scheduling_gates, "spec.schedulingGates", errors),
             spec,
-            wanted,
-            body_fault or summarize(faults) or label_fault or owner_fault,
+            requests,
+            spec_error or summarize(errors) or label_error or owner_error,
         )
 
-    def _body(self, key: bytes) -> tuple[PodSpec, PodRequests, str]:
-        body, faults = _SPEC_KEY.decode(key), list[str]()
-        spec = self._specs.intern(_spec(body, faults))
-        return spec, self._requests[read_pod_requests(body, faults)], summarize(faults)
+    def _build_spec(self, key: bytes) -> tuple[PodSpec, PodRequests, str]:
+        decoded, errors = _SPEC_KEY.decode(key), list[str]()
+        spec = self._specs.intern(_spec(decoded, errors))
+        return spec, self._requests[read_pod_requests(decoded, errors)], summarize(errors)
 
 
-def _spec(body: SpecKey, errors: list[str]) -> PodSpec:
-    tolerations = decode_part(body.tolerations, tuple[TolerationShape, ...], "spec.tolerations", errors)
+def _spec(key: SpecKey, errors: list[str]) -> PodSpec:
+    tolerations = decode_part(key.tolerations, tuple[TolerationShape, ...], "spec.tolerations", errors)
     spreads = decode_part(
-        body.topology_spread_constraints, tuple[SpreadShape, ...], "spec.topologySpreadConstraints", errors
+        key.topology_spread_constraints, tuple[SpreadShape, ...], "spec.topologySpreadConstraints", errors
     )
-    selector = decode_part(body.node_selector, dict[str, str], "spec.nodeSelector", errors)
-    every = (*(body.containers or ()), *(body.init_containers or ()))
-    wishes = affinity(decode_part(body.affinity, AffinityShape, "spec.affinity", errors))
+    selector = decode_part(key.node_selector, dict[str, str], "spec.nodeSelector", errors)
+    containers = (*(key.containers or ()), *(key.init_containers or ()))
+    pod_affinity = affinity(decode_part(key.affinity, AffinityShape, "spec.affinity", errors))
     return PodSpec(
         node_selector=None if selector is None else label_pairs(selector),
-        affinity=wishes,
+        affinity=pod_affinity,
         tolerations=tuple(toleration(each) for each in tolerations or ()),
         topology_spread=tuple(spread(each) for each in spreads or ()),
-        images=tuple(each.image or "" for each in every),
-        ports=_ports(body, errors),
-        resource_claims=_names(body.resource_claims, "spec.resourceClaims", errors),
-        scheduling_group=_group(body, errors),
-        host_network=bool(body.host_network),
-        error=validate(wishes, spreads or ()),
+        images=tuple(each.image or "" for each in containers),
+        ports=_ports(key, errors),
+        resource_claims=_names(key.resource_claims, "spec.resourceClaims", errors),
+        scheduling_group=_group(key, errors),
+        host_network=bool(key.host_network),
+        error=validate(pod_affinity, spreads or ()),
     )
 
 
-def _ports(body: SpecKey, errors: list[str]) -> tuple[HostPort, ...]:
-    """Ports that are taken as long as the pod runs: those of sidecars and of plain containers."""
-    lasting = [each for each in body.init_containers or () if each.sidecar]
+def _ports(key: SpecKey, errors: list[str]) -> tuple[HostPort, ...]:
+    """Host ports held while the pod runs: those of sidecars and of plain containers."""
+    sidecars = [each for each in key.init_containers or () if each.sidecar]
     found: list[PortShape] = []
-    for container in (*lasting, *(body.containers or ())):
+    for container in (*sidecars, *(key.containers or ())):
         path = f"spec.containers[name={container.name}].ports"
         found += decode_part(container.ports, tuple[PortShape, ...], path, errors) or ()
     return tuple(
@@ -187,16 +193,16 @@ def _ports(body: SpecKey, errors: list[str]) -> tuple[HostPort, ...]:
     )
 
 
-def _group(body: SpecKey, errors: list[str]) -> str:
-    workload = decode_part(body.workload_ref, WorkloadRefShape, "spec.workloadRef", errors)
+def _group(key: SpecKey, errors: list[str]) -> str:
+    workload = decode_part(key.workload_ref, WorkloadRefShape, "spec.workloadRef", errors)
     if workload is not None:
         return "/".join(filter(None, (workload.name, workload.pod_group, workload.pod_group_replica_key)))
-    group = decode_part(body.scheduling_group, SchedulingGroupShape, "spec.schedulingGroup", errors)
+    group = decode_part(key.scheduling_group, SchedulingGroupShape, "spec.schedulingGroup", errors)
     return group.pod_group_name or "" if group else ""
 
 
 def _volume(shape: VolumeShape, errors: list[str]) -> Volume | None:
-    """The volume, or None where its source is null or, with a fault, unreadable."""
+    """The volume; None if its source is null, or unreadable (with an error)."""
     path = f"spec.volumes[name={shape.name}]"
     if shape.persistent_volume_claim is not NULL:
         claim = decode_part(shape.persistent_volume_claim, ClaimShape, f"{path}.persistentVolumeClaim", errors)
@@ -205,12 +211,12 @@ def _volume(shape: VolumeShape, errors: list[str]) -> Volume | None:
     source = decode_part(getattr(shape, name), dict[str, Any], f"{path}.{kind}", errors)
     if source is None:
         return None
-    pointed = () if kind == "ephemeral" else _source(source)
-    return Volume(kind, shape.name or "", pointed, source.get("readOnly") is True)
+    attributes = () if kind == "ephemeral" else _source(source)
+    return Volume(kind, shape.name or "", attributes, source.get("readOnly") is True)
 
 
 def _source(fields: dict[str, Any]) -> Pairs:
-    """What a volume points at, as text; nested fields (secrets) say nothing about where it may be mounted."""
+    """The fields of a volume source as text; nested ones (secrets) do not affect scheduling."""
     found = {}
     for name, value in fields.items():
         if isinstance(value, list):
@@ -221,20 +227,89 @@ def _source(fields: dict[str, Any]) -> Pairs:
 
 
 def _names(raw: Raw, path: str, errors: list[str]) -> tuple[str, ...]:
-    """The names in a list of named things."""
+    """The names in a list of named objects."""
     return tuple(each.name or "" for each in decode_part(raw, tuple[NamedShape, ...], path, errors) or ())
 
 
 def _labels(raw: bytes) -> tuple[Mapping[str, str], str]:
-    faults: list[str] = []
-    return decode_part(raw, dict[str, str], "metadata.labels", faults) or _NO_LABELS, summarize(faults)
+    errors: list[str] = []
+    return decode_part(raw, dict[str, str], "metadata.labels", errors) or _NO_LABELS, summarize(errors)
 
 
 def _owner(raw: bytes) -> tuple[Owner | None, str]:
-    """The controller among the owners: there is at most one, and the others only keep the pod from being collected."""
-    faults: list[str] = []
-    owners = decode_part(raw, tuple[OwnerShape, ...], "metadata.ownerReferences", faults) or ()
+    """The controller among the owners, at most one; the others only matter to the garbage collector."""
+    errors: list[str] = []
+    owners = decode_part(raw, tuple[OwnerShape, ...], "metadata.ownerReferences", errors) or ()
     found = next((each for each in owners if each.controller), None)
     if found is None:
-        return None, summarize(faults)
-    return Owner(found.kind or "", found.name or "", found.uid or "", found.api_version or ""), summarize(faults)
+        return None, summarize(errors)
+    return Owner(found.kind or "", found.name or "", found.uid or "", found.api_version or ""), summarize(errors)
+
+
+class ResourcesShape(Struct, frozen=True):
+    requests: Quantities | None = None
+    limits: Quantities | None = None
+
+
+Amounts = dict[str, int]
+
+
+def read_pod_requests(key: SpecKey, errors: list[str]) -> PodRequests:
+    """The pod's requests as the scheduler counts them."""
+    all_statuses = (*(key.container_statuses or ()), *(key.init_container_statuses or ()))
+    statuses = {each.name: each for each in all_statuses}
+    containers = _container_requests("spec.containers", key.containers, statuses, key.resize_infeasible, errors)
+    inits = _container_requests("spec.initContainers", key.init_containers, statuses, key.resize_infeasible, errors)
+    overhead = decode_part(key.overhead, Quantities, "spec.overhead", errors)
+    requests, limits = _resources(key.resources, "spec.resources", errors) or ({}, {})
+    return pod_requests(
+        containers, inits, ContainerRequests(requests, limits), parse_amounts(overhead, "spec.overhead", errors)
+    )
+
+
+def _container_requests(
+    path: str,
+    containers: Containers,
+    statuses: dict[str | None, ContainerStatusShape],
+    infeasible: bool,
+    errors: list[str],
+) -> list[ContainerRequests]:
+    asks = []
+    for index, each in enumerate(containers or ()):
+        resizable = path == "spec.containers" or each.sidecar
+        status = statuses.get(each.name) if resizable else None
+        asks.append(_one_container(each, status, infeasible, f"{path}[{index}]", errors))
+    return asks
+
+
+def _one_container(
+    container: ContainerShape, status: ContainerStatusShape | None, infeasible: bool, path: str, errors: list[str]
+) -> ContainerRequests:
+    requests, limits = _resources(container.resources, f"{path}.resources", errors) or ({}, {})
+    actual = _resources(status.resources, f"{path} in status.resources", errors) if status else None
+    if status and actual:
+        where = f"{path} in status.allocatedResources"
+        quantities = decode_part(status.allocated_resources, Quantities, where, errors)
+        allocated = parse_amounts(quantities, where, errors)
+        requests = _maximum(*(() if infeasible else (requests,)), actual[0], allocated)
+        limits = _maximum(*(() if infeasible else (limits,)), actual[1])
+    return ContainerRequests(requests, limits, container.sidecar)
+
+
+def _resources(raw: Raw, path: str, errors: list[str]) -> tuple[Amounts, Amounts] | None:
+    """Requests and limits; None if there is no such field, which an empty one is not."""
+    shape = decode_part(raw, ResourcesShape, path, errors)
+    if shape is None:
+        return None
+    return (
+        parse_amounts(shape.requests, f"{path}.requests", errors),
+        parse_amounts(shape.limits, f"{path}.limits", errors),
+    )
+
+
+def _maximum(*amounts_list: Amounts) -> Amounts:
+    largest: Amounts = {}
+    for amounts in amounts_list:
+        for name, amount in amounts.items():
+            largest[name] = max(amount, largest.get(name, 0))
+    return largest

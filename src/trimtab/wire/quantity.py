@@ -1,4 +1,4 @@
-"""Decides what a Kubernetes quantity comes to in exact billionths; leaves rounding to whole units to the model."""
+"""Parses Kubernetes quantities into exact billionths."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from functools import lru_cache
 
 from trimtab.core.model.resources import NANOS
 
-# Longer exponents would make numbers that nobody can mean and that take for ever to compute.
+# Longer exponents would make absurd numbers that take for ever to compute.
 EXPONENT_DIGITS = 3
 MAX_LENGTH = 512
 
-# The API server stops quantities with a binary suffix here, and only those.
+# The API server caps quantities with a binary suffix here, and only those.
 MAX_BINARY = ((1 << 63) - 1) * NANOS
 
 _BINARY = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
@@ -20,11 +20,11 @@ _FORM = re.compile(r"([+-]?)([0-9]*)\.?([0-9]*)(?:[eE]([+-]?)0*([0-9]+)|([KMGTPE
 
 
 class QuantityError(ValueError):
-    """A text that is no quantity, or one below zero."""
+    """Not a quantity, or a negative one."""
 
 
 def nanos(text: str | int | float | None) -> int:
-    """Billionths, rounded up; nothing at all counts as zero, as it does in Kubernetes."""
+    """Billionths, rounded up; None counts as zero, as in Kubernetes."""
     if text is None:
         return 0
     if isinstance(text, bool):

@@ -1,19 +1,31 @@
-"""Decides how each wish is put to the API server, as a plain value; leaves sending it, and when, to `kube`.
+"""The HTTP request for each instruction, and for lists and watches, as plain values; `kube` sends them.
 
-Times are texts that the caller gives, because there is no clock here.
+There is no clock here: callers pass times, formatted by `rfc3339` or `rfc3339_micro`.
 """
 
 from __future__ import annotations
 
 import re
+from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
 from msgspec import Struct
 
-from trimtab.core.model.instructions import Bind, EmitEvent, GetPod, Nominate, Preempt, SetUnschedulable
+from trimtab.core.model.instructions import (
+    Bind,
+    BindVolume,
+    EmitEvent,
+    GetPod,
+    LabelNode,
+    Nominate,
+    Preempt,
+    SelectNode,
+    SetUnschedulable,
+)
 
 JSON = "application/json"
+JSON_PATCH = "application/json-patch+json"
 MERGE_PATCH = "application/merge-patch+json"
 STRATEGIC_PATCH = "application/strategic-merge-patch+json"
 
@@ -23,17 +35,20 @@ EVENTS = "/apis/events.k8s.io/v1"
 
 REPORTING_CONTROLLER = "trimtab"
 PREEMPTED = "PreemptionByScheduler"
+BOUND_BY_CONTROLLER = "pv.kubernetes.io/bound-by-controller"
+SELECTED_NODE = "volume.kubernetes.io/selected-node"
 MAX_NOTE_BYTES = 1024
 MAX_FIELD_BYTES = 128
 MAX_NAME_BYTES = 253
 
-# The characters that mean themselves anywhere in a URL.
 _UNRESERVED = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~")
 _ALL_UNRESERVED = re.compile(r"[A-Za-z0-9._~-]*")
 
+Operation = dict[str, Any]
+
 
 class Request(Struct, frozen=True):
-    """One HTTP request, apart from where it goes and who sends it."""
+    """One HTTP request, without server and credentials."""
 
     method: str
     path: str
@@ -41,15 +56,25 @@ class Request(Struct, frozen=True):
     content_type: str = ""
 
 
+def rfc3339(seconds: float) -> str:
+    """Kubernetes' Time, as in a condition."""
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def rfc3339_micro(seconds: float) -> str:
+    """Kubernetes' MicroTime, as in a Lease or an Event."""
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
 def quote(text: str) -> str:
-    """The text as one segment of a path or one value of a query."""
-    if _ALL_UNRESERVED.fullmatch(text):  # as every name in Kubernetes is, and several are quoted for each bind
+    """Percent-encode the text as one path segment or one query value."""
+    if _ALL_UNRESERVED.fullmatch(text):  # true of every Kubernetes name, and each bind quotes several
         return text
     return "".join(chr(byte) if byte in _UNRESERVED else f"%{byte:02X}" for byte in text.encode(errors="replace"))
 
 
 def truncate(text: str, size: int) -> str:
-    """The text within so many bytes, never ending inside a character."""
+    """Cut the text to so many bytes, never inside a character."""
     return text.encode(errors="replace")[:size].decode(errors="ignore")
 
 
@@ -61,13 +86,13 @@ def json_request(method: str, path: str, body: Any, content_type: str = JSON) ->
 def list_request(
     path: str, *, limit: int = 0, continue_token: str = "", version: str = "", fields: str = ""
 ) -> Request:
-    """One page of a list; without a version it is read from etcd, so that it is as new as can be."""
+    """One page of a list; without a version it is a consistent read from etcd."""
     page = {"limit": str(limit or ""), "continue": continue_token}
     return Request("GET", path + _query({**page, "resourceVersion": version, "fieldSelector": fields}))
 
 
 def watch_request(path: str, version: int, timeout_seconds: int, *, fields: str = "") -> Request:
-    """All changes after the version, with bookmarks, until the server ends it after the given time."""
+    """All changes after the version, with bookmarks, until the server ends the watch after the given time."""
     query = {
         "watch": "1",
         "allowWatchBookmarks": "true",
@@ -79,7 +104,7 @@ def watch_request(path: str, version: int, timeout_seconds: int, *, fields: str 
 
 
 def bind_request(bind: Bind) -> Request:
-    """The UID makes the server refuse when the name belongs to another pod by now."""
+    """With the UID, so that the server rejects it when the name now belongs to another pod."""
     return json_request(
         "POST",
         _pod(bind.namespace, bind.name) + "/binding",
@@ -92,35 +117,36 @@ def bind_request(bind: Bind) -> Request:
     )
 
 
-def get_pod_request(get_pod: GetPod) -> Request:
-    """Read from etcd, not from a cache that may not know the bind yet."""
-    return Request("GET", _pod(get_pod.namespace, get_pod.name))
+def get_pod_request(get: GetPod) -> Request:
+    """A consistent read from etcd, not from a cache that may not know the bind yet."""
+    return Request("GET", _pod(get.namespace, get.name))
 
 
 def pod_status_request(unschedulable: SetUnschedulable | None, nominate: Nominate | None, since: str = "") -> Request:
-    """Set PodScheduled to False, or the nominated node, or both in one; one of them must be given.
+    """Set PodScheduled to False, the nominated node, or both in one patch; at least one must be given.
 
-    `since` only when the condition was not False before, for it is the time of that change.
+    Pass `since` only when the condition was not False before: it becomes lastTransitionTime.
     """
     pod = unschedulable or nominate
     assert pod is not None
     status: dict[str, Any] = {}
     if unschedulable is not None:
-        status["conditions"] = [_condition("PodScheduled", "False", unschedulable.reason, unschedulable.message, since)]
+        condition = _condition("PodScheduled", "False", unschedulable.reason, unschedulable.message, since)
+        status["conditions"] = [condition]
     if nominate is not None:
-        status["nominatedNodeName"] = nominate.node or None  # in a patch, null is what removes a field
+        status["nominatedNodeName"] = nominate.node or None  # null removes the field
     return _status_patch(pod.namespace, pod.name, pod.uid, status)
 
 
 def disruption_target_request(preempt: Preempt, since: str) -> Request:
-    """Say in the status of a pod why it is about to be deleted."""
-    words = f"{preempt.scheduler_name}: preempting to accommodate a higher priority pod"
-    condition = _condition("DisruptionTarget", "True", PREEMPTED, words, since)
+    """Set the victim's DisruptionTarget condition, which says why it is about to be deleted."""
+    message = f"{preempt.scheduler_name}: preempting to accommodate a higher priority pod"
+    condition = _condition("DisruptionTarget", "True", PREEMPTED, message, since)
     return _status_patch(preempt.namespace, preempt.name, preempt.uid, {"conditions": [condition]})
 
 
 def delete_pod_request(preempt: Preempt) -> Request:
-    """With the grace that the pod asks for itself; the UID spares a newer pod of the same name."""
+    """With the pod's own grace period; the UID precondition spares a newer pod of the same name."""
     options = {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": preempt.uid}}
     return json_request("DELETE", _pod(preempt.namespace, preempt.name), options)
 
@@ -131,19 +157,92 @@ def _condition(kind: str, status: str, reason: str, message: str, since: str) ->
 
 
 def _status_patch(namespace: str, name: str, uid: str, status: dict[str, Any]) -> Request:
-    """The UID makes the server refuse when the name belongs to another pod by now."""
+    """With the UID, so that the server rejects it when the name now belongs to another pod."""
     patch = {"metadata": {"uid": uid}, "status": status}
     return json_request("PATCH", _pod(namespace, name) + "/status", patch, STRATEGIC_PATCH)
 
 
+def bind_volume_request(bind: BindVolume) -> Request:
+    """Set the volume's claimRef; rejected if the volume has changed since `version`.
+
+    The annotation allows the volume controller to remove the claimRef when the claim is deleted.
+    """
+    claim = {
+        "apiVersion": "v1",
+        "kind": "PersistentVolumeClaim",
+        "namespace": bind.claim_namespace,
+        "name": bind.claim,
+        "uid": bind.claim_uid,
+    }
+    metadata = {
+        "resourceVersion": str(bind.version),
+        **({"annotations": {BOUND_BY_CONTROLLER: "yes"}} if bind.bound_by_controller else {}),
+    }
+    path = f"/api/v1/persistentvolumes/{quote(bind.volume)}"
+    return json_request("PATCH", path, {"metadata": metadata, "spec": {"claimRef": claim}}, MERGE_PATCH)
+
+
+def select_node_request(select: SelectNode) -> Request:
+    """Set the claim's selected-node annotation; rejected if the claim has changed since `version`."""
+    metadata = {"resourceVersion": str(select.version), "annotations": {SELECTED_NODE: select.node}}
+    path = f"/api/v1/namespaces/{quote(select.claim_namespace)}/persistentvolumeclaims/{quote(select.claim)}"
+    return json_request("PATCH", path, {"metadata": metadata}, MERGE_PATCH)
+
+
+def label_request(label: LabelNode) -> Request:
+    """Labels alone are a merge patch of our own keys. Taints are one shared list, so they need a JSON patch.
+
+    The JSON patch holds for one resourceVersion and names only our taints, so nobody else's are ever written. Both carry
+    the UID: the server rejects them (422) for a node recreated under the same name.
+    """
+    path = f"{NODES}/{quote(label.node)}"
+    if label.add_taints or label.remove_taints:
+        return json_request("PATCH", path, _json_patch(label), JSON_PATCH)
+    return json_request("PATCH", path, {"metadata": {"uid": label.uid, "labels": dict(label.labels)}}, MERGE_PATCH)
+
+
+def dry_run_label_request(label: LabelNode) -> Request:
+    """The same as a server-side dry run."""
+    request = label_request(label)
+    return msgspec.structs.replace(request, path=f"{request.path}?dryRun=All")
+
+
+def format_label_change(label: LabelNode) -> str:
+    """The change in one line, for logs."""
+    labels = [f"-{key}" if value is None else f"+{key}={value}" for key, value in label.labels]
+    taints = [f"+taint {taint.key}:{taint.effect}" for taint in label.add_taints]
+    return ", ".join([*labels, *taints, *(f"-taint {key}" for _, key in label.remove_taints)])
+
+
+def _json_patch(label: LabelNode) -> list[Operation]:
+    """Taints are removed from the last index to the first, because each removal shifts those behind it."""
+    operations: list[Operation] = [
+        {"op": "replace", "path": "/metadata/uid", "value": label.uid},
+        {"op": "replace", "path": "/metadata/resourceVersion", "value": str(label.version)},
+    ]
+    operations += [_label_operation(key, value) for key, value in label.labels]
+    for index, key in sorted(label.remove_taints, reverse=True):
+        operations.append({"op": "test", "path": f"/spec/taints/{index}/key", "value": key})
+        operations.append({"op": "remove", "path": f"/spec/taints/{index}"})
+    taints = [{"key": taint.key, "effect": taint.effect} for taint in label.add_taints]
+    if taints and label.has_no_taints:
+        return [*operations, {"op": "add", "path": "/spec/taints", "value": taints}]
+    return operations + [{"op": "add", "path": "/spec/taints/-", "value": taint} for taint in taints]
+
+
+def _label_operation(key: str, value: str | None) -> Operation:
+    path = f"/metadata/labels/{key.replace('~', '~0').replace('/', '~1')}"
+    return {"op": "remove", "path": path} if value is None else {"op": "add", "path": path, "value": value}
+
+
 def event_name(event: EmitEvent, suffix: int) -> str:
-    """A name that no other event of the pod has, as long as no two share a stamp."""
+    """A name that no other Event of the pod has, as long as no two share a suffix."""
     tail = f".{suffix:016x}"
     return truncate(event.name, MAX_NAME_BYTES - len(tail)) + tail
 
 
 def event_request(event: EmitEvent, now: str, name: str, instance: str) -> Request:
-    """A new Event about the pod; every text is cut to what the server accepts."""
+    """A new Event about the pod; every text is cut to the length that the server accepts."""
     controller = event.scheduler_name or REPORTING_CONTROLLER
     return json_request(
         "POST",
@@ -171,7 +270,7 @@ def event_request(event: EmitEvent, now: str, name: str, instance: str) -> Reque
 
 
 def series_request(namespace: str, name: str, count: int, now: str) -> Request:
-    """The same thing happened again: count it on the Event that is there."""
+    """Update the series of an existing Event."""
     series = {"count": count, "lastObservedTime": now}
     return json_request("PATCH", f"{_events(namespace)}/{quote(name)}", {"series": series}, MERGE_PATCH)
 

@@ -1,6 +1,6 @@
-"""Decides what a list and each line of a watch say; leaves the connection, and what follows from it, to the reflector.
+"""Decodes list pages and watch events.
 
-A body that is no list never passes for an empty one.
+A body that is not a list is never taken for an empty one.
 """
 
 from __future__ import annotations
@@ -11,8 +11,7 @@ from typing import Any, Generic, Protocol, TypeVar
 import msgspec
 from msgspec import Raw, Struct
 
-from trimtab.wire.decode_errors import UNREADABLE, Malformed, decode_part, format_error
-from trimtab.wire.status import read_status
+from trimtab.wire.decoding import UNREADABLE, Malformed, decode_part, format_error, read_status
 
 T = TypeVar("T", bound="Versioned")
 T_co = TypeVar("T_co", bound="Versioned", covariant=True)
@@ -22,14 +21,14 @@ CHANGES = frozenset({"ADDED", "MODIFIED", "DELETED"})
 
 
 class Versioned(Protocol):
-    """An object that says how new it is."""
+    """An object with a resourceVersion."""
 
     @property
     def version(self) -> int: ...
 
 
 class Reader(Protocol[T_co]):
-    """What turns one kind of object into values."""
+    """Decodes objects of one kind."""
 
     @property
     def kind(self) -> str: ...
@@ -43,7 +42,7 @@ class Reader(Protocol[T_co]):
 
 
 class ListPage(Struct, Generic[T], frozen=True):
-    """One page of a list, whole at `version`; a `continue_token` asks for the next page."""
+    """One page of a list at `version`; `continue_token` asks for the next page."""
 
     version: int
     continue_token: str
@@ -51,7 +50,7 @@ class ListPage(Struct, Generic[T], frozen=True):
 
 
 class WatchEvent(Struct, Generic[T], frozen=True):
-    """One line: a change with its object, a BOOKMARK with its version, or an ERROR with code and message."""
+    """A change with its object, a BOOKMARK with its version, or an ERROR with code and message."""
 
     type: str
     object: T | Malformed | None = None
@@ -95,7 +94,7 @@ def _event_decoder(shape: Any) -> msgspec.json.Decoder[Any]:
 
 
 def decode_list(data: bytes, reader: Reader[T]) -> ListPage[T] | Malformed:
-    """A page of a list; objects that cannot be read are told apart, the rest is as good as ever."""
+    """One page of a list; objects that cannot be decoded are Malformed, the others are not affected."""
     try:
         page, read = _list_decoder(reader.shape).decode(data), reader.build
         items = tuple([read(each) for each in page.items or ()])
@@ -117,13 +116,13 @@ def _decode_items(data: bytes, reader: Reader[T]) -> ListPage[T] | Malformed:
         page = _list_decoder(Raw).decode(data)
         return _list_page(page, tuple([reader.read(each) for each in page.items or ()]))
     except UNREADABLE as error:
-        said = read_status(data).message
-        problem = format_error("list", error) + (f"; the answer reads: {said}" if said else "")
-        return Malformed(f"{reader.kind}List", "", "", problem)
+        message = read_status(data).message
+        text = format_error("list", error) + (f"; the response body is: {message}" if message else "")
+        return Malformed(f"{reader.kind}List", "", "", text)
 
 
 def decode_watch_event(line: bytes, reader: Reader[T]) -> WatchEvent[T]:
-    """One line of a watch; what cannot be read is an ERROR of code 0, or a change of a Malformed object."""
+    """One line of a watch; an undecodable line is an ERROR with code 0, an undecodable object is Malformed."""
     try:
         event = _event_decoder(reader.shape).decode(line)
         if event.type in CHANGES:
@@ -135,10 +134,10 @@ def decode_watch_event(line: bytes, reader: Reader[T]) -> WatchEvent[T]:
 
 
 def _decode_raw_event(line: bytes, reader: Reader[T]) -> WatchEvent[T]:
-    faults: list[str] = []
-    event = decode_part(line, _Line[Raw], "line", faults)
+    errors: list[str] = []
+    event = decode_part(line, _Line[Raw], "line", errors)
     if event is None:
-        return WatchEvent("ERROR", message="; ".join(faults) or "line: null")
+        return WatchEvent("ERROR", message="; ".join(errors) or "line: null")
     version = _version(event.object)
     if event.type in CHANGES:
         return WatchEvent(event.type, reader.read(event.object), version)
@@ -149,7 +148,7 @@ def _decode_raw_event(line: bytes, reader: Reader[T]) -> WatchEvent[T]:
 
 
 def _version(data: Raw) -> int:
-    """The resourceVersion of any object, also of one that is otherwise unreadable: the watch goes on from there."""
+    """The resourceVersion of any object, also of a malformed one: the watch continues from there."""
     marker = decode_part(data, _Marker, "", [])
     text = (marker and marker.metadata and marker.metadata.resource_version) or ""
     return int(text) if text.isdecimal() and len(text) < 20 else 0

@@ -15,11 +15,10 @@ from trimtab.apps.doctor.finding import Area, Finding, ok, problem, shorten, war
 from trimtab.core.model.node import Node
 from trimtab.core.model.pod import Pod
 from trimtab.kube.transport import Response, Transport, Unreachable
-from trimtab.wire.decode_errors import Malformed, decode_part
+from trimtab.wire.decoding import Malformed, decode_part, read_status
 from trimtab.wire.node import NodeReader
 from trimtab.wire.pod import PodReader
 from trimtab.wire.requests import NODES, PODS, Request, list_request
-from trimtab.wire.status import read_status
 from trimtab.wire.watch import Reader, decode_list
 
 T = TypeVar("T", Node, Pod)

@@ -21,8 +21,8 @@ from trimtab.core.load.pressure_rules import LEGACY_KEY, Labelling, Rule
 from trimtab.core.model.instructions import LabelNode
 from trimtab.core.model.node import Node
 from trimtab.kube.transport import Unreachable
-from trimtab.wire.objects.node_patch import dry_run_label_request, format_label_change
-from trimtab.wire.status import read_status
+from trimtab.wire.decoding import read_status
+from trimtab.wire.requests import dry_run_label_request, format_label_change
 
 SUBJECT = "marks"
 NODES_TRIED = 3  # one that changes or goes meanwhile says nothing of the others

@@ -20,7 +20,7 @@ from trimtab.core.load.settings import LoadSettings
 from trimtab.core.model.instructions import LabelNode
 from trimtab.core.model.node import Node
 from trimtab.core.recorder import MetricsRecorder
-from trimtab.wire.objects.node_patch import format_label_change
+from trimtab.wire.requests import format_label_change
 
 CORRECT = "correct the query: see what is said of its source"
 MEASURE = "let a source measure it"

@@ -19,9 +19,8 @@ from trimtab.config.configuration import Configuration, LeaderElection
 from trimtab.config.trimtab.settings import MetricsServerSettings
 from trimtab.kube.kinds import UnknownKind
 from trimtab.kube.transport import Unreachable
-from trimtab.wire.decode_errors import decode_part
+from trimtab.wire.decoding import decode_part, read_status
 from trimtab.wire.requests import Request, json_request
-from trimtab.wire.status import read_status
 
 ACCESS_REVIEWS = "/apis/authorization.k8s.io/v1"
 SELF_REVIEWS = "/apis/authentication.k8s.io/v1/selfsubjectreviews"

@@ -17,7 +17,7 @@ from trimtab.core.cluster.view import View
 from trimtab.core.model.affinity import Affinity, PodAffinityTerm
 from trimtab.core.model.objects import Namespace
 from trimtab.core.model.pod import Pod
-from trimtab.core.model.selector_validation import selector_error
+from trimtab.core.model.selectors import selector_error
 
 NO_AFFINITY = Affinity()
 

@@ -14,8 +14,7 @@ from trimtab.core.cluster.topology.pod_selectors import ALL_PODS, PodSelector
 from trimtab.core.cluster.view import View
 from trimtab.core.model.affinity import TopologySpreadConstraint
 from trimtab.core.model.pod import Pod
-from trimtab.core.model.selector_validation import selector_error
-from trimtab.core.model.selectors import LabelSelector
+from trimtab.core.model.selectors import LabelSelector, selector_error
 from trimtab.core.model.taints import NO_EXECUTE, NO_SCHEDULE, Taint, tolerated
 
 HONOR = "Honor"

@@ -1,1 +1,1 @@
-"""Frozen values that everything else speaks in; decides nothing and knows neither columns nor the wire's bytes."""
+"""Frozen values that the whole program uses: pods, nodes, other objects, events and instructions."""

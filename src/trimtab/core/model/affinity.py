@@ -1,4 +1,4 @@
-"""What a pod asks of nodes and of other pods, as values; whether it holds is decided by the plugins."""
+"""What a pod asks of nodes and of other pods, with the names of the API."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ from trimtab.core.model.selectors import LabelSelector, NodeSelectorTerm
 
 
 class PreferredSchedulingTerm(Struct, frozen=True, gc=False):
-    """Nodes that match earn the weight."""
+    """Matching nodes score the weight."""
 
     weight: int
     preference: NodeSelectorTerm = NodeSelectorTerm()
 
 
 class NodeAffinity(Struct, frozen=True, gc=False):
-    """`required` None asks for nothing, while an empty tuple matches no node; `preferred` None has no opinion."""
+    """`required` None matches every node, an empty tuple none; `preferred` None is an absent field."""
 
     required: tuple[NodeSelectorTerm, ...] | None = None
     preferred: tuple[PreferredSchedulingTerm, ...] | None = None
 
 
 class PodAffinityTerm(Struct, frozen=True, gc=False):
-    """Pods to be near to or far from, within one topology domain."""
+    """Pods that should, or should not, be in the same topology domain."""
 
     topology_key: str
     selector: LabelSelector | None = None
@@ -33,21 +33,21 @@ class PodAffinityTerm(Struct, frozen=True, gc=False):
 
 
 class WeightedPodAffinityTerm(Struct, frozen=True, gc=False):
-    """A pod term that earns (or costs) the weight."""
+    """A term that adds (or subtracts) the weight."""
 
     weight: int
     term: PodAffinityTerm
 
 
 class PodAffinity(Struct, frozen=True, gc=False):
-    """Terms that must hold and terms that should."""
+    """Required and preferred terms."""
 
     required: tuple[PodAffinityTerm, ...] = ()
     preferred: tuple[WeightedPodAffinityTerm, ...] = ()
 
 
 class Affinity(Struct, frozen=True, gc=False):
-    """All three kinds together, as a pod carries them."""
+    """A pod's affinity."""
 
     node_affinity: NodeAffinity = NodeAffinity()
     pod_affinity: PodAffinity = PodAffinity()
@@ -55,7 +55,7 @@ class Affinity(Struct, frozen=True, gc=False):
 
 
 class TopologySpreadConstraint(Struct, frozen=True, gc=False):
-    """One topology spread constraint; `hard` None is an action that Kubernetes does not know, and then nothing is done."""
+    """`hard` is whenUnsatisfiable: True is DoNotSchedule, False ScheduleAnyway, None an unknown value, which is ignored."""
 
     topology_key: str
     max_skew: int = 1

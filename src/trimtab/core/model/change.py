@@ -1,4 +1,4 @@
-"""The closed list of things that can change in a cluster: what columns must be redone for, and what wakes parked pods."""
+"""The closed list of cluster changes: what cached results depend on, and what requeues unschedulable pods."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from enum import IntFlag
 
 
 class Change(IntFlag):
-    """Used three ways: what an event did, what a plugin's answer depends on, and what may change a plugin's mind."""
+    """Says what an event changed, what a plugin's result depends on, and what may make a rejected pod schedulable."""
 
     NOTHING = 0
     NODE_ADDED = 1
@@ -17,14 +17,14 @@ class Change(IntFlag):
     IMAGES = 32
     POD_ADDED = 64
     POD_DELETED = 128
-    POD_UPDATED = 256  # labels or requests of a pod that holds a place
+    POD_UPDATED = 256  # labels or requests of a pod with a node
     LOAD = 512
-    OWN_POD_UPDATED = 1024  # the waiting pod itself was edited
+    OWN_POD_UPDATED = 1024  # the pending pod itself was updated
     NOMINATED = 2048
-    PLUGIN_STATE = 4096  # a plugin's own memory
+    PLUGIN_STATE = 4096  # what a plugin keeps in the cluster
     NAMESPACES = 8192
     SELECTORS = 16384  # of Services, ReplicaSets, ReplicationControllers and StatefulSets
-    STORAGE = 32768  # claims, volumes, storage classes and what drivers say of nodes
+    STORAGE = 32768  # claims, volumes, storage classes, CSI nodes, drivers and capacities
     DISRUPTION_BUDGETS = 65536
     POD_GROUPS = 131072
 

@@ -1,6 +1,6 @@
-"""Volume plugins that were once inside Kubernetes and the drivers that do their work now: names, zones and handles.
+"""In-tree volume plugins and the CSI drivers that replace them: names, zone labels and volume handles.
 
-Handles only need to be equal where two volumes are the same disk. Who still uses the plugins is left to readers.
+Handles only need to be equal where two volumes are the same disk.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ ZONE = "topology.kubernetes.io/zone"
 REGION = "topology.kubernetes.io/region"
 BETA_ZONE = "failure-domain.beta.kubernetes.io/zone"
 BETA_REGION = "failure-domain.beta.kubernetes.io/region"
-ZONE_SEPARATOR = "__"  # between the zones in the label of a volume
+ZONE_SEPARATOR = "__"  # between the zones in a volume's label
 
 UNSPECIFIED = "UNSPECIFIED"
 _EBS = re.compile(r"vol-[^/]*")
@@ -26,7 +26,7 @@ Terms = tuple[NodeSelectorTerm, ...] | None
 
 
 class InTreePlugin(NamedTuple):
-    """One plugin: its driver, the label that the driver marks zones with, and the field that names the disk."""
+    """One plugin: its driver, the driver's zone label, and the field that names the disk."""
 
     plugin: str
     driver: str
@@ -34,7 +34,7 @@ class InTreePlugin(NamedTuple):
     disk_field: str
 
 
-# By the field of a volume that the plugin was for.
+# By the volume field of the plugin.
 MIGRATED: Mapping[str, InTreePlugin] = {
     "awsElasticBlockStore": InTreePlugin(
         "kubernetes.io/aws-ebs", "ebs.csi.aws.com", "topology.ebs.csi.aws.com/zone", "volumeID"
@@ -48,12 +48,12 @@ MIGRATED: Mapping[str, InTreePlugin] = {
     ),
     "portworxVolume": InTreePlugin("kubernetes.io/portworx-volume", "pxd.portworx.com", "", "volumeID"),
 }
-# Plugins that moved too, but whose volumes kube-scheduler neither counts nor translates.
+# Migrated plugins whose volumes kube-scheduler neither counts nor translates.
 UNCOUNTED: Mapping[str, str] = {
     "azureFile": "kubernetes.io/azure-file",
     "vsphereVolume": "kubernetes.io/vsphere-volume",
 }
-# The one whose volumes count only on nodes that say that they have moved.
+# The one plugin whose volumes count only on nodes that report it as migrated.
 MIGRATED_PER_NODE = "kubernetes.io/portworx-volume"
 
 BY_PLUGIN: Mapping[str, InTreePlugin] = {each.plugin: each for each in MIGRATED.values()}
@@ -61,7 +61,7 @@ MIGRATABLE = frozenset({*BY_PLUGIN, *UNCOUNTED.values()})
 
 
 def volume_handle(field: str, source: Mapping[str, str], labels: Mapping[str, str] | None = None) -> str:
-    """What the driver calls the disk; empty where it would not know it."""
+    """The driver's handle of the disk; empty if it has none."""
     disk = source.get(MIGRATED[field].disk_field, "")
     if field == "awsElasticBlockStore" and disk.startswith("aws://"):
         disk = disk.removeprefix("aws://").partition("/")[2].strip("/")
@@ -82,7 +82,7 @@ def _gce_handle(disk: str, label: str) -> str:
 
 
 def migrated_terms(zone: str, terms: Terms, labels: Mapping[str, str]) -> Terms:
-    """The volume's node affinity in the driver's own words: zones by its label, from the volume's label if need be."""
+    """The volume's node affinity with the driver's zone label; zones come from the volume's labels if it has none."""
     if not zone:
         return terms
     keys = {line.key for term in terms or () for line in term.match_expressions}

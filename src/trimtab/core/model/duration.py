@@ -1,4 +1,4 @@
-"""A length of time as Go writes it, and among a plugin's arguments; how long it may be is left to whoever asks."""
+"""Go durations."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ _TIMED = re.compile(r"([0-9]{1,20})?(?:\.([0-9]{0,20}))?(ns|us|µs|μs|ms|s|m|h)
 
 
 class Duration(float):
-    """Seconds, which files write as Go does: `15s`, `1h30m`."""
+    """Seconds, written in configuration files as Go does: `15s`, `1h30m`."""
 
 
 def parse_duration(text: str) -> float | None:
-    """Seconds of a Go duration; None if it is none, or longer than Go can hold."""
+    """Seconds of a Go duration; None if it is invalid, or longer than Go can hold."""
     unsigned = text[1:] if text[:1] in ("-", "+") else text
     if unsigned == "0":
         return 0.0

@@ -1,6 +1,6 @@
-"""Facts, as values: everything the core ever learns arrives as one of these; who supplies them is left to the shell.
+"""What the engine learns: every fact reaches it as one of these events.
 
-`at` is the time in seconds on the clock of whoever drives the engine; the core has none of its own.
+`at` is the time in seconds on the clock of whoever drives the engine; the core has no clock.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from trimtab.core.model.readings import Reading
 
 
 class PodUpserted(Struct, frozen=True, tag=True):
-    """A pod was added or changed."""
+    """A pod was added or updated."""
 
     pod: Pod
     at: float
 
 
 class PodDeleted(Struct, frozen=True, tag=True):
-    """A pod no longer exists; `version` is the resourceVersion of its deletion where known."""
+    """A pod was deleted; `version` is the resourceVersion of the deletion, if known."""
 
     uid: str
     at: float
@@ -32,14 +32,14 @@ class PodDeleted(Struct, frozen=True, tag=True):
 
 
 class NodeUpserted(Struct, frozen=True, tag=True):
-    """A node was added or changed."""
+    """A node was added or updated."""
 
     node: Node
     at: float
 
 
 class NodeDeleted(Struct, frozen=True, tag=True):
-    """A node no longer exists."""
+    """A node was deleted."""
 
     name: str
     at: float
@@ -48,14 +48,14 @@ class NodeDeleted(Struct, frozen=True, tag=True):
 
 
 class ObjectUpserted(Struct, frozen=True, tag=True):
-    """An object of another kind was added or changed."""
+    """An object of another kind was added or updated."""
 
     object: Object
     at: float
 
 
 class ObjectDeleted(Struct, frozen=True, tag=True):
-    """An object of another kind no longer exists."""
+    """An object of another kind was deleted."""
 
     kind: str
     key: str
@@ -65,34 +65,34 @@ class ObjectDeleted(Struct, frozen=True, tag=True):
 
 
 class Synced(Struct, frozen=True, tag=True):
-    """The first list of one kind ("pods", "nodes", …) is complete: what is not known of it does not exist."""
+    """The first list of one kind ("pods", "nodes", …) is complete."""
 
     kind: str
     at: float
 
 
 class LeaseAcquired(Struct, frozen=True, tag=True):
-    """This process may write from now on, as the holder of the lease's term."""
+    """This process leads and may write; `term` is the lease's leaseTransitions."""
 
     term: int
     at: float
 
 
 class LeaseLost(Struct, frozen=True, tag=True):
-    """Somebody else leads, or nobody: take facts in, decide nothing."""
+    """This process does not lead: it keeps its state, and decides nothing."""
 
     at: float
 
 
 class Turn(Struct, frozen=True, tag=True):
-    """Leave to make at most `decisions` decisions now."""
+    """Permission to make at most `decisions` decisions now."""
 
     decisions: int
     at: float
 
 
 class Tick(Struct, frozen=True, tag=True):
-    """Time has passed: back-offs, deadlines and ages are looked at."""
+    """Time has passed: check back-offs, deadlines and ages."""
 
     at: float
 
@@ -105,7 +105,7 @@ class SamplesRead(Struct, frozen=True, tag=True):
 
 
 class SourceFailed(Struct, frozen=True, tag=True):
-    """A metric source has not answered, or nonsense: what it said before is not believed until it answers again."""
+    """A metric source failed: its samples are not trusted until it answers again."""
 
     source: str
     problem: str
@@ -113,7 +113,7 @@ class SourceFailed(Struct, frozen=True, tag=True):
 
 
 class HistoryRead(Struct, frozen=True, tag=True):
-    """What a source remembers of the time before we asked, oldest first: it fills what is kept, and is never the latest."""
+    """A source's history from before the start, oldest first; never the latest sample."""
 
     readings: tuple[Reading, ...]
     at: float
@@ -127,7 +127,7 @@ class SettingsRead(Struct, frozen=True, tag=True):
 
 
 class BindFailure(StrEnum):
-    """Why a bind did not end well; only UNKNOWN leaves open whether it happened."""
+    """Why a bind failed; only UNKNOWN leaves open whether it took effect."""
 
     GONE = "gone"
     REFUSED = "refused"
@@ -137,7 +137,7 @@ class BindFailure(StrEnum):
 
 
 class BindDone(Struct, frozen=True, tag=True):
-    """The API server has accepted our binding."""
+    """The API server accepted the binding."""
 
     uid: str
     node: str
@@ -145,7 +145,7 @@ class BindDone(Struct, frozen=True, tag=True):
 
 
 class BindFailed(Struct, frozen=True, tag=True):
-    """It has not, or nobody knows."""
+    """It did not, or the outcome is unknown."""
 
     uid: str
     node: str
@@ -155,7 +155,7 @@ class BindFailed(Struct, frozen=True, tag=True):
 
 
 class GetPodDone(Struct, frozen=True, tag=True):
-    """A pod was read back on request, straight from the API server; None says that this UID no longer exists."""
+    """The answer to GetPod; None means that no pod with this UID exists."""
 
     uid: str
     pod: Pod | None
@@ -163,14 +163,14 @@ class GetPodDone(Struct, frozen=True, tag=True):
 
 
 class GetPodFailed(Struct, frozen=True, tag=True):
-    """Reading a pod back did not work either: its outcome stays unknown."""
+    """GetPod failed: the outcome stays unknown."""
 
     uid: str
     at: float
 
 
 class PreemptDone(Struct, frozen=True, tag=True):
-    """The API server has begun to delete a victim, or it was gone already."""
+    """The API server is deleting the victim, or it was gone already."""
 
     uid: str
     preemptor: str
@@ -178,7 +178,7 @@ class PreemptDone(Struct, frozen=True, tag=True):
 
 
 class PreemptFailed(Struct, frozen=True, tag=True):
-    """It has not, or nobody knows; `forbidden` says that we may not delete pods at all."""
+    """It is not, or the outcome is unknown; `forbidden` means that RBAC does not allow deleting pods."""
 
     uid: str
     preemptor: str
@@ -188,7 +188,7 @@ class PreemptFailed(Struct, frozen=True, tag=True):
 
 
 class LabelDone(Struct, frozen=True, tag=True):
-    """The API server has taken our labels and taints of a node; the watch will show them, from `version` on (0: not said)."""
+    """The API server applied a node's labels and taints; the watch shows them from `version` on (0: unknown)."""
 
     node: str
     at: float
@@ -196,7 +196,7 @@ class LabelDone(Struct, frozen=True, tag=True):
 
 
 class LabelFailed(Struct, frozen=True, tag=True):
-    """It has not; `forbidden` says that we may not change nodes in this way at all."""
+    """It did not; `forbidden` means that RBAC or admission does not allow this patch."""
 
     node: str
     message: str
@@ -205,7 +205,7 @@ class LabelFailed(Struct, frozen=True, tag=True):
 
 
 class StageAnswered(Struct, frozen=True, tag=True):
-    """What a waiting stage asked of the shell has been answered: it is asked again, or, with a problem, has failed."""
+    """The answer to a binding cycle's BindVolume or SelectNode: the stage runs again, or, with an error, has failed."""
 
     uid: str
     at: float

@@ -1,4 +1,4 @@
-"""Wishes, as values: all that the core can ask of the world; how each is performed is left to the shell."""
+"""What the engine asks for; `kube.api_calls` (live) and `sim.world` (simulated) carry it out."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Bind(Struct, frozen=True, tag=True):
 
 
 class GetPod(Struct, frozen=True, tag=True):
-    """Read the pod back from the API server: what became of it is not known."""
+    """Read the pod from the API server, because the outcome of a bind is unknown."""
 
     uid: str
     namespace: str
@@ -25,7 +25,7 @@ class GetPod(Struct, frozen=True, tag=True):
 
 
 class EmitEvent(Struct, frozen=True, tag=True):
-    """Write an Event about the pod, for people."""
+    """Write a Kubernetes Event about the pod."""
 
     uid: str
     namespace: str
@@ -48,7 +48,7 @@ class SetUnschedulable(Struct, frozen=True, tag=True):
 
 
 class Nominate(Struct, frozen=True, tag=True):
-    """Write down that room on this node is promised to the pod; an empty name takes the promise back."""
+    """Set the pod's nominatedNodeName; an empty name clears it."""
 
     uid: str
     namespace: str
@@ -57,17 +57,17 @@ class Nominate(Struct, frozen=True, tag=True):
 
 
 class Preempt(Struct, frozen=True, tag=True):
-    """Delete this pod, gracefully and after saying why in its status, so that another one can have its room."""
+    """Delete this victim gracefully, after setting its DisruptionTarget condition."""
 
     uid: str
     namespace: str
     name: str
-    preemptor: str  # the other one's UID
+    preemptor: str  # its UID
     scheduler_name: str
 
 
 class BindVolume(Struct, frozen=True, tag=True):
-    """Promise the volume, as it is at this version, to the claim; the pod of this UID waits for it."""
+    """Set the volume's claimRef, if it is still at this version; the pod of this UID waits for it."""
 
     uid: str
     volume: str
@@ -75,11 +75,11 @@ class BindVolume(Struct, frozen=True, tag=True):
     claim_namespace: str
     claim: str
     claim_uid: str
-    bound_by_controller: bool = True  # rather than by a person who had kept the volume for the claim
+    bound_by_controller: bool = True  # false if a user had already reserved the volume for the claim
 
 
 class SelectNode(Struct, frozen=True, tag=True):
-    """Ask for the claim's volume to be made where this node can reach it; the pod of this UID waits for it."""
+    """Ask the provisioner for a volume that this node can reach; the pod of this UID waits for it."""
 
     uid: str
     claim_namespace: str
@@ -89,10 +89,10 @@ class SelectNode(Struct, frozen=True, tag=True):
 
 
 class LabelNode(Struct, frozen=True, tag=True):
-    """Give the node these labels (None takes one away) and soft taints, and take those away that stand at these places.
+    """Set labels (None removes one), add soft taints, and remove the taints at these indices.
 
-    Others' taints are never named, so none of theirs can be lost; places hold only while the node is at `version`.
-    With `observe` nothing is written: it is only said.
+    Other taints are never named, so none of them can be lost; indices hold only while the node is at `version`. With
+    `observe_only` the change is only logged.
     """
 
     node: str
@@ -100,8 +100,8 @@ class LabelNode(Struct, frozen=True, tag=True):
     version: int
     labels: tuple[tuple[str, str | None], ...] = ()
     add_taints: tuple[Taint, ...] = ()
-    remove_taints: tuple[tuple[int, str], ...] = ()  # place and key
-    has_no_taints: bool = False  # the node has none yet
+    remove_taints: tuple[tuple[int, str], ...] = ()  # index and key
+    has_no_taints: bool = False  # the node has no taints list yet
     reason: str = ""
     observe_only: bool = False
 

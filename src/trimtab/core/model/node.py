@@ -1,4 +1,4 @@
-"""A node as the core sees it: what it offers, its labels, taints and images; nothing of what runs on it."""
+"""Nodes, without what runs on them."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from trimtab.core.model.taints import Taint
 
 
 class Image(Struct, frozen=True, gc=False):
-    """An image that the node already holds, under all its names."""
+    """An image on the node, with all its names."""
 
     names: tuple[str, ...]
     size: int
 
 
 class UsageThresholds(Struct, frozen=True, gc=False):
-    """What Koordinator's annotation says of one node: percent of CPU and memory, 0 for no limit; None for nothing said.
+    """Koordinator's annotation of one node: percent of CPU and memory, 0 for no limit, None for not set.
 
-    `usage` is of all that is used, `prod` of what prod pods use, `aggregated` of a percentile (`kind`) over `seconds`.
+    `usage` limits total usage, `prod` that of prod pods, `aggregated` a percentile (`kind`) over `seconds`.
     """
 
     usage: tuple[int, int] | None = None
@@ -31,9 +31,9 @@ class UsageThresholds(Struct, frozen=True, gc=False):
 
 
 class Node(Struct, frozen=True, gc=False):
-    """One node; allocatable is rounded up, as kube-scheduler and the kubelet do it, and stops at the cap.
+    """One node; allocatable is rounded up, as in kube-scheduler and the kubelet, and capped.
 
-    `fault` names a field that cannot be read: what it would have offered is not offered.
+    `error` names a field that cannot be read and therefore counts as empty.
     """
 
     name: str
@@ -47,5 +47,5 @@ class Node(Struct, frozen=True, gc=False):
     addresses: tuple[str, ...] = ()
     ready: bool = True
     error: str = ""
-    capacity: Amounts = ()  # what the machine has, of which `allocatable` is left for pods
+    capacity: Amounts = ()  # of the machine; `allocatable` is what pods may use of it
     thresholds: UsageThresholds | None = None

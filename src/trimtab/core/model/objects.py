@@ -1,4 +1,4 @@
-"""Objects other than pods, nodes and storage that decisions depend on, as values with only the needed fields."""
+"""Objects other than pods, nodes and storage, with only the fields that scheduling needs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ LEGACY_POD_GROUP_LABEL = "pod-group.scheduling.sigs.k8s.io"
 
 
 class Object(Struct, frozen=True, kw_only=True, tag=True):
-    """What all of them have; `kind` is the API's plural name, and `change` what a change of one may alter."""
+    """Common fields; `kind` is the API's plural name, and `change` what an update of one amounts to."""
 
     kind: ClassVar[str]
     change: ClassVar[Change]
@@ -33,7 +33,7 @@ class Object(Struct, frozen=True, kw_only=True, tag=True):
 
 
 class Namespace(Object, frozen=True, kw_only=True):
-    """Its labels are what a namespaceSelector picks by."""
+    """Its labels are what a namespaceSelector matches."""
 
     kind: ClassVar[str] = "namespaces"
     change: ClassVar[Change] = Change.NAMESPACES
@@ -42,7 +42,7 @@ class Namespace(Object, frozen=True, kw_only=True):
 
 
 class PodSelectorOwner(Object, frozen=True, kw_only=True):
-    """A controller or Service: pods it selects are spread by default. `selector` None selects nothing."""
+    """A controller or Service, whose pods are spread by default. `selector` None selects nothing."""
 
     change: ClassVar[Change] = Change.SELECTORS
 
@@ -66,7 +66,7 @@ class StatefulSet(PodSelectorOwner, frozen=True, kw_only=True):
 
 
 class PodDisruptionBudget(Object, frozen=True, kw_only=True):
-    """A PodDisruptionBudget; `disrupted` names pods whose eviction is counted already."""
+    """`disrupted_pods` are those whose eviction is already counted."""
 
     kind: ClassVar[str] = "poddisruptionbudgets"
     change: ClassVar[Change] = Change.DISRUPTION_BUDGETS
@@ -77,7 +77,7 @@ class PodDisruptionBudget(Object, frozen=True, kw_only=True):
 
 
 class PodGroup(Object, frozen=True, kw_only=True):
-    """A gang: so many members or none, within so many seconds (None: the plugin's own limit)."""
+    """A gang: `min_member` pods or none, within `timeout` seconds (None: the plugin's default)."""
 
     kind: ClassVar[str] = "podgroups"
     change: ClassVar[Change] = Change.POD_GROUPS
@@ -89,6 +89,6 @@ class PodGroup(Object, frozen=True, kw_only=True):
 
 
 def pod_group_key(pod: Pod) -> str:
-    """The key of the PodGroup that the pod's label names, "" for none; the older label counts where the other is not."""
+    """The key of the pod's PodGroup, "" for none; the legacy label counts only without the other."""
     name = pod.labels.get(POD_GROUP_LABEL) or pod.labels.get(LEGACY_POD_GROUP_LABEL)
     return f"{pod.namespace}/{name}" if name else ""

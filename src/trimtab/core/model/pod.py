@@ -1,4 +1,4 @@
-"""A pod as the core sees it; parts that pods of one template share are single values, made by `wire`."""
+"""Pods; parts that pods of one template share are single values, made by `wire`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ TERMINAL_PHASES = frozenset({"Succeeded", "Failed"})
 
 
 class HostPort(Struct, frozen=True, gc=False):
-    """A port taken on the node itself; ip 0.0.0.0 takes it on every address."""
+    """A port on the node; ip 0.0.0.0 means every address."""
 
     protocol: str
     ip: str
@@ -23,7 +23,7 @@ class HostPort(Struct, frozen=True, gc=False):
 
 
 class Volume(Struct, frozen=True, gc=False):
-    """A volume that may tie the pod to nodes: its kind as the API names it, and what it points at."""
+    """A volume that may restrict the nodes: its kind as the API names it, and its source."""
 
     kind: str
     name: str = ""
@@ -32,7 +32,7 @@ class Volume(Struct, frozen=True, gc=False):
 
 
 class Owner(Struct, frozen=True, gc=False):
-    """The controller that will replace the pod."""
+    """The controller that owns the pod."""
 
     kind: str
     name: str
@@ -41,9 +41,9 @@ class Owner(Struct, frozen=True, gc=False):
 
 
 class PodSpec(Struct, frozen=True, weakref=True):
-    """What pods of one template have in common; equal specs are one object, so identity stands for equality."""
+    """What pods of one template share; equal specs are one object, so they can be compared by identity."""
 
-    node_selector: Pairs | None = None  # None and empty differ: only the first lets NodeAffinity stand aside
+    node_selector: Pairs | None = None  # None and empty differ: only with None may NodeAffinity be skipped
     affinity: Affinity | None = None
     tolerations: tuple[Toleration, ...] = ()
     topology_spread: tuple[TopologySpreadConstraint, ...] = ()
@@ -53,11 +53,11 @@ class PodSpec(Struct, frozen=True, weakref=True):
     resource_claims: tuple[str, ...] = ()
     scheduling_group: str = ""
     host_network: bool = False
-    error: str = ""  # the first field that can be read and makes no sense
+    error: str = ""  # the first field that can be decoded but is invalid
 
 
 class Pod(Struct, frozen=True, gc=False):
-    """One pod. `node` is empty until it is bound; `spec_error` names the field of a spec that cannot be read."""
+    """One pod. `node` is empty until it is bound; `spec_error` names a spec field that cannot be decoded."""
 
     uid: str
     namespace: str
@@ -80,7 +80,7 @@ class Pod(Struct, frozen=True, gc=False):
     ready: bool = False
     unschedulable_condition: tuple[str, str] | None = None
     spec_error: str = ""
-    preempted: bool = False  # marked as the victim of a preemption, by whichever scheduler
+    preempted: bool = False  # a preemption victim, of any scheduler
 
     @property
     def key(self) -> str:
@@ -92,5 +92,5 @@ class Pod(Struct, frozen=True, gc=False):
 
     @property
     def holds_resources(self) -> bool:
-        """Whether the pod takes room on its node: it has one and has not ended."""
+        """Whether the pod uses resources of a node: it has one and is not in a terminal phase."""
         return bool(self.node) and self.phase not in TERMINAL_PHASES

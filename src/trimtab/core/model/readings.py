@@ -1,7 +1,7 @@
-"""What one question to one metric source was answered, for many nodes or pods; how far it is trusted is left to `load`.
+"""The answer to one query of a metric source, for many nodes or pods.
 
-A scrape of a large cluster is a hundred thousand numbers: they travel as plain columns, because as many objects would cost
-more than all that is done with them.
+A scrape of a large cluster is a hundred thousand numbers, so they are columns: as many objects would cost more than all that
+is done with them.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from msgspec import Struct
 
 
 class Unit(StrEnum):
-    """What the numbers count: as requests do (thousandths of a core, bytes), shares of the node's capacity, or anything."""
+    """The unit of values: millicores and bytes as in requests, a fraction of the node's capacity, or anything."""
 
     ABSOLUTE = "own"
     FRACTION = "share"
@@ -20,7 +20,7 @@ class Unit(StrEnum):
 
 
 class Statistic(StrEnum):
-    """One look at the meter, or what the source itself has made of many."""
+    """A single sample, or a statistic computed by the source."""
 
     LATEST = "latest"
     MEAN = "mean"
@@ -28,7 +28,7 @@ class Statistic(StrEnum):
 
 
 class Subject(StrEnum):
-    """Whose numbers these are."""
+    """Whether values are of nodes or of pods."""
 
     NODES = "nodes"
     PODS = "pods"
@@ -37,8 +37,8 @@ class Subject(StrEnum):
 class Reading(Struct, frozen=True, gc=False):
     """One metric: `names` (of nodes, or namespace/name of pods), their `values`, and when each was `measured`.
 
-    `window` is the span in seconds that a value speaks for, 0 for an instant. A name stands in it once: whoever finds two
-    values for one leaves both out and counts them. `skipped` counts what was left out, by reason.
+    `window` is the period in seconds that a value covers, 0 for an instant. Each name occurs once: of two values for one
+    name the source drops both. `skipped` counts what was dropped, by reason.
     """
 
     source: str

@@ -1,7 +1,7 @@
-"""What a pod asks for and what a node offers, in exact whole numbers; where the text is parsed is left to `wire`.
+"""What a pod requests and what a node offers, in exact integers.
 
-CPU is counted in thousandths of a core, everything else in its own unit (bytes, devices, pods). Amounts stop at `CAP`:
-a larger wish is no more schedulable than `CAP` itself, and sums of a few of them still fit 64 bits.
+CPU is in millicores, everything else in its own unit (bytes, devices, pods). Amounts are capped at `MAX_AMOUNT`: a larger
+request is no more schedulable, and sums of a few of them still fit 64 bits.
 """
 
 from __future__ import annotations
@@ -18,26 +18,25 @@ PODS = "pods"
 MAX_AMOUNT = (1 << 62) - 1  # two of them still fit 63 bits
 NANOS = 1_000_000_000
 
-# What a container that asks for nothing is taken to use when nodes are scored; kube-scheduler's figures.
+# kube-scheduler's defaults for containers without requests, used only in scores (NonZeroRequested).
 DEFAULT_CPU_REQUEST = 100
 DEFAULT_MEMORY_REQUEST = 200 * 1024 * 1024
 
-Nanos = Mapping[str, int]  # exact amounts in billionths: sums are made of these, and rounded up once
-Amounts = tuple[tuple[str, int], ...]  # rounded amounts in order of name
+Nanos = Mapping[str, int]  # exact amounts in billionths: these are summed, and rounded up once
+Amounts = tuple[tuple[str, int], ...]  # rounded amounts, sorted by name
 
 DEFAULT_REQUESTS: Nanos = {CPU: DEFAULT_CPU_REQUEST * (NANOS // 1000), MEMORY: DEFAULT_MEMORY_REQUEST * NANOS}
 
 
 class PodRequests(Struct, frozen=True, gc=False):
-    """A pod's requests as the scheduler counts them, shared by all pods of one shape.
+    """A pod's requests as the scheduler counts them, shared by all pods with equal ones.
 
-    Scores count a little for containers that ask for nothing. They also count a pod that still looks for a node
-    (`scored`) without what it asks for as a whole, and one that has its node (`settled`) with that, because
-    kube-scheduler does and the scores must agree.
+    Scores use NonZeroRequested, with defaults for containers without requests. As in kube-scheduler, a pending pod counts
+    without its pod-level requests (`nonzero`), and a pod with a node counts with them (`assigned_nonzero_…`).
 
-    Whoever guesses what the pod will use goes container by container, and leaves init containers and sidecars out, as
-    Trimaran does: CPU limits together with the pod's overhead (`limited_cpu`), CPU requests of containers without a limit
-    (`open_cpu`), and the number of those that name neither (`silent`).
+    Usage is estimated per container, without init containers and sidecars, as in Trimaran: the sum of CPU limits and the
+    pod's overhead (`limited_cpu`), the CPU requests of containers without a limit (`unlimited_cpu`), and the number of
+    containers with neither (`containers_without_cpu`).
     """
 
     amounts: Amounts = ()
@@ -61,7 +60,7 @@ class PodRequests(Struct, frozen=True, gc=False):
 
 
 class ContainerRequests(Struct, frozen=True, gc=False):
-    """One container's requests, where they stand for the sum: as a plain container, an init one, or a sidecar."""
+    """The requests and limits of one container, or of the pod as a pod_level."""
 
     requests: dict[str, int] = {}
     limits: dict[str, int] = {}
@@ -69,12 +68,12 @@ class ContainerRequests(Struct, frozen=True, gc=False):
 
 
 def amounts(nanos: Nanos) -> Amounts:
-    """Round up to the units that are compared, and stop at the cap."""
+    """Round up to the units that are compared, and cap."""
     return tuple(sorted((name, _rounded(name, value)) for name, value in nanos.items()))
 
 
 def _amount(rounded: Amounts, resource: str) -> int:
-    for name, amount in rounded:  # asked in every decision: a plain loop is the cheapest
+    for name, amount in rounded:  # hot path: a plain loop is the fastest
         if name == resource:
             return amount
     return 0
@@ -91,27 +90,27 @@ def pod_requests(
     pod_level: ContainerRequests | None = None,
     overhead: Nanos | None = None,
 ) -> PodRequests:
-    """Kubernetes' sum: containers and sidecars together, or the hungriest init step, or what the pod itself says."""
+    """As in Kubernetes: the sum of containers and sidecars, or the largest init step, or the pod-level requests."""
     level = pod_level or ContainerRequests()
     extra = overhead or {}
 
-    def requested(unasked: Nanos, whole: Nanos) -> dict[str, int]:
-        folded = _aggregate(containers, inits, lambda ask: {**unasked, **ask.requests})
-        return _with_pod_level(folded, whole, extra)
+    def total(defaults: Nanos, level_requests: Nanos) -> dict[str, int]:
+        folded = _aggregate(containers, inits, lambda container: {**defaults, **container.requests})
+        return _with_pod_level(folded, level_requests, extra)
 
-    asked, scored = requested({}, level.requests), requested(DEFAULT_REQUESTS, {})
-    settled = scored
+    requested, nonzero = total({}, level.requests), total(DEFAULT_REQUESTS, {})
+    assigned = nonzero
     if any(map(_supported_at_pod_level, level.requests)):
-        missing = {name: nanos for name, nanos in DEFAULT_REQUESTS.items() if name not in asked}
-        settled = requested(missing, level.requests)
-    limited = _with_pod_level(_aggregate(containers, inits, _limits_of), level.limits, {})
-    _add(limited, {name: nanos for name, nanos in extra.items() if limited.get(name)})  # no limit stays no limit
+        missing = {name: nanos for name, nanos in DEFAULT_REQUESTS.items() if name not in requested}
+        assigned = total(missing, level.requests)
+    limits = _with_pod_level(_aggregate(containers, inits, _limits_of), level.limits, {})
+    _add(limits, {name: nanos for name, nanos in extra.items() if limits.get(name)})  # overhead alone is no limit
     return PodRequests(
-        amounts=amounts(asked),
-        nonzero=amounts(scored),
-        assigned_nonzero_cpu=_rounded(CPU, settled.get(CPU, 0)),
-        assigned_nonzero_memory=_rounded(MEMORY, settled.get(MEMORY, 0)),
-        limits=amounts(limited),
+        amounts=amounts(requested),
+        nonzero=amounts(nonzero),
+        assigned_nonzero_cpu=_rounded(CPU, assigned.get(CPU, 0)),
+        assigned_nonzero_memory=_rounded(MEMORY, assigned.get(MEMORY, 0)),
+        limits=amounts(limits),
         limited_cpu=sum(_cpu(each.limits) for each in containers) + _cpu(extra),
         unlimited_cpu=tuple(
             _cpu(each.requests) for each in containers if CPU in each.requests and CPU not in each.limits
@@ -124,12 +123,12 @@ def _cpu(nanos: Nanos) -> int:
     return _rounded(CPU, nanos.get(CPU, 0))
 
 
-def _limits_of(ask: ContainerRequests) -> Nanos:
-    return ask.limits
+def _limits_of(container: ContainerRequests) -> Nanos:
+    return container.limits
 
 
 def _supported_at_pod_level(name: str) -> bool:
-    """Whether the pod as a whole may ask for the resource."""
+    """Whether pod-level requests may name the resource."""
     return name in (CPU, MEMORY) or name.startswith("hugepages-")
 
 
@@ -142,16 +141,16 @@ def _aggregate(
     for each in containers:
         _add(total, take(each))
     sidecars: dict[str, int] = {}
-    hungriest: dict[str, int] = {}
+    largest_init: dict[str, int] = {}
     for init in inits:
         own = take(init)
         step = dict(sidecars)
         _add(step, own)
-        _max_into(hungriest, step)
+        _max_into(largest_init, step)
         if init.sidecar:
             _add(total, own)
             sidecars = step
-    _max_into(total, hungriest)
+    _max_into(total, largest_init)
     return total
 
 

@@ -1,4 +1,4 @@
-"""What a decision comes to, as values that can be shown to people; how it is reached is left to `placing`."""
+"""The result of one scheduling cycle, with kube-scheduler's message."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from msgspec import Struct
 
 
 class Rejection(Struct, frozen=True):
-    """So many nodes were refused by this plugin for these reasons; `final` means no eviction there could help."""
+    """How many nodes a plugin rejected for these reasons; `unresolvable` means that preemption cannot help."""
 
     plugin: str
     reasons: tuple[str, ...]
@@ -15,14 +15,14 @@ class Rejection(Struct, frozen=True):
 
 
 class NodeScore(Struct, frozen=True):
-    """A node that would do, and its total score."""
+    """A feasible node and its total score."""
 
     node: str
     total: float
 
 
 class Placement(Struct, frozen=True):
-    """The node that was chosen, among how many, and the best few."""
+    """The chosen node, the number of feasible and of all nodes, and the best few."""
 
     node: str
     total: float
@@ -33,9 +33,9 @@ class Placement(Struct, frozen=True):
 
 
 class Unschedulable(Struct, frozen=True):
-    """No node will do. `note` says why before any node was looked at; else the refusals do.
+    """No node is feasible. `note` says why if no node was evaluated; else `rejections` do.
 
-    `remedy` says why no room could be made, where that was tried.
+    `preemption_message` says why preemption did not help, if it was tried.
     """
 
     nodes: int
@@ -45,7 +45,7 @@ class Unschedulable(Struct, frozen=True):
     preemption_message: str = ""
 
     def message(self) -> str:
-        """What kube-scheduler would write."""
+        """kube-scheduler's FailedScheduling message."""
         return (
             f"{self._rejection_message()} {self.preemption_message}"
             if self.preemption_message
@@ -57,9 +57,9 @@ class Unschedulable(Struct, frozen=True):
         if self.note:
             return f"{head}: {self.note}."
         counts: dict[str, int] = {}
-        for refusal in self.rejections:
-            for reason in refusal.reasons:
-                counts[reason] = counts.get(reason, 0) + refusal.nodes
+        for rejection in self.rejections:
+            for reason in rejection.reasons:
+                counts[reason] = counts.get(reason, 0) + rejection.nodes
         if not counts:
             return f"{head}."
         return f"{head}: {', '.join(sorted(f'{count} {reason}' for reason, count in counts.items()))}."

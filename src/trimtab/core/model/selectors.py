@@ -1,7 +1,8 @@
-"""Label selectors as written in objects; which nodes or pods they match is computed where the labels are kept."""
+"""Label selectors as written in objects, and their validation with Kubernetes' own error texts."""
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
 
@@ -9,12 +10,17 @@ from msgspec import Struct
 
 Pairs = tuple[tuple[str, str], ...]
 
-LABEL_OPERATORS = frozenset({"In", "NotIn", "Exists", "DoesNotExist"})  # nodes alone can be asked for Gt and Lt
+LABEL_OPERATORS = frozenset({"In", "NotIn", "Exists", "DoesNotExist"})  # Gt and Lt are for nodes only
 MAX_LABEL_VALUE = 63  # of a label
 
 _NAME = r"[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?"
 _KEY = re.compile(rf"(?:[a-z0-9](?:[-a-z0-9.]{{0,251}}[a-z0-9])?/)?{_NAME}")
 _VALUE = re.compile(rf"(?:{_NAME})?")
+_VALUE_RULE = (
+    "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and end "
+    "with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is "
+    "'(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')"
+)
 
 
 class Requirement(Struct, frozen=True, gc=False):
@@ -26,7 +32,7 @@ class Requirement(Struct, frozen=True, gc=False):
 
     @property
     def valid(self) -> bool:
-        """Whether Kubernetes would accept it as a requirement on labels; an unsound one matches nothing."""
+        """Whether Kubernetes accepts it as a requirement on labels; an invalid one matches nothing."""
         if not _KEY.fullmatch(self.key) or not all(_VALUE.fullmatch(value) for value in self.values):
             return False
         match self.operator:
@@ -40,7 +46,7 @@ class Requirement(Struct, frozen=True, gc=False):
 
 
 class LabelSelector(Struct, frozen=True, gc=False):
-    """Pairs that must be equal and requirements that must hold; empty matches all, absent (None) matches nothing."""
+    """An empty selector matches everything; an absent one (None) matches nothing."""
 
     match_labels: Pairs = ()
     match_expressions: tuple[Requirement, ...] = ()
@@ -51,20 +57,20 @@ class LabelSelector(Struct, frozen=True, gc=False):
 
     @property
     def valid(self) -> bool:
-        """Whether Kubernetes would accept it; an unsound one matches nothing."""
+        """Whether Kubernetes accepts it; an invalid one matches nothing."""
         return all(_KEY.fullmatch(key) and _VALUE.fullmatch(value) for key, value in self.match_labels) and all(
             line.operator in LABEL_OPERATORS and line.valid for line in self.match_expressions
         )
 
     def matches(self, labels: Mapping[str, str]) -> bool:
-        """Whether a sound selector matches these labels."""
+        """Whether a valid selector matches these labels."""
         return all(labels.get(key) == value for key, value in self.match_labels) and all(
             _matches(line, labels.get(line.key)) for line in self.match_expressions
         )
 
 
 class NodeSelectorTerm(Struct, frozen=True, gc=False, rename="camel"):
-    """All requirements on labels and on the node's name must hold; a term with none matches nothing."""
+    """All requirements on labels and on the node's name must match; an empty term matches nothing."""
 
     match_expressions: tuple[Requirement, ...] = ()
     match_fields: tuple[Requirement, ...] = ()
@@ -82,13 +88,40 @@ def _matches(line: Requirement, value: str | None) -> bool:
 
 
 def label_pairs(labels: dict[str, str] | None) -> Pairs:
-    """Labels as a value that can be hashed."""
+    """Labels as a hashable value."""
     return tuple(sorted(labels.items())) if labels else ()
 
 
 def parse_int64(text: str) -> int | None:
-    """A label value as a 64-bit integer, or None; what `Gt` and `Lt` compare."""
+    """A label value as a 64-bit integer, for `Gt` and `Lt`; None if it is not one."""
     if not text.isascii() or not text.removeprefix("-").removeprefix("+").isdigit() or text[:2] in ("+-", "-+"):
         return None
     value = int(text) if len(text) <= MAX_LABEL_VALUE else 1 << 63
     return value if -(1 << 63) <= value < 1 << 63 else None
+
+
+def selector_error(selector: LabelSelector | None) -> str:
+    """The selector's first error in Kubernetes' words; empty if it is valid."""
+    if selector is None or selector.valid:
+        return ""
+    lines = (*(Requirement(key, "In", (value,)) for key, value in selector.match_labels), *selector.match_expressions)
+    return next((error for error in map(_requirement_error, lines) if error), "")
+
+
+def _requirement_error(line: Requirement) -> str:
+    if line.operator not in LABEL_OPERATORS:
+        return f"{json.dumps(line.operator)} is not a valid label selector operator"
+    if line.valid:
+        return ""
+    if not Requirement(line.key, "Exists").valid:
+        return f"key: Invalid value: {json.dumps(line.key)}: not a valid label key"
+    if line.operator in ("In", "NotIn") and not line.values:
+        return "values: Invalid value: []: for 'in', 'notin' operators, values set can't be empty"
+    if line.operator not in ("In", "NotIn"):
+        return (
+            f"values: Invalid value: {json.dumps(line.values)}: values set must be empty for exists and does not exist"
+        )
+    index, value = next(
+        (index, value) for index, value in enumerate(line.values) if not Requirement(line.key, "In", (value,)).valid
+    )
+    return f"values[{index}][{line.key}]: Invalid value: {json.dumps(value)}: {_VALUE_RULE}"

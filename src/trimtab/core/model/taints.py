@@ -1,4 +1,4 @@
-"""Taints, tolerations, and whether one meets the other; which taints matter for what is left to the plugins."""
+"""Taints and tolerations."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ UNSCHEDULABLE_TAINT = "node.kubernetes.io/unschedulable"
 
 
 class Taint(Struct, frozen=True, gc=False):
-    """A mark on a node that keeps away pods which do not tolerate it."""
+    """Keeps pods without a matching toleration off a node."""
 
     key: str
     value: str = ""
@@ -20,7 +20,7 @@ class Taint(Struct, frozen=True, gc=False):
 
 
 class Toleration(Struct, frozen=True, gc=False):
-    """A pod's leave to ignore some taints; an empty key with `Exists` means all, an empty effect means any."""
+    """Matches taints; an empty key with `Exists` matches all, an empty effect any."""
 
     key: str = ""
     operator: str = ""

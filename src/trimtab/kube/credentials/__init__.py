@@ -1,4 +1,4 @@
-"""Decides who we are to which API server; leaves speaking to it to the transport."""
+"""Credentials for the API server, from a kubeconfig or a service account."""
 
 from trimtab.kube.credentials.discovery import Credentials, find_credentials
 from trimtab.kube.credentials.kubeconfig import CredentialsError

@@ -1,8 +1,8 @@
-"""Decides when a proof of who we are is read or issued again; leaves where to find it to credentials.
+"""Authentication headers and TLS contexts that are read or issued again when they get old.
 
-fresh ──(a minute on, or refused)──▶ read the files again ──(readable)──▶ fresh
-                                                          └─(not)──▶ the last good one stays, with a warning
-fresh ──(about to expire, or refused)──▶ run the plugin again ──(it fails)──▶ no proof, so nothing is sent
+files: fresh ──(a minute later, or after a 401)──▶ read again ──(ok)──▶ fresh
+                                                            └─(fails)──▶ the last good ones stay, with a warning
+exec:  fresh ──(about to expire, or after a 401)──▶ run the plugin again ──(fails)──▶ nothing is sent
 """
 
 from __future__ import annotations
@@ -11,12 +11,15 @@ import asyncio
 import base64
 import binascii
 import logging
+import os
 import ssl
-from collections.abc import Mapping
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
-from trimtab.kube.credentials import exec_plugin, tls
+from trimtab.kube.credentials import exec_plugin
 from trimtab.kube.credentials.kubeconfig import Cluster, CredentialsError, Exec, User
 
 log = logging.getLogger(__name__)
@@ -25,36 +28,45 @@ UNAUTHORIZED_INTERVAL = 5.0
 EXPIRY_MARGIN = 10.0
 
 
+class TlsMaterial(NamedTuple):
+    """What a TLS connection needs, as PEM; an empty CA means those that the system trusts."""
+
+    ca: bytes = b""
+    certificate: bytes = b""
+    key: bytes = b""
+    verify: bool = True
+
+
 class AuthState(NamedTuple):
-    """What proves who we are. A changed certificate means a new context, so that no pooled connection shows the old."""
+    """How a request is authenticated. A new certificate is a new context, so that no pooled connection uses the old one."""
 
     headers: Mapping[str, str]
     context: ssl.SSLContext | None
 
 
 class CredentialSource(Protocol):
-    """Who we are by now; `refused` says that the server did not believe the last answer."""
+    """Gives the current AuthState; `unauthorized` says that the server answered the last one with a 401."""
 
     async def auth_state(self, now: float, unauthorized: bool) -> AuthState: ...
 
 
 class FileCredentials:
-    """Tokens, passwords and certificates that stand in a kubeconfig or in files that it names."""
+    """Tokens, passwords and certificates from a kubeconfig or the files it names."""
 
     def __init__(self, cluster: Cluster, user: User, now: float) -> None:
         self._cluster, self._user = cluster, user
         self._read_at = now
-        self._material: tls.TlsMaterial | None = None
+        self._material: TlsMaterial | None = None
         self._auth_state = self._read()
 
     async def auth_state(self, now: float, unauthorized: bool) -> AuthState:
-        """The last good one, after another look at the files where one is due."""
+        """The last good state, after reading the files again if that is due."""
         if now >= self._read_at + (UNAUTHORIZED_INTERVAL if unauthorized else REREAD_INTERVAL):
             self._read_at = now
             try:
                 self._auth_state = self._read()
             except CredentialsError as error:
-                log.warning("credentials not read again, the old ones stay: problem=%s", error)
+                log.warning("failed to reload credentials, keeping the old ones: error=%s", error)
         return self._auth_state
 
     def _read(self) -> AuthState:
@@ -67,13 +79,13 @@ class FileCredentials:
         )
         if material == self._material:
             return AuthState(headers, self._auth_state.context)
-        identity = AuthState(headers, tls.client_context(material))
+        auth_state = AuthState(headers, client_context(material))
         self._material = material
-        return identity
+        return auth_state
 
 
 class ExecCredentials:
-    """A token or certificate that a program issues for a while."""
+    """A token or certificate issued by an exec plugin."""
 
     def __init__(self, plugin: Exec, cluster: Cluster) -> None:
         exec_plugin.validate(plugin)
@@ -83,7 +95,7 @@ class ExecCredentials:
         self._running: asyncio.Task[AuthState] | None = None
 
     async def auth_state(self, now: float, unauthorized: bool) -> AuthState:
-        """The one issued last, or a new one; many may ask at once, and one run serves them all, the impatient too."""
+        """The state issued last, or a new one; one run of the plugin serves all callers, also those that time out."""
         if self._running is None and self._auth_state is not None and not self._is_due(now, unauthorized):
             return self._auth_state
         if self._running is None:
@@ -107,21 +119,21 @@ class ExecCredentials:
         if not self._cluster.secure:
             return AuthState(headers, None)
         material = self._material._replace(certificate=issued.certificate, key=issued.key)
-        return AuthState(headers, tls.client_context(material))
+        return AuthState(headers, client_context(material))
 
 
-def _server_trust(cluster: Cluster) -> tls.TlsMaterial:
-    authority = _bytes(cluster.certificate_authority, cluster.certificate_authority_data, "certificate authority")
-    return tls.TlsMaterial(ca=authority, verify=not cluster.insecure_skip_tls_verify)
+def _server_trust(cluster: Cluster) -> TlsMaterial:
+    ca = _bytes(cluster.certificate_authority, cluster.certificate_authority_data, "certificate authority")
+    return TlsMaterial(ca=ca, verify=not cluster.insecure_skip_tls_verify)
 
 
 def _bytes(path: str, data: str, what: str) -> bytes:
-    """The bytes given in place, or else those of the file; nothing where neither is named."""
+    """The inline data, else the content of the file, else nothing."""
     if data:
         try:
             return base64.b64decode(data, validate=True)
         except binascii.Error:
-            raise CredentialsError(f"the data of the {what} in the kubeconfig is not base64: write it again") from None
+            raise CredentialsError(f"the {what} data in the kubeconfig is not valid base64: encode it again") from None
     return _read_file(path, what) if path else b""
 
 
@@ -135,7 +147,7 @@ def _read_file(path: str, what: str) -> bytes:
 
 
 def _authorization(user: User) -> Mapping[str, str]:
-    """A token file wins over a token, as in kubectl."""
+    """A token file takes precedence over a token, as in kubectl."""
     token = user.token
     if user.token_file:
         token = _read_file(user.token_file, "token").decode("ascii", "replace").strip()
@@ -150,9 +162,62 @@ def _authorization(user: User) -> Mapping[str, str]:
 
 
 def _bearer(token: str) -> Mapping[str, str]:
-    """A token comes from outside and goes into a header, where a line break would begin another one."""
+    """The token becomes a header, so it must not contain line breaks."""
     if not (token.isascii() and token.isprintable()):
         raise CredentialsError(
-            "the token holds line breaks, control characters or letters beyond ASCII: write it again"
+            "the token contains line breaks, control characters or non-ASCII characters: write it again"
         )
     return {"Authorization": f"Bearer {token}"} if token else {}
+
+
+def client_context(material: TlsMaterial) -> ssl.SSLContext:
+    """A context that trusts only this CA and presents this certificate."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    if not material.verify:
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+    elif material.ca:
+        _trust(context, material.ca)
+    else:
+        context.load_default_certs()
+    if material.certificate:
+        _present(context, material.certificate, material.key)
+    return context
+
+
+def _trust(context: ssl.SSLContext, ca: bytes) -> None:
+    try:
+        context.load_verify_locations(cadata=ca.decode("ascii", "ignore"))
+    except (ssl.SSLError, ValueError) as error:
+        raise CredentialsError(f"the certificate authority is not a PEM certificate: {_reason(error)}") from None
+
+
+def _present(context: ssl.SSLContext, certificate: bytes, key: bytes) -> None:
+    with _file(certificate.rstrip(b"\n") + b"\n" + key) as path:
+        try:
+            context.load_cert_chain(path, password="")
+        except (ssl.SSLError, ValueError) as error:
+            reason = _reason(error)
+            raise CredentialsError(f"the client certificate and its key cannot be used together: {reason}") from None
+
+
+def _reason(error: Exception) -> str:
+    return str(getattr(error, "reason", None) or error)
+
+
+@contextmanager
+def _file(content: bytes) -> Iterator[str]:
+    """A path to the content, in memory where the system allows it: ssl reads keys only from files."""
+    if not hasattr(os, "memfd_create"):
+        with tempfile.NamedTemporaryFile() as file:
+            file.write(content)
+            file.flush()
+            yield file.name
+        return
+    descriptor = os.memfd_create("key", os.MFD_CLOEXEC)
+    try:
+        os.write(descriptor, content)
+        yield f"/proc/self/fd/{descriptor}"
+    finally:
+        os.close(descriptor)

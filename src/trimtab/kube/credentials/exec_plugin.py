@@ -1,7 +1,6 @@
-"""Decides when a credential program is run and what its answer means; leaves sending the token to the transport.
+"""Runs exec credential plugins (client.authentication.k8s.io v1 and v1beta1).
 
-The contract is client.authentication.k8s.io, v1 and v1beta1: the program prints an ExecCredential with a token, or a
-certificate and key, and perhaps the time at which they expire.
+The program prints an ExecCredential with a token, or a certificate and its key, and optionally when they expire.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ TIMEOUT = 60.0
 
 
 class IssuedCredential(NamedTuple):
-    """What the program gave; `expires` is in epoch seconds, or never."""
+    """What the plugin returned; `expires` is in epoch seconds, None for never."""
 
     token: str
     certificate: bytes
@@ -43,27 +42,29 @@ class _Credential(Struct, frozen=True, rename="camel"):
 
 
 def validate(plugin: Exec) -> None:
-    """Refuse at once what could never work here."""
+    """Reject plugins that cannot work here."""
     if plugin.api_version not in VERSIONS:
         raise CredentialsError(
-            f"the exec plugin {plugin.command} speaks {plugin.api_version or 'no version'}: use {VERSIONS[0]}"
+            f"the exec plugin {plugin.command} has the apiVersion {plugin.api_version or '(none)'}: use {VERSIONS[0]}"
         )
     if plugin.interactive_mode == "Always":
-        raise CredentialsError(f"the exec plugin {plugin.command} wants a terminal: use one that runs without")
+        raise CredentialsError(
+            f"the exec plugin {plugin.command} needs a terminal (interactiveMode Always): use another one"
+        )
 
 
 async def run_plugin(plugin: Exec, cluster: Cluster) -> IssuedCredential:
-    """Run the program once."""
+    """Run the plugin once."""
     environment = dict(os.environ) | {item.name: item.value for item in plugin.env}
     environment["KUBERNETES_EXEC_INFO"] = _exec_info(plugin, cluster)
     return _read(plugin, await _output(plugin, environment))
 
 
 async def _output(plugin: Exec, environment: dict[str, str]) -> bytes:
-    pipe, silent = asyncio.subprocess.PIPE, asyncio.subprocess.DEVNULL
+    pipe, devnull = asyncio.subprocess.PIPE, asyncio.subprocess.DEVNULL
     try:
         process = await asyncio.create_subprocess_exec(
-            plugin.command, *plugin.args, env=environment, stdin=silent, stdout=pipe, stderr=silent
+            plugin.command, *plugin.args, env=environment, stdin=devnull, stdout=pipe, stderr=devnull
         )
     except OSError as error:
         hint = f"; {plugin.install_hint.strip()}" if plugin.install_hint else ""
@@ -73,7 +74,7 @@ async def _output(plugin: Exec, environment: dict[str, str]) -> bytes:
     except TimeoutError:
         process.kill()
         await process.wait()
-        raise CredentialsError(f"the exec plugin {plugin.command} gave no answer in {TIMEOUT:.0f} s") from None
+        raise CredentialsError(f"the exec plugin {plugin.command} timed out after {TIMEOUT:.0f} s") from None
     if process.returncode:
         raise CredentialsError(
             f"the exec plugin {plugin.command} failed with exit code {process.returncode}; run it by hand"
@@ -90,16 +91,16 @@ def _exec_info(plugin: Exec, cluster: Cluster) -> str:
 
 
 def _cluster_info(cluster: Cluster) -> dict[str, Any]:
-    named = {item.get("name"): item.get("extension") for item in cluster.extensions}
-    described = {
+    extensions = {item.get("name"): item.get("extension") for item in cluster.extensions}
+    info = {
         "server": cluster.server,
         "tls-server-name": cluster.tls_server_name,
         "insecure-skip-tls-verify": cluster.insecure_skip_tls_verify,
         "certificate-authority-data": cluster.certificate_authority_data,
         "proxy-url": cluster.proxy_url,
-        "config": named.get(f"{GROUP}/exec"),
+        "config": extensions.get(f"{GROUP}/exec"),
     }
-    return {key: value for key, value in described.items() if value}
+    return {key: value for key, value in info.items() if value}
 
 
 def _read(plugin: Exec, output: bytes) -> IssuedCredential:
@@ -112,10 +113,12 @@ def _read(plugin: Exec, output: bytes) -> IssuedCredential:
         raise CredentialsError(f"the exec plugin {plugin.command} did not print an ExecCredential") from None
     if credential.api_version != plugin.api_version:
         raise CredentialsError(
-            f"the exec plugin {plugin.command} answered in {credential.api_version!r}, not in {plugin.api_version}"
+            f"the exec plugin {plugin.command} returned apiVersion {credential.api_version!r} instead of {plugin.api_version}"
         )
     if not status.token and not (status.client_certificate_data and status.client_key_data):
-        raise CredentialsError(f"the exec plugin {plugin.command} gave neither a token nor a certificate with its key")
+        raise CredentialsError(
+            f"the exec plugin {plugin.command} returned neither a token nor a certificate with its key"
+        )
     return IssuedCredential(
         status.token, status.client_certificate_data.encode(), status.client_key_data.encode(), expires
     )

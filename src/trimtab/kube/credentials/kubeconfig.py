@@ -1,7 +1,6 @@
-"""Decides which kubeconfig files count, how they merge and which context is meant; leaves their use to credentials.
+"""Reads and merges kubeconfig files, as kubectl does.
 
-As kubectl reads them: of several files the first to set a name or the current context wins, and the paths in a file are
-relative to that file's folder.
+Of several files the first to set a name or the current context wins, and paths in a file are relative to its folder.
 """
 
 from __future__ import annotations
@@ -21,11 +20,11 @@ PATH_FIELDS = {
 
 
 class CredentialsError(Exception):
-    """Says in one sentence what was tried and what to do; carries no secret."""
+    """Says what failed and what to do; contains no secret."""
 
 
 class Cluster(Struct, frozen=True, rename="kebab"):
-    """Where an API server is and how it proves who it is."""
+    """An API server's address and TLS settings."""
 
     server: str = ""
     certificate_authority: str = ""
@@ -37,7 +36,7 @@ class Cluster(Struct, frozen=True, rename="kebab"):
 
     @property
     def secure(self) -> bool:
-        """Whether TLS is spoken."""
+        """Whether the server uses TLS."""
         return self.server.startswith("https://")
 
 
@@ -61,7 +60,7 @@ class Exec(Struct, frozen=True, rename="camel"):
 
 
 class User(Struct, frozen=True, rename="kebab"):
-    """How we prove who we are."""
+    """How we authenticate."""
 
     client_certificate: str = ""
     client_certificate_data: str = ""
@@ -77,14 +76,14 @@ class User(Struct, frozen=True, rename="kebab"):
 
 
 class Context(Struct, frozen=True):
-    """Which user speaks to which cluster."""
+    """A pair of user and cluster."""
 
     cluster: str = ""
     user: str = ""
 
 
 class Entry(Struct, frozen=True):
-    """A name; what it stands for is in the subclass."""
+    """A named entry; its content is in the subclass."""
 
     name: str
 
@@ -117,7 +116,7 @@ class Document(Struct, frozen=True, rename="kebab"):
 
 
 class ResolvedContext(NamedTuple):
-    """What one context of the merged files comes to."""
+    """The cluster and user of one context."""
 
     context: str
     cluster: Cluster
@@ -130,10 +129,10 @@ def resolve_context(paths: Sequence[Path], context: str = "") -> ResolvedContext
     where = " and ".join(str(path) for path in paths)
     name = context or merged.current_context
     if not name:
-        raise CredentialsError(f"{where} sets no current-context: run `kubectl config use-context NAME`, or name one")
-    meant = _find(merged.contexts, name, "context", where).context
-    cluster = _find(merged.clusters, meant.cluster, "cluster", where).cluster
-    user = _find(merged.users, meant.user, "user", where).user if meant.user else User()
+        raise CredentialsError(f"{where} sets no current-context: run `kubectl config use-context NAME`, or set one")
+    selected = _find(merged.contexts, name, "context", where).context
+    cluster = _find(merged.clusters, selected.cluster, "cluster", where).cluster
+    user = _find(merged.users, selected.user, "user", where).user if selected.user else User()
     return ResolvedContext(name, cluster, user)
 
 
@@ -142,7 +141,7 @@ def _find(entries: Sequence[T], name: str, kind: str, where: str) -> T:
         if entry.name == name:
             return entry
     names = ", ".join(sorted(entry.name for entry in entries)) or "none"
-    raise CredentialsError(f"{where} has no {kind} named {name!r} (it has: {names}): name one of these, or add it")
+    raise CredentialsError(f"{where} has no {kind} named {name!r} (it has: {names})")
 
 
 def _read(path: Path) -> Document:
@@ -151,14 +150,14 @@ def _read(path: Path) -> Document:
         plain = msgspec.yaml.decode(path.read_bytes())
     except OSError as error:
         raise CredentialsError(
-            f"the kubeconfig {path} cannot be read: {error.strerror}; check its path and rights"
+            f"the kubeconfig {path} cannot be read: {error.strerror}; check its path and permissions"
         ) from None
     except msgspec.DecodeError:
-        raise CredentialsError(f"the kubeconfig {path} is no YAML: mend it, or name another file") from None
+        raise CredentialsError(f"the kubeconfig {path} is not valid YAML: correct it, or use another file") from None
     try:
         document = msgspec.convert(_without_nulls(plain) or {}, Document)
     except msgspec.ValidationError as error:
-        raise CredentialsError(f"the kubeconfig {path} has a wrong field: {error}") from None
+        raise CredentialsError(f"the kubeconfig {path} is invalid: {error}") from None
     return _with_absolute_paths(document, path.parent)
 
 
@@ -202,7 +201,7 @@ def _with_command(user: User, folder: Path) -> User:
 
 
 def _merge(documents: Sequence[Document]) -> Document:
-    """The first to set something wins, file by file."""
+    """The first file to set something wins."""
     return Document(
         current_context=next((item.current_context for item in documents if item.current_context), ""),
         clusters=tuple(entry for item in documents for entry in item.clusters),

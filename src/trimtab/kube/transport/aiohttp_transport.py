@@ -1,45 +1,94 @@
-"""Decides how any request travels through aiohttp; leaves what to ask and what an answer means to others.
+"""The transport on aiohttp, and the translation of its errors.
 
-A 401 never happened, so it is tried once more with credentials read afresh. Redirects are not followed: a token is for
-one host. Whether a request may leave is asked before aiohttp looks for a connection, so it leaves within the connect
+A request answered with 401 had no effect, so it is sent once more with credentials read again. Redirects are not followed: a
+token is for one host. `may_send` is asked before aiohttp looks for a connection, so the request is sent within the connect
 timeout after that.
 """
 
 from __future__ import annotations
 
 import asyncio
+import errno
+import os
 import socket
-from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager, suppress
+import ssl
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager, suppress
 from types import TracebackType
 from typing import Self
 
 import aiohttp
 from yarl import URL
 
-from trimtab.kube.credentials import Credentials
+from trimtab.kube.credentials import Credentials, CredentialsError
 from trimtab.kube.credentials.auth import AuthState
-from trimtab.kube.rate_limiter import RateLimiter
 from trimtab.kube.transport.contract import (
     CONNECT_TIMEOUT,
     HEADERS,
     KEEPALIVE_TIMEOUT,
     MAX_CONNECTIONS,
     MAX_RESPONSE_BYTES,
+    IdleTimeout,
+    RateLimiter,
     Response,
+    SendGate,
     Stream,
     Unreachable,
     allow,
 )
-from trimtab.kube.transport.errors import translate_errors
-from trimtab.kube.transport.send_gate import SendGate
 from trimtab.wire.requests import Request
 
-CLOSE_ITERATIONS = 5  # of the loop, until a dropped TLS connection has closed its socket
+CLOSE_ITERATIONS = 5  # of the event loop, until a dropped TLS connection has closed its socket
 MAX_LINE_BYTES = 16 << 20
 READ_BUFFER = 2 << 20
 
 Timeouts = Callable[[], aiohttp.ClientTimeout]
+
+
+NEVER_SENT = (
+    aiohttp.ClientConnectorError,
+    aiohttp.ClientHttpProxyError,
+    aiohttp.ConnectionTimeoutError,
+    aiohttp.InvalidURL,
+    CredentialsError,
+    ValueError,  # a request that cannot be encoded, found before its first byte is written
+)
+
+
+@contextmanager
+def translate_errors() -> Iterator[None]:
+    """Raise every network error as Unreachable, without its cause, which may contain headers."""
+    try:
+        yield
+    except NEVER_SENT as error:
+        raise Unreachable(_message(error), sent=False) from None
+    except aiohttp.SocketTimeoutError as error:
+        raise IdleTimeout(_message(error), sent=True) from None
+    except (aiohttp.ClientError, OSError) as error:
+        raise Unreachable(_message(error), sent=True) from None
+
+
+def connect_error(place: str, error: OSError) -> Unreachable:
+    """A connection that could not be established."""
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return Unreachable(f"the certificate of {place} is not trusted: {error}", sent=False)
+    return Unreachable(f"no connection to {place}: {_system_reason(error)}", sent=False)
+
+
+def _message(error: Exception) -> str:
+    if isinstance(error, aiohttp.ClientConnectorCertificateError):
+        return f"the certificate of {error.host}:{error.port} is not trusted: {error.certificate_error}"
+    if isinstance(error, aiohttp.ClientConnectorError):
+        return f"no connection to {error.host}:{error.port}: {_system_reason(error.os_error)}"
+    if isinstance(error, ValueError) and not isinstance(error, aiohttp.ClientError):
+        return "the request cannot be encoded as HTTP: check the characters of the credentials"
+    return str(error) or type(error).__name__
+
+
+def _system_reason(error: OSError) -> str:
+    """The system's own text, which asyncio replaces."""
+    number = 0 if isinstance(error, ssl.SSLError) else error.errno or 0
+    return os.strerror(number) if number in errno.errorcode else str(error) or type(error).__name__
 
 
 class AiohttpStream:
@@ -51,7 +100,7 @@ class AiohttpStream:
         self.headers: Mapping[str, str] = response.headers
 
     async def lines(self) -> AsyncIterator[list[bytes]]:
-        """Split at line ends here: aiohttp's own line reader fails on long lines."""
+        """Split into lines here: aiohttp's line reader fails on long lines."""
         pieces: list[bytes] = []
         size = 0
         with translate_errors():
@@ -72,7 +121,7 @@ class AiohttpStream:
             return await _read_bounded(self._response, MAX_RESPONSE_BYTES)
 
     def close(self) -> None:
-        """Drop the connection, without a farewell that a dead server would never answer."""
+        """Drop the connection, without a TLS shutdown that a dead server would never answer."""
         connection = self._response.connection
         if connection is not None and connection.transport is not None:
             connection.transport.abort()
@@ -104,18 +153,18 @@ class AiohttpTransport:
         max_bytes: int = MAX_RESPONSE_BYTES,
         may_send: Callable[[], bool] = allow,
     ) -> Response:
-        """One request, one answer, or Unreachable."""
+        """The response, or Unreachable."""
         door = SendGate(may_send)
         try:
             async with asyncio.timeout(timeout) as patient:
                 with translate_errors():
                     return await self._exchange(request, patient, max_bytes, door)
         except TimeoutError:
-            raise Unreachable(f"no answer within {timeout:g} s", sent=door.maybe_sent) from None
+            raise Unreachable(f"no response within {timeout:g} s", sent=door.maybe_sent) from None
 
     async def _exchange(self, request: Request, deadline: asyncio.Timeout, max_bytes: int, gate: SendGate) -> Response:
         def limits() -> aiohttp.ClientTimeout:
-            # Less than the rest, so that a request that found no connection is known not to have been sent.
+            # Less than the time left, so that a request without a connection is known not to have been sent.
             rest = (deadline.when() or 0.0) - asyncio.get_running_loop().time()
             return aiohttp.ClientTimeout(total=None, connect=min(0.9 * max(rest, 0.001), CONNECT_TIMEOUT))
 
@@ -127,7 +176,7 @@ class AiohttpTransport:
 
     @asynccontextmanager
     async def stream(self, request: Request, idle_timeout: float) -> AsyncIterator[Stream]:
-        """An answer without end; its connection is not used again."""
+        """A response without end; its connection is not reused."""
         limits = aiohttp.ClientTimeout(total=None, connect=CONNECT_TIMEOUT, sock_read=idle_timeout)
         with translate_errors():
             stream = AiohttpStream(await self._send_authenticated(request, lambda: limits, SendGate(allow)))
@@ -137,13 +186,15 @@ class AiohttpTransport:
             stream.close()
 
     async def close(self) -> None:
-        """Let go of every connection."""
+        """Close every connection."""
         if self._session is not None:
             await self._session.close()
             self._session = None
-            for made in self._sockets:
-                with suppress(OSError):  # closed already; one that waits for a dead server's farewell is not
-                    made.shutdown(socket.SHUT_RDWR)
+            for sock in self._sockets:
+                with suppress(
+                    OSError
+                ):  # most are closed already, but not one that waits for a dead server's TLS shutdown
+                    sock.shutdown(socket.SHUT_RDWR)
             for _ in range(CLOSE_ITERATIONS):
                 await asyncio.sleep(0)
 
@@ -156,12 +207,12 @@ class AiohttpTransport:
         return await self._send_once(request, limits, gate, await self._credentials.auth_state(unauthorized=True))
 
     async def _send_once(
-        self, request: Request, limits: Timeouts, gate: SendGate, identity: AuthState
+        self, request: Request, limits: Timeouts, gate: SendGate, auth: AuthState
     ) -> aiohttp.ClientResponse:
         if self._rate_limiter is not None:
             await self._rate_limiter.wait()
         gate.check()
-        headers = HEADERS | dict(identity.headers)
+        headers = HEADERS | dict(auth.headers)
         if request.body:
             headers["Content-Type"] = request.content_type
         return await self._client_session().request(
@@ -171,7 +222,7 @@ class AiohttpTransport:
             headers=headers,
             allow_redirects=False,
             timeout=limits(),
-            ssl=identity.context or True,
+            ssl=auth.context or True,
             proxy=self._credentials.proxy or None,
             server_hostname=self._credentials.server_name or None,
         )
@@ -193,19 +244,19 @@ class AiohttpTransport:
 
     def _socket(self, address: aiohttp.AddrInfoType) -> socket.socket:
         family, kind, protocol, _, _ = address
-        made = socket.socket(family, kind, protocol)
-        set_keepalive(made)
-        self._sockets = [each for each in self._sockets if each.fileno() >= 0] + [made]
-        return made
+        sock = socket.socket(family, kind, protocol)
+        set_keepalive(sock)
+        self._sockets = [each for each in self._sockets if each.fileno() >= 0] + [sock]
+        return sock
 
 
-def set_keepalive(made: socket.socket) -> None:
+def set_keepalive(sock: socket.socket) -> None:
     """Let the kernel notice a dead peer within 30 to 45 s, busy or idle."""
-    made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     options = {"TCP_KEEPIDLE": 15, "TCP_KEEPINTVL": 10, "TCP_KEEPCNT": 3, "TCP_USER_TIMEOUT": 30_000}
     for name, value in options.items():
         if hasattr(socket, name):
-            made.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
+            sock.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
 
 
 async def _read_bounded(response: aiohttp.ClientResponse, max_bytes: int) -> bytes:
@@ -217,5 +268,5 @@ async def _read_bounded(response: aiohttp.ClientResponse, max_bytes: int) -> byt
         size += len(chunk)
         if size > max_bytes:
             response.close()
-            raise Unreachable(f"the answer is larger than {max_bytes} bytes", sent=True)
+            raise Unreachable(f"the response is larger than {max_bytes} bytes", sent=True)
     return b"".join(chunks)

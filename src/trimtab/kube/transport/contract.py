@@ -1,10 +1,11 @@
-"""Decides what a way to the API server must offer; leaves how to the implementations.
+"""What a transport to the API server offers, and the checks that every request passes before it is sent.
 
-A failure says whether the request may have arrived: only then can a write have happened all the same.
+A failure says whether the request may have arrived: only then can a write have taken effect.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from typing import NamedTuple, Protocol
@@ -12,16 +13,15 @@ from typing import NamedTuple, Protocol
 from trimtab.wire.requests import Request
 
 CONNECT_TIMEOUT = 3.0
-KEEPALIVE_TIMEOUT = (
-    30.0  # the API server closes idle connections after 90 s; well before that, nobody trips over a closed one
-)
+# The API server closes idle connections after 90 s; closing them well before avoids writing to a closed one.
+KEEPALIVE_TIMEOUT = 30.0
 MAX_RESPONSE_BYTES = 4 << 20
 MAX_CONNECTIONS = 32
 HEADERS = {"Accept": "application/json", "Accept-Encoding": "identity", "User-Agent": "trimtab"}
 
 
 class Response(NamedTuple):
-    """An answer, whatever it says; header names are in lower case, or looked up in any."""
+    """A response with any status; header names are lower case or looked up case-insensitively."""
 
     status: int
     headers: Mapping[str, str]
@@ -29,7 +29,7 @@ class Response(NamedTuple):
 
 
 class Unreachable(Exception):
-    """No answer came. `sent` is false only where the request has certainly not arrived."""
+    """No response. `sent` is false only when the request certainly did not arrive."""
 
     def __init__(self, message: str, sent: bool) -> None:
         super().__init__(message)
@@ -37,16 +37,16 @@ class Unreachable(Exception):
 
 
 class IdleTimeout(Unreachable):
-    """A stream brought nothing for too long: quiet, or dead without a word."""
+    """A stream received nothing for too long: nothing happened, or the connection is half-open."""
 
 
 def allow() -> bool:
-    """For what anybody may send at any time."""
+    """For requests that need no leadership."""
     return True
 
 
 class Stream(Protocol):
-    """A streamed answer, by whole lines."""
+    """A streamed response, by whole lines."""
 
     @property
     def status(self) -> int: ...
@@ -55,17 +55,17 @@ class Stream(Protocol):
     def headers(self) -> Mapping[str, str]: ...
 
     def lines(self) -> AsyncIterator[list[bytes]]:
-        """The lines that have arrived together; ends when the server ends the stream."""
+        """The lines that arrived together; ends when the server ends the stream."""
 
     async def body(self) -> bytes:
-        """All of it, for an answer that turns out to be no stream."""
+        """The whole body, for an error response."""
 
     def close(self) -> None:
-        """End it now; a reader waiting for lines gets Unreachable."""
+        """Close it now; a reader waiting for lines gets Unreachable."""
 
 
 class Transport(Protocol):
-    """The way to the API server; an implementation need only offer these three."""
+    """A way to reach the API server."""
 
     async def send(
         self,
@@ -74,14 +74,53 @@ class Transport(Protocol):
         max_bytes: int = MAX_RESPONSE_BYTES,
         may_send: Callable[[], bool] = allow,
     ) -> Response:
-        """One request, one answer, or Unreachable, within the patience whatever it is that takes long.
+        """The response, or Unreachable; the timeout covers everything, including credentials and the rate limit.
 
-        `may_send` is asked after all other waiting, right before the request leaves, and again when it has to be sent
-        a second time.
+        `may_send` is asked after all other waiting, right before the request is sent, and again before a second attempt.
         """
 
     def stream(self, request: Request, idle_timeout: float) -> AbstractAsyncContextManager[Stream]:
-        """An answer without end; Silent when nothing comes for so long."""
+        """A response without end; IdleTimeout when nothing arrives for so long."""
 
     async def close(self) -> None:
-        """Let go of every connection."""
+        """Close every connection."""
+
+
+class SendGate:
+    """The last check before a request is sent; `maybe_sent` says whether the server may have acted on it."""
+
+    def __init__(self, may_send: Callable[[], bool]) -> None:
+        self.maybe_sent = False
+        self._may_send = may_send
+
+    def check(self) -> None:
+        """Call right before the request is written."""
+        if not self._may_send():
+            raise Unreachable("not sent: this replica may no longer be the leader", sent=False)
+        self.maybe_sent = True
+
+    def rejected(self) -> None:
+        """Call after a 401: the server did nothing."""
+        self.maybe_sent = False
+
+
+class RateLimiter:
+    """A token bucket: `burst` requests at once, `qps` per second in the long run; first come, first served."""
+
+    def __init__(self, qps: float, burst: int) -> None:
+        self._interval = 1.0 / qps
+        self._credit = (max(burst, 1) - 1) * self._interval
+        self._next = float("-inf")
+
+    async def wait(self) -> None:
+        """Wait for a token."""
+        now = asyncio.get_running_loop().time()
+        turn = max(self._next, now - self._credit)
+        self._next = turn + self._interval
+        if turn > now:
+            await asyncio.sleep(turn - now)
+
+
+def rate_limiter(qps: float | None, burst: int | None) -> RateLimiter | None:
+    """The limiter for clientConnection's qps and burst; None without a positive qps."""
+    return RateLimiter(qps, burst or 1) if qps is not None and qps > 0 else None

@@ -1,7 +1,6 @@
-"""Decides over which kept connection a write travels; leaves reads and streams to aiohttp.
+"""The transport with its own connection pool for writes; reads and streams go through aiohttp.
 
-A write is a kilobyte there and a kilobyte back, thousands of times: there aiohttp's generality costs about half of all the
-processor time that a bind takes.
+Writes are thousands of small requests and responses, and aiohttp would take about half of the CPU time of a bind.
 """
 
 from __future__ import annotations
@@ -12,17 +11,22 @@ from urllib.parse import urlsplit
 
 from trimtab.kube.credentials import Credentials
 from trimtab.kube.credentials.auth import AuthState
-from trimtab.kube.rate_limiter import RateLimiter
-from trimtab.kube.transport.aiohttp_transport import AiohttpTransport, set_keepalive
-from trimtab.kube.transport.contract import CONNECT_TIMEOUT, HEADERS, KEEPALIVE_TIMEOUT, MAX_CONNECTIONS, Response
-from trimtab.kube.transport.errors import connect_error
+from trimtab.kube.transport.aiohttp_transport import AiohttpTransport, connect_error, set_keepalive
+from trimtab.kube.transport.contract import (
+    CONNECT_TIMEOUT,
+    HEADERS,
+    KEEPALIVE_TIMEOUT,
+    MAX_CONNECTIONS,
+    RateLimiter,
+    Response,
+    SendGate,
+)
 from trimtab.kube.transport.http_connection import HttpConnection
-from trimtab.kube.transport.send_gate import SendGate
 from trimtab.wire.requests import Request
 
 
 class PooledTransport(AiohttpTransport):
-    """aiohttp for what is large or without end, and a lean pool of connections for writes."""
+    """aiohttp for reads and streams, and a lean pool of connections for writes."""
 
     def __init__(
         self, credentials: Credentials, connections: int = MAX_CONNECTIONS, rate_limiter: RateLimiter | None = None
@@ -47,67 +51,67 @@ class PooledTransport(AiohttpTransport):
         return await self._round_trip(request, max_bytes, gate, await self._credentials.auth_state(unauthorized=True))
 
     async def close(self) -> None:
-        """Let go of every connection."""
-        for conversation in [*self._open_connections]:
-            conversation.abort("closed by ourselves")
+        """Close every connection."""
+        for connection in [*self._open_connections]:
+            connection.abort("the transport was closed")
         self._open_connections.clear()
         self._idle.clear()
         await super().close()
 
-    async def _round_trip(self, request: Request, max_bytes: int, gate: SendGate, identity: AuthState) -> Response:
+    async def _round_trip(self, request: Request, max_bytes: int, gate: SendGate, auth: AuthState) -> Response:
         if self._rate_limiter is not None:
             await self._rate_limiter.wait()
-        question = self._encode(request, identity)
+        encoded = self._encode(request, auth)
         async with self._slots:
-            conversation = self._idle_connection(identity.context) or await self._dial(identity.context)
+            connection = self._idle_connection(auth.context) or await self._dial(auth.context)
             try:
                 gate.check()
-                return await conversation.send(question, max_bytes)
+                return await connection.send(encoded, max_bytes)
             finally:
-                self._put_back(conversation)
+                self._put_back(connection)
 
     def _idle_connection(self, context: ssl.SSLContext | None) -> HttpConnection | None:
-        """The connection used last, so that those not needed grow old; one of an old certificate is not used again."""
+        """The most recently used connection, so that surplus ones expire; one with an old certificate is not reused."""
         fresh = asyncio.get_running_loop().time() - KEEPALIVE_TIMEOUT
         while self._idle:
-            conversation = self._idle.pop()
-            if conversation.idle and conversation.context is context and conversation.idle_since > fresh:
-                return conversation
-            self._drop(conversation)
+            connection = self._idle.pop()
+            if connection.idle and connection.context is context and connection.idle_since > fresh:
+                return connection
+            self._drop(connection)
         return None
 
-    def _put_back(self, conversation: HttpConnection) -> None:
-        if conversation.idle and conversation in self._open_connections:
-            conversation.idle_since = asyncio.get_running_loop().time()
-            self._idle.append(conversation)
+    def _put_back(self, connection: HttpConnection) -> None:
+        if connection.idle and connection in self._open_connections:
+            connection.idle_since = asyncio.get_running_loop().time()
+            self._idle.append(connection)
         else:
-            self._drop(conversation)
+            self._drop(connection)
 
-    def _drop(self, conversation: HttpConnection) -> None:
-        self._open_connections.discard(conversation)
-        conversation.abort("given up")
+    def _drop(self, connection: HttpConnection) -> None:
+        self._open_connections.discard(connection)
+        connection.abort("the connection was dropped")
 
     async def _dial(self, context: ssl.SSLContext | None) -> HttpConnection:
         name = (self._credentials.server_name or self._host) if context else None
         try:
             async with asyncio.timeout(CONNECT_TIMEOUT):
-                transport, conversation = await asyncio.get_running_loop().create_connection(
+                transport, connection = await asyncio.get_running_loop().create_connection(
                     lambda: HttpConnection(context), self._host, self._port, ssl=context, server_hostname=name
                 )
         except OSError as error:
             raise connect_error(f"{self._host}:{self._port}", error) from None
         set_keepalive(transport.get_extra_info("socket"))
-        self._open_connections.add(conversation)
-        return conversation
+        self._open_connections.add(connection)
+        return connection
 
-    def _encode(self, request: Request, identity: AuthState) -> bytes:
+    def _encode(self, request: Request, auth: AuthState) -> bytes:
         known, head = self._head
-        if known is not identity:
-            lines = {"Host": self._authority, **HEADERS, **identity.headers}
+        if known is not auth:
+            lines = {"Host": self._authority, **HEADERS, **auth.headers}
             if not all(value.isprintable() for value in lines.values()):
-                raise ValueError("a header would end too early")
+                raise ValueError("a header contains a control character")
             head = "".join(f"{name}: {value}\r\n" for name, value in lines.items()).encode("latin-1")
-            self._head = identity, head
+            self._head = auth, head
         start = f"{request.method} {self._base_path}{request.path} HTTP/1.1\r\n".encode("ascii")
         length = f"Content-Type: {request.content_type}\r\nContent-Length: {len(request.body)}\r\n\r\n".encode("ascii")
         return b"".join((start, head, length, request.body))

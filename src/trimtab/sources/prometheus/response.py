@@ -16,7 +16,7 @@ from msgspec import Raw, Struct
 from trimtab.config.diagnostics import printable
 from trimtab.sources.interface import SourceError
 from trimtab.sources.prometheus.client import HttpResponse
-from trimtab.wire.decode_errors import NULL, UNREADABLE
+from trimtab.wire.decoding import NULL, UNREADABLE
 
 MALFORMED = "malformed"
 MAX_MESSAGE_LENGTH = 300

@@ -1,4 +1,4 @@
-"""Decides how claims, volumes and what drivers say are read from JSON; leaves what follows from them to the plugins."""
+"""Decodes claims, volumes, storage classes and what CSI drivers report."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ from trimtab.core.model.storage import (
     VolumeAttachment,
 )
 from trimtab.wire.affinity import NodeSelectorShape, SelectorShape, node_terms, selector
-from trimtab.wire.decode_errors import Quantities
-from trimtab.wire.objects.object_reader import MetaShape, ObjectReader, identity_fields
+from trimtab.wire.decoding import Quantities
+from trimtab.wire.objects import MetaShape, ObjectReader, identity_fields
 from trimtab.wire.pod_json import OwnerShape
 from trimtab.wire.quantity import nanos
 
@@ -35,7 +35,7 @@ Amount = str | int | float | None
 
 
 class AnnotationShape(Struct, frozen=True, gc=False):
-    """The annotations that mean something here; that some are there is all they say."""
+    """The annotations that affect scheduling; some only by being there."""
 
     completed: str | None = field(default=None, name="pv.kubernetes.io/bind-completed")
     storage_class: str | None = field(default=None, name="volume.beta.kubernetes.io/storage-class")
@@ -45,11 +45,11 @@ class AnnotationShape(Struct, frozen=True, gc=False):
 
 class StoredMeta(MetaShape, frozen=True, rename="camel"):
     annotations: AnnotationShape | None = None
-    deletion_timestamp: Any = None  # whatever it says, the object is on its way out
+    deletion_timestamp: Any = None  # any value means that the object is terminating
     owner_references: tuple[OwnerShape, ...] | None = None
 
     @property
-    def notes(self) -> AnnotationShape:
+    def annotation_values(self) -> AnnotationShape:
         return self.annotations or AnnotationShape()
 
 
@@ -215,19 +215,19 @@ def attachments() -> ObjectReader[AttachmentShape, VolumeAttachment]:
 
 
 def _claim(shape: ClaimShape) -> PersistentVolumeClaim:
-    spec, notes = shape.spec or ClaimSpecShape(), shape.metadata.notes
+    spec, annotation_values = shape.spec or ClaimSpecShape(), shape.metadata.annotation_values
     requests = (spec.resources and spec.resources.requests) or {}
     return PersistentVolumeClaim(
         **identity_fields(shape.metadata),
         volume=spec.volume_name or "",
-        bind_completed=notes.completed is not None,
-        storage_class=_class_name(notes, spec.storage_class_name),
+        bind_completed=annotation_values.completed is not None,
+        storage_class=_class_name(annotation_values, spec.storage_class_name),
         requested=_size(requests[STORAGE]) if STORAGE in requests else None,
         access_modes=spec.access_modes or (),
         volume_mode=spec.volume_mode or FILESYSTEM,
         volume_attributes_class=spec.volume_attributes_class_name or "",
         selector=selector(spec.selector),
-        selected_node=notes.selected_node,
+        selected_node=annotation_values.selected_node,
         phase=(shape.status and shape.status.phase) or "",
         terminating=shape.metadata.deletion_timestamp is not None,
         controller_uid=next((each.uid or "" for each in shape.metadata.owner_references or () if each.controller), ""),
@@ -242,7 +242,7 @@ def _volume(shape: VolumeShape) -> PersistentVolume:
     return PersistentVolume(
         **identity_fields(shape.metadata),
         claim=None if ref is None else ClaimRef(ref.namespace or "", ref.name or "", ref.uid or ""),
-        storage_class=_class_name(shape.metadata.notes, spec.storage_class_name),
+        storage_class=_class_name(shape.metadata.annotation_values, spec.storage_class_name),
         capacity=_size((spec.capacity or {}).get(STORAGE)),
         access_modes=spec.access_modes or (),
         volume_mode=spec.volume_mode or FILESYSTEM,
@@ -258,7 +258,7 @@ def _volume(shape: VolumeShape) -> PersistentVolume:
 def _source(
     spec: VolumeSpecShape, terms: tuple[NodeSelectorTerm, ...] | None, labels: Mapping[str, str]
 ) -> dict[str, Any]:
-    """Which driver the volume is for, also where it was made for a plugin that a driver has taken the place of."""
+    """The volume's driver, also for an in-tree volume that a CSI driver serves now."""
     if spec.csi is not None:
         return {"driver": intern(spec.csi.driver or ""), "handle": spec.csi.volume_handle or ""}
     for name, (plugin, driver, zone, _) in MIGRATED.items():
@@ -294,7 +294,7 @@ def _topology(shape: TopologyTermShape) -> NodeSelectorTerm:
 
 def _csi_node(shape: CsiNodeShape) -> CsiNode:
     drivers = (shape.spec and shape.spec.drivers) or ()
-    moved = shape.metadata.notes.migrated
+    moved = shape.metadata.annotation_values.migrated
     return CsiNode(
         **identity_fields(shape.metadata),
         limits=tuple(
@@ -332,8 +332,8 @@ def _attachment(shape: AttachmentShape) -> VolumeAttachment:
     )
 
 
-def _class_name(notes: AnnotationShape, named: str | None) -> str:
-    return intern(notes.storage_class if notes.storage_class is not None else named or "")
+def _class_name(annotation_values: AnnotationShape, named: str | None) -> str:
+    return intern(annotation_values.storage_class if annotation_values.storage_class is not None else named or "")
 
 
 def _size(amount: Amount) -> int:

@@ -1,6 +1,6 @@
-"""Claims, volumes and what storage drivers say of themselves, as values; whether a node will do for them is left to plugins.
+"""Claims, volumes, storage classes and what CSI drivers report.
 
-A storage class here is what counts as one: the beta annotation goes before the field. Sizes are whole bytes, rounded up.
+`storage_class` is the effective one: the beta annotation takes precedence over the field. Sizes are whole bytes, rounded up.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ NO_PROVISIONER = "kubernetes.io/no-provisioner"
 
 
 class StorageObject(Object, frozen=True, kw_only=True):
-    """What all of them change."""
+    """An object whose update is a STORAGE change."""
 
     change: ClassVar[Change] = Change.STORAGE
 
 
 class PersistentVolumeClaim(StorageObject, frozen=True, kw_only=True):
-    """Somebody's wish for a volume. `selected_node` is None without the annotation, which may also be empty."""
+    """A claim. `selected_node` is None without the annotation, which may also be empty."""
 
     kind: ClassVar[str] = "persistentvolumeclaims"
 
     volume: str = ""
-    bind_completed: bool = False  # whether the volume controller says that binding is done
+    bind_completed: bool = False  # pv.kubernetes.io/bind-completed is set
     storage_class: str = ""
     requested: int | None = None
     access_modes: tuple[str, ...] = ()
@@ -52,7 +52,7 @@ class PersistentVolumeClaim(StorageObject, frozen=True, kw_only=True):
 
 
 class ClaimRef(Struct, frozen=True, gc=False):
-    """The claim that a volume is promised to; without a UID whichever claim has that name."""
+    """The claim in a volume's claimRef; without a UID any claim of that name."""
 
     namespace: str
     name: str
@@ -63,10 +63,10 @@ class ClaimRef(Struct, frozen=True, gc=False):
 
 
 class PersistentVolume(StorageObject, frozen=True, kw_only=True):
-    """A volume. `terms` None means every node.
+    """A volume. `terms` is its required node affinity; None means every node.
 
-    `driver` and `handle` name the volume to its driver. `in_tree` names the plugin inside Kubernetes that a volume was
-    made for; its driver, handle and `migrated_terms` are those of the driver that does that plugin's work.
+    `driver` and `handle` identify the volume. `in_tree` is the in-tree plugin that it was made for; then driver, handle and
+    `migrated_terms` are those of the CSI driver that replaces the plugin.
     """
 
     kind: ClassVar[str] = "persistentvolumes"
@@ -88,12 +88,12 @@ class PersistentVolume(StorageObject, frozen=True, kw_only=True):
 
     @property
     def claim_key(self) -> str:
-        """The key of the claim that it is promised to; empty where it is free."""
+        """The key of the claim in its claimRef; empty if there is none."""
         return "" if self.claim is None else f"{self.claim.namespace}/{self.claim.name}"
 
 
 class StorageClass(StorageObject, frozen=True, kw_only=True):
-    """Who makes volumes and when; no `allowed` terms allow every node, and `binding` is None where nothing is said."""
+    """No `allowed_topologies` allow every node; `binding_mode` is None if it is not set."""
 
     kind: ClassVar[str] = "storageclasses"
 
@@ -103,16 +103,16 @@ class StorageClass(StorageObject, frozen=True, kw_only=True):
 
 
 class CsiNode(StorageObject, frozen=True, kw_only=True):
-    """Drivers on the node of the same name, the most volumes each can attach there, and plugins that moved to drivers."""
+    """The volume limits of CSI drivers on the node of the same name, and the in-tree plugins migrated there."""
 
     kind: ClassVar[str] = "csinodes"
 
-    limits: tuple[tuple[str, int], ...] = ()  # only of drivers that have one
+    limits: tuple[tuple[str, int], ...] = ()  # only of drivers with a limit
     migrated: tuple[str, ...] = ()
 
 
 class CsiDriver(StorageObject, frozen=True, kw_only=True):
-    """A driver; `tracks_capacity` asks schedulers to look at what it says is left."""
+    """A driver; with `tracks_capacity` the scheduler checks its CSIStorageCapacity objects."""
 
     kind: ClassVar[str] = "csidrivers"
 
@@ -120,7 +120,7 @@ class CsiDriver(StorageObject, frozen=True, kw_only=True):
 
 
 class CsiStorageCapacity(StorageObject, frozen=True, kw_only=True):
-    """What is left of a class on some nodes; `largest` is the largest volume that can be made there."""
+    """The capacity of a storage class on some nodes."""
 
     kind: ClassVar[str] = "csistoragecapacities"
 
@@ -130,7 +130,7 @@ class CsiStorageCapacity(StorageObject, frozen=True, kw_only=True):
 
 
 class VolumeAttachment(StorageObject, frozen=True, kw_only=True):
-    """A volume that is attached to a node, or is about to be."""
+    """A volume attached to a node, or about to be."""
 
     kind: ClassVar[str] = "volumeattachments"
 

@@ -1,0 +1,238 @@
+"""Decodes the kinds other than pods, nodes and storage: namespaces, Services, controllers, disruption budgets, PodGroups.
+
+An object is decoded as a whole or not at all: part of a selector or budget could be worse than none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from sys import intern
+from typing import Any, Generic, TypeVar
+
+import msgspec
+from msgspec import Raw, Struct
+
+from trimtab.core.model.objects import (
+    Namespace,
+    Object,
+    PodDisruptionBudget,
+    PodGroup,
+    PodSelectorOwner,
+    ReplicaSet,
+    ReplicationController,
+    Service,
+    StatefulSet,
+)
+from trimtab.core.model.resources import PodRequests, amounts
+from trimtab.core.model.selectors import LabelSelector, Pairs
+from trimtab.wire.affinity import SelectorShape, selector
+from trimtab.wire.decoding import (
+    NULL,
+    UNREADABLE,
+    Malformed,
+    Quantities,
+    decode_fields,
+    decode_part,
+    format_error,
+    parse_amounts,
+)
+from trimtab.wire.interning import GenerationalCache
+from trimtab.wire.pod_json import Name, RawObject, Time
+
+S = TypeVar("S", bound=Struct)
+T = TypeVar("T", bound=Object)
+X = TypeVar("X", bound=PodSelectorOwner)
+
+_decode_labels = msgspec.json.Decoder(dict[str, str] | None).decode
+
+
+class MetaShape(Struct, frozen=True, gc=False, rename="camel"):
+    name: Name
+    uid: Name
+    namespace: str | None = None
+    resource_version: str | None = None
+    creation_timestamp: Time = None
+    labels: Raw = NULL
+
+
+class ObjectReader(Generic[S, T]):
+    """Decodes one kind; `build` makes the value from a shape, or raises a ValueError that names the field."""
+
+    def __init__(self, kind: str, shape: type[S], build: Callable[[S], T]) -> None:
+        self.kind, self.shape, self.build = kind, shape, build
+        self._decode = msgspec.json.Decoder(shape).decode
+
+    def read(self, data: bytes | Raw) -> T | Malformed:
+        """The object in these bytes."""
+        try:
+            return self.build(self._decode(data))
+        except UNREADABLE as error:
+            return self._malformed(data, error)
+
+    def _malformed(self, data: bytes | Raw, error: Exception) -> Malformed:
+        raw_object = decode_part(data, RawObject, "", []) or RawObject()
+        metadata = decode_fields(raw_object.metadata, MetaShape, "", [])
+        key = f"{metadata.get('namespace') or ''}/{metadata.get('name') or ''}".strip("/")
+        return Malformed(self.kind, key, metadata.get("uid") or "", format_error("", error).lstrip(".: "))
+
+
+def identity_fields(meta: MetaShape) -> dict[str, Any]:
+    """The fields that every object has, for its constructor."""
+    return {
+        "name": meta.name,
+        "uid": meta.uid,
+        "namespace": intern(meta.namespace or ""),
+        "version": int(meta.resource_version or 0),
+    }
+
+
+def interned_selector(shape: SelectorShape | None) -> LabelSelector | None:
+    """A selector with interned strings: there may be tens of thousands of ReplicaSets."""
+    found = selector(shape)
+    return found and LabelSelector(_interned(found.match_labels), found.match_expressions)
+
+
+def label_map_selector(labels: Mapping[str, str] | None) -> LabelSelector | None:
+    """The older form of a selector, a map of labels; None selects nothing."""
+    return None if labels is None else LabelSelector(_interned(tuple(sorted(labels.items()))))
+
+
+def _interned(labels: Pairs) -> Pairs:
+    return tuple((intern(key), intern(value)) for key, value in labels)
+
+
+class NamespaceShape(Struct, frozen=True, gc=False):
+    metadata: MetaShape
+
+
+def namespaces() -> ObjectReader[NamespaceShape, Namespace]:
+    labels: GenerationalCache[bytes, Mapping[str, str]] = GenerationalCache(_labels)
+
+    def build(shape: NamespaceShape) -> Namespace:
+        return Namespace(**identity_fields(shape.metadata), labels=labels[bytes(shape.metadata.labels)])
+
+    return ObjectReader("Namespace", NamespaceShape, build)
+
+
+def _labels(raw: bytes) -> Mapping[str, str]:
+    try:
+        return _decode_labels(raw) or {}
+    except UNREADABLE as error:
+        raise ValueError(format_error("metadata.labels", error)) from None
+
+
+class LabelsSpec(Struct, frozen=True):
+    selector: dict[str, str] | None = None
+
+
+class ByLabels(Struct, frozen=True):
+    metadata: MetaShape
+    spec: LabelsSpec | None = None
+
+
+class SelectorSpec(Struct, frozen=True):
+    selector: SelectorShape | None = None
+
+
+class BySelector(Struct, frozen=True):
+    metadata: MetaShape
+    spec: SelectorSpec | None = None
+
+
+def services() -> ObjectReader[ByLabels, Service]:
+    return _by_labels("Service", Service)
+
+
+def replication_controllers() -> ObjectReader[ByLabels, ReplicationController]:
+    return _by_labels("ReplicationController", ReplicationController)
+
+
+def replica_sets() -> ObjectReader[BySelector, ReplicaSet]:
+    return _by_selector("ReplicaSet", ReplicaSet)
+
+
+def stateful_sets() -> ObjectReader[BySelector, StatefulSet]:
+    return _by_selector("StatefulSet", StatefulSet)
+
+
+def _by_labels(kind: str, value: type[X]) -> ObjectReader[ByLabels, X]:
+    def build(shape: ByLabels) -> X:
+        return value(
+            **identity_fields(shape.metadata), selector=label_map_selector(shape.spec.selector if shape.spec else None)
+        )
+
+    return ObjectReader(kind, ByLabels, build)
+
+
+def _by_selector(kind: str, value: type[X]) -> ObjectReader[BySelector, X]:
+    def build(shape: BySelector) -> X:
+        return value(
+            **identity_fields(shape.metadata), selector=interned_selector(shape.spec.selector if shape.spec else None)
+        )
+
+    return ObjectReader(kind, BySelector, build)
+
+
+class BudgetSpec(Struct, frozen=True):
+    selector: SelectorShape | None = None
+
+
+class BudgetStatus(Struct, frozen=True, rename="camel"):
+    disruptions_allowed: int | None = None
+    disrupted_pods: dict[str, Any] | None = None
+
+
+class BudgetShape(Struct, frozen=True):
+    metadata: MetaShape
+    spec: BudgetSpec | None = None
+    status: BudgetStatus | None = None
+
+
+def budgets() -> ObjectReader[BudgetShape, PodDisruptionBudget]:
+    return ObjectReader("PodDisruptionBudget", BudgetShape, _budget)
+
+
+def _budget(shape: BudgetShape) -> PodDisruptionBudget:
+    """Until the disruption controller has set the status, no disruption is allowed."""
+    status = shape.status or BudgetStatus()
+    return PodDisruptionBudget(
+        **identity_fields(shape.metadata),
+        selector=interned_selector(shape.spec.selector if shape.spec else None),
+        disruptions_allowed=status.disruptions_allowed or 0,
+        disrupted_pods=tuple(sorted(status.disrupted_pods or ())),
+    )
+
+
+class PodGroupSpec(Struct, frozen=True, rename="camel"):
+    min_member: int | None = None
+    min_resources: Quantities | None = None
+    schedule_timeout_seconds: int | None = None
+
+
+class PodGroupShape(Struct, frozen=True):
+    metadata: MetaShape
+    spec: PodGroupSpec | None = None
+
+
+def pod_groups() -> ObjectReader[PodGroupShape, PodGroup]:
+    return ObjectReader("PodGroup", PodGroupShape, _pod_group)
+
+
+def _pod_group(shape: PodGroupShape) -> PodGroup:
+    """minMember is at least 1; older definitions do not enforce that."""
+    spec, created = shape.spec or PodGroupSpec(), shape.metadata.creation_timestamp
+    return PodGroup(
+        **identity_fields(shape.metadata),
+        min_member=max(spec.min_member or 1, 1),
+        min_resources=None if spec.min_resources is None else _demand(spec.min_resources),
+        timeout=spec.schedule_timeout_seconds,
+        created=created.timestamp() if created else 0.0,
+    )
+
+
+def _demand(quantities: Quantities) -> PodRequests:
+    errors: list[str] = []
+    found = parse_amounts(quantities, "spec.minResources", errors)
+    if errors:
+        raise ValueError(errors[0])
+    return PodRequests(amounts=amounts(found))
