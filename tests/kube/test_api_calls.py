@@ -4,79 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
-from random import Random
 from typing import Any
 
 import pytest
 
-from tests.kube.fake_transport import FakeResponse, FakeTransport, json_response
-from trimtab.core.model.events import BindDone, BindFailed, BindFailure, Event, GetPodDone, GetPodFailed
-from trimtab.core.model.instructions import Bind, EmitEvent, GetPod, Instruction, SetUnschedulable
-from trimtab.kube.api_calls import MAX_IN_FLIGHT, ApiCalls
+from tests.kube.api_calls_harness import DONE, ApiCallsHarness, failure, outcome, pod, running, unschedulable
+from tests.kube.fake_transport import FakeResponse, json_response
+from trimtab.core.model.events import BindDone, BindFailed, BindFailure, GetPodDone, GetPodFailed
+from trimtab.core.model.instructions import Bind, EmitEvent, GetPod
+from trimtab.kube.api_calls import MAX_IN_FLIGHT
 from trimtab.kube.transport import Unreachable
-from trimtab.wire.pod import PodReader
-from trimtab.wire.requests import Request
 
 pytestmark = pytest.mark.looptime
 BIND = Bind("u1", "ns", "web", "node-1")
-REREAD = GetPod("u1", "ns", "web")
-DONE = json_response({"kind": "Status", "status": "Success", "code": 201}, 201)
-
-
-def failure(code: int, reason: str = "", message: str = "") -> FakeResponse:
-    return json_response(
-        {"kind": "Status", "status": "Failure", "code": code, "reason": reason, "message": message}, code
-    )
-
-
-def pod(uid: str = "u1", node: str = "") -> dict[str, Any]:
-    meta = {"uid": uid, "namespace": "ns", "name": "web", "resourceVersion": "7"}
-    return {"kind": "Pod", "metadata": meta, "spec": {"nodeName": node, "containers": []}}
-
-
-@dataclass
-class ApiCallsHarness:
-    """A performer with a pretend server and an open door."""
-
-    answer: Callable[[Request], Any] = lambda request: DONE
-    open: bool = True
-    facts: list[Event] = field(default_factory=list)
-    ahead: float = 0.0  # of the wall clock
-
-    def __post_init__(self) -> None:
-        loop = asyncio.get_running_loop()
-        self.transport = FakeTransport(lambda request: self.answer(request))
-        self.performer = ApiCalls(
-            self.transport,
-            self.facts.append,
-            lambda: self.open,
-            lambda: loop.time() + 1e9,
-            Random(1),
-            PodReader(),
-            "host-1",
-            wall=lambda: loop.time() + 1e9 + self.ahead,
-        )
-
-
-@asynccontextmanager
-async def running(stage: ApiCallsHarness) -> AsyncIterator[ApiCalls]:
-    task = asyncio.create_task(stage.performer.run())
-    try:
-        yield stage.performer
-    finally:
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
-
-
-async def outcome(stage: ApiCallsHarness, instruction: Instruction) -> Event:
-    async with running(stage) as performer:
-        performer.submit(instruction)
-        assert await performer.drain(60.0)
-    (fact,) = stage.facts
-    return fact
+GET_POD = GetPod("u1", "ns", "web")
 
 
 async def test_a_bind_is_sent_with_its_uid_and_told_back() -> None:
@@ -172,7 +113,7 @@ async def test_a_busy_server_is_asked_once_more() -> None:
 async def test_a_reread_brings_the_pod(node: str) -> None:
     """The pod as it is now, with its node if it has one."""
     stage = ApiCallsHarness(answer=lambda request: json_response(pod(node=node)))
-    fact = await outcome(stage, REREAD)
+    fact = await outcome(stage, GET_POD)
     assert isinstance(fact, GetPodDone)
     assert fact.pod is not None
     assert (node, "/api/v1/namespaces/ns/pods/web") == (fact.pod.node, stage.transport.sent[0][1].path)
@@ -182,7 +123,7 @@ async def test_a_reread_brings_the_pod(node: str) -> None:
 async def test_a_reread_finds_that_the_pod_is_gone(answer: FakeResponse) -> None:
     """No pod, or another one under its name: this UID is gone."""
     assert GetPodDone("u1", None, pytest.approx(1e9)) == await outcome(
-        ApiCallsHarness(answer=lambda request: answer), REREAD
+        ApiCallsHarness(answer=lambda request: answer), GET_POD
     )
 
 
@@ -199,19 +140,15 @@ async def test_a_reread_finds_that_the_pod_is_gone(answer: FakeResponse) -> None
 async def test_a_reread_that_says_nothing(answer: FakeResponse) -> None:
     """Anything else leaves the outcome as unknown as it was."""
     assert GetPodFailed("u1", pytest.approx(1e9)) == await outcome(
-        ApiCallsHarness(answer=lambda request: answer), REREAD
+        ApiCallsHarness(answer=lambda request: answer), GET_POD
     )
 
 
 async def test_rereads_need_no_leadership() -> None:
     """Reading is always allowed."""
     assert isinstance(
-        await outcome(ApiCallsHarness(answer=lambda request: json_response(pod()), open=False), REREAD), GetPodDone
+        await outcome(ApiCallsHarness(answer=lambda request: json_response(pod()), open=False), GET_POD), GetPodDone
     )
-
-
-def mark(message: str, uid: str = "u1") -> SetUnschedulable:
-    return SetUnschedulable(uid, "ns", "web", "Unschedulable", message)
 
 
 def conditions(stage: ApiCallsHarness) -> list[dict[str, Any]]:
@@ -222,7 +159,7 @@ async def test_what_is_written_is_stamped_by_the_wall_clock() -> None:
     """One that was set by an hour since the start: others read these times, while the engine is told its own."""
     stage = ApiCallsHarness(answer=lambda request: json_response({}, 201), ahead=3600.0)
     async with running(stage) as performer:
-        performer.submit(mark("one", "u2"))
+        performer.submit(unschedulable("one", "u2"))
         performer.submit(EmitEvent("u2", "ns", "web", "Scheduled", "placed"))
         performer.submit(BIND)
         assert await performer.drain(60.0)
@@ -238,7 +175,7 @@ async def test_a_condition_keeps_the_time_of_its_first_change() -> None:
     stage = ApiCallsHarness(answer=lambda request: json_response({}))
     async with running(stage) as performer:
         for message in ("one", "two"):
-            performer.submit(mark(message))
+            performer.submit(unschedulable(message))
             assert await performer.drain(60.0)
     first, second = conditions(stage)
     assert ("False", "Unschedulable", "one") == (first["status"], first["reason"], first["message"])
@@ -251,7 +188,7 @@ async def test_only_the_newest_mark_of_a_pod_is_sent() -> None:
     """Marks that wait are replaced, not queued up."""
     stage = ApiCallsHarness(answer=lambda request: json_response({}))
     for message in ("one", "two", "three"):
-        stage.performer.submit(mark(message))
+        stage.performer.submit(unschedulable(message))
     async with running(stage) as performer:
         assert await performer.drain(60.0)
     assert ["three"] == [condition["message"] for condition in conditions(stage)]
@@ -270,7 +207,7 @@ async def test_a_bind_cancels_the_mark_that_waits() -> None:
         for number in range(MAX_IN_FLIGHT):
             performer.submit(Bind(f"u{number}", "ns", f"p{number}", "n"))
         for uid in ("bound", "not"):
-            performer.submit(mark(uid, uid))
+            performer.submit(unschedulable(uid, uid))
         performer.submit(Bind("bound", "ns", "web", "n"))
         assert await performer.drain(60.0)
     patched = [json.loads(request.body) for _, request in stage.transport.sent if request.method == "PATCH"]
@@ -287,7 +224,7 @@ async def test_a_bind_waits_for_the_patch_of_its_own_pod_only() -> None:
 
     stage.answer = lambda request: slowly() if request.method == "PATCH" else DONE
     async with running(stage) as performer:
-        performer.submit(mark("one"))
+        performer.submit(unschedulable("one"))
         await asyncio.sleep(1.0)
         for uid in ("u1", "u2"):
             performer.submit(Bind(uid, "ns", "web", "n"))
@@ -302,10 +239,10 @@ async def test_a_failed_mark_is_counted() -> None:
     """A condition that could not be set is counted, and the next one is tried."""
     stage = ApiCallsHarness(answer=lambda request: failure(500))
     async with running(stage) as performer:
-        performer.submit(mark("one"))
+        performer.submit(unschedulable("one"))
         assert await performer.drain(60.0)
         stage.answer = lambda request: json_response({})
-        performer.submit(mark("two"))
+        performer.submit(unschedulable("two"))
         assert await performer.drain(60.0)
     assert 1 == stage.performer.patches_failed
     assert all("lastTransitionTime" in condition for condition in conditions(stage))
@@ -356,7 +293,7 @@ async def test_binds_are_drained_without_waiting_for_lesser_writes() -> None:
 
     stage.answer = lambda request: slowly() if request.method == "PATCH" else DONE
     async with running(stage) as performer:
-        performer.submit(mark("one", "another"))
+        performer.submit(unschedulable("one", "another"))
         await asyncio.sleep(0.1)
         performer.submit(BIND)
         await performer.drain_binds(20.0)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
+from tests.kube.api_calls_harness import ApiCallsHarness, failure, outcome, running
 from tests.kube.fake_transport import json_response
-from tests.kube.test_api_calls import ApiCallsHarness, failure, outcome, running
 from trimtab.core.model.events import LabelDone, LabelFailed
 from trimtab.core.model.instructions import LabelNode
 from trimtab.kube.transport import Unreachable

@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 import pytest
 
+from tests.kube.api_calls_harness import ApiCallsHarness, failure, running, unschedulable
 from tests.kube.fake_transport import FakeResponse, json_response
-from tests.kube.test_api_calls import ApiCallsHarness, failure, mark, running
 from trimtab.core.model.events import Event, PreemptDone, PreemptFailed
 from trimtab.core.model.instructions import Bind, Nominate, Preempt
 from trimtab.kube.transport import Unreachable
@@ -101,7 +101,7 @@ async def test_condition_and_nomination_go_out_in_one_patch() -> None:
     stage = ApiCallsHarness(answer=answers())
     async with running(stage) as performer:
         performer.submit(Nominate("u1", "ns", "web", "n-1"))
-        performer.submit(mark("no room"))
+        performer.submit(unschedulable("no room"))
         performer.submit(Nominate("u1", "ns", "web", "n-2"))
         assert await performer.drain(60.0)
     (body,) = [json.loads(request.body) for _, request in stage.transport.sent]

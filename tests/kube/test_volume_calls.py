@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from tests.kube.api_calls_harness import ApiCallsHarness, failure, outcome
 from tests.kube.fake_transport import json_response
-from tests.kube.test_api_calls import ApiCallsHarness, failure, outcome
 from trimtab.core.model.events import StageAnswered
 from trimtab.core.model.instructions import BindVolume, SelectNode
 from trimtab.kube.transport import Unreachable

@@ -7,7 +7,7 @@ Only reviews are asked for, by which the API server says what it would allow; wh
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from msgspec import Struct
@@ -17,6 +17,19 @@ from trimtab.apps.doctor.finding import Area, Finding, ok, problem, warning
 from trimtab.apps.process import extra_watched_kinds
 from trimtab.config.configuration import Configuration, LeaderElection
 from trimtab.config.trimtab.settings import MetricsServerSettings
+from trimtab.core.model.instructions import (
+    Bind,
+    BindVolume,
+    EmitEvent,
+    GetPod,
+    Instruction,
+    LabelNode,
+    Nominate,
+    Preempt,
+    SelectNode,
+    SetUnschedulable,
+)
+from trimtab.kube.api_calls import required_rules
 from trimtab.kube.kinds import UnknownKind
 from trimtab.kube.transport import Unreachable
 from trimtab.wire.decoding import decode_part, read_status
@@ -27,7 +40,7 @@ SELF_REVIEWS = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
 SCHEDULER_ACCOUNT = "system:serviceaccount:trimtab:trimtab"
 LABELLER_ACCOUNT = "system:serviceaccount:trimtab:trimtab-labeller"
 SERVICE_ACCOUNT = "system:serviceaccount:"
-EVENTS, LEASES, METRICS = "events.k8s.io", "coordination.k8s.io", "metrics.k8s.io"
+LEASES, METRICS = "coordination.k8s.io", "metrics.k8s.io"
 APPLY_FILE = "apply deploy/{}"
 
 
@@ -84,7 +97,7 @@ def required(configuration: Configuration) -> Iterator[Permission]:
     yield from (Permission(verb, kind, basic) for kind in plain for verb in ("list", "watch"))
     yield from _scheduling(configuration, basic) if places else ()
     if settings.labels is not None and settings.labels.apply and not places:
-        yield Permission("patch", "nodes", basic)
+        yield from _for_instructions(basic, LabelNode)
     if any(isinstance(source, MetricsServerSettings) for source in configuration.trimtab.sources):
         remedy = APPLY_FILE.format("rbac-metrics.yaml")
         yield from (Permission("list", kind, remedy, METRICS) for kind in ("nodes", "pods"))
@@ -93,21 +106,30 @@ def required(configuration: Configuration) -> Iterator[Permission]:
 
 
 def _scheduling(configuration: Configuration, basic: str) -> Iterator[Permission]:
-    yield Permission("get", "pods", basic)
-    yield Permission("create", "pods/binding", basic)
-    yield Permission("patch", "pods/status", basic)
-    yield from (Permission(verb, "events", basic, EVENTS) for verb in ("create", "patch"))
+    yield from _for_instructions(basic, GetPod, Bind, SetUnschedulable, Nominate, EmitEvent)
     profiles, remedies = configuration.settings.profiles, dict[str, str]()
     for kind in extra_watched_kinds(configuration.settings):
         remedies[kind.name] = kind.remedy
         group, resource = _group_and_resource(kind.path)
         yield from (Permission(verb, resource, kind.remedy, group) for verb in ("list", "watch"))
     if "poddisruptionbudgets" in remedies and any(profile.post_filters for profile in profiles):
-        yield Permission("delete", "pods", remedies["poddisruptionbudgets"])
+        yield from _for_instructions(remedies["poddisruptionbudgets"], Preempt)
     if any(profile.pre_binds for profile in profiles):
-        for kind_name in ("persistentvolumeclaims", "persistentvolumes"):
+        for kind_name, instruction in (("persistentvolumeclaims", SelectNode), ("persistentvolumes", BindVolume)):
             if kind_name in remedies:
-                yield Permission("patch", kind_name, remedies[kind_name])
+                yield from _for_instructions(remedies[kind_name], instruction)
+
+
+def _for_instructions(remedy: str, *instructions: type[Instruction]) -> Iterator[Permission]:
+    return (Permission(rule.verb, rule.resource, remedy, rule.group) for rule in required_rules(*instructions))
+
+
+def _unique(permissions: Iterable[Permission]) -> tuple[Permission, ...]:
+    """Each once, with the remedy that comes first."""
+    found: dict[Permission, Permission] = {}
+    for permission in permissions:
+        found.setdefault(permission._replace(remedy=""), permission)
+    return tuple(found.values())
 
 
 def _group_and_resource(path: str) -> tuple[str, str]:
@@ -130,7 +152,7 @@ def _leader_election(leader: LeaderElection, basic: str) -> Iterator[Permission]
 async def check_rbac(server: ApiServer, configuration: Configuration, account: str) -> tuple[Finding, ...]:
     """All rights at once, those of an account, or our own where none is named."""
     try:
-        rights = tuple(dict.fromkeys(required(configuration)))
+        rights = _unique(required(configuration))
     except UnknownKind as error:
         return (problem(Area.RIGHTS, "kinds", str(error), "disable that plugin"),)
     asked, who = await asyncio.gather(

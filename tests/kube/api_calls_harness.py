@@ -1,0 +1,76 @@
+"""ApiCalls on a fake transport, for tests."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any
+
+from tests.kube.fake_transport import FakeResponse, FakeTransport, json_response
+from trimtab.core.model.events import Event
+from trimtab.core.model.instructions import Instruction, SetUnschedulable
+from trimtab.kube.api_calls import ApiCalls
+from trimtab.wire.pod import PodReader
+from trimtab.wire.requests import Request
+
+DONE = json_response({"kind": "Status", "status": "Success", "code": 201}, 201)
+
+
+def failure(code: int, reason: str = "", message: str = "") -> FakeResponse:
+    return json_response(
+        {"kind": "Status", "status": "Failure", "code": code, "reason": reason, "message": message}, code
+    )
+
+
+def pod(uid: str = "u1", node: str = "") -> dict[str, Any]:
+    meta = {"uid": uid, "namespace": "ns", "name": "web", "resourceVersion": "7"}
+    return {"kind": "Pod", "metadata": meta, "spec": {"nodeName": node, "containers": []}}
+
+
+@dataclass
+class ApiCallsHarness:
+    """ApiCalls with a fake transport; `open` says whether this replica leads."""
+
+    answer: Callable[[Request], Any] = lambda request: DONE
+    open: bool = True
+    facts: list[Event] = field(default_factory=list)
+    ahead: float = 0.0  # of the wall clock
+
+    def __post_init__(self) -> None:
+        loop = asyncio.get_running_loop()
+        self.transport = FakeTransport(lambda request: self.answer(request))
+        self.performer = ApiCalls(
+            self.transport,
+            self.facts.append,
+            lambda: self.open,
+            lambda: loop.time() + 1e9,
+            Random(1),
+            PodReader(),
+            "host-1",
+            wall=lambda: loop.time() + 1e9 + self.ahead,
+        )
+
+
+@asynccontextmanager
+async def running(stage: ApiCallsHarness) -> AsyncIterator[ApiCalls]:
+    task = asyncio.create_task(stage.performer.run())
+    try:
+        yield stage.performer
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+async def outcome(stage: ApiCallsHarness, instruction: Instruction) -> Event:
+    async with running(stage) as performer:
+        performer.submit(instruction)
+        assert await performer.drain(60.0)
+    (fact,) = stage.facts
+    return fact
+
+
+def unschedulable(message: str, uid: str = "u1") -> SetUnschedulable:
+    return SetUnschedulable(uid, "ns", "web", "Unschedulable", message)
