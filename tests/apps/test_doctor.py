@@ -221,7 +221,7 @@ async def test_plugins_without_any_source_are_the_notes_business() -> None:
     """What the file's reader says is repeated as a warning, and nothing is said twice."""
     found = await FakeApiServer().run_doctor(configured(BY_LOAD.replace("{name: TargetLoadPacking}, ", "")))
     (note,) = findings_of(found, Severity.WARNING)
-    assert "MemRealUsage would look at measured load, but there is no source of it" in note[1]
+    assert "MemRealUsage would use measured load, but there is no source" in note[1]
     assert [] == findings_of(found, Severity.PROBLEM)
 
 
@@ -229,7 +229,7 @@ async def test_what_no_file_can_help_is_no_warning() -> None:
     """With `--strict` every stock file would fail for a default plugin that is not built."""
     found = await FakeApiServer().run_doctor(configured(HEAD + "profiles: [{schedulerName: trimtab}]\n"))
     assert [] == findings_of(found, Severity.WARNING)
-    assert "left out: DynamicResources" in findings_of(found, Severity.OK, Area.CONFIGURATION)[0][1]
+    assert "ignored: DynamicResources" in findings_of(found, Severity.OK, Area.CONFIGURATION)[0][1]
 
 
 async def test_a_secret_is_never_told(tmp_path: Path) -> None:

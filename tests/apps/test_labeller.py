@@ -92,7 +92,7 @@ async def test_a_file_that_is_refused_gives_nobody_time(labeller: Labeller) -> N
     labeller._on_samples(SamplesRead((reading("cpu", 1036.0),), 1036.0))
     for content in ("# hello\n" + TEXT % 70, TEXT % "much"):
         reload = await writes(labeller, content)
-        assert ("much" in content) == ("'much' is no number" in reload.error)
+        assert ("much" in content) == ("'much' is not a number" in reload.error)
         told = f"rules: mem was last read 36 s ago, more than 30 s: {reload.error or 'see the log of its source'}"
         assert [told] == problems(labeller)
 
@@ -133,7 +133,7 @@ async def test_changed_rules_are_taken_and_asked_for(labeller: Labeller) -> None
     marking = labeller.engine.controller(Labelling).labeller
     assert marking is not None
     assert [70.0, 90.0] == [rule.threshold for rule in marking.settings.rules]
-    assert "'much' is no number" in reload.error
+    assert "'much' is not a number" in reload.error
 
 
 async def test_other_queries_reach_the_source(labeller: Labeller) -> None:

@@ -144,7 +144,7 @@ def test_the_example_is_unknown_without_its_package() -> None:
     """Without the package the same file is refused by the plugin's name."""
     result = CliRunner().invoke(main, ["config", "check", str(EXAMPLE / "scheduler.yaml")])
     assert 2 == result.exit_code
-    assert "there is no plugin 'QuietNodes'" in result.stderr
+    assert "unknown plugin 'QuietNodes'" in result.stderr
 
 
 def test_the_example_keeps_the_laws(example: dict[str, str], tmp_path: Path) -> None:

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from trimtab.apps.source_pollers import SourcePollers
-from trimtab.config.trimtab.settings import MetricsServerSettings, RegisteredSourceSettings, SourceSettings
-from trimtab.core.model.duration import Duration
+from trimtab.config.trimtab.settings import MetricsServerSettings, SourceSettings
 from trimtab.core.model.events import SamplesRead, SourceFailed
 from trimtab.core.model.node import Node
 from trimtab.core.model.readings import Reading
@@ -46,9 +45,7 @@ async def test_exchanged(tmp_path: Path) -> None:
     await until(lambda: any(isinstance(each, SamplesRead) for each in told))
     told.clear()
     assert {"one/nodes": 0, "one/pods": 0} == looking.failing()
-    looking.change(
-        (second, RegisteredSourceSettings("lost", "replay", ReplaySettings(str(tmp_path / "nowhere.jsonl"))))
-    )
+    looking.change((second, ReplaySettings("lost", str(tmp_path / "nowhere.jsonl"))))
     await until(lambda: any(isinstance(each, SamplesRead) for each in told))
     await until(lambda: {"two/nodes": 0, "two/pods": 0, "lost": 1} == looking.failing())
     running.cancel()
@@ -65,7 +62,8 @@ class FakeSource:
 
     interval = 0.02
 
-    def __init__(self, name: str, settings: object, around: object) -> None:
+    def __init__(self, settings: SourceSettings, context: object) -> None:
+        name = settings.name
         if name == "bad":
             raise SourceError("its address is nonsense", "write another")
         self.name, self.query_names = name, (name,)
@@ -111,7 +109,7 @@ class PollersHarness:
 @pytest.fixture
 async def stage(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[PollersHarness]:
     """Two sources, asked once each."""
-    monkeypatch.setitem(registry.REGISTERED, "replay", registry.SourceKind(ReplaySettings, FakeSource))  # type: ignore[arg-type]
+    monkeypatch.setitem(registry.SOURCE_KINDS, "replay", registry.SourceKind(ReplaySettings, FakeSource))  # type: ignore[arg-type]
     made = PollersHarness(tape("one"), tape("two"))
     await made.asked(0)
     await made.asked(1)
@@ -122,8 +120,8 @@ async def stage(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[PollersHarness
     assert all(closed for _, closed in made.states())
 
 
-def tape(name: str, path: str = "tape") -> RegisteredSourceSettings:
-    return RegisteredSourceSettings(name, "replay", ReplaySettings(path, Duration(0.01)))
+def tape(name: str, path: str = "tape") -> ReplaySettings:
+    return ReplaySettings(name, path, 0.01)
 
 
 async def test_only_what_changed_is_exchanged(stage: PollersHarness) -> None:
@@ -202,13 +200,13 @@ async def test_one_that_ends_by_itself_is_told(stage: PollersHarness, caplog: py
 async def test_one_that_cannot_be_made_stops_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever it raises: the others are asked, and the scheduler goes on."""
 
-    def broken(name: str, settings: object, around: object) -> Source:
-        raise RuntimeError(name)
+    def broken(settings: SourceSettings, context: object) -> Source:
+        raise RuntimeError(settings.name)
 
-    monkeypatch.setitem(registry.REGISTERED, "replay", registry.SourceKind(ReplaySettings, broken))
+    monkeypatch.setitem(registry.SOURCE_KINDS, "replay", registry.SourceKind(ReplaySettings, broken))
     told: list[SourceEvent] = []
     sources = (
-        RegisteredSourceSettings("bad", "replay", ReplaySettings("tape")),
+        ReplaySettings("bad", "tape"),
         MetricsServerSettings("good", interval=1.0),
     )
     running = asyncio.create_task(

@@ -91,7 +91,7 @@ def test_all_is_json_where_the_log_is(tmp_path: Path) -> None:
         (
             RULES.replace("70", "much"),
             ("-prom", GONE),
-            "rule.yaml:2:40: Rulename.Node_mem.Threshold: 'much' is no number",
+            "rule.yaml:2:40: Rulename.Node_mem.Threshold: 'much' is not a number",
         ),
         ("Rulename: [", ("-prom", GONE), "rule.yaml:"),
     ],

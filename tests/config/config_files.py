@@ -112,7 +112,7 @@ def problems_of_body(body: str) -> list[str]:
 
 def notes_of_body(body: str) -> list[str]:
     """What a usable file's author should know, without the default plugins that are not built."""
-    return [str(note) for note in parse_body(body).notes if "not built yet" not in note.message]
+    return [str(note) for note in parse_body(body).notes if "not supported yet" not in note.message]
 
 
 def comparable(configuration: Configuration) -> tuple[object, ...]:

@@ -5,10 +5,10 @@ import yaml
 
 from tests.config.config_files import FILE, FULL, HEAD, TRIMTAB_FULL, TRIMTAB_HEAD, comparable
 from trimtab.config.dump import dump
-from trimtab.config.fields import children, is_ignored
 from trimtab.config.kube_scheduler import default_configuration, parse
-from trimtab.config.plugin_args import dump_fields
 from trimtab.config.registry import DEFAULT_PLUGINS, IN_TREE
+from trimtab.config.schema import dump_fields, fields_of
+from trimtab.core.model.setting import Support
 
 ODD_TIMES = HEAD + "leaderElection: {leaseDuration: 100h, renewDeadline: 2.0000001s, retryPeriod: 1.1ms}\n"
 OFF = HEAD + "leaderElection: {leaderElect: false}\nprofiles: [{schedulerName: 'ä: #'}]\n"
@@ -33,8 +33,8 @@ def test_without_a_file() -> None:
 def test_every_argument_is_shown() -> None:
     """Each default plugin that takes arguments is shown with those that count, whatever point it serves."""
     for name in (name for name in DEFAULT_PLUGINS if name in IN_TREE):
-        heeded = {key for key, field in children(f"{name}Args").items() if not is_ignored(field)}
-        expected = {key: value for key, value in dump_fields(IN_TREE[name]()).items() if key in heeded}
+        ignored = {each.key for each in fields_of(IN_TREE[name]) if each.setting.support is not Support.SUPPORTED}
+        expected = {key: value for key, value in dump_fields(IN_TREE[name]()).items() if key not in ignored}
         (profile,) = next(yaml.safe_load_all(dump(default_configuration())))["profiles"]
         found = {each["name"]: each["args"] for each in profile["pluginConfig"]}
         assert expected == found.get(name, {})

@@ -91,17 +91,20 @@ def test_no_limit(qps: str) -> None:
 @pytest.mark.parametrize(
     ("body", "note"),
     [
-        ("parallelism: 4\n", "f.yaml:3:14: parallelism: ignored: one thread looks at all nodes at once"),
+        ("parallelism: 4\n", "f.yaml:3:14: parallelism: ignored: all nodes are evaluated at once"),
         ("percentageOfNodesToScore: 50\n", "f.yaml:3:27: percentageOfNodesToScore: ignored: all nodes are always"),
         ("profiles: [{percentageOfNodesToScore: 5}]\n", "profiles[0].percentageOfNodesToScore: ignored: all nodes"),
         ("enableProfiling: true\n", "enableProfiling: ignored: there is no profiling endpoint"),
         ("enableContentionProfiling: true\n", "enableContentionProfiling: ignored: there are no locks"),
-        ("delayCacheUntilActive: true\n", "delayCacheUntilActive: ignored: a standby always keeps its state warm"),
+        (
+            "delayCacheUntilActive: true\n",
+            "delayCacheUntilActive: ignored: a standby always keeps its cache up to date",
+        ),
         ("clientConnection: {contentType: x}\n", "clientConnection.contentType: ignored: requests are always"),
-        ("clientConnection: {acceptContentTypes: x}\n", "clientConnection.acceptContentTypes: ignored: answers are"),
+        ("clientConnection: {acceptContentTypes: x}\n", "clientConnection.acceptContentTypes: ignored: responses are"),
         (
             "profiles: [{plugins: {score: {disabled: [{name: '*', weight: 2}]}}}]\n",
-            "plugins.score.disabled[0].weight: ignored: what is disabled has no weight",
+            "plugins.score.disabled[0].weight: ignored: a disabled plugin has no weight",
         ),
         (
             "profiles: [{plugins: {score: {enabled: [{name: ImageLocality, weight: 0}]}}}]\n",
@@ -109,7 +112,7 @@ def test_no_limit(qps: str) -> None:
         ),
         (
             "profiles: [{plugins: {filter: {enabled: [{name: NodeName, weight: 2}]}}}]\n",
-            "plugins.filter.enabled[0]: ignored: the weight counts only for plugins that score",
+            "plugins.filter.enabled[0]: ignored: a weight only applies to score plugins",
         ),
         (
             "profiles: [{plugins: {multiPoint: {disabled: [{name: NodeAffinity}]}}, "
@@ -133,8 +136,8 @@ def test_unbuilt_defaults_are_noted(monkeypatch: pytest.MonkeyPatch) -> None:
     )
     (note,) = parse_body(f"profiles: [{{plugins: {{multiPoint: {{disabled: [{others}]}}}}}}]\n").notes
     assert (
-        "f.yaml:3:12: profiles[0]: default plugins not built yet, left out: NodePorts "
-        "(a pod that cannot do without one stays pending with an event that says so)"
+        "f.yaml:3:12: profiles[0]: default plugins not supported yet, ignored: NodePorts "
+        "(a pod that needs one stays pending, with an Event that says so)"
     ) == str(note)
 
 
@@ -153,45 +156,48 @@ def test_nothing_left_to_note() -> None:
         ("Profiles: []\n", "3:1: Profiles: unknown field (did you mean profiles?)"),
         ("zzz: 1\n", "3:1: zzz: unknown field"),
         ("metadata: {name: x}\n", "3:1: metadata: unknown field"),
-        ("parallelism: many\n", "3:14: parallelism: expected a whole number, got the text 'many'"),
+        ("parallelism: many\n", "3:14: parallelism: expected an integer, got the string 'many'"),
         ("parallelism: 0\n", "3:14: parallelism: 0 is not between 1 and 2147483647"),
-        ("parallelism: 1.5\n", "3:14: parallelism: expected a whole number, got the number 1.5"),
-        ("parallelism: true\n", "3:14: parallelism: expected a whole number, got true"),
-        ("parallelism: 012\n", "3:14: parallelism: 012 is no plain number: write it as a decimal one"),
+        ("parallelism: 1.5\n", "3:14: parallelism: expected an integer, got the number 1.5"),
+        ("parallelism: true\n", "3:14: parallelism: expected an integer, got true"),
+        ("parallelism: 012\n", "3:14: parallelism: 012 is not a plain decimal number: write it as one"),
         ("percentageOfNodesToScore: 101\n", "3:27: percentageOfNodesToScore: 101 is not between 0 and 100"),
-        ("enableProfiling: yes\n", "3:18: enableProfiling: yes is a truth value to some and text to others"),
+        (
+            "enableProfiling: yes\n",
+            "3:18: enableProfiling: yes is a boolean to some YAML parsers and a string to others",
+        ),
         ("enableProfiling: 1\n", "3:18: enableProfiling: expected true or false, got the number 1"),
         ("profiles: {}\n", "3:11: profiles: expected a list, got a mapping"),
-        ("profiles: [x]\n", "3:12: profiles[0]: expected a mapping, got the text 'x'"),
-        ("profiles: [~]\n", "3:12: profiles[0]: expected a mapping, got nothing"),
+        ("profiles: [x]\n", "3:12: profiles[0]: expected a mapping, got the string 'x'"),
+        ("profiles: [~]\n", "3:12: profiles[0]: expected a mapping, got null"),
         (
             "profiles: [{schedulerName: 5}]\n",
-            "profiles[0].schedulerName: expected text, got the number 5: put it in quotes",
+            "profiles[0].schedulerName: expected a string, got the number 5: put it in quotes",
         ),
-        ("profiles: [{schedulerName: ''}]\n", "3:28: profiles[0].schedulerName: a profile needs a name"),
+        ("profiles: [{schedulerName: ''}]\n", "3:28: profiles[0].schedulerName: must not be empty"),
         ("profiles: [{schedulerName: a}, {}]\n", "3:32: profiles[1]: schedulerName is missing"),
         (
             "profiles:\n- schedulerName: a\n- schedulerName: a\n",
-            "5:18: profiles[1].schedulerName: 'a' is taken by profiles[0].schedulerName: each profile needs its own name",
+            "5:18: profiles[1].schedulerName: 'a' is already the name of profiles[0].schedulerName: each profile needs",
         ),
-        ("extenders: [{urlPrefix: http://x}]\n", "3:12: extenders: extenders are not built yet: remove them"),
-        ("extenders: yes please\n", "3:12: extenders: extenders are not built yet"),
+        ("extenders: [{urlPrefix: http://x}]\n", "3:12: extenders: extenders are not supported yet: remove them"),
+        ("extenders: yes please\n", "3:12: extenders: extenders are not supported yet"),
         ("podInitialBackoffSeconds: 0\n", "podInitialBackoffSeconds: 0 is not between 1 and"),
         ("podInitialBackoffSeconds: 99999999999999999999\n", "podInitialBackoffSeconds: 99999999999999999999 is no"),
         ("podMaxBackoffSeconds: 0\n", "podMaxBackoffSeconds (0) is less than podInitialBackoffSeconds (1)"),
         ("podInitialBackoffSeconds: 11\n", "podMaxBackoffSeconds (10) is less than podInitialBackoffSeconds (11)"),
         ("clientConnection: {burst: -1}\n", "3:27: clientConnection.burst: -1 is not between 0 and"),
-        ("clientConnection: {qps: .inf}\n", "3:25: clientConnection.qps: .inf is no plain number"),
-        ("clientConnection: {qps: fast}\n", "clientConnection.qps: expected a number, got the text 'fast'"),
+        ("clientConnection: {qps: .inf}\n", "3:25: clientConnection.qps: .inf is not a plain decimal number"),
+        ("clientConnection: {qps: fast}\n", "clientConnection.qps: expected a number, got the string 'fast'"),
         ("leaderElection: {leaseDuration: 15}\n", 'expected a duration such as "15s", got the number 15'),
-        ("leaderElection: {leaseDuration: 5 min}\n", "'5 min' is no duration: write a number and a unit"),
-        ("leaderElection: {leaseDuration: 1e9h}\n", "'1e9h' is no duration"),
-        ("leaderElection: {retryPeriod: -1s}\n", "leaderElection.retryPeriod: must be longer than nothing"),
+        ("leaderElection: {leaseDuration: 5 min}\n", "'5 min' is not a duration: write a number and a unit"),
+        ("leaderElection: {leaseDuration: 1e9h}\n", "'1e9h' is not a duration"),
+        ("leaderElection: {retryPeriod: -1s}\n", "leaderElection.retryPeriod: must be positive"),
         ("leaderElection: {leaseDuration: 10s}\n", "leaseDuration (10s) must exceed renewDeadline (10s)"),
         ("leaderElection: {renewDeadline: 2.4s}\n", "renewDeadline (2.4s) must exceed 1.2 × retryPeriod (2s)"),
         ("leaderElection: {retryPeriod: 9s}\n", "renewDeadline (10s) must exceed 1.2 × retryPeriod (9s)"),
-        ("leaderElection: {resourceLock: endpoints}\n", "resourceLock: 'endpoints' is none of leases"),
-        ("leaderElection: {resourceName: ../x}\n", "resourceName: '../x' is no name of a Kubernetes object"),
+        ("leaderElection: {resourceLock: endpoints}\n", "resourceLock: 'endpoints' is not one of leases"),
+        ("leaderElection: {resourceName: ../x}\n", "resourceName: '../x' is not a valid object name"),
         ("leaderElection: {leaderElected: true}\n", "unknown field (did you mean leaderElect?)"),
     ],
 )
@@ -205,16 +211,19 @@ def test_refused_files(body: str, complaint: str) -> None:
     ("content", "complaint"),
     [
         ("[1]\n", "f.yaml:1:1: expected a mapping, got a list"),
-        ("just text\n", "f.yaml:1:1: expected a mapping, got the text 'just text'"),
+        ("just text\n", "f.yaml:1:1: expected a mapping, got the string 'just text'"),
         ("kind: KubeSchedulerConfiguration\n", "f.yaml:1:1: apiVersion is missing"),
         ("apiVersion: kubescheduler.config.k8s.io/v1\n", "f.yaml:1:1: kind is missing"),
         (
             HEAD.replace("/v1", "/v1beta1"),
-            "f.yaml:1:13: apiVersion: 'kubescheduler.config.k8s.io/v1beta1' is not read: write kubescheduler.config",
+            "f.yaml:1:13: apiVersion: 'kubescheduler.config.k8s.io/v1beta1' is not supported: write kubescheduler.config",
         ),
-        (HEAD.replace("/v1", "/v2"), "f.yaml:1:13: apiVersion: 'kubescheduler.config.k8s.io/v2' is not read: write"),
-        (HEAD.replace("KubeS", "KubeProxyS"), "f.yaml:2:7: kind: 'KubeProxySchedulerConfiguration' is none of Kube"),
-        (HEAD + "---\nkind: Policy\n", "f.yaml:4:1: a document of the kind 'Policy' is not read: a file holds"),
+        (
+            HEAD.replace("/v1", "/v2"),
+            "f.yaml:1:13: apiVersion: 'kubescheduler.config.k8s.io/v2' is not supported: write",
+        ),
+        (HEAD.replace("KubeS", "KubeProxyS"), "f.yaml:2:7: kind: 'KubeProxySchedulerConfiguration' is not one of Kube"),
+        (HEAD + "---\nkind: Policy\n", "f.yaml:4:1: a document of kind 'Policy' is not supported: a file holds"),
         (HEAD + "---\n" + HEAD, "f.yaml:4:1: a second KubeSchedulerConfiguration: a file holds one"),
     ],
 )
@@ -243,7 +252,7 @@ def test_all_problems_at_once() -> None:
 
 
 def test_queue_order_is_one() -> None:
-    """Profiles that sort the queue differently are refused, for there is one queue."""
+    """Profiles that sort the queue differently are refused: they share one queue."""
 
     class Backwards(NodeResourcesFit):
         def queue_sort_key(self, pod: object, queued_at: float) -> tuple[float, ...]:
@@ -258,7 +267,7 @@ profiles:
     with pytest.raises(ConfigError) as caught:
         parse(HEAD + body, FILE, {"Backwards": Backwards})
     assert (
-        "f.yaml:5:18: profiles[1].schedulerName: queueSort must be the same in all profiles, for there is one queue"
+        "f.yaml:5:18: profiles[1].schedulerName: queueSort must be the same in all profiles: they share one queue"
         == str(caught.value)
     )
 

@@ -7,49 +7,28 @@ import pytest
 
 from trimtab.config.config_node import ConfigNode, Report
 from trimtab.config.diagnostics import ConfigError
-from trimtab.config.fields import FIELDS, Support
-from trimtab.config.plugin_args import build_plugin, dump_fields, parse_plugin
-from trimtab.config.tree import from_plain
+from trimtab.config.plugin_args import build_plugin, parse_plugin
+from trimtab.config.registry import IN_TREE
+from trimtab.config.schema import FieldSchema, dump_fields, dump_value, fields_of
+from trimtab.config.yaml import from_plain
 from trimtab.core.model.affinity import TopologySpreadConstraint
 from trimtab.core.model.change import Change
+from trimtab.core.model.setting import Support
 
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """Stands for every plugin at once, so that what is proved here is the reading and not the plugin."""
+    """Another plugin with arguments of the same names."""
 
     name: ClassVar[str] = "Standing"
     requeue_on: ClassVar[Change] = Change.NOTHING
 
     hard_pod_affinity_weight: int = 1
-    ignore_preferred_terms_of_existing_pods: bool = False
-    default_constraints: tuple[TopologySpreadConstraint, ...] = ()
     defaulting_type: str = "System"
-    bind_timeout_seconds: int = 600
-    shape: tuple[int, ...] = ()
-    min_candidate_nodes_percentage: int = 10
-    min_candidate_nodes_absolute: int = 100
-    permit_waiting_time_seconds: int = 60
-    pod_group_backoff_seconds: int = 0
-    pod_group_reject_percentage: int = 10
-    watcher_address: int = 0
-    enable_rescheduling_controller: int = 0
-    rescheduling_interval: int = 0
-    excluded_namespaces: int = 0
-    enabled_strategies: int = 0
-    imbalance_threshold: int = 0
-    max_reschedule_pods: int = 0
-    excluded_pod_selector: int = 0
-    estimator: int = 0
-    estimated_seconds_after_pod_scheduled: int = 0
-    estimated_seconds_after_initialized: int = 0
-    allow_customize_estimation: int = 0
-    supported_resources: int = 0
-    usage_weight: int = 0
 
 
 def made(plugin: str, args: dict[str, object]) -> Any:
-    return build_plugin(plugin, Standing, args)
+    return build_plugin(plugin, {**IN_TREE, "Standing": Standing}[plugin], args)
 
 
 def constraint(**fields: object) -> dict[str, object]:
@@ -63,38 +42,38 @@ def listed(*constraints: dict[str, object]) -> dict[str, object]:
 @pytest.mark.parametrize(
     ("plugin", "args", "expected"),
     [
-        ("InterPodAffinity", {"hardPodAffinityWeight": 100}, Standing(hard_pod_affinity_weight=100)),
+        ("InterPodAffinity", {"hardPodAffinityWeight": 100}, {"hard_pod_affinity_weight": 100}),
         (
             "InterPodAffinity",
             {"ignorePreferredTermsOfExistingPods": True},
-            Standing(ignore_preferred_terms_of_existing_pods=True),
+            {"ignore_preferred_terms_of_existing_pods": True},
         ),
-        ("VolumeBinding", {"bindTimeoutSeconds": 0, "shape": None}, Standing(bind_timeout_seconds=0)),
-        ("DefaultPreemption", {"minCandidateNodesPercentage": 0}, Standing(min_candidate_nodes_percentage=0)),
-        ("DefaultPreemption", {"minCandidateNodesAbsolute": 0}, Standing(min_candidate_nodes_absolute=0)),
+        ("VolumeBinding", {"bindTimeoutSeconds": 0, "shape": None}, {"bind_timeout_seconds": 0}),
+        ("DefaultPreemption", {"minCandidateNodesPercentage": 0}, {"min_candidate_nodes_percentage": 0}),
+        ("DefaultPreemption", {"minCandidateNodesAbsolute": 0}, {"min_candidate_nodes_absolute": 0}),
         (
             "Coscheduling",
             {"permitWaitingTimeSeconds": 5, "podGroupBackoffSeconds": 7},
-            Standing(permit_waiting_time_seconds=5, pod_group_backoff_seconds=7),
+            {"permit_waiting_time_seconds": 5, "pod_group_backoff_seconds": 7},
         ),
-        ("PodTopologySpread", {"defaultingType": "System", "defaultConstraints": []}, Standing()),
-        ("PodTopologySpread", listed(), Standing(defaulting_type="List")),
+        ("PodTopologySpread", {"defaultingType": "System", "defaultConstraints": []}, {}),
+        ("PodTopologySpread", listed(), {"defaulting_type": "List"}),
         (
             "PodTopologySpread",
             listed(constraint(), constraint(maxSkew=3, whenUnsatisfiable="DoNotSchedule", minDomains=2)),
-            Standing(
-                default_constraints=(
+            {
+                "default_constraints": (
                     TopologySpreadConstraint("zone", 1, False),
                     TopologySpreadConstraint("zone", 3, True, min_domains=2),
                 ),
-                defaulting_type="List",
-            ),
+                "defaulting_type": "List",
+            },
         ),
         (
             "PodTopologySpread",
             listed(constraint(nodeAffinityPolicy="Ignore", nodeTaintsPolicy="Honor", matchLabelKeys=["app"])),
-            Standing(
-                default_constraints=(
+            {
+                "default_constraints": (
                     TopologySpreadConstraint(
                         "zone",
                         hard=False,
@@ -103,15 +82,15 @@ def listed(*constraints: dict[str, object]) -> dict[str, object]:
                         match_label_keys=("app",),
                     ),
                 ),
-                defaulting_type="List",
-            ),
+                "defaulting_type": "List",
+            },
         ),
     ],
 )
-def test_read_and_written(plugin: str, args: dict[str, object], expected: Standing) -> None:
+def test_read_and_written(plugin: str, args: dict[str, object], expected: dict[str, Any]) -> None:
     """Arguments arrive in the fields of their names, and what is written of them reads back as the same."""
-    assert expected == made(plugin, args)
-    assert expected == made(plugin, dump_fields(expected))
+    assert IN_TREE[plugin](**expected) == made(plugin, args)
+    assert IN_TREE[plugin](**expected) == made(plugin, dump_fields(made(plugin, args)))
 
 
 @pytest.mark.parametrize(
@@ -129,7 +108,11 @@ def test_read_and_written(plugin: str, args: dict[str, object], expected: Standi
             "args.minCandidateNodesAbsolute: cannot be 0 while minCandidateNodesPercentage is 0",
         ),
         ("Coscheduling", {"permitWaitingTimeSeconds": -1}, "permitWaitingTimeSeconds: -1 is not between 0 and"),
-        ("PodTopologySpread", {"defaultingType": "system"}, "'system' is none of List, System (did you mean System?)"),
+        (
+            "PodTopologySpread",
+            {"defaultingType": "system"},
+            "'system' is not one of List, System (did you mean System?)",
+        ),
         (
             "PodTopologySpread",
             {"defaultConstraints": [constraint()]},
@@ -137,9 +120,13 @@ def test_read_and_written(plugin: str, args: dict[str, object], expected: Standi
         ),
         ("PodTopologySpread", listed(constraint(maxSkew=0)), "defaultConstraints[0].maxSkew: 0 is not between 1 and"),
         ("PodTopologySpread", listed(constraint(maxSkew=None)), "defaultConstraints[0]: maxSkew is missing"),
-        ("PodTopologySpread", listed(constraint(topologyKey="")), "topologyKey: '' is no name of a label"),
-        ("PodTopologySpread", listed(constraint(topologyKey="a b")), "topologyKey: 'a b' is no name of a label"),
-        ("PodTopologySpread", listed(constraint(whenUnsatisfiable="Never")), "'Never' is none of DoNotSchedule, Sched"),
+        ("PodTopologySpread", listed(constraint(topologyKey="")), "topologyKey: '' is not a valid label name"),
+        ("PodTopologySpread", listed(constraint(topologyKey="a b")), "topologyKey: 'a b' is not a valid label name"),
+        (
+            "PodTopologySpread",
+            listed(constraint(whenUnsatisfiable="Never")),
+            "'Never' is not one of DoNotSchedule, Sched",
+        ),
         ("PodTopologySpread", listed(constraint(labelSelector={})), "labelSelector: must not be set: it is deduced"),
         ("PodTopologySpread", listed(constraint(minDomains=0)), "minDomains: 0 is not between 1 and"),
         ("PodTopologySpread", listed(constraint(skew=1)), "defaultConstraints[0].skew: unknown field"),
@@ -158,16 +145,22 @@ def test_refused(plugin: str, args: dict[str, object], complaint: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "path", [each.path for each in FIELDS if each.support is Support.IGNORED and "Args." in each.path]
+    ("plugin", "field"),
+    [
+        (name, field)
+        for name, kind in IN_TREE.items()
+        for field in fields_of(kind)
+        if field.setting.support is Support.IGNORED
+    ],
 )
-def test_ignored_arguments_are_noted(path: str) -> None:
-    """An argument that the list calls ignored is read, and noted where it stands."""
-    plugin, key = path.split("Args.")
+def test_ignored_arguments_are_noted(plugin: str, field: FieldSchema) -> None:
+    """An argument that is ignored is read, and noted where it stands."""
     report = Report("f.yaml")
-    parse_plugin(plugin, Standing, ConfigNode(from_plain({key: 7}), report, "args"))
+    args = {field.key: dump_value(field.default, field.type)}
+    parse_plugin(plugin, IN_TREE[plugin], ConfigNode(from_plain(args), report, "args"))
     assert [] == report.problems
     (note,) = report.notes
-    assert str(note).startswith(f"f.yaml: args.{key}: ignored: ")
+    assert str(note).startswith(f"f.yaml: args.{field.key}: ignored: ")
 
 
 def test_limits_are_of_their_plugin() -> None:

@@ -13,8 +13,9 @@ from trimtab.config.configuration import Configuration
 from trimtab.config.diagnostics import ConfigError
 from trimtab.config.dump import dump
 from trimtab.config.kube_scheduler import parse
-from trimtab.config.plugin_args import build_plugin, dump_fields
+from trimtab.config.plugin_args import build_plugin
 from trimtab.config.registry import IN_TREE
+from trimtab.config.schema import dump_fields
 from trimtab.core.framework.profile import Profile, plugin_name
 from trimtab.core.model.duration import Duration
 from trimtab.core.plugins.dynamic import DEFAULT_POLICY, HotValue, Policy, Predicate, Priority
@@ -107,8 +108,12 @@ def test_rescheduler() -> None:
 
 
 def test_moves_are_noted() -> None:
-    """What the file says of moves is kept, and noted as not built yet."""
-    noted = [str(note) for note in parse_body(RESCHEDULER).notes if "run already is not built yet" in note.message]
+    """What the file says of moves is kept, and noted as not supported yet."""
+    noted = [
+        str(note)
+        for note in parse_body(RESCHEDULER).notes
+        if "rescheduling running pods is not supported yet" in note.message
+    ]
     names = ("reschedulingInterval", "enableReschedulingController", "excludedNamespaces")
     assert [True] * 3 == [any(f".{name}:" in note for note in noted) for name in names]
     assert 3 == len(noted)
@@ -176,7 +181,7 @@ def test_a_policy_in_a_file(tmp_path: Path) -> None:
     expected = Policy((), (Predicate("cpu_usage_avg_5m", 0.7),), (), (HotValue(Duration(60), 3),))
     assert expected == named(profile, "Dynamic").policy
     (told,) = [str(note) for note in found.notes if "crane.yaml" in str(note)]
-    assert told.endswith("crane.yaml:4:3: spec: without syncPolicy Crane passes cpu_usage_avg_5m over; here all count")
+    assert told.endswith("crane.yaml:4:3: spec: without syncPolicy Crane ignores cpu_usage_avg_5m; here all count")
     (again,) = parse(dump(found), FILE).settings.profiles
     assert named(profile, "Dynamic") == named(again, "Dynamic")
 
@@ -186,9 +191,9 @@ def test_a_policy_in_a_file(tmp_path: Path) -> None:
     [
         (
             None,
-            "policyConfigPath: 'policies/crane.yaml' cannot be read: No such file or directory: write where it stands",
+            "policyConfigPath: 'policies/crane.yaml' cannot be read: No such file or directory: write its path",
         ),
-        ("spec: {}\n", "crane.yaml:1:1: apiVersion is missing: the file must begin with apiVersion: scheduler.policy"),
+        ("spec: {}\n", "crane.yaml:1:1: apiVersion is missing: the file must start with apiVersion: scheduler.policy"),
         (POLICY_HEAD, "crane.yaml:1:1: spec is missing"),
         (
             POLICY_HEAD + "spec: {predicate: [{name: gpu}]}\n",
@@ -200,8 +205,8 @@ def test_a_policy_in_a_file(tmp_path: Path) -> None:
         ),
         (POLICY_HEAD + "spec: {hotValue: [{count: 3}]}\n", "crane.yaml:3:19: spec.hotValue[0]: "),
         (POLICY_HEAD + "spec: [\n", "crane.yaml:4:1: not YAML"),
-        (POLICY_HEAD + "spec: {}\n---\na: b\n", "crane.yaml:5:1: a second document is not read"),
-        ("apiVersion: v1\nkind: DynamicSchedulerPolicy\nspec: {}\n", "crane.yaml:1:13: apiVersion: 'v1' is none of"),
+        (POLICY_HEAD + "spec: {}\n---\na: b\n", "crane.yaml:5:1: a second document is not supported"),
+        ("apiVersion: v1\nkind: DynamicSchedulerPolicy\nspec: {}\n", "crane.yaml:1:13: apiVersion: 'v1' is not one of"),
     ],
 )
 def test_what_is_wrong_with_a_policy_file(tmp_path: Path, policy: str | None, words: str) -> None:
@@ -217,7 +222,7 @@ def test_one_policy_is_enough(tmp_path: Path) -> None:
     both = BY_PATH.replace("policyConfigPath: ", "policy: {}, policyConfigPath: ")
     with pytest.raises(ConfigError, match="keep one of the two"):
         with_policy(tmp_path, POLICY_HEAD + "spec: {}\n", both)
-    with pytest.raises(ConfigError, match="no other file is read from here"):
+    with pytest.raises(ConfigError, match="no other file can be read here"):
         parse(BY_PATH, FILE)
     (profile,) = parse(BY_PATH.replace("policies/crane.yaml", '""'), FILE).settings.profiles
     assert DEFAULT_POLICY == named(profile, "Dynamic").policy
@@ -227,11 +232,11 @@ def test_one_policy_is_enough(tmp_path: Path) -> None:
     ("plugin", "args", "words"),
     [
         ("Rescheduler", "cpuThreshold: 180", "cpuThreshold is 180: it must be above 0 and at most 100"),
-        ("Rescheduler", "reschedulingInterval: fast", "'fast' is no duration"),
+        ("Rescheduler", "reschedulingInterval: fast", "'fast' is not a duration"),
         ("LoadAwareScheduling", "usageThresholds: {gpu: 5}", "gpu: unknown field"),
         ("LoadAwareScheduling", "aggregated: {usageAggregationType: p66}", "'p66' is not one of avg, p50"),
         ("Dynamic", "policy: {predicate: [{name: gpu, maxLimitPecent: 0.5}]}", "there is no metric 'gpu'"),
-        ("Dynamic", "policy: {hotValue: [{timeRange: 0s, count: 2}]}", "timeRange must be longer than nothing"),
+        ("Dynamic", "policy: {hotValue: [{timeRange: 0s, count: 2}]}", "timeRange must be positive"),
         ("Usage", "thresholds: {cpu: -1}", "cpu is -1: it must be from 0 to 100"),
         ("MemRealUsage", "queryMetricTimeSeconds: 0", "it must be from 1 to 3600"),
         ("LowestLoad", "cpuWeight: 1000", "cpuWeight is 1000: it must be from 0 to 100"),

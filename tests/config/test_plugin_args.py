@@ -9,8 +9,9 @@ import pytest
 from tests.config.config_files import FILE, HEAD, parse_body, problems_of_body
 from trimtab.config.diagnostics import ConfigError
 from trimtab.config.kube_scheduler import parse
-from trimtab.config.plugin_args import build_plugin, dump_fields
+from trimtab.config.plugin_args import build_plugin
 from trimtab.config.registry import IN_TREE
+from trimtab.config.schema import dump_fields
 from trimtab.core.framework.resource_amounts import ResourceWeight
 from trimtab.core.model.affinity import NodeAffinity as Wishes
 from trimtab.core.model.affinity import PreferredSchedulingTerm
@@ -92,16 +93,16 @@ def test_written_and_read() -> None:
             "f.yaml:3:51: profiles[0].pluginConfig[0].args.mostPod: unknown field (did you mean mostPods?)",
         ),
         ("{most_pods: 1}", "unknown field (did you mean mostPods?)"),
-        ("{mostPods: 1.5}", "args.mostPods: expected a whole number, got the number 1.5"),
+        ("{mostPods: 1.5}", "args.mostPods: expected an integer, got the number 1.5"),
         ("{onTop: 1}", "args.onTop: expected true or false, got the number 1"),
-        ("{colour: rad}", "args.colour: 'rad' is none of blue, red (did you mean red?)"),
+        ("{colour: rad}", "args.colour: 'rad' is not one of blue, red (did you mean red?)"),
         ("{inner: {longNam: x}}", "args.inner.longNam: unknown field (did you mean longName?)"),
         ("{several: {}}", "args.several: expected a list, got a mapping"),
-        ("{several: [{longName: 5}]}", "args.several[0].longName: expected text, got the number 5"),
-        ("{odd: 1}", "args.odd: this argument cannot be set in a file"),
+        ("{several: [{longName: 5}]}", "args.several[0].longName: expected a string, got the number 5"),
+        ("{odd: 1}", "args.odd: cannot be set in a file"),
         ("{share: 2}", "f.yaml:3:50: profiles[0].pluginConfig[0].args: share is more than all"),
         ("[]", "args: expected a mapping, got a list"),
-        ("{kind: OtherArgs}", "args.kind: 'OtherArgs' is none of ForeignArgs"),
+        ("{kind: OtherArgs}", "args.kind: 'OtherArgs' is not one of ForeignArgs"),
     ],
 )
 def test_refused_arguments(args: str, complaint: str) -> None:
@@ -166,9 +167,13 @@ REQUIRED = "addedAffinity: {requiredDuringSchedulingIgnoredDuringExecution: {nod
 @pytest.mark.parametrize(
     ("plugin", "args", "complaint"),
     [
-        ("NodeResourcesFit", "ignoredResources: ['a b']", "ignoredResources[0]: 'a b' is no name of a resource"),
-        ("NodeResourcesFit", "ignoredResourceGroups: [a/b]", "ignoredResourceGroups[0]: 'a/b' is no name of a group"),
-        ("NodeResourcesFit", "scoringStrategy: {}", "scoringStrategy: the type is missing: one of LeastAllocated"),
+        ("NodeResourcesFit", "ignoredResources: ['a b']", "ignoredResources[0]: 'a b' is not a valid resource name"),
+        (
+            "NodeResourcesFit",
+            "ignoredResourceGroups: [a/b]",
+            "ignoredResourceGroups[0]: 'a/b' is not a valid resource group",
+        ),
+        ("NodeResourcesFit", "scoringStrategy: {}", "scoringStrategy: type is missing: one of LeastAllocated"),
         ("NodeResourcesFit", "scoringStrategy: {type: MoreAllocated}", "(did you mean MostAllocated?)"),
         (
             "NodeResourcesFit",
@@ -178,7 +183,7 @@ REQUIRED = "addedAffinity: {requiredDuringSchedulingIgnoredDuringExecution: {nod
         (
             "NodeResourcesFit",
             "scoringStrategy: {type: MostAllocated, resources: [{weight: 1}]}",
-            "resources[0]: the name of the resource is missing",
+            "resources[0]: name is missing",
         ),
         (
             "NodeResourcesFit",
@@ -200,12 +205,12 @@ REQUIRED = "addedAffinity: {requiredDuringSchedulingIgnoredDuringExecution: {nod
             "NodeResourcesFit",
             "scoringStrategy: {type: RequestedToCapacityRatio, requestedToCapacityRatio: "
             "{shape: [{utilization: 5, score: 1}, {utilization: 5}]}}",
-            "shape[1]: utilization must rise from point to point",
+            "shape[1]: utilization must increase from point to point",
         ),
         (
             "NodeResourcesBalancedAllocation",
             "resources: [{name: cpu}, {name: cpu}]",
-            "resources[1]: the resource cpu stands twice",
+            "resources[1]: the resource cpu is listed twice",
         ),
         (
             "NodeResourcesBalancedAllocation",
@@ -215,15 +220,15 @@ REQUIRED = "addedAffinity: {requiredDuringSchedulingIgnoredDuringExecution: {nod
         (
             "NodeAffinity",
             REQUIRED % "{matchExpressions: [{key: a, operator: in}]}",
-            "'in' is none of DoesNotExist, Exists",
+            "'in' is not one of DoesNotExist, Exists",
         ),
-        ("NodeAffinity", REQUIRED % "{matchExpressions: [{key: a}]}", "matchExpressions[0]: the operator is missing"),
+        ("NodeAffinity", REQUIRED % "{matchExpressions: [{key: a}]}", "matchExpressions[0]: operator is missing"),
         (
             "NodeAffinity",
             REQUIRED % "{matchExpressions: [{key: a, operator: In}]}",
-            "Kubernetes would refuse this: In and",
+            "is not a valid requirement: In and",
         ),
-        ("NodeAffinity", REQUIRED % "{matchExpressions: [{key: a, operator: Gt, values: [x]}]}", "one whole number"),
+        ("NodeAffinity", REQUIRED % "{matchExpressions: [{key: a, operator: Gt, values: [x]}]}", "one integer"),
         ("NodeAffinity", REQUIRED % "{matchExpressions: [{key: a, operator: Gt, values: [5]}]}", "put it in quotes"),
         ("NodeAffinity", REQUIRED % "{matchExpressions: [{key: -a, operator: Exists}]}", "must be valid labels"),
         (
@@ -234,13 +239,13 @@ REQUIRED = "addedAffinity: {requiredDuringSchedulingIgnoredDuringExecution: {nod
         (
             "NodeAffinity",
             REQUIRED % "{matchFields: [{key: metadata.name, operator: Exists}]}",
-            "'Exists' is none of In, NotIn",
+            "'Exists' is not one of In, NotIn",
         ),
         ("NodeAffinity", REQUIRED % "{matchLabels: {}}", "nodeSelectorTerms[0].matchLabels: unknown field"),
         ("NodeName", "node: a", "args.node: unknown field"),
         ("DefaultBinder", "x: a", "args.x: unknown field"),
-        ("NodeDeclaredFeatures", "x: 1", "pluginConfig[0].name: NodeDeclaredFeatures is not built yet"),
-        ("NodeResourceFit", "", "no plugin 'NodeResourceFit' (did you mean NodeResourcesFit?)"),
+        ("NodeDeclaredFeatures", "x: 1", "pluginConfig[0].name: NodeDeclaredFeatures is not supported yet"),
+        ("NodeResourceFit", "", "unknown plugin 'NodeResourceFit' (did you mean NodeResourcesFit?)"),
         (
             "NodeAffinity",
             "apiVersion: kubescheduler.config.k8s.io/v1beta3",

@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from trimtab.config.diagnostics import ConfigError
-from trimtab.config.plugin_args import build_plugin, dump_fields
+from trimtab.config.plugin_args import build_plugin
 from trimtab.config.registry import IN_TREE
+from trimtab.config.schema import dump_fields
 from trimtab.core.framework.resource_amounts import ResourceAmounts, ResourceValues
 from trimtab.core.load.provider import MetricProvider
 
@@ -62,7 +63,7 @@ def test_a_token_is_not_shown() -> None:
         (
             "TargetLoadPacking",
             {"metricProvider": {"type": "Graphite"}},
-            "is none of KubernetesMetricsServer, Prometheus",
+            "is not one of KubernetesMetricsServer, Prometheus",
         ),
         ("LoadVariationRiskBalancing", {"safeVarianceMargin": "1"}, "args.safeVarianceMargin: expected a number"),
         ("LowRiskOverCommitment", {"riskLimitWeights": {"cpu": "x"}}, "args.riskLimitWeights.cpu: expected a number"),

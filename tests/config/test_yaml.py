@@ -4,8 +4,7 @@ import pytest
 
 from tests.config.config_files import FILE, HEAD, problems_of
 from trimtab.config.diagnostics import ConfigError
-from trimtab.config.tree import MappingNode, ScalarNode, SequenceNode
-from trimtab.config.yaml import MAX_BYTES, MAX_DEPTH, parse_documents
+from trimtab.config.yaml import MAX_BYTES, MAX_DEPTH, MappingNode, ScalarNode, SequenceNode, parse_documents
 
 
 def bomb(levels: int) -> str:
@@ -23,27 +22,30 @@ def bomb(levels: int) -> str:
         (b"null\n", "f.yaml: the file is empty"),
         (b"a: [1, 2\n", "f.yaml:2:1: not YAML: did not find expected ',' or ']'"),
         (b"a: b: c\n", "f.yaml:1:5: not YAML: mapping values are not allowed in this context"),
-        (b"a:\n\tb: 1\n", "f.yaml:2:1: not YAML: a tab stands where only spaces may indent"),
+        (b"a:\n\tb: 1\n", "f.yaml:2:1: not YAML: indent with spaces, not tabs"),
         (b"\xef\xbb\xbfa: 1\n", "f.yaml:1:1: the file starts with a byte order mark: save it as UTF-8 without one"),
-        (b"a: 1\nb: x\x00y\n", "f.yaml:2:5: the character U+0000 may not stand in a YAML file"),
-        ("a: \ud800\n", "f.yaml:1:4: the character U+D800 may not stand in a YAML file"),
+        (b"a: 1\nb: x\x00y\n", "f.yaml:2:5: the character U+0000 is not allowed in YAML"),
+        ("a: \ud800\n", "f.yaml:1:4: the character U+D800 is not allowed in YAML"),
         (b"a: 1\nb: \xff\n", "f.yaml:2:4: the file is not UTF-8 text"),
         ("a: 1\n".encode("utf-16"), "f.yaml:1:1: the file is not UTF-8 text"),
         (b"#" * (MAX_BYTES + 1), f"f.yaml: the file is larger than {MAX_BYTES} bytes"),
         (b"[" * 100_000, f"f.yaml:1:{MAX_DEPTH + 1}: nested deeper than {MAX_DEPTH} levels"),
-        (b"a: 1\nb: 2\na: 3\n", "f.yaml:3:1: the key a stands twice, first in line 1"),
-        (b"a: {b: 1, b: 2}\n", "f.yaml:1:11: the key b stands twice, first in line 1"),
-        (b"on: 1\n", "f.yaml:1:1: on is a truth value to some and text to others: write true or false, or quote it"),
-        (b"7: 1\n", "f.yaml:1:1: a key must be text"),
-        (b"? [a]\n: 1\n", "f.yaml:1:3: a key must be text"),
+        (b"a: 1\nb: 2\na: 3\n", "f.yaml:3:1: duplicate key a, first set in line 1"),
+        (b"a: {b: 1, b: 2}\n", "f.yaml:1:11: duplicate key b, first set in line 1"),
+        (
+            b"on: 1\n",
+            "f.yaml:1:1: on is a boolean to some YAML parsers and a string to others: write true or false, or quote it",
+        ),
+        (b"7: 1\n", "f.yaml:1:1: a key must be a string"),
+        (b"? [a]\n: 1\n", "f.yaml:1:3: a key must be a string"),
         (b"a: &x {b: 1}\nc: {<<: *x}\n", "f.yaml:2:5: merge keys are not supported: write the fields out"),
         (
             b"a: !!python/name:os.system 1\n",
             "f.yaml:1:4: the tag tag:yaml.org,2002:python/name:os.system is not supported",
         ),
         (b"a: !thing [1]\n", "f.yaml:1:4: the tag !thing is not supported"),
-        (b"a: *b\n", "f.yaml:1:4: the alias *b refers to nothing that stands complete before it"),
-        (b"a: &a [*a]\n", "f.yaml:1:8: the alias *a refers to nothing that stands complete before it"),
+        (b"a: *b\n", "f.yaml:1:4: the alias *b is not defined before this line"),
+        (b"a: &a [*a]\n", "f.yaml:1:8: the alias *a is not defined before this line"),
     ],
 )
 def test_refused_texts(content: str | bytes, complaint: str) -> None:

@@ -153,7 +153,7 @@ def test_the_story_of_dynamic_scheduler(scene: MeteredCluster) -> None:
             lambda: {"node-3": "presure"} == labels(scene, "status"), 20, "by the new rule", labeller
         )
         rule_file(scene, "much")
-        trimtab_process.wait_for(lambda: "'much' is no number" in labeller.log_tail(), 20, "the complaint", labeller)
+        trimtab_process.wait_for(lambda: "'much' is not a number" in labeller.log_tail(), 20, "the complaint", labeller)
         assert {"node-3": "presure"} == labels(scene, "status")
     assert {"node-3": "presure"} == labels(scene, "status")
 

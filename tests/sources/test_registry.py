@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 
@@ -12,13 +13,13 @@ from tests.config.config_files import FILE, TRIMTAB_HEAD
 from trimtab.config.diagnostics import ConfigError
 from trimtab.config.dump import dump
 from trimtab.config.kube_scheduler import parse
-from trimtab.config.trimtab.settings import MetricsServerSettings, RegisteredSourceSettings
+from trimtab.config.trimtab.settings import MetricsServerSettings
 from trimtab.core.model.duration import Duration
 from trimtab.core.model.readings import Reading
 from trimtab.sources import registry
 from trimtab.sources.interface import HistoryRange, Scrape, SourceContext, no_history
 from trimtab.sources.metrics_server import MetricsServerSource
-from trimtab.sources.registry import REGISTERED, SOURCE_SETTINGS, SourceKind, open_source
+from trimtab.sources.registry import SOURCE_KINDS, SOURCE_SETTINGS, SourceKind, open_source
 from trimtab.sources.replay import ReplaySettings, ReplaySource
 
 OFTEN = Duration(20)
@@ -28,6 +29,9 @@ OFTEN = Duration(20)
 class Steady:
     """Every node at the same share."""
 
+    kind: ClassVar[str] = "steady"
+
+    name: str
     cpu_share: float = 0.5
     interval: Duration = OFTEN
 
@@ -39,8 +43,8 @@ class Steady:
 class SteadySource:
     """The least that a source has to have."""
 
-    def __init__(self, name: str, steady: Steady, around: SourceContext) -> None:
-        self.name, self.interval, self.query_names = name, steady.interval, (name,)
+    def __init__(self, steady: Steady, around: SourceContext) -> None:
+        self.name, self.interval, self.query_names = steady.name, steady.interval, (steady.name,)
         self._share, self._around = steady.cpu_share, around
 
     async def read(self) -> Scrape:
@@ -66,10 +70,10 @@ def complaint(body: str, kinds: dict[str, type]) -> str:
 
 def test_a_kind_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its settings are read with their defaults and what is shown reads back as the same; the table opens it."""
-    monkeypatch.setattr(registry, "REGISTERED", {**REGISTERED, "steady": SourceKind(Steady, SteadySource)})
+    monkeypatch.setattr(registry, "SOURCE_KINDS", {**SOURCE_KINDS, "steady": SourceKind(Steady, SteadySource)})
     kinds = {"steady": Steady}
     first = parse(f"{TRIMTAB_HEAD}sources: [{{name: calm, steady: {{cpuShare: 0.25}}}}]\n", FILE, None, kinds)
-    assert (RegisteredSourceSettings("calm", "steady", Steady(0.25, OFTEN)),) == first.trimtab.sources
+    assert (Steady("calm", 0.25, OFTEN),) == first.trimtab.sources
     assert first.trimtab == parse(dump(first), FILE, None, kinds).trimtab
     source = open_source(first.trimtab.sources[0], lambda: (), get)
     assert isinstance(source, SteadySource)
@@ -83,9 +87,9 @@ def test_a_kind_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
         ("steady: {cpushare: 1}", "sources[0].steady.cpushare: unknown field (did you mean cpuShare?)"),
         ("steady: {interval: 5}", "sources[0].steady.interval: expected a duration"),
         ("steady: {interval: 2h}", "sources[0].steady: interval: 2h is not between 1s and 1h"),
-        ("steady: {interval: 10m}", "sources: a is asked every 10m, but a sample counts for nothing after 5m"),
+        ("steady: {interval: 10m}", "sources: a is polled every 10m, but a sample is stale after 5m"),
         ("stedy: {}", "sources[0].stedy: unknown field (did you mean steady?)"),
-        ("", "sources[0]: a source is one of prometheus, metricsServer, steady"),
+        ("", "sources[0]: the kind is missing: write one of prometheus, metricsServer, steady"),
         ("steady: {}, metricsServer: {}", "sources[0].steady: a source is of one kind"),
     ],
 )
@@ -103,17 +107,13 @@ def test_recordings() -> None:
         None,
         SOURCE_SETTINGS,
     )
-    assert (
-        RegisteredSourceSettings("tape", "replay", ReplaySettings("a.jsonl", Duration(2))),
-    ) == found.trimtab.sources
+    assert (ReplaySettings("tape", "a.jsonl", 2.0),) == found.trimtab.sources
     assert "sources[0].replay: path is missing" in complaint("replay: {}", dict(SOURCE_SETTINGS))
-    assert "sources[0].replay: path: '../x' leads through '..'" in complaint(
-        "replay: {path: ../x}", dict(SOURCE_SETTINGS)
-    )
+    assert "sources[0].replay.path: '../x' contains '..'" in complaint("replay: {path: ../x}", dict(SOURCE_SETTINGS))
 
 
 def test_opened(tmp_path: Path) -> None:
     """Each kind of settings has its source."""
-    tape = RegisteredSourceSettings("tape", "replay", ReplaySettings(str(tmp_path / "tape")))
+    tape = ReplaySettings("tape", str(tmp_path / "tape"))
     assert isinstance(open_source(tape, lambda: (), get), ReplaySource)
     assert isinstance(open_source(MetricsServerSettings("server"), lambda: (), get), MetricsServerSource)

@@ -29,7 +29,7 @@ def recorded(path: Path, *events: SamplesRead) -> ReplaySource:
     with path.open("wb") as file:
         for each in events:
             record(file, each)
-    return ReplaySource("tape", ReplaySettings(str(path)), LATER)
+    return ReplaySource(ReplaySettings("tape", str(path)), LATER)
 
 
 async def test_samples_are_as_old_as_they_were(tmp_path: Path) -> None:
@@ -68,7 +68,7 @@ async def test_a_line_that_makes_no_sense_is_named_and_passed_over(line: bytes, 
     path = tmp_path / "tape"
     recorded(path, event(100.0, 0.5))
     path.write_bytes(line + b"\n" + path.read_bytes())
-    source = ReplaySource("tape", ReplaySettings(str(path)), LATER)
+    source = ReplaySource(ReplaySettings("tape", str(path)), LATER)
     with pytest.raises(SourceError, match=r"tape:1: "):
         await source.read()
     assert (0.5,) == (await source.read()).readings[0].values
@@ -77,4 +77,4 @@ async def test_a_line_that_makes_no_sense_is_named_and_passed_over(line: bytes, 
 async def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
     """With the reason and what to check."""
     with pytest.raises(SourceError, match=r"No such file.*check"):
-        await ReplaySource("tape", ReplaySettings(str(tmp_path / "none")), LATER).read()
+        await ReplaySource(ReplaySettings("tape", str(tmp_path / "none")), LATER).read()

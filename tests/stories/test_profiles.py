@@ -96,5 +96,5 @@ def test_order_with_other_arguments() -> None:
     with pytest.raises(ConfigError) as caught:
         parse(FILE.rstrip("\n") + args, "scheduler.yaml")
     line = FILE.splitlines().index("- schedulerName: reserved") + 1
-    expected = "profiles[2].schedulerName: queueSort must be the same in all profiles, for there is one queue"
+    expected = "profiles[2].schedulerName: queueSort must be the same in all profiles: they share one queue"
     assert f"scheduler.yaml:{line}:18: {expected}" == str(caught.value)

@@ -67,7 +67,7 @@ class Labeller(Process):
 
     def _on_samples(self, event: SourceEvent) -> None:
         if isinstance(event, SamplesRead):
-            oldest = self.clock.wall() - self.current.trimtab.load.stale  # what is older tells a rule nothing
+            oldest = self.clock.wall() - self.current.settings.load.stale  # what is older tells a rule nothing
             fresh = [each for each in event.readings if max(each.measured, default=-math.inf) >= oldest]
             self.last_read |= {reading.resource: event.at for reading in fresh}
         self.runtime.dispatch(event)

@@ -126,7 +126,7 @@ def _from_config(file: str, apply: bool, url: str) -> ConfigFile:
 def _from_rules(url: str, rules: str, seconds: int, apply: bool) -> ConfigFile:
     from trimtab.apps.reload import ConfigFile
     from trimtab.config.trimtab.labeller import from_rule_file
-    from trimtab.config.trimtab.url import redact_url, validate_url
+    from trimtab.config.trimtab.validation import redact_url, validate_url
 
     if not url:
         raise click.UsageError("say where measurements come from: -prom http://HOST:9090, or --config FILE")

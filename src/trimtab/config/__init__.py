@@ -1,1 +1,1 @@
-"""Decides which settings, profiles and plugins a file asks for; leaves reading the file to its callers."""
+"""Parses configuration files into settings, profiles and plugins; pure, so callers read the files."""

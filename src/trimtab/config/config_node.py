@@ -1,6 +1,6 @@
-"""Reads typed values out of a tree and reports what does not fit; which values are wanted is left to callers.
+"""A value of a configuration file with its path and position: typed accessors that report what does not fit.
 
-Every reader answers None after it has reported a problem, so that one pass over a file finds all of them.
+Every accessor returns None after it has reported a problem, so that one pass over a file finds all of them.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 
 from trimtab.config.diagnostics import ConfigError, Note, Problem, did_you_mean
-from trimtab.config.tree import MappingNode, Position, ScalarNode, SequenceNode, YamlNode
+from trimtab.config.yaml import MappingNode, Position, ScalarNode, SequenceNode, YamlNode
 from trimtab.core.model.duration import parse_duration
 
 INT32 = (1 << 31) - 1
@@ -18,7 +18,7 @@ INT64 = (1 << 63) - 1
 
 @dataclass(slots=True)
 class Report:
-    """What was found in one file so far."""
+    """The problems and notes of one file so far."""
 
     file: str
     problems: list[Problem] = field(default_factory=list)
@@ -26,7 +26,7 @@ class Report:
     read_file: Callable[[str], tuple[str, bytes]] | None = None  # reads a file that this one names; raises OSError
 
     def finish(self) -> tuple[Note, ...]:
-        """The notes of a file that is fit for use; raises ConfigError with the problems of one that is not."""
+        """The notes of a valid file; raises ConfigError with the problems of an invalid one."""
         if self.problems:
             raise ConfigError(self.problems)
         return tuple(sorted(self.notes, key=lambda note: (note.line, note.column)))
@@ -34,7 +34,7 @@ class Report:
 
 @dataclass(frozen=True, slots=True)
 class ConfigNode:
-    """A piece of the file, how one gets to it, and where to report about it."""
+    """A value, its path in the file, and the report for its problems."""
 
     yaml: YamlNode
     report: Report
@@ -48,14 +48,14 @@ class ConfigNode:
         self.report.notes.append(kind(self.report.file, *self.yaml.position, self.path, message))
 
     def entries(self) -> dict[str, ConfigNode] | None:
-        """The mapping's fields without those that are null, which Kubernetes takes as not set."""
+        """The fields of the mapping without those that are null, which count as unset, as in Kubernetes."""
         if not isinstance(self.yaml, MappingNode):
             self._unexpected("a mapping")
             return None
         return {key: self.child(key) for key, each in self.yaml.entries.items() if not _is_null(each)}
 
     def fields(self, names: Collection[str]) -> dict[str, ConfigNode] | None:
-        """The mapping's fields, where only these may stand."""
+        """The same, where only these names are allowed."""
         entries = self.entries()
         if entries is None or not isinstance(self.yaml, MappingNode):
             return None
@@ -69,7 +69,7 @@ class ConfigNode:
         return ConfigNode(self.yaml.entries[key], self.report, f"{self.path}.{key}" if self.path else key)
 
     def items(self) -> list[ConfigNode]:
-        """The list's items; none, and a problem, where there is no list."""
+        """The items of the list; none, and a problem, if this is no list."""
         if not isinstance(self.yaml, SequenceNode):
             self._unexpected("a list")
             return []
@@ -80,9 +80,9 @@ class ConfigNode:
         if isinstance(value, str):
             return value
         if isinstance(value, bool | int | float):
-            self.error(f"expected text, got {_describe(self.yaml)}: put it in quotes")
+            self.error(f"expected a string, got {_describe(self.yaml)}: put it in quotes")
         else:
-            self._unexpected("text")
+            self._unexpected("a string")
         return None
 
     def choice(self, choices: Collection[str]) -> str | None:
@@ -90,7 +90,7 @@ class ConfigNode:
         if value is None or value in choices:
             return value
         listed = ", ".join(sorted(choices))
-        self.error(f"{value[:100]!r} is none of {listed}{did_you_mean(value, choices)}")
+        self.error(f"{value[:100]!r} is not one of {listed}{did_you_mean(value, choices)}")
         return None
 
     def boolean(self) -> bool | None:
@@ -103,7 +103,7 @@ class ConfigNode:
     def integer(self, low: int = -INT64, high: int = INT64) -> int | None:
         value = self._value()
         if isinstance(value, bool) or not isinstance(value, int):
-            self._unexpected("a whole number")
+            self._unexpected("an integer")
             return None
         if not low <= value <= high:
             self.error(f"{value} is not between {low} and {high}")
@@ -125,11 +125,13 @@ class ConfigNode:
             return None
         seconds = parse_duration(value)
         if seconds is None:
-            self.error(f'{value[:30]!r} is no duration: write a number and a unit, such as "15s", "1m30s" or "500ms"')
+            self.error(
+                f'{value[:30]!r} is not a duration: write a number and a unit, such as "15s", "1m30s" or "500ms"'
+            )
         return seconds
 
     def _value(self) -> object:
-        """The single value; None where there is none or nobody can rely on it."""
+        """The scalar; None if this is none, or is ambiguous."""
         return self.yaml.value if isinstance(self.yaml, ScalarNode) and not self.yaml.ambiguity else None
 
     def _unexpected(self, expected: str) -> None:
@@ -140,7 +142,7 @@ class ConfigNode:
 
 
 def strings(node: ConfigNode) -> tuple[str, ...]:
-    """A list of texts; those that are none are reported and left out."""
+    """A list of strings; other items are reported and left out."""
     return tuple(value for item in node.items() if (value := item.string()) is not None)
 
 
@@ -155,16 +157,16 @@ def _describe(tree: YamlNode) -> str:
         case SequenceNode():
             return "a list"
         case ScalarNode(value=None):
-            return "nothing"
+            return "null"
         case ScalarNode(value=bool() as truth):
             return str(truth).lower()
         case ScalarNode(value=int() | float() as number):
             return f"the number {number}"
         case ScalarNode(value=value):
-            return f"the text {str(value)[:40]!r}"
+            return f"the string {str(value)[:40]!r}"
 
 
 def missing(report: Report, path: str = "") -> ConfigNode:
-    """The place where an absent mapping would be."""
+    """An absent mapping, as an empty one."""
     empty: Mapping[str, YamlNode] = {}
     return ConfigNode(MappingNode(empty, {}), report, path)

@@ -1,38 +1,48 @@
-"""What a configuration file comes to, as plain values; how it is read is left to `scheduler`."""
+"""The values of a configuration file, both documents together."""
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
+from math import inf
 
 from trimtab.config.diagnostics import Note
 from trimtab.config.trimtab.settings import DEFAULT, TrimtabConfiguration
+from trimtab.core.model.setting import setting
 from trimtab.core.settings import Settings
+
+_OBJECT_NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
+
+
+def _object_name_error(name: str) -> str | None:
+    valid = not name or _OBJECT_NAME.fullmatch(name) is not None
+    return None if valid else f"{name[:100]!r} is not a valid object name: use a-z, 0-9, '-' and '.'"
 
 
 @dataclass(frozen=True, slots=True)
 class LeaderElection:
-    """Who may decide: the holder of this lease, or, if not `enabled`, everybody. Times in seconds."""
+    """Only the holder of this lease schedules; if not `enabled`, every replica does. Times in seconds."""
 
-    enabled: bool = True
-    lease_duration: float = 15.0
-    renew_deadline: float = 10.0
-    retry_period: float = 2.0
-    name: str = "trimtab"
-    namespace: str = "trimtab"
+    enabled: bool = setting(True, name="leaderElect")
+    lease_duration: float = setting(15.0, seconds=(0, inf))
+    renew_deadline: float = setting(10.0, seconds=(0, inf))
+    retry_period: float = setting(2.0, seconds=(0, inf))
+    name: str = setting("trimtab", name="resourceName", validate=_object_name_error)
+    namespace: str = setting("trimtab", name="resourceNamespace", validate=_object_name_error)
 
 
 @dataclass(frozen=True, slots=True)
 class ClientConnection:
-    """How to speak to the API server; an empty kubeconfig means the usual places, no qps means no limit."""
+    """How to reach the API server; an empty kubeconfig means the default locations, no qps means no limit."""
 
     kubeconfig: str = ""
     qps: float | None = None
-    burst: int = 100
+    burst: int = setting(100, between=(0, (1 << 31) - 1))
 
 
 @dataclass(frozen=True, slots=True)
 class Configuration:
-    """All that a file decides, and what its author should know about it."""
+    """Everything that a file configures, and the notes on it."""
 
     settings: Settings
     leader_election: LeaderElection = LeaderElection()

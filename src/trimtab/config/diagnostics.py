@@ -1,4 +1,4 @@
-"""What is wrong with a file, or worth knowing about it, and where; what counts as either is left to the readers."""
+"""Problems with a configuration file and notes on it, each with its position."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ MAX_SHOWN = 50
 
 @dataclass(frozen=True, slots=True)
 class Diagnostic:
-    """A sentence about one place of a file; line 0 means the file as a whole."""
+    """A message about one position of a file; line 0 means the file as a whole."""
 
     file: str
     line: int
@@ -26,15 +26,15 @@ class Diagnostic:
 
 
 class Problem(Diagnostic):
-    """The file cannot be used until this is mended."""
+    """The file cannot be used until this is fixed."""
 
 
 class Note(Diagnostic):
-    """The file can be used, but not all of it does what its author may expect."""
+    """The file can be used, but part of it may not do what its author expects."""
 
 
 class Info(Note):
-    """A note that is no fault of the file and asks nothing of its author."""
+    """A note that needs no change of the file."""
 
 
 class ConfigError(Exception):
@@ -52,12 +52,12 @@ class ConfigError(Exception):
 
 
 def printable(text: str) -> str:
-    """One line that no terminal takes for commands: a file can spell any character by an escape."""
+    """One line without control characters, which a file can contain as escapes."""
     return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)
 
 
 def did_you_mean(word: str, choices: Collection[str]) -> str:
-    """The nearest valid name as the end of a sentence; nothing when none is near."""
+    """The nearest valid name as the end of a sentence; empty if none is near."""
     spelt = {choice.lower(): choice for choice in choices}
     near = difflib.get_close_matches(word[:100].lower(), spelt, n=1)
     return f" (did you mean {spelt[near[0]]}?)" if near else ""

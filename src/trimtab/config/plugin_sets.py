@@ -1,9 +1,9 @@
-"""Decides which plugins run at which point, in which order and with which weight; leaves their arguments to others.
+"""Which plugins run at which extension point, in which order and with which weight.
 
-The rules are kube-scheduler's. A plugin under `multiPoint` runs at every point that it serves, unless that point
-disables it by name or disables `*`. What a point itself enables runs there, whatever is disabled. At each point come
-first those named in both lists, in the point's order; then the rest of `multiPoint`; then the rest of the point.
-Before there was `multiPoint`, a point's own lists were laid over the defaults of that point.
+The rules are kube-scheduler's. A plugin under `multiPoint` runs at every point that it implements, unless that point
+disables it by name or disables `*`. What a point itself enables runs there, whatever is disabled. The order at each point:
+first those in both lists, in the point's order; then the rest of `multiPoint`; then the rest of the point. In v1beta2,
+which has no `multiPoint`, a point's own lists are merged with the defaults of that point.
 """
 
 from __future__ import annotations
@@ -13,10 +13,9 @@ from dataclasses import dataclass
 
 from trimtab.config.config_node import INT32, ConfigNode
 from trimtab.config.diagnostics import did_you_mean
-from trimtab.config.fields import checked_fields
+from trimtab.config.fields import PluginCatalogue, checked_fields
 from trimtab.config.registry import KUBERNETES_POINTS, REMOVED
-from trimtab.config.tree import MappingNode
-from trimtab.config.versions import PluginCatalogue
+from trimtab.config.yaml import MappingNode
 from trimtab.core.framework.profile import ExtensionPoint
 
 ALL = "*"
@@ -26,7 +25,7 @@ _SCHEMA = "profiles[].plugins.POINT"
 
 @dataclass(frozen=True, slots=True)
 class PluginRef:
-    """A plugin as a list names it; the place is None for one that comes from the defaults."""
+    """A plugin in a list of the file; the node is None for one of the defaults."""
 
     name: str
     weight: int = 0
@@ -45,7 +44,7 @@ Expand = Callable[[PluginSet, PluginSet, Callable[[str], bool]], tuple[PluginRef
 
 
 def parse_plugin_set(node: ConfigNode, catalogue: PluginCatalogue) -> PluginSet:
-    """A point's lists; names that nobody knows, that are not built, or that stand twice are reported."""
+    """The lists of one point; unknown, unsupported and duplicate names are reported."""
     entries = checked_fields(node, _SCHEMA)
     enabled = _parse_enabled(entries["enabled"], catalogue) if "enabled" in entries else ()
     disabled = _parse_disabled(entries["disabled"], catalogue) if "disabled" in entries else frozenset()
@@ -61,7 +60,7 @@ def _parse_enabled(node: ConfigNode, catalogue: PluginCatalogue) -> tuple[Plugin
         if name is None or not is_usable(entries["name"], name, catalogue):
             continue
         if name in found:
-            item.error(f"{name} stands twice in this list")
+            item.error(f"{name} is listed twice")
         if "weight" in entries and weight == 0:
             entries["weight"].note("counts as 1, as in kube-scheduler: disable the plugin to leave it out")
         found[name] = PluginRef(name, weight or 0, item)
@@ -88,27 +87,27 @@ def _name(item: ConfigNode, entries: Mapping[str, ConfigNode]) -> str | None:
 
 
 def is_usable(node: ConfigNode, name: str, catalogue: PluginCatalogue) -> bool:
-    """Whether a file may name this plugin as one to run or to configure; noted or reported if not."""
+    """Whether a file may enable or configure this plugin; noted or reported if not."""
     if name in catalogue.plugins:
         return True
     if name in catalogue.version.replaced_plugins:
-        node.note(f"left out: {REMOVED[name]} does the work of {name}")
+        node.note(f"ignored: {REMOVED[name]} replaces {name}")
     elif name in REMOVED:
-        node.error(f"{name} is gone from Kubernetes: {REMOVED[name]} does its work")
+        node.error(f"{name} was removed from Kubernetes: use {REMOVED[name]}")
     elif _is_known(node, name, catalogue):
-        node.error(f"{name} is not built yet: remove it here (as a default plugin it would only be noted)")
+        node.error(f"{name} is not supported yet: remove it here (as a default plugin it would only be noted)")
     return False
 
 
 def _is_known(node: ConfigNode, name: str, catalogue: PluginCatalogue) -> bool:
     names = {*KUBERNETES_POINTS, *catalogue.plugins}
     if name not in names:
-        node.error(f"there is no plugin {name[:100]!r}{did_you_mean(name, names)}")
+        node.error(f"unknown plugin {name[:100]!r}{did_you_mean(name, names)}")
     return name in names
 
 
 def merge_plugin_set(custom: PluginSet, defaults: Mapping[str, int]) -> PluginSet:
-    """`multiPoint` laid over the default plugins: one named again is changed in place, a new one comes last."""
+    """`multiPoint` merged with the default plugins: a listed one replaces its default in place, a new one comes last."""
     named = {each.name: each for each in custom.enabled}
     kept: dict[str, PluginRef] = {}
     if ALL not in custom.disabled:
@@ -123,7 +122,7 @@ def merge_plugin_set(custom: PluginSet, defaults: Mapping[str, int]) -> PluginSe
 def expand_multi_point(
     point: PluginSet, multi_point: PluginSet, serves: Callable[[str], bool]
 ) -> tuple[PluginRef, ...]:
-    """The plugins of one point in their order, each with the weight that counts there."""
+    """The plugins of one point in their order, each with its weight there."""
     own = {each.name: each for each in point.enabled}
     if ALL in point.disabled:
         return tuple(own.values())
@@ -137,12 +136,12 @@ def expand_multi_point(
 
 
 def merge_at_point(point: PluginSet, multi_point: PluginSet, serves: Callable[[str], bool]) -> tuple[PluginRef, ...]:
-    """The same by the rule of v1beta2: the point's own lists over the defaults that serve there."""
+    """The same by the rule of v1beta2: the point's own lists merged with the defaults that implement it."""
     return merge_plugin_set(
         point, {each.name: each.weight for each in multi_point.enabled if serves(each.name)}
     ).enabled
 
 
 def point_names() -> tuple[str, ...]:
-    """The names under which a file lists plugins."""
+    """The fields under which a file lists plugins."""
     return (*(point.value for point in ExtensionPoint), MULTI_POINT)

@@ -1,4 +1,4 @@
-"""Decides which profiles a file describes; leaves plugins' order to `plugin_sets` and arguments to `arguments`."""
+"""Parses the profiles of a KubeSchedulerConfiguration."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from functools import partial
 
 from trimtab.config.config_node import ConfigNode
 from trimtab.config.diagnostics import Info
-from trimtab.config.fields import checked_fields
+from trimtab.config.fields import VERSION, PluginCatalogue, checked_fields
 from trimtab.config.plugin_args import parse_plugin
 from trimtab.config.plugin_sets import (
     MULTI_POINT,
@@ -23,7 +23,6 @@ from trimtab.config.plugin_sets import (
     point_names,
 )
 from trimtab.config.registry import DEFAULT_BINDER, POINTS
-from trimtab.config.versions import VERSION, PluginCatalogue
 from trimtab.core.framework.interface import Plugin, QueueSort, Score
 from trimtab.core.framework.profile import POINT_INTERFACES, ExtensionPoint, Profile, build_profile
 
@@ -33,9 +32,9 @@ _SCHEMA = "profiles[]"
 
 @dataclass(frozen=True, slots=True)
 class ParsedProfile:
-    """A profile, the place in the file that describes it, and the places of its plugins' arguments.
+    """A profile, its node in the file, and the nodes of its plugins' arguments.
 
-    unused: the places of arguments for plugins that it does not enable.
+    unused: the arguments of plugins that it does not enable.
     """
 
     profile: Profile
@@ -46,21 +45,21 @@ class ParsedProfile:
 
 
 class DefaultBinder:
-    """Stands for the engine's own last step, which serves the point `bind` and takes no arguments."""
+    """Stands for the engine's own bind step, so that files may name it; takes no arguments."""
 
 
 def parse_profiles(nodes: list[ConfigNode], catalogue: PluginCatalogue) -> tuple[ParsedProfile, ...]:
-    """All profiles of a file; what is wrong with one, or between two, is reported."""
+    """All profiles of a file; their problems are reported."""
     placed = [each for spot in nodes if (each := _parse_profile(spot, catalogue, alone=len(nodes) == 1)) is not None]
     for number, later in enumerate(placed):
         for earlier in placed[:number]:
             if later.profile.name == earlier.profile.name:
                 later.node.error(
-                    f"{later.profile.name!r} is taken by {earlier.node.path}: each profile needs its own name"
+                    f"{later.profile.name!r} is already the name of {earlier.node.path}: each profile needs its own"
                 )
                 break
         if later.profile.queue_sort != placed[0].profile.queue_sort:
-            later.node.error("queueSort must be the same in all profiles, for there is one queue")
+            later.node.error("queueSort must be the same in all profiles: they share one queue")
     return tuple(placed)
 
 
@@ -94,7 +93,7 @@ def _scheduler_name(node: ConfigNode, entries: Mapping[str, ConfigNode], alone: 
     where = entries["schedulerName"]
     name = where.string()
     if name == "":
-        where.error("a profile needs a name")
+        where.error("must not be empty")
     return name or None, where
 
 
@@ -108,7 +107,7 @@ def _parse_plugin_sets(node: ConfigNode, catalogue: PluginCatalogue) -> dict[str
 
 
 def _parse_plugin_config(node: ConfigNode, catalogue: PluginCatalogue) -> dict[str, ConfigNode]:
-    """The places of the arguments by plugin; each plugin may be configured once."""
+    """The arguments by plugin; each plugin may be configured once."""
     seen: set[str] = set()
     found: dict[str, ConfigNode] = {}
     for item in node.items():
@@ -131,8 +130,8 @@ def _note_missing_plugins(node: ConfigNode, multi: PluginSet, catalogue: PluginC
     missing = [each.name for each in multi.enabled if each.name not in catalogue.plugins]
     if missing:
         node.note(
-            f"default plugins not built yet, left out: {', '.join(missing)} "
-            "(a pod that cannot do without one stays pending with an event that says so)",
+            f"default plugins not supported yet, ignored: {', '.join(missing)} "
+            "(a pod that needs one stays pending, with an Event that says so)",
             Info,
         )
 
@@ -140,7 +139,7 @@ def _note_missing_plugins(node: ConfigNode, multi: PluginSet, catalogue: PluginC
 def _build_plugins(
     arguments: Mapping[str, ConfigNode], sets: Mapping[str, PluginSet], multi: PluginSet, catalogue: PluginCatalogue
 ) -> dict[str, Plugin] | None:
-    """The profile's plugins by name; None if the arguments of one are no good."""
+    """The profile's plugins by name; None if the arguments of one are invalid."""
     named = {each.name for each in (*multi.enabled, *(each for one in sets.values() for each in one.enabled))}
     for name, args in arguments.items():
         if name not in named:
@@ -201,7 +200,7 @@ def _check_points(point: ExtensionPoint, own: PluginSet, plugins: Mapping[str, o
             for other in ExtensionPoint
             if _serves(plugins[each.name], other) or other in POINTS.get(each.name, ())
         ]
-        each.node.error(f"{each.name} cannot serve {point.value}, only {', '.join(where) or 'nothing'}")
+        each.node.error(f"{each.name} does not implement {point.value}, only {', '.join(where) or 'nothing'}")
 
 
 def _check_weights(sets: Mapping[str, PluginSet], multi: PluginSet, plugins: Mapping[str, object]) -> None:
@@ -209,7 +208,7 @@ def _check_weights(sets: Mapping[str, PluginSet], multi: PluginSet, plugins: Map
         for each in one.enabled:
             scores = name in (MULTI_POINT, ExtensionPoint.SCORE.value) and isinstance(plugins.get(each.name), Score)
             if each.node is not None and each.weight and not scores:
-                each.node.note("ignored: the weight counts only for plugins that score, at score or multiPoint")
+                each.node.note("ignored: a weight only applies to score plugins, under score or multiPoint")
 
 
 def _check_required(
@@ -221,4 +220,4 @@ def _check_required(
             f"exactly one queueSort plugin is needed, but there are {len(orders)}: {', '.join(orders) or 'none'}"
         )
     if not enabled[ExtensionPoint.BIND]:
-        node.error(f"no plugin is left to bind pods: do not disable {DEFAULT_BINDER}")
+        node.error(f"no bind plugin is enabled: do not disable {DEFAULT_BINDER}")

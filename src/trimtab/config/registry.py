@@ -1,6 +1,6 @@
-"""The only place that names concrete plugins: those that are built, those on by default, and all that Kubernetes knows.
+"""The plugins: those that exist here, those enabled by default, and the names that Kubernetes knows.
 
-A new plugin takes its file, its test, its import here and one line in `_BUILTIN`.
+The only module that names concrete plugins. A new one takes its file, its test, its import and its line in `_BUILTIN`.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ _BUILTIN: tuple[type[Plugin], ...] = (
 )
 IN_TREE: Mapping[str, type[Plugin]] = {plugin.name: plugin for plugin in _BUILTIN}
 
-# What kube-scheduler 1.35 enables by itself, in its order; 0 means that the plugin does not score.
+# The default plugins of kube-scheduler 1.35 with their weights, in its order; 0 for plugins that do not score.
 DEFAULT_PLUGINS: Mapping[str, int] = {
     "SchedulingGates": 0,
     "PrioritySort": 0,
@@ -97,11 +97,11 @@ DEFAULT_PLUGINS: Mapping[str, int] = {
     "DefaultBinder": 0,
 }
 
-# Binding is the engine's own last step, so the name is accepted and stands for no plugin.
+# Binding is the engine's own last step, so this name is accepted and is no plugin.
 DEFAULT_BINDER = "DefaultBinder"
 
-# Every name that Kubernetes knows, and where its plugin serves: files that spell the points out must stay valid
-# even where one method here does the work of two there.
+# The extension points of every plugin in Kubernetes: files that list plugins by point must stay valid, even where one
+# method here does the work of two there.
 _FILTER_POINTS = (ExtensionPoint.PRE_FILTER, ExtensionPoint.FILTER)
 _SCORE_POINTS = (ExtensionPoint.PRE_SCORE, ExtensionPoint.SCORE)
 KUBERNETES_POINTS: Mapping[str, tuple[ExtensionPoint, ...]] = {
@@ -134,7 +134,7 @@ KUBERNETES_POINTS: Mapping[str, tuple[ExtensionPoint, ...]] = {
     "NodeDeclaredFeatures": _FILTER_POINTS,
     "GangScheduling": (ExtensionPoint.PRE_ENQUEUE, ExtensionPoint.RESERVE, ExtensionPoint.PERMIT),
 }
-# The same with those of the scheduler-plugins project that are built here.
+# The same with the plugins of other projects that exist here.
 POINTS: Mapping[str, tuple[ExtensionPoint, ...]] = {
     **KUBERNETES_POINTS,
     "Coscheduling": (
@@ -152,7 +152,7 @@ POINTS: Mapping[str, tuple[ExtensionPoint, ...]] = {
     "LoadAwareScheduling": (*_FILTER_POINTS, *_SCORE_POINTS, ExtensionPoint.RESERVE),
 }
 
-# Names that Kubernetes had once, and what does their work now.
+# Plugins that Kubernetes has removed, and what replaces them.
 VOLUME_LIMITS = frozenset({"AzureDiskLimits", "CinderLimits", "EBSLimits", "GCEPDLimits"})
 REMOVED: Mapping[str, str] = {
     **dict.fromkeys(sorted(VOLUME_LIMITS), "NodeVolumeLimits"),
@@ -167,6 +167,6 @@ REMOVED: Mapping[str, str] = {
 
 
 def default_profile(name: str, tie_break: TieBreak = TieBreak.HASH) -> Profile:
-    """The default plugins that are built, each with its default arguments and weight."""
+    """The default plugins that exist here, each with its default arguments and weight."""
     built = ((IN_TREE[each](), weight or 1) for each, weight in DEFAULT_PLUGINS.items() if each in IN_TREE)
     return multipoint(name, built, tie_break)

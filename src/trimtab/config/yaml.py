@@ -1,20 +1,20 @@
-"""Decides what text is acceptable YAML and where each piece of it stands; leaves the meaning of the pieces to others.
+"""Parses YAML into nodes with their line and column.
 
-Stricter than YAML 1.1: a key may stand only once, what readers of YAML disagree about (`no`, `012`, `1:30`) is marked
-as doubtful, tags and merge keys are refused, and size, depth and the growth of aliases are bounded.
+Stricter than YAML 1.1: keys are unique, what YAML parsers disagree about (`no`, `012`, `1:30`) is marked as ambiguous,
+tags and merge keys are rejected, and size, depth and the growth of aliases are bounded.
 """
 
 from __future__ import annotations
 
 import math
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import yaml
 
 from trimtab.config.diagnostics import ConfigError, Problem
-from trimtab.config.tree import MappingNode, Position, ScalarNode, SequenceNode, YamlNode
 
 MAX_BYTES = 1 << 20  # what a ConfigMap can hold
 MAX_DEPTH = 50
@@ -35,19 +35,63 @@ _CONSTANTS: dict[str, bool | None] = {
 } | {"": None, "~": None}
 _STRING_TAG = "tag:yaml.org,2002:str"
 
+Position = tuple[int, int]
+NO_POSITION: Position = (0, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class ScalarNode:
+    """A single value; `ambiguity` says why YAML parsers disagree about it, and then it must not be used."""
+
+    value: bool | int | float | str | None
+    position: Position = NO_POSITION
+    ambiguity: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class SequenceNode:
+    """A list."""
+
+    items: tuple[YamlNode, ...]
+    position: Position = NO_POSITION
+
+
+@dataclass(frozen=True, slots=True)
+class MappingNode:
+    """A mapping, with the position of each key."""
+
+    entries: Mapping[str, YamlNode]
+    key_positions: Mapping[str, Position]
+    position: Position = NO_POSITION
+
+
+YamlNode = ScalarNode | SequenceNode | MappingNode
+
+
+def from_plain(value: object) -> YamlNode:
+    """The same from plain data such as decoded JSON, without positions."""
+    if isinstance(value, Mapping):
+        entries = {str(key): from_plain(each) for key, each in value.items()}
+        return MappingNode(entries, dict.fromkeys(entries, NO_POSITION))
+    if isinstance(value, list | tuple):
+        return SequenceNode(tuple(from_plain(each) for each in value))
+    if value is None or isinstance(value, bool | int | float | str):
+        return ScalarNode(value)
+    raise TypeError(f"{type(value).__name__} is not plain data")
+
 
 def parse_documents(content: str | bytes, file: str) -> tuple[YamlNode, ...]:
-    """The documents of a file, empty ones left out; raises ConfigError with all that is wrong with the form."""
+    """The documents of a file without empty ones; raises ConfigError with all syntax problems."""
     text = _check_text(content, file)
-    growing = _TreeBuilder(file)
+    builder = _TreeBuilder(file)
     try:
         for event in yaml.parse(text, Loader=yaml.CSafeLoader):
-            growing.handle_event(event)
+            builder.handle_event(event)
     except yaml.YAMLError as error:
-        growing.problems.append(_syntax_problem(error, text, file))
-    if growing.problems:
-        raise ConfigError(growing.problems)
-    found = tuple(tree for tree in growing.roots if not (isinstance(tree, ScalarNode) and tree.value is None))
+        builder.problems.append(_syntax_problem(error, text, file))
+    if builder.problems:
+        raise ConfigError(builder.problems)
+    found = tuple(tree for tree in builder.roots if not (isinstance(tree, ScalarNode) and tree.value is None))
     if not found:
         raise ConfigError([Problem(file, 0, 0, "", "the file is empty")])
     return found
@@ -62,9 +106,7 @@ def _check_text(content: str | bytes, file: str) -> str:
         raise _config_error(file, (1, 1), "the file starts with a byte order mark: save it as UTF-8 without one")
     if (strange := _UNPRINTABLE.search(text)) is not None:
         code = f"U+{ord(strange.group()):04X}"
-        raise _config_error(
-            file, _position_of(text, strange.start()), f"the character {code} may not stand in a YAML file"
-        )
+        raise _config_error(file, _position_of(text, strange.start()), f"the character {code} is not allowed in YAML")
     return text
 
 
@@ -89,16 +131,16 @@ def _syntax_problem(error: yaml.YAMLError, text: str, file: str) -> Problem:
     mark = getattr(error, "problem_mark", None)
     if mark is None:
         return Problem(file, 0, 0, "", f"not YAML: {error}")
-    said = str(getattr(error, "problem", None) or error)
+    message = str(getattr(error, "problem", None) or error)
     line = text.splitlines()[mark.line] if mark.line < len(text.splitlines()) else ""
     if line[mark.column : mark.column + 1] == "\t":
-        said = "a tab stands where only spaces may indent"
-    return Problem(file, mark.line + 1, mark.column + 1, "", f"not YAML: {said}")
+        message = "indent with spaces, not tabs"
+    return Problem(file, mark.line + 1, mark.column + 1, "", f"not YAML: {message}")
 
 
 @dataclass(slots=True)
 class _OpenCollection:
-    """A list or mapping whose end is still to come."""
+    """A list or mapping whose end has not been parsed yet."""
 
     position: Position
     anchor: str | None
@@ -116,7 +158,7 @@ class _OpenCollection:
 
 
 class _TreeBuilder:
-    """Builds trees out of parser events, without recursion, so that no nesting can exhaust the stack."""
+    """Builds nodes from parser events, without recursion, so that no nesting can exhaust the stack."""
 
     def __init__(self, file: str) -> None:
         self.file = file
@@ -156,7 +198,7 @@ class _TreeBuilder:
 
     def _anchored(self, name: str, place: Position) -> tuple[YamlNode, int]:
         if name not in self._anchors:
-            raise _config_error(self.file, place, f"the alias *{name} refers to nothing that stands complete before it")
+            raise _config_error(self.file, place, f"the alias *{name} is not defined before this line")
         return self._anchors[name]
 
     def _count(self, nodes: int, place: Position) -> None:
@@ -180,16 +222,16 @@ class _TreeBuilder:
             top.key = None
 
     def _key(self, tree: YamlNode, table: _OpenCollection) -> str:
-        """The key's text; a bad one is reported and stands in under a name that no field has."""
+        """The key; an invalid one is reported, and replaced by a name that no field has."""
         value = tree.value if isinstance(tree, ScalarNode) else None
         if not isinstance(value, str):
-            self._error(tree.position, "a key must be text")
+            self._error(tree.position, "a key must be a string")
         elif isinstance(tree, ScalarNode) and tree.ambiguity:
             self._error(tree.position, tree.ambiguity)
         elif value == "<<":
             self._error(tree.position, "merge keys are not supported: write the fields out")
         elif value in table.key_positions:
-            self._error(tree.position, f"the key {value} stands twice, first in line {table.key_positions[value][0]}")
+            self._error(tree.position, f"duplicate key {value}, first set in line {table.key_positions[value][0]}")
         name = str(value)
         table.key_positions.setdefault(name, tree.position)
         return name
@@ -205,18 +247,20 @@ class _TreeBuilder:
 
 
 def _resolve_plain(word: str, place: Position) -> ScalarNode:
-    """What an unquoted word stands for."""
+    """The value of an unquoted scalar."""
     if word in _CONSTANTS:
         return ScalarNode(_CONSTANTS[word], place)
     if _INTEGER.fullmatch(word):
         return ScalarNode(int(word), place)
     if word.lower() in _AMBIGUOUS_WORDS:
         return ScalarNode(
-            word, place, f"{word} is a truth value to some and text to others: write true or false, or quote it"
+            word,
+            place,
+            f"{word} is a boolean to some YAML parsers and a string to others: write true or false, or quote it",
         )
     if _AMBIGUOUS_NUMBER.fullmatch(word):
         return ScalarNode(
-            word, place, f"{word[:30]} is no plain number: write it as a decimal one, or quote it if it is text"
+            word, place, f"{word[:30]} is not a plain decimal number: write it as one, or quote it if it is a string"
         )
     if _DECIMAL.fullmatch(word) and math.isfinite(float(word)):
         return ScalarNode(float(word), place)

@@ -1,7 +1,7 @@
-"""Decides which source stands behind which settings; leaves settings to `config` and looking to `polling`.
+"""The kinds of sources: the settings of each, and how it is opened.
 
-A new source is a file here, with its settings in it, and a line in FURTHER; `config` is handed KINDS, and reads the settings
-of these kinds by the fields of their dataclasses.
+A new kind is a file in this package, with its settings in it, and a row here. `config` is handed SOURCE_SETTINGS and parses
+the settings of each kind by the fields of its dataclass, under the name of the kind.
 """
 
 from __future__ import annotations
@@ -10,12 +10,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
-from trimtab.config.trimtab.settings import (
-    MetricsServerSettings,
-    PrometheusSettings,
-    RegisteredSourceSettings,
-    SourceSettings,
-)
+from trimtab.config.trimtab.settings import MetricsServerSettings, PrometheusSettings, SourceSettings
 from trimtab.core.model.node import Node
 from trimtab.sources.interface import Get, Source, SourceContext
 from trimtab.sources.metrics_server import MetricsServerSource
@@ -24,16 +19,19 @@ from trimtab.sources.replay import ReplaySettings, ReplaySource
 
 
 class SourceKind(NamedTuple):
-    """What the file may say of such a source, and who asks it: name, settings and surroundings to the source."""
+    """A settings class, whose `kind` is its name in a file, and the source that such settings and a context make."""
 
-    settings: type
-    open: Callable[[str, Any, SourceContext], Source]
+    settings: type[SourceSettings]
+    open: Callable[[Any, SourceContext], Source]
 
 
-REGISTERED: Mapping[str, SourceKind] = {
-    "replay": SourceKind(ReplaySettings, ReplaySource),
-}
-SOURCE_SETTINGS: Mapping[str, type] = {name: kind.settings for name, kind in REGISTERED.items()}
+_KINDS = (
+    SourceKind(PrometheusSettings, lambda settings, context: PrometheusSource(settings, context.nodes, context.now)),
+    SourceKind(MetricsServerSettings, lambda settings, context: MetricsServerSource(settings, context.get)),
+    SourceKind(ReplaySettings, ReplaySource),
+)
+SOURCE_KINDS: Mapping[str, SourceKind] = {each.settings.kind: each for each in _KINDS}
+SOURCE_SETTINGS: Mapping[str, type[SourceSettings]] = {name: each.settings for name, each in SOURCE_KINDS.items()}
 
 
 def open_source(
@@ -42,11 +40,5 @@ def open_source(
     get: Get,
     now: Callable[[], float] = time.time,
 ) -> Source:
-    """The source; SourceError where its settings cannot be used. Nothing is asked yet."""
-    match settings:
-        case PrometheusSettings():
-            return PrometheusSource(settings, nodes, now)
-        case MetricsServerSettings():
-            return MetricsServerSource(settings, get)
-        case RegisteredSourceSettings(name, kind, own):
-            return REGISTERED[kind].open(name, own, SourceContext(nodes, get, now))
+    """The source for these settings; raises SourceError if they cannot be used. It is not queried yet."""
+    return SOURCE_KINDS[settings.kind].open(settings, SourceContext(nodes, get, now))

@@ -10,41 +10,45 @@ import asyncio
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, ClassVar
 
 import msgspec
 
-from trimtab.config.trimtab.values import validate_path
-from trimtab.core.model.duration import Duration
+from trimtab.config.trimtab.validation import validate_path
 from trimtab.core.model.events import SamplesRead
 from trimtab.core.model.readings import Reading
+from trimtab.core.model.setting import HOUR, setting
 from trimtab.sources.interface import HistoryRange, Scrape, SourceContext, SourceError, no_history
 from trimtab.wire.decoding import UNREADABLE
 
 MAX_LINE_BYTES = 64 << 20
-DEFAULT_INTERVAL = Duration(15)
+DEFAULT_INTERVAL = 15.0
 
 
 @dataclass(frozen=True, slots=True)
 class ReplaySettings:
-    """The file, and how often a line of it is played."""
+    """The file, and how often a line of it is replayed."""
 
-    path: str = ""
-    interval: Duration = DEFAULT_INTERVAL
+    kind: ClassVar[str] = "replay"
 
-    def __post_init__(self) -> None:
-        if not self.path:
-            raise ValueError("path is missing: write the file of recorded readings")
-        if (fault := validate_path(self.path)) is not None:
-            raise ValueError(f"path: {fault}")
+    name: str
+    path: str = setting(
+        "",
+        "a file of recorded readings, one JSON object per line",
+        required="write the file of recorded readings",
+        validate=validate_path,
+    )
+    interval: float = setting(
+        DEFAULT_INTERVAL, "15s unless set: how often a recorded cycle is replayed", seconds=(1, HOUR)
+    )
 
 
 class ReplaySource:
     """One line a look; after the last one the source has failed."""
 
-    def __init__(self, name: str, settings: ReplaySettings, context: SourceContext) -> None:
-        self.name, self.interval = name, settings.interval
-        self.query_names = (name,)
+    def __init__(self, settings: ReplaySettings, context: SourceContext) -> None:
+        self.name, self.interval = settings.name, settings.interval
+        self.query_names = (self.name,)
         self._path, self._now = settings.path, context.now
         self._decode = msgspec.json.Decoder(SamplesRead).decode
         self._line = self._offset = 0

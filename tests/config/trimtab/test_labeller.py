@@ -69,9 +69,9 @@ def test_a_rule_file_and_flags() -> None:
     ("sources", "rules", "words"),
     [
         (ONE, (), "f.yaml: labels: is missing"),
-        ("", (CPU,), "sources: are missing: without measurements nobody is under pressure"),
-        (TWO, (LOAD,), "f.yaml:9:5: labels.rules[0]: the query of load needs a Prometheus to be put to"),
-        (SERVER, (LOAD,), "labels.rules[0]: the query of load needs a Prometheus to be put to"),
+        ("", (CPU,), "sources: is missing: without measurements no node is ever under pressure"),
+        (TWO, (LOAD,), "f.yaml:9:5: labels.rules[0]: the query of load needs a Prometheus"),
+        (SERVER, (LOAD,), "labels.rules[0]: the query of load needs a Prometheus"),
         (ONE, ("{name: a, query: up, source: nope, above: 1}",), "labels.rules[0]: the query of a needs"),
     ],
 )

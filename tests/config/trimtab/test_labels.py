@@ -11,12 +11,13 @@ import pytest
 from tests.config.config_files import TRIMTAB_HEAD
 from trimtab.config.config_node import ConfigNode, Report
 from trimtab.config.kube_scheduler import parse as read_file
-from trimtab.config.tree import from_plain
-from trimtab.config.trimtab.labels import LABELS_FIELDS, RULE_FIELDS, dump_labels, parse_labels
+from trimtab.config.schema import document_fields
+from trimtab.config.trimtab.labels import LabelsSpec, RuleSpec, dump_labels, parse_labels
+from trimtab.config.yaml import from_plain
 from trimtab.core.load.pressure_rules import Direction, Labelling, Of, Rule
 from trimtab.core.model.selectors import Requirement
 
-PAGE = Path(__file__).parents[4] / "docs" / "labels.md"
+PAGE = Path(__file__).parents[3] / "docs" / "labels.md"
 CPU = {"name": "cpu", "metric": "cpu", "above": "80%"}
 GIB = float(1 << 30)
 
@@ -97,21 +98,21 @@ def test_a_taint_alone_needs_no_label() -> None:
         ({"above": None}, "labels.rules[0]", "either above or below"),
         ({"clear": "90%"}, "labels.rules[0]", "clear (0.9) must be at most the threshold (0.8)"),
         ({"clear": 3}, "labels.rules[0].clear", "is not a percentage"),
-        ({"metric": "gpu"}, "labels.rules[0].metric", "'gpu' is none of cpu, memory, memory.available"),
+        ({"metric": "gpu"}, "labels.rules[0].metric", "'gpu' is not one of cpu, memory, memory.available"),
         ({"query": "up"}, "labels.rules[0]", "either a metric"),
         ({"metric": None}, "labels.rules[0]", "either a metric"),
-        ({"metric": None, "query": 'up{a="b}', "above": 1}, "labels.rules[0].query", "that nothing closes"),
+        ({"metric": None, "query": 'up{a="b}', "above": 1}, "labels.rules[0].query", "unclosed quote"),
         ({"metric": None, "query": 'up{a="%s"}', "above": 1}, "labels.rules[0].query", "unknown placeholder '%s'"),
         ({"metric": None, "query": "up", "above": "80%"}, "labels.rules[0].above", "expected a number"),
-        ({"metric": None, "query": "up", "above": 1, "over": "5m"}, "labels.rules[0].over", "belongs to a metric"),
-        ({"source": "prom"}, "labels.rules[0].source", "belongs to a query"),
+        ({"metric": None, "query": "up", "above": 1, "over": "5m"}, "labels.rules[0].over", "only applies to a metric"),
+        ({"source": "prom"}, "labels.rules[0].source", "only applies to a query"),
         ({"for": "-1s"}, "labels.rules[0].for", "is not between"),
         ({"for": 30}, "labels.rules[0].for", "a duration"),
         ({"over": "2h"}, "labels.rules[0].over", "is not between"),
         ({"label": {"key": "zone", "value": "a"}}, "labels.rules[0]", "must begin with pressure.trimtab.dev/"),
         ({"taint": "node.kubernetes.io/x"}, "labels.rules[0]", "must begin with pressure.trimtab.dev/"),
-        ({"name": "a b"}, "labels.rules[0].name", "is no name of a rule"),
-        ({"name": None}, "labels.rules[0]", "the name is missing"),
+        ({"name": "a b"}, "labels.rules[0].name", "is not a valid name"),
+        ({"name": None}, "labels.rules[0]", "name is missing"),
         ({"hysteresis": 5}, "labels.rules[0].hysteresis", "unknown field"),
     ],
 )
@@ -128,10 +129,10 @@ def test_what_makes_no_sense_is_refused_where_it_stands(fields: dict[str, object
     [
         ({"rules": []}, "rules are missing"),
         ({"rules": [CPU, CPU]}, "two rules are called cpu"),
-        ({"mode": "on"}, "'on' is none of apply, observe"),
+        ({"mode": "on"}, "'on' is not one of apply, observe"),
         ({"expireAfter": "0s"}, "is not between"),
-        ({"exclude": [{"key": "a", "operator": "In"}]}, "is no line of a selector"),
-        ({"exclude": [{"key": "a", "operator": "Like"}]}, "'Like' is none of"),
+        ({"exclude": [{"key": "a", "operator": "In"}]}, "is not a valid requirement"),
+        ({"exclude": [{"key": "a", "operator": "Like"}]}, "'Like' is not one of"),
     ],
 )
 def test_the_whole_must_make_sense_too(fields: dict[str, object], words: str) -> None:
@@ -168,6 +169,5 @@ def test_a_document_with_labels_can_be_read() -> None:
 def test_the_page_names_every_field() -> None:
     """docs/labels.md says of each field what the reader says."""
     rows = re.findall(r"^\| `(labels\S*)` \| (.+) \|$", PAGE.read_text(), re.M)
-    listed = {f"labels.{name}": about for name, about in LABELS_FIELDS.items()}
-    listed |= {f"labels.rules[].{name}": about for name, about in RULE_FIELDS.items()}
-    assert listed == dict(rows)
+    listed = [*document_fields(LabelsSpec, "labels."), *document_fields(RuleSpec, "labels.rules[].")]
+    assert {path: each.doc for path, each in listed} == dict(rows)

@@ -53,7 +53,7 @@ def sources(content: str) -> tuple[SourceSettings, ...]:
 
 
 def notes(content: str) -> list[str]:
-    return [str(note) for note in parse(content, FILE).notes if "not built yet" not in note.message]
+    return [str(note) for note in parse(content, FILE).notes if "not supported yet" not in note.message]
 
 
 def test_the_file_of_real_usage_scheduler() -> None:
@@ -120,49 +120,53 @@ def test_unused_arguments() -> None:
 def test_blind_plugins_are_noted() -> None:
     """A plugin that looks at measured load where nothing is measured is noted, and the default profile is not."""
     (note,) = notes(body(profile("PeakRisk", "{}")))
-    assert "f.yaml:4:18: profiles[0].schedulerName: PeakRisk would look at measured load" in note
+    assert "f.yaml:4:18: profiles[0].schedulerName: PeakRisk would use measured load" in note
     assert [] == notes(HEAD)
 
 
 @pytest.mark.parametrize(
     ("plugin", "args", "expected"),
     [
-        ("MemRealUsage", "{prometheusApiAddr: 'http://me:s3cret@p'}", "prometheusApiAddr: the address has a name or"),
+        (
+            "MemRealUsage",
+            "{prometheusApiAddr: 'http://me:s3cret@p'}",
+            "prometheusApiAddr: the URL contains a username or",
+        ),
         (
             "MemRealUsage",
             "{prometheusApiAddr: 'file:///etc'}",
-            "prometheusApiAddr: 'file:///etc' has a scheme that is not",
+            "prometheusApiAddr: 'file:///etc' has an unsupported scheme",
         ),
         (
             "MemRealUsage",
             "{prometheusApiAddr: 'http://p', queryMetricIntervalSeconds: 900}",
-            "prometheusApiAddr: prometheus is asked every 15m, but a sample counts for nothing after 5m",
+            "prometheusApiAddr: prometheus is polled every 15m, but a sample is stale after 5m",
         ),
         (
             "TargetLoadPacking",
             "{metricProvider: {type: Prometheus, address: 'http://p', token: s3cret}}",
-            "metricProvider.token: a token may not stand here",
+            "metricProvider.token: a token may not be written here",
         ),
         ("TargetLoadPacking", "{metricProvider: {type: Prometheus}}", "metricProvider: address is missing"),
         (
             "TargetLoadPacking",
             "{metricProvider: {type: SignalFx, address: 'https://me:s3cret@p'}}",
-            "metricProvider.address: the address has a name or password in it",
+            "metricProvider.address: the URL contains a username or password",
         ),
         (
             "TargetLoadPacking",
             "{metricProvider: {address: 'https://me:s3cret@p'}}",
-            "metricProvider.address: the address has a name or password in it",
+            "metricProvider.address: the URL contains a username or password",
         ),
         (
             "TargetLoadPacking",
             "{metricProvider: {type: Prometheus, address: 'http://p', token: 53123}}",
-            "metricProvider.token: is no text, and a secret may not stand here",
+            "metricProvider.token: must be a string, and a secret may not be written here",
         ),
         (
             "TargetLoadPacking",
             "{metricProvider: {type: Prometheus, address: 'http://p', token: 053123}}",
-            "metricProvider.token: is no text, and a secret may not stand here",
+            "metricProvider.token: must be a string, and a secret may not be written here",
         ),
         (
             "TargetLoadPacking",
@@ -219,5 +223,6 @@ def test_other_providers() -> None:
     """A provider that nobody asks is noted."""
     told = notes(body(profile("TargetLoadPacking", "{metricProvider: {type: SignalFx}}")))
     assert any(
-        "metricProvider.type: ignored: only Prometheus and KubernetesMetricsServer are asked" in each for each in told
+        "metricProvider.type: ignored: only Prometheus and KubernetesMetricsServer are supported" in each
+        for each in told
     )

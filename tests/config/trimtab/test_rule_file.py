@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from trimtab.config.diagnostics import ConfigError
-from trimtab.config.trimtab.rule_file import parse_rule_file
+from trimtab.config.trimtab.labeller import parse_rule_file
 from trimtab.core.load.pressure_rules import Direction, Of
 
 # As its template has it, job name and all.
@@ -56,18 +56,18 @@ def test_below_and_patience_can_be_said() -> None:
         ("Rulename:\n  a: {Threshold: 70}", "rule.yaml:2:6: Rulename.a: Promsql is missing"),
         ("Rulename:\n  a: {Promsql: up}", "rule.yaml:2:6: Rulename.a: Threshold is missing"),
         ("Rulename:\n  a:\n    Promsql: up\n    Threshold: high", "rule.yaml:4:16: Rulename.a.Threshold: 'high' is no"),
-        ("Rulename: {a: {Promsql: up, Threshold: 'nan'}}", "'nan' is no number"),
+        ("Rulename: {a: {Promsql: up, Threshold: 'nan'}}", "'nan' is not a number"),
         ("Rulename: {a: {Promsql: 'sum(up', Threshold: 7}}", "lacks a )"),
         (
             "Rulename: {a: {Promsql: 'up{instance=~\"%v:.*\"}', Threshold: 7}}",
             "Rulename.a.Promsql: 'up{instance=~\"%v:.*\"}' has the unknown placeholder '%v'",
         ),
         ("Rulename: {a: {Promsql: up, Threshold: 7, Clear: 8}}", "clear (8) must be at most the threshold (7)"),
-        ("Rulename: {a: {Promsql: up, Threshold: 7, Direction: under}}", "'under' is none of above, below"),
+        ("Rulename: {a: {Promsql: up, Threshold: 7, Direction: under}}", "'under' is not one of above, below"),
         ("Rulename: {a: {promsql: up, Threshold: 7}}", "unknown field (did you mean Promsql?)"),
         ("Rulename: [a]", "expected a mapping, got a list"),
         ("Rules: {}", "unknown field"),
-        ("Rulename: {a: {Promsql: up, Threshold: 7}}\n---\nRulename: {}", "a second document is not read"),
+        ("Rulename: {a: {Promsql: up, Threshold: 7}}\n---\nRulename: {}", "a second document is not supported"),
         ("Rulename: {a: {Promsql: up, Threshold: 7}", "rule.yaml:"),
     ],
 )

@@ -120,7 +120,7 @@ def test_nonsense_is_refused() -> None:
         Predicate("cpu_usage_avg_5m", 65)
     with pytest.raises(ValueError, match="weight is -1"):
         Priority("cpu_usage_avg_5m", -1)
-    with pytest.raises(ValueError, match="count 1 or more"):
+    with pytest.raises(ValueError, match="count at least 1"):
         HotValue(Duration(60), 0)
 
 

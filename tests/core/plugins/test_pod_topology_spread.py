@@ -153,7 +153,7 @@ def test_defaults_of_the_profile() -> None:
 @pytest.mark.parametrize("arguments", [((TopologySpreadConstraint(HOSTNAME),), "System"), ((), "Some")])
 def test_arguments(arguments: tuple[tuple[TopologySpreadConstraint, ...], str]) -> None:
     """Constraints need the type List, and there is no third type."""
-    with pytest.raises(ValueError, match="default"):
+    with pytest.raises(ValueError, match="defaultingType"):
         PodTopologySpread(*arguments)
 
 

@@ -67,7 +67,7 @@ async def _no_nodes() -> NodeListing:
 
 async def _check_load(case: DoctorRun, server: ApiServer, listing: Awaitable[NodeListing]) -> list[Finding]:
     known = await listing
-    sources, load = config_checks.sources_to_probe(case.configuration), case.configuration.trimtab.load
+    sources, load = config_checks.sources_to_probe(case.configuration), case.configuration.settings.load
     case.on_progress(f"asking {len(sources)} sources about {len(known.nodes or ())} nodes")
 
     async def get(path: str) -> tuple[int, bytes]:
@@ -87,7 +87,7 @@ async def _check_coverage(
     case: DoctorRun, server: ApiServer, nodes: Sequence[Node], looked: Sequence[source_checks.Probe]
 ) -> list[Finding]:
     """What lacks measurements: nodes, pods, plugins, rules."""
-    configuration, load, now = case.configuration, case.configuration.trimtab.load, case.now()
+    configuration, load, now = case.configuration, case.configuration.settings.load, case.now()
     case.on_progress("looking for nodes and pods without data")
     covered = await node_coverage.measure_coverage(looked, nodes, load, now)
     cluster = node_coverage.cluster_from_readings(looked, nodes, load, now)

@@ -1,1 +1,1 @@
-"""The `TrimtabConfiguration` document: sources of measurements, how far they are trusted, labels, logs, metrics."""
+"""The `TrimtabConfiguration` document, and what a labeller runs with."""

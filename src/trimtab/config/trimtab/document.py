@@ -1,71 +1,62 @@
-"""Decides what a `TrimtabConfiguration` document asks for; leaves sources and labels to their own readers."""
+"""Parses and dumps a `TrimtabConfiguration`, the document with what kube-scheduler's file has no field for."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TypeVar
 
-from trimtab.config.config_node import ConfigNode, missing
-from trimtab.config.trimtab.fields import KIND, VERSION, known_fields
-from trimtab.config.trimtab.labels import parse_labels
+from trimtab.config.config_node import ConfigNode
+from trimtab.config.schema import Check, Parsed, document_fields, dump_fields, parse_dataclass
+from trimtab.config.trimtab.labels import dump_labels, parse_labels
 from trimtab.config.trimtab.settings import (
+    BUILTIN_SOURCES,
+    MIN_INTERVAL,
+    BuiltinMetric,
     LoggingSettings,
     MetricsSettings,
     PrometheusSettings,
     SourceSettings,
     TrimtabConfiguration,
 )
-from trimtab.config.trimtab.sources import parse_sources
-from trimtab.config.trimtab.values import (
-    HOUR,
-    format_duration,
-    parse_boolean,
-    parse_duration,
-    parse_ratio,
-    parse_unique,
-)
-from trimtab.core.load.pressure_rules import Labelling
-from trimtab.core.load.settings import RULES, LoadSettings
+from trimtab.config.trimtab.validation import validate_name
+from trimtab.config.yaml import MappingNode, SequenceNode
+from trimtab.core.load.pressure_rules import AVAILABLE, Labelling, Rule
+from trimtab.core.load.settings import LoadSettings
+from trimtab.core.model.duration import format_duration
+from trimtab.core.model.setting import HOUR
 
-DAY = 24 * HOUR
-FORMATS = ("text", "json")
-LEVELS = ("debug", "info", "warning", "error")
-Entries = Mapping[str, ConfigNode]
+GROUP = "trimtab.dev"
+VERSION = f"{GROUP}/v1alpha1"
+KIND = "TrimtabConfiguration"
+_FIELDS = ("apiVersion", "kind", "sources", "load", "labels", "logging", "metrics")
+_LABELS_DOC = "pressure labels, see [labels.md](labels.md); none unless set"
+SourceKinds = Mapping[str, type[SourceSettings]]
+T = TypeVar("T")
 
 
-def parse_document(root: ConfigNode, source_kinds: Mapping[str, type]) -> TrimtabConfiguration:
-    """The document's values; what is wrong with them is reported. further: settings of kinds of sources, by their names."""
-    entries = known_fields(root, "")
+def parse_document(root: ConfigNode, source_kinds: SourceKinds) -> tuple[TrimtabConfiguration, LoadSettings]:
+    """The document's values, and those of the engine's settings that it has; its problems are reported.
+
+    source_kinds: settings classes besides the built-in ones.
+    """
+    entries = root.fields(_FIELDS) or {}
     if not _is_supported(root, entries):
-        return TrimtabConfiguration()
-    load = _parse_load(_section(entries, "load", root))
+        return TrimtabConfiguration(), LoadSettings()
+    load = _section(entries, "load", LoadSettings(), _check_load)
     labels = parse_labels(entries["labels"]) if "labels" in entries else Labelling()
     rules = labels.rules if labels is not None else None
-    sources = parse_sources(entries["sources"], source_kinds, rules) if "sources" in entries else ()
+    kinds = {**BUILTIN_SOURCES, **source_kinds}
+    sources = _parse_sources(entries["sources"], kinds, rules) if "sources" in entries else ()
     for source in sources:
-        if (fault := validate_interval(source, load)) is not None:
-            entries["sources"].error(fault)
-    return TrimtabConfiguration(
-        sources,
-        load,
-        labels if "labels" in entries else None,
-        _parse_logging(_section(entries, "logging", root)),
-        MetricsSettings(parse_boolean(_section(entries, "metrics", root).get("nodeUsage"), False)),
-    )
+        if (error := validate_interval(source, load)) is not None:
+            entries["sources"].error(error)
+    logging = _section(entries, "logging", LoggingSettings())
+    metrics = _section(entries, "metrics", MetricsSettings())
+    return TrimtabConfiguration(sources, labels if "labels" in entries else None, logging, metrics), load
 
 
-def check_rule_sources(root: ConfigNode, own: TrimtabConfiguration) -> None:
-    """A rule's query needs a Prometheus to be put to: the one it names, or the only one there is."""
-    known = [each.name for each in own.sources if isinstance(each, PrometheusSettings)]
-    for number, rule in enumerate(own.labels.rules if own.labels is not None else ()):
-        if not rule.query or rule.source in known or (not rule.source and len(known) == 1):
-            continue
-        where = root.child("labels").child("rules").items()[number]
-        here = ", ".join(known) or "but there is none, so add one to sources"
-        where.error(f"the query of {rule.name} needs a Prometheus to be put to: write its source, {here}")
-
-
-def _is_supported(root: ConfigNode, entries: Entries) -> bool:
-    """Whether it is of the kind and version that are read here; reported if not, and no other field is looked at."""
+def _is_supported(root: ConfigNode, entries: Mapping[str, ConfigNode]) -> bool:
+    """Whether kind and version are supported; after a problem with them no other field is parsed."""
     before = len(root.report.problems)
     for name in ("apiVersion", "kind"):
         if name not in entries:
@@ -74,57 +65,128 @@ def _is_supported(root: ConfigNode, entries: Entries) -> bool:
         entries["kind"].choice([KIND])
     version = entries["apiVersion"].string() if "apiVersion" in entries else VERSION
     if version is not None and version != VERSION:
-        entries["apiVersion"].error(f"{version[:100]!r} is not read: write {VERSION}")
+        entries["apiVersion"].error(f"{version[:100]!r} is not supported: write {VERSION}")
     return len(root.report.problems) == before
 
 
-def _section(entries: Entries, name: str, root: ConfigNode) -> Entries:
-    return known_fields(entries[name] if name in entries else missing(root.report, name), name)
+def _section(entries: Mapping[str, ConfigNode], name: str, default: T, check: Check | None = None) -> T:
+    value = parse_dataclass(entries[name], type(default), check=check) if name in entries else default
+    return value if isinstance(value, type(default)) else default
 
 
-def _parse_load(entries: Entries) -> LoadSettings:
+def _check_load(parsed: Parsed) -> None:
     usual = LoadSettings()
-    fresh = parse_duration(entries.get("freshFor"), 1.0, DAY, usual.fresh)
-    stale = parse_duration(entries.get("staleAfter"), 1.0, DAY, max(usual.stale, fresh))
+    fresh = parsed.values.get("fresh", usual.fresh)
+    stale = parsed.values.setdefault("stale", max(usual.stale, fresh))
     if stale < fresh:
-        where = entries.get("freshFor") or entries["staleAfter"]
-        where.error(
+        parsed.at("freshFor", "staleAfter").error(
             f"freshFor ({format_duration(fresh)}) must not be longer than staleAfter ({format_duration(stale)})"
         )
-        return usual
-    return LoadSettings(
-        fresh,
-        stale,
-        parse_duration(entries.get("window"), 1.0, HOUR, usual.window),
-        parse_ratio(entries.get("mostMissing"), usual.most_missing),
-        _rules(entries.get("estimates"), usual.estimates),
-    )
-
-
-def _rules(node: ConfigNode | None, otherwise: tuple[str, ...]) -> tuple[str, ...]:
-    if node is None:
-        return otherwise
-    rules = parse_unique(node, RULES)
-    if not rules and not node.report.problems:
-        node.error(f"no rule is left to guess by: name some of {', '.join(RULES)}")
-    return rules or otherwise
 
 
 def validate_interval(source: SourceSettings, load: LoadSettings) -> str | None:
-    """What is wrong with how often a source is asked."""
+    """What is wrong with how often a source is polled, if anything."""
     if source.interval < load.stale:
         return None
     return (
-        f"{source.name} is asked every {format_duration(source.interval)}, "
-        f"but a sample counts for nothing after {format_duration(load.stale)}: "
-        "ask more often, or raise load.staleAfter"
+        f"{source.name} is polled every {format_duration(source.interval)}, but a sample is stale after "
+        f"{format_duration(load.stale)}: poll it more often, or raise load.staleAfter"
     )
 
 
-def _parse_logging(entries: Entries) -> LoggingSettings:
-    usual = LoggingSettings()
-    form = entries["format"].choice(FORMATS) if "format" in entries else None
-    level = entries["level"].choice(LEVELS) if "level" in entries else None
-    return LoggingSettings(
-        form or usual.format, level or usual.level, parse_boolean(entries.get("decisions"), usual.decisions)
-    )
+def _parse_sources(node: ConfigNode, kinds: SourceKinds, rules: Iterable[Rule] | None) -> tuple[SourceSettings, ...]:
+    """All sources. rules: the pressure rules, unless they are invalid."""
+    sources: dict[str, SourceSettings] = {}
+    for item in node.items():
+        entries = item.fields({"name", *kinds}) or {}
+        name = _parse_name(item, entries, sources)
+        source = _parse_source(item, entries, name or "", kinds)
+        if rules is not None and PrometheusSettings.kind in entries:
+            _check_not_empty(entries[PrometheusSettings.kind], name, rules)
+        if source is not None and name is not None:
+            sources.setdefault(name, source)
+    return tuple(sources.values())
+
+
+def _parse_name(item: ConfigNode, entries: Mapping[str, ConfigNode], earlier: Mapping[str, object]) -> str | None:
+    if "name" not in entries:
+        item.error("name is missing: write what logs and metrics call the source")
+        return None
+    name = entries["name"].string()
+    if name in earlier:
+        entries["name"].error(f"{name!r} is the name of an earlier source: names must be unique")
+    elif name is not None and (error := validate_name(name)) is not None:
+        entries["name"].error(error)
+        return None
+    return name
+
+
+def _parse_source(
+    item: ConfigNode, entries: Mapping[str, ConfigNode], name: str, kinds: SourceKinds
+) -> SourceSettings | None:
+    given = [kind for kind in kinds if kind in entries]
+    if len(given) > 1:
+        entries[given[1]].error(f"a source is of one kind: make {' and '.join(given)} separate sources")
+    elif not given:
+        item.error(f"the kind is missing: write one of {', '.join(kinds)} ({{}} for its defaults)")
+    sources = [parse_dataclass(entries[kind], kinds[kind], fixed={"name": name}) for kind in given]
+    if not sources or not isinstance(sources[0], kinds[given[0]]):
+        return None
+    interval = sources[0].interval
+    if not MIN_INTERVAL <= interval <= HOUR:
+        low, high = format_duration(MIN_INTERVAL), format_duration(HOUR)
+        entries[given[0]].error(f"interval: {format_duration(interval)} is not between {low} and {high}")
+    return sources[0]
+
+
+def _check_not_empty(node: ConfigNode, name: str | None, rules: Iterable[Rule]) -> None:
+    """A Prometheus with an empty list of metrics must have queries, or pressure rules that need it."""
+    entries = node.entries() or {} if isinstance(node.yaml, MappingNode) else {}
+    lists = [entries[each].yaml for each in ("metrics", "queries") if each in entries]
+    if "metrics" not in entries or not all(isinstance(each, SequenceNode) and not each.items for each in lists):
+        return
+    if not any(rule.source in ("", name) if rule.query else rule.metric == AVAILABLE for rule in rules):
+        entries["metrics"].error(
+            f"[] leaves nothing to measure: list some of {', '.join(sorted(BuiltinMetric))}, add queries, or remove "
+            "the field for the default metrics"
+        )
+
+
+def check_rule_sources(root: ConfigNode, configuration: TrimtabConfiguration) -> None:
+    """A rule's query needs a Prometheus: the one that it names, or the only one there is."""
+    known = [each.name for each in configuration.sources if isinstance(each, PrometheusSettings)]
+    for number, rule in enumerate(configuration.labels.rules if configuration.labels is not None else ()):
+        if not rule.query or rule.source in known or (not rule.source and len(known) == 1):
+            continue
+        node = root.child("labels").child("rules").items()[number]
+        choice = f"set source to one of {', '.join(known)}" if known else "add one to sources"
+        node.error(f"the query of {rule.name} needs a Prometheus: {choice}")
+
+
+def dump_document(configuration: TrimtabConfiguration, load: LoadSettings) -> dict[str, object]:
+    """The document with every default filled in."""
+    plain: dict[str, object] = {
+        "apiVersion": VERSION,
+        "kind": KIND,
+        "sources": [{"name": each.name, each.kind: dump_fields(each, skip={"name"})} for each in configuration.sources],
+        "load": dump_fields(load),
+        "logging": dump_fields(configuration.logging),
+        "metrics": dump_fields(configuration.metrics),
+    }
+    return plain if configuration.labels is None else {**plain, "labels": dump_labels(configuration.labels)}
+
+
+def documented_fields(source_kinds: SourceKinds) -> Iterator[tuple[str, str]]:
+    """Every field of the document with what it does, as docs/configuration.md lists them."""
+    sections = {f"sources[].{name}.": kind for name, kind in source_kinds.items()}
+    yield from (("apiVersion", f"must be {VERSION}"), ("kind", f"must be {KIND}"))
+    yield "sources[].name", "what logs and metrics call the source; must be unique"
+    for path, kind in {
+        **sections,
+        "load.": LoadSettings,
+        "logging.": LoggingSettings,
+        "metrics.": MetricsSettings,
+    }.items():
+        if path == "logging.":
+            yield "labels", _LABELS_DOC
+        yield from ((field, setting.doc) for field, setting in document_fields(kind, path))

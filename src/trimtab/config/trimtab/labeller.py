@@ -1,15 +1,25 @@
-"""Decides what a labeller runs with, from a TrimtabConfiguration or from a rule.yaml and flags; touches no file itself.
+"""What a labeller runs with, from a TrimtabConfiguration, or from the rule.yaml and flags of the labeller before it.
 
-A labeller places no pods, so there are no profiles; it has a lease of its own, and asks sources only what its rules need.
+    PromJob: {Name: any}            # ignored, as it always was
+    Rulename:
+      Node_mem: {Promsql: "(1 - MemAvailable/MemTotal)*100", Threshold: 70}
+
+Every rule of a rule.yaml puts `status=presure` on nodes above its threshold. Direction (above, below), Clear, For and
+ClearFor may be added against flapping labels. A labeller schedules no pods, so its configuration has no profiles; it has a
+lease of its own, and its sources run only what the rules need.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from math import isfinite
 
+from trimtab.config.config_node import ConfigNode, Report
 from trimtab.config.configuration import Configuration, LeaderElection
 from trimtab.config.diagnostics import ConfigError, Problem
-from trimtab.config.trimtab.rule_file import parse_rule_file
+from trimtab.config.schema import parse_dataclass
+from trimtab.config.trimtab.labels import default_clear
+from trimtab.config.trimtab.promql import query_error
 from trimtab.config.trimtab.settings import (
     BuiltinMetric,
     PrometheusSettings,
@@ -17,9 +27,20 @@ from trimtab.config.trimtab.settings import (
     SourceSettings,
     TrimtabConfiguration,
 )
-from trimtab.core.load.pressure_rules import AVAILABLE, Labelling, Rule
+from trimtab.config.yaml import parse_documents
+from trimtab.core.load.pressure_rules import (
+    AVAILABLE,
+    LEGACY_KEY,
+    LEGACY_VALUE,
+    OF_A_RULE,
+    Direction,
+    Labelling,
+    Of,
+    Rule,
+)
 from trimtab.core.load.settings import LoadSettings
 from trimtab.core.model.resources import CPU, MEMORY
+from trimtab.core.model.setting import DAY, setting
 from trimtab.core.settings import Settings
 
 LEASE = LeaderElection(name="trimtab-labeller")
@@ -30,21 +51,22 @@ METRICS_OF_RULES = {
 }
 SOURCE_NAME = "prometheus"
 TIMEOUT = 10.0
+MAX_NAME_LENGTH = 63
 
 
 def labeller_configuration(configuration: Configuration, file: str) -> Configuration:
-    """What a configuration file says about labels; raises ConfigError where it cannot be done."""
-    own = configuration.trimtab
-    if own.labels is None:
+    """What a configuration file says about labels; raises ConfigError if that is not enough to run a labeller."""
+    document = configuration.trimtab
+    if document.labels is None:
         raise _error(file, "labels", "is missing: write rules there, see docs/labels.md")
-    if not own.sources:
-        raise _error(file, "sources", "are missing: without measurements nobody is under pressure")
-    leader = replace(LEASE, enabled=own.labels.apply)
-    return _build(own.labels, own.sources, own.load, leader, configuration)
+    if not document.sources:
+        raise _error(file, "sources", "is missing: without measurements no node is ever under pressure")
+    leader = replace(LEASE, enabled=document.labels.apply)
+    return _build(document.labels, document.sources, configuration.settings.load, leader, configuration)
 
 
 def from_rule_file(content: str | bytes, file: str, url: str, interval: float, apply: bool) -> Configuration:
-    """What a rule.yaml and the flags beside it say; the address has been looked at already."""
+    """What a rule.yaml and the flags next to it say; the URL has been validated."""
     labelling = Labelling(parse_rule_file(content, file), apply)
     source = PrometheusSettings(SOURCE_NAME, url, interval, min(TIMEOUT, interval))
     empty = Configuration(Settings(()))
@@ -56,28 +78,91 @@ def _build(
     sources: tuple[SourceSettings, ...],
     load: LoadSettings,
     leader: LeaderElection,
-    before: Configuration,
+    base: Configuration,
 ) -> Configuration:
-    asked = tuple(_for_rules(source, labelling.rules) for source in sources)
-    own = TrimtabConfiguration(asked, load, labelling, before.trimtab.logging, before.trimtab.metrics)
-    return Configuration(Settings((), load=load, labels=labelling), leader, before.client_connection, before.notes, own)
+    reduced = tuple(_for_rules(source, labelling.rules) for source in sources)
+    document = TrimtabConfiguration(reduced, labelling, base.trimtab.logging, base.trimtab.metrics)
+    settings = Settings((), load=load, labels=labelling)
+    return Configuration(settings, leader, base.client_connection, base.notes, document)
 
 
 def _for_rules(source: SourceSettings, rules: tuple[Rule, ...]) -> SourceSettings:
-    """The source with the queries of the rules that are put to it, and without what no rule looks at."""
+    """The source with the queries of the rules that use it, and without what no rule needs."""
     if not isinstance(source, PrometheusSettings):
         return source
-    metrics = {rule.metric for rule in rules}
-    needed = {metric for name in metrics for metric in METRICS_OF_RULES.get(name, ())}
-    kept = [metric for metric in source.metrics if metric in needed]
-    if BuiltinMetric.MEMORY_AVAILABLE in needed and BuiltinMetric.MEMORY_AVAILABLE not in kept:
-        kept.append(BuiltinMetric.MEMORY_AVAILABLE)
-    queries = [query for query in source.queries if query.name in metrics]
+    names = {rule.metric for rule in rules}
+    needed = {metric for name in names for metric in METRICS_OF_RULES.get(name, ())}
+    metrics = [metric for metric in source.metrics if metric in needed]
+    if BuiltinMetric.MEMORY_AVAILABLE in needed and BuiltinMetric.MEMORY_AVAILABLE not in metrics:
+        metrics.append(BuiltinMetric.MEMORY_AVAILABLE)
+    queries = [query for query in source.queries if query.name in names]
     queries += [
         QuerySettings(rule.metric, rule.query) for rule in rules if rule.query and rule.source in ("", source.name)
     ]
-    return replace(source, metrics=tuple(kept), queries=tuple(queries))
+    return replace(source, metrics=tuple(metrics), queries=tuple(queries))
 
 
 def _error(file: str, path: str, message: str) -> ConfigError:
     return ConfigError([Problem(file, 0, 0, path, message)])
+
+
+def _number_error(value: str | float) -> str | None:
+    """A number may also be written as a string, as the format always had it."""
+    try:
+        finite = isfinite(float(value)) and str(value).strip().isascii()
+    except ValueError:
+        finite = False
+    return None if finite else f"{str(value)[:40]!r} is not a number"
+
+
+@dataclass(frozen=True, slots=True)
+class RuleFileEntry:
+    """A rule of a rule.yaml."""
+
+    query: str = setting("", name="Promsql", required="write the query", validate=query_error)
+    threshold: str | float = setting(
+        "", name="Threshold", required="write the limit of the query's value", validate=_number_error
+    )
+    direction: Direction = setting(Direction.ABOVE, name="Direction")
+    clear: str | float | None = setting(None, name="Clear", validate=_number_error)
+    hold: float = setting(0.0, name="For", seconds=(0, DAY))
+    clear_for: float = setting(60.0, name="ClearFor", seconds=(0, DAY))
+
+    def rule(self, name: str) -> Rule:
+        """The rule that this describes; raises ValueError."""
+        threshold = float(self.threshold)
+        clear = default_clear(threshold, self.direction) if self.clear is None else float(self.clear)
+        return Rule(
+            *(name, f"{OF_A_RULE}{name}", threshold, clear, self.direction, Of.ITSELF),
+            *(0.0, self.hold, self.clear_for, (LEGACY_KEY, LEGACY_VALUE)),
+            query=self.query,
+        )
+
+
+def parse_rule_file(content: str | bytes, file: str) -> tuple[Rule, ...]:
+    """The rules of a rule.yaml; raises ConfigError with all its problems."""
+    report = Report(file)
+    first, *rest = (ConfigNode(each, report) for each in parse_documents(content, file))
+    for node in rest:
+        node.error("a second document is not supported: put all rules under one Rulename")
+    entries = first.fields(["PromJob", "Rulename"]) or {}
+    listed = (entries["Rulename"].entries() or {}) if "Rulename" in entries else {}
+    rules = [_parse_rule(name, node) for name, node in listed.items()]
+    if not rules and not report.problems:
+        first.error("has no rules: write at least one under Rulename, with Promsql and Threshold")
+    report.finish()
+    return tuple(rule for rule in rules if rule is not None)
+
+
+def _parse_rule(name: str, node: ConfigNode) -> Rule | None:
+    before = len(node.report.problems)
+    if not name or len(name) > MAX_NAME_LENGTH or not name.isprintable():
+        node.error(f"{name[:40]!r} is not a valid rule name: use up to {MAX_NAME_LENGTH} printable characters")
+    entry = parse_dataclass(node, RuleFileEntry)
+    if not isinstance(entry, RuleFileEntry) or len(node.report.problems) > before:
+        return None
+    try:
+        return entry.rule(name)
+    except ValueError as error:
+        node.error(str(error))
+    return None

@@ -1,13 +1,16 @@
-"""Decides what the field `labels` asks for: rules in our own format; those of a rule.yaml are read by `rule_file`."""
+"""Parses and dumps the field `labels` of a `TrimtabConfiguration`: the rules by which nodes get pressure labels."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from dataclasses import dataclass
+from enum import StrEnum
 
-from trimtab.config.config_node import ConfigNode, strings
-from trimtab.config.trimtab.promql import validate_query
-from trimtab.config.trimtab.thresholds import NUMBER, PERCENT, QUANTITY, Notation, dump_threshold, parse_threshold
-from trimtab.config.trimtab.values import HOUR, format_duration, parse_duration, parse_name
+from trimtab.config.config_node import ConfigNode
+from trimtab.config.schema import Parsed, dump_fields, parse_dataclass
+from trimtab.config.trimtab.promql import query_error
+from trimtab.config.trimtab.validation import validate_name
+from trimtab.config.yaml import SequenceNode
 from trimtab.core.load.pressure_rules import (
     AVAILABLE,
     LONGEST_AVERAGE,
@@ -20,179 +23,241 @@ from trimtab.core.load.pressure_rules import (
     Of,
     Rule,
 )
+from trimtab.core.model.resources import NANOS
 from trimtab.core.model.selectors import Requirement
+from trimtab.core.model.setting import DAY, setting
+from trimtab.wire.quantity import QuantityError, nanos
 
-DAY = 24 * HOUR
-OBSERVE, APPLY = "observe", "apply"
-CLEAR_MARGIN = 0.1  # of the threshold: how far back the measure must go unless `clear` says so
-ROUND_ABOVE = 1000.0  # from here on fractions are dust
-OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist")
-LABELS_FIELDS = {
-    "mode": "`observe` unless set: only says what it would do; `apply` writes",
-    "expireAfter": "5m unless set: without trusted data for this long a mark is taken off",
-    "exclude": "lines of key, operator and values; nodes for which all hold are never marked, nor are control planes",
-    "rules": "what marks a node, and how",
-}
-RULE_FIELDS = {
-    "name": "what logs call the rule; each needs its own",
-    "metric": "cpu, memory or memory.available; or else a query",
-    "query": "any PromQL that gives one number a node",
-    "source": "which source is asked the query; may be left out where there is one Prometheus alone",
-    "of": "`capacity` unless set, or `allocatable`: what a percentage is of",
-    "above": "the threshold, where much is trouble: `80%`; for a query a number",
-    "below": "the threshold, where little is: `10%` or `2Gi` of memory.available; for a query a number",
-    "clear": "how far it must go back: nine tenths of `above`, or eleven of `below` (half way to 100% at most), unless set",
-    "over": "the latest value unless set: the span of samples that is averaged first, at most 30m",
-    "for": "30s unless set: how long it must hold before the node is marked",
-    "clearFor": "1m unless set: how long it must be clear before the mark goes",
-    "label": f"key and value; `{PREFIX}` with the metric's or rule's name, `{VALUE}`, unless set or a taint is",
-    "taint": f"a key under `{PREFIX}`, put with the effect PreferNoSchedule; none unless set",
-}
+CLEAR_MARGIN = 0.1  # of the threshold: how far the value must go back unless `clear` is set
+ROUND_ABOVE = 1000.0  # larger values are rounded to whole numbers
+_PERCENTAGE = re.compile(r"([0-9]{1,3}(?:\.[0-9]{1,6})?)\s?%")
+
+
+class Notation(StrEnum):
+    """How a threshold is written."""
+
+    PERCENT = "a percentage such as 80%"
+    QUANTITY = "an amount such as 2Gi"
+    NUMBER = "a number"
+
+
+@dataclass(frozen=True, slots=True)
+class LabelSpec:
+    """A label as the file has it."""
+
+    key: str | None = None
+    value: str = VALUE
+
+
+@dataclass(frozen=True, slots=True)
+class RuleSpec:
+    """A rule as the file has it; raises ValueError unless it makes a valid Rule."""
+
+    name: str = setting(
+        "", "what logs call the rule; must be unique", required="each rule needs one", validate=validate_name
+    )
+    metric: str | None = setting(None, "cpu, memory or memory.available; or else a query", choices=OWN_METRICS)
+    query: str = setting("", "any PromQL that returns one number per node", validate=query_error)
+    source: str = setting("", "which source runs the query; may be left out if there is only one Prometheus")
+    of: str | None = setting(
+        None, "`capacity` unless set, or `allocatable`: what a percentage is of", choices=("capacity", "allocatable")
+    )
+    above: str | float | None = setting(None, "the threshold, where high values are bad: `80%`; a number for a query")
+    below: str | float | None = setting(
+        None, "the threshold, where low values are bad: `10%` or `2Gi` of memory.available; a number for a query"
+    )
+    clear: str | float | None = setting(
+        None,
+        "where pressure ends: nine tenths of `above`, or eleven tenths of `below` (at most half "
+        "way to 100%), unless set",
+    )
+    over: float = setting(
+        0.0,
+        "the latest value unless set: the time range that is averaged first, at most 30m",
+        seconds=(0, LONGEST_AVERAGE),
+        omit_default=True,
+    )
+    hold: float = setting(
+        30.0, "30s unless set: how long it must hold before the node is labelled", name="for", seconds=(0, DAY)
+    )
+    clear_for: float = setting(
+        60.0, "1m unless set: how long it must be clear before the label is removed", seconds=(0, DAY)
+    )
+    label: LabelSpec | None = setting(
+        None, f"key and value; `{PREFIX}` with the metric's or rule's name, `{VALUE}`, unless set or a taint is"
+    )
+    taint: str = setting("", f"a key under `{PREFIX}`, added with the effect PreferNoSchedule; none unless set")
+
+    @staticmethod
+    def check_fields(parsed: Parsed) -> None:
+        entries = parsed.entries
+        if ("metric" in entries) == ("query" in entries):
+            parsed.node.error(f"needs either a metric ({', '.join(OWN_METRICS)}) or a query")
+        elif "metric" in entries and "source" in entries:
+            entries["source"].error("only applies to a query: a metric comes from any source that measures it")
+        for field in ("over", "of") if "query" in entries else ():
+            if field in entries:
+                entries[field].error("only applies to a metric: average or divide in the query itself")
+        if ("above" in entries) == ("below" in entries):
+            parsed.node.error("needs either above or below")
+        elif "metric" in parsed.values or "metric" not in entries:
+            _check_thresholds(parsed)
+
+    def __post_init__(self) -> None:
+        self.rule()
+
+    def rule(self) -> Rule:
+        """The rule that this describes."""
+        direction, written = (Direction.BELOW, self.below) if self.above is None else (Direction.ABOVE, self.above)
+        notation, threshold = parse_threshold("" if written is None else written, _notations(self.metric))
+        clear = self.clear if self.clear is None else parse_threshold(self.clear, (notation,))[1]
+        return Rule(
+            self.name,
+            self.metric or f"{OF_A_RULE}{self.name}",
+            threshold,
+            _default_clear(threshold, direction, notation) if clear is None else clear,
+            direction,
+            Of(self.of or Of.CAPACITY) if notation is Notation.PERCENT else Of.ITSELF,
+            *(self.over, self.hold, self.clear_for, self._label(), self.taint, self.query, self.source),
+        )
+
+    def _label(self) -> tuple[str, str] | None:
+        default = PREFIX + (self.metric or self.name)
+        if self.label is None:
+            return None if self.taint else (default, VALUE)
+        return default if self.label.key is None else self.label.key, self.label.value
+
+    @classmethod
+    def of_rule(cls, rule: Rule) -> RuleSpec:
+        """How the file describes a rule."""
+        notation = _notation_of(rule)
+        threshold = dump_threshold(rule.threshold, notation)
+        return cls(
+            rule.name,
+            None if rule.query else rule.metric,
+            rule.query,
+            rule.source,
+            rule.of.value if notation is Notation.PERCENT else None,
+            threshold if rule.direction is Direction.ABOVE else None,
+            threshold if rule.direction is Direction.BELOW else None,
+            dump_threshold(rule.clear, notation),
+            *(rule.over, rule.hold, rule.clear_for),
+            None if rule.label is None else LabelSpec(*rule.label),
+            rule.taint,
+        )
+
+
+def _check_thresholds(parsed: Parsed) -> None:
+    notations = _notations(parsed.values.get("metric"))
+    for field in ("above", "below", "clear"):
+        try:
+            if field in parsed.values:
+                notations = (parse_threshold(parsed.values[field], notations)[0],)
+        except ValueError as error:
+            parsed.entries[field].error(str(error))
+
+
+def _notations(metric: str | None) -> tuple[Notation, ...]:
+    """How a threshold for this metric, or for a query, may be written."""
+    if metric is None:
+        return (Notation.NUMBER,)
+    return (Notation.PERCENT, Notation.QUANTITY) if metric == AVAILABLE else (Notation.PERCENT,)
+
+
+def parse_threshold(value: str | float, notations: tuple[Notation, ...]) -> tuple[Notation, float]:
+    """The notation and the value, a percentage as a fraction; raises ValueError."""
+    text = str(value)
+    if Notation.NUMBER in notations:
+        if isinstance(value, str):
+            raise ValueError(f"expected a number, got {text[:40]!r}")
+        return Notation.NUMBER, float(value)
+    if Notation.PERCENT in notations and (found := _PERCENTAGE.fullmatch(text)):
+        if not 0 < float(found[1]) <= 100:
+            raise ValueError(f"{text} is not above 0% and at most 100%")
+        return Notation.PERCENT, float(found[1]) / 100
+    if Notation.QUANTITY in notations and (amount := _parse_amount(text)) is not None:
+        return Notation.QUANTITY, amount
+    raise ValueError(f"{text[:40]!r} is not {' or '.join(notations)}")
+
+
+def _parse_amount(text: str) -> float | None:
+    try:
+        amount = nanos(text) / NANOS if text else 0.0
+    except QuantityError:
+        return None
+    return amount if amount > 0 else None
+
+
+def _notation_of(rule: Rule) -> Notation:
+    if rule.query:
+        return Notation.NUMBER
+    return Notation.QUANTITY if rule.of is Of.ITSELF else Notation.PERCENT
+
+
+def dump_threshold(value: float, notation: Notation) -> str | float:
+    """The threshold as it is written in a file."""
+    match notation:
+        case Notation.PERCENT:
+            return f"{round(value * 100, 6):g}%"
+        case Notation.QUANTITY:
+            return str(round(value))
+    return value
+
+
+def default_clear(threshold: float, direction: Direction) -> float:
+    """Where pressure ends unless the file says so: a tenth back from the threshold, rounded if that is large."""
+    back = abs(threshold) * (-CLEAR_MARGIN if direction is Direction.ABOVE else CLEAR_MARGIN)
+    return round(threshold + back, 9 if abs(threshold) < ROUND_ABOVE else None)
+
+
+def _default_clear(threshold: float, direction: Direction, notation: Notation) -> float:
+    """A fraction must stay reachable: at most half way to the whole."""
+    clear = default_clear(threshold, direction)
+    if notation is Notation.PERCENT and direction is Direction.BELOW:
+        return min(clear, round((1 + threshold) / 2, 9))
+    return clear
+
+
+@dataclass(frozen=True, slots=True)
+class LabelsSpec:
+    """The whole field as the file has it."""
+
+    mode: str = setting(
+        "observe", "`observe` unless set: only logs what it would do; `apply` writes", choices=("observe", "apply")
+    )
+    expire_after: float = setting(
+        Labelling().expire_after,
+        "5m unless set: after so long without trusted data a label is removed",
+        seconds=(1, DAY),
+    )
+    exclude: tuple[Requirement, ...] = setting(
+        (),
+        "requirements of key, operator and values; nodes that match all of them are never "
+        "labelled, nor are control planes",
+    )
+    rules: tuple[RuleSpec, ...] = setting((), "when a node is labelled, and how")
+
+    @staticmethod
+    def check_fields(parsed: Parsed) -> None:
+        listed = parsed.entries["rules"].yaml if "rules" in parsed.entries else SequenceNode(())
+        if isinstance(listed, SequenceNode) and not listed.items:
+            parsed.node.error("rules are missing: name at least one, or remove this field")
+        names = [each.name for each in parsed.values.get("rules", ())]
+        for name in dict.fromkeys(each for each in names if names.count(each) > 1):
+            parsed.entries["rules"].error(f"two rules are called {name}: names must be unique")
 
 
 def parse_labels(node: ConfigNode) -> Labelling | None:
-    """What nodes are marked for, and how; None after a problem."""
-    before, entries = len(node.report.problems), node.fields(LABELS_FIELDS) or {}
-    mode = entries["mode"].choice([OBSERVE, APPLY]) if "mode" in entries else OBSERVE
-    expire = parse_duration(entries.get("expireAfter"), 1.0, DAY, Labelling().expire_after)
-    exclude = tuple(map(_parse_requirement, entries["exclude"].items())) if "exclude" in entries else ()
-    rules = [_parse_rule(item) for item in entries["rules"].items()] if "rules" in entries else []
-    if not rules and len(node.report.problems) == before:
-        node.error("rules are missing: name at least one, or remove this field")
-    if len(node.report.problems) > before:
+    """The rules and how they are applied; None after a problem."""
+    before = len(node.report.problems)
+    spec = parse_dataclass(node, LabelsSpec)
+    if not isinstance(spec, LabelsSpec) or len(node.report.problems) > before:
         return None
-    try:
-        return Labelling(tuple(rule for rule in rules if rule), mode == APPLY, exclude, expire)
-    except ValueError as error:
-        entries["rules"].error(f"{error}: each needs a name of its own")
-    return None
-
-
-def _parse_requirement(node: ConfigNode) -> Requirement:
-    before, entries = len(node.report.problems), node.fields(["key", "operator", "values"]) or {}
-    key = entries["key"].string() if "key" in entries else ""
-    operator = entries["operator"].choice(OPERATORS) if "operator" in entries else ""
-    line = Requirement(key or "", operator or "", strings(entries["values"]) if "values" in entries else ())
-    if len(node.report.problems) == before and not line.valid:
-        node.error("is no line of a selector: write key, operator (In, NotIn, Exists, DoesNotExist) and values")
-    return line
-
-
-def _parse_rule(node: ConfigNode) -> Rule | None:
-    before, entries = len(node.report.problems), node.fields(RULE_FIELDS) or {}
-    if "name" not in entries:
-        node.error("the name is missing")
-        return None
-    called = parse_name(entries["name"], "rule") or ""
-    metric = _parse_metric(node, entries, called)
-    direction, edge = _parse_threshold(node, entries, metric)
-    label, taint = _parse_label_and_taint(entries, metric if metric in OWN_METRICS else called)
-    if len(node.report.problems) > before or edge is None:
-        return None
-    scale, value = edge
-    clear = (
-        parse_threshold(entries["clear"], (scale,))
-        if "clear" in entries
-        else (scale, _default_clear(value, direction, scale))
-    )
-    over, hold = (
-        parse_duration(entries.get("over"), 0.0, LONGEST_AVERAGE, 0.0),
-        parse_duration(entries.get("for"), 0.0, DAY, 30.0),
-    )
-    rest = parse_duration(entries.get("clearFor"), 0.0, DAY, 60.0)
-    of = Of(entries["of"].choice(["capacity", "allocatable"]) or "capacity") if "of" in entries else Of.CAPACITY
-    if clear is None or len(node.report.problems) > before:
-        return None
-    try:
-        return Rule(
-            called,
-            metric,
-            value,
-            clear[1],
-            direction,
-            of if scale is PERCENT else Of.ITSELF,
-            *(over, hold, rest, label, taint),
-            (entries["query"].string() or "") if "query" in entries else "",
-            (entries["source"].string() or "") if "source" in entries else "",
-        )
-    except ValueError as error:
-        node.error(str(error))
-    return None
-
-
-def default_clear(value: float, direction: Direction) -> float:
-    """Where a mark goes again unless the file says so: a tenth back from the threshold, to a whole byte where it is any."""
-    back = abs(value) * (-CLEAR_MARGIN if direction is Direction.ABOVE else CLEAR_MARGIN)
-    return round(value + back, 9 if abs(value) < ROUND_ABOVE else None)
-
-
-def _default_clear(value: float, direction: Direction, scale: Notation) -> float:
-    """Of a share never beyond the whole: a mark that nothing can clear would stay."""
-    found = default_clear(value, direction)
-    return min(found, round((1 + value) / 2, 9)) if scale is PERCENT and direction is Direction.BELOW else found
-
-
-def _parse_metric(node: ConfigNode, entries: Mapping[str, ConfigNode], called: str) -> str:
-    if ("metric" in entries) == ("query" in entries):
-        node.error(f"needs either a metric ({', '.join(OWN_METRICS)}) or a query")
-        return ""
-    if "metric" in entries:
-        if "source" in entries:
-            entries["source"].error("belongs to a query: a metric is taken from whoever measures it")
-        return entries["metric"].choice(OWN_METRICS) or ""
-    query = entries["query"].string()
-    if query is not None and (fault := validate_query(query)) is not None:
-        entries["query"].error(f"{query.strip()[:40]!r} {fault}")
-    for field in ("over", "of"):
-        if field in entries:
-            entries[field].error("belongs to a metric: let the query itself average or divide")
-    return f"{OF_A_RULE}{called}"
-
-
-def _parse_threshold(
-    node: ConfigNode, entries: Mapping[str, ConfigNode], metric: str
-) -> tuple[Direction, tuple[Notation, float] | None]:
-    if ("above" in entries) == ("below" in entries):
-        node.error("needs either above or below: on which side of which threshold is the trouble?")
-        return Direction.ABOVE, None
-    direction = Direction.ABOVE if "above" in entries else Direction.BELOW
-    scales = (PERCENT, QUANTITY) if metric == AVAILABLE else (PERCENT,) if metric in OWN_METRICS else (NUMBER,)
-    return direction, parse_threshold(entries[direction.value], scales)
-
-
-def _parse_label_and_taint(entries: Mapping[str, ConfigNode], suffix: str) -> tuple[tuple[str, str] | None, str]:
-    taint = (entries["taint"].string() or "") if "taint" in entries else ""
-    if "label" not in entries:
-        return (None, taint) if taint else ((PREFIX + suffix, VALUE), "")
-    pair = entries["label"].fields(["key", "value"]) or {}
-    key = pair["key"].string() if "key" in pair else PREFIX + suffix
-    value = pair["value"].string() if "value" in pair else VALUE
-    return (key or "", value or ""), taint
+    rules = tuple(each.rule() for each in spec.rules)
+    return Labelling(rules, spec.mode == "apply", spec.exclude, spec.expire_after)
 
 
 def dump_labels(labels: Labelling) -> dict[str, object]:
-    """Plain data that `parse_labels` turns into the same value again."""
-    lines = [{"key": each.key, "operator": each.operator, "values": list(each.values)} for each in labels.exclude]
-    return {
-        "mode": APPLY if labels.apply else OBSERVE,
-        "expireAfter": format_duration(labels.expire_after),
-        **({"exclude": lines} if lines else {}),
-        "rules": [_dump_rule(rule) for rule in labels.rules],
-    }
-
-
-def _dump_rule(rule: Rule) -> dict[str, object]:
-    scale = NUMBER if rule.query else QUANTITY if rule.of is Of.ITSELF else PERCENT
-    asked: dict[str, object] = {"query": rule.query, "source": rule.source} if rule.query else {"metric": rule.metric}
-    return {
-        "name": rule.name,
-        **{field: value for field, value in asked.items() if value},
-        **({"of": rule.of.value} if scale is PERCENT else {}),
-        rule.direction.value: dump_threshold(rule.threshold, scale),
-        "clear": dump_threshold(rule.clear, scale),
-        **({"over": format_duration(rule.over)} if rule.over else {}),
-        "for": format_duration(rule.hold),
-        "clearFor": format_duration(rule.clear_for),
-        **({"label": dict(zip(("key", "value"), rule.label, strict=True))} if rule.label else {}),
-        **({"taint": rule.taint} if rule.taint else {}),
-    }
+    """Plain data that `parse_labels` turns into the same value."""
+    rules = tuple(RuleSpec.of_rule(rule) for rule in labels.rules)
+    return dump_fields(LabelsSpec("apply" if labels.apply else "observe", labels.expire_after, labels.exclude, rules))

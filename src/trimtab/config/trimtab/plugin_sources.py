@@ -1,8 +1,8 @@
-"""Decides which sources stand in the arguments of plugins, where their origins have them; the core never sees an address.
+"""Adds the sources that plugins name in their arguments, as the projects they come from configure them.
 
 MemRealUsage and CpuRealUsage name a Prometheus (`prometheusApiAddr`), the Trimaran plugins a `metricProvider`. The same
-address twice is one source, and one that the document of our own describes is taken from there. Arguments of plugins
-that are not enabled are no source, but what may not stand in the others may not stand there either.
+URL twice is one source, and a source of the TrimtabConfiguration with that URL goes before it. Arguments of plugins that
+are not enabled add no source, but are validated as the others are.
 """
 
 from __future__ import annotations
@@ -12,18 +12,21 @@ from dataclasses import dataclass, replace
 
 from trimtab.config.config_node import ConfigNode
 from trimtab.config.profiles import ParsedProfile
-from trimtab.config.tree import MappingNode, ScalarNode
 from trimtab.config.trimtab.document import validate_interval
 from trimtab.config.trimtab.settings import (
+    PROMETHEUS_INTERVAL,
+    TIMEOUT,
     MetricsServerSettings,
     PrometheusSettings,
     SourceSettings,
     Tls,
     TrimtabConfiguration,
+    parse_url,
 )
-from trimtab.config.trimtab.sources import parse_url
-from trimtab.config.trimtab.url import normalise_url
+from trimtab.config.trimtab.validation import normalise_url
+from trimtab.config.yaml import MappingNode, ScalarNode
 from trimtab.core.load.provider import METRICS_SERVER
+from trimtab.core.load.settings import LoadSettings
 from trimtab.core.model.change import Change
 
 REAL_USAGE_INTERVAL = 10.0
@@ -32,63 +35,66 @@ METRICS_SERVER_NAME = "metrics-server"
 
 @dataclass(frozen=True, slots=True)
 class _RequestedPrometheus:
-    """A Prometheus as a plugin's arguments ask for it."""
+    """A Prometheus as a plugin's arguments describe it."""
 
     node: ConfigNode
     url: str
-    interval: float = PrometheusSettings("", "").interval
-    timeout: float = PrometheusSettings("", "").timeout
+    interval: float = PROMETHEUS_INTERVAL
+    timeout: float = TIMEOUT
     insecure_skip_verify: bool = False
 
 
-def add_plugin_sources(own: TrimtabConfiguration, profiles: Iterable[ParsedProfile]) -> TrimtabConfiguration:
-    """The document together with what plugins ask for; says so where one asks for measurements that nobody takes."""
-    placed = tuple(profiles)
-    sources = (*own.sources, *_derived(own, placed))
-    if not sources and any(_uses_metrics_server(plugin) for one in placed for plugin in one.plugins.values()):
+def add_plugin_sources(
+    document: TrimtabConfiguration, load: LoadSettings, profiles: tuple[ParsedProfile, ...]
+) -> TrimtabConfiguration:
+    """The document with the sources of plugins; notes plugins that need measurements where nothing is measured."""
+    sources = (*document.sources, *_plugin_sources(document, load, profiles))
+    if not sources and any(_uses_metrics_server(plugin) for one in profiles for plugin in one.plugins.values()):
         sources = (MetricsServerSettings(METRICS_SERVER_NAME),)
-    for one in placed if not sources else ():
-        _note_no_source(one)
-    return replace(own, sources=sources)
+    for profile in profiles if not sources else ():
+        _note_no_source(profile)
+    return replace(document, sources=sources)
 
 
 def _uses_metrics_server(plugin: object) -> bool:
-    """As Trimaran's plugins do unless told otherwise, so it counts only where nothing else is measured by."""
+    """The default of Trimaran's plugins, so it counts only where there is no other source."""
     return getattr(getattr(plugin, "metric_provider", None), "type", "") == METRICS_SERVER.type
 
 
-def _derived(own: TrimtabConfiguration, placed: Iterable[ParsedProfile]) -> Iterable[SourceSettings]:
-    """By place, so that each is asked once; of two that ask alike the more impatient one counts."""
-    known = {normalise_url(each.url) for each in own.sources if isinstance(each, PrometheusSettings)}
-    made: dict[str, PrometheusSettings] = {}
-    for each in (each for one in placed for args in one.arguments.values() for each in _requested(args)):
-        place = normalise_url(each.url)
-        if place not in known and parse_url(each.node) is not None:
-            made[place] = _merge(each, made.get(place), (*own.sources, *made.values()))
-            if (fault := validate_interval(made[place], own.load)) is not None:
-                each.node.error(fault)
-    for each in (each for one in placed for args in one.unused.values() for each in _requested(args)):
+def _plugin_sources(
+    document: TrimtabConfiguration, load: LoadSettings, profiles: tuple[ParsedProfile, ...]
+) -> Iterable[SourceSettings]:
+    """One for each URL; of several requests for it the shortest interval counts."""
+    known = {normalise_url(each.url) for each in document.sources if isinstance(each, PrometheusSettings)}
+    sources: dict[str, PrometheusSettings] = {}
+    for each in (each for one in profiles for args in one.arguments.values() for each in _requested(args)):
+        url = normalise_url(each.url)
+        if url not in known and parse_url(each.node) is not None:
+            sources[url] = _merge(each, sources.get(url), (*document.sources, *sources.values()))
+            if (error := validate_interval(sources[url], load)) is not None:
+                each.node.error(error)
+    for each in (each for one in profiles for args in one.unused.values() for each in _requested(args)):
         if normalise_url(each.url) not in known:
             parse_url(each.node)
-    return made.values()
+    return sources.values()
 
 
 def _merge(
-    wanted: _RequestedPrometheus, before: PrometheusSettings | None, others: Collection[SourceSettings]
+    requested: _RequestedPrometheus, earlier: PrometheusSettings | None, others: Collection[SourceSettings]
 ) -> PrometheusSettings:
-    if before is not None:
-        interval = min(before.interval, wanted.interval)
-        return replace(before, interval=interval, timeout=min(before.timeout, interval))
-    tls = Tls(insecure_skip_verify=wanted.insecure_skip_verify)
-    timeout = min(wanted.timeout, wanted.interval)
-    return PrometheusSettings(_unused_name("prometheus", others), wanted.url, wanted.interval, timeout, tls=tls)
+    if earlier is not None:
+        interval = min(earlier.interval, requested.interval)
+        return replace(earlier, interval=interval, timeout=min(earlier.timeout, interval))
+    tls = Tls(insecure_skip_verify=requested.insecure_skip_verify)
+    timeout = min(requested.timeout, requested.interval)
+    return PrometheusSettings(_unused_name("prometheus", others), requested.url, requested.interval, timeout, tls=tls)
 
 
-def _note_no_source(placed: ParsedProfile) -> None:
-    blind = [name for name, reads in placed.profile.depends_on.items() if reads & int(Change.LOAD)]
-    if blind:
-        placed.node.note(
-            f"{', '.join(blind)} would look at measured load, but there is no source of it and requests stand in: "
+def _note_no_source(parsed: ParsedProfile) -> None:
+    plugins = [name for name, changes in parsed.profile.depends_on.items() if changes & int(Change.LOAD)]
+    if plugins:
+        parsed.node.note(
+            f"{', '.join(plugins)} would use measured load, but there is no source, so requests are used instead: "
             "add a TrimtabConfiguration with sources"
         )
 
@@ -100,7 +106,7 @@ def _unused_name(name: str, sources: Collection[SourceSettings]) -> str:
 
 
 def _requested(args: ConfigNode) -> Iterator[_RequestedPrometheus]:
-    """What has the wrong type has been reported by whoever read the arguments, and is passed over here."""
+    """Values of a wrong type have been reported when the arguments were parsed, and are skipped here."""
     entries = _entries(args)
     if url := _address(entries.get("prometheusApiAddr")):
         interval, timeout = (
@@ -115,8 +121,8 @@ def _from_metric_provider(node: ConfigNode) -> Iterator[_RequestedPrometheus]:
     entries = _entries(node)
     if _value(entries.get("token")):
         entries["token"].error(
-            "a token may not stand here, where everybody reads it: put it in a file, and name that in a "
-            "TrimtabConfiguration as bearerTokenFile of a source with this address"
+            "a token may not be written here, where everybody can read it: put it in a file, and name that in a "
+            "TrimtabConfiguration as bearerTokenFile of a source with this URL"
         )
     kind = _value(entries.get("type"))
     if kind != "Prometheus" and "@" in _address(entries.get("address")):
@@ -126,9 +132,9 @@ def _from_metric_provider(node: ConfigNode) -> Iterator[_RequestedPrometheus]:
             entries["address"], url, insecure_skip_verify=_value(entries.get("insecureSkipVerify")) is True
         )
     elif kind == "Prometheus":
-        node.error("address is missing: write where that Prometheus is")
+        node.error("address is missing: write the URL of that Prometheus")
     elif kind is not None and kind != METRICS_SERVER.type:
-        entries["type"].note(f"ignored: only Prometheus and {METRICS_SERVER.type} are asked")
+        entries["type"].note(f"ignored: only Prometheus and {METRICS_SERVER.type} are supported")
 
 
 def _entries(node: ConfigNode) -> Mapping[str, ConfigNode]:

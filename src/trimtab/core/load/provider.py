@@ -21,7 +21,7 @@ class MetricProvider:
 
     def __post_init__(self) -> None:
         if self.type not in TYPES:
-            raise ValueError(f"type: {self.type[:100]!r} is none of {', '.join(TYPES)}")
+            raise ValueError(f"type: {self.type[:100]!r} is not one of {', '.join(TYPES)}")
 
 
 METRICS_SERVER = MetricProvider()

@@ -4,7 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from trimtab.core.model.setting import DAY, HOUR, setting
+
 RULES = ("siblings", "cluster", "koordinator", "trimaran", "volcano", "requests")
+
+
+def _ratio_error(value: float) -> str | None:
+    return None if 0 < value <= 1 else f"{value:g} is not above 0 and at most 1"
+
+
+def _rules_error(rules: tuple[str, ...]) -> str | None:
+    return None if rules else f"must not be empty: list some of {', '.join(RULES)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,11 +25,32 @@ class LoadSettings:
     most_missing: where a larger share of nodes has no trusted data, the whole picture is not believed (by the doctor now).
     """
 
-    fresh: float = 120.0
-    stale: float = 300.0
-    window: float = 900.0
-    most_missing: float = 0.5
-    estimates: tuple[str, ...] = ("siblings", "cluster", "koordinator")
+    fresh: float = setting(
+        120.0, "2m unless set: how old a sample may be to count in full", name="freshFor", seconds=(1, DAY)
+    )
+    stale: float = setting(
+        300.0,
+        "5m unless set: from this age on a sample is ignored; not less than freshFor",
+        name="staleAfter",
+        seconds=(1, DAY),
+    )
+    window: float = setting(
+        900.0, "15m unless set: the time range of a node's mean and deviation; at most 1h", seconds=(1, HOUR)
+    )
+    most_missing: float = setting(
+        0.5,
+        "0.5 unless set: if a larger share of nodes has no data, `trimtab doctor` calls it a "
+        "problem; the rescheduler will heed it",
+        validate=_ratio_error,
+    )
+    estimates: tuple[str, ...] = setting(
+        ("siblings", "cluster", "koordinator"),
+        "how the usage of pods without measurements is estimated, first rule first: siblings, "
+        "cluster, koordinator unless set; also trimaran, volcano, requests",
+        unique=True,
+        validate=_rules_error,
+        choices=RULES,
+    )
 
     def __post_init__(self) -> None:
         if not 0 < self.fresh <= self.stale:

@@ -14,6 +14,14 @@ class Duration(float):
     """Seconds, written in configuration files as Go does: `15s`, `1h30m`."""
 
 
+def format_duration(seconds: float) -> str:
+    """A duration as people write it, exact to the nanosecond."""
+    for size, unit in ((3600, "h"), (60, "m"), (1, "s")):
+        if seconds >= size and seconds % size == 0:
+            return f"{seconds / size:.0f}{unit}"
+    return f"{seconds:g}s" if seconds == float(f"{seconds:g}") else f"{round(seconds * 10**9)}ns"
+
+
 def parse_duration(text: str) -> float | None:
     """Seconds of a Go duration; None if it is invalid, or longer than Go can hold."""
     unsigned = text[1:] if text[:1] in ("-", "+") else text

@@ -23,6 +23,11 @@ _VALUE_RULE = (
 )
 
 
+def is_label_key(text: str) -> bool:
+    """Whether Kubernetes accepts this as the key of a label, or as the name of a resource."""
+    return _KEY.fullmatch(text) is not None
+
+
 class Requirement(Struct, frozen=True, gc=False):
     """One `key operator values` line of a selector."""
 

@@ -16,8 +16,10 @@ from trimtab.core.cluster.exact_column import Ints
 from trimtab.core.cluster.view import View
 from trimtab.core.framework.interface import Gang, Reject, StageResult, StageStatus, Wait
 from trimtab.core.model.change import Change
+from trimtab.core.model.duration import INT64
 from trimtab.core.model.pod import Pod
 from trimtab.core.model.resources import PODS
+from trimtab.core.model.setting import Support, setting
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,9 +30,15 @@ class Coscheduling:
     requeue_on: ClassVar[Change] = Change.NODE_ADDED | Change.ALLOCATABLE | Change.POD_DELETED
     needs_kinds: ClassVar[tuple[str, ...]] = ("podgroups",)
 
-    permit_waiting_time_seconds: int = 60
-    pod_group_backoff_seconds: int = 0
-    pod_group_reject_percentage: int = 10
+    permit_waiting_time_seconds: int = setting(
+        60, "60 unless set: how long members wait for the rest of their group", between=(0, INT64)
+    )
+    pod_group_backoff_seconds: int = setting(
+        0, "0 unless set: how long a group that failed is not tried again", between=(0, INT64)
+    )
+    pod_group_reject_percentage: int = setting(
+        10, "no member holds resources while it waits; 0 to 100", between=(0, 100), support=Support.IGNORED
+    )
 
     def __post_init__(self) -> None:
         if self.permit_waiting_time_seconds < 0:

@@ -10,7 +10,9 @@ from trimtab.core.framework.interface import FilterStatus, PreemptionCandidate, 
 from trimtab.core.framework.preempt import dry_run, failure_message, pick_one_node, victims
 from trimtab.core.model.change import Change
 from trimtab.core.model.pod import Pod
+from trimtab.core.model.setting import ArgumentError, Support, setting
 
+INT32 = (1 << 31) - 1
 PREEMPTION_NEVER = "not eligible due to preemptionPolicy=Never."
 VICTIM_TERMINATING = "not eligible due to a terminating pod on the nominated node."
 
@@ -23,8 +25,19 @@ class DefaultPreemption:
     requeue_on: ClassVar[Change] = Change.POD_DELETED
     needs_kinds: ClassVar[tuple[str, ...]] = ("poddisruptionbudgets",)
 
-    min_candidate_nodes_percentage: int = 10
-    min_candidate_nodes_absolute: int = 100
+    min_candidate_nodes_percentage: int = setting(
+        10, "all nodes are always candidates for preemption; 0 to 100", between=(0, 100), support=Support.IGNORED
+    )
+    min_candidate_nodes_absolute: int = setting(
+        100,
+        "all nodes are always candidates for preemption; not both may be 0",
+        between=(0, INT32),
+        support=Support.IGNORED,
+    )
+
+    def __post_init__(self) -> None:
+        if self.min_candidate_nodes_percentage == self.min_candidate_nodes_absolute == 0:
+            raise ArgumentError("minCandidateNodesAbsolute", "cannot be 0 while minCandidateNodesPercentage is 0")
 
     def post_filter(self, view: View, pod: Pod, status: FilterStatus) -> PreemptionCandidate | Reject:
         words = ineligible_reason(view, pod, status)

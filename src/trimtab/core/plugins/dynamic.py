@@ -15,7 +15,7 @@ After Crane's scheduler plugin; its policy stands among the arguments, or in the
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from math import inf, lcm
 from operator import gt
@@ -32,6 +32,7 @@ from trimtab.core.model.change import Change
 from trimtab.core.model.duration import Duration
 from trimtab.core.model.pod import Pod
 from trimtab.core.model.resources import CPU, MEMORY
+from trimtab.core.model.setting import SpecFile, setting
 
 FIVE_MINUTES = 300
 HOT_VALUE_PENALTY = 10.0  # points for each unit of hot value
@@ -86,7 +87,7 @@ class HotValue:
 
     def __post_init__(self) -> None:
         if self.time_range <= 0 or self.count < 1:
-            raise ValueError("timeRange must be longer than nothing and count 1 or more")
+            raise ValueError("timeRange must be positive and count at least 1")
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +122,11 @@ class Policy:
     )
     hot_value: tuple[HotValue, ...] = (HotValue(Duration(300), 5), HotValue(Duration(60), 2))
 
+    def file_notes(self) -> Iterator[str]:
+        """What the author of a policy file should know."""
+        if unsynced := self.unsynced_metrics:
+            yield f"without syncPolicy Crane ignores {', '.join(unsynced)}; here all count"
+
     @property
     def unsynced_metrics(self) -> list[str]:
         """Metrics that are judged and that Crane would not copy, and so never see."""
@@ -135,6 +141,14 @@ class Policy:
 DEFAULT_POLICY = Policy()
 
 
+POLICY_FILE = SpecFile(
+    "policy",
+    "scheduler.policy.crane.io/v1alpha1",
+    "DynamicSchedulerPolicy",
+    "syncPolicy, predicate, priority and hotValue",
+)
+
+
 @dataclass(frozen=True, slots=True)
 class Dynamic:
     """Codes are bits, one per predicate of the policy; pods of DaemonSets are not held back."""
@@ -147,9 +161,20 @@ class Dynamic:
     normalise: ClassVar[Normalise] = Normalise.NONE
     score_scale: ClassVar[int] = utilisation.SCORE_SCALE
 
-    policy: Policy = DEFAULT_POLICY
-    policy_config_path: str | None = None  # what the file said is in `policy`: nothing is read here
-    strict: bool = False
+    policy: Policy = setting(
+        DEFAULT_POLICY,
+        "the `spec` of Crane's DynamicSchedulerPolicy: predicate, priority, hotValue (syncPolicy is "
+        "checked and ignored)",
+    )
+    policy_config_path: str | None = setting(
+        None,
+        "a file with Crane's DynamicSchedulerPolicy, relative to this one; without it and `policy`, "
+        "Crane's default policy applies",
+        spec_file=POLICY_FILE,
+    )
+    strict: bool = setting(
+        False, "false unless set: true uses metrics as they are and whole points, as the original does"
+    )
 
     def __post_init__(self) -> None:
         if len(self.policy.predicate) > 32:

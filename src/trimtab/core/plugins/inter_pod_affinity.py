@@ -29,6 +29,7 @@ from trimtab.core.framework.interface import (
 from trimtab.core.framework.pod_terms import PreparedTerms, TermCount, prepare_terms
 from trimtab.core.model.change import Change
 from trimtab.core.model.pod import Pod
+from trimtab.core.model.setting import setting
 
 AFFINITY, ANTI_AFFINITY, EXISTING_ANTI_AFFINITY = -1, 1, 2
 _REASONS = {
@@ -54,8 +55,12 @@ class InterPodAffinity:
     needs_kinds: ClassVar[tuple[str, ...]] = ("namespaces",)
     normalise: ClassVar[Normalise] = Normalise.CUSTOM
 
-    hard_pod_affinity_weight: int = 1
-    ignore_preferred_terms_of_existing_pods: bool = False
+    hard_pod_affinity_weight: int = setting(
+        1, "0 to 100, 1 unless set: what a required affinity adds to scores", between=(0, 100)
+    )
+    ignore_preferred_terms_of_existing_pods: bool = setting(
+        False, "false unless set: preferred terms of running pods count"
+    )
 
     def __post_init__(self) -> None:
         if not 0 <= self.hard_pod_affinity_weight <= 100:

@@ -44,6 +44,7 @@ from trimtab.core.model.duration import Duration
 from trimtab.core.model.node import UsageThresholds
 from trimtab.core.model.pod import Pod
 from trimtab.core.model.resources import CPU, MEMORY
+from trimtab.core.model.setting import Support, setting
 
 METRICS_EXPIRED = -1
 AGGREGATED_SHIFT = 2  # the bits of CPU and memory by a percentile come after the others
@@ -56,6 +57,8 @@ DEFAULT_ESTIMATES = {CPU: 250.0, MEMORY: 200.0 * 1024 * 1024}
 @dataclass(frozen=True, slots=True)
 class ByResource:
     """A whole number for each, 0 to 100; 0 stands for nothing said."""
+
+    empty_is_unset: ClassVar[bool] = True  # in a file, as for Koordinator
 
     cpu: int = 0
     memory: int = 0
@@ -122,23 +125,58 @@ class LoadAwareScheduling:
     normalise: ClassVar[Normalise] = Normalise.NONE
     score_scale: ClassVar[int] = utilisation.SCORE_SCALE
 
-    filter_expired_node_metrics: bool = True
-    node_metric_expiration_seconds: int = 180
-    enable_schedule_when_node_metrics_expired: bool | None = None
-    resource_weights: ByResource = EQUAL_WEIGHTS
-    dominant_resource_weight: int = 0
-    usage_thresholds: ByResource = DEFAULT_THRESHOLDS
-    prod_usage_thresholds: ByResource | None = None
-    score_according_prod_usage: bool = False
-    prod_usage_include_sys: bool = False
-    estimator: str = "defaultEstimator"
-    estimated_scaling_factors: ByResource = DEFAULT_FACTORS
-    estimated_seconds_after_pod_scheduled: int = 0
-    estimated_seconds_after_initialized: int = 0
-    allow_customize_estimation: bool = False
-    aggregated: Aggregated | None = None
-    supported_resources: tuple[str, ...] = ()
-    strict: bool = False
+    filter_expired_node_metrics: bool = setting(True, "true unless set: false never rejects nodes without data")
+    node_metric_expiration_seconds: int = setting(
+        180,
+        "180 unless set: a node whose metrics are older than this, compared to the others', counts as one without data",
+    )
+    enable_schedule_when_node_metrics_expired: bool | None = setting(
+        None, "true unless set (in Koordinator false): false rejects nodes without data"
+    )
+    resource_weights: ByResource = setting(
+        EQUAL_WEIGHTS, "`{cpu: 1, memory: 1}` unless set, 0 to 100: the weight of each in the score"
+    )
+    dominant_resource_weight: int = setting(
+        0, "0 unless set, up to 100: an additional weight for the scarcer of the two"
+    )
+    usage_thresholds: ByResource = setting(
+        DEFAULT_THRESHOLDS,
+        "`{cpu: 65, memory: 95}` unless set: the utilization, with the pod, above which a node is rejected; 0 is none",
+    )
+    prod_usage_thresholds: ByResource | None = setting(
+        None, "none unless set: the same for prod pods, by the usage of prod pods, in place of usageThresholds"
+    )
+    score_according_prod_usage: bool = setting(
+        False, "false unless set: true scores nodes for prod pods by the usage of prod pods"
+    )
+    prod_usage_include_sys: bool = setting(
+        False, "false unless set: true adds the node's system usage to the usage of prod pods"
+    )
+    estimator: str = setting(
+        "defaultEstimator",
+        "usage is learned from a pod's siblings, and estimated by the factors if there are none",
+        support=Support.IGNORED,
+    )
+    estimated_scaling_factors: ByResource = setting(
+        DEFAULT_FACTORS,
+        "`{cpu: 85, memory: 70}` unless set: the estimated usage of a pod in percent of its request or limit",
+    )
+    estimated_seconds_after_pod_scheduled: int = setting(
+        0, "a pod is estimated until it is measured", support=Support.IGNORED
+    )
+    estimated_seconds_after_initialized: int = setting(
+        0, "a pod is estimated until it is measured", support=Support.IGNORED
+    )
+    allow_customize_estimation: bool = setting(False, "estimates in pods are not supported", support=Support.IGNORED)
+    aggregated: Aggregated | None = setting(
+        None, "avg, p50, p90, p95 or p99 over 5m, 10m or 30m instead of the latest value, as in Koordinator"
+    )
+    supported_resources: tuple[str, ...] = setting((), "only CPU and memory are supported", support=Support.IGNORED)
+    strict: bool = setting(
+        False,
+        "false unless set: true behaves as the original: nodes without data are rejected or score 0, and "
+        "only factors estimate",
+    )
 
     def __post_init__(self) -> None:
         if not self.resource_weights and not self.dominant_resource_weight:

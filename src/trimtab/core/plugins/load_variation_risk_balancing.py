@@ -53,6 +53,7 @@ from trimtab.core.framework.load_scoring.utilisation import (
 from trimtab.core.load.provider import METRICS_SERVER, MetricProvider
 from trimtab.core.model.change import Change
 from trimtab.core.model.pod import Pod
+from trimtab.core.model.setting import Support, setting
 
 OVERLOADED = 0.95  # from this risk on, what is left of the points is shared out
 
@@ -70,11 +71,15 @@ class LoadVariationRiskBalancing:
     normalise: ClassVar[Normalise] = Normalise.NONE
     score_scale: ClassVar[int] = SCORE_SCALE
 
-    safe_variance_margin: float = 1.0
-    safe_variance_sensitivity: float = 1.0
-    metric_provider: MetricProvider = METRICS_SERVER
-    watcher_address: str = ""
-    strict: bool = False
+    safe_variance_margin: float = setting(1.0, "1 unless set: the factor on the variation of the load")
+    safe_variance_sensitivity: float = setting(1.0, "1 unless set: the degree of the root taken of it first")
+    metric_provider: MetricProvider = setting(
+        METRICS_SERVER, "`Prometheus` with an address, or `KubernetesMetricsServer`: becomes a source, see below"
+    )
+    watcher_address: str = setting(
+        "", "load-watcher is not used: configure the Prometheus that it reads as a source", support=Support.IGNORED
+    )
+    strict: bool = setting(False, "false unless set: true scores exactly as the original does")
 
     def __post_init__(self) -> None:
         if not 0 <= self.safe_variance_margin < math.inf:

@@ -55,6 +55,7 @@ from trimtab.core.load.provider import METRICS_SERVER, MetricProvider
 from trimtab.core.model.change import Change
 from trimtab.core.model.pod import Pod
 from trimtab.core.model.resources import CPU, MEMORY
+from trimtab.core.model.setting import Support, setting
 
 EQUAL_WEIGHTS = ResourceValues(((CPU, 0.5), (MEMORY, 0.5)))
 TIE_BREAK_SHARE = 0.01  # of the points, that go to low limits
@@ -74,11 +75,18 @@ class LowRiskOverCommitment:
     normalise: ClassVar[Normalise] = Normalise.NONE
     score_scale: ClassVar[int] = SCORE_SCALE
 
-    smoothing_window_size: int = 5
-    risk_limit_weights: ResourceValues = EQUAL_WEIGHTS
-    metric_provider: MetricProvider = METRICS_SERVER
-    watcher_address: str = ""
-    strict: bool = False
+    smoothing_window_size: int = setting(5, "5 unless set: over how many samples usage is averaged")
+    risk_limit_weights: ResourceValues = setting(
+        EQUAL_WEIGHTS,
+        "`{cpu: 0.5, memory: 0.5}` unless set, 0 to 1: the share of limits, as opposed to load, in the risk",
+    )
+    metric_provider: MetricProvider = setting(
+        METRICS_SERVER, "`Prometheus` with an address, or `KubernetesMetricsServer`: becomes a source, see below"
+    )
+    watcher_address: str = setting(
+        "", "load-watcher is not used: configure the Prometheus that it reads as a source", support=Support.IGNORED
+    )
+    strict: bool = setting(False, "false unless set: true scores exactly as the original does")
 
     def __post_init__(self) -> None:
         if self.smoothing_window_size < 1:

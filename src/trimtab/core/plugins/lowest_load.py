@@ -26,6 +26,7 @@ from trimtab.core.framework.load_scoring.round_robin import EMPTY, RoundRobin
 from trimtab.core.model.change import Change
 from trimtab.core.model.pod import Pod
 from trimtab.core.model.resources import CPU, MEMORY
+from trimtab.core.model.setting import setting
 
 MAX_SCALED_SCORE = MAX_SCORE * utilisation.SCORE_SCALE
 
@@ -40,8 +41,8 @@ class LowestLoad:
     normalise: ClassVar[Normalise] = Normalise.NONE
     score_scale: ClassVar[int] = utilisation.SCORE_SCALE
 
-    cpu_weight: float = 1.0
-    memory_weight: float = 1.0
+    cpu_weight: float = setting(1.0, "1 unless set, 0 to 100: the weight of CPU in a node's load")
+    memory_weight: float = setting(1.0, "1 unless set, 0 to 100: the same for memory")
 
     def __post_init__(self) -> None:
         for name, weight in (("cpuWeight", self.cpu_weight), ("memoryWeight", self.memory_weight)):

@@ -24,6 +24,7 @@ from trimtab.core.model.affinity import PreferredSchedulingTerm
 from trimtab.core.model.change import Change
 from trimtab.core.model.pod import Pod
 from trimtab.core.model.selectors import NodeSelectorTerm
+from trimtab.core.model.setting import setting
 
 POD_AFFINITY, ADDED_AFFINITY = -1, -2
 
@@ -37,7 +38,9 @@ class NodeAffinity:
     depends_on: ClassVar[Change] = Change.LABELS
     normalise: ClassVar[Normalise] = Normalise.HIGHER
 
-    added_affinity: Wishes | None = None
+    added_affinity: Wishes | None = setting(
+        None, "applies to every pod of the profile in addition to its own node affinity"
+    )
 
     def __post_init__(self) -> None:
         for term in self._added_terms():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -14,6 +14,7 @@ from trimtab.core.framework.resource_amounts import ResourceWeight, allocatable_
 from trimtab.core.model.change import Change
 from trimtab.core.model.pod import Pod
 from trimtab.core.model.resources import CPU, MEMORY
+from trimtab.core.model.setting import setting
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +26,17 @@ class NodeResourcesBalancedAllocation:
     depends_on: ClassVar[Change] = Change.ALLOCATABLE | Change.PODS
     normalise: ClassVar[Normalise] = Normalise.NONE
 
-    resources: tuple[ResourceWeight, ...] = (ResourceWeight(CPU), ResourceWeight(MEMORY))
+    resources: tuple[ResourceWeight, ...] = setting(
+        (ResourceWeight(CPU), ResourceWeight(MEMORY)), "cpu and memory unless set; weights must be 1"
+    )
+
+    def argument_errors(self) -> Iterator[tuple[str, int | None, str]]:
+        names = [resource.name for resource in self.resources]
+        for number, resource in enumerate(self.resources):
+            if resource.name in names[:number]:
+                yield "resources", number, f"the resource {resource.name[:100]} is listed twice"
+            if resource.weight != 1:
+                yield "resources", number, "the weight must be 1"
 
     def signature(self, pod: Pod) -> Hashable:
         return pod.requests

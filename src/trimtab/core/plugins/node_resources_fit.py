@@ -16,6 +16,8 @@ from trimtab.core.framework.resource_amounts import ResourceWeight, allocatable_
 from trimtab.core.model.change import Change
 from trimtab.core.model.pod import Pod
 from trimtab.core.model.resources import CPU, EPHEMERAL_STORAGE, MEMORY, PODS
+from trimtab.core.model.selectors import is_label_key
+from trimtab.core.model.setting import setting
 
 TOO_MANY_PODS = 1
 NATIVE = frozenset({CPU, MEMORY, EPHEMERAL_STORAGE})
@@ -42,6 +44,15 @@ class ScoringStrategy(Struct, frozen=True):
 DEFAULT_STRATEGY = ScoringStrategy()
 
 
+def _resource_error(name: str) -> str | None:
+    return None if is_label_key(name) else f"{name[:100]!r} is not a valid resource name"
+
+
+def _group_error(name: str) -> str | None:
+    valid = "/" not in name and is_label_key(name)
+    return None if valid else f"{name[:100]!r} is not a valid resource group: write the part before the '/'"
+
+
 @dataclass(frozen=True, slots=True)
 class NodeResourcesFit:
     """Codes are sets of bits: the first for the number of pods, then one per resource in the pod's own order."""
@@ -53,9 +64,18 @@ class NodeResourcesFit:
     depends_on: ClassVar[Change] = Change.ALLOCATABLE | Change.PODS
     normalise: ClassVar[Normalise] = Normalise.NONE
 
-    ignored_resources: tuple[str, ...] = ()
-    ignored_resource_groups: tuple[str, ...] = ()
-    scoring_strategy: ScoringStrategy = DEFAULT_STRATEGY
+    ignored_resources: tuple[str, ...] = setting(
+        (), "extended resources that the filter ignores", validate_item=_resource_error
+    )
+    ignored_resource_groups: tuple[str, ...] = setting(
+        (), "the same by the part before the `/`", validate_item=_group_error
+    )
+    scoring_strategy: ScoringStrategy = setting(
+        DEFAULT_STRATEGY,
+        "type (LeastAllocated, MostAllocated or RequestedToCapacityRatio), resources (cpu and memory "
+        "unless set; weights 1 to 100) and requestedToCapacityRatio (the shape for that type; increasing "
+        "utilization 0 to 100, scores 0 to 10)",
+    )
 
     def __post_init__(self) -> None:
         if self.scoring_strategy.type not in _STRATEGIES:

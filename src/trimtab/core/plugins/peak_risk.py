@@ -44,6 +44,7 @@ from trimtab.core.framework.load_scoring.scalar import SMALL_SELECTION
 from trimtab.core.model.change import Change
 from trimtab.core.model.pod import Pod
 from trimtab.core.model.resources import CPU, MEMORY
+from trimtab.core.model.setting import setting
 
 MAX_LOAD_RATIO = 2.0  # times the limit, from which on loads count as equal
 
@@ -78,10 +79,17 @@ class PeakRisk:
     normalise: ClassVar[Normalise] = Normalise.NONE
     score_scale: ClassVar[int] = 1_000_000
 
-    resources: tuple[RiskLimit, ...] = (RiskLimit(CPU, 80.0), RiskLimit(MEMORY, 90.0))
-    floor: float = 2.0
-    spread: float = 25.0
-    lean: float = 10.0
+    resources: tuple[RiskLimit, ...] = setting(
+        (RiskLimit(CPU, 80.0), RiskLimit(MEMORY, 90.0)),
+        "cpu at 80 and memory at 90 unless set: each with `name`, and `limit`, the target for its load in"
+        " percent of capacity",
+    )
+    floor: float = setting(2.0, "2 unless set: the minimum deviation of a node's load, in percent of its capacity")
+    spread: float = setting(25.0, "25 unless set, at least floor: the same for a node without measurements")
+    lean: float = setting(
+        10.0,
+        "10 unless set, above 0 to 100: the percentage of the score that depends on the mean load instead of the risk",
+    )
 
     def __post_init__(self) -> None:
         names = [each.name for each in self.resources]

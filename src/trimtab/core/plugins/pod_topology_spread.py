@@ -8,6 +8,7 @@ own, earn nodes of emptier domains a higher score.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import reduce
 from typing import ClassVar
@@ -33,6 +34,7 @@ from trimtab.core.framework.spread_constraints import PreparedConstraint, Prepar
 from trimtab.core.model.affinity import TopologySpreadConstraint
 from trimtab.core.model.change import Change
 from trimtab.core.model.pod import Pod
+from trimtab.core.model.setting import ArgumentError, setting
 
 HOSTNAME = "kubernetes.io/hostname"
 SYSTEM_DEFAULTS = (
@@ -60,14 +62,26 @@ class PodTopologySpread:
     needs_kinds: ClassVar[tuple[str, ...]] = ("services", "replicasets", "replicationcontrollers", "statefulsets")
     normalise: ClassVar[Normalise] = Normalise.CUSTOM
 
-    default_constraints: tuple[TopologySpreadConstraint, ...] = ()
-    defaulting_type: str = SYSTEM
+    default_constraints: tuple[TopologySpreadConstraint, ...] = setting(
+        (), "for pods without their own; no labelSelector, it is deduced"
+    )
+    defaulting_type: str = setting(
+        SYSTEM, "`System` unless set; defaultConstraints need `List`", choices=(SYSTEM, LIST)
+    )
 
     def __post_init__(self) -> None:
         if self.defaulting_type not in (SYSTEM, LIST):
-            raise ValueError(f"defaulting type must be {SYSTEM} or {LIST}")
+            raise ValueError(f"defaultingType must be {SYSTEM} or {LIST}")
         if self.default_constraints and self.defaulting_type == SYSTEM:
-            raise ValueError(f"default constraints need the defaulting type {LIST}")
+            raise ArgumentError("defaultConstraints", f"must be empty unless defaultingType is {LIST}")
+
+    def argument_errors(self) -> Iterator[tuple[str, int | None, str]]:
+        seen: set[tuple[str, bool | None]] = set()
+        for number, each in enumerate(self.default_constraints):
+            if (each.topology_key, each.hard) in seen:
+                message = f"a second one for {each.topology_key[:100]} with the same whenUnsatisfiable"
+                yield "defaultConstraints", number, message
+            seen.add((each.topology_key, each.hard))
 
     def pre_filter(self, view: View, pod: Pod) -> PreFilterResult:
         rules = self._constraints(view, pod, hard=True)

@@ -33,6 +33,7 @@ from trimtab.core.model.duration import Duration
 from trimtab.core.model.pod import Pod
 from trimtab.core.model.resources import CPU, MEMORY
 from trimtab.core.model.selectors import Requirement
+from trimtab.core.model.setting import Support, setting
 
 MAINTENANCE = Requirement("scheduler.alpha.kubernetes.io/maintenance", "In", ("true",))
 UNDER_MAINTENANCE = -1
@@ -57,21 +58,37 @@ class Rescheduler:
     normalise: ClassVar[Normalise] = Normalise.NONE
     score_scale: ClassVar[int] = utilisation.SCORE_SCALE
 
-    cpu_threshold: float = 80.0
-    memory_threshold: float = 80.0
-    cpu_score_weight: float = 0.6
-    memory_score_weight: float = 0.4
-    load_balance_bonus: float = 10.0
-    enable_scheduling_optimization: bool = True
-    enable_preventive_rescheduling: bool = True
-    enable_rescheduling_controller: bool = True
-    rescheduling_interval: Duration = DEFAULT_INTERVAL
-    excluded_namespaces: tuple[str, ...] = ("kube-system",)
-    enabled_strategies: tuple[str, ...] = ("LoadBalancing",)
-    imbalance_threshold: float = 20.0
-    max_reschedule_pods: int = 10
-    excluded_pod_selector: str = ""
-    strict: bool = False
+    cpu_threshold: float = setting(
+        80.0, "80 unless set: a node whose CPU usage is above this percentage gets no new pods"
+    )
+    memory_threshold: float = setting(80.0, "80 unless set: the same for memory")
+    cpu_score_weight: float = setting(0.6, "0.6 unless set, 0 to 1: the weight of free CPU in the score")
+    memory_score_weight: float = setting(0.4, "0.4 unless set, 0 to 1: the same for memory")
+    load_balance_bonus: float = setting(10.0, "10 unless set, 0 to 50: added to the score of a node with little load")
+    enable_scheduling_optimization: bool = setting(
+        True, "true unless set: false switches filter, score and reserve off"
+    )
+    enable_preventive_rescheduling: bool = setting(
+        True, "true unless set: a warning Event when a pod brings its node above a threshold"
+    )
+    enable_rescheduling_controller: bool = setting(
+        True, "rescheduling running pods is not supported yet", support=Support.IGNORED
+    )
+    rescheduling_interval: Duration = setting(
+        DEFAULT_INTERVAL, "rescheduling running pods is not supported yet", support=Support.IGNORED
+    )
+    excluded_namespaces: tuple[str, ...] = setting(
+        ("kube-system",), "rescheduling running pods is not supported yet", support=Support.IGNORED
+    )
+    enabled_strategies: tuple[str, ...] = setting(
+        ("LoadBalancing",), "rescheduling running pods is not supported yet", support=Support.IGNORED
+    )
+    imbalance_threshold: float = setting(
+        20.0, "rescheduling running pods is not supported yet", support=Support.IGNORED
+    )
+    max_reschedule_pods: int = setting(10, "rescheduling running pods is not supported yet", support=Support.IGNORED)
+    excluded_pod_selector: str = setting("", "rescheduling running pods is not supported yet", support=Support.IGNORED)
+    strict: bool = setting(False, "false unless set: true uses requests over capacity, as the original does")
 
     def __post_init__(self) -> None:
         for name, figure, most in (
@@ -91,7 +108,7 @@ class Rescheduler:
         if self.cpu_score_weight + self.memory_score_weight == 0:
             raise ValueError("cpuScoreWeight and memoryScoreWeight are both 0: one must be above")
         if self.rescheduling_interval <= 0:
-            raise ValueError("reschedulingInterval must be longer than nothing")
+            raise ValueError("reschedulingInterval must be positive")
         if self.max_reschedule_pods < 1:
             raise ValueError("maxReschedulePods must be 1 or more")
         if "" in self.excluded_namespaces:

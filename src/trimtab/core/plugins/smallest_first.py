@@ -14,6 +14,7 @@ from typing import ClassVar
 from trimtab.core.model.change import Change
 from trimtab.core.model.pod import Pod
 from trimtab.core.model.resources import CPU, MEMORY
+from trimtab.core.model.setting import setting
 
 MILLIS = 1000
 GIB = 1 << 30
@@ -26,9 +27,9 @@ class SmallestFirst:
     name: ClassVar[str] = "SmallestFirst"
     requeue_on: ClassVar[Change] = Change.NOTHING
 
-    longest_penalty: float = 60.0
-    large_cpu: float = 8.0
-    large_memory: float = 32.0
+    longest_penalty: float = setting(60.0, "60 unless set: by how many seconds the largest pods are delayed")
+    large_cpu: float = setting(8.0, "8 unless set: the cores from which a pod has the full penalty")
+    large_memory: float = setting(32.0, "32 unless set: the same in GiB of memory")
 
     def __post_init__(self) -> None:
         if not 0 <= self.longest_penalty < math.inf:

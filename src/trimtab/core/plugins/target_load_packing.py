@@ -40,6 +40,7 @@ from trimtab.core.load.provider import METRICS_SERVER, MetricProvider
 from trimtab.core.model.change import Change
 from trimtab.core.model.pod import Pod
 from trimtab.core.model.resources import CPU
+from trimtab.core.model.setting import Support, setting
 
 ONE_CORE = ResourceAmounts(((CPU, 1000),))
 DESCENT_WIDTH = 5.0  # percent of utilisation above the target, within which the score comes down
@@ -57,12 +58,20 @@ class TargetLoadPacking:
     normalise: ClassVar[Normalise] = Normalise.NONE
     score_scale: ClassVar[int] = SCORE_SCALE
 
-    default_requests: ResourceAmounts = ONE_CORE
-    default_requests_multiplier: str = "1.5"
-    target_utilization: int = 40
-    metric_provider: MetricProvider = METRICS_SERVER
-    watcher_address: str = ""
-    strict: bool = False
+    default_requests: ResourceAmounts = setting(
+        ONE_CORE, "`{cpu: 1000m}` unless set: the estimate for a container without request and limit"
+    )
+    default_requests_multiplier: str = setting(
+        "1.5", '`"1.5"` unless set: times its request, the estimate for a container without a limit'
+    )
+    target_utilization: int = setting(40, "40 unless set, 1 to 99: the target CPU utilization of nodes in percent")
+    metric_provider: MetricProvider = setting(
+        METRICS_SERVER, "`Prometheus` with an address, or `KubernetesMetricsServer`: becomes a source, see below"
+    )
+    watcher_address: str = setting(
+        "", "load-watcher is not used: configure the Prometheus that it reads as a source", support=Support.IGNORED
+    )
+    strict: bool = setting(False, "false unless set: true scores exactly as the original does")
 
     def __post_init__(self) -> None:
         if not 1 <= self.target_utilization <= 99:

@@ -28,6 +28,7 @@ from trimtab.core.framework.load_scoring import scalar, utilisation
 from trimtab.core.framework.load_scoring.threshold_codes import decode, encode
 from trimtab.core.model.change import Change
 from trimtab.core.model.pod import Pod
+from trimtab.core.model.setting import Support, setting
 
 WINDOW = 600.0
 
@@ -60,11 +61,15 @@ class Usage:
     normalise: ClassVar[Normalise] = Normalise.NONE
     score_scale: ClassVar[int] = utilisation.SCORE_SCALE
 
-    thresholds: Thresholds = DEFAULT_THRESHOLDS
-    usage_weight: int = 5
-    cpu_weight: int = 1
-    memory_weight: int = 1
-    strict: bool = False
+    thresholds: Thresholds = setting(
+        DEFAULT_THRESHOLDS, "`{cpu: 80, mem: 80}` unless set: the utilization above which a node is rejected; 0 is none"
+    )
+    usage_weight: int = setting(
+        5, "set the weight where the plugin is enabled; Volcano multiplies by 5", support=Support.IGNORED
+    )
+    cpu_weight: int = setting(1, "1 unless set: the weight of CPU in the score (`cpu.weight` in Volcano)")
+    memory_weight: int = setting(1, "1 unless set: the same for memory (`memory.weight` in Volcano)")
+    strict: bool = setting(False, "false unless set: true uses ten-minute averages only, as the original does")
 
     def __post_init__(self) -> None:
         if min(self.usage_weight, self.cpu_weight, self.memory_weight) < 0:

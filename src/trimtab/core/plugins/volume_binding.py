@@ -40,8 +40,10 @@ from trimtab.core.framework.volumes.reservations import (
     VolumeReservations,
 )
 from trimtab.core.model.change import Change
+from trimtab.core.model.duration import INT64
 from trimtab.core.model.instructions import BindVolume, Instruction, SelectNode
 from trimtab.core.model.pod import Pod
+from trimtab.core.model.setting import Support, setting
 from trimtab.core.model.storage import (
     CsiDriver,
     CsiNode,
@@ -83,8 +85,10 @@ class VolumeBinding:
         )
     )
 
-    bind_timeout_seconds: int = 600
-    shape: tuple[str, ...] = ()
+    bind_timeout_seconds: int = setting(600, "600 unless set: how long a pod waits for its volumes", between=(0, INT64))
+    shape: tuple[str, ...] = setting(
+        (), "storage capacity is not scored (in kube-scheduler an alpha feature, off)", support=Support.REJECTED
+    )
 
     def __post_init__(self) -> None:
         if self.bind_timeout_seconds < 0:

@@ -15,7 +15,7 @@ import aiohttp
 from yarl import URL
 
 from trimtab.config.trimtab.settings import PrometheusSettings
-from trimtab.config.trimtab.url import validate_url
+from trimtab.config.trimtab.validation import validate_url
 from trimtab.sources.interface import SourceError
 from trimtab.sources.prometheus.auth import Auth
 from trimtab.sources.prometheus.ssrf_guard import AddressBlocked, GuardedResolver

@@ -12,7 +12,7 @@ from ipaddress import ip_address
 from aiohttp.abc import AbstractResolver, ResolveResult
 from aiohttp.resolver import ThreadedResolver
 
-from trimtab.config.trimtab.url import blocked_reason
+from trimtab.config.trimtab.validation import blocked_reason
 
 
 class AddressBlocked(OSError):

@@ -25,6 +25,7 @@ from trimtab.core.framework.interface import MAX_SCORE, Ints, Normalise, Rows
 from trimtab.core.framework.load_scoring import utilisation
 from trimtab.core.model.change import Change
 from trimtab.core.model.pod import Pod
+from trimtab.core.model.setting import setting
 
 WINDOW = 300.0
 
@@ -37,10 +38,10 @@ class RealUsage:
     requeue_on: ClassVar[Change] = Change.NOTHING
     depends_on: ClassVar[Change] = Change.LOAD | Change.PODS | Change.ALLOCATABLE
 
-    prometheus_api_addr: str = ""
-    query_metric_time_seconds: int = 10
-    query_metric_interval_seconds: int = 10
-    strict: bool = False
+    prometheus_api_addr: str = setting("", "the URL of a Prometheus: becomes a source, see below")
+    query_metric_time_seconds: int = setting(10, "10 unless set, 1 to 3600: the timeout of that source")
+    query_metric_interval_seconds: int = setting(10, "10 unless set, 1 to 3600: how often it is queried")
+    strict: bool = setting(False, "false unless set: true scales whole percents to 0 to 100, as the original does")
 
     def __post_init__(self) -> None:
         for name, seconds in (

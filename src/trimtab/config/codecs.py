@@ -1,21 +1,20 @@
-"""Decides how arguments are read whose shape or limits are Kubernetes' own; leaves all others to `arguments`.
+"""Parses and dumps types whose shape in a configuration file differs from the one in memory, most of them Kubernetes' own.
 
-The limits are those that kube-scheduler puts on the same arguments.
+The limits are those of kube-scheduler.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from trimtab.config.config_node import INT32, INT64, ConfigNode, strings
-from trimtab.config.tree import ScalarNode
-from trimtab.config.trimtab.values import format_duration
+from trimtab.config.config_node import INT32, ConfigNode, strings
+from trimtab.config.yaml import ScalarNode
 from trimtab.core.framework.resource_amounts import ResourceAmounts, ResourceValues, ResourceWeight
 from trimtab.core.model.affinity import NodeAffinity, PreferredSchedulingTerm, TopologySpreadConstraint
-from trimtab.core.model.duration import Duration
+from trimtab.core.model.duration import Duration, format_duration
 from trimtab.core.model.resources import CPU, MEMORY, amounts
 from trimtab.core.model.selectors import NodeSelectorTerm, Requirement
 from trimtab.core.plugins.node_resources_fit import ScoringStrategy, ShapePoint
@@ -26,84 +25,19 @@ PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt")
 STRATEGIES = ("LeastAllocated", "MostAllocated", "RequestedToCapacityRatio")
 RATIO = "requestedToCapacityRatio"
-SYSTEM, LIST = "System", "List"
 HARD, SOFT = "DoNotSchedule", "ScheduleAnyway"
 POLICIES = ("Honor", "Ignore")
 DEFAULT_RESOURCES = (ResourceWeight(CPU), ResourceWeight(MEMORY))
 _PART = r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?"
-_LABEL_NAME = re.compile(rf"([a-z0-9]([-a-z0-9.]{{0,251}}[a-z0-9])?/)?{_PART}")
+LABEL_NAME = re.compile(rf"([a-z0-9]([-a-z0-9.]{{0,251}}[a-z0-9])?/)?{_PART}")
 
 
 @dataclass(frozen=True, slots=True)
 class Codec:
-    """How a type is read from its place in a file (None after a problem), and written as plain data."""
+    """How a type is parsed from a file (None after a problem), and dumped as plain data."""
 
     parse: Callable[[ConfigNode], Any]
     dump: Callable[[Any], object]
-
-
-def validate(plugin: str, made: Any) -> Iterator[tuple[str, int | None, str]]:
-    """What kube-scheduler asks of whole arguments beyond their types: the argument, the item, and what is wrong."""
-    judge = VALIDATORS.get(plugin)
-    yield from judge(made) if judge is not None else ()
-
-
-def _validate_fit(made: Any) -> Iterator[tuple[str, int | None, str]]:
-    for number, name in enumerate(made.ignored_resources):
-        if not _LABEL_NAME.fullmatch(name):
-            yield "ignoredResources", number, f"{name[:100]!r} is no name of a resource"
-    for number, name in enumerate(made.ignored_resource_groups):
-        if "/" in name or not _LABEL_NAME.fullmatch(name):
-            yield "ignoredResourceGroups", number, f"{name[:100]!r} is no name of a group: the part before the '/'"
-
-
-def _validate_balance(made: Any) -> Iterator[tuple[str, int | None, str]]:
-    names = [resource.name for resource in made.resources]
-    for number, resource in enumerate(made.resources):
-        if resource.name in names[:number]:
-            yield "resources", number, f"the resource {resource.name[:100]} stands twice"
-        if resource.weight != 1:
-            yield "resources", number, "the weight must be 1"
-
-
-def _validate_preemption(made: Any) -> Iterator[tuple[str, int | None, str]]:
-    if made.min_candidate_nodes_percentage == made.min_candidate_nodes_absolute == 0:
-        yield "minCandidateNodesAbsolute", None, "cannot be 0 while minCandidateNodesPercentage is 0"
-
-
-def _validate_spread(made: Any) -> Iterator[tuple[str, int | None, str]]:
-    if made.defaulting_type == SYSTEM and made.default_constraints:
-        yield "defaultConstraints", None, f"must be empty unless defaultingType is {LIST}"
-    kinds = [(each.topology_key, each.hard) for each in made.default_constraints]
-    for number, kind in enumerate(kinds):
-        if kind in kinds[:number]:
-            yield "defaultConstraints", number, f"a second one for {kind[0][:100]} with the same whenUnsatisfiable"
-
-
-VALIDATORS: Mapping[str, Callable[[Any], Iterator[tuple[str, int | None, str]]]] = {
-    "NodeResourcesFit": _validate_fit,
-    "NodeResourcesBalancedAllocation": _validate_balance,
-    "DefaultPreemption": _validate_preemption,
-    "PodTopologySpread": _validate_spread,
-}
-
-
-def _no_shape(node: ConfigNode) -> None:
-    node.error("storage capacity is not scored; kube-scheduler too refuses this unless StorageCapacityScoring is on")
-
-
-# Arguments that may hold less than their type says.
-RANGES: Mapping[str, Callable[[ConfigNode], object | None]] = {
-    "Coscheduling.permitWaitingTimeSeconds": lambda spot: spot.integer(0, INT64),
-    "Coscheduling.podGroupBackoffSeconds": lambda spot: spot.integer(0, INT64),
-    "Coscheduling.podGroupRejectPercentage": lambda spot: spot.integer(0, 100),
-    "DefaultPreemption.minCandidateNodesPercentage": lambda spot: spot.integer(0, 100),
-    "DefaultPreemption.minCandidateNodesAbsolute": lambda spot: spot.integer(0, INT32),
-    "InterPodAffinity.hardPodAffinityWeight": lambda spot: spot.integer(0, 100),
-    "PodTopologySpread.defaultingType": lambda spot: spot.choice((SYSTEM, LIST)),
-    "VolumeBinding.bindTimeoutSeconds": lambda spot: spot.integer(0, INT64),
-    "VolumeBinding.shape": _no_shape,
-}
 
 
 def _parse_affinity(node: ConfigNode) -> NodeAffinity | None:
@@ -113,53 +47,53 @@ def _parse_affinity(node: ConfigNode) -> NodeAffinity | None:
     required = preferred = None
     if REQUIRED in entries:
         inner = entries[REQUIRED].fields(["nodeSelectorTerms"]) or {}
-        required = tuple(_term(item) for item in inner["nodeSelectorTerms"].items()) if inner else ()
+        required = tuple(_parse_term(item) for item in inner["nodeSelectorTerms"].items()) if inner else ()
     if PREFERRED in entries:
-        preferred = tuple(_preference(item) for item in entries[PREFERRED].items())
+        preferred = tuple(_parse_preference(item) for item in entries[PREFERRED].items())
     return NodeAffinity(required, preferred)
 
 
-def _preference(node: ConfigNode) -> PreferredSchedulingTerm:
+def _parse_preference(node: ConfigNode) -> PreferredSchedulingTerm:
     entries = node.fields(["weight", "preference"]) or {}
     weight = entries["weight"].integer(0, INT32) if "weight" in entries else 0
     return PreferredSchedulingTerm(
-        weight or 0, _term(entries["preference"]) if "preference" in entries else NodeSelectorTerm()
+        weight or 0, _parse_term(entries["preference"]) if "preference" in entries else NodeSelectorTerm()
     )
 
 
-def _term(node: ConfigNode) -> NodeSelectorTerm:
+def _parse_term(node: ConfigNode) -> NodeSelectorTerm:
     entries = node.fields(["matchExpressions", "matchFields"]) or {}
     labels = entries["matchExpressions"].items() if "matchExpressions" in entries else []
     names = entries["matchFields"].items() if "matchFields" in entries else []
-    return NodeSelectorTerm(tuple(map(_on_labels, labels)), tuple(map(_on_fields, names)))
+    return NodeSelectorTerm(tuple(map(_parse_label_requirement, labels)), tuple(map(_parse_field_requirement, names)))
 
 
-def _on_labels(node: ConfigNode) -> Requirement:
-    line, complete = _requirement(node, OPERATORS)
-    if complete and not line.valid:
+def _parse_label_requirement(node: ConfigNode, operators: tuple[str, ...] = OPERATORS) -> Requirement:
+    requirement, complete = _parse_requirement(node, operators)
+    if complete and not requirement.valid:
         node.error(
-            "Kubernetes would refuse this: In and NotIn need values, Exists and DoesNotExist none, "
-            "Gt and Lt one whole number; key and values must be valid labels"
+            "is not a valid requirement: In and NotIn need values, Exists and DoesNotExist none, Gt and Lt one integer; "
+            "key and values must be valid labels"
         )
-    return line
+    return requirement
 
 
-def _on_fields(node: ConfigNode) -> Requirement:
-    line, complete = _requirement(node, OPERATORS[:2])
-    if complete and (line.key != "metadata.name" or len(line.values) != 1):
-        node.error("only metadata.name may be asked for, with exactly one value")
-    return line
+def _parse_field_requirement(node: ConfigNode) -> Requirement:
+    requirement, complete = _parse_requirement(node, OPERATORS[:2])
+    if complete and (requirement.key != "metadata.name" or len(requirement.values) != 1):
+        node.error("only metadata.name is supported, with exactly one value")
+    return requirement
 
 
-def _requirement(node: ConfigNode, operators: tuple[str, ...]) -> tuple[Requirement, bool]:
-    """The line, and whether it could be read as a whole."""
+def _parse_requirement(node: ConfigNode, operators: tuple[str, ...]) -> tuple[Requirement, bool]:
+    """The requirement, and whether all of it could be parsed."""
     before = len(node.report.problems)
     entries = node.fields(["key", "operator", "values"]) or {}
     key = entries["key"].string() if "key" in entries else ""
     operator = entries["operator"].choice(operators) if "operator" in entries else ""
     values = strings(entries["values"]) if "values" in entries else ()
     if "operator" not in entries and len(node.report.problems) == before:
-        node.error("the operator is missing")
+        node.error("operator is missing")
     return Requirement(key or "", operator or "", values), len(node.report.problems) == before
 
 
@@ -177,10 +111,12 @@ def _dump_affinity(value: NodeAffinity) -> object:
 def _dump_term(term: NodeSelectorTerm) -> object:
     parts = {"matchExpressions": term.match_expressions, "matchFields": term.match_fields}
     return {
-        part: [{"key": line.key, "operator": line.operator, "values": list(line.values)} for line in lines]
-        for part, lines in parts.items()
-        if lines
+        part: [_dump_requirement(each) for each in requirements] for part, requirements in parts.items() if requirements
     }
+
+
+def _dump_requirement(value: Requirement) -> object:
+    return {"key": value.key, "operator": value.operator, "values": list(value.values)}
 
 
 def _parse_resources(node: ConfigNode) -> tuple[ResourceWeight, ...]:
@@ -190,7 +126,7 @@ def _parse_resources(node: ConfigNode) -> tuple[ResourceWeight, ...]:
 def _parse_resource(node: ConfigNode) -> ResourceWeight:
     entries = node.fields(["name", "weight"])
     if entries is not None and "name" not in entries:
-        node.error("the name of the resource is missing")
+        node.error("name is missing: write that of the resource")
     entries = entries or {}
     name = entries["name"].string() if "name" in entries else ""
     weight = entries["weight"].integer(0, 100) if "weight" in entries else 1
@@ -202,11 +138,11 @@ def _parse_strategy(node: ConfigNode) -> ScoringStrategy | None:
     if entries is None:
         return None
     if "type" not in entries:
-        node.error(f"the type is missing: one of {', '.join(STRATEGIES)}")
+        node.error(f"type is missing: one of {', '.join(STRATEGIES)}")
         return None
     kind = entries["type"].choice(STRATEGIES)
     resources = _parse_resources(entries["resources"]) if "resources" in entries else DEFAULT_RESOURCES
-    shape = _shape(entries[RATIO]) if RATIO in entries else ()
+    shape = _parse_shape(entries[RATIO]) if RATIO in entries else ()
     if kind == STRATEGIES[2] and RATIO not in entries:
         node.error(f"the type {kind} needs {RATIO}.shape")
     elif kind is not None and kind != STRATEGIES[2] and RATIO in entries:
@@ -215,22 +151,22 @@ def _parse_strategy(node: ConfigNode) -> ScoringStrategy | None:
     return ScoringStrategy(kind or STRATEGIES[0], resources, shape)
 
 
-def _shape(node: ConfigNode) -> tuple[ShapePoint, ...]:
+def _parse_shape(node: ConfigNode) -> tuple[ShapePoint, ...]:
     entries = node.fields(["shape"])
     if entries is None:
         return ()
     items = entries["shape"].items() if "shape" in entries else []
-    points = tuple(map(_point, items))
+    points = tuple(map(_parse_point, items))
     if not points:
         node.error("the shape needs at least one point")
     for item, before, after in zip(items[1:], points, points[1:], strict=False):
         if before.utilization >= after.utilization:
-            item.error("utilization must rise from point to point")
+            item.error("utilization must increase from point to point")
             break
     return points
 
 
-def _point(node: ConfigNode) -> ShapePoint:
+def _parse_point(node: ConfigNode) -> ShapePoint:
     entries = node.fields(["utilization", "score"]) or {}
     utilization = entries["utilization"].integer(0, 100) if "utilization" in entries else 0
     score = entries["score"].integer(0, 10) if "score" in entries else 0
@@ -238,7 +174,7 @@ def _point(node: ConfigNode) -> ShapePoint:
 
 
 def _parse_spread(node: ConfigNode) -> TopologySpreadConstraint:
-    """A default constraint; whom it counts is deduced for each pod, so it has no selector of its own."""
+    """A default constraint; it has no selector, which is deduced for each pod."""
     entries = node.fields(["maxSkew", "topologyKey", "whenUnsatisfiable", "labelSelector", *_SPREAD_EXTRAS]) or {}
     for name in ("maxSkew", "topologyKey", "whenUnsatisfiable"):
         if name not in entries:
@@ -246,8 +182,8 @@ def _parse_spread(node: ConfigNode) -> TopologySpreadConstraint:
     if "labelSelector" in entries:
         entries["labelSelector"].error("must not be set: it is deduced for each pod")
     key = entries["topologyKey"].string() if "topologyKey" in entries else None
-    if key is not None and not _LABEL_NAME.fullmatch(key):
-        entries["topologyKey"].error(f"{key[:100]!r} is no name of a label")
+    if key is not None and not LABEL_NAME.fullmatch(key):
+        entries["topologyKey"].error(f"{key[:100]!r} is not a valid label name")
     action = entries["whenUnsatisfiable"].choice((HARD, SOFT)) if "whenUnsatisfiable" in entries else None
     skew = entries["maxSkew"].integer(1, INT32) if "maxSkew" in entries else None
     extras = {field: read(entries[name]) for name, (field, read) in _SPREAD_EXTRAS.items() if name in entries}
@@ -297,7 +233,7 @@ def _parse_amounts(node: ConfigNode) -> ResourceAmounts:
 
 
 def _parse_quantity(node: ConfigNode) -> int | None:
-    """Billionths; Kubernetes takes a plain number for a quantity, too."""
+    """Billionths; Kubernetes accepts a plain number as a quantity, too."""
     text = node.yaml.value if isinstance(node.yaml, ScalarNode) and not node.yaml.ambiguity else None
     if not isinstance(text, str | int | float) or isinstance(text, bool):
         node.error('expected a quantity such as "500m" or "2Gi"')
@@ -313,7 +249,7 @@ def _dump_amounts(value: ResourceAmounts) -> object:
     return {name: f"{amount}m" if name == CPU else str(amount) for name, amount in value.amounts}
 
 
-def _parse_figures(node: ConfigNode) -> ResourceValues:
+def _parse_values(node: ConfigNode) -> ResourceValues:
     entries = node.entries() or {}
     read = {name: figure for name, each in entries.items() if (figure := each.number()) is not None}
     return ResourceValues(tuple(read.items()))
@@ -324,10 +260,23 @@ def _parse_duration(node: ConfigNode) -> Duration | None:
     return None if seconds is None else Duration(seconds)
 
 
+def _parse_string_map(node: ConfigNode) -> tuple[tuple[str, str], ...]:
+    values = {key: each.string() for key, each in (node.entries() or {}).items()}
+    return tuple((key, value) for key, value in values.items() if value is not None)
+
+
+def _parse_string_or_number(node: ConfigNode) -> str | float | None:
+    is_string = isinstance(node.yaml, ScalarNode) and isinstance(node.yaml.value, str)
+    return node.string() if is_string else node.number()
+
+
 CODECS: Mapping[object, Codec] = {
     Duration: Codec(_parse_duration, format_duration),
+    str | float: Codec(_parse_string_or_number, lambda value: value),
+    tuple[tuple[str, str], ...]: Codec(_parse_string_map, dict),
     ResourceAmounts: Codec(_parse_amounts, _dump_amounts),
-    ResourceValues: Codec(_parse_figures, lambda value: dict(value.values)),
+    ResourceValues: Codec(_parse_values, lambda value: dict(value.values)),
+    Requirement: Codec(lambda node: _parse_label_requirement(node, OPERATORS[:4]), _dump_requirement),
     NodeAffinity: Codec(_parse_affinity, _dump_affinity),
     ScoringStrategy: Codec(_parse_strategy, _dump_strategy),
     tuple[ResourceWeight, ...]: Codec(_parse_resources, lambda value: [_dump_resource(each) for each in value]),
