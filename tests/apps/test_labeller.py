@@ -114,7 +114,7 @@ async def test_a_watch_that_fell_silent_is_told(labeller: Labeller) -> None:
     """Nodes that come and go would be missed."""
     labeller._on_samples(SamplesRead((reading("cpu", 1000.0), reading("mem", 1000.0)), 1000.0))
     labeller.informers.last_heard = lambda: 870.0  # type: ignore[method-assign]
-    assert ["watch: last heard of 130.0 s ago, more than 120 s"] == problems(labeller)
+    assert ["watch: last seen 130.0 s ago, more than 120 s"] == problems(labeller)
 
 
 async def writes(labeller: Labeller, content: str) -> Reload:
@@ -158,11 +158,11 @@ async def test_it_knows_nodes_and_follows_nothing_else(labeller: Labeller) -> No
 
 async def test_every_node_marked_is_a_warning(labeller: Labeller, caplog: pytest.LogCaptureFixture) -> None:
     """Counted, and said."""
-    labeller.recorder.all_pressed(30)
+    labeller.recorder.all_under_pressure(30)
     assert "every node is marked: nodes=30" in caplog.text
 
 
 async def test_a_mark_that_somebody_undoes_is_a_warning(labeller: Labeller, caplog: pytest.LogCaptureFixture) -> None:
     """With the node, and who it may be."""
-    labeller.recorder.contested("node-3")
+    labeller.recorder.label_contested("node-3")
     assert "mark contested: node=node-3 problem=somebody else undoes it" in caplog.text

@@ -24,10 +24,10 @@ from trimtab.plugin import Change
 @dataclass(frozen=True)
 class Late:
     name: ClassVar[str] = "Late"
-    woken_by: ClassVar[Change] = Change.NOTHING
+    requeue_on: ClassVar[Change] = Change.NOTHING
     seconds: int = 5
 
-    def gate(self, pod):
+    def pre_enqueue(self, pod):
         return None
 """
 
@@ -86,9 +86,9 @@ def test_arguments_by_fields(offer: Offer, tmp_path: Path) -> None:
         ("Late = 5", "Late", "it is no dataclass"),
         ("class Late: name = 'Late'", "Late", "it is no dataclass"),
         (GOOD, "Later", "its class calls itself 'Late'"),
-        (GOOD.replace("woken_by", "woken"), "Late", "its class has no woken_by"),
+        (GOOD.replace("requeue_on", "other_name"), "Late", "its class has no requeue_on"),
         (GOOD.replace(": int = 5", ": int"), "Late", "it cannot be made with default arguments"),
-        (GOOD.replace("def gate", "def gaat"), "Late", "it has none of the methods of a plugin"),
+        (GOOD.replace("def pre_enqueue", "def pre_enqeue"), "Late", "it has none of the methods of a plugin"),
         (GOOD, "NodeName", "that name is one of Trimtab's own"),
         (GOOD, "DefaultBinder", "that name is one of Trimtab's own"),
     ],

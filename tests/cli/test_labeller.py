@@ -87,7 +87,7 @@ def test_all_is_json_where_the_log_is(tmp_path: Path) -> None:
         (RULES, (), "say where measurements come from: -prom http://HOST:9090, or --config FILE"),
         (RULES, ("-prom", "ftp://x"), "-prom"),
         (RULES, ("-prom", GONE, "-s", "0"), "0 is not in the range"),
-        (RULES, ("-prom", GONE, "-webaddr", "0.0.0.0:9000"), "can be reached from elsewhere"),
+        (RULES, ("-prom", GONE, "-webaddr", "0.0.0.0:9000"), "is not a loopback address"),
         (
             RULES.replace("70", "much"),
             ("-prom", GONE),

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from tests.cli.test_doctor import kubeconfig as kubeconfig
 from trimtab.apps import label_cleanup
 from trimtab.apps.label_cleanup import CleanupOptions, CleanupResult
 from trimtab.cli import main

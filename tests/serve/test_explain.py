@@ -15,9 +15,8 @@ from trimtab.core.scheduling.explain import STANDBY, explain_pod
 from trimtab.serve.explain import ExplainEndpoints
 from trimtab.serve.gauges import Gauges
 from trimtab.serve.health import Health
-from trimtab.serve.http import create_app, serve
+from trimtab.serve.http import MetricsEndpoint, create_app, serve
 from trimtab.serve.metrics import PrometheusRecorder
-from trimtab.serve.metrics_endpoint import MetricsEndpoint
 
 
 @pytest.fixture
@@ -119,4 +118,4 @@ async def test_unknown(base: str, path: str) -> None:
     """What nobody has seen is a 404 that says so."""
     status, told = await ask(f"{base}{path}")
     assert 404 == status
-    assert "is known here" in told["problem"]
+    assert "not found" in told["problem"]

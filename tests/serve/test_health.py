@@ -64,5 +64,8 @@ def test_the_log_hears_of_changes_only(caplog: pytest.LogCaptureFixture) -> None
     with caplog.at_level(logging.INFO):
         for _ in range(3):
             health.page("readyz")
-    expected = ["unhealthy: check=watches-synced problem=pods are not listed", "healthy again: check=watches-synced"]
+    expected = [
+        "health check failed: check=watches-synced reason=pods are not listed",
+        "health check passes again: check=watches-synced",
+    ]
     assert expected == caplog.messages

@@ -10,16 +10,15 @@ from tests.serve.exposition import Exposition
 from tests.serve.small_cluster import SmallCluster
 from trimtab.serve.gauges import Gauges
 from trimtab.serve.health import Check, Health
-from trimtab.serve.http import create_app, serve
+from trimtab.serve.http import MetricsEndpoint, create_app, serve
 from trimtab.serve.metrics import PrometheusRecorder
-from trimtab.serve.metrics_endpoint import MetricsEndpoint
 
 
 @pytest.fixture
 async def base() -> AsyncIterator[str]:
     """The address of a server that is alive and not ready."""
-    tally = PrometheusRecorder()
-    metrics = MetricsEndpoint(tally, Gauges(SmallCluster(tally).engine))
+    recorder = PrometheusRecorder()
+    metrics = MetricsEndpoint(recorder, Gauges(SmallCluster(recorder).engine))
     health = Health(ready=(Check("watches-synced", lambda: "no"),))
     async with serve(create_app(health, metrics), "127.0.0.1", 0) as port:
         yield f"http://127.0.0.1:{port}"
@@ -97,8 +96,8 @@ async def test_long_headers_are_refused(base: str, client: aiohttp.ClientSession
 
 async def test_a_taken_port_is_an_error_of_the_system(base: str) -> None:
     """A second server on the same port raises, and leaves the first alone."""
-    tally = PrometheusRecorder()
-    metrics = MetricsEndpoint(tally, Gauges(SmallCluster(tally).engine))
+    recorder = PrometheusRecorder()
+    metrics = MetricsEndpoint(recorder, Gauges(SmallCluster(recorder).engine))
     with pytest.raises(OSError, match="in use"):
         async with serve(create_app(Health(), metrics), "127.0.0.1", int(base.rpartition(":")[2])):
             raise AssertionError

@@ -19,26 +19,23 @@ from trimtab.core.model.events import BindFailure, SettingsRead
 from trimtab.core.model.pod import Pod
 from trimtab.core.settings import Settings
 from trimtab.serve.gauges import Gauges, ProcessStats
-from trimtab.serve.metrics import PrometheusRecorder
-from trimtab.serve.metrics_endpoint import MetricsEndpoint
-from trimtab.serve.plugin_timing import DecisionTimer, SplitTimer, TimerSampler
+from trimtab.serve.http import MetricsEndpoint
+from trimtab.serve.metrics import DecisionTimer, PrometheusRecorder, SplitTimer, TimerSampler
 
 WATCHES = {"pods": {"lists": 3, "malformed": 1}, "nodes": {"lists": 1, "malformed": 0}}
 
 
-async def page_of(
-    recorder: PrometheusRecorder, cluster: SmallCluster, outside: ProcessStats | None = None
-) -> Exposition:
+async def page_of(recorder: PrometheusRecorder, cluster: SmallCluster, stats: ProcessStats | None = None) -> Exposition:
     """The page as a reader sees it."""
-    return Exposition((await MetricsEndpoint(recorder, Gauges(cluster.engine, outside)).render()).decode())
+    return Exposition((await MetricsEndpoint(recorder, Gauges(cluster.engine, stats)).render()).decode())
 
 
 @pytest.fixture
 async def page() -> Exposition:
     """The page after every kind of attempt has happened."""
-    tally = PrometheusRecorder()
-    outside = ProcessStats("1.2.3", "trimtab", lambda: {"written": 9, "dropped": 7}, lambda: 2, lambda: WATCHES)
-    return await page_of(tally, run_every_outcome(tally), outside)
+    recorder = PrometheusRecorder()
+    stats = ProcessStats("1.2.3", "trimtab", lambda: {"written": 9, "dropped": 7}, lambda: 2, lambda: WATCHES)
+    return await page_of(recorder, run_every_outcome(recorder), stats)
 
 
 @pytest.mark.parametrize("name", KUBE_SCHEDULER_METRICS)
@@ -93,20 +90,20 @@ def test_pods_enter_queues_in_kube_scheduler_s_words(page: Exposition) -> None:
 
 async def test_a_configuration_file_that_does_not_hold() -> None:
     """Where there is a file, the page says whether it is in force and what became of its changes; else nothing."""
-    tally = PrometheusRecorder()
-    cluster = run_every_outcome(tally)
+    recorder = PrometheusRecorder()
+    cluster = run_every_outcome(recorder)
     bad = ProcessStats(reloads=lambda: {"taken": 3, "refused": 1}, config_in_force=lambda: False)
-    page = await page_of(tally, cluster, bad)
+    page = await page_of(recorder, cluster, bad)
     assert 0 == page.value("trimtab_config_last_reload_successful")
     assert 1 == page.value("trimtab_config_reloads_total", outcome="refused")
-    assert (await page_of(tally, cluster, ProcessStats())).shape("trimtab_config_last_reload_successful") is None
+    assert (await page_of(recorder, cluster, ProcessStats())).shape("trimtab_config_last_reload_successful") is None
 
 
 async def test_a_source_that_fails_now() -> None:
     """A gauge, for a counter that begins with 1 shows no increase: a source that never answered would raise no alert."""
-    tally = PrometheusRecorder()
-    outside = ProcessStats(sources=lambda: {"main/nodeCPU": 1, "main/podCPU": 0})
-    page = await page_of(tally, run_every_outcome(tally), outside)
+    recorder = PrometheusRecorder()
+    stats = ProcessStats(sources=lambda: {"main/nodeCPU": 1, "main/podCPU": 0})
+    page = await page_of(recorder, run_every_outcome(recorder), stats)
     assert 1 == page.value("trimtab_source_failing", source="main/nodeCPU")
     assert 0 == page.value("trimtab_source_failing", source="main/podCPU")
 
@@ -133,8 +130,8 @@ def test_every_metric_is_explained_and_none_has_a_birthday(page: Exposition) -> 
 
 async def test_without_a_lease_nobody_claims_to_lead() -> None:
     """Where no lease is competed for, the leader's metric is absent, as in kube-scheduler."""
-    tally = PrometheusRecorder()
-    page = await page_of(tally, SmallCluster(tally))
+    recorder = PrometheusRecorder()
+    page = await page_of(recorder, SmallCluster(recorder))
     assert page.shape("leader_election_master_status") is None
 
 
@@ -152,25 +149,25 @@ class BrokenGate:
 
 async def test_a_broken_gate_is_blamed_and_the_page_is_written() -> None:
     """A pod held because its gate raises counts for that gate, and reading the page does not fail."""
-    tally = PrometheusRecorder()
-    cluster = SmallCluster(tally)
+    recorder = PrometheusRecorder()
+    cluster = SmallCluster(recorder)
     profile = multipoint(PROFILE, [(BrokenGate(), 1)])
     cluster.engine.handle(SettingsRead(Settings(profiles=(profile,)), cluster.at))
     cluster.pod("held")
-    page = await page_of(tally, cluster)
+    page = await page_of(recorder, cluster)
     assert 1 == page.value("scheduler_unschedulable_pods", plugin="BrokenGate", profile=PROFILE)
     assert 1 == page.value("trimtab_plugin_faults_total")
 
 
 async def test_rare_events_move_their_counters() -> None:
     """Orphans, plugin faults, refused samples and marks each have a counter."""
-    tally = PrometheusRecorder()
-    tally.bound_to_missing_node()
-    tally.plugin_failed("ValueError('secret')")
-    tally.samples_rejected("not a number", 3)
-    tally.node_patched("done")
-    tally.all_under_pressure(7)
-    page = await page_of(tally, SmallCluster(tally))
+    recorder = PrometheusRecorder()
+    recorder.bound_to_missing_node()
+    recorder.plugin_failed("ValueError('secret')")
+    recorder.samples_rejected("not a number", 3)
+    recorder.node_patched("done")
+    recorder.all_under_pressure(7)
+    page = await page_of(recorder, SmallCluster(recorder))
     assert 1 == page.value("trimtab_orphaned_pods_total")
     assert 1 == page.value("trimtab_plugin_faults_total")
     assert 3 == page.value("trimtab_samples_refused_total", reason="not a number")
@@ -180,36 +177,36 @@ async def test_rare_events_move_their_counters() -> None:
 
 async def test_gated_time_is_not_scheduling_time() -> None:
     """A pod that was gated for an hour and then bound in a second took a second."""
-    tally = PrometheusRecorder()
-    cluster = SmallCluster(tally)
+    recorder = PrometheusRecorder()
+    cluster = SmallCluster(recorder)
     cluster.pod("late", gates=("example.com/later",))
     cluster.at += 3600
     cluster.pod("late", version=2)
     (bind,) = cluster.decide()
     cluster.at += 1
     cluster.accept(bind)
-    page = await page_of(tally, cluster)
+    page = await page_of(recorder, cluster)
     assert 1 == page.value("scheduler_pod_scheduling_sli_duration_seconds_sum", attempts="1")
 
 
 async def test_many_attempts_share_one_label() -> None:
     """From the fifteenth attempt on the label stays the same, so that it takes few values."""
-    tally = PrometheusRecorder()
+    recorder = PrometheusRecorder()
     for attempts in (14, 15, 400):
-        tally.bound(PROFILE, attempts, 1.0, 1.0)
-    page = await page_of(tally, SmallCluster(tally))
+        recorder.bound(PROFILE, attempts, 1.0, 1.0)
+    page = await page_of(recorder, SmallCluster(recorder))
     name = "scheduler_pod_scheduling_sli_duration_seconds_count"
     assert {"14": 1, "15+": 2} == {label: page.value(name, attempts=label) for label in ("14", "15+")}
 
 
 async def test_an_unknown_outcome_is_an_error_until_it_is_known() -> None:
     """A bind that nobody answered counts as an error, by its fault."""
-    tally = PrometheusRecorder()
-    cluster = SmallCluster(tally)
+    recorder = PrometheusRecorder()
+    cluster = SmallCluster(recorder)
     cluster.pod("lost")
     (bind,) = cluster.decide()
     cluster.fail(bind, BindFailure.UNKNOWN)
-    page = await page_of(tally, cluster)
+    page = await page_of(recorder, cluster)
     assert 1 == page.value("scheduler_schedule_attempts_total", result="error", profile=PROFILE)
     assert 1 == page.value("trimtab_bind_failures_total", fault="unknown")
     assert page.value("scheduler_schedule_attempts_total", result="scheduled", profile=PROFILE) is None
@@ -220,9 +217,9 @@ async def test_an_unknown_outcome_is_an_error_until_it_is_known() -> None:
 )
 async def test_a_limit_belongs_to_its_bucket(seconds: float, counts: list[int]) -> None:
     """A value counts in the bucket whose limit it equals and in all higher ones; beyond the last only the infinite one."""
-    tally = PrometheusRecorder()
-    tally.bound(PROFILE, 1, seconds, seconds)
-    page = await page_of(tally, SmallCluster(tally))
+    recorder = PrometheusRecorder()
+    recorder.bound(PROFILE, 1, seconds, seconds)
+    page = await page_of(recorder, SmallCluster(recorder))
     labels = {"result": "scheduled", "profile": PROFILE}
     name = "scheduler_scheduling_attempt_duration_seconds_bucket"
     assert counts == [page.value(name, **labels, le=limit) for limit in ("0.001", "0.002", "+Inf")]
@@ -237,13 +234,13 @@ def ticking() -> Iterator[float]:
 async def test_marks_are_timed_by_plugin_and_by_point() -> None:
     """Each mark is the time since the one before, and a point is the sum of its plugins."""
     clock = ticking()
-    tally = PrometheusRecorder(TimerSampler(lambda: next(clock)))
-    laps = tally.timer()
+    recorder = PrometheusRecorder(TimerSampler(lambda: next(clock)))
+    laps = recorder.timer()
     for plugin in ("NodeName", "NodePorts"):
         laps.record("Filter", plugin)
     laps.record("Score", "ImageLocality")
-    tally.attempted(PROFILE, "unschedulable", laps)
-    page = await page_of(tally, SmallCluster(tally))
+    recorder.attempted(PROFILE, "unschedulable", laps)
+    page = await page_of(recorder, SmallCluster(recorder))
     name = "scheduler_plugin_execution_duration_seconds_sum"
     assert 1 == page.value(name, plugin="NodePorts", extension_point="Filter", status="Success")
     name = "scheduler_framework_extension_point_duration_seconds_sum"
@@ -261,9 +258,9 @@ def test_only_every_tenth_decision_is_split() -> None:
 
 async def test_foreign_laps_are_counted_and_not_timed() -> None:
     """A decision that somebody else timed, or nobody, is counted without a duration."""
-    tally = PrometheusRecorder()
-    tally.attempted(PROFILE, "scheduled", NO_TIMER)
-    page = await page_of(tally, SmallCluster(tally))
+    recorder = PrometheusRecorder()
+    recorder.attempted(PROFILE, "scheduled", NO_TIMER)
+    page = await page_of(recorder, SmallCluster(recorder))
     assert 1 == page.value("trimtab_decisions_total", result="scheduled", profile=PROFILE)
     assert 0 == page.value("trimtab_decision_duration_seconds_count")
 

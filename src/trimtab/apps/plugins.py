@@ -48,7 +48,7 @@ def _invalid_reason(name: str, kind: object) -> str | None:
     if getattr(kind, "name", None) != name:
         return f"its class calls itself {getattr(kind, 'name', None)!r}"
     if not isinstance(getattr(kind, "requeue_on", None), Change):
-        return "its class has no woken_by"
+        return "its class has no requeue_on"
     try:
         plugin = kind()
     except Exception as error:

@@ -42,9 +42,8 @@ from trimtab.kube.transport import AiohttpTransport, PooledTransport, rate_limit
 from trimtab.serve.explain import ExplainEndpoints
 from trimtab.serve.gauges import Gauges, ProcessStats
 from trimtab.serve.health import Check, Health, flag_check, freshness_check
-from trimtab.serve.http import create_app, serve
+from trimtab.serve.http import MetricsEndpoint, create_app, serve
 from trimtab.serve.metrics import PrometheusRecorder
-from trimtab.serve.metrics_endpoint import MetricsEndpoint
 from trimtab.sources.interface import HistoryRange
 from trimtab.sources.poller import HISTORY_RANGES, SourceEvent
 from trimtab.wire.node import NodeReader

@@ -1,1 +1,1 @@
-"""Decides how HTTP requests are answered; leaves what there is to tell to the core and its views."""
+"""HTTP endpoints: health, metrics, explain, labeller status."""

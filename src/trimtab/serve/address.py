@@ -1,4 +1,4 @@
-"""Decides which addresses pages may be served at: loopback only, for they ask nobody who he is; serving is left to `http`."""
+"""Parses the address of `--serve`; apart from `http.py`, so that the command line need not import aiohttp."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ DEFAULT_ADDRESS = "127.0.0.1:10261"
 
 
 class InvalidAddress(ValueError):
-    """Not an address that can be served; the words say why and what would do."""
+    """Not an address to serve on; the message says why and gives an example."""
 
 
 def parse_address(text: str) -> tuple[str, int]:
@@ -16,13 +16,13 @@ def parse_address(text: str) -> tuple[str, int]:
     host, colon, port = text.rpartition(":")
     name = host.removeprefix("[").removesuffix("]")
     if not colon or not port.isascii() or not port.isdigit() or int(port) > 65535:
-        raise InvalidAddress(f"{text!r} is not HOST:PORT, as in {DEFAULT_ADDRESS}")
+        raise InvalidAddress(f"{text!r} is not HOST:PORT, for example {DEFAULT_ADDRESS}")
     try:
         address = ipaddress.ip_address("127.0.0.1" if name == "localhost" else name)
     except ValueError:
-        raise InvalidAddress(f"{name!r} is not an IP address: write it as in {DEFAULT_ADDRESS}") from None
+        raise InvalidAddress(f"{name!r} is not an IP address; example: {DEFAULT_ADDRESS}") from None
     if not address.is_loopback:
         raise InvalidAddress(
-            f"{name} can be reached from elsewhere, and these pages ask nobody who he is: use 127.0.0.1"
+            f"{name} is not a loopback address, and these endpoints are unauthenticated: use 127.0.0.1"
         )
     return str(address), int(port)

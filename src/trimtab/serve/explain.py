@@ -1,7 +1,7 @@
-"""Answers "why" over HTTP, from the live engine: pages about one pod and one node as JSON; what they say is the core's.
+"""The /explain endpoints: why a pod is on its node or on none, as JSON from the live engine; `trimtab explain` renders it.
 
-/explain/pod/NAMESPACE/NAME    how the pod stands, what was decided, the table as of now; ?node=NAME adds that node's line
-/explain/node/NAME             what the node has and uses, and what it is to those that wait
+/explain/pod/NAMESPACE/NAME    the pod's state, past decisions, and the node table as of now; ?node=NAME adds that node's row
+/explain/node/NAME             the node's resources, its pods, and how it ranks for pending pods
 """
 
 from __future__ import annotations
@@ -22,10 +22,7 @@ Explanation = TypeVar("Explanation", PodExplanation, NodeExplanation)
 
 
 class ExplainEndpoints:
-    """The pages; asked on the event loop where the engine lives, so that a table is of one moment.
-
-    on_the_wall: the engine's time as people read it.
-    """
+    """Runs on the engine's event loop, so that a table shows one moment. `to_wall_time` converts the engine's times."""
 
     def __init__(self, engine: Engine, to_wall_time: Callable[[float], float] = lambda at: at) -> None:
         self._engine, self._to_wall_time = engine, to_wall_time
@@ -38,30 +35,27 @@ class ExplainEndpoints:
         key = f"{request.match_info['namespace']}/{request.match_info['name']}"
         pod = self._find(key)
         if pod is None:
-            return _error(404, f"no pod {key} is known here: look at its namespace and name")
-        return _json(
-            self._with_wall_times(
-                explain_pod(self._engine.controller(Scheduling), pod, request.query.getall("node", []))
-            )
-        )
+            return _error(404, f"pod {key} not found: check its namespace and name")
+        nodes = request.query.getall("node", [])
+        return _json(self._with_wall_times(explain_pod(self._engine.controller(Scheduling), pod, nodes)))
 
     async def _node(self, request: web.Request) -> web.Response:
         name = request.match_info["name"]
-        told = explain_node(self._engine.controller(Scheduling), name)
-        return _json(self._with_wall_times(told)) if told is not None else _error(404, f"no node {name} is known here")
+        found = explain_node(self._engine.controller(Scheduling), name)
+        return _json(self._with_wall_times(found)) if found is not None else _error(404, f"node {name} not found")
 
-    def _with_wall_times(self, told: Explanation) -> Explanation:
-        past = tuple(replace(each, at=self._to_wall_time(each.at)) for each in told.past)
-        return replace(told, past=past)
+    def _with_wall_times(self, explanation: Explanation) -> Explanation:
+        past = tuple(replace(each, at=self._to_wall_time(each.at)) for each in explanation.past)
+        return replace(explanation, past=past)
 
     def _find(self, key: str) -> Pod | None:
-        """The newest of this name: one that has ended may still be listed beside its successor."""
+        """The newest pod of this name: a finished one may still be listed beside its successor."""
         found = [pod for pod in self._engine.cluster.pods.values() if pod.key == key]
         return max(found, key=lambda pod: pod.created, default=None)
 
 
-def _json(told: msgspec.Struct) -> web.Response:
-    return web.Response(body=msgspec.json.encode(told), content_type="application/json")
+def _json(explanation: msgspec.Struct) -> web.Response:
+    return web.Response(body=msgspec.json.encode(explanation), content_type="application/json")
 
 
 def _error(status: int, problem: str) -> web.Response:

@@ -1,6 +1,7 @@
-"""Decides what is looked at only when somebody asks: queues, caches, counts kept by others; leaves counting to the tally.
+"""Gauges and counters that are read when /metrics is scraped: queue lengths, cache sizes, and counts kept by the process.
 
-The engine's own tables are walked, so it must be asked on the event loop where the engine lives.
+`Gauges.families` walks the engine's tables, so it must run on the engine's event loop. Metrics that are incremented as
+things happen are in `metrics.py`.
 """
 
 from __future__ import annotations
@@ -26,44 +27,35 @@ NODE_USAGE = {CPU: "node_cpu_usage_percent", MEMORY: "node_memory_usage_percent"
 QUEUES = (QueueState.ACTIVE, QueueState.BACKOFF, QueueState.UNSCHEDULABLE, QueueState.GATED)
 
 
-def zero() -> int:
-    """For a count that nobody keeps."""
+def _zero() -> int:
     return 0
 
 
-def no_counts() -> Mapping[str, int]:
-    """For counts that nobody keeps."""
+def _no_counts() -> Mapping[str, int]:
     return {}
 
 
-def no_informers() -> Mapping[str, Mapping[str, int]]:
-    """For an engine that follows no cluster."""
+def _no_informers() -> Mapping[str, Mapping[str, int]]:
     return {}
 
 
 @dataclass(frozen=True)
 class ProcessStats:
-    """Counts that the shell keeps for itself, as questions; `lease` is empty where nobody competes to lead.
-
-    `events` answers by what became of them, as {"written": 9, "dropped": 0}; `watches` by kind and then by what
-    happened, as {"pods": {"lists": 1, "malformed": 0}}.
-    """
+    """Values that the process keeps stats the engine, as functions to call at each scrape."""
 
     version: str = ""
-    lease: str = ""
-    events: Callable[[], Mapping[str, int]] = no_counts
-    conditions_failed: Callable[[], int] = zero
-    informers: Callable[[], Mapping[str, Mapping[str, int]]] = no_informers
-    node_usage: bool = False  # two gauges a node: only where they are wanted
-    sources: Callable[[], Mapping[str, int]] = no_counts  # by question: 1 while it fails
-    reloads: Callable[[], Mapping[str, int]] = no_counts
-    config_in_force: Callable[[], bool] | None = (
-        None  # whether the configuration file is in force as it is now; None without one
-    )
+    lease: str = ""  # its name; empty without leader election
+    events: Callable[[], Mapping[str, int]] = _no_counts  # by outcome: {"written": 9, "dropped": 0}
+    conditions_failed: Callable[[], int] = _zero
+    informers: Callable[[], Mapping[str, Mapping[str, int]]] = _no_informers  # {"pods": {"lists": 1, "malformed": 0}}
+    node_usage: bool = False  # two gauges per node, hence optional
+    sources: Callable[[], Mapping[str, int]] = _no_counts  # by query: 1 while it fails
+    reloads: Callable[[], Mapping[str, int]] = _no_counts  # by outcome
+    config_in_force: Callable[[], bool] | None = None  # None without a configuration file
 
 
 class Gauges:
-    """The engine's state and the shell's counts, whenever they are asked for."""
+    """Reads the engine's state and the process' statistics."""
 
     def __init__(self, engine: Engine, stats: ProcessStats | None = None) -> None:
         self._engine = engine
@@ -74,7 +66,7 @@ class Gauges:
         return self._engine.controller(Scheduling)
 
     def families(self) -> Iterator[Metric]:
-        """Look at everything now."""
+        """The current values."""
         yield from self._queue_gauges()
         yield from self._cache_gauges()
         yield from self._process_metrics()
@@ -82,30 +74,30 @@ class Gauges:
             yield from self._node_gauges()
 
     def _queue_gauges(self) -> Iterator[Metric]:
-        parts = Counter(waiting.state for waiting in self._scheduling.queue.pods.values())
+        states = Counter(pod.state for pod in self._scheduling.queue.pods.values())
         yield _gauge(
             "scheduler_pending_pods",
-            "Pods that wait, by queue: gated ones were never tried, unschedulable ones wait for a change.",
+            "Pending pods by queue: gated ones were never tried, unschedulable ones wait for a cluster event.",
             ("queue",),
-            [((part.value,), parts[part]) for part in QUEUES],
+            [((state.value,), states[state]) for state in QUEUES],
         )
         yield _gauge(
             "scheduler_unschedulable_pods",
-            "Pods that wait because of this plugin; a pod counts for each plugin that refused nodes.",
+            "Unschedulable pods by plugin; a pod counts for each plugin that rejected a node.",
             ("plugin", "profile"),
             self._unschedulable_by_plugin().items(),
         )
 
     def _unschedulable_by_plugin(self) -> Counter[tuple[str, str]]:
-        """How many parked and gated pods wait because of each plugin, by profile."""
+        """The number of unschedulable and gated pods by plugin and profile."""
         queue, pods = self._scheduling.queue, self._engine.cluster.pods
         kinds = Counter((each.plugins, pods[each.uid].scheduler_name) for each in queue.unschedulable())
         gated = (pods[each.uid] for each in queue.pods.values() if each.state is QueueState.GATED)
         kinds.update((self._closed_gates(pod), pod.scheduler_name) for pod in gated)
-        blamed: Counter[tuple[str, str]] = Counter()
+        by_plugin: Counter[tuple[str, str]] = Counter()
         for (plugins, profile), number in kinds.items():
-            blamed.update({(plugin, profile): number for plugin in plugins})
-        return blamed
+            by_plugin.update({(plugin, profile): number for plugin in plugins})
+        return by_plugin
 
     def _closed_gates(self, pod: Pod) -> tuple[str, ...]:
         profile = self._engine.state.settings.profile_of(pod.scheduler_name)
@@ -122,59 +114,65 @@ class Gauges:
             (("pods",), len(cluster.placements)),
             (("assumed_pods",), len(self._scheduling.bindings)),
         )
-        words = "Nodes and placed pods that are known; assumed pods are placed by us and not seen there yet."
-        yield _gauge("scheduler_cache_size", words, ("type",), sizes)
+        documentation = "Nodes and pods in the cache; assumed pods have a node that the API server has not shown yet."
+        yield _gauge("scheduler_cache_size", documentation, ("type",), sizes)
         yield _counter(
             "trimtab_template_lookups_total",
-            "Decisions by whether answers for such a pod were at hand.",
+            "Decisions by whether an evaluation of such a pod was cached.",
             ("result",),
             [(("hit",), cache.hits), (("miss",), cache.misses)],
         )
 
     def _node_gauges(self) -> Iterator[Metric]:
-        """Columns are copied here, on the event loop; cell by cell they are gone through where the page is written."""
+        """Arrays are copied here, on the event loop; samples are made of them where the page is rendered."""
         view = self._engine.cluster.view
         names = [node.name for node in view.nodes]
         for resource, name in NODE_USAGE.items():
             shares = (view.used_share(resource) * 100).tolist()
-            yield NodeUsage(name, f"Measured {resource} of a node in percent of its allocatable.", names, shares)
+            yield NodeUsage(name, f"Measured {resource} of a node in percent of allocatable.", names, shares)
 
     def _process_metrics(self) -> Iterator[Metric]:
-        outside = self._stats
-        yield _gauge("trimtab_build_info", "The running version.", ("version",), [((outside.version,), 1)])
-        if outside.lease:
-            leads = [((outside.lease,), int(self._engine.state.term is not None))]
-            yield _gauge("leader_election_master_status", "1 in the process that leads, else 0.", ("name",), leads)
-        events = [((outcome,), n) for outcome, n in outside.events().items()]
-        yield _counter("trimtab_events_total", "Events for people, by what became of them.", ("outcome",), events)
-        failed = [((), outside.conditions_failed())]
-        yield _counter("trimtab_conditions_failed_total", "Conditions and nominations that were not set.", (), failed)
-        failing = [((source,), fails) for source, fails in outside.sources().items()]
-        yield _gauge("trimtab_source_failing", "1 while a question to a source fails, else 0.", ("source",), failing)
+        stats = self._stats
+        yield _gauge("trimtab_build_info", "The running version.", ("version",), [((stats.version,), 1)])
+        if stats.lease:
+            leads = [((stats.lease,), int(self._engine.state.term is not None))]
+            yield _gauge(
+                "leader_election_master_status", "1 while this process is the leader, else 0.", ("name",), leads
+            )
+        events = [((outcome,), n) for outcome, n in stats.events().items()]
+        yield _counter("trimtab_events_total", "Kubernetes Events by outcome.", ("outcome",), events)
+        failed = [((), stats.conditions_failed())]
+        yield _counter("trimtab_conditions_failed_total", "Pod status patches that failed.", (), failed)
+        failing = [((source,), fails) for source, fails in stats.sources().items()]
+        yield _gauge(
+            "trimtab_source_failing", "1 while a query to a metric source fails, else 0.", ("source",), failing
+        )
         yield from self._config_metrics()
         yield _counter(
             "trimtab_watch_incidents_total",
-            "What happened to the watch of a kind: lists, watches, refusals, silences, malformed objects.",
+            "Lists, watches, expirations, stalls and malformed objects of each informer.",
             ("kind", "incident"),
-            [((kind, what), n) for kind, counts in outside.informers().items() for what, n in counts.items()],
+            [((kind, what), n) for kind, counts in stats.informers().items() for what, n in counts.items()],
         )
 
     def _config_metrics(self) -> Iterator[Metric]:
-        outside = self._stats
-        if outside.config_in_force is None:
+        stats = self._stats
+        if stats.config_in_force is None:
             return
-        words = "1 while the configuration file is in force, 0 while an older one is because this one is bad."
-        yield _gauge("trimtab_config_last_reload_successful", words, (), [((), int(outside.config_in_force()))])
-        counts = [((outcome,), n) for outcome, n in outside.reloads().items()]
-        yield _counter("trimtab_config_reloads_total", "Changed files by what became of them.", ("outcome",), counts)
+        documentation = "1 while the configuration file is in force, 0 after a reload was rejected."
+        yield _gauge("trimtab_config_last_reload_successful", documentation, (), [((), int(stats.config_in_force()))])
+        counts = [((outcome,), n) for outcome, n in stats.reloads().items()]
+        yield _counter(
+            "trimtab_config_reloads_total", "Reloads of the configuration file by outcome.", ("outcome",), counts
+        )
 
 
 class NodeUsage(Metric):
-    """A gauge per node that becomes samples only when it is written; a node without trusted data has none."""
+    """A gauge per node whose samples are made when it is rendered; a node without trusted data has none."""
 
-    def __init__(self, name: str, words: str, nodes: list[str], values: list[float]) -> None:
+    def __init__(self, name: str, documentation: str, nodes: list[str], values: list[float]) -> None:
         self._nodes, self._values = nodes, values
-        super().__init__(name, words, "gauge")
+        super().__init__(name, documentation, "gauge")
 
     @property
     def samples(self) -> list[Sample]:
@@ -183,23 +181,23 @@ class NodeUsage(Metric):
 
     @samples.setter
     def samples(self, samples: list[Sample]) -> None:
-        """The base class begins with an empty list."""
+        """The base class assigns an empty list."""
 
 
 def _is_closed(gate: PreEnqueue, pod: Pod) -> bool:
-    """Whether the gate holds the pod; one that raises does."""
+    """Whether a PreEnqueue plugin holds the pod back; one that raises does."""
     try:
         return bool(gate.pre_enqueue(pod))
-    except Exception:  # counted when the pod came; a page must not fail for it
+    except Exception:  # counted when the pod was added; the scrape must not fail
         return True
 
 
-def _gauge(name: str, words: str, labels: tuple[str, ...], values: Values) -> Metric:
-    return _with_values(GaugeMetricFamily(name, words, labels=labels), values)
+def _gauge(name: str, documentation: str, labels: tuple[str, ...], values: Values) -> Metric:
+    return _with_values(GaugeMetricFamily(name, documentation, labels=labels), values)
 
 
-def _counter(name: str, words: str, labels: tuple[str, ...], values: Values) -> Metric:
-    return _with_values(CounterMetricFamily(name, words, labels=labels), values)
+def _counter(name: str, documentation: str, labels: tuple[str, ...], values: Values) -> Metric:
+    return _with_values(CounterMetricFamily(name, documentation, labels=labels), values)
 
 
 def _with_values(family: GaugeMetricFamily | CounterMetricFamily, values: Values) -> Metric:

@@ -1,18 +1,23 @@
-"""Decides how the pages are served, to whom, and within which limits; leaves what they say to health and metrics.
+"""The HTTP server: health checks, /metrics and further endpoints, in plain HTTP on a loopback address.
 
-Plain HTTP without passwords, hence on loopback only; GET only; nothing on the pages can change anything.
+The endpoints are unauthenticated, hence loopback only. They accept GET only and change nothing.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager
+from typing import Protocol
 
 from aiohttp import web
+from prometheus_client import CONTENT_TYPE_PLAIN_0_0_4, ProcessCollector, generate_latest
+from prometheus_client.core import Metric
+from prometheus_client.registry import Collector
 
-from trimtab.serve.explain import ExplainEndpoints
+from trimtab.serve.gauges import Gauges
 from trimtab.serve.health import Health, HealthResult
-from trimtab.serve.metrics_endpoint import MetricsEndpoint
+from trimtab.serve.metrics import PrometheusRecorder
 
 MAX_BODY_BYTES = 1 << 10
 MAX_LINE_BYTES = 4 << 10
@@ -23,22 +28,55 @@ BACKLOG = 64
 RequestHandler = Callable[[web.Request], Awaitable[web.Response]]
 
 
-def create_app(health: Health, metrics: MetricsEndpoint, explain: ExplainEndpoints | None = None) -> web.Application:
-    """The health pages, /metrics, and what explains decisions where there is an engine that takes them."""
+class Endpoints(Protocol):
+    """A group of pages that registers its own routes."""
+
+    def register(self, app: web.Application) -> None: ...
+
+
+class MetricsEndpoint:
+    """/metrics: values are collected on the event loop, text is rendered in a thread, one scrape at a time."""
+
+    content_type = CONTENT_TYPE_PLAIN_0_0_4
+
+    def __init__(self, recorder: PrometheusRecorder, gauges: Gauges) -> None:
+        self._recorder, self._gauges = recorder, gauges
+        self._process = ProcessCollector(registry=None)
+        self._lock = asyncio.Lock()
+
+    async def render(self) -> bytes:
+        """The page in Prometheus' text format."""
+        async with self._lock:
+            snapshot = _Snapshot([*self._recorder.families(), *self._gauges.families()], self._process)
+            return await asyncio.to_thread(generate_latest, snapshot)
+
+
+class _Snapshot(Collector):
+    """Values collected at one moment, and `process_*` at the time of rendering."""
+
+    def __init__(self, families: list[Metric], process: ProcessCollector) -> None:
+        self._families, self._process = families, process
+
+    def collect(self) -> Iterable[Metric]:
+        return [*self._families, *self._process.collect()]
+
+
+def create_app(health: Health, metrics: MetricsEndpoint, *endpoints: Endpoints) -> web.Application:
+    """The health checks, /metrics, and further endpoints."""
     app = web.Application(client_max_size=MAX_BODY_BYTES)
     app.on_response_prepare.append(_set_headers)
     for page in health.pages:
         app.router.add_get(f"/{page}", _page_handler(health, page), allow_head=False)
         app.router.add_get(f"/{page}/{{name}}", _check_handler(health, page), allow_head=False)
     app.router.add_get("/metrics", _metrics_handler(metrics), allow_head=False)
-    if explain is not None:
-        explain.register(app)
+    for each in endpoints:
+        each.register(app)
     return app
 
 
 @asynccontextmanager
 async def serve(app: web.Application, host: str, port: int) -> AsyncIterator[int]:
-    """Serve inside the block; gives the port. OSError when the port is taken."""
+    """Serve inside the block; yields the port. Raises OSError when the port is in use."""
     runner = web.AppRunner(
         app,
         access_log=None,
@@ -56,35 +94,35 @@ async def serve(app: web.Application, host: str, port: int) -> AsyncIterator[int
 
 
 def _page_handler(health: Health, page: str) -> RequestHandler:
-    async def answer(request: web.Request) -> web.Response:
+    async def handle(request: web.Request) -> web.Response:
         return _response(health.page(page, verbose="verbose" in request.query))
 
-    return answer
+    return handle
 
 
 def _check_handler(health: Health, page: str) -> RequestHandler:
-    async def answer(request: web.Request) -> web.Response:
-        verdict = health.single(page, request.match_info["name"])
-        if verdict is None:
+    async def handle(request: web.Request) -> web.Response:
+        result = health.single(page, request.match_info["name"])
+        if result is None:
             raise web.HTTPNotFound
-        return _response(verdict)
+        return _response(result)
 
-    return answer
+    return handle
 
 
 def _metrics_handler(metrics: MetricsEndpoint) -> RequestHandler:
-    async def answer(request: web.Request) -> web.Response:
+    async def handle(request: web.Request) -> web.Response:
         return web.Response(body=await metrics.render(), headers={"Content-Type": metrics.content_type})
 
-    return answer
+    return handle
 
 
-def _response(verdict: HealthResult) -> web.Response:
-    return web.Response(status=200 if verdict.ok else 500, text=verdict.text)
+def _response(result: HealthResult) -> web.Response:
+    return web.Response(status=200 if result.ok else 500, text=result.text)
 
 
 async def _set_headers(request: web.Request, response: web.StreamResponse) -> None:
-    """Neither which program and version this is, nor anything for a browser to guess or keep."""
+    """Hide the program and its version, and forbid content sniffing and caching."""
     response.headers.popall("Server", None)
     response.headers["X-Content-Type-Options"] = "nosniff"
     response.headers["Cache-Control"] = "no-store"

@@ -1,8 +1,8 @@
-"""Decides what the labeller's own pages say; leaves who is pressed to the engine, and what else is well to its checks.
+"""The labeller's endpoints.
 
-/status      `ok`, or 503 and why not: a check fails, or the API server refuses all marks that are wanted
-/nodes       who is marked, in the form that dynamic-Scheduler had
-/pressure    each node that is not calm: by which rule, how far, since when
+/status      `ok`, or 503 and the reasons: a check fails, or the API server rejects all patches
+/nodes       the labelled nodes, in dynamic-Scheduler's format
+/pressure    each node that is not calm: by which rule, its value, since when
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from trimtab.core.labelling.controller import Labelling
 from trimtab.core.labelling.node_labeller import NodeLabeller
 from trimtab.serve.health import Check
 
-TYPE = "Label type=presure Nodes"  # the words that its readers look for
+TYPE = "Label type=presure Nodes"  # spelt as dynamic-Scheduler's clients expect it
 SERVICE_UNAVAILABLE = 503
-REMEDY = "`trimtab doctor` with this account's kubeconfig says what to do"
+REMEDY = "run `trimtab doctor` with this account's kubeconfig for the remedy"
 
 
 class LabellerEndpoints:
-    """Asked on the event loop where the engine lives; `to_wall_time` is its time as people read it."""
+    """Runs on the engine's event loop. `to_wall_time` converts the engine's times."""
 
     def __init__(
         self, engine: Engine, checks: Iterable[Check], to_wall_time: Callable[[float], float] = lambda at: at
@@ -37,35 +37,32 @@ class LabellerEndpoints:
         return self._engine.controller(Labelling).labeller
 
     def register(self, app: web.Application) -> None:
-        for name, answer in (("status", self._status), ("nodes", self._nodes), ("pressure", self._pressure)):
-            app.router.add_get(f"/{name}", answer, allow_head=False)
+        for name, handler in (("status", self._status), ("nodes", self._nodes), ("pressure", self._pressure)):
+            app.router.add_get(f"/{name}", handler, allow_head=False)
 
     async def _status(self, request: web.Request) -> web.Response:
-        problems = [f"{check.name}: {problem}" for check in self._checks if (problem := check.run()) is not None]
-        problems += [f"marks: all are refused (403): {words}: {REMEDY}" for words in self._rejected_patches()]
+        problems = [f"{check.name}: {reason}" for check in self._checks if (reason := check.run()) is not None]
+        if message := self._forbidden():
+            problems.append(f"labels: the API server rejects all patches (403): {message}: {REMEDY}")
         return web.Response(status=SERVICE_UNAVAILABLE if problems else 200, text="\n".join(problems) or "ok")
 
-    def _rejected_patches(self) -> list[str]:
-        """In the API server's words; who does not lead writes nothing, and is refused nothing."""
-        marking, leads = self._labeller, self._engine.state.term is not None
-        return (
-            [printable(marking.patches.forbidden)]
-            if marking is not None and leads and marking.patches.forbidden
-            else []
-        )
+    def _forbidden(self) -> str:
+        """The API server's message while it rejects all patches; a standby sends none."""
+        labeller, leads = self._labeller, self._engine.state.term is not None
+        return printable(labeller.patches.forbidden) if labeller is not None and leads else ""
 
     async def _nodes(self, request: web.Request) -> web.Response:
         names = self._labeller.labelled_nodes() if self._labeller is not None else []
         return _json({"type": TYPE, "num": len(names), "node_names": names})
 
     async def _pressure(self, request: web.Request) -> web.Response:
-        marking = self._labeller
-        if marking is None:
+        labeller = self._labeller
+        if labeller is None:
             return _json({"mode": "off", "nodes": []})
-        mode = "apply" if marking.settings.apply else "observe"
-        nodes = [replace(each, since=self._to_wall_time(each.since)) for each in marking.under_pressure()]
-        return _json({"mode": mode, "all_marked": marking.all_labelled, "nodes": nodes})
+        mode = "apply" if labeller.settings.apply else "observe"
+        nodes = [replace(each, since=self._to_wall_time(each.since)) for each in labeller.under_pressure()]
+        return _json({"mode": mode, "all_marked": labeller.all_labelled, "nodes": nodes})
 
 
-def _json(told: object) -> web.Response:
-    return web.Response(body=msgspec.json.encode(told), content_type="application/json")
+def _json(document: object) -> web.Response:
+    return web.Response(body=msgspec.json.encode(document), content_type="application/json")

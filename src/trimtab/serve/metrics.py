@@ -1,51 +1,202 @@
-"""Decides which instrument moves when the core counts something; leaves what is merely looked at to the readings.
+"""Counters and histograms served at /metrics: their definitions, and the recorder that the engine reports to.
 
-An attempt counts when its end is known, as in kube-scheduler: an unschedulable pod at the decision, a placed one when the
-API server has answered its bind. A bind of unknown outcome is an error first, and a success as well if it turns out so.
+To add one, define it in `Metrics`, increment it in `PrometheusRecorder` (a new hook also goes into `MetricsRecorder`) and
+list it in docs/metrics.md. A value that can be read when the page is scraped, such as a queue length, belongs in `gauges.py`.
+
+Names, labels and buckets under `scheduler_` are kube-scheduler's, so that its dashboards and alerts work unchanged. As there,
+an attempt is counted when its result is known: an unschedulable pod at the decision, a scheduled one when the API server has
+answered its bind. A bind of unknown outcome counts as an error, and also as scheduled if it turns out to have succeeded.
+
+The metrics are plain dictionaries without locks: they are updated and read on one event loop, at a fraction of the cost of
+a thread-safe client library.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from itertools import accumulate
+from time import perf_counter
 
-from prometheus_client.core import Metric
+from prometheus_client.core import CounterMetricFamily, HistogramMetricFamily, Metric
+from prometheus_client.utils import floatToGoString
 
 from trimtab.core.framework.timing import PluginTimer
 from trimtab.core.recorder import MetricsRecorder
-from trimtab.serve.metric_definitions import Metrics
-from trimtab.serve.plugin_timing import DecisionTimer, SplitTimer, TimerSampler
+
+Labels = tuple[str, ...]
 
 MAX_ATTEMPTS_LABEL = 15
 SCHEDULED = "scheduled"
-# A plugin that raises leaves no mark, so whatever is timed went well.
-SUCCESS = "Success"
-# kube-scheduler's words: it keeps gated pods among the unschedulable ones, and calls a pod that waits so, too.
+SUCCESS = "Success"  # a plugin that raises is not timed
+# kube-scheduler counts gated pods as unschedulable, and prefixes these two events.
 QUEUES = {"gated": "unschedulable"}
 EVENTS = {"PodAdd": "UnschedulablePodAdd", "PodUpdate": "UnschedulablePodUpdate"}
+SPLIT_EVERY = 10  # decisions of which one is timed plugin by plugin
+
+
+def exponential_buckets(start: float, factor: float, count: int) -> tuple[float, ...]:
+    """Bucket limits by repeated multiplication, which rounds as kube-scheduler's do; powers would not."""
+    limits = [start]
+    for _ in range(count - 1):
+        limits.append(limits[-1] * factor)
+    return tuple(limits)
+
+
+class Counter:
+    """A counter by label values; one without labels starts at 0."""
+
+    def __init__(self, name: str, documentation: str, labels: Labels = ()) -> None:
+        self._name, self._documentation, self._labels = name, documentation, labels
+        self._values: dict[Labels, int] = {} if labels else {(): 0}
+
+    def add(self, *labels: str, by: int = 1) -> None:
+        """Increment for these label values, in the order of the label names."""
+        self._values[labels] = self._values.get(labels, 0) + by
+
+    def family(self) -> Metric:
+        """The current values."""
+        family = CounterMetricFamily(self._name, self._documentation, labels=self._labels)
+        for labels, value in self._values.items():
+            family.add_metric(labels, value)
+        return family
+
+
+class Histogram:
+    """A histogram by label values; one without labels starts with empty buckets."""
+
+    def __init__(self, name: str, documentation: str, buckets: tuple[float, ...], labels: Labels = ()) -> None:
+        self._name, self._documentation, self._buckets, self._labels = name, documentation, buckets, labels
+        self._counts: dict[Labels, list[int]] = {}
+        self._sums: dict[Labels, float] = {}
+        if not labels:
+            self._create(())
+
+    def observe(self, value: float, *labels: str) -> None:
+        """Count one value for these label values, in the order of the label names."""
+        counts = self._counts.get(labels)
+        if counts is None:
+            counts = self._create(labels)
+        counts[bisect_left(self._buckets, value)] += 1
+        self._sums[labels] += value
+
+    def _create(self, labels: Labels) -> list[int]:
+        counts = self._counts[labels] = [0] * (len(self._buckets) + 1)
+        self._sums[labels] = 0.0
+        return counts
+
+    def family(self) -> Metric:
+        """The current values."""
+        family = HistogramMetricFamily(self._name, self._documentation, labels=self._labels)
+        names = [*map(floatToGoString, self._buckets), "+Inf"]
+        for labels, counts in self._counts.items():
+            family.add_metric(labels, list(zip(names, accumulate(counts), strict=True)), self._sums[labels])
+        return family
+
+
+class Metrics:
+    """All counters and histograms, by attribute."""
+
+    def __init__(self) -> None:
+        self.attempts = Counter(
+            "scheduler_schedule_attempts_total",
+            "Attempts to schedule a pod by result; error is a plugin that raised or a bind that failed.",
+            ("result", "profile"),
+        )
+        self.attempt_seconds = Histogram(
+            "scheduler_scheduling_attempt_duration_seconds",
+            "Duration of an attempt: the decision, and for a scheduled pod also its bind.",
+            exponential_buckets(0.001, 2, 15),
+            ("result", "profile"),
+        )
+        self.attempts_per_pod = Histogram(
+            "scheduler_pod_scheduling_attempts", "Attempts until a pod was bound.", exponential_buckets(1, 2, 5)
+        )
+        self.sli_seconds = Histogram(
+            "scheduler_pod_scheduling_sli_duration_seconds",
+            "Time from a pod's first attempt until it was bound, by number of attempts.",
+            exponential_buckets(0.01, 2, 20),
+            ("attempts",),
+        )
+        self.incoming = Counter(
+            "scheduler_queue_incoming_pods_total", "Pods added to a queue, by queue and event.", ("queue", "event")
+        )
+        self.preemptions = Counter("scheduler_preemption_attempts_total", "Preemption attempts.")
+        self.victims = Histogram(
+            "scheduler_preemption_victims", "Victims of each preemption.", exponential_buckets(1, 2, 7)
+        )
+        self._define_timings()
+        self._define_failures()
+        self._define_labelling()
+
+    def _define_timings(self) -> None:
+        self.point_seconds = Histogram(
+            "scheduler_framework_extension_point_duration_seconds",
+            "Duration of all plugins at an extension point, in every tenth decision.",
+            exponential_buckets(0.0001, 2, 12),
+            ("extension_point", "status", "profile"),
+        )
+        self.plugin_seconds = Histogram(
+            "scheduler_plugin_execution_duration_seconds",
+            "Duration of one plugin at an extension point over all nodes it evaluated, in every tenth decision.",
+            exponential_buckets(0.00001, 1.5, 20),
+            ("plugin", "extension_point", "status"),
+        )
+        self.decisions = Counter(
+            "trimtab_decisions_total", "Decisions by result, before any bind.", ("result", "profile")
+        )
+        self.decision_seconds = Histogram(
+            "trimtab_decision_duration_seconds",
+            "Duration of one decision over all nodes, without its bind.",
+            exponential_buckets(0.00001, 2, 15),
+        )
+
+    def _define_failures(self) -> None:
+        self.bind_failures = Counter(
+            "trimtab_bind_failures_total", "Binds that failed or whose outcome is unknown.", ("fault",)
+        )
+        self.orphaned_pods = Counter("trimtab_orphaned_pods_total", "Pods bound to a node that no longer exists.")
+        self.plugin_failures = Counter("trimtab_plugin_faults_total", "Decisions abandoned because a plugin raised.")
+        self.rejected_samples = Counter("trimtab_samples_refused_total", "Samples rejected, by reason.", ("reason",))
+        self.source_failures = Counter(
+            "trimtab_source_failures_total", "Times a query to a metric source began to fail.", ("source",)
+        )
+
+    def _define_labelling(self) -> None:
+        self.label_patches = Counter(
+            "trimtab_node_marks_total", "Patches of pressure labels and taints, by result.", ("result",)
+        )
+        self.all_under_pressure = Counter(
+            "trimtab_all_marked_total", "Times when every eligible node was labelled as under pressure."
+        )
+
+    def families(self) -> Iterator[Metric]:
+        """The current values of all of them."""
+        return (each.family() for each in vars(self).values() if isinstance(each, Counter | Histogram))
 
 
 class PrometheusRecorder(MetricsRecorder):
-    """A tally that everybody can read at /metrics. Labels take few values: results, profiles, plugins, faults."""
+    """Records what the engine reports. Label values are few: results, profiles, plugins, kinds of failure."""
 
     def __init__(self, timers: TimerSampler | None = None) -> None:
         self._timers = timers if timers is not None else TimerSampler()
         self._metrics = Metrics()
 
     def families(self) -> Iterator[Metric]:
-        """All that was counted so far."""
+        """Everything recorded so far."""
         return self._metrics.families()
 
     def timer(self) -> PluginTimer:
-        """Timed as a whole, and every tenth time split among the plugins."""
+        """A timer for the decision that starts now; every tenth one times plugins separately."""
         return self._timers.start()
 
     def queued(self, queue: str, event: str) -> None:
-        """A pod entered a queue."""
+        """A pod was added to a queue."""
         self._metrics.incoming.add(QUEUES.get(queue, queue), EVENTS.get(event, event))
 
     def attempted(self, profile: str, result: str, timer: PluginTimer) -> None:
-        """A decision was made, well or not; a placed pod's attempt goes on until its bind is answered."""
+        """A decision was made; a scheduled pod's attempt goes on until its bind is answered."""
         self._metrics.decisions.add(result, profile)
         if isinstance(timer, DecisionTimer):
             seconds = timer.elapsed()
@@ -56,45 +207,45 @@ class PrometheusRecorder(MetricsRecorder):
             self._observe_plugins(profile, timer)
 
     def preemption_attempted(self, victims: int) -> None:
-        """Each plugin that is asked to make room counts; victims only where it could."""
+        """A PostFilter plugin was asked to preempt; victims are observed only if it found a node."""
         self._metrics.preemptions.add()
         if victims:
             self._metrics.victims.observe(victims)
 
     def bound(self, profile: str, attempts: int, since_first_attempt: float, bind_seconds: float) -> None:
-        """A bind was accepted: the attempt ended well."""
+        """A bind succeeded."""
         self._attempt_finished(profile, SCHEDULED, bind_seconds)
         self._metrics.attempts_per_pod.observe(attempts)
         label = str(attempts) if attempts < MAX_ATTEMPTS_LABEL else f"{MAX_ATTEMPTS_LABEL}+"
         self._metrics.sli_seconds.observe(since_first_attempt, label)
 
     def bind_failed(self, profile: str, failure: str, bind_seconds: float) -> None:
-        """A bind was not accepted, or nobody knows: the attempt ended badly."""
+        """A bind failed, or its outcome is unknown."""
         self._attempt_finished(profile, "error", bind_seconds)
         self._metrics.bind_failures.add(failure)
 
     def bound_to_missing_node(self) -> None:
-        """A pod was bound to a node that had gone in the meantime."""
+        """A pod was bound to a node that was deleted meanwhile."""
         self._metrics.orphaned_pods.add()
 
     def plugin_failed(self, error: str) -> None:
-        """A plugin raised; its words may be anything, so they are no label."""
+        """A plugin raised."""
         self._metrics.plugin_failures.add()
 
     def samples_rejected(self, reason: str, count: int) -> None:
-        """Measurements that were not believed."""
+        """Samples were rejected."""
         self._metrics.rejected_samples.add(reason, by=count)
 
     def source_failed(self, source: str) -> None:
-        """A metric source did not answer, or nonsense."""
+        """A query to a metric source failed."""
         self._metrics.source_failures.add(source)
 
     def node_patched(self, result: str) -> None:
-        """A node's marks were written, or not."""
+        """A node patch was answered."""
         self._metrics.label_patches.add(result)
 
     def all_under_pressure(self, nodes: int) -> None:
-        """Every node that may be marked is."""
+        """Every eligible node is under pressure."""
         self._metrics.all_under_pressure.add()
 
     def _attempt_finished(self, profile: str, result: str, seconds: float) -> None:
@@ -108,3 +259,44 @@ class PrometheusRecorder(MetricsRecorder):
             self._metrics.plugin_seconds.observe(seconds, plugin, point, SUCCESS)
         for point, seconds in points.items():
             self._metrics.point_seconds.observe(seconds, point, SUCCESS, profile)
+
+
+class DecisionTimer(PluginTimer):
+    """Times one decision as a whole; recording a plugin is an empty call."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._started = clock()
+
+    def elapsed(self) -> float:
+        """Seconds since the decision started."""
+        return self._clock() - self._started
+
+
+class SplitTimer(DecisionTimer):
+    """Also times each plugin: the time since the previous call of `record`."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        super().__init__(clock)
+        self._last = self._started
+        self.durations: list[tuple[str, str, float]] = []
+
+    def record(self, point: str, plugin: str) -> None:
+        """Attribute the time since the last call to this plugin at this extension point."""
+        now = self._clock()
+        self.durations.append((point, plugin, now - self._last))
+        self._last = now
+
+
+class TimerSampler:
+    """Creates a timer for each decision; the first and every tenth after it is a `SplitTimer`."""
+
+    def __init__(self, clock: Callable[[], float] = perf_counter, every: int = SPLIT_EVERY) -> None:
+        self._clock, self._every = clock, every
+        self._decisions = 0
+
+    def start(self) -> DecisionTimer:
+        """The timer for the decision that starts now."""
+        split = self._decisions % self._every == 0
+        self._decisions += 1
+        return SplitTimer(self._clock) if split else DecisionTimer(self._clock)
