@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 
 import pytest
 from msgspec.structs import replace
@@ -11,7 +12,7 @@ from tests.core.engine_harness import WEB, EngineHarness, node
 from tests.core.load.builders import pod_reading, reading
 from trimtab.apps.clock import Clock
 from trimtab.apps.runtime import Runtime
-from trimtab.core.journal import Journal
+from trimtab.core.controllers import Output
 from trimtab.core.model.events import (
     BindFailed,
     BindFailure,
@@ -29,6 +30,7 @@ from trimtab.core.model.instructions import Bind, Instruction
 from trimtab.core.model.objects import PodGroup
 from trimtab.core.model.pod import Pod
 from trimtab.core.model.resources import CPU
+from trimtab.core.model.schedule_result import Decision
 
 NOON = 1_800_000_000.0
 STEPS = [seconds * sign for seconds in (3.0, 90.0, 7_200.0, 864_000.0) for sign in (1.0, -1.0)]
@@ -175,15 +177,17 @@ class LiveEngine:
 
     def __init__(self, machine: FakeMachine) -> None:
         self.machine, self.scene = machine, EngineHarness()
-        self.wishes: list[Instruction] = []
-        journal = Journal(self.scene.engine)
-        self.journal, self.recorded = journal, list[Event]()
-        self.runtime = Runtime(self.scene.engine, self.wishes.append, machine.clock, self._record)
+        self.instructions: list[Instruction] = []
+        self.checkpoint, self.recorded = self.scene.engine.fork(), list[Event]()
+        self.runtime = Runtime(self.scene.engine, self.instructions.append, machine.clock, record=self._record)
         self.runtime.dispatch(NodeUpserted(node("a"), machine.clock()))
 
-    def _record(self, event: Event) -> None:
+    def _record(self, event: Event, outputs: Sequence[Output]) -> None:
         self.recorded.append(event)
-        self.journal.record(event)
+
+    def replay(self) -> list[Output]:
+        """What a copy of the engine, made before the first event, answers to the same events."""
+        return [output for event in self.recorded for output in self.checkpoint.handle(event)]
 
     def measure(self, cpu: float) -> None:
         """A sample that was taken five seconds ago."""
@@ -234,11 +238,11 @@ def test_the_engine_believes_by_true_ages(machine: FakeMachine, step: float) -> 
 
 @pytest.mark.parametrize("step", STEPS)
 def test_nothing_that_waits_is_woken_or_delayed(machine: FakeMachine, step: float) -> None:
-    """A pod backs off for its second by time that passes; a replay of what the engine was told gives the same wishes."""
+    """A pod backs off for its second by the engine's clock; a replay of its events gives the same instructions."""
     live = LiveEngine(machine)
     live.runtime.dispatch(PodUpserted(WEB, machine.clock()))
     live.runtime.dispatch(Turn(1, machine.clock()))
-    assert [Bind] == [type(wish) for wish in live.wishes if isinstance(wish, Bind)]
+    assert [Bind] == [type(each) for each in live.instructions if isinstance(each, Bind)]
     live.runtime.dispatch(BindFailed(WEB.uid, "a", BindFailure.NOT_SENT, "no", machine.clock()))
     machine.wall += step
     live.tick(0.5)
@@ -248,4 +252,4 @@ def test_nothing_that_waits_is_woken_or_delayed(machine: FakeMachine, step: floa
     live.runtime.dispatch(Turn(1, machine.clock()))
     moments = [event.at for event in live.recorded]
     assert moments == sorted(moments)
-    assert live.wishes == [wish for _, wishes in live.journal.replay() for wish in wishes]
+    assert live.instructions == [each for each in live.replay() if not isinstance(each, Decision)]
