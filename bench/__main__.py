@@ -1,4 +1,4 @@
-"""`make bench`: prints every table that needs no cluster; what is measured is decided in the files beside this one."""
+"""`make bench`: runs every benchmark that needs no control plane and prints its table."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from bench import decisions, decode, load, load_plugins, preemption, unschedulab
 
 def show(console: Console, title: str, heads: tuple[str, ...], rows: list[tuple[str, ...]]) -> None:
     table = Table(title=title, title_justify="left")
-    for place, head in enumerate(heads):
-        table.add_column(head, justify="left" if place == 0 else "right")
+    for index, head in enumerate(heads):
+        table.add_column(head, justify="left" if index == 0 else "right")
     for row in rows:
         table.add_row(*row)
     console.print(table)
@@ -19,33 +19,33 @@ def show(console: Console, title: str, heads: tuple[str, ...], rows: list[tuple[
 
 def main() -> None:
     console = Console()
-    with console.status("deciding"):
+    with console.status("decisions"):
         decision_rows = decisions.decision_costs()
     heads: tuple[str, ...] = ("nodes", "uncached", "cached, 1 template", "cached, 90 templates", "uncached / cached")
-    show(console, "CPU µs a decision (default profile, all nodes looked at)", heads, decision_rows)
-    with console.status("deciding under constraints"):
+    show(console, "CPU µs per decision (default profile, all nodes evaluated)", heads, decision_rows)
+    with console.status("decisions with constraints"):
         constrained = decisions.constrained_costs()
-    heads = ("workload", "uncached", "against plain", "cached", "against plain")
-    show(console, "CPU µs a decision at 5,000 nodes and 20,000 running pods", heads, constrained)
-    with console.status("reading measured load"):
-        cycle, answers = load.scrapes()
-    show(console, "CPU ms a scrape at 5,000 nodes and 50,000 pods", ("what", "ms", "at most"), cycle)
-    show(console, "CPU µs of what follows it", ("what", "the first time", "each time"), answers)
-    with console.status("deciding by measured load"):
+    heads = ("workload", "uncached", "vs plain", "cached", "vs plain")
+    show(console, "CPU µs per decision at 5,000 nodes and 20,000 running pods", heads, constrained)
+    with console.status("ingesting samples"):
+        cycle, queries = load.scrapes()
+    show(console, "CPU ms per scrape at 5,000 nodes and 50,000 pods", ("step", "ms", "goal"), cycle)
+    show(console, "CPU µs of queries and pod changes", ("operation", "first time", "each time"), queries)
+    with console.status("load-aware plugins"):
         load_rows = load_plugins.costs()
     heads = ("plugin", "between scrapes", "first pod after a scrape")
-    show(console, "CPU µs that a plugin over measured load adds to a decision at 5,000 nodes", heads, load_rows)
-    with console.status("preempting"):
+    show(console, "CPU µs that a load-aware plugin adds to a decision at 5,000 nodes", heads, load_rows)
+    with console.status("preemption"):
         dry_runs = preemption.dry_runs()
     heads = ("urgent pod", "20,000 running pods", "50,000 running pods")
-    show(console, "CPU ms to find room by preemption on 5,000 full nodes, 50 budgets", heads, dry_runs)
-    with console.status("waking nobody"):
+    show(console, "CPU ms to find preemption victims on 5,000 full nodes, 50 disruption budgets", heads, dry_runs)
+    with console.status("unschedulable pods"):
         deletions = unschedulable.deletions()
-    heads = ("parked pods", "µs a deletion", "woken")
-    show(console, "CPU µs a deletion that helps none of the parked pods, 5,000 nodes", heads, deletions)
-    with console.status("taking facts in"):
+    heads = ("unschedulable pods", "µs per deletion", "requeued")
+    show(console, "CPU µs per pod deletion that helps none of the unschedulable pods, 5,000 nodes", heads, deletions)
+    with console.status("events"):
         events = decisions.event_rates()
-    show(console, "Through Engine.handle, 5,000 nodes", ("what", "a second of CPU"), events)
+    show(console, "Through Engine.handle, 5,000 nodes", ("event", "per second of CPU"), events)
     with console.status("decoding"):
         decode.main()
 

@@ -1,7 +1,7 @@
-"""Decides what a realistic pod and node look like as the API server sends them; leaves measuring to the benchmarks.
+"""Realistic pods and nodes as the API server sends them.
 
-About a hundred templates; every tenth is a StatefulSet, whose pods have labels and claims of their own. A running pod
-is 5 to 6 KB, a third of it managedFields, and each has a token volume whose random name no other pod has.
+There are a hundred templates; every tenth is a StatefulSet, whose pods have individual labels and claims. A running pod has 5
+to 6 KB, a third of it managedFields, and a token volume with a unique random name.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _MEMORY = ("64Mi", "128Mi", "256Mi", "512Mi", "1Gi", "4Gi")
 
 
 def running_pod(i: int) -> bytes:
-    """A pod that runs on a node, as a list or watch shows it."""
+    """A running pod as in a list or watch."""
     pod = _pod(i)
     pod["spec"]["nodeName"] = node_name(i % NODES)
     pod["metadata"]["managedFields"].append(_kubelet_fields(_pod_address(i)))
@@ -28,7 +28,7 @@ def running_pod(i: int) -> bytes:
 
 
 def pending_pod(i: int) -> bytes:
-    """A pod that was just created and waits for a node."""
+    """A pending pod that was just created."""
     pod = _pod(i)
     pod["status"] = {"phase": "Pending", "qosClass": "Burstable"}
     return _bytes(pod)
@@ -243,7 +243,7 @@ def _spread(app: str) -> Json:
 
 
 def _creator_fields(app: str, owner: str) -> Json:
-    """What the controller that made the pod owns of it, field by field, as the server keeps it."""
+    """The managed fields of the controller that created the pod."""
     probe = {
         ".": {},
         "f:failureThreshold": {},

@@ -1,13 +1,13 @@
-"""How evenly each policy keeps a cluster under a public trace of pods, side by side; plain numbers, no clock involved.
+"""How evenly each policy balances a cluster under a public trace of pods, without a wall clock.
 
-The engine itself decides, with the plugins and load columns of the product, on a virtual clock. Each five-minute step: pods
-leave, the usage of the step before is read, new pods come and are placed. What is measured is what the nodes were really
-asked for, after the trace's warm-up: `hot80` is the share of node-steps above 80 % of the CPU, `spread` the deviation over
-nodes, `top` the fullest node, both averaged over time, `pending` the pod-steps without a node.
+The real engine decides, with the product's plugins and load data, on a virtual clock. In each five-minute step pods end, the
+usage of the previous step is ingested, and new pods arrive and are scheduled. Measured is the demand on the nodes, after the
+trace's warm-up: `hot80` is the fraction of node-steps above 80 % of the CPU, `spread` the deviation over nodes, `top` the
+fullest node, both averaged over time, `pending` the pod-steps without a node.
 
     python -m bench.balance FOLDER [--policies PeakRisk,stock] [--variants A32,A29] [--seeds 3]
 
-FOLDER (or TRIMTAB_DATA) holds the trace in the form that `traces` reads. Seeds change pods' UIDs, which break ties.
+FOLDER (or TRIMTAB_DATA) has a trace in the format of `bench/traces.py`. Seeds change pods' UIDs, which break ties.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from rich.table import Table
 from bench.traces import Trace, TracedPod, read
 from trimtab.config.plugin_args import build_plugin
 from trimtab.config.registry import DEFAULT_PLUGINS, IN_TREE
+from trimtab.core.driver import Driver
 from trimtab.core.engine import Engine
 from trimtab.core.framework.profile import ExtensionPoint, Profile, build_profile, multipoint
 from trimtab.core.load.settings import LoadSettings
@@ -38,9 +39,8 @@ from trimtab.core.model.events import (
     SamplesRead,
     Synced,
     Tick,
-    Turn,
 )
-from trimtab.core.model.instructions import Bind
+from trimtab.core.model.instructions import Bind, Instruction
 from trimtab.core.model.node import Node
 from trimtab.core.model.pod import Owner, Pod
 from trimtab.core.model.readings import Reading, Subject
@@ -54,8 +54,8 @@ HOT_SHARE = 0.8
 HOUR = 3600.0
 
 Arguments = Mapping[str, object]
-PEAK_RISK_WEIGHT = 10  # times the weight of one stock plugin
-# Each policy decides alone among the nodes that have room for the requests; `stock` is the whole default profile.
+PEAK_RISK_WEIGHT = 10  # relative to one default plugin
+# Each policy ranks alone the nodes that have room for the requests; `stock` is the whole default profile.
 POLICIES: Mapping[str, tuple[tuple[str, Arguments], ...]] = {
     "MostAllocated": (("NodeResourcesFit", {"scoringStrategy": {"type": "MostAllocated"}}),),
     "LeastAllocated": (("NodeResourcesFit", {}),),
@@ -79,7 +79,7 @@ VARIANTS: Mapping[str, Callable[[Trace], Trace]] = {
 
 
 def profiles() -> dict[str, Profile]:
-    """Those whose plugins are built; scores only, for a hard threshold wins by leaving pods without a node."""
+    """One profile per policy, with scores only: a hard threshold would win by leaving pods pending."""
     stock = [(IN_TREE[name](), weight or 1) for name, weight in DEFAULT_PLUGINS.items() if name in IN_TREE]
     built = {
         "stock": multipoint(NAME, stock),
@@ -95,16 +95,16 @@ def profiles() -> dict[str, Profile]:
 
 @dataclass(slots=True)
 class Utilisation:
-    """One row a step: what share of its CPU each node was asked for."""
+    """One row per step: the demand on each node as a fraction of its CPU."""
 
     demand: list[np.ndarray] = field(default_factory=list)
     pending: int = 0
 
     def figures(self) -> tuple[float, float, float, float, float]:
         """hot80, hot100, spread, top, pending."""
-        asked = np.array(self.demand)
-        over = float((asked > HOT_SHARE).mean()), float((asked > 1).mean())
-        return *over, float(asked.std(axis=1).mean()), float(asked.max(axis=1).mean()), float(self.pending)
+        demand = np.array(self.demand)
+        over = float((demand > HOT_SHARE).mean()), float((demand > 1).mean())
+        return *over, float(demand.std(axis=1).mean()), float(demand.max(axis=1).mean()), float(self.pending)
 
 
 class Run:
@@ -112,77 +112,77 @@ class Run:
 
     def __init__(self, trace: Trace, policy: Profile, seed: int) -> None:
         self.trace, self.seed = trace, seed
-        believed = LoadSettings(fresh=2.0 * trace.step_seconds, stale=3.0 * trace.step_seconds, window=HOUR)
-        self.engine = Engine(Settings((policy,), load=believed, initial_backoff=1.0, max_backoff=1.0))
+        load = LoadSettings(fresh=2.0 * trace.step_seconds, stale=3.0 * trace.step_seconds, window=HOUR)
+        settings = Settings((policy,), load=load, initial_backoff=1.0, max_backoff=1.0)
+        self.driver = Driver(Engine(settings), self._perform)
         self.pods: dict[str, tuple[TracedPod, Pod]] = {}
         self.version = 1
-        for kind in self.engine.state.settings.kinds:
-            self.engine.handle(Synced(kind, 0.0))
-        self.engine.handle(LeaseAcquired(1, 0.0))
+        self.now = 0.0
+        for kind in settings.kinds:
+            self.driver.put(Synced(kind, 0.0))
+        self.driver.put(LeaseAcquired(1, 0.0))
         for name, cpu, memory in trace.nodes:
-            room = (CPU, cpu), (MEMORY, memory), (PODS, 1000)
-            self.engine.handle(NodeUpserted(Node(name, name, 1, allocatable=room, capacity=room), 0.0))
+            amounts = (CPU, cpu), (MEMORY, memory), (PODS, 1000)
+            self.driver.put(NodeUpserted(Node(name, name, 1, allocatable=amounts, capacity=amounts), 0.0))
 
     def run(self) -> Utilisation:
-        measures, coming = Utilisation(), self._by_step()
+        utilisation, arrivals = Utilisation(), self._by_step()
         for step in range(self.trace.steps):
-            at = float(step * self.trace.step_seconds)
-            self._delete_finished(step, at)
-            self.engine.handle(Tick(at))
+            self.now = float(step * self.trace.step_seconds)
+            self._delete_finished(step)
+            self.driver.put(Tick(self.now))
             if step:
-                # A moment ago: pods that come now are not in it.
-                self.engine.handle(SamplesRead(tuple(self._readings(step - 1, at - 1.0)), at))
-            for traced in coming.get(step, ()):
-                self._create_pod(traced, at)
-            self._schedule(at)
+                # Measured a moment ago: pods that arrive now are not included.
+                self.driver.put(SamplesRead(tuple(self._readings(step - 1, self.now - 1.0)), self.now))
+            for traced in arrivals.get(step, ()):
+                self._create_pod(traced)
+            self.driver.decide(self.now)
             if step >= self.trace.warm_up:
-                asked = self._demand_by_node(step)
-                measures.demand.append(np.array([asked[name] / cpu for name, cpu, _ in self.trace.nodes]))
-                measures.pending += sum(not pod.node for _, pod in self.pods.values())
-        return measures
+                demand = self._demand_by_node(step)
+                utilisation.demand.append(np.array([demand[name] / cpu for name, cpu, _ in self.trace.nodes]))
+                utilisation.pending += sum(not pod.node for _, pod in self.pods.values())
+        return utilisation
 
     def _by_step(self) -> dict[int, list[TracedPod]]:
-        coming: dict[int, list[TracedPod]] = {}
+        arrivals: dict[int, list[TracedPod]] = {}
         for traced in self.trace.pods:
-            coming.setdefault(traced.first, []).append(traced)
-        return coming
+            arrivals.setdefault(traced.first, []).append(traced)
+        return arrivals
 
-    def _delete_finished(self, step: int, now: float) -> None:
+    def _delete_finished(self, step: int) -> None:
         for uid in [uid for uid, (traced, _) in self.pods.items() if traced.end <= step]:
             del self.pods[uid]
-            self.engine.handle(PodDeleted(uid, now))
+            self.driver.put(PodDeleted(uid, self.now))
 
-    def _create_pod(self, traced: TracedPod, now: float) -> None:
-        asked, limits = _amounts(traced.request), _amounts(traced.limit)
+    def _create_pod(self, traced: TracedPod) -> None:
+        requests, limits = _amounts(traced.request), _amounts(traced.limit)
         uid, owner = f"{self.seed}/{traced.name}", Owner("ReplicaSet", traced.app, traced.app, "apps/v1")
-        demand = PodRequests(asked, asked, *traced.request, limits)
-        made = Pod(uid, "trace", traced.name, owner=owner, created=now, scheduler_name=NAME, requests=demand)
-        self._upsert(traced, made, now)
+        total = PodRequests(requests, requests, *traced.request, limits)
+        pod = Pod(uid, "trace", traced.name, owner=owner, created=self.now, scheduler_name=NAME, requests=total)
+        self._upsert(traced, pod)
 
-    def _upsert(self, traced: TracedPod, pod: Pod, now: float) -> None:
+    def _upsert(self, traced: TracedPod, pod: Pod) -> None:
         self.version += 1
         newer = replace(pod, version=self.version)
         self.pods[pod.uid] = traced, newer
-        self.engine.handle(PodUpserted(newer, now))
+        self.driver.put(PodUpserted(newer, self.now))
 
-    def _schedule(self, now: float) -> None:
-        """Until nobody has a place to go to; the watch answers at once."""
-        while self.engine.has_work():
-            for wish in self.engine.handle(Turn(1, now)):
-                if isinstance(wish, Bind):
-                    self.engine.handle(BindDone(wish.uid, wish.node, now))
-                    traced, pod = self.pods[wish.uid]
-                    self._upsert(traced, replace(pod, node=wish.node, phase="Running", started=now), now)
+    def _perform(self, instruction: Instruction) -> None:
+        """Binds and their watch events are immediate; other instructions are ignored."""
+        if isinstance(instruction, Bind):
+            self.driver.put(BindDone(instruction.uid, instruction.node, self.now))
+            traced, pod = self.pods[instruction.uid]
+            self._upsert(traced, replace(pod, node=instruction.node, phase="Running", started=self.now))
 
     def _demand_by_node(self, step: int) -> dict[str, float]:
-        asked = dict.fromkeys((name for name, _, _ in self.trace.nodes), 0.0)
+        demand = dict.fromkeys((name for name, _, _ in self.trace.nodes), 0.0)
         for traced, pod in self.pods.values():
             if pod.node:
-                asked[pod.node] += float(traced.cpu[step - traced.first])
-        return asked
+                demand[pod.node] += float(traced.cpu[step - traced.first])
+        return demand
 
     def _readings(self, step: int, at: float) -> Iterator[Reading]:
-        """What the step before looked like: of each pod that was there and is still, and of each node in all."""
+        """The usage of the previous step: of each pod that is still there, and of each node in total."""
         seen = [(t, pod) for t, pod in self.pods.values() if pod.node and t.first <= step]
         for resource in (CPU, MEMORY):
             values = tuple(float((t.cpu if resource == CPU else t.memory)[step - t.first]) for t, _ in seen)
@@ -199,30 +199,32 @@ def _amounts(pair: tuple[int, int]) -> tuple[tuple[str, int], ...]:
 
 
 def row(trace: Trace, policy: Profile, seeds: int) -> tuple[str, ...]:
-    """The means over the seeds, in words."""
+    """The means over the seeds, formatted."""
     runs = [Run(trace, policy, seed).run().figures() for seed in range(seeds)]
     hot, over, spread, top, pending = np.mean(runs, axis=0).tolist()
     return f"{hot:.4f}", f"{over:.4f}", f"{spread:.3f}", f"{top:.2f}", f"{pending:,.0f}"
 
 
 def main() -> None:
-    words = argparse.ArgumentParser(prog="bench.balance", description="Balance under a public trace, by policy.")
-    words.add_argument("folder", nargs="?", default=os.environ.get("TRIMTAB_DATA", ""))
-    words.add_argument("--policies", default="")
-    words.add_argument("--variants", default="A32,A29")
-    words.add_argument("--seeds", type=int, default=1)
-    given = words.parse_args()
-    if not given.folder or not (Path(given.folder) / "usage.csv.gz").exists():
-        print("balance: no trace given (name its folder, or set TRIMTAB_DATA): nothing to measure")
+    parser = argparse.ArgumentParser(prog="bench.balance", description="Balance under a public trace, by policy.")
+    parser.add_argument("folder", nargs="?", default=os.environ.get("TRIMTAB_DATA", ""))
+    parser.add_argument("--policies", default="")
+    parser.add_argument("--variants", default="A32,A29")
+    parser.add_argument("--seeds", type=int, default=1)
+    options = parser.parse_args()
+    if not options.folder or not (Path(options.folder) / "usage.csv.gz").exists():
+        print("balance: no trace given: pass its folder, or set TRIMTAB_DATA")
         return
-    trace, built = read(Path(given.folder)), profiles()
-    chosen = [name for name in given.policies.split(",") if name] or list(built)
+    trace, built = read(Path(options.folder)), profiles()
+    chosen = [name for name in options.policies.split(",") if name] or list(built)
     console = Console()
-    for variant in given.variants.split(","):
-        table = Table("policy", *COLUMNS, title=f"{trace.name}, {variant}, {given.seeds} seed(s)", title_justify="left")
+    for variant in options.variants.split(","):
+        table = Table(
+            "policy", *COLUMNS, title=f"{trace.name}, {variant}, {options.seeds} seed(s)", title_justify="left"
+        )
         for name in chosen:
             with console.status(f"{variant}: {name}"):
-                table.add_row(name, *row(VARIANTS[variant](trace), built[name], given.seeds))
+                table.add_row(name, *row(VARIANTS[variant](trace), built[name], options.seeds))
         console.print(table)
 
 

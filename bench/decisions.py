@@ -1,4 +1,4 @@
-"""Microseconds of CPU a decision, with kept answers and without, as clusters grow; and facts a second into the engine."""
+"""CPU time per decision with and without cached evaluations, by cluster size; and events per second of CPU."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def nodes(count: int) -> list[Node]:
 
 
 def plain_pods(count: int, templates: int) -> list[Pod]:
-    """Pending pods of so many templates without volumes, their versions in order."""
+    """Pending pods of this many templates without volumes, with increasing versions."""
     reader = PodReader()
     wanted = [i for i in range(templates * 2) if i % 10 != 9][:templates]
     read = [reader.read(pending_pod(i)) for i in wanted]
@@ -54,19 +54,19 @@ def cluster_of(size: int) -> Cluster:
 
 
 def decide(cluster: Cluster, pods: list[Pod], cache: EvaluationCache | None) -> float:
-    """CPU microseconds for each of the pods to be chosen for and assumed."""
-    begun = time.process_time()
+    """CPU microseconds per pod to choose a node and assume it."""
+    started = time.process_time()
     for pod in pods:
         verdict = choose(cluster.view, pod, PROFILE, (), cache)
         cluster.assume(pod, verdict.node)  # type: ignore[union-attr]
-    spent = time.process_time() - begun
+    spent = time.process_time() - started
     for pod in pods:
         cluster.forget(pod.uid)
     return spent / len(pods) * 1e6
 
 
 def constrained_costs(size: int = 5_000, there: int = 20_000) -> list[tuple[str, ...]]:
-    """A row a workload, with pods of the same workload running already: uncached and cached, and against plain pods."""
+    """One row per workload, with running pods of the same workload: uncached and cached, and relative to plain pods."""
     rows: list[tuple[str, ...]] = []
     plain = [1.0, 1.0]
     for name, made in WORKLOADS.items():
@@ -92,7 +92,7 @@ def _zonal_cluster(size: int) -> Cluster:
 
 
 def _stored(document: Json, i: int) -> bytes:
-    """As the API server would send it."""
+    """The object as the API server sends it."""
     metadata = {**document["metadata"], "uid": f"uid-{i}", "resourceVersion": str(i + 1)}
     return json.dumps({**document, "metadata": metadata}).encode()
 
@@ -103,7 +103,7 @@ def _best(cluster: Cluster, pods: list[Pod], cache: EvaluationCache | None) -> f
 
 
 def decision_costs() -> list[tuple[str, ...]]:
-    """A row a size: uncached, cached with one template, cached with a hundred interleaved; the best of the rounds."""
+    """One row per size: uncached, cached with one template, cached with 90 interleaved; the best of the rounds."""
     rows = []
     for size in SIZES:
         cluster = cluster_of(size)
@@ -115,8 +115,8 @@ def decision_costs() -> list[tuple[str, ...]]:
 
 
 def event_rates() -> list[tuple[str, ...]]:
-    """Facts a second of CPU through `Engine.handle`: running pods coming in, and whole lives of pending ones."""
-    return [("pods seen running", _upsert_rate(20_000)), ("pods from seen to bound", _lifecycle_rate(5_000))]
+    """Per second of CPU through `Engine.handle`: running pods added, and whole lifecycles of pending ones."""
+    return [("running pods added", _upsert_rate(20_000)), ("pods from pending to bound", _lifecycle_rate(5_000))]
 
 
 def _engine() -> Engine:
@@ -133,23 +133,23 @@ def _upsert_rate(count: int) -> str:
     engine, reader = _engine(), PodReader()
     read = [reader.read(running_pod(i)) for i in range(count)]
     pods = [replace(pod, node=f"node-{i % 5_000}") for i, pod in enumerate(read) if isinstance(pod, Pod)]
-    begun = time.process_time()
+    started = time.process_time()
     for pod in pods:
         engine.handle(PodUpserted(pod, 1.0))
-    return f"{len(pods) / (time.process_time() - begun):,.0f}"
+    return f"{len(pods) / (time.process_time() - started):,.0f}"
 
 
 def _lifecycle_rate(count: int) -> str:
-    """From seen to seen bound, with as many binds under way as a live engine has."""
+    """From added to observed bound, with as many pending binds as a live engine has."""
     engine, pods = _engine(), plain_pods(count, 1)
     by_uid = {pod.uid: pod for pod in pods}
     gc.collect()
-    begun = time.process_time()
+    started = time.process_time()
     for pod in pods:
         engine.handle(PodUpserted(pod, 1.0))
-    while wishes := engine.handle(Turn(8, 2.0)):
-        for bind in (wish for wish in wishes if isinstance(wish, Bind)):
+    while instructions := engine.handle(Turn(8, 2.0)):
+        for bind in (each for each in instructions if isinstance(each, Bind)):
             engine.handle(BindDone(bind.uid, bind.node, 3.0))
             bound = replace(by_uid[bind.uid], node=bind.node, version=by_uid[bind.uid].version + count)
             engine.handle(PodUpserted(bound, 4.0))
-    return f"{count / (time.process_time() - begun):,.0f}"
+    return f"{count / (time.process_time() - started):,.0f}"

@@ -1,9 +1,9 @@
-"""Decides how decoding is measured: into the model's pods against plain dicts, and bytes a pod that is kept.
+"""Decoding speed, into the model's pods vs plain dicts; and memory per pod that is kept.
 
-Both decoders get the same bytes in turn, in rounds; the best round of each counts, in CPU time, with the garbage
-collector off for both (on, it costs the dicts far more). Each holds one page of 500 pods at a time, or, where the row
-says so, none: then the dicts are let go while they are still in the processor's cache, which suits them best. Memory is
-the growth of a fresh process that keeps 100,000 pods, tables included.
+Both decoders get the same bytes in turn, in several rounds; the best round of each counts, in CPU time, with the garbage
+collector off for both (on, it costs the dicts far more). Each keeps one page of 500 pods at a time or, where the row says so,
+none: then the dicts are freed while they are still in the CPU cache, which favours them most. Memory is the growth of a new
+process that keeps 100,000 pods, tables included.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Pages = list[list[bytes]]
 
 
 class Row(NamedTuple):
-    """Pods a second of CPU, ours and as dicts."""
+    """Pods per second of CPU, ours and as dicts."""
 
     what: str
     ours: float
@@ -44,16 +44,16 @@ class Row(NamedTuple):
 
 
 def table(pods: int = PODS, rounds: int = ROUNDS) -> list[Row]:
-    """Rows for pods never seen before and seen before, held by the page and let go at once, and one for whole lists."""
+    """Rows for new and known pods, kept by the page and freed at once, and one for whole lists."""
     pages = [[running_pod(i) for i in range(start, start + PAGE)] for start in range(0, pods, PAGE)]
     warm = PodReader()
     _decode_pages(pages, warm.read)
     singles = [[data] for page in pages for data in page]
     rows = [
-        _row("first sight", pages, rounds, lambda: PodReader().read),
-        _row("seen before", pages, rounds, lambda: warm.read),
-        _row("first sight, none held", singles, rounds, lambda: PodReader().read),
-        _row("seen before, none held", singles, rounds, lambda: warm.read),
+        _row("new", pages, rounds, lambda: PodReader().read),
+        _row("known", pages, rounds, lambda: warm.read),
+        _row("new, none kept", singles, rounds, lambda: PodReader().read),
+        _row("known, none kept", singles, rounds, lambda: warm.read),
     ]
     lists = [[_list(page)] for page in pages]
     listed = _row("lists of 500", lists, rounds, lambda: _read_lists(PodReader()))
@@ -61,7 +61,7 @@ def table(pods: int = PODS, rounds: int = ROUNDS) -> list[Row]:
 
 
 def bytes_a_pod(pods: int = KEPT_PODS) -> float:
-    """How much a process grows for each pod it keeps."""
+    """Memory growth of a process per pod that it keeps."""
     answer = subprocess.run(
         [sys.executable, "-m", "bench.decode", "--keep", str(pods)], check=True, capture_output=True, text=True
     )
@@ -74,7 +74,7 @@ def main() -> None:
     print(f"{'':24}{'model pods/s':>14}{'dicts/s':>12}{'ratio':>8}")
     for row in table():
         print(f"{row.what:24}{row.ours:>14,.0f}{row.dicts:>12,.0f}{row.ratio:>7.2f}x")
-    print(f"memory: {bytes_a_pod():,.0f} bytes a pod at {KEPT_PODS:,} pods (goal 2,500)")
+    print(f"memory: {bytes_a_pod():,.0f} bytes per pod at {KEPT_PODS:,} pods (goal 2,500)")
 
 
 def _row(what: str, pages: Pages, rounds: int, ours: Callable[[], Callable[[bytes], Any]]) -> Row:

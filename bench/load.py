@@ -1,6 +1,6 @@
-"""What a scrape costs at 5,000 nodes and 50,000 pods, part by part; what answers cost on top, and a pod's coming and going.
+"""CPU time to ingest a scrape of 5,000 nodes and 50,000 pods, step by step; and of queries and pod changes.
 
-Names change a little between two scrapes, as they do in life, so that they are looked up anew in each.
+One pod is replaced between two scrapes, as in practice, so that names are looked up again in each.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ TIMED_FUNCTIONS: tuple[tuple[object, str, str], ...] = (
 
 
 class SyntheticMetrics:
-    """Believable readings of everybody, measured within ten seconds."""
+    """Plausible readings of all nodes and pods, measured within ten seconds."""
 
     def __init__(self, cluster: Cluster) -> None:
         self.cluster, self.rng = cluster, np.random.default_rng(5)
@@ -74,7 +74,7 @@ class SyntheticMetrics:
 
 
 def busy_cluster() -> Cluster:
-    """Ten pods a node, of so many owners; all have run for an hour."""
+    """Ten pods per node of many owners, all running for an hour."""
     cluster = Cluster()
     for node in nodes(NODES):
         cluster.upsert_node(node)
@@ -89,7 +89,7 @@ def _running(pod: Pod, number: int) -> Pod:
 
 
 def scrapes() -> tuple[Table, Table]:
-    """The cycle and its parts in CPU milliseconds; answers, and a pod's coming and going, in microseconds."""
+    """The scrape and its steps in CPU milliseconds; queries and pod changes in microseconds."""
     cluster = busy_cluster()
     meters, spent = SyntheticMetrics(cluster), list[float]()
     for number in range(ROUNDS + 1):
@@ -99,23 +99,23 @@ def scrapes() -> tuple[Table, Table]:
         _cycle(cluster, meters, ROUNDS + 1)
     table: Table = [("CPU and memory of all nodes and pods", f"{min(spent[1:]):,.1f}", "50")]
     table += [(f"  {label}", f"{figure:,.1f}", "") for label, figure in parts.items()]
-    table += [("the first one, which makes room", f"{spent[0]:,.0f}", "")]
-    table += [("profiles of pods, MB a resource", f"{_profiles(cluster.load):,.1f}", "40")]
-    table += [("all that is held, MB", f"{_megabytes_held(cluster.load):,.0f}", "")]
+    table += [("the first one, which allocates", f"{spent[0]:,.0f}", "")]
+    table += [("pod history, MB per resource", f"{_profiles(cluster.load):,.1f}", "40")]
+    table += [("all arrays, MB", f"{_megabytes_held(cluster.load):,.0f}", "")]
     return table, _query_costs(cluster) + _pod_move_costs(cluster)
 
 
 def _cycle(cluster: Cluster, meters: SyntheticMetrics, number: int) -> float:
-    """A pod goes, another comes, and everything is read."""
+    """Replace one pod, and ingest all readings."""
     at = START + SCRAPE_INTERVAL * (number + 1)
     gone = next(iter(cluster.placements.values())).pod
     cluster.delete_pod(gone.uid)
     cluster.upsert_pod(replace(gone, uid=f"again-{number}", name=f"again-{number}", version=PODS * 2 + number))
     readings = meters.readings(at)
-    begun = time.process_time()
+    started_at = time.process_time()
     refused = cluster.ingest_samples(readings, at)
     assert not refused, refused
-    return (time.process_time() - begun) * 1e3
+    return (time.process_time() - started_at) * 1e3
 
 
 @contextmanager
@@ -131,31 +131,31 @@ def timed(spent: dict[str, float]) -> Iterator[None]:
 
 def _timed_call(inner: Callable[..., object], label: str, spent: dict[str, float]) -> Callable[..., object]:
     def outer(*given: object, **named: object) -> object:
-        begun = time.process_time()
+        started_at = time.process_time()
         answer = inner(*given, **named)
-        spent[label] = spent.get(label, 0.0) + (time.process_time() - begun) * 1e3
+        spent[label] = spent.get(label, 0.0) + (time.process_time() - started_at) * 1e3
         return answer
 
     return outer
 
 
 def _query_costs(cluster: Cluster) -> Table:
-    """For the first who asks after a scrape, and for all others until the next."""
+    """For the first query after a scrape, and for all others until the next."""
     load = cluster.load
     percents, spans = (50, 90, 95, 99), (300, 600, 1800)
     questions: dict[str, Callable[[], object]] = {
-        "expected use": lambda: load.expected(CPU),
+        "expected usage": lambda: load.expected(CPU),
         "forecast": lambda: load.forecast(CPU),
         "mean and deviation": lambda: (load.mean(CPU), load.deviation(CPU)),
-        "four percentiles of three spans": lambda: [load.percentile(CPU, p, s) for p in percents for s in spans],
-        "the peak of a day": lambda: load.peak(CPU, 86400),
-        "a fork of the load": load.copy,
+        "four percentiles of three windows": lambda: [load.percentile(CPU, p, s) for p in percents for s in spans],
+        "daily peak": lambda: load.peak(CPU, 86400),
+        "fork of the load": load.copy,
     }
     return [(name, f"{_cpu_micros(ask, 1):,.0f}", f"{_cpu_micros(ask, 20):,.1f}") for name, ask in questions.items()]
 
 
 def _pod_move_costs(cluster: Cluster) -> Table:
-    """The load's own part of a pod's life, each of many."""
+    """The share of the load store in pod changes, per pod."""
     load, (pod,) = cluster.load, plain_pods(1, 1)
     coming = [replace(_running(pod, i), name=f"new-{i}", started=None) for i in range(POD_MOVES)]
     started = [replace(each, started=START + 3600) for each in coming]
@@ -163,25 +163,25 @@ def _pod_move_costs(cluster: Cluster) -> Table:
     load.add_pod(first, pod, 0)
     load.remove_pod(first)
     steps: dict[str, Callable[[int], object]] = {
-        "a pod comes": lambda i: load.add_pod(first + i, coming[i], i),
-        "it starts": lambda i: load.update_pod(first + i, started[i]),
-        "news of nothing that counts": lambda i: load.update_pod(first + i, started[i]),
-        "it leaves": lambda i: load.remove_pod(first + i),
+        "pod added": lambda i: load.add_pod(first + i, coming[i], i),
+        "pod started": lambda i: load.update_pod(first + i, started[i]),
+        "irrelevant update": lambda i: load.update_pod(first + i, started[i]),
+        "pod removed": lambda i: load.remove_pod(first + i),
     }
     table: Table = []
     for label, step in steps.items():
-        begun = time.process_time()
+        started_at = time.process_time()
         for i in range(POD_MOVES):
             step(i)
-        table.append((label, "", f"{(time.process_time() - begun) / POD_MOVES * 1e6:,.1f}"))
+        table.append((label, "", f"{(time.process_time() - started_at) / POD_MOVES * 1e6:,.1f}"))
     return table
 
 
 def _cpu_micros(ask: Callable[[], object], times: int) -> float:
-    begun = time.process_time()
+    started_at = time.process_time()
     for _ in range(times):
         ask()
-    return (time.process_time() - begun) / times * 1e6
+    return (time.process_time() - started_at) / times * 1e6
 
 
 def _profiles(load: LoadView) -> float:

@@ -1,7 +1,7 @@
-"""Microseconds of CPU that each plugin over measured load adds to a decision at 5,000 nodes; other plugins' are left out.
+"""CPU time that each load-aware plugin adds to a decision at 5,000 nodes.
 
-Between two scrapes a placement changes one node, and only that one is judged again; after a scrape all are. The pods are of
-one Deployment, as in a rollout. Figures are the best of some rounds.
+Between two scrapes a placement changes one node, and only that one is evaluated again; after a scrape all are. The pods
+belong to one Deployment, as in a rollout. Results are the best of several rounds.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ SCRAPE_INTERVAL = 15.0
 
 
 class CpuTimer(PluginTimer):
-    """CPU seconds that went to one plugin."""
+    """CPU seconds spent in one plugin."""
 
     def __init__(self, plugin: str) -> None:
         self.plugin, self.seconds = plugin, 0.0
@@ -45,7 +45,7 @@ class CpuTimer(PluginTimer):
 
 
 def scrape(cluster: Cluster, at: float, rng: Random) -> None:
-    """Every node at some share of its CPU and memory, measured a moment ago."""
+    """Random usage of every node, measured a moment ago."""
     names = tuple(node.name for node in cluster.node_table.nodes)
     for resource in (CPU, MEMORY):
         shares = tuple(rng.uniform(0.1, 0.7) for _ in names)
@@ -55,7 +55,7 @@ def scrape(cluster: Cluster, at: float, rng: Random) -> None:
 
 
 def costs() -> list[tuple[str, ...]]:
-    """A row a plugin: microseconds a pod between scrapes, and for the first pod after one."""
+    """One row per plugin: microseconds per pod between scrapes, and for the first pod after one."""
     dice, cluster, times = Random(1), cluster_of(NODES), count(0.0, SCRAPE_INTERVAL)
     for at in islice(times, SCRAPES):
         scrape(cluster, at, dice)
@@ -72,7 +72,7 @@ def costs() -> list[tuple[str, ...]]:
 
 def _round(cluster: Cluster, profile: Profile, name: str, at: float, rng: Random) -> tuple[float, float]:
     kept, pods = EvaluationCache(), plain_pods(PODS_PER_SCRAPE + 2, 1)
-    _place(cluster, pods[0], profile, kept, CpuTimer(name))  # first contact: everything is asked for the first time
+    _place(cluster, pods[0], profile, kept, CpuTimer(name))  # warm up: fills the cache
     scrape(cluster, at, rng)
     after, between = CpuTimer(name), CpuTimer(name)
     _place(cluster, pods[1], profile, kept, after)

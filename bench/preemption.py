@@ -1,4 +1,4 @@
-"""Milliseconds of CPU to find room by preemption on a full cluster, over all nodes; the best of some rounds."""
+"""CPU time to find preemption victims on a full cluster, over all nodes; the best of several rounds."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ URGENT: Mapping[str, PodSpec] = {
 
 
 def full_cluster(pods_per_node: int) -> Evaluator:
-    """Every node filled by so many pods of three priorities, and budgets over half of them."""
+    """Every node filled with this many pods of three priorities, and disruption budgets for half of them."""
     evaluator = Evaluator(EngineState(Settings((PROFILE,)), MetricsRecorder()))
     cluster = evaluator.state.cluster
     for i in range(NODES):
@@ -73,7 +73,7 @@ def _pod(number: int, node: str, cpu: int, priority: int) -> Pod:
 
 
 def dry_runs() -> list[tuple[str, ...]]:
-    """A row for each kind of urgent pod: milliseconds with 4 and with 10 pods on every node."""
+    """One row per kind of urgent pod: milliseconds with 4 and with 10 pods on every node."""
     crowds = [full_cluster(each) for each in (4, 10)]
     return [(name, *(f"{_best(evaluator, spec):.1f}" for evaluator in crowds)) for name, spec in URGENT.items()]
 
@@ -85,8 +85,8 @@ def _best(evaluator: Evaluator, spec: PodSpec) -> float:
 
 def _once(evaluator: Evaluator, pod: Pod) -> float:
     stuck = evaluator.filter_status(pod, PROFILE)
-    begun = time.process_time()
+    started = time.process_time()
     found = PLUGIN.post_filter(evaluator.state.cluster.view, pod, stuck)
-    spent = time.process_time() - begun
+    spent = time.process_time() - started
     assert isinstance(found, PreemptionCandidate)
     return spent * 1e3

@@ -1,7 +1,7 @@
-"""Reads a trace of pods (who came, who left, what each used) into plain columns; what is made of it is left to others.
+"""Reads a trace of pods: arrivals, ends, requests, limits and usage.
 
-The format: `nodes.csv` (node, cpu_milli, memory_mib), `pods.csv` (requests and limits), `usage.csv.gz` (one line a pod: its
-first step and one number a step) and `meta.json`. Usage is demand: it may exceed what a node has.
+The format: `nodes.csv` (node, cpu_milli, memory_mib), `pods.csv` (requests and limits), `usage.csv.gz` (one line per pod: its
+first step and one number per step) and `meta.json`. Usage is demand: it may exceed a node's capacity.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ Series = NDArray[np.float64]
 
 MIB = 1 << 20
 MAX_FIELD_BYTES = 1 << 24
-LIFETIME_BANDS = 5  # apps of about the same lifetime, among which usage is dealt anew
+LIFETIME_BANDS = 5  # usage is shuffled among apps of similar lifetime
 
 
 @dataclass(frozen=True, slots=True)
 class TracedPod:
-    """One pod: what it asks for and may use (thousandths of a core, bytes), and what it used from its first step on."""
+    """One pod: requests and limits (millicores, bytes), and its usage from its first step on."""
 
     name: str
     app: str
@@ -39,13 +39,13 @@ class TracedPod:
 
     @property
     def end(self) -> int:
-        """The first step at which it is no longer there."""
+        """The first step after it has ended."""
         return self.first + len(self.cpu)
 
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """Nodes as (name, thousandths of a core, bytes), pods by arrival, and the steps that only fill the cluster."""
+    """Nodes as (name, millicores, bytes), pods by arrival, and the number of warm-up steps."""
 
     name: str
     nodes: tuple[tuple[str, int, int], ...]
@@ -58,12 +58,12 @@ class Trace:
         return replace(self, nodes=self.nodes[:count])
 
     def with_requests_scaled(self, share: float) -> Trace:
-        """Every request times this."""
+        """Every request multiplied by this."""
         fewer = (replace(pod, request=(int(pod.request[0] * share), int(pod.request[1] * share))) for pod in self.pods)
         return replace(self, pods=tuple(fewer))
 
     def with_usage_shuffled(self, seed: int) -> Trace:
-        """Each app with the usage of another one that lived about as long, as shares of its own limits."""
+        """Each app with the usage of another one of similar lifetime, relative to its own limits."""
         apps: dict[str, list[TracedPod]] = defaultdict(list)
         for pod in self.pods:
             apps[pod.app].append(pod)
@@ -85,7 +85,7 @@ def _with_usage_of(pod: TracedPod, other: TracedPod) -> TracedPod:
 
 
 def read(folder: Path) -> Trace:
-    """The trace in this folder; pods of one step stand in the order of their arrival."""
+    """The trace in this folder, with pods in the order of their arrival."""
     meta = json.loads((folder / "meta.json").read_text())
     with (folder / "nodes.csv").open() as file:
         nodes = tuple(

@@ -1,6 +1,6 @@
-"""Decides which pods the benchmarks schedule, by name, as API objects; how they are scheduled and timed is left to others.
+"""The workloads of the benchmarks, as API objects.
 
-Nodes stand in ten zones. Every pod of a workload carries `batch: new`, so that its progress can be polled.
+Nodes are in ten zones. Every pod of a workload has the label `batch: new`, so that its progress can be polled.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ HOSTNAME = "kubernetes.io/hostname"
 
 
 def worker(i: int) -> Json:
-    """One of the nodes."""
+    """A node."""
     return node(f"node-{i:05d}", cpu="32", memory="64Gi", labels={ZONE: f"zone-{i % ZONES}"})
 
 

@@ -1,9 +1,9 @@
-"""Builders for tests: one line makes a node, a pod or a whole cluster; what is left out is small and harmless.
+"""Builders for tests: one line makes a node, a pod or a whole cluster, with harmless defaults.
 
     cluster(node("a", cpu="8", taints=["gpu=yes:NoSchedule"]), pod("web", cpu="500m", on="a"))
 
-Amounts are written as Kubernetes writes them. Short forms: a taint is `key=value:Effect`, a toleration the same or
-`key:Effect` for any value (`""` tolerates everything), a line of a selector is `zone In a,b`.
+Amounts are written as in Kubernetes. Short forms: a taint is `key=value:Effect`, a toleration the same or `key:Effect` for
+any value (`""` tolerates everything), a selector requirement is `zone In a,b`.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def node(
     version: int = 0,
     uid: str = "",
 ) -> Node:
-    """A node; `more` holds further resources, `images` names and sizes in MiB."""
+    """A node; `more` are extra resources, `images` names and sizes in MiB."""
     offered = {CPU: cpu, MEMORY: memory, PODS: pods, EPHEMERAL_STORAGE: storage, **(more or {})}
     return Node(
         name,
@@ -88,7 +88,7 @@ def pod(
     version: int = 0,
     uid: str = "",
 ) -> Pod:
-    """A pod of one container; `more` holds further requests, `on` the node that it runs on."""
+    """A pod with one container; `more` are extra requests, `on` is its node."""
     return Pod(
         uid=uid or f"uid-{name}",
         namespace=namespace,
@@ -114,13 +114,13 @@ def pod(
 
 
 def asks(cpu: str = "", memory: str = "", more: Labels | None = None) -> PodRequests:
-    """What a pod with one container asks for; an empty amount is not asked for at all."""
+    """The requests of a pod with one container; an empty amount is no request."""
     wished = {CPU: cpu, MEMORY: memory, **(more or {})}
     return pod_requests([ContainerRequests({name: nanos(amount) for name, amount in wished.items() if amount})])
 
 
 def cluster(*objects: Node | Pod | Object) -> Cluster:
-    """A cluster that has seen these, in this order."""
+    """A cluster with these objects, added in this order."""
     made = Cluster()
     for each in objects:
         if isinstance(each, Node):
@@ -140,14 +140,14 @@ def taint(text: str) -> Taint:
 
 
 def toleration(text: str) -> Toleration:
-    """`key=value:Effect` for one value, `key:Effect` for any, `:Effect` for any key; no effect means all of them."""
+    """`key=value:Effect` for one value, `key:Effect` for any, `:Effect` for any key; without effect, all effects."""
     mark, _, effect = text.rpartition(":") if ":" in text else (text, "", "")
     key, equals, value = mark.partition("=")
     return Toleration(key, "Equal" if equals else "Exists", value, effect)
 
 
 def term(*lines: str, fields: Iterable[str] = ()) -> NodeSelectorTerm:
-    """Lines such as `zone In a,b` or `gpu Exists`; `fields` are on the node itself: `metadata.name In a`."""
+    """Requirements such as `zone In a,b` or `gpu Exists`; `fields` are those on fields: `metadata.name In a`."""
     return NodeSelectorTerm(tuple(map(requirement, lines)), tuple(map(requirement, fields)))
 
 

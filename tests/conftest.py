@@ -1,4 +1,4 @@
-"""Decides what every test process starts with; leaves fixtures to the folders that need them."""
+"""Settings for every test process."""
 
 import asyncio
 
@@ -6,5 +6,5 @@ import pytest
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Say that there is no event loop: looptime asks for one even in plain tests, and would leave it unclosed."""
+    """Unset the event loop: looptime gets one even in synchronous tests, and would leave it unclosed."""
     asyncio.set_event_loop(None)

@@ -1,4 +1,4 @@
-"""Shows which links of a Markdown page count as dead."""
+"""Which links of a Markdown page count as dead."""
 
 from pathlib import Path
 

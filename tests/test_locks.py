@@ -1,4 +1,4 @@
-"""Shows that the lock files are complete and that nothing of development leaks into the runtime set."""
+"""The lock files are complete, and no development package is in the runtime set."""
 
 import re
 import tomllib

@@ -1,4 +1,4 @@
-"""Shows what a newcomer meets first: the list of targets, a clear word where Python is missing, and what CI runs."""
+"""The Makefile: its list of targets, the message if Python is missing, and what CI runs."""
 
 import os
 import shutil

@@ -1,9 +1,9 @@
-"""Decides what .venv must hold and fills it from the lock files; which Python to use it leaves to the Makefile.
+"""Creates .venv and installs the locked dependencies.
 
     python tools/bootstrap.py runtime|dev
 
-Standard library only, because it runs before anything is installed. A lock lets two makes run at once: the second waits
-and finds the work done. The stamp is written last, so an interrupted run is simply done again.
+Standard library only, because it runs before anything is installed. A file lock allows two makes at once: the second one
+waits and finds the work done. The stamp is written last, so an interrupted run starts over.
 """
 
 import fcntl
@@ -25,12 +25,12 @@ INCLUDED = {"runtime": ("runtime",), "dev": ("runtime", "dev")}
 
 
 def stamp(kind: str) -> Path:
-    """The file whose content says for which inputs this kind was installed."""
+    """The file with the fingerprint of what was installed for this kind."""
     return VENV / f"{kind}.stamp"
 
 
 def fingerprint(kind: str) -> str:
-    """A hash over everything that decides what gets installed."""
+    """A hash over everything that determines what is installed."""
     digest = hashlib.sha256(sys.version.encode())
     for path in (LOCKS[kind], BUILD_LOCK, ROOT / "pyproject.toml"):
         digest.update(path.read_bytes())
@@ -38,19 +38,19 @@ def fingerprint(kind: str) -> str:
 
 
 def is_done(kind: str) -> bool:
-    """Whether an earlier run, or the make that held the lock, already did this."""
+    """Whether an earlier run, or the make that held the lock, has installed this."""
     return PYTHON.exists() and stamp(kind).exists() and stamp(kind).read_text() == fingerprint(kind)
 
 
 def pip(*arguments: str, **environment: str) -> None:
-    """Install into .venv, quietly; pip's own message is the best one when it fails."""
+    """Install into .venv; if it fails, pip's own message is printed."""
     command = [str(PYTHON), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *arguments]
     if code := subprocess.run(command, cwd=ROOT, env=os.environ | environment, check=False).returncode:
         sys.exit(f"bootstrap: pip failed with exit code {code}; run `make clean` and try again")
 
 
 def create() -> None:
-    """Make .venv afresh unless a working one of this very Python is there."""
+    """Create .venv unless there is a working one of this Python version."""
     version = f"import sys; sys.exit(sys.version != {sys.version!r})"
     if PYTHON.exists() and subprocess.run([PYTHON, "-c", version], check=False).returncode == 0:
         return
@@ -61,7 +61,7 @@ def create() -> None:
 def install_project() -> None:
     """Install Trimtab itself, editable.
 
-    The build tools go into a folder of their own: locked by hash like the rest, yet no part of the runtime set.
+    The build tools go into a separate folder: locked by hash like the rest, but not part of the runtime set.
     """
     shutil.rmtree(BUILD_TOOLS, ignore_errors=True)
     pip("--require-hashes", "--target", str(BUILD_TOOLS), "--requirement", str(BUILD_LOCK))
@@ -69,7 +69,7 @@ def install_project() -> None:
 
 
 def bootstrap(kind: str) -> None:
-    """Bring .venv to the state that the lock of this kind describes, once."""
+    """Install the locked set of this kind into .venv, once."""
     with (ROOT / ".venv.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not is_done(kind):

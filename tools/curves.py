@@ -1,9 +1,9 @@
-"""Decides which score curves docs/load.md shows and asks the real plugins for them; drawing is left to `plot`.
+"""Generates the score charts of docs/load.md from the real plugins.
 
-    python -m tools.curves     writes docs/img/*.svg anew
+    python -m tools.curves     rewrites docs/img/*.svg
 
-A hundred and one nodes differ in one thing alone, from 0 to 100 percent, and a plugin says what it thinks of each for a
-pod that is next to nothing. So the pictures are what the plugins answer, and a test holds them to it.
+A plugin scores 101 nodes that differ in one value only, from 0 to 100 percent, for a negligible pod. A test checks that the
+committed charts are what the plugins return.
 """
 
 import sys
@@ -30,10 +30,10 @@ MEASURED = "CPU that the node uses; its memory is idle"
 
 
 class NodeLoad(NamedTuple):
-    """What the nodes have in common, in shares of each: how CPU varies, how full memory is, what pods there ask for.
+    """What the nodes have in common, as fractions: memory usage, deviation of CPU usage, requests and limits of their pods.
 
-    `varying` is what goes from 0 to 100 percent: what is used (`cpu`, `memory`), or what is asked for where nobody measures
-    (`requests`). `recent_pods` is how many pods came since the last sample.
+    `varying` goes from 0 to 100 percent: usage of `cpu` or `memory`, or `requests` without any metrics. `recent_pods` is the
+    number of pods placed since the last sample.
     """
 
     varying: str = CPU
@@ -45,7 +45,7 @@ class NodeLoad(NamedTuple):
 
 
 class Curve(NamedTuple):
-    """What a plugin with these arguments makes of these nodes."""
+    """The scores of a plugin with these arguments for these nodes."""
 
     label: str
     nodes: NodeLoad = NodeLoad()
@@ -53,7 +53,7 @@ class Curve(NamedTuple):
 
 
 class Drawing(NamedTuple):
-    """One picture of one plugin."""
+    """One chart of one plugin."""
 
     plugin: str
     x_axis: str
@@ -111,7 +111,7 @@ DRAWINGS: Mapping[str, Drawing] = {
 
 
 def chart(drawing: Drawing) -> Chart:
-    """What the plugin says, ready to be drawn."""
+    """The chart for a drawing, from the scores of its plugin."""
     return Chart(drawing.plugin, drawing.x_axis, tuple(_line(drawing.plugin, curve) for curve in drawing.curves))
 
 
@@ -164,7 +164,7 @@ def _readings(nodes: NodeLoad) -> tuple[Reading, ...]:
 
 
 def _small() -> tuple[dict[str, float], dict[str, float]]:
-    """A hundred-thousandth of a node, asked for and as its limit."""
+    """A hundred-thousandth of a node, as requests and limits."""
     tiny = {CPU: CORES / 1e5, MEMORY: BYTES / 1e5}
     return tiny, tiny
 
@@ -186,7 +186,7 @@ def _name(percent: int) -> str:
 
 
 def main() -> int:
-    """Write every picture."""
+    """Write every chart."""
     FOLDER.mkdir(exist_ok=True)
     for name, drawing in DRAWINGS.items():
         (FOLDER / f"{name}.svg").write_text(render_svg(chart(drawing)))

@@ -1,8 +1,8 @@
-"""Decides whether every relative link in the project's Markdown leads somewhere; leaves links to the web alone.
+"""Checks the relative links in the project's Markdown files.
 
-    python -m tools.dead_links [ROOT]     prints file:line: link, exits 1 if there is any
+    python -m tools.dead_links [ROOT]     prints file:line: link, exits 1 if there is any dead link
 
-A link's target must be a file or folder of the tree, and its anchor a heading of that file, slugged as GitHub does.
+The target must be a file or folder of the tree, and an anchor must be a heading of that file, by GitHub's slugs.
 """
 
 import re
@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from urllib.parse import unquote
 
-from tools.tree import files
+from tools.house_rules import files
 
 FENCE = re.compile(r"^\s*(```|~~~)")
 CODE_SPAN = re.compile(r"(`+).+?\1")
@@ -24,7 +24,7 @@ SCHEME = re.compile(r"^[a-z][a-z0-9+.-]*:|^//", re.IGNORECASE)
 
 
 def prose(text: str) -> Iterator[tuple[int, str]]:
-    """The numbered lines outside fenced blocks, where links and headings are meant."""
+    """The numbered lines outside of fenced code blocks."""
     fenced = False
     for number, line in enumerate(text.splitlines(), start=1):
         if FENCE.match(line):
@@ -34,7 +34,7 @@ def prose(text: str) -> Iterator[tuple[int, str]]:
 
 
 def links(text: str) -> Iterator[tuple[int, str]]:
-    """Every link that stays inside the project, with its line."""
+    """Every link within the project, with its line number."""
     for number, line in prose(text):
         shown = CODE_SPAN.sub("", line)
         for target in (*INLINE.findall(shown), *DEFINITION.findall(shown)):
@@ -43,7 +43,7 @@ def links(text: str) -> Iterator[tuple[int, str]]:
 
 
 def slug(heading: str) -> str:
-    """GitHub's anchor for a heading: lower case, punctuation dropped, spaces as hyphens."""
+    """GitHub's anchor for a heading: lower case, without punctuation, spaces as hyphens."""
     shown = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading)
     return re.sub(r"[^\w\- ]", "", shown.lower()).replace(" ", "-")
 
@@ -62,7 +62,7 @@ def anchors(text: str) -> set[str]:
 
 
 def is_dead(root: Path, page: Path, link: str) -> bool:
-    """Whether the file or the anchor that the link names is missing."""
+    """Whether the file or the anchor of the link is missing."""
     name, _, anchor = unquote(link).partition("#")
     target = root / (name.lstrip("/") if name.startswith("/") else page.parent / name) if name else root / page
     if not target.exists() or not target.resolve().is_relative_to(root.resolve()):

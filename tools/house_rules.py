@@ -1,30 +1,26 @@
-"""Decides whether the tree keeps the house rules a script can see; leaves style to ruff, imports to import-linter.
+"""Checks house rules that ruff and import-linter do not cover.
 
-    python -m tools.house_rules [ROOT]     prints file:line: rule, exits 1 if there is any
+    python -m tools.house_rules [ROOT]     prints file:line: rule, exits 1 if there is any violation
 
-Each rule is a generator over one file or over the whole list of files, so each can be shown to fail on its own.
+Each rule is a generator over one file, so that each can be tested on its own.
 """
 
 import ast
+import subprocess
 import sys
-from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
-
-from tools.tree import files
 
 FUNCTION_LINES = 60
 FILE_LINES = 400
 SHORTER_FILES = {"src/trimtab/core/engine.py": 300}
-FOLDER_FILES = 14
-WIDE_FOLDERS = {"src/trimtab/core/plugins", "src/trimtab/core/load", "src/trimtab/core/model", "src/trimtab/cli"}
 CODE = ("src", "tests", "tools", "bench")
 FORBIDDEN_STEMS = {"utils", "util", "helpers", "helper", "common", "misc", "base"}
 FORBIDDEN_SUFFIXES = ("Manager", "Handler", "Impl", "Service", "Processor")
-KUBERNETES_KINDS = {"Service"}  # the API's own word for a thing is the clearest one
+KUBERNETES_KINDS = {"Service"}  # names of the API's own kinds are allowed
 
-# Written in pieces, so that this file keeps the rule it checks.
+# Assembled from pieces, so that this file does not violate the rule itself.
 REGISTRIES = tuple(
     ".".join(pieces)
     for pieces in (
@@ -42,15 +38,22 @@ MAY_NAME_CORPUS = ("tests/", "docs/testing", "docs/conformance", "Makefile")
 
 
 class Violation(NamedTuple):
-    """One place where one rule is broken."""
+    """A violation of one rule at one place."""
 
     path: Path
     line: int
     rule: str
 
     def __str__(self) -> str:
-        """The form that editors and terminals make clickable."""
+        """As file:line, which editors and terminals make clickable."""
         return f"{self.path}:{self.line}: {self.rule}"
+
+
+def files(root: Path) -> list[Path]:
+    """Every file that git tracks or would track, relative to the root, sorted."""
+    command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    listed = subprocess.run(command, cwd=root, capture_output=True, text=True, check=True).stdout
+    return sorted(path for name in listed.split("\0") if name and (root / (path := Path(name))).is_file())
 
 
 def functions(tree: ast.Module) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
@@ -59,14 +62,14 @@ def functions(tree: ast.Module) -> Iterator[ast.FunctionDef | ast.AsyncFunctionD
 
 
 def long_file(path: Path, text: str) -> Iterator[Violation]:
-    """A file that does not fit in one head is two files."""
+    """Files are limited in length."""
     limit = SHORTER_FILES.get(path.as_posix(), FILE_LINES)
     if (lines := len(text.splitlines())) > limit:
         yield Violation(path, limit + 1, f"file has {lines} lines, more than {limit}")
 
 
 def long_functions(path: Path, tree: ast.Module) -> Iterator[Violation]:
-    """A function that does not fit on a screen hides a second one."""
+    """Functions fit on one screen."""
     for node in functions(tree):
         lines = (node.end_lineno or node.lineno) - node.lineno + 1
         if lines > FUNCTION_LINES:
@@ -74,40 +77,40 @@ def long_functions(path: Path, tree: ast.Module) -> Iterator[Violation]:
 
 
 def missing_docstring(path: Path, tree: ast.Module) -> Iterator[Violation]:
-    """A module says first what it decides and what it leaves to others."""
+    """Every module has a docstring that starts with a sentence."""
     if not tree.body and path.parts[0] != "src":
         return
     opening = (ast.get_docstring(tree) or "").split("\n\n")[0]
     if not opening.rstrip().endswith((".", ":")):
-        yield Violation(path, 1, "module does not open with a sentence that says what it decides and what it leaves")
+        yield Violation(path, 1, "module docstring does not start with a sentence")
 
 
 def forbidden_file_names(path: Path) -> Iterator[Violation]:
-    """A name that fits everything says nothing."""
+    """File names say what is in the file."""
     for part in (*path.parts[:-1], path.stem):
         if part in FORBIDDEN_STEMS:
-            yield Violation(path, 1, f"{part} is a name that says nothing")
+            yield Violation(path, 1, f"{part} is not a meaningful name")
 
 
 def forbidden_class_names(path: Path, tree: ast.Module) -> Iterator[Violation]:
-    """A class is named for what it is, not for being busy."""
+    """Class names avoid suffixes without meaning."""
     names = ((node.name, node.lineno) for node in ast.walk(tree) if isinstance(node, ast.ClassDef))
     for name, line in names:
         if name.endswith(FORBIDDEN_SUFFIXES) and name not in KUBERNETES_KINDS:
-            yield Violation(path, line, f"class {name} is named for being busy")
+            yield Violation(path, line, f"class {name} has a suffix without meaning")
 
 
 def undocumented_tests(path: Path, tree: ast.Module) -> Iterator[Violation]:
-    """A test states in its docstring the sentence that it proves."""
+    """Every test has a docstring that says what it checks."""
     if path.parts[0] != "tests" or not path.name.startswith("test_"):
         return
     for node in functions(tree):
         if node.name.startswith("test_") and not ast.get_docstring(node):
-            yield Violation(path, node.lineno, f"{node.name} does not say what it proves")
+            yield Violation(path, node.lineno, f"{node.name} has no docstring")
 
 
 def foreign_mentions(path: Path, text: str) -> Iterator[Violation]:
-    """The tree speaks of itself alone: of no machine, no registry, no folder beside it."""
+    """The tree mentions no machine, no package registry and no folder outside of itself."""
     words = [*REGISTRIES, *MACHINE_PATHS]
     if not path.as_posix().startswith(MAY_NAME_CORPUS):
         words.append(CORPUS_PATH)
@@ -115,16 +118,8 @@ def foreign_mentions(path: Path, text: str) -> Iterator[Violation]:
         yield from (Violation(path, number, f"mentions {word}") for word in words if word in line)
 
 
-def crowded_folders(paths: Iterable[Path]) -> Iterator[Violation]:
-    """A folder that must be scrolled is two folders."""
-    sources = (path for path in paths if path.parts[0] == "src" and path.name != "__init__.py")
-    for folder, count in sorted(Counter(path.parent for path in sources).items()):
-        if count > FOLDER_FILES and folder.as_posix() not in WIDE_FOLDERS:
-            yield Violation(folder, 1, f"folder has {count} files, more than {FOLDER_FILES}")
-
-
 def code_violations(path: Path, text: str) -> Iterator[Violation]:
-    """All rules that need the syntax tree of one Python file."""
+    """The rules for a Python file."""
     tree = ast.parse(text, filename=str(path))
     yield from long_file(path, text)
     yield from forbidden_file_names(path)
@@ -133,8 +128,7 @@ def code_violations(path: Path, text: str) -> Iterator[Violation]:
 
 
 def violations(root: Path, paths: Sequence[Path]) -> Iterator[Violation]:
-    """Every breach in these files of this root."""
-    yield from crowded_folders(paths)
+    """All violations in these files."""
     for path in paths:
         content = (root / path).read_bytes()
         if b"\0" in content:
@@ -146,12 +140,12 @@ def violations(root: Path, paths: Sequence[Path]) -> Iterator[Violation]:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Print what is broken; 1 if anything is."""
+    """Print all violations; 1 if there is any."""
     root = Path(arguments[0] if arguments else ".")
     found = list(violations(root, files(root)))
-    for breach in found:
-        print(breach)
-    print(f"House rules: {len(found)} broken." if found else "House rules: all kept.")
+    for violation in found:
+        print(violation)
+    print(f"House rules: {len(found)} violation(s)." if found else "House rules: no violations.")
     return 1 if found else 0
 
 

@@ -1,6 +1,6 @@
-"""Decides how lines over percentages are drawn as a small SVG; what they show is left to `curves`.
+"""Draws line charts over percentages as small SVG files.
 
-Text, dashes and shading do the telling, so that a picture can be read without its colours, on a light page and a dark one.
+Text, dashes and shading carry the information, so that a chart is readable without colours, on light and dark pages.
 """
 
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ STYLE = "text{font:12px sans-serif;fill:#222}.title{font-weight:bold}.faint{fill
 
 
 class Line(NamedTuple):
-    """Points from 0 to 100 in both directions, what to call them, and from where on the x axis nodes are refused."""
+    """A labelled line, from 0 to 100 on both axes; `rejected_from` is where on the x axis nodes begin to be rejected."""
 
     label: str
     points: tuple[tuple[float, float], ...]
@@ -23,29 +23,29 @@ class Line(NamedTuple):
 
 
 class Chart(NamedTuple):
-    """Some lines over one axis; `across` says what the axis counts."""
+    """Lines over a labelled x axis."""
 
     title: str
     x_axis: str
     lines: tuple[Line, ...]
 
 
-def render_svg(picture: Chart) -> str:
-    """The picture as a document of its own."""
+def render_svg(chart: Chart) -> str:
+    """The chart as an SVG document."""
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" width="{WIDTH}" height="{HEIGHT}" '
-        f'role="img"><title>{escape(picture.title)}</title><style>{STYLE}</style>',
+        f'role="img"><title>{escape(chart.title)}</title><style>{STYLE}</style>',
         f'<rect width="{WIDTH}" height="{HEIGHT}" rx="6" fill="#fff"/>',
-        *_axes(picture),
-        *_rejected_area(picture.lines),
-        *(part for number, line in enumerate(picture.lines) for part in _line(number, line, len(picture.lines))),
+        *_axes(chart),
+        *_rejected_area(chart.lines),
+        *(part for number, line in enumerate(chart.lines) for part in _line(number, line, len(chart.lines))),
         "</svg>",
     ]
     return "\n".join(parts) + "\n"
 
 
-def _axes(picture: Chart) -> list[str]:
-    parts = [f'<text class="title" x="{LEFT}" y="20">{escape(picture.title)}</text>']
+def _axes(chart: Chart) -> list[str]:
+    parts = [f'<text class="title" x="{LEFT}" y="20">{escape(chart.title)}</text>']
     for value in range(0, 101, 20):
         x, y = _to_pixels(value, value)
         parts += [
@@ -54,15 +54,15 @@ def _axes(picture: Chart) -> list[str]:
             f'<text class="faint" x="{x:.1f}" y="{BOTTOM + 16}" text-anchor="middle">{value} %</text>',
         ]
     parts.append(
-        f'<text x="{(LEFT + RIGHT) / 2:.1f}" y="{BOTTOM + 36}" text-anchor="middle">{escape(picture.x_axis)}</text>'
+        f'<text x="{(LEFT + RIGHT) / 2:.1f}" y="{BOTTOM + 36}" text-anchor="middle">{escape(chart.x_axis)}</text>'
     )
     return parts
 
 
 def _rejected_area(lines: Sequence[Line]) -> list[str]:
-    """Shaded from the first place where a node is refused, if that is the same for all lines."""
-    places = {line.rejected_from for line in lines}
-    (start,) = places if len(places) == 1 else (None,)
+    """Shaded from where nodes begin to be rejected, if that is the same for all lines."""
+    starts = {line.rejected_from for line in lines}
+    (start,) = starts if len(starts) == 1 else (None,)
     if start is None:
         return []
     x, _ = _to_pixels(start, 0)

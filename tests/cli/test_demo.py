@@ -57,7 +57,7 @@ def test_the_end_says_what_became_of_each_pod_and_how_to_go_on(shown: bytes) -> 
     head, *rest = text[text.index("pod     asks") :].splitlines()
     assert ["pod", "asks", "node", "why"] == head.split()
     assert [f"pod-{number}" for number in range(1, 17)] == [line.split()[0] for line in rest[:16]]
-    assert all("worker-" in line and ("score" in line or "only node" in line) for line in rest[:16])
+    assert all("worker-" in line and ("score" in line or "only feasible node" in line) for line in rest[:16])
     assert "16 of 16 pods bound; on the tainted node: none; nodes asked for more than they have: none." == rest[17]
     assert rest[-1].startswith("README.md says how to run Trimtab on a cluster")
 

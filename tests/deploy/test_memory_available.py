@@ -1,4 +1,4 @@
-"""The script that measures memory.available on a node, on made-up hosts with cgroup v1 and v2."""
+"""The script that measures memory.available on a node, on fake hosts with cgroup v1 and v2."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Decides what is printed of a comparison with kube-scheduler's own code, or which of its answers are kept.
+"""Compares Trimtab with kube-scheduler's own code on random cases, or records its answers.
 
-python -m tests.differential --cases 5000 --seed 1           a line a plugin and a tag; exits 1 on a difference
-python -m tests.differential --cases 1200 --write FOLDER     keeps the answers as recorded cases instead
+python -m tests.differential --cases 5000 --seed 1           one line per plugin and tag; exits 1 on a difference
+python -m tests.differential --cases 1200 --write FOLDER     writes the answers as recorded cases instead
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ LONGEST = 2000
 
 
 def lines(oracle: Oracle, trial: PluginRun) -> Iterator[str]:
-    """The plugin's line, and below it the first differences, each with the smallest question that shows one."""
-    unclear = f", {trial.unclear} without a clear answer of Go" if trial.unclear else ""
+    """The plugin's line and its first differences, each with the smallest question that shows it."""
+    unclear = f", {trial.unclear} without a stable answer by Go" if trial.unclear else ""
     yield f"{trial.result}{unclear}"
     broken = {each.case for each in trial.result.disagreements}
     for case in [each for each in trial.cases if each["id"] in broken][:SHOWN]:
@@ -43,7 +43,7 @@ def differences(case: JsonObject) -> list[str]:
 
 
 def smallest(oracle: Oracle, case: JsonObject) -> JsonObject:
-    """The case without all that the difference does not need; it stays a difference in the same part of the answer."""
+    """The case without anything the difference does not need; it remains in the same part of the answer."""
     parts = {_part(each) for each in differences(case)}
 
     def differs(question: JsonObject) -> bool:

@@ -1,4 +1,4 @@
-"""Decides how kube-scheduler's own plugins are asked; leaves building the program that has them to tools/controlplane."""
+"""Runs kube-scheduler's own plugins, in the Go program built by tools/controlplane."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ PROGRAM = "differential"
 
 
 class Oracle:
-    """The Go program: a question a line goes in, an answer a line comes out."""
+    """The Go program: one JSON question per line in, one answer per line out."""
 
     def __init__(self, folder: Path) -> None:
         self._process = subprocess.Popen(
@@ -40,7 +40,7 @@ class Oracle:
         return answer
 
     def settled(self, question: JsonObject, times: int = 3) -> JsonObject | None:
-        """The answer, if it is one: None where Go fails itself, or answers now so and now so."""
+        """The answer; None if Go fails, or if its answers vary."""
         first = self.ask(question)
         same = all(self.ask(question) == first for _ in range(times - 1))
         return first if same and not _failed(first) else None

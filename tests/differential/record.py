@@ -1,4 +1,4 @@
-"""Decides how kube-scheduler's answers are kept as recorded cases; leaves making and asking the questions to `trial`."""
+"""Writes kube-scheduler's answers as recorded cases."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ REFERENCE = "kubernetes v1.35.8"
 
 
 def write(oracle: Oracle, folder: Path, total: int, seed: int) -> int:
-    """One file a plugin, the same bytes for the same seed."""
+    """One file per plugin; the same seed gives the same bytes."""
     folder.mkdir(parents=True, exist_ok=True)
     kept = size = 0
     for plugin, count in shares(total).items():

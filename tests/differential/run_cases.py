@@ -1,6 +1,6 @@
-"""Decides which questions a run asks and which of them Trimtab answers otherwise; leaves printing to `__main__`.
+"""Generates random cases, gets kube-scheduler's answers, and compares Trimtab's.
 
-draw (hypothesis) ──▶ ask Go, thrice ──▶ a case with Go's answer ──▶ judge as recorded cases are judged
+generate (hypothesis) ──▶ ask Go, three times ──▶ a case with Go's answer ──▶ compare, as for recorded cases
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ EXPECTED = "expected"
 
 
 class PluginRun(NamedTuple):
-    """The cases of one plugin, what came of them, and how many questions Go itself gave no clear answer to."""
+    """The cases of one plugin, the result, and how many questions had no stable answer by Go."""
 
     cases: list[JsonObject]
     result: Result
@@ -30,7 +30,7 @@ class PluginRun(NamedTuple):
 
 
 def generate(plugin: str, count: int, seed: int) -> list[JsonObject]:
-    """Questions that depend on nothing but the seed."""
+    """Questions that depend only on the seed."""
     found: list[JsonObject] = []
 
     @hypothesis.seed(seed ^ zlib.crc32(plugin.encode()))
@@ -50,13 +50,13 @@ def generate(plugin: str, count: int, seed: int) -> list[JsonObject]:
 
 
 def shares(total: int) -> dict[str, int]:
-    """How many questions each plugin gets of so many: at least one."""
+    """How many of the questions each plugin gets, at least one."""
     weights = {plugin: weight for plugin, (weight, _) in MAKERS.items()}
     return {plugin: max(1, -(-total * weight // sum(weights.values()))) for plugin, weight in weights.items()}
 
 
 def with_answers(oracle: Oracle, plugin: str, count: int, seed: int) -> tuple[list[JsonObject], int]:
-    """Cases with Go's answers, in the form of the recorded ones, and how many questions had none."""
+    """Cases with Go's answers, in the format of recorded ones, and how many questions had none."""
     asked = generate(plugin, count, seed)
     cases = []
     for number, each in enumerate(asked):

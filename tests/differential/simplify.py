@@ -1,6 +1,6 @@
-"""Decides how a case on which two answers differ is made small enough to read; leaves finding such cases to `trial`.
+"""Simplifies a case in which two implementations differ.
 
-Whatever can be left out while the answers still differ is left out: nodes, pods, objects, fields, one at a time.
+Everything that can be removed while they still differ is removed: nodes, pods, objects, fields, one at a time.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Shows that a question is made small without losing what made it interesting."""
+"""Simplifying a case keeps the difference."""
 
 from tests.differential.generators.rng import JsonObject
 from tests.differential.simplify import simplify

@@ -1,10 +1,10 @@
-"""Decides which questions are put to Trimaran's LowRiskOverCommitment, and keeps its answers as recorded cases.
+"""Records the answers of Trimaran's LowRiskOverCommitment to random cases.
 
     cd tools/trimaran && go build -o /tmp/trimaran .
     .venv/bin/python -m tests.differential.trimaran /tmp/trimaran tests/conformance/recorded
 
-The same seed gives the same bytes. Left out is what Trimaran sums up otherwise than Kubernetes does (sidecars, resources of
-the pod as a whole), and nodes that are named among the metrics without any: to Trimtab those are not measured.
+The same seed gives the same bytes. Cases omit what Trimaran sums differently from Kubernetes (sidecars, pod-level resources),
+and nodes without any metrics in its response: Trimtab treats those as not measured.
 """
 
 from __future__ import annotations

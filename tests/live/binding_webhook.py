@@ -1,4 +1,4 @@
-"""A validating webhook that can hold one binding until the test says go: exact races without patching anything."""
+"""A validating webhook that holds a binding until the test releases it, for exact races without patching anything."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from tools.controlplane.rig import Rig
 
 NAME = "hold-bindings.trimtab.test"
 TIMEOUT = 25.0
-REGISTRATION_DELAY = 2.0  # the API server learns of a new webhook by a watch of its own
+REGISTRATION_DELAY = 2.0  # the API server learns of a new webhook by a watch
 SERVICE_ACCOUNTS_ONLY = (
-    "request.userInfo.username.startsWith('system:serviceaccount:')"  # the test itself binds as it likes
+    "request.userInfo.username.startsWith('system:serviceaccount:')"  # the test itself may bind freely
 )
 
 
@@ -55,16 +55,16 @@ class BindingWebhook:
         self._thread.join()
 
     def release(self) -> None:
-        """Let go of what is held, and of all that follow."""
+        """Release the held binding and let all others pass."""
         self._go.set()
 
     def deny(self) -> None:
-        """Turn down what is held: the API server may go on with what a client asked for that is dead by now."""
+        """Deny the held binding: the API server may still process the request of a client that has died."""
         self._allowed = False
         self._go.set()
 
     def admit_or_hold(self) -> bool:
-        """Whether the binding may be done, once that is known."""
+        """Whether the binding is allowed, once that is decided."""
         with self._lock:
             self._count += 1
             free = self._count <= self._free

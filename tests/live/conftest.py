@@ -1,4 +1,4 @@
-"""Decides which control plane a module of live tests shares; leaves special ones to the tests that need them."""
+"""The control plane that the tests of a module share, and the order of live test files."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,6 +1,6 @@
-"""Decides, for the judge alone, how much of a node a pod takes; shares no code, hence no mistake, with the product.
+"""Pod requests and node allocatable, implemented for the checkers alone, so that no mistake is shared with the product.
 
-Exact fractions all the way: what a pod asks for is rounded up once at the end, what a node offers is rounded down.
+Exact fractions throughout: requests are rounded up once at the end, allocatable is rounded down.
 """
 
 import math
@@ -38,20 +38,20 @@ def parse_quantity(text: str | int | float) -> Fraction:
 
 
 def pod_requests(pod: Document) -> Resources:
-    """What the pod takes of its node: cpu in thousandths, the rest in whole units, itself as one of `pods`."""
+    """The pod's requests: cpu in millicores, the rest in whole units, and one of `pods`."""
     spec = pod["spec"]
-    # Requests of the pod as a whole stand in place of its containers' sums.
+    # Pod-level requests override the sums of the containers.
     total = add({**_of_containers(spec), **_requests(spec)}, _amounts(spec.get("overhead")))
     return {**{name: math.ceil(_scaled(name, value)) for name, value in total.items()}, "pods": 1}
 
 
 def requested_resources(pod: Document) -> set[str]:
-    """The resources of which it takes anything at all."""
+    """The resources with a request above zero."""
     return {name for name, value in pod_requests(pod).items() if value > 0}
 
 
 def node_allocatable(node: Document) -> Resources:
-    """What the node has to give."""
+    """The node's allocatable."""
     allocatable = _amounts(node.get("status", {}).get("allocatable"))
     return {name: math.floor(_scaled(name, value)) for name, value in allocatable.items()}
 
@@ -69,17 +69,17 @@ def _requests(part: Document) -> Amounts:
 
 
 def add(one: Amounts, other: Amounts) -> Amounts:
-    """The sum, resource by resource."""
+    """The sum by resource."""
     return {name: one.get(name, NOTHING) + other.get(name, NOTHING) for name in {**one, **other}}
 
 
 def maximum(one: Amounts, other: Amounts) -> Amounts:
-    """The greater of the two, resource by resource."""
+    """The maximum by resource."""
     return {name: max(one.get(name, NOTHING), other.get(name, NOTHING)) for name in {**one, **other}}
 
 
 def _of_containers(spec: Document) -> Amounts:
-    """The greater of what runs together in the end and what each start-up step needs beside the sidecars before it."""
+    """The maximum of the main containers with all sidecars, and of each init container with the sidecars before it."""
     lasting: Amounts = {}
     peak: Amounts = {}
     for container in spec.get("initContainers", ()):
@@ -93,7 +93,7 @@ def _of_containers(spec: Document) -> Amounts:
 
 
 def pod_host_ports(pod: Document) -> Iterator[Port]:
-    """The host's ports that the pod holds as long as it runs: (address, protocol, number)."""
+    """The host ports that the pod uses while it runs: (address, protocol, number)."""
     lasting = [each for each in pod["spec"].get("initContainers", ()) if each.get("restartPolicy") == "Always"]
     for container in (*lasting, *pod["spec"]["containers"]):
         for port in container.get("ports", ()):
@@ -102,13 +102,13 @@ def pod_host_ports(pod: Document) -> Iterator[Port]:
 
 
 def ports_conflict(one: Port, other: Port) -> bool:
-    """Whether two pods on one node cannot both hold these."""
+    """Whether two pods on one node cannot both use these ports."""
     same_address = one[0] == other[0] or one[0] in ANY_ADDRESS or other[0] in ANY_ADDRESS
     return same_address and one[1:] == other[1:]
 
 
 def insufficient(pod: Document, others: Iterable[Document], room: Resources) -> list[str]:
-    """Why the pod does not fit beside the others: one sentence for each resource it asks for, and each port."""
+    """Why the pod does not fit with the others: one line per insufficient resource and per conflicting port."""
     present = list(others)
     sums: Counter[str] = Counter()
     for each in (pod, *present):
@@ -124,5 +124,5 @@ def insufficient(pod: Document, others: Iterable[Document], room: Resources) -> 
 
 
 def is_terminated(pod: Document) -> bool:
-    """Whether the pod has given its room back, by its own account."""
+    """Whether the pod's phase says that it has released its resources."""
     return pod.get("status", {}).get("phase") in ENDED

@@ -1,4 +1,4 @@
-"""Decides how live tests look through a source at a real Prometheus; leaves what they must see to them."""
+"""Helpers for live tests that read a real Prometheus through a source."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ TIMEOUT = 30.0
 async def prometheus_source(
     prometheus: Prometheus, exporters: Exporters | None = None, **settings: Any
 ) -> AsyncIterator[Source]:
-    """A source on this Prometheus that knows the nodes of these exporters, with rates over five seconds."""
-    told = {"metrics": NODES_ONLY, "timeout": 2.0, "rate_window": 5.0, **settings}
+    """A source on this Prometheus for the nodes of these exporters, with rates over five seconds."""
+    fields = {"metrics": NODES_ONLY, "timeout": 2.0, "rate_window": 5.0, **settings}
     nodes = [Node(name=name, addresses=(exporters.ip(name), name) if exporters else ()) for name in NAMES]
-    source = Source(PrometheusSettings("prom", prometheus.url, **told), lambda: nodes)
+    source = Source(PrometheusSettings("prom", prometheus.url, **fields), lambda: nodes)
     try:
         yield source
     finally:
@@ -43,7 +43,7 @@ def values_by_name(scrape: Scrape, resource: str, subject: Subject = Subject.NOD
 
 
 def ages(scrape: Scrape, resource: str) -> dict[str, float]:
-    """How old each node's sample is."""
+    """The age of each node's sample."""
     reading = next((each for each in scrape.readings if each.resource == resource), None)
     return (
         {}
@@ -52,12 +52,12 @@ def ages(scrape: Scrape, resource: str) -> dict[str, float]:
     )
 
 
-async def read_until(asked: AnySource, wanted: Callable[[Scrape], bool], within: float = TIMEOUT) -> Scrape:
-    """Look until it is as wanted; a source that fails has brought nothing."""
+async def read_until(source: AnySource, wanted: Callable[[Scrape], bool], within: float = TIMEOUT) -> Scrape:
+    """Poll until the scrape satisfies the predicate; a failed poll counts as an empty scrape."""
     deadline = time.monotonic() + within
     while True:
         try:
-            scrape, problem = await asked.read(), ""
+            scrape, problem = await source.read(), ""
         except SourceError as error:
             scrape, problem = Scrape(), str(error)
         if wanted(scrape):

@@ -1,6 +1,6 @@
-"""Decides how live tests run reflectors and compare them with the cluster; leaves the faults to the tests.
+"""Runs reflectors in live tests and compares them with the cluster.
 
-What is compared is built from the facts alone, as the core would: a fact that is missing or too many shows.
+The compared state is built from events alone, like that of the core, so a missing or superfluous event shows.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Instructions carried out on a real API server: what it makes of our requests, and we of its answers."""
+"""Instructions performed on a real API server, and their outcomes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Shows that the judge sees each kind of misdeed in a hand-made audit log, and none where there is none."""
+"""The audit checker finds each kind of violation in a hand-made audit log, and none in a correct one."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta

@@ -1,4 +1,4 @@
-"""Pods whose wishes the API server lets in although nobody can fulfil them: each is told why, and nobody waits for it."""
+"""Pods that the API server accepts although they cannot be scheduled: each gets a reason, and none delays the others."""
 
 from __future__ import annotations
 

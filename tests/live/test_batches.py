@@ -1,4 +1,4 @@
-"""Many pods on a real API server, judged by its own audit log; and what happens when a leader dies in the middle."""
+"""Many pods on a real API server, checked by its audit log; and a leader that dies in the middle."""
 
 import pytest
 

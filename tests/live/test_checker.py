@@ -1,4 +1,4 @@
-"""Shows that the checker finds a hand-made breach of each rule, and none where the rule is just kept."""
+"""The checker finds a hand-made violation of each rule, and none where the rule is just satisfied."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""`trimtab doctor` on a real API server and a real Prometheus: what is ill is named with its remedy, what is well passes."""
+"""`trimtab doctor` on a real API server and a real Prometheus: every fault is reported with its remedy, the rest is ok."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ def test_what_is_ill_is_named_with_its_remedy(cluster: Rig, exporters: Exporters
     assert "series that match no node have instance=192.0.2.7:9100" in nodes[ELSEWHERE]["says"]
     sources = findings(done, "problem", "source")
     assert {"prom/podCPU", "prom/podMemory", "prom/rule/slip"} == sources.keys()
-    assert "Prometheus refuses (400)" in sources["prom/rule/slip"]["says"]
+    assert "Prometheus rejected the query (400)" in sources["prom/rule/slip"]["says"]
     rules = of_rules(done)
     assert {"slip": "problem", "busy": "warning", "own": "ok", "now": "warning"} == {
         name: each["severity"] for name, each in rules.items()

@@ -1,4 +1,4 @@
-"""Gangs on a real API server: placed whole, left pending whole, and completed by a successor whose leader died half-way."""
+"""Gangs on a real API server: placed or left pending as a whole, and completed by the next leader after a crash."""
 
 from collections.abc import Iterator
 

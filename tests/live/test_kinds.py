@@ -1,4 +1,4 @@
-"""Further kinds on a real API server: what is created, changed and deleted there becomes a fact, within our rights."""
+"""Extra kinds on a real API server: what is created, updated and deleted becomes an event, within our permissions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The labeller's account on a real API server: its own keys pass, and nothing else of a node can be changed by it."""
+"""The admission policy for the labeller's account on a real API server: it may write its own keys, and nothing else."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Nodes whose load a test sets, a real Prometheus, a real API server: labels come, go, expire, and nothing else changes.
+"""Pressure labels on a real API server with a real Prometheus: added, removed, expired, and nothing else changes.
 
-The labeller runs as its own service account under the shipped policy, as dynamic-Scheduler was called and by our own file.
+The labeller runs as its own service account under the shipped policy, with dynamic-Scheduler's flags and with our own file.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Electors and tokens on a real API server, with the rights of the shipped service account and nothing else."""
+"""Leader election and tokens on a real API server, with only the permissions of the shipped service account."""
 
 from __future__ import annotations
 

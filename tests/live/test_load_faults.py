@@ -1,7 +1,7 @@
-"""A real Prometheus that stops, hangs, has nothing to say, or talks nonsense: one look later pods are placed by requests, and
-one look after it is back by measurements again.
+"""A real Prometheus that stops, hangs, is empty, or returns garbage: one poll later pods are placed by requests.
 
-A worker stands just below what would close it, so the two differ: by measurements it gets no pod, by requests its share.
+And one poll after its recovery by measured load again. One worker is just below its threshold, so the two differ: by measured
+load it gets no pod, by requests its share.
 """
 
 from __future__ import annotations
@@ -136,4 +136,4 @@ def test_garbage(scene: MeteredCluster, trimtab: Process) -> None:
             assert 0 == stage.resource_use(trimtab, HOT)["trust"]
     finally:
         scene.prometheus.start()
-    assert "fault of our own" not in trimtab.log.read_text()
+    assert "internal error" not in trimtab.log.read_text()

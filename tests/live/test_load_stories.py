@@ -1,6 +1,6 @@
-"""What people come for, on a real API server with a real Prometheus and a real metrics-server: pods go where there is room.
+"""Scheduling by measured load on a real API server, with a real Prometheus and a real metrics-server.
 
-One control plane, thirty workers whose load the test sets, pods that use half of what they ask for.
+One control plane, thirty workers whose load the test sets, pods that use half of what they request.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Decides, with kube-scheduler beside us on one cluster, whether our metrics and health pages are read as its own are."""
+"""Our metrics and health endpoints next to kube-scheduler's, on one cluster."""
 
 import re
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Shows that the meters of live tests are real ones: Prometheus and metrics-server tell the load that a test sets."""
+"""Prometheus and metrics-server of live tests are real: they report the load that a test sets."""
 
 import time
 from base64 import b64encode

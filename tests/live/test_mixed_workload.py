@@ -1,7 +1,7 @@
-"""Two thousand pods of twenty-odd kinds on 300 nodes: those that can be placed are, rightly, and the others say why.
+"""Two thousand pods of more than twenty kinds on 300 nodes: all schedulable ones are placed correctly, the others say why.
 
-The same pods come to two fresh clusters, one with kube-scheduler and one with Trimtab. What is expected of both is
-fixed beforehand, so the two agree on every pod when each does what is expected.
+The same pods are created in two new clusters, one with kube-scheduler and one with Trimtab. The expectation is fixed
+beforehand, so the two agree on every pod if both meet it.
 """
 
 from __future__ import annotations

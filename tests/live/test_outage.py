@@ -1,4 +1,4 @@
-"""The API server dies under a batch; Trimtab goes on by itself when it is back."""
+"""The API server crashes during a batch; Trimtab continues by itself when it is back."""
 
 import pytest
 import yaml

@@ -1,6 +1,6 @@
-"""A full cluster and an urgent pod, on a real API server: who leaves, how, and what everybody is told.
+"""Preemption on a real API server: victims, nominations, conditions and Events.
 
-There are no kubelets here, so a deleted pod stays until the test, in their place, says that it has ended.
+There are no kubelets, so a deleted pod stays until the test removes it.
 """
 
 from __future__ import annotations

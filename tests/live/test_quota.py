@@ -1,4 +1,4 @@
-"""A ResourceQuota is the API server's business: what is over it never becomes a pod, and the user is told at once."""
+"""A ResourceQuota is enforced by the API server: what exceeds it never becomes a pod, and the user sees why."""
 
 from __future__ import annotations
 

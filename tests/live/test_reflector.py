@@ -1,4 +1,4 @@
-"""Reflectors on a real API server that crashes, hangs and forgets: afterwards they know what the cluster knows."""
+"""Reflectors on a real API server that crashes, hangs and compacts: afterwards they agree with the cluster."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A right that the default profile needs was not granted: said by name, nothing decided, and healed when it is."""
+"""A missing role of the default profile: reported by name, nothing is scheduled, and it recovers once granted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Shows that sources read real meters rightly, and fail and recover as they should: rows D1, D2, D4, D5, D7, D13, D14."""
+"""Sources on real exporters: correct values, failures and recovery (rows D1, D2, D4, D5, D7, D13, D14)."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ from trimtab.config.trimtab.settings import (
 from trimtab.core.model.readings import Reading, Subject, Unit
 from trimtab.sources.interface import HistoryRange, SourceError
 from trimtab.sources.metrics_server import MetricsServerSource
-from trimtab.sources.prometheus.query_check import invalid_queries
 from trimtab.sources.prometheus.source import PrometheusSource as Source
+from trimtab.sources.prometheus.source import invalid_queries
 
 pytestmark = pytest.mark.live
 
@@ -147,7 +147,7 @@ async def test_d2_exporters_that_stop_are_a_failure_and_come_back(exporters: Exp
             for name in NAMES:
                 exporters.blank(name)
             await read_until(asked, lambda scrape: not scrape.readings)
-            with pytest.raises(SourceError, match=r"nothing measures cpu|have no time of their own"):
+            with pytest.raises(SourceError, match=r"no series for cpu|have no timestamp of their own"):
                 await asked.read()
             for name in NAMES:
                 exporters.heal(name)
@@ -184,13 +184,13 @@ async def test_d1_a_prometheus_that_hangs_or_dies_fails_in_time_and_recovers(
         await read_until(asked, lambda scrape: [0.0] * 3 == [*values_by_name(scrape, "memory").values()])
         prometheus.pause()
         began = time.monotonic()
-        with pytest.raises(SourceError, match="no answer"):
+        with pytest.raises(SourceError, match="no response"):
             await asked.read()
         assert time.monotonic() - began < 5.0
         prometheus.resume()
         assert 3 == len(values_by_name(await asked.read(), "memory"))
         prometheus.kill()
-        with pytest.raises(SourceError, match=r"no connection|broke off"):
+        with pytest.raises(SourceError, match=r"no connection|closed the connection"):
             await asked.read()
         prometheus.start()
         assert 3 == len(values_by_name(await asked.read(), "memory"))
@@ -309,7 +309,7 @@ async def test_s18_no_value_of_a_label_bends_a_query(exporters: Exporters, prome
     for value in ('"} or vector(1) #', "\\", "a\nb", "$", "x" * 5000, "\u202e", "`'\"", "a\\", "\0"):
         only = (("cluster", value),)
         async with prometheus_source(prometheus, exporters, metrics=tuple(BuiltinMetric), match_labels=only) as asked:
-            with pytest.raises(SourceError, match="nothing measures"):
+            with pytest.raises(SourceError, match="no series for"):
                 await asked.read()
 
 

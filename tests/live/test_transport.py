@@ -1,4 +1,4 @@
-"""Proves that closing a transport leaves nothing behind, even when the API server hangs."""
+"""Closing a transport leaves nothing behind, even if the API server hangs."""
 
 import asyncio
 

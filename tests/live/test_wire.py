@@ -1,4 +1,4 @@
-"""The real API server accepts every request that the wire builds, and stores what the wire then reads."""
+"""The real API server accepts every request that the wire package builds, and stores what it then reads."""
 
 import json
 from typing import Any

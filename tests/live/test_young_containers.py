@@ -1,4 +1,4 @@
-"""Shows what a real Prometheus says of containers that began within the window of a rate, and what becomes of it."""
+"""What a real Prometheus returns for containers that started within the window of a rate, and how it is used."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Decides how Trimtab itself is started on a rig, as its own service account; leaves what it must do to the tests."""
+"""Runs Trimtab as a process on a rig, with its own service account."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tools.controlplane.rig import Rig
 ROOT = Path(__file__).resolve().parents[2]
 ACCOUNT = "system:serviceaccount:trimtab:trimtab"
 SCHEDULER = "trimtab"
-# What the default profile needs, and the plugins that can be disabled where the file after the first is not applied.
+# What the default profile needs, and the plugins to disable if only the first file is applied.
 ROLES = ("rbac.yaml", "rbac-volumes.yaml", "rbac-preemption.yaml")
 OPTIONAL = ("VolumeRestrictions", "NodeVolumeLimits", "VolumeBinding", "VolumeZone", "DefaultPreemption")
 WITHOUT_OPTIONAL = {
@@ -28,18 +28,18 @@ WITHOUT_OPTIONAL = {
 
 
 def install(rig: Rig, *roles: str) -> None:
-    """What an operator does first: the namespace, the account and its rights, as shipped."""
+    """Apply the shipped namespace, service account and roles."""
     for file in roles or ROLES:
         rig.apply(ROOT / "deploy" / file)
 
 
 def start(rig: Rig, name: str = "trimtab", own: Document | None = None, **settings: object) -> Process:
-    """`trimtab run` with these settings, and those of our own, as a process with the rights that were installed."""
+    """Start `trimtab run` with these settings, and those of our own document."""
     return launch(rig, write_config(rig, name, own, **settings), name)
 
 
 def write_config(rig: Rig, name: str = "trimtab", own: Document | None = None, **settings: object) -> Path:
-    """The file of a KubeSchedulerConfiguration and, where `own` has any fields, of a TrimtabConfiguration; JSON is YAML."""
+    """Write a KubeSchedulerConfiguration and, if `own` has any fields, a TrimtabConfiguration, as JSON, which is YAML."""
     stock: Document = {
         "apiVersion": "kubescheduler.config.k8s.io/v1",
         "kind": "KubeSchedulerConfiguration",
@@ -53,7 +53,7 @@ def write_config(rig: Rig, name: str = "trimtab", own: Document | None = None, *
 
 
 def launch(rig: Rig, config: Path, name: str = "trimtab") -> Process:
-    """`trimtab run --config FILE` as a process of its own, with the rights that were installed and nothing else."""
+    """Start `trimtab run --config FILE` with only the permissions that were installed."""
     url = f"http://127.0.0.1:{free_port()}"
     kubeconfig = rig.service_account_kubeconfig("trimtab", "trimtab")
     command = [sys.executable, "-m", "trimtab", "run", "--config", str(config), "--kubeconfig", str(kubeconfig)]
@@ -62,13 +62,13 @@ def launch(rig: Rig, config: Path, name: str = "trimtab") -> Process:
 
 
 def trimtab(*arguments: str) -> str:
-    """What another command of ours prints."""
+    """The output of another trimtab command."""
     command = [sys.executable, "-m", "trimtab", *arguments]
     return subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=60, check=True).stdout
 
 
 def page(process: Process, path: str) -> tuple[int, str]:
-    """A page that the process serves."""
+    """GET a page of the process: status and text."""
     host, port = process.url.removeprefix("http://").split(":")
     connection = HTTPConnection(host, int(port), timeout=10)
     try:
@@ -87,12 +87,12 @@ def is_ready(process: Process) -> bool:
 
 
 def wait_for(met: Callable[[], object], seconds: float, what: str, *processes: Process) -> None:
-    """Wait until it holds; a failure shows what the processes said last."""
+    """Wait for a condition; a failure shows the end of the processes' logs."""
     deadline = time.monotonic() + seconds
     while not met():
         if time.monotonic() > deadline:
-            said = "\n".join(f"--- {process.name}\n{process.log_tail()}" for process in processes)
-            raise AssertionError(f"not within {seconds:.0f} s: {what}\n{said}")
+            logs = "\n".join(f"--- {process.name}\n{process.log_tail()}" for process in processes)
+            raise AssertionError(f"not within {seconds:.0f} s: {what}\n{logs}")
         time.sleep(0.1)
 
 
@@ -101,13 +101,13 @@ def pods(rig: Rig, namespace: str = "default") -> list[Document]:
 
 
 def bound(rig: Rig, namespace: str = "default") -> dict[str, str]:
-    """Pods that have a node, by name."""
+    """The nodes of bound pods, by pod name."""
     return {
         pod["metadata"]["name"]: pod["spec"]["nodeName"] for pod in pods(rig, namespace) if pod["spec"].get("nodeName")
     }
 
 
 def check_audit_log(rig: Rig) -> Report:
-    """What the judge says of all that was done here in our name."""
+    """Check everything that our service account did on this rig."""
     pods, nodes = rig.admin.list("/api/v1/pods"), rig.admin.list("/api/v1/nodes")
     return check_audit(rig.audit_events(), pods, nodes, ACCOUNT, (SCHEDULER,))

@@ -1,4 +1,4 @@
-"""The whole demo by seed, cut into its scenes, for whoever looks at what happens in one of them."""
+"""Runs the whole demo once per seed and records it scene by scene."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from functools import cache
 
 from trimtab.apps.demo import ClusterFrame, Demo, DemoEnded, DemoEvent, NodeLabelled, PodDecided, SceneStarted
 from trimtab.sim.demo.hot_node import HOT_NODE_SCENARIO
-from trimtab.sim.snapshot import WorldSnapshot
+from trimtab.sim.demo.snapshot import WorldSnapshot
 
 DAY_STARTS = len(HOT_NODE_SCENARIO.scenes)
 
 
 class RecordedScene:
-    """What was shown between one opening and the next."""
+    """The events of one scene."""
 
     def __init__(self) -> None:
         self.decided: list[PodDecided] = []

@@ -1,4 +1,4 @@
-"""Random crowds of pods on small clusters, for laws that must hold in any simulated world."""
+"""Random pods on a small simulated cluster, for properties that must hold in any run."""
 
 from __future__ import annotations
 
@@ -20,25 +20,25 @@ PODS = 60
 def random_cluster(
     seed: int, on_decision: Callable[[SimulationDriver, Decision], None] | None = None
 ) -> SimulationDriver:
-    """A drive of four nodes, one of them tainted, on which more pods arrive than can fit."""
+    """Four nodes, one of them tainted, and more pods than fit."""
 
-    def look(decision: Decision) -> None:
+    def decided(decision: Decision) -> None:
         if on_decision is not None:
-            on_decision(drive, decision)
+            on_decision(driver, decision)
 
-    drive = SimulationDriver(Settings((default_profile("trimtab"),)), seed, 0.0, look)
-    chance = Random(seed)
-    drive.world.put_node(node("tainted", 8, 16, Taint("keep", "out", NO_SCHEDULE)))
+    driver = SimulationDriver(Settings((default_profile("trimtab"),)), seed, 0.0, decided)
+    rng = Random(seed)
+    driver.world.put_node(node("tainted", 8, 16, Taint("keep", "out", NO_SCHEDULE)))
     for number in range(3):
-        drive.world.put_node(node(f"n{number}", chance.randint(2, 8), chance.randint(4, 16)))
+        driver.world.put_node(node(f"n{number}", rng.randint(2, 8), rng.randint(4, 16)))
     for number in range(PODS):
         workload = Workload(
-            f"p{number}", chance.randint(0, 30) * 100, chance.randint(0, 30) * 100 * MIB, constant(0.5), constant(0.5)
+            f"p{number}", rng.randint(0, 30) * 100, rng.randint(0, 30) * 100 * MIB, constant(0.5), constant(0.5)
         )
-        drive.clock.call_later(chance.uniform(0, 60), partial(drive.world.create_pod, workload, "trimtab"))
-    return drive
+        driver.clock.call_later(rng.uniform(0, 60), partial(driver.world.create_pod, workload, "trimtab"))
+    return driver
 
 
-def run(drive: SimulationDriver, until: float) -> None:
-    while drive.clock.step(until):
+def run(driver: SimulationDriver, until: float) -> None:
+    while driver.clock.step(until):
         pass

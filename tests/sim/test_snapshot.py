@@ -1,4 +1,4 @@
-"""What a spectator is told of a node: its mark."""
+"""The status of a node in a snapshot."""
 
 from random import Random
 
@@ -7,28 +7,27 @@ from msgspec.structs import replace
 
 from trimtab.core.model.node import Node
 from trimtab.core.model.taints import NO_SCHEDULE, PREFER_NO_SCHEDULE, Taint
-from trimtab.sim.clock import VirtualClock
 from trimtab.sim.demo.scene import node
-from trimtab.sim.snapshot import take_snapshot
-from trimtab.sim.world import World
+from trimtab.sim.demo.snapshot import take_snapshot
+from trimtab.sim.world import VirtualClock, World
 
 PLAIN = node("n1", 8, 16)
-PRESSED = {"kubernetes.io/hostname": "n1", "pressure.trimtab.dev/cpu": "high"}
+UNDER_PRESSURE = {"kubernetes.io/hostname": "n1", "pressure.trimtab.dev/cpu": "high"}
 
 
 @pytest.mark.parametrize(
-    ("shown", "mark"),
+    ("shown", "status"),
     [
         (PLAIN, ""),
-        (replace(PLAIN, labels=PRESSED), "cpu=high"),
-        (replace(PLAIN, labels={**PRESSED, "pressure.trimtab.dev/memory": "high"}), "cpu=high, memory=high"),
-        (replace(PLAIN, taints=(Taint("keep", "out", NO_SCHEDULE),), labels=PRESSED), "tainted"),
+        (replace(PLAIN, labels=UNDER_PRESSURE), "cpu=high"),
+        (replace(PLAIN, labels={**UNDER_PRESSURE, "pressure.trimtab.dev/memory": "high"}), "cpu=high, memory=high"),
+        (replace(PLAIN, taints=(Taint("keep", "out", NO_SCHEDULE),), labels=UNDER_PRESSURE), "tainted"),
         (replace(PLAIN, taints=(Taint("rather", "not", PREFER_NO_SCHEDULE),)), ""),
         (replace(PLAIN, unschedulable=True, taints=(Taint("keep", "out", NO_SCHEDULE),)), "cordoned"),
     ],
 )
-def test_the_mark_is_the_strongest_reason_to_keep_away(shown: Node, mark: str) -> None:
-    """Cordoned, then tainted, then what labels of ours say of its pressure."""
+def test_the_status_is_the_strongest_reason_to_avoid_the_node(shown: Node, status: str) -> None:
+    """Cordoned, then tainted, then its pressure labels."""
     world = World(VirtualClock(), Random(1), lambda event: None)
     world.put_node(shown)
-    assert mark == take_snapshot(world).nodes[0].status
+    assert status == take_snapshot(world).nodes[0].status

@@ -1,6 +1,6 @@
-"""Decides what a pretended Prometheus answers, to the byte; leaves what a source must make of it to the tests.
+"""A fake Prometheus that responds with arbitrary bytes.
 
-A real one never sends NaN tokens, pairs of three, warnings at will or answers without end.
+A real one never sends bare NaN tokens, pairs of three elements, warnings on demand or endless responses.
 """
 
 from __future__ import annotations
@@ -28,41 +28,43 @@ OWN = (QuerySettings("memory", "used_bytes", unit=QueryUnit.BYTES),)
 
 
 def series(labels: Mapping[str, str], value: Any, at: float | None = NOW - 5) -> list[dict[str, Any]]:
-    """A value and, unless there is none, its time, as two elements of a vector."""
+    """A value and, unless `at` is None, its time, as two elements of a vector."""
     pair = [{"metric": {**labels, "trimtab_of": "value"}, "value": [NOW, value]}]
     if at is not None:
         pair.append({"metric": {**labels, "trimtab_of": "time"}, "value": [NOW, str(at)]})
     return pair
 
 
-def vector(*found: Sequence[Any], **more: Any) -> bytes:
-    """A successful answer with these series."""
-    result = [each for pair in found for each in pair]
-    return json.dumps({"status": "success", "data": {"resultType": "vector", "result": result}, **more}).encode()
+def vector(*pairs: Sequence[Any], **fields: Any) -> bytes:
+    """A successful response with these series."""
+    result = [each for pair in pairs for each in pair]
+    return json.dumps({"status": "success", "data": {"resultType": "vector", "result": result}, **fields}).encode()
 
 
-def promql_of(asked: ReceivedRequest) -> str:
-    """The PromQL that was asked."""
-    return parse_qs(asked.body.decode())["query"][0]
+def promql_of(request: ReceivedRequest) -> str:
+    """The query of a request."""
+    return parse_qs(request.body.decode())["query"][0]
 
 
-def respond_with(body: bytes | Callable[[str], bytes], status: int = 200, kind: str = "application/json") -> Behaviour:
-    """The same bytes to every question, or what a function makes of the query."""
+def respond_with(
+    body: bytes | Callable[[str], bytes], status: int = 200, content_type: str = "application/json"
+) -> Behaviour:
+    """The same bytes for every request, or what a function returns for the query."""
 
-    def behave(asked: ReceivedRequest) -> None:
-        asked.respond(status, body(promql_of(asked)) if callable(body) else body, f"Content-Type: {kind}")
+    def behave(request: ReceivedRequest) -> None:
+        request.respond(status, body(promql_of(request)) if callable(body) else body, f"Content-Type: {content_type}")
 
     return behave
 
 
 @asynccontextmanager
 async def fake_prometheus(behave: Behaviour, **settings: Any) -> AsyncIterator[tuple[PrometheusSource, FaultServer]]:
-    """A source that asks a server which behaves so; one query of the user's own, unless said otherwise."""
-    more = {key: settings.pop(key) for key in ("largest",) if key in settings}
+    """A source on a server that behaves like this; with one user query unless `metrics` are given."""
+    arguments = {key: settings.pop(key) for key in ("max_bytes",) if key in settings}
     async with serving(behave) as server:
-        usual = {} if "metrics" in settings else {"metrics": (), "queries": OWN}
-        told = {**usual, "url": f"http://127.0.0.1:{server.port}", **settings}
-        source = PrometheusSource(PrometheusSettings("prom", **told), lambda: NODES, lambda: NOW, **more)
+        defaults = {} if "metrics" in settings else {"metrics": (), "queries": OWN}
+        fields = {**defaults, "url": f"http://127.0.0.1:{server.port}", **settings}
+        source = PrometheusSource(PrometheusSettings("prom", **fields), lambda: NODES, lambda: NOW, **arguments)
         try:
             yield source, server
         finally:
@@ -70,11 +72,10 @@ async def fake_prometheus(behave: Behaviour, **settings: Any) -> AsyncIterator[t
 
 
 async def read_once(body: bytes | Callable[[str], bytes], **settings: Any) -> Scrape:
-    """One look at a Prometheus that answers so."""
+    """One poll of a Prometheus that responds like this."""
     async with fake_prometheus(respond_with(body), **settings) as (source, _):
         return await source.read()
 
 
 def values_by_name(reading: Reading) -> dict[str, float]:
-    """Values by name."""
     return dict(zip(reading.names, reading.values, strict=True))

@@ -1,4 +1,4 @@
-"""Decides whether metrics.k8s.io is read exactly, and row D14: an API that is not there is a failure with a remedy."""
+"""The metrics-server source, and row D14: a missing API is a failure with a remedy."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ async def read(nodes: tuple[int, bytes], pods: tuple[int, bytes] = (200, body())
 
 
 async def test_nodes_are_read_in_the_units_of_requests() -> None:
-    """Thousandths of a core, bytes, the time of each and the window of the CPU."""
+    """Millicores and bytes, with the timestamp of each item and the window of the CPU."""
     scrape = await read((200, body(node("a"), node("b", usage={"cpu": "250m", "memory": "1Gi"}))))
     cpu, memory = scrape.readings[:2]
     assert (("a", "b"), (1234.56789, 250.0), (MOMENT, MOMENT)) == (cpu.names, cpu.values, cpu.measured)
@@ -87,8 +87,8 @@ async def test_a_pod_is_the_sum_of_its_containers() -> None:
         pod("b", {"cpu": "1"}),
     ],
 )
-async def test_an_item_that_makes_no_sense_is_left_out(odd: Any) -> None:
-    """Such an item is counted, and the others are read; nothing that is absent becomes zero."""
+async def test_a_malformed_item_is_left_out(odd: Any) -> None:
+    """It is counted, and the others are read; nothing missing becomes zero."""
     for reading in (await read((200, body(node("a"), odd)))).readings[:2]:
         assert (("a",), (("malformed", 1),)) == (reading.names, reading.skipped)
 
@@ -96,34 +96,34 @@ async def test_an_item_that_makes_no_sense_is_left_out(odd: Any) -> None:
 @pytest.mark.parametrize(
     ("status", "says"), [(404, "install metrics-server"), (503, "describe apiservice"), (403, "allow"), (500, "500")]
 )
-async def test_d14_an_api_that_is_not_there_is_a_failure(status: int, says: str) -> None:
+async def test_d14_a_missing_api_is_a_failure(status: int, says: str) -> None:
     """Each status comes with its remedy."""
     with pytest.raises(SourceError, match=says):
         await read((status, b"{}"), (status, b"{}"))
 
 
 async def test_pods_may_fail_alone() -> None:
-    """Nodes are still read, and the part that failed is named."""
+    """Nodes are still read, and the failed query is named."""
     scrape = await read((200, body(node("a"))), (403, b"{}"))
     assert (["ms/pods"], 2) == ([failure.query for failure in scrape.failures], len(scrape.readings))
 
 
 @pytest.mark.parametrize("answer", [b"", b"no", b"[]", b'{"items":7}', body()])
-async def test_nonsense_is_a_failure(answer: bytes) -> None:
-    """What is no list, and a list without any node, never means that nodes are idle."""
+async def test_an_invalid_list_is_a_failure(answer: bytes) -> None:
+    """Neither an invalid list nor one without nodes means that nodes are idle."""
     with pytest.raises(SourceError):
         await read((200, answer), (404, b""))
 
 
-async def test_d14_an_old_timestamp_is_handed_on() -> None:
+async def test_d14_an_old_timestamp_is_passed_on() -> None:
     """The core sees how old each item is."""
     old = "2026-11-16T08:30:00Z"
     cpu = (await read((200, body(node("a"), node("b", timestamp=old))))).readings[0]
     assert (MOMENT, MOMENT - 3600) == cpu.measured
 
 
-async def test_many_items_are_read_as_few_are() -> None:
-    """Beside the event loop or on it, the reading is the same."""
+async def test_many_items_are_decoded_like_few() -> None:
+    """In a thread or on the event loop, the reading is the same."""
     usage = {"cpu": "1m", "memory": "1Ki"}
     many = body(*(pod(f"web-{number}", usage) for number in range(1500)))
     cpu = (await read((200, body(node("a"))), (200, many))).readings[2]
@@ -131,7 +131,7 @@ async def test_many_items_are_read_as_few_are() -> None:
 
 
 async def test_pages_are_followed() -> None:
-    """Where the API server hands the list out in pages, all of them count."""
+    """If the API server returns the list in pages, all of them count."""
     pages = {
         "/nodes": (200, body(node("a"), more="x/y=")),
         "/nodes?continue=x%2Fy%3D": (200, body(node("b"))),
@@ -142,8 +142,8 @@ async def test_pages_are_followed() -> None:
 
 
 @pytest.mark.looptime
-async def test_a_way_that_fails_or_hangs_is_a_failure() -> None:
-    """Whatever the way to the API server raises is told by its kind alone, and waiting has an end."""
+async def test_a_request_that_fails_or_hangs_is_a_failure() -> None:
+    """An exception is reported by its type only, and waiting has a timeout."""
 
     async def broken(path: str) -> tuple[int, bytes]:
         raise ConnectionError("Bearer canary")
@@ -159,14 +159,14 @@ async def test_a_way_that_fails_or_hangs_is_a_failure() -> None:
         await MetricsServerSource(MetricsServerSettings("ms"), silent).read()
 
 
-async def test_it_remembers_nothing() -> None:
-    """There is no past to be had from it."""
+async def test_it_has_no_history() -> None:
+    """metrics-server keeps none."""
     source = MetricsServerSource(MetricsServerSettings("ms"), serving({}))
     assert [] == [each async for each in source.read_history(())]
 
 
-async def test_a_large_list_is_taken_apart_as_a_small_one_is() -> None:
-    """Beside the event loop, whose other work does not wait for it."""
+async def test_a_large_list_is_decoded_like_a_small_one() -> None:
+    """In a thread, so that the event loop is not blocked."""
     many = tuple(node(f"n-{number}", note="x" * 1000) for number in range(1200))
     answer = body(*many)
     assert len(answer) > THREAD_ABOVE_BYTES

@@ -1,4 +1,4 @@
-"""Decides whether series find their nodes, and only theirs."""
+"""Matching series to nodes."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ NODES = [
         ({"node": "worker-2", "instance": "kubernetes.default.svc:443"}, "worker-2"),
     ],
 )
-def test_any_of_the_usual_labels_names_the_node(labels: dict[str, str], node: str) -> None:
+def test_any_of_the_usual_labels_identifies_the_node(labels: dict[str, str], node: str) -> None:
     """A name, a name with port, an address with port: whichever label holds it."""
     assert node == NodeMatcher(NODES).match(labels)
 
@@ -57,34 +57,34 @@ def test_any_of_the_usual_labels_names_the_node(labels: dict[str, str], node: st
         {"node": "w" * 5000},
     ],
 )
-def test_what_only_resembles_a_node_is_nobody(labels: dict[str, str]) -> None:
+def test_a_similar_name_does_not_match(labels: dict[str, str]) -> None:
     """Equality with a known name or address counts, and nothing else."""
     assert MatchFailure.UNMATCHED is NodeMatcher(NODES).match(labels)
 
 
 def test_labels_that_disagree_are_ambiguous() -> None:
-    """Where two labels name two nodes nobody can say whose the number is."""
+    """Two labels that name two nodes match neither."""
     assert MatchFailure.AMBIGUOUS is NodeMatcher(NODES).match({"node": "worker-1", "instance": "10.0.0.2:9100"})
 
 
 def test_an_address_of_two_nodes_is_ambiguous() -> None:
-    """An address that two nodes claim says nothing, but their names still do."""
+    """An address that two nodes have matches neither; their names still do."""
     twins = [Node(name="x", addresses=("10.0.0.9",)), Node(name="y", addresses=("10.0.0.9",))]
-    identity = NodeMatcher(twins)
-    assert [MatchFailure.AMBIGUOUS, "x"] == [identity.match({"instance": "10.0.0.9:1"}), identity.match({"node": "x"})]
+    matcher = NodeMatcher(twins)
+    assert [MatchFailure.AMBIGUOUS, "x"] == [matcher.match({"instance": "10.0.0.9:1"}), matcher.match({"node": "x"})]
 
 
 def test_a_configured_label_is_the_only_one_that_counts() -> None:
-    """Then a disagreement elsewhere does no harm, and agreement elsewhere does not help."""
-    identity = NodeMatcher(NODES, "host")
-    assert "worker-1" == identity.match({"host": "worker-1", "instance": "10.0.0.2:9100"})
-    assert MatchFailure.UNMATCHED is identity.match({"node": "worker-1"})
+    """Other labels are ignored, whether they agree or not."""
+    matcher = NodeMatcher(NODES, "host")
+    assert "worker-1" == matcher.match({"host": "worker-1", "instance": "10.0.0.2:9100"})
+    assert MatchFailure.UNMATCHED is matcher.match({"node": "worker-1"})
 
 
 @pytest.mark.parametrize(
     ("text", "host"),
     [("a:1", "a"), ("a", "a"), ("[::1]:9", "::1"), ("::1", "::1"), ("a:", "a:"), (":9", ""), ("a:٣", "a:٣"), ("", "")],
 )
-def test_only_a_port_is_cut_off(text: str, host: str) -> None:
+def test_only_a_port_is_stripped(text: str, host: str) -> None:
     """A port is decimal digits after the last colon, and an address with colons stands in brackets before it."""
     assert host == strip_port(text)

@@ -1,4 +1,4 @@
-"""Decides whether looks go on whatever a source does, and whether the core hears of every change once."""
+"""The poller: its rhythm, retries, failures reported once, history, and that nothing ends the loop."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ CPU, MEMORY = "s/cpu", "s/memory"
 GONE = SourceError("gone", "look for it")
 
 
-def reading(part: str) -> Reading:
-    return Reading(part, part.removeprefix("s/"), ("a",), (1.0,), (1.0,))
+def reading(query: str) -> Reading:
+    return Reading(query, query.removeprefix("s/"), ("a",), (1.0,), (1.0,))
 
 
 BOTH = Scrape((reading(CPU), reading(MEMORY)))
@@ -28,25 +28,27 @@ Step = Scrape | Exception | Callable[[], Scrape]
 
 
 class ScriptedSource:
-    """A source that does one thing after another, and the last for ever."""
+    """A source that goes through the given steps and repeats the last one."""
 
     name, interval, query_names = "s", 10.0, (CPU, MEMORY)
 
-    def __init__(self, *steps: Step, takes: float = 0.0, past: Sequence[tuple[Reading, ...] | Exception] = ()) -> None:
-        self.steps, self.takes, self.past = list(steps), takes, past
-        self.looks: list[float] = []
+    def __init__(
+        self, *steps: Step, seconds: float = 0.0, history: Sequence[tuple[Reading, ...] | Exception] = ()
+    ) -> None:
+        self.steps, self.seconds, self.history = list(steps), seconds, history
+        self.polls: list[float] = []
         self.closed = False
 
     async def read(self) -> Scrape:
-        self.looks.append(asyncio.get_running_loop().time())
+        self.polls.append(asyncio.get_running_loop().time())
         step = self.steps.pop(0) if len(self.steps) > 1 else self.steps[0]
-        await asyncio.sleep(self.takes)
+        await asyncio.sleep(self.seconds)
         if isinstance(step, Exception):
             raise step
         return step if isinstance(step, Scrape) else step()
 
     async def read_history(self, ranges: Sequence[HistoryRange]) -> AsyncIterator[tuple[Reading, ...]]:
-        for each in self.past:
+        for each in self.history:
             await asyncio.sleep(1.0)
             if isinstance(each, Exception):
                 raise each
@@ -57,115 +59,115 @@ class ScriptedSource:
 
 
 async def polled(source: ScriptedSource, seconds: float = 35.0) -> list[SourceEvent]:
-    """What the core hears in that time."""
-    heard: list[SourceEvent] = []
-    spans = (HistoryRange(Subject.NODES, 60.0, 0.0, 30.0),)
-    task = asyncio.create_task(Poller(source, heard.append, lambda: 7.0, Random(1), spans).run())
+    """The events emitted in that time."""
+    events: list[SourceEvent] = []
+    ranges = (HistoryRange(Subject.NODES, 60.0, 0.0, 30.0),)
+    task = asyncio.create_task(Poller(source, events.append, lambda: 7.0, Random(1), ranges).run())
     await asyncio.sleep(seconds)
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
     assert source.closed
-    return heard
+    return events
 
 
-def told(events: Sequence[SourceEvent]) -> list[str]:
-    """In short."""
+def summary(events: Sequence[SourceEvent]) -> list[str]:
+    """One word per event: the queries that returned readings, or -query for one that failed."""
     return [
         f"-{event.source}" if isinstance(event, SourceFailed) else "+".join(each.source for each in event.readings)
         for event in events
     ]
 
 
-async def test_a_source_is_looked_at_on_its_interval() -> None:
-    """About every ten seconds, a little apart each time, from the first second on."""
+async def test_a_source_is_polled_at_its_interval() -> None:
+    """About every ten seconds with jitter, starting within the first second."""
     source = ScriptedSource(BOTH)
     assert 4 == len(await polled(source))
-    gaps = [later - earlier for earlier, later in zip(source.looks, source.looks[1:], strict=False)]
-    assert source.looks[0] <= 1.0 and all(9.5 <= gap <= 10.5 for gap in gaps) and len(set(gaps)) == len(gaps)
+    gaps = [later - earlier for earlier, later in zip(source.polls, source.polls[1:], strict=False)]
+    assert source.polls[0] <= 1.0 and all(9.5 <= gap <= 10.5 for gap in gaps) and len(set(gaps)) == len(gaps)
 
 
-async def test_a_slow_source_gets_its_breather() -> None:
-    """However long a look takes, the next does not follow on its heels, and never two at once."""
-    source = ScriptedSource(BOTH, takes=25.0)
+async def test_a_slow_source_gets_a_pause() -> None:
+    """However long a poll takes, the next one waits a little, and two never overlap."""
+    source = ScriptedSource(BOTH, seconds=25.0)
     await polled(source, 80.0)
-    assert all(later - earlier >= 26.0 for earlier, later in zip(source.looks, source.looks[1:], strict=False))
+    assert all(later - earlier >= 26.0 for earlier, later in zip(source.polls, source.polls[1:], strict=False))
 
 
-async def test_a_failure_is_told_once_and_recovery_within_a_cycle() -> None:
-    """Every part is lost at the look that fails, told once however long it lasts, and back with the next answer."""
-    heard = await polled(ScriptedSource(BOTH, GONE, GONE, BOTH))
+async def test_a_failure_is_reported_once_and_recovery_within_a_cycle() -> None:
+    """Every query fails with the poll, is reported once however long it lasts, and recovers with the next readings."""
+    events = await polled(ScriptedSource(BOTH, GONE, GONE, BOTH))
     both = f"{CPU}+{MEMORY}"
-    assert [both, f"-{CPU}", f"-{MEMORY}", both] == told(heard)
-    failed = next(event for event in heard if isinstance(event, SourceFailed))
+    assert [both, f"-{CPU}", f"-{MEMORY}", both] == summary(events)
+    failed = next(event for event in events if isinstance(event, SourceFailed))
     assert (7.0, "gone: look for it") == (failed.at, failed.problem)
 
 
-async def test_a_part_that_fails_is_told_apart() -> None:
-    """The others go on, and it comes back by itself."""
+async def test_a_single_query_fails_on_its_own() -> None:
+    """The others go on, and it recovers on its own."""
     half = Scrape((reading(MEMORY),), (Failure(CPU, GONE),))
-    assert [MEMORY, f"-{CPU}", MEMORY, f"{CPU}+{MEMORY}", MEMORY, f"-{CPU}"] == told(
+    assert [MEMORY, f"-{CPU}", MEMORY, f"{CPU}+{MEMORY}", MEMORY, f"-{CPU}"] == summary(
         await polled(ScriptedSource(half, half, BOTH, half))
     )
 
 
-async def test_what_may_pass_is_tried_again_within_the_cycle() -> None:
-    """One hiccup is not even noticed."""
+async def test_a_transient_error_is_retried_within_the_cycle() -> None:
+    """A single one is not even reported."""
     source = ScriptedSource(SourceError("busy", transient=True), BOTH)
-    assert [f"{CPU}+{MEMORY}"] == told(await polled(source, 5.0))
+    assert [f"{CPU}+{MEMORY}"] == summary(await polled(source, 5.0))
 
 
-async def test_only_one_more_try_and_only_if_there_is_time() -> None:
-    """A look that has used up half the interval is not repeated; two failures in a row are one."""
+async def test_one_retry_and_only_if_there_is_time() -> None:
+    """A poll that took half of the interval is not retried; a failed retry is reported once."""
     quick = ScriptedSource(SourceError("busy", transient=True))
-    assert [f"-{CPU}", f"-{MEMORY}"] == told(await polled(quick, 5.0)) and 2 == len(quick.looks)
-    slow = ScriptedSource(SourceError("busy", transient=True), takes=6.0)
-    assert [f"-{CPU}", f"-{MEMORY}"] == told(await polled(slow, 9.0)) and 1 == len(slow.looks)
+    assert [f"-{CPU}", f"-{MEMORY}"] == summary(await polled(quick, 5.0)) and 2 == len(quick.polls)
+    slow = ScriptedSource(SourceError("busy", transient=True), seconds=6.0)
+    assert [f"-{CPU}", f"-{MEMORY}"] == summary(await polled(slow, 9.0)) and 1 == len(slow.polls)
 
 
-async def test_a_fault_of_our_own_does_not_end_the_looks(caplog: pytest.LogCaptureFixture) -> None:
-    """Whatever a source raises is a failure of it, logged with its trace, and the next look takes place."""
-    heard = await polled(ScriptedSource(ZeroDivisionError("oops"), BOTH))
-    assert [f"-{CPU}", f"-{MEMORY}", f"{CPU}+{MEMORY}"] == told(heard)[:3]
+async def test_an_internal_error_does_not_end_the_loop(caplog: pytest.LogCaptureFixture) -> None:
+    """Any exception is a failure of the source, logged with its traceback, and the next poll takes place."""
+    events = await polled(ScriptedSource(ZeroDivisionError("oops"), BOTH))
+    assert [f"-{CPU}", f"-{MEMORY}", f"{CPU}+{MEMORY}"] == summary(events)[:3]
     assert "oops" in caplog.text
 
 
-async def test_the_past_follows_the_first_answer() -> None:
-    """Asked once, piece by piece, while the looks go on."""
-    past = [(reading(CPU),), (reading(MEMORY),)]
-    heard = await polled(ScriptedSource(GONE, BOTH, past=past))
-    kinds = [type(event) for event in heard]
+async def test_history_is_read_after_the_first_readings() -> None:
+    """Once, in chunks, while polling goes on."""
+    history = [(reading(CPU),), (reading(MEMORY),)]
+    events = await polled(ScriptedSource(GONE, BOTH, history=history))
+    kinds = [type(event) for event in events]
     assert [SourceFailed, SourceFailed, SamplesRead, HistoryRead, HistoryRead, SamplesRead] == kinds[:6]
     assert 2 == kinds.count(HistoryRead)
 
 
-@pytest.mark.parametrize("trouble", [GONE, ZeroDivisionError("oops")])
-async def test_a_past_that_cannot_be_had_is_done_without(trouble: Exception) -> None:
-    """What came before the trouble counts, and nothing else is lost."""
-    heard = await polled(ScriptedSource(BOTH, past=[(reading(CPU),), trouble]))
-    assert [SamplesRead, HistoryRead, SamplesRead] == [type(event) for event in heard[:3]]
+@pytest.mark.parametrize("error", [GONE, ZeroDivisionError("oops")])
+async def test_history_that_fails_is_skipped(error: Exception) -> None:
+    """What was read before the error counts, and polling goes on."""
+    events = await polled(ScriptedSource(BOTH, history=[(reading(CPU),), error]))
+    assert [SamplesRead, HistoryRead, SamplesRead] == [type(event) for event in events[:3]]
 
 
-async def test_whoever_takes_the_news_may_raise(caplog: pytest.LogCaptureFixture) -> None:
-    """The looks go on, and it is logged: one scrape that the core cannot take must not blind it for ever."""
+async def test_the_receiver_of_events_may_raise(caplog: pytest.LogCaptureFixture) -> None:
+    """It is logged, and polling goes on: one scrape that the core cannot process must not stop all later ones."""
 
-    def hand(event: SourceEvent) -> None:
+    def emit(event: SourceEvent) -> None:
         raise ZeroDivisionError
 
     source = ScriptedSource(BOTH)
-    task = asyncio.create_task(Poller(source, hand, lambda: 7.0, Random(1), ()).run())
+    task = asyncio.create_task(Poller(source, emit, lambda: 7.0, Random(1), ()).run())
     await asyncio.sleep(35.0)
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
-    assert 3 <= len(source.looks)
-    assert "what it said was not taken" in caplog.text
+    assert 3 <= len(source.polls)
+    assert "processing samples failed" in caplog.text
 
 
-async def test_what_fails_now_is_what_failed_at_the_last_look() -> None:
-    """A part that need not be there, such as recorded rules, fails with its source, and is well again without an answer."""
+async def test_failing_is_what_failed_at_the_last_poll() -> None:
+    """An optional query fails with its source, and recovers when the source responds, even without its readings."""
     half = Scrape((reading(CPU),), (Failure(MEMORY, GONE),))
-    polling = Poller(ScriptedSource(GONE, Scrape((reading(CPU),)), half, BOTH), lambda _: None, ranges=())
+    poller = Poller(ScriptedSource(GONE, Scrape((reading(CPU),)), half, BOTH), lambda _: None, ranges=())
     failing = []
     for _ in range(4):
-        await polling.poll()
-        failing.append(sorted(polling.failing))
+        await poller.poll()
+        failing.append(sorted(poller.failing))
     assert [[CPU, MEMORY], [], [MEMORY], []] == failing

@@ -1,4 +1,4 @@
-"""Decides whether queries are what they should be: as many as there are parts, in the right unit, and nobody's to bend."""
+"""The planned queries: complete, in the right unit, and safe from injection."""
 
 from __future__ import annotations
 
@@ -12,9 +12,7 @@ from trimtab.config.trimtab.promql import tokens
 from trimtab.config.trimtab.settings import BuiltinMetric, PrometheusSettings, QuerySettings, QueryUnit
 from trimtab.core.model.readings import Statistic, Subject, Unit
 from trimtab.sources.interface import SourceError
-from trimtab.sources.prometheus.default_queries import CPU_RULE, DEFAULT_QUERIES, MEMORY_RULE
-from trimtab.sources.prometheus.queries import quote
-from trimtab.sources.prometheus.query_plan import plan_queries
+from trimtab.sources.prometheus.queries import CPU_RULE, DEFAULT_QUERIES, MEMORY_RULE, plan_queries, quote
 
 ALL = PrometheusSettings("prom", "http://p:9090", metrics=tuple(BuiltinMetric))
 HOSTILE = [
@@ -39,15 +37,15 @@ def matched(labels: dict[str, str]) -> PrometheusSettings:
     return replace(ALL, match_labels=tuple(labels.items()))
 
 
-def test_every_metric_has_its_questions() -> None:
-    """Each measurement that the configuration can name is asked for, under a part of the source's own name."""
+def test_every_metric_has_its_queries() -> None:
+    """Each metric of the configuration is queried, under a name that starts with the source's."""
     parts = [question.name for question in plan_queries(ALL)]
     assert set(BuiltinMetric) == set(DEFAULT_QUERIES) and len(set(parts)) == len(parts)
     assert all(part.startswith("prom/") for part in parts)
 
 
-def test_nothing_is_left_blank() -> None:
-    """No placeholder of ours remains in any way to ask, with and without matchers."""
+def test_no_placeholder_remains() -> None:
+    """In any alternative, with and without matchers."""
     for matching in ({}, {"cluster": "eu"}):
         ways = [way for question in plan_queries(matched(matching), 90.0) for way in question.alternatives]
         assert not [way.promql for way in ways if "$" in way.promql or "{," in way.promql or ",}" in way.promql]
@@ -56,8 +54,8 @@ def test_nothing_is_left_blank() -> None:
         )
 
 
-def test_rates_say_what_span_they_speak_for() -> None:
-    """The window of a reading is that of the rate in its query, and 0 for what is measured at once."""
+def test_readings_have_the_window_of_their_rate() -> None:
+    """And 0 for instantaneous values."""
     windows = {question.name: question.alternatives[0].window for question in plan_queries(ALL, 90.0)}
     assert (90.0, 0.0, 90.0, 0.0) == tuple(
         windows[f"prom/{part}"] for part in ("nodeCPU", "nodeMemory", "podCPU", "podMemory")
@@ -70,7 +68,7 @@ def test_rates_say_what_span_they_speak_for() -> None:
 
 @pytest.mark.parametrize("value", HOSTILE)
 def test_s18_a_value_stays_inside_its_quotes(value: str) -> None:
-    """A query has the same shape whatever the value of a matcher is, and reads the value back unchanged."""
+    """A query has the same tokens whatever the value of a matcher, and PromQL reads the value back unchanged."""
     benign, bent = (
         [_shape(question.alternatives[0].promql) for question in plan_queries(matched({"cluster": each}), 90.0)]
         for each in ("eu", value)
@@ -81,14 +79,14 @@ def test_s18_a_value_stays_inside_its_quotes(value: str) -> None:
 
 
 def _shape(query: str) -> list[tuple[str, str]]:
-    """Its pieces, with the texts blanked out."""
+    """Its tokens, with string literals blanked out."""
     return [(piece.kind, "" if piece.kind == "text" else piece.text) for piece in tokens(query)]
 
 
 @pytest.mark.parametrize("label", ["", "a-b", "a b", 'a"', "1a", "a}", "ä", "a=1,b"])
 def test_a_matcher_needs_a_label(label: str) -> None:
-    """What is no name of a label is refused."""
-    with pytest.raises(SourceError, match="no name of a label"):
+    """An invalid label name is rejected."""
+    with pytest.raises(SourceError, match="not a valid label name"):
         plan_queries(matched({label: "x"}), 90.0)
 
 
@@ -104,14 +102,14 @@ def test_a_matcher_needs_a_label(label: str) -> None:
     ],
 )
 def test_units_of_own_queries(measure: QueryUnit, unit: Unit, scale: float) -> None:
-    """Whatever a query counts in arrives in the unit of requests, as a share, or as it is."""
+    """Values arrive in the unit of requests, as a fraction, or as they are."""
     own = QuerySettings("cpu", "x", unit=measure)
     way = plan_queries(PrometheusSettings("p", "http://p", metrics=(), queries=(own,)))[0].alternatives[0]
     assert (unit, scale) == (way.unit, way.scale)
 
 
-def test_an_own_query_stands_in_for_the_built_one() -> None:
-    """Who asks for the CPU of nodes in own words is not asked for it twice; pods keep theirs."""
+def test_a_user_query_replaces_the_default_one() -> None:
+    """A user query for the CPU of nodes replaces that default; pods keep theirs."""
     own = (QuerySettings("cpu", "my_cpu[$window]", unit=QueryUnit.PERCENT, window=60.0),)
     asked = plan_queries(PrometheusSettings("p", "http://p", queries=own))
     ways = [question.alternatives[0] for question in asked if question.alternatives[0].resource == "cpu"]
@@ -119,8 +117,8 @@ def test_an_own_query_stands_in_for_the_built_one() -> None:
     assert "my_cpu[60s]" == ways[1].value_expr
 
 
-def test_own_statistics_stand_beside_the_built_one() -> None:
-    """A mean and a deviation of the same metric are parts of their own."""
+def test_user_statistics_are_added_to_the_default() -> None:
+    """A mean and a deviation of the same metric are separate queries."""
     own = tuple(
         QuerySettings("cpu", "x", statistic=each, window=900.0) for each in (Statistic.MEAN, Statistic.DEVIATION)
     )
@@ -129,21 +127,21 @@ def test_own_statistics_stand_beside_the_built_one() -> None:
 
 
 @pytest.mark.parametrize("query", ["", "up{", 'up{a="', "rate(x[$span])", 'x{node="{{ .Node }}"}', "up\0"])
-def test_an_own_query_that_cannot_be_asked_is_refused(query: str) -> None:
-    """Unknown placeholders, open quotes and brackets are found before anything is asked."""
+def test_an_invalid_user_query_is_rejected(query: str) -> None:
+    """Unknown placeholders, open quotes and brackets are found before any request."""
     with pytest.raises(SourceError, match="query 'cpu' of source 'p'"):
         plan_queries(PrometheusSettings("p", "http://p", queries=(QuerySettings("cpu", query),)))
 
 
-def test_a_comment_at_the_end_of_an_own_query_ends_there() -> None:
-    """What we put around a query starts on a new line."""
+def test_a_comment_at_the_end_of_a_user_query_ends_there() -> None:
+    """What is put around a query starts on a new line."""
     own = (QuerySettings("x", "up # all of them"),)
     way = plan_queries(PrometheusSettings("p", "http://p", metrics=(), queries=own))[0].alternatives[0]
     assert all(line == "up # all of them" for line in way.promql.splitlines() if "#" in line)
 
 
-def test_the_shipped_rules_have_the_names_that_are_asked_for() -> None:
-    """deploy/prometheus-rules.yaml records what `default_queries` looks for, in percent of all labels."""
+def test_the_shipped_rules_have_the_expected_names() -> None:
+    """deploy/prometheus-rules.yaml records what the default queries select, in percent of all labels."""
     rules = yaml.safe_load(Path("deploy/prometheus-rules.yaml").read_text())["groups"][0]["rules"]
     assert {CPU_RULE, MEMORY_RULE} == {rule["record"] for rule in rules}
     assert not [rule for rule in rules if " by " in rule["expr"] or "100 *" not in rule["expr"]]

@@ -1,4 +1,4 @@
-"""Decides whether only queries that Prometheus cannot read are called mistakes, and nothing else is held against a file."""
+"""Checking user queries at start-up: only one that Prometheus cannot parse counts as invalid."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ import pytest
 from tests.kube.fault_server import ReceivedRequest, serving
 from tests.sources.fake_prometheus import promql_of, respond_with, series, vector
 from trimtab.config.trimtab.settings import PrometheusSettings, QuerySettings
-from trimtab.sources.prometheus import query_check
-from trimtab.sources.prometheus.query_check import invalid_queries
+from trimtab.sources.prometheus import source
+from trimtab.sources.prometheus.source import invalid_queries
 
-UNREAD = 'invalid parameter "query": 1:6: parse error: unexpected end of input'
+PARSE_ERROR = 'invalid parameter "query": 1:6: parse error: unexpected end of input'
 QUERIES = (QuerySettings("good", "up"), QuerySettings("bad", "rate(up)"))
 
 
-def refusal(error: str) -> bytes:
+def error_body(error: str) -> bytes:
     return json.dumps({"status": "error", "errorType": "bad_data", "error": error}).encode()
 
 
@@ -26,11 +26,11 @@ def settings(port: int) -> PrometheusSettings:
     return PrometheusSettings("prom", f"http://127.0.0.1:{port}", timeout=2.0, queries=QUERIES)
 
 
-async def test_the_query_that_cannot_be_read() -> None:
-    """It alone is named, with the words of Prometheus; the built-in questions are not asked."""
+async def test_a_query_that_cannot_be_parsed() -> None:
+    """It alone is reported, with the error of Prometheus; default queries are not run."""
 
     def behave(asked: ReceivedRequest) -> None:
-        found = respond_with(refusal(UNREAD), 400) if "rate(up)" in promql_of(asked) else respond_with(vector())
+        found = respond_with(error_body(PARSE_ERROR), 400) if "rate(up)" in promql_of(asked) else respond_with(vector())
         found(asked)
 
     async with serving(behave) as server:
@@ -43,22 +43,22 @@ async def test_the_query_that_cannot_be_read() -> None:
     ("status", "body"),
     [
         (200, vector(series({"node": "a"}, "1"))),
-        (400, refusal('invalid parameter "timeout": cannot parse it')),
+        (400, error_body('invalid parameter "timeout": cannot parse it')),
         (400, b"no JSON"),
         (401, b"who are you"),
-        (422, refusal("many-to-many matching not allowed")),
+        (422, error_body("many-to-many matching not allowed")),
         (503, b"not ready"),
     ],
 )
-async def test_whatever_else_is_wrong_proves_nothing(status: int, body: bytes) -> None:
-    """A Prometheus that is ill, or data that do not fit today, keep nobody from starting."""
+async def test_other_errors_prove_nothing(status: int, body: bytes) -> None:
+    """A broken Prometheus, or data that do not match today, must not prevent a start."""
     async with serving(respond_with(body, status)) as server:
         assert [] == await invalid_queries(settings(server.port))
 
 
-async def test_nobody_waits_for_who_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Hung or absent, it is left alone soon, though a source may be waited for much longer."""
-    monkeypatch.setattr(query_check, "TIMEOUT", 0.05)
+async def test_the_check_has_a_short_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A hanging or absent Prometheus delays the start only briefly, whatever the timeout of the source."""
+    monkeypatch.setattr(source, "CHECK_TIMEOUT", 0.05)
     async with serving(lambda asked: None) as server, asyncio.timeout(60):
         assert [] == await invalid_queries(replace(settings(server.port), timeout=3600.0))
     assert [] == await invalid_queries(settings(server.port))

@@ -1,4 +1,4 @@
-"""Decides whether a recording comes back as it was, only later."""
+"""Recording and replaying readings."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ def recorded(path: Path, *events: SamplesRead) -> ReplaySource:
     return ReplaySource(ReplaySettings("tape", str(path)), LATER)
 
 
-async def test_samples_are_as_old_as_they_were(tmp_path: Path) -> None:
-    """A line a look, in order, with every time shifted to now; the source has the name that it has here."""
+async def test_samples_keep_their_age(tmp_path: Path) -> None:
+    """One line per poll, in order, with every time shifted to now, under the configured name."""
     source = recorded(tmp_path / "tape", event(100.0, 0.5), event(115.0, 0.6))
     first, second = (await source.read()).readings[0], (await source.read()).readings[0]
     assert [(0.5,), (0.6,)] == [first.values, second.values]
@@ -42,7 +42,7 @@ async def test_samples_are_as_old_as_they_were(tmp_path: Path) -> None:
 
 
 async def test_a_recording_ends(tmp_path: Path) -> None:
-    """After its last line the source has failed, and what is added later is read."""
+    """After its last line the source fails; lines appended later are read."""
     path = tmp_path / "tape"
     source = recorded(path, event(100.0, 0.5))
     await source.read()
@@ -63,8 +63,8 @@ async def test_a_recording_ends(tmp_path: Path) -> None:
         b'{"type":"SamplesRead","readings":[{"source":"s","resource":"cpu","names":["a"],"values":[NaN],"measured":[1]}],"at":1}',
     ],
 )
-async def test_a_line_that_makes_no_sense_is_named_and_passed_over(line: bytes, tmp_path: Path) -> None:
-    """File and line are told; the next look reads the next line."""
+async def test_a_malformed_line_is_reported_and_skipped(line: bytes, tmp_path: Path) -> None:
+    """The error names file and line; the next poll reads the next line."""
     path = tmp_path / "tape"
     recorded(path, event(100.0, 0.5))
     path.write_bytes(line + b"\n" + path.read_bytes())
@@ -74,7 +74,7 @@ async def test_a_line_that_makes_no_sense_is_named_and_passed_over(line: bytes, 
     assert (0.5,) == (await source.read()).readings[0].values
 
 
-async def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
+async def test_a_missing_file(tmp_path: Path) -> None:
     """With the reason and what to check."""
     with pytest.raises(SourceError, match=r"No such file.*check"):
         await ReplaySource(ReplaySettings("tape", str(tmp_path / "none")), LATER).read()

@@ -1,4 +1,4 @@
-"""Decides whether a look at Prometheus brings what there is, fails part by part, and finds the way that works."""
+"""The Prometheus source: readings, failures per query, and finding the alternative that works."""
 
 from __future__ import annotations
 
@@ -36,27 +36,27 @@ EXPORTER, KUBELET, CADVISOR, RULE = (
 
 
 def having(*metrics: str, value: str = "50") -> Callable[[str], bytes]:
-    """A Prometheus that knows these metrics of node a alone."""
+    """A Prometheus that has these metrics, of node a only."""
     found = vector(series({"instance": "10.0.0.1:9100"}, value))
     return lambda query: found if any(metric in query for metric in metrics) else EMPTY
 
 
-async def test_prometheus_is_told_how_long_we_wait() -> None:
-    """As a plain number of seconds: with a unit behind it, it reads whole numbers only."""
+async def test_the_timeout_is_sent_to_prometheus() -> None:
+    """As a plain number of seconds: with a unit, Prometheus accepts integers only."""
     async with fake_prometheus(respond_with(vector(series({"node": "a"}, "1"))), timeout=2.5) as (source, server):
         await source.read()
     assert ["2.5"] == parse_qs(server.received[0].body.decode())["timeout"]
 
 
 async def test_each_sample_has_its_own_age() -> None:
-    """What counts is when the sample was taken, not when the question was asked."""
+    """The time of the sample counts, not that of the query."""
     ages = (series({"node": "a"}, "1", NOW - 3), series({"node": "b"}, "2", NOW - 299))
     reading = (await read_once(vector(*ages))).readings[0]
     assert (("a", "b"), (NOW - 3, NOW - 299)) == (reading.names, reading.measured)
 
 
 async def test_the_number_of_queries_does_not_depend_on_nodes() -> None:
-    """Three nodes or three thousand: one question a part."""
+    """Three nodes or three thousand: one request per query."""
     found = vector(series({"instance": "10.0.0.1:9100", "namespace": "x", "pod": "y"}, "1"))
     async with fake_prometheus(respond_with(found), metrics=tuple(BuiltinMetric)) as (source, server):
         await source.read()
@@ -75,15 +75,15 @@ async def test_the_number_of_queries_does_not_depend_on_nodes() -> None:
         (RULE, Unit.FRACTION, 0.5),
     ],
 )
-async def test_whichever_exporter_runs_is_found(metric: str, unit: Unit, value: float) -> None:
-    """node-exporter, the kubelet's two kinds of metrics, or the recording rules alone: each will do."""
+async def test_any_of_the_exporters_is_found(metric: str, unit: Unit, value: float) -> None:
+    """node-exporter, the kubelet's two kinds of metrics, or just the recording rules."""
     scrape = await read_once(having(metric), metrics=(BuiltinMetric.NODE_MEMORY,))
     reading = next(each for each in scrape.readings if each.resource == "memory")
     assert ({"a": value}, unit, ()) == (values_by_name(reading), reading.unit, scrape.failures)
 
 
-async def test_rules_are_read_under_their_own_name_too() -> None:
-    """Beside the measurement itself, for plugins that were made for them, in percent."""
+async def test_recording_rules_are_also_read_under_their_own_name() -> None:
+    """In percent, for plugins that expect them."""
     scrape = await read_once(having(EXPORTER, RULE), metrics=(BuiltinMetric.NODE_MEMORY,))
     assert {"memory": {"a": 50.0}, RULE: {"a": 50.0}} == {
         each.resource: values_by_name(each) for each in scrape.readings
@@ -91,7 +91,7 @@ async def test_rules_are_read_under_their_own_name_too() -> None:
 
 
 async def test_pushed_values_are_as_old_as_their_push() -> None:
-    """A Pushgateway repeats the last push for ever: the time of that push is asked for, and MiB become bytes."""
+    """A Pushgateway exposes the last push for ever, so the time of the push counts; MiB become bytes."""
     asked: list[str] = []
 
     def push(query: str) -> bytes:
@@ -103,8 +103,8 @@ async def test_pushed_values_are_as_old_as_their_push() -> None:
     assert "push_time_seconds" in asked[-1] and "timestamp" not in asked[-1]
 
 
-async def test_the_way_that_works_is_kept() -> None:
-    """Once found, only that way is asked; the absent recording rule is not looked for again at once."""
+async def test_the_alternative_that_works_is_kept() -> None:
+    """Once found, only it is queried; an absent recording rule is not tried again at once."""
     async with fake_prometheus(respond_with(having(CADVISOR)), metrics=(BuiltinMetric.NODE_MEMORY,)) as (
         source,
         server,
@@ -115,8 +115,8 @@ async def test_the_way_that_works_is_kept() -> None:
         assert [True] == [CADVISOR in promql_of(asked) for asked in server.received]
 
 
-async def test_a_counter_that_is_too_young_gives_way_for_one_look_alone() -> None:
-    """A rate needs two samples: the exporter that has one yet is asked again at once, not in ten minutes."""
+async def test_a_counter_that_is_too_new_is_skipped_for_one_poll_only() -> None:
+    """A rate needs two samples: the exporter with only one is tried again at the next poll, not in ten minutes."""
     (_, time) = series({"node": "a"}, "1")
     young = [True]
 
@@ -131,8 +131,8 @@ async def test_a_counter_that_is_too_young_gives_way_for_one_look_alone() -> Non
         assert [Unit.FRACTION] == [reading.unit for reading in (await source.read()).readings]
 
 
-async def test_a_rule_is_not_absent_because_prometheus_was() -> None:
-    """After an outage the look that finds Prometheus again finds the recording rule too."""
+async def test_an_outage_does_not_make_a_recording_rule_absent() -> None:
+    """The first poll after an outage finds the recording rule, too."""
     there = [False]
 
     def behave(asked: ReceivedRequest) -> None:
@@ -148,8 +148,8 @@ async def test_a_rule_is_not_absent_because_prometheus_was() -> None:
         assert {"memory", RULE} == {reading.resource for reading in (await source.read()).readings}
 
 
-async def test_d2_an_exporter_that_stops_fails_only_its_part_and_recovers_at_once() -> None:
-    """An empty vector is a failure of that part at the next look, and the look after its return brings it back."""
+async def test_d2_an_exporter_that_stops_fails_only_its_query_and_recovers_at_once() -> None:
+    """An empty vector is a failure of that query at the next poll, and the poll after its return recovers it."""
     there = {"cpu": True}
 
     def behave(query: str) -> bytes:
@@ -169,15 +169,15 @@ async def test_d2_an_exporter_that_stops_fails_only_its_part_and_recovers_at_onc
         assert () == (await source.read()).failures
 
 
-async def test_times_without_a_value_say_so() -> None:
-    """A rate of a series with one sample has no value, though the sample has its time: the words fit that."""
+async def test_the_error_for_timestamps_without_values() -> None:
+    """A rate of a series with one sample has no value, though the sample has its time."""
     (_, time) = series({"namespace": "x", "pod": "y"}, "1")
-    with pytest.raises(SourceError, match=r"cpu series have no value now, .* rateWindow"):
+    with pytest.raises(SourceError, match=r"cpu series have no current value, .* rateWindow"):
         await read_once(vector([time]), metrics=(BuiltinMetric.POD_CPU,))
 
 
-async def test_a_part_with_warnings_takes_no_other_with_it() -> None:
-    """One answer that is not vouched for is not believed; the others are."""
+async def test_warnings_fail_only_their_query() -> None:
+    """A response with warnings is rejected; the others are used."""
 
     def behave(query: str) -> bytes:
         warned = {"warnings": ["partial"]} if "cpu" in query else {}
@@ -188,8 +188,8 @@ async def test_a_part_with_warnings_takes_no_other_with_it() -> None:
     assert {"memory", RULE} == {reading.resource for reading in scrape.readings}
 
 
-async def test_d1_where_every_part_fails_the_source_does() -> None:
-    """Then there is nothing to tell but the failure."""
+async def test_d1_the_source_fails_if_every_query_fails() -> None:
+    """Then the error is raised."""
     async with fake_prometheus(respond_with(b"down", 503), metrics=tuple(BuiltinMetric)) as (source, _):
         with pytest.raises(SourceError, match="503") as caught:
             await source.read()
@@ -197,20 +197,20 @@ async def test_d1_where_every_part_fails_the_source_does() -> None:
 
 
 async def test_d3_missing_nodes_are_missing() -> None:
-    """A node without a series is not in the reading; nobody makes up a zero for it."""
+    """A node without a series is not in the reading, and never becomes zero."""
     reading = (await read_once(vector(series({"node": "b"}, "5")))).readings[0]
     assert ("b",) == reading.names
 
 
-async def test_d15_a_poisoned_pod_is_handed_on_as_it_is() -> None:
-    """One that claims a million cores keeps none of the others from being read; judging it is the core's."""
+async def test_d15_an_implausible_pod_is_passed_on_unchanged() -> None:
+    """A pod that claims a million cores does not affect the others; the core validates values."""
     pods = [series({"namespace": "x", "pod": each}, value) for each, value in (("evil", "1e6"), ("good", "0.2"))]
     reading = (await read_once(vector(*pods), metrics=(BuiltinMetric.POD_CPU,))).readings[0]
     assert {"x/evil": 1e9, "x/good": 200.0} == values_by_name(reading)
 
 
 async def test_equal_names_are_the_same_tuple() -> None:
-    """Whoever looks names up can tell at a glance that nothing has changed."""
+    """So that a receiver can tell by identity that nothing has changed."""
     async with fake_prometheus(respond_with(vector(series({"node": "a"}, "1"), series({"node": "b"}, "2")))) as (
         source,
         _,
@@ -219,8 +219,8 @@ async def test_equal_names_are_the_same_tuple() -> None:
     assert first.names is second.names
 
 
-async def test_a_large_answer_is_read_as_a_small_one_is() -> None:
-    """Beside the event loop or on it, the reading is the same."""
+async def test_a_large_response_is_decoded_like_a_small_one() -> None:
+    """In a thread or on the event loop, the reading is the same."""
     many = [series({"namespace": "x", "pod": f"p-{number}"}, str(number)) for number in range(3000)]
     body = vector(*many)
     assert len(body) > 1 << 18
@@ -228,8 +228,8 @@ async def test_a_large_answer_is_read_as_a_small_one_is() -> None:
     assert {f"x/p-{number}": float(number) for number in range(3000)} == values_by_name(reading)
 
 
-async def test_a_new_node_is_matched_at_the_next_look() -> None:
-    """Nodes are asked for at every look."""
+async def test_a_new_node_is_matched_at_the_next_poll() -> None:
+    """Nodes are listed at every poll."""
     nodes = NODES[:1]
     found = vector(series({"node": "a"}, "1"), series({"node": "b"}, "2"))
     async with fake_prometheus(respond_with(found)) as (source, _):
@@ -240,7 +240,7 @@ async def test_a_new_node_is_matched_at_the_next_look() -> None:
 
 
 def test_no_name_of_a_node_enters_a_query() -> None:
-    """Queries are the same text whatever nodes are called."""
+    """Queries are the same whatever the nodes are called."""
     hostile = PrometheusSettings("prom", "http://p:9090", metrics=tuple(BuiltinMetric))
     source = PrometheusSource(hostile, lambda: NODES)
     texts = [way.promql for question in source._queries for way in question.alternatives]

@@ -1,4 +1,4 @@
-"""Decides whether a pod takes the path that the architecture draws, hop for hop, from a watch's bytes to the bound pod."""
+"""The walk of a pod as drawn in ARCHITECTURE.md, from the bytes of a watch to the bound pod."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Several profiles in one process: each pod by the rules of its own, on one cluster and in one queue."""
+"""Several profiles in one process: each pod is scheduled by its own, on one cluster and with one queue."""
 
 from collections.abc import Iterable
 

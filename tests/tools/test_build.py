@@ -1,4 +1,4 @@
-"""Shows that what is built for live tests is named by what went into it, module by module."""
+"""Built modules are named by a hash of their inputs."""
 
 import shutil
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Proves that the pictures of score curves are what plugins answer, that none is missing, and that they are sound SVG."""
+"""The score charts are what the plugins return, complete, and valid SVG."""
 
 from __future__ import annotations
 

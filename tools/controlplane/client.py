@@ -1,6 +1,6 @@
-"""Decides how tests and benchmarks speak to the API server as its administrator; leaves what they say to them.
+"""A synchronous API client for tests and benchmarks.
 
-Synchronous, one keep-alive connection a thread, and a pool of threads for many objects at once.
+One keep-alive connection per thread, and a thread pool for operations on many objects.
 """
 
 import http.client
@@ -23,10 +23,10 @@ APPLY_PATCH = "application/apply-patch+yaml"
 
 
 class ApiError(Exception):
-    """The API server answered with an error."""
+    """The API server returned an error."""
 
     def __init__(self, request: str, status: int, body: bytes) -> None:
-        """Keep the status, and say all that is known in the message."""
+        """Keep the status; the message has the request and the response."""
         super().__init__(f"{request} → {status} {body[:500].decode(errors='replace')}")
         self.status = status
 
@@ -35,7 +35,7 @@ class Client:
     """A small client of one API server."""
 
     def __init__(self, port: int, tls: ssl.SSLContext, headers: Mapping[str, str] | None = None) -> None:
-        """Speak to 127.0.0.1 at this port; the context says as whom, or the headers do."""
+        """Connect to 127.0.0.1 at this port, authenticated by the TLS context or by headers."""
         self._port = port
         self._tls = tls
         self._headers = dict(headers or {})
@@ -45,13 +45,13 @@ class Client:
         self._resources: dict[str, dict[str, Document]] = {}
 
     def close(self) -> None:
-        """End the threads and close every connection."""
+        """Stop the threads and close every connection."""
         self._pool.shutdown(cancel_futures=True)
         for connection in self._opened:
             connection.close()
 
     def raw(self, method: str, path: str, body: bytes | None = None, content: str = "") -> tuple[int, bytes]:
-        """One request, whatever the answer; a kept connection that turns out dead is replaced once."""
+        """Send one request and return any response; a broken keep-alive connection is replaced once."""
         headers = {**self._headers, "Content-Type": content or "application/json"}
         fresh = not hasattr(self._own, "connection")
         try:
@@ -82,7 +82,7 @@ class Client:
         del self._own.connection
 
     def call(self, method: str, path: str, document: Document | None = None, content: str = "") -> Any:
-        """One request with a JSON body; the decoded answer, or ApiError."""
+        """Send one request with a JSON body; return the decoded response or raise ApiError."""
         body = None if document is None else json.dumps(document).encode()
         status, answer = self.raw(method, path, body, content)
         if status >= 300:
@@ -90,20 +90,20 @@ class Client:
         return json.loads(answer)
 
     def get(self, path: str) -> Any:
-        """One object, or whatever the path answers with."""
+        """GET a path."""
         return self.call("GET", path)
 
     def list(self, path: str) -> Documents:
-        """The items of a consistent list: straight from etcd's newest revision."""
+        """The items of a consistent list, from etcd's latest revision."""
         items: Documents = self.call("GET", path)["items"]
         return items
 
     def patch(self, path: str, change: Document, content: str = MERGE_PATCH) -> Any:
-        """Change an object, by merge patch unless told otherwise."""
+        """Patch an object, by merge patch by default."""
         return self.call("PATCH", path, change, content)
 
     def delete(self, path: str, grace_seconds: int | None = None) -> Any:
-        """Delete an object, at once with a grace of 0."""
+        """Delete an object, immediately with a grace period of 0."""
         return self.call("DELETE", path, None if grace_seconds is None else {"gracePeriodSeconds": grace_seconds})
 
     def create(self, document: Document) -> Document:
@@ -112,25 +112,25 @@ class Client:
         return created
 
     def apply(self, document: Document) -> Document:
-        """Server-side apply, taking over every field that the document names."""
+        """Server-side apply, forcing conflicts."""
         path = f"{self.collection(document)}/{document['metadata']['name']}?fieldManager=rig&force=true"
         applied: Document = self.call("PATCH", path, document, APPLY_PATCH)
         return applied
 
     def create_many(self, documents: Iterable[Document]) -> Documents:
-        """Create all of them over many connections at once; the answers in the same order."""
+        """Create all objects concurrently; the responses are in the same order."""
         return [*self.map_concurrently(self.create, documents)]
 
     def delete_many(self, paths: Iterable[str], grace_seconds: int | None = None) -> None:
-        """Delete all of them over many connections at once."""
+        """Delete all paths concurrently."""
         self.map_concurrently(lambda path: self.delete(path, grace_seconds), paths)
 
     def map_concurrently(self, action: Callable[[Item], Result], items: Iterable[Item]) -> Sequence[Result]:
-        """Do one thing to many items on the pool; the first error is raised."""
+        """Call the function for each item on the thread pool; the first error is raised."""
         return tuple(self._pool.map(action, items))
 
     def collection(self, document: Document) -> str:
-        """The path of the collection that an object of this kind belongs to, as discovery tells it."""
+        """The path of the object's collection, by discovery."""
         version, kind = document["apiVersion"], document["kind"]
         root = f"/apis/{version}" if "/" in version else f"/api/{version}"
         if kind not in self._resources.get(version, {}):

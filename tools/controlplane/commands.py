@@ -1,4 +1,4 @@
-"""Decides the command line of each part of the control plane; leaves running them to the rig."""
+"""Command lines of the control plane's programs."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -11,12 +11,12 @@ FRONT_PROXY = "front-proxy"
 
 
 def to_flags(flags: Mapping[str, object]) -> list[str]:
-    """Flags as a command line takes them."""
+    """`--name=value` for each flag."""
     return [f"--{name}={value}" for name, value in flags.items()]
 
 
 def etcd(name: str, data: Path, url: str, peer: str) -> list[str]:
-    """An etcd of one member that does not wait for the disk: what it loses in a power cut nobody misses."""
+    """A single etcd member without fsync, because tests need no durability."""
     flags = {
         "name": name,
         "data-dir": data,
@@ -35,7 +35,7 @@ def etcd(name: str, data: Path, url: str, peer: str) -> list[str]:
 def apiserver(
     port: int, etcd_url: str, credentials: Credentials, taint_nodes: bool, priority_and_fairness: bool
 ) -> list[str]:
-    """An API server with TLS and RBAC on loopback; without priority and fairness it has no limits either."""
+    """An API server with TLS and RBAC on loopback; without priority and fairness it has no request limits either."""
     flags: dict[str, object] = {
         "etcd-servers": etcd_url,
         "bind-address": "127.0.0.1",
@@ -53,7 +53,7 @@ def apiserver(
         **aggregation(credentials),
     }
     if not taint_nodes:
-        # It taints every new node not-ready, and only the node-lifecycle controller would take the taint away again.
+        # It taints every new node not-ready, and only the node-lifecycle controller would remove the taint.
         flags["disable-admission-plugins"] = "TaintNodesByCondition"
     if not priority_and_fairness:
         flags["enable-priority-and-fairness"] = "false"
@@ -62,7 +62,7 @@ def apiserver(
 
 
 def aggregation(credentials: Credentials) -> dict[str, object]:
-    """How the API server makes itself known to the servers behind it, and passes on who asked."""
+    """How the API server authenticates to aggregated API servers and passes on the user."""
     cert, key = credentials.client_certificate(FRONT_PROXY)
     return {
         "proxy-client-cert-file": cert,
@@ -76,7 +76,7 @@ def aggregation(credentials: Credentials) -> dict[str, object]:
 
 
 def controller_manager(kubeconfig: Path, credentials: Credentials, names: Sequence[str]) -> list[str]:
-    """The controller manager with these controllers only."""
+    """kube-controller-manager with these controllers only."""
     flags = {
         "kubeconfig": kubeconfig,
         "controllers": ",".join(names),
@@ -91,7 +91,7 @@ def controller_manager(kubeconfig: Path, credentials: Credentials, names: Sequen
 
 
 def kwok(kubeconfig: Path, files: Sequence[Path], port: int, credentials: Credentials) -> list[str]:
-    """kwok as the kubelet of every node; all of them answer at one port."""
+    """kwok as the kubelet of every node, all on one port."""
     flags = {
         "kubeconfig": kubeconfig,
         "config": ",".join(map(str, files)),
@@ -107,7 +107,7 @@ def kwok(kubeconfig: Path, files: Sequence[Path], port: int, credentials: Creden
 
 
 def kube_scheduler(config: Path, credentials: Credentials, port: int) -> list[str]:
-    """kube-scheduler with its health and metrics pages open to everybody on loopback."""
+    """kube-scheduler with unauthenticated health and metrics endpoints on loopback."""
     flags = {
         "config": config,
         "bind-address": "127.0.0.1",
@@ -120,7 +120,7 @@ def kube_scheduler(config: Path, credentials: Credentials, port: int) -> list[st
 
 
 def scheduler_config(given: Document, kubeconfig: Path) -> Document:
-    """The given configuration, completed: which cluster, and no leader election unless it is asked for."""
+    """The given configuration with the kubeconfig, and without leader election unless it is set."""
     return {
         "apiVersion": "kubescheduler.config.k8s.io/v1",
         "kind": "KubeSchedulerConfiguration",

@@ -1,4 +1,4 @@
-"""Decides who may speak to the test control plane: certificates, keys, kubeconfigs; leaves permissions to RBAC."""
+"""Certificates, keys and kubeconfigs of the test control plane."""
 
 import base64
 import json
@@ -10,10 +10,10 @@ import trustme
 
 
 class Credentials:
-    """A certificate authority for one control plane, and the files made from it."""
+    """The CA of one control plane, and the files issued by it."""
 
     def __init__(self, folder: Path) -> None:
-        """Make the authority, the server's certificate and the key that signs service-account tokens."""
+        """Create the CA, the server certificate and the key that signs service-account tokens."""
         self._folder = folder
         self._authority = trustme.CA()
         self.ca_file = folder / "ca.crt"
@@ -29,30 +29,30 @@ class Credentials:
         return paths
 
     def server_certificate(self, name: str, *others: str) -> tuple[Path, Path]:
-        """A certificate and key for a server of these names on this machine."""
+        """A certificate and key for a server with these names on this machine."""
         return self._issue(name, name, *others, "127.0.0.1", "localhost")
 
     def client_certificate(self, user: str, group: str = "nobody") -> tuple[Path, Path]:
-        """A certificate and key that the API server takes for this user of this group."""
+        """A client certificate and key for this user and group."""
         stem = "client-" + user.replace(":", "-")
         paths = self._folder / f"{stem}.crt", self._folder / f"{stem}.key"
         return paths if paths[0].exists() else self._issue(stem, "client.invalid", user=user, group=group)
 
     def tls(self, user: str = "", group: str = "nobody") -> ssl.SSLContext:
-        """A context that trusts this authority only and, with a user, speaks as that user."""
+        """A context that trusts this CA only and, with a user, presents that user's certificate."""
         context = ssl.create_default_context(cafile=str(self.ca_file))
         if user:
             context.load_cert_chain(*map(str, self.client_certificate(user, group)))
         return context
 
     def certificate_kubeconfig(self, url: str, user: str, group: str = "nobody") -> Path:
-        """A kubeconfig that speaks as this user of this group."""
+        """A kubeconfig with a client certificate for this user and group."""
         cert, key = self.client_certificate(user, group)
         identity = {"client-certificate-data": base64_of(cert), "client-key-data": base64_of(key)}
         return self.kubeconfig(url, user.replace(":", "-"), identity)
 
     def kubeconfig(self, url: str, name: str, identity: dict[str, Any]) -> Path:
-        """A kubeconfig of this name with this identity: a token, a certificate, or nothing at all."""
+        """A kubeconfig of this name with this identity: a token, a certificate, or none."""
         cluster = {"server": url, "certificate-authority-data": base64_of(self.ca_file)}
         content = {
             "apiVersion": "v1",
@@ -69,5 +69,5 @@ class Credentials:
 
 
 def base64_of(path: Path) -> str:
-    """A file as kubeconfigs embed it."""
+    """A file's content in base64, as embedded in kubeconfigs."""
     return base64.b64encode(path.read_bytes()).decode()

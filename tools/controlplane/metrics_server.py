@@ -1,4 +1,4 @@
-"""Decides how the real metrics-server reads kwok's kubelets and stands behind the API server; leaves starting it to rig.py.
+"""Configuration of the real metrics-server with kwok's kubelets.
 
     with Rig(kwok=True, metered=True) as rig:
         rig.admin.create(metered(node("node-0"), rig.kwok.url, "10.64.0.1"))
@@ -6,12 +6,12 @@
         rig.admin.create(using(pod("web", nodeName="node-0"), cpu="250m", memory="64Mi"))
         rig.admin.list(f"{ROOT}/nodes")   # empty until kwok was scraped twice: 20 s or so
 
-The usage of a node is the sum of that of its running pods; a pod without annotations uses 1m and 1Mi. A node without pods
-uses nothing, which metrics-server takes for no data, and leaves it out.
+A node's usage is the sum over its running pods; a pod without annotations uses 1m and 1Mi. A node without pods uses
+nothing, which metrics-server treats as no data and omits.
 
-An Endpoints object on loopback is refused by the API server, and without aggregator routing it would be asked for nothing
-but a cluster IP, which nobody here routes. A Service of type ExternalName is taken at its word: `localhost`, with the port
-from the APIService, and TLS for the name of the Service.
+The API server rejects Endpoints on loopback, and without aggregator routing it would connect to a cluster IP, which is not
+routed here. So the Service is of type ExternalName: the API server connects to `localhost` with the port of the
+APIService, and TLS for the name of the Service.
 """
 
 from collections.abc import Mapping
@@ -23,12 +23,12 @@ from tools.controlplane.credentials import Credentials, base64_of
 
 NAME, NAMESPACE = "metrics-server", "kube-system"
 ROOT = "/apis/metrics.k8s.io/v1beta1"
-# The shortest that it allows; a usage of CPU needs two scrapes.
+# The minimum; CPU usage needs two scrapes.
 RESOLUTION_SECONDS = 10
 
 
 def flags(port: int, kubeconfig: Path, credentials: Credentials) -> list[str]:
-    """metrics-server on loopback, reaching every kubelet by the name that all of ours share."""
+    """metrics-server on loopback, reaching every kubelet by its shared name."""
     cert, key = credentials.server_certificate(f"{NAME}.{NAMESPACE}.svc")
     named = {
         "bind-address": "127.0.0.1",
@@ -46,7 +46,7 @@ def flags(port: int, kubeconfig: Path, credentials: Credentials) -> list[str]:
 
 
 def registration(port: int, credentials: Credentials) -> list[Document]:
-    """The Service and the APIService that make the API server pass on what it is asked of metrics.k8s.io."""
+    """The Service and APIService that make the API server proxy metrics.k8s.io."""
     service: Document = {
         "apiVersion": "v1",
         "kind": "Service",
@@ -70,7 +70,7 @@ def registration(port: int, credentials: Credentials) -> list[Document]:
 
 
 def with_kubelet_metrics(node: Document, kubelet: str, internal_ip: str) -> Document:
-    """The node with a kubelet at this URL that tells its usage; its internal IP is its own, and nobody listens there."""
+    """The node with a kubelet at this URL that serves its usage; nothing listens at its internal IP."""
     name = node["metadata"]["name"]
     addresses = {"InternalIP": internal_ip, "Hostname": name, "InternalDNS": "localhost"}
     path = f"/metrics/nodes/{name}/metrics/resource"
@@ -86,15 +86,15 @@ def with_kubelet_metrics(node: Document, kubelet: str, internal_ip: str) -> Docu
 
 
 def with_usage(pod: Document, cpu: str, memory: str) -> Document:
-    """The pod, with this usage as its kubelet will tell it."""
+    """The pod with annotations for the usage that its kubelet reports."""
     return {**pod, "metadata": _annotated(pod, usage_annotations(cpu, memory))}
 
 
 def usage_annotations(cpu: str, memory: str) -> dict[str, str]:
-    """The annotations of a pod that kwok takes for its usage; a patch of them changes it."""
+    """The annotations that kwok reads a pod's usage from; patch them to change it."""
     return {"kwok.x-k8s.io/usage-cpu": cpu, "kwok.x-k8s.io/usage-memory": memory}
 
 
-def _annotated(document: Document, more: Mapping[str, str]) -> Document:
+def _annotated(document: Document, annotations: Mapping[str, str]) -> Document:
     metadata = document["metadata"]
-    return {**metadata, "annotations": {**metadata.get("annotations", {}), **more}}
+    return {**metadata, "annotations": {**metadata.get("annotations", {}), **annotations}}

@@ -1,4 +1,4 @@
-"""Decides what a plain node and a plain pod look like in tests and benchmarks; leaves the unusual to the caller."""
+"""Plain nodes and pods for tests and benchmarks."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -17,7 +17,7 @@ def node(
     taints: Sequence[Mapping[str, str]] = (),
     extended: Mapping[str, str] | None = None,
 ) -> Document:
-    """A node that is ready from the start: the API server keeps the status that a node is created with."""
+    """A node that is ready from the start: the API server keeps the status given on creation."""
     room = {"cpu": cpu, "memory": memory, "ephemeral-storage": "100Gi", "pods": str(pods), **(extended or {})}
     known = {"kubernetes.io/hostname": name, "kubernetes.io/os": "linux", "kubernetes.io/arch": "amd64"}
     return {
@@ -42,7 +42,7 @@ def pod(
     labels: Mapping[str, str] | None = None,
     **spec: Any,
 ) -> Document:
-    """A pod of one container with requests; further fields of its spec (nodeName, tolerations, …) as keywords."""
+    """A pod with one container; other fields of its spec (nodeName, tolerations, …) as keywords."""
     requests = {"cpu": cpu, "memory": memory}
     container = {"name": "main", "image": "registry.k8s.io/pause:3.10", "resources": {"requests": requests}}
     return {

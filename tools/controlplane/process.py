@@ -1,10 +1,10 @@
-"""Decides how a child process is started, paused, measured and ended; leaves what it runs to the rig.
+"""Child processes: start, pause, measure and kill.
 
     started ── pause ──▶ stopped ── resume ──▶ started
        └──────── kill ───────┴──▶ gone (waited for, so no zombie stays)
 
-A child asks the kernel to be killed when its parent dies, so nothing outlives a test run that is killed. The kernel
-watches the parent *thread*: start children from one that lives as long as they shall.
+A child is killed by the kernel when its parent dies (PR_SET_PDEATHSIG), so nothing outlives a killed test run. The kernel
+watches the parent *thread*: start children from a thread that lives long enough.
 """
 
 import os
@@ -21,14 +21,14 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-# Below the range of outgoing connections, so that none of those takes a port while its server restarts.
+# Below the ephemeral range, so that no outgoing connection takes a port while its server restarts.
 PORTS = range(20_000, 32_000)
 TAIL_BYTES = 4_000
 READY_SECONDS = 90.0
 ATTEMPTS = 5
 PORT_TAKEN_MESSAGE = "address already in use"
 
-# A program of its own and not preexec_fn, which may deadlock when the parent has threads.
+# A separate program instead of preexec_fn, which may deadlock if the parent has threads.
 LAUNCH = """
 import ctypes, os, sys
 ctypes.CDLL(None).prctl(1, 9)
@@ -39,18 +39,18 @@ os.execv(sys.argv[2], sys.argv[2:])
 
 
 class Startable(ABC):
-    """What is started by `with` and stopped at its end."""
+    """Something that a `with` block starts and stops."""
 
     @abstractmethod
     def start(self) -> None:
-        """Start, and wait until it can be used."""
+        """Start, and wait until it is ready."""
 
     @abstractmethod
     def stop(self) -> None:
-        """Stop whatever was started of it."""
+        """Stop whatever was started."""
 
     def __enter__(self) -> Self:
-        """Start, and stop again if that fails half-way."""
+        """Start; stop again if that fails."""
         try:
             self.start()
         except BaseException:
@@ -61,16 +61,16 @@ class Startable(ABC):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Stop, whatever happened."""
+        """Stop in any case."""
         self.stop()
 
 
 class PortTaken(Exception):
-    """Somebody else was quicker to take the port."""
+    """Another process has taken the port."""
 
 
 class Process:
-    """One running child with its log file."""
+    """One child process with its log file."""
 
     def __init__(self, command: Sequence[str], log: Path, environment: Mapping[str, str], url: str = "") -> None:
         """Start the command; its output is appended to the log."""
@@ -90,38 +90,38 @@ class Process:
 
     @property
     def pid(self) -> int:
-        """The process id, the same from launch to end."""
+        """The process id."""
         return self._child.pid
 
     def running(self) -> bool:
-        """Whether the process has not ended (a paused one has not)."""
+        """Whether the process has not exited; a paused one has not."""
         return self._child.poll() is None
 
     def pause(self) -> None:
-        """Freeze the process: its connections stay open and nobody answers, from the return of this call on."""
+        """Freeze the process: its connections stay open and nothing responds once this returns."""
         self._child.send_signal(signal.SIGSTOP)
-        while not self._is_frozen():  # on a busy machine some of its threads run on for a while
+        while not self._is_frozen():  # on a busy machine some threads keep running for a while
             time.sleep(0.01)
 
     def _is_frozen(self) -> bool:
-        """Whether each of its threads has stopped, or it has none any more."""
+        """Whether all of its threads have stopped or exited."""
         try:
-            told = [each.read_text() for each in Path(f"/proc/{self._child.pid}/task").glob("*/stat")]
+            stats = [each.read_text() for each in Path(f"/proc/{self._child.pid}/task").glob("*/stat")]
         except OSError:  # one of them ended meanwhile
             return False
-        return all(text.rpartition(")")[2].split()[0] in "TtZX" for text in told)
+        return all(text.rpartition(")")[2].split()[0] in "TtZX" for text in stats)
 
     def resume(self) -> None:
-        """Let a paused process go on."""
+        """Continue a paused process."""
         self._child.send_signal(signal.SIGCONT)
 
     def kill(self) -> None:
-        """End the process at once, as a crash would."""
+        """Kill the process, like a crash."""
         self._child.kill()
         self._child.wait()
 
     def terminate(self, seconds: float = 30) -> int:
-        """Ask the process to end and return its exit code; one that does not is killed and the timeout raised."""
+        """Send SIGTERM and return the exit code; after the timeout, kill it and raise."""
         self._child.terminate()
         try:
             return self._child.wait(seconds)
@@ -134,19 +134,19 @@ class Process:
         return cpu_seconds(self.pid)
 
     def log_tail(self) -> str:
-        """The end of the log, for a failure's message."""
+        """The end of the log, for error messages."""
         return self.log.read_bytes()[-TAIL_BYTES:].decode(errors="replace")
 
 
 def cpu_seconds(pid: int) -> float:
-    """The kernel's account of a process: user and system time of all its threads, in steps of a clock tick."""
-    # The command's name is in brackets and may hold blanks, so fields are counted from its end.
+    """User and system time of all threads of a process, in clock ticks."""
+    # The command's name is in parentheses and may contain spaces, so fields are counted from its end.
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def free_port() -> int:
-    """A loopback port that nobody listens on at this moment."""
+    """A loopback port that is free at the moment."""
     while True:
         port = random.choice(PORTS)
         with socket.socket() as probe:
@@ -158,7 +158,7 @@ def free_port() -> int:
 
 
 def retry_port_taken(start: Callable[[], Process]) -> Process:
-    """Start with a port of its own choice, again with another one if that was taken meanwhile."""
+    """Start, and try again with another port if the chosen one was taken in the meantime."""
     for _ in range(ATTEMPTS):
         try:
             return start()
@@ -168,7 +168,7 @@ def retry_port_taken(start: Callable[[], Process]) -> Process:
 
 
 def wait_ready(process: Process, answers: Callable[[], bool]) -> Process:
-    """Wait until it answers; a process that ends instead is told from one whose port was taken."""
+    """Wait until the process is ready; raise PortTaken or RuntimeError if it exits instead."""
     deadline = time.monotonic() + READY_SECONDS
     while not _succeeds(answers):
         if not process.running():
@@ -181,7 +181,7 @@ def wait_ready(process: Process, answers: Callable[[], bool]) -> Process:
 
 
 def _succeeds(answers: Callable[[], bool]) -> bool:
-    """Whether it answers yes; no connection is a no."""
+    """The answer, or False without a connection."""
     try:
         return answers()
     except (OSError, HTTPException):

@@ -1,4 +1,4 @@
-"""Decides how a real Prometheus is started on loopback, disturbed and asked; leaves what it scrapes to the caller.
+"""Starts, disturbs and queries a real Prometheus on loopback.
 
     with Prometheus([Target("127.0.0.1:9100", "/metrics", {"instance": "node-0:9100"})]) as prometheus:
         prometheus.query("up")
@@ -30,7 +30,7 @@ WAIT_SECONDS = 30.0
 
 @dataclass(frozen=True)
 class Target:
-    """One page to scrape; `instance` is the address unless the labels say otherwise."""
+    """One page to scrape; `instance` is the address unless the labels set it."""
 
     address: str
     path: str = "/metrics"
@@ -38,18 +38,18 @@ class Target:
     job: str = "node-exporter"
 
     def group(self) -> Document:
-        """The page as a group of its own, because pages behind one address differ in their path."""
+        """A static config of its own, because pages at one address differ in their path."""
         return {"targets": [self.address], "labels": {"__metrics_path__": self.path, **self.labels}}
 
 
 def web_config(credentials: Credentials, users: Mapping[str, str]) -> Document:
-    """A web configuration: TLS with the server's certificate of this authority, and users by their bcrypt hashes."""
+    """A web configuration with TLS by the server certificate of this CA, and users by their bcrypt hashes."""
     files = {"cert_file": str(credentials.server_cert), "key_file": str(credentials.server_key)}
     return {"tls_server_config": files, "basic_auth_users": dict(users)}
 
 
 class Prometheus(Startable):
-    """One Prometheus of its own: port, data, configuration and process."""
+    """One Prometheus with its own port, data, configuration and process."""
 
     process: Process
 
@@ -63,10 +63,10 @@ class Prometheus(Startable):
         web: Document | None = None,
         flags: Sequence[str] = (),
     ) -> None:
-        """Settle the options; nothing runs yet.
+        """Set the options; nothing runs yet.
 
-        `rules` is the content of a rule file (groups), `web` of a web configuration (`web_config`: then only the process
-        is looked after here, and the questions are the caller's), `flags` are further flags.
+        `rules` is the content of a rule file (groups), `web` of a web configuration (see `web_config`; then queries are up to
+        the caller), `flags` are extra flags.
         """
         self._binaries = binaries
         self._interval = interval
@@ -80,54 +80,54 @@ class Prometheus(Startable):
 
     @property
     def url(self) -> str:
-        """Where it serves, also while it does not."""
+        """The address, also while it is down."""
         return f"{'https' if self._encrypted() else 'http'}://127.0.0.1:{self._port}"
 
     def start(self) -> None:
-        """Start, after a kill on the same port and data, and wait until it is ready."""
+        """Start (after a kill on the same port and data) and wait until it is ready."""
         if self._port:
             self._launch()
         else:
             retry_port_taken(self._start_somewhere)
 
     def kill(self) -> None:
-        """Crash: connections are refused, the data stay."""
+        """Crash: connections are refused, the data remain."""
         if self._running:
             self.process.kill()
         self._running = False
 
     def stop(self) -> None:
-        """End it and remove its data."""
+        """Stop it and remove its data."""
         self.kill()
         shutil.rmtree(self.workspace, ignore_errors=True)
 
     def pause(self) -> None:
-        """Hang: connections are taken, and nobody answers."""
+        """Hang: connections are accepted, but nothing responds."""
         self.process.pause()
 
     def resume(self) -> None:
-        """Go on after a pause."""
+        """Continue after a pause."""
         self.process.resume()
 
     def scrape(self, targets: Iterable[Target]) -> None:
-        """Scrape these targets from now on, and no others."""
+        """Replace the scraped targets."""
         self._write(targets)
         self._request("POST", "/-/reload")
 
     def query(self, promql: str, at: float | None = None) -> Documents:
-        """The result of an instant query: series with their `metric` and `value`."""
+        """The result of an instant query: series with `metric` and `value`."""
         question = urlencode({"query": promql, **({} if at is None else {"time": at})})
         found: Documents = json.loads(self._request("GET", f"/api/v1/query?{question}"))["data"]["result"]
         return found
 
     def values(self, promql: str, label: str = "instance") -> dict[str, float]:
-        """The values of an instant query by one label."""
+        """The values of an instant query, by one label."""
         return {each["metric"].get(label, ""): float(each["value"][1]) for each in self.query(promql)}
 
     def wait_for(
         self, promql: str, wanted: Callable[[dict[str, float]], bool], label: str = "instance"
     ) -> dict[str, float]:
-        """Wait until the values of a query are as wanted, and return them."""
+        """Wait until the values of a query satisfy the predicate, and return them."""
         deadline = time.monotonic() + WAIT_SECONDS
         while not wanted(found := self.values(promql, label)):
             if time.monotonic() > deadline:
@@ -163,7 +163,7 @@ class Prometheus(Startable):
         return "tls_server_config" in (self._web or {})
 
     def _write(self, targets: Iterable[Target]) -> None:
-        """The configuration; JSON is YAML, and late samples are taken in, so that a past can be told afterwards."""
+        """Write the configuration as JSON, which is YAML; out-of-order samples are accepted, so that tests can backfill."""
         jobs: dict[str, Documents] = {}
         for target in targets:
             jobs.setdefault(target.job, []).append(target.group())

@@ -1,4 +1,4 @@
-"""Decides how a real control plane is started on loopback, disturbed and ended; leaves building it to build.py.
+"""Starts, disturbs and stops a real control plane on loopback.
 
     with Rig(kwok=True, controllers=WORKLOADS) as rig:
         rig.admin.create_many(node(f"node-{n}") for n in range(10))
@@ -6,8 +6,8 @@
     absent ── start ──▶ serving ── kill_apiserver ──▶ down ── start_apiserver ──▶ serving (same port, same data)
                            └───────────── stop ─────────┴──▶ absent
 
-etcd and kube-apiserver always run; kube-controller-manager, kwok, metrics-server and kube-scheduler when asked for.
-Whatever ends the block, or the whole process, ends all of them. Prometheus needs no control plane: prometheus.py.
+etcd and kube-apiserver always run; kube-controller-manager, kwok, metrics-server and kube-scheduler are optional. All of them
+end with the block or with the process. Prometheus needs no control plane: see prometheus.py.
 """
 
 import http.client
@@ -45,7 +45,7 @@ class NotBuilt(Exception):
 
 
 def controlplane_folder() -> Path:
-    """The folder of the built control plane; NotBuilt, with the remedy, where there is none."""
+    """The folder of the built control plane; NotBuilt, with the remedy, if there is none."""
     folder = build.folder()
     if not folder.is_dir():
         raise NotBuilt("the real control plane is not built: make controlplane builds it")
@@ -53,7 +53,7 @@ def controlplane_folder() -> Path:
 
 
 class Rig(Startable):
-    """One control plane of its own: ports, data, certificates and processes."""
+    """One control plane with its own ports, data, certificates and processes."""
 
     workspace: Path
     binaries: Path
@@ -78,7 +78,7 @@ class Rig(Startable):
         gogc: int | None = None,
         workspace: Path | None = None,
     ) -> None:
-        """Settle the options; nothing runs yet. A named workspace is kept, with its logs; a temporary one goes."""
+        """Set the options; nothing runs yet. A given workspace is kept, with its logs; a temporary one is removed."""
         self.binaries = folder or controlplane_folder()
         self._controllers = tuple(controllers)
         self._with_kwok = kwok
@@ -92,7 +92,7 @@ class Rig(Startable):
         self._starts = 0
 
     def start(self) -> None:
-        """Start everything that was asked for and wait until pods can be created."""
+        """Start all requested programs and wait until pods can be created."""
         self.workspace.mkdir(parents=True, exist_ok=True)
         self.credentials = Credentials(self.workspace)
         self.etcd = retry_port_taken(self._start_etcd)
@@ -105,7 +105,7 @@ class Rig(Startable):
             self.kwok = retry_port_taken(self._start_kwok)
 
     def stop(self) -> None:
-        """End every process that was started here, then remove the workspace unless it was named."""
+        """Stop every process, then remove the workspace unless it was given."""
         for process in reversed(self._processes):
             process.kill()
         self._processes.clear()
@@ -114,7 +114,7 @@ class Rig(Startable):
         if not self._kept:
             shutil.rmtree(self.workspace, ignore_errors=True)
 
-    # The processes.
+    # Processes.
 
     def _launch(self, part: str, flags: Iterable[str], url: str = "") -> Process:
         command = [str(self.binaries / part), *flags]
@@ -123,7 +123,7 @@ class Rig(Startable):
         return process
 
     def _ready(self, process: Process, answers: Callable[[], bool]) -> Process:
-        """Wait until it answers; a process that ends instead is forgotten."""
+        """Wait until the process is ready; drop it if it exits instead."""
         try:
             return wait_ready(process, answers)
         except (PortTaken, RuntimeError):
@@ -131,7 +131,7 @@ class Rig(Startable):
             raise
 
     def _start_etcd(self) -> Process:
-        # Its name tells it from another rig's etcd that may have been quicker to take the port.
+        # The name distinguishes it from another rig's etcd that may have taken the port first.
         name, self._etcd_port = self.workspace.name, free_port()
         data, url = self.workspace / "etcd", f"http://127.0.0.1:{self._etcd_port}"
         shutil.rmtree(data, ignore_errors=True)
@@ -148,7 +148,7 @@ class Rig(Startable):
         return self.start_apiserver()
 
     def start_apiserver(self) -> Process:
-        """Start the API server, again after a kill on the same port and data, and wait until it is ready."""
+        """Start the API server, after a kill on the same port and data, and wait until it is ready."""
         self._starts += 1
         tainting = commands.LIFECYCLE in self._controllers
         flags = commands.apiserver(self._port, self.etcd.url, self.credentials, tainting, self._fair)
@@ -170,7 +170,7 @@ class Rig(Startable):
         return self._ready(process, lambda: bool(self.scrape(process, "/healthz")))
 
     def start_metrics_server(self) -> Process:
-        """The real metrics-server behind the API server, reading the kubelets of a metered rig."""
+        """Start the real metrics-server behind the API server; the rig must be `metered`."""
         return retry_port_taken(self._start_metrics_server_somewhere)
 
     def _start_metrics_server_somewhere(self) -> Process:
@@ -183,9 +183,9 @@ class Rig(Startable):
         return self._ready(process, lambda: self.admin.raw("GET", metrics_server.ROOT)[0] == 200)
 
     def start_kube_scheduler(self, config: Path | Document | None = None) -> Process:
-        """The real kube-scheduler with this configuration (file or document); it speaks as system:kube-scheduler.
+        """Start the real kube-scheduler with this configuration (file or document), as system:kube-scheduler.
 
-        Leader election is off unless the configuration says otherwise. `scrape` reads its metrics.
+        Leader election is off unless the configuration enables it. `scrape` reads its metrics.
         """
         given: Document = yaml.safe_load(config.read_text()) if isinstance(config, Path) else dict(config or {})
         path = self.workspace / "kube-scheduler.json"
@@ -198,10 +198,10 @@ class Rig(Startable):
         process = self._launch("kube-scheduler", flags, f"https://127.0.0.1:{port}")
         return self._ready(process, lambda: bool(self.scrape(process, "/healthz")))
 
-    # Who may speak.
+    # Credentials.
 
     def client_kubeconfig(self, user: str, group: str = "nobody") -> Path:
-        """A kubeconfig with a certificate for this user; one without any role is answered 403 to everything."""
+        """A kubeconfig with a certificate for this user, who has no role unless the group has one."""
         return self.credentials.certificate_kubeconfig(self.url, user, group)
 
     def anonymous_kubeconfig(self) -> Path:
@@ -220,10 +220,10 @@ class Rig(Startable):
         token = self.service_account_token(namespace, name)
         return self.credentials.kubeconfig(self.url, f"{namespace}-{name}", {"token": token})
 
-    # What tests and benchmarks do with it.
+    # Operations for tests and benchmarks.
 
     def ensure_namespace(self, name: str) -> None:
-        """Make the namespace, and its default account that pods wait for, unless they are there."""
+        """Create the namespace and its default service account, which pods need, if they do not exist."""
         account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default", "namespace": name}}
         for document in ({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}, account):
             try:
@@ -238,7 +238,7 @@ class Rig(Startable):
         return [self.admin.apply(document) for document in documents if document]
 
     def kubectl(self, *arguments: str) -> str:
-        """What kubectl prints, as administrator."""
+        """The output of kubectl, run as administrator."""
         command = [str(self.binaries / "kubectl"), f"--kubeconfig={self.admin_kubeconfig}", *arguments]
         environment = {**os.environ, **self._environment}
         done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=60, check=False)
@@ -247,9 +247,9 @@ class Rig(Startable):
         return done.stdout
 
     def compact_etcd(self) -> int:
-        """Throw away every revision before the current one, which it returns; watches from older ones then get 410.
+        """Compact etcd at the current revision, which it returns; watches from older ones then get 410.
 
-        The API server still answers from its own cache: only after a restart does it notice.
+        The API server still serves them from its cache until it is restarted.
         """
         revision = int(self._etcd_call("/v3/kv/range", {"key": "AA=="})["header"]["revision"])
         self._etcd_call("/v3/kv/compaction", {"revision": revision, "physical": True})
@@ -260,22 +260,22 @@ class Rig(Startable):
         return json.loads(_answer(connection, "POST", path, json.dumps(question)))
 
     def _audit_log(self, start: int) -> Path:
-        # One log a start, so that a line cut short by a crash never runs into the next one.
+        # One log per start, so that a line truncated by a crash is never joined with the next one.
         return self.workspace / f"audit-{start}.log"
 
     def audit_events(self) -> list[Document]:
-        """All audit events so far, over all starts of the API server, in the order they were written."""
+        """All audit events so far, over all starts of the API server, in order."""
         return [event for start in range(1, self._starts + 1) for event in audit.events(self._audit_log(start))]
 
     def scrape(self, process: Process, path: str = "/metrics") -> str:
-        """A page of a process that serves it over TLS without asking who reads it."""
+        """GET an unauthenticated page of a process that serves TLS."""
         port = int(process.url.rpartition(":")[2])
         connection = http.client.HTTPSConnection("127.0.0.1", port, timeout=60, context=self.credentials.tls())
         return _answer(connection, "GET", path).decode()
 
 
 def _answer(connection: http.client.HTTPConnection, method: str, path: str, body: str | None = None) -> bytes:
-    """One request over a connection that is closed after it."""
+    """Send one request and close the connection."""
     try:
         connection.request(method, path, body)
         answer = connection.getresponse()

@@ -20,14 +20,13 @@ from trimtab.core.model.schedule_result import Decision
 from trimtab.core.scheduling.controller import Scheduling
 from trimtab.core.scheduling.explain import explain_now, view_without_pod
 from trimtab.core.settings import Settings
-from trimtab.sim.decision_text import full_reason, short_reason
 from trimtab.sim.demo import hot_node
 from trimtab.sim.demo.day import DAY_SCENARIO
-from trimtab.sim.demo.hot_node import HOT_NODE_SCENARIO
+from trimtab.sim.demo.decision_text import full_reason, short_reason
+from trimtab.sim.demo.hot_node import HOT_NODE_SCENARIO, Outcome, UtilisationProbe, run_headless
 from trimtab.sim.demo.scene import SCHEDULER, Scenario, Scene
+from trimtab.sim.demo.snapshot import WorldSnapshot, take_snapshot
 from trimtab.sim.driver import SimulationDriver
-from trimtab.sim.outcome import Outcome, UtilisationProbe, run_headless
-from trimtab.sim.snapshot import WorldSnapshot, take_snapshot
 
 SCENES = len(HOT_NODE_SCENARIO.scenes) + len(DAY_SCENARIO.scenes)
 TEMPLATE = "default.yaml"

@@ -10,7 +10,7 @@ from trimtab.config.configuration import Configuration
 from trimtab.config.diagnostics import ConfigError, Problem
 from trimtab.config.trimtab.settings import PrometheusSettings, QuerySettings
 from trimtab.core.load.pressure_rules import OF_A_RULE
-from trimtab.sources.prometheus.query_check import invalid_queries
+from trimtab.sources.prometheus.source import invalid_queries
 
 MAX_QUERY_CHARS = 200
 

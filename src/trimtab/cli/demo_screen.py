@@ -10,9 +10,8 @@ from collections.abc import Callable, Iterable, Iterator
 
 from trimtab.apps.demo import DemoEnded, NodeLabelled, PodDecided, SceneStarted
 from trimtab.core.model.resources import CPU, MEMORY
-from trimtab.sim.demo.hot_node import HOT_NODE
-from trimtab.sim.outcome import Outcome
-from trimtab.sim.snapshot import NodeSnapshot, ResourceSnapshot, WorldSnapshot
+from trimtab.sim.demo.hot_node import HOT_NODE, Outcome
+from trimtab.sim.demo.snapshot import NodeSnapshot, ResourceSnapshot, WorldSnapshot
 from trimtab.sim.workloads import DAY, HOUR, MIB
 
 Line = tuple[tuple[str, str], ...]

@@ -1,1 +1,1 @@
-"""Decides how a pretended cluster and its clock behave; leaves every scheduling decision to the core."""
+"""The simulator: a simulated cluster on a virtual clock, scheduled by the real engine."""

@@ -1,7 +1,4 @@
-"""Runs the engine on a pretended world: hands it every event and its turns, and has its instructions performed.
-
-The counterpart of the live runtime; it decides nothing but when the engine gets a turn: as soon as there is work.
-"""
+"""Runs an engine on the simulated cluster: the counterpart of the live runtime (apps/runtime.py)."""
 
 from __future__ import annotations
 
@@ -13,21 +10,17 @@ from trimtab.core.engine import Engine
 from trimtab.core.model.events import Event, LeaseAcquired, Synced, Tick
 from trimtab.core.model.schedule_result import Decision
 from trimtab.core.settings import Settings
-from trimtab.sim.clock import VirtualClock
-from trimtab.sim.world import World
+from trimtab.sim.world import VirtualClock, World
 
 TICK_INTERVAL, SCRAPE_INTERVAL = 1.0, 15.0
-IDLE_TICK_INTERVAL, IDLE_SCRAPE_INTERVAL = (
-    30.0,
-    90.0,
-)  # while nothing is placed for hours; samples stay fresh for longer
+IDLE_TICK_INTERVAL, IDLE_SCRAPE_INTERVAL = 30.0, 90.0  # for idle hours; samples stay fresh for longer
 
 
 class SimulationDriver:
-    """One engine on one world; the same settings, seed and script give the same run.
+    """One engine on one world; the same settings and seed give the same run.
 
-    `on_decision` hears of each decision at once, while the engine's state is still as it was decided upon. `lag` is how long
-    measurements are on their way. `idle` makes hours pass with fewer looks.
+    on_decision: called with each decision while the engine's state is still the one it was based on. metrics_lag: delay of
+    samples in seconds. idle: may be set for less frequent ticks and scrapes.
     """
 
     def __init__(
@@ -58,6 +51,6 @@ class SimulationDriver:
         self.clock.call_later(IDLE_SCRAPE_INTERVAL if self.idle else SCRAPE_INTERVAL, self._scrape)
 
     def feed(self, event: Event) -> None:
-        """Hand the engine a fact; then let it decide, one pod a turn, until nobody is ready."""
+        """Feed the event to the engine, then let it decide, one pod per turn, until it has no work."""
         self._driver.put(event)
         self._driver.decide(self.clock.now)

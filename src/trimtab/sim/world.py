@@ -1,13 +1,15 @@
-"""The pretended API server with its kubelets: keeps the objects, does what the scheduler asks, and reports what changed.
+"""The simulated cluster: an API server with kubelets on a virtual clock.
 
-It judges no placement: like the real one it binds any pending pod to any node. A pod's way through it:
+It stores objects, performs instructions and emits events about what changed. Like a real API server it binds any pending pod
+to any node. The lifecycle of a pod:
 
     create ─▶ Pending ──Bind, after a delay──▶ bound ──start delay──▶ Running (uses CPU and memory from here on)
-                                                 └───────── Preempt ─────┴──▶ leaving ──grace──▶ gone
+                                                 └───────── Preempt ─────┴──▶ terminating ──grace──▶ deleted
 """
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Callable
 from random import Random
 from uuid import UUID
@@ -42,23 +44,54 @@ from trimtab.core.model.node import Node
 from trimtab.core.model.pod import Pod
 from trimtab.core.model.readings import Reading, Subject
 from trimtab.core.model.resources import CPU, MEMORY
-from trimtab.sim.clock import VirtualClock
-from trimtab.sim.metrics import WantedUsage, readings
-from trimtab.sim.workloads import MIB, UsagePattern, Workload
+from trimtab.sim.workloads import MIB, UsagePattern, WantedUsage, Workload, sample
 
 NAMESPACE = "demo"
 WATCH_DELAY = 0.01
 CALL_DELAY = (0.005, 0.05)  # seconds, shortest and longest
 START_DELAY = (1.0, 4.0)
 TERMINATION_DELAY = (0.5, 3.0)
-SYSTEM_USAGE = {CPU: 150.0, MEMORY: 600.0 * MIB}  # what a node uses with no pod on it
+SYSTEM_USAGE = {CPU: 150.0, MEMORY: 600.0 * MIB}  # of a node without pods
+
+Callback = Callable[[], None]
+
+
+class VirtualClock:
+    """Time that advances only by `step`; callbacks due at the same time run in the order in which they were scheduled."""
+
+    def __init__(self, now: float = 0.0) -> None:
+        self.now = now
+        self._due: list[tuple[float, int, Callback]] = []
+        self._sequence = 0
+
+    def call_later(self, seconds: float, callback: Callback) -> None:
+        self._sequence += 1
+        heapq.heappush(self._due, (self.now + seconds, self._sequence, callback))
+
+    def call_every(self, seconds: float, callback: Callback) -> None:
+        """Repeatedly, for the first time after one interval."""
+
+        def repeat() -> None:
+            callback()
+            self.call_later(seconds, repeat)
+
+        self.call_later(seconds, repeat)
+
+    def step(self, limit: float) -> bool:
+        """Run the next callback due by `limit`; without one, advance to `limit` and return False."""
+        if not self._due or self._due[0][0] > limit:
+            self.now = max(self.now, limit)
+            return False
+        self.now, _, callback = heapq.heappop(self._due)
+        callback()
+        return True
 
 
 class World:
-    """Objects by name (nodes) and UID (pods); every change gets the next resourceVersion and is reported.
+    """Nodes by name and pods by UID; every change gets the next resourceVersion and is emitted.
 
-    What people do draws from `script` and the delays from `chance`: so the same seed brings the same pods at the same
-    times, whoever schedules them. Meters are read `lag` seconds before the scheduler hears of it.
+    What users do draws from `script_rng` and delays from `rng`, so that one seed gives the same pods at the same times under
+    any scheduler. Metrics are delivered `metrics_lag` seconds after they were sampled.
     """
 
     def __init__(
@@ -72,16 +105,15 @@ class World:
         self.workloads: dict[str, Workload] = {}
         self.kube_events: list[EmitEvent] = []
         self.label_patches: list[LabelNode] = []
-        self.external_load: dict[
-            tuple[str, str], UsagePattern
-        ] = {}  # shares of a node's resource that are used by no pod
-        self.last_samples: dict[tuple[str, str], float] = {}  # the last reading by node and resource
+        # By node and resource: the fraction that is used outside of pods, and the value of the last sample.
+        self.external_load: dict[tuple[str, str], UsagePattern] = {}
+        self.last_samples: dict[tuple[str, str], float] = {}
         self._version = 0
 
-    # --- what people do
+    # --- what users do
 
     def put_node(self, node: Node) -> None:
-        """Add the node, or change the one of this name."""
+        """Create or update the node."""
         self.nodes[node.name] = stored = replace(node, version=self._next_version())
         self.clock.call_later(WATCH_DELAY, lambda: self._emit(NodeUpserted(stored, self.clock.now)))
 
@@ -99,7 +131,7 @@ class World:
             )
         )
 
-    # --- what the scheduler asks for
+    # --- what the scheduler requests
 
     def perform(self, instruction: Instruction) -> None:
         match instruction:
@@ -149,21 +181,21 @@ class World:
         self._emit(PreemptDone(preempt.uid, preempt.preemptor, self.clock.now))
 
     def _label(self, patch: LabelNode) -> None:
-        """As the patches of `wire` would: by UID, and where taints are named only at the version that was seen."""
+        """Like the real patch: conditional on the UID and, if it changes taints, on the resourceVersion."""
         node = self.nodes.get(patch.node)
         if node is None or node.uid != patch.uid:
             self._emit(LabelFailed(patch.node, "node not found", self.clock.now))
         elif (patch.add_taints or patch.remove_taints) and node.version != patch.version:
-            self._emit(LabelFailed(patch.node, "the node has been changed meanwhile", self.clock.now))
+            self._emit(LabelFailed(patch.node, "the node has been modified", self.clock.now))
         else:
             labels = {key: value for key, value in {**node.labels, **dict(patch.labels)}.items() if value is not None}
-            gone = {place for place, _ in patch.remove_taints}
-            kept = tuple(taint for place, taint in enumerate(node.taints) if place not in gone)
+            removed = {index for index, _ in patch.remove_taints}
+            kept = tuple(taint for index, taint in enumerate(node.taints) if index not in removed)
             self.put_node(replace(node, labels=labels, taints=(*kept, *patch.add_taints)))
             self.label_patches.append(patch)
             self._emit(LabelDone(patch.node, self.clock.now))
 
-    # --- what happens by itself
+    # --- what kubelets and metrics do
 
     def _start(self, uid: str) -> None:
         if uid in self.pods and not self.pods[uid].terminating:
@@ -175,31 +207,31 @@ class World:
         self.clock.call_later(WATCH_DELAY, lambda: self._emit(PodDeleted(uid, self.clock.now, version)))
 
     def wanted_usage(self) -> WantedUsage:
-        """What pods that run, and nodes with all that is on them, would use now if there were enough."""
+        """What running pods, and nodes as a whole, would use now with unlimited capacity."""
         now = self.clock.now
         nodes = {name: dict(SYSTEM_USAGE) for name in self.nodes}
-        for (name, resource), share in self.external_load.items():
-            nodes[name][resource] += share(now) * dict(self.nodes[name].allocatable)[resource]
+        for (name, resource), fraction in self.external_load.items():
+            nodes[name][resource] += fraction(now) * dict(self.nodes[name].allocatable)[resource]
         pods = {uid: self.workloads[uid].usage(now) for uid, pod in self.pods.items() if pod.phase == "Running"}
-        for uid, uses in pods.items():
-            for resource, amount in uses.items():
+        for uid, usage in pods.items():
+            for resource, amount in usage.items():
                 nodes[self.pods[uid].node][resource] += amount
         return WantedUsage(nodes, pods)
 
     def scrape(self) -> None:
-        """Read every meter, of nodes and of pods."""
-        found = readings(self.nodes, self.pods, self.wanted_usage(), self.clock.now)
+        """Sample all nodes and pods."""
+        readings = sample(self.nodes, self.pods, self.wanted_usage(), self.clock.now)
         if self.metrics_lag:
-            self.clock.call_later(self.metrics_lag, lambda: self._deliver(found))
+            self.clock.call_later(self.metrics_lag, lambda: self._deliver(readings))
         else:
-            self._deliver(found)
+            self._deliver(readings)
 
     def _deliver(self, readings: tuple[Reading, ...]) -> None:
-        of_nodes = [each for each in readings if each.subject is Subject.NODES]
         self.last_samples |= {
-            (name, each.resource): value
-            for each in of_nodes
-            for name, value in zip(each.names, each.values, strict=True)
+            (name, reading.resource): value
+            for reading in readings
+            if reading.subject is Subject.NODES
+            for name, value in zip(reading.names, reading.values, strict=True)
         }
         self._emit(SamplesRead(readings, self.clock.now))
 
@@ -211,5 +243,5 @@ class World:
         self._version += 1
         return self._version
 
-    def _after(self, delay: tuple[float, float], callback: Callable[[], None]) -> None:
+    def _after(self, delay: tuple[float, float], callback: Callback) -> None:
         self.clock.call_later(self.rng.uniform(*delay), callback)

@@ -1,1 +1,1 @@
-"""Where measurements come from: each source asks one place; whether its answers are believed is left to the core."""
+"""Sources of metrics: what a source must implement, the poller, and the built-in sources."""

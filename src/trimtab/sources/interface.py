@@ -1,7 +1,7 @@
-"""Decides what a source of measurements must offer and how it fails; leaves where it asks to each source.
+"""What a source of metrics must implement, and how it reports failures.
 
-A source has parts, one for each question that it asks. A part that fails says so by its name and takes no other with it:
-nothing that this part has measured is believed until it answers again.
+A source runs one or more named queries. A query that fails is reported by its name and does not affect the others: its
+samples are not trusted until it succeeds again.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ Get = Callable[[str], Awaitable[tuple[int, bytes]]]
 
 
 class SourceError(Exception):
-    """What went wrong, and what to do about it; `passing` if asking again soon may help. Never holds a secret."""
+    """What failed and how to fix it, never with a secret in it; `transient` if retrying soon may help."""
 
     def __init__(self, problem: str, remedy: str = "", transient: bool = False) -> None:
         super().__init__(f"{problem}: {remedy}" if remedy else problem)
@@ -25,21 +25,21 @@ class SourceError(Exception):
 
 
 class Failure(NamedTuple):
-    """One part that did not answer, or nonsense."""
+    """A query that failed."""
 
     query: str
     error: SourceError
 
 
 class Scrape(NamedTuple):
-    """What one look brought; `Reading.source` and `Failure.query` are names out of the source's `parts`."""
+    """The result of one poll; `Reading.source` and `Failure.query` are taken from the source's `query_names`."""
 
     readings: tuple[Reading, ...] = ()
     failures: tuple[Failure, ...] = ()
 
 
 class HistoryRange(NamedTuple):
-    """A stretch of the past: from `since` seconds ago until `until` seconds ago, a value every `step` seconds."""
+    """A range of the past: from `since` seconds ago to `until` seconds ago, one value every `step` seconds."""
 
     subject: Subject
     since: float
@@ -48,10 +48,10 @@ class HistoryRange(NamedTuple):
 
 
 class SourceContext(NamedTuple):
-    """What sources may look at besides their own settings.
+    """What sources may use besides their own settings.
 
-    nodes: those that are known, asked at every look. get: a path on the API server to status and body.
-    now: the wall clock, by which samples are stamped.
+    nodes: the known nodes, called at every poll. get: GET of a path on the API server, returning status and body.
+    now: the wall clock, which timestamps of samples refer to.
     """
 
     nodes: Callable[[], Iterable[Node]]
@@ -60,30 +60,30 @@ class SourceContext(NamedTuple):
 
 
 class Source(Protocol):
-    """One place to ask."""
+    """One backend that provides metrics."""
 
     @property
     def name(self) -> str: ...
 
     @property
     def interval(self) -> float:
-        """Seconds between two looks."""
+        """Seconds between two polls."""
 
     @property
     def query_names(self) -> tuple[str, ...]:
-        """Everything it may answer or fail for; each begins with its name."""
+        """Every query that may return readings or fail; each starts with the source's name."""
 
     async def read(self) -> Scrape:
-        """Look once, within a bounded time; SourceError where nothing at all could be asked."""
+        """Poll once, within a bounded time; SourceError if nothing could be read at all."""
 
     def read_history(self, ranges: Sequence[HistoryRange]) -> AsyncIterator[tuple[Reading, ...]]:
-        """What it remembers of these spans, oldest first and a bearable amount at a time; may be nothing."""
+        """Past values of these ranges, oldest first and in chunks of moderate size; may be empty."""
 
     async def close(self) -> None:
-        """Let go of connections and files."""
+        """Release connections and files."""
 
 
 async def no_history() -> AsyncIterator[tuple[Reading, ...]]:
-    """What a source without a memory recalls."""
-    for each in tuple[tuple[Reading, ...], ...]():
-        yield each
+    """For sources without past values."""
+    for readings in tuple[tuple[Reading, ...], ...]():
+        yield readings

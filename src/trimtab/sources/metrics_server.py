@@ -1,7 +1,7 @@
-"""Decides what `metrics.k8s.io` says of nodes and pods; leaves the way to the API server to whoever hands in `get`.
+"""The metrics-server source: node and pod usage from `metrics.k8s.io`.
 
-Each item has its own time and the span that its CPU is a mean of. Windows differ a little from item to item: their median
-stands for all of them.
+Each item has its own timestamp and the window that its CPU usage is averaged over. Windows differ slightly from item to
+item; their median is used for all.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ from trimtab.wire.quantity import QuantityError, nanos
 ROOT = "/apis/metrics.k8s.io/v1beta1"
 MAX_PAGES = 1000
 MAX_WINDOW_SAMPLES = 200
-THREAD_ABOVE_ITEMS = 1000  # items: some milliseconds of reading
-THREAD_ABOVE_BYTES = 1 << 20  # bytes: some milliseconds of taking a list apart
-NANOS_PER_MILLI = 1_000_000  # billionths in a thousandth
-INSTALL = "install metrics-server, or remove this source"
+THREAD_ABOVE_ITEMS = 1000  # more take milliseconds to decode
+THREAD_ABOVE_BYTES = 1 << 20  # a larger list takes milliseconds to split into items
+NANOS_PER_MILLI = 1_000_000
+CHECK_LOG = "check the metrics-server log"
 REMEDIES: Mapping[int, tuple[str, str]] = {
-    403: ("may not be read", "allow to list nodes and pods in metrics.k8s.io: apply deploy/rbac-metrics.yaml"),
-    404: ("is not served by this cluster", INSTALL),
+    403: ("is forbidden", "allow listing nodes and pods in metrics.k8s.io: apply deploy/rbac-metrics.yaml"),
+    404: ("is not served by this cluster", "install metrics-server, or remove this source"),
     503: (
         "is not available",
-        "see why metrics-server is not ready: kubectl describe apiservice v1beta1.metrics.k8s.io",
+        "check why metrics-server is not ready: kubectl describe apiservice v1beta1.metrics.k8s.io",
     ),
 }
 
@@ -52,7 +52,7 @@ class UsageShape(Struct, frozen=True, gc=False):
 
 
 class ItemShape(Struct, frozen=True, gc=False):
-    """NodeMetrics and PodMetrics in one: a node has its usage itself, a pod that of its containers."""
+    """NodeMetrics or PodMetrics: a node has its own usage, a pod that of its containers."""
 
     metadata: MetaShape
     timestamp: Time = None
@@ -71,7 +71,7 @@ class ListShape(Struct, frozen=True):
 
 
 class UsageColumns(NamedTuple):
-    """What was found so far, in step."""
+    """Parallel columns, one entry per item."""
 
     names: list[str]
     cpu: list[float]
@@ -80,7 +80,7 @@ class UsageColumns(NamedTuple):
 
 
 class MetricsServerSource:
-    """The metrics API of the cluster that is scheduled; `get` asks its API server: path to status and body."""
+    """The metrics API of the scheduled cluster; `get` sends a GET to its API server."""
 
     def __init__(self, settings: MetricsServerSettings, get: Get) -> None:
         self.name, self.interval = settings.name, settings.interval
@@ -93,19 +93,19 @@ class MetricsServerSource:
         return tuple(f"{self.name}/{subject}" for subject in Subject)
 
     async def read(self) -> Scrape:
-        found = await asyncio.gather(*(self._read_subject(subject) for subject in Subject))
-        readings = tuple(reading for each in found if not isinstance(each, Failure) for reading in each)
-        failures = tuple(each for each in found if isinstance(each, Failure))
-        if len(failures) == len(found):
+        results = await asyncio.gather(*(self._read_subject(subject) for subject in Subject))
+        readings = tuple(reading for each in results if not isinstance(each, Failure) for reading in each)
+        failures = tuple(each for each in results if isinstance(each, Failure))
+        if len(failures) == len(results):
             raise failures[0].error
         return Scrape(readings, failures)
 
     def read_history(self, ranges: Sequence[HistoryRange]) -> AsyncIterator[tuple[Reading, ...]]:
-        """It remembers nothing."""
+        """metrics-server keeps no history."""
         return no_history()
 
     async def close(self) -> None:
-        """Nothing is held."""
+        """Nothing to release."""
 
     async def _read_subject(self, subject: Subject) -> tuple[Reading, ...] | Failure:
         try:
@@ -115,49 +115,49 @@ class MetricsServerSource:
                     return await asyncio.to_thread(self._decode, subject, items)
                 return self._decode(subject, items)
         except TimeoutError:
-            error = SourceError(f"no answer about {subject} within {self._timeout:g} s", "see metrics-server's log")
-        except SourceError as problem:
-            error = problem
-        except Exception as problem:  # whatever the way that was handed in calls a failure
-            error = SourceError(f"the API server cannot be asked ({type(problem).__name__})", transient=True)
+            error = SourceError(f"no response for {subject} within {self._timeout:g} s", CHECK_LOG)
+        except SourceError as raised:
+            error = raised
+        except Exception as raised:  # whatever `get` raises
+            error = SourceError(f"request to the API server failed ({type(raised).__name__})", transient=True)
         return Failure(f"{self.name}/{subject}", error)
 
     async def _list_items(self, subject: Subject) -> list[Raw]:
         items: list[Raw] = []
-        more = ""
+        parameters = ""
         for _ in range(MAX_PAGES):
-            status, body = await self._get(f"{ROOT}/{subject}{more}")
+            status, body = await self._get(f"{ROOT}/{subject}{parameters}")
             if status != 200:
-                problem, remedy = REMEDIES.get(status, (f"answers HTTP {status}", "see metrics-server's log"))
+                problem, remedy = REMEDIES.get(status, (f"returned HTTP {status}", CHECK_LOG))
                 raise SourceError(f"metrics.k8s.io {problem}", remedy, transient=status >= 500)
             try:
                 decode = self._list.decode
                 page = await asyncio.to_thread(decode, body) if len(body) > THREAD_ABOVE_BYTES else decode(body)
             except UNREADABLE:
-                raise SourceError("metrics.k8s.io answers nonsense", "see metrics-server's log") from None
+                raise SourceError("metrics.k8s.io returned an invalid list", CHECK_LOG) from None
             items += page.items or ()
             if page.metadata is None or not page.metadata.more:
                 break
-            more = f"?continue={quote(page.metadata.more, safe='')}"
+            parameters = f"?continue={quote(page.metadata.more, safe='')}"
         return items
 
     def _decode(self, subject: Subject, items: Sequence[Raw]) -> tuple[Reading, ...]:
         skipped: Counter[str] = Counter()
-        column, windows = UsageColumns([], [], [], []), list[float]()
+        columns, windows = UsageColumns([], [], [], []), list[float]()
         for raw in items:
             try:
-                _append(self._item.decode(raw), column, windows)
-            except (*UNREADABLE, OverflowError):  # a QuantityError is one of them; the other is more than a float holds
+                _append(self._item.decode(raw), columns, windows)
+            except (*UNREADABLE, OverflowError):  # includes QuantityError; OverflowError is more than a float holds
                 skipped["malformed"] += 1
-        if subject is Subject.NODES and not column.names:
-            problem = f"metrics.k8s.io knows no node ({skipped['malformed']} malformed)"
-            raise SourceError(problem, "wait a minute after its start, then see metrics-server's log")
-        return self._readings(subject, column, median(windows or [0.0]), skipped)
+        if subject is Subject.NODES and not columns.names:
+            problem = f"metrics.k8s.io returned no node ({skipped['malformed']} malformed)"
+            raise SourceError(problem, "wait a minute after its start, then check the metrics-server log")
+        return self._readings(subject, columns, median(windows or [0.0]), skipped)
 
     def _readings(
-        self, subject: Subject, column: UsageColumns, window: float, skipped: Counter[str]
+        self, subject: Subject, columns: UsageColumns, window: float, skipped: Counter[str]
     ) -> tuple[Reading, ...]:
-        names, measured, left_out = tuple(column.names), tuple(column.measured), tuple(sorted(skipped.items()))
+        names, measured, reasons = tuple(columns.names), tuple(columns.measured), tuple(sorted(skipped.items()))
         return tuple(
             Reading(
                 source=f"{self.name}/{subject}",
@@ -166,15 +166,15 @@ class MetricsServerSource:
                 values=tuple(values),
                 measured=measured,
                 subject=subject,
-                window=span,
-                skipped=left_out,
+                window=averaged_over,
+                skipped=reasons,
             )
-            for resource, values, span in (("cpu", column.cpu, window), ("memory", column.memory, 0.0))
+            for resource, values, averaged_over in (("cpu", columns.cpu, window), ("memory", columns.memory, 0.0))
         )
 
 
-def _append(item: ItemShape, column: UsageColumns, windows: list[float]) -> None:
-    """Everything of the item or, by ValueError or OverflowError, nothing of it."""
+def _append(item: ItemShape, columns: UsageColumns, windows: list[float]) -> None:
+    """Append the whole item or, with ValueError or OverflowError, nothing of it."""
     usages = [item.usage] if item.usage is not None else [each.usage for each in item.containers or ()]
     if not usages or item.timestamp is None:
         raise QuantityError("no usage, or no time")
@@ -185,19 +185,19 @@ def _append(item: ItemShape, column: UsageColumns, windows: list[float]) -> None
     meta = item.metadata
     if len(windows) < MAX_WINDOW_SAMPLES and (window := parse_duration(item.window)) is not None and window > 0:
         windows.append(window)
-    column.names.append(f"{meta.namespace}/{meta.name}" if meta.namespace else meta.name)
-    column.cpu.append(cpu)
-    column.memory.append(memory)
-    column.measured.append(item.timestamp.timestamp())
+    columns.names.append(f"{meta.namespace}/{meta.name}" if meta.namespace else meta.name)
+    columns.cpu.append(cpu)
+    columns.memory.append(memory)
+    columns.measured.append(item.timestamp.timestamp())
 
 
 def _nanos(text: str | int | float | None) -> int:
-    """Billionths; the two forms that metrics-server writes go without the general parser, which costs ten times as much."""
+    """Billionths; a fast path for the two forms that metrics-server writes, as the general parser takes ten times as long."""
     if isinstance(text, str) and text.isascii():
         if text[-1:] == "n" and text[:-1].isdigit():
             return int(text[:-1])
         if text[-2:] == "Ki" and text[:-2].isdigit():
             return (int(text[:-2]) << 10) * NANOS
     if text is None:
-        raise QuantityError("nothing is not zero")
+        raise QuantityError("a missing quantity is not zero")
     return nanos(text)

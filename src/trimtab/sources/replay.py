@@ -1,7 +1,7 @@
-"""Decides how readings are kept in a file and read again; leaves what they mean to the core.
+"""Records readings to a file and replays them as a source.
 
-A file is lines of JSON, each a SamplesRead as it was handed to the core. Read again, every sample is as old as it was then:
-all times are shifted by as much as the moment of reading has moved.
+The file has one JSON-encoded SamplesRead per line. When replayed, all times are shifted by the same amount, so that every
+sample has the age that it had when it was recorded.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class ReplaySettings:
 
 
 class ReplaySource:
-    """One line a look; after the last one the source has failed."""
+    """Replays one line per poll; fails after the last one."""
 
     def __init__(self, settings: ReplaySettings, context: SourceContext) -> None:
         self.name, self.interval = settings.name, settings.interval
@@ -55,28 +55,28 @@ class ReplaySource:
 
     async def read(self) -> Scrape:
         recorded = await asyncio.to_thread(self._next)  # a line may be long, and the disk slow
-        later = self._now() - recorded.at
-        return Scrape(tuple(self._shifted(reading, later) for reading in recorded.readings))
+        offset = self._now() - recorded.at
+        return Scrape(tuple(self._shifted(reading, offset) for reading in recorded.readings))
 
     def read_history(self, ranges: Sequence[HistoryRange]) -> AsyncIterator[tuple[Reading, ...]]:
-        """What lies before the recording nobody knows."""
+        """A recording has no history."""
         return no_history()
 
     async def close(self) -> None:
-        """Nothing is held."""
+        """Nothing to release: the file is opened for each line."""
 
     def _next(self) -> SamplesRead:
         line = self._next_line()
         if not line:
             raise SourceError(
-                f"the recording {self._path} has ended after {self._line} lines", "start again to repeat it"
+                f"the recording {self._path} ended after {self._line} lines", "restart to replay it again"
             )
         self._line += 1
         try:
             return _validate(self._decode(line))
         except UNREADABLE as error:
             problem = f"{self._path}:{self._line}: {str(error)[:200]}"
-            raise SourceError(problem, "each line must be a SamplesRead as `record` writes it") from None
+            raise SourceError(problem, "each line must be a SamplesRead as written by `record`") from None
 
     def _next_line(self) -> bytes:
         try:
@@ -85,8 +85,8 @@ class ReplaySource:
                 line = file.readline(MAX_LINE_BYTES)
                 self._offset = file.tell()
         except OSError as error:
-            problem = f"the recording {self._path} cannot be read: {error.strerror}"
-            raise SourceError(problem, "check the path and the rights of the file") from None
+            problem = f"cannot read the recording {self._path}: {error.strerror}"
+            raise SourceError(problem, "check the path and the file permissions") from None
         return line
 
     def _shifted(self, reading: Reading, offset: float) -> Reading:
@@ -95,12 +95,12 @@ class ReplaySource:
 
 
 def record(file: BinaryIO, event: SamplesRead) -> None:
-    """Add what was read to a recording."""
+    """Append the event to a recording."""
     file.write(msgspec.json.encode(event) + b"\n")
 
 
 def _validate(event: SamplesRead) -> SamplesRead:
     for reading in event.readings:
         if not len(reading.names) == len(reading.values) == len(reading.measured):
-            raise ValueError(f"{reading.resource}: names, values and measured are not equally many")
+            raise ValueError(f"{reading.resource}: names, values and measured differ in length")
     return event

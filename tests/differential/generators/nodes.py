@@ -1,4 +1,4 @@
-"""Decides what the nodes of a question look like; leaves the pods on them to `pods`."""
+"""Random nodes."""
 
 from __future__ import annotations
 

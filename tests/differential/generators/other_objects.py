@@ -1,4 +1,4 @@
-"""Decides which objects stand around the pods: namespaces, what owns pods, budgets; leaves storage to `volumes`."""
+"""Random namespaces, owners of pods and disruption budgets."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Decides which questions are asked of a single plugin; leaves those to the whole profile to `profiles`.
+"""Random cases for single plugins.
 
-Each maker rolls a small cluster in which its own plugin has something to say; what does not concern it stays plain.
+Each generator makes a small cluster in which its plugin matters; everything else stays plain.
 """
 
 from __future__ import annotations

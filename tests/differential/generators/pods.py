@@ -1,4 +1,4 @@
-"""Decides what the pods of a question ask for; leaves wishes about places to `terms`, volumes to `volumes`."""
+"""Random pods: containers, requests, ports."""
 
 from __future__ import annotations
 

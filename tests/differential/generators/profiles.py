@@ -1,6 +1,6 @@
-"""Decides which questions are asked of the whole default profile, and how often each plugin is asked.
+"""Random cases for the whole default profile, and how often each plugin is tested.
 
-One pod on every node, pods one after another, or preemption; leaves questions to single plugins to `questions`.
+One pod on every node, pods one after another, or preemption.
 """
 
 from __future__ import annotations

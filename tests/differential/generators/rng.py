@@ -1,4 +1,4 @@
-"""Decides how chance is asked for while a question is made; leaves what to make of it to the modules that make things."""
+"""The random choices that generators need."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ JsonObject = dict[str, Any]
 
 
 class Rng:
-    """Chance in the few forms that questions need."""
+    """Random choices."""
 
     def __init__(self, random: Random) -> None:
         self._chance = random
@@ -26,7 +26,7 @@ class Rng:
         return self._chance.choice(options)
 
     def some(self, options: Sequence[T], low: int, high: int) -> list[T]:
-        """That many different ones, in an order of their own."""
+        """Between `low` and `high` different options, in random order."""
         return self._chance.sample(options, min(self.between(low, high), len(options)))
 
     def maybe(self, percent: int, make: Callable[[], T]) -> T | None:

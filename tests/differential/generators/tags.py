@@ -1,4 +1,4 @@
-"""Decides by which features a question is counted; leaves making questions to `questions`."""
+"""The tags by which cases are counted."""
 
 from __future__ import annotations
 

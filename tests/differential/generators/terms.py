@@ -1,4 +1,4 @@
-"""Decides which wishes about nodes and other pods a pod carries; leaves the rest of the pod to `pods`."""
+"""Random constraints on nodes and other pods."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Decides which volumes and claims a question has; leaves the pods that use them to `questions`.
+"""Random volumes and claims.
 
-A claim is bound to a volume, or waits for one: at once, or until its pod has a node, where a volume that exists may
-match or a driver may make one, if it has the room.
+A claim is bound to a volume, or waits for one: immediately, or until its pod has a node, where an existing volume may match
+or a driver may provision one, if it has capacity.
 """
 
 from __future__ import annotations

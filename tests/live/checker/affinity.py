@@ -1,7 +1,7 @@
-"""Decides whether bound pods keep the company they require: affinity, anti-affinity, spread; leaves nodes to others.
+"""Rules about other pods: affinity, anti-affinity, spread.
 
-What holds at the end is judged, for clusters to which pods only came: anti-affinity always; affinity, where whoever
-founded a group may have come alone, but no two of its kind; spread, for the lowest count only ever rises.
+They hold at the end, in clusters to which pods were only added: anti-affinity always; affinity except for the first pod of a
+group, which may have come alone; spread because the lowest count only ever rises.
 """
 
 import json
@@ -24,7 +24,7 @@ HARD = "DoNotSchedule"
 
 
 def anti_affinity(scene: ClusterObjects) -> Iterator[str]:
-    """A pod in a domain that another one keeps free of its kind, whoever of the two came first."""
+    """A pod in a domain that the required anti-affinity of another one excludes, whichever came first."""
     for key, carriers in _by_key(scene, "podAntiAffinity"):
         nearby = _by_domain(scene, scene.bound, key)
         for pod, term in carriers:
@@ -45,7 +45,7 @@ def _key_of(carried: tuple[Document, Document]) -> str:
 
 
 def _by_domain(scene: ClusterObjects, pods: Iterable[Document], key: str) -> dict[str | None, list[Document]]:
-    """Pods by their domain; those on nodes without the label share none."""
+    """Pods by their domain; those on nodes without the label have none."""
     found: dict[str | None, list[Document]] = defaultdict(list)
     for pod in pods:
         if (domain := scene.domain(pod, key)) is not None:
@@ -54,7 +54,7 @@ def _by_domain(scene: ClusterObjects, pods: Iterable[Document], key: str) -> dic
 
 
 def affinity(scene: ClusterObjects) -> Iterator[str]:
-    """A pod without the company that it requires, or a second one that founded a group where there was one already."""
+    """A pod without a match for its required affinity, or a second first pod of a group."""
     for pods, terms in _alike(scene, "podAffinity"):
         first = pods[0]
         liked = [other for other in scene.bound if _all_pick(scene, first, terms, other)]
@@ -66,7 +66,7 @@ def affinity(scene: ClusterObjects) -> Iterator[str]:
 
 
 def _alike(scene: ClusterObjects, kind: str) -> Iterator[tuple[list[Document], list[Document]]]:
-    """Pods that ask for the same company, with their terms."""
+    """Pods with the same affinity terms, and these terms."""
     groups: dict[str, list[Document]] = defaultdict(list)
     for pod in scene.bound:
         if terms := required(pod, kind):
@@ -86,7 +86,7 @@ def _lonely(
     nearby: dict[str | None, list[Document]],
     founders: Sequence[Document],
 ) -> Iterator[str]:
-    """Pods with nobody of that kind around them; one of that kind itself may have been the first of all."""
+    """Pods without a matching pod in their domain; one that matches itself may have been the first."""
     key, may_found = term["topologyKey"], {full_name(pod) for pod in founders}
     for pod in pods:
         domain = scene.domain(pod, key)
@@ -99,7 +99,7 @@ def _lonely(
 def _second_founders(
     first: Document, term: Document, nearby: dict[str | None, list[Document]], founders: Sequence[Document]
 ) -> Iterator[str]:
-    """Domains where all of that kind required company themselves: the first one there came alone, so one at most."""
+    """Domains where all matching pods require the affinity themselves: the first one came alone, so there is at most one."""
     asking = {full_name(pod) for pod in founders}
     founded = sorted(str(domain) for domain, liked in nearby.items() if asking.issuperset(map(full_name, liked)))
     if len(founded) > 1:
@@ -107,7 +107,7 @@ def _second_founders(
 
 
 def spread(scene: ClusterObjects) -> Iterator[str]:
-    """A domain that holds too many more than the emptiest, by the pods' own hard constraints."""
+    """A domain that exceeds the maxSkew of a hard spread constraint."""
     for pods, rule in _spreading(scene):
         first, key = pods[0], rule["topologyKey"]
         nodes = [node for node in scene.nodes if _counts(first, rule, node)]
@@ -121,7 +121,7 @@ def spread(scene: ClusterObjects) -> Iterator[str]:
 
 
 def _spreading(scene: ClusterObjects) -> Iterator[tuple[list[Document], Document]]:
-    """Pods that keep to the same hard constraint among the same nodes, with it."""
+    """Pods with the same hard constraint over the same nodes, and this constraint."""
     groups: dict[str, tuple[list[Document], Document]] = {}
     for pod in scene.bound:
         for rule in _hard(pod):
@@ -147,7 +147,7 @@ def _hard(pod: Document) -> list[Document]:
 
 
 def _counts(pod: Document, rule: Document, node: Document) -> bool:
-    """Whether the node's domain is one of those to spread over."""
+    """Whether the node counts for the constraint."""
     keyed = all(each["topologyKey"] in labels(node) for each in _hard(pod))
     chosen = rule.get("nodeAffinityPolicy") == "Ignore" or node_affinity_matches(pod, node)
     return keyed and chosen and (rule.get("nodeTaintsPolicy") != "Honor" or not untolerated(pod, node))
@@ -159,7 +159,7 @@ def _is_kin(owner: Document, rule: Document, pod: Document) -> bool:
 
 
 def _skewed(scene: ClusterObjects, pods: Sequence[Document], rule: Document, sums: Counter[str]) -> Iterator[str]:
-    """The domains in which one of these pods was one too many; where there are too few domains the emptiest holds 0."""
+    """Domains above maxSkew; with fewer than minDomains the minimum is 0."""
     key, most = rule["topologyKey"], rule["maxSkew"]
     least = min(sums.values(), default=0) if len(sums) >= (rule.get("minDomains") or 1) else 0
     for domain in sorted({str(scene.domain(pod, key)) for pod in pods}):

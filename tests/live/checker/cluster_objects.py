@@ -1,6 +1,6 @@
-"""Decides how the checker sees a cluster: bound pods, by node and by domain; leaves the rules to its neighbours.
+"""The objects of a cluster as the checker sees them: bound pods, by node and by topology domain.
 
-The checker shares no code with the product, and looks at nothing but objects as the API server lists them.
+The checker shares no code with the product, and uses only objects as the API server lists them.
 """
 
 from collections import defaultdict
@@ -12,20 +12,20 @@ from tests.live.node_accounting import Document, is_terminated
 
 
 def full_name(thing: Document) -> str:
-    """What it is called: with its namespace, where it has one."""
+    """namespace/name, or the name of a cluster-scoped object."""
     meta = thing["metadata"]
     return f"{meta['namespace']}/{meta['name']}" if meta.get("namespace") else str(meta["name"])
 
 
 def labels(thing: Document) -> Mapping[str, str]:
-    """Its labels; none are none."""
+    """The labels of an object, possibly empty."""
     found: Mapping[str, str] = thing["metadata"].get("labels") or {}
     return found
 
 
 @dataclass(frozen=True)
 class ClusterObjects:
-    """The objects of one cluster at one moment, after pods have come and none has left."""
+    """The objects of one cluster at one time, after pods were only added."""
 
     pods: Sequence[Document]
     nodes: Sequence[Document]

@@ -1,4 +1,4 @@
-"""Decides whether each bound pod may be on its node for itself: choice, taints, room, ports; leaves company to others."""
+"""Rules about a pod and its node: node affinity, taints, resources, ports."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ def strays(scene: ClusterObjects) -> Iterator[str]:
 
 
 def choice(scene: ClusterObjects) -> Iterator[str]:
-    """A pod on a node that its selector or its required node affinity does not pick."""
+    """A pod on a node that its node selector or required node affinity does not match."""
     found = ((pod, scene.node_of(pod)) for pod in scene.bound)
     return (
         f"{full_name(pod)} did not want {full_name(node)}"
@@ -25,21 +25,21 @@ def choice(scene: ClusterObjects) -> Iterator[str]:
 
 
 def taints(scene: ClusterObjects) -> Iterator[str]:
-    """A pod beside a taint that it does not tolerate."""
+    """A pod on a node with a taint that it does not tolerate."""
     for pod in scene.bound:
         for taint in untolerated(pod, scene.node_of(pod)):
             yield f"{full_name(pod)} does not tolerate {taint['key']} of {pod['spec']['nodeName']}"
 
 
 def cordons(scene: ClusterObjects) -> Iterator[str]:
-    """A pod on an unschedulable node, unless it tolerates that."""
+    """A pod on an unschedulable node without a toleration."""
     for pod in scene.bound:
         if scene.node_of(pod)["spec"].get("unschedulable") and not tolerates(pod, CORDON):
             yield f"{full_name(pod)} is on {pod['spec']['nodeName']}, which is unschedulable"
 
 
 def room(scene: ClusterObjects) -> Iterator[str]:
-    """A node whose pods take more than it offers."""
+    """A node whose pods request more than its allocatable."""
     for node, pods in scene.pods_by_node.items():
         taken: Counter[str] = Counter()
         for pod in pods:
@@ -50,7 +50,7 @@ def room(scene: ClusterObjects) -> Iterator[str]:
 
 
 def host_ports(scene: ClusterObjects) -> Iterator[str]:
-    """Two pods of one node that hold the same port."""
+    """Two pods on one node with the same host port."""
     for node, pods in scene.pods_by_node.items():
         held = [(pod, port) for pod in pods for port in pod_host_ports(pod)]
         for (one, its), (other, theirs) in combinations(held, 2):

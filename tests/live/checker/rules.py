@@ -1,6 +1,6 @@
-"""Decides which rules a cluster must keep after its pods were bound; leaves each rule to its own function.
+"""The rules that a cluster must satisfy once its pods are bound.
 
-It shares no code with the product: what it knows of Kubernetes was written for it alone.
+The checker shares no code with the product.
 """
 
 from collections.abc import Callable, Iterator
@@ -28,5 +28,5 @@ RULES: tuple[Rule, ...] = (
 
 
 def violations(scene: ClusterObjects) -> list[str]:
-    """Every breach of every rule, each with the rule's name."""
+    """All violations, each with the name of its rule."""
     return [f"{rule.__name__}: {found}" for rule in RULES for found in rule(scene)]

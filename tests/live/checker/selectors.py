@@ -1,4 +1,4 @@
-"""Decides, for the checker alone, what selectors, node terms and tolerations pick; leaves what must be picked to rules."""
+"""Selectors, node terms and tolerations, implemented for the checker alone."""
 
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -11,7 +11,7 @@ CORDON: Document = {"key": "node.kubernetes.io/unschedulable", "effect": "NoSche
 
 
 def selects(selector: Document | None, found: Labels) -> bool:
-    """Whether a label selector picks these labels: none at all picks nothing, an empty one everything."""
+    """Whether a label selector matches; None matches nothing, an empty one everything."""
     if selector is None:
         return False
     wanted = selector.get("matchLabels") or {}
@@ -20,7 +20,7 @@ def selects(selector: Document | None, found: Labels) -> bool:
 
 
 def requirement_matches(expression: Document, found: Labels) -> bool:
-    """Whether one expression of a selector, of labels or of nodes, is true of these labels."""
+    """Whether one requirement of a label or node selector matches these labels."""
     key: str = expression["key"]
     values: Sequence[str] = expression.get("values") or ()
     match expression["operator"]:
@@ -40,7 +40,7 @@ def requirement_matches(expression: Document, found: Labels) -> bool:
 
 
 def term_matches(term: Document, node: Document) -> bool:
-    """Whether a node term is true of the node; an empty one is true of none."""
+    """Whether a node selector term matches; an empty one matches nothing."""
     expressions, fields = term.get("matchExpressions") or (), term.get("matchFields") or ()
     known = {"metadata.name": node["metadata"]["name"]}
     true = all(requirement_matches(each, labels(node)) for each in expressions) and all(
@@ -50,12 +50,12 @@ def term_matches(term: Document, node: Document) -> bool:
 
 
 def any_term_matches(selector: Document | None, node: Document) -> bool:
-    """Whether one of the terms is true of the node; where none are given, every node will do."""
+    """Whether one of the terms matches the node; without a selector, every node does."""
     return selector is None or any(term_matches(each, node) for each in selector["nodeSelectorTerms"])
 
 
 def node_affinity_matches(pod: Document, node: Document) -> bool:
-    """Whether the pod's own choice of nodes, by selector and by required affinity, includes the node."""
+    """Whether the pod's node selector and required node affinity match."""
     chosen = pod["spec"].get("nodeSelector") or {}
     affinity = (pod["spec"].get("affinity") or {}).get("nodeAffinity") or {}
     required = affinity.get("requiredDuringSchedulingIgnoredDuringExecution")
@@ -63,7 +63,7 @@ def node_affinity_matches(pod: Document, node: Document) -> bool:
 
 
 def tolerates(pod: Document, taint: Document) -> bool:
-    """Whether some toleration of the pod covers the taint."""
+    """Whether the pod tolerates the taint."""
     return any(_covers(each, taint) for each in pod["spec"].get("tolerations") or ())
 
 
@@ -77,13 +77,13 @@ def _covers(toleration: Document, taint: Document) -> bool:
 
 
 def untolerated(pod: Document, node: Document) -> list[Document]:
-    """The taints that should have kept the pod away."""
+    """The taints with NoSchedule or NoExecute that the pod does not tolerate."""
     taints = node["spec"].get("taints") or ()
     return [each for each in taints if each["effect"] in HARD_EFFECTS and not tolerates(pod, each)]
 
 
 def with_label_keys(owner: Document, rule: Document) -> Document | None:
-    """The rule's selector with what its label keys add: the owner's own values, or any but those."""
+    """The selector with the requirements of matchLabelKeys and mismatchLabelKeys."""
     selector: Document | None = rule.get("labelSelector")
     if selector is None:
         return None
@@ -98,14 +98,14 @@ def _added(owner: Document, rule: Document, field: str, operator: str) -> Iterat
 
 
 def pod_term_matches(scene: ClusterObjects, owner: Document, term: Document, other: Document) -> bool:
-    """Whether a term of pod (anti-)affinity speaks of the other pod: its namespace and its labels."""
+    """Whether a pod (anti-)affinity term matches the other pod, by namespace and labels."""
     return namespace_matches(scene, owner, term, other["metadata"]["namespace"]) and selects(
         with_label_keys(owner, term), labels(other)
     )
 
 
 def namespace_matches(scene: ClusterObjects, owner: Document, term: Document, namespace: str) -> bool:
-    """Whether the term looks into this namespace: those listed and those selected, or else the owner's own."""
+    """Whether the term includes this namespace: listed, selected, or else the owner's own."""
     listed, selector = term.get("namespaces") or (), term.get("namespaceSelector")
     if not listed and selector is None:
         return bool(namespace == owner["metadata"]["namespace"])
@@ -113,6 +113,6 @@ def namespace_matches(scene: ClusterObjects, owner: Document, term: Document, na
 
 
 def required(pod: Document, kind: str) -> list[Document]:
-    """The required terms of pod affinity (`podAffinity`) or of its opposite (`podAntiAffinity`)."""
+    """The required terms of `podAffinity` or `podAntiAffinity`."""
     rules = (pod["spec"].get("affinity") or {}).get(kind) or {}
     return list(rules.get("requiredDuringSchedulingIgnoredDuringExecution") or ())

@@ -1,4 +1,4 @@
-"""Decides whether bound pods can reach their volumes: claims, node affinity, zones, sharing, limits; leaves the rest."""
+"""Rules about volumes: claims, node affinity, zones, sharing, limits."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ BETWEEN_ZONES = "__"
 
 
 class Use(NamedTuple):
-    """One bound pod's use of one claim and, where that has one, of its volume."""
+    """One bound pod's use of one claim and its volume, if any."""
 
     pod: Document
     claim: str
@@ -21,7 +21,7 @@ class Use(NamedTuple):
 
 
 def uses(scene: ClusterObjects) -> Iterator[Use]:
-    """Every use of a claim by a bound pod."""
+    """All uses of claims by bound pods."""
     claims = {full_name(claim): claim for claim in scene.claims}
     volumes = {full_name(volume): volume for volume in scene.volumes}
     for pod in scene.bound:
@@ -33,7 +33,7 @@ def uses(scene: ClusterObjects) -> Iterator[Use]:
 
 
 def claimed(scene: ClusterObjects) -> Iterator[str]:
-    """A pod on a node whose claim is not bound to a volume that knows it, large enough and of the same class."""
+    """A bound pod whose claim has no volume with a matching claimRef, size and class."""
     claims = {full_name(claim): claim for claim in scene.claims}
     for use in uses(scene):
         if use.volume is None or not _belongs(claims[use.claim], use.volume):
@@ -53,7 +53,7 @@ def _belongs(claim: Document, volume: Document) -> bool:
 
 
 def reach(scene: ClusterObjects) -> Iterator[str]:
-    """A pod on a node that its volume's node affinity does not pick."""
+    """A pod on a node that its volume's node affinity does not match."""
     for pod, _, volume in uses(scene):
         terms = ((volume or {"spec": {}})["spec"].get("nodeAffinity") or {}).get("required")
         if volume and not any_term_matches(terms, scene.node_of(pod)):
@@ -61,7 +61,7 @@ def reach(scene: ClusterObjects) -> Iterator[str]:
 
 
 def zones(scene: ClusterObjects) -> Iterator[str]:
-    """A pod in another zone than the labels of its volume name."""
+    """A pod in another zone than its volume's labels."""
     for pod, _, volume in uses(scene):
         for key in ZONES:
             wanted = labels(volume).get(key) if volume else None
@@ -70,14 +70,14 @@ def zones(scene: ClusterObjects) -> Iterator[str]:
 
 
 def sharing(scene: ClusterObjects) -> Iterator[str]:
-    """Two pods that use a claim of which only one may."""
+    """Two pods with the same ReadWriteOncePod claim."""
     lonely = {full_name(claim) for claim in scene.claims if "ReadWriteOncePod" in claim["spec"]["accessModes"]}
     users = Counter(use.claim for use in uses(scene))
     return (f"{users[claim]} pods use {claim}, which is for one" for claim in sorted(lonely) if users[claim] > 1)
 
 
 def limits(scene: ClusterObjects) -> Iterator[str]:
-    """A node with more volumes of a driver than the driver says it can attach there."""
+    """A node with more volumes of a driver than its limit."""
     attached: dict[tuple[str, str], set[str]] = defaultdict(set)
     for pod, _, volume in uses(scene):
         if volume and (csi := volume["spec"].get("csi")):

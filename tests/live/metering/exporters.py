@@ -1,18 +1,17 @@
-"""Decides how pretended machines are served to a Prometheus and how they fall ill; leaves what they used to machine.py.
+"""Serves the metrics pages of simulated machines, and makes them fail.
 
     with Exporters(["node-0", "node-1"]) as exporters:
-        exporters.set("node-0", cpu=0.9, memory=0.7)                    # shares of the machine, from now on
-        exporters.run("node-0", "default", "web", cpu=0.5, memory=GIB)  # cores and bytes, on top of the load
-        Prometheus(exporters.targets(instance="{name}:9100"), binaries=built())
+        exporters.set("node-0", cpu=0.9, memory=0.7)                    # fractions of the machine, from now on
+        exporters.run("node-0", "default", "web", cpu=0.5, memory=GIB)  # cores and bytes, in addition to the load
+        Prometheus(exporters.targets(instance="{name}:9100"), binaries=controlplane_or_skip())
 
-    well ── freeze ──▶ frozen (the same samples with the same timestamps, for ever)
-      │ ── fail ────▶ failing (503)          each goes back by `heal`
-      │ ── blank ───▶ blank (200, no sample)
-      └── lie ─────▶ well, but one metric says "NaN", "-3", "+Inf", or is left out ("")
+    healthy ── freeze ───▶ frozen (the same samples with the same timestamps, for ever)
+       │ ── fail ────────▶ failing (503)          each ends with `heal`
+       │ ── blank ───────▶ blank (200, no samples)
+       └── override ─────▶ healthy, but one metric is "NaN", "-3", "+Inf", or missing ("")
 
-All machines are served on one port, each under paths of its own: /NAME/node (node-exporter), /NAME/cadvisor and
-/NAME/resource (kubelet, scraped only on demand: like the real one it repeats series of cAdvisor). `instance` is what a
-test says it is.
+All machines share one port, with separate paths: /NAME/node (node-exporter), /NAME/cadvisor and /NAME/resource (kubelet,
+scraped only on request: like the real one it repeats series of cAdvisor). The test chooses the `instance` label.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ JOBS = {"node": "node-exporter", "cadvisor": "cadvisor", "resource": "kubelet"}
 
 @dataclass
 class ExporterState:
-    """A machine, and what ails its pages."""
+    """A machine and the faults of its pages."""
 
     machine: Machine
     ip: str
@@ -47,25 +46,25 @@ class ExporterState:
 
 
 class Server(ThreadingHTTPServer):
-    """Threads that end with the test, and say nothing when a Prometheus that was killed leaves them."""
+    """Daemon threads that do not log connections closed by a killed Prometheus."""
 
     daemon_threads = True
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Only a scraper that is gone is no error."""
+        """Ignore connection errors only."""
         if not isinstance(sys.exception(), ConnectionError):
             super().handle_error(request, client_address)
 
 
 class Exporters:
-    """node-exporter, cAdvisor and kubelet of many machines, in threads of the test."""
+    """The metrics pages of many machines, served by threads of the test."""
 
     def __init__(self, names: Iterable[str], cores: int = 8, memory: float = 16 * GIB, stamped: bool = False) -> None:
         """Machines of one size without load; their internal IPs count up from 10.64.0.1.
 
-        A page is read a while after Prometheus noted the time: on a busy machine rates over short windows are some
-        hundredths off. Stamped pages say when they were read, which makes rates exact; but what such a page no longer
-        shows is not marked stale, and lingers for the lookback of a query.
+        Prometheus notes the time before it reads a page, so on a busy machine rates over short windows are a few percent
+        off. Pages with timestamps make rates exact; but series that such a page no longer has are not marked stale, and
+        remain for the lookback of a query.
         """
         self._stamped = stamped
         now = time.time()
@@ -76,23 +75,23 @@ class Exporters:
             self._exporters[name] = ExporterState(Machine(name, now, cores, memory), ip)
 
     def __enter__(self) -> Self:
-        """Serve."""
+        """Start serving."""
         self._server = Server(("127.0.0.1", 0), self._page_server())
         threading.Thread(target=self._server.serve_forever, args=(0.1,), daemon=True).start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Serve no longer."""
+        """Stop serving."""
         self._server.shutdown()
         self._server.server_close()
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The machines, in their order."""
+        """The names of the machines, in order."""
         return tuple(self._exporters)
 
     def ip(self, name: str) -> str:
-        """The internal IP that the machine's node is to have."""
+        """The internal IP for the machine's node."""
         return self._exporters[name].ip
 
     def targets(
@@ -102,7 +101,7 @@ class Exporters:
         pages: Iterable[str] = ("node", "cadvisor"),
         names: Iterable[str] | None = None,
     ) -> list[Target]:
-        """What to scrape; `instance` and the labels' values may hold {name} and {ip}; an empty one is the address."""
+        """Scrape targets; `instance` and label values may contain {name} and {ip}; an empty instance is the address."""
         address = f"127.0.0.1:{self._server.server_address[1]}"
         wanted = {**({"instance": instance} if instance else {}), **(labels or {})}
         found = []
@@ -111,26 +110,26 @@ class Exporters:
             found += [Target(address, f"/{name}/{page}", said, JOBS[page]) for page in pages]
         return found
 
-    # What the machines do.
+    # Load.
 
     def set(self, name: str, **load: float) -> None:
-        """Change the load: cpu, memory, cpu_waiting, memory_waiting, io_waiting, each a share; others stay."""
+        """Change the load: cpu, memory, cpu_waiting, memory_waiting, io_waiting, each a fraction; others stay."""
         with self._lock:
             machine = self._counted(name)
             machine.load = replace(machine.load, **load)
 
     def run(self, node: str, namespace: str, pod: str, cpu: float, memory: float, container: str = "main") -> None:
-        """A container uses so many cores and bytes from now on."""
+        """A container uses this many cores and bytes from now on."""
         with self._lock:
             self._counted(node).pods[namespace, pod, container] = Usage(cpu, memory)
 
     def restart(self, node: str, namespace: str, pod: str, container: str = "main") -> None:
-        """The container ends, and another one with its name begins at once; the series of the first are shown no more."""
+        """Replace the container by a new one of the same name; the series of the old one end."""
         with self._lock:
             self._counted(node).restart((namespace, pod, container))
 
     def end(self, node: str, namespace: str, pod: str) -> None:
-        """All containers of the pod are gone."""
+        """All containers of the pod end."""
         with self._lock:
             pods = self._counted(node).pods
             for key in [key for key in pods if key[:2] == (namespace, pod)]:
@@ -139,9 +138,9 @@ class Exporters:
     def backfill(self, name: str, past: Iterable[tuple[float, float, float]]) -> None:
         """Tell a past with the next scrape of node-exporter's page, once: (seconds ago, CPU share, memory share)."""
         with self._lock:
-            patient, machine = self._exporters[name], self._counted(name)
+            state, machine = self._exporters[name], self._counted(name)
             for reading in machine.past_readings(past):
-                patient.backfill.extend(lines("node", machine, reading, patient.overrides, stamped=True))
+                state.backfill.extend(lines("node", machine, reading, state.overrides, stamped=True))
 
     def _counted(self, name: str) -> Machine:
         machine = self._exporters[name].machine
@@ -151,52 +150,52 @@ class Exporters:
     # How they fall ill.
 
     def freeze(self, name: str) -> None:
-        """Serve what the next scrape finds for ever, with its timestamps."""
+        """Serve the next page for ever, with its timestamps."""
         self._exporters[name].freezing = True
 
     def fail(self, name: str) -> None:
-        """Answer 503."""
+        """Respond with 503."""
         self._exporters[name].failing = True
 
     def blank(self, name: str) -> None:
-        """Answer with a page without samples."""
+        """Respond with a page without samples."""
         self._exporters[name].blank = True
 
     def override(self, name: str, metric: str, value: str) -> None:
-        """Say this instead of every value of the metric, whatever it is; an empty one leaves the metric out."""
+        """Replace every value of the metric; an empty string omits the metric."""
         self._exporters[name].overrides[metric] = value
 
     def heal(self, name: str) -> None:
-        """Be well again in every way."""
+        """Clear all faults."""
         with self._lock:
-            patient = self._exporters[name]
-            patient.failing = patient.blank = patient.freezing = False
-            patient.frozen, patient.overrides = {}, {}
+            state = self._exporters[name]
+            state.failing = state.blank = state.freezing = False
+            state.frozen, state.overrides = {}, {}
 
     # The pages.
 
     def page(self, path: str) -> tuple[int, str]:
-        """The answer to a scrape of /NAME/PAGE."""
+        """The response to a scrape of /NAME/PAGE."""
         name, _, page = path.strip("/").partition("/")
-        patient = self._exporters.get(name)
-        if patient is None or page not in PAGES:
+        state = self._exporters.get(name)
+        if state is None or page not in PAGES:
             return 404, "no such page\n"
-        if patient.failing:
+        if state.failing:
             return 503, "out of order\n"
         with self._lock:
-            if patient.blank:
+            if state.blank:
                 return 200, ""
-            if patient.freezing and page not in patient.frozen:
-                patient.frozen[page] = self._written(patient, page, stamped=True)
-            return 200, patient.frozen.get(page) or self._written(patient, page, self._stamped)
+            if state.freezing and page not in state.frozen:
+                state.frozen[page] = self._written(state, page, stamped=True)
+            return 200, state.frozen.get(page) or self._written(state, page, self._stamped)
 
-    def _written(self, patient: ExporterState, page: str, stamped: bool) -> str:
-        reading = patient.machine.reading(time.time())
-        text = "".join(lines(page, patient.machine, reading, patient.overrides, stamped))
-        if page != "node" or not patient.backfill:
+    def _written(self, state: ExporterState, page: str, stamped: bool) -> str:
+        reading = state.machine.reading(time.time())
+        text = "".join(lines(page, state.machine, reading, state.overrides, stamped))
+        if page != "node" or not state.backfill:
             return text
-        # The past comes after the present: Prometheus takes a second sample of a series only with its own timestamp.
-        text, patient.backfill = text + "".join(patient.backfill), []
+        # The past comes after the present: Prometheus accepts a second sample of a series only with a timestamp.
+        text, state.backfill = text + "".join(state.backfill), []
         return text
 
     def _page_server(self) -> type[BaseHTTPRequestHandler]:
@@ -214,6 +213,6 @@ class Exporters:
                 self.wfile.write(text.encode())
 
             def log_message(self, *_: Any) -> None:
-                """Nobody reads a line per scrape."""
+                """No log line per scrape."""
 
         return Page

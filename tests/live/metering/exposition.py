@@ -1,4 +1,4 @@
-"""Decides how a reading looks on the pages of node-exporter, cAdvisor and kubelet; leaves serving them to exporters.py."""
+"""The metrics pages of node-exporter, cAdvisor and kubelet for a simulated machine."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ Sample = tuple[str, Mapping[str, str], float]
 
 
 def node_exporter(machine: Machine, reading: MachineReading) -> Iterator[Sample]:
-    """CPU by mode, memory, pressure and load, under node-exporter's names."""
+    """node-exporter: CPU by mode, memory, pressure and load."""
     yield from _cpu(machine, reading)
     free = machine.memory - reading.memory
     yield "node_memory_MemTotal_bytes", {}, machine.memory
@@ -34,7 +34,7 @@ def _cpu(machine: Machine, reading: MachineReading) -> Iterator[Sample]:
 
 
 def cadvisor(machine: Machine, reading: MachineReading) -> Iterator[Sample]:
-    """The root of all control groups, and each container twice: by itself, and within the sum of its pod."""
+    """cAdvisor: the root cgroup, each container, and the sum of each pod."""
     yield "machine_cpu_cores", {}, machine.cores
     yield "machine_memory_bytes", {}, machine.memory
     yield from _usage({"id": "/", "namespace": "", "pod": "", "container": ""}, reading.busy, reading.memory)
@@ -60,7 +60,7 @@ def _usage(labels: Mapping[str, str], cpu: float, memory: float) -> Iterator[Sam
 
 
 def kubelet(machine: Machine, reading: MachineReading) -> Iterator[Sample]:
-    """The kubelet's page of resources, which metrics-server reads too."""
+    """The kubelet's /metrics/resource, which metrics-server also reads."""
     yield "node_cpu_usage_seconds_total", {}, reading.busy
     yield "node_memory_working_set_bytes", {}, reading.memory
     for (namespace, pod, container), cpu, memory in reading.pods:
@@ -70,7 +70,7 @@ def kubelet(machine: Machine, reading: MachineReading) -> Iterator[Sample]:
 
 
 PAGES = {"node": node_exporter, "cadvisor": cadvisor, "resource": kubelet}
-# Like the real ones: cAdvisor says when it measured, so a container that is gone lingers for the lookback of a query.
+# Like the real ones: cAdvisor adds timestamps, so a container that has ended remains for the lookback of a query.
 STAMPED = frozenset({"cadvisor", "resource"})
 # Milliseconds: when a series begins to carry timestamps, Prometheus ends the one without at the time of the scrape.
 AFTER = 10

@@ -1,4 +1,4 @@
-"""Decides which nonsense is answered in a Prometheus' place, at its very address; what must become of it the tests say."""
+"""A server that takes a Prometheus' place, at the same address, and returns invalid responses."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class InvalidResponses:
         self._server.server_close()
 
     def all_sent_twice(self) -> bool:
-        """Whether every piece was told twice."""
+        """Whether every body was sent twice."""
         return self.sent >= 2 * len(BODIES)
 
     def _answer(self) -> bytes:
@@ -75,6 +75,6 @@ class InvalidResponses:
             do_GET = do_POST
 
             def log_message(self, *_: Any) -> None:
-                """Nobody reads a line per question."""
+                """No log line per request."""
 
         return Page

@@ -1,6 +1,6 @@
-"""Decides what a pretended machine has used at a moment, by the load that a test sets; leaves its pages to exposition.py.
+"""A simulated machine: counters and gauges for the load that a test sets.
 
-Counters are the integral of the load over time, so a rate over any window without a change of load is that load.
+Counters are the integral of the load over time, so a rate over any window with a constant load is that load.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ UPTIME = 30 * 86_400.0
 
 @dataclass(frozen=True)
 class Load:
-    """What a machine is made to use besides its pods: shares of its CPU and memory, and of time that tasks waited."""
+    """Usage outside of pods: fractions of CPU and memory, and of time that tasks waited."""
 
     cpu: float = 0.0
     memory: float = 0.0
@@ -28,7 +28,7 @@ class Load:
 
 @dataclass(frozen=True)
 class Usage:
-    """What a container uses: cores and bytes."""
+    """Usage of a container: cores and bytes."""
 
     cpu: float
     memory: float
@@ -40,7 +40,7 @@ Container = tuple[str, str, str]
 
 @dataclass(frozen=True)
 class MachineReading:
-    """The counters and gauges of a machine at one moment."""
+    """The counters and gauges of a machine at one time."""
 
     at: float
     busy: float = 0.0
@@ -53,7 +53,7 @@ class MachineReading:
 
 @dataclass
 class Machine:
-    """One node: its size, its load, its containers, and what they have used up to now."""
+    """One machine: its size, load, containers, and accumulated usage."""
 
     name: str
     started: float
@@ -63,13 +63,13 @@ class Machine:
     pods: dict[Container, Usage] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Half busy until the test began."""
+        """Start with counters of a machine that was half busy."""
         self._last = MachineReading(self.started, busy=UPTIME * self.cores / 2)
         self._spent: dict[Container, float] = {}
         self.restarts: Counter[Container] = Counter()
 
     def reading(self, at: float) -> MachineReading:
-        """Count up to this moment with the load as it was since the last one."""
+        """Advance the counters to this time with the current load."""
         seconds, load = at - self._last.at, self.load
         for key, usage in self.pods.items():
             self._spent[key] = self._spent.get(key, 0.0) + usage.cpu * seconds
@@ -86,12 +86,12 @@ class Machine:
         return self._last
 
     def restart(self, key: Container) -> None:
-        """The same container under another identity, which has used nothing yet."""
+        """A new container of the same name, with its counters at zero."""
         self._spent[key] = 0.0
         self.restarts[key] += 1
 
     def _cores_used(self) -> float:
-        """No more than there are, as on a real machine; a load that is no number is passed on."""
+        """Limited by the number of cores; NaN is passed on."""
         wanted = self.load.cpu * self.cores + sum(usage.cpu for usage in self.pods.values())
         return wanted if math.isnan(wanted) else min(wanted, self.cores)
 

@@ -1,16 +1,16 @@
-"""Decides how a cluster with measured nodes stands on one machine; leaves its story to the test.
+"""A control plane with nodes whose metrics the test sets.
 
-    with Metered(built(), nodes=30) as scene:
-        product.install(scene.rig)
-        scene.exporters.set("node-3", memory=0.9)
-        scene.prometheus.seen("up", lambda up: len(up) == 30)
-        product.start(scene.rig, ...)      # with scene.prometheus.url as its source
+    with MeteredCluster(controlplane_or_skip(), nodes=30) as cluster:
+        trimtab_process.install(cluster.rig)
+        cluster.exporters.set("node-3", memory=0.9)
+        cluster.prometheus.wait_for("up", lambda up: len(up) == 30)
+        trimtab_process.start(cluster.rig, ...)      # with cluster.prometheus.url as its source
 
-One control plane, kwok as the kubelet of every node, exporters whose load the test sets, a Prometheus that scrapes them
-every second. Node names are node-0, node-1, …; each has an internal IP of its own (`exporters.ip`).
+It has kwok as the kubelet of every node, exporters whose load the test sets, and a Prometheus that scrapes them every second.
+Nodes are called node-0, node-1, …; each has its own internal IP (`exporters.ip`).
 
-With `metrics_server=True` the kubelets tell the usage that pods are annotated with (metrics_server.py), and
-`start_metrics_server` starts the real one: when the pods run, for a usage of CPU takes it two scrapes, ten seconds apart.
+With `metrics_server=True` the kubelets report the usage in pods' annotations (tools/controlplane/metrics_server.py), and
+`start_metrics_server` starts the real one. Start it once pods run: CPU usage needs two scrapes, ten seconds apart.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class MeteredCluster:
         prometheus: Mapping[str, Any] | None = None,
         **rig: Any,
     ) -> None:
-        """Settle the options: how targets are labelled (Exporters), and what Prometheus and the rig are told besides."""
+        """Set the options: labels of targets (see Exporters), and arguments for Prometheus and the rig."""
         self._stamped = stamped
         self._binaries = binaries
         self._nodes = nodes
@@ -61,7 +61,7 @@ class MeteredCluster:
         self._open = ExitStack()
 
     def __enter__(self) -> Self:
-        """Start all of it and create the nodes; what was started is stopped again if that fails half-way."""
+        """Start everything and create the nodes; stop again if that fails."""
         with ExitStack() as opened:
             names = [f"node-{index}" for index in range(self._nodes)]
             self.exporters = opened.enter_context(Exporters(names, CORES, GIBS << 30, self._stamped))
@@ -74,11 +74,11 @@ class MeteredCluster:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Stop all of it."""
+        """Stop everything."""
         self._open.close()
 
     def start_metrics_server(self) -> Process:
-        """Start it; kwok counts CPU from the first time it is asked, so ask once before."""
+        """Start it after one scrape of kwok, which counts CPU from the first scrape."""
         pages = [f"/metrics/nodes/{name}/metrics/resource" for name in self.exporters.names]
         self.rig.admin.map_concurrently(lambda page: self.rig.scrape(self.rig.kwok, page), pages)
         return self.rig.start_metrics_server()

@@ -1,9 +1,9 @@
-"""Decides what the exporters show of the cluster's pods, as kubelets would; leaves the machines' other load to the test.
+"""Reports the usage of the cluster's pods to the exporters, like kubelets.
 
-    with Tenants(rig, exporters, share=0.5):      # each running pod uses half of what it asks for
+    with PodUsageFeed(rig, exporters, share=0.5):      # each running pod uses half of what it requests
         ...
 
-Only pods that run are shown, some tenths of a second after they began to.
+Only running pods are reported, a few tenths of a second after they started.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ PodOnNode = tuple[str, str, str]
 
 
 class PodUsageFeed:
-    """A thread that follows the pods until the block ends."""
+    """A thread that polls the pods until the block ends."""
 
     def __init__(self, rig: Rig, exporters: Exporters, share: float = 0.5) -> None:
         self._rig, self._exporters, self._share = rig, exporters, share

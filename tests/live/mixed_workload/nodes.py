@@ -1,8 +1,8 @@
-"""Decides the 300 nodes of the zoo, in pools, zones and racks, and what else stands around; leaves the pods to others.
+"""The 300 nodes of the mixed workload, in pools, zones and racks, and its classes.
 
-Most nodes are the meadow: without taints, of three sizes, and so ample that its pods cannot crowd each other out,
-wherever they go. Every pod that depends on few nodes has a pool of its own behind a taint, where exactly those that
-belong there fit. So which pods find a place does not depend on the order or on the choices by which they come.
+Most nodes are the meadow: without taints, of three sizes, and so large that their pods never compete for resources. Every pod
+that depends on few nodes has its own pool behind a taint, where exactly the pods that belong there fit. So which pods are
+schedulable does not depend on their order or on the choices made.
 """
 
 from collections.abc import Iterator, Mapping
@@ -61,7 +61,7 @@ def _node(pool: str, index: int) -> Document:
 
 
 def _place(pool: str, index: int) -> dict[str, str]:
-    """Racks lie in zones and only on the meadow; the vault has a zone for itself."""
+    """Racks are in zones and only in the meadow; the vault has its own zone."""
     if pool == "vault":
         return {ZONE: "d"}
     if pool != "meadow":
@@ -80,7 +80,7 @@ def _taints(pool: str, index: int) -> list[dict[str, str]]:
 
 
 def classes() -> Iterator[Document]:
-    """Priorities, a runtime with overhead, and the two ways of storage."""
+    """Priority classes, a runtime class with overhead, and two storage classes."""
     for name, value, policy in (
         ("urgent", 1000, "PreemptLowerPriority"),
         ("patient", 2000, "Never"),
@@ -112,7 +112,7 @@ def classes() -> Iterator[Document]:
 
 
 def csi_nodes() -> Iterator[Document]:
-    """How many volumes of the driver each node of the pool can attach."""
+    """The volume limits of the driver in the attach pool."""
     driver = {"name": DRIVER, "nodeID": "it", "topologyKeys": [], "allocatable": {"count": ATTACHABLE}}
     for index in range(POOLS["attach"]):
         yield {

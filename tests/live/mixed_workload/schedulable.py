@@ -1,4 +1,4 @@
-"""Decides the 2,000 pods of the zoo that all find a place, whatever the order; leaves the hopeless ones to others."""
+"""The 2,000 schedulable pods of the mixed workload; all of them fit, in any order."""
 
 from collections.abc import Callable, Iterator
 from itertools import islice, product
@@ -25,11 +25,11 @@ from tools.controlplane.client import Document
 PODS = 2_000
 ON_MEADOW: dict[str, Any] = {"nodeSelector": {POOL: "meadow"}}
 CORDON = {"key": "node.kubernetes.io/unschedulable", "operator": "Exists", "effect": "NoSchedule"}
-SNUG = 200  # pods of one CPU each, which fill the pool to the last thousandth
+SNUG = 200  # pods of one CPU each, which fill the pool exactly
 
 
 def plain() -> Iterator[Document]:
-    """Nothing but a little room."""
+    """Without constraints."""
     return (make_pod("plain", number) for number in range(PODS))
 
 
@@ -95,7 +95,7 @@ def cordoned() -> Iterator[Document]:
 
 
 def escorted() -> Iterator[Document]:
-    """One CPU each: a sidecar of 300m beside a start-up step of 650m, 400m that last, and an overhead of 50m."""
+    """One CPU each: a sidecar of 300m with an init container of 650m, a container of 400m, and an overhead of 50m."""
     sidecar = {**container_spec("300m"), "name": "sidecar", "restartPolicy": "Always"}
     step = {**container_spec("650m"), "name": "step"}
     for number in range(SNUG // 2):
@@ -104,7 +104,7 @@ def escorted() -> Iterator[Document]:
 
 
 def whole() -> Iterator[Document]:
-    """One CPU each: 950m for the pod as a whole, whatever its container asks, and an overhead of 50m."""
+    """One CPU each: pod-level requests of 950m, and an overhead of 50m."""
     for number in range(SNUG // 2):
         room = {"resources": {"requests": {"cpu": "950m"}}, "runtimeClassName": "caged"}
         yield make_pod("whole", number, containers=[container_spec("400m")], **room, **in_pool("snug"))
@@ -152,7 +152,7 @@ def guarded() -> Iterator[Document]:
 
 
 def preferring() -> Iterator[Document]:
-    """Wishes only: for company and against it, and to be spread."""
+    """Preferred affinity and anti-affinity, and soft spread."""
     own = {"kind": "preferring"}
     affinity = {
         "podAffinity": {PREFERRED: [{"weight": 50, "podAffinityTerm": affinity_term(ZONE, {"kind": "plain"})}]},
@@ -219,6 +219,6 @@ KINDS: tuple[Callable[[], Iterator[Document]], ...] = (
 
 
 def schedulable_pods() -> list[Document]:
-    """All of them, filled up with plain ones."""
+    """All kinds, filled up with plain pods."""
     special = [each for kind in KINDS for each in kind()]
     return [*special, *islice(plain(), PODS - len(special))]

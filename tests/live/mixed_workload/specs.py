@@ -1,4 +1,4 @@
-"""Decides how the zoo's pods are written down: the parts of a spec by short names; leaves who asks for what to others."""
+"""Builders for pod specs of the mixed workload."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -12,7 +12,7 @@ PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 
 
 def make_pod(kind: str, number: int | str, /, **fields: Any) -> Document:
-    """A small pod of this kind; what it asks for beyond that as fields of its spec, its namespace and labels too."""
+    """A small pod of this kind; extra fields of its spec, its namespace and labels as keywords."""
     known = {"kind": kind, **fields.pop("labels", {})}
     name = f"{kind}-{number:03}" if isinstance(number, int) else f"{kind}-{number}"
     small = {"cpu": "40m", "memory": "32Mi", "namespace": "zoo", **fields}
@@ -20,22 +20,22 @@ def make_pod(kind: str, number: int | str, /, **fields: Any) -> Document:
 
 
 def in_pool(pool: str) -> dict[str, Any]:
-    """Only nodes of this pool, and its taint is no hindrance."""
+    """A node selector for this pool and a toleration for its taint."""
     return {"nodeSelector": {POOL: pool}, "tolerations": [{"key": DEDICATED, "value": pool}]}
 
 
 def expression(key: str, operator: str, *values: str) -> Document:
-    """One requirement on labels or fields."""
+    """One requirement of a selector."""
     return {"key": key, "operator": operator, **({"values": list(values)} if values else {})}
 
 
 def node_affinity(*terms: Document) -> Document:
-    """Required node affinity: one of these terms."""
+    """Required node affinity with these terms."""
     return {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": list(terms)}}}
 
 
 def affinity_term(key: str, labels: Mapping[str, str], **more: Any) -> Document:
-    """One term about pods with these labels in the same domain."""
+    """A pod affinity term for pods with these labels."""
     return {"topologyKey": key, "labelSelector": {"matchLabels": dict(labels)}, **more}
 
 
@@ -57,15 +57,15 @@ def spread_constraint(key: str, kind: str, skew: int = 1, hard: bool = True, **m
 
 
 def container_spec(cpu: str, **more: Any) -> Document:
-    """A container that asks for this."""
+    """A container with this request."""
     return {"name": "main", "image": "registry.k8s.io/pause:3.10", "resources": {"requests": {"cpu": cpu}}, **more}
 
 
 def with_host_port(port: int, **more: Any) -> list[Document]:
-    """A container that holds a port of the host."""
+    """A container with a host port."""
     return [container_spec("40m", ports=[{"containerPort": port, "hostPort": port, **more}])]
 
 
 def claim_volume(claim: str) -> list[Document]:
-    """A volume by this claim."""
+    """A volume with this claim."""
     return [{"name": "data", "persistentVolumeClaim": {"claimName": claim}}]

@@ -1,4 +1,4 @@
-"""Decides the zoo's volumes and claims, and which of them can never serve; leaves the pods that use them to others."""
+"""Volumes and claims of the mixed workload, including some that can never be used."""
 
 from collections.abc import Iterator
 from typing import Any

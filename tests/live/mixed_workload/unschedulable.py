@@ -1,7 +1,7 @@
-"""Decides the pods of the zoo that never find a place, and the words that say why; leaves those that do to the herd.
+"""The unschedulable pods of the mixed workload, with the message expected for each.
 
-Some are hopeless from the start and come among the others; some only once the herd is in. None outranks the pods in
-its way, but for those that show that rank is no help to them.
+Some are unschedulable from the start and arrive among the others; some only once all others are bound. None has a higher
+priority than the pods in its way, except for those that show that priority does not help them.
 """
 
 from collections.abc import Iterator
@@ -38,7 +38,7 @@ def _unschedulable(name: str, why: str, rank: str = LOWEST, /, **fields: Any) ->
 
 
 def from_the_start() -> Iterator[UnschedulablePod]:
-    """Those that an empty cluster could not take either."""
+    """Unschedulable even in an empty cluster."""
     yield _unschedulable("large", "200 Insufficient cpu", cpu="100")
     sidecar = {**container_spec("9"), "name": "sidecar", "restartPolicy": "Always"}
     yield _unschedulable("escorted", "200 Insufficient cpu", initContainers=[sidecar], containers=[container_spec("9")])
@@ -70,7 +70,7 @@ def _asking_for(resource: str) -> Document:
 
 
 def after_the_others() -> Iterator[UnschedulablePod]:
-    """Those whose place is taken."""
+    """Unschedulable because the others are there."""
     yield _unschedulable("ported", PORTS, containers=with_host_port(8000), **in_pool("edge"))
     yield _unschedulable("half-ported", PORTS, containers=with_host_port(8002, hostIP="10.0.0.9"), **in_pool("edge"))
     yield _unschedulable("snug", "20 Insufficient cpu", cpu="1m", **in_pool("snug"))
@@ -83,7 +83,7 @@ def after_the_others() -> Iterator[UnschedulablePod]:
     yield _unschedulable(
         "noisy", "1 node(s) didn't satisfy existing pods anti-affinity rules", **noisy, **in_pool("keep")
     )
-    # The vault has none of the kind and lets none in, so every other zone holds too many already.
+    # The vault has no such pod and admits none, so every other zone exceeds maxSkew already.
     yield _unschedulable(
         "ignoring",
         UNEQUAL,
@@ -95,7 +95,7 @@ def after_the_others() -> Iterator[UnschedulablePod]:
     yield _unschedulable("alone", IN_USE, volumes=claim_volume("alone-000"))
     full = {"volumes": claim_volume(f"attached-{ATTACHED:03}"), **in_pool("attach")}
     yield _unschedulable("attached", "5 node(s) exceed max volume count", **full)
-    # Hopeless from the start, but until their claims are bound for another reason.
+    # Unschedulable from the start, but for another reason until their claims are bound.
     yield _unschedulable(
         "remote", "200 node(s) didn't match PersistentVolume's node affinity", volumes=claim_volume("on-mars")
     )

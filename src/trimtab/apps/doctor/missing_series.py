@@ -17,10 +17,13 @@ from trimtab.core.model.readings import Subject
 from trimtab.sources.interface import SourceError
 from trimtab.sources.prometheus.client import PrometheusClient
 from trimtab.sources.prometheus.node_matching import NODE_LABELS, MatchFailure, NodeMatcher, strip_port
-from trimtab.sources.prometheus.queries import TIME, Query
-from trimtab.sources.prometheus.query_plan import plan_queries
-from trimtab.sources.prometheus.response import SERIES_KIND_LABEL, VECTOR_DECODERS
-from trimtab.sources.prometheus.to_reading import node_owners, parse_number, to_reading
+from trimtab.sources.prometheus.queries import SERIES_KIND_LABEL, TIME, Query, plan_queries
+from trimtab.sources.prometheus.response import (
+    VECTOR_DECODERS,
+    node_owners,
+    parse_number,
+    to_reading,
+)
 
 MAX_LABEL_CHARS = 100
 TOO_FEW_SAMPLES, NO_ANSWER = "too few samples", "untold"

@@ -19,7 +19,7 @@ from trimtab.core.model.node import Node
 from trimtab.core.model.readings import Reading, Statistic, Subject
 from trimtab.core.model.resources import CPU, MEMORY
 from trimtab.sources.interface import Scrape, SourceError
-from trimtab.sources.prometheus.query_plan import plan_queries
+from trimtab.sources.prometheus.queries import plan_queries
 from trimtab.sources.prometheus.source import UnusableResponse
 from trimtab.sources.registry import open_source
 

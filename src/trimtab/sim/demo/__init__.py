@@ -1,1 +1,1 @@
-"""The simulated clusters that `trimtab demo` shows."""
+"""The scenarios of `trimtab demo`, and what is shown of them."""

@@ -1,4 +1,4 @@
-"""The demo's second act, a day on a small cluster: which nodes and pods come, and when; where pods go is not its say."""
+"""The second scenario of the demo: a day on a small cluster."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from trimtab.sim.world import World
 START = 8 * HOUR
 ROLE = "node-role.kubernetes.io/control-plane"
 
-# Requests of the twelve pods: thousandths of a core, MiB.
+# Of the twelve pods: millicores, MiB.
 POD_REQUESTS = (
     (500, 500),
     (1000, 1024),
@@ -34,16 +34,16 @@ GAP = 10.0  # seconds between two pods
 
 
 def workload(number: int, cpu: int, memory_mib: int, rng: Random) -> Workload:
-    """Pods are, in turn, steady, busy by day, working off a backlog since the morning, and busy by night."""
-    kinds: tuple[UsagePattern, ...] = (
+    """In turn: steady, busy by day, working off a backlog since the morning, busy by night."""
+    patterns: tuple[UsagePattern, ...] = (
         constant(0.5),
         daily_wave(0.2, 1.4, peak=14 * HOUR),
         ramp(1.2, 0.3, begins=START, ends=20 * HOUR),
         daily_wave(0.1, 1.1, peak=26 * HOUR),
     )
-    cpu_use = noisy(kinds[number % len(kinds)], rng, by=0.1)
-    memory_use = noisy(ramp(0.4, 0.8, begins=START, ends=24 * HOUR), rng, by=0.03)
-    return Workload(f"pod-{number}", cpu, memory_mib * MIB, cpu_use, memory_use)
+    cpu_usage = noisy(patterns[number % len(patterns)], rng, by=0.1)
+    memory_usage = noisy(ramp(0.4, 0.8, begins=START, ends=24 * HOUR), rng, by=0.03)
+    return Workload(f"pod-{number}", cpu, memory_mib * MIB, cpu_usage, memory_usage)
 
 
 def _create_pod(world: World, number: int, cpu: int, memory_mib: int) -> None:
@@ -55,9 +55,9 @@ def _twelve_pods(world: World) -> None:
     world.put_node(replace(control_plane, labels={**control_plane.labels, ROLE: ""}))
     for number in (1, 2, 3):
         world.put_node(node(f"worker-{number}", 8, 16))
-    for number, (cpu, mebibytes) in enumerate(POD_REQUESTS, start=1):
-        at = GAP * number + world.script_rng.uniform(-2, 2)
-        world.clock.call_later(at, partial(_create_pod, world, number, cpu, mebibytes))
+    for number, (cpu, memory_mib) in enumerate(POD_REQUESTS, start=1):
+        delay = GAP * number + world.script_rng.uniform(-2, 2)
+        world.clock.call_later(delay, partial(_create_pod, world, number, cpu, memory_mib))
 
 
 def _too_large(world: World) -> None:
@@ -69,63 +69,63 @@ def _larger_node(world: World) -> None:
 
 
 def _cordon(world: World) -> None:
-    """As `kubectl cordon` and the node controller leave it: the field and the taint that goes with it."""
-    held = world.nodes["worker-2"]
+    """Like `kubectl cordon` and the node controller: set the field and its taint."""
+    worker = world.nodes["worker-2"]
     cordon = Taint(UNSCHEDULABLE_TAINT, "", NO_SCHEDULE)
-    world.put_node(replace(held, unschedulable=True, taints=(*held.taints, cordon)))
+    world.put_node(replace(worker, unschedulable=True, taints=(*worker.taints, cordon)))
     world.clock.call_later(GAP, partial(_create_pod, world, 14, 1000, 1024))
 
 
-def _at_two(number: int, at: float, world: World) -> None:
+def _pod_at(number: int, at: float, world: World) -> None:
     world.clock.call_later(at - world.clock.now, partial(_create_pod, world, number, 1000, 1024))
 
 
 SCENES = (
     Scene(
         "Twelve pods",
-        "One control-plane node with a taint and three workers, each with 8 CPU and 16 GiB. Twelve pods come in, one "
-        "every ten seconds. None tolerates the taint, so the workers share them.",
+        "One control-plane node with a taint and three workers, each with 8 CPU and 16 GiB. Twelve pods arrive, one "
+        "every ten seconds. None tolerates the taint, so all of them go to the workers.",
         START + 150,
         2.5,
         _twelve_pods,
     ),
     Scene(
         "A pod too large for any node",
-        "It asks for 12 CPU, and the largest node has 8. The refusal is worded as kube-scheduler "
-        "words it, and the pod waits for something that could help.",
+        "It requests 12 CPU, and the largest node has 8. The message is kube-scheduler's, and the pod is not tried again "
+        "until something changes that could help.",
         START + 180,
         2.5,
         _too_large,
     ),
     Scene(
         "A larger node joins",
-        "worker-4 has 16 CPU and 32 GiB. The pod that waits is woken by it and tried again at once.",
+        "worker-4 has 16 CPU and 32 GiB. The pending pod is requeued and tried again at once.",
         START + 210,
         2.5,
         _larger_node,
     ),
     Scene(
         "A node is cordoned",
-        "worker-2 takes no new pods from here on. What runs there stays.",
+        "worker-2 takes no new pods from now on. Its running pods stay.",
         START + 240,
         2.5,
         _cordon,
     ),
     Scene(
         "Until two in the afternoon",
-        "For six hours no request changes. What the pods really use does: some are busy by day. At two, pod-15 comes.",
+        "For six hours no request changes, but usage does: some pods are busy by day. At two, pod-15 arrives.",
         14 * HOUR + 60,
         900.0,
-        partial(_at_two, 15, 14 * HOUR),
+        partial(_pod_at, 15, 14 * HOUR),
         idle=True,
     ),
     Scene(
         "Until two at night",
-        "The same requests, but other pods are busy now. pod-16 asks for what pod-15 asked for; where it goes is decided by "
-        "what is measured.",
+        "The same requests, but other pods are busy now. pod-16 requests the same as pod-15; measured usage decides where "
+        "it goes.",
         26 * HOUR + 60,
         1800.0,
-        partial(_at_two, 16, 26 * HOUR),
+        partial(_pod_at, 16, 26 * HOUR),
         idle=True,
     ),
 )

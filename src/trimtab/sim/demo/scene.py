@@ -1,4 +1,4 @@
-"""What a scene of the demo is and what scenes are made of; which ones there are is left to `heat` and `day`."""
+"""The building blocks of demo scenarios."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ SCHEDULER = "trimtab"
 
 
 class Scene(Struct, frozen=True):
-    """One scene: `begin` puts its doings on the clock, `ends` is a time of day, `frame` the seconds between pictures.
+    """One scene: `start` schedules its actions on the clock, `ends_at` is a time of day.
 
-    `idle` says that next to nothing is placed in it, so that hours may pass with fewer looks.
+    frame_seconds: between two snapshots. idle: hardly any pod is scheduled, so ticks and scrapes may be less frequent.
     """
 
     title: str
@@ -30,13 +30,13 @@ class Scene(Struct, frozen=True):
 
 
 class Scenario(Struct, frozen=True):
-    """Scenes that follow each other on one cluster, which is empty when they begin."""
+    """Consecutive scenes on one cluster, which is empty at first."""
 
     starts_at: float
     scenes: tuple[Scene, ...]
 
 
 def node(name: str, cores: int, memory_gib: int, *taints: Taint) -> Node:
-    offers = ((CPU, cores * 1000), (MEMORY, memory_gib * 1024 * MIB), (PODS, 110))
+    amounts = ((CPU, cores * 1000), (MEMORY, memory_gib * 1024 * MIB), (PODS, 110))
     labels = {"kubernetes.io/hostname": name}
-    return Node(name, uid=name, labels=labels, taints=taints, allocatable=offers, capacity=offers)
+    return Node(name, uid=name, labels=labels, taints=taints, allocatable=amounts, capacity=amounts)

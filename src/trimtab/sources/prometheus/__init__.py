@@ -1,1 +1,1 @@
-"""Prometheus, and whatever speaks its HTTP API: how it is asked, and what its answers say."""
+"""The source for Prometheus and compatible servers: queries, HTTP client, responses, node matching, history."""

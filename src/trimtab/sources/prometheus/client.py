@@ -1,44 +1,50 @@
-"""Decides how a question travels to a Prometheus and how large or late an answer may be; leaves reading it to others.
+"""HTTP client for one Prometheus: authentication, TLS, timeouts, size limits and a guard against blocked addresses.
 
-Redirects are not followed, because a token is for one host. Answers come unpacked, so that none swells in our memory. No
-proxy is taken from the environment, because none was configured.
+Redirects are not followed, because a token is meant for one host. Compressed responses are rejected, so that none expands in
+memory. Proxy settings of the environment are ignored, because none was configured.
 """
 
 from __future__ import annotations
 
 import asyncio
+import base64
+import socket
 import ssl
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
+from ipaddress import ip_address
+from pathlib import Path
 from typing import NamedTuple
 
 import aiohttp
+from aiohttp.abc import AbstractResolver, ResolveResult
+from aiohttp.resolver import ThreadedResolver
 from yarl import URL
 
-from trimtab.config.trimtab.settings import PrometheusSettings
-from trimtab.config.trimtab.validation import validate_url
+from trimtab.config.trimtab.settings import PrometheusSettings, Tls
+from trimtab.config.trimtab.validation import blocked_reason, validate_url
 from trimtab.sources.interface import SourceError
-from trimtab.sources.prometheus.auth import Auth
-from trimtab.sources.prometheus.ssrf_guard import AddressBlocked, GuardedResolver
 
 MAX_RESPONSE_BYTES = 64 << 20
-CONNECTIONS = 4
+MAX_FILE_BYTES = 1 << 20
+MAX_CONNECTIONS = 4
 READ_BUFFER = 1 << 20
-THREAD_ABOVE_BYTES = 1 << 18  # bytes: some milliseconds of reading, which others need not wait for
-CONNECT_SHARE = 0.5
+THREAD_ABOVE_BYTES = 1 << 18  # a larger response takes milliseconds to decode, so it is decoded in a thread
+CONNECT_SHARE = 0.5  # of the timeout
 HEADERS = {"Accept": "application/json", "Accept-Encoding": "identity", "User-Agent": "trimtab"}
 
-CHECK_RUNNING = "check that it runs and that the address is right"
-NAME_MISMATCH = "write a name that it has into the url, or into tls.serverName"
-CERTIFICATE_REMEDIES = {  # by the codes of OpenSSL (X509_V_ERR_*)
+CHECK_PATH = "check the path and the file permissions"
+CHECK_RUNNING = "check that it is running and that the url is correct"
+NAME_MISMATCH = "use a name from its certificate in the url, or in tls.serverName"
+CERTIFICATE_REMEDIES = {  # by OpenSSL's verification codes (X509_V_ERR_*)
     9: "compare the clocks of both machines",  # not yet valid
     10: "renew it",  # expired
-    62: NAME_MISMATCH,  # another host name
-    64: NAME_MISMATCH,  # another IP address
+    62: NAME_MISMATCH,  # host name
+    64: NAME_MISMATCH,  # IP address
 }
 
 
 class HttpResponse(NamedTuple):
-    """What came back, whatever it says."""
+    """A complete response, whatever its status."""
 
     status: int
     content_type: str
@@ -46,17 +52,17 @@ class HttpResponse(NamedTuple):
 
 
 class PrometheusClient:
-    """A few connections to one Prometheus."""
+    """A small connection pool to one Prometheus."""
 
     def __init__(self, settings: PrometheusSettings, max_bytes: int = MAX_RESPONSE_BYTES) -> None:
-        if fault := validate_url(settings.url, settings.allow_addresses):
-            raise SourceError(f"the address of source {settings.name!r} {fault}")
+        if error := validate_url(settings.url, settings.allow_addresses):
+            raise SourceError(f"the url of source {settings.name!r} {error}")
         self._settings, self._max_bytes = settings, max_bytes
         self._auth = Auth(settings)
         self._session: aiohttp.ClientSession | None = None
 
     async def post(self, path: str, form: Mapping[str, str]) -> HttpResponse:
-        """Post the form; SourceError where no whole answer comes in time."""
+        """Post the form; SourceError unless a complete response arrives in time."""
         timeout = self._settings.timeout
         try:
             async with asyncio.timeout(timeout):
@@ -65,14 +71,14 @@ class PrometheusClient:
                 except (aiohttp.ServerDisconnectedError, aiohttp.ClientOSError) as error:
                     if isinstance(error, aiohttp.ClientConnectorError):
                         raise
-                    # A kept connection that the other side had already given up: nothing is wrong yet.
+                    # The server had already closed a pooled connection: not a failure yet.
                     return await self._exchange(path, form)
         except (aiohttp.ClientError, OSError, ValueError) as error:
-            # Cut off from its cause, which may hold headers.
+            # Without its cause, which may contain headers.
             raise _to_source_error(error, self._host_port, timeout) from None
 
     async def close(self) -> None:
-        """Let go of every connection."""
+        """Close every connection."""
         if self._session is not None:
             await self._session.close()
             self._session = None
@@ -92,33 +98,33 @@ class PrometheusClient:
             server_hostname=self._settings.tls.server_name or None,
         )
         try:
-            if packed := response.headers.get("Content-Encoding", "identity").lower().replace("identity", ""):
-                raise SourceError(f"{self._host_port} answers packed ({packed[:20]!r}) though asked not to")
+            if encoding := response.headers.get("Content-Encoding", "identity").lower().replace("identity", ""):
+                raise SourceError(f"{self._host_port} sent a compressed response ({encoding[:20]!r})")
             return HttpResponse(response.status, response.content_type, await self._body(response))
         finally:
-            response.close()  # where all was read the connection has gone back to the pool before
+            response.close()  # a connection that was read to the end has returned to the pool before
 
     async def _body(self, response: aiohttp.ClientResponse) -> bytes:
-        """The answer, read only as far as it may be long."""
-        pieces, size = [], 0
-        async for piece in response.content.iter_any():
-            pieces.append(piece)
-            size += len(piece)
+        """Read the body, but no further than the size limit."""
+        chunks, size = [], 0
+        async for chunk in response.content.iter_any():
+            chunks.append(chunk)
+            size += len(chunk)
             if size > self._max_bytes:
-                problem = f"the answer of {self._host_port} is larger than {self._max_bytes >> 20} MiB"
-                raise SourceError(problem, "ask for fewer series, or make a recording rule")
-        return b"".join(pieces)
+                problem = f"the response of {self._host_port} is larger than {self._max_bytes >> 20} MiB"
+                raise SourceError(problem, "select fewer series, or use a recording rule")
+        return b"".join(chunks)
 
     def _open(self) -> aiohttp.ClientSession:
         if self._session is None:
             self._session = aiohttp.ClientSession(
                 connector=aiohttp.TCPConnector(
-                    limit=CONNECTIONS, resolver=GuardedResolver(self._settings.allow_addresses)
+                    limit=MAX_CONNECTIONS, resolver=GuardedResolver(self._settings.allow_addresses)
                 ),
                 cookie_jar=aiohttp.DummyCookieJar(),
                 auto_decompress=False,
                 read_bufsize=READ_BUFFER,
-                # Not `connect`, which counts the wait for one of our few connections too.
+                # Not `connect`, which includes waiting for a free connection of the pool.
                 timeout=aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_SHARE * self._settings.timeout),
             )
         return self._session
@@ -132,20 +138,124 @@ def _to_source_error(error: Exception, host_port: str, timeout: float) -> Source
     if isinstance(error, aiohttp.ClientConnectorSSLError):
         return _tls_error(error.os_error, host_port)
     if isinstance(error, aiohttp.ClientConnectorDNSError):
-        return SourceError(
-            f"nobody knows the name of {host_port}", "check how it is spelt, and the DNS", transient=True
-        )
+        return SourceError(f"cannot resolve {host_port}", "check the host name and the DNS", transient=True)
     if isinstance(error, aiohttp.ClientConnectorError | aiohttp.ConnectionTimeoutError):
         return SourceError(f"no connection to {host_port}", CHECK_RUNNING, transient=True)
     if isinstance(error, TimeoutError):
-        return SourceError(f"no answer from {host_port} within {timeout:g} s", CHECK_RUNNING)
-    return SourceError(f"{host_port} broke off its answer ({type(error).__name__})", CHECK_RUNNING, transient=True)
+        return SourceError(f"no response from {host_port} within {timeout:g} s", CHECK_RUNNING)
+    return SourceError(f"{host_port} closed the connection ({type(error).__name__})", CHECK_RUNNING, transient=True)
 
 
 def _tls_error(error: Exception, host_port: str) -> SourceError:
-    """Why no TLS came about, with the remedy for that: another authority mends neither an old nor a wrong certificate."""
+    """Why TLS failed, with its own remedy: another CA fixes neither an expired nor a mismatched certificate."""
     if not isinstance(error, ssl.SSLCertVerificationError):
         reason = (getattr(error, "reason", None) or type(error).__name__).replace("_", " ").lower()
-        return SourceError(f"no agreement on TLS with {host_port} ({reason})", "write http:// if it does not speak TLS")
-    remedy = CERTIFICATE_REMEDIES.get(error.verify_code, "give its authority in tls.caFile")
+        return SourceError(f"TLS handshake with {host_port} failed ({reason})", "use http:// if it does not speak TLS")
+    remedy = CERTIFICATE_REMEDIES.get(error.verify_code, "set tls.caFile to its CA")
     return SourceError(f"the certificate of {host_port} is not trusted: {error.verify_message.rstrip('.')}", remedy)
+
+
+class Auth:
+    """Headers and TLS context, from files that are read again for each request: tokens and certificates are rotated.
+
+    A new TLS context means new connections, so the context is kept until a file changes. Error messages name the path and
+    never the content of a file.
+    """
+
+    def __init__(self, settings: PrometheusSettings) -> None:
+        self._settings = settings
+        self._tls_files: tuple[bytes, ...] | None = None
+        self._context: ssl.SSLContext | None = None
+
+    def headers(self) -> dict[str, str]:
+        """The Authorization header, if any; SourceError if a file cannot be read."""
+        settings = self._settings
+        if settings.bearer_token_file:
+            return {"Authorization": f"Bearer {_read_secret(settings.bearer_token_file, 'bearerTokenFile')}"}
+        if settings.basic_auth is not None:
+            password = _read_secret(settings.basic_auth.password_file, "passwordFile")
+            pair = base64.b64encode(f"{settings.basic_auth.username}:{password}".encode())
+            return {"Authorization": f"Basic {pair.decode()}"}
+        return {}
+
+    def tls_context(self) -> ssl.SSLContext | None:
+        """None for plain http."""
+        if not self._settings.url.lower().startswith("https:"):
+            return None
+        tls = self._settings.tls
+        paths = (tls.ca_file, tls.cert_file, tls.key_file)
+        contents = tuple(_read_file(path, "tls") if path else b"" for path in paths)
+        if contents != self._tls_files:
+            self._context, self._tls_files = _tls_context(tls), contents
+        return self._context
+
+
+def _read_secret(path: str, field: str) -> str:
+    """One line of printable ASCII: a line break would start another header."""
+    text = _read_file(path, field).decode("ascii", "replace").strip()
+    if not text:
+        raise SourceError(f"{field} {path} is empty", "check what writes it")
+    if not (text.isascii() and text.isprintable()):
+        raise SourceError(f"{field} {path} is not a single line of printable ASCII", "write it again")
+    return text
+
+
+def _read_file(path: str, field: str) -> bytes:
+    try:
+        with Path(path).open("rb") as file:
+            return file.read(MAX_FILE_BYTES)
+    except OSError as error:
+        raise SourceError(f"{field}: cannot read {path}: {error.strerror}", CHECK_PATH) from None
+
+
+def _tls_context(tls: Tls) -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    if tls.insecure_skip_verify:
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+    elif tls.ca_file:
+        _load_pem(tls.ca_file, lambda: context.load_verify_locations(cafile=tls.ca_file))
+    else:
+        context.load_default_certs()
+    if tls.cert_file:
+        # An empty password, because OpenSSL would otherwise ask for one on the terminal.
+        _load_pem(tls.cert_file, lambda: context.load_cert_chain(tls.cert_file, tls.key_file or None, password=""))
+    return context
+
+
+def _load_pem(path: str, load: Callable[[], None]) -> None:
+    try:
+        load()
+    except (ssl.SSLError, ValueError, OSError) as error:
+        reason = getattr(error, "reason", None) or type(error).__name__
+        raise SourceError(f"tls: cannot load {path}: {reason}", "use PEM files that belong together") from None
+
+
+class AddressBlocked(OSError):
+    """A host name resolves to an address that must not be contacted."""
+
+
+class GuardedResolver(AbstractResolver):
+    """The system's resolver, rejecting a name if any of its addresses is blocked.
+
+    The check happens when a connection is made and not before: the owner of a name can change its addresses at any time.
+    """
+
+    def __init__(self, allowed: Iterable[str], inner: AbstractResolver | None = None) -> None:
+        self._allowed = tuple(allowed)
+        self._inner = inner or ThreadedResolver()
+
+    async def resolve(
+        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
+    ) -> list[ResolveResult]:
+        """Called by aiohttp for every host that is not an IP address."""
+        results = await self._inner.resolve(host, port, family)
+        for result in results:
+            if reason := blocked_reason(ip_address(result["host"].partition("%")[0]), self._allowed):
+                raise AddressBlocked(f"{host} {reason}")
+        return results
+
+    async def close(self) -> None:
+        """Called by aiohttp."""
+        await self._inner.close()

@@ -1,8 +1,8 @@
-"""Decides which node a series speaks of; leaves whether its number is believed to others.
+"""Matches Prometheus series to nodes by their labels.
 
-Exporters say it in many ways: by a label with the node's name, by `instance` as name, as name and port, as address and
-port. Only what equals a name or an address of a node that is known counts, never what resembles one. Where labels point at
-different nodes, or one address at two nodes, there is no telling, and the series counts for nobody.
+Exporters identify a node in many ways: by a label with its name, or by `instance` as name, name and port, or address and
+port. A label value must equal the name or an address of a known node. A series whose labels point at different nodes, or at
+an address that two nodes have, is ambiguous and matches none.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from enum import Enum
 from trimtab.config.trimtab.settings import AUTO
 from trimtab.core.model.node import Node
 
-# What exporters and common relabelling rules call it; `exported_…` is what Prometheus makes of a label in the way.
+# As set by exporters and common relabelling rules; Prometheus renames a conflicting label to `exported_…`.
 NODE_LABELS = (
     "node",
     "kubernetes_node",
@@ -28,14 +28,14 @@ NODE_LABELS = (
 
 
 class MatchFailure(Enum):
-    """Why a series counts for no node."""
+    """Why a series belongs to no node."""
 
     UNMATCHED = "unmatched"
     AMBIGUOUS = "ambiguous"
 
 
 class NodeMatcher:
-    """The nodes as they are now, by everything that may stand for them."""
+    """The current nodes by their names and addresses."""
 
     def __init__(self, nodes: Iterable[Node], label: str = AUTO) -> None:
         self._labels = NODE_LABELS if label == AUTO else (label,)
@@ -46,7 +46,7 @@ class NodeMatcher:
                     self._by_address[text] = MatchFailure.AMBIGUOUS
 
     def match(self, labels: Mapping[str, str]) -> str | MatchFailure:
-        """The name of the node."""
+        """The name of the node that the series belongs to."""
         found: str | MatchFailure | None = None
         for label in self._labels:
             text = labels.get(label)
@@ -63,7 +63,7 @@ class NodeMatcher:
 
 
 def strip_port(text: str) -> str:
-    """`text` without the port behind it, if there is one: 10.0.0.1:9100, name:9100, [fd00::1]:9100."""
+    """`text` without a trailing port: 10.0.0.1:9100, name:9100, [fd00::1]:9100."""
     host, colon, port = text.rpartition(":")
     if not colon or not (port.isascii() and port.isdigit()):
         return text

@@ -1,30 +1,40 @@
-"""Decides what an answer of Prometheus says: its series, or why none is to be believed; leaves whose they are to others.
+"""Decodes Prometheus responses and turns their series into readings.
 
-A whole answer is decoded at once; only where that fails is it taken apart, so that one broken series costs itself alone.
-Warnings mean that Prometheus itself does not vouch for the whole of it, so nothing of it is used.
+A response is decoded as a whole; only if that fails is it decoded series by series, so that one malformed series costs only
+itself. A response with warnings is rejected, because Prometheus itself does not vouch for it. A value without a timestamp
+is dropped, and so are two values of one name, because nothing says which is right; dropped values are counted by reason.
 """
 
 from __future__ import annotations
 
+import math
+import re
 from collections import Counter
-from collections.abc import Sequence
-from typing import Any, Generic, TypeVar
+from collections.abc import Callable, Sequence
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import msgspec
 from msgspec import Raw, Struct
 
 from trimtab.config.diagnostics import printable
+from trimtab.core.model.readings import Reading
 from trimtab.sources.interface import SourceError
 from trimtab.sources.prometheus.client import HttpResponse
+from trimtab.sources.prometheus.node_matching import MatchFailure, NodeMatcher
+from trimtab.sources.prometheus.queries import SERIES_KIND_LABEL, TIME, Query
 from trimtab.wire.decoding import NULL, UNREADABLE
 
-MALFORMED = "malformed"
 MAX_MESSAGE_LENGTH = 300
-INFO_PREFIX = "PromQL info"  # Prometheus before 2.54 puts these among the warnings
-SERIES_KIND_LABEL = "trimtab_of"  # the label that tells values from times in one answer
+INFO_PREFIX = "PromQL info"  # Prometheus before 2.54 reports infos as warnings
+MAX_CLOCK_SKEW = 60.0  # how far the clock of Prometheus may be ahead of ours
 
-CHECK_URL = "give the address of a Prometheus, without /graph or /api/v1"
-TRY_TLS = "write https:// if it speaks TLS"  # where Prometheus dislikes a query it says so in JSON
+# Why a series is dropped.
+MALFORMED, UNNAMED = "malformed", "unnamed"
+NOT_A_NUMBER, INFINITE, NO_TIME, FUTURE = "not a number", "infinite", "no time", "future"
+_INFINITE = re.compile(r"[+-]?inf(inity)?|[+-]?[0-9.]+(e[+-]?[0-9]+)?", re.IGNORECASE)
+
+CHECK_URL = "set url to the base address of a Prometheus, without /graph or /api/v1"
+TRY_TLS = "use https:// if it speaks TLS"  # an invalid query would be reported as JSON
 REMEDIES = {
     400: "correct the query",
     401: "check bearerTokenFile or basicAuth",
@@ -33,27 +43,28 @@ REMEDIES = {
     422: "correct the query",
 }
 
+Owner = str | MatchFailure | None
+SeriesList = Sequence[Any]
+L = TypeVar("L")
+
 
 class InvalidQuery(SourceError):
-    """Prometheus cannot read the query: asking again does not help, whatever is measured."""
+    """Prometheus cannot parse the query, so asking again does not help."""
 
 
 class Point(Struct, frozen=True, gc=False, array_like=True, forbid_unknown_fields=True):
-    """A moment and the number as text, as Prometheus writes both."""
+    """A timestamp and a number as text, as Prometheus writes them."""
 
     at: float
     value: str
 
 
 class PodLabels(Struct, frozen=True, gc=False):
-    """All that matters of a pod's series; other labels are not even decoded."""
+    """The only labels that are needed of a pod's series; the others are not decoded."""
 
     namespace: str = ""
     pod: str = ""
     trimtab_of: str = ""
-
-
-L = TypeVar("L")
 
 
 class Series(Struct, Generic[L], frozen=True, gc=False):
@@ -70,10 +81,6 @@ class RangeSeries(Struct, Generic[L], frozen=True, gc=False):
     values: tuple[Point, ...]
 
 
-NodeSeries, PodSeries = Series[dict[str, str]], Series[PodLabels]
-NodeRangeSeries, PodRangeSeries = RangeSeries[dict[str, str]], RangeSeries[PodLabels]
-
-
 class Data(Struct, frozen=True):
     resultType: str = ""
     result: Raw = NULL
@@ -87,17 +94,17 @@ class Envelope(Struct, frozen=True):
 
 
 class ResponseDecoder(Generic[L]):
-    """Reads the series of one shape out of answers of one type."""
+    """Decodes the series of one shape from responses of one result type."""
 
-    def __init__(self, shape: type[L], wanted: str) -> None:
+    def __init__(self, shape: type[L], result_type: str) -> None:
         self._one = msgspec.json.Decoder(shape)
         self._all: msgspec.json.Decoder[Sequence[L]] = msgspec.json.Decoder(list[shape])  # type: ignore[valid-type]
         self._envelope = msgspec.json.Decoder(Envelope)
-        self._pieces = msgspec.json.Decoder(list[Raw])
-        self._wanted = wanted
+        self._elements = msgspec.json.Decoder(list[Raw])
+        self._result_type = result_type
 
     def decode(self, response: HttpResponse, skipped: Counter[str]) -> Sequence[L]:
-        """The series; SourceError where the answer as a whole is not to be believed."""
+        """The series; SourceError if the response as a whole cannot be used."""
         data = self._data(response)
         try:
             return self._all.decode(data.result)
@@ -110,30 +117,33 @@ class ResponseDecoder(Generic[L]):
         except UNREADABLE:
             raise _not_prometheus(response) from None
         if response.status != 200 or envelope.status != "success" or envelope.data is None:
-            raise _query_error(response.status, envelope.error or "it gives no reason")
+            raise _query_error(response.status, envelope.error or "no reason given")
         if warnings := [each for each in envelope.warnings or () if not each.startswith(INFO_PREFIX)]:
-            raise SourceError(f"Prometheus warns of its own answer: {_short(warnings[0])}", "see its log")
-        if envelope.data.resultType != self._wanted:
+            raise SourceError(f"Prometheus warns about its own response: {_short(warnings[0])}", "check its log")
+        if envelope.data.resultType != self._result_type:
             found = _short(envelope.data.resultType)
             raise SourceError(
-                f"the answer is a {found}, not a {self._wanted}", "write a query that gives one value a node"
+                f"the result is a {found}, not a {self._result_type}", "write a query that returns one value per node"
             )
         return envelope.data
 
     def _decode_each(self, result: Raw, skipped: Counter[str]) -> Sequence[L]:
         try:
-            pieces = self._pieces.decode(result)
+            elements = self._elements.decode(result)
         except UNREADABLE:
-            raise SourceError("the answer holds no list of series", CHECK_URL) from None
-        found: list[L] = []
-        for piece in pieces:
+            raise SourceError("the response has no list of series", CHECK_URL) from None
+        series: list[L] = []
+        for element in elements:
             try:
-                found.append(self._one.decode(piece))
+                series.append(self._one.decode(element))
             except UNREADABLE:
                 skipped[MALFORMED] += 1
-        return found
+        return series
 
 
+NodeSeries, PodSeries = Series[dict[str, str]], Series[PodLabels]
+NodeRangeSeries, PodRangeSeries = RangeSeries[dict[str, str]], RangeSeries[PodLabels]
+# By whether the series are of pods.
 VECTOR_DECODERS: dict[bool, ResponseDecoder[Any]] = {
     True: ResponseDecoder(PodSeries, "vector"),
     False: ResponseDecoder(NodeSeries, "vector"),
@@ -145,20 +155,98 @@ MATRIX_DECODERS: dict[bool, ResponseDecoder[Any]] = {
 
 
 def _not_prometheus(response: HttpResponse) -> SourceError:
-    """Whatever answers there, it is not Prometheus, or not now."""
+    """The error for a response that is not from Prometheus' API."""
     if response.status in (301, 302, 303, 307, 308):
-        return SourceError(f"the address redirects ({response.status})", "give the address that it leads to")
+        return SourceError(f"the url redirects ({response.status})", "use the address that it redirects to")
     if response.status != 200:
-        passing = response.status >= 500
-        advice = TRY_TLS if response.status == 400 else REMEDIES.get(response.status, CHECK_URL)
-        return SourceError(f"the answer is HTTP {response.status}", advice, passing)
-    return SourceError(f"the answer is not JSON ({_short(response.content_type)})", CHECK_URL)
+        remedy = TRY_TLS if response.status == 400 else REMEDIES.get(response.status, CHECK_URL)
+        return SourceError(f"the response is HTTP {response.status}", remedy, transient=response.status >= 500)
+    return SourceError(f"the response is not JSON ({_short(response.content_type)})", CHECK_URL)
 
 
 def _query_error(status: int, error: str) -> SourceError:
     kind = InvalidQuery if status == 400 and "parse error" in error else SourceError
-    return kind(f"Prometheus refuses ({status}): {_short(error)}", REMEDIES.get(status, ""), status >= 500)
+    return kind(f"Prometheus rejected the query ({status}): {_short(error)}", REMEDIES.get(status, ""), status >= 500)
 
 
 def _short(text: str) -> str:
     return printable(text[:MAX_MESSAGE_LENGTH])
+
+
+class SeriesOwners(NamedTuple):
+    """Which node or pod each series belongs to (None if its name is invalid), and which series hold timestamps."""
+
+    names: Callable[[SeriesList], list[Owner]]
+    is_time: Callable[[Any], bool]
+
+
+def to_reading(query: Query, series: SeriesList, owners: SeriesOwners, now: float, skipped: Counter[str]) -> Reading:
+    """The series of one response as a reading; what is dropped is added to `skipped`."""
+    values, timestamps = _split_times(series, owners.is_time)
+    value_owners, time_owners = owners.names(values), owners.names(timestamps)
+    numbers = [parse_number(each.value.value, query.scale) for each in values]
+    times = dict(zip(time_owners, (parse_number(each.value.value, 1.0) for each in timestamps), strict=True))
+    ambiguous = _duplicates(value_owners) | _duplicates(time_owners)
+    names: list[str] = []
+    amounts: list[float] = []
+    measured: list[float] = []
+    latest = now + MAX_CLOCK_SKEW
+    for index, (name, number) in enumerate(zip(value_owners, numbers, strict=True)):
+        at = times.get(name, 0.0)
+        if number == number and 0.0 < at <= latest and isinstance(name, str) and name not in ambiguous:
+            names.append(name)
+            amounts.append(number)
+            measured.append(at)
+        else:
+            skipped[_reason(name, name in ambiguous, values[index].value.value, number, at)] += 1
+    return query.make_reading(tuple(names), tuple(amounts), tuple(measured), tuple(sorted(skipped.items())))
+
+
+def _split_times(series: SeriesList, is_time: Callable[[Any], bool]) -> tuple[SeriesList, SeriesList]:
+    flags = [is_time(each) for each in series]
+    values = [each for each, flag in zip(series, flags, strict=True) if not flag]
+    return values, [each for each, flag in zip(series, flags, strict=True) if flag]
+
+
+def _duplicates(names: list[Owner]) -> frozenset[Owner]:
+    if len(set(names)) == len(names):  # the usual case, and cheap to tell
+        return frozenset()
+    return frozenset(name for name, count in Counter(names).items() if count > 1)
+
+
+def parse_number(text: str, scale: float) -> float:
+    """The number, scaled; NaN if it is not a finite number."""
+    try:
+        number = float(text) * scale
+    except ValueError:
+        return math.nan
+    # Only Python accepts 1_000.
+    return number if number - number == 0.0 and "_" not in text else math.nan
+
+
+def _reason(name: Owner, ambiguous: bool, text: str, number: float, at: float) -> str:
+    """Why a value is dropped."""
+    if not isinstance(name, str):
+        return UNNAMED if name is None else name.value
+    if ambiguous:
+        return MatchFailure.AMBIGUOUS.value
+    if number == number:
+        return FUTURE if at > 0.0 else NO_TIME
+    return INFINITE if _INFINITE.fullmatch(text) else NOT_A_NUMBER
+
+
+def _pod_names(series: SeriesList) -> list[Owner]:
+    """namespace/name; None for an incomplete name, or one that two pods could share."""
+    names = [f"{each.metric.namespace}/{each.metric.pod}" for each in series]
+    return [name if name.count("/") == 1 and name[0] != "/" != name[-1] else None for name in names]
+
+
+POD_OWNERS = SeriesOwners(_pod_names, lambda each: each.metric.trimtab_of == TIME)
+
+
+def node_owners(matcher: NodeMatcher) -> SeriesOwners:
+    match = matcher.match
+    return SeriesOwners(
+        lambda series: [match(each.metric) for each in series],
+        lambda each: each.metric.get(SERIES_KIND_LABEL) == TIME,
+    )

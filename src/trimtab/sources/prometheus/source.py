@@ -1,10 +1,10 @@
-"""Decides what one look at a Prometheus comes to: a reading or a failure for each part; leaves the clock's turn to polling.
+"""The Prometheus source: one reading or failure per metric at each poll.
 
-The number of queries does not depend on the number of nodes. Each part finds out for itself how to ask:
+The number of queries does not depend on the number of nodes. Each metric finds out which of its alternatives works:
 
-    best way first ──(answered, usable)──▶ this way from now on ──(ten minutes on)──▶ best way first
-          ├──(no series)───▶ the next way ──(no more)──▶ the part has failed, until the next look
-          └──(none usable)─▶ the same, but for this look alone
+    best alternative ──(usable)──▶ used from now on ──(after ten minutes)──▶ best alternative
+          ├──(no series)────▶ the next alternative ──(none left)──▶ the metric has failed, until the next poll
+          └──(none usable)──▶ the same, but for this poll only
 """
 
 from __future__ import annotations
@@ -13,54 +13,56 @@ import asyncio
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import msgspec
 
 from trimtab.config.diagnostics import printable
-from trimtab.config.trimtab.settings import PrometheusSettings
+from trimtab.config.trimtab.settings import PrometheusSettings, QuerySettings
 from trimtab.core.model.node import Node
 from trimtab.core.model.readings import Reading, Subject
 from trimtab.sources.interface import Failure, HistoryRange, Scrape, SourceError
-from trimtab.sources.prometheus.client import (
-    MAX_RESPONSE_BYTES,
-    THREAD_ABOVE_BYTES,
-    HttpResponse,
-    PrometheusClient,
-)
+from trimtab.sources.prometheus.client import MAX_RESPONSE_BYTES, THREAD_ABOVE_BYTES, HttpResponse, PrometheusClient
 from trimtab.sources.prometheus.history import read_range
 from trimtab.sources.prometheus.node_matching import MatchFailure, NodeMatcher
-from trimtab.sources.prometheus.queries import MetricQuery, Query
-from trimtab.sources.prometheus.query_plan import plan_queries
-from trimtab.sources.prometheus.response import VECTOR_DECODERS
-from trimtab.sources.prometheus.to_reading import NO_TIME, POD_OWNERS, node_owners, to_reading
+from trimtab.sources.prometheus.queries import MetricQuery, Query, plan_queries
+from trimtab.sources.prometheus.response import (
+    NO_TIME,
+    POD_OWNERS,
+    VECTOR_DECODERS,
+    InvalidQuery,
+    node_owners,
+    to_reading,
+)
 
 REPROBE_AFTER = 600.0
+CHECK_TIMEOUT = 5.0  # seconds that a start may wait for `invalid_queries`
 
 
 class UnusableResponse(SourceError):
-    """There is an answer, and nothing in it counts for anybody."""
+    """The response has series, but no value that can be used."""
 
 
 class NoSeries(SourceError):
-    """There is an answer, and not one series in it."""
+    """The response has no series."""
 
 
 class PrometheusSource:
-    """One Prometheus, asked about all nodes that `nodes` knows at the time."""
+    """One Prometheus, queried for all nodes that `nodes` returns at the time."""
 
     def __init__(
         self,
         settings: PrometheusSettings,
         nodes: Callable[[], Iterable[Node]],
         now: Callable[[], float] = time.time,
-        largest: int = MAX_RESPONSE_BYTES,
+        max_bytes: int = MAX_RESPONSE_BYTES,
     ) -> None:
         self.name, self.interval = settings.name, settings.interval
         self._settings, self._nodes, self._now = settings, nodes, now
         self._queries = plan_queries(settings)
-        self._client = PrometheusClient(settings, largest)
+        self._client = PrometheusClient(settings, max_bytes)
         self._working: dict[str, Query] = {}
         self._absent: set[str] = set()
         self._probed_at = -REPROBE_AFTER
@@ -68,7 +70,7 @@ class PrometheusSource:
 
     @property
     def query_names(self) -> tuple[str, ...]:
-        return tuple(question.name for question in self._queries)
+        return tuple(query.name for query in self._queries)
 
     async def read(self) -> Scrape:
         now = self._now()
@@ -76,75 +78,78 @@ class PrometheusSource:
             self._probed_at = now
             self._working.clear()
             self._absent.clear()
-        identity = NodeMatcher(self._nodes(), self._settings.node_label)
-        asked = [question for question in self._queries if question.name not in self._absent]
-        found = await asyncio.gather(*(self._read_query(question, identity, now) for question in asked))
-        readings = tuple(each for each in found if isinstance(each, Reading))
-        failures = tuple(each for each in found if isinstance(each, Failure))
+        matcher = NodeMatcher(self._nodes(), self._settings.node_label)
+        queries = [query for query in self._queries if query.name not in self._absent]
+        results = await asyncio.gather(*(self._read_query(query, matcher, now) for query in queries))
+        readings = tuple(each for each in results if isinstance(each, Reading))
+        failures = tuple(each for each in results if isinstance(each, Failure))
         if failures and not readings:
             raise failures[0].error
         return Scrape(readings, failures)
 
     async def read_history(self, ranges: Sequence[HistoryRange]) -> AsyncIterator[tuple[Reading, ...]]:
-        identity = NodeMatcher(self._nodes(), self._settings.node_label)
+        matcher = NodeMatcher(self._nodes(), self._settings.node_label)
         for span in ranges:
             window = min(max(span.step, self._settings.rate_window), 300.0)
-            usual = {question.name: question for question in plan_queries(self._settings, window)}
-            ways = [
-                self._working_alternative(usual[question.name]) for question in self._queries if not question.optional
-            ]
-            series = max((len(self._last_names.get(way.query_name, ())) for way in ways), default=0)
-            async for readings in read_range(self._client, ways, span, identity, self._now(), series):
+            by_name = {query.name: query for query in plan_queries(self._settings, window)}
+            queries = [self._working_alternative(by_name[query.name]) for query in self._queries if not query.optional]
+            series_count = max((len(self._last_names.get(query.query_name, ())) for query in queries), default=0)
+            async for readings in read_range(self._client, queries, span, matcher, self._now(), series_count):
                 yield readings
 
     async def close(self) -> None:
         await self._client.close()
 
-    def _working_alternative(self, question: MetricQuery) -> Query:
-        """The way that works, of ways with other spans of time."""
-        chosen = self._working.get(question.name)
-        original = next(each for each in self._queries if each.name == question.name)
-        return question.alternatives[original.alternatives.index(chosen) if chosen in original.alternatives else 0]
+    def _working_alternative(self, query: MetricQuery) -> Query:
+        """The alternative that works now, of the same query with another rate window."""
+        working = self._working.get(query.name)
+        original = next(each for each in self._queries if each.name == query.name)
+        return query.alternatives[original.alternatives.index(working) if working in original.alternatives else 0]
 
     async def _read_query(self, query: MetricQuery, matcher: NodeMatcher, now: float) -> Reading | Failure | None:
-        patience = self._settings.timeout
+        timeout = self._settings.timeout
         try:
-            async with asyncio.timeout(patience):
+            async with asyncio.timeout(timeout):
                 return await self._first_usable(query, matcher, now)
         except TimeoutError:
-            error = SourceError(f"no answer within {patience:g} s", "see what else Prometheus is busy with")
-        except SourceError as problem:
-            error = problem
+            error = SourceError(f"no response within {timeout:g} s", "check whether Prometheus is overloaded")
+        except SourceError as raised:
+            error = raised
         if query.optional:
-            if isinstance(error, UnusableResponse | NoSeries):  # whoever did not answer at all may have it nevertheless
+            if isinstance(error, UnusableResponse | NoSeries):  # a Prometheus that did not respond may still have it
                 self._absent.add(query.name)
             return None
         return Failure(query.name, error)
 
     async def _first_usable(self, query: MetricQuery, matcher: NodeMatcher, now: float) -> Reading:
-        """The answer to the first way that has a usable one; else the trouble of the first that has any answer."""
-        trouble: SourceError | None = None
-        chosen = self._working.get(query.name)
-        for way in (
-            query.alternatives if chosen is None else (chosen, *(each for each in query.alternatives if each != chosen))
-        ):
-            form = {"query": way.promql, "timeout": f"{self._settings.timeout:g}"}  # 0.5s it would not read
-            answer = await self._client.post("/api/v1/query", form)
-            read = partial(_parse, way, answer, matcher, now)
+        """The reading of the first usable alternative; else the error of the first that returned series."""
+        unusable: SourceError | None = None
+        for alternative in self._in_order(query):
+            form = {"query": alternative.promql, "timeout": f"{self._settings.timeout:g}"}  # it does not parse 0.5s
+            response = await self._client.post("/api/v1/query", form)
+            parse = partial(_parse, alternative, response, matcher, now)
             try:
-                reading = await asyncio.to_thread(read) if len(answer.body) > THREAD_ABOVE_BYTES else read()
+                reading = await asyncio.to_thread(parse) if len(response.body) > THREAD_ABOVE_BYTES else parse()
             except UnusableResponse as error:
-                trouble = trouble or error
+                unusable = unusable or error
                 continue
             if reading is not None:
-                if trouble is None:  # a better way that has series may soon have values: that of a young counter, say
-                    self._working[query.name] = way
+                if (
+                    unusable is None
+                ):  # a better one that has series may soon have values, like the rate of a new counter
+                    self._working[query.name] = alternative
                 return self._reuse_names(reading)
-        problem = f"nothing measures {query.alternatives[0].resource} of {query.subject}"
-        raise trouble or NoSeries(problem, query.remedy)
+        problem = f"no series for {query.alternatives[0].resource} of {query.subject}"
+        raise unusable or NoSeries(problem, query.remedy)
+
+    def _in_order(self, query: MetricQuery) -> tuple[Query, ...]:
+        working = self._working.get(query.name)
+        if working is None:
+            return query.alternatives
+        return working, *(each for each in query.alternatives if each != working)
 
     def _reuse_names(self, reading: Reading) -> Reading:
-        """With the very names of the last look where they are equal, so that nobody has to look them up again."""
+        """With the same tuple of names as last time if they are equal, so that nothing looks them up again."""
         last = self._last_names.get(reading.source)
         if last == reading.names:
             return msgspec.structs.replace(reading, names=last)
@@ -152,33 +157,62 @@ class PrometheusSource:
         return reading
 
 
-def _parse(way: Query, answer: HttpResponse, matcher: NodeMatcher, now: float) -> Reading | None:
-    """None for an answer without series; Unusable for one that says nothing of anybody."""
+def _parse(query: Query, response: HttpResponse, matcher: NodeMatcher, now: float) -> Reading | None:
+    """None for a response without series; UnusableResponse for one without a usable value."""
     skipped: Counter[str] = Counter()
-    is_of_pods = way.subject is Subject.PODS
-    series = VECTOR_DECODERS[is_of_pods].decode(answer, skipped)
+    pods = query.subject is Subject.PODS
+    series = VECTOR_DECODERS[pods].decode(response, skipped)
     if not series and not skipped:
         return None
-    reading = to_reading(way, series, POD_OWNERS if is_of_pods else node_owners(matcher), now, skipped)
+    reading = to_reading(query, series, POD_OWNERS if pods else node_owners(matcher), now, skipped)
     if not reading.names:
         raise _unusable(reading, series)
     return reading
 
 
 def _unusable(reading: Reading, series: Sequence[Any]) -> UnusableResponse:
-    """Why an answer is of no use at all, with an example where labels are the trouble."""
+    """Why no value can be used, with the labels of one series if no node matches."""
     reasons = dict(reading.skipped)
-    if not reasons:  # times alone: there are samples, but not two of them within the window of a rate
-        problem = f"the {reading.resource} series have no value now, or too few samples for one"
-        return UnusableResponse(problem, "see whether they are still scraped, and often enough for rateWindow")
-    counted = ", ".join(f"{count} {reason}" for reason, count in reasons.items())
-    problem = f"none of the {reading.resource} series can be used ({counted})"
+    if not reasons:  # only timestamps: there are samples, but not two of them within the window of a rate
+        problem = f"the {reading.resource} series have no current value, or too few samples for a rate"
+        return UnusableResponse(problem, "check that they are still scraped, and often enough for rateWindow")
     if {NO_TIME} == reasons.keys():
         return UnusableResponse(
-            f"the {reading.resource} series have no time of their own", "see whether they are still scraped"
+            f"the {reading.resource} series have no timestamp of their own", "check that they are still scraped"
         )
+    counts = ", ".join(f"{count} {reason}" for reason, count in reasons.items())
+    problem = f"none of the {reading.resource} series can be used ({counts})"
     if reading.subject is Subject.PODS or not reasons.keys() & {each.value for each in MatchFailure}:
-        return UnusableResponse(problem, "see what exports and relabels them")
+        return UnusableResponse(problem, "check what exports and relabels them")
     labels = {key: value for key, value in series[0].metric.items() if not key.startswith(("trimtab_", "__"))}
-    shown = printable(", ".join(f"{key}={value!r}" for key, value in labels.items())[:200])
-    return UnusableResponse(f"{problem}, as {shown}", "set nodeLabel to a label that holds the node's name or address")
+    example = printable(", ".join(f"{key}={value!r}" for key, value in labels.items())[:200])
+    return UnusableResponse(
+        f"{problem}, for example {example}", "set nodeLabel to a label that holds the node's name or address"
+    )
+
+
+async def invalid_queries(settings: PrometheusSettings) -> list[tuple[QuerySettings, InvalidQuery]]:
+    """The user's queries that Prometheus cannot parse, with its error; a Prometheus that does not respond proves nothing."""
+    client = PrometheusClient(settings)
+    try:
+        errors = await asyncio.gather(*(_check_query(client, settings, query) for query in settings.queries))
+    finally:
+        await client.close()
+    return [(query, error) for query, error in zip(settings.queries, errors, strict=True) if error is not None]
+
+
+async def _check_query(
+    client: PrometheusClient, settings: PrometheusSettings, query: QuerySettings
+) -> InvalidQuery | None:
+    try:
+        (planned,) = plan_queries(replace(settings, metrics=(), queries=(query,)))
+        async with asyncio.timeout(CHECK_TIMEOUT):
+            timeout = f"{min(settings.timeout, CHECK_TIMEOUT):g}"
+            form = {"query": planned.alternatives[0].promql, "timeout": timeout}
+            response = await client.post("/api/v1/query", form)
+        VECTOR_DECODERS[query.of is Subject.PODS].decode(response, Counter())
+    except InvalidQuery as error:
+        return error
+    except (SourceError, TimeoutError):  # reported when the source is polled
+        pass
+    return None

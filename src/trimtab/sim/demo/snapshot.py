@@ -1,4 +1,4 @@
-"""What a spectator sees of a pretended world at one moment, counted from its objects; how it is drawn is left to others."""
+"""A snapshot of the simulated cluster, for display."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from trimtab.sim.world import World
 
 
 class ResourceSnapshot(Struct, frozen=True):
-    """One resource of one node; `used` is None until it has been measured."""
+    """One resource of one node; `used` is None before the first sample."""
 
     allocatable: int
     requested: int
@@ -21,7 +21,7 @@ class ResourceSnapshot(Struct, frozen=True):
 
 
 class NodeSnapshot(Struct, frozen=True):
-    """One node; `mark` says why pods keep away, if they do, or which pressure it is labelled with."""
+    """One node; `status` is cordoned, tainted, or its pressure labels."""
 
     name: str
     status: str
@@ -31,7 +31,7 @@ class NodeSnapshot(Struct, frozen=True):
 
 
 class WorldSnapshot(Struct, frozen=True):
-    """All nodes in the order in which they joined, and the pods that wait for one."""
+    """All nodes in the order of their creation, and the pending pods."""
 
     at: float
     nodes: tuple[NodeSnapshot, ...]
