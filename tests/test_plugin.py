@@ -3,9 +3,10 @@
 from trimtab import plugin
 
 NAMES = (
-    "ALL MAX_SCORE Ahead Among Bools Change Filter Gate Go Ints Kept Node Normalise Observe Only Order Permit Plugin Pod "
-    "PostFilter PreBind Prefilter Prefiltered Refuse Remarks Requirement Reserve Room Rows Score Staged Stuck View Wait "
-    "Wakes Warn Watches codes"
+    "ALL_ROWS Bools Cacheable Change CustomNormalise ExplainNote Filter FilterStatus Ints MAX_SCORE NeedsKinds "
+    "Node NodeSubset Normalise ObservesPods Permit Plugin Pod PostFilter PreBind PreEnqueue PreFilter "
+    "PreFilterResult PreFilterStatus PreemptionCandidate QueueSort QueueingHint Reject Requirement Reserve Rows "
+    "Score StageResult StageStatus View Wait Warn filter_codes"
 )
 
 

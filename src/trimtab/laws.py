@@ -164,7 +164,7 @@ def cached_equals_fresh(cluster: Cluster, pod: Pod, profile: Profile, cache: Eva
             yield f"kept {name} {ours} are not {theirs}"
     if +old.rejections.counts != +new.rejections.counts:
         yield f"kept counts {old.rejections.counts} are not {new.rejections.counts}"
-    for name in ("relative", "constant", "refused", "only"):
+    for name in ("relative", "offset", "pre_filter_rejection", "node_subsets"):
         if getattr(old, name) != getattr(new, name):
             yield f"kept {name} {getattr(old, name)} is not {getattr(new, name)}"
     by_kept, by_fresh = choose(view, pod, profile, nominated, cache), choose(view, pod, profile, nominated)

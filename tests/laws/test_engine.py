@@ -66,12 +66,12 @@ def test_the_same_journal_gives_the_same_instructions(steps: list[Step]) -> None
 ELSEWHERE = """
 from random import Random
 from tests.laws.histories import World
-from tests.laws.run_history import Trial
+from tests.laws.run_history import HistoryRunner
 
 chance, moves = Random(7), len(World.MOVES)
 for _ in range(10):
     history = [(chance.randrange(moves), chance.randrange(31), chance.randrange(31)) for _ in range(80)]
-    print([wishes for _, wishes in Trial().play(history).journal])
+    print([wishes for _, wishes in HistoryRunner().play(history).journal])
 """
 
 

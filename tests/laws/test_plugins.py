@@ -183,7 +183,7 @@ def test_kept_as_fresh(cluster: Cluster, changes: list[Step], asked: list[Pod], 
     """However a cluster changes, its columns are what a recount gives, and kept answers equal fresh ones."""
     kept = EvaluationCache(hot)
     # Which way of mending is the cheapest depends on these numbers; each way must be right on its own.
-    with patch.multiple(evaluation, FEW=few, MANY=many):
+    with patch.multiple(evaluation, MAX_SCALAR_ROWS=few, FULL_UPDATE_FRACTION=many):
         for at, step in enumerate(changes, start=1):
             step(cluster, at)
             assert [] == check_invariants(cluster)

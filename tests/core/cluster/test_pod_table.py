@@ -73,7 +73,7 @@ def test_a_fork_is_apart() -> None:
 
 def test_kinds_of_pods_that_are_gone_are_forgotten() -> None:
     """Labels that no pod has any more do not pile up, and counts go on being true."""
-    with patch.object(module, "FEWEST_KINDS", 8):
+    with patch.object(module, "MIN_IDS", 8):
         held = cluster(node("a"), pod("stays", on="a", labels={"number": "0"}))
         for number in range(1, 50):
             held.upsert_pod(pod("comes", on="a", labels={"number": str(number)}, version=number))

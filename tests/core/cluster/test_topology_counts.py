@@ -55,7 +55,7 @@ def test_pods_with_labels_of_their_own() -> None:
 def test_counts_are_bounded() -> None:
     """However many selectors are asked for, no more than so many counts are kept, and the last one is right."""
     held = cluster(node("a"), pod("web", on="a", labels={"app": "web"}))
-    with patch.object(module, "FEWEST_COUNTS", 8), patch.object(module, "MOST_CELLS", 8):
+    with patch.object(module, "MIN_COUNTS", 8), patch.object(module, "MAX_CELLS", 8):
         for number in range(50):
             pick = PodSelector(frozenset((str(number),)), LabelSelector())
             held.topology_counts.memo(number, lambda pick=pick: held.topology_counts.count_selected((pick,)))  # type: ignore[misc]

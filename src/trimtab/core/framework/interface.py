@@ -9,10 +9,10 @@ A filter answers with codes: 0 passes, above 0 refused but an eviction on that n
 What a code means in words is only asked when somebody wants to read it.
 
 What a plugin declares, so that answers can be kept between pods (nothing declared means correct, and not kept):
-`signs(pod)` is all of the pod that its answers depend on; `reads` names the changes in the cluster that alter them. The
+`signature(pod)` is all of the pod that its answers depend on; `depends_on` the changes in the cluster that alter them. The
 answer for one row may then depend on that row alone (or the change is logged for every row), and `pre_filter`, or having
 no opinion at all, on the pod alone. A plugin whose rows depend on each other, or on other pods' whereabouts, must not
-declare `reads`: it is asked anew for every pod, about all nodes, while the kept answers of the others stand.
+declare `depends_on`: it is asked anew for every pod, about all nodes, while the kept answers of the others stand.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ MAX_SCORE = 100
 
 
 class Plugin(Protocol):
-    """What every plugin has; `woken_by` says which changes might turn its refusal round."""
+    """What every plugin has; `requeue_on` says which changes might turn its refusal round."""
 
     name: ClassVar[str]
     requeue_on: ClassVar[Change]
@@ -80,7 +80,7 @@ PreFilterResult = PreFilterStatus | Reject | NodeSubset
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """Not yet: do these first, and ask again when answered, when `woken_by` happens, or at the deadline at the latest."""
+    """Not yet: do these first, and ask again when answered, when `requeue_on` happens, or at the deadline at the latest."""
 
     seconds: float
     instructions: tuple[Instruction, ...] = ()
@@ -270,9 +270,9 @@ class GangPlugin(Protocol):
 
 @runtime_checkable
 class QueueingHint(Protocol):
-    """A hint beyond `woken_by`: could this change, which touched these rows, turn the refusal of this parked pod round?
+    """A hint beyond `requeue_on`: could this change, which touched these rows, turn the refusal of this parked pod round?
 
-    Without it a plugin that declares `reads` is asked about the touched rows, and any other wakes on all of `woken_by`.
+    Without it a plugin that declares `depends_on` is asked about the touched rows, any other wakes on all of `requeue_on`.
     Any doubt says yes: a pod that is left parked by mistake waits for up to a minute.
     """
 
