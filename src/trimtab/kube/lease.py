@@ -177,8 +177,8 @@ class LeaderElector:
         if self._lease is None:
             return False
         try:
-            patience = max(min(self._request_timeout, self._seconds_left), 0.1)
-            response = await self._write(update_lease_request(self._stamped(self._lease)), patience)
+            timeout = max(min(self._request_timeout, self._seconds_left), 0.1)
+            response = await self._write(update_lease_request(self._stamped(self._lease)), timeout)
             if response.status not in (200, CONFLICT, NOT_FOUND):
                 raise _error(response)
             return response.status == 200 or await self._still_held()

@@ -133,8 +133,8 @@ class Reflector(Generic[T]):
         """List once more, and return when that is done: a new leader must not act on a lagging watch."""
         async with self._listed:
             self._relist()
-            wanted = self._lists_requested
-            await self._listed.wait_for(lambda: self._lists_done >= wanted)
+            requested = self._lists_requested
+            await self._listed.wait_for(lambda: self._lists_done >= requested)
 
     @property
     def _must_list(self) -> bool:
@@ -157,9 +157,9 @@ class Reflector(Generic[T]):
                 await self._back_off(error)
 
     async def _list(self) -> None:
-        wanted, self._interrupted = self._lists_requested, False
+        requested, self._interrupted = self._lists_requested, False
         self._wake.clear()
-        before, self.served = self.served, True
+        was_served, self.served = self.served, True
         try:
             listed = await self._pages()
         except NotServed:
@@ -168,8 +168,8 @@ class Reflector(Generic[T]):
             self._sink(event)
             if count % BATCH == BATCH - 1:
                 await asyncio.sleep(0)
-        await self._list_done(wanted)
-        if self.served != before or self.counts.lists == 1:
+        await self._list_done(requested)
+        if self.served != was_served or self.counts.lists == 1:
             self._log_served()
         if not self.served:
             await self._wait_until_served()
@@ -215,8 +215,8 @@ class Reflector(Generic[T]):
             raise ListWatchError(f"list: {page.error}")
         return page
 
-    async def _list_done(self, wanted: int) -> None:
-        self._lists_done = wanted
+    async def _list_done(self, requested: int) -> None:
+        self._lists_done = requested
         self.counts.lists += 1
         self.last_heard, self.last_error = self._clock(), ""
         if self.counts.lists == 1:
@@ -230,7 +230,7 @@ class Reflector(Generic[T]):
         seconds = IDLE_WATCH_SECONDS if self._idle else self._random.randint(*WATCH_SECONDS)
         request = watch_request(self._kind.path, self.store.version, seconds)
         loop = asyncio.get_running_loop()
-        begun, lines = loop.time(), 0
+        started, lines = loop.time(), 0
         self.counts.watches += 1
         async with self._transport.stream(request, IDLE_TIMEOUT) as stream:
             if stream.status != 200:
@@ -247,7 +247,7 @@ class Reflector(Generic[T]):
             finally:
                 self._stream = None
         self.last_heard = self._clock()
-        if not lines and loop.time() - begun < MIN_WATCH_SECONDS:
+        if not lines and loop.time() - started < MIN_WATCH_SECONDS:
             raise ListWatchError("watch: the server ended it at once")
 
     async def _consume(self, batch: list[bytes]) -> None:
@@ -259,12 +259,12 @@ class Reflector(Generic[T]):
     def _apply(self, batch: list[bytes]) -> None:
         self.last_heard = self._clock()
         for raw in batch:
-            line = decode_watch_event(raw, self._kind.reader)
-            if line.type == "ERROR":
-                self.counts.expired_lines += line.code == GONE
-                raise ListWatchError(f"watch: {line.code} {line.message}", relist=True)
-            self._idle = self._idle and line.type == "BOOKMARK"
-            event = self.store.apply(line, self.last_heard)
+            change = decode_watch_event(raw, self._kind.reader)
+            if change.type == "ERROR":
+                self.counts.expired_lines += change.code == GONE
+                raise ListWatchError(f"watch: {change.code} {change.message}", relist=True)
+            self._idle = self._idle and change.type == "BOOKMARK"
+            event = self.store.apply(change, self.last_heard)
             if event is not None:
                 self._sink(event)
 
@@ -301,13 +301,13 @@ class Reflector(Generic[T]):
 
     async def _probe(self, expected: int) -> int:
         """Compare the watch with the cluster's version; the version that it must have reached by the next probe."""
-        before = self.store.version
-        now = await self._cluster_version()
-        if now == 0:
+        ours = self.store.version
+        cluster = await self._cluster_version()
+        if cluster == 0:
             return 0
-        if now < before:
+        if cluster < ours:
             raise ResourceVersionRegressed(
-                f"{self._kind.name}: the cluster is at version {now}, but {before} was seen before"
+                f"{self._kind.name}: the cluster is at version {cluster}, but {ours} was seen before"
             )
         if self.store.version < expected and not self._must_list:
             self.counts.stalls += 1
@@ -318,7 +318,7 @@ class Reflector(Generic[T]):
                 expected,
             )
             self._relist()
-        return now
+        return cluster
 
     async def _cluster_version(self) -> int:
         """The version of a consistent list of one object; 0 if it failed."""

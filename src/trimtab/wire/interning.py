@@ -15,9 +15,9 @@ GENERATION_SIZE = 8192
 class GenerationalCache(dict[K, V], Generic[K, V]):
     """A cache that builds missing values and holds at most two generations of them.
 
-    A generation that is full becomes the old one, and what was old and not asked for meanwhile is let go: parts that
-    many objects share stay, parts seen once (the labels of a StatefulSet's pods) pass through. A hit is a plain
-    dictionary look-up.
+    When a generation is full it becomes the old one, and entries of the previous old one that were not used are dropped:
+    parts that many objects share stay, parts used once (the labels of a StatefulSet's pods) do not. A hit is a plain
+    dictionary lookup.
     """
 
     def __init__(self, build: Callable[[K], V], generation: int = GENERATION_SIZE) -> None:

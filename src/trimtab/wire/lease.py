@@ -1,7 +1,7 @@
 """Decodes a Lease, and the requests to create and update it.
 
 An update starts from the object that was read: fields of other tools stay, and its resourceVersion makes the server refuse
-when somebody else was faster.
+when another replica was faster.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What the engine learns: every fact reaches it as one of these events.
 
-`at` is the time in seconds on the clock of whoever drives the engine; the core has no clock.
+`at` is the time in seconds on the driver's clock; the core has none of its own.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The transport on aiohttp, and the translation of its errors.
 
 A request answered with 401 had no effect, so it is sent once more with credentials read again. Redirects are not followed: a
-token is for one host. `may_send` is asked before aiohttp looks for a connection, so the request is sent within the connect
+token is for one host. `may_send` is asked before aiohttp gets a connection, so the request is sent within the connect
 timeout after that.
 """
 
@@ -154,19 +154,19 @@ class AiohttpTransport:
         may_send: Callable[[], bool] = allow,
     ) -> Response:
         """The response, or Unreachable."""
-        door = SendGate(may_send)
+        gate = SendGate(may_send)
         try:
-            async with asyncio.timeout(timeout) as patient:
+            async with asyncio.timeout(timeout) as deadline:
                 with translate_errors():
-                    return await self._exchange(request, patient, max_bytes, door)
+                    return await self._exchange(request, deadline, max_bytes, gate)
         except TimeoutError:
-            raise Unreachable(f"no response within {timeout:g} s", sent=door.maybe_sent) from None
+            raise Unreachable(f"no response within {timeout:g} s", sent=gate.maybe_sent) from None
 
     async def _exchange(self, request: Request, deadline: asyncio.Timeout, max_bytes: int, gate: SendGate) -> Response:
         def limits() -> aiohttp.ClientTimeout:
             # Less than the time left, so that a request without a connection is known not to have been sent.
-            rest = (deadline.when() or 0.0) - asyncio.get_running_loop().time()
-            return aiohttp.ClientTimeout(total=None, connect=min(0.9 * max(rest, 0.001), CONNECT_TIMEOUT))
+            seconds_left = (deadline.when() or 0.0) - asyncio.get_running_loop().time()
+            return aiohttp.ClientTimeout(total=None, connect=min(0.9 * max(seconds_left, 0.001), CONNECT_TIMEOUT))
 
         response = await self._send_authenticated(request, limits, gate)
         try:
