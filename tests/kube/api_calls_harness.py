@@ -36,15 +36,15 @@ class ApiCallsHarness:
 
     answer: Callable[[Request], Any] = lambda request: DONE
     open: bool = True
-    facts: list[Event] = field(default_factory=list)
+    events: list[Event] = field(default_factory=list)
     ahead: float = 0.0  # of the wall clock
 
     def __post_init__(self) -> None:
         loop = asyncio.get_running_loop()
         self.transport = FakeTransport(lambda request: self.answer(request))
-        self.performer = ApiCalls(
+        self.api_calls = ApiCalls(
             self.transport,
-            self.facts.append,
+            self.events.append,
             lambda: self.open,
             lambda: loop.time() + 1e9,
             Random(1),
@@ -55,21 +55,21 @@ class ApiCallsHarness:
 
 
 @asynccontextmanager
-async def running(stage: ApiCallsHarness) -> AsyncIterator[ApiCalls]:
-    task = asyncio.create_task(stage.performer.run())
+async def running(harness: ApiCallsHarness) -> AsyncIterator[ApiCalls]:
+    task = asyncio.create_task(harness.api_calls.run())
     try:
-        yield stage.performer
+        yield harness.api_calls
     finally:
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
 
 
-async def outcome(stage: ApiCallsHarness, instruction: Instruction) -> Event:
-    async with running(stage) as performer:
-        performer.submit(instruction)
-        assert await performer.drain(60.0)
-    (fact,) = stage.facts
-    return fact
+async def outcome(harness: ApiCallsHarness, instruction: Instruction) -> Event:
+    async with running(harness) as api_calls:
+        api_calls.submit(instruction)
+        assert await api_calls.drain(60.0)
+    (event,) = harness.events
+    return event
 
 
 def unschedulable(message: str, uid: str = "u1") -> SetUnschedulable:

@@ -1,4 +1,4 @@
-"""Decides what certificates these tests use and how a handshake is watched; leaves what is proved to them."""
+"""Certificates for the tests, and an in-memory TLS handshake."""
 
 from __future__ import annotations
 

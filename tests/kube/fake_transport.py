@@ -1,4 +1,4 @@
-"""Decides what a pretend API server answers, on the loop's own clock; leaves what must follow to the tests."""
+"""A transport with canned responses, on the loop's own clock."""
 
 from __future__ import annotations
 

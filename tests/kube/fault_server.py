@@ -1,6 +1,6 @@
-"""Decides how a server on loopback misbehaves, byte by byte; leaves what the client must make of it to the tests.
+"""A server on loopback that misbehaves at a chosen byte.
 
-A real API server cannot be made to cut an answer after its commit, or to fall silent, at a chosen byte.
+A real API server cannot be made to cut a response after its commit, or to stop sending, at a chosen byte.
 """
 
 from __future__ import annotations
@@ -81,9 +81,9 @@ async def serving(behave: Behaviour, tls: ssl.SSLContext | None = None) -> Async
         server.connections += 1
         number = server.connections
         try:
-            while not writer.is_closing() and (asked := await _read(reader, number, writer)) is not None:
-                server.received.append(asked)
-                if (waiting := behave(asked)) is not None:
+            while not writer.is_closing() and (received := await _read(reader, number, writer)) is not None:
+                server.received.append(received)
+                if (waiting := behave(received)) is not None:
                     await waiting
         except (ConnectionError, asyncio.CancelledError):
             pass

@@ -1,4 +1,4 @@
-"""Decides what a pretend API server does with one lease, and gives each contender clocks of its own."""
+"""A fake API server with one Lease, and contenders with clocks of their own."""
 
 from __future__ import annotations
 

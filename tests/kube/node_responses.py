@@ -1,4 +1,4 @@
-"""Decides how an API server words lists and watches of nodes; leaves when it says them to the tests."""
+"""Lists and watch events of nodes, as an API server writes them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A reflector on a pretend server, for tests of it; judges nothing."""
+"""A reflector on a fake transport, for tests."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ class ReflectorHarness:
         return self.transport.streams[-1]
 
     def names(self) -> list[str]:
-        """The facts, in short."""
-        return [_short(fact) for fact in self.events]
+        """The events, in short."""
+        return [_short(event) for event in self.events]
 
     def lists(self) -> list[float]:
         """When whole lists, or further pages of them, were asked for."""
@@ -47,22 +47,22 @@ class ReflectorHarness:
         return [round(at, 3) for at, _ in self.transport.watched]
 
 
-def _short(fact: Event) -> str:
-    match fact:
+def _short(event: Event) -> str:
+    match event:
         case NodeUpserted(node=seen):
             return f"+{seen.name}@{seen.version}"
         case NodeDeleted(name=name, version=version):
             return f"-{name}@{version}"
         case _:
-            return type(fact).__name__
+            return type(event).__name__
 
 
 @asynccontextmanager
-async def running(scene: ReflectorHarness) -> AsyncIterator[ReflectorHarness]:
-    scene.task = asyncio.create_task(scene.reflector.run())
+async def running(harness: ReflectorHarness) -> AsyncIterator[ReflectorHarness]:
+    harness.task = asyncio.create_task(harness.reflector.run())
     await asyncio.sleep(0.01)
     try:
-        yield scene
+        yield harness
     finally:
-        scene.task.cancel()
-        await asyncio.gather(scene.task, return_exceptions=True)
+        harness.task.cancel()
+        await asyncio.gather(harness.task, return_exceptions=True)

@@ -1,4 +1,4 @@
-"""Decides whether each instruction becomes the right request, and each outcome the right event."""
+"""Each instruction becomes the right request, and each answer the right event."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ GET_POD = GetPod("u1", "ns", "web")
 
 async def test_a_bind_is_sent_with_its_uid_and_told_back() -> None:
     """The binding names pod, UID and node; the outcome comes back with the clock's time."""
-    stage = ApiCallsHarness()
-    assert BindDone("u1", "node-1", pytest.approx(1e9)) == await outcome(stage, BIND)
-    request = stage.transport.sent[0][1]
+    harness = ApiCallsHarness()
+    assert BindDone("u1", "node-1", pytest.approx(1e9)) == await outcome(harness, BIND)
+    request = harness.transport.sent[0][1]
     body = json.loads(request.body)
     assert ("POST", "/api/v1/namespaces/ns/pods/web/binding") == (request.method, request.path)
     assert ("u1", "node-1") == (body["metadata"]["uid"], body["target"]["name"])
@@ -45,40 +45,40 @@ async def test_a_bind_is_sent_with_its_uid_and_told_back() -> None:
 )
 async def test_every_failure_is_told_by_what_is_known(answer: FakeResponse, fault: BindFailure) -> None:
     """Only a request that certainly had no effect is said to have had none."""
-    fact = await outcome(ApiCallsHarness(answer=lambda request: answer), BIND)
-    assert isinstance(fact, BindFailed)
-    assert (fault, "u1", "node-1") == (fact.reason, fact.uid, fact.node)
+    event = await outcome(ApiCallsHarness(answer=lambda request: answer), BIND)
+    assert isinstance(event, BindFailed)
+    assert (fault, "u1", "node-1") == (event.reason, event.uid, event.node)
 
 
 async def test_who_does_not_lead_does_not_bind() -> None:
     """With the door closed nothing is sent, and the engine is told so."""
-    stage = ApiCallsHarness(open=False)
-    fact = await outcome(stage, BIND)
-    assert isinstance(fact, BindFailed)
-    assert (BindFailure.NOT_SENT, []) == (fact.reason, stage.transport.sent)
+    harness = ApiCallsHarness(open=False)
+    event = await outcome(harness, BIND)
+    assert isinstance(event, BindFailed)
+    assert (BindFailure.NOT_SENT, []) == (event.reason, harness.transport.sent)
 
 
 async def test_the_door_is_asked_when_the_bind_leaves_the_queue() -> None:
     """Binds that still wait when leadership is lost are not sent."""
-    stage = ApiCallsHarness()
+    harness = ApiCallsHarness()
 
     async def slowly() -> FakeResponse:
         await asyncio.sleep(1.0)
-        stage.open = False
+        harness.open = False
         return DONE
 
-    stage.answer = lambda request: slowly()
-    async with running(stage) as performer:
+    harness.answer = lambda request: slowly()
+    async with running(harness) as api_calls:
         for number in range(MAX_IN_FLIGHT + 5):
-            performer.submit(Bind(f"u{number}", "ns", f"p{number}", "n"))
-        assert await performer.drain(60.0)
-    assert MAX_IN_FLIGHT == len(stage.transport.sent)
-    assert 5 == sum(isinstance(fact, BindFailed) and fact.reason is BindFailure.NOT_SENT for fact in stage.facts)
+            api_calls.submit(Bind(f"u{number}", "ns", f"p{number}", "n"))
+        assert await api_calls.drain(60.0)
+    assert MAX_IN_FLIGHT == len(harness.transport.sent)
+    assert 5 == sum(isinstance(event, BindFailed) and event.reason is BindFailure.NOT_SENT for event in harness.events)
 
 
 async def test_binds_in_flight_are_bounded() -> None:
     """Never more than the cap at once, however many are asked for."""
-    stage = ApiCallsHarness()
+    harness = ApiCallsHarness()
     current, most = 0, 0
 
     async def counted() -> FakeResponse:
@@ -89,34 +89,34 @@ async def test_binds_in_flight_are_bounded() -> None:
         current -= 1
         return DONE
 
-    stage.answer = lambda request: counted()
-    async with running(stage) as performer:
+    harness.answer = lambda request: counted()
+    async with running(harness) as api_calls:
         for number in range(100):
-            performer.submit(Bind(f"u{number}", "ns", f"p{number}", "n"))
-        assert 100 == performer.in_flight
-        assert await performer.drain(60.0)
-        assert 0 == performer.in_flight
-    assert (MAX_IN_FLIGHT, 100) == (most, len(stage.facts))
+            api_calls.submit(Bind(f"u{number}", "ns", f"p{number}", "n"))
+        assert 100 == api_calls.in_flight
+        assert await api_calls.drain(60.0)
+        assert 0 == api_calls.in_flight
+    assert (MAX_IN_FLIGHT, 100) == (most, len(harness.events))
 
 
 async def test_a_busy_server_is_asked_once_more() -> None:
     """After a 429 of priority and fairness the bind waits as told, tries again, and then gives up as not sent."""
-    stage = ApiCallsHarness(answer=lambda request: json_response(b"Too many requests", 429, **{"Retry-After": "1"}))
-    fact = await outcome(stage, BIND)
-    assert isinstance(fact, BindFailed)
-    assert BindFailure.NOT_SENT == fact.reason
-    first, second = stage.transport.times()
+    harness = ApiCallsHarness(answer=lambda request: json_response(b"Too many requests", 429, **{"Retry-After": "1"}))
+    event = await outcome(harness, BIND)
+    assert isinstance(event, BindFailed)
+    assert BindFailure.NOT_SENT == event.reason
+    first, second = harness.transport.times()
     assert 1.0 <= second - first <= 1.25
 
 
 @pytest.mark.parametrize("node", ["", "node-1"])
 async def test_a_reread_brings_the_pod(node: str) -> None:
     """The pod as it is now, with its node if it has one."""
-    stage = ApiCallsHarness(answer=lambda request: json_response(pod(node=node)))
-    fact = await outcome(stage, GET_POD)
-    assert isinstance(fact, GetPodDone)
-    assert fact.pod is not None
-    assert (node, "/api/v1/namespaces/ns/pods/web") == (fact.pod.node, stage.transport.sent[0][1].path)
+    harness = ApiCallsHarness(answer=lambda request: json_response(pod(node=node)))
+    event = await outcome(harness, GET_POD)
+    assert isinstance(event, GetPodDone)
+    assert event.pod is not None
+    assert (node, "/api/v1/namespaces/ns/pods/web") == (event.pod.node, harness.transport.sent[0][1].path)
 
 
 @pytest.mark.parametrize("answer", [failure(404, "NotFound"), json_response(pod(uid="another"))])
@@ -151,33 +151,33 @@ async def test_rereads_need_no_leadership() -> None:
     )
 
 
-def conditions(stage: ApiCallsHarness) -> list[dict[str, Any]]:
-    return [json.loads(request.body)["status"]["conditions"][0] for _, request in stage.transport.sent]
+def conditions(harness: ApiCallsHarness) -> list[dict[str, Any]]:
+    return [json.loads(request.body)["status"]["conditions"][0] for _, request in harness.transport.sent]
 
 
 async def test_what_is_written_is_stamped_by_the_wall_clock() -> None:
     """One that was set by an hour since the start: others read these times, while the engine is told its own."""
-    stage = ApiCallsHarness(answer=lambda request: json_response({}, 201), ahead=3600.0)
-    async with running(stage) as performer:
-        performer.submit(unschedulable("one", "u2"))
-        performer.submit(EmitEvent("u2", "ns", "web", "Scheduled", "placed"))
-        performer.submit(BIND)
-        assert await performer.drain(60.0)
-    bodies = [json.loads(request.body) for _, request in stage.transport.sent]
+    harness = ApiCallsHarness(answer=lambda request: json_response({}, 201), ahead=3600.0)
+    async with running(harness) as api_calls:
+        api_calls.submit(unschedulable("one", "u2"))
+        api_calls.submit(EmitEvent("u2", "ns", "web", "Scheduled", "placed"))
+        api_calls.submit(BIND)
+        assert await api_calls.drain(60.0)
+    bodies = [json.loads(request.body) for _, request in harness.transport.sent]
     marked = next(body["status"]["conditions"][0] for body in bodies if "status" in body)
     assert "2001-09-09T02:46:40Z" == marked["lastTransitionTime"]
     assert ["2001-09-09T02:46:40"] == [body["eventTime"][:19] for body in bodies if "eventTime" in body]
-    assert [1e9] == [fact.at for fact in stage.facts]
+    assert [1e9] == [event.at for event in harness.events]
 
 
 async def test_a_condition_keeps_the_time_of_its_first_change() -> None:
     """The first mark says since when; a later one changes the message alone."""
-    stage = ApiCallsHarness(answer=lambda request: json_response({}))
-    async with running(stage) as performer:
+    harness = ApiCallsHarness(answer=lambda request: json_response({}))
+    async with running(harness) as api_calls:
         for message in ("one", "two"):
-            performer.submit(unschedulable(message))
-            assert await performer.drain(60.0)
-    first, second = conditions(stage)
+            api_calls.submit(unschedulable(message))
+            assert await api_calls.drain(60.0)
+    first, second = conditions(harness)
     assert ("False", "Unschedulable", "one") == (first["status"], first["reason"], first["message"])
     assert "2001-09-09T01:46:40Z" == first["lastTransitionTime"]
     assert "two" == second["message"]
@@ -186,118 +186,118 @@ async def test_a_condition_keeps_the_time_of_its_first_change() -> None:
 
 async def test_only_the_newest_mark_of_a_pod_is_sent() -> None:
     """Marks that wait are replaced, not queued up."""
-    stage = ApiCallsHarness(answer=lambda request: json_response({}))
+    harness = ApiCallsHarness(answer=lambda request: json_response({}))
     for message in ("one", "two", "three"):
-        stage.performer.submit(unschedulable(message))
-    async with running(stage) as performer:
-        assert await performer.drain(60.0)
-    assert ["three"] == [condition["message"] for condition in conditions(stage)]
+        harness.api_calls.submit(unschedulable(message))
+    async with running(harness) as api_calls:
+        assert await api_calls.drain(60.0)
+    assert ["three"] == [condition["message"] for condition in conditions(harness)]
 
 
 async def test_a_bind_cancels_the_mark_that_waits() -> None:
     """A pod that is bound while its mark waits for a lull is never called unschedulable; one that is not bound is."""
-    stage = ApiCallsHarness()
+    harness = ApiCallsHarness()
 
     async def slowly() -> FakeResponse:
         await asyncio.sleep(0.1)
         return DONE
 
-    stage.answer = lambda request: slowly()
-    async with running(stage) as performer:
+    harness.answer = lambda request: slowly()
+    async with running(harness) as api_calls:
         for number in range(MAX_IN_FLIGHT):
-            performer.submit(Bind(f"u{number}", "ns", f"p{number}", "n"))
+            api_calls.submit(Bind(f"u{number}", "ns", f"p{number}", "n"))
         for uid in ("bound", "not"):
-            performer.submit(unschedulable(uid, uid))
-        performer.submit(Bind("bound", "ns", "web", "n"))
-        assert await performer.drain(60.0)
-    patched = [json.loads(request.body) for _, request in stage.transport.sent if request.method == "PATCH"]
+            api_calls.submit(unschedulable(uid, uid))
+        api_calls.submit(Bind("bound", "ns", "web", "n"))
+        assert await api_calls.drain(60.0)
+    patched = [json.loads(request.body) for _, request in harness.transport.sent if request.method == "PATCH"]
     assert ["not"] == [body["metadata"]["uid"] for body in patched]
 
 
 async def test_a_bind_waits_for_the_patch_of_its_own_pod_only() -> None:
     """A patch under way could arrive after the bind, so that bind goes out after the answer; others do not wait."""
-    stage = ApiCallsHarness()
+    harness = ApiCallsHarness()
 
     async def slowly() -> FakeResponse:
         await asyncio.sleep(3.0)
         return json_response({})
 
-    stage.answer = lambda request: slowly() if request.method == "PATCH" else DONE
-    async with running(stage) as performer:
-        performer.submit(unschedulable("one"))
+    harness.answer = lambda request: slowly() if request.method == "PATCH" else DONE
+    async with running(harness) as api_calls:
+        api_calls.submit(unschedulable("one"))
         await asyncio.sleep(1.0)
         for uid in ("u1", "u2"):
-            performer.submit(Bind(uid, "ns", "web", "n"))
-        assert await performer.drain(60.0)
+            api_calls.submit(Bind(uid, "ns", "web", "n"))
+        assert await api_calls.drain(60.0)
     assert [(0.0, "PATCH"), (1.0, "POST"), (3.0, "POST")] == [
-        (round(at, 1), request.method) for at, request in stage.transport.sent
+        (round(at, 1), request.method) for at, request in harness.transport.sent
     ]
-    assert ["u2", "u1"] == [fact.uid for fact in stage.facts if isinstance(fact, BindDone)]
+    assert ["u2", "u1"] == [event.uid for event in harness.events if isinstance(event, BindDone)]
 
 
 async def test_a_failed_mark_is_counted() -> None:
     """A condition that could not be set is counted, and the next one is tried."""
-    stage = ApiCallsHarness(answer=lambda request: failure(500))
-    async with running(stage) as performer:
-        performer.submit(unschedulable("one"))
-        assert await performer.drain(60.0)
-        stage.answer = lambda request: json_response({})
-        performer.submit(unschedulable("two"))
-        assert await performer.drain(60.0)
-    assert 1 == stage.performer.patches_failed
-    assert all("lastTransitionTime" in condition for condition in conditions(stage))
+    harness = ApiCallsHarness(answer=lambda request: failure(500))
+    async with running(harness) as api_calls:
+        api_calls.submit(unschedulable("one"))
+        assert await api_calls.drain(60.0)
+        harness.answer = lambda request: json_response({})
+        api_calls.submit(unschedulable("two"))
+        assert await api_calls.drain(60.0)
+    assert 1 == harness.api_calls.patches_failed
+    assert all("lastTransitionTime" in condition for condition in conditions(harness))
 
 
 async def test_events_go_out_after_binds() -> None:
     """With many binds waiting, an Event told first is written when the rush is over."""
-    stage = ApiCallsHarness()
+    harness = ApiCallsHarness()
 
     async def slowly() -> FakeResponse:
         await asyncio.sleep(0.01)
         return DONE
 
-    stage.answer = lambda request: slowly()
-    async with running(stage) as performer:
-        performer.submit(EmitEvent("u0", "ns", "p0", "Scheduled", "note"))
+    harness.answer = lambda request: slowly()
+    async with running(harness) as api_calls:
+        api_calls.submit(EmitEvent("u0", "ns", "p0", "Scheduled", "note"))
         for number in range(200):
-            performer.submit(Bind(f"u{number}", "ns", f"p{number}", "n"))
-        assert await performer.drain(60.0)
-    order = ["events" in request.path for _, request in stage.transport.sent]
+            api_calls.submit(Bind(f"u{number}", "ns", f"p{number}", "n"))
+        assert await api_calls.drain(60.0)
+    order = ["events" in request.path for _, request in harness.transport.sent]
     assert 200 - MAX_IN_FLIGHT // 2 <= order.index(True)
 
 
 async def test_draining_has_an_end() -> None:
     """A server that never answers does not keep the process: the drain says that it did not finish."""
-    stage = ApiCallsHarness()
+    harness = ApiCallsHarness()
 
     async def never() -> FakeResponse:
         await asyncio.sleep(1_000.0)
         return DONE
 
-    stage.answer = lambda request: never()
-    async with running(stage) as performer:
-        performer.submit(BIND)
-        assert await performer.drain(20.0) is False
-        await performer.drain_binds(10.0)
+    harness.answer = lambda request: never()
+    async with running(harness) as api_calls:
+        api_calls.submit(BIND)
+        assert await api_calls.drain(20.0) is False
+        await api_calls.drain_binds(10.0)
         assert 30.0 == pytest.approx(asyncio.get_running_loop().time(), abs=0.1)
-        assert not performer.idle
+        assert not api_calls.idle
 
 
 async def test_binds_are_drained_without_waiting_for_lesser_writes() -> None:
     """Binds answered is all that a drain of binds waits for; a patch under way still counts as unsettled."""
-    stage = ApiCallsHarness()
+    harness = ApiCallsHarness()
 
     async def slowly() -> FakeResponse:
         await asyncio.sleep(5.0)
         return json_response({})
 
-    stage.answer = lambda request: slowly() if request.method == "PATCH" else DONE
-    async with running(stage) as performer:
-        performer.submit(unschedulable("one", "another"))
+    harness.answer = lambda request: slowly() if request.method == "PATCH" else DONE
+    async with running(harness) as api_calls:
+        api_calls.submit(unschedulable("one", "another"))
         await asyncio.sleep(0.1)
-        performer.submit(BIND)
-        await performer.drain_binds(20.0)
+        api_calls.submit(BIND)
+        await api_calls.drain_binds(20.0)
         assert 0.1 == pytest.approx(asyncio.get_running_loop().time(), abs=0.1)
-        assert (0, False) == (performer.in_flight, performer.idle)
-        assert await performer.drain(20.0)
-        assert performer.idle
+        assert (0, False) == (api_calls.in_flight, api_calls.idle)
+        assert await api_calls.drain(20.0)
+        assert api_calls.idle

@@ -1,4 +1,4 @@
-"""Decides whether proofs are renewed in time and kept when renewal fails."""
+"""Credentials are renewed in time, and the old ones kept when that fails."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Decides whether we read kubeconfigs as the `kubernetes` package does, and refuse clearly where it would guess."""
+"""Kubeconfigs are read as the `kubernetes` package reads them, and rejected clearly where it would guess."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Decides whether Events are written once, counted when repeated, dropped when too many, and kept behind binds."""
+"""Events are written once, counted when repeated, dropped when too many, and delayed behind binds."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def tell(name: str = "web", note: str = "0/3 nodes are available", reason: str =
 
 @dataclass
 class RecorderHarness:
-    """A posting desk with a pretend server behind it."""
+    """A recorder harness with a pretend server behind it."""
 
     answer: Callable[[Request], FakeResponse] = lambda request: json_response({}, 201)
     open: bool = True
@@ -39,7 +39,7 @@ class RecorderHarness:
         self.lull = LowPriorityGate(2)
         writer = Writer(self.transport, lambda: self.open, Random(1))
         clock = lambda: asyncio.get_running_loop().time() + 1e9  # noqa: E731
-        self.posting = EventRecorder(writer, clock, self.lull, "host-1", self.capacity)
+        self.recorder = EventRecorder(writer, clock, self.lull, "host-1", self.capacity)
 
     def written(self) -> list[tuple[float, str, dict[str, Any]]]:
         return [(round(at, 2), request.method, json.loads(request.body)) for at, request in self.transport.sent]
@@ -49,10 +49,10 @@ class RecorderHarness:
 
 
 @asynccontextmanager
-async def running(desk: RecorderHarness) -> AsyncIterator[EventRecorder]:
-    task = asyncio.create_task(desk.posting.run())
+async def running(harness: RecorderHarness) -> AsyncIterator[EventRecorder]:
+    task = asyncio.create_task(harness.recorder.run())
     try:
-        yield desk.posting
+        yield harness.recorder
     finally:
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
@@ -60,11 +60,11 @@ async def running(desk: RecorderHarness) -> AsyncIterator[EventRecorder]:
 
 async def test_what_is_told_is_written() -> None:
     """An Event about the pod, by its UID, with our instance and the time of telling."""
-    desk = RecorderHarness()
-    async with running(desk) as posting:
-        posting.record(tell())
-        await posting.wait_drained()
-    (_, method, body) = desk.written()[0]
+    harness = RecorderHarness()
+    async with running(harness) as recorder:
+        recorder.record(tell())
+        await recorder.wait_drained()
+    (_, method, body) = harness.written()[0]
     assert ("POST", "u-web", "host-1", "Warning") == (
         method,
         body["regarding"]["uid"],
@@ -72,154 +72,154 @@ async def test_what_is_told_is_written() -> None:
         body["type"],
     )
     assert "2001-09-09T01:46:40.000000Z" == body["eventTime"]
-    assert 1 == posting.written
+    assert 1 == recorder.written
 
 
 async def test_no_two_events_share_a_name() -> None:
     """Different things told of one pod at one moment are different Events."""
-    desk = RecorderHarness()
-    async with running(desk) as posting:
+    harness = RecorderHarness()
+    async with running(harness) as recorder:
         for number in range(5):
-            posting.record(tell(note=f"note {number}"))
-        await posting.wait_drained()
-    assert 5 == len({body["metadata"]["name"] for _, _, body in desk.written()})
+            recorder.record(tell(note=f"note {number}"))
+        await recorder.wait_drained()
+    assert 5 == len({body["metadata"]["name"] for _, _, body in harness.written()})
 
 
 async def test_repeats_are_counted_in_a_series() -> None:
     """The second time at once, later ones at most every five minutes, always with the full count."""
-    desk = RecorderHarness()
-    async with running(desk) as posting:
+    harness = RecorderHarness()
+    async with running(harness) as recorder:
         for _ in range(40):
-            posting.record(tell())
+            recorder.record(tell())
             await asyncio.sleep(10.0)
-    assert ["POST", "PATCH", "PATCH"] == desk.methods()
-    assert [(10.0, 2), (310.0, 32)] == [(at, body["series"]["count"]) for at, _, body in desk.written()[1:]]
+    assert ["POST", "PATCH", "PATCH"] == harness.methods()
+    assert [(10.0, 2), (310.0, 32)] == [(at, body["series"]["count"]) for at, _, body in harness.written()[1:]]
 
 
 async def test_a_series_ends_after_six_quiet_minutes() -> None:
     """The same thing much later is a new Event."""
-    desk = RecorderHarness()
-    async with running(desk) as posting:
-        posting.record(tell())
+    harness = RecorderHarness()
+    async with running(harness) as recorder:
+        recorder.record(tell())
         await asyncio.sleep(361.0)
-        posting.record(tell())
-        await posting.wait_drained()
-    assert ["POST", "POST"] == desk.methods()
+        recorder.record(tell())
+        await recorder.wait_drained()
+    assert ["POST", "POST"] == harness.methods()
 
 
 async def test_what_differs_is_not_a_repeat() -> None:
     """Another pod, another reason or another note is another Event."""
-    desk = RecorderHarness()
-    async with running(desk) as posting:
+    harness = RecorderHarness()
+    async with running(harness) as recorder:
         for each in (tell(), tell("other"), tell(note="other"), tell(reason="Other")):
-            posting.record(each)
-            await posting.wait_drained()
-    assert ["POST"] * 4 == desk.methods()
+            recorder.record(each)
+            await recorder.wait_drained()
+    assert ["POST"] * 4 == harness.methods()
 
 
 async def test_repeats_of_what_is_still_queued_are_one_event() -> None:
     """What is told often before it could be written is written once, and then counted once."""
-    desk = RecorderHarness()
+    harness = RecorderHarness()
     for _ in range(5):
-        desk.posting.record(tell())
-    async with running(desk) as posting:
-        await posting.wait_drained()
-    assert ["POST", "PATCH"] == desk.methods()
-    assert 5 == desk.written()[1][2]["series"]["count"]
+        harness.recorder.record(tell())
+    async with running(harness) as recorder:
+        await recorder.wait_drained()
+    assert ["POST", "PATCH"] == harness.methods()
+    assert 5 == harness.written()[1][2]["series"]["count"]
 
 
 async def test_an_expired_event_begins_anew() -> None:
     """The server forgets Events; a patch that finds none is followed, at the next repeat, by a new one."""
-    desk = RecorderHarness(answer=lambda request: json_response({}, 404 if request.method == "PATCH" else 201))
-    async with running(desk) as posting:
+    harness = RecorderHarness(answer=lambda request: json_response({}, 404 if request.method == "PATCH" else 201))
+    async with running(harness) as recorder:
         for _ in range(3):
-            posting.record(tell())
-            await posting.wait_drained()
-    assert ["POST", "PATCH", "POST", "PATCH"] == desk.methods()
+            recorder.record(tell())
+            await recorder.wait_drained()
+    assert ["POST", "PATCH", "POST", "PATCH"] == harness.methods()
 
 
 async def test_a_count_that_was_refused_is_tried_again_at_the_next_repeat() -> None:
     """A server that has just started refuses for a moment; the series does not wait five minutes because of it."""
-    desk = RecorderHarness(answer=lambda request: json_response({}, 403 if request.method == "PATCH" else 201))
-    async with running(desk) as posting:
+    harness = RecorderHarness(answer=lambda request: json_response({}, 403 if request.method == "PATCH" else 201))
+    async with running(harness) as recorder:
         for _ in range(2):
-            posting.record(tell())
-            await posting.wait_drained()
-        desk.answer = lambda request: json_response({}, 200)
-        posting.record(tell())
-        await posting.wait_drained()
-    assert ["POST", "PATCH", "PATCH"] == desk.methods()
-    assert 3 == desk.written()[-1][2]["series"]["count"]
+            recorder.record(tell())
+            await recorder.wait_drained()
+        harness.answer = lambda request: json_response({}, 200)
+        recorder.record(tell())
+        await recorder.wait_drained()
+    assert ["POST", "PATCH", "PATCH"] == harness.methods()
+    assert 3 == harness.written()[-1][2]["series"]["count"]
 
 
 async def test_too_many_are_dropped_and_counted() -> None:
     """A full queue drops the newest and says how many; what was dropped may be told again later."""
-    desk = RecorderHarness(capacity=3)
+    harness = RecorderHarness(capacity=3)
     for number in range(5):
-        desk.posting.record(tell(f"pod-{number}"))
-    assert 2 == desk.posting.dropped
-    async with running(desk) as posting:
-        await posting.wait_drained()
-        posting.record(tell("pod-4"))
-        await posting.wait_drained()
-    assert [f"u-pod-{n}" for n in (0, 1, 2, 4)] == [body["regarding"]["uid"] for _, _, body in desk.written()]
+        harness.recorder.record(tell(f"pod-{number}"))
+    assert 2 == harness.recorder.dropped
+    async with running(harness) as recorder:
+        await recorder.wait_drained()
+        recorder.record(tell("pod-4"))
+        await recorder.wait_drained()
+    assert [f"u-pod-{n}" for n in (0, 1, 2, 4)] == [body["regarding"]["uid"] for _, _, body in harness.written()]
 
 
 async def test_memory_is_bounded() -> None:
     """However many different things are told, no more than a fixed number is remembered."""
-    desk = RecorderHarness(capacity=3)
+    harness = RecorderHarness(capacity=3)
     for number in range(MAX_SERIES + 100):
-        desk.posting.record(tell(f"pod-{number}"))
-    assert len(desk.posting._series) <= MAX_SERIES
+        harness.recorder.record(tell(f"pod-{number}"))
+    assert len(harness.recorder._series) <= MAX_SERIES
 
 
 async def test_events_wait_for_a_lull_but_not_for_ever() -> None:
     """While binds are under way Events only trickle, a few each second; afterwards all of them go."""
-    desk = RecorderHarness()
-    desk.lull.start()
-    desk.lull.start()
-    async with running(desk) as posting:
+    harness = RecorderHarness()
+    harness.lull.start()
+    harness.lull.start()
+    async with running(harness) as recorder:
         for number in range(40):
-            posting.record(tell(f"pod-{number}"))
+            recorder.record(tell(f"pod-{number}"))
         await asyncio.sleep(0.9)
-        assert 0 == posting.written
+        assert 0 == recorder.written
         await asyncio.sleep(3.0)
-        assert 4 <= posting.written <= 16
-        desk.lull.finish()
+        assert 4 <= recorder.written <= 16
+        harness.lull.finish()
         await asyncio.sleep(0.01)
-        assert 40 == posting.written
+        assert 40 == recorder.written
 
 
 @pytest.mark.parametrize("answer", [Unreachable("down", sent=True), json_response(b"", 500), json_response({}, 403)])
 async def test_a_failure_is_counted_and_the_rest_goes_on(answer: FakeResponse) -> None:
     """An Event that cannot be written is lost, and counted; the next one is tried."""
-    desk = RecorderHarness(answer=lambda request: answer)
-    async with running(desk) as posting:
-        posting.record(tell("one"))
-        await posting.wait_drained()
-        desk.answer = lambda request: json_response({}, 201)
-        posting.record(tell("two"))
-        await posting.wait_drained()
-    assert (1, 1) == (posting.failed, posting.written)
+    harness = RecorderHarness(answer=lambda request: answer)
+    async with running(harness) as recorder:
+        recorder.record(tell("one"))
+        await recorder.wait_drained()
+        harness.answer = lambda request: json_response({}, 201)
+        recorder.record(tell("two"))
+        await recorder.wait_drained()
+    assert (1, 1) == (recorder.failed, recorder.written)
 
 
 async def test_a_busy_server_is_given_its_time() -> None:
     """After a 429 the Event waits as long as it was told to, and a little more, then tries once more."""
-    desk = RecorderHarness()
+    harness = RecorderHarness()
     answers = iter([json_response(b"busy", 429, **{"Retry-After": "2"}), json_response({}, 201)])
-    desk.answer = lambda request: next(answers)
-    async with running(desk) as posting:
-        posting.record(tell())
-        await posting.wait_drained()
-    first, second = desk.transport.times()
+    harness.answer = lambda request: next(answers)
+    async with running(harness) as recorder:
+        recorder.record(tell())
+        await recorder.wait_drained()
+    first, second = harness.transport.times()
     assert 2.0 <= second - first <= 2.5
-    assert (1, 0) == (posting.written, posting.failed)
+    assert (1, 0) == (recorder.written, recorder.failed)
 
 
 async def test_who_does_not_lead_writes_no_events() -> None:
     """With the door closed nothing is sent."""
-    desk = RecorderHarness(open=False)
-    async with running(desk) as posting:
-        posting.record(tell())
-        await posting.wait_drained()
-    assert ([], 1) == (desk.transport.sent, posting.failed)
+    harness = RecorderHarness(open=False)
+    async with running(harness) as recorder:
+        recorder.record(tell())
+        await recorder.wait_drained()
+    assert ([], 1) == (harness.transport.sent, recorder.failed)

@@ -1,4 +1,4 @@
-"""Decides whether answers are read exactly to their end, and everything doubtful is refused."""
+"""Responses are read exactly to their end, and everything doubtful is rejected."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_header_names_are_in_lower_case() -> None:
     ],
 )
 def test_some_connections_are_not_asked_again(data: bytes) -> None:
-    """The server says that it closes, or is old, or has said more than was asked."""
+    """The server says that it closes, or is old, or has said more than was received."""
     answer = read(data)
     assert (b"body", False) == (answer.response.body, answer.reusable)
 

@@ -1,4 +1,4 @@
-"""Decides whether further kinds are followed wherever they are served, and what is said where they cannot be."""
+"""Extra kinds are watched wherever they are served, and errors say what to do."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ class InformersHarness:
 
     kinds: tuple[str, ...]
     answers: dict[str, FakeResponse] = field(default_factory=dict)
-    facts: list[Event] = field(default_factory=list)
+    events: list[Event] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.transport = FakeTransport(self.answer, self.open)
         followed = [kind for name in self.kinds for kind in extra_kinds(name, ("One", "Other"))]
         clock = asyncio.get_running_loop().time
-        self.watches = Informers(self.transport, followed, self.facts.append, clock, Random(1))
+        self.informers = Informers(self.transport, followed, self.events.append, clock, Random(1))
 
     def answer(self, request: Request) -> FakeResponse:
         missing = json_response({"kind": "Status", "code": 404, "message": "the server could not find it"}, 404)
@@ -57,25 +57,25 @@ class InformersHarness:
         return FakeStream() if served else FakeStream(status=404, text=b"{}")
 
     def seen(self) -> list[str]:
-        return [f"+{fact.object.name}" for fact in self.facts if isinstance(fact, ObjectUpserted)]
+        return [f"+{event.object.name}" for event in self.events if isinstance(event, ObjectUpserted)]
 
 
 @asynccontextmanager
-async def running(scene: InformersHarness) -> AsyncIterator[InformersHarness]:
-    task = asyncio.create_task(scene.watches.run())
+async def running(harness: InformersHarness) -> AsyncIterator[InformersHarness]:
+    task = asyncio.create_task(harness.informers.run())
     await asyncio.sleep(0.01)
     try:
-        yield scene
+        yield harness
     finally:
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
 
 
 async def test_listed_watched_and_gone() -> None:
-    """An object is a fact when it is listed, when it changes, and when it goes: by kind, key, UID and version."""
-    scene = InformersHarness(("services",), {SERVICES: listing(10, an_object("web", 7, selector={"app": "web"}))})
-    async with running(scene):
-        stream = scene.transport.streams[-1]
+    """An object is a event when it is listed, when it changes, and when it goes: by kind, key, UID and version."""
+    harness = InformersHarness(("services",), {SERVICES: listing(10, an_object("web", 7, selector={"app": "web"}))})
+    async with running(harness):
+        stream = harness.transport.streams[-1]
         stream.push({"type": "ADDED", "object": an_object("db", 11)})
         stream.push({"type": "DELETED", "object": an_object("web", 12)})
         await asyncio.sleep(0.01)
@@ -88,74 +88,74 @@ async def test_listed_watched_and_gone() -> None:
         ObjectUpserted(db, at),
         ObjectDeleted("services", "shop/web", at, "u-web", 12),
     ]
-    assert expected == scene.facts
+    assert expected == harness.events
 
 
 async def test_a_kind_that_nobody_has_installed(caplog: pytest.LogCaptureFixture) -> None:
     """It is complete without objects, one line says so, and once installed it is found within minutes."""
     caplog.set_level("INFO")
-    async with running(InformersHarness(("podgroups",))) as scene:
-        assert ["podgroups"] == [fact.kind for fact in scene.facts if isinstance(fact, Synced)]
-        assert scene.watches.unsynced() is None
+    async with running(InformersHarness(("podgroups",))) as harness:
+        assert ["podgroups"] == [event.kind for event in harness.events if isinstance(event, Synced)]
+        assert harness.informers.unsynced() is None
         assert 1 == caplog.text.count("not served, treated as empty: kind=podgroups")
-        scene.answers[NEW] = listing(50, an_object("gang", 49, minMember=3))
+        harness.answers[NEW] = listing(50, an_object("gang", 49, minMember=3))
         await asyncio.sleep(170.0)
-        assert [] == scene.seen()
+        assert [] == harness.seen()
         await asyncio.sleep(15.0)
-        assert ["+gang"] == scene.seen()
+        assert ["+gang"] == harness.seen()
         assert (1, 0) == (caplog.text.count("not served"), caplog.text.count("deprecated"))
 
 
 async def test_both_homes_are_read(caplog: pytest.LogCaptureFixture) -> None:
     """A kind served under both of its groups is complete when both are listed, and the older one is remarked on."""
     late: asyncio.Future[FakeResponse] = asyncio.get_running_loop().create_future()
-    scene = InformersHarness(
+    harness = InformersHarness(
         ("podgroups",), {NEW: listing(10, an_object("new", 9)), OLD: listing(12, an_object("old", 8))}
     )
-    held = scene.answers.pop(OLD)
-    scene.transport.answer = lambda request: late if request.path.startswith(OLD) else scene.answer(request)
-    async with running(scene):
-        assert (["+new"], "podgroups: not listed yet") == (scene.seen(), scene.watches.unsynced())
-        assert not any(isinstance(fact, Synced) for fact in scene.facts)
-        scene.answers[OLD] = held
+    held = harness.answers.pop(OLD)
+    harness.transport.answer = lambda request: late if request.path.startswith(OLD) else harness.answer(request)
+    async with running(harness):
+        assert (["+new"], "podgroups: not listed yet") == (harness.seen(), harness.informers.unsynced())
+        assert not any(isinstance(event, Synced) for event in harness.events)
+        harness.answers[OLD] = held
         late.set_result(held)
-        await asyncio.wait_for(scene.watches.wait_synced(), 1.0)
-    assert ["+new", "+old"] == scene.seen()
-    assert 1 == sum(isinstance(fact, Synced) for fact in scene.facts)
+        await asyncio.wait_for(harness.informers.wait_synced(), 1.0)
+    assert ["+new", "+old"] == harness.seen()
+    assert 1 == sum(isinstance(event, Synced) for event in harness.events)
     assert f"{OLD} is deprecated; use {NEW}" in caplog.text
-    assert 2 == scene.watches.counts()["podgroups"]["lists"]
+    assert 2 == harness.informers.counts()["podgroups"]["lists"]
 
 
 async def test_a_definition_that_is_removed() -> None:
     """When the server no longer knows the kind, what it had is gone."""
-    async with running(InformersHarness(("podgroups",), {NEW: listing(10, an_object("gang", 9))})) as scene:
-        del scene.answers[NEW]
-        scene.transport.streams[-1].end()
+    async with running(InformersHarness(("podgroups",), {NEW: listing(10, an_object("gang", 9))})) as harness:
+        del harness.answers[NEW]
+        harness.transport.streams[-1].end()
         await asyncio.sleep(5.0)
         at = pytest.approx(2.0, abs=3.0)
-        assert ObjectDeleted("podgroups", "shop/gang", at, "u-gang", 10) == scene.facts[-1]
-        assert 1 == sum(isinstance(fact, Synced) for fact in scene.facts)
+        assert ObjectDeleted("podgroups", "shop/gang", at, "u-gang", 10) == harness.events[-1]
+        assert 1 == sum(isinstance(event, Synced) for event in harness.events)
 
 
 async def test_refresh_asks_for_what_is_not_there() -> None:
     """Whoever starts to lead asks again at once, also for a kind that was not served."""
-    async with running(InformersHarness(("podgroups",))) as scene:
-        scene.answers[NEW] = listing(50, an_object("gang", 49))
-        await asyncio.wait_for(scene.watches.refresh(), 1.0)
-        assert ["+gang"] == scene.seen()
+    async with running(InformersHarness(("podgroups",))) as harness:
+        harness.answers[NEW] = listing(50, an_object("gang", 49))
+        await asyncio.wait_for(harness.informers.refresh(), 1.0)
+        assert ["+gang"] == harness.seen()
 
 
 async def test_a_kind_that_may_not_be_listed(caplog: pytest.LogCaptureFixture) -> None:
     """It stays incomplete, and both log and health say which role to apply or which plugins to disable."""
-    async with running(InformersHarness(("services",), {SERVICES: FORBIDDEN})) as scene:
+    async with running(InformersHarness(("services",), {SERVICES: FORBIDDEN})) as harness:
         advice = "403 services is forbidden; apply deploy/rbac.yaml, or disable One and Other"
         await asyncio.sleep(20.0)
-        assert f"services: list: {advice}" == scene.watches.unsynced()
+        assert f"services: list: {advice}" == harness.informers.unsynced()
         assert advice in caplog.text
-        assert [] == scene.facts
-        scene.answers[SERVICES] = listing(10)
-        await asyncio.wait_for(scene.watches.wait_synced(), 31.0)
-        assert scene.watches.unsynced() is None
+        assert [] == harness.events
+        harness.answers[SERVICES] = listing(10)
+        await asyncio.wait_for(harness.informers.wait_synced(), 31.0)
+        assert harness.informers.unsynced() is None
 
 
 def test_a_kind_that_cannot_be_followed() -> None:
@@ -173,5 +173,5 @@ def test_each_kind_is_called_what_its_path_says(name: str) -> None:
 def test_a_gang_is_told_by_its_own_key() -> None:
     """The key of a deletion is the one under which the core keeps the object."""
     gang = PodGroup(name="gang", namespace="shop", uid="u", version=3)
-    fact = extra_kinds("podgroups", ("One",))[0].deleted(gang, 9, 1.0)
-    assert ObjectDeleted(gang.kind, gang.key, 1.0, "u", 9) == fact
+    event = extra_kinds("podgroups", ("One",))[0].deleted(gang, 9, 1.0)
+    assert ObjectDeleted(gang.kind, gang.key, 1.0, "u", 9) == event

@@ -1,4 +1,4 @@
-"""Marks on nodes: written through the one door, told in the log, and only told while observing."""
+"""Node labels: one patch, one log line, and only the log line in observe-only mode."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ WISH = LabelNode("n1", "u", 7, (("pressure.trimtab.dev/cpu", "high"),), reason="
 async def test_a_mark_is_written_and_told(caplog: pytest.LogCaptureFixture) -> None:
     """One patch, one event, one line that says what and why."""
     caplog.set_level("INFO")
-    stage = ApiCallsHarness(answer=lambda request: json_response({"kind": "Node"}))
-    fact = await outcome(stage, WISH)
-    assert isinstance(fact, LabelDone)
-    assert ["PATCH"] == [request.method for _, request in stage.transport.sent]
+    harness = ApiCallsHarness(answer=lambda request: json_response({"kind": "Node"}))
+    event = await outcome(harness, WISH)
+    assert isinstance(event, LabelDone)
+    assert ["PATCH"] == [request.method for _, request in harness.transport.sent]
     assert "labelled node: node=n1 change=+pressure.trimtab.dev/cpu=high reason=cpu is 0.9" in caplog.messages
 
 
@@ -37,25 +37,25 @@ async def test_a_refusal_is_told_with_its_reason(
     answer: object, words: str, forbidden: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The engine hears whether a right is missing, and people hear why."""
-    fact = await outcome(ApiCallsHarness(answer=lambda request: answer), WISH)
-    assert isinstance(fact, LabelFailed)
-    assert (words, forbidden) == (fact.message, fact.forbidden)
+    event = await outcome(ApiCallsHarness(answer=lambda request: answer), WISH)
+    assert isinstance(event, LabelFailed)
+    assert (words, forbidden) == (event.message, event.forbidden)
     assert f"error={words}" in caplog.text
 
 
 async def test_who_observes_only_tells(caplog: pytest.LogCaptureFixture) -> None:
     """Nothing leaves, and nothing has to be answered."""
     caplog.set_level("INFO")
-    stage = ApiCallsHarness()
-    async with running(stage) as performer:
-        performer.submit(replace(WISH, observe_only=True))
-        assert await performer.drain(60.0)
-    assert ([], []) == (stage.transport.sent, stage.facts)
+    harness = ApiCallsHarness()
+    async with running(harness) as api_calls:
+        api_calls.submit(replace(WISH, observe_only=True))
+        assert await api_calls.drain(60.0)
+    assert ([], []) == (harness.transport.sent, harness.events)
     assert "would label node: node=n1 change=+pressure.trimtab.dev/cpu=high reason=cpu is 0.9" in caplog.messages
 
 
 async def test_who_may_not_write_does_not() -> None:
-    """A wish that waited until the lease was lost is a refusal, and no patch."""
-    stage = ApiCallsHarness(open=False)
-    assert isinstance(await outcome(stage, WISH), LabelFailed)
-    assert [] == stage.transport.sent
+    """A instruction that waited until the lease was lost is a refusal, and no patch."""
+    harness = ApiCallsHarness(open=False)
+    assert isinstance(await outcome(harness, WISH), LabelFailed)
+    assert [] == harness.transport.sent

@@ -1,4 +1,4 @@
-"""Decides whether at most one elector may write at any time, whatever happens to clocks, answers and the lease."""
+"""At most one elector may write at any time, whatever happens to clocks, responses and the lease."""
 
 from __future__ import annotations
 
@@ -312,7 +312,7 @@ async def test_nonsense_is_no_lease(answer: FakeResponse) -> None:
     assert [] == me.events
     server.override = lambda request: None
     await asyncio.sleep(2.1)
-    assert [LeaseAcquired] == [type(fact) for fact in me.events]
+    assert [LeaseAcquired] == [type(event) for event in me.events]
     server.override = lambda request: answer
     await asyncio.sleep(7.5)
     assert not isinstance(me.events[-1], LeaseLost)
@@ -335,5 +335,5 @@ async def test_leading_is_said_after_the_preparation() -> None:
         assert [] == me.events
         me.cut = cut
         await asyncio.sleep(30.0)
-        assert [LeaseLost if cut else LeaseAcquired] == [type(fact) for fact in me.events]
+        assert [LeaseLost if cut else LeaseAcquired] == [type(event) for event in me.events]
         await ended(task)

@@ -1,4 +1,4 @@
-"""How victims are removed and nominations written: two requests for one, one for the other, and what each answer means."""
+"""Preemption takes two requests, a nomination one; what each answer means."""
 
 from __future__ import annotations
 
@@ -23,34 +23,34 @@ def answers(**by_method: FakeResponse) -> Callable[[Request], FakeResponse]:
     return lambda request: by_method.get(request.method.lower(), POD)
 
 
-async def outcome(stage: ApiCallsHarness) -> Event:
-    async with running(stage) as performer:
-        performer.submit(PREEMPT)
-        assert await performer.drain(60.0)
-    (fact,) = stage.facts
-    return fact
+async def outcome(harness: ApiCallsHarness) -> Event:
+    async with running(harness) as api_calls:
+        api_calls.submit(PREEMPT)
+        assert await api_calls.drain(60.0)
+    (event,) = harness.events
+    return event
 
 
-def methods(stage: ApiCallsHarness) -> list[str]:
-    return [request.method for _, request in stage.transport.sent]
+def methods(harness: ApiCallsHarness) -> list[str]:
+    return [request.method for _, request in harness.transport.sent]
 
 
 async def test_a_victim_is_marked_before_it_is_deleted() -> None:
     """The condition is there when the kubelet and its controller hear of the deletion."""
-    stage = ApiCallsHarness(answer=answers())
-    fact = await outcome(stage)
-    assert isinstance(fact, PreemptDone)
-    assert ("u1", "u2") == (fact.uid, fact.preemptor)
-    assert ["PATCH", "DELETE"] == methods(stage)
+    harness = ApiCallsHarness(answer=answers())
+    event = await outcome(harness)
+    assert isinstance(event, PreemptDone)
+    assert ("u1", "u2") == (event.uid, event.preemptor)
+    assert ["PATCH", "DELETE"] == methods(harness)
 
 
 async def test_without_the_mark_nothing_is_deleted() -> None:
     """A pod whose status cannot be patched is left alone, and that is told."""
-    stage = ApiCallsHarness(answer=answers(patch=failure(500, "", "etcd is down")))
-    fact = await outcome(stage)
-    assert isinstance(fact, PreemptFailed)
-    assert ("etcd is down", False) == (fact.message, fact.forbidden)
-    assert ["PATCH"] == methods(stage)
+    harness = ApiCallsHarness(answer=answers(patch=failure(500, "", "etcd is down")))
+    event = await outcome(harness)
+    assert isinstance(event, PreemptFailed)
+    assert ("etcd is down", False) == (event.message, event.forbidden)
+    assert ["PATCH"] == methods(harness)
 
 
 @pytest.mark.parametrize("method", ["patch", "delete"])
@@ -60,17 +60,17 @@ async def test_a_victim_that_is_gone_is_as_good_as_deleted(method: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("method", "words", "fact"),
+    ("method", "words", "event"),
     [
         ("delete", "Precondition failed: UID in precondition: u1, UID in object meta: u9", PreemptDone),
         ("delete", "the object has been modified", PreemptFailed),
         ("patch", "the object has been modified", PreemptFailed),
     ],
 )
-async def test_a_conflict_is_as_good_only_where_the_name_is_anothers(method: str, words: str, fact: type) -> None:
+async def test_a_conflict_is_as_good_only_where_the_name_is_anothers(method: str, words: str, event: type) -> None:
     """After any other conflict the victim is still there, and nobody must be told that it was preempted."""
     found = await outcome(ApiCallsHarness(answer=answers(**{method: failure(409, "Conflict", words)})))
-    assert fact is type(found)
+    assert event is type(found)
 
 
 @pytest.mark.parametrize(
@@ -84,35 +84,35 @@ async def test_a_conflict_is_as_good_only_where_the_name_is_anothers(method: str
 )
 async def test_a_failed_delete_is_told(answer: FakeResponse, forbidden: bool) -> None:
     """The engine hears of it, and whether it is for want of a permission."""
-    fact = await outcome(ApiCallsHarness(answer=answers(delete=answer)))
-    assert isinstance(fact, PreemptFailed)
-    assert ("u1", "u2", forbidden) == (fact.uid, fact.preemptor, fact.forbidden)
+    event = await outcome(ApiCallsHarness(answer=answers(delete=answer)))
+    assert isinstance(event, PreemptFailed)
+    assert ("u1", "u2", forbidden) == (event.uid, event.preemptor, event.forbidden)
 
 
 async def test_nobody_is_deleted_without_the_lease() -> None:
     """With the door closed nothing is sent, and the engine is told so."""
-    stage = ApiCallsHarness(open=False)
-    assert isinstance(await outcome(stage), PreemptFailed)
-    assert [] == methods(stage)
+    harness = ApiCallsHarness(open=False)
+    assert isinstance(await outcome(harness), PreemptFailed)
+    assert [] == methods(harness)
 
 
 async def test_condition_and_nomination_go_out_in_one_patch() -> None:
     """What is asked for one pod before the patch leaves is sent together, the newest of each."""
-    stage = ApiCallsHarness(answer=answers())
-    async with running(stage) as performer:
-        performer.submit(Nominate("u1", "ns", "web", "n-1"))
-        performer.submit(unschedulable("no room"))
-        performer.submit(Nominate("u1", "ns", "web", "n-2"))
-        assert await performer.drain(60.0)
-    (body,) = [json.loads(request.body) for _, request in stage.transport.sent]
+    harness = ApiCallsHarness(answer=answers())
+    async with running(harness) as api_calls:
+        api_calls.submit(Nominate("u1", "ns", "web", "n-1"))
+        api_calls.submit(unschedulable("no room"))
+        api_calls.submit(Nominate("u1", "ns", "web", "n-2"))
+        assert await api_calls.drain(60.0)
+    (body,) = [json.loads(request.body) for _, request in harness.transport.sent]
     assert ("n-2", "no room") == (body["status"]["nominatedNodeName"], body["status"]["conditions"][0]["message"])
 
 
 async def test_a_pod_that_gets_its_node_needs_no_nomination() -> None:
     """A nomination that waits is dropped when the pod is bound."""
-    stage = ApiCallsHarness(answer=answers())
-    stage.performer.submit(Nominate("u1", "ns", "web", "n-1"))
-    stage.performer.submit(Bind("u1", "ns", "web", "n-1"))
-    async with running(stage) as performer:
-        assert await performer.drain(60.0)
-    assert ["POST"] == methods(stage)
+    harness = ApiCallsHarness(answer=answers())
+    harness.api_calls.submit(Nominate("u1", "ns", "web", "n-1"))
+    harness.api_calls.submit(Bind("u1", "ns", "web", "n-1"))
+    async with running(harness) as api_calls:
+        assert await api_calls.drain(60.0)
+    assert ["POST"] == methods(harness)

@@ -1,4 +1,4 @@
-"""Decides whether a server that cannot be worked with is turned into a sentence that says what to do."""
+"""A server that cannot be used becomes an error that says what to do."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Decides whether the rate of clientConnection is kept."""
+"""The rate limit of clientConnection is kept."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Decides whether the reflector lists, watches, waits and starts again at the right moments; the clock is pretended."""
+"""The reflector lists, watches, backs off and relists at the right moments, on a fake clock."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ DOWN = Unreachable("refused", sent=False)
 
 async def test_first_a_consistent_list_then_a_watch_from_there() -> None:
     """The first list names no version; the watch goes on from its version, with bookmarks, for 5–10 min."""
-    async with running(ReflectorHarness(answer=lambda request: listing(10, node("a", 7)))) as scene:
-        scene.stream.push(line("ADDED", "b", 11), line("DELETED", "a", 12))
+    async with running(ReflectorHarness(answer=lambda request: listing(10, node("a", 7)))) as harness:
+        harness.stream.push(line("ADDED", "b", 11), line("DELETED", "a", 12))
         await asyncio.sleep(0.01)
-    assert ["+a@7", "Synced", "+b@11", "-a@12"] == scene.names()
-    assert "/api/v1/nodes?limit=1000" == scene.transport.sent[0][1].path
-    asked = query(scene.transport.watched[0][1])
+    assert ["+a@7", "Synced", "+b@11", "-a@12"] == harness.names()
+    assert "/api/v1/nodes?limit=1000" == harness.transport.sent[0][1].path
+    asked = query(harness.transport.watched[0][1])
     assert ("10", "true") == (asked["resourceVersion"], asked["allowWatchBookmarks"])
     assert 300 <= int(asked["timeoutSeconds"]) <= 600
 
@@ -35,37 +35,37 @@ async def test_first_a_consistent_list_then_a_watch_from_there() -> None:
 async def test_a_long_batch_of_news_leaves_others_their_turns() -> None:
     """While a thousand lines that came at once are taken in, whoever else is ready runs many times in between."""
     seen = [1]
-    async with running(ReflectorHarness()) as scene:
-        scene.stream.push(*(line("ADDED", f"n{n}", 11 + n) for n in range(1_000)))
+    async with running(ReflectorHarness()) as harness:
+        harness.stream.push(*(line("ADDED", f"n{n}", 11 + n) for n in range(1_000)))
         while seen[-1] < 1_001:
             await asyncio.sleep(0)
-            seen.append(len(scene.events))
+            seen.append(len(harness.events))
     assert max(after - before for before, after in pairwise(seen)) <= 8
 
 
 async def test_a_long_list_leaves_others_their_turns() -> None:
     """The same while a list is taken in, which after a break may hold as much news as a watch."""
     seen = [0]
-    scene = ReflectorHarness(answer=lambda request: listing(2_000, *(node(f"n{n}", 11 + n) for n in range(1_000))))
-    async with running(scene):
-        scene.events.clear()
-        scene.answer = lambda request: listing(4_000, *(node(f"n{n}", 2_001 + n) for n in range(1_000)))
-        refreshing = asyncio.create_task(scene.reflector.refresh())
+    harness = ReflectorHarness(answer=lambda request: listing(2_000, *(node(f"n{n}", 11 + n) for n in range(1_000))))
+    async with running(harness):
+        harness.events.clear()
+        harness.answer = lambda request: listing(4_000, *(node(f"n{n}", 2_001 + n) for n in range(1_000)))
+        refreshing = asyncio.create_task(harness.reflector.refresh())
         while seen[-1] < 1_000:
             await asyncio.sleep(0)
-            seen.append(len(scene.events))
+            seen.append(len(harness.events))
         await refreshing
     assert max(after - before for before, after in pairwise(seen)) <= 8
 
 
 async def test_a_long_list_comes_in_pages() -> None:
-    """Each page is asked for with the token of the one before; facts and Synced follow when the last one is there."""
+    """Each page is asked for with the token of the one before; events and Synced follow when the last one is there."""
     pages = {"": page(10, "x/1", node("a", 7)), "x/1": page(10, "x/2", node("b", 8)), "x/2": listing(10, node("c", 9))}
-    async with running(ReflectorHarness(answer=lambda request: pages[query(request).get("continue", "")])) as scene:
+    async with running(ReflectorHarness(answer=lambda request: pages[query(request).get("continue", "")])) as harness:
         pass
-    assert ["+a@7", "+b@8", "+c@9", "Synced"] == scene.names()
-    assert ["10"] == [query(request)["resourceVersion"] for _, request in scene.transport.watched]
-    assert (1, 3) == (scene.reflector.counts.lists, len(scene.lists()))
+    assert ["+a@7", "+b@8", "+c@9", "Synced"] == harness.names()
+    assert ["10"] == [query(request)["resourceVersion"] for _, request in harness.transport.watched]
+    assert (1, 3) == (harness.reflector.counts.lists, len(harness.lists()))
 
 
 @pytest.mark.parametrize(
@@ -73,34 +73,37 @@ async def test_a_long_list_comes_in_pages() -> None:
 )
 async def test_a_list_that_breaks_off_begins_anew(second: FakeResponse) -> None:
     """A page that expired, is of another version or does not come tells nothing; the next list starts at its first page."""
-    scene = ReflectorHarness(
+    harness = ReflectorHarness(
         answer=lambda request: second if "continue" in query(request) else page(10, "x", node("a", 7))
     )
-    async with running(scene):
-        assert [] == scene.names()
-        scene.answer = lambda request: listing(12, node("b", 11))
+    async with running(harness):
+        assert [] == harness.names()
+        harness.answer = lambda request: listing(12, node("b", 11))
         await asyncio.sleep(2.0)
-    assert ["+b@11", "Synced"] == scene.names()
+    assert ["+b@11", "Synced"] == harness.names()
 
 
 async def test_facts_carry_the_time_of_the_clock() -> None:
     """`at` is what the injected clock says when the line is taken in."""
-    async with running(ReflectorHarness()) as scene:
+    async with running(ReflectorHarness()) as harness:
         await asyncio.sleep(7.0)
-        scene.stream.push(line("ADDED", "b", 11))
+        harness.stream.push(line("ADDED", "b", 11))
         await asyncio.sleep(0.01)
-    assert NodeUpserted(Node("b", uid="u-b", version=11), pytest.approx(7.01)) == scene.events[-1]
+    assert NodeUpserted(Node("b", uid="u-b", version=11), pytest.approx(7.01)) == harness.events[-1]
 
 
 async def test_an_ended_watch_goes_on_where_it_was() -> None:
     """A normal end is followed at once by a watch from the last version, bookmarks included, without a list."""
-    async with running(ReflectorHarness()) as scene:
-        scene.stream.push(line("ADDED", "b", 11))
-        scene.stream.push(bookmark(40))
-        scene.stream.end()
+    async with running(ReflectorHarness()) as harness:
+        harness.stream.push(line("ADDED", "b", 11))
+        harness.stream.push(bookmark(40))
+        harness.stream.end()
         await asyncio.sleep(0.01)
-    assert (1, ["10", "40"]) == (len(scene.lists()), [query(r)["resourceVersion"] for _, r in scene.transport.watched])
-    assert scene.watches()[0] == pytest.approx(scene.watches()[1], abs=0.02)
+    assert (1, ["10", "40"]) == (
+        len(harness.lists()),
+        [query(r)["resourceVersion"] for _, r in harness.transport.watched],
+    )
+    assert harness.watches()[0] == pytest.approx(harness.watches()[1], abs=0.02)
 
 
 async def test_a_watch_that_ends_at_once_is_not_repeated_at_once() -> None:
@@ -111,30 +114,30 @@ async def test_a_watch_that_ends_at_once_is_not_repeated_at_once() -> None:
         stream.end()
         return stream
 
-    async with running(ReflectorHarness(open=ended)) as scene:
+    async with running(ReflectorHarness(open=ended)) as harness:
         await asyncio.sleep(60.0)
-    assert len(scene.watches()) < 10
+    assert len(harness.watches()) < 10
 
 
 async def test_silence_means_another_watch() -> None:
     """A watch that brings nothing for 45 s is opened anew from its version, well within 60 s, without a list."""
-    async with running(ReflectorHarness()) as scene:
+    async with running(ReflectorHarness()) as harness:
         await asyncio.sleep(60.0)
-    assert [0.0, 45.0] == scene.watches()
-    assert (1, 1, 0) == (len(scene.lists()), scene.reflector.counts.silences, scene.reflector.counts.setbacks)
+    assert [0.0, 45.0] == harness.watches()
+    assert (1, 1, 0) == (len(harness.lists()), harness.reflector.counts.silences, harness.reflector.counts.setbacks)
 
 
 async def test_after_silence_the_watches_are_short() -> None:
     """So that the bookmark that ends them is heard in time; with the first real line they are long again."""
-    async with running(ReflectorHarness()) as scene:
+    async with running(ReflectorHarness()) as harness:
         await asyncio.sleep(46.0)
-        scene.stream.push(bookmark(12))
-        scene.stream.end()
+        harness.stream.push(bookmark(12))
+        harness.stream.end()
         await asyncio.sleep(0.01)
-        scene.stream.push(line("ADDED", "b", 13))
-        scene.stream.end()
+        harness.stream.push(line("ADDED", "b", 13))
+        harness.stream.end()
         await asyncio.sleep(0.01)
-    seconds = [int(query(request)["timeoutSeconds"]) for _, request in scene.transport.watched]
+    seconds = [int(query(request)["timeoutSeconds"]) for _, request in harness.transport.watched]
     assert [30, 30] == seconds[1:3]
     assert seconds[0] >= 300 and seconds[3] >= 300
 
@@ -142,21 +145,21 @@ async def test_after_silence_the_watches_are_short() -> None:
 @pytest.mark.parametrize("shape", ["answer", "line"])
 async def test_both_shapes_of_410_mean_another_list(shape: str) -> None:
     """HTTP 410 and an ERROR line of code 410 both lead to a new list whose difference is told, and are counted apart."""
-    scene = ReflectorHarness(answer=lambda request: listing(10, node("a", 7), node("b", 8)))
+    harness = ReflectorHarness(answer=lambda request: listing(10, node("a", 7), node("b", 8)))
 
     def first_expired(request: Request) -> FakeStream:
-        if scene.reflector.counts.lists > 1:
+        if harness.reflector.counts.lists > 1:
             return FakeStream()
         stream = FakeStream(status=410 if shape == "answer" else 200, text=b'{"kind":"Status","code":410}')
         stream.push(expired())
         return stream
 
-    scene.open = first_expired
-    async with running(scene):
-        scene.answer = lambda request: listing(30, node("b", 8), node("c", 25))
+    harness.open = first_expired
+    async with running(harness):
+        harness.answer = lambda request: listing(30, node("b", 8), node("c", 25))
         await asyncio.sleep(5.0)
-    assert ["+a@7", "+b@8", "Synced", "-a@30", "+c@25"] == scene.names()
-    counts = scene.reflector.counts
+    assert ["+a@7", "+b@8", "Synced", "-a@30", "+c@25"] == harness.names()
+    counts = harness.reflector.counts
     assert (2, int(shape == "answer"), int(shape == "line")) == (
         counts.lists,
         counts.expired_answers,
@@ -178,31 +181,31 @@ async def test_both_shapes_of_410_mean_another_list(shape: str) -> None:
 )
 async def test_garbage_is_never_an_empty_cluster(body: bytes) -> None:
     """A list with status 200 that is no list changes nothing; it is asked for again."""
-    scene = ReflectorHarness(answer=lambda request: listing(10, node("a", 7)))
-    async with running(scene):
-        scene.answer = lambda request: json_response(body)
-        scene.stream.push(expired())
+    harness = ReflectorHarness(answer=lambda request: listing(10, node("a", 7)))
+    async with running(harness):
+        harness.answer = lambda request: json_response(body)
+        harness.stream.push(expired())
         await asyncio.sleep(10.0)
-        assert {"u-a"} == set(scene.reflector.store.objects())
-        assert len(scene.lists()) > 2
-    assert ["+a@7", "Synced"] == scene.names()
+        assert {"u-a"} == set(harness.reflector.store.objects())
+        assert len(harness.lists()) > 2
+    assert ["+a@7", "Synced"] == harness.names()
 
 
 @pytest.mark.parametrize("garbage", [b"<html>", b'{"type":"WHAT","object":{}}', b'{"type":"ADDED"}'])
 async def test_garbage_in_a_watch_means_another_list(garbage: bytes) -> None:
     """A line that says nothing readable may have hidden a change, so a list follows."""
-    async with running(ReflectorHarness()) as scene:
-        scene.answer = lambda request: listing(30, node("c", 25))
-        scene.stream.push(garbage)
+    async with running(ReflectorHarness()) as harness:
+        harness.answer = lambda request: listing(30, node("c", 25))
+        harness.stream.push(garbage)
         await asyncio.sleep(2.0)
-    assert ["Synced", "+c@25"] == scene.names()
+    assert ["Synced", "+c@25"] == harness.names()
 
 
 async def test_an_unreachable_server_is_asked_ever_less_often() -> None:
     """Waits grow from 0.8 s to 30 s, jittered downwards by at most a quarter, for lists."""
-    async with running(ReflectorHarness(answer=lambda request: DOWN)) as scene:
+    async with running(ReflectorHarness(answer=lambda request: DOWN)) as harness:
         await asyncio.sleep(200.0)
-    times = scene.lists()
+    times = harness.lists()
     waits = [later - earlier for earlier, later in pairwise(times)]
     for n, wait in enumerate(waits):
         longest = min(30.0, 0.8 * 2**n)
@@ -211,139 +214,139 @@ async def test_an_unreachable_server_is_asked_ever_less_often() -> None:
 
 async def test_back_off_is_forgotten_after_two_calm_minutes() -> None:
     """After a long outage and two minutes of health, the next failure is followed by a short wait again."""
-    scene = ReflectorHarness(answer=lambda request: DOWN)
-    async with running(scene):
+    harness = ReflectorHarness(answer=lambda request: DOWN)
+    async with running(harness):
         await asyncio.sleep(100.0)
-        scene.answer = lambda request: listing(10)
+        harness.answer = lambda request: listing(10)
         await asyncio.sleep(200.0)
-        broken = len(scene.watches())
-        scene.stream.fail(DOWN)
+        broken = len(harness.watches())
+        harness.stream.fail(DOWN)
         await asyncio.sleep(0.85)
-        assert broken + 1 == len(scene.watches())
+        assert broken + 1 == len(harness.watches())
 
 
 async def test_a_broken_watch_is_opened_again_without_a_list() -> None:
     """An API server that restarts costs a watch from the last version, not a list of everything."""
-    scene = ReflectorHarness()
-    async with running(scene):
-        scene.stream.push(line("ADDED", "b", 11))
+    harness = ReflectorHarness()
+    async with running(harness):
+        harness.stream.push(line("ADDED", "b", 11))
         await asyncio.sleep(0.01)
-        scene.open = lambda request: DOWN
-        scene.stream.fail(Unreachable("reset", sent=True))
+        harness.open = lambda request: DOWN
+        harness.stream.fail(Unreachable("reset", sent=True))
         await asyncio.sleep(20.0)
-        scene.open = lambda request: FakeStream()
+        harness.open = lambda request: FakeStream()
         await asyncio.sleep(30.0)
-        assert "11" == query(scene.transport.watched[-1][1])["resourceVersion"]
-    assert 1 == len(scene.lists())
+        assert "11" == query(harness.transport.watched[-1][1])["resourceVersion"]
+    assert 1 == len(harness.lists())
 
 
 async def test_retry_after_is_honoured() -> None:
     """A server that says when to come back is not asked before."""
-    scene = ReflectorHarness(answer=lambda request: json_response(b"busy", 429, **{"Retry-After": "25"}))
-    async with running(scene):
+    harness = ReflectorHarness(answer=lambda request: json_response(b"busy", 429, **{"Retry-After": "25"}))
+    async with running(harness):
         await asyncio.sleep(26.0)
-    assert [0.0, 25.0] == scene.lists()
+    assert [0.0, 25.0] == harness.lists()
 
 
 async def test_refresh_waits_for_a_list_that_began_later() -> None:
     """Whoever asks gets a list begun after asking, at once, in the middle of a quiet watch."""
-    scene = ReflectorHarness()
-    async with running(scene):
+    harness = ReflectorHarness()
+    async with running(harness):
         await asyncio.sleep(3.0)
-        scene.answer = lambda request: listing(20, node("late", 15))
-        await scene.reflector.refresh()
-        assert ["Synced", "+late@15"] == scene.names()
+        harness.answer = lambda request: listing(20, node("late", 15))
+        await harness.reflector.refresh()
+        assert ["Synced", "+late@15"] == harness.names()
         assert asyncio.get_running_loop().time() == pytest.approx(3.01, abs=0.02)
         await asyncio.sleep(0.01)
-    assert 2 == len(scene.watches())
+    assert 2 == len(harness.watches())
 
 
 async def test_refresh_during_a_list_is_not_served_by_it() -> None:
     """A list that was under way when refresh was called may be too old; another one follows."""
-    scene = ReflectorHarness()
+    harness = ReflectorHarness()
     slow = asyncio.Event()
 
     async def slowly() -> FakeResponse:
         await slow.wait()
         return listing(10)
 
-    scene.answer = lambda request: slowly()  # type: ignore[return-value]
-    async with running(scene):
-        waiting = asyncio.create_task(scene.reflector.refresh())
+    harness.answer = lambda request: slowly()  # type: ignore[return-value]
+    async with running(harness):
+        waiting = asyncio.create_task(harness.reflector.refresh())
         await asyncio.sleep(1.0)
         slow.set()
         await waiting
-    assert 2 == scene.reflector.counts.lists
+    assert 2 == harness.reflector.counts.lists
 
 
 async def test_refresh_does_not_wait_for_a_back_off() -> None:
     """After an outage the next try may be 30 s away; whoever begins to lead has it at once, and only once."""
-    scene = ReflectorHarness(answer=lambda request: DOWN)
-    async with running(scene):
+    harness = ReflectorHarness(answer=lambda request: DOWN)
+    async with running(harness):
         await asyncio.sleep(60.0)
-        before = scene.lists()
-        refreshing = asyncio.create_task(scene.reflector.refresh())
+        before = harness.lists()
+        refreshing = asyncio.create_task(harness.reflector.refresh())
         await asyncio.sleep(0.1)
-        assert [60.01] == [at for at in scene.lists() if at not in before]
-        scene.answer = lambda request: listing(20)
-        other = asyncio.create_task(scene.reflector.refresh())
+        assert [60.01] == [at for at in harness.lists() if at not in before]
+        harness.answer = lambda request: listing(20)
+        other = asyncio.create_task(harness.reflector.refresh())
         await asyncio.wait_for(asyncio.gather(refreshing, other), 0.1)
 
 
 async def test_refresh_keeps_to_what_the_server_asked_for() -> None:
     """A Retry-After is waited out all the same."""
-    scene = ReflectorHarness(answer=lambda request: json_response(b"busy", 429, **{"Retry-After": "25"}))
-    async with running(scene):
+    harness = ReflectorHarness(answer=lambda request: json_response(b"busy", 429, **{"Retry-After": "25"}))
+    async with running(harness):
         await asyncio.sleep(1.0)
-        scene.answer = lambda request: listing(20)
-        await scene.reflector.refresh()
-    assert [0.0, 25.0] == scene.lists()
+        harness.answer = lambda request: listing(20)
+        await harness.reflector.refresh()
+    assert [0.0, 25.0] == harness.lists()
 
 
 async def test_a_watch_that_stays_behind_is_not_believed() -> None:
     """When bookmarks stop while the cluster moves on, the watchdog asks for a list."""
-    scene = ReflectorHarness()
+    harness = ReflectorHarness()
     version = iter(range(100, 10_000, 100))
 
     def at(request: Request) -> FakeResponse:
         return listing(next(version)) if is_probe(request) else listing(10)
 
-    scene.answer = at
-    async with running(scene):
+    harness.answer = at
+    async with running(harness):
         for _ in range(12):
-            scene.stream.push(line("MODIFIED", "a", 5))  # repeats: noise that keeps the watch from being silent
+            harness.stream.push(line("MODIFIED", "a", 5))  # repeats: noise that keeps the watch from being silent
             await asyncio.sleep(20.1)
-        scene.answer = lambda request: listing(5_000)
+        harness.answer = lambda request: listing(5_000)
         await asyncio.sleep(10.0)
-    assert (1, 2) == (scene.reflector.counts.stalls, scene.reflector.counts.lists)
+    assert (1, 2) == (harness.reflector.counts.stalls, harness.reflector.counts.lists)
 
 
 async def test_a_quiet_watch_with_bookmarks_is_believed() -> None:
     """Bookmarks that pass the cluster's version show that nothing was missed: no list."""
-    scene = ReflectorHarness()
-    async with running(scene):
+    harness = ReflectorHarness()
+    async with running(harness):
         for version in range(20, 60):
-            scene.answer = lambda request, now=version: listing(now)
-            scene.stream.push(bookmark(version))
+            harness.answer = lambda request, now=version: listing(now)
+            harness.stream.push(bookmark(version))
             await asyncio.sleep(30.0)
-    assert (0, 1) == (scene.reflector.counts.stalls, scene.reflector.counts.lists)
+    assert (0, 1) == (harness.reflector.counts.stalls, harness.reflector.counts.lists)
 
 
 async def test_a_cluster_that_went_back_in_time_ends_the_run() -> None:
     """After a restore from backup the watch is silent for ever; within five minutes that is noticed, and nothing is told."""
-    scene = ReflectorHarness(answer=lambda request: listing(1_000, node("a", 900)))
-    async with running(scene):
-        scene.answer = lambda request: listing(500)
+    harness = ReflectorHarness(answer=lambda request: listing(1_000, node("a", 900)))
+    async with running(harness):
+        harness.answer = lambda request: listing(500)
         with pytest.raises(ExceptionGroup) as group:
-            await asyncio.wait_for(scene.task, 300.0)
+            await asyncio.wait_for(harness.task, 300.0)
     assert isinstance(group.value.exceptions[0], ResourceVersionRegressed)
-    assert ["+a@900", "Synced"] == scene.names()
+    assert ["+a@900", "Synced"] == harness.names()
 
 
 async def test_synced_is_said_once() -> None:
     """Later lists repair; they do not begin anything."""
-    scene = ReflectorHarness()
-    async with running(scene):
-        await scene.reflector.refresh()
-        await scene.reflector.refresh()
-    assert [Synced("nodes", pytest.approx(0.0, abs=0.02))] == scene.events
+    harness = ReflectorHarness()
+    async with running(harness):
+        await harness.reflector.refresh()
+        await harness.reflector.refresh()
+    assert [Synced("nodes", pytest.approx(0.0, abs=0.02))] == harness.events

@@ -1,4 +1,4 @@
-"""Decides whether the right facts follow from lists and lines."""
+"""Lists and watch events become the right events."""
 
 from __future__ import annotations
 
@@ -21,86 +21,86 @@ def pod(uid: str, version: int) -> Pod:
     return Pod(uid=uid, namespace="ns", name=f"name-{uid}", version=version)
 
 
-def mirrored(*items: Pod | Malformed, version: int = 10) -> Store[Pod]:
-    mirror = Store(pod_kind(PodReader()))
-    list(mirror.replace(ListPage(version, "", items), 0.0))
-    return mirror
+def filled_store(*items: Pod | Malformed, version: int = 10) -> Store[Pod]:
+    store = Store(pod_kind(PodReader()))
+    list(store.replace(ListPage(version, "", items), 0.0))
+    return store
 
 
 def test_a_first_list_is_all_new() -> None:
-    """Every object of a first list is a fact."""
-    mirror = Store(pod_kind(PodReader()))
-    facts = list(mirror.replace(ListPage(10, "", (pod("a", 3), pod("b", 7))), 1.5))
-    assert [PodUpserted(pod("a", 3), 1.5), PodUpserted(pod("b", 7), 1.5)] == facts
-    assert (10, 2) == (mirror.version, len(mirror))
+    """Every object of a first list is a event."""
+    store = Store(pod_kind(PodReader()))
+    events = list(store.replace(ListPage(10, "", (pod("a", 3), pod("b", 7))), 1.5))
+    assert [PodUpserted(pod("a", 3), 1.5), PodUpserted(pod("b", 7), 1.5)] == events
+    assert (10, 2) == (store.version, len(store))
 
 
 def test_a_later_list_tells_the_difference() -> None:
     """What vanished unseen is gone first, then what is new or changed is seen; the rest is not told again."""
-    mirror = mirrored(pod("kept", 3), pod("changed", 4), pod("vanished", 5))
+    store = filled_store(pod("kept", 3), pod("changed", 4), pod("vanished", 5))
     listed = ListPage(20, "", (pod("kept", 3), pod("changed", 15), pod("new", 16)))
     expected = [PodDeleted("vanished", 2.0, 20), PodUpserted(pod("changed", 15), 2.0), PodUpserted(pod("new", 16), 2.0)]
-    assert expected == list(mirror.replace(listed, 2.0))
-    assert {"kept", "changed", "new"} == mirror.objects().keys()
+    assert expected == list(store.replace(listed, 2.0))
+    assert {"kept", "changed", "new"} == store.objects().keys()
 
 
 def test_a_node_made_anew_under_its_name() -> None:
     """A node deleted and recreated while nobody looked is gone by its old UID before it is seen by its new one."""
-    mirror = Store(node_kind(NodeReader()))
-    list(mirror.replace(ListPage(10, "", (Node("n", uid="old", version=3),)), 0.0))
-    facts = list(mirror.replace(ListPage(20, "", (Node("n", uid="new", version=15),)), 1.0))
-    assert [NodeDeleted("n", 1.0, "old", 20), NodeUpserted(Node("n", uid="new", version=15), 1.0)] == facts
+    store = Store(node_kind(NodeReader()))
+    list(store.replace(ListPage(10, "", (Node("n", uid="old", version=3),)), 0.0))
+    events = list(store.replace(ListPage(20, "", (Node("n", uid="new", version=15),)), 1.0))
+    assert [NodeDeleted("n", 1.0, "old", 20), NodeUpserted(Node("n", uid="new", version=15), 1.0)] == events
 
 
 def test_a_list_from_the_past_is_refused() -> None:
     """No list with a lower version than one already seen is believed, and nothing changes by it."""
-    mirror = mirrored(pod("a", 3), version=10)
+    store = filled_store(pod("a", 3), version=10)
     with pytest.raises(ResourceVersionRegressed, match="listed at version 9, but 10 was seen before"):
-        list(mirror.replace(ListPage(9, "", ()), 1.0))
-    assert (10, {"a"}) == (mirror.version, set(mirror.objects()))
+        list(store.replace(ListPage(9, "", ()), 1.0))
+    assert (10, {"a"}) == (store.version, set(store.objects()))
 
 
 def test_lines_are_facts() -> None:
     """Added and modified objects are seen, deleted ones gone, and a bookmark only moves the version."""
-    mirror = mirrored()
-    assert PodUpserted(pod("a", 11), 1.0) == mirror.apply(WatchEvent("ADDED", pod("a", 11), 11), 1.0)
-    assert PodUpserted(pod("a", 12), 2.0) == mirror.apply(WatchEvent("MODIFIED", pod("a", 12), 12), 2.0)
-    assert PodDeleted("a", 3.0, 13) == mirror.apply(WatchEvent("DELETED", pod("a", 13), 13), 3.0)
-    assert mirror.apply(WatchEvent("BOOKMARK", version=99), 4.0) is None
-    assert (99, 0) == (mirror.version, len(mirror))
+    store = filled_store()
+    assert PodUpserted(pod("a", 11), 1.0) == store.apply(WatchEvent("ADDED", pod("a", 11), 11), 1.0)
+    assert PodUpserted(pod("a", 12), 2.0) == store.apply(WatchEvent("MODIFIED", pod("a", 12), 12), 2.0)
+    assert PodDeleted("a", 3.0, 13) == store.apply(WatchEvent("DELETED", pod("a", 13), 13), 3.0)
+    assert store.apply(WatchEvent("BOOKMARK", version=99), 4.0) is None
+    assert (99, 0) == (store.version, len(store))
 
 
 @pytest.mark.parametrize("version", [1, 10])
 @pytest.mark.parametrize("kind", ["ADDED", "MODIFIED", "DELETED", "BOOKMARK"])
 def test_repeats_say_nothing(kind: str, version: int) -> None:
     """A line that is not newer than what is known changes nothing: not its object, not the version."""
-    mirror = mirrored(pod("a", 3), version=10)
+    store = filled_store(pod("a", 3), version=10)
     found = None if kind == "BOOKMARK" else pod("a", version)
-    assert mirror.apply(WatchEvent(kind, found, version), 1.0) is None
-    assert ({"a": pod("a", 3)}, 10) == (mirror.objects(), mirror.version)
+    assert store.apply(WatchEvent(kind, found, version), 1.0) is None
+    assert ({"a": pod("a", 3)}, 10) == (store.objects(), store.version)
 
 
 def test_the_unreadable_has_not_vanished() -> None:
     """An object in the list that cannot be read is skipped, and not taken for deleted: known by UID or by name."""
-    mirror = mirrored(pod("a", 3), pod("b", 3), pod("c", 3))
+    store = filled_store(pod("a", 3), pod("b", 3), pod("c", 3))
     broken = (Malformed("Pod", "", "a", "bad"), Malformed("Pod", "ns/name-b", "", "bad"))
-    assert [PodDeleted("c", 1.0, 20)] == list(mirror.replace(ListPage(20, "", broken), 1.0))
-    assert 2 == mirror.malformed
+    assert [PodDeleted("c", 1.0, 20)] == list(store.replace(ListPage(20, "", broken), 1.0))
+    assert 2 == store.malformed
 
 
 def test_the_unreadable_can_still_be_deleted() -> None:
     """When an unreadable object of a known UID is deleted, it is gone; of an unknown one, nothing is said."""
-    mirror = mirrored(pod("a", 3))
-    assert PodDeleted("a", 1.0, 11) == mirror.apply(WatchEvent("DELETED", Malformed("Pod", "", "a", "bad"), 11), 1.0)
-    assert mirror.apply(WatchEvent("DELETED", Malformed("Pod", "", "z", "bad"), 12), 1.0) is None
-    assert mirror.apply(WatchEvent("ADDED", Malformed("Pod", "", "z", "bad"), 13), 1.0) is None
-    assert 13 == mirror.version
+    store = filled_store(pod("a", 3))
+    assert PodDeleted("a", 1.0, 11) == store.apply(WatchEvent("DELETED", Malformed("Pod", "", "a", "bad"), 11), 1.0)
+    assert store.apply(WatchEvent("DELETED", Malformed("Pod", "", "z", "bad"), 12), 1.0) is None
+    assert store.apply(WatchEvent("ADDED", Malformed("Pod", "", "z", "bad"), 13), 1.0) is None
+    assert 13 == store.version
 
 
 def test_each_uid_is_named_once(caplog: pytest.LogCaptureFixture) -> None:
     """A malformed object is counted each time and logged once; another one has a line of its own."""
-    mirror = mirrored()
+    store = filled_store()
     with caplog.at_level(logging.WARNING):
         for version, uid in ((11, "a"), (12, "a"), (13, "b")):
-            mirror.apply(WatchEvent("MODIFIED", Malformed("Pod", "ns/x", uid, "bad"), version), 1.0)
-    assert (3, 2) == (mirror.malformed, len(caplog.records))
+            store.apply(WatchEvent("MODIFIED", Malformed("Pod", "ns/x", uid, "bad"), version), 1.0)
+    assert (3, 2) == (store.malformed, len(caplog.records))

@@ -1,4 +1,4 @@
-"""Decides whether a stream is read line by line to whatever end it comes to."""
+"""A stream is read line by line, whichever way it ends."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from trimtab.wire.requests import Request
 GET = Request("GET", "/api/v1/pods?watch=1")
 
 
-async def _never(asked: ReceivedRequest) -> None:
+async def _never(received: ReceivedRequest) -> None:
     await asyncio.sleep(60)
 
 
@@ -33,14 +33,14 @@ async def _lines(behave: Behaviour, silence: float = 5.0) -> tuple[list[list[byt
 async def test_lines_are_whole_however_they_are_cut() -> None:
     """A line may arrive in many chunks and a chunk may hold many lines; blank ones are no lines."""
 
-    async def cut(asked: ReceivedRequest) -> None:
-        asked.start_stream()
+    async def cut(received: ReceivedRequest) -> None:
+        received.start_stream()
         for piece in (b"on", b"e\ntwo\n\nth", b"", b"ree\n", b"rest"):
             if piece:
-                asked.chunk(piece)
-                await asked.reply.drain()
+                received.chunk(piece)
+                await received.reply.drain()
                 await asyncio.sleep(0.01)
-        asked.chunk(b"")
+        received.chunk(b"")
 
     batches, failure = await _lines(cut)
     assert [b"one", b"two", b"three"] == [line for batch in batches for line in batch]
@@ -50,10 +50,10 @@ async def test_lines_are_whole_however_they_are_cut() -> None:
 async def test_a_zero_length_chunk_ends_a_stream() -> None:
     """The server ends slow watches so, and leaves the socket open: a normal end, noticed at once."""
 
-    async def end(asked: ReceivedRequest) -> None:
-        asked.start_stream()
-        asked.chunk(b"one\n")
-        asked.chunk(b"")
+    async def end(received: ReceivedRequest) -> None:
+        received.start_stream()
+        received.chunk(b"one\n")
+        received.chunk(b"")
         await asyncio.sleep(60)
 
     assert ([[b"one"]], None) == await asyncio.wait_for(_lines(end), 10)
@@ -62,9 +62,9 @@ async def test_a_zero_length_chunk_ends_a_stream() -> None:
 async def test_a_silent_stream_is_noticed() -> None:
     """A connection that stays open and brings nothing is Silent after the time allowed; what came before counts."""
 
-    async def silent(asked: ReceivedRequest) -> None:
-        asked.start_stream()
-        asked.chunk(b"one\n")
+    async def silent(received: ReceivedRequest) -> None:
+        received.start_stream()
+        received.chunk(b"one\n")
         await asyncio.sleep(60)
 
     batches, failure = await _lines(silent, silence=0.2)
@@ -80,11 +80,11 @@ async def test_a_server_that_never_begins_is_silent() -> None:
 async def test_a_cut_stream_is_told_from_an_ended_one() -> None:
     """A connection that breaks in the middle is a failure."""
 
-    async def cut(asked: ReceivedRequest) -> None:
-        asked.start_stream()
-        asked.chunk(b"one\ntw")
-        await asked.reply.drain()
-        asked.reply.close()
+    async def cut(received: ReceivedRequest) -> None:
+        received.start_stream()
+        received.chunk(b"one\ntw")
+        await received.reply.drain()
+        received.reply.close()
 
     batches, failure = await _lines(cut)
     assert [[b"one"]] == batches
@@ -94,12 +94,12 @@ async def test_a_cut_stream_is_told_from_an_ended_one() -> None:
 async def test_a_long_line_is_read_and_an_endless_one_is_not() -> None:
     """Three megabytes are a legal object; a line without end is cut off."""
 
-    async def long(asked: ReceivedRequest) -> None:
-        asked.start_stream()
-        asked.chunk(b"x" * 3_000_000 + b"\n")
+    async def long(received: ReceivedRequest) -> None:
+        received.start_stream()
+        received.chunk(b"x" * 3_000_000 + b"\n")
         for _ in range(MAX_LINE_BYTES // 1_000_000 + 1):
-            asked.chunk(b"y" * 1_000_000)
-            await asked.reply.drain()
+            received.chunk(b"y" * 1_000_000)
+            await received.reply.drain()
 
     batches, failure = await _lines(long)
     assert 3_000_000 == len(batches[0][0])
@@ -109,9 +109,9 @@ async def test_a_long_line_is_read_and_an_endless_one_is_not() -> None:
 async def test_a_stream_can_be_closed_from_outside() -> None:
     """Whoever waits for lines of a stream that is closed is told so at once."""
 
-    async def open_ended(asked: ReceivedRequest) -> None:
-        asked.start_stream()
-        asked.chunk(b"one\n")
+    async def open_ended(received: ReceivedRequest) -> None:
+        received.start_stream()
+        received.chunk(b"one\n")
         await asyncio.sleep(60)
 
     async with (
@@ -129,8 +129,8 @@ async def test_a_stream_can_be_closed_from_outside() -> None:
 async def test_the_body_of_a_refused_stream() -> None:
     """A stream that turns out to be an error gives its body and headers."""
 
-    def busy(asked: ReceivedRequest) -> None:
-        asked.respond(429, b"busy", "Retry-After: 1")
+    def busy(received: ReceivedRequest) -> None:
+        received.respond(429, b"busy", "Retry-After: 1")
 
     async with (
         serving(busy) as server,

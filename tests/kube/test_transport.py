@@ -1,4 +1,4 @@
-"""Decides whether each way of failing is told apart, and whether secrets stay where they belong."""
+"""Each way of failing is told apart, and secrets are not leaked."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ async def speaking(behave: Behaviour, **more: Any) -> AsyncIterator[tuple[FaultS
 
 async def test_a_request_arrives_as_it_was_built() -> None:
     """Method, path, query, body, type, token and encoding are what was asked for."""
-    async with speaking(lambda asked: asked.respond(201, b"done", "X-Y: z")) as (server, transport):
+    async with speaking(lambda received: received.respond(201, b"done", "X-Y: z")) as (server, transport):
         response = await transport.send(POST, 5.0)
         await transport.send(GET, 5.0)
         await transport.send(POST, 5.0)
@@ -57,7 +57,7 @@ async def test_a_request_arrives_as_it_was_built() -> None:
 
 async def test_a_server_below_a_path() -> None:
     """Where the API server lies below a path of its host, that path comes first."""
-    async with serving(lambda asked: asked.respond(200)) as server:
+    async with serving(lambda received: received.respond(200)) as server:
         credentials = server.credentials()
         credentials.server += "/k8s/clusters/c-1"
         async with Way(credentials) as transport:
@@ -68,9 +68,9 @@ async def test_a_server_below_a_path() -> None:
 async def test_the_pool_is_bounded_and_reused() -> None:
     """Twelve requests at once over four connections open four connections."""
 
-    async def slowly(asked: ReceivedRequest) -> None:
+    async def slowly(received: ReceivedRequest) -> None:
         await asyncio.sleep(0.01)
-        asked.respond(200)
+        received.respond(200)
 
     async with speaking(slowly, connections=4) as (server, transport):
         await asyncio.gather(*(transport.send(POST, 5.0) for _ in range(12)))
@@ -80,20 +80,20 @@ async def test_the_pool_is_bounded_and_reused() -> None:
 async def test_a_connection_that_the_server_closes_is_not_used_again() -> None:
     """Neither after `Connection: close` nor after the server has closed it in between."""
 
-    def closing(asked: ReceivedRequest) -> None:
-        asked.respond(201, b"done", "Connection: close")
+    def closing(received: ReceivedRequest) -> None:
+        received.respond(201, b"done", "Connection: close")
 
-    async def closing_later(asked: ReceivedRequest) -> None:
-        asked.respond(201, b"done")
-        await asked.reply.drain()
-        asked.reply.close()
+    async def closing_later(received: ReceivedRequest) -> None:
+        received.respond(201, b"done")
+        await received.reply.drain()
+        received.reply.close()
 
     for behave in (closing, closing_later):
         async with speaking(behave) as (server, transport):
             for _ in range(3):
                 assert 201 == (await transport.send(POST, 5.0)).status
                 await asyncio.sleep(0.02)
-        assert [1, 2, 3] == [asked.connection for asked in server.received]
+        assert [1, 2, 3] == [received.connection for received in server.received]
 
 
 async def test_a_full_pool_is_not_waited_for_without_end() -> None:
@@ -113,9 +113,9 @@ async def test_a_full_pool_is_not_waited_for_without_end() -> None:
 async def test_a_cancelled_request_leaves_no_stray_answer() -> None:
     """The answer to a request that was given up is never taken for the answer to the next one."""
 
-    async def late(asked: ReceivedRequest) -> None:
-        await asyncio.sleep(0.1 if asked.body == b"first" else 0.0)
-        asked.respond(200, b"to " + asked.body)
+    async def late(received: ReceivedRequest) -> None:
+        await asyncio.sleep(0.1 if received.body == b"first" else 0.0)
+        received.respond(200, b"to " + received.body)
 
     async with speaking(late, connections=1) as (_, transport):
         first = asyncio.create_task(transport.send(Request("POST", "/", b"first", JSON), 5.0))
@@ -143,7 +143,7 @@ async def test_nobody_listens() -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    async with serving(lambda asked: None) as server:
+    async with serving(lambda received: None) as server:
         credentials = server.credentials()
     credentials.server = f"http://127.0.0.1:{port}"
     async with Way(credentials) as transport:
@@ -155,7 +155,7 @@ async def test_nobody_listens() -> None:
 async def test_an_untrusted_server_gets_nothing() -> None:
     """A server of another authority never sees the request, nor the token."""
     tls = certificates.server_context(issuer=certificates.other_authority())
-    async with serving(lambda asked: asked.respond(200), tls) as server:
+    async with serving(lambda received: received.respond(200), tls) as server:
         path = {"certificate_authority_data": _base64(certificates.authority_pem())}
         async with Way(server.credentials(**path)) as transport:
             with pytest.raises(Unreachable, match=r"is not trusted: .*certificate verify failed") as failure:
@@ -168,7 +168,7 @@ async def test_an_untrusted_server_gets_nothing() -> None:
 async def test_tls_by_the_name_that_the_kubeconfig_gives(name: str) -> None:
     """tls-server-name replaces the host's name in the handshake."""
     authority = _base64(certificates.authority_pem())
-    async with serving(lambda asked: asked.respond(200), certificates.server_context(name)) as server:
+    async with serving(lambda received: received.respond(200), certificates.server_context(name)) as server:
         credentials = server.credentials(certificate_authority_data=authority, tls_server_name=name)
         async with Way(credentials) as transport:
             assert 200 == (await transport.send(GET, 5.0)).status
@@ -178,22 +178,22 @@ def _base64(data: bytes) -> str:
     return base64.b64encode(data).decode()
 
 
-async def _cut(asked: ReceivedRequest) -> None:
-    asked.reply.close()
+async def _cut(received: ReceivedRequest) -> None:
+    received.reply.close()
 
 
-async def _half(asked: ReceivedRequest) -> None:
-    asked.reply.write(b"HTTP/1.1 201 Created\r\nContent-Length: 10\r\n\r\nhalf")
-    asked.reply.close()
+async def _half(received: ReceivedRequest) -> None:
+    received.reply.write(b"HTTP/1.1 201 Created\r\nContent-Length: 10\r\n\r\nhalf")
+    received.reply.close()
 
 
-async def _never(asked: ReceivedRequest) -> None:
+async def _never(received: ReceivedRequest) -> None:
     await asyncio.sleep(60)
 
 
-async def _nonsense(asked: ReceivedRequest) -> None:
-    asked.reply.write(b"\x15\x03 what is this\r\n\r\n")
-    asked.reply.close()
+async def _nonsense(received: ReceivedRequest) -> None:
+    received.reply.write(b"\x15\x03 what is this\r\n\r\n")
+    received.reply.close()
 
 
 @pytest.mark.parametrize("behave", [_cut, _half, _never, _nonsense])
@@ -208,9 +208,9 @@ async def test_a_lost_answer_leaves_it_open(behave: Behaviour) -> None:
 
 async def test_redirects_are_not_followed() -> None:
     """Neither the request nor the token goes to another host."""
-    async with serving(lambda asked: asked.respond(200)) as elsewhere:
+    async with serving(lambda received: received.respond(200)) as elsewhere:
         target = f"Location: http://127.0.0.1:{elsewhere.port}/"
-        async with speaking(lambda asked: asked.respond(307, b"", target)) as (_, transport):
+        async with speaking(lambda received: received.respond(307, b"", target)) as (_, transport):
             assert 307 == (await transport.send(POST, 5.0)).status
     assert [] == elsewhere.received
 
@@ -220,14 +220,14 @@ async def test_redirects_are_not_followed() -> None:
 async def test_an_oversized_answer_is_cut_off(chunked: bool, request_: Request) -> None:
     """More bytes than allowed are not read, announced or not; as many as allowed are."""
 
-    def large(asked: ReceivedRequest) -> None:
+    def large(received: ReceivedRequest) -> None:
         if chunked:
-            asked.start_stream()
+            received.start_stream()
             for _ in range(10):
-                asked.chunk(b"x" * 1000)
-            asked.chunk(b"")
+                received.chunk(b"x" * 1000)
+            received.chunk(b"")
         else:
-            asked.respond(200, b"x" * 10_000)
+            received.respond(200, b"x" * 10_000)
 
     async with speaking(large) as (_, transport):
         assert 10_000 == len((await transport.send(request_, 5.0, max_bytes=10_000)).body)
@@ -240,8 +240,8 @@ async def test_a_refused_token_is_read_again(tmp_path: Path) -> None:
     path = tmp_path / "token"
     path.write_text("old")
 
-    def judge(asked: ReceivedRequest) -> None:
-        asked.respond(200 if asked.headers["authorization"] == "Bearer new" else 401)
+    def judge(received: ReceivedRequest) -> None:
+        received.respond(200 if received.headers["authorization"] == "Bearer new" else 401)
 
     async with serving(judge) as server:
         cluster, times = Cluster(server=f"http://localhost:{server.port}"), iter([0.0, 0.0, 6.0])
@@ -249,7 +249,7 @@ async def test_a_refused_token_is_read_again(tmp_path: Path) -> None:
         path.write_text("new")
         async with Way(credentials) as transport:
             assert 200 == (await transport.send(POST, 5.0)).status
-    assert ["Bearer old", "Bearer new"] == [asked.headers["authorization"] for asked in server.received]
+    assert ["Bearer old", "Bearer new"] == [received.headers["authorization"] for received in server.received]
 
 
 async def test_a_refused_certificate_is_shown_no_more(tmp_path: Path) -> None:
@@ -259,9 +259,9 @@ async def test_a_refused_certificate_is_shown_no_more(tmp_path: Path) -> None:
         (tmp_path / name).write_bytes(content)
     user = User(client_certificate=str(tmp_path / "cert"), client_key=str(tmp_path / "key"))
 
-    def judge(asked: ReceivedRequest) -> None:
-        shown = asked.reply.get_extra_info("ssl_object").getpeercert(binary_form=True)
-        asked.respond(200 if shown == certificates.der(new.certificate) else 401)
+    def judge(received: ReceivedRequest) -> None:
+        shown = received.reply.get_extra_info("ssl_object").getpeercert(binary_form=True)
+        received.respond(200 if shown == certificates.der(new.certificate) else 401)
 
     async with serving(judge, certificates.server_context()) as server:
         cluster = Cluster(server=f"https://localhost:{server.port}", certificate_authority=str(tmp_path / "ca"))
@@ -270,19 +270,19 @@ async def test_a_refused_certificate_is_shown_no_more(tmp_path: Path) -> None:
             (tmp_path / name).write_bytes(content)
         async with Way(credentials) as transport:
             assert 200 == (await transport.send(POST, 5.0)).status
-    assert [1, 2] == [asked.connection for asked in server.received]
+    assert [1, 2] == [received.connection for received in server.received]
 
 
 async def test_a_token_that_stays_refused_is_tried_twice() -> None:
     """There is no third try: the 401 is the answer."""
-    async with speaking(lambda asked: asked.respond(401, b"no")) as (server, transport):
+    async with speaking(lambda received: received.respond(401, b"no")) as (server, transport):
         response = await transport.send(POST, 5.0)
     assert (401, b"no", 2) == (response.status, response.body, len(server.received))
 
 
 async def test_credentials_that_no_header_can_hold() -> None:
     """What cannot be put into HTTP is told as a request not sent, without its characters; nothing else goes wrong."""
-    async with serving(lambda asked: asked.respond(200)) as server:
+    async with serving(lambda received: received.respond(200)) as server:
         credentials = server.credentials()
 
         async def auth_state(unauthorized: bool = False) -> AuthState:
@@ -312,7 +312,7 @@ async def test_secrets_are_in_no_log_and_no_error(caplog: pytest.LogCaptureFixtu
 
 async def test_the_limiter_is_asked() -> None:
     """With a rate set, each request waits for its turn."""
-    async with speaking(lambda asked: asked.respond(200), rate_limiter=RateLimiter(20.0, 1)) as (_, transport):
+    async with speaking(lambda received: received.respond(200), rate_limiter=RateLimiter(20.0, 1)) as (_, transport):
         loop = asyncio.get_running_loop()
         start = loop.time()
         for _ in range(3):
@@ -348,14 +348,17 @@ async def sent_until(transport: AiohttpTransport, seconds: float) -> Unreachable
 @pytest.mark.parametrize("when_refused", [False, True])
 async def test_the_door_is_asked_after_the_proof(when_refused: bool) -> None:
     """Leadership lost while credentials are issued keeps the request, or its second try after a 401, from leaving."""
-    async with slow_to_prove(lambda asked: asked.respond(401), when_refused) as (server, transport):
+    async with slow_to_prove(lambda received: received.respond(401), when_refused) as (server, transport):
         assert (await sent_until(transport, 0.15)).sent is False
     assert int(when_refused) == len(server.received)
 
 
 async def test_the_door_is_asked_after_the_limiter() -> None:
     """Leadership lost while a request waits for its turn keeps it from leaving."""
-    async with speaking(lambda asked: asked.respond(200), rate_limiter=RateLimiter(5.0, 1)) as (server, transport):
+    async with speaking(lambda received: received.respond(200), rate_limiter=RateLimiter(5.0, 1)) as (
+        server,
+        transport,
+    ):
         await transport.send(POST, 5.0)
         assert (await sent_until(transport, 0.1)).sent is False
     assert 1 == len(server.received)
@@ -364,7 +367,7 @@ async def test_the_door_is_asked_after_the_limiter() -> None:
 @pytest.mark.parametrize("when_refused", [False, True])
 async def test_patience_covers_the_proof(when_refused: bool) -> None:
     """Credentials that take too long use up the patience; nothing has been sent, or only what never happened."""
-    async with slow_to_prove(lambda asked: asked.respond(401), when_refused) as (server, transport):
+    async with slow_to_prove(lambda received: received.respond(401), when_refused) as (server, transport):
         with pytest.raises(Unreachable, match=r"no response within 0\.15 s") as failure:
             await transport.send(POST, 0.15)
     assert failure.value.sent is False
@@ -373,7 +376,10 @@ async def test_patience_covers_the_proof(when_refused: bool) -> None:
 
 async def test_patience_covers_the_limiter() -> None:
     """A turn that comes too late is not waited for."""
-    async with speaking(lambda asked: asked.respond(200), rate_limiter=RateLimiter(0.1, 1)) as (server, transport):
+    async with speaking(lambda received: received.respond(200), rate_limiter=RateLimiter(0.1, 1)) as (
+        server,
+        transport,
+    ):
         await transport.send(POST, 5.0)
         with pytest.raises(Unreachable) as failure:
             await transport.send(POST, 0.1)

@@ -1,4 +1,4 @@
-"""Decides whether promises to claims are sent, and told back to the pod that waits."""
+"""Volume binding: one patch, and its answer goes to the pod that waits."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ SELECT = SelectNode("u1", "ns", "data", 7, "node-1")
 
 @pytest.mark.parametrize("instruction", [BIND, SELECT])
 async def test_a_promise_is_sent_and_answered(instruction: BindVolume | SelectNode) -> None:
-    """A yes lets the stage be asked again."""
-    stage = ApiCallsHarness(lambda request: json_response({}))
-    assert StageAnswered("u1", 1e9) == await outcome(stage, instruction)
-    assert ["PATCH"] == [request.method for _, request in stage.transport.sent]
+    """A yes lets the harness be asked again."""
+    harness = ApiCallsHarness(lambda request: json_response({}))
+    assert StageAnswered("u1", 1e9) == await outcome(harness, instruction)
+    assert ["PATCH"] == [request.method for _, request in harness.transport.sent]
 
 
 @pytest.mark.parametrize(
@@ -39,6 +39,6 @@ async def test_a_promise_that_was_not_taken_is_a_problem(answer: object, problem
 
 async def test_nothing_is_promised_without_the_lease() -> None:
     """A closed door is a problem, too: somebody else may have other plans for the volume."""
-    stage = ApiCallsHarness(open=False)
-    assert StageAnswered("u1", 1e9, "volume disk could not be prepared: not sent") == await outcome(stage, BIND)
-    assert [] == stage.transport.sent
+    harness = ApiCallsHarness(open=False)
+    assert StageAnswered("u1", 1e9, "volume disk could not be prepared: not sent") == await outcome(harness, BIND)
+    assert [] == harness.transport.sent

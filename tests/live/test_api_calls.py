@@ -37,29 +37,29 @@ def kubeconfig(rig: Rig) -> Path:
 
 
 @dataclass
-class Stage:
-    """A performer on the rig and what it told back."""
+class LiveHarness:
+    """ApiCalls on the control plane, and the events it sent back."""
 
-    performer: ApiCalls
-    told: list[Event] = field(default_factory=list)
+    api_calls: ApiCalls
+    events: list[Event] = field(default_factory=list)
 
     async def do(self, *instructions: Instruction) -> list[Event]:
         """Carry these out; what they led to."""
-        self.told.clear()
+        self.events.clear()
         for each in instructions:
-            self.performer.submit(each)
-        assert await self.performer.drain(30.0)
-        return list(self.told)
+            self.api_calls.submit(each)
+        assert await self.api_calls.drain(30.0)
+        return list(self.events)
 
 
 @asynccontextmanager
-async def performing(kubeconfig: Path) -> AsyncIterator[Stage]:
-    told: list[Event] = []
+async def running(kubeconfig: Path) -> AsyncIterator[LiveHarness]:
+    events: list[Event] = []
     async with PooledTransport(find_credentials(str(kubeconfig))) as transport:
-        performer = ApiCalls(transport, told.append, lambda: True, time.time, Random(1), PodReader(), "host-1")
-        task = asyncio.create_task(performer.run())
+        api_calls = ApiCalls(transport, events.append, lambda: True, time.time, Random(1), PodReader(), "host-1")
+        task = asyncio.create_task(api_calls.run())
         try:
-            yield Stage(performer, told)
+            yield LiveHarness(api_calls, events)
         finally:
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
@@ -75,8 +75,8 @@ async def test_what_becomes_of_binds(rig: Rig, kubeconfig: Path) -> None:
     """A bind is done once; a second one, one of another UID and one of a gated pod conflict; one of no pod is gone."""
     uid = await run_blocking(made, rig, "bound")
     gated = await run_blocking(lambda: made(rig, "gated", schedulingGates=[{"name": "example.com/wait"}]))
-    async with performing(kubeconfig) as stage:
-        (done,) = await stage.do(Bind(uid, "default", "bound", "node-1"))
+    async with running(kubeconfig) as harness:
+        (done,) = await harness.do(Bind(uid, "default", "bound", "node-1"))
         assert isinstance(done, BindDone)
         assert "node-1" == (await run_blocking(rig.admin.get, f"{PODS}/bound"))["spec"]["nodeName"]
         for uid_, name, fault in (
@@ -85,7 +85,7 @@ async def test_what_becomes_of_binds(rig: Rig, kubeconfig: Path) -> None:
             (gated, "gated", BindFailure.CONFLICT),
             (uid, "nowhere", BindFailure.GONE),
         ):
-            (failed,) = await stage.do(Bind(uid_, "default", name, "node-2"))
+            (failed,) = await harness.do(Bind(uid_, "default", name, "node-2"))
             assert isinstance(failed, BindFailed)
             assert fault == failed.reason
 
@@ -93,13 +93,13 @@ async def test_what_becomes_of_binds(rig: Rig, kubeconfig: Path) -> None:
 async def test_what_a_reread_finds(rig: Rig, kubeconfig: Path) -> None:
     """The pod with its node; nothing for a UID that the name no longer belongs to; nothing for no pod."""
     uid = await run_blocking(lambda: made(rig, "reread", nodeName="node-2"))
-    async with performing(kubeconfig) as stage:
-        (found,) = await stage.do(GetPod(uid, "default", "reread"))
+    async with running(kubeconfig) as harness:
+        (found,) = await harness.do(GetPod(uid, "default", "reread"))
         assert isinstance(found, GetPodDone)
         assert found.pod is not None
         assert (uid, "node-2") == (found.pod.uid, found.pod.node)
-        for wish in (GetPod("another", "default", "reread"), GetPod(uid, "default", "nowhere")):
-            (gone,) = await stage.do(wish)
+        for instruction in (GetPod("another", "default", "reread"), GetPod(uid, "default", "nowhere")):
+            (gone,) = await harness.do(instruction)
             assert isinstance(gone, GetPodDone)
             assert gone.pod is None
 
@@ -107,11 +107,11 @@ async def test_what_a_reread_finds(rig: Rig, kubeconfig: Path) -> None:
 async def test_a_condition_is_set_and_changed(rig: Rig, kubeconfig: Path) -> None:
     """The condition is as the cluster autoscaler reads it; a new message keeps the time of the first."""
     uid = await run_blocking(made, rig, "unschedulable")
-    async with performing(kubeconfig) as stage:
-        await stage.do(SetUnschedulable(uid, "default", "unschedulable", "Unschedulable", "first"))
+    async with running(kubeconfig) as harness:
+        await harness.do(SetUnschedulable(uid, "default", "unschedulable", "Unschedulable", "first"))
         first = await run_blocking(condition, rig)
         await asyncio.sleep(1.1)
-        await stage.do(SetUnschedulable(uid, "default", "unschedulable", "Unschedulable", "second"))
+        await harness.do(SetUnschedulable(uid, "default", "unschedulable", "Unschedulable", "second"))
         second = await run_blocking(condition, rig)
     assert ("False", "Unschedulable", "first") == (first["status"], first["reason"], first["message"])
     assert {**first, "message": "second"} == second
@@ -131,9 +131,9 @@ def condition(rig: Rig) -> dict[str, Any]:
 async def test_a_mark_for_a_recreated_pod_misses_it(rig: Rig, kubeconfig: Path) -> None:
     """The UID in the patch keeps it from a pod that has taken the name since."""
     await run_blocking(made, rig, "recreated")
-    async with performing(kubeconfig) as stage:
-        await stage.do(SetUnschedulable("old-uid", "default", "recreated", "Unschedulable", "wrong"))
-        assert 1 == stage.performer.patches_failed
+    async with running(kubeconfig) as harness:
+        await harness.do(SetUnschedulable("old-uid", "default", "recreated", "Unschedulable", "wrong"))
+        assert 1 == harness.api_calls.patches_failed
     status = (await run_blocking(rig.admin.get, f"{PODS}/recreated"))["status"]
     assert "wrong" not in str(status)
 
@@ -145,13 +145,13 @@ async def test_events_are_readable_with_kubectl(rig: Rig, kubeconfig: Path) -> N
         uid, "default", "told", "FailedScheduling", "0/2 nodes are available: 2 Too many pods.", warning=True
     )
     long = EmitEvent(uid, "default", "told", "Scheduled", "ä" * 2_000, action="Binding")
-    async with performing(kubeconfig) as stage:
-        await stage.do(failed)
-        await stage.do(failed, failed, long)
+    async with running(kubeconfig) as harness:
+        await harness.do(failed)
+        await harness.do(failed, failed, long)
         assert (3, 0, 0) == (
-            stage.performer.event_recorder.written,
-            stage.performer.event_recorder.failed,
-            stage.performer.event_recorder.dropped,
+            harness.api_calls.event_recorder.written,
+            harness.api_calls.event_recorder.failed,
+            harness.api_calls.event_recorder.dropped,
         )
     described = await run_blocking(rig.kubectl, "describe", "pod", "told")
     lines = [line for line in described.splitlines() if "FailedScheduling" in line]

@@ -150,7 +150,7 @@ async def test_a_quiet_watch_keeps_up(rig: Rig, kubeconfig: Path, monkeypatch: p
     """Where nothing happens to a kind, short watches end by themselves, so that health and silence can be told apart; and
     after each look of the watchdog a bookmark moves the version on, so that it finds nothing wrong."""
     monkeypatch.setattr(reflector, "IDLE_TIMEOUT", 4.0)
-    monkeypatch.setattr(reflector, "QUIET_WATCH_SECONDS", 3)
+    monkeypatch.setattr(reflector, "IDLE_WATCH_SECONDS", 3)
     monkeypatch.setattr(reflector, "PROBE_INTERVAL", 6.0)
     async with running_reflectors(rig, kubeconfig) as scene:
         quiet = scene.reflectors[1]

@@ -1,4 +1,4 @@
-"""Kubernetes objects as JSON for the tests of the wire; decides only what a good pod and node look like."""
+"""Kubernetes objects as JSON, for the tests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""No input makes the wire raise: whatever arrives is a value, a fault or Malformed."""
+"""No input makes a decoder raise: the result is a value, an error or Malformed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is shared is one value, and what nobody needs any more is let go."""
+"""Shared parts are one value, and unused ones are dropped."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A Lease is read, changed and written back without losing what others keep in it."""
+"""A Lease is decoded, changed and written back without losing the fields of others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A node's JSON becomes the model's node, and where it cannot be read the node offers less, never more."""
+"""Nodes are decoded; where a field cannot be, the node offers less, never more."""
 
 from __future__ import annotations
 

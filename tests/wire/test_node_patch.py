@@ -1,4 +1,4 @@
-"""Marks become patches that can touch nothing but our own keys, and answers become what the engine must know."""
+"""Node patches can touch only our own keys, and answers become the right events."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Objects beyond pods and nodes become values of the model, or Malformed; nothing else of them is kept."""
+"""Objects beyond pods and nodes become model values, or Malformed."""
 
 from __future__ import annotations
 

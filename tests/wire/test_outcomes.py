@@ -1,4 +1,4 @@
-"""What an answer means: only the API server's own word settles what became of a write."""
+"""What an answer means: only the API server itself can say what became of a write."""
 
 from __future__ import annotations
 

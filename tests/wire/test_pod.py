@@ -1,4 +1,4 @@
-"""A pod's JSON becomes the model's pod: each field, each default, and what is said when a field cannot be read."""
+"""Pods are decoded: each field, each default, and the error when a field cannot be."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ def test_only_a_false_pod_scheduled_is_unscheduled(condition: Json) -> None:
 
 @pytest.mark.parametrize("phase", ["Unknown", "Invented", "Succeeded"])
 def test_any_phase_is_kept_as_it_is(phase: str) -> None:
-    """A phase that nobody knows is no fault; an empty one counts as Pending."""
+    """A phase that nobody knows is no error; an empty one counts as Pending."""
     assert phase == read_pod(pod_json(status={"phase": phase})).phase
     assert "Pending" == read_pod(pod_json(status={"phase": ""})).phase
 
@@ -205,7 +205,7 @@ def test_a_fault_is_told_again_for_the_sibling() -> None:
 
 
 def test_several_faults_are_counted() -> None:
-    """The first fault is told in full, the others by number."""
+    """The first error is told in full, the others by number."""
     pod = read_pod(pod_json({"containers": [container(requests={"cpu": "x", "memory": "y"})]}))
     assert "(and 1 more)" in pod.spec_error
 

@@ -1,4 +1,4 @@
-"""A pod's demand is Kubernetes' sum, with sidecars, overhead, pod-level resources and resizes in place."""
+"""A pod's requests are Kubernetes' sum, with sidecars, overhead, pod-level resources and in-place resizes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What pods of one template share is one value, whatever else differs between them; and each part is read rightly."""
+"""What pods of one template share is one value, whatever else differs; and each part is decoded correctly."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Quantities are read as the API server reads them, but exactly: the table of what it was seen to accept and refuse."""
+"""Quantities are parsed as the API server parses them, but exactly: a table of what it accepts and rejects."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Each wish becomes the request that the API server expects, as a plain value."""
+"""Each instruction becomes the request that the API server expects."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Claims, volumes and what drivers say become values of the model, or Malformed; nothing else of them is kept."""
+"""Claims, volumes and what CSI drivers report become model values, or Malformed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a pod says and nobody can mean is named by its field; the pod is read all the same, and nothing is raised."""
+"""Invalid pod fields are named; the pod is decoded all the same, and nothing is raised."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def spread(**changes: Any) -> Json:
 
 
 @pytest.mark.parametrize(
-    ("spec", "fault"),
+    ("spec", "error"),
     [
         (node_terms(labels("disk", "Near", "ssd")), f"{TERMS}[0].matchExpressions[0].operator: 'Near' is none of"),
         (node_terms(labels("disk", "", "ssd")), f"{TERMS}[0].matchExpressions[0].operator: missing"),
@@ -150,11 +150,11 @@ def spread(**changes: Any) -> Json:
         (spread(labelSelector=labels("a", "Near")), f"{SPREAD}.labelSelector.matchExpressions[0].operator: 'Near'"),
     ],
 )
-def test_the_field_is_named(spec: Json, fault: str) -> None:
+def test_the_field_is_named(spec: Json, error: str) -> None:
     """Unknown operators, empty terms, keys that are none and numbers that cannot be: the path, the value, the remedy."""
     pod = read_pod(pod_json(spec))
     assert "" == pod.spec_error
-    assert pod.spec.error.startswith(fault)
+    assert pod.spec.error.startswith(error)
     assert pod.spec.error.endswith("; correct the field")
 
 

@@ -1,4 +1,4 @@
-"""Promises to claims become patches that hold only for what was seen, and answers become what the waiting pod must know."""
+"""Volume binding patches hold for one version only, and answers become events for the waiting pod."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lists and watch lines say what they say, and a body that is no list never passes for an empty one."""
+"""Lists and watch events are decoded, and a body that is not a list is never taken for an empty one."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_an_empty_list_is_empty(items: list[object] | None) -> None:
 
 
 def test_one_bad_item_does_not_spoil_the_list() -> None:
-    """Items that cannot be read stand as Malformed, or with a fault, among the good ones."""
+    """Items that cannot be read stand as Malformed, or with a error, among the good ones."""
     good, faulty, lost = pod_json(uid="a"), pod_json({"priority": "x"}, uid="b"), {"metadata": {"uid": "c"}}
     first, second, third = _listed(_page(good, faulty, lost)).items
     assert isinstance(first, Pod)
@@ -97,7 +97,7 @@ def test_a_malformed_object_still_moves_the_watch_on() -> None:
 
 
 def test_a_faulty_object_is_still_a_change() -> None:
-    """A pod with an unreadable field comes through with its fault."""
+    """A pod with an unreadable field comes through with its error."""
     line = decode_watch_event(encoded({"type": "MODIFIED", "object": pod_json({"priority": "x"})}), PodReader())
     assert isinstance(line.object, Pod)
     assert ("MODIFIED", 41) == (line.type, line.version)
