@@ -14,13 +14,13 @@ from msgspec.structs import replace
 
 from bench.decisions import nodes, plain_pods
 from trimtab.core.cluster.cluster import Cluster
-from trimtab.core.load import ingest as taking
-from trimtab.core.load.array_table import ArrayTable, Floats
+from trimtab.core.load import ingest
+from trimtab.core.load.array_table import ArrayTable, Floats, indices_of
 from trimtab.core.load.node_history import NodeHistory
 from trimtab.core.load.placed_pods import PlacedPods
 from trimtab.core.load.pod_history import PodHistory
 from trimtab.core.load.usage_accounting import UsageAccounting
-from trimtab.core.load.validation import SampleValidator
+from trimtab.core.load.validation import SampleValidator, check_node_amounts, check_pod_amounts
 from trimtab.core.load.view import LoadView
 from trimtab.core.model.pod import Owner, Pod
 from trimtab.core.model.readings import Reading, Subject
@@ -32,19 +32,20 @@ START = 1_700_000_000.0
 
 Table = list[tuple[str, ...]]
 
-TIMED_FUNCTIONS: tuple[tuple[object, str, str], ...] = (
-    (taking, "indices_of", "names of nodes to rows"),
-    (PlacedPods, "slots_of", "names of pods to slots"),
-    (SampleValidator, "__init__", "numbers to arrays"),
-    (SampleValidator, "drop_invalid", "plausibility"),
-    (SampleValidator, "drop_untimely", "plausibility"),
-    (taking, "check_node_amounts", "plausibility"),
-    (taking, "check_pod_amounts", "plausibility"),
-    (NodeHistory, "add", "rings of nodes"),
-    (PodHistory, "add", "profiles of pods"),
-    (taking, "_learn", "the last hour, kin, estimates"),
-    (UsageAccounting, "recompute", "what pods count for, and sums"),
-    (UsageAccounting, "update_system_usage", "what nodes use beside their pods"),
+# Each with the module or class through which it is called.
+TIMED_FUNCTIONS: tuple[tuple[object, Callable[..., object], str], ...] = (
+    (ingest, indices_of, "names of nodes to rows"),
+    (PlacedPods, PlacedPods.slots_of, "names of pods to slots"),
+    (SampleValidator, SampleValidator.__init__, "numbers to arrays"),
+    (SampleValidator, SampleValidator.drop_invalid, "validation"),
+    (SampleValidator, SampleValidator.drop_untimely, "validation"),
+    (ingest, check_node_amounts, "validation"),
+    (ingest, check_pod_amounts, "validation"),
+    (NodeHistory, NodeHistory.add, "history of nodes"),
+    (PodHistory, PodHistory.add, "history of pods"),
+    (ingest, ingest._learn, "last hour, siblings, estimates"),
+    (UsageAccounting, UsageAccounting.recompute, "usage accounting and sums"),
+    (UsageAccounting, UsageAccounting.update_system_usage, "system usage of nodes"),
 )
 
 
@@ -91,12 +92,12 @@ def _running(pod: Pod, number: int) -> Pod:
 def scrapes() -> tuple[Table, Table]:
     """The scrape and its steps in CPU milliseconds; queries and pod changes in microseconds."""
     cluster = busy_cluster()
-    meters, spent = SyntheticMetrics(cluster), list[float]()
+    metrics, spent = SyntheticMetrics(cluster), list[float]()
     for number in range(ROUNDS + 1):
-        spent.append(_cycle(cluster, meters, number))
+        spent.append(_cycle(cluster, metrics, number))
     parts: dict[str, float] = {}
     with timed(parts):
-        _cycle(cluster, meters, ROUNDS + 1)
+        _cycle(cluster, metrics, ROUNDS + 1)
     table: Table = [("CPU and memory of all nodes and pods", f"{min(spent[1:]):,.1f}", "50")]
     table += [(f"  {label}", f"{figure:,.1f}", "") for label, figure in parts.items()]
     table += [("the first one, which allocates", f"{spent[0]:,.0f}", "")]
@@ -105,36 +106,35 @@ def scrapes() -> tuple[Table, Table]:
     return table, _query_costs(cluster) + _pod_move_costs(cluster)
 
 
-def _cycle(cluster: Cluster, meters: SyntheticMetrics, number: int) -> float:
+def _cycle(cluster: Cluster, metrics: SyntheticMetrics, number: int) -> float:
     """Replace one pod, and ingest all readings."""
     at = START + SCRAPE_INTERVAL * (number + 1)
-    gone = next(iter(cluster.placements.values())).pod
-    cluster.delete_pod(gone.uid)
-    cluster.upsert_pod(replace(gone, uid=f"again-{number}", name=f"again-{number}", version=PODS * 2 + number))
-    readings = meters.readings(at)
+    pod = next(iter(cluster.placements.values())).pod
+    cluster.delete_pod(pod.uid)
+    cluster.upsert_pod(replace(pod, uid=f"again-{number}", name=f"again-{number}", version=PODS * 2 + number))
+    readings = metrics.readings(at)
     started_at = time.process_time()
-    refused = cluster.ingest_samples(readings, at)
-    assert not refused, refused
+    rejected = cluster.ingest_samples(readings, at)
+    assert not rejected, rejected
     return (time.process_time() - started_at) * 1e3
 
 
 @contextmanager
 def timed(spent: dict[str, float]) -> Iterator[None]:
-    """CPU milliseconds of each of the `PARTS`, by label."""
-    before = [(holder, name, getattr(holder, name)) for holder, name, _ in TIMED_FUNCTIONS]
-    for holder, name, label in TIMED_FUNCTIONS:
-        setattr(holder, name, _timed_call(getattr(holder, name), label, spent))
+    """Add the CPU milliseconds of each of `TIMED_FUNCTIONS`, by label."""
+    for owner, function, label in TIMED_FUNCTIONS:
+        setattr(owner, function.__name__, _timed_call(function, label, spent))
     yield
-    for holder, name, inner in before:
-        setattr(holder, name, inner)
+    for owner, function, _ in TIMED_FUNCTIONS:
+        setattr(owner, function.__name__, function)
 
 
 def _timed_call(inner: Callable[..., object], label: str, spent: dict[str, float]) -> Callable[..., object]:
-    def outer(*given: object, **named: object) -> object:
+    def outer(*arguments: object, **named: object) -> object:
         started_at = time.process_time()
-        answer = inner(*given, **named)
+        result = inner(*arguments, **named)
         spent[label] = spent.get(label, 0.0) + (time.process_time() - started_at) * 1e3
-        return answer
+        return result
 
     return outer
 

@@ -8,8 +8,8 @@ import pytest
 from tests.live.requires_controlplane import controlplane_or_skip
 from tools.controlplane.rig import Rig
 
-# Files side by side end together only if none of these is the last to begin.
-LONGEST = (
+# Started first, so that parallel workers finish at about the same time.
+SLOWEST = (
     "test_labels",
     "test_sources",
     "test_load_stories",
@@ -24,9 +24,9 @@ LONGEST = (
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The files that take longest go first, in this order; all else stays as it is, also files of that name elsewhere."""
-    places = {Path(__file__).with_name(f"{name}.py"): place for place, name in enumerate(LONGEST)}
-    items.sort(key=lambda item: places.get(item.path, len(LONGEST)))
+    """Run the slowest files first, in this order; everything else keeps its order."""
+    positions = {Path(__file__).with_name(f"{name}.py"): index for index, name in enumerate(SLOWEST)}
+    items.sort(key=lambda item: positions.get(item.path, len(SLOWEST)))
 
 
 @pytest.fixture(scope="module")
