@@ -98,14 +98,14 @@ def _parse_requirement(node: ConfigNode, operators: tuple[str, ...]) -> tuple[Re
 
 
 def _dump_affinity(value: NodeAffinity) -> object:
-    written: dict[str, object] = {}
+    plain: dict[str, object] = {}
     if value.required is not None:
-        written[REQUIRED] = {"nodeSelectorTerms": [_dump_term(term) for term in value.required]}
+        plain[REQUIRED] = {"nodeSelectorTerms": [_dump_term(term) for term in value.required]}
     if value.preferred is not None:
-        written[PREFERRED] = [
+        plain[PREFERRED] = [
             {"weight": each.weight, "preference": _dump_term(each.preference)} for each in value.preferred
         ]
-    return written
+    return plain
 
 
 def _dump_term(term: NodeSelectorTerm) -> object:
@@ -186,20 +186,20 @@ def _parse_spread(node: ConfigNode) -> TopologySpreadConstraint:
         entries["topologyKey"].error(f"{key[:100]!r} is not a valid label name")
     action = entries["whenUnsatisfiable"].choice((HARD, SOFT)) if "whenUnsatisfiable" in entries else None
     skew = entries["maxSkew"].integer(1, INT32) if "maxSkew" in entries else None
-    extras = {field: read(entries[name]) for name, (field, read) in _SPREAD_EXTRAS.items() if name in entries}
+    extras = {field: parse(entries[name]) for name, (field, parse) in _SPREAD_EXTRAS.items() if name in entries}
     return TopologySpreadConstraint(key or "", skew or 1, action != SOFT, **extras)
 
 
 _SPREAD_EXTRAS: Mapping[str, tuple[str, Callable[[ConfigNode], Any]]] = {
-    "minDomains": ("min_domains", lambda spot: spot.integer(1, INT32)),
-    "nodeAffinityPolicy": ("node_affinity_policy", lambda spot: spot.choice(POLICIES)),
-    "nodeTaintsPolicy": ("node_taints_policy", lambda spot: spot.choice(POLICIES)),
+    "minDomains": ("min_domains", lambda node: node.integer(1, INT32)),
+    "nodeAffinityPolicy": ("node_affinity_policy", lambda node: node.choice(POLICIES)),
+    "nodeTaintsPolicy": ("node_taints_policy", lambda node: node.choice(POLICIES)),
     "matchLabelKeys": ("match_label_keys", strings),
 }
 
 
 def _dump_spread(value: TopologySpreadConstraint) -> object:
-    written: dict[str, object] = {
+    plain: dict[str, object] = {
         "maxSkew": value.max_skew,
         "topologyKey": value.topology_key,
         "whenUnsatisfiable": HARD if value.hard else SOFT,
@@ -207,8 +207,8 @@ def _dump_spread(value: TopologySpreadConstraint) -> object:
         "nodeTaintsPolicy": value.node_taints_policy,
     }
     if value.min_domains is not None:
-        written["minDomains"] = value.min_domains
-    return {**written, "matchLabelKeys": list(value.match_label_keys)} if value.match_label_keys else written
+        plain["minDomains"] = value.min_domains
+    return {**plain, "matchLabelKeys": list(value.match_label_keys)} if value.match_label_keys else plain
 
 
 def _dump_resource(value: ResourceWeight) -> object:
@@ -216,20 +216,20 @@ def _dump_resource(value: ResourceWeight) -> object:
 
 
 def _dump_strategy(value: ScoringStrategy) -> object:
-    written: dict[str, object] = {
+    plain: dict[str, object] = {
         "type": value.type,
         "resources": [_dump_resource(each) for each in value.resources],
     }
     if value.shape:
         points = [{"utilization": point.utilization, "score": point.score} for point in value.shape]
-        written[RATIO] = {"shape": points}
-    return written
+        plain[RATIO] = {"shape": points}
+    return plain
 
 
 def _parse_amounts(node: ConfigNode) -> ResourceAmounts:
     entries = node.entries() or {}
-    read = {name: billionths for name, each in entries.items() if (billionths := _parse_quantity(each)) is not None}
-    return ResourceAmounts(amounts(read))
+    quantities = {name: value for name, each in entries.items() if (value := _parse_quantity(each)) is not None}
+    return ResourceAmounts(amounts(quantities))
 
 
 def _parse_quantity(node: ConfigNode) -> int | None:
@@ -251,8 +251,8 @@ def _dump_amounts(value: ResourceAmounts) -> object:
 
 def _parse_values(node: ConfigNode) -> ResourceValues:
     entries = node.entries() or {}
-    read = {name: figure for name, each in entries.items() if (figure := each.number()) is not None}
-    return ResourceValues(tuple(read.items()))
+    values = {name: value for name, each in entries.items() if (value := each.number()) is not None}
+    return ResourceValues(tuple(values.items()))
 
 
 def _parse_duration(node: ConfigNode) -> Duration | None:

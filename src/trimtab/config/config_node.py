@@ -62,7 +62,7 @@ class ConfigNode:
         for key in self.yaml.key_positions:
             if key not in names:
                 self.child(key).error(f"unknown field{did_you_mean(key, names)}", self.yaml.key_positions[key])
-        return {key: spot for key, spot in entries.items() if key in names}
+        return {key: node for key, node in entries.items() if key in names}
 
     def child(self, key: str) -> ConfigNode:
         assert isinstance(self.yaml, MappingNode)

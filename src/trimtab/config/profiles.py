@@ -50,24 +50,22 @@ class DefaultBinder:
 
 def parse_profiles(nodes: list[ConfigNode], catalogue: PluginCatalogue) -> tuple[ParsedProfile, ...]:
     """All profiles of a file; their problems are reported."""
-    placed = [each for spot in nodes if (each := _parse_profile(spot, catalogue, alone=len(nodes) == 1)) is not None]
-    for number, later in enumerate(placed):
-        for earlier in placed[:number]:
-            if later.profile.name == earlier.profile.name:
-                later.node.error(
-                    f"{later.profile.name!r} is already the name of {earlier.node.path}: each profile needs its own"
-                )
-                break
-        if later.profile.queue_sort != placed[0].profile.queue_sort:
-            later.node.error("queueSort must be the same in all profiles: they share one queue")
-    return tuple(placed)
+    parsed = [each for node in nodes if (each := _parse_profile(node, catalogue, alone=len(nodes) == 1)) is not None]
+    first: dict[str, ParsedProfile] = {}
+    for each in parsed:
+        name, earlier = each.profile.name, first.setdefault(each.profile.name, each)
+        if earlier is not each:
+            each.node.error(f"{name!r} is already the name of {earlier.node.path}: each profile needs its own")
+        if each.profile.queue_sort != parsed[0].profile.queue_sort:
+            each.node.error("queueSort must be the same in all profiles: they share one queue")
+    return tuple(parsed)
 
 
 def _parse_profile(node: ConfigNode, catalogue: PluginCatalogue, alone: bool) -> ParsedProfile | None:
     entries = checked_fields(node, _SCHEMA)
     if "percentageOfNodesToScore" in entries:
         entries["percentageOfNodesToScore"].integer(0, 100)
-    name, where = _scheduler_name(node, entries, alone)
+    name, name_node = _scheduler_name(node, entries, alone)
     sets = _parse_plugin_sets(entries["plugins"], catalogue) if "plugins" in entries else {}
     multi = merge_plugin_set(sets.get(MULTI_POINT, PluginSet()), catalogue.version.defaults)
     arguments = _parse_plugin_config(entries["pluginConfig"], catalogue) if "pluginConfig" in entries else {}
@@ -75,13 +73,15 @@ def _parse_profile(node: ConfigNode, catalogue: PluginCatalogue, alone: bool) ->
     plugins = _build_plugins(arguments, sets, multi, catalogue)
     if plugins is None or name is None:
         return None
-    arrange = expand_multi_point if catalogue.version.multi_point else merge_at_point
-    made = _build_profile(name, node, sets, multi, plugins, arrange)
-    enabled = {each for listed in made.enabled.values() for each in listed}
-    run = {each: plugin for each, plugin in plugins.items() if each in enabled}
-    used = {each: args for each, args in arguments.items() if each in enabled}
+    expand = expand_multi_point if catalogue.version.multi_point else merge_at_point
+    profile = _build_profile(name, node, sets, multi, plugins, expand)
+    enabled = {each for listed in profile.enabled.values() for each in listed}
     return ParsedProfile(
-        made, where, run, used, {each: args for each, args in arguments.items() if each not in enabled}
+        profile,
+        name_node,
+        {each: plugin for each, plugin in plugins.items() if each in enabled},
+        {each: args for each, args in arguments.items() if each in enabled},
+        {each: args for each, args in arguments.items() if each not in enabled},
     )
 
 
@@ -90,11 +90,10 @@ def _scheduler_name(node: ConfigNode, entries: Mapping[str, ConfigNode], alone: 
         if not alone:
             node.error("schedulerName is missing: only a single profile may leave it out")
         return DEFAULT_SCHEDULER if alone else None, node
-    where = entries["schedulerName"]
-    name = where.string()
+    name = entries["schedulerName"].string()
     if name == "":
-        where.error("must not be empty")
-    return name or None, where
+        entries["schedulerName"].error("must not be empty")
+    return name or None, entries["schedulerName"]
 
 
 def _parse_plugin_sets(node: ConfigNode, catalogue: PluginCatalogue) -> dict[str, PluginSet]:
@@ -149,8 +148,8 @@ def _build_plugins(
         for name in {**arguments, **dict.fromkeys(named)}
         if name in catalogue.plugins
     }
-    made = {name: plugin for name, plugin in every.items() if plugin is not None}
-    return made if len(made) == len(every) else None
+    valid = {name: plugin for name, plugin in every.items() if plugin is not None}
+    return valid if len(valid) == len(every) else None
 
 
 def _build_profile(
@@ -159,13 +158,13 @@ def _build_profile(
     sets: Mapping[str, PluginSet],
     multi: PluginSet,
     plugins: Mapping[str, Plugin],
-    arrange: Expand,
+    expand: Expand,
 ) -> Profile:
     enabled: dict[ExtensionPoint, tuple[PluginRef, ...]] = {}
     for point in ExtensionPoint:
         own = sets.get(point.value, PluginSet())
         _check_points(point, own, plugins)
-        enabled[point] = arrange(own, multi, partial(_serves_by_name, plugins, point))
+        enabled[point] = expand(own, multi, partial(_serves_by_name, plugins, point))
     _check_weights(sets, multi, plugins)
     _check_required(node, enabled, plugins)
     return build_profile(
@@ -195,12 +194,12 @@ def _check_points(point: ExtensionPoint, own: PluginSet, plugins: Mapping[str, o
     for each in own.enabled:
         if each.node is None or _serves(plugins[each.name], point) or point in POINTS.get(each.name, ()):
             continue
-        where = [
+        others = [
             other.value
             for other in ExtensionPoint
             if _serves(plugins[each.name], other) or other in POINTS.get(each.name, ())
         ]
-        each.node.error(f"{each.name} does not implement {point.value}, only {', '.join(where) or 'nothing'}")
+        each.node.error(f"{each.name} does not implement {point.value}, only {', '.join(others) or 'nothing'}")
 
 
 def _check_weights(sets: Mapping[str, PluginSet], multi: PluginSet, plugins: Mapping[str, object]) -> None:
@@ -214,10 +213,10 @@ def _check_weights(sets: Mapping[str, PluginSet], multi: PluginSet, plugins: Map
 def _check_required(
     node: ConfigNode, enabled: Mapping[ExtensionPoint, tuple[PluginRef, ...]], plugins: Mapping[str, object]
 ) -> None:
-    orders = [each.name for each in enabled[ExtensionPoint.QUEUE_SORT] if isinstance(plugins[each.name], QueueSort)]
-    if len(orders) != 1:
+    sorters = [each.name for each in enabled[ExtensionPoint.QUEUE_SORT] if isinstance(plugins[each.name], QueueSort)]
+    if len(sorters) != 1:
         node.error(
-            f"exactly one queueSort plugin is needed, but there are {len(orders)}: {', '.join(orders) or 'none'}"
+            f"exactly one queueSort plugin is needed, but there are {len(sorters)}: {', '.join(sorters) or 'none'}"
         )
     if not enabled[ExtensionPoint.BIND]:
         node.error(f"no bind plugin is enabled: do not disable {DEFAULT_BINDER}")
