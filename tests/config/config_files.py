@@ -1,4 +1,4 @@
-"""Decides what the configuration files of these tests look like; leaves what becomes of them to the tests."""
+"""Configuration files for these tests, and short ways to parse them."""
 
 from trimtab.config.configuration import Configuration
 from trimtab.config.diagnostics import ConfigError
@@ -92,12 +92,12 @@ metrics: {nodeUsage: true}
 
 
 def parse_body(body: str) -> Configuration:
-    """The configuration of a file with the usual head."""
+    """The configuration of a file with the usual header."""
     return parse(HEAD + body, FILE)
 
 
 def problems_of(content: str | bytes) -> list[str]:
-    """What is wrong with a file, a line a problem; nothing if it can be used."""
+    """The problems of a file, one line each; none if it is valid."""
     try:
         parse(content, FILE)
     except ConfigError as error:
@@ -106,17 +106,17 @@ def problems_of(content: str | bytes) -> list[str]:
 
 
 def problems_of_body(body: str) -> list[str]:
-    """The same for a file with the usual head, which takes two lines."""
+    """The same for a file with the usual header, which has two lines."""
     return problems_of(HEAD + body)
 
 
 def notes_of_body(body: str) -> list[str]:
-    """What a usable file's author should know, without the default plugins that are not built."""
+    """The notes on a valid file, without those on unsupported default plugins."""
     return [str(note) for note in parse_body(body).notes if "not supported yet" not in note.message]
 
 
 def comparable(configuration: Configuration) -> tuple[object, ...]:
-    """A configuration as values that compare; profiles themselves compare by identity. preScore goes with score."""
+    """A configuration as comparable values; profiles themselves compare by identity. preScore goes with score."""
     profiles = [
         (
             each.name,

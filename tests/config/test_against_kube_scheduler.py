@@ -1,4 +1,4 @@
-"""Proves on the real kube-scheduler that a file means there what it means here: same plugins, order, weights, refusals."""
+"""The real kube-scheduler gives a file the same meaning: the same plugins, order, weights and rejections."""
 
 import json
 import random
@@ -35,7 +35,7 @@ LOGGED = re.compile(r'"the scheduler starts to work with those plugins" Plugins=
 
 
 def document(folder: Path, **fields: Any) -> dict[str, Any]:
-    """A file whose API server is nowhere: kube-scheduler reads and logs its profiles before it connects."""
+    """A file with an unreachable API server: kube-scheduler logs its profiles before it connects."""
     (folder / "kubeconfig").write_text(yaml.safe_dump(NOWHERE))
     return {
         "apiVersion": "kubescheduler.config.k8s.io/v1",
@@ -60,7 +60,7 @@ def log_of(folder: Path, content: str) -> Iterator[str]:
 
 
 def refused_there(folder: Path, content: str) -> bool:
-    """Whether kube-scheduler gives up on a file instead of starting to watch."""
+    """Whether kube-scheduler rejects a file instead of starting."""
     return all("Starting Kubernetes Scheduler" not in line for line in log_of(folder, content))
 
 
@@ -73,7 +73,7 @@ def some_set(chance: random.Random, names: list[str]) -> dict[str, Any]:
 
 
 def some_profile(chance: random.Random, number: int) -> dict[str, Any]:
-    """Random lists of built plugins at random points; the order of the queue and binding stay in place."""
+    """Random lists of supported plugins at random points, without changes to queueSort and bind."""
     ordinary = [name for name in IN_TREE if name in KUBERNETES_POINTS and name != "PrioritySort"]
     plugins = {"multiPoint": some_set(chance, ordinary)}
     if {"name": "*"} in plugins["multiPoint"]["disabled"]:
@@ -114,7 +114,7 @@ def here(profile: Profile, point: ExtensionPoint) -> list[tuple[str, int]]:
 
 
 def test_same_plugins_everywhere(tmp_path: Path) -> None:
-    """Random lists of plugins come to the same plugins, in the same order and with the same weights."""
+    """Random lists of plugins give the same plugins, in the same order and with the same weights."""
     chance = random.Random(35)
     content = yaml.safe_dump(document(tmp_path, profiles=[some_profile(chance, n) for n in range(PROFILES)]))
     logged: list[dict[str, Any]] = []
@@ -131,7 +131,7 @@ def test_same_plugins_everywhere(tmp_path: Path) -> None:
 
 
 def test_same_defaults(tmp_path: Path) -> None:
-    """Without any list, kube-scheduler runs exactly the default plugins that are listed here, where they serve."""
+    """Without lists, kube-scheduler runs exactly the default plugins listed here, at their points."""
     for line in log_of(tmp_path, yaml.safe_dump(document(tmp_path))):
         if found := LOGGED.search(line):
             break
@@ -203,21 +203,21 @@ BAD_PROFILES: dict[str, dict[str, Any]] = {
 
 
 def spoilt(good: dict[str, Any], what: str) -> str:
-    """A good file with one thing made bad."""
+    """A valid file with one mistake."""
     fields = BAD_FIELDS.get(what) or {"profiles": [{"schedulerName": "a", **BAD_PROFILES[what]}]}
     merged = {name: {**good[name], **value} if isinstance(value, dict) else value for name, value in fields.items()}
     return yaml.safe_dump({**good, **merged})
 
 
 @pytest.mark.parametrize("what", [*BAD_FIELDS, *BAD_PROFILES])
-def test_same_refusals(tmp_path: Path, what: str) -> None:
-    """What kube-scheduler refuses is refused here too."""
+def test_same_rejections(tmp_path: Path, what: str) -> None:
+    """What kube-scheduler rejects is rejected here, too."""
     content = spoilt(document(tmp_path), what)
     assert (True, True) == (refused_there(tmp_path, content), problems_of(content) != [])
 
 
 def test_same_welcome(tmp_path: Path) -> None:
-    """The file that is spoilt above is good in itself, there and here."""
+    """The file without the mistakes is valid there and here."""
     content = yaml.safe_dump(document(tmp_path, profiles=[{"schedulerName": "a"}]))
     assert (False, False) == (refused_there(tmp_path, content), problems_of(content) != [])
 
@@ -237,13 +237,13 @@ GOOD_ARGUMENTS: dict[str, dict[str, Any]] = {
 
 
 def test_same_arguments(tmp_path: Path) -> None:
-    """Arguments within the limits are welcome there and here."""
+    """Arguments within the limits are accepted there and here."""
     given = [{"name": name, "args": args} for name, args in GOOD_ARGUMENTS.items() if name in IN_TREE]
     content = yaml.safe_dump(document(tmp_path, profiles=[{"schedulerName": "a", "pluginConfig": given}]))
     assert (False, []) == (refused_there(tmp_path, content), problems_of(content))
 
 
 def test_shown_is_welcome(tmp_path: Path) -> None:
-    """What `config show` prints is a file that kube-scheduler accepts too."""
+    """kube-scheduler accepts the output of `config show`."""
     content = dump(parse(yaml.safe_dump(document(tmp_path, profiles=[{"schedulerName": "a"}])), FILE))
     assert not refused_there(tmp_path, content)

@@ -1,4 +1,4 @@
-"""Proves that what is shown of a configuration means the same as the file it came from."""
+"""A dumped configuration means the same as the file it came from."""
 
 import pytest
 import yaml
@@ -18,7 +18,7 @@ OFF = HEAD + "leaderElection: {leaderElect: false}\nprofiles: [{schedulerName: '
     "content", [HEAD, FULL, ODD_TIMES, OFF, TRIMTAB_HEAD, TRIMTAB_FULL, f"{TRIMTAB_FULL}---\n{FULL}"]
 )
 def test_shown_means_the_same(content: str) -> None:
-    """The effective configuration reads back as itself, with nothing left to note about defaults."""
+    """The dumped configuration parses as itself, without notes."""
     configuration = parse(content, FILE)
     again = parse(dump(configuration), FILE)
     assert comparable(configuration) == comparable(again)
@@ -26,12 +26,12 @@ def test_shown_means_the_same(content: str) -> None:
 
 
 def test_without_a_file() -> None:
-    """What holds without a file can be shown, and kept as a file."""
+    """The configuration without a file can be dumped and parsed again."""
     assert comparable(default_configuration()) == comparable(parse(dump(default_configuration()), FILE))
 
 
 def test_every_argument_is_shown() -> None:
-    """Each default plugin that takes arguments is shown with those that count, whatever point it serves."""
+    """Each default plugin is dumped with all arguments that have an effect."""
     for name in (name for name in DEFAULT_PLUGINS if name in IN_TREE):
         ignored = {each.key for each in fields_of(IN_TREE[name]) if each.setting.support is not Support.SUPPORTED}
         expected = {key: value for key, value in dump_fields(IN_TREE[name]()).items() if key not in ignored}
@@ -41,7 +41,7 @@ def test_every_argument_is_shown() -> None:
 
 
 def test_notes_are_comments() -> None:
-    """Notes stand above the shown file, one comment a note."""
+    """Notes are comments above the dumped file, one line each."""
     configuration = parse(HEAD + "parallelism: 3\npercentageOfNodesToScore: 5\n", FILE)
     comments = [line for line in dump(configuration).splitlines() if line.startswith("#")]
     assert [f"# {note}" for note in configuration.notes] == comments

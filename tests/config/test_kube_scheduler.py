@@ -1,4 +1,4 @@
-"""Proves what a KubeSchedulerConfiguration comes to, and that every mistake in one is told with its place."""
+"""What a KubeSchedulerConfiguration is parsed to, and that every mistake is reported with its position."""
 
 import pytest
 
@@ -48,7 +48,7 @@ def test_smallest_file_has_the_default_profile() -> None:
 
 
 def test_full_file() -> None:
-    """Every honoured field of a file arrives in the settings."""
+    """Every supported field of a file ends up in the settings."""
     configuration = parse(FULL, FILE)
     packing, plain = configuration.settings.profiles
     assert ("packing", "plain") == (packing.name, plain.name)
@@ -62,7 +62,7 @@ def test_full_file() -> None:
 
 
 def test_lease_of_a_profile_of_its_own() -> None:
-    """Only a profile called default-scheduler takes kube-scheduler's lease, wherever it stands."""
+    """Only a profile called default-scheduler uses kube-scheduler's lease, whatever its position."""
     own = parse_body("profiles: [{schedulerName: a}]\n").leader_election
     shared = parse_body("profiles: [{schedulerName: a}, {schedulerName: default-scheduler}]\n").leader_election
     assert ("trimtab", "trimtab") == (own.namespace, own.name)
@@ -70,7 +70,7 @@ def test_lease_of_a_profile_of_its_own() -> None:
 
 
 def test_lease_named_by_the_file() -> None:
-    """The file's own lease overrules both; for default-scheduler a note warns of the second leader."""
+    """The file's own lease overrides both; for default-scheduler a note warns of a second leader."""
     body = "leaderElection: {resourceName: mine}\n"
     assert ("kube-system", "mine") == (
         parse_body(body).leader_election.namespace,
@@ -122,13 +122,13 @@ def test_no_limit(qps: str) -> None:
     ],
 )
 def test_notes(body: str, note: str) -> None:
-    """A field that changes nothing is noted with its place, and the file can be used."""
+    """A field without effect is noted with its position, and the file is valid."""
     (found,) = notes_of_body(body)
     assert note in found
 
 
 def test_unbuilt_defaults_are_noted(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Default plugins that are not built are noted once a profile, less those that the file disables."""
+    """Unsupported default plugins are noted once per profile, without those that the file disables."""
     for name in ("NodePorts", "TaintToleration", "ImageLocality"):
         monkeypatch.delitem(IN_TREE, name)
     others = ", ".join(
@@ -142,7 +142,7 @@ def test_unbuilt_defaults_are_noted(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_nothing_left_to_note() -> None:
-    """A file that disables all defaults and builds its own list has nothing left out."""
+    """A file that disables all defaults and lists its own plugins has no such note."""
     enabled = "[{name: PrioritySort}, {name: NodeName}, {name: DefaultBinder}]"
     body = f"profiles: [{{plugins: {{multiPoint: {{disabled: [{{name: '*'}}], enabled: {enabled}}}}}}}]\n"
     (profile,) = parse_body(body).settings.profiles
@@ -201,8 +201,8 @@ def test_nothing_left_to_note() -> None:
         ("leaderElection: {leaderElected: true}\n", "unknown field (did you mean leaderElect?)"),
     ],
 )
-def test_refused_files(body: str, complaint: str) -> None:
-    """A mistake in a file is refused with its place, what was expected, and the nearest valid name."""
+def test_rejected_files(body: str, complaint: str) -> None:
+    """A mistake is rejected with its position, what was expected, and the nearest valid name."""
     found = problems_of_body(body)
     assert any(complaint in each for each in found), found
 
@@ -228,7 +228,7 @@ def test_refused_files(body: str, complaint: str) -> None:
     ],
 )
 def test_other_documents(content: str, complaint: str) -> None:
-    """A file of another kind or version, and a second document, are refused by name."""
+    """A file of another kind or version, and a second document of a kind, are rejected by name."""
     (found,) = problems_of(content)
     assert complaint in found
 
@@ -239,12 +239,12 @@ def test_empty_documents_do_not_count() -> None:
 
 
 def test_leader_election_off() -> None:
-    """Times of a lease that nobody takes are not compared, as in kube-scheduler."""
+    """The times of an unused lease are not compared, as in kube-scheduler."""
     assert [] == problems_of_body("leaderElection: {leaderElect: false, leaseDuration: 1s}\n")
 
 
 def test_all_problems_at_once() -> None:
-    """One reading tells every problem of a file, in the order of its lines."""
+    """All problems of a file are reported at once, in the order of its lines."""
     found = problems_of_body(
         "parallelism: x\nfoo: 1\nprofiles:\n- plugins: {filter: {enabled: [{name: NodeNam}]}}\n  bar: 2\n"
     )
@@ -279,7 +279,7 @@ def test_names_of_foreign_plugins() -> None:
 
 
 def test_back_and_forth() -> None:
-    """Reading A, then B or a bad file, then A again gives what a fresh reading of A gives."""
+    """Parsing A, then B or an invalid file, then A again gives the same as parsing A alone."""
     fresh = comparable(parse(FULL, FILE))
     parse(HEAD, FILE)
     problems_of_body("nonsense: 1\n")

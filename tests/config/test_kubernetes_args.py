@@ -1,4 +1,4 @@
-"""Proves that the arguments of Kubernetes' plugins have its names, defaults and limits."""
+"""The arguments of Kubernetes' plugins have its names, defaults and limits."""
 
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -88,7 +88,7 @@ def listed(*constraints: dict[str, object]) -> dict[str, object]:
     ],
 )
 def test_read_and_written(plugin: str, args: dict[str, object], expected: dict[str, Any]) -> None:
-    """Arguments arrive in the fields of their names, and what is written of them reads back as the same."""
+    """Arguments are parsed into the fields of their names, and dumped so that they parse as the same."""
     assert IN_TREE[plugin](**expected) == made(plugin, args)
     assert IN_TREE[plugin](**expected) == made(plugin, dump_fields(made(plugin, args)))
 
@@ -137,8 +137,8 @@ def test_read_and_written(plugin: str, args: dict[str, object], expected: dict[s
         ),
     ],
 )
-def test_refused(plugin: str, args: dict[str, object], complaint: str) -> None:
-    """What kube-scheduler refuses is refused with the place of the argument."""
+def test_rejected(plugin: str, args: dict[str, object], complaint: str) -> None:
+    """What kube-scheduler rejects is rejected with the position of the argument."""
     with pytest.raises(ConfigError) as caught:
         made(plugin, args)
     assert complaint in str(caught.value)
@@ -154,7 +154,7 @@ def test_refused(plugin: str, args: dict[str, object], complaint: str) -> None:
     ],
 )
 def test_ignored_arguments_are_noted(plugin: str, field: FieldSchema) -> None:
-    """An argument that is ignored is read, and noted where it stands."""
+    """An ignored argument is parsed, and noted at its position."""
     report = Report("f.yaml")
     args = {field.key: dump_value(field.default, field.type)}
     parse_plugin(plugin, IN_TREE[plugin], ConfigNode(from_plain(args), report, "args"))

@@ -1,4 +1,4 @@
-"""Proves that files written for the peers' and seeds' plugins mean here what their authors wrote."""
+"""Files written for the load plugins of other projects have the same meaning here."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def test_rescheduler() -> None:
 
 
 def test_moves_are_noted() -> None:
-    """What the file says of moves is kept, and noted as not supported yet."""
+    """The arguments for rescheduling are kept, and noted as not supported yet."""
     noted = [
         str(note)
         for note in parse_body(RESCHEDULER).notes
@@ -210,7 +210,7 @@ def test_a_policy_in_a_file(tmp_path: Path) -> None:
     ],
 )
 def test_what_is_wrong_with_a_policy_file(tmp_path: Path, policy: str | None, words: str) -> None:
-    """It is told with the file, the line and the field, and what to do."""
+    """A problem in the policy file is reported with its file, line, field and remedy."""
     with pytest.raises(ConfigError) as caught:
         with_policy(tmp_path, policy)
     (problem,) = caught.value.problems
@@ -218,7 +218,7 @@ def test_what_is_wrong_with_a_policy_file(tmp_path: Path, policy: str | None, wo
 
 
 def test_one_policy_is_enough(tmp_path: Path) -> None:
-    """A path beside a policy, and one that nobody can follow, are refused; an empty one is none."""
+    """A path next to a policy, and one that cannot be read, are rejected; an empty one is unset."""
     both = BY_PATH.replace("policyConfigPath: ", "policy: {}, policyConfigPath: ")
     with pytest.raises(ConfigError, match="keep one of the two"):
         with_policy(tmp_path, POLICY_HEAD + "spec: {}\n", both)
@@ -243,14 +243,14 @@ def test_one_policy_is_enough(tmp_path: Path) -> None:
     ],
 )
 def test_nonsense_is_named(plugin: str, args: str, words: str) -> None:
-    """A field, its value and what is allowed."""
+    """The message has the field, its value and what is allowed."""
     (complaint,) = problems_of_body(f"profiles: [{{pluginConfig: [{{name: {plugin}, args: {{{args}}}}}]}}]\n")
     assert words in complaint
 
 
 @pytest.mark.parametrize("body", [RESCHEDULER, KOORDINATOR, CRANE])
 def test_written_and_read_again(body: str) -> None:
-    """What is written of the arguments reads as the same plugin."""
+    """The dumped arguments parse as the same plugin."""
     for plugin in only(body).filters:
         args = dump_fields(plugin)
         assert plugin == build_plugin(plugin_name(plugin), type(plugin), args)  # type: ignore[arg-type]

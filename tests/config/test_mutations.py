@@ -1,4 +1,4 @@
-"""Proves that no file, however spoilt, gets anything but a clear answer."""
+"""Every file, however broken, is accepted or rejected with clear messages."""
 
 import copy
 from typing import Any
@@ -48,7 +48,7 @@ VALUES = st.one_of(
 
 
 def answered(content: str | bytes) -> bool:
-    """Whether the file can be used; anything but ConfigError, or a problem without words, passes on as a failure."""
+    """Whether the file is valid; any other exception, or a problem without a message, is a failure."""
     try:
         configuration = parse(content, FILE)
     except ConfigError as error:
@@ -69,7 +69,7 @@ def places(tree: Any) -> list[tuple[Any, Any]]:
 @given(data=st.data())
 @settings(max_examples=150, deadline=None)
 def test_values_exchanged(content: str, data: st.DataObject) -> None:
-    """A file with values exchanged, removed or renamed is used or refused, and what is used can be shown."""
+    """A file with values replaced, removed or renamed is accepted or rejected, and can be dumped if accepted."""
     tree = yaml.safe_load(content)
     for _ in range(data.draw(st.integers(1, 3))):
         container, key = data.draw(st.sampled_from(places(tree)))
@@ -88,7 +88,7 @@ def test_values_exchanged(content: str, data: st.DataObject) -> None:
 @given(st.binary(max_size=8), st.integers(0, len(BOTH)), st.integers(0, 40))
 @settings(max_examples=200, deadline=None)
 def test_bytes_exchanged(piece: bytes, at: int, gone: int) -> None:
-    """A file with a few bytes exchanged anywhere is used or refused."""
+    """A file with a few bytes replaced anywhere is accepted or rejected."""
     content = BOTH.encode()
     answered(content[:at] + piece + content[at + gone :])
 
@@ -96,11 +96,11 @@ def test_bytes_exchanged(piece: bytes, at: int, gone: int) -> None:
 @given(st.text(alphabet="abc:-[]{}&*!|>'\"%@`#, \n\t?~0<", max_size=60))
 @settings(max_examples=200, deadline=None)
 def test_noise(text: str) -> None:
-    """Noise made of YAML's own signs is refused in words."""
+    """Random YAML punctuation is rejected with a message."""
     assert not answered(text)
 
 
 def test_the_file_itself_is_good() -> None:
-    """The file that is spoilt above can be used as it stands."""
+    """The unchanged file is valid."""
     assert answered(BOTH)
     assert answered(yaml.safe_dump(PLAIN))

@@ -1,4 +1,4 @@
-"""Proves how plugins' arguments are read from files, by the type of their fields and by Kubernetes' own limits."""
+"""Arguments of plugins are parsed by the types of their fields and by Kubernetes' limits."""
 
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -40,7 +40,7 @@ class Inner:
 
 @dataclass(frozen=True, slots=True)
 class Foreign:
-    """A plugin of another package, with an argument of every type that a file can hold."""
+    """A plugin of another package, with an argument of every supported type."""
 
     name: ClassVar[str] = "Foreign"
     requeue_on: ClassVar[Change] = Change.NOTHING
@@ -65,7 +65,7 @@ def read_foreign(args: str) -> None:
 
 
 def test_every_type() -> None:
-    """Arguments of a plugin are the fields of its dataclass in camelCase, read by their types."""
+    """Arguments of a plugin are the fields of its dataclass in camelCase, parsed by their types."""
     args = {
         "share": 1,
         "mostPods": 7,
@@ -80,7 +80,7 @@ def test_every_type() -> None:
 
 
 def test_written_and_read() -> None:
-    """What is written of a plugin's arguments reads back as the same plugin."""
+    """The dumped arguments of a plugin parse as the same plugin."""
     plugin = Foreign(0.25, 7, True, Colour.BLUE, Inner("x"), (Inner("y"), Inner()), "z")
     assert plugin == build_plugin("Foreign", Foreign, dump_fields(plugin))
 
@@ -105,8 +105,8 @@ def test_written_and_read() -> None:
         ("{kind: OtherArgs}", "args.kind: 'OtherArgs' is not one of ForeignArgs"),
     ],
 )
-def test_refused_arguments(args: str, complaint: str) -> None:
-    """A bad argument is refused where it stands, whether its type or the plugin itself objects."""
+def test_rejected_arguments(args: str, complaint: str) -> None:
+    """An invalid argument is rejected at its position, whether its type or the plugin itself rejects it."""
     with pytest.raises(ConfigError) as caught:
         read_foreign(args)
     assert complaint in str(caught.value)
@@ -140,7 +140,7 @@ def test_required_without_terms() -> None:
 
 
 def test_strategy() -> None:
-    """A scoring strategy is read with its shape; resources without a weight, or of weight 0, count once."""
+    """A scoring strategy is parsed with its shape; resources without a weight, or of weight 0, have the weight 1."""
     args = {
         "scoringStrategy": {
             "type": "RequestedToCapacityRatio",
@@ -253,27 +253,27 @@ REQUIRED = "addedAffinity: {requiredDuringSchedulingIgnoredDuringExecution: {nod
         ),
     ],
 )
-def test_refused_by_kubernetes_rules(plugin: str, args: str, complaint: str) -> None:
-    """Arguments that kube-scheduler would refuse, or that nobody would read, are refused where they stand."""
+def test_rejected_by_kubernetes_rules(plugin: str, args: str, complaint: str) -> None:
+    """Arguments that kube-scheduler rejects, or that do not exist, are rejected at their position."""
     found = problems_of_body(f"profiles: [{{pluginConfig: [{{name: {plugin}, args: {{{args}}}}}]}}]\n")
     assert any(complaint in each for each in found), found
 
 
 def test_configured_twice() -> None:
-    """A plugin may be configured once a profile."""
+    """A plugin may be configured once per profile."""
     found = problems_of_body("profiles: [{pluginConfig: [{name: NodeAffinity}, {name: NodeAffinity}]}]\n")
     assert ["f.yaml:3:57: profiles[0].pluginConfig[1].name: NodeAffinity is configured twice"] == found
 
 
 def test_shape_of_another_strategy() -> None:
-    """A shape that the strategy does not use is noted, as kube-scheduler would not read it."""
+    """A shape that the strategy does not use is noted; kube-scheduler ignores it."""
     args = "{scoringStrategy: {type: MostAllocated, requestedToCapacityRatio: {shape: [{utilization: 0}]}}}"
     notes = parse_body(f"profiles: [{{pluginConfig: [{{name: NodeResourcesFit, args: {args}}}]}}]\n").notes
     assert any(note.message == "ignored: the type is MostAllocated" for note in notes)
 
 
 def test_defaults_are_valid() -> None:
-    """The arguments that a plugin has by default are ones that a file may set."""
+    """The default arguments of every plugin are valid in a file."""
     for name, kind in IN_TREE.items():
         assert kind() == build_plugin(name, kind, dump_fields(kind()))
 

@@ -1,4 +1,4 @@
-"""Proves which plugins run where, in which order and with which weight; the rules are kube-scheduler's."""
+"""Which plugins run at which point, in which order and with which weight, by kube-scheduler's rules."""
 
 import pytest
 
@@ -36,7 +36,7 @@ def one(plugins: str) -> Profile:
     ],
 )
 def test_multipoint_over_defaults(custom: PluginSet, expected: str) -> None:
-    """A default named again keeps its rank and takes the new weight; disabled and enabled, it comes last."""
+    """A default that is listed keeps its position and takes the new weight; disabled and enabled, it comes last."""
     assert expected == " ".join(f"{each.name}{each.weight}" for each in merge_plugin_set(custom, DEFAULTS).enabled)
 
 
@@ -54,17 +54,17 @@ def test_multipoint_over_defaults(custom: PluginSet, expected: str) -> None:
     ],
 )
 def test_order_at_a_point(point: PluginSet, expected: str) -> None:
-    """First what both lists name in the point's order, then the rest of multiPoint, then the rest of the point."""
+    """First those in both lists in the point's order, then the rest of multiPoint, then the rest of the point."""
     assert expected == names(expand_multi_point(point, asked("ABC"), lambda name: True))
 
 
 def test_only_where_they_serve() -> None:
-    """multiPoint brings a plugin only to points that it serves."""
+    """multiPoint enables a plugin only at points that it implements."""
     assert "AC" == names(expand_multi_point(asked(), asked("ABC"), lambda name: name != "B"))
 
 
 def test_weight_of_a_point_wins() -> None:
-    """A weight under score overrules the one under multiPoint, and a plugin named without a weight counts once."""
+    """A weight under score overrides the one under multiPoint; without a weight it is 1."""
     weighed = one(
         "{multiPoint: {enabled: [{name: ImageLocality, weight: 5}, {name: TaintToleration}]}, "
         "score: {enabled: [{name: ImageLocality, weight: 8}]}}"
@@ -74,14 +74,14 @@ def test_weight_of_a_point_wins() -> None:
 
 
 def test_star_at_a_point() -> None:
-    """A star at one point clears that point and no other."""
+    """`*` at one point disables the plugins of that point only."""
     profile = one("{filter: {disabled: [{name: '*'}], enabled: [{name: NodeName}]}}")
     assert ["NodeName"] == [plugin_name(each) for each in profile.filters]
     assert [each.name for each in default_profile("x").scores] == [each.name for each in profile.scores]
 
 
 def test_points_that_one_method_covers() -> None:
-    """Files that list a plugin at each of Kubernetes' points stay valid where one method does the work of two."""
+    """A plugin may be listed at all its points in Kubernetes, even if one method here does the work of two there."""
     for point in (ExtensionPoint.PRE_FILTER, ExtensionPoint.FILTER, ExtensionPoint.PRE_SCORE, ExtensionPoint.SCORE):
         body = f"profiles: [{{plugins: {{{point}: {{enabled: [{{name: NodeResourcesFit}}]}}}}}}]\n"
         assert [] == problems_of_body(body)
@@ -129,14 +129,14 @@ def test_points_that_one_method_covers() -> None:
         ("{bind: {disabled: [{name: '*'}]}}", "no bind plugin is enabled: do not disable DefaultBinder"),
     ],
 )
-def test_refused_lists(plugins: str, complaint: str) -> None:
-    """A mistake in a list of plugins is refused with its place and the nearest valid name."""
+def test_rejected_lists(plugins: str, complaint: str) -> None:
+    """A mistake in a list of plugins is rejected with its position and the nearest valid name."""
     found = problems_of_body(f"profiles: [{{plugins: {plugins}}}]\n")
     assert any(complaint in each for each in found), found
 
 
 def test_disabling_what_is_known() -> None:
-    """Any plugin that Kubernetes knows or knew may be disabled anywhere, built or not."""
+    """Any plugin that Kubernetes has or had may be disabled anywhere, supported or not."""
     for name in (*KUBERNETES_POINTS, *REMOVED):
         body = f"profiles: [{{plugins: {{postFilter: {{disabled: [{{name: {name}}}]}}}}}}]\n"
         assert [] == problems_of_body(body)

@@ -1,4 +1,4 @@
-"""Proves that Trimaran's arguments are read as they stand in its files, written back alike, and refused with a remedy."""
+"""Trimaran's arguments are parsed and dumped in its own form, and rejected with a remedy."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def made(name: str, **args: object) -> Any:
 
 
 def test_target_load_packing() -> None:
-    """Quantities are read in the units of requests, whether they are quoted or not."""
+    """Quantities are parsed in the units of requests, quoted or not."""
     plugin = made("TargetLoadPacking", defaultRequests={"cpu": "2", "memory": 1024}, defaultRequestsMultiplier="2")
     assert ResourceAmounts((("cpu", 2000), ("memory", 1024))) == plugin.default_requests
     assert "2" == plugin.default_requests_multiplier
@@ -30,7 +30,7 @@ def test_target_load_packing() -> None:
 
 
 def test_low_risk_over_commitment() -> None:
-    """Weights are numbers by resource; one that is not named has its default."""
+    """Weights are numbers by resource; a missing one has its default."""
     plugin = made("LowRiskOverCommitment", riskLimitWeights={"cpu": 0.25}, smoothingWindowSize=7)
     assert (ResourceValues((("cpu", 0.25),)), 7) == (plugin.risk_limit_weights, plugin.smoothing_window_size)
     assert {"cpu": 0.25} == dump_fields(plugin)["riskLimitWeights"]
@@ -39,14 +39,14 @@ def test_low_risk_over_commitment() -> None:
 
 @pytest.mark.parametrize("name", ["TargetLoadPacking", "LoadVariationRiskBalancing", "LowRiskOverCommitment"])
 def test_metric_provider(name: str) -> None:
-    """Where metrics come from is accepted by all three, for others to make a source of; metrics-server unless set."""
+    """All three accept a metricProvider; metrics-server is the default."""
     expected = MetricProvider("Prometheus", "http://prometheus:9090", insecure_skip_verify=True)
     assert expected == made(name, metricProvider=PROVIDER, watcherAddress="http://watcher").metric_provider
     assert "KubernetesMetricsServer" == made(name).metric_provider.type
 
 
 def test_a_token_is_not_shown() -> None:
-    """The words for a provider do not have its token in them."""
+    """The repr of a provider does not contain its token."""
     assert "hush" not in repr(MetricProvider("Prometheus", token="hush"))
 
 
@@ -70,8 +70,8 @@ def test_a_token_is_not_shown() -> None:
         ("LowRiskOverCommitment", {"riskLimitWeights": {"cpu": 2}}, "2 for cpu is not between 0 and 1"),
     ],
 )
-def test_refused(name: str, args: dict[str, object], complaint: str) -> None:
-    """What cannot be meant is refused with its place, its value and what is allowed."""
+def test_rejected(name: str, args: dict[str, object], complaint: str) -> None:
+    """Invalid values are rejected with their position, value and what is allowed."""
     with pytest.raises(ConfigError) as told:
         made(name, **args)
     assert complaint.replace('"', "'") in str(told.value).replace('"', "'")

@@ -1,4 +1,4 @@
-"""Proves that files of v1beta3 and v1beta2 mean what they meant to the kube-scheduler of their time, and are noted."""
+"""v1beta3 and v1beta2 files mean what they meant to kube-scheduler, and are noted."""
 
 import pytest
 
@@ -60,7 +60,7 @@ def weights(profile: Profile) -> dict[str, int]:
 
 @pytest.mark.parametrize(("version", "release"), [("v1beta2", "1.28"), ("v1beta3", "1.29")])
 def test_noted(version: str, release: str) -> None:
-    """An older version is read with one note, which names the file and the version to write instead."""
+    """An older version is accepted with one note, which names the version to write instead."""
     assert [
         f"f.yaml:1:13: apiVersion: kubescheduler.config.k8s.io/{version} is deprecated (removed in "
         f"kube-scheduler {release}): write kubescheduler.config.k8s.io/v1; `trimtab config show` prints the converted file"
@@ -68,7 +68,7 @@ def test_noted(version: str, release: str) -> None:
 
 
 def test_the_file_of_the_guide() -> None:
-    """The guide's file loads as it stands: what it lists, and every default besides."""
+    """The guide's file is valid unchanged: its own plugins, and every default."""
     profile = only(parse(GUIDE, FILE))
     default = only(parse(older("v1beta2", "profiles: [{schedulerName: custom-scheduler}]\n"), FILE))
     assert "custom-scheduler" == profile.name
@@ -87,14 +87,14 @@ def test_weights_of_v1beta2() -> None:
 
 
 def test_v1beta3_means_the_same() -> None:
-    """A file of v1beta3, arguments and all, comes to what it would come to as v1."""
+    """A v1beta3 file means the same as v1, arguments included."""
     assert comparable(parse(FULL, FILE)) == comparable(
         parse(FULL.replace("config.k8s.io/v1", "config.k8s.io/v1beta3"), FILE)
     )
 
 
 def test_rank_in_v1beta2() -> None:
-    """In v1beta2 a default that a point names again keeps its rank; in v1 it goes first."""
+    """In v1beta2 a default that a point lists keeps its position; in v1 it goes first."""
     body = "profiles: [{plugins: {filter: {enabled: [{name: NodePorts}]}}}]\n"
     now, then = (only(parse(older(version, body), FILE)).filters for version in ("v1", "v1beta2"))
     assert ("NodePorts", "NodeUnschedulable") == (plugin_name(now[0]), plugin_name(then[0]))
@@ -102,7 +102,7 @@ def test_rank_in_v1beta2() -> None:
 
 
 def test_star_in_v1beta2() -> None:
-    """A star at a point of v1beta2 clears the defaults of that point alone."""
+    """`*` at a point of v1beta2 disables the defaults of that point only."""
     body = "profiles: [{plugins: {score: {disabled: [{name: '*'}], enabled: [{name: ImageLocality, weight: 7}]}}}]\n"
     profile = only(parse(older("v1beta2", body), FILE))
     assert {"ImageLocality": 7} == weights(profile)
@@ -110,7 +110,7 @@ def test_star_in_v1beta2() -> None:
 
 
 def test_multi_point_in_v1beta2() -> None:
-    """multiPoint came later than v1beta2 and is refused there."""
+    """multiPoint is rejected in v1beta2, which does not have it."""
     body = "profiles: [{plugins: {multiPoint: {enabled: [{name: NodeName}]}}}]\n"
     assert [
         "f.yaml:3:35: profiles[0].plugins.multiPoint: kubescheduler.config.k8s.io/v1beta2 has no multiPoint: "
@@ -131,7 +131,7 @@ def test_addresses(name: str) -> None:
 @pytest.mark.parametrize("name", sorted(VOLUME_LIMITS))
 @pytest.mark.parametrize("version", ["v1beta2", "v1beta3"])
 def test_volume_limits(version: str, name: str) -> None:
-    """The old plugins for limits of volumes may be listed in their time's versions, and are left out with a note."""
+    """The old volume limit plugins are accepted in the older versions, and ignored with a note."""
     body = f"profiles: [{{plugins: {{filter: {{enabled: [{{name: {name}}}]}}}}}}]\n"
     _, note = notes(parse(older(version, body), FILE))
     assert note.endswith(f"enabled[0].name: ignored: NodeVolumeLimits replaces {name}")
@@ -139,7 +139,7 @@ def test_volume_limits(version: str, name: str) -> None:
 
 @pytest.mark.parametrize("name", sorted(REMOVED.keys() - VOLUME_LIMITS))
 def test_plugins_that_are_gone(name: str) -> None:
-    """A plugin that Kubernetes has dropped is refused by name, with what  now."""
+    """A plugin that Kubernetes has removed is rejected by name, with what replaces it."""
     body = f"profiles: [{{plugins: {{score: {{enabled: [{{name: {name}}}]}}}}}}]\n"
     (complaint,) = problems_of(older("v1beta2", body))
     assert complaint.endswith(f"{name} was removed from Kubernetes: use {REMOVED[name]}")
@@ -147,7 +147,7 @@ def test_plugins_that_are_gone(name: str) -> None:
 
 @pytest.mark.parametrize(("header", "fine"), [("v1beta2", True), ("v1beta3", True), ("v1", True), ("v1beta1", False)])
 def test_version_of_arguments(header: str, fine: bool) -> None:
-    """Arguments in an older file may carry any version that is read."""
+    """Arguments in an older file may have any supported version."""
     args = f"{{apiVersion: kubescheduler.config.k8s.io/{header}, kind: NodeAffinityArgs}}"
     body = f"profiles: [{{pluginConfig: [{{name: NodeAffinity, args: {args}}}]}}]\n"
     assert fine == (problems_of(older("v1beta2", body)) == [])
@@ -155,7 +155,7 @@ def test_version_of_arguments(header: str, fine: bool) -> None:
 
 @pytest.mark.parametrize("content", [GUIDE, older("v1beta2"), older("v1beta3")])
 def test_shown_as_v1(content: str) -> None:
-    """What is shown of an older file is v1, means the same, and leaves nothing to note."""
+    """An older file is dumped as v1 with the same meaning, without notes."""
     configuration = parse(content, FILE)
     again = parse(dump(configuration), FILE)
     assert comparable(configuration) == comparable(again)

@@ -1,4 +1,4 @@
-"""Proves which texts are acceptable YAML, and that each bad one is refused in a sentence with its place."""
+"""Which YAML is accepted, and that everything else is rejected with a message and a position."""
 
 import pytest
 
@@ -48,7 +48,7 @@ def bomb(levels: int) -> str:
         (b"a: &a [*a]\n", "f.yaml:1:8: the alias *a is not defined before this line"),
     ],
 )
-def test_refused_texts(content: str | bytes, complaint: str) -> None:
+def test_rejected_texts(content: str | bytes, complaint: str) -> None:
     """A text that is no plain YAML is refused with one sentence and the place."""
     with pytest.raises(ConfigError) as caught:
         parse_documents(content, FILE)

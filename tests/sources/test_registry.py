@@ -1,4 +1,4 @@
-"""Proves that a kind of source is read, refused, shown and opened by what its own file says of it, without `config`."""
+"""A kind of source is parsed, rejected, dumped and opened by its own declaration, without changes to `config`."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ async def get(path: str) -> tuple[int, bytes]:
     return 404, b""
 
 
-def complaint(body: str, kinds: dict[str, type]) -> str:
+def problem_of(body: str, kinds: dict[str, type]) -> str:
     with pytest.raises(ConfigError) as caught:
         parse(f"{TRIMTAB_HEAD}sources: [{{name: a, {body}}}]\n", FILE, None, kinds)
     return str(caught.value)
@@ -93,9 +93,9 @@ def test_a_kind_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
         ("steady: {}, metricsServer: {}", "sources[0].steady: a source is of one kind"),
     ],
 )
-def test_what_makes_no_sense_is_refused(body: str, expected: str) -> None:
+def test_what_makes_no_sense_is_rejected(body: str, expected: str) -> None:
     """By the dataclass itself, by the names of its fields, and as for every source."""
-    assert expected in complaint(body, {"steady": Steady})
+    assert expected in problem_of(body, {"steady": Steady})
 
 
 def test_recordings() -> None:
@@ -108,8 +108,8 @@ def test_recordings() -> None:
         SOURCE_SETTINGS,
     )
     assert (ReplaySettings("tape", "a.jsonl", 2.0),) == found.trimtab.sources
-    assert "sources[0].replay: path is missing" in complaint("replay: {}", dict(SOURCE_SETTINGS))
-    assert "sources[0].replay.path: '../x' contains '..'" in complaint("replay: {path: ../x}", dict(SOURCE_SETTINGS))
+    assert "sources[0].replay: path is missing" in problem_of("replay: {}", dict(SOURCE_SETTINGS))
+    assert "sources[0].replay.path: '../x' contains '..'" in problem_of("replay: {path: ../x}", dict(SOURCE_SETTINGS))
 
 
 def test_opened(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Proves how the two documents of a file meet, and what becomes of the fields that are not about sources."""
+"""How the two documents of a file go together, and the fields that are not about sources."""
 
 import re
 from pathlib import Path
@@ -16,7 +16,7 @@ PAGE = Path(__file__).parents[3] / "docs" / "configuration.md"
 
 
 def test_either_order() -> None:
-    """The two documents mean the same in either order, and each means alone what it means beside the other."""
+    """The order of the two documents does not matter, and neither changes the other."""
     both = parse(f"{FULL}---\n{TRIMTAB_FULL}", FILE)
     assert comparable(both) == comparable(parse(f"{TRIMTAB_FULL}---\n{FULL}", FILE))
     assert parse(TRIMTAB_FULL, FILE).trimtab == both.trimtab
@@ -24,12 +24,12 @@ def test_either_order() -> None:
 
 
 def test_alone() -> None:
-    """A document of our own alone leaves the profile that holds without any file."""
+    """A TrimtabConfiguration alone leaves the default profile."""
     assert comparable(default_configuration()) == comparable(parse(TRIMTAB_HEAD, FILE))
 
 
 def test_every_field() -> None:
-    """All that a file says of load, logs and metrics arrives, in the engine's settings too."""
+    """Every field of load, logging and metrics is parsed."""
     configuration = parse(TRIMTAB_FULL, FILE)
     load = LoadSettings(90.0, 240.0, 600.0, 0.3, ("siblings", "trimaran"))
     own = configuration.trimtab
@@ -38,7 +38,7 @@ def test_every_field() -> None:
 
 
 def test_defaults() -> None:
-    """Fields that are not set, or null, have their defaults."""
+    """Unset and null fields have their defaults."""
     assert TrimtabConfiguration() == parse(f"{TRIMTAB_HEAD}load:\nlogging: {{}}\nsources: []\n", FILE).trimtab
 
 
@@ -89,7 +89,7 @@ def test_defaults() -> None:
     ],
 )
 def test_bad_documents(content: str, expected: str) -> None:
-    """A document that is none, or has a field that makes no sense, is refused at the place of the slip."""
+    """An invalid document or field is rejected at its position."""
     (found,) = problems_of(content)
     assert expected in found
 
@@ -105,7 +105,7 @@ def test_bad_documents(content: str, expected: str) -> None:
     ],
 )
 def test_rules_with_queries(source: str, sources: str, expected: str | None) -> None:
-    """A rule that asks a query of its own names a Prometheus that there is, unless there is only one."""
+    """A rule with a query names an existing Prometheus, unless there is only one."""
     listed = ", ".join(f"{{name: {each}, prometheus: {{url: 'http://{each}'}}}}" for each in sources.split())
     rule = f"{{name: busy, query: up, above: 5, source: '{source}'}}"
     found = problems_of(f"{TRIMTAB_HEAD}sources: [{listed}]\nlabels: {{rules: [{rule}]}}\n")
@@ -116,13 +116,13 @@ def test_rules_with_queries(source: str, sources: str, expected: str | None) -> 
 
 
 def test_all_problems_at_once() -> None:
-    """Problems of both documents are told together, in the order of the file."""
+    """Problems of both documents are reported together, in the order of the file."""
     first, second = problems_of(f"{TRIMTAB_HEAD}logging: {{level: warn}}\n---\n{HEAD}paralelism: 3\n")
     assert "f.yaml:3:18: logging.level" in first
     assert "f.yaml:7:1: paralelism" in second
 
 
 def test_the_page_says_the_same() -> None:
-    """The table of the page is the list of fields, line by line."""
+    """The page's table has every field, line by line."""
     rows = re.findall(r"^\| `(.+?)` \| ([^|]+) \|$", PAGE.read_text(), re.MULTILINE)
     assert list(documented_fields(SOURCE_SETTINGS)) == rows

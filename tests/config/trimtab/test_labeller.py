@@ -1,4 +1,4 @@
-"""What a labeller runs with: no profiles, its own lease, and sources that are asked what the rules need and no more."""
+"""What a labeller runs with: no profiles, its own lease, and sources with just what the rules need."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def asked(configuration: Configuration) -> list[tuple[set[BuiltinMetric], list[s
 
 
 def test_sources_are_asked_what_rules_need() -> None:
-    """Nothing of pods; the kubelet's reckoning where a rule looks at it; each query under its rule's name."""
+    """No pod metrics; memoryAvailable if a rule needs it; each query under its rule's name."""
     assert [({BuiltinMetric.NODE_CPU}, [])] == asked(made(ONE, CPU))
     assert [({BuiltinMetric.NODE_CPU}, ["rule/load"])] == asked(made(ONE, CPU, LOAD))
     room = "{name: room, metric: memory.available, below: 2Gi}"
@@ -45,7 +45,7 @@ def test_a_query_goes_to_the_source_it_names() -> None:
 
 
 def test_the_engine_gets_rules_and_no_profiles() -> None:
-    """So that it follows nodes alone; its lease is its own, and needed only by who writes."""
+    """It watches nodes only; it has a lease of its own, used only when it writes."""
     watching, writing = made(ONE, CPU), made(ONE, CPU, mode="apply")
     assert (("nodes",), False) == (watching.settings.kinds, watching.leader_election.enabled)
     assert ("trimtab-labeller", True) == (writing.leader_election.name, writing.leader_election.enabled)
@@ -54,7 +54,7 @@ def test_the_engine_gets_rules_and_no_profiles() -> None:
 
 
 def test_a_rule_file_and_flags() -> None:
-    """One Prometheus, asked the rules' queries every few seconds; observed unless told to write."""
+    """One Prometheus with the rules' queries, every few seconds; it only observes unless told to write."""
     text = "Rulename: {Node_mem: {Promsql: used, Threshold: 70}}"
     found = from_rule_file(text, "rule.yaml", "http://prom:9090", 5.0, apply=False)
     (source,) = found.trimtab.sources
@@ -75,7 +75,7 @@ def test_a_rule_file_and_flags() -> None:
         (ONE, ("{name: a, query: up, source: nope, above: 1}",), "labels.rules[0]: the query of a needs"),
     ],
 )
-def test_what_cannot_work_is_refused(sources: str, rules: tuple[str, ...], words: str) -> None:
+def test_what_cannot_work_is_rejected(sources: str, rules: tuple[str, ...], words: str) -> None:
     """With the field and the remedy."""
     with pytest.raises(ConfigError) as refused:
         made(sources, *rules)

@@ -1,4 +1,4 @@
-"""What the field `labels` comes to, what is refused of it and where, and that it can be written down again."""
+"""The field `labels`: how it is parsed, what is rejected and where, and that it can be dumped."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_little_is_enough() -> None:
 
 
 def test_everything_can_be_said() -> None:
-    """Mode, expiry, exclusion, both kinds of marks, an average, patience both ways."""
+    """Mode, expiry, exclusion, label and taint, an average, and both hold times."""
     one = {
         "name": "room",
         "metric": "memory.available",
@@ -67,19 +67,19 @@ def test_everything_can_be_said() -> None:
 
 @pytest.mark.parametrize(("below", "clear"), [("10%", 0.11), ("90%", 0.95), ("96%", 0.98), ("100%", 1.0)])
 def test_what_is_free_can_always_be_enough(below: str, clear: float) -> None:
-    """More than all of the memory is never available: without `clear` a mark goes half way to that, at the latest."""
+    """The default of `clear` is at most half way to 100%, so that it can always be reached."""
     assert clear == rule(metric="memory.available", above=None, below=below).clear
 
 
 def test_a_query_has_a_number_and_its_rules_name() -> None:
-    """Any PromQL; the label is called after the rule."""
+    """Any PromQL; the label is named after the rule."""
     found = rule(name="load", metric=None, query="node_load5", source="prom", above=8)
     assert ("rule/load", 8.0, Of.ITSELF) == (found.metric, found.threshold, found.of)
     assert ("node_load5", "prom", ("pressure.trimtab.dev/load", "high")) == (found.query, found.source, found.label)
 
 
 def test_a_taint_alone_needs_no_label() -> None:
-    """Who names a taint and no label wants just that."""
+    """With a taint and no label there is only the taint."""
     assert (None, "pressure.trimtab.dev/cpu") == (
         (found := rule(taint="pressure.trimtab.dev/cpu")).label,
         found.taint,
@@ -116,8 +116,8 @@ def test_a_taint_alone_needs_no_label() -> None:
         ({"hysteresis": 5}, "labels.rules[0].hysteresis", "unknown field"),
     ],
 )
-def test_what_makes_no_sense_is_refused_where_it_stands(fields: dict[str, object], path: str, words: str) -> None:
-    """Field, value and remedy; nothing is guessed."""
+def test_what_makes_no_sense_is_rejected_where_it_stands(fields: dict[str, object], path: str, words: str) -> None:
+    """The message has the field, the value and the remedy."""
     given = {key: value for key, value in {**CPU, **fields}.items() if value is not None}
     found, problems = read(rules=[given])
     assert found is None
@@ -136,14 +136,14 @@ def test_what_makes_no_sense_is_refused_where_it_stands(fields: dict[str, object
     ],
 )
 def test_the_whole_must_make_sense_too(fields: dict[str, object], words: str) -> None:
-    """No rules, two of one name, a mode that nobody knows."""
+    """No rules, duplicate names, an unknown mode."""
     found, problems = read(**fields)
     assert found is None
     assert any(words in problem for problem in problems), problems
 
 
 def test_what_was_read_can_be_written_and_read_again() -> None:
-    """`config show` prints a file that means the same."""
+    """The dumped field parses as the same value."""
     lines = [{"key": "pool", "operator": "Exists"}]
     rules = [
         {**CPU, "clear": "66.5%", "of": "allocatable", "over": "1m"},
@@ -159,7 +159,7 @@ def test_what_was_read_can_be_written_and_read_again() -> None:
 
 
 def test_a_document_with_labels_can_be_read() -> None:
-    """The reader of the document finds them, with the line of a problem."""
+    """The field is parsed as part of the document."""
     text = TRIMTAB_HEAD + "labels:\n  mode: apply\n  rules:\n  - {name: cpu, metric: cpu, above: 80%}\n"
     configuration = read_file(text, "f.yaml")
     assert configuration.trimtab.labels is not None
@@ -167,7 +167,7 @@ def test_a_document_with_labels_can_be_read() -> None:
 
 
 def test_the_page_names_every_field() -> None:
-    """docs/labels.md says of each field what the reader says."""
+    """docs/labels.md has the documentation of every field."""
     rows = re.findall(r"^\| `(labels\S*)` \| (.+) \|$", PAGE.read_text(), re.M)
     listed = [*document_fields(LabelsSpec, "labels."), *document_fields(RuleSpec, "labels.rules[].")]
     assert {path: each.doc for path, each in listed} == dict(rows)

@@ -1,4 +1,4 @@
-"""Proves how addresses in the arguments of plugins become sources, and what is said when there is none."""
+"""How URLs in the arguments of plugins become sources, and the note if there is none."""
 
 import pytest
 
@@ -34,7 +34,7 @@ URL = "http://10.96.0.102:9090"
 
 
 def profile(plugin: str, args: str, name: str = "a") -> str:
-    """A profile with one plugin for scores."""
+    """A profile with one score plugin."""
     return (
         f"- schedulerName: {name}\n  plugins: {{score: {{enabled: [{{name: {plugin}}}]}}}}\n"
         f"  pluginConfig: [{{name: {plugin}, args: {args}}}]\n"
@@ -46,7 +46,7 @@ def body(*profiles: str) -> str:
 
 
 def sources(content: str) -> tuple[SourceSettings, ...]:
-    """What a file comes to be measured by, which is the same for what is shown of it."""
+    """The sources of a file, which are the same for its dump."""
     configuration = parse(content, FILE)
     assert comparable(configuration) == comparable(parse(dump(configuration), FILE))
     return configuration.trimtab.sources
@@ -57,7 +57,7 @@ def notes(content: str) -> list[str]:
 
 
 def test_the_file_of_real_usage_scheduler() -> None:
-    """It loads as it stands: one score, and its Prometheus is asked every ten seconds."""
+    """It is valid unchanged: one score plugin, and its Prometheus is queried every ten seconds."""
     configuration = parse(S2, FILE)
     (only,) = configuration.settings.profiles
     assert (PrometheusSettings("prometheus", URL, 10.0, 10.0),) == sources(S2)
@@ -69,14 +69,14 @@ def test_the_file_of_real_usage_scheduler() -> None:
 
 
 def test_one_address_is_one_source() -> None:
-    """However it is spelt and however often it is named, a place is asked once, as often as the most impatient wants."""
+    """A URL is one source, however it is spelt and however often it is named; the shortest interval counts."""
     one = profile("MemRealUsage", f"{{prometheusApiAddr: '{URL}', queryMetricIntervalSeconds: 30}}")
     other = profile("CpuRealUsage", f"{{prometheusApiAddr: '{URL}/', queryMetricIntervalSeconds: 5}}", "b")
     assert (PrometheusSettings("prometheus", URL, 5.0, 5.0),) == sources(body(one, other))
 
 
 def test_two_addresses_are_two_sources() -> None:
-    """Each gets a name of its own, and none that the second document has given away."""
+    """Each gets a unique name, also among those of the second document."""
     one = profile("MemRealUsage", "{prometheusApiAddr: 'http://one:9090'}")
     other = profile("CpuRealUsage", "{prometheusApiAddr: 'http://two:9090'}", "b")
     own = f"---\n{TRIMTAB_HEAD}sources: [{{name: prometheus, metricsServer: {{}}}}]\n"
@@ -85,7 +85,7 @@ def test_two_addresses_are_two_sources() -> None:
 
 
 def test_the_second_document_counts_first() -> None:
-    """A source that describes the same place is taken as it is, with what it allows."""
+    """A source of the second document with the same URL takes precedence."""
     own = (
         f"---\n{TRIMTAB_HEAD}sources: [{{name: own, prometheus: {{url: '%s', interval: 45s, allowAddresses: [%s]}}}}]\n"
     )
@@ -96,7 +96,7 @@ def test_the_second_document_counts_first() -> None:
 
 
 def test_trimaran_prometheus() -> None:
-    """The provider of a Trimaran plugin becomes a source, with its word on certificates."""
+    """The metricProvider of a Trimaran plugin becomes a source, with insecureSkipVerify."""
     args = f"{{metricProvider: {{type: Prometheus, address: '{URL}', insecureSkipVerify: true}}}}"
     expected = PrometheusSettings("prometheus", URL, tls=Tls(insecure_skip_verify=True))
     assert (expected,) == sources(body(profile("TargetLoadPacking", args)))
@@ -104,7 +104,7 @@ def test_trimaran_prometheus() -> None:
 
 @pytest.mark.parametrize("args", ["{}", "{metricProvider: {type: KubernetesMetricsServer}}"])
 def test_trimaran_metrics_server(args: str) -> None:
-    """metrics-server is what these plugins ask unless told otherwise, and only where nothing else is measured by."""
+    """metrics-server is the default of these plugins, and is used only if there is no other source."""
     stock = body(profile("LoadVariationRiskBalancing", args))
     assert (MetricsServerSettings("metrics-server"),) == sources(stock)
     own = f"---\n{TRIMTAB_HEAD}sources: [{{name: own, prometheus: {{url: '{URL}'}}}}]\n"
@@ -112,13 +112,13 @@ def test_trimaran_metrics_server(args: str) -> None:
 
 
 def test_unused_arguments() -> None:
-    """Arguments of a plugin that is not enabled are no source."""
+    """Arguments of a plugin that is not enabled become no source."""
     stock = f"{HEAD}profiles: [{{pluginConfig: [{{name: MemRealUsage, args: {{prometheusApiAddr: '{URL}'}}}}]}}]\n"
     assert () == sources(stock)
 
 
 def test_blind_plugins_are_noted() -> None:
-    """A plugin that looks at measured load where nothing is measured is noted, and the default profile is not."""
+    """A plugin that needs measurements is noted if there is no source; the default profile is not."""
     (note,) = notes(body(profile("PeakRisk", "{}")))
     assert "f.yaml:4:18: profiles[0].schedulerName: PeakRisk would use measured load" in note
     assert [] == notes(HEAD)
@@ -176,7 +176,7 @@ def test_blind_plugins_are_noted() -> None:
     ],
 )
 def test_bad_addresses(plugin: str, args: str, expected: str) -> None:
-    """What is refused in the second document is refused here too, and no secret is repeated."""
+    """What is rejected in the second document is rejected here, too, and no secret is repeated."""
     (found,) = problems_of(body(profile(plugin, args)))
     assert f"profiles[0].pluginConfig[0].args.{expected}" in found
     assert "s3cret" not in found
@@ -196,7 +196,7 @@ def test_bad_addresses(plugin: str, args: str, expected: str) -> None:
     ],
 )
 def test_bad_addresses_of_plugins_that_are_not_enabled(plugin: str, args: str) -> None:
-    """A secret is no better kept where nobody asks with it: word for word the same is refused."""
+    """The same is rejected in the arguments of plugins that are not enabled, with the same message."""
     used = profile(plugin, args)
     disabled = f"multiPoint: {{enabled: [{{name: {plugin}}}]}}, score: {{disabled: [{{name: '*'}}]}}"
     enabled = f"score: {{enabled: [{{name: {plugin}}}]}}"
@@ -209,7 +209,7 @@ def test_bad_addresses_of_plugins_that_are_not_enabled(plugin: str, args: str) -
 
 
 def test_unused_arguments_of_a_known_place() -> None:
-    """What the second document allows is allowed there too, and how often nobody asks does not matter."""
+    """A URL of the second document is valid there, too, and the interval is not checked."""
     url = "http://169.254.10.1:9090"
     allowed = f"{{name: own, prometheus: {{url: '{url}', allowAddresses: [169.254.10.0/24]}}}}"
     own = f"---\n{TRIMTAB_HEAD}sources: [{allowed}]\n"
@@ -220,7 +220,7 @@ def test_unused_arguments_of_a_known_place() -> None:
 
 
 def test_other_providers() -> None:
-    """A provider that nobody asks is noted."""
+    """An unsupported provider is noted."""
     told = notes(body(profile("TargetLoadPacking", "{metricProvider: {type: SignalFx}}")))
     assert any(
         "metricProvider.type: ignored: only Prometheus and KubernetesMetricsServer are supported" in each

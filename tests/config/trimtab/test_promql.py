@@ -1,4 +1,4 @@
-"""Proves what is found wrong with a query by its form, and how placeholders are filled in."""
+"""Which queries are rejected by their form, and how placeholders are substituted."""
 
 import pytest
 from hypothesis import given, settings
@@ -28,7 +28,7 @@ GOOD = [
 
 @pytest.mark.parametrize("query", GOOD)
 def test_good_form(query: str) -> None:
-    """Queries as people write them pass, whatever stands in their quotes and comments."""
+    """Usual queries are valid, whatever their quotes and comments contain."""
     assert validate_query(query) is None
 
 
@@ -65,12 +65,12 @@ def test_good_form(query: str) -> None:
     ],
 )
 def test_bad_form(query: str, fault: str) -> None:
-    """What no Prometheus could read, and placeholders that nobody fills in, are refused."""
+    """Malformed queries and unknown placeholders are rejected."""
     assert (validate_query(query) or "").startswith(fault)
 
 
 def test_filled() -> None:
-    """Spans are filled in as Prometheus writes them, outside of quotes and comments alone."""
+    """Durations are substituted as PromQL writes them, outside of quotes and comments only."""
     query = "rate(x[$window]) + y offset $interval # $window"
     assert "rate(x[300s]) + y offset 1500ms # $window" == substitute(query, {"window": 300.0, "interval": 1.5})
     assert {"window", "interval"} == placeholders(query)
@@ -79,7 +79,7 @@ def test_filled() -> None:
 @given(st.text(alphabet="axs0{}()[]\"'`\\#$%\n _", max_size=30))
 @settings(max_examples=300, deadline=None)
 def test_nothing_is_lost(query: str) -> None:
-    """Taken to pieces and put together again every text is itself, and what passes is filled in without fail."""
+    """The tokens of any text join to the text, and placeholders of a valid query can be substituted."""
     assert query == "".join(piece.text for piece in tokens(query))
     if validate_query(query) is None:
         substitute(query, {"window": 1.0, "interval": 1.0})

@@ -1,4 +1,4 @@
-"""A rule.yaml of the labeller that was here before: what it comes to, and what is wrong with a bad one, by line."""
+"""The rule.yaml of the former labeller: how it is parsed, and what is rejected and where."""
 
 from __future__ import annotations
 
@@ -71,6 +71,6 @@ def test_below_and_patience_can_be_said() -> None:
         ("Rulename: {a: {Promsql: up, Threshold: 7}", "rule.yaml:"),
     ],
 )
-def test_a_bad_file_is_refused_with_line_field_and_remedy(text: str, words: str) -> None:
+def test_a_bad_file_is_rejected_with_line_field_and_remedy(text: str, words: str) -> None:
     """It used to mean no rules at all, and the verdicts of before."""
     assert words in complaints(text)

@@ -1,4 +1,4 @@
-"""Proves which sources a file describes, and what is said of those that make no sense."""
+"""How sources are parsed, and what is rejected."""
 
 import pytest
 
@@ -24,17 +24,17 @@ def sources(body: str) -> tuple[SourceSettings, ...]:
 
 
 def prometheus(fields: str) -> str:
-    """A file with one Prometheus of these further fields, in its third line."""
+    """A file with one Prometheus with these fields, in its third line."""
     return f"{TRIMTAB_HEAD}sources: [{{name: a, prometheus: {{url: '{URL}', {fields}}}}}]\n"
 
 
-def complaint(content: str) -> str:
+def problem_of(content: str) -> str:
     (found,) = problems_of(content)
     return found
 
 
 def test_every_field() -> None:
-    """All that a file can say of its sources arrives."""
+    """Every field of sources is parsed."""
     idle = '1 - avg by (node) (rate(node_cpu_seconds_total{mode="idle"}[$window]))'
     queries = (
         QuerySettings("cpu", idle, unit=QueryUnit.RATIO, window=300.0),
@@ -61,14 +61,14 @@ def test_every_field() -> None:
 
 
 def test_defaults() -> None:
-    """What is not set has its default; an impatient source does not wait longer than its interval."""
+    """Unset fields have their defaults; the timeout is at most the interval."""
     assert (PrometheusSettings("a", URL),) == sources(f"sources: [{{name: a, prometheus: {{url: '{URL}'}}}}]\n")
     assert (MetricsServerSettings("a", 30.0, 10.0),) == sources("sources: [{name: a, metricsServer: {}}]\n")
     assert (MetricsServerSettings("a", 4.0, 4.0),) == sources("sources: [{name: a, metricsServer: {interval: 4s}}]\n")
 
 
 def test_own_queries_take_the_place_of_built_in_ones() -> None:
-    """A query for cpu or memory is asked instead of the built-in one, and one for its mean beside it."""
+    """A query for cpu or memory replaces the built-in one; one for its mean is added."""
     (source,) = sources(
         f"sources: [{{name: a, prometheus: {{url: '{URL}', queries: [{{name: memory, query: m, unit: bytes}},"
         " {name: cpu, query: c, unit: percent, statistic: mean}]}}]\n"
@@ -113,12 +113,12 @@ def test_own_queries_take_the_place_of_built_in_ones() -> None:
     ],
 )
 def test_bad_sources(body: str, expected: str) -> None:
-    """A source that is none, or none of its own, is refused at its place."""
-    assert expected in complaint(f"{TRIMTAB_HEAD}{body}\n")
+    """An invalid or duplicate source is rejected at its position."""
+    assert expected in problem_of(f"{TRIMTAB_HEAD}{body}\n")
 
 
 def test_unknown_kind_of_source() -> None:
-    """A kind of source that nobody knows is named, with the one that may be meant."""
+    """An unknown kind of source is rejected, with the nearest valid name."""
     first, second = problems_of(f"{TRIMTAB_HEAD}sources: [{{name: a, promtheus: {{}}}}]\n")
     assert "sources[0]: the kind is missing: write one of" in first
     assert "3:21: sources[0].promtheus: unknown field (did you mean prometheus?)" in second
@@ -193,22 +193,22 @@ def test_unknown_kind_of_source() -> None:
     ],
 )
 def test_bad_fields_of_a_prometheus(fields: str, expected: str) -> None:
-    """Each field that makes no sense is refused with its place, its value and what to write instead."""
-    found = complaint(prometheus(fields))
+    """Each invalid field is rejected with its position, its value and the remedy."""
+    found = problem_of(prometheus(fields))
     assert found.startswith("f.yaml:3:")
     assert f"sources[0].prometheus.{expected}" in found
 
 
 @pytest.mark.parametrize("url", ["http://me:s3cret@p:9090", "file:///s3cret@x"])
 def test_no_secret_is_told(url: str) -> None:
-    """An address with a password in it is refused without being repeated."""
-    found = complaint(f"{TRIMTAB_HEAD}sources: [{{name: a, prometheus: {{url: '{url}'}}}}]\n")
+    """A URL with a password is rejected without being repeated."""
+    found = problem_of(f"{TRIMTAB_HEAD}sources: [{{name: a, prometheus: {{url: '{url}'}}}}]\n")
     assert "f.yaml:3:39: sources[0].prometheus.url: the URL " in found
     assert "s3cret" not in found
 
 
 def test_belief_in_anybody_is_noted() -> None:
-    """Whoever skips verification is told what that means."""
+    """Skipping verification is noted."""
     (note,) = parse(prometheus("tls: {insecureSkipVerify: true}"), FILE).notes
     assert "any certificate is trusted" in note.message
 
@@ -217,7 +217,7 @@ def test_belief_in_anybody_is_noted() -> None:
     "rule", ["{name: r, query: up, above: 1}", "{name: r, query: up, above: 1, source: a}", "{name: r, METRIC}"]
 )
 def test_a_source_for_rules_alone(rule: str) -> None:
-    """A Prometheus without metrics of its own is fine where a rule for labels has something to ask it."""
+    """A Prometheus without metrics is valid if a label rule uses it."""
     rule = rule.replace("METRIC", "metric: memory.available, below: 10%")
     (source,) = parse(f"{prometheus('metrics: []')}labels: {{rules: [{rule}]}}\n", FILE).trimtab.sources
     assert isinstance(source, PrometheusSettings)
@@ -225,15 +225,15 @@ def test_a_source_for_rules_alone(rule: str) -> None:
 
 
 def test_a_source_that_no_rule_asks() -> None:
-    """A rule that goes by another source, or by a metric that must be measured first, does not make it useful."""
+    """A rule for another source, or with a metric that must be listed, is not enough."""
     other = "{name: b, prometheus: {url: 'http://b'}}"
     content = prometheus("metrics: []").replace("]\n", f", {other}]\n")
     for rule in ("{name: r, query: up, above: 1, source: b}", "{name: r, metric: cpu, above: 80%}"):
-        assert "sources[0].prometheus.metrics: [] leaves" in complaint(f"{content}labels: {{rules: [{rule}]}}\n")
+        assert "sources[0].prometheus.metrics: [] leaves" in problem_of(f"{content}labels: {{rules: [{rule}]}}\n")
 
 
 def test_a_bad_rule_is_all_that_is_told() -> None:
-    """While the rules cannot be read nobody knows what they ask."""
+    """While the rules are invalid, their sources are not checked."""
     found = problems_of(f"{prometheus('metrics: []')}labels: {{rules: [{{query: up}}]}}\n")
     assert found
     assert all("labels.rules[0]" in each for each in found)

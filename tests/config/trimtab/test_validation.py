@@ -1,4 +1,4 @@
-"""Proves which addresses a source may have, and that no message shows a password."""
+"""Which URLs a source may have, and that no message shows a password."""
 
 from ipaddress import ip_address
 
@@ -19,7 +19,7 @@ PRESENTABLE = [
 
 @pytest.mark.parametrize("url", PRESENTABLE)
 def test_usual_addresses(url: str) -> None:
-    """Names and numbers of machines in and around a cluster may be asked."""
+    """Host names and IP addresses in and around a cluster are accepted."""
     assert validate_url(url) is None
 
 
@@ -78,20 +78,20 @@ def test_usual_addresses(url: str) -> None:
         ("http://" + "a" * 2000, "is not a URL"),
     ],
 )
-def test_refused_addresses(url: str, fault: str) -> None:
-    """What is no plain address of a machine, or leads to a machine's credentials, is refused with a remedy."""
+def test_rejected_addresses(url: str, fault: str) -> None:
+    """A URL that is malformed, or leads to a metadata service, is rejected with a remedy."""
     assert (validate_url(url) or "").startswith(fault) or fault in (validate_url(url) or "")
 
 
 def test_passwords_are_not_told() -> None:
-    """An address is told in messages, but never one that may hold a password."""
+    """Messages show a URL, but never one that may contain a password."""
     assert "'http://prometheus'" == redact_url("http://prometheus")
     assert "the URL" == redact_url("http://me:secret@prometheus")
     assert "the URL" == redact_url("http://prometheus/?token=secret") == redact_url("http://prometheus/#secret")
 
 
 def test_allowed_networks() -> None:
-    """A network that is named is asked although its addresses are refused else, and no other one is."""
+    """An allowed network may be queried although it would be blocked otherwise, and no other one."""
     allowed = ("169.254.10.0/24", "fe80::/64")
     assert validate_url("http://169.254.10.7:9090", allowed) is None
     assert validate_url("http://[::ffff:169.254.10.7]:9090", allowed) is None
@@ -103,12 +103,12 @@ def test_allowed_networks() -> None:
     ("text", "good"), [("10.0.0.1", True), ("fe80::/10", True), ("10.0.0.1/8", False), ("a", False)]
 )
 def test_networks(text: str, good: bool) -> None:
-    """What is to be allowed is an address, or a network without bits beside its mask."""
+    """allowAddresses takes IP addresses, and networks without host bits."""
     assert good is (validate_network(text) is None)
 
 
 def test_same_place() -> None:
-    """Two spellings of one address are the same place, and another port is another."""
+    """Two spellings of one URL are equal, and another port is not."""
     assert "http://a.b:80/x" == normalise_url("HTTP://A.b/x/") == normalise_url("http://a.b:080/x")
     assert normalise_url("http://a.b:81") != normalise_url("http://a.b")
     assert normalise_url("https://a.b:443") == normalise_url("https://a.b")
