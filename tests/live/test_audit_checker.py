@@ -15,7 +15,7 @@ START = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 def event(at: float, verb: str, resource: str, answer: Any = None, user: str = "admin", **more: Any) -> dict[str, Any]:
-    """One line of the log, answered a tenth of a second after it arrived."""
+    """One audit event, answered a tenth of a second after its arrival."""
     arrived = START + timedelta(seconds=at)
     main, _, sub = resource.partition("/")
     return {
@@ -33,7 +33,7 @@ def event(at: float, verb: str, resource: str, answer: Any = None, user: str = "
 
 
 def pod(uid: str, cpu: str = "1", scheduler: str = "trimtab", **spec: Any) -> dict[str, Any]:
-    """A pod that asks for cpu."""
+    """A pod with a CPU request."""
     container = {"name": "main", "resources": {"requests": {"cpu": cpu}}, "ports": spec.pop("ports", [])}
     meta = {"uid": uid, "namespace": "default", "name": uid}
     return {"kind": "Pod", "metadata": meta, "spec": {"schedulerName": scheduler, "containers": [container], **spec}}
@@ -49,7 +49,7 @@ def node(cpu: str = "2", **more: str) -> dict[str, Any]:
 
 
 def created(at: float, thing: dict[str, Any]) -> dict[str, Any]:
-    """Somebody creates a pod or node."""
+    """The creation of a pod or node."""
     return event(at, "create", "pods" if thing["kind"] == "Pod" else "nodes", thing)
 
 
@@ -61,17 +61,17 @@ def bind(at: float, uid: str, user: str = US, code: int = 201, target: str = "no
     )
 
 
-def verdict(
+def violations_of(
     *events: dict[str, Any], pods: Sequence[dict[str, Any]] = (), nodes: Sequence[dict[str, Any]] = ()
 ) -> Report:
-    """What the judge says of these events, after a node came up."""
+    """The checker's violations for these events, after the creation of a node."""
     return check_audit([created(0, node()), *events], pods, nodes, US, ["trimtab"])
 
 
-def test_a_clean_run_is_clean() -> None:
-    """A scheduler that fills a node exactly, while another pod leaves, did nothing wrong."""
+def test_a_correct_run_has_no_violations() -> None:
+    """A scheduler may fill a node exactly while another pod terminates."""
     gone = pod("a", "2")
-    report = verdict(
+    report = violations_of(
         *[created(1, gone), bind(2, "a"), event(8, "delete", "pods", gone)],
         *[created(9, pod("b")), bind(10, "b"), created(11, pod("c")), bind(12, "c")],
         pods=[pod("b", nodeName="node"), pod("c", nodeName="node")],
@@ -140,9 +140,9 @@ def test_a_clean_run_is_clean() -> None:
         ),
     ],
 )
-def test_each_misdeed_is_named(named: str, events: list[dict[str, Any]]) -> None:
-    """One misdeed in the log is one violation in the report."""
-    assert (named,) == verdict(*events).violations
+def test_each_violation_is_reported(named: str, events: list[dict[str, Any]]) -> None:
+    """One violation in the log is one in the report."""
+    assert (named,) == violations_of(*events).violations
 
 
 @pytest.mark.parametrize(
@@ -167,14 +167,14 @@ def test_each_misdeed_is_named(named: str, events: list[dict[str, Any]]) -> None
         ],
     ],
 )
-def test_a_race_that_nobody_can_win_is_no_misdeed(events: list[dict[str, Any]]) -> None:
-    """What the scheduler could not have known yet is not held against it."""
-    assert () == verdict(*events).violations
+def test_an_unavoidable_race_is_no_violation(events: list[dict[str, Any]]) -> None:
+    """What the scheduler could not have known yet does not count."""
+    assert () == violations_of(*events).violations
 
 
 def test_the_final_list_is_compared_with_the_log() -> None:
-    """A pod that is elsewhere, a node that is over, and a bind that no log line tells of are all noticed."""
-    report = verdict(
+    """A pod on another node, an overcommitted node, and a bind without a log line are found."""
+    report = violations_of(
         *[created(1, pod("a")), bind(2, "a")],
         pods=[pod("a", nodeName="other"), pod("b", nodeName="node"), pod("c", "2", nodeName="node")],
         nodes=[node()],
@@ -185,10 +185,10 @@ def test_the_final_list_is_compared_with_the_log() -> None:
 
 
 def test_used_permissions_are_compared_with_granted_ones() -> None:
-    """A verb that a role grants and the log never shows is left over."""
+    """A verb that a role grants but the log never has is reported."""
     role = {"kind": "Role", "rules": [{"apiGroups": [""], "resources": ["pods"], "verbs": ["list", "watch"]}]}
     watching = event(1, "watch", "pods", user=US, stage="ResponseStarted")
-    assert {("list", "", "pods")} == grants([role]) - verdict(watching).used
+    assert {("list", "", "pods")} == grants([role]) - violations_of(watching).used
 
 
 @pytest.mark.parametrize(
@@ -205,26 +205,26 @@ def test_used_permissions_are_compared_with_granted_ones() -> None:
     ],
 )
 def test_quantities_are_exact(text: str, value: Fraction) -> None:
-    """The judge reads quantities as the API server stores them, without rounding."""
+    """Quantities are parsed as the API server stores them, without rounding."""
     assert value == parse_quantity(text)
 
 
 @pytest.mark.parametrize("text", ["1K", "1_000", "１２", "1e3Mi", "NaN", "1 ", "1e2147483648"])
-def test_what_is_no_quantity_is_refused(text: str) -> None:
-    """The judge would rather stop than guess."""
+def test_an_invalid_quantity_is_an_error(text: str) -> None:
+    """The checker does not guess."""
     with pytest.raises(ValueError, match="not a quantity"):
         parse_quantity(text)
 
 
-def test_a_pod_takes_its_highest_need() -> None:
-    """Sidecars run beside the start-up steps after them and beside the containers; overhead comes on top."""
+def test_pod_requests_are_the_maximum_over_its_phases() -> None:
+    """Sidecars run with the init containers after them and with the containers; overhead is added."""
     step = {"resources": {"requests": {"cpu": "3"}}}
     sidecar = {"restartPolicy": "Always", "resources": {"requests": {"cpu": "1", "memory": "1"}}}
     spec: dict[str, Any] = {"initContainers": [sidecar, step], "overhead": {"cpu": "1m", "memory": "100m"}}
     assert {"cpu": 4001, "memory": 2, "pods": 1} == pod_requests(pod("a", "2", **spec))
 
 
-def test_requests_of_the_pod_replace_those_of_its_containers() -> None:
-    """Only the resources that the pod as a whole names are replaced."""
+def test_pod_level_requests_replace_those_of_containers() -> None:
+    """Only for the resources that they name."""
     whole = {"requests": {"memory": "5"}}
     assert {"cpu": 1000, "memory": 5, "pods": 1} == pod_requests(pod("a", resources=whole))

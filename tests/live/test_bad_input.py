@@ -47,8 +47,8 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
 }
 
 
-def test_bad_wishes_delay_nobody(rig: Rig) -> None:
-    """Pods with bad wishes go first by priority, and still every other pod is bound and every bad one is told why."""
+def test_invalid_pods_delay_no_others(rig: Rig) -> None:
+    """Invalid pods come first by priority, and still every other pod is bound, and every invalid one gets a reason."""
     for file in (trimtab_process.ROOT / "deploy").glob("rbac*.yaml"):
         rig.apply(file)
     rig.admin.create_many(node(f"node-{n}", labels={"age": str(n)}) for n in range(10))
@@ -63,7 +63,7 @@ def test_bad_wishes_delay_nobody(rig: Rig) -> None:
         trimtab_process.wait_for(
             lambda: len(trimtab_process.bound(rig)) == GOOD, 60, "all good ones are bound", trimtab
         )
-        trimtab_process.wait_for(lambda: not _untold(rig, bad), 60, "all bad ones are told why", trimtab)
+        trimtab_process.wait_for(lambda: not _without_reason(rig, bad), 60, "all bad ones are told why", trimtab)
         assert {f"good-{n}" for n in range(GOOD)} == set(trimtab_process.bound(rig))
         assert trimtab.running()
     finally:
@@ -79,8 +79,8 @@ def _class() -> Document:
     return {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": meta, "value": 1000}
 
 
-def _untold(rig: Rig, bad: dict[str, str]) -> dict[str, set[str]]:
-    """Bad pods without an Event that names what is wrong, and what was said instead."""
+def _without_reason(rig: Rig, bad: dict[str, str]) -> dict[str, set[str]]:
+    """Invalid pods without an Event that names the error, and their Events instead."""
     events = rig.admin.list("/apis/events.k8s.io/v1/events?fieldSelector=reason%3DFailedScheduling")
     notes: dict[str, set[str]] = {name: set() for name in bad}
     for event in events:

@@ -26,7 +26,7 @@ def pod(name: str, on: str, app: str = "web", namespace: str = "default", **spec
 
 
 def found(*pods: Document, nodes: list[Document] | None = None, **more: Any) -> list[str]:
-    """What the checker says of these pods on n1 (zone a), n2 (zone a) and n3 (zone b)."""
+    """The violations of these pods on n1 (zone a), n2 (zone a) and n3 (zone b)."""
     return violations(ClusterObjects(pods, nodes or [node("n1"), node("n2"), node("n3", "b")], **more))
 
 
@@ -42,8 +42,8 @@ def expression(key: str, operator: str, *values: str) -> Document:
     return {"key": key, "operator": operator, "values": list(values)}
 
 
-def test_a_pod_on_a_node_that_does_not_exist_is_found() -> None:
-    """A pod on no node, or ended, is nobody's business; one on a node that is not there is."""
+def test_a_pod_on_a_missing_node() -> None:
+    """Pending and terminated pods do not count; a pod on a node that does not exist is a violation."""
     ended = {**pod("ended", "n9"), "status": {"phase": "Succeeded"}}
     assert set() == rules_broken(pod("waiting", ""), ended)
     assert ["strays: default/stray is on n9, which does not exist"] == found(pod("stray", "n9"))
@@ -65,7 +65,7 @@ def test_a_pod_on_a_node_that_does_not_exist_is_found() -> None:
     ],
 )
 def test_node_affinity_by_operator(kept: bool, operator: str, values: list[str]) -> None:
-    """A required expression that is false of the node is a breach."""
+    """A required expression that does not match the node is a violation."""
     term = {"matchExpressions": [expression("age", operator, *values)]}
     assert (set() if kept else {"choice"}) == rules_broken(pod("p", "n1", affinity=on_nodes(term)))
 
@@ -82,7 +82,7 @@ def test_node_affinity_by_operator(kept: bool, operator: str, values: list[str])
     ],
 )
 def test_choice_of_nodes(kept: bool, spec: dict[str, Any]) -> None:
-    """The selector and one of the terms must pick the node; an empty term picks none."""
+    """The selector and one of the terms must match the node; an empty term matches none."""
     assert (set() if kept else {"choice"}) == rules_broken(pod("p", "n1", **spec))
 
 
@@ -100,13 +100,13 @@ def test_choice_of_nodes(kept: bool, spec: dict[str, Any]) -> None:
     ],
 )
 def test_taints(kept: bool, effect: str, toleration: Document) -> None:
-    """A taint that bars must be tolerated by key, value and effect; one that only asks need not."""
+    """A hard taint must be tolerated by key, value and effect; a soft one need not."""
     tainted = [node("n1", taints=[{"key": "k", "value": "v", "effect": effect}])]
     assert (set() if kept else {"taints"}) == rules_broken(pod("p", "n1", tolerations=[toleration]), nodes=tainted)
 
 
 def test_unschedulable_nodes() -> None:
-    """Only who tolerates it may be on a cordoned node."""
+    """Only pods that tolerate it may be on a cordoned node."""
     cordoned = [node("n1", unschedulable=True)]
     tolerant = pod("q", "n1", tolerations=[{"key": CORDON, "operator": "Exists"}])
     assert ["cordons: default/p is on n1, which is unschedulable"] == found(pod("p", "n1"), tolerant, nodes=cordoned)
@@ -128,20 +128,20 @@ def cpu(amount: str, **more: Any) -> Document:
     ],
 )
 def test_room(spec: dict[str, Any]) -> None:
-    """Sidecars, start-up steps, overhead and the pod's own request count; what the node does not offer is none."""
+    """Sidecars, init containers, overhead and pod-level requests count; a resource that the node lacks is zero."""
     beside = pod("beside", "n1", containers=[cpu("1")])
     assert {"room"} == rules_broken(beside, pod("p", "n1", **spec))
     assert set() == rules_broken(beside, pod("p", "n1", containers=[cpu("1")]))
 
 
-def test_the_number_of_pods_is_room_too() -> None:
+def test_the_number_of_pods_is_limited() -> None:
     """Three of three pods fit, four do not."""
     assert set() == rules_broken(*(pod(f"p{n}", "n1") for n in range(3)))
     assert ["room: n1 is over: pods 4 of 3"] == found(*(pod(f"p{n}", "n1") for n in range(4)))
 
 
 def test_host_ports() -> None:
-    """The same port twice on a node is a breach, unless protocol or address differ."""
+    """The same port twice on a node is a violation, unless protocol or address differ."""
 
     def holding(name: str, on: str = "n1", **port: Any) -> Document:
         return pod(name, on, containers=[{"ports": [{"hostPort": 80, **port}]}])
@@ -178,7 +178,7 @@ def together(*terms: Document) -> dict[str, Any]:
     ],
 )
 def test_anti_affinity(kept: bool, rule: Document, on: str) -> None:
-    """A term keeps its domain free of those it speaks of, even of such as have nothing against its owner."""
+    """A term excludes matching pods from its domain, in both directions."""
     owner = pod("owner", "n1", "db" if rule == term(app="db") else "web", labels={"track": "x"}, **apart(rule))
     other = pod("other", on, labels={"track": "x"})
     assert (set() if kept else {"anti_affinity"}) == rules_broken(owner, other)
@@ -197,14 +197,14 @@ def test_anti_affinity(kept: bool, rule: Document, on: str) -> None:
     ],
 )
 def test_anti_affinity_across_namespaces(kept: bool, more: dict[str, Any]) -> None:
-    """A term looks into the namespaces it lists or selects, and else into its own."""
+    """A term applies to the namespaces it lists or selects, else to its own."""
     namespaces = [{"metadata": {"name": "far", "labels": {"team": "yes"}}}, {"metadata": {"name": "default"}}]
     pods = pod("owner", "n1", **apart(term(**more))), pod("other", "n2", namespace="far")
     assert (set() if kept else {"anti_affinity"}) == rules_broken(*pods, namespaces=namespaces)
 
 
 def test_affinity_to_others() -> None:
-    """The company must be in the domain: elsewhere, or in another namespace, it is none."""
+    """The other pod must be in the same domain and namespace."""
     owner, needs = pod("owner", "n1", "db", **together(term())), {"affinity"}
     assert set() == rules_broken(owner, pod("web", "n2"))
     assert needs == rules_broken(owner, pod("web", "n3"))
@@ -213,8 +213,8 @@ def test_affinity_to_others() -> None:
     assert needs == rules_broken(owner)
 
 
-def test_affinity_to_several_kinds() -> None:
-    """Company must answer to all terms at once, in the domain of each."""
+def test_affinity_with_several_terms() -> None:
+    """One other pod must match all terms, in the domain of each."""
     both = together(term(), {"topologyKey": HOST, "labelSelector": {"matchLabels": {"tier": "front"}}})
     owner, company = pod("owner", "n1", "db", **both), {"tier": "front"}
     assert set() == rules_broken(owner, pod("web", "n1", labels=company))
@@ -222,8 +222,8 @@ def test_affinity_to_several_kinds() -> None:
     assert {"affinity"} == rules_broken(owner, pod("web", "n1"), pod("tool", "n1", "tool", labels=company))
 
 
-def test_affinity_to_its_own_kind() -> None:
-    """One may come first, alone; all others of its kind must join it, be they two or more elsewhere."""
+def test_affinity_to_itself() -> None:
+    """The first pod may come alone; all others that match must join it."""
     first, second, third, fourth = (
         pod(f"p{n}", on, **together(term())) for n, on in enumerate(("n1", "n2", "n3", "n3"))
     )
@@ -262,12 +262,12 @@ def spreading(*places: str, pod_fields: dict[str, Any] | None = None, **rule: An
     ],
 )
 def test_spread(kept: bool, places: str, rule: dict[str, Any]) -> None:
-    """No domain of a hard constraint holds more than maxSkew above the emptiest, or above 0 where they are too few."""
+    """No domain exceeds the minimum by more than maxSkew; with fewer than minDomains the minimum is 0."""
     assert (set() if kept else {"spread"}) == rules_broken(*spreading(*places.split(), **rule))
 
 
-def test_spread_over_what_counts() -> None:
-    """Nodes that the pod does not choose count unless chosen to, nodes that it does not tolerate unless chosen not to."""
+def test_node_inclusion_policies() -> None:
+    """nodeAffinityPolicy and nodeTaintsPolicy decide which nodes count."""
     choosing = {"nodeSelector": {ZONE: "a"}}
     assert set() == rules_broken(*spreading("n1", "n2", pod_fields=choosing))
     assert {"spread"} == rules_broken(*spreading("n1", "n2", pod_fields=choosing, nodeAffinityPolicy="Ignore"))
@@ -276,8 +276,8 @@ def test_spread_over_what_counts() -> None:
     assert set() == rules_broken(*spreading("n1", "n2", nodeTaintsPolicy="Honor"), nodes=barred)
 
 
-def test_spread_by_revision() -> None:
-    """With matchLabelKeys each revision is spread for itself."""
+def test_spread_with_match_label_keys() -> None:
+    """Each revision is spread on its own."""
     rule = spread(matchLabelKeys=["revision"])
     first, second, third = (
         pod(name, on, labels={"revision": revision}, **rule)
@@ -287,8 +287,8 @@ def test_spread_by_revision() -> None:
     assert {"spread"} == rules_broken(first, third)
 
 
-def test_spread_that_cannot_be_judged_is_told() -> None:
-    """Where others count that came by no such rule, the end shows nothing, and the checker says so."""
+def test_spread_that_cannot_be_checked_is_reported() -> None:
+    """If pods without the constraint count, the final state proves nothing."""
     assert ["spread: the spread of default/p0 cannot be judged: others count that do not keep to it"] == found(
         *spreading("n1"), pod("other", "n3")
     )
@@ -323,13 +323,13 @@ def using(name: str, on: str, *claims: str) -> Document:
     ],
 )
 def test_claims(kept: bool, claims: list[Document], volumes: list[Document]) -> None:
-    """A pod on a node has a claim bound to a volume that is large enough, of its class and nobody else's."""
+    """A bound pod's claim is bound to a volume that is large enough, of its class, and its own."""
     assert (set() if kept else {"claimed"}) == rules_broken(using("p", "n1"), claims=claims, volumes=volumes)
 
 
 @pytest.mark.parametrize(("broken", "on"), [(set(), "n1"), ({"reach"}, "n3")])
 def test_node_affinity_of_volumes(broken: set[str], on: str) -> None:
-    """The volume must be reachable from the pod's node."""
+    """The volume's node affinity must match the pod's node."""
     terms = [{"matchExpressions": [expression(ZONE, "In", "a")]}]
     there = volume(nodeAffinity={"required": {"nodeSelectorTerms": terms}})
     assert broken == rules_broken(using("p", on), claims=[claim()], volumes=[there])
@@ -337,29 +337,29 @@ def test_node_affinity_of_volumes(broken: set[str], on: str) -> None:
 
 @pytest.mark.parametrize(("broken", "zones"), [(set(), "a"), (set(), "b__a"), ({"zones"}, "b")])
 def test_zones_of_volumes(broken: set[str], zones: str) -> None:
-    """The labels of a volume name the zones of its pods."""
+    """The pod must be in a zone of the volume's labels."""
     there = volume(labels={"topology.kubernetes.io/zone": zones})
     assert broken == rules_broken(using("p", "n1"), claims=[claim()], volumes=[there])
 
 
 @pytest.mark.parametrize(("broken", "mode"), [(set(), "ReadWriteMany"), ({"sharing"}, "ReadWriteOncePod")])
-def test_claims_for_one_pod(broken: set[str], mode: str) -> None:
-    """A second pod with a claim that is for one is a breach, wherever it is."""
+def test_read_write_once_pod(broken: set[str], mode: str) -> None:
+    """A second pod with such a claim is a violation, on any node."""
     pods = using("p", "n1"), using("q", "n3")
     assert broken == rules_broken(*pods, claims=[claim(mode=mode)], volumes=[volume()])
 
 
 @pytest.mark.parametrize(("broken", "most"), [(set(), 2), ({"limits"}, 1)])
 def test_limits_of_drivers(broken: set[str], most: int) -> None:
-    """A node never holds more volumes of a driver than it can attach."""
+    """A node must not exceed the volume limit of a driver."""
     volumes = [volume(v, f"uid-{c}", csi={"driver": "d", "volumeHandle": v}) for v, c in (("v", "c"), ("w", "e"))]
     limit = {"metadata": {"name": "n1"}, "spec": {"drivers": [{"name": "d", "allocatable": {"count": most}}]}}
     pods = using("p", "n1", "c"), using("q", "n1", "e"), using("r", "n1", "e")
     assert broken == rules_broken(*pods, claims=[claim(), claim("e", "w")], volumes=volumes, csi_nodes=[limit])
 
 
-def test_no_rule_is_left_out() -> None:
-    """Every rule of the checker's modules is among those that it asks."""
+def test_every_rule_is_checked() -> None:
+    """Every rule of the checker's modules is in RULES."""
     modules = (node_fit, affinity, storage)
     public = {
         name

@@ -46,7 +46,7 @@ def exporters() -> Iterator[Exporters]:
 
 @pytest.fixture(scope="module")
 def prometheus(exporters: Exporters) -> Iterator[Prometheus]:
-    """Machines that are well are scraped as they should be, and those that fall ill as people do it wrong."""
+    """Healthy machines are scraped correctly, the others with common mistakes."""
     ill = {"case": "ill"}
     with Exporters(NAMES) as sound:
         sound.run(NAMES[0], "default", "seen", 0.1, 1e8)
@@ -86,7 +86,7 @@ def asking(prometheus: Prometheus, case: str, **more: Any) -> Document:
 
 
 def doctor(file: Path, kubeconfig: Path, *flags: str) -> subprocess.CompletedProcess[str]:
-    """The command as a process of its own."""
+    """Run the command."""
     command = [
         sys.executable,
         "-m",
@@ -102,7 +102,7 @@ def doctor(file: Path, kubeconfig: Path, *flags: str) -> subprocess.CompletedPro
 
 
 def findings(done: subprocess.CompletedProcess[str], severity: str, area: str) -> dict[str, Document]:
-    """By subject, or, of nodes, by which they concern: those that lack CPU and memory, or memory alone."""
+    """Findings by subject or, for nodes, by the metrics that are missing."""
     told = json.loads(done.stdout)["findings"]
     mine = [each for each in told if (each["severity"], each["area"]) == (severity, area)]
     mine = [each for each in mine if not each["subject"].startswith("rule/")]
@@ -110,12 +110,12 @@ def findings(done: subprocess.CompletedProcess[str], severity: str, area: str) -
 
 
 def of_rules(done: subprocess.CompletedProcess[str]) -> dict[str, Document]:
-    """What is said of each rule, and of all of them together."""
+    """The findings for each rule and for all of them together."""
     return {each["subject"]: each for each in json.loads(done.stdout)["findings"] if each["area"] == "labels"}
 
 
-def test_what_is_ill_is_named_with_its_remedy(cluster: Rig, exporters: Exporters, prometheus: Prometheus) -> None:
-    """Missing rights by file, each node without data by its reason, the query that Prometheus refuses by its name."""
+def test_every_fault_is_reported_with_its_remedy(cluster: Rig, exporters: Exporters, prometheus: Prometheus) -> None:
+    """Missing permissions by file, each node without data by its reason, the query that Prometheus rejects by its name."""
     exporters.freeze(FROZEN)
     exporters.override(HUGE, "node_memory_MemTotal_bytes", "9e13")
     prometheus.wait_for(
@@ -147,8 +147,8 @@ def test_what_is_ill_is_named_with_its_remedy(cluster: Rig, exporters: Exporters
     assert "more than the machine has for 1 of 6 nodes: node-4" in rules["busy"]["says"]
 
 
-def test_what_is_well_passes_for_each_account(cluster: Rig, prometheus: Prometheus) -> None:
-    """Exit code 0 with the shipped roles, asked by the account itself and by an administrator about it."""
+def test_a_correct_setup_passes_for_each_account(cluster: Rig, prometheus: Prometheus) -> None:
+    """Exit code 0 with the shipped roles, run by the account itself and by an administrator for it."""
     trimtab_process.install(cluster, *trimtab_process.ROLES)
     usual = ["nodeCPU", "nodeMemory"]
     file = trimtab_process.write_config(cluster, "well", asking(prometheus, "well", metrics=usual), profiles=[BY_LOAD])
@@ -162,8 +162,8 @@ def test_what_is_well_passes_for_each_account(cluster: Rig, prometheus: Promethe
     assert (1, True) == (done.returncode, "pods/binding" in findings(done, "problem", "rights"))
 
 
-def test_the_labeller_is_looked_at_with_its_own_rights(cluster: Rig, prometheus: Prometheus) -> None:
-    """What its account may do is known from deploy/labeller.yaml: before it is applied nodes may not be patched."""
+def test_the_labeller_is_checked_with_its_own_permissions(cluster: Rig, prometheus: Prometheus) -> None:
+    """They come from deploy/labeller.yaml: before it is applied, nodes may not be patched."""
     own = {**asking(prometheus, "well"), "labels": {"mode": "apply", "rules": RULES[:1]}}
     file, account = (
         trimtab_process.write_config(cluster, "labels", own),
@@ -186,7 +186,7 @@ def _lease(who: str) -> str:
     return f"leases.coordination.k8s.io trimtab-{who} in trimtab"
 
 
-def test_a_rule_file_is_looked_at_with_the_labellers_flags(cluster: Rig, prometheus: Prometheus) -> None:
+def test_a_rule_file_is_checked_with_the_labellers_flags(cluster: Rig, prometheus: Prometheus) -> None:
     """What a rule.yaml would mark now, which rule has nobody, and which node it does not know: nothing is written for it."""
     free = "node_memory_MemAvailable_bytes{case='well'} / node_memory_MemTotal_bytes{case='well'} * 100"
     rules = {
@@ -213,7 +213,7 @@ def test_a_rule_file_is_looked_at_with_the_labellers_flags(cluster: Rig, prometh
 
 
 def test_pods_without_a_sample_are_counted(cluster: Rig, prometheus: Prometheus) -> None:
-    """One that the kubelet shows and one that nobody does, and one that does not run."""
+    """One with metrics, one without, and one that does not run."""
     for name in ("seen", "unseen", "waits"):
         cluster.admin.create(pod(name, nodeName=NAMES[0]))
         if name != "waits":
@@ -232,8 +232,10 @@ def test_pods_without_a_sample_are_counted(cluster: Rig, prometheus: Prometheus)
     assert (1, ["default/unseen"], "warning") == (found["count"], found["pods"], found["severity"])
 
 
-def test_a_server_that_is_gone_is_a_problem_and_no_crash(cluster: Rig, prometheus: Prometheus, tmp_path: Path) -> None:
-    """Sources are asked all the same, and a Prometheus that is gone is told beside it, once."""
+def test_an_unreachable_api_server_is_a_problem_and_no_crash(
+    cluster: Rig, prometheus: Prometheus, tmp_path: Path
+) -> None:
+    """Sources are still checked, and an unreachable Prometheus is reported once."""
     kubeconfig = tmp_path / "gone.yaml"
     text = cluster.service_account_kubeconfig("trimtab", "trimtab").read_text()
     kubeconfig.write_text(text.replace(cluster.url, "https://127.0.0.1:9"))

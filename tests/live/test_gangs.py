@@ -41,7 +41,7 @@ def members(name: str, count: int) -> list[Document]:
 
 @pytest.fixture(scope="module")
 def gang_rig(rig: Rig) -> Rig:
-    """The definition of PodGroups and the rights to follow them, as shipped."""
+    """The shipped CRD of PodGroups and the role to watch them."""
     trimtab_process.install(rig, *trimtab_process.ROLES, "rbac-gang.yaml")
     rig.apply(trimtab_process.ROOT / "deploy" / "crd-podgroup.yaml")
     trimtab_process.wait_for(lambda: _served(rig), 30, "PodGroups are served")
@@ -50,15 +50,15 @@ def gang_rig(rig: Rig) -> Rig:
 
 @pytest.fixture(autouse=True)
 def only_nodes(gang_rig: Rig) -> Iterator[None]:
-    """Every test begins with three nodes for two pods each, and nothing on them."""
+    """Every test starts with three empty nodes for two pods each."""
     gang_rig.admin.create_many(node(f"node-{i}", cpu="2", memory="8Gi") for i in range(3))
     yield
     gang_rig.admin.delete_many((f"/api/v1/namespaces/default/pods/{name}" for name in _names(gang_rig)), 0)
     gang_rig.admin.delete_many(f"/api/v1/nodes/node-{i}" for i in range(3))
 
 
-def test_one_gang_is_placed_whole_and_one_that_does_not_fit_waits_whole(gang_rig: Rig) -> None:
-    """Five of one are bound; of the other, of which two would fit, none is, and each says how many would."""
+def test_a_gang_is_bound_completely_or_not_at_all(gang_rig: Rig) -> None:
+    """All five of one are bound; none of the other, of which two would fit, and each says how many would."""
     gang_rig.admin.create_many([group("fits", 5), group("wide", 3, seconds=3)])
     trimtab = trimtab_process.start(gang_rig, profiles=[PROFILE])
     try:
@@ -77,8 +77,8 @@ def test_one_gang_is_placed_whole_and_one_that_does_not_fit_waits_whole(gang_rig
     assert () == trimtab_process.check_audit_log(gang_rig).violations
 
 
-def test_a_successor_completes_a_gang_before_it_does_anything_else(gang_rig: Rig) -> None:
-    """The leader is killed between the second and the third bind of five; six fit, and three others came first by name."""
+def test_the_next_leader_completes_a_gang_first(gang_rig: Rig) -> None:
+    """The leader is killed between the second and third of five binds; six pods fit, and three others come first by name."""
     gang_rig.admin.create(group("half", 5))
     leader = trimtab_process.start(gang_rig, "first", profiles=[PROFILE], leaderElection=LEASE)
     follower: Process | None = None

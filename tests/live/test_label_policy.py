@@ -38,7 +38,7 @@ LABELS = {"kubernetes.io/hostname": "node", "zone": "a"}
 
 @pytest.fixture(scope="module")
 def rig() -> Iterator[Rig]:
-    """One node with somebody's taint; the account as shipped, and with more rights than it ever has."""
+    """One node with a foreign taint; the shipped account, with extra permissions."""
     with Rig(controlplane_or_skip()) as running:
         trimtab_process.install(running, "rbac.yaml", "labeller.yaml")
         running.apply([_role(), _binding()])
@@ -68,7 +68,7 @@ def _binding() -> Document:
 
 
 class Account:
-    """The labeller, as far as the API server can tell."""
+    """A client with the labeller's account."""
 
     def __init__(self, rig: Rig) -> None:
         token = rig.service_account_token("trimtab", "trimtab-labeller")
@@ -83,7 +83,7 @@ class Account:
 
 @pytest.fixture(scope="module")
 def account(rig: Rig) -> Iterator[Account]:
-    """Waits until the policy is in force, which takes the server a moment."""
+    """Waits until the policy is in force, which takes a moment."""
     made = Account(rig)
     rig.admin.create(node("probe"))
     values = count()  # what is there already may be sent again
@@ -98,7 +98,7 @@ def account(rig: Rig) -> Iterator[Account]:
 
 @pytest.fixture(autouse=True)
 def clean(rig: Rig) -> None:
-    """The same node before each test."""
+    """Reset the node before each test."""
     rig.admin.raw("DELETE", NODE)
     rig.admin.create(node("node", labels=LABELS, taints=[FOREIGN]))
 
@@ -118,15 +118,15 @@ OWN: list[Any] = [
 
 
 @pytest.mark.parametrize("change", OWN, ids=["label", "taint", "both"])
-def test_its_own_keys_pass(account: Account, rig: Rig, change: Any) -> None:
-    """A label under the prefix and a soft taint of it can be put; others' survive."""
+def test_its_own_keys_are_allowed(account: Account, rig: Rig, change: Any) -> None:
+    """A label and a soft taint with its prefix can be added; foreign ones stay."""
     assert (200, "") == account.patches(change)
     assert FOREIGN in rig.admin.get(NODE)["spec"]["taints"]
     assert LABELS.items() <= rig.admin.get(NODE)["metadata"]["labels"].items()
 
 
-def test_its_own_keys_can_be_taken_away(account: Account, rig: Rig) -> None:
-    """What it put it can also remove, label and taint."""
+def test_its_own_keys_can_be_removed(account: Account, rig: Rig) -> None:
+    """Label and taint."""
     rig.admin.patch(NODE, {**labelled(**{KEY: "high"}), "spec": {"taints": [FOREIGN, SOFT]}})
     steps = [
         {"op": "test", "path": "/spec/taints/1/key", "value": KEY},
@@ -158,8 +158,8 @@ REFUSED: dict[str, tuple[Any, str]] = {
 
 
 @pytest.mark.parametrize("case", REFUSED)
-def test_everything_else_is_refused(account: Account, rig: Rig, case: str) -> None:
-    """Another label, a foreign or hard taint, a cordon, an annotation: 403, and the node is as it was."""
+def test_everything_else_is_forbidden(account: Account, rig: Rig, case: str) -> None:
+    """Another label, a foreign or hard taint, a cordon, an annotation: 403, and the node is unchanged."""
     change, words = REFUSED[case]
     before = rig.admin.get(NODE)
     status, message = account.patches(change)
@@ -169,14 +169,14 @@ def test_everything_else_is_refused(account: Account, rig: Rig, case: str) -> No
 
 
 def sends(account: Account, instruction: LabelNode) -> tuple[int, LabelDone | LabelFailed]:
-    """The labeller's own request, and what it makes of the answer."""
+    """Send the labeller's own request; the status and the decoded outcome."""
     asked = label_request(instruction)
     status, answer = account.client.raw(asked.method, asked.path, asked.body, asked.content_type)
     return status, label_outcome(instruction, Reply(status, answer), 1.0)
 
 
-def test_what_was_written_is_told_by_its_version(account: Account, rig: Rig) -> None:
-    """A label by one form of patch and a taint by the other: the watch shows the node so from that version on."""
+def test_a_patch_returns_the_resulting_version(account: Account, rig: Rig) -> None:
+    """For labels by merge patch and taints by JSON patch: from that version on, a watch shows the change."""
     for change in ({"labels": ((KEY, "high"),)}, {"taint": (SOFT_TAINT,)}):
         meta = rig.admin.get(NODE)["metadata"]
         wish = LabelNode("node", meta["uid"], int(meta["resourceVersion"]), **change)  # type: ignore[arg-type]
@@ -203,8 +203,8 @@ STALE: dict[str, tuple[int, Callable[[LabelNode], LabelNode]]] = {
 
 
 @pytest.mark.parametrize("case", STALE)
-def test_a_wish_that_came_too_late_changes_nothing(account: Account, rig: Rig, case: str) -> None:
-    """It has failed, for this node alone: no right is missing, so the others go on."""
+def test_an_outdated_patch_changes_nothing(account: Account, rig: Rig, case: str) -> None:
+    """It fails for this node only: no permission is missing, so the others go on."""
     code, altered = STALE[case]
     before = rig.admin.get(NODE)["metadata"]
     status, outcome = sends(account, altered(LabelNode("node", before["uid"], int(before["resourceVersion"]))))
@@ -212,8 +212,8 @@ def test_a_wish_that_came_too_late_changes_nothing(account: Account, rig: Rig, c
     assert before["resourceVersion"] == rig.admin.get(NODE)["metadata"]["resourceVersion"]
 
 
-def test_the_status_is_out_of_reach(account: Account, rig: Rig) -> None:
-    """Neither by its own path, nor sent along with a patch of the node, where the server drops it."""
+def test_the_status_cannot_be_changed(account: Account, rig: Rig) -> None:
+    """Neither by its subresource, nor with a patch of the node, where the server drops it."""
     change = {"status": {"capacity": {"cpu": "1000"}}}
     status, message = account.patches(change, f"{NODE}/status")
     assert (403, True) == (status, "not their status either" in message)
@@ -222,15 +222,15 @@ def test_the_status_is_out_of_reach(account: Account, rig: Rig) -> None:
 
 
 @pytest.mark.parametrize(("method", "path"), [("DELETE", NODE), ("POST", "/api/v1/nodes")])
-def test_nodes_are_neither_made_nor_removed(account: Account, method: str, path: str) -> None:
-    """Even with the rights to do so."""
+def test_nodes_can_be_neither_created_nor_deleted(account: Account, method: str, path: str) -> None:
+    """Even with the permissions to do so."""
     body = json.dumps(node("another")).encode() if method == "POST" else None
     status, answer = account.client.raw(method, path, body)
     assert (403, True) == (status, b"may patch nodes, and nothing else" in answer)
 
 
-def test_as_shipped_it_has_no_right_to_more(rig: Rig) -> None:
-    """Without the rights that these tests added, the account can list, watch and patch nodes, and use its lease."""
+def test_the_shipped_role_grants_nothing_else(rig: Rig) -> None:
+    """Without the extra permissions of these tests, the account can list, watch and patch nodes, and use its lease."""
     found = rig.kubectl(
         "get",
         "clusterrole,clusterrolebinding,role,rolebinding",
@@ -245,14 +245,14 @@ def test_as_shipped_it_has_no_right_to_more(rig: Rig) -> None:
     assert nodes | {(verb, "leases") for verb in ("create", "get", "update")} == granted
 
 
-def test_the_others_are_not_concerned(rig: Rig) -> None:
-    """The policy looks at this one account alone: an administrator relabels as ever."""
+def test_other_accounts_are_not_affected(rig: Rig) -> None:
+    """An administrator may still change labels."""
     rig.admin.patch(NODE, labelled(zone="b"))
     assert "b" == rig.admin.get(NODE)["metadata"]["labels"]["zone"]
 
 
 def marks(rig: Rig, *flags: str) -> Document:
-    """What `trimtab doctor` says of marks, asked by the labeller's own account; no node is another one afterwards."""
+    """The finding of `trimtab doctor` about labels, run by the labeller's own account; it must change no node."""
     before = rig.admin.list("/api/v1/nodes")
     kubeconfig = rig.service_account_kubeconfig("trimtab", "trimtab-labeller")
     command = [sys.executable, "-m", "trimtab", "doctor", "-kubeconfig", str(kubeconfig), "--json", *flags]
@@ -269,8 +269,8 @@ def old_rules(rig: Rig) -> tuple[str, ...]:
     return ("-prom", "http://127.0.0.1:9", "-r", str(file), "--apply")
 
 
-def test_doctor_finds_out_that_marks_would_be_refused(rig: Rig, account: Account) -> None:
-    """The rights are all there, and the policy says no: that is a problem before the labeller runs, with the remedy."""
+def test_doctor_reports_that_the_policy_forbids_labels(rig: Rig, account: Account) -> None:
+    """The role allows them and the policy does not: a problem with its remedy, before the labeller runs."""
     found = marks(rig, *old_rules(rig))
     assert ("problem", True) == (
         found["severity"],
@@ -279,8 +279,8 @@ def test_doctor_finds_out_that_marks_would_be_refused(rig: Rig, account: Account
     assert "may put labels under" in found["says"] and "set the variable legacy" in found["remedy"]
 
 
-def test_doctor_finds_out_that_marks_would_be_taken(rig: Rig, account: Account) -> None:
-    """A label and a soft taint of our own, by either form of patch, and nothing is written for it."""
+def test_doctor_reports_that_labels_are_allowed(rig: Rig, account: Account) -> None:
+    """A label and a soft taint, by both kinds of patch, and nothing is written."""
     rules = [{"name": "cpu", "metric": "cpu", "above": "80%"}]
     rules += [{"name": "soft", "metric": "memory", "above": "80%", "taint": KEY}]
     source = {"name": "p", "prometheus": {"url": "http://127.0.0.1:9"}}
@@ -292,8 +292,8 @@ def test_doctor_finds_out_that_marks_would_be_taken(rig: Rig, account: Account) 
     assert f"+{KEY}=high on node, +taint {KEY}:PreferNoSchedule on node" in found["says"]
 
 
-def test_the_legacy_label_where_the_policy_allows_it(rig: Rig, account: Account) -> None:
-    """With `legacy` set, status=presure can be put and taken away, no other value, and never over somebody else's."""
+def test_the_legacy_label_if_the_policy_allows_it(rig: Rig, account: Account) -> None:
+    """With `legacy` set, status=presure can be added and removed, but no other value, and no foreign one replaced."""
     variables = rig.admin.get(POLICY)["spec"]["variables"]
     allowed = [{**each, "expression": "true"} if each["name"] == "legacy" else each for each in variables]
     rig.admin.patch(POLICY, {"spec": {"variables": allowed}})

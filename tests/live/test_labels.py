@@ -42,7 +42,7 @@ NODES = 5
 
 @pytest.fixture(scope="module")
 def scene() -> Iterator[MeteredCluster]:
-    """Five measured nodes; node-0 is a control plane, and node-1 has somebody's taint and `status`."""
+    """Five nodes with metrics; node-0 is a control plane, and node-1 has a foreign taint and `status` label."""
     with MeteredCluster(controlplane_or_skip(), nodes=NODES, instance="{name}") as running:
         trimtab_process.install(running.rig, "rbac.yaml", "labeller.yaml")
         running.rig.admin.patch("/api/v1/nodes/node-0", {"metadata": {"labels": {MASTER: ""}}})
@@ -54,14 +54,14 @@ def scene() -> Iterator[MeteredCluster]:
 
 @pytest.fixture(autouse=True)
 def at_rest(scene: MeteredCluster) -> None:
-    """No load, no marks, before each story."""
+    """No load and no labels before each test."""
     for number in range(NODES):
         scene.exporters.set(f"node-{number}", memory=0.2, cpu=0.0)
         scene.rig.admin.patch(f"/api/v1/nodes/node-{number}", {"metadata": {"labels": {KEY: None, "status": None}}})
 
 
 def labels(scene: MeteredCluster, key: str = KEY) -> dict[str, str]:
-    """Who carries the key, and with which value."""
+    """The values of the label, by node."""
     listed = scene.rig.admin.list("/api/v1/nodes")
     found = {each["metadata"]["name"]: each["metadata"].get("labels", {}).get(key) for each in listed}
     return {name: value for name, value in found.items() if value is not None}
@@ -73,14 +73,14 @@ def taints(scene: MeteredCluster, name: str) -> list[Document]:
 
 
 def patches(scene: MeteredCluster) -> int:
-    """How often the labeller has written a node so far."""
+    """The number of patches of nodes by the labeller so far."""
     deeds = map(AuditedRequest, scene.rig.audit_events())
     return sum(deed.user == ACCOUNT and deed.grant == ("patch", "", "nodes") for deed in deeds)
 
 
 @contextmanager
 def labelling(scene: MeteredCluster, *flags: str, name: str = "labeller") -> Iterator[Process]:
-    """`trimtab labeller` as a process of its own, until the block ends; it must end well then."""
+    """Run `trimtab labeller` until the end of the block; it must exit with 0."""
     kubeconfig = scene.rig.service_account_kubeconfig("trimtab", "trimtab-labeller")
     port = free_port()
     command = [sys.executable, "-m", "trimtab", "labeller", "-kubeconfig", str(kubeconfig), *flags]
@@ -125,7 +125,7 @@ def allow_legacy(scene: MeteredCluster) -> None:
     scene.rig.admin.patch(POLICY, {"spec": {"variables": allowed}})
 
 
-def test_the_story_of_dynamic_scheduler(scene: MeteredCluster) -> None:
+def test_dynamic_schedulers_flags_and_rules(scene: MeteredCluster) -> None:
     """Its flags, its rule.yaml, its label: a full node is marked, a control plane is not, the mark goes with the load;
     the rules are read again when they change, and a bad file changes nothing."""
     allow_legacy(scene)
@@ -159,7 +159,7 @@ def test_the_story_of_dynamic_scheduler(scene: MeteredCluster) -> None:
 
 
 def test_a_soft_taint_and_a_label_among_others(scene: MeteredCluster) -> None:
-    """Both come in one patch and go in one; somebody else's taint survives with its time, and so do labels."""
+    """Both are added in one patch and removed in one; a foreign taint stays with its time, and so do labels."""
     before, written = taints(scene, "node-1"), patches(scene)
     file = own_file(scene, label={"key": KEY, "value": "high"}, taint=KEY)
     with labelling(scene, "--config", file) as labeller:
@@ -175,8 +175,8 @@ def test_a_soft_taint_and_a_label_among_others(scene: MeteredCluster) -> None:
     assert written + 2 == patches(scene)
 
 
-def test_without_prometheus_labels_expire_and_come_back(scene: MeteredCluster) -> None:
-    """Killed: the label stays for a while, /status fails, the label expires. Back again: so is the label."""
+def test_without_prometheus_labels_expire_and_return(scene: MeteredCluster) -> None:
+    """Killed: the label stays for a while, /status fails, the label expires. Restarted: the label returns."""
     scene.exporters.set("node-2", memory=0.9)
     with labelling(scene, "--config", own_file(scene)) as labeller:
         trimtab_process.wait_for(lambda: {"node-2": "high"} == labels(scene), 40, "the label", labeller)
@@ -198,8 +198,8 @@ def test_without_prometheus_labels_expire_and_come_back(scene: MeteredCluster) -
         )
 
 
-def test_a_restart_takes_over_and_new_nodes_are_found(scene: MeteredCluster) -> None:
-    """A label left on a calm node goes, one on a hot node stays without a patch, and a node that joins is marked."""
+def test_a_restart_and_a_new_node(scene: MeteredCluster) -> None:
+    """A stale label is removed, one on a hot node stays without a patch, and a node that joins is labelled."""
     for name in ("node-2", "node-3"):
         scene.rig.admin.patch(f"/api/v1/nodes/{name}", {"metadata": {"labels": {KEY: "high"}}})
     scene.rig.admin.delete("/api/v1/nodes/node-4")
@@ -214,8 +214,8 @@ def test_a_restart_takes_over_and_new_nodes_are_found(scene: MeteredCluster) -> 
     assert written + 2 == patches(scene)
 
 
-def test_who_observes_writes_nothing(scene: MeteredCluster) -> None:
-    """It says what it would do in the log and on the page; no patch, no lease."""
+def test_observe_mode_writes_nothing(scene: MeteredCluster) -> None:
+    """It reports in the log and on its page what it would do; no patch, no lease."""
     scene.exporters.set("node-2", memory=0.9)
     before = {each["metadata"]["name"]: each["spec"].get("renewTime") for each in scene.rig.admin.list(LEASES)}
     written = patches(scene)
@@ -229,8 +229,8 @@ def test_who_observes_writes_nothing(scene: MeteredCluster) -> None:
     assert (written, before, {}) == (patches(scene), after, labels(scene))
 
 
-def test_what_people_do_to_marks_and_nodes(scene: MeteredCluster) -> None:
-    """A value written over, a mark taken away or put on a calm node are put right; a hot node may go and come back."""
+def test_manual_changes_of_labels_and_nodes(scene: MeteredCluster) -> None:
+    """An overwritten, removed or added label is corrected; a hot node may be deleted and recreated."""
     scene.exporters.set("node-2", memory=0.9)
     admin = scene.rig.admin
     with labelling(scene, "--config", own_file(scene, taint=KEY, label={"key": KEY})) as labeller:
@@ -249,8 +249,8 @@ def test_what_people_do_to_marks_and_nodes(scene: MeteredCluster) -> None:
         trimtab_process.wait_for(lambda: ({}, []) == (labels(scene), taints(scene, "node-2")), 40, "all gone", labeller)
 
 
-def test_who_fights_over_a_mark_is_told_and_not_raced(scene: MeteredCluster) -> None:
-    """Whoever takes it away at each turn meets a patch less and less often."""
+def test_a_contested_label_is_reported_and_backed_off(scene: MeteredCluster) -> None:
+    """If it is removed again and again, the labeller patches less and less often."""
     scene.exporters.set("node-2", memory=0.9)
     with labelling(scene, "--config", own_file(scene)) as labeller:
         trimtab_process.wait_for(lambda: {"node-2": "high"} == labels(scene), 40, "the label", labeller)
@@ -271,8 +271,8 @@ def unmark(scene: MeteredCluster, *flags: str) -> tuple[int, str]:
     return done.returncode, done.stdout + done.stderr
 
 
-def test_marks_of_a_labeller_that_died_can_be_taken_off(scene: MeteredCluster) -> None:
-    """Not while it lives, nor within the time that it has to come back; then with the shipped rights, and ours alone."""
+def test_labels_of_a_dead_labeller_can_be_removed(scene: MeteredCluster) -> None:
+    """Not while it runs or may still restart; then with the shipped permissions, and only our own labels."""
     scene.exporters.set("node-1", memory=0.9)
     before = taints(scene, "node-1")
     with labelling(scene, "--config", own_file(scene, taint=KEY, label={"key": KEY}), name="doomed") as labeller:
@@ -292,8 +292,8 @@ def test_marks_of_a_labeller_that_died_can_be_taken_off(scene: MeteredCluster) -
     assert "" == lease["spec"].get("holderIdentity", "")
 
 
-def test_of_two_replicas_one_writes(scene: MeteredCluster) -> None:
-    """They agree by the lease; when the one that leads ends, the other takes over and the label stays as it is."""
+def test_only_one_of_two_replicas_writes(scene: MeteredCluster) -> None:
+    """The leader by the lease; when it exits, the other one takes over and the label stays unchanged."""
     scene.exporters.set("node-2", memory=0.9)
     file, written = own_file(scene), patches(scene)
     with labelling(scene, "--config", file, name="second") as second:
@@ -314,8 +314,8 @@ def test_of_two_replicas_one_writes(scene: MeteredCluster) -> None:
     assert written + 2 == patches(scene)
 
 
-def test_nothing_was_refused_and_every_right_was_used(scene: MeteredCluster) -> None:
-    """Over all these stories: no 403, and the role grants nothing that is not needed."""
+def test_no_request_was_forbidden_and_every_permission_was_used(scene: MeteredCluster) -> None:
+    """Over all these tests: no 403, and the role grants nothing that is not needed."""
     deeds = [deed for deed in map(AuditedRequest, scene.rig.audit_events()) if deed.user == ACCOUNT]
     assert [] == [deed.grant for deed in deeds if deed.code in (401, 403)]
     shipped = grants(yaml.safe_load_all((trimtab_process.ROOT / "deploy" / "labeller.yaml").read_text()))

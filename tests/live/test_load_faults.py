@@ -30,7 +30,7 @@ SERIAL = itertools.count()
 
 @pytest.fixture(scope="module")
 def scene() -> Iterator[MeteredCluster]:
-    """Node-exporters alone: what cAdvisor said last is shown by Prometheus for five minutes, with its time."""
+    """Node-exporters only: Prometheus shows the last values of cAdvisor for five minutes, with their timestamps."""
     with stage.measured_cluster(pages=("node",)) as running:
         running.exporters.set(HOT, memory=FULL)
         yield running
@@ -38,7 +38,7 @@ def scene() -> Iterator[MeteredCluster]:
 
 @pytest.fixture(scope="module")
 def trimtab(scene: MeteredCluster) -> Iterator[Process]:
-    """One process for all faults: it must live through each of them."""
+    """One process for all faults, which must survive each of them."""
     own = stage.prometheus_config(scene, {"metrics": ["nodeCPU", "nodeMemory"]})
     process = trimtab_process.start(scene.rig, own=own, profiles=[stage.profile("MemRealUsage")])
     with stage.ready_process(process):
@@ -46,35 +46,35 @@ def trimtab(scene: MeteredCluster) -> Iterator[Process]:
 
 
 @pytest.fixture(autouse=True)
-def sighted(scene: MeteredCluster, trimtab: Process) -> Iterator[None]:
-    """Before each fault and after it the load is known, and pods keep off the node that has most of it."""
-    keeps_off(scene, trimtab)
+def with_metrics(scene: MeteredCluster, trimtab: Process) -> Iterator[None]:
+    """Before and after each fault the load is known, and pods avoid the fullest node."""
+    assert_avoids_full_node(scene, trimtab)
     yield
-    keeps_off(scene, trimtab)
+    assert_avoids_full_node(scene, trimtab)
     stage.delete_pods(scene)
 
 
-def keeps_off(scene: MeteredCluster, trimtab: Process) -> None:
-    trimtab_process.wait_for(lambda: sees(trimtab, HOT, FULL), ONE_LOOK, "the load of the full node", trimtab)
+def assert_avoids_full_node(scene: MeteredCluster, trimtab: Process) -> None:
+    trimtab_process.wait_for(lambda: knows_usage(trimtab, HOT, FULL), ONE_LOOK, "the load of the full node", trimtab)
     trimtab_process.wait_for(
-        lambda: all(sees(trimtab, each) for each in WORKERS if each != HOT), ONE_LOOK, "the rest", trimtab
+        lambda: all(knows_usage(trimtab, each) for each in WORKERS if each != HOT), ONE_LOOK, "the rest", trimtab
     )
-    assert 0 == thirty(scene, trimtab)
+    assert 0 == place_thirty(scene, trimtab)
 
 
-def sees(trimtab: Process, node: str, share: float = IDLE_LOAD) -> bool:
+def knows_usage(trimtab: Process, node: str, share: float = IDLE_LOAD) -> bool:
     return bool(1 == stage.resource_use(trimtab, node)["trust"]) and stage.knows_memory(trimtab, node, share)
 
 
-def thirty(scene: MeteredCluster, trimtab: Process) -> int:
-    """Place thirty pods, and say how many of them went to the full node."""
+def place_thirty(scene: MeteredCluster, trimtab: Process) -> int:
+    """Place thirty pods; the number of them on the full node."""
     prefix = f"p{next(SERIAL)}"
     stage.burst(scene, prefix, 30, cpu="10m", memory="64Mi")
     return stage.placed(scene, prefix, 30, trimtab)[HOT]
 
 
-def goes_by_requests(scene: MeteredCluster, trimtab: Process, before: float) -> None:
-    """Within one look nothing is believed any more, which is told, and pods are placed all the same."""
+def assert_scheduled_by_requests(scene: MeteredCluster, trimtab: Process, before: float) -> None:
+    """Within one poll no sample is trusted, which is reported, and pods are placed nevertheless."""
     trimtab_process.wait_for(
         lambda: 0 == stage.resource_use(trimtab, HOT)["trust"], ONE_LOOK, "nothing believed", trimtab
     )
@@ -82,15 +82,15 @@ def goes_by_requests(scene: MeteredCluster, trimtab: Process, before: float) -> 
         lambda: before < stage.metric_value(trimtab, FAILURES), ONE_LOOK, "the failure told", trimtab
     )
     assert (None, None) == tuple(stage.resource_use(trimtab, HOT)[each] for each in ("latest", "expected"))
-    assert 0 < thirty(scene, trimtab)
+    assert 0 < place_thirty(scene, trimtab)
 
 
 def test_stopped(scene: MeteredCluster, trimtab: Process) -> None:
-    """Nobody listens at the address; `trimtab explain` says that nothing is to be believed."""
+    """Connections are refused; `trimtab explain` says that no sample is trusted."""
     before = stage.metric_value(trimtab, FAILURES)
     scene.prometheus.kill()
     try:
-        goes_by_requests(scene, trimtab, before)
+        assert_scheduled_by_requests(scene, trimtab, before)
         said = trimtab_process.trimtab("explain", f"node/{HOT}", "--address", trimtab.url.removeprefix("http://"))
         assert "not known measured (not to be believed), not known expected" in said
     finally:
@@ -98,11 +98,11 @@ def test_stopped(scene: MeteredCluster, trimtab: Process) -> None:
 
 
 def test_hung(scene: MeteredCluster, trimtab: Process) -> None:
-    """Connections are taken and nobody answers: its patience is one second."""
+    """Connections are accepted and nothing responds; the timeout is one second."""
     before = stage.metric_value(trimtab, FAILURES)
     scene.prometheus.pause()
     try:
-        goes_by_requests(scene, trimtab, before)
+        assert_scheduled_by_requests(scene, trimtab, before)
     finally:
         scene.prometheus.resume()
 
@@ -119,19 +119,19 @@ def test_empty(scene: MeteredCluster, trimtab: Process) -> None:
     for name in scene.exporters.names:
         scene.exporters.fail(name)
     try:
-        goes_by_requests(scene, trimtab, before)
+        assert_scheduled_by_requests(scene, trimtab, before)
     finally:
         for name in scene.exporters.names:
             scene.exporters.heal(name)
 
 
 def test_garbage(scene: MeteredCluster, trimtab: Process) -> None:
-    """Somebody else answers there: pages, halves, wrong types, times that have not come; none of it is ever believed."""
+    """Another server responds with pages, fragments, wrong types, future times; none of it is ever used."""
     before = stage.metric_value(trimtab, FAILURES)
     scene.prometheus.kill()
     try:
         with InvalidResponses(scene.prometheus.url) as garbage:
-            goes_by_requests(scene, trimtab, before)
+            assert_scheduled_by_requests(scene, trimtab, before)
             trimtab_process.wait_for(garbage.all_sent_twice, 60, "all nonsense told", trimtab)
             assert 0 == stage.resource_use(trimtab, HOT)["trust"]
     finally:

@@ -41,7 +41,7 @@ TOKEN = "canary-bearer-0123456789"
 
 @pytest.fixture(scope="module")
 def scene() -> Iterator[MeteredCluster]:
-    """On each worker lodges a pod of another namespace; only metrics-server is told that one of them uses much."""
+    """Each worker has a pod of another namespace; only metrics-server reports that one of them uses much."""
     with stage.measured_cluster(metrics_server=True) as running:
         running.rig.ensure_namespace("lodging")
         running.rig.admin.create_many(
@@ -54,14 +54,14 @@ def scene() -> Iterator[MeteredCluster]:
 
 @pytest.fixture(autouse=True)
 def at_rest(scene: MeteredCluster) -> Iterator[None]:
-    """Machines at rest and no pods, before and after each story."""
+    """Idle machines and no pods, before and after each test."""
     yield
     stage.delete_pods(scene)
     stage.reset_load(scene)
 
 
 def deployment(name: str, scheduler: str, replicas: int) -> Document:
-    """As S2 has it."""
+    """The Deployment of S2."""
     requests = {"cpu": "50m", "memory": "100Mi"}
     container = {"name": "nginx", "image": "nginx", "resources": {"requests": requests}}
     spec = {"schedulerName": scheduler, "containers": [container]}
@@ -83,7 +83,7 @@ def restarted(scene: MeteredCluster, name: str) -> None:
     scene.rig.kubectl("rollout", "status", f"deployment/{name}", "--timeout=40s")
 
 
-def test_the_story_of_real_usage_scheduler(scene: MeteredCluster) -> None:
+def test_real_usage_schedulers_file_and_deployment(scene: MeteredCluster) -> None:
     """With its own file and Deployment: the node that uses the least memory gets pods; when that is driven up the restarted
     pods avoid it, although its requests are low; and when it has fallen they come back."""
     file = scene.rig.workspace / "MemRealUsage-scheduler-conf.yaml"
@@ -110,8 +110,8 @@ def test_the_story_of_real_usage_scheduler(scene: MeteredCluster) -> None:
         assert 1 < stage.placed(scene, name, 30, trimtab)[HOT]
 
 
-def test_the_default_template_avoids_a_risk_before_it_is_closed(scene: MeteredCluster) -> None:
-    """Just below the threshold that closes a node PeakRisk keeps pods off it; afterwards it gets pods again."""
+def test_the_default_template_avoids_a_node_before_its_threshold(scene: MeteredCluster) -> None:
+    """Just below the filter's threshold PeakRisk avoids the node; afterwards it gets pods again."""
     documents = [*yaml.safe_load_all(trimtab_process.trimtab("config", "template", "default"))]
     documents[1]["sources"] = stage.prometheus_config(scene)["sources"]
     file = scene.rig.workspace / "default.yaml"
@@ -131,15 +131,15 @@ def test_the_default_template_avoids_a_risk_before_it_is_closed(scene: MeteredCl
 
 
 def peak_risk(trimtab: Process, scene: MeteredCluster) -> float:
-    """What PeakRisk would give the hot node, times its weight."""
+    """The weighted score of PeakRisk for the hot node."""
     some = trimtab_process.pods(scene.rig)[0]["metadata"]["name"]
     lines = stage.get_explain(trimtab, f"pod/default/{some}?node={HOT}")["lines"]
     line = next(each for each in lines if each["node"] == HOT)
     return float(line["scores"]["PeakRisk"])
 
 
-def test_twelve_pods_go_where_the_least_is_used(scene: MeteredCluster) -> None:
-    """S0's pods under LowestLoad: each to a worker of its own among the twelve that do little, none to the control plane."""
+def test_twelve_pods_go_to_the_least_used_workers(scene: MeteredCluster) -> None:
+    """S0's pods under LowestLoad: each to a different one of the twelve least used workers, none to the control plane."""
     busy = WORKERS[12:]
     for name in busy:
         scene.exporters.set(name, cpu=0.6, memory=0.6)
@@ -154,14 +154,14 @@ def test_twelve_pods_go_where_the_least_is_used(scene: MeteredCluster) -> None:
 
 
 def usage(trimtab: Process, resource: str) -> dict[str, float]:
-    """Percent by node, from the process' page of metrics."""
+    """Percent by node, from the process' metrics."""
     lines = trimtab_process.page(trimtab, "/metrics")[1].splitlines()
     found = [line for line in lines if line.startswith(f"node_{resource}_usage_percent{{")]
     return {line.split('"')[1]: float(line.rpartition(" ")[2]) for line in found}
 
 
 def near(found: dict[str, float], wanted: dict[str, int]) -> bool:
-    """Rates over a few seconds are some hundredths off on a busy machine."""
+    """With a tolerance, because rates over a few seconds are a few percent off on a busy machine."""
     return found.keys() == wanted.keys() and all(abs(found[name] - wanted[name]) < 10 for name in wanted)
 
 
@@ -171,8 +171,8 @@ def twelve() -> list[Document]:
     ]
 
 
-def test_without_any_metrics_workers_take_turns(scene: MeteredCluster) -> None:
-    """S0's pods and more of them: no worker has two as long as another has none, whatever they ask for."""
+def test_without_any_metrics_workers_are_used_round_robin(scene: MeteredCluster) -> None:
+    """S0's pods and more: no worker gets a second pod while another has none, whatever they request."""
     with stage.ready_process(trimtab_process.start(scene.rig, profiles=[LOWEST])) as trimtab:
         scene.rig.admin.create_many(twelve())
         assert {1} == {*stage.placed(scene, "pod-", 12, trimtab).values()}
@@ -183,8 +183,8 @@ def test_without_any_metrics_workers_take_turns(scene: MeteredCluster) -> None:
         assert "no node has metrics that can be believed: nodes take turns" in why
 
 
-def test_metrics_server_is_believed_and_its_absence_is_no_load(scene: MeteredCluster) -> None:
-    """A node that pods make hot is avoided; while metrics.k8s.io answers 503 requests decide; then it is avoided again."""
+def test_metrics_server_and_its_outage(scene: MeteredCluster) -> None:
+    """A hot node is avoided; while metrics.k8s.io returns 503 requests decide; then it is avoided again."""
     own = {"sources": [{"name": "ms", "metricsServer": {"interval": "1s", "timeout": "1s"}}]}
     profiles = [stage.profile("MemRealUsage")]
     with stage.ready_process(trimtab_process.start(scene.rig, own=own, profiles=profiles)) as trimtab:
@@ -210,8 +210,8 @@ def knows(trimtab: Process, node: str) -> bool:
     return bool(1 == stage.resource_use(trimtab, node)["trust"])
 
 
-def test_a_changed_file_counts_without_a_restart(scene: MeteredCluster) -> None:
-    """A lower threshold closes a node, a bad file changes nothing and is told, a higher one lets the waiting pod in."""
+def test_a_changed_file_is_applied_without_a_restart(scene: MeteredCluster) -> None:
+    """A lower threshold excludes a node, an invalid file changes nothing and is reported, a higher one admits the pod."""
     scene.exporters.set(HOT, memory=0.6)
     there = {"kubernetes.io/hostname": HOT}
     with stage.ready_process(trimtab_process.launch(scene.rig, limited(scene, 80))) as trimtab:
@@ -236,14 +236,14 @@ def test_a_changed_file_counts_without_a_restart(scene: MeteredCluster) -> None:
 
 
 def limited(scene: MeteredCluster, threshold: float) -> Path:
-    """A file in which nodes are closed from this percentage of their memory on."""
+    """A file with this threshold for memory."""
     limit = [{"name": "Rescheduler", "args": {"memoryThreshold": threshold}}]
     profile = stage.profile("MemRealUsage", filter={"enabled": [{"name": "Rescheduler"}]})
     own = stage.prometheus_config(scene)
     return trimtab_process.write_config(scene.rig, "limited", own, profiles=[{**profile, "pluginConfig": limit}])
 
 
-def test_the_live_process_says_why_and_no_secret(scene: MeteredCluster) -> None:
+def test_the_running_process_explains_and_leaks_no_secret(scene: MeteredCluster) -> None:
     """One JSON line a decision, tables by command, and neither a password that is right nor a token that is wrong
     anywhere in what is said."""
     scene.exporters.set(HOT, memory=0.7)
@@ -271,7 +271,7 @@ def test_the_live_process_says_why_and_no_secret(scene: MeteredCluster) -> None:
 
 
 def secret_sources(scene: MeteredCluster, url: str) -> list[Document]:
-    """One that may read, and one whose token is nobody's."""
+    """One with valid credentials, and one with an invalid token."""
     password, token = scene.rig.workspace / "password", scene.rig.workspace / "token"
     password.write_text(PASSWORD)
     token.write_text(TOKEN)
@@ -284,7 +284,7 @@ def secret_sources(scene: MeteredCluster, url: str) -> list[Document]:
 
 
 def explanations(trimtab: Process) -> list[str]:
-    """What `trimtab explain` says, and that it says what is asked."""
+    """The output of `trimtab explain`, which must contain its subject."""
     where = ("--address", trimtab.url.removeprefix("http://"))
     placed = trimtab_process.trimtab("explain", "pod/web-0", "--node", HOT, *where)
     node = trimtab_process.trimtab("explain", f"node/{HOT}", *where)

@@ -23,8 +23,8 @@ PLUGINS = "scheduler_plugin_execution_duration_seconds"
 DOCUMENT = Path(__file__).parents[2] / "docs" / "metrics.md"
 
 
-def fates(scheduler: str) -> Iterator[Document]:
-    """Pods for every way there is: thirty that fit, one too big, one behind a gate."""
+def pods_for(scheduler: str) -> Iterator[Document]:
+    """Pods for every outcome: thirty that fit, one too large, one gated."""
     for number in range(30):
         yield pod(f"{scheduler}-{number}", scheduler=scheduler)
     yield pod(f"{scheduler}-big", cpu="900", scheduler=scheduler)
@@ -38,13 +38,13 @@ def rig() -> Iterator[Rig]:
         trimtab_process.install(running)
         running.admin.create_many(node(f"node-{n}") for n in range(3))
         for scheduler in (STOCK, trimtab_process.SCHEDULER):
-            running.admin.create_many(fates(scheduler))
+            running.admin.create_many(pods_for(scheduler))
         yield running
 
 
 @pytest.fixture(scope="module")
 def kube_scheduler(rig: Rig) -> Process:
-    """The real one, after it has dealt with its pods; plugins' times it writes down once a second, apart from the rest."""
+    """The real one, after it has handled its pods; it flushes plugin metrics once a second."""
     process = rig.start_kube_scheduler()
 
     def is_done() -> bool:
@@ -57,7 +57,7 @@ def kube_scheduler(rig: Rig) -> Process:
 
 @pytest.fixture(scope="module")
 def trimtab(rig: Rig) -> Iterator[Process]:
-    """Ours, after it has dealt with its own."""
+    """Ours, after it has handled its own."""
     process = trimtab_process.start(rig)
     try:
         trimtab_process.wait_for(lambda: trimtab_process.is_ready(process), 60, "ready", process)
@@ -70,28 +70,28 @@ def trimtab(rig: Rig) -> Iterator[Process]:
 
 
 def own_page(trimtab: Process) -> Exposition:
-    """Our metrics, as a reader sees them."""
+    """Our metrics."""
     return Exposition(trimtab_process.page(trimtab, "/metrics")[1])
 
 
 def has_settled(page: Exposition, profile: str) -> bool:
-    """Whether all that fit are bound, and the others wait where they should."""
+    """Whether all pods that fit are bound, and the others are in the right queues."""
     waiting = [page.value("scheduler_pending_pods", queue=queue) for queue in ("unschedulable", "gated")]
     return (
         30 == page.value("scheduler_schedule_attempts_total", result="scheduled", profile=profile) and [1, 1] == waiting
     )
 
 
-def promised(page: Exposition) -> dict[str, MetricShape]:
-    """What the page promises: the metrics that it calls STABLE or BETA."""
+def stable_metrics(page: Exposition) -> dict[str, MetricShape]:
+    """The metrics that are STABLE or BETA."""
     offers = {name: page.shape(name) for name in page.families}
     return {name: offer for name, offer in offers.items() if offer is not None and PROMISE.match(offer.help)}
 
 
-def test_every_promised_metric_of_kube_scheduler_is_ours(rig: Rig, kube_scheduler: Process, trimtab: Process) -> None:
-    """Each STABLE or BETA series under scheduler_ has its type, its label names and its buckets on our page, too."""
+def test_we_have_every_stable_metric_of_kube_scheduler(rig: Rig, kube_scheduler: Process, trimtab: Process) -> None:
+    """Each STABLE or BETA series under scheduler_, with the same type, label names and buckets."""
     real, own = Exposition(rig.scrape(kube_scheduler)), own_page(trimtab)
-    wanted = [PLUGINS, *(name for name in promised(real) if name.startswith("scheduler_"))]
+    wanted = [PLUGINS, *(name for name in stable_metrics(real) if name.startswith("scheduler_"))]
     assert set(KUBE_SCHEDULER_METRICS) == set(wanted)
     for name in wanted:
         theirs, mine = real.shape(name), own.shape(name)
@@ -100,8 +100,8 @@ def test_every_promised_metric_of_kube_scheduler_is_ours(rig: Rig, kube_schedule
         assert (theirs.type, theirs.labels, theirs.limits) == (mine.type, mine.labels, mine.limits), name
 
 
-def test_label_values_are_kube_scheduler_s_words(rig: Rig, kube_scheduler: Process, trimtab: Process) -> None:
-    """Queues, cache types, plugins, extension points and their status bear names that kube-scheduler uses as well."""
+def test_label_values_are_those_of_kube_scheduler(rig: Rig, kube_scheduler: Process, trimtab: Process) -> None:
+    """For queues, cache types, plugins, extension points and their status."""
     real, own = Exposition(rig.scrape(kube_scheduler)), own_page(trimtab)
     for name, label in (
         ("scheduler_pending_pods", "queue"),
@@ -117,8 +117,8 @@ def test_label_values_are_kube_scheduler_s_words(rig: Rig, kube_scheduler: Proce
         assert set() == mine - theirs, (name, label)
 
 
-def test_equal_fates_give_equal_figures(rig: Rig, kube_scheduler: Process, trimtab: Process) -> None:
-    """With the same pods to place, both pages tell the same of them."""
+def test_equal_pods_give_equal_values(rig: Rig, kube_scheduler: Process, trimtab: Process) -> None:
+    """With the same pods, both schedulers report the same."""
     real, own = Exposition(rig.scrape(kube_scheduler)), own_page(trimtab)
     for name, labels in (
         ("scheduler_pod_scheduling_sli_duration_seconds_count", {"attempts": "1"}),
@@ -132,8 +132,8 @@ def test_equal_fates_give_equal_figures(rig: Rig, kube_scheduler: Process, trimt
         assert real.value(name, **labels) == own.value(name, **labels), name
 
 
-def test_what_the_shell_counts_arrives(trimtab: Process) -> None:
-    """One list a kind, a watch each, written Events and the lease are on the page of the running process."""
+def test_metrics_outside_of_the_core(trimtab: Process) -> None:
+    """Lists and watches per kind, written Events and the lease are in the metrics of the running process."""
     own = own_page(trimtab)
     for kind in ("pods", "nodes"):
         assert (own.value("trimtab_watch_incidents_total", kind=kind, incident="lists") or 0) >= 1
@@ -144,24 +144,24 @@ def test_what_the_shell_counts_arrives(trimtab: Process) -> None:
     assert 1 == own.value("leader_election_master_status", name="trimtab")
 
 
-def test_what_is_promised_and_not_ours_is_explained(rig: Rig, kube_scheduler: Process) -> None:
-    """Every other STABLE or BETA metric on kube-scheduler's page is named in the document, with the reason why not."""
+def test_missing_metrics_are_documented(rig: Rig, kube_scheduler: Process) -> None:
+    """Every other STABLE or BETA metric of kube-scheduler is in the document, with the reason."""
     real = Exposition(rig.scrape(kube_scheduler))
-    others = [name for name in promised(real) if not name.startswith("scheduler_")]
+    others = [name for name in stable_metrics(real) if not name.startswith("scheduler_")]
     text = DOCUMENT.read_text()
     assert others
     assert [] == [name for name in others if f"`{name}`" not in text]
 
 
-def test_what_is_offered_is_written_down(trimtab: Process) -> None:
-    """Every metric on our page, the process' own aside, is in the document."""
+def test_every_metric_is_documented(trimtab: Process) -> None:
+    """Except for those of the process itself."""
     text = DOCUMENT.read_text()
     names = [name for name in own_page(trimtab).families if not name.startswith("process_")]
     assert [] == [name for name in names if f"`{name}`" not in text]
 
 
-def test_health_pages_have_kube_scheduler_s_form(rig: Rig, kube_scheduler: Process, trimtab: Process) -> None:
-    """Line by line the verbose pages have the same form, and the short ones the same word."""
+def test_health_endpoints_have_kube_schedulers_format(rig: Rig, kube_scheduler: Process, trimtab: Process) -> None:
+    """Line by line for verbose responses, and the same word for short ones."""
     for page in ("livez", "readyz", "healthz"):
         theirs, (status, mine) = (
             rig.scrape(kube_scheduler, f"/{page}?verbose"),

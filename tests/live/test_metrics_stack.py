@@ -47,8 +47,8 @@ def near(expected: float, found: float | None, slack: float = 0.05) -> bool:
     return found is not None and abs(found - expected) <= slack
 
 
-def test_prometheus_answers_with_the_load_that_was_set(exporters: Exporters, prometheus: Prometheus) -> None:
-    """CPU, memory, waiting and a pod's own CPU come back as they were set, also after a change and by a recording rule."""
+def test_prometheus_reports_the_load_that_was_set(exporters: Exporters, prometheus: Prometheus) -> None:
+    """CPU, memory, waiting and a pod's CPU, also after a change and by a recording rule."""
     exporters.set("node-1", cpu=0.5, memory=0.25, cpu_waiting=0.3)
     exporters.run("node-1", "default", "web", cpu=2.0, memory=4 * GIB)
     prometheus.wait_for(BUSY, lambda found: near(0.75, found.get("node-1:9100")))
@@ -64,8 +64,8 @@ def test_prometheus_answers_with_the_load_that_was_set(exporters: Exporters, pro
     prometheus.wait_for(BUSY, lambda found: near(0.3, found["node-1:9100"]))
 
 
-def test_ill_exporters_are_scraped_as_they_are(exporters: Exporters, prometheus: Prometheus) -> None:
-    """NaN and -3 arrive as such, a frozen page keeps its age, a failing one is down, and all heal."""
+def test_faulty_exporters_are_scraped_as_they_are(exporters: Exporters, prometheus: Prometheus) -> None:
+    """NaN and -3 arrive unchanged, a frozen page keeps its age, a failing one is down, and all recover."""
     exporters.override("node-0", "node_memory_MemTotal_bytes", "NaN")
     exporters.override("node-0", "node_memory_MemFree_bytes", "-3")
     exporters.freeze("node-1")
@@ -82,16 +82,16 @@ def test_ill_exporters_are_scraped_as_they_are(exporters: Exporters, prometheus:
     prometheus.wait_for("time() - timestamp(node_memory_MemTotal_bytes)", lambda ages: max(ages.values()) < 3)
 
 
-def test_a_past_can_be_told_afterwards(exporters: Exporters, prometheus: Prometheus) -> None:
-    """The load of the last hour, told in one scrape, answers questions about that hour."""
+def test_history_can_be_backfilled(exporters: Exporters, prometheus: Prometheus) -> None:
+    """One scrape with the load of the last hour answers queries about that hour."""
     exporters.backfill("node-2", [(ago, 0.8, 0.6) for ago in range(60, 3600, 60)])
     hour = BUSY.replace("[5s]", "[50m] offset 5m")
     prometheus.wait_for(hour, lambda found: near(0.8, found.get("node-2:9100")))
     assert near(0.6, prometheus.values(f"avg_over_time(({MEMORY})[30m:1m] offset 10m)")["node-2:9100"])
 
 
-def test_prometheus_hangs_dies_and_comes_back(exporters: Exporters, prometheus: Prometheus) -> None:
-    """Paused it answers after it goes on, killed it refuses, and started again it has its port and its data."""
+def test_prometheus_hangs_crashes_and_recovers(exporters: Exporters, prometheus: Prometheus) -> None:
+    """Paused, it responds after it continues; killed, it refuses; restarted, it has its port and data."""
     prometheus.wait_for("up", lambda up: len(up) == 3)
     before, url = time.time(), prometheus.url
     prometheus.pause()
@@ -111,8 +111,8 @@ def test_prometheus_hangs_dies_and_comes_back(exporters: Exporters, prometheus: 
     prometheus.wait_for("up{node='node-0'}", lambda up: {"node-0": 1.0} == up)
 
 
-def test_prometheus_may_ask_for_a_password_over_tls(tmp_path: Path) -> None:
-    """With a web configuration it speaks TLS, refuses strangers, and answers whoever knows the password."""
+def test_prometheus_with_tls_and_a_password(tmp_path: Path) -> None:
+    """With a web configuration it uses TLS and requires the password."""
     credentials = Credentials(tmp_path)
     web = web_config(credentials, {"reader": PASSWORD_HASH})
     with Prometheus(binaries=controlplane_or_skip(), web=web) as guarded:
@@ -124,8 +124,8 @@ def test_prometheus_may_ask_for_a_password_over_tls(tmp_path: Path) -> None:
             assert 200 == answer.status
 
 
-def test_metrics_server_tells_the_usage_of_kwoks_pods_and_nodes() -> None:
-    """Behind the API server, nodes and pods are answered with what pods were given, and with what it changes to."""
+def test_metrics_server_reports_the_usage_of_kwoks_pods_and_nodes() -> None:
+    """Behind the API server, with the usage set on pods, also after a change."""
     with MeteredCluster(controlplane_or_skip(), nodes=30, metrics_server=True) as scene:
         rig = scene.rig
         rig.admin.create(with_usage(pod("web", nodeName="node-3"), cpu="2", memory="1Gi"))
@@ -156,8 +156,8 @@ def node_usage(items: list[Document]) -> dict[str, tuple[float, int]]:
     return {each["metadata"]["name"]: amounts(each["usage"]) for each in items}
 
 
-def amounts(told: Document) -> tuple[float, int]:
-    """Cores to a tenth and bytes, from the forms that metrics-server uses."""
-    cpu, memory = told["cpu"], told["memory"]
+def amounts(usage: Document) -> tuple[float, int]:
+    """Cores to a tenth, and bytes, from the formats that metrics-server uses."""
+    cpu, memory = usage["cpu"], usage["memory"]
     units = {"Ki": 1 << 10, "Mi": 1 << 20, "Gi": GIB}
     return round(float(cpu.removesuffix("n")) / 1e9, 1), int(memory[:-2]) * units[memory[-2:]]

@@ -32,7 +32,7 @@ SECONDS = 120.0
 
 
 def kube_scheduler(rig: Rig) -> Process:
-    """The real one, as fast as it may ask."""
+    """The real one, without rate limit."""
     connection = {"qps": 5000, "burst": 5000}
     return rig.start_kube_scheduler(
         {"clientConnection": connection, "profiles": [{"schedulerName": trimtab_process.SCHEDULER}]}
@@ -40,37 +40,37 @@ def kube_scheduler(rig: Rig) -> Process:
 
 
 def trimtab(rig: Rig) -> Process:
-    """Ours, with every role that is shipped."""
+    """Ours, with all shipped roles."""
     for file in sorted((trimtab_process.ROOT / "deploy").glob("rbac*.yaml"), reverse=True):
         rig.apply(file)
     return trimtab_process.start(rig)
 
 
 @pytest.mark.parametrize("scheduler", [kube_scheduler, trimtab])
-def test_the_zoo(scheduler: Callable[[Rig], Process]) -> None:
-    """Every pod that can have a place gets one that breaks no rule, no other does, and nobody has to go for it."""
+def test_mixed_workload(scheduler: Callable[[Rig], Process]) -> None:
+    """Every schedulable pod is bound without violations, no other is, and none is preempted."""
     early, late, hoped = (
         list(from_the_start()),
         list(after_the_others()),
         {full_name(pod) for pod in schedulable_pods()},
     )
     with Rig(controlplane_or_skip(), controllers=[BINDER], audited=False, gogc=400) as rig:
-        furnish(rig)
+        create_cluster(rig)
         process = scheduler(rig)
         try:
-            came = bring(rig, [*schedulable_pods(), *(pod for pod, _ in early)])
+            came = create_pods(rig, [*schedulable_pods(), *(pod for pod, _ in early)])
             wait_until_none(lambda: hoped & without_node(rig), "has no place", process)
-            came += bring(rig, [pod for pod, _ in late])
-            wait_until_none(lambda: silent(rig, [*early, *late]), "is not told of rightly", process)
+            came += create_pods(rig, [pod for pod, _ in late])
+            wait_until_none(lambda: without_expected_event(rig, [*early, *late]), "is not told of rightly", process)
         finally:
             process.terminate()
         assert {full_name(pod) for pod, _ in (*early, *late)} == without_node(rig)
         assert uids(came) == uids(everything(rig, "pods"))
-        assert [] == violations(scene(rig))
+        assert [] == violations(cluster_objects(rig))
 
 
-def furnish(rig: Rig) -> None:
-    """Namespaces, classes, nodes and storage, before any pod comes."""
+def create_cluster(rig: Rig) -> None:
+    """Create namespaces, classes, nodes and storage."""
     for team, labels in TEAMS.items():
         rig.ensure_namespace(team)
         rig.admin.patch(f"/api/v1/namespaces/{team}", {"metadata": {"labels": dict(labels)}})
@@ -78,8 +78,8 @@ def furnish(rig: Rig) -> None:
         rig.admin.create_many(things)
 
 
-def bring(rig: Rig, pods: Iterable[Document]) -> list[Document]:
-    """Create the pods for the scheduler at hand, mixed, but always in the same way."""
+def create_pods(rig: Rig, pods: Iterable[Document]) -> list[Document]:
+    """Create the pods in a random order that is always the same."""
     mixed = sorted(pods, key=full_name)
     random.Random(4).shuffle(mixed)
     for pod in mixed:
@@ -88,7 +88,7 @@ def bring(rig: Rig, pods: Iterable[Document]) -> list[Document]:
 
 
 def wait_until_none(left: Callable[[], set[str]], what: str, process: Process) -> None:
-    """Wait until nothing is left; a failure names some that are, and what the scheduler said last."""
+    """Wait until nothing is left; a failure names some of them, and the end of the scheduler's log."""
     deadline = time.monotonic() + SECONDS
     while names := left():
         if time.monotonic() > deadline or not process.running():
@@ -98,7 +98,7 @@ def wait_until_none(left: Callable[[], set[str]], what: str, process: Process) -
 
 
 def everything(rig: Rig, resource: str, version: str = "/api/v1", **fields: str) -> list[Document]:
-    """All objects of a resource, of every namespace, whose fields have these values."""
+    """All objects of a resource with these field values, in all namespaces."""
     chosen = ",".join(f"{field}={value}" for field, value in fields.items())
     return rig.admin.list(f"{version}/{resource}?fieldSelector={quote(chosen)}")
 
@@ -107,12 +107,14 @@ def without_node(rig: Rig) -> set[str]:
     return {full_name(pod) for pod in everything(rig, "pods", **{"spec.nodeName": ""})}
 
 
-def silent(rig: Rig, hopeless: Iterable[UnschedulablePod]) -> set[str]:
-    """Pods without an Event that says the right thing, with what was said instead."""
+def without_expected_event(rig: Rig, unschedulable: Iterable[UnschedulablePod]) -> set[str]:
+    """Pods without the expected Event, with their Events instead."""
     notes: dict[str, list[str]] = defaultdict(list)
     for event in everything(rig, "events", "/apis/events.k8s.io/v1", reason="FailedScheduling"):
         notes[f"{event['regarding']['namespace']}/{event['regarding']['name']}"].append(event.get("note", ""))
-    left = ((full_name(pod), why) for pod, why in hopeless if not any(why in note for note in notes[full_name(pod)]))
+    left = (
+        (full_name(pod), why) for pod, why in unschedulable if not any(why in note for note in notes[full_name(pod)])
+    )
     return {f"{pod}: {why}; said was {notes[pod]}" for pod, why in left}
 
 
@@ -120,8 +122,8 @@ def uids(pods: Iterable[Document]) -> set[str]:
     return {pod["metadata"]["uid"] for pod in pods}
 
 
-def scene(rig: Rig) -> ClusterObjects:
-    """What the API server holds in the end."""
+def cluster_objects(rig: Rig) -> ClusterObjects:
+    """The objects of the API server at the end."""
     return ClusterObjects(
         pods=everything(rig, "pods"),
         nodes=everything(rig, "nodes"),

@@ -14,7 +14,7 @@ pytestmark = pytest.mark.live
 PODS = 400
 
 
-def test_the_api_server_dies_in_the_middle_of_a_batch(rig: Rig) -> None:
+def test_the_api_server_crashes_during_a_batch(rig: Rig) -> None:
     """Killed and restarted mid-batch: every pod is bound in the end, none twice, and the process never ended.
 
     What became of the binds under way is read back, so afterwards every right of deploy/rbac.yaml was used, and no other.
@@ -48,7 +48,7 @@ def test_the_api_server_dies_in_the_middle_of_a_batch(rig: Rig) -> None:
 
 
 def _series(rig: Rig) -> bool:
-    """The giant was refused more than once: its Event has become a series, which takes the right to patch it."""
+    """The huge pod failed more than once: its Event has become a series, which needs permission to patch it."""
     return any(event.get("series") for event in rig.admin.list("/apis/events.k8s.io/v1/namespaces/default/events"))
 
 

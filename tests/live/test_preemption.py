@@ -28,7 +28,7 @@ ROLE = "rbac-preemption.yaml"
 
 @pytest.fixture(scope="module")
 def rig() -> Iterator[Rig]:
-    """Two full nodes; a disruption budget guards the pod on the first of them."""
+    """Two full nodes; a disruption budget protects the pod on the first of them."""
     with Rig(controlplane_or_skip()) as running:
         trimtab_process.install(running)
         running.admin.create_many([priority("urgent", 1000), priority("patient", 1000, preemptionPolicy="Never")])
@@ -78,8 +78,8 @@ def described(rig: Rig, name: str, words: str) -> bool:
     return words in rig.kubectl("describe", "pod", name)
 
 
-def test_without_the_right_to_delete_the_pod_is_told_so(rig: Rig) -> None:
-    """The preemptor's events name what is missing, nobody is deleted, and other pods are placed as ever."""
+def test_without_permission_to_delete_pods(rig: Rig) -> None:
+    """The preemptor's Events name the missing permission, nothing is deleted, and other pods are still placed."""
     role = "/apis/rbac.authorization.k8s.io/v1/clusterroles/trimtab-preemption"
     whole = rig.admin.get(role)["rules"]
     rig.admin.patch(role, {"rules": [each for each in whole if "delete" not in each["verbs"]]})
@@ -104,8 +104,8 @@ def test_without_the_right_to_delete_the_pod_is_told_so(rig: Rig) -> None:
     time.sleep(1.0)
 
 
-def test_an_urgent_pod_gets_the_room_of_a_lesser_one(rig: Rig) -> None:
-    """The victim is marked and deleted with its own grace, where no budget breaks; then the pod goes to that node."""
+def test_an_urgent_pod_preempts_a_lower_priority_one(rig: Rig) -> None:
+    """The victim is deleted with its own grace period, and no budget is violated; then the pod is bound to its node."""
     rig.admin.create_many([wanting("now"), wanting("whenever", "patient")])
     trimtab = trimtab_process.start(rig)
     try:

@@ -24,7 +24,7 @@ ASKS = {"requests": {"cpu": "400m", "memory": "256Mi"}, "limits": {"cpu": "800m"
 
 @pytest.fixture(scope="module")
 def quota_rig() -> Iterator[Rig]:
-    """A control plane whose controllers make pods of Deployments and count what quotas are used up."""
+    """A control plane with the controllers for Deployments and quotas."""
     with Rig(controlplane_or_skip(), controllers=(*WORKLOADS, "resourcequota-controller")) as running:
         trimtab_process.install(running, "rbac.yaml")
         running.ensure_namespace(TEAM)
@@ -47,7 +47,7 @@ def trimtab(quota_rig: Rig) -> Iterator[Process]:
 
 
 def limited(name: str) -> Document:
-    """A pod with requests and limits, as the quota wants it."""
+    """A pod with the requests and limits that the quota requires."""
     wanted = pod(name, TEAM, scheduler=trimtab_process.SCHEDULER)
     wanted["spec"]["containers"][0]["resources"] = ASKS
     return wanted
@@ -70,7 +70,7 @@ def notes(rig: Rig, reason: str) -> list[str]:
 
 
 def test_a_deployment_larger_than_the_quota(quota_rig: Rig, trimtab: Process) -> None:
-    """Two of three pods fit: they are placed. The third is never created; the ReplicaSet's FailedCreate says why."""
+    """Two of three pods fit and are bound. The third is never created; the ReplicaSet's FailedCreate says why."""
     quota_rig.admin.create(deployment(3))
     trimtab_process.wait_for(lambda: len(trimtab_process.bound(quota_rig, TEAM)) == 2, 60, "two are bound", trimtab)
     trimtab_process.wait_for(lambda: notes(quota_rig, "FailedCreate"), 30, "the third is refused", trimtab)
@@ -89,14 +89,14 @@ def test_a_deployment_larger_than_the_quota(quota_rig: Rig, trimtab: Process) ->
     ],
 )
 def test_a_bare_pod_over_the_quota(quota_rig: Rig, trimtab: Process, wanted: Document, words: str) -> None:
-    """Whoever creates it gets a 403 that names the quota; a pod without limits is refused for saying too little."""
+    """Its creation fails with a 403 that names the quota; so does that of a pod without limits."""
     with pytest.raises(ApiError, match="403") as refused:
         quota_rig.admin.create(wanted)
     assert words in str(refused.value)
 
 
 def test_a_raised_quota_lets_the_rest_in(quota_rig: Rig, trimtab: Process) -> None:
-    """When there is room in the quota, the controller creates the pod that was missing, and it is placed as any other."""
+    """The controller then creates the missing pod, and it is bound like any other."""
     quota_rig.admin.patch(QUOTA, {"spec": {"hard": {"requests.cpu": "2", "limits.cpu": "4"}}})
     trimtab_process.wait_for(
         lambda: len(trimtab_process.bound(quota_rig, TEAM)) == 3, 120, "the third is bound", trimtab

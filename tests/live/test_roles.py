@@ -12,8 +12,8 @@ pytestmark = pytest.mark.live
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/trimtab/leases"
 
 
-def test_a_missing_role_is_named_and_waited_for(rig: Rig) -> None:
-    """Without rbac-volumes.yaml Trimtab is alive, not ready, and leaves the lease alone; with it the pod is placed."""
+def test_a_missing_role_is_reported_until_it_is_granted(rig: Rig) -> None:
+    """Without rbac-volumes.yaml Trimtab is live but not ready, and does not take the lease; with it the pod is bound."""
     trimtab_process.install(rig, "rbac.yaml", "rbac-preemption.yaml")
     rig.admin.create(node("node"))
     rig.admin.create(pod("web", scheduler=trimtab_process.SCHEDULER))

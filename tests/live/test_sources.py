@@ -57,8 +57,8 @@ def prometheus(exporters: Exporters) -> Iterator[Prometheus]:
 
 
 @pytest.fixture(autouse=True)
-def well(exporters: Exporters) -> Iterator[None]:
-    """Every test begins with machines that are well and idle."""
+def healthy(exporters: Exporters) -> Iterator[None]:
+    """Every test starts with healthy, idle machines."""
     for name in NAMES:
         exporters.heal(name)
         exporters.set(name, cpu=0.0, memory=0.0, io_waiting=0.0)
@@ -66,8 +66,8 @@ def well(exporters: Exporters) -> Iterator[None]:
     yield
 
 
-async def test_built_in_queries_tell_the_load_that_was_set(exporters: Exporters, prometheus: Prometheus) -> None:
-    """CPU, memory, pods, pressure and available memory come back in their units, each sample a few seconds old."""
+async def test_default_queries_return_the_load_that_was_set(exporters: Exporters, prometheus: Prometheus) -> None:
+    """CPU, memory, pods, pressure and available memory, in their units, each sample a few seconds old."""
     exporters.set("node-1", cpu=0.5, memory=0.25, io_waiting=0.3)
     exporters.run("node-1", "shop", "web", cpu=1.5, memory=3 * GIB)
     exporters.run("node-1", "shop", "web", cpu=0.5, memory=GIB, container="side")
@@ -92,8 +92,8 @@ async def test_built_in_queries_tell_the_load_that_was_set(exporters: Exporters,
         assert () == scrape.failures and max(ages(scrape, "cpu").values()) < 5.0
 
 
-async def test_d7_whatever_targets_are_called_the_node_is_found(exporters: Exporters) -> None:
-    """By name, by name and port, by a label beside an instance that is somebody else's; series of others do not count."""
+async def test_d7_nodes_are_matched_whatever_targets_are_called(exporters: Exporters) -> None:
+    """By name, by name and port, by a label with a foreign instance; foreign series do not count."""
     exporters.set("node-2", memory=0.5)
     wanted = {"node-0": 0.0, "node-1": 0.0, "node-2": 8.0 * GIB}
     cases = {
@@ -117,8 +117,8 @@ async def test_d7_whatever_targets_are_called_the_node_is_found(exporters: Expor
                 await read_until(asked, lambda scrape: wanted == values_by_name(scrape, "memory"))
 
 
-async def test_d7_a_node_that_is_scraped_twice_is_missing(exporters: Exporters) -> None:
-    """Two series for one node count for nothing, and the other nodes are not touched by it."""
+async def test_d7_a_node_that_is_scraped_twice_is_dropped(exporters: Exporters) -> None:
+    """Two series for one node are ambiguous; the other nodes are not affected."""
     targets = exporters.targets(pages=["node"])
     again = exporters.targets("elsewhere:9100", {"node": "{name}"}, ["node"], ["node-1"])
     with Prometheus([*targets, *again], binaries=controlplane_or_skip()) as running:
@@ -129,16 +129,16 @@ async def test_d7_a_node_that_is_scraped_twice_is_missing(exporters: Exporters) 
             assert (("ambiguous", 2),) == scrape.readings[0].skipped
 
 
-async def test_d13_counters_that_go_backwards_are_no_measurement(exporters: Exporters, prometheus: Prometheus) -> None:
-    """A counter that falls to anything but its beginning makes its node missing for the span, never idle or busy."""
+async def test_d13_counters_that_go_backwards_are_dropped(exporters: Exporters, prometheus: Prometheus) -> None:
+    """A counter that falls, but not to its start, makes its node missing for the window, never idle or busy."""
     async with prometheus_source(prometheus, exporters, metrics=(BuiltinMetric.NODE_CPU,)) as asked:
         await read_until(asked, lambda scrape: 3 == len(values_by_name(scrape, "cpu")))
         exporters.override("node-1", "node_cpu_seconds_total", "1000000")
         await read_until(asked, lambda scrape: values_by_name(scrape, "cpu").keys() == {"node-0", "node-2"})
 
 
-async def test_d2_exporters_that_stop_are_a_failure_and_come_back(exporters: Exporters) -> None:
-    """One that stops is missing; when all have stopped the part fails; the look after their return has them again."""
+async def test_d2_exporters_that_stop_and_recover(exporters: Exporters) -> None:
+    """One that stops is missing; if all have stopped the query fails; the poll after their return has them again."""
     with Prometheus(exporters.targets(pages=["node"]), binaries=controlplane_or_skip()) as running:
         async with prometheus_source(running, exporters) as asked:
             await read_until(asked, lambda scrape: len(values_by_name(scrape, "cpu")) == 3)
@@ -155,7 +155,7 @@ async def test_d2_exporters_that_stop_are_a_failure_and_come_back(exporters: Exp
 
 
 async def test_d4_a_frozen_series_is_as_old_as_its_sample(exporters: Exporters) -> None:
-    """The same value with its old timestamp, scraped again and again, does not get younger; a rate of it ends."""
+    """The same value with its old timestamp does not get younger by being scraped; a rate of it ends."""
     with Prometheus(exporters.targets(pages=["node"]), binaries=controlplane_or_skip()) as running:
         async with prometheus_source(running, exporters) as asked:
             await read_until(asked, lambda scrape: len(values_by_name(scrape, "cpu")) == 3)
@@ -165,8 +165,8 @@ async def test_d4_a_frozen_series_is_as_old_as_its_sample(exporters: Exporters) 
             await read_until(asked, lambda scrape: values_by_name(scrape, "cpu").keys() == {"node-0", "node-2"})
 
 
-async def test_d5_lies_of_an_exporter_are_missing_or_visible(exporters: Exporters) -> None:
-    """NaN and infinity are left out by reason; a number below zero reaches whoever judges numbers."""
+async def test_d5_invalid_values_of_an_exporter(exporters: Exporters) -> None:
+    """NaN and infinity are dropped by reason; a negative number is passed on to validation."""
     with Prometheus(exporters.targets(pages=["node"]), binaries=controlplane_or_skip()) as running:
         for name, lie in zip(NAMES, ("NaN", "+Inf", "-3"), strict=True):
             exporters.override(name, "node_memory_MemTotal_bytes", lie)
@@ -176,10 +176,10 @@ async def test_d5_lies_of_an_exporter_are_missing_or_visible(exporters: Exporter
             assert ["node-2"] == [name for name, value in values_by_name(scrape, "memory").items() if value < 0]
 
 
-async def test_d1_a_prometheus_that_hangs_or_dies_fails_in_time_and_recovers(
+async def test_d1_a_prometheus_that_hangs_or_crashes_fails_in_time_and_recovers(
     exporters: Exporters, prometheus: Prometheus
 ) -> None:
-    """Hung it costs the timeout, dead it refuses at once; the first look after either is an answer again."""
+    """A hanging one costs the timeout, a crashed one fails at once; the first poll after either succeeds."""
     async with prometheus_source(prometheus, exporters, timeout=1.0) as asked:
         await read_until(asked, lambda scrape: [0.0] * 3 == [*values_by_name(scrape, "memory").values()])
         prometheus.pause()
@@ -199,7 +199,7 @@ async def test_d1_a_prometheus_that_hangs_or_dies_fails_in_time_and_recovers(
 async def test_d13_neither_a_restart_nor_a_reset_is_a_spike(
     exporters: Exporters, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """While Prometheus starts again and while machines count from zero again, every value is near the true one."""
+    """While Prometheus restarts and while counters restart from zero, every value is close to the true one."""
     for name in NAMES:
         exporters.set(name, cpu=0.4)
     with Prometheus(exporters.targets(pages=["node"]), binaries=controlplane_or_skip()) as running:
@@ -208,7 +208,7 @@ async def test_d13_neither_a_restart_nor_a_reset_is_a_spike(
             await read_until(asked, lambda scrape: is_close(values_by_name(scrape, "cpu"), wanted))
             running.kill()
             running.start()
-            await spikeless(asked, 0.4, 6.0)
+            await assert_no_spike(asked, 0.4, 6.0)
             running.scrape([])
             monkeypatch.setattr(machine, "UPTIME", 0.0)
             monkeypatch.setattr(exposition, "UPTIME", 0.0)
@@ -216,15 +216,15 @@ async def test_d13_neither_a_restart_nor_a_reset_is_a_spike(
                 for name in NAMES:
                     rebooted.set(name, cpu=0.4)
                 running.scrape(rebooted.targets(pages=["node"]))
-                await spikeless(asked, 0.4, 10.0)
+                await assert_no_spike(asked, 0.4, 10.0)
                 running.wait_for(
                     "sum by (instance) (resets(node_cpu_seconds_total[1m]))",
                     lambda resets: 3 == len(resets) and all(resets.values()),
                 )
 
 
-async def spikeless(asked: Source, share: float, seconds: float) -> None:
-    """Whatever is answered in this time is near the share, and at the end something is."""
+async def assert_no_spike(asked: Source, share: float, seconds: float) -> None:
+    """All values in this time are close to the share, and at the end there is one."""
     seen: list[float] = []
     end = time.monotonic() + seconds
     while time.monotonic() < end:
@@ -238,7 +238,7 @@ async def spikeless(asked: Source, share: float, seconds: float) -> None:
 
 
 async def test_the_shipped_rules_are_used_when_present(exporters: Exporters) -> None:
-    """A real Prometheus records them, they tell the load in percent, and they alone will do."""
+    """A real Prometheus records them, in percent, and they suffice on their own."""
     rules = yaml.safe_load(RULES)
     rules["groups"][0]["interval"] = "1s"
     exporters.set("node-1", cpu=0.6, memory=0.5)
@@ -254,8 +254,8 @@ async def test_the_shipped_rules_are_used_when_present(exporters: Exporters) -> 
             )
 
 
-async def test_the_past_is_recalled() -> None:
-    """Range queries bring back the load of the last hour, oldest first."""
+async def test_history_is_read() -> None:
+    """Range queries return the load of the last hour, oldest first."""
     with (
         Exporters(NAMES) as exporters,
         Prometheus(exporters.targets(pages=["node"]), binaries=controlplane_or_skip()) as running,
@@ -274,8 +274,8 @@ async def test_the_past_is_recalled() -> None:
     assert all(abs(value - 0.8) < 0.05 for value in cpu) and all(abs(value - 8.0 * GIB) < GIB for value in memory)
 
 
-async def test_own_queries_are_asked_and_their_mistakes_told(exporters: Exporters, prometheus: Prometheus) -> None:
-    """Any PromQL of the user's will do, with its unit; a mistake in it is told in Prometheus' own words."""
+async def test_user_queries_and_their_errors(exporters: Exporters, prometheus: Prometheus) -> None:
+    """Any PromQL with its unit; an error is reported in Prometheus' words."""
     good = QuerySettings("load1", "node_load1 # per node", unit=QueryUnit.NONE)
     percent = QuerySettings(
         "cpu",
@@ -304,8 +304,8 @@ async def test_own_queries_are_asked_and_their_mistakes_told(exporters: Exporter
     assert ["bad", "number"] == [query.name for query, _ in told] and "range vector" in told[0][1].problem
 
 
-async def test_s18_no_value_of_a_label_bends_a_query(exporters: Exporters, prometheus: Prometheus) -> None:
-    """Prometheus reads every hostile value as a text that no series has: nothing matches, and nothing breaks."""
+async def test_s18_label_values_cannot_inject_promql(exporters: Exporters, prometheus: Prometheus) -> None:
+    """Prometheus reads every hostile value as a string that no series has: nothing matches, and nothing breaks."""
     for value in ('"} or vector(1) #', "\\", "a\nb", "$", "x" * 5000, "\u202e", "`'\"", "a\\", "\0"):
         only = (("cluster", value),)
         async with prometheus_source(prometheus, exporters, metrics=tuple(BuiltinMetric), match_labels=only) as asked:
@@ -313,8 +313,8 @@ async def test_s18_no_value_of_a_label_bends_a_query(exporters: Exporters, prome
                 await asked.read()
 
 
-async def test_tls_certificates_and_a_password_open_a_real_prometheus(tmp_path: Path) -> None:
-    """With authority, certificate and password it answers; without one of them it does not, and says what is missing."""
+async def test_tls_certificates_and_a_password_on_a_real_prometheus(tmp_path: Path) -> None:
+    """With CA, certificate and password it works; without one of them the error says what is missing."""
     leaf = certificates.authority().issue_cert("127.0.0.1")
     pair = certificates.client()
     files = {
@@ -356,8 +356,8 @@ async def test_tls_certificates_and_a_password_open_a_real_prometheus(tmp_path: 
             await look(Tls(paths["ca"]), "password")
 
 
-async def test_d14_metrics_server_is_read_and_its_absence_told() -> None:
-    """404 before it is installed, the usage of nodes and pods while it runs, and 503 with the remedy once it is gone."""
+async def test_d14_metrics_server_and_its_absence() -> None:
+    """404 before it is installed, the usage of nodes and pods while it runs, and 503 with the remedy once it has stopped."""
     with Rig(controlplane_or_skip(), kwok=True, metered=True) as rig:
 
         async def get(path: str) -> tuple[int, bytes]:

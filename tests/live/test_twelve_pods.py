@@ -26,7 +26,7 @@ CONTROL_PLANE = {"key": "node-role.kubernetes.io/control-plane", "effect": "NoSc
 
 
 def test_twelve_pods_are_bound_and_none_to_the_tainted_node(rig: Rig) -> None:
-    """All twelve find a worker, the refused thirteenth says why in its events and its condition, and the judge agrees."""
+    """All twelve are bound to workers, the thirteenth says why not in Events and condition; the audit log is clean."""
     trimtab_process.install(rig)
     rig.admin.create_many([node("control-plane", taints=[CONTROL_PLANE]), *(node(f"worker-{i}") for i in (1, 2, 3))])
     rig.admin.create_many(

@@ -21,7 +21,7 @@ FIRST_CONSUMER = "WaitForFirstConsumer"
 
 @pytest.fixture(scope="module")
 def rig() -> Iterator[Rig]:
-    """A control plane whose volume controller runs, with Trimtab's rights and two nodes."""
+    """A control plane with the volume controller, Trimtab's roles and two nodes."""
     with Rig(controlplane_or_skip(), controllers=(BINDER,)) as running:
         trimtab_process.install(running)
         running.admin.create_many(node(name) for name in NODES)
@@ -82,7 +82,7 @@ def claims(rig: Rig) -> dict[str, Document]:
 
 
 def selected(rig: Rig, name: str) -> str:
-    """The node that the claim's volume shall be made for."""
+    """The selected node of the claim."""
     node: str = claims(rig)[name]["metadata"].get("annotations", {}).get("volume.kubernetes.io/selected-node", "")
     return node
 
@@ -97,7 +97,7 @@ def phases(rig: Rig) -> dict[str, str]:
 
 
 def unused(rig: Rig) -> set[Grant]:
-    """What the shipped role for volumes allows and nobody has needed so far; the judge finds nothing else wrong."""
+    """Permissions of the shipped role for volumes that were not used so far; the audit log must be clean."""
     report = trimtab_process.check_audit_log(rig)
     assert () == report.violations
     return {
@@ -105,8 +105,8 @@ def unused(rig: Rig) -> set[Grant]:
     } - report.used
 
 
-def test_pods_follow_local_volumes_and_their_claims_are_bound(rig: Rig) -> None:
-    """Each pod goes where its volume is and its claim is bound first; a third one says that nothing is left."""
+def test_pods_with_local_volumes(rig: Rig) -> None:
+    """Each pod goes to the node of its volume after its claim is bound; for a third one no volume is left."""
     rig.admin.create(storage_class("local", "kubernetes.io/no-provisioner"))
     rig.admin.create_many(volume(f"disk-{at}", "local", at) for at in NODES)
     names = ("one", "two", "three")
@@ -137,8 +137,8 @@ def test_pods_follow_local_volumes_and_their_claims_are_bound(rig: Rig) -> None:
     assert {("patch", "", "persistentvolumeclaims")} == unused(rig)
 
 
-def test_a_claim_is_given_to_the_provisioner_with_the_node_that_was_chosen(rig: Rig) -> None:
-    """The claim gets the annotation, the pod waits until the volume is made and bound, and then goes there."""
+def test_dynamic_provisioning(rig: Rig) -> None:
+    """The claim gets the selected-node annotation; the pod is bound there once the volume is provisioned and bound."""
     rig.admin.create(storage_class("made", "disks.example.com"))
     rig.admin.create(claim("fresh", "made", "3Gi"))
     rig.admin.create(user("needy", "fresh"))

@@ -38,7 +38,7 @@ def prometheus(exporters: Exporters) -> Iterator[Prometheus]:
         yield running
 
 
-async def test_a_young_container_is_measured_as_far_as_the_window_shows_it(
+async def test_a_new_container_is_measured_by_its_fraction_of_the_window(
     exporters: Exporters, prometheus: Prometheus
 ) -> None:
     """One, two, four scrapes after its start its rate is that share of the window, and so is the part of it in its node's:
@@ -73,7 +73,7 @@ async def test_a_young_container_is_measured_as_far_as_the_window_shows_it(
 
 
 async def test_a_restarted_container_is_never_counted_twice(exporters: Exporters, prometheus: Prometheus) -> None:
-    """Its last series lingers beside the new one: the larger counts, which is half of the truth at worst."""
+    """Its old series remains next to the new one: the maximum counts, which is at worst half of the true value."""
     exporters.run("node-1", "shop", "web", cpu=2.0, memory=GIB)
     metrics = (BuiltinMetric.POD_CPU, BuiltinMetric.POD_MEMORY)
     async with prometheus_source(prometheus, exporters, metrics=metrics, rate_window=10.0) as asked:
