@@ -19,7 +19,7 @@ from trimtab.core.labelling.controller import Labelling
 from trimtab.core.model.events import NodeUpserted, SamplesRead, SourceFailed
 from trimtab.core.model.readings import Reading, Unit
 from trimtab.kube.credentials import Credentials
-from trimtab.kube.credentials.kubeconfig import Cluster, User
+from trimtab.kube.credentials.kubeconfig import ClusterConfig, UserConfig
 
 INTERVAL = 10.0
 TEXT = "Rulename: {cpu: {Promsql: a, Threshold: 70}, mem: {Promsql: b, Threshold: %s}}"
@@ -32,7 +32,7 @@ def reads(apply: bool = False) -> Callable[[bytes], Configuration]:
 @pytest.fixture
 async def labeller(tmp_path: Path) -> AsyncIterator[Labeller]:
     """One that was never run, on a clock that the test moves."""
-    credentials = Credentials(Cluster(server="http://127.0.0.1:1"), User(), "test")
+    credentials = Credentials(ClusterConfig(server="http://127.0.0.1:1"), UserConfig(), "test")
     file = ConfigFile(tmp_path / "rule.yaml", reads())
     made = Labeller(reads()((TEXT % 70).encode()), file, credentials, Options("me", "127.0.0.1", 0))
     made.time, made.set_by = 1000.0, 0.0  # type: ignore[attr-defined]

@@ -17,7 +17,7 @@ from trimtab.core.model.events import Synced
 from trimtab.core.model.instructions import Bind, SetUnschedulable
 from trimtab.kube.api_calls import ApiCalls
 from trimtab.kube.credentials import Credentials
-from trimtab.kube.credentials.kubeconfig import Cluster, User
+from trimtab.kube.credentials.kubeconfig import ClusterConfig, UserConfig
 from trimtab.wire.pod import PodReader
 from trimtab.wire.requests import Request
 
@@ -49,7 +49,7 @@ def slow(seconds: float) -> Callable[[Request], Awaitable[FakeResponse]]:
 @asynccontextmanager
 async def leading(answer: Callable[[Request], Awaitable[FakeResponse]]) -> AsyncIterator[tuple[Process, SlowLease]]:
     """A scheduler whose writes go to a pretend server."""
-    credentials = Credentials(Cluster(server="http://127.0.0.1:1"), User(), "test")
+    credentials = Credentials(ClusterConfig(server="http://127.0.0.1:1"), UserConfig(), "test")
     scheduler, held = Process(default_configuration(), credentials, Options("me", "127.0.0.1", 0)), SlowLease()
     scheduler.elector = held  # type: ignore[assignment]
     scheduler.api_calls = ApiCalls(
@@ -77,7 +77,7 @@ async def test_the_lease_is_given_back_when_all_is_answered(
         await scheduler._shut_down()
         assert asyncio.get_running_loop().time() < KILLED_AFTER
     assert released == held.released
-    assert ("failed to release lease" in caplog.text) is not bool(released)
+    assert ("lease not released" in caplog.text) is not bool(released)
 
 
 async def test_who_winds_down_is_not_ready() -> None:

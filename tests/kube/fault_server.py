@@ -12,7 +12,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
 from trimtab.kube.credentials import Credentials
-from trimtab.kube.credentials.kubeconfig import Cluster, User
+from trimtab.kube.credentials.kubeconfig import ClusterConfig, UserConfig
 
 
 @dataclass
@@ -51,10 +51,10 @@ class FaultServer:
     connections: int = 0
     secure: bool = False
 
-    def credentials(self, user: User | None = None, **cluster: str) -> Credentials:
+    def credentials(self, user: UserConfig | None = None, **cluster: str) -> Credentials:
         """Credentials for this server."""
         address = f"{'https' if self.secure else 'http'}://localhost:{self.port}"
-        return Credentials(Cluster(server=address, **cluster), user or User(token="canary-token"), "test")
+        return Credentials(ClusterConfig(server=address, **cluster), user or UserConfig(token="canary-token"), "test")
 
 
 async def _read(reader: asyncio.StreamReader, number: int, writer: asyncio.StreamWriter) -> ReceivedRequest | None:

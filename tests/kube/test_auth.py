@@ -15,7 +15,7 @@ import pytest
 
 from tests.kube import certificates
 from trimtab.kube.credentials.auth import CredentialSource, ExecCredentials, FileCredentials
-from trimtab.kube.credentials.kubeconfig import Cluster, CredentialsError, Exec, User, Variable
+from trimtab.kube.credentials.kubeconfig import ClusterConfig, CredentialsError, Exec, UserConfig, Variable
 
 V1 = "client.authentication.k8s.io/v1"
 
@@ -28,20 +28,20 @@ async def test_a_token_file_is_read_each_minute(tmp_path: Path) -> None:
     """A rotated token is used within 60 s, and not looked for at every request."""
     path = tmp_path / "token"
     path.write_text("old")
-    proof = FileCredentials(Cluster(), User(token_file=str(path)), now=0.0)
+    source = FileCredentials(ClusterConfig(), UserConfig(token_file=str(path)), now=0.0)
     path.write_text("new")
-    assert token("old") == (await proof.auth_state(59.0, unauthorized=False)).headers
-    assert token("new") == (await proof.auth_state(60.0, unauthorized=False)).headers
+    assert token("old") == (await source.auth_state(59.0, unauthorized=False)).headers
+    assert token("new") == (await source.auth_state(60.0, unauthorized=False)).headers
 
 
 async def test_a_token_file_is_read_at_once_when_refused(tmp_path: Path) -> None:
     """A 401 makes us look again, though not more often than every 5 s."""
     path = tmp_path / "token"
     path.write_text("old")
-    proof = FileCredentials(Cluster(), User(token_file=str(path)), now=0.0)
+    source = FileCredentials(ClusterConfig(), UserConfig(token_file=str(path)), now=0.0)
     path.write_text("new")
-    assert token("old") == (await proof.auth_state(4.0, unauthorized=True)).headers
-    assert token("new") == (await proof.auth_state(5.0, unauthorized=True)).headers
+    assert token("old") == (await source.auth_state(4.0, unauthorized=True)).headers
+    assert token("new") == (await source.auth_state(5.0, unauthorized=True)).headers
 
 
 @pytest.mark.parametrize("content", [None, "", "two\nlines", "sécret"])
@@ -49,32 +49,32 @@ async def test_the_last_good_token_stays(content: str | None, tmp_path: Path, ca
     """A token file that vanishes, empties or breaks costs a warning, not the connection."""
     path = tmp_path / "token"
     path.write_text("secret-canary")
-    proof = FileCredentials(Cluster(), User(token_file=str(path)), now=0.0)
+    source = FileCredentials(ClusterConfig(), UserConfig(token_file=str(path)), now=0.0)
     path.unlink() if content is None else path.write_text(content)
     with caplog.at_level(logging.DEBUG):
-        assert token("secret-canary") == (await proof.auth_state(60.0, unauthorized=False)).headers
+        assert token("secret-canary") == (await source.auth_state(60.0, unauthorized=False)).headers
     assert "keeping the old ones" in caplog.text
     assert "secret-canary" not in caplog.text
 
 
 async def test_a_rotated_client_certificate_is_shown(tmp_path: Path) -> None:
     """New connections show the new certificate; one whose key has not been written yet is left for later."""
-    user = User(client_certificate=str(tmp_path / "cert"), client_key=str(tmp_path / "key"))
+    user = UserConfig(client_certificate=str(tmp_path / "cert"), client_key=str(tmp_path / "key"))
     old, new = certificates.client("old"), certificates.client("new")
     (tmp_path / "cert").write_bytes(old.certificate)
     (tmp_path / "key").write_bytes(old.key)
-    proof = FileCredentials(cluster(certificates.authority_pem()), user, now=0.0)
+    source = FileCredentials(cluster(certificates.authority_pem()), user, now=0.0)
     (tmp_path / "cert").write_bytes(new.certificate)
-    assert certificates.der(old.certificate) == await shown(proof, 60.0)
+    assert certificates.der(old.certificate) == await shown(source, 60.0)
     (tmp_path / "key").write_bytes(new.key)
-    assert certificates.der(new.certificate) == await shown(proof, 120.0)
+    assert certificates.der(new.certificate) == await shown(source, 120.0)
 
 
 async def test_the_context_stays_while_nothing_changes(tmp_path: Path) -> None:
     """Connections are pooled by context, so a look at unchanged files must not make a new one."""
-    proof = FileCredentials(cluster(certificates.authority_pem()), User(), now=0.0)
-    assert (await proof.auth_state(0.0, unauthorized=False)).context is (
-        await proof.auth_state(60.0, unauthorized=True)
+    source = FileCredentials(cluster(certificates.authority_pem()), UserConfig(), now=0.0)
+    assert (await source.auth_state(0.0, unauthorized=False)).context is (
+        await source.auth_state(60.0, unauthorized=True)
     ).context
 
 
@@ -82,18 +82,18 @@ async def test_a_rotated_authority_is_trusted(tmp_path: Path) -> None:
     """After the authority's file has changed, servers of the new authority are spoken to."""
     path = tmp_path / "ca"
     path.write_bytes(certificates.authority_pem())
-    proof = FileCredentials(Cluster(server="https://x", certificate_authority=str(path)), User(), now=0.0)
+    source = FileCredentials(ClusterConfig(server="https://x", certificate_authority=str(path)), UserConfig(), now=0.0)
     path.write_bytes(certificates.other_authority().cert_pem.bytes())
     rotated = certificates.server_context(issuer=certificates.other_authority())
-    assert await shown(proof, 60.0, rotated) is None
+    assert await shown(source, 60.0, rotated) is None
 
 
-def cluster(authority: bytes) -> Cluster:
-    return Cluster(server="https://x", certificate_authority_data=base64.b64encode(authority).decode())
+def cluster(authority: bytes) -> ClusterConfig:
+    return ClusterConfig(server="https://x", certificate_authority_data=base64.b64encode(authority).decode())
 
 
-async def shown(proof: CredentialSource, now: float, server: ssl.SSLContext | None = None) -> bytes | None:
-    context = (await proof.auth_state(now, unauthorized=False)).context
+async def shown(source: CredentialSource, now: float, server: ssl.SSLContext | None = None) -> bytes | None:
+    context = (await source.auth_state(now, unauthorized=False)).context
     assert context is not None
     return certificates.shown(context, server or certificates.server_context())
 
@@ -123,9 +123,9 @@ def runs(folder: Path) -> list[str]:
 async def test_a_plugin_is_run_when_its_token_expires(tmp_path: Path) -> None:
     """One run serves until shortly before the expiry that it named, or until the server refuses."""
     stamp = {"token": "t", "expirationTimestamp": "1970-01-01T00:16:40Z"}
-    proof = ExecCredentials(plugin(tmp_path, stamp), Cluster())
+    source = ExecCredentials(plugin(tmp_path, stamp), ClusterConfig())
     for now, refused, expected in ((0.0, False, 1), (989.0, False, 1), (989.5, True, 2), (990.0, False, 3)):
-        assert token("t") == (await proof.auth_state(now, refused)).headers
+        assert token("t") == (await source.auth_state(now, refused)).headers
         assert expected == len(runs(tmp_path))
 
 
@@ -133,7 +133,7 @@ async def test_a_plugin_is_run_when_its_token_expires(tmp_path: Path) -> None:
 async def test_a_plugin_is_told_what_it_needs(version: str, tmp_path: Path) -> None:
     """It gets its version, its variables and, where it asks, the cluster."""
     given = plugin(tmp_path, {"token": "t"}, version, env=(Variable("EXTRA", "more"),), provide_cluster_info=True)
-    await ExecCredentials(given, Cluster(server="https://x")).auth_state(0.0, unauthorized=False)
+    await ExecCredentials(given, ClusterConfig(server="https://x")).auth_state(0.0, unauthorized=False)
     info = json.loads(runs(tmp_path)[0].removesuffix("more"))
     assert version == info["apiVersion"]
     assert {"interactive": False, "cluster": {"server": "https://x"}} == info["spec"]
@@ -143,9 +143,9 @@ async def test_a_plugin_may_issue_a_certificate(tmp_path: Path) -> None:
     """A certificate and key are shown on new connections, without a token."""
     pair = certificates.client("issued")
     status = {"clientCertificateData": pair.certificate.decode(), "clientKeyData": pair.key.decode()}
-    proof = ExecCredentials(plugin(tmp_path, status), cluster(certificates.authority_pem()))
-    assert certificates.der(pair.certificate) == await shown(proof, 0.0)
-    assert {} == (await proof.auth_state(0.0, unauthorized=False)).headers
+    source = ExecCredentials(plugin(tmp_path, status), cluster(certificates.authority_pem()))
+    assert certificates.der(pair.certificate) == await shown(source, 0.0)
+    assert {} == (await source.auth_state(0.0, unauthorized=False)).headers
 
 
 @pytest.mark.parametrize(
@@ -165,30 +165,30 @@ async def test_a_plugin_may_issue_a_certificate(tmp_path: Path) -> None:
 async def test_a_bad_plugin_is_named(status: Any, code: int, sentence: str, tmp_path: Path) -> None:
     """What a plugin does wrong is said, and nothing that it printed."""
     with pytest.raises(CredentialsError, match=sentence):
-        await ExecCredentials(plugin(tmp_path, status, code=code), Cluster()).auth_state(0.0, unauthorized=False)
+        await ExecCredentials(plugin(tmp_path, status, code=code), ClusterConfig()).auth_state(0.0, unauthorized=False)
 
 
 async def test_a_missing_plugin_comes_with_its_hint() -> None:
     """The kubeconfig's own install hint is passed on."""
     missing = Exec(command="no-such-plugin", api_version=V1, install_hint="get it at example.com")
     with pytest.raises(CredentialsError, match=r"cannot be run: No such file.*; get it at example\.com"):
-        await ExecCredentials(missing, Cluster()).auth_state(0.0, unauthorized=False)
+        await ExecCredentials(missing, ClusterConfig()).auth_state(0.0, unauthorized=False)
 
 
 async def test_a_run_outlives_whoever_is_impatient(tmp_path: Path) -> None:
     """Who gives up waiting does not end the run: whoever asks next gets its token, and the program has run once."""
-    proof = ExecCredentials(plugin(tmp_path, {"token": "t"}, seconds=0.5), Cluster())
+    source = ExecCredentials(plugin(tmp_path, {"token": "t"}, seconds=0.5), ClusterConfig())
     for _ in range(2):
         with pytest.raises(TimeoutError):
-            await asyncio.wait_for(proof.auth_state(0.0, unauthorized=False), 0.1)
-    assert token("t") == (await proof.auth_state(0.0, unauthorized=False)).headers
+            await asyncio.wait_for(source.auth_state(0.0, unauthorized=False), 0.1)
+    assert token("t") == (await source.auth_state(0.0, unauthorized=False)).headers
     assert 1 == len(runs(tmp_path))
 
 
 async def test_after_a_failed_run_the_next_is_another(tmp_path: Path) -> None:
     """A failure is told to whoever waited for it, and is not kept."""
-    proof = ExecCredentials(plugin(tmp_path, {}), Cluster())
+    source = ExecCredentials(plugin(tmp_path, {}), ClusterConfig())
     with pytest.raises(CredentialsError):
-        await proof.auth_state(0.0, unauthorized=False)
+        await source.auth_state(0.0, unauthorized=False)
     plugin(tmp_path, {"token": "t"})
-    assert token("t") == (await proof.auth_state(0.0, unauthorized=False)).headers
+    assert token("t") == (await source.auth_state(0.0, unauthorized=False)).headers

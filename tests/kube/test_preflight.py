@@ -6,7 +6,7 @@ import pytest
 
 from tests.kube.fake_transport import FakeResponse, FakeTransport, json_response
 from trimtab.kube.credentials import Credentials
-from trimtab.kube.credentials.kubeconfig import Cluster, User
+from trimtab.kube.credentials.kubeconfig import ClusterConfig, UserConfig
 from trimtab.kube.preflight import PreflightError, check_access
 from trimtab.kube.transport import Unreachable
 
@@ -14,7 +14,7 @@ GOOD = json_response({"kind": "PodList", "metadata": {"resourceVersion": "5"}, "
 
 
 def credentials() -> Credentials:
-    return Credentials(Cluster(server="https://x:6443"), User(token="canary"), "context 'c' of file")
+    return Credentials(ClusterConfig(server="https://x:6443"), UserConfig(token="canary"), "context 'c' of file")
 
 
 async def test_a_good_server_is_greeted_in_silence() -> None:

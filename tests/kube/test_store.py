@@ -104,3 +104,13 @@ def test_each_uid_is_named_once(caplog: pytest.LogCaptureFixture) -> None:
         for version, uid in ((11, "a"), (12, "a"), (13, "b")):
             store.apply(WatchEvent("MODIFIED", Malformed("Pod", "ns/x", uid, "bad"), version), 1.0)
     assert (3, 2) == (store.malformed, len(caplog.records))
+
+
+def test_a_node_with_an_invalid_field_is_kept_and_logged_once(caplog: pytest.LogCaptureFixture) -> None:
+    """The engine gets the node without that field; the log names the field."""
+    store = Store(node_kind(NodeReader()))
+    with caplog.at_level(logging.WARNING):
+        for version in (11, 12):
+            node = Node("n", uid="u", version=version, error="status.images: not a list")
+            assert NodeUpserted(node, 1.0) == store.apply(WatchEvent("MODIFIED", node, version), 1.0)
+    assert ["object has an invalid field: kind=nodes key=n error=status.images: not a list"] == caplog.messages

@@ -17,7 +17,7 @@ from tests.kube import certificates
 from tests.kube.fault_server import Behaviour, FaultServer, ReceivedRequest, serving
 from trimtab.kube.credentials import Credentials
 from trimtab.kube.credentials.auth import AuthState
-from trimtab.kube.credentials.kubeconfig import Cluster, User
+from trimtab.kube.credentials.kubeconfig import ClusterConfig, UserConfig
 from trimtab.kube.transport import AiohttpTransport, PooledTransport, RateLimiter, Unreachable
 from trimtab.wire.requests import JSON, Request
 
@@ -244,8 +244,8 @@ async def test_a_refused_token_is_read_again(tmp_path: Path) -> None:
         received.respond(200 if received.headers["authorization"] == "Bearer new" else 401)
 
     async with serving(judge) as server:
-        cluster, times = Cluster(server=f"http://localhost:{server.port}"), iter([0.0, 0.0, 6.0])
-        credentials = Credentials(cluster, User(token_file=str(path)), "test", times.__next__)
+        cluster, times = ClusterConfig(server=f"http://localhost:{server.port}"), iter([0.0, 0.0, 6.0])
+        credentials = Credentials(cluster, UserConfig(token_file=str(path)), "test", times.__next__)
         path.write_text("new")
         async with Way(credentials) as transport:
             assert 200 == (await transport.send(POST, 5.0)).status
@@ -257,14 +257,14 @@ async def test_a_refused_certificate_is_shown_no_more(tmp_path: Path) -> None:
     old, new = certificates.client("old"), certificates.client("new")
     for name, content in (("ca", certificates.authority_pem()), ("cert", old.certificate), ("key", old.key)):
         (tmp_path / name).write_bytes(content)
-    user = User(client_certificate=str(tmp_path / "cert"), client_key=str(tmp_path / "key"))
+    user = UserConfig(client_certificate=str(tmp_path / "cert"), client_key=str(tmp_path / "key"))
 
     def judge(received: ReceivedRequest) -> None:
         shown = received.reply.get_extra_info("ssl_object").getpeercert(binary_form=True)
         received.respond(200 if shown == certificates.der(new.certificate) else 401)
 
     async with serving(judge, certificates.server_context()) as server:
-        cluster = Cluster(server=f"https://localhost:{server.port}", certificate_authority=str(tmp_path / "ca"))
+        cluster = ClusterConfig(server=f"https://localhost:{server.port}", certificate_authority=str(tmp_path / "ca"))
         credentials = Credentials(cluster, user, "test", iter([0.0, 0.0, 6.0]).__next__)
         for name, content in (("cert", new.certificate), ("key", new.key)):
             (tmp_path / name).write_bytes(content)

@@ -19,7 +19,7 @@ from tools.controlplane.rig import Rig
 from trimtab.config.configuration import LeaderElection
 from trimtab.core.model.events import Event, LeaseAcquired, LeaseLost
 from trimtab.kube.credentials import Credentials, find_credentials
-from trimtab.kube.credentials.kubeconfig import Cluster, User
+from trimtab.kube.credentials.kubeconfig import ClusterConfig, UserConfig
 from trimtab.kube.lease import LeaderElector
 from trimtab.kube.preflight import PreflightError, check_access
 from trimtab.kube.transport import PooledTransport
@@ -177,8 +177,8 @@ async def test_a_rotated_token_file_is_used_without_a_restart(rig: Rig, kubeconf
     """When the server no longer knows the token (401) and the file holds a new one, the next request succeeds with it."""
     path = tmp_path / "token"
     await run_blocking(rotating, rig, "rotating", path)
-    cluster = Cluster(server=rig.url, certificate_authority=str(rig.credentials.ca_file))
-    async with PooledTransport(Credentials(cluster, User(token_file=str(path)), "test")) as transport:
+    cluster = ClusterConfig(server=rig.url, certificate_authority=str(rig.credentials.ca_file))
+    async with PooledTransport(Credentials(cluster, UserConfig(token_file=str(path)), "test")) as transport:
         assert 200 == (await transport.send(list_request(PODS, limit=1), 10.0)).status
         await run_blocking(rig.admin.delete, "/api/v1/namespaces/trimtab/serviceaccounts/rotating")
         await refused(transport)

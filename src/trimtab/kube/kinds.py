@@ -64,6 +64,7 @@ class WatchedKind(Generic[T]):
     remedy: str = ""  # what to do when listing it is forbidden
     optional: bool = False  # whether the server may not serve it
     deprecation: str = ""  # logged where the server serves it
+    error: Callable[[T], str] | None = None  # a field of the object that cannot be read
 
 
 def pod_kind(reader: PodReader) -> WatchedKind[Pod]:
@@ -87,6 +88,7 @@ def node_kind(reader: NodeReader) -> WatchedKind[Node]:
         key=lambda node: node.name,
         upserted=NodeUpserted,
         deleted=lambda node, version, at: NodeDeleted(node.name, at, node.uid, version),
+        error=lambda node: node.error,
     )
 
 

@@ -50,8 +50,7 @@ class Store(Generic[T]):
         for uid, item in listed.items():
             held = self._items.get(uid)
             if held is None or item.version > held.version:
-                self._items[uid] = item
-                yield self._kind.upserted(item, now)
+                yield self._upserted(item, now)
         self.version = page.version
 
     def _deleted(self, listed: dict[str, T], page: ListPage[T], now: float) -> Iterator[Event]:
@@ -77,8 +76,15 @@ class Store(Generic[T]):
         if event.type == "DELETED":
             self._items.pop(event.object.uid, None)
             return self._kind.deleted(event.object, event.version, now)
-        self._items[event.object.uid] = event.object
-        return self._kind.upserted(event.object, now)
+        return self._upserted(event.object, now)
+
+    def _upserted(self, item: T, now: float) -> Event:
+        self._items[item.uid] = item
+        if self._kind.error is not None and (error := self._kind.error(item)) and self._is_news(item.uid):
+            log.warning(
+                "object has an invalid field: kind=%s key=%s error=%s", self._kind.name, self._kind.key(item), error
+            )
+        return self._kind.upserted(item, now)
 
     def _apply_malformed(self, item: Malformed, event: WatchEvent[T], now: float) -> Event | None:
         self._log_malformed(item)
@@ -89,8 +95,14 @@ class Store(Generic[T]):
     def _log_malformed(self, item: Malformed) -> None:
         """Count each, log each UID once: a malformed object is sent again with every change of it."""
         self.malformed += 1
-        if item.uid not in self._logged and len(self._logged) < MAX_LOGGED_UIDS:
-            self._logged.add(item.uid)
+        if self._is_news(item.uid):
             log.warning(
                 "skipped malformed object: kind=%s key=%s uid=%s error=%s", item.kind, item.key, item.uid, item.error
             )
+
+    def _is_news(self, uid: str) -> bool:
+        """Whether nothing has been logged about this object yet."""
+        if uid in self._logged or len(self._logged) >= MAX_LOGGED_UIDS:
+            return False
+        self._logged.add(uid)
+        return True

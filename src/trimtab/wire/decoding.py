@@ -100,30 +100,30 @@ class Status(Struct, frozen=True):
     retry_after: int = 0
 
 
-class _Cause(Struct, frozen=True):
+class _StatusCause(Struct, frozen=True):
     reason: str | None = None
 
 
-class _Details(Struct, frozen=True, rename="camel"):
-    causes: tuple[_Cause, ...] | None = None
+class _StatusDetails(Struct, frozen=True, rename="camel"):
+    causes: tuple[_StatusCause, ...] | None = None
     retry_after_seconds: int | None = None
 
 
-class _Status(Struct, frozen=True):
+class _StatusShape(Struct, frozen=True):
     kind: str | None = None
     status: str | None = None
     code: int | None = None
     reason: str | None = None
     message: str | None = None
-    details: _Details | None = None
+    details: _StatusDetails | None = None
 
 
 def read_status(body: bytes) -> Status:
     """The Status in the body; if it is none, one with the beginning of its text."""
-    shape = decode_part(body, _Status, "", [])
+    shape = decode_part(body, _StatusShape, "", [])
     if shape is None or shape.kind != "Status":
         return Status(message=_plain(body))
-    details = shape.details or _Details()
+    details = shape.details or _StatusDetails()
     return Status(
         succeeded=shape.status == "Success",
         code=shape.code or 0,

@@ -31,13 +31,13 @@ class Lease(Struct, frozen=True):
     raw: bytes = b""
 
 
-class _Meta(Struct, frozen=True, rename="camel"):
+class _LeaseMeta(Struct, frozen=True, rename="camel"):
     name: Name
     namespace: Name
     resource_version: Name
 
 
-class _Spec(Struct, frozen=True, rename="camel"):
+class _LeaseSpec(Struct, frozen=True, rename="camel"):
     holder_identity: str | None = None
     lease_duration_seconds: int | None = None
     acquire_time: str | None = None
@@ -45,18 +45,18 @@ class _Spec(Struct, frozen=True, rename="camel"):
     lease_transitions: int | None = None
 
 
-class _Lease(Struct, frozen=True):
-    metadata: _Meta
-    spec: _Spec | None = None
+class _LeaseShape(Struct, frozen=True):
+    metadata: _LeaseMeta
+    spec: _LeaseSpec | None = None
 
 
 def read_lease(data: bytes) -> Lease | Malformed:
     """The lease in these bytes."""
     errors: list[str] = []
-    shape = decode_part(data, _Lease, "lease", errors)
+    shape = decode_part(data, _LeaseShape, "lease", errors)
     if shape is None:
         return Malformed("Lease", "", "", read_status(data).message or "".join(errors))
-    spec = shape.spec or _Spec()
+    spec = shape.spec or _LeaseSpec()
     return Lease(
         namespace=shape.metadata.namespace,
         name=shape.metadata.name,

@@ -46,7 +46,7 @@ X = TypeVar("X", bound=PodSelectorOwner)
 _decode_labels = msgspec.json.Decoder(dict[str, str] | None).decode
 
 
-class MetaShape(Struct, frozen=True, gc=False, rename="camel"):
+class ObjectMetaShape(Struct, frozen=True, gc=False, rename="camel"):
     name: Name
     uid: Name
     namespace: str | None = None
@@ -71,12 +71,12 @@ class ObjectReader(Generic[S, T]):
 
     def _malformed(self, data: bytes | Raw, error: Exception) -> Malformed:
         raw_object = decode_part(data, RawObject, "", []) or RawObject()
-        metadata = decode_fields(raw_object.metadata, MetaShape, "", [])
+        metadata = decode_fields(raw_object.metadata, ObjectMetaShape, "", [])
         key = f"{metadata.get('namespace') or ''}/{metadata.get('name') or ''}".strip("/")
         return Malformed(self.kind, key, metadata.get("uid") or "", format_error("", error).lstrip(".: "))
 
 
-def identity_fields(meta: MetaShape) -> dict[str, Any]:
+def identity_fields(meta: ObjectMetaShape) -> dict[str, Any]:
     """The fields that every object has, for its constructor."""
     return {
         "name": meta.name,
@@ -102,7 +102,7 @@ def _interned(labels: Pairs) -> Pairs:
 
 
 class NamespaceShape(Struct, frozen=True, gc=False):
-    metadata: MetaShape
+    metadata: ObjectMetaShape
 
 
 def namespaces() -> ObjectReader[NamespaceShape, Namespace]:
@@ -121,56 +121,56 @@ def _labels(raw: bytes) -> Mapping[str, str]:
         raise ValueError(format_error("metadata.labels", error)) from None
 
 
-class LabelsSpec(Struct, frozen=True):
+class LabelMapSpec(Struct, frozen=True):
     selector: dict[str, str] | None = None
 
 
-class ByLabels(Struct, frozen=True):
-    metadata: MetaShape
-    spec: LabelsSpec | None = None
+class LabelMapShape(Struct, frozen=True):
+    metadata: ObjectMetaShape
+    spec: LabelMapSpec | None = None
 
 
 class SelectorSpec(Struct, frozen=True):
     selector: SelectorShape | None = None
 
 
-class BySelector(Struct, frozen=True):
-    metadata: MetaShape
+class SelectorOwnerShape(Struct, frozen=True):
+    metadata: ObjectMetaShape
     spec: SelectorSpec | None = None
 
 
-def services() -> ObjectReader[ByLabels, Service]:
-    return _by_labels("Service", Service)
+def services() -> ObjectReader[LabelMapShape, Service]:
+    return _by_label_map("Service", Service)
 
 
-def replication_controllers() -> ObjectReader[ByLabels, ReplicationController]:
-    return _by_labels("ReplicationController", ReplicationController)
+def replication_controllers() -> ObjectReader[LabelMapShape, ReplicationController]:
+    return _by_label_map("ReplicationController", ReplicationController)
 
 
-def replica_sets() -> ObjectReader[BySelector, ReplicaSet]:
+def replica_sets() -> ObjectReader[SelectorOwnerShape, ReplicaSet]:
     return _by_selector("ReplicaSet", ReplicaSet)
 
 
-def stateful_sets() -> ObjectReader[BySelector, StatefulSet]:
+def stateful_sets() -> ObjectReader[SelectorOwnerShape, StatefulSet]:
     return _by_selector("StatefulSet", StatefulSet)
 
 
-def _by_labels(kind: str, value: type[X]) -> ObjectReader[ByLabels, X]:
-    def build(shape: ByLabels) -> X:
+def _by_label_map(kind: str, value: type[X]) -> ObjectReader[LabelMapShape, X]:
+    def build(shape: LabelMapShape) -> X:
         return value(
             **identity_fields(shape.metadata), selector=label_map_selector(shape.spec.selector if shape.spec else None)
         )
 
-    return ObjectReader(kind, ByLabels, build)
+    return ObjectReader(kind, LabelMapShape, build)
 
 
-def _by_selector(kind: str, value: type[X]) -> ObjectReader[BySelector, X]:
-    def build(shape: BySelector) -> X:
+def _by_selector(kind: str, value: type[X]) -> ObjectReader[SelectorOwnerShape, X]:
+    def build(shape: SelectorOwnerShape) -> X:
         return value(
             **identity_fields(shape.metadata), selector=interned_selector(shape.spec.selector if shape.spec else None)
         )
 
-    return ObjectReader(kind, BySelector, build)
+    return ObjectReader(kind, SelectorOwnerShape, build)
 
 
 class BudgetSpec(Struct, frozen=True):
@@ -183,7 +183,7 @@ class BudgetStatus(Struct, frozen=True, rename="camel"):
 
 
 class BudgetShape(Struct, frozen=True):
-    metadata: MetaShape
+    metadata: ObjectMetaShape
     spec: BudgetSpec | None = None
     status: BudgetStatus | None = None
 
@@ -210,7 +210,7 @@ class PodGroupSpec(Struct, frozen=True, rename="camel"):
 
 
 class PodGroupShape(Struct, frozen=True):
-    metadata: MetaShape
+    metadata: ObjectMetaShape
     spec: PodGroupSpec | None = None
 
 

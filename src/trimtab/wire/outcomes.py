@@ -130,12 +130,12 @@ def _volume_outcome(uid: str, target: str, reply: Reply, now: float) -> StageAns
     return StageAnswered(uid, now, f"{target} could not be prepared: {reply.message}")
 
 
-class _Meta(Struct, frozen=True, rename="camel"):
+class _PatchedMeta(Struct, frozen=True, rename="camel"):
     resource_version: str = ""
 
 
-class _Written(Struct, frozen=True):
-    metadata: _Meta = _Meta()
+class _PatchedNode(Struct, frozen=True):
+    metadata: _PatchedMeta = _PatchedMeta()
 
 
 def label_outcome(label: LabelNode, reply: Reply, now: float) -> LabelDone | LabelFailed:
@@ -147,7 +147,7 @@ def label_outcome(label: LabelNode, reply: Reply, now: float) -> LabelDone | Lab
 
 def _resource_version(body: bytes) -> int:
     """The node's version after the patch; 0 when the answer does not say."""
-    written = decode_part(body, _Written, "", [])
+    written = decode_part(body, _PatchedNode, "", [])
     text = written.metadata.resource_version if written is not None else ""
     return int(text) if text.isdecimal() and text.isascii() else 0
 

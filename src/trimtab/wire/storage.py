@@ -25,7 +25,7 @@ from trimtab.core.model.storage import (
 )
 from trimtab.wire.affinity import NodeSelectorShape, SelectorShape, node_terms, selector
 from trimtab.wire.decoding import Quantities
-from trimtab.wire.objects import MetaShape, ObjectReader, identity_fields
+from trimtab.wire.objects import ObjectMetaShape, ObjectReader, identity_fields
 from trimtab.wire.pod_json import OwnerShape
 from trimtab.wire.quantity import nanos
 
@@ -43,7 +43,7 @@ class AnnotationShape(Struct, frozen=True, gc=False):
     migrated: str | None = field(default=None, name="storage.alpha.kubernetes.io/migrated-plugins")
 
 
-class StoredMeta(MetaShape, frozen=True, rename="camel"):
+class StoredMeta(ObjectMetaShape, frozen=True, rename="camel"):
     annotations: AnnotationShape | None = None
     deletion_timestamp: Any = None  # any value means that the object is terminating
     owner_references: tuple[OwnerShape, ...] | None = None
@@ -61,23 +61,23 @@ class PhaseShape(Struct, frozen=True, gc=False):
     phase: str | None = None
 
 
-class ResourcesShape(Struct, frozen=True):
+class ClaimResourcesShape(Struct, frozen=True):
     requests: Quantities | None = None
 
 
-class ClaimSpecShape(Struct, frozen=True, rename="camel"):
+class PersistentVolumeClaimSpecShape(Struct, frozen=True, rename="camel"):
     access_modes: tuple[str, ...] | None = None
     volume_name: str | None = None
     storage_class_name: str | None = None
     volume_mode: str | None = None
     volume_attributes_class_name: str | None = None
-    resources: ResourcesShape | None = None
+    resources: ClaimResourcesShape | None = None
     selector: SelectorShape | None = None
 
 
-class ClaimShape(Struct, frozen=True):
+class PersistentVolumeClaimShape(Struct, frozen=True):
     metadata: StoredMeta
-    spec: ClaimSpecShape | None = None
+    spec: PersistentVolumeClaimSpecShape | None = None
     status: PhaseShape | None = None
 
 
@@ -96,7 +96,7 @@ class CsiSourceShape(Struct, frozen=True, gc=False, rename="camel"):
     volume_handle: str | None = None
 
 
-class VolumeSpecShape(Struct, frozen=True, rename="camel"):
+class PersistentVolumeSpecShape(Struct, frozen=True, rename="camel"):
     capacity: Quantities | None = None
     access_modes: tuple[str, ...] | None = None
     storage_class_name: str | None = None
@@ -114,9 +114,9 @@ class VolumeSpecShape(Struct, frozen=True, rename="camel"):
     vsphere_volume: dict[str, Any] | None = None
 
 
-class VolumeShape(Struct, frozen=True):
+class PersistentVolumeShape(Struct, frozen=True):
     metadata: LabelledMeta
-    spec: VolumeSpecShape | None = None
+    spec: PersistentVolumeSpecShape | None = None
     status: PhaseShape | None = None
 
 
@@ -186,12 +186,12 @@ class AttachmentShape(Struct, frozen=True):
     spec: AttachmentSpecShape | None = None
 
 
-def claims() -> ObjectReader[ClaimShape, PersistentVolumeClaim]:
-    return ObjectReader("PersistentVolumeClaim", ClaimShape, _claim)
+def claims() -> ObjectReader[PersistentVolumeClaimShape, PersistentVolumeClaim]:
+    return ObjectReader("PersistentVolumeClaim", PersistentVolumeClaimShape, _claim)
 
 
-def volumes() -> ObjectReader[VolumeShape, PersistentVolume]:
-    return ObjectReader("PersistentVolume", VolumeShape, _volume)
+def volumes() -> ObjectReader[PersistentVolumeShape, PersistentVolume]:
+    return ObjectReader("PersistentVolume", PersistentVolumeShape, _volume)
 
 
 def classes() -> ObjectReader[ClassShape, StorageClass]:
@@ -214,8 +214,8 @@ def attachments() -> ObjectReader[AttachmentShape, VolumeAttachment]:
     return ObjectReader("VolumeAttachment", AttachmentShape, _attachment)
 
 
-def _claim(shape: ClaimShape) -> PersistentVolumeClaim:
-    spec, annotation_values = shape.spec or ClaimSpecShape(), shape.metadata.annotation_values
+def _claim(shape: PersistentVolumeClaimShape) -> PersistentVolumeClaim:
+    spec, annotation_values = shape.spec or PersistentVolumeClaimSpecShape(), shape.metadata.annotation_values
     requests = (spec.resources and spec.resources.requests) or {}
     return PersistentVolumeClaim(
         **identity_fields(shape.metadata),
@@ -234,8 +234,8 @@ def _claim(shape: ClaimShape) -> PersistentVolumeClaim:
     )
 
 
-def _volume(shape: VolumeShape) -> PersistentVolume:
-    spec, labels = shape.spec or VolumeSpecShape(), shape.metadata.labels or {}
+def _volume(shape: PersistentVolumeShape) -> PersistentVolume:
+    spec, labels = shape.spec or PersistentVolumeSpecShape(), shape.metadata.labels or {}
     ref = spec.claim_ref
     required = spec.node_affinity.required if spec.node_affinity is not None else None
     terms = None if required is None else node_terms(required)
@@ -256,7 +256,7 @@ def _volume(shape: VolumeShape) -> PersistentVolume:
 
 
 def _source(
-    spec: VolumeSpecShape, terms: tuple[NodeSelectorTerm, ...] | None, labels: Mapping[str, str]
+    spec: PersistentVolumeSpecShape, terms: tuple[NodeSelectorTerm, ...] | None, labels: Mapping[str, str]
 ) -> dict[str, Any]:
     """The volume's driver, also for an in-tree volume that a CSI driver serves now."""
     if spec.csi is not None:
@@ -275,7 +275,7 @@ def _source(
     return next(({"in_tree": UNCOUNTED[name]} for name in UNCOUNTED if getattr(spec, _SNAKE[name])), {})
 
 
-_SNAKE: Mapping[str, str] = {each.encode_name: each.name for each in fields(VolumeSpecShape)}
+_SNAKE: Mapping[str, str] = {each.encode_name: each.name for each in fields(PersistentVolumeSpecShape)}
 
 
 def _class(shape: ClassShape) -> StorageClass:

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import NamedTuple, Protocol
 
 from trimtab.kube.credentials import exec_plugin
-from trimtab.kube.credentials.kubeconfig import Cluster, CredentialsError, Exec, User
+from trimtab.kube.credentials.kubeconfig import ClusterConfig, CredentialsError, Exec, UserConfig
 
 log = logging.getLogger(__name__)
 REREAD_INTERVAL = 60.0
@@ -53,7 +53,7 @@ class CredentialSource(Protocol):
 class FileCredentials:
     """Tokens, passwords and certificates from a kubeconfig or the files it names."""
 
-    def __init__(self, cluster: Cluster, user: User, now: float) -> None:
+    def __init__(self, cluster: ClusterConfig, user: UserConfig, now: float) -> None:
         self._cluster, self._user = cluster, user
         self._read_at = now
         self._material: TlsMaterial | None = None
@@ -87,7 +87,7 @@ class FileCredentials:
 class ExecCredentials:
     """A token or certificate issued by an exec plugin."""
 
-    def __init__(self, plugin: Exec, cluster: Cluster) -> None:
+    def __init__(self, plugin: Exec, cluster: ClusterConfig) -> None:
         exec_plugin.validate(plugin)
         self._plugin, self._cluster, self._material = plugin, cluster, _server_trust(cluster)
         self._auth_state: AuthState | None = None
@@ -122,7 +122,7 @@ class ExecCredentials:
         return AuthState(headers, client_context(material))
 
 
-def _server_trust(cluster: Cluster) -> TlsMaterial:
+def _server_trust(cluster: ClusterConfig) -> TlsMaterial:
     ca = _bytes(cluster.certificate_authority, cluster.certificate_authority_data, "certificate authority")
     return TlsMaterial(ca=ca, verify=not cluster.insecure_skip_tls_verify)
 
@@ -146,7 +146,7 @@ def _read_file(path: str, what: str) -> bytes:
         ) from None
 
 
-def _authorization(user: User) -> Mapping[str, str]:
+def _authorization(user: UserConfig) -> Mapping[str, str]:
     """A token file takes precedence over a token, as in kubectl."""
     token = user.token
     if user.token_file:

@@ -14,7 +14,13 @@ from urllib.parse import urlsplit
 import msgspec
 
 from trimtab.kube.credentials.auth import AuthState, CredentialSource, ExecCredentials, FileCredentials
-from trimtab.kube.credentials.kubeconfig import Cluster, CredentialsError, ResolvedContext, User, resolve_context
+from trimtab.kube.credentials.kubeconfig import (
+    ClusterConfig,
+    CredentialsError,
+    ResolvedContext,
+    UserConfig,
+    resolve_context,
+)
 
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 
@@ -22,7 +28,9 @@ SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 class Credentials:
     """An API server's address and our credentials for it."""
 
-    def __init__(self, cluster: Cluster, user: User, origin: str, clock: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self, cluster: ClusterConfig, user: UserConfig, origin: str, clock: Callable[[], float] = time.time
+    ) -> None:
         _validate(cluster, user, origin)
         self.origin = origin
         self.server = _address(cluster, user)
@@ -71,14 +79,14 @@ def _from_files(paths: list[Path], context: str) -> Credentials:
 
 def _in_cluster(environment: Mapping[str, str], account: Path) -> Credentials:
     host, port = environment["KUBERNETES_SERVICE_HOST"], environment.get("KUBERNETES_SERVICE_PORT", "443")
-    cluster = Cluster(
+    cluster = ClusterConfig(
         server=f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}",
         certificate_authority=str(account / "ca.crt"),
     )
-    return Credentials(cluster, User(token_file=str(account / "token")), f"service account in {account}")
+    return Credentials(cluster, UserConfig(token_file=str(account / "token")), f"service account in {account}")
 
 
-def _address(cluster: Cluster, user: User) -> str:
+def _address(cluster: ClusterConfig, user: UserConfig) -> str:
     """The server URL; without a scheme it is https if any TLS setting is given."""
     server = cluster.server.rstrip("/")
     if "://" in server:
@@ -89,13 +97,13 @@ def _address(cluster: Cluster, user: User) -> str:
     return f"{'https' if secure else 'http'}://{server}"
 
 
-def _validate(cluster: Cluster, user: User, origin: str) -> None:
+def _validate(cluster: ClusterConfig, user: UserConfig, origin: str) -> None:
     """Reject what kubectl rejects and what is not supported, instead of authenticating as somebody else."""
     if error := _cluster_error(cluster) or _user_error(user):
         raise CredentialsError(f"{origin}: {error}")
 
 
-def _cluster_error(cluster: Cluster) -> str:
+def _cluster_error(cluster: ClusterConfig) -> str:
     if not cluster.server:
         return "the cluster has no server: add its address"
     if "://" in cluster.server and urlsplit(cluster.server).scheme not in ("http", "https"):
@@ -107,7 +115,7 @@ def _cluster_error(cluster: Cluster) -> str:
     return ""
 
 
-def _user_error(user: User) -> str:
+def _user_error(user: UserConfig) -> str:
     certificate = bool(user.client_certificate or user.client_certificate_data)
     if certificate != bool(user.client_key or user.client_key_data):
         return "the user has a client certificate without its key, or a key without its certificate: set both"

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import msgspec
 from msgspec import Struct
 
-from trimtab.kube.credentials.kubeconfig import Cluster, CredentialsError, Exec
+from trimtab.kube.credentials.kubeconfig import ClusterConfig, CredentialsError, Exec
 
 GROUP = "client.authentication.k8s.io"
 VERSIONS = (f"{GROUP}/v1", f"{GROUP}/v1beta1")
@@ -29,16 +29,16 @@ class IssuedCredential(NamedTuple):
     expires: float | None
 
 
-class _Status(Struct, frozen=True, rename="camel"):
+class _CredentialStatus(Struct, frozen=True, rename="camel"):
     token: str = ""
     client_certificate_data: str = ""
     client_key_data: str = ""
     expiration_timestamp: str | None = None
 
 
-class _Credential(Struct, frozen=True, rename="camel"):
+class _ExecCredential(Struct, frozen=True, rename="camel"):
     api_version: str = ""
-    status: _Status | None = None
+    status: _CredentialStatus | None = None
 
 
 def validate(plugin: Exec) -> None:
@@ -53,7 +53,7 @@ def validate(plugin: Exec) -> None:
         )
 
 
-async def run_plugin(plugin: Exec, cluster: Cluster) -> IssuedCredential:
+async def run_plugin(plugin: Exec, cluster: ClusterConfig) -> IssuedCredential:
     """Run the plugin once."""
     environment = dict(os.environ) | {item.name: item.value for item in plugin.env}
     environment["KUBERNETES_EXEC_INFO"] = _exec_info(plugin, cluster)
@@ -82,7 +82,7 @@ async def _output(plugin: Exec, environment: dict[str, str]) -> bytes:
     return output
 
 
-def _exec_info(plugin: Exec, cluster: Cluster) -> str:
+def _exec_info(plugin: Exec, cluster: ClusterConfig) -> str:
     spec: dict[str, Any] = {"interactive": False}
     if plugin.provide_cluster_info:
         spec["cluster"] = _cluster_info(cluster)
@@ -90,7 +90,7 @@ def _exec_info(plugin: Exec, cluster: Cluster) -> str:
     return msgspec.json.encode(info).decode()
 
 
-def _cluster_info(cluster: Cluster) -> dict[str, Any]:
+def _cluster_info(cluster: ClusterConfig) -> dict[str, Any]:
     extensions = {item.get("name"): item.get("extension") for item in cluster.extensions}
     info = {
         "server": cluster.server,
@@ -105,8 +105,8 @@ def _cluster_info(cluster: Cluster) -> dict[str, Any]:
 
 def _read(plugin: Exec, output: bytes) -> IssuedCredential:
     try:
-        credential = msgspec.json.decode(output, type=_Credential)
-        status = credential.status or _Status()
+        credential = msgspec.json.decode(output, type=_ExecCredential)
+        status = credential.status or _CredentialStatus()
         stamp = status.expiration_timestamp
         expires = datetime.fromisoformat(stamp).timestamp() if stamp else None
     except (ValueError, OverflowError):

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, TypeVar
 import msgspec
 from msgspec import Struct, field
 
-T = TypeVar("T", bound="Entry")
+T = TypeVar("T", bound="NamedEntry")
 PATH_FIELDS = {
     "clusters": ("certificate_authority",),
     "users": ("client_certificate", "client_key", "token_file"),
@@ -23,7 +23,7 @@ class CredentialsError(Exception):
     """Says what failed and what to do; contains no secret."""
 
 
-class Cluster(Struct, frozen=True, rename="kebab"):
+class ClusterConfig(Struct, frozen=True, rename="kebab"):
     """An API server's address and TLS settings."""
 
     server: str = ""
@@ -59,7 +59,7 @@ class Exec(Struct, frozen=True, rename="camel"):
     install_hint: str = ""
 
 
-class User(Struct, frozen=True, rename="kebab"):
+class UserConfig(Struct, frozen=True, rename="kebab"):
     """How we authenticate."""
 
     client_certificate: str = ""
@@ -82,25 +82,25 @@ class Context(Struct, frozen=True):
     user: str = ""
 
 
-class Entry(Struct, frozen=True):
+class NamedEntry(Struct, frozen=True):
     """A named entry; its content is in the subclass."""
 
     name: str
 
 
-class NamedCluster(Entry, frozen=True):
+class NamedCluster(NamedEntry, frozen=True):
     """A cluster under its name."""
 
-    cluster: Cluster = Cluster()
+    cluster: ClusterConfig = ClusterConfig()
 
 
-class NamedUser(Entry, frozen=True):
+class NamedUser(NamedEntry, frozen=True):
     """A user under its name."""
 
-    user: User = User()
+    user: UserConfig = UserConfig()
 
 
-class NamedContext(Entry, frozen=True):
+class NamedContext(NamedEntry, frozen=True):
     """A context under its name."""
 
     context: Context = Context()
@@ -119,8 +119,8 @@ class ResolvedContext(NamedTuple):
     """The cluster and user of one context."""
 
     context: str
-    cluster: Cluster
-    user: User
+    cluster: ClusterConfig
+    user: UserConfig
 
 
 def resolve_context(paths: Sequence[Path], context: str = "") -> ResolvedContext:
@@ -132,7 +132,7 @@ def resolve_context(paths: Sequence[Path], context: str = "") -> ResolvedContext
         raise CredentialsError(f"{where} sets no current-context: run `kubectl config use-context NAME`, or set one")
     selected = _find(merged.contexts, name, "context", where).context
     cluster = _find(merged.clusters, selected.cluster, "cluster", where).cluster
-    user = _find(merged.users, selected.user, "user", where).user if selected.user else User()
+    user = _find(merged.users, selected.user, "user", where).user if selected.user else UserConfig()
     return ResolvedContext(name, cluster, user)
 
 
@@ -191,7 +191,7 @@ def _with_files(value: Any, fields: Sequence[str], absolute: Callable[[str], str
     return msgspec.structs.replace(value, **{name: absolute(getattr(value, name)) for name in fields})
 
 
-def _with_command(user: User, folder: Path) -> User:
+def _with_command(user: UserConfig, folder: Path) -> UserConfig:
     """A command with a slash in it is a path in the file's folder; a bare name is searched for in PATH."""
     if user.exec is None or "/" not in user.exec.command:
         return user
