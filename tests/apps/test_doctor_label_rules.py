@@ -53,7 +53,7 @@ async def test_a_rule_that_knows_every_node() -> None:
     assert "its query tells of all 2 nodes that may be marked" == of(found, "Node_mem").says
     now = of(found, "now")
     assert (Severity.OK, ("a",)) == (now.severity, now.nodes)
-    why = "Node_mem is 83 (marks above 70, clears at 63)"
+    why = "Node_mem is 83 (labels above 70, clears at 63)"
     assert f"would mark 1, once that lasts: a (+status=presure; {why})" == now.says
     assert [] == findings_of(found, Severity.PROBLEM) + findings_of(found, Severity.WARNING)
 

@@ -96,7 +96,7 @@ def test_the_label_is_added_in_the_first_scene_and_removed_in_the_second(seed: i
     (put,), (taken,) = hot.labelled, cool.labelled
     assert (HOT_NODE, ((PRESSURE, "high"),)) == (put.instruction.node, put.instruction.labels)
     assert (HOT_NODE, ((PRESSURE, None),)) == (taken.instruction.node, taken.instruction.labels)
-    assert "marks above 0.8" in put.instruction.reason
+    assert "labels above 0.8" in put.instruction.reason
     assert {HOT_NODE: "cpu=high"} == {node.name: node.status for node in hot.snapshots[-1].nodes if node.status}
     assert [""] * 3 == [node.status for node in cool.snapshots[-1].nodes]
 

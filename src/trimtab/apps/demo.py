@@ -12,7 +12,7 @@ from msgspec import Struct
 from trimtab.config.kube_scheduler import parse
 from trimtab.config.registry import default_profile
 from trimtab.core.framework.choose import choose
-from trimtab.core.load.pressure_rules import PREFIX, VALUE, Labelling, Rule
+from trimtab.core.load.pressure_rules import PREFIX, VALUE, LabellingSettings, Rule
 from trimtab.core.model.instructions import LabelNode
 from trimtab.core.model.pod import Pod
 from trimtab.core.model.resources import CPU
@@ -30,7 +30,7 @@ from trimtab.sim.driver import SimulationDriver
 
 SCENES = len(HOT_NODE_SCENARIO.scenes) + len(DAY_SCENARIO.scenes)
 TEMPLATE = "default.yaml"
-LABELS = Labelling((Rule(CPU, CPU, threshold=0.8, clear=0.65, label=(PREFIX + CPU, VALUE)),), apply=True)
+LABELS = LabellingSettings((Rule(CPU, CPU, threshold=0.8, clear=0.65, label=(PREFIX + CPU, VALUE)),), apply=True)
 
 
 class SceneStarted(Struct, frozen=True):

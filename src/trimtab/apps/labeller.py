@@ -96,7 +96,7 @@ class Labeller(Process):
         limit = MISSED_CYCLES * max((source.interval for source in self.pollers.sources), default=0.0)
         for rule in labels.rules if labels is not None else ():
             age = now - max(
-                (self.last_read.get(name, self._rules_since) for name in rule.measured_as), default=self._rules_since
+                (self.last_read.get(name, self._rules_since) for name in rule.metrics), default=self._rules_since
             )
             if age > limit + GRACE:
                 return f"{rule.name} was last read {age:.0f} s ago, more than {limit:g} s: {self._why()}"

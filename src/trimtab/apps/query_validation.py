@@ -9,7 +9,7 @@ from trimtab.apps.included_files import read_bounded
 from trimtab.config.configuration import Configuration
 from trimtab.config.diagnostics import ConfigError, Problem
 from trimtab.config.trimtab.settings import PrometheusSettings, QuerySettings
-from trimtab.core.load.pressure_rules import OF_A_RULE
+from trimtab.core.load.pressure_rules import RULE_QUERY_PREFIX
 from trimtab.sources.prometheus.source import invalid_queries
 
 MAX_QUERY_CHARS = 200
@@ -29,7 +29,7 @@ async def validate_queries(configuration: Configuration, file: Path) -> None:
 
 
 def _diagnostic(file: Path, source: PrometheusSettings, query: QuerySettings, says: str) -> Problem:
-    called = query.name.removeprefix(OF_A_RULE)
+    called = query.name.removeprefix(RULE_QUERY_PREFIX)
     field = f"query {called!r} of source {source.name!r}" if called == query.name else f"query of rule {called!r}"
     return Problem(
         str(file), *_position(file, query.query), field, f"{query.query[:MAX_QUERY_CHARS]!r}: {says}: correct the query"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from trimtab.core.framework.profile import Profile
-from trimtab.core.load.pressure_rules import Labelling
+from trimtab.core.load.pressure_rules import LabellingSettings
 from trimtab.core.load.settings import LoadSettings
 
 DEFAULT_LOAD = LoadSettings()
@@ -25,7 +25,7 @@ class Settings:
     max_binds_in_flight: int = 64
     load: LoadSettings = DEFAULT_LOAD
     bind_timeout: float = 30.0  # after which an unanswered or unconfirmed bind is read back
-    labels: Labelling | None = None
+    labels: LabellingSettings | None = None
 
     @property
     def kinds(self) -> tuple[str, ...]:

@@ -14,7 +14,7 @@ from trimtab.config.kube_scheduler import parse as read_file
 from trimtab.config.schema import document_fields
 from trimtab.config.trimtab.labels import LabelsSpec, RuleSpec, dump_labels, parse_labels
 from trimtab.config.yaml import from_plain
-from trimtab.core.load.pressure_rules import Direction, Labelling, Of, Rule
+from trimtab.core.load.pressure_rules import Denominator, Direction, LabellingSettings, Rule
 from trimtab.core.model.selectors import Requirement
 
 PAGE = Path(__file__).parents[3] / "docs" / "labels.md"
@@ -22,7 +22,7 @@ CPU = {"name": "cpu", "metric": "cpu", "above": "80%"}
 GIB = float(1 << 30)
 
 
-def read(**fields: object) -> tuple[Labelling | None, list[str]]:
+def read(**fields: object) -> tuple[LabellingSettings | None, list[str]]:
     report = Report("f.yaml")
     found = parse_labels(ConfigNode(from_plain({"rules": [CPU], **fields}), report, "labels"))
     return found, [str(problem) for problem in report.problems]
@@ -39,7 +39,10 @@ def test_little_is_enough() -> None:
     """A metric and a threshold: observed only, cleared a tenth below, labelled under our prefix by the metric's name."""
     found, _ = read()
     label = ("pressure.trimtab.dev/cpu", "high")
-    assert Labelling((Rule("cpu", "cpu", 0.8, 0.72, hold=30.0, clear_for=60.0, label=label),)) == found
+    assert (
+        LabellingSettings((Rule("cpu", "cpu", 0.8, 0.72, for_seconds=30.0, clear_for_seconds=60.0, label=label),))
+        == found
+    )
 
 
 def test_everything_can_be_said() -> None:
@@ -59,10 +62,13 @@ def test_everything_can_be_said() -> None:
     found, problems = read(mode="apply", expireAfter="10m", exclude=lines, rules=[one])
     label = ("pressure.trimtab.dev/ram", "scarce")
     expected = Rule(
-        *("room", "memory.available", 2 * GIB, 3 * GIB, Direction.BELOW, Of.ITSELF, 300.0, 90.0, 0.0, label),
+        *("room", "memory.available", 2 * GIB, 3 * GIB, Direction.BELOW, Denominator.NONE, 300.0, 90.0, 0.0, label),
         "pressure.trimtab.dev/ram",
     )
-    assert (Labelling((expected,), True, (Requirement("pool", "In", ("batch",)),), 600.0), []) == (found, problems)
+    assert (LabellingSettings((expected,), True, (Requirement("pool", "In", ("batch",)),), 600.0), []) == (
+        found,
+        problems,
+    )
 
 
 @pytest.mark.parametrize(("below", "clear"), [("10%", 0.11), ("90%", 0.95), ("96%", 0.98), ("100%", 1.0)])
@@ -74,7 +80,7 @@ def test_what_is_free_can_always_be_enough(below: str, clear: float) -> None:
 def test_a_query_has_a_number_and_its_rules_name() -> None:
     """Any PromQL; the label is named after the rule."""
     found = rule(name="load", metric=None, query="node_load5", source="prom", above=8)
-    assert ("rule/load", 8.0, Of.ITSELF) == (found.metric, found.threshold, found.of)
+    assert ("rule/load", 8.0, Denominator.NONE) == (found.metric, found.threshold, found.denominator)
     assert ("node_load5", "prom", ("pressure.trimtab.dev/load", "high")) == (found.query, found.source, found.label)
 
 
@@ -128,7 +134,7 @@ def test_what_makes_no_sense_is_rejected_where_it_stands(fields: dict[str, objec
     ("fields", "words"),
     [
         ({"rules": []}, "rules are missing"),
-        ({"rules": [CPU, CPU]}, "two rules are called cpu"),
+        ({"rules": [CPU, CPU]}, "two rules are named cpu"),
         ({"mode": "on"}, "'on' is not one of apply, observe"),
         ({"expireAfter": "0s"}, "is not between"),
         ({"exclude": [{"key": "a", "operator": "In"}]}, "is not a valid requirement"),

@@ -6,7 +6,7 @@ import pytest
 
 from trimtab.config.diagnostics import ConfigError
 from trimtab.config.trimtab.labeller import parse_rule_file
-from trimtab.core.load.pressure_rules import Direction, Of
+from trimtab.core.load.pressure_rules import Denominator, Direction
 
 # As its template has it, job name and all.
 TEMPLATE = """\
@@ -33,8 +33,9 @@ def test_the_template_reads_as_it_stands() -> None:
     """Both rules put the legacy label, at once; it goes a minute after the value fell a tenth below the threshold."""
     rules = parse_rule_file(TEMPLATE, "rule.yaml")
     assert ["rule/Node_cpu1", "rule/Node_mem"] == [each.metric for each in rules]
-    assert {(70.0, 63.0, 0.0, 60.0, Direction.ABOVE, Of.ITSELF)} == {
-        (each.threshold, each.clear, each.hold, each.clear_for, each.direction, each.of) for each in rules
+    assert {(70.0, 63.0, 0.0, 60.0, Direction.ABOVE, Denominator.NONE)} == {
+        (each.threshold, each.clear, each.for_seconds, each.clear_for_seconds, each.direction, each.denominator)
+        for each in rules
     }
     assert {("status", "presure")} == {each.label for each in rules}
     assert rules[1].query.startswith("(1-(node_memory")
@@ -44,7 +45,7 @@ def test_below_and_patience_can_be_said() -> None:
     """memory.available, the reason for all of it, needs `below`."""
     text = "Rulename: {room: {Promsql: k8_node_cgroups_mem_available, Threshold: 2040, Direction: below, For: 1m}}"
     (rule,) = parse_rule_file(text, "rule.yaml")
-    assert (Direction.BELOW, 2040.0, 2244.0, 60.0) == (rule.direction, rule.threshold, rule.clear, rule.hold)
+    assert (Direction.BELOW, 2040.0, 2244.0, 60.0) == (rule.direction, rule.threshold, rule.clear, rule.for_seconds)
 
 
 @pytest.mark.parametrize(

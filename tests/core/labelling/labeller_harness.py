@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from tests.core.engine_harness import node as plain_node
 from trimtab.core.engine import Engine
 from trimtab.core.load.array_table import Floats
-from trimtab.core.load.pressure_rules import Labelling, Rule
+from trimtab.core.load.pressure_rules import LabellingSettings, Rule
 from trimtab.core.load.view import LoadView
 from trimtab.core.model.events import Event, LabelDone, LeaseAcquired, NodeDeleted, NodeUpserted, Synced, Tick
 from trimtab.core.model.instructions import Instruction, LabelNode
@@ -31,7 +31,7 @@ def node(name: str, cpu: int = 4000, **fields: Any) -> Node:
 
 def cpu_rule(**fields: Any) -> Rule:
     """Marks above 80 % at once, and clears at 60 % after ten seconds."""
-    given = {"threshold": 0.8, "clear": 0.6, "hold": 0.0, "clear_for": 10.0, "label": (CPU_KEY, "high")}
+    given = {"threshold": 0.8, "clear": 0.6, "for_seconds": 0.0, "clear_for_seconds": 10.0, "label": (CPU_KEY, "high")}
     return Rule(**{"name": "cpu", "metric": "cpu", **given, **fields})
 
 
@@ -66,7 +66,7 @@ class Labeller:
     def __init__(
         self, *rules: Rule, leads: bool = True, recorder: MetricsRecorder | None = None, **fields: Any
     ) -> None:
-        self.labelling = Labelling(rules, **{"apply": True, **fields})
+        self.labelling = LabellingSettings(rules, **{"apply": True, **fields})
         self.engine = Engine(Settings((), labels=self.labelling), recorder)
         self.meter = self.engine.cluster.load = Meter(self.engine)
         self.at, self.version = 1000.0, 0

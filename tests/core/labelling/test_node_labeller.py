@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from tests.core.labelling.labeller_harness import CPU_KEY, HOST, MEMORY_KEY, Labeller, cpu_rule, node
 from trimtab.core.engine import Engine
 from trimtab.core.labelling.controller import Labelling as LabellingController
-from trimtab.core.load.pressure_rules import Direction, Labelling, Of
+from trimtab.core.load.pressure_rules import Denominator, Direction, LabellingSettings
 from trimtab.core.model.events import LeaseAcquired, LeaseLost, SettingsRead, Tick
 from trimtab.core.model.instructions import LabelNode
 from trimtab.core.model.selectors import Requirement
@@ -27,7 +27,7 @@ def test_a_hot_node_is_labelled_and_a_cool_one_is_not() -> None:
     scene.measures("cpu", a=HOT, b=COLD)
     wishes = scene.runs(60)
     assert [("a", "uid-a", ((CPU_KEY, "high"),))] == [(each.node, each.uid, each.labels) for each in wishes]
-    assert "cpu is 0.9 (marks above 0.8, clears at 0.6)" == wishes[0].reason
+    assert "cpu is 0.9 (labels above 0.8, clears at 0.6)" == wishes[0].reason
     scene.measures("cpu", a=COLD)
     assert [((CPU_KEY, None),)] == [each.labels for each in scene.runs(60)]
     assert [] == scene.runs(60)
@@ -170,7 +170,7 @@ def test_a_value_of_ours_that_no_rule_gives_is_corrected() -> None:
 
 
 def test_who_starts_anew_takes_over_what_it_finds() -> None:
-    """A label is kept while its node is hot, taken off a calm one after `clear_for`, and expires where nothing is heard."""
+    """A label is kept while its node is hot, removed from a calm one after `clear_for_seconds`, and expires without data."""
     scene = Labeller(cpu_rule(), expire_after=300.0)
     marked = {**HOST, CPU_KEY: "high"}
     scene.sees(*(node(name, labels=marked) for name in ("hot", "calm", "silent")))
@@ -184,7 +184,7 @@ def test_who_starts_anew_takes_over_what_it_finds() -> None:
 
 def test_the_marks_of_whoever_led_before_stand_first() -> None:
     """A replica that judged otherwise while it followed takes its predecessor's labels over when it leads."""
-    scene = Labeller(cpu_rule(hold=60.0), leads=False)
+    scene = Labeller(cpu_rule(for_seconds=60.0), leads=False)
     scene.sees(node("a"))
     scene.measures("cpu", a=3000)
     assert [] == scene.runs(5)
@@ -197,7 +197,7 @@ def test_the_marks_of_whoever_led_before_stand_first() -> None:
 
 def test_who_does_not_lead_writes_nothing() -> None:
     """It looks on, so that it is ready at once when it does."""
-    scene = Labeller(cpu_rule(hold=5.0), leads=False)
+    scene = Labeller(cpu_rule(for_seconds=5.0), leads=False)
     scene.sees(node("a"))
     scene.measures("cpu", a=HOT)
     assert [] == scene.runs(30)
@@ -209,7 +209,7 @@ def test_who_does_not_lead_writes_nothing() -> None:
 
 def test_a_node_made_anew_under_an_old_name_starts_calm() -> None:
     """Its use is another machine's."""
-    scene = Labeller(cpu_rule(hold=10.0))
+    scene = Labeller(cpu_rule(for_seconds=10.0))
     scene.sees(node("a"), node("b"))
     scene.measures("cpu", a=HOT, b=HOT)
     scene.runs(8)
@@ -220,7 +220,7 @@ def test_a_node_made_anew_under_an_old_name_starts_calm() -> None:
 
 def test_rows_that_move_keep_their_state() -> None:
     """A node that goes gives its row to the last one, whose patience goes on."""
-    scene = Labeller(cpu_rule(hold=10.0))
+    scene = Labeller(cpu_rule(for_seconds=10.0))
     scene.sees(node("a"), node("b"), node("c"))
     scene.measures("cpu", c=HOT)
     scene.runs(8)
@@ -279,14 +279,14 @@ def test_when_every_node_is_marked_it_is_said_once() -> None:
 
 def test_new_rules_keep_what_the_old_ones_know() -> None:
     """A rule that stays goes on counting; a new one starts with what is found; one that left takes its key along."""
-    kept, gone = cpu_rule(hold=10.0), cpu_rule(name="memory", metric="memory", label=(MEMORY_KEY, "high"))
+    kept, gone = cpu_rule(for_seconds=10.0), cpu_rule(name="memory", metric="memory", label=(MEMORY_KEY, "high"))
     scene = Labeller(kept, gone)
     scene.sees(node("a"))
     scene.measures("cpu", a=HOT)
     scene.measures("memory", a=0.9 * (1 << 34))
     scene.runs(8)
     assert "high" == scene.label("a", MEMORY_KEY)
-    new = Labelling((kept,), apply=True)
+    new = LabellingSettings((kept,), apply=True)
     scene.tells(SettingsRead(Settings((), labels=new), scene.at))
     assert [(MEMORY_KEY, None)] == [pair for wish in scene.runs(1) for pair in wish.labels]
     assert [(CPU_KEY, "high")] == [pair for wish in scene.runs(2) for pair in wish.labels]
@@ -294,10 +294,16 @@ def test_new_rules_keep_what_the_old_ones_know() -> None:
 
 def test_what_rules_compare() -> None:
     """Shares of capacity or allocatable, averages, memory.available reckoned or told, and any number of the user's."""
-    low = cpu_rule(metric="memory.available", direction=Direction.BELOW, threshold=2 * GIB, clear=3 * GIB, of=Of.ITSELF)
+    low = cpu_rule(
+        metric="memory.available",
+        direction=Direction.BELOW,
+        threshold=2 * GIB,
+        clear=3 * GIB,
+        denominator=Denominator.NONE,
+    )
     rules = {
-        "allocatable": cpu_rule(of=Of.ALLOCATABLE),
-        "averaged": cpu_rule(over=300.0),
+        "allocatable": cpu_rule(denominator=Denominator.ALLOCATABLE),
+        "averaged": cpu_rule(average_seconds=300.0),
         "available": low,
         "queried": cpu_rule(metric="rule/load5", threshold=4.0, clear=3.0),
     }
@@ -316,7 +322,7 @@ def test_what_rules_compare() -> None:
 
 def test_a_fork_goes_its_own_way() -> None:
     """What a replay does to its twin is not seen by the live engine, and both wish for the same."""
-    scene = Labeller(cpu_rule(hold=10.0))
+    scene = Labeller(cpu_rule(for_seconds=10.0))
     scene.sees(node("a"))
     scene.measures("cpu", a=HOT)
     scene.runs(8)
@@ -328,5 +334,5 @@ def test_a_fork_goes_its_own_way() -> None:
 
 def test_an_engine_without_profiles_needs_no_pods() -> None:
     """A labeller follows nodes alone, and has no right to anything else."""
-    assert ("nodes",) == Settings((), labels=Labelling((cpu_rule(),))).kinds
+    assert ("nodes",) == Settings((), labels=LabellingSettings((cpu_rule(),))).kinds
     assert Engine(Settings(())).controller(LabellingController).labeller is None

@@ -6,7 +6,7 @@ from msgspec.structs import replace
 
 from tests.core.labelling.labeller_harness import CPU_KEY, HOST, Labeller, cpu_rule, node
 from trimtab.core.labelling.controller import Labelling as LabellingController
-from trimtab.core.load.pressure_rules import Labelling
+from trimtab.core.load.pressure_rules import LabellingSettings
 from trimtab.core.model.events import LabelDone, LabelFailed, LeaseAcquired, LeaseLost, SettingsRead
 from trimtab.core.model.instructions import LabelNode
 from trimtab.core.recorder import MetricsRecorder
@@ -164,17 +164,17 @@ def test_what_somebody_writes_over_a_mark_is_put_right() -> None:
 
 def test_a_restart_in_the_midst_of_patience_begins_it_anew() -> None:
     """Half of the time before and half after are not enough, for a mark and for its end."""
-    first = Labeller(cpu_rule(hold=10.0))
+    first = Labeller(cpu_rule(for_seconds=10.0))
     first.sees(node("a"))
     first.measures("cpu", a=HOT)
     assert [] == first.runs(9)
-    second = Labeller(cpu_rule(hold=10.0))
+    second = Labeller(cpu_rule(for_seconds=10.0))
     second.sees(first.known("a"))
     second.measures("cpu", a=HOT)
     assert ([], 1) == (second.runs(9), len(second.runs(3)))
     second.measures("cpu", a=100.0)
     assert [] == second.runs(9)
-    third = Labeller(cpu_rule(hold=10.0))
+    third = Labeller(cpu_rule(for_seconds=10.0))
     third.sees(second.known("a"))
     third.measures("cpu", a=100.0)
     assert ([], 1) == (third.runs(9), len(third.runs(3)))
@@ -211,7 +211,7 @@ def test_rules_that_change_while_a_wish_is_under_way() -> None:
     scene = hot("a")
     (wish,) = scene.later()
     other = cpu_rule(name="other", label=("pressure.trimtab.dev/other", "high"), threshold=0.99, clear=0.98)
-    scene.tells(SettingsRead(Settings((), labels=Labelling((other,), apply=True)), scene.at))
+    scene.tells(SettingsRead(Settings((), labels=LabellingSettings((other,), apply=True)), scene.at))
     assert [] == scene.later()
     scene.grants(wish)
     scene.runs(2)

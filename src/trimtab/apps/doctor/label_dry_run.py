@@ -17,7 +17,7 @@ from trimtab.config.configuration import Configuration
 from trimtab.core.cluster.cluster import Cluster
 from trimtab.core.labelling.node_labeller import NodeLabeller
 from trimtab.core.labelling.node_labels import patch_for
-from trimtab.core.load.pressure_rules import LEGACY_KEY, Labelling, Rule
+from trimtab.core.load.pressure_rules import LEGACY_KEY, LabellingSettings, Rule
 from trimtab.core.model.instructions import LabelNode
 from trimtab.core.model.node import Node
 from trimtab.kube.transport import Unreachable
@@ -66,7 +66,7 @@ async def check_dry_runs(
     return tuple(_findings(answers, who))
 
 
-def _candidate_patches(labels: Labelling, nodes: Sequence[Node]) -> list[list[LabelNode]]:
+def _candidate_patches(labels: LabellingSettings, nodes: Sequence[Node]) -> list[list[LabelNode]]:
     """For each label and taint that rules give: the labeller's own wish, for a few nodes that could be asked about it."""
     distinct = {(rule.label, rule.taint): rule for rule in labels.rules}
     cluster = Cluster()
@@ -76,7 +76,7 @@ def _candidate_patches(labels: Labelling, nodes: Sequence[Node]) -> list[list[La
     return [each for each in found if each]
 
 
-def _patches_for_rule(rule: Rule, labels: Labelling, cluster: Cluster) -> Iterator[LabelNode]:
+def _patches_for_rule(rule: Rule, labels: LabellingSettings, cluster: Cluster) -> Iterator[LabelNode]:
     """Nodes that do not carry its mark yet are given it; where all do, it is taken from them."""
     view, marking = cluster.view, NodeLabeller(labels)
     given = [mark.value_for(rule) for mark in marking.managed]

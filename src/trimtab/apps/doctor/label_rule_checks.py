@@ -15,7 +15,7 @@ from trimtab.apps.doctor.node_coverage import NodeCoverage, describe_gap
 from trimtab.core.cluster.cluster import Cluster
 from trimtab.core.labelling.node_labeller import NodeLabeller
 from trimtab.core.labelling.node_labels import nodes_with_stale
-from trimtab.core.load.pressure_rules import Labelling, Rule
+from trimtab.core.load.pressure_rules import LabellingSettings, Rule
 from trimtab.core.load.settings import LoadSettings
 from trimtab.core.model.instructions import LabelNode
 from trimtab.core.model.node import Node
@@ -38,9 +38,9 @@ class RuleEvaluation(NamedTuple):
     instructions: tuple[LabelNode, ...]
 
 
-def evaluate_rules(settings: Labelling, cluster: Cluster, now: float) -> RuleEvaluation:
+def evaluate_rules(settings: LabellingSettings, cluster: Cluster, now: float) -> RuleEvaluation:
     """What the labeller would come to, had it seen nothing but this."""
-    at_once = tuple(replace(rule, hold=0.0, clear_for=0.0) for rule in settings.rules)
+    at_once = tuple(replace(rule, for_seconds=0.0, clear_for_seconds=0.0) for rule in settings.rules)
     marking = NodeLabeller(replace(settings, rules=at_once, apply=False))
     wishes: list[LabelNode] = []
     while more := marking.tick(cluster, True, MetricsRecorder(), now):  # so many at a time, and each only once
@@ -49,7 +49,7 @@ def evaluate_rules(settings: Labelling, cluster: Cluster, now: float) -> RuleEva
 
 
 def check_rules(
-    settings: Labelling, evaluation: RuleEvaluation, coverages: Iterable[NodeCoverage], load: LoadSettings
+    settings: LabellingSettings, evaluation: RuleEvaluation, coverages: Iterable[NodeCoverage], load: LoadSettings
 ) -> Iterator[Finding]:
     """Each rule by itself, and then what all of them together would do."""
     by_resource, view = {each.resource: each for each in coverages}, evaluation.cluster.view
@@ -60,7 +60,7 @@ def check_rules(
         yield warning(Area.LABELS, "rules", "every node is excluded, so none is ever marked", remedy)
         return
     for rule in settings.rules:
-        mine = [by_resource[name] for name in rule.measured_as if name in by_resource]
+        mine = [by_resource[name] for name in rule.metrics if name in by_resource]
         yield _rule_finding(rule, mine, eligible, load)
     yield _current_effect(evaluation)
     yield from _label_conflicts(settings, evaluation)
@@ -141,7 +141,7 @@ def _describe(instruction: LabelNode) -> str:
     return f"{instruction.node} ({format_label_change(instruction)}; {instruction.reason})"
 
 
-def _label_conflicts(settings: Labelling, evaluation: RuleEvaluation) -> Iterator[Finding]:
+def _label_conflicts(settings: LabellingSettings, evaluation: RuleEvaluation) -> Iterator[Finding]:
     """Keys that somebody else uses, and marks that no rule gives any more."""
     view = evaluation.cluster.view
     for mark in evaluation.labeller.managed:

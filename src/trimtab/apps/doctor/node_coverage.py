@@ -15,7 +15,7 @@ from trimtab.apps.doctor.source_checks import Probe, expected_metrics
 from trimtab.config.trimtab.settings import PrometheusSettings
 from trimtab.core.cluster.cluster import Cluster
 from trimtab.core.load.array_table import Bools
-from trimtab.core.load.pressure_rules import OF_A_RULE
+from trimtab.core.load.pressure_rules import RULE_QUERY_PREFIX
 from trimtab.core.load.settings import LoadSettings
 from trimtab.core.load.validation import SampleValidator, check_node_amounts, well_formed
 from trimtab.core.model.node import Node
@@ -166,7 +166,7 @@ def check_nodes(coverages: Iterable[NodeCoverage], nodes: Sequence[Node], load: 
     """
     alike: dict[tuple[str, tuple[str, ...]], list[NodeCoverage]] = {}
     whole = []
-    for each in (each for each in coverages if not each.resource.startswith(OF_A_RULE)):
+    for each in (each for each in coverages if not each.resource.startswith(RULE_QUERY_PREFIX)):
         if nodes and not each.missing:
             whole.append(each.resource)
         for reason in sorted({loss.reason for loss in each.missing.values()}):

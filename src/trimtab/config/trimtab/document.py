@@ -20,7 +20,7 @@ from trimtab.config.trimtab.settings import (
 )
 from trimtab.config.trimtab.validation import validate_name
 from trimtab.config.yaml import MappingNode, SequenceNode
-from trimtab.core.load.pressure_rules import AVAILABLE, Labelling, Rule
+from trimtab.core.load.pressure_rules import MEMORY_AVAILABLE, LabellingSettings, Rule
 from trimtab.core.load.settings import LoadSettings
 from trimtab.core.model.duration import format_duration
 from trimtab.core.model.setting import HOUR
@@ -43,7 +43,7 @@ def parse_document(root: ConfigNode, source_kinds: SourceKinds) -> tuple[Trimtab
     if not _is_supported(root, entries):
         return TrimtabConfiguration(), LoadSettings()
     load = _section(entries, "load", LoadSettings(), _check_load)
-    labels = parse_labels(entries["labels"]) if "labels" in entries else Labelling()
+    labels = parse_labels(entries["labels"]) if "labels" in entries else LabellingSettings()
     rules = labels.rules if labels is not None else None
     kinds = {**BUILTIN_SOURCES, **source_kinds}
     sources = _parse_sources(entries["sources"], kinds, rules) if "sources" in entries else ()
@@ -145,7 +145,7 @@ def _check_not_empty(node: ConfigNode, name: str | None, rules: Iterable[Rule]) 
     lists = [entries[each].yaml for each in ("metrics", "queries") if each in entries]
     if "metrics" not in entries or not all(isinstance(each, SequenceNode) and not each.items for each in lists):
         return
-    if not any(rule.source in ("", name) if rule.query else rule.metric == AVAILABLE for rule in rules):
+    if not any(rule.source in ("", name) if rule.query else rule.metric == MEMORY_AVAILABLE for rule in rules):
         entries["metrics"].error(
             f"[] leaves nothing to measure: list some of {', '.join(sorted(BuiltinMetric))}, add queries, or remove "
             "the field for the default metrics"

@@ -29,13 +29,13 @@ from trimtab.config.trimtab.settings import (
 )
 from trimtab.config.yaml import parse_documents
 from trimtab.core.load.pressure_rules import (
-    AVAILABLE,
     LEGACY_KEY,
     LEGACY_VALUE,
-    OF_A_RULE,
+    MEMORY_AVAILABLE,
+    RULE_QUERY_PREFIX,
+    Denominator,
     Direction,
-    Labelling,
-    Of,
+    LabellingSettings,
     Rule,
 )
 from trimtab.core.load.settings import LoadSettings
@@ -47,7 +47,7 @@ LEASE = LeaderElection(name="trimtab-labeller")
 METRICS_OF_RULES = {
     CPU: (BuiltinMetric.NODE_CPU,),
     MEMORY: (BuiltinMetric.NODE_MEMORY,),
-    AVAILABLE: (BuiltinMetric.MEMORY_AVAILABLE, BuiltinMetric.NODE_MEMORY),
+    MEMORY_AVAILABLE: (BuiltinMetric.MEMORY_AVAILABLE, BuiltinMetric.NODE_MEMORY),
 }
 SOURCE_NAME = "prometheus"
 TIMEOUT = 10.0
@@ -67,14 +67,14 @@ def labeller_configuration(configuration: Configuration, file: str) -> Configura
 
 def from_rule_file(content: str | bytes, file: str, url: str, interval: float, apply: bool) -> Configuration:
     """What a rule.yaml and the flags next to it say; the URL has been validated."""
-    labelling = Labelling(parse_rule_file(content, file), apply)
+    labelling = LabellingSettings(parse_rule_file(content, file), apply)
     source = PrometheusSettings(SOURCE_NAME, url, interval, min(TIMEOUT, interval))
     empty = Configuration(Settings(()))
     return _build(labelling, (source,), LoadSettings(), replace(LEASE, enabled=apply), empty)
 
 
 def _build(
-    labelling: Labelling,
+    labelling: LabellingSettings,
     sources: tuple[SourceSettings, ...],
     load: LoadSettings,
     leader: LeaderElection,
@@ -133,7 +133,7 @@ class RuleFileEntry:
         threshold = float(self.threshold)
         clear = default_clear(threshold, self.direction) if self.clear is None else float(self.clear)
         return Rule(
-            *(name, f"{OF_A_RULE}{name}", threshold, clear, self.direction, Of.ITSELF),
+            *(name, f"{RULE_QUERY_PREFIX}{name}", threshold, clear, self.direction, Denominator.NONE),
             *(0.0, self.hold, self.clear_for, (LEGACY_KEY, LEGACY_VALUE)),
             query=self.query,
         )

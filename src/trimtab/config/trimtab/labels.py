@@ -12,15 +12,15 @@ from trimtab.config.trimtab.promql import query_error
 from trimtab.config.trimtab.validation import validate_name
 from trimtab.config.yaml import SequenceNode
 from trimtab.core.load.pressure_rules import (
-    AVAILABLE,
-    LONGEST_AVERAGE,
-    OF_A_RULE,
+    MAX_AVERAGE_SECONDS,
+    MEMORY_AVAILABLE,
     OWN_METRICS,
     PREFIX,
+    RULE_QUERY_PREFIX,
     VALUE,
+    Denominator,
     Direction,
-    Labelling,
-    Of,
+    LabellingSettings,
     Rule,
 )
 from trimtab.core.model.resources import NANOS
@@ -74,7 +74,7 @@ class RuleSpec:
     over: float = setting(
         0.0,
         "the latest value unless set: the time range that is averaged first, at most 30m",
-        seconds=(0, LONGEST_AVERAGE),
+        seconds=(0, MAX_AVERAGE_SECONDS),
         omit_default=True,
     )
     hold: float = setting(
@@ -113,11 +113,11 @@ class RuleSpec:
         clear = self.clear if self.clear is None else parse_threshold(self.clear, (notation,))[1]
         return Rule(
             self.name,
-            self.metric or f"{OF_A_RULE}{self.name}",
+            self.metric or f"{RULE_QUERY_PREFIX}{self.name}",
             threshold,
             _default_clear(threshold, direction, notation) if clear is None else clear,
             direction,
-            Of(self.of or Of.CAPACITY) if notation is Notation.PERCENT else Of.ITSELF,
+            Denominator(self.of or Denominator.CAPACITY) if notation is Notation.PERCENT else Denominator.NONE,
             *(self.over, self.hold, self.clear_for, self._label(), self.taint, self.query, self.source),
         )
 
@@ -137,11 +137,11 @@ class RuleSpec:
             None if rule.query else rule.metric,
             rule.query,
             rule.source,
-            rule.of.value if notation is Notation.PERCENT else None,
+            rule.denominator.value if notation is Notation.PERCENT else None,
             threshold if rule.direction is Direction.ABOVE else None,
             threshold if rule.direction is Direction.BELOW else None,
             dump_threshold(rule.clear, notation),
-            *(rule.over, rule.hold, rule.clear_for),
+            *(rule.average_seconds, rule.for_seconds, rule.clear_for_seconds),
             None if rule.label is None else LabelSpec(*rule.label),
             rule.taint,
         )
@@ -161,7 +161,7 @@ def _notations(metric: str | None) -> tuple[Notation, ...]:
     """How a threshold for this metric, or for a query, may be written."""
     if metric is None:
         return (Notation.NUMBER,)
-    return (Notation.PERCENT, Notation.QUANTITY) if metric == AVAILABLE else (Notation.PERCENT,)
+    return (Notation.PERCENT, Notation.QUANTITY) if metric == MEMORY_AVAILABLE else (Notation.PERCENT,)
 
 
 def parse_threshold(value: str | float, notations: tuple[Notation, ...]) -> tuple[Notation, float]:
@@ -191,7 +191,7 @@ def _parse_amount(text: str) -> float | None:
 def _notation_of(rule: Rule) -> Notation:
     if rule.query:
         return Notation.NUMBER
-    return Notation.QUANTITY if rule.of is Of.ITSELF else Notation.PERCENT
+    return Notation.QUANTITY if rule.denominator is Denominator.NONE else Notation.PERCENT
 
 
 def dump_threshold(value: float, notation: Notation) -> str | float:
@@ -226,7 +226,7 @@ class LabelsSpec:
         "observe", "`observe` unless set: only logs what it would do; `apply` writes", choices=("observe", "apply")
     )
     expire_after: float = setting(
-        Labelling().expire_after,
+        LabellingSettings().expire_after,
         "5m unless set: after so long without trusted data a label is removed",
         seconds=(1, DAY),
     )
@@ -244,20 +244,20 @@ class LabelsSpec:
             parsed.node.error("rules are missing: name at least one, or remove this field")
         names = [each.name for each in parsed.values.get("rules", ())]
         for name in dict.fromkeys(each for each in names if names.count(each) > 1):
-            parsed.entries["rules"].error(f"two rules are called {name}: names must be unique")
+            parsed.entries["rules"].error(f"two rules are named {name}: names must be unique")
 
 
-def parse_labels(node: ConfigNode) -> Labelling | None:
+def parse_labels(node: ConfigNode) -> LabellingSettings | None:
     """The rules and how they are applied; None after a problem."""
     before = len(node.report.problems)
     spec = parse_dataclass(node, LabelsSpec)
     if not isinstance(spec, LabelsSpec) or len(node.report.problems) > before:
         return None
     rules = tuple(each.rule() for each in spec.rules)
-    return Labelling(rules, spec.mode == "apply", spec.exclude, spec.expire_after)
+    return LabellingSettings(rules, spec.mode == "apply", spec.exclude, spec.expire_after)
 
 
-def dump_labels(labels: Labelling) -> dict[str, object]:
+def dump_labels(labels: LabellingSettings) -> dict[str, object]:
     """Plain data that `parse_labels` turns into the same value."""
     rules = tuple(RuleSpec.of_rule(rule) for rule in labels.rules)
     return dump_fields(LabelsSpec("apply" if labels.apply else "observe", labels.expire_after, labels.exclude, rules))

@@ -21,7 +21,7 @@ from trimtab.config.trimtab.validation import (
     validate_path,
     validate_url,
 )
-from trimtab.core.load.pressure_rules import Labelling
+from trimtab.core.load.pressure_rules import LabellingSettings
 from trimtab.core.model.duration import format_duration
 from trimtab.core.model.readings import Statistic, Subject
 from trimtab.core.model.resources import CPU, MEMORY
@@ -316,7 +316,7 @@ class TrimtabConfiguration:
     """The document without `load`, which is part of the engine's settings; without sources pods are scheduled by requests."""
 
     sources: tuple[SourceSettings, ...] = ()
-    labels: Labelling | None = None
+    labels: LabellingSettings | None = None
     logging: LoggingSettings = LoggingSettings()
     metrics: MetricsSettings = MetricsSettings()
 

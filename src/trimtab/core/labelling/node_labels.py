@@ -1,8 +1,8 @@
-"""What can be seen on a node of a rule's finding, as columns of numbers: 0 for nothing, else which value; how the one becomes
-the other is a wish, and when it is made is left to `marking`.
+"""The labels and taints that rules put on nodes: what each node carries, what it should carry, and the patch between them.
 
-Keys under our prefix are ours whatever their value, so a value that no rule gives is replaced or taken away. Of `status`
-only our one value is ours: where somebody else uses that key, the node is left alone.
+Per managed key a column of numbers: 0 for absent, else which value. Keys under our prefix are ours whatever their value,
+so a value that no rule gives is replaced or removed. Of `status` only our one value is ours: where another client uses that
+key, the node is left alone.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from trimtab.core.model.taints import PREFER_NO_SCHEDULE, Taint
 Bools = NDArray[np.bool_]
 Ints = NDArray[np.int64]
 
-UNKNOWN_VALUE = -1  # a value of ours that no rule gives
+UNKNOWN_VALUE = -1  # of a key of ours, that no rule gives
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,20 +40,20 @@ class ManagedLabel:
             return int(rule.taint == self.key)
         return self.values.index(rule.label[1]) + 1 if rule.label is not None and rule.label[0] == self.key else 0
 
-    def desired(self, rules: Sequence[Rule], shown: Sequence[Bools], count: int) -> Ints:
-        """Any rule is enough; of several values the one that the file names first counts."""
+    def desired(self, rules: Sequence[Rule], pressures: Sequence[Bools], count: int) -> Ints:
+        """One rule is enough; of several values the one that the file names first counts."""
         found = np.zeros(count, dtype=np.int64)
         for number in range(len(self.values), 0, -1):
-            for rule, pressed in zip(rules, shown, strict=True):
+            for rule, visible in zip(rules, pressures, strict=True):
                 if self.value_for(rule) == number:
-                    found[pressed] = number
+                    found[visible] = number
         return found
 
     def current(self, view: View) -> Ints:
-        """What the watch shows."""
+        """What nodes carry, as the watch shows it."""
         if self.taint:
-            carried = [any(is_soft(each, self.key) for each in taints) for taints in view.taint_sets]
-            return np.asarray(carried, dtype=np.int64)[view.taint_set]
+            present = [any(is_soft(each, self.key) for each in taints) for taints in view.taint_sets]
+            return np.asarray(present, dtype=np.int64)[view.taint_set]
         found = np.zeros(view.count, dtype=np.int64)
         if self.key.startswith(PREFIX):
             found[view.matching_label(Requirement(self.key, "Exists"))] = UNKNOWN_VALUE
@@ -62,7 +62,7 @@ class ManagedLabel:
         return found
 
     def owned_by_others(self, view: View) -> Bools:
-        """Nodes where the key is in somebody else's use."""
+        """Nodes where another client uses the key."""
         if self.taint or self.key.startswith(PREFIX):
             return np.zeros(view.count, dtype=np.bool_)
         others = view.matching_label(Requirement(self.key, "NotIn", self.values))
@@ -88,61 +88,61 @@ def is_soft(taint: Taint, key: str) -> bool:
     return taint.key == key and taint.effect == PREFER_NO_SCHEDULE
 
 
-def nodes_with_stale(nodes: Iterable[Node], marks: Sequence[ManagedLabel]) -> tuple[str, ...]:
-    """Names of nodes that carry anything that `strays` would take away; most carry nothing under our prefix at all."""
-    marked = [node for node in nodes if node.taints or PREFIX in " ".join(node.labels)]
-    return tuple(node.name for node in marked if any(stale(node, marks)))
+def nodes_with_stale(nodes: Iterable[Node], managed: Sequence[ManagedLabel]) -> tuple[str, ...]:
+    """Names of nodes with anything that `stale` would remove; most carry nothing under our prefix at all."""
+    candidates = [node for node in nodes if node.taints or PREFIX in " ".join(node.labels)]
+    return tuple(node.name for node in candidates if any(stale(node, managed)))
 
 
-def stale(node: Node, marks: Sequence[ManagedLabel]) -> tuple[tuple[str, ...], tuple[int, ...]]:
-    """Keys of labels and places of taints under our prefix that no rule knows any more.
+def stale(node: Node, managed: Sequence[ManagedLabel]) -> tuple[tuple[str, ...], tuple[int, ...]]:
+    """Keys of labels and positions of taints under our prefix that no rule gives any more.
 
-    None where no rule uses the prefix: then they may be those of another program like this one.
+    None where no rule uses the prefix: then they may belong to another labeller.
     """
-    if not any(mark.key.startswith(PREFIX) for mark in marks):
+    if not any(label.key.startswith(PREFIX) for label in managed):
         return (), ()
-    keys = {mark.key for mark in marks if not mark.taint}
-    soft = {mark.key for mark in marks if mark.taint}
+    keys = {label.key for label in managed if not label.taint}
+    soft = {label.key for label in managed if label.taint}
     labels = tuple(key for key in node.labels if key.startswith(PREFIX) and key not in keys)
-    places = tuple(at for at, each in enumerate(node.taints) if _is_ours(each) and each.key not in soft)
-    return labels, places
+    positions = tuple(i for i, each in enumerate(node.taints) if _is_managed(each) and each.key not in soft)
+    return labels, positions
 
 
-def patch_for(node: Node, marks: Sequence[ManagedLabel], numbers: Iterable[tuple[int, int]]) -> LabelNode | None:
-    """The wish that turns what the node carries into what is wanted of it, both by mark (wanted first), and takes strays
-    away; None where nothing differs."""
-    stray_labels, stray_places = stale(node, marks)
-    labels: list[tuple[str, str | None]] = [(key, None) for key in stray_labels]
-    taints, places = list[Taint](), list(stray_places)
-    for mark, (wanted, carried) in zip(marks, numbers, strict=True):
-        if wanted == carried:
+def patch_for(node: Node, managed: Sequence[ManagedLabel], numbers: Iterable[tuple[int, int]]) -> LabelNode | None:
+    """The patch from what the node carries to what it should carry (per managed label: desired, current), which also
+    removes what is stale; None where nothing differs."""
+    stale_labels, stale_taints = stale(node, managed)
+    labels: list[tuple[str, str | None]] = [(key, None) for key in stale_labels]
+    taints, positions = list[Taint](), list(stale_taints)
+    for label, (desired, current) in zip(managed, numbers, strict=True):
+        if desired == current:
             continue
-        if not mark.taint:
-            labels.append((mark.key, mark.values[wanted - 1] if wanted else None))
-        elif wanted:
-            taints.append(Taint(mark.key, "", PREFER_NO_SCHEDULE))
+        if not label.taint:
+            labels.append((label.key, label.values[desired - 1] if desired else None))
+        elif desired:
+            taints.append(Taint(label.key, "", PREFER_NO_SCHEDULE))
         else:
-            places += [at for at, each in enumerate(node.taints) if is_soft(each, mark.key)]
-    if not (labels or taints or places):
+            positions += [i for i, each in enumerate(node.taints) if is_soft(each, label.key)]
+    if not (labels or taints or positions):
         return None
-    if labels and not node.labels:  # a place for labels has to be made first
-        taints, places = [], []
-    put_off = tuple((at, node.taints[at].key) for at in sorted(places))
+    if labels and not node.labels:  # the patch has to create the labels first
+        taints, positions = [], []
+    removed = tuple((i, node.taints[i].key) for i in sorted(positions))
     return LabelNode(
-        node.name, node.uid, node.version, tuple(labels), tuple(taints), put_off, has_no_taints=not node.taints
+        node.name, node.uid, node.version, tuple(labels), tuple(taints), removed, has_no_taints=not node.taints
     )
 
 
 def removal_patch(node: Node, legacy: bool) -> LabelNode | None:
-    """The wish for a node without any mark of ours, whichever rule gave it; None where it carries none."""
+    """The patch that removes every label and taint of ours, whichever rule gave it; None where there is none."""
     labels = tuple((key, None) for key in node.labels if key.startswith(PREFIX))
     if legacy and node.labels.get(LEGACY_KEY) == LEGACY_VALUE:
         labels = (*labels, (LEGACY_KEY, None))
-    places = tuple((at, each.key) for at, each in enumerate(node.taints) if _is_ours(each))
-    if not labels and not places:
+    taints = tuple((i, each.key) for i, each in enumerate(node.taints) if _is_managed(each))
+    if not labels and not taints:
         return None
-    return LabelNode(node.name, node.uid, node.version, labels, remove_taints=places, reason="no labeller is left")
+    return LabelNode(node.name, node.uid, node.version, labels, remove_taints=taints, reason="no labeller is left")
 
 
-def _is_ours(taint: Taint) -> bool:
+def _is_managed(taint: Taint) -> bool:
     return taint.effect == PREFER_NO_SCHEDULE and taint.key.startswith(PREFIX)

@@ -1,8 +1,7 @@
-"""When a node counts as pressed and how that is shown on it, as plain values; whether one is now is left to `pressure`.
+"""Pressure rules: when a node is under pressure, and the label or soft taint that shows it.
 
-Only soft means are known here, labels and taints of the effect PreferNoSchedule: a mark that is wrong, or was left
-behind, never keeps a pod from running. What may be written is narrow on purpose: keys under one prefix of ours, and the
-one pair that labelled nodes before us, `status=presure`.
+Only labels and PreferNoSchedule taints exist here: one that is wrong, or was left behind, never keeps a pod from running.
+What may be written is narrow on purpose: keys under one prefix of ours, and dynamic-Scheduler's `status=presure`.
 """
 
 from __future__ import annotations
@@ -14,36 +13,36 @@ from trimtab.core.model.resources import CPU, MEMORY
 from trimtab.core.model.selectors import Requirement
 
 PREFIX = "pressure.trimtab.dev/"
-LEGACY_KEY, LEGACY_VALUE = "status", "presure"  # so spelt where it comes from
+LEGACY_KEY, LEGACY_VALUE = "status", "presure"  # dynamic-Scheduler spells it so
 VALUE = "high"
-AVAILABLE = "memory.available"
-OWN_METRICS = (CPU, MEMORY, AVAILABLE)
-OF_A_RULE = "rule/"  # begins the name under which a rule's own query is asked
-LONGEST_AVERAGE = 1800.0  # seconds of samples that are kept
+MEMORY_AVAILABLE = "memory.available"
+OWN_METRICS = (CPU, MEMORY, MEMORY_AVAILABLE)
+RULE_QUERY_PREFIX = "rule/"  # begins the metric name of a rule's own query
+MAX_AVERAGE_SECONDS = 1800.0  # seconds of samples that are kept
 
 
 class Direction(StrEnum):
-    """On which side of the threshold the trouble is."""
+    """On which side of the threshold a node is under pressure."""
 
     ABOVE = "above"
     BELOW = "below"
 
 
-class Of(StrEnum):
-    """What a measured amount is divided by; ITSELF leaves it as it is."""
+class Denominator(StrEnum):
+    """What a measured amount is divided by; NONE leaves it as it is."""
 
     CAPACITY = "capacity"
     ALLOCATABLE = "allocatable"
-    ITSELF = "itself"
+    NONE = "itself"
 
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A node is pressed once `metric` has been beyond `threshold` for `hold` seconds, until it was within `clear` for
-    `clear_for`; that is shown by a label, by a soft taint, or by both.
+    """A node is under pressure once `metric` has been beyond `threshold` for `for_seconds`, until it was within `clear` for
+    `clear_for_seconds`; a label, a soft taint, or both show it.
 
-    metric: cpu, memory (shares), memory.available (a share, or bytes), or `query` asked under the name `rule/<name>`.
-    over: seconds of samples that are averaged first, 0 for the latest one. source: who is asked the query.
+    metric: cpu, memory (shares), memory.available (a share, or bytes), or `query` under the name `rule/<name>`.
+    average_seconds: the window that samples are averaged over, 0 for the latest one. source: where the query goes.
     """
 
     name: str
@@ -51,10 +50,10 @@ class Rule:
     threshold: float
     clear: float
     direction: Direction = Direction.ABOVE
-    of: Of = Of.CAPACITY
-    over: float = 0.0
-    hold: float = 30.0
-    clear_for: float = 60.0
+    denominator: Denominator = Denominator.CAPACITY
+    average_seconds: float = 0.0
+    for_seconds: float = 30.0
+    clear_for_seconds: float = 60.0
     label: tuple[str, str] | None = None
     taint: str = ""
     query: str = ""
@@ -65,28 +64,28 @@ class Rule:
         if beyond:
             side = "at most" if self.direction is Direction.ABOVE else "at least"
             raise ValueError(f"clear ({self.clear:g}) must be {side} the threshold ({self.threshold:g})")
-        if self.hold < 0 or self.clear_for < 0:
+        if self.for_seconds < 0 or self.clear_for_seconds < 0:
             raise ValueError("for and clearFor must not be negative")
-        if not 0 <= self.over <= LONGEST_AVERAGE:
-            raise ValueError(f"over ({self.over:g} s) must be at most {LONGEST_AVERAGE:g} s")
+        if not 0 <= self.average_seconds <= MAX_AVERAGE_SECONDS:
+            raise ValueError(f"over ({self.average_seconds:g} s) must be at most {MAX_AVERAGE_SECONDS:g} s")
         if self.label is None and not self.taint:
-            raise ValueError("a rule needs a label, a taint, or both: else nobody sees what it found")
+            raise ValueError("a rule needs a label, a taint, or both")
         if self.label is not None and not is_own_label(*self.label):
             raise ValueError(f"the label's key must begin with {PREFIX}, or be {LEGACY_KEY}={LEGACY_VALUE}")
         if self.taint and not is_own_key(self.taint):
             raise ValueError(f"the taint's key must begin with {PREFIX}")
 
     @property
-    def measured_as(self) -> tuple[str, ...]:
-        """What it can be told by, each enough alone: memory.available is reckoned from memory where nobody tells it."""
-        return (AVAILABLE, MEMORY) if self.metric == AVAILABLE else (self.metric,)
+    def metrics(self) -> tuple[str, ...]:
+        """The metrics that it can be computed from, each sufficient alone: memory.available follows from memory, too."""
+        return (MEMORY_AVAILABLE, MEMORY) if self.metric == MEMORY_AVAILABLE else (self.metric,)
 
 
 @dataclass(frozen=True, slots=True)
-class Labelling:
-    """All rules; nodes that `exclude` picks (every line must hold) are never marked, nor are control planes.
+class LabellingSettings:
+    """All rules; nodes that match every line of `exclude` are never labelled, nor are control planes.
 
-    expire_after: seconds without trusted data after which a mark is taken off. apply: whether nodes are written at all.
+    expire_after: seconds without trusted data after which a label is removed. apply: whether nodes are patched at all.
     """
 
     rules: tuple[Rule, ...] = ()
@@ -99,7 +98,7 @@ class Labelling:
             raise ValueError(f"expireAfter ({self.expire_after:g} s) must be above 0")
         names = [rule.name for rule in self.rules]
         if twice := next((name for name in names if names.count(name) > 1), ""):
-            raise ValueError(f"two rules are called {twice}")
+            raise ValueError(f"two rules are named {twice}")
 
 
 def is_own_key(key: str) -> bool:
