@@ -1,4 +1,4 @@
-"""Parses mappings of a configuration file into dataclasses and dumps them again, driven by their annotated fields.
+"""Parses mappings of a configuration file into dataclasses and dumps them again, driven by their fields.
 
 A field `scoring_strategy` is `scoringStrategy` in the file, as Kubernetes spells it; one that is declared by `setting`
 says more about itself. What a class has to say about several fields at once goes into a static method
@@ -112,7 +112,7 @@ def parse_dataclass(
 
 
 def parse_fields(node: ConfigNode, fields: Collection[FieldSchema], extra: Collection[str] = ()) -> Parsed | None:
-    """Each field by itself, where only these and `extra` keys may stand; None if there is no mapping."""
+    """Each field by itself, where only these and `extra` keys are allowed; None if there is no mapping."""
     entries = node.fields({*extra, *(each.key for each in fields)})
     if entries is None:
         return None
@@ -145,8 +145,8 @@ def construct(kind: Callable[..., object], values: Mapping[str, object], node: C
 
 
 def _node_of(error: Exception, node: ConfigNode) -> ConfigNode:
-    is_set = isinstance(error, ArgumentError) and isinstance(node.yaml, MappingNode) and error.key in node.yaml.entries
-    return node.child(error.key) if isinstance(error, ArgumentError) and is_set else node
+    key = error.key if isinstance(error, ArgumentError) else ""
+    return node.child(key) if isinstance(node.yaml, MappingNode) and key in node.yaml.entries else node
 
 
 def _parse_field(node: ConfigNode, field: FieldSchema) -> object:

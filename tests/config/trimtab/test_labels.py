@@ -155,6 +155,8 @@ def test_what_was_read_can_be_written_and_read_again() -> None:
         {**CPU, "clear": "66.5%", "of": "allocatable", "over": "1m"},
         {"name": "ram", "metric": "memory.available", "below": "1536Mi", "taint": "pressure.trimtab.dev/ram"},
         {"name": "share", "metric": "memory.available", "below": "10%"},
+        {"name": "small", "metric": "memory.available", "below": "500m", "clear": "5.5"},
+        {"name": "exact", "metric": "memory", "above": "12.345678%", "clear": "10%"},
         {"name": "load", "query": "node_load5", "above": 7.5, "label": {"key": "status", "value": "presure"}},
     ]
     found, _ = read(rules=rules, exclude=lines, mode="apply")

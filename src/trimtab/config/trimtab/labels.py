@@ -198,10 +198,14 @@ def dump_threshold(value: float, notation: Notation) -> str | float:
     """The threshold as it is written in a file."""
     match notation:
         case Notation.PERCENT:
-            return f"{round(value * 100, 6):g}%"
+            return f"{_decimal(value * 100, 6)}%"
         case Notation.QUANTITY:
-            return str(round(value))
+            return _decimal(value, 9)
     return value
+
+
+def _decimal(value: float, digits: int) -> str:
+    return f"{value:.{digits}f}".rstrip("0").rstrip(".")
 
 
 def default_clear(threshold: float, direction: Direction) -> float:
