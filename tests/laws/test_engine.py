@@ -8,11 +8,13 @@ import sys
 from pathlib import Path
 
 from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from tests.core.engine_harness import OURS, instructions
 from tests.laws.bind_checker import unmet_requirements
 from tests.laws.histories import Step, bindable, histories
 from tests.laws.run_history import HistoryRunner, engine, fingerprint
+from trimtab.core.engine import Engine
 from trimtab.core.model.pod import Pod
 from trimtab.core.scheduling.controller import Scheduling
 
@@ -61,6 +63,34 @@ def test_the_same_journal_gives_the_same_instructions(steps: list[Step]) -> None
     twin = engine()
     assert [wishes for _, wishes in trial.journal] == [instructions(twin.handle(event)) for event, _ in trial.journal]
     assert fingerprint(trial.engine) == fingerprint(twin)
+
+
+@settings(max_examples=40, deadline=None, derandomize=True)
+@given(histories(), st.integers(1, 30))
+def test_a_fork_at_any_event_gives_the_same_instructions_from_there_on(steps: list[Step], every: int) -> None:
+    """Also a second time: what is done to a fork of a fork does not show in it."""
+    journal = HistoryRunner().play(steps).journal
+    live, forks = engine(), list[tuple[int, Engine]]()
+    for number, (event, wishes) in enumerate(journal):
+        if number % every == 0:
+            forks.append((number, live.fork()))
+        assert wishes == instructions(live.handle(event))
+    for start, fork in (*forks, forks[0]):
+        copy = fork.fork()
+        assert [wishes for _, wishes in journal[start:]] == [
+            instructions(copy.handle(event)) for event, _ in journal[start:]
+        ]
+
+
+@settings(max_examples=20, deadline=None, derandomize=True)
+@given(histories())
+def test_a_fork_that_goes_its_own_way_does_not_touch_the_live_engine(steps: list[Step]) -> None:
+    """Whatever it handles."""
+    trial = HistoryRunner().play(steps)
+    before, astray = fingerprint(trial.engine), trial.engine.fork()
+    for event, _ in trial.journal:
+        astray.handle(event)
+    assert before == fingerprint(trial.engine)
 
 
 ELSEWHERE = """

@@ -46,10 +46,10 @@ def command(what: str, namespace: str, nodes: tuple[str, ...], address: str, as_
     if "problem" in told:
         click.echo(printable(f"trimtab: {told['problem']}."), err=True)
         sys.exit(1)
-    click.echo(json.dumps(told, indent=2) if as_json else _render(kind, told, nodes))
+    click.echo(json.dumps(told, indent=2) if as_json else render(kind, told, nodes))
 
 
-def _render(kind: str, told: Json, nodes: tuple[str, ...]) -> str:
+def render(kind: str, told: Json, nodes: tuple[str, ...]) -> str:
     """The answer for people; ends the process with 1 where it is not one of ours."""
     try:
         lines = [*(_pod(told, nodes) if kind == "pod" else _node(told))]

@@ -32,14 +32,21 @@ class Driver:
 
     def put(self, event: Event) -> None:
         """Take one event in, and pass on what the engine answers."""
-        outputs = self.engine.handle(event)
-        if self._record is not None:
-            self._record(event, outputs)
+        outputs = self._handle(event)
         for output in outputs:
             if not isinstance(output, Decision):
                 self._perform(output)
             elif self._on_decision is not None:
                 self._on_decision(output)
+
+    def _handle(self, event: Event) -> list[Output]:
+        outputs: list[Output] = []
+        try:
+            outputs = self.engine.handle(event)
+        finally:  # an event that the engine raises for is the one that must be in the recording
+            if self._record is not None:
+                self._record(event, outputs)
+        return outputs
 
     def decide(self, now: float, budget: int = 1) -> None:
         """Give turns of so many decisions until there is no work left."""

@@ -5,7 +5,7 @@ Versions are compared per object and UID. A change of the version alone is no ch
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from typing import Any, TypeVar
 
 from msgspec.structs import replace
@@ -48,6 +48,9 @@ class Objects:
         self._update_indexes(held, None)
         self._generations[kind] = self._generations.get(kind, 0) + 1
         return held.change
+
+    def __iter__(self) -> Iterator[Object]:
+        return (each for objects in self._objects.values() for each in objects.values())
 
     def get(self, kind: str, key: str) -> Object | None:
         return self._objects.get(kind, {}).get(key)

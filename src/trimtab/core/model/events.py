@@ -119,11 +119,23 @@ class HistoryRead(Struct, frozen=True, tag=True):
     at: float
 
 
+class ConfigText(Struct, frozen=True):
+    """A configuration file and the files that it includes, as they were read; without a file the defaults hold."""
+
+    file: str = ""
+    content: bytes = b""
+    included: tuple[tuple[str, bytes], ...] = ()  # by path
+
+
 class SettingsRead(Struct, frozen=True, tag=True):
-    """New settings are in force (`engine.settings.Settings`; untyped here because they name plugins)."""
+    """New settings are in force (`core.settings.Settings`; untyped here because they name plugins).
+
+    A recording keeps `config`, from which the settings can be read again.
+    """
 
     settings: Any
     at: float
+    config: ConfigText = ConfigText()
 
 
 class BindFailure(StrEnum):

@@ -21,7 +21,7 @@ class NodeScore(Struct, frozen=True):
     total: float
 
 
-class Placement(Struct, frozen=True):
+class Placement(Struct, frozen=True, tag=True):
     """The chosen node, the number of feasible and of all nodes, and the best few."""
 
     node: str
@@ -32,7 +32,7 @@ class Placement(Struct, frozen=True):
     rejections: tuple[Rejection, ...] = ()
 
 
-class Unschedulable(Struct, frozen=True):
+class Unschedulable(Struct, frozen=True, tag=True):
     """No node is feasible. `note` says why if no node was evaluated; else `rejections` do.
 
     `preemption_message` says why preemption did not help, if it was tried.
@@ -65,7 +65,7 @@ class Unschedulable(Struct, frozen=True):
         return f"{head}: {', '.join(sorted(f'{count} {reason}' for reason, count in counts.items()))}."
 
 
-class Decision(Struct, frozen=True):
+class Decision(Struct, frozen=True, tag=True):
     """What a scheduling attempt came to: for which pod, when, and by which profile."""
 
     uid: str
