@@ -233,14 +233,20 @@ class RecordingReader:
         self._path = path
         self._file = path.open("rb")
         self.size, self.offset, self.truncated = path.stat().st_size, 0, 0
-        self._check_magic()
-        content = self._block()
-        if content is None:
-            raise RecordingError(f"{path} ends before its header is complete")
         try:
-            self.header = decode_header(content)
-        except MsgspecError as error:
-            raise self.damaged(len(MAGIC), f"its header cannot be read: {error}") from None
+            self.header = self._read_header()
+        except Exception:
+            self.close()
+            raise
+
+    def __enter__(self) -> RecordingReader:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._file.close()
 
     def records(self) -> Iterator[tuple[int, bytes]]:
         """Each record with the offset of its block."""
@@ -255,8 +261,15 @@ class RecordingReader:
     def damaged(self, offset: int, message: str) -> RecordingError:
         return RecordingError(f"{self._path} is damaged at byte {offset}: {message}")
 
-    def close(self) -> None:
-        self._file.close()
+    def _read_header(self) -> Header:
+        self._check_magic()
+        content = self._block()
+        if content is None:
+            raise RecordingError(f"{self._path} ends before its header is complete")
+        try:
+            return decode_header(content)
+        except MsgspecError as error:
+            raise self.damaged(len(MAGIC), f"its header cannot be read: {error}") from None
 
     def _check_magic(self) -> None:
         first = self._file.readline(len(PREFIX) + 12)

@@ -83,10 +83,18 @@ class Replay:
         self.header = self.reader.header
         self.result = Result()
         self.decoder = RecordDecoder(self._read_settings)
-        self.engine = Engine(self._read_settings(self.header.config))
+        try:
+            self.engine = Engine(self._read_settings(self.header.config))
+        except ReplayError:
+            self.reader.close()
+            raise
 
     def run(self, stop: Callable[[Record, int], bool] = lambda record, number: False) -> Iterator[Record]:
-        """Replay record by record, until the end or where `stop` says so of the next one."""
+        """Replay record by record, until the end or where `stop` says so of the next one; then the file is closed."""
+        with self.reader:
+            yield from self._run(stop)
+
+    def _run(self, stop: Callable[[Record, int], bool]) -> Iterator[Record]:
         for offset, content in self.reader.records():
             try:
                 record = self.decoder.decode(content)
@@ -135,7 +143,7 @@ class Replay:
         try:
             return read_settings(config, self.header.controllers)
         except (ConfigError, PluginError, OSError) as error:
-            where = f"record {self.result.records + 1}" if self.result.records else "the start"
+            where = f"record {self.result.records + 1}" if self.result.records else "its start"
             raise ReplayError(f"the configuration recorded at {where} cannot be read here: {error}") from None
 
 

@@ -12,6 +12,7 @@ COMMANDS = {
     "doctor": "What is wrong with cluster and configuration, with remedies.",
     "explain": "Why this node, why not that one: asked of the live process.",
     "labeller": "Label nodes that are really under pressure.",
+    "replay": "Replay a recording, and compare the decisions.",
     "run": "Schedule pods on the cluster of the kubeconfig.",
     "unmark": "Take marks off nodes where no labeller is left.",
 }
