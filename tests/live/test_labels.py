@@ -220,7 +220,7 @@ def test_observe_mode_writes_nothing(scene: MeteredCluster) -> None:
     before = {each["metadata"]["name"]: each["spec"].get("renewTime") for each in scene.rig.admin.list(LEASES)}
     written = patches(scene)
     with labelling(scene, "--config", own_file(scene, mode="observe")) as labeller:
-        words = f"would mark: node=node-2 change=+{KEY}=high why=memory is 0.9"
+        words = f"would label node: node=node-2 change=+{KEY}=high reason=memory is 0.9"
         trimtab_process.wait_for(lambda: words in labeller.log_tail(), 40, "what it would do", labeller)
         assert '"node_names":["node-2"]' in trimtab_process.page(labeller, "/nodes")[1]
         scene.exporters.set("node-2", memory=0.2)
