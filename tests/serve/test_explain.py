@@ -45,11 +45,11 @@ async def test_pod_with_a_node(base: str) -> None:
     """A placed pod's table has both nodes with scores by plugin, without the room that the pod itself takes."""
     status, told = await ask(f"{base}/explain/pod/default/small")
     assert 200 == status
-    assert "is on its way to" in told["state"]
+    assert "is being bound to" in told["state"]
     assert {"one", "two"} == {line["node"] for line in told["lines"]}
     assert [True, True] == ["NodeResourcesFit" in line["scores"] for line in told["lines"]]
     assert told["lines"][0]["scores"] == told["lines"][1]["scores"]
-    assert [f"is on its way to {each['node']} (accepted)" for each in told["past"]] == [told["state"]]
+    assert [f"is being bound to {each['node']} (accepted)" for each in told["past"]] == [told["state"]]
 
 
 async def test_when_it_was_decided() -> None:

@@ -31,7 +31,7 @@ async def got(address: str) -> tuple[int, str]:
 
 
 def pressed(apply: bool = True) -> Engine:
-    scene = Labeller(cpu_rule(), cpu_rule(name="slow", hold=60.0), apply=apply)
+    scene = Labeller(cpu_rule(), cpu_rule(name="slow", for_seconds=60.0), apply=apply)
     scene.sees(node("b"), node("a"), node("c"))
     scene.measures("cpu", a=3600, b=3900, c=100)
     scene.runs(5)

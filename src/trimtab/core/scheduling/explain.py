@@ -1,7 +1,7 @@
-"""Why this node, why not that one, why none: put together from the engine's own columns when somebody asks; changes nothing.
+"""Explanations of pods and nodes: why this node, why not that one, why none.
 
-A decision is explained as it would be taken now, with the pod's own place taken out of the picture; what was decided at the
-time stands beside it, from the ring of decisions.
+A decision is explained as it would be made now, with the pod's own placement left out; what was decided at the time stands
+beside it, from the ring of past decisions. Explaining changes nothing.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from trimtab.core.scheduling.controller import Scheduling
 NODES_SHOWN = 20
 PODS_SHOWN = 20
 DECISIONS_SHOWN = 10
-STANDBY = "this process is a standby: the leader decides, and what it decided is told there"
+STANDBY = "this process is a standby: ask the leader for its decisions"
 
 
 class PastDecision(Struct, frozen=True):
-    """A decision as it was taken."""
+    """A decision as it was made."""
 
     at: float
     attempt: int
@@ -38,7 +38,7 @@ class PastDecision(Struct, frozen=True):
 
 
 class PodExplanation(Struct, frozen=True):
-    """A pod: how it stands, what was decided, and the table as of now: the best nodes and those that were asked about."""
+    """A pod: its state, past decisions, and the table as of now with the best nodes and those that were asked about."""
 
     pod: str
     scheduler: str
@@ -48,11 +48,11 @@ class PodExplanation(Struct, frozen=True):
     lines: tuple[NodeRow, ...]
     nodes: int
     past: tuple[PastDecision, ...]
-    standby: str = ""  # said by whoever does not lead
+    standby: str = ""  # a note, unless this process leads
 
 
 class ResourceUse(Struct, frozen=True):
-    """One resource of one node in the units of requests; None where nothing is measured or believed."""
+    """One resource of one node in the units of requests; None where no sample is trusted."""
 
     resource: str
     allocatable: int
@@ -63,14 +63,14 @@ class ResourceUse(Struct, frozen=True):
 
 
 class WaitingPod(Struct, frozen=True):
-    """What the node is to a pod that waits: its line in that pod's table."""
+    """A pending pod and the node's row in its table."""
 
     pod: str
     line: NodeRow
 
 
 class NodeExplanation(Struct, frozen=True):
-    """A node: what it has and uses, who stands there, who was sent there last, and what it is to those that wait."""
+    """A node: its resources, its pods, the last pods scheduled to it, and how it ranks for pending pods."""
 
     node: str
     state: str
@@ -82,25 +82,26 @@ class NodeExplanation(Struct, frozen=True):
 
 
 def explain_now(scheduling: Scheduling, pod: Pod) -> Explanation:
-    """The whole table for the pod; the room that it has itself is taken out first."""
+    """The whole table for the pod, without the pod's own placement."""
     profile = scheduling.state.settings.profile_of(pod.scheduler_name)
     if profile is None:
-        return Explanation(pod.key, f"no profile here is called {pod.scheduler_name}", "", ())
-    # A bound pod names its node, which would answer the question why it is not elsewhere by the fact that it is not.
-    free = replace(pod, node="")
+        return Explanation(pod.key, f"no profile is named {pod.scheduler_name}", "", ())
+    unbound = replace(pod, node="")  # else the NodeName filter would reject every other node
     try:
-        return explain(view_without_pod(scheduling.state.cluster, pod), free, profile, scheduling.evaluator.nominated())
-    except Exception as error:  # whoever asks why a pod waits is to hear of the very plugin that keeps it waiting
+        return explain(
+            view_without_pod(scheduling.state.cluster, pod), unbound, profile, scheduling.evaluator.nominated()
+        )
+    except Exception as error:  # the plugin that fails is the answer
         return Explanation(pod.key, _plugin_error(error), "", ())
 
 
 def view_without_pod(cluster: Cluster, pod: Pod) -> View:
-    place = cluster.placements.get(pod.uid)
-    return cluster.view if place is None else cluster.view.with_pods({}, {place.node: [place.pod]})
+    placed = cluster.placements.get(pod.uid)
+    return cluster.view if placed is None else cluster.view.with_pods({}, {placed.node: [placed.pod]})
 
 
 def explain_pod(scheduling: Scheduling, pod: Pod, wanted: Iterable[str] = ()) -> PodExplanation:
-    """Everything about the pod; `wanted` names nodes whose lines are shown, however they rank."""
+    """Everything about the pod; the rows of `wanted` nodes are shown however they rank."""
     now = explain_now(scheduling, pod)
     named = {*wanted, pod.node}
     best = now.lines[:NODES_SHOWN]
@@ -124,31 +125,31 @@ def _standby(scheduling: Scheduling) -> str:
 
 
 def state_of(scheduling: Scheduling, pod: Pod) -> str:
-    """In a sentence: where the pod stands between being made and being bound."""
+    """Where the pod is between creation and binding, as a phrase."""
     if pod.finished:
-        return f"has ended ({pod.phase})"
+        return f"has finished ({pod.phase})"
     if pod.node:
         return f"is bound to {pod.node}"
     if (cycle := scheduling.bindings.by_uid.get(pod.uid)) is not None:
-        return f"is on its way to {cycle.node} ({cycle.state.value})"
+        return f"is being bound to {cycle.node} ({cycle.state.value})"
     if (waiting := scheduling.queue.pods.get(pod.uid)) is not None:
         by = f", because of {', '.join(waiting.plugins)}" if waiting.plugins else ""
         return f"waits ({waiting.state.value}) after {waiting.attempts} attempts{by}"
-    return "is not ours to place"
+    return "is not scheduled by this process"
 
 
 def explain_node(scheduling: Scheduling, name: str) -> NodeExplanation | None:
-    """Everything about the node; None where nobody has seen it."""
+    """Everything about the node; None if it is unknown."""
     cluster = scheduling.state.cluster
     row = cluster.node_table.row.get(name)
     if row is None:
         return None
     node = cluster.node_table.nodes[row]
-    marks = [*(["cordoned"] if node.unschedulable else []), *(["not ready"] if not node.ready else [])]
+    conditions = [*(["cordoned"] if node.unschedulable else []), *(["not ready"] if not node.ready else [])]
     sent = [each for each in scheduling.decisions.ring if getattr(each.verdict, "node", "") == name]
     return NodeExplanation(
         name,
-        ", ".join(marks) or "takes pods",
+        ", ".join(conditions) or "schedulable",
         tuple(_use(cluster.view, row, resource) for resource in (CPU, MEMORY)),
         tuple(sorted(pod.key for pod in cluster.on_node.get(name, {}).values())),
         tuple(_waiting_pods(scheduling, row)),
@@ -183,10 +184,10 @@ def _waiting_pods(scheduling: Scheduling, row: int) -> Iterable[WaitingPod]:
             )
 
 
-def _line(view: View, row: int, pod: Pod, profile: Profile, promised: Iterable[Pod]) -> NodeRow:
+def _line(view: View, row: int, pod: Pod, profile: Profile, nominated: Iterable[Pod]) -> NodeRow:
     try:
-        (line,) = node_rows(view, pod, evaluate(view, pod, profile), promised, (row,))
-    except Exception as error:  # one pod's plugins say nothing of the node, nor of the other pods
+        (line,) = node_rows(view, pod, evaluate(view, pod, profile), nominated, (row,))
+    except Exception as error:  # the rows of other pods are still shown
         return NodeRow(view.nodes[row].name, profile.name, (_plugin_error(error),))
     return line
 
