@@ -14,9 +14,9 @@ from bench.decisions import cluster_of, plain_pods
 from trimtab.config.registry import IN_TREE
 from trimtab.core.cluster.cluster import Cluster
 from trimtab.core.framework.choose import choose
+from trimtab.core.framework.evaluation import PluginTimer
 from trimtab.core.framework.evaluation_cache import EvaluationCache
 from trimtab.core.framework.profile import Profile, multipoint
-from trimtab.core.framework.timing import PluginTimer
 from trimtab.core.model.change import Change
 from trimtab.core.model.pod import Pod
 from trimtab.core.model.readings import Reading, Unit

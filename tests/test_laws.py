@@ -1,4 +1,4 @@
-"""Shows that each law can be broken: a plugin that breaks it is caught, and an honest one is not."""
+"""Each law can be broken: a plugin that breaks it is caught, and a correct one is not."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from trimtab.laws import LAWS, Law, cached_equals_fresh, independent_of_node_ord
 
 @dataclass(frozen=True)
 class Honest:
-    """Refuses nodes with more than one pod, and likes those with few."""
+    """Rejects nodes with more than one pod, and likes those with few."""
 
     name: ClassVar[str] = "Honest"
     requeue_on: ClassVar[Change] = Change.PODS

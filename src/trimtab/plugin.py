@@ -1,4 +1,4 @@
-"""All that the author of a plugin imports; decides nothing, and leaves everything to the parts that it names."""
+"""Everything that the author of a plugin imports."""
 
 from trimtab.core.cluster.view import View
 from trimtab.core.framework.interface import (

@@ -197,7 +197,7 @@ def test_a_policy_in_a_file(tmp_path: Path) -> None:
         (POLICY_HEAD, "crane.yaml:1:1: spec is missing"),
         (
             POLICY_HEAD + "spec: {predicate: [{name: gpu}]}\n",
-            "crane.yaml:3:20: spec.predicate[0]: there is no metric 'gpu'",
+            "crane.yaml:3:20: spec.predicate[0]: unknown metric 'gpu'",
         ),
         (
             POLICY_HEAD + "spec: {predicates: []}\n",
@@ -235,7 +235,7 @@ def test_one_policy_is_enough(tmp_path: Path) -> None:
         ("Rescheduler", "reschedulingInterval: fast", "'fast' is not a duration"),
         ("LoadAwareScheduling", "usageThresholds: {gpu: 5}", "gpu: unknown field"),
         ("LoadAwareScheduling", "aggregated: {usageAggregationType: p66}", "'p66' is not one of avg, p50"),
-        ("Dynamic", "policy: {predicate: [{name: gpu, maxLimitPecent: 0.5}]}", "there is no metric 'gpu'"),
+        ("Dynamic", "policy: {predicate: [{name: gpu, maxLimitPecent: 0.5}]}", "unknown metric 'gpu'"),
         ("Dynamic", "policy: {hotValue: [{timeRange: 0s, count: 2}]}", "timeRange must be positive"),
         ("Usage", "thresholds: {cpu: -1}", "cpu is -1: it must be from 0 to 100"),
         ("MemRealUsage", "queryMetricTimeSeconds: 0", "it must be from 1 to 3600"),

@@ -1,4 +1,4 @@
-"""Decides what is printed of a comparison with recorded answers; leaves the comparison itself to `judge`.
+"""Print the result of comparing plugins with recorded results of kube-scheduler.
 
 python -m tests.conformance FOLDER     a line a plugin; exits 1 on any disagreement, 2 if there is nothing to compare
 """

@@ -1,4 +1,4 @@
-"""Decides how many recorded cases of a plugin agree, and says of the others where; leaves printing to `__main__`.
+"""Compares plugins with recorded cases and reports where they disagree.
 
 A plugin is found by its name among those that are built, so a new one is judged without a change here.
 """

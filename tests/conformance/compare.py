@@ -1,4 +1,4 @@
-"""Says where two answers of the recording's shape differ; which of them is right is not its business."""
+"""Finds the differences between an expected and an actual result."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reads recorded cases and turns their objects into a cluster as the wire would; judges nothing."""
+"""Reads recorded cases and builds a cluster from their objects."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reads the further objects of a recorded case as the wire would; judges nothing."""
+"""Reads the extra objects (beyond pods and nodes) of a recorded case."""
 
 from __future__ import annotations
 

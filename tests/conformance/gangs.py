@@ -1,4 +1,4 @@
-"""Puts recorded steps of gangs to Coscheduling, one after the other, and gives the answers in the recording's shape.
+"""Runs recorded steps of gangs through Coscheduling and returns the results in the recorded format.
 
 The recorded plugin remembers between steps who was permitted, which gang has passed the look at its resources, and which
 has failed of late. Here that is the engine's business, so this file plays the engine as upstream has it: a permitted pod

@@ -1,4 +1,4 @@
-"""Puts recorded preemptions to the whole default profile and gives the answers in the recording's shape; judges nothing.
+"""Runs recorded preemptions through the default profile and returns the results in the recorded format.
 
 A case says who would be displaced on each node that was looked at, why others do not help, and which nodes may be chosen.
 """
@@ -15,11 +15,18 @@ from tests.conformance.single_plugin import rejection
 from trimtab.core.cluster.view import View
 from trimtab.core.framework.choose import evaluate, final_rejections, nominated_by_node
 from trimtab.core.framework.interface import FilterStatus
-from trimtab.core.framework.preempt import FITS, NO_VICTIMS, DryRun, dry_run, pick_one_node, victims
 from trimtab.core.framework.profile import Profile, plugin_name
 from trimtab.core.framework.rejections import PASSES
 from trimtab.core.model.pod import Pod
-from trimtab.core.plugins.default_preemption import ineligible_reason
+from trimtab.core.plugins.default_preemption import (
+    FITS,
+    NO_VICTIMS,
+    DryRun,
+    dry_run,
+    ineligible_reason,
+    pick_one_node,
+    victims,
+)
 
 NO_VICTIMS_MESSAGE = "No preemption victims found for incoming pod"
 

@@ -1,4 +1,4 @@
-"""Gives a recorded case's measurements to plugins as columns; judges nothing.
+"""A LoadView of a recorded case's metrics.
 
 A case holds what load-watcher answered: percentages by node, and the window that they speak for. Here they stand in the
 columns as they are, however odd: the recorded plugins believe everything.

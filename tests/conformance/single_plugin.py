@@ -1,4 +1,4 @@
-"""Puts one recorded case to one plugin and gives its answers in the recording's shape; comparing them is left to `compare`.
+"""Runs one recorded case through one plugin and returns the results in the recorded format.
 
 preFilter ──▶ filter per node        with the promised pods first, then without them
 preScore  ──▶ rawScore ──▶ score     over the nodes that the case gives to Score

@@ -1,4 +1,4 @@
-"""Shows that the comparison itself can be trusted: that it finds what is planted, and names what it cannot compare."""
+"""The comparison finds planted differences and names what it cannot compare."""
 
 import gzip
 import json
@@ -96,7 +96,7 @@ def test_nothing_to_compare(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
 
 
 def test_unknown_format(tmp_path: Path) -> None:
-    """Cases of a format that is not understood are refused rather than misread."""
+    """Cases of a format that is not understood are rejected rather than misread."""
     write(tmp_path, "NodeUnschedulable", form=2)
     with pytest.raises(ValueError, match="format 2"):
         main([str(tmp_path)])

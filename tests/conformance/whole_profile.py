@@ -1,4 +1,4 @@
-"""Puts recorded cases to the whole default profile and gives the answers in the recording's shape; judges nothing.
+"""Runs recorded cases through the whole default profile and returns the results in the recorded format.
 
 DefaultProfile looks at one pod on every node; DefaultProfileSequence places one pod after another, each standing before
 the next is looked at, and takes the smallest name among equal nodes.
@@ -30,7 +30,7 @@ def answer(profile: Profile, case: Case) -> dict[str, Any]:
 
 
 def one_pod(profile: Profile, case: Case) -> dict[str, Any]:
-    """The table of one decision: who refuses which node, and what each plugin gives to the others."""
+    """The table of one decision: who rejects which node, and what each plugin gives to the others."""
     pod, view = read_pod(case["pod"]), cluster_of(case).view
     answers = evaluate(view, pod, profile)
     if answers.pre_filter_rejection is not None:

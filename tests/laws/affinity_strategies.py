@@ -1,4 +1,4 @@
-"""Random affinity between pods, spread constraints, and what selects pods, for laws; proves nothing itself.
+"""Hypothesis strategies for affinity between pods, spread constraints, and objects that select pods.
 
 Keys, selectors and names come from a few values each, so that they meet: the same labels are on nodes and pods. A pod's
 namespace never changes, so it goes by the pod's name.

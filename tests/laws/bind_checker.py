@@ -1,4 +1,4 @@
-"""Says, from the events alone and in plain integers, whether a bind was allowed; shares no code with what it judges."""
+"""Checks from the events alone, in plain integers, whether a bind was allowed; shares no code with the product."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Random nodes, pods, clusters and changes of clusters for laws; small in number and odd in kind. Proves nothing itself.
+"""Hypothesis strategies for nodes, pods, clusters and changes of clusters.
 
 Names, labels and amounts come from a few values each, so that things meet: equal taints, taken ports, full nodes.
 """

@@ -1,4 +1,4 @@
-"""Makes random but possible histories: a pretend API server, a watch that lags and repeats, and a shell that loses answers.
+"""Random but possible histories: a simulated API server, a lagging watch, and lost responses.
 
 What is true lives in `World`; what the engine hears of it, and when, is drawn step by step. Steps are plain numbers, so
 that a failing history shrinks. Nothing here knows what the engine ought to do: that is for `recount` and the laws.
@@ -239,7 +239,7 @@ class World:
         return [replace(old, at=self.at)] if old is not None else []
 
     def everything_is_listed_anew(self, who: int, how: int) -> Iterator[Event]:
-        """A relist: what vanished unseen is told as gone, before or after what is there."""
+        """A relist: what vanished unseen is reported as gone, before or after what is there."""
         gone = {"pods": self._vanished_pods(), "nodes": self._vanished_nodes()}
         kind = "pods" if who % 2 else "nodes"
         there: list[Event] = (

@@ -1,4 +1,4 @@
-"""Plays a random history to an engine and looks at every promise after every event; which histories, the laws say."""
+"""Feeds a random history to an engine and checks its guarantees after every event."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from trimtab.core.settings import Settings
 
 @dataclass(frozen=True)
 class Slow:
-    """Reserves, and lets pods labelled `slow` wait while pods and nodes make an odd number; some are refused instead."""
+    """Reserves, and lets pods labelled `slow` wait while pods and nodes make an odd number; some are rejected instead."""
 
     name: ClassVar[str] = "Slow"
     requeue_on: ClassVar[Change] = Change.NODES

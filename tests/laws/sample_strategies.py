@@ -1,4 +1,4 @@
-"""Random measurements for laws: of nodes and pods, fresh and old, sensible and not. Proves nothing itself."""
+"""Hypothesis strategies for metrics of nodes and pods: fresh and old, valid and invalid."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from trimtab.core.model.readings import Reading, Statistic, Subject, Unit
 START = 10_000.0
 SOURCES = ("meter", "other")
 RESOURCES = ("cpu", "memory", "pressure")
-# Shares of capacity, of which the last ones are not to be believed.
+# Shares of capacity, of which the last ones are not to be trusted.
 SHARES = (0.0, 0.001, 0.2, 0.399, 0.4, 0.75, 1.0, 1.2, 7.0, -0.1, math.nan, math.inf)
 AGES = (0.0, 5.0, 30.0, 130.0, 290.0, 400.0, -50.0, -1000.0)
 SPANS = (0.0, 60.0, 300.0)

@@ -1,4 +1,4 @@
-"""Random storage for laws: claims, volumes, classes and drivers from a few names each, so that they meet; proves nothing.
+"""Hypothesis strategies for claims, volumes, classes and drivers, from a few names each so that they match.
 
 Volumes of a pod never change, so they go by its name.
 """

@@ -1,4 +1,4 @@
-"""Decides whether the engine's promises hold for any history: lagging watches, lost answers, rivals, a lost lease."""
+"""The engine's guarantees hold for any history: lagging watches, lost responses, other schedulers, a lost lease."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Decides whether a gang is ever split by us, whatever happens to its pods, its group and its nodes."""
+"""A gang is never split by Trimtab, whatever happens to its pods, its group and its nodes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Decides whether hints ever leave a pod parked that has a place to go; here nobody is retried for having waited long."""
+"""Queueing hints never leave a pod unschedulable that has a feasible node; the periodic flush is off here."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ class Life:
             self.scene.handle(NodeDeleted(name, self.scene.at))
 
     def overlooked(self) -> list[str]:
-        """Pods that are parked, and have a place to go."""
+        """Pods that are unschedulable, and have a place to go."""
         engine = self.scene.engine
         profile, promised = engine.state.settings.profiles[0], list(engine.cluster.nominated.values())
         parked = [self.pods[entry.uid] for entry in engine.controller(Scheduling).queue.unschedulable()]
@@ -132,7 +132,7 @@ class Life:
 
 @pytest.mark.parametrize("plugins", [(), (Crowd(),), (Hinting(),)], ids=["by row", "coupled", "hinting"])
 def test_whoever_has_a_place_to_go_is_woken(plugins: tuple[Crowd, ...]) -> None:
-    """After every change, as soon as back-offs are over, no pod that would be placed is still parked."""
+    """After every change, as soon as back-offs are over, no pod that would be placed is still unschedulable."""
 
     @settings(max_examples=50, deadline=None, derandomize=True)
     @given(STEPS)

@@ -1,4 +1,4 @@
-"""Proves the laws of plugins for every plugin that is built, alone and together, on any cluster and after any changes."""
+"""The laws of plugins, for every built-in plugin, alone and together, on any cluster and after any changes."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ from trimtab.core.framework.interface import (
     Rows,
     Score,
 )
-from trimtab.core.framework.load_scoring.prod_usage import _Sums, is_prod, prod_usage
 from trimtab.core.framework.profile import TieBreak, multipoint
 from trimtab.core.model.change import Change
 from trimtab.core.model.pod import Pod, PodSpec
+from trimtab.core.plugins.load_aware_scheduling.prod_usage import _Sums, is_prod, prod_usage
 from trimtab.laws import LAWS, cached_equals_fresh, independent_of_node_order, signature_is_complete
 
 OFTEN = settings(max_examples=100, deadline=None)
@@ -180,7 +180,7 @@ def test_node_order(cluster: Cluster, pod: Pod, data: st.DataObject) -> None:
     many=st.sampled_from((1, evaluation.FULL_UPDATE_FRACTION)),
 )
 def test_kept_as_fresh(cluster: Cluster, changes: list[Step], asked: list[Pod], hot: int, few: int, many: int) -> None:
-    """However a cluster changes, its columns are what a recount gives, and kept answers equal fresh ones."""
+    """However a cluster changes, its columns are what a recount gives, and cached results equal fresh ones."""
     kept = EvaluationCache(hot)
     # Which way of mending is the cheapest depends on these numbers; each way must be right on its own.
     with patch.multiple(evaluation, MAX_SCALAR_ROWS=few, FULL_UPDATE_FRACTION=many):
@@ -210,7 +210,7 @@ def test_prod_use_is_kept_as_fresh(cluster: Cluster, changes: list[Step]) -> Non
 @OFTEN
 @given(cluster=clusters(), pod=pods(), promised=pods(), node=st.sampled_from(NAMES))
 def test_explained_as_decided(cluster: Cluster, pod: Pod, promised: Pod, node: str) -> None:
-    """An explanation's table names the node that was chosen as one of the best, and refuses all when none was."""
+    """An explanation's table names the node that was chosen as one of the best, and rejects all when none was."""
     nominated = replace(promised, uid="other", nominated_node=node)
     for profile in PROFILES:
         told = explain(cluster.view, pod, profile, [nominated])

@@ -1,4 +1,4 @@
-"""Decides whether news of storage ever leaves a pod parked that has a place to go; nobody is retried for waiting long."""
+"""Storage events never leave a pod unschedulable that has a feasible node; the periodic flush is off here."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def news(scene: EngineHarness, seen: Object, how: int) -> None:
 
 
 def overlooked(scene: EngineHarness) -> list[str]:
-    """Pods that are parked, and have a place to go."""
+    """Pods that are unschedulable, and have a place to go."""
     engine = scene.engine
     profile, view = engine.state.settings.profiles[0], engine.cluster.view
     parked = [engine.cluster.pods[entry.uid] for entry in engine.controller(Scheduling).queue.unschedulable()]
@@ -50,7 +50,7 @@ def forgotten(scene: EngineHarness) -> list[str]:
 @settings(max_examples=150, deadline=None, derandomize=True)
 @given(STEPS)
 def test_whoever_has_a_place_to_go_is_woken(steps: list[tuple[Object, int]]) -> None:
-    """After news of any claim, volume, class or driver nobody is parked who has a place, or waits who could go on."""
+    """After news of any claim, volume, class or driver nobody is unschedulable who has a place, or waits who could go on."""
     scene = EngineHarness(max_unschedulable_wait=NEVER_LATE)
     scene.upsert(node("a", labels={"zone": "z1", "disk": "ssd"}), node("b", labels={"zone": "z2"}), *PODS)
     for seen, how in steps:

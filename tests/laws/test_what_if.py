@@ -1,4 +1,4 @@
-"""Proves that an overlay shows each node as if only its own pods had come or gone, also to those who count across nodes."""
+"""An overlay shows each node as if only its own pods had changed, also to plugins that count across nodes."""
 
 from __future__ import annotations
 

@@ -180,7 +180,7 @@ def test_without_any_metrics_workers_are_used_round_robin(scene: MeteredCluster)
         told = stage.placed(scene, "pod-", 45, trimtab)
         assert ({*WORKERS}, {1, 2}) == ({*told}, {*told.values()})
         why = stage.get_explain(trimtab, "pod/default/pod-1")["verdict"]
-        assert "no node has metrics that can be believed: nodes take turns" in why
+        assert "no node has trusted metrics: nodes take turns" in why
 
 
 def test_metrics_server_and_its_outage(scene: MeteredCluster) -> None:

@@ -12,8 +12,8 @@ from prometheus_client import REGISTRY, generate_latest
 from tests.serve.exposition import Exposition
 from tests.serve.kube_scheduler_metrics import KUBE_SCHEDULER_METRICS
 from tests.serve.small_cluster import PROFILE, SmallCluster, run_every_outcome
+from trimtab.core.framework.evaluation import NO_TIMER
 from trimtab.core.framework.profile import multipoint
-from trimtab.core.framework.timing import NO_TIMER
 from trimtab.core.model.change import Change
 from trimtab.core.model.events import BindFailure, SettingsRead
 from trimtab.core.model.pod import Pod

@@ -10,16 +10,12 @@ from collections.abc import Mapping
 from trimtab.core.framework.interface import Plugin
 from trimtab.core.framework.profile import ExtensionPoint, Profile, TieBreak, multipoint
 from trimtab.core.plugins.coscheduling import Coscheduling
-from trimtab.core.plugins.cpu_real_usage import CpuRealUsage
 from trimtab.core.plugins.default_preemption import DefaultPreemption
 from trimtab.core.plugins.dynamic import Dynamic
 from trimtab.core.plugins.image_locality import ImageLocality
 from trimtab.core.plugins.inter_pod_affinity import InterPodAffinity
 from trimtab.core.plugins.load_aware_scheduling import LoadAwareScheduling
-from trimtab.core.plugins.load_variation_risk_balancing import LoadVariationRiskBalancing
-from trimtab.core.plugins.low_risk_over_commitment import LowRiskOverCommitment
 from trimtab.core.plugins.lowest_load import LowestLoad
-from trimtab.core.plugins.mem_real_usage import MemRealUsage
 from trimtab.core.plugins.node_affinity import NodeAffinity
 from trimtab.core.plugins.node_name import NodeName
 from trimtab.core.plugins.node_ports import NodePorts
@@ -30,11 +26,14 @@ from trimtab.core.plugins.node_volume_limits import NodeVolumeLimits
 from trimtab.core.plugins.peak_risk import PeakRisk
 from trimtab.core.plugins.pod_topology_spread import PodTopologySpread
 from trimtab.core.plugins.priority_sort import PrioritySort
+from trimtab.core.plugins.real_usage import CpuRealUsage, MemRealUsage
 from trimtab.core.plugins.rescheduler import Rescheduler
 from trimtab.core.plugins.scheduling_gates import SchedulingGates
 from trimtab.core.plugins.smallest_first import SmallestFirst
 from trimtab.core.plugins.taint_toleration import TaintToleration
-from trimtab.core.plugins.target_load_packing import TargetLoadPacking
+from trimtab.core.plugins.trimaran.load_variation_risk_balancing import LoadVariationRiskBalancing
+from trimtab.core.plugins.trimaran.low_risk_over_commitment import LowRiskOverCommitment
+from trimtab.core.plugins.trimaran.target_load_packing import TargetLoadPacking
 from trimtab.core.plugins.usage import Usage
 from trimtab.core.plugins.volume_binding import VolumeBinding
 from trimtab.core.plugins.volume_restrictions import VolumeRestrictions

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from trimtab.core.framework.timing import NO_TIMER, PluginTimer
+from trimtab.core.framework.evaluation import NO_TIMER, PluginTimer
 
 
 class MetricsRecorder:

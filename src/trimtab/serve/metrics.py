@@ -22,7 +22,7 @@ from time import perf_counter
 from prometheus_client.core import CounterMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.utils import floatToGoString
 
-from trimtab.core.framework.timing import PluginTimer
+from trimtab.core.framework.evaluation import PluginTimer
 from trimtab.core.recorder import MetricsRecorder
 
 Labels = tuple[str, ...]

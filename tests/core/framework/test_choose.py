@@ -1,4 +1,4 @@
-"""Proves which node is chosen, who is charged for refusals, and that promised room is respected."""
+"""Which node is chosen, which plugin a rejection is attributed to, and that nominated pods are respected."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_preference_outweighs() -> None:
 
 
 def test_first_refuser_is_charged() -> None:
-    """A node that several plugins refuse is charged to the first of them in the profile's order."""
+    """A node that several plugins reject is attributed to the first of them in the profile's order."""
     verdict = decide(
         pod("web", cpu="8", selector={"disk": "ssd"}),
         node("a", unschedulable=True, taints=["gpu=yes:NoSchedule"]),
@@ -114,13 +114,13 @@ HOLDER = pod("vip", cpu="4", priority=10, nominated="a")
     ],
 )
 def test_promised_room(wanted: Pod, expected: str) -> None:
-    """Room promised to another pod is left alone, unless one is more important, needs none of it, or is that pod."""
+    """Room reserved for another pod is left alone, unless one is more important, needs none of it, or is that pod."""
     seen: list[Node | Pod] = [node("a"), node("b"), pod("old", cpu="1", on="b")]
     assert expected == placed(wanted, *seen, nominated=(HOLDER,))
 
 
 def test_promised_refusal_is_told() -> None:
-    """A node refused only because of a promise is told with the reason that the promise gives."""
+    """A node rejected only because of a promise is reported with the reason that the promise gives."""
     verdict = decide(pod("web", cpu="1"), node("a"), nominated=(HOLDER,))
     assert (Rejection("NodeResourcesFit", ("Insufficient cpu",), 1, False),) == verdict.rejections
 

@@ -1,4 +1,4 @@
-"""Proves which pods share kept answers, what is asked again after a change, and that few templates are held."""
+"""Which pods share cached results, what is recomputed after a change, and that the cache is bounded."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Proves that an explanation is the decision's own table, put into words."""
+"""An explanation is the per-node table of the decision."""
 
 from tests.build import cluster, node, pod, term
 from trimtab.config.registry import default_profile
@@ -9,7 +9,7 @@ PROFILE = default_profile("default", TieBreak.NAME)
 
 
 def test_table() -> None:
-    """Feasible nodes come first with the weighted score of each plugin, refused ones follow with their reasons."""
+    """Feasible nodes come first with the weighted score of each plugin, rejected ones follow with their reasons."""
     held = cluster(node("a", taints=["gpu=yes:NoSchedule"]), node("b"), node("c"), pod("old", cpu="1", on="b"))
     told = explain(held.view, pod("web", cpu="1", memory="2Gi"), PROFILE)
     assert ("default/web", "c", "c: best of 2 of 3 nodes") == (told.pod, told.node, told.verdict)
@@ -25,7 +25,7 @@ def test_table() -> None:
 
 
 def test_promised_room() -> None:
-    """A node whose room is promised to another pod is told as refused."""
+    """A node whose room is reserved for another pod is reported as rejected."""
     holder = pod("vip", cpu="4", priority=10, nominated="a")
     told = explain(cluster(node("a")).view, pod("web", cpu="1"), PROFILE, [holder])
     assert (NodeRow("a", "NodeResourcesFit", ("Insufficient cpu",)),) == told.lines
@@ -33,7 +33,7 @@ def test_promised_room() -> None:
 
 
 def test_left_out() -> None:
-    """Nodes that a prefilter leaves out are told as such."""
+    """Nodes that a prefilter leaves out are reported as such."""
     wanted = pod("web", required=[term(fields=["metadata.name In b"])])
     told = explain(cluster(node("a"), node("b")).view, wanted, PROFILE)
     assert "b" == told.node
@@ -43,7 +43,7 @@ def test_left_out() -> None:
 
 
 def test_refused_ahead() -> None:
-    """When no node was looked at, every node is told with the reason for that."""
+    """When no node was looked at, every node is reported with the reason for that."""
     wanted = pod("web", required=[term(fields=["metadata.name In a", "metadata.name In b"])])
     told = explain(cluster(node("a")).view, wanted, PROFILE)
     assert (NodeRow("a", "NodeAffinity", ("pod affinity terms conflict",), final=True),) == told.lines

@@ -1,4 +1,4 @@
-"""Proves how raw scores become scores between 0 and 100."""
+"""How raw scores become scores between 0 and 100."""
 
 import numpy as np
 import pytest

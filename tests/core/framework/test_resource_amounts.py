@@ -1,4 +1,4 @@
-"""Proves that percentages of what nodes offer are exact at every size."""
+"""Percentages of allocatable are exact at every size."""
 
 import numpy as np
 import pytest

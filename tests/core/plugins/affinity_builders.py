@@ -1,4 +1,4 @@
-"""Short forms for tests of plugins that look at other pods: selectors, terms, constraints; proves nothing itself."""
+"""Builders of selectors, affinity terms and spread constraints for tests."""
 
 from __future__ import annotations
 

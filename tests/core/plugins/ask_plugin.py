@@ -1,4 +1,4 @@
-"""Puts a question to one plugin and answers in names and words, so that tables read like sentences; proves nothing itself."""
+"""Runs one plugin and returns results by node name and reason, so that test tables are readable."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Puts measurements into a cluster and asks a plugin about it, in names, points and words; proves nothing itself."""
+"""Clusters with metrics, and the results of a plugin on them by node name."""
 
 from __future__ import annotations
 

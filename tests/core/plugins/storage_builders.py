@@ -1,4 +1,4 @@
-"""Builders of storage for tests: one line makes a claim, a volume or a class; what is left out is small and harmless."""
+"""Builders of claims, volumes and storage classes for tests, with small defaults."""
 
 from __future__ import annotations
 

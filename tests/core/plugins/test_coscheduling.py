@@ -1,4 +1,4 @@
-"""Decides whether Coscheduling lets a gang be tried when it should, and calls enough what is enough."""
+"""When Coscheduling lets a gang be tried, and when enough members have a node."""
 
 from __future__ import annotations
 
@@ -102,6 +102,6 @@ def test_which_group_a_label_names(labels: dict[str, str], key: str) -> None:
     ],
 )
 def test_arguments_that_make_no_sense(arguments: dict[str, int]) -> None:
-    """They are refused with a sentence that names the argument."""
+    """They are rejected with a sentence that names the argument."""
     with pytest.raises(ValueError, match="must be"):
         Coscheduling(**arguments)

@@ -1,4 +1,4 @@
-"""DefaultPreemption: whom a pod may displace, on which node, and the words when it may displace nobody."""
+"""DefaultPreemption: victims, the chosen node, and the messages when preemption does not help."""
 
 from __future__ import annotations
 
@@ -13,14 +13,13 @@ from tests.build import cluster, node, pod
 from trimtab.core.cluster.cluster import Cluster
 from trimtab.core.framework.choose import choose, evaluate, final_rejections, nominated_by_node
 from trimtab.core.framework.interface import FilterStatus, Plugin, PreemptionCandidate, Reject
-from trimtab.core.framework.preempt import dry_run, pick_one_node, victims
 from trimtab.core.framework.profile import Profile, multipoint
 from trimtab.core.framework.rejections import PASSES
 from trimtab.core.model.objects import PodDisruptionBudget
 from trimtab.core.model.pod import Pod
 from trimtab.core.model.schedule_result import Unschedulable
 from trimtab.core.model.selectors import LabelSelector
-from trimtab.core.plugins.default_preemption import DefaultPreemption
+from trimtab.core.plugins.default_preemption import DefaultPreemption, dry_run, pick_one_node, victims
 from trimtab.core.plugins.node_name import NodeName
 from trimtab.core.plugins.node_ports import NodePorts
 from trimtab.core.plugins.node_resources_fit import NodeResourcesFit

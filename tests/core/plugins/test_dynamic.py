@@ -1,4 +1,4 @@
-"""Proves what Crane's Dynamic refuses, how it ranks nodes, and that binds make a node hotter at once."""
+"""What Crane's Dynamic rejects, how it ranks nodes, and that binds count at once."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_predicates() -> None:
 
 
 def test_the_pod_itself_counts() -> None:
-    """A node that is below its limit and would not be with the pod is refused, for good where the pod alone is too much."""
+    """A node that is below its limit and would not be with the pod is rejected, for good where the pod alone is too much."""
     held = loaded(a=(60, 10))
     assert ("", "Load[cpu_usage_avg_5m] of node(s) is too high") == (
         rejections(STRICT, pod("big", cpu="1", memory="1Mi"), held)["a"],
@@ -114,7 +114,7 @@ def test_a_burst_spreads() -> None:
 
 def test_nonsense_is_refused() -> None:
     """A metric that nobody knows and figures out of range are named, with what is allowed."""
-    with pytest.raises(ValueError, match="there is no metric 'gpu_usage': use cpu_usage_avg_5m"):
+    with pytest.raises(ValueError, match="unknown metric 'gpu_usage': use one of cpu_usage_avg_5m"):
         Predicate("gpu_usage", 0.5)
     with pytest.raises(ValueError, match="maxLimitPecent is 65: it must be from 0 to 1"):
         Predicate("cpu_usage_avg_5m", 65)

@@ -1,4 +1,4 @@
-"""Proves how images that are already on nodes count."""
+"""How images that nodes already have are scored."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Shows what InterPodAffinity refuses and prefers; that it agrees with kube-scheduler in all else, conformance shows."""
+"""What InterPodAffinity rejects and prefers; conformance covers the rest."""
 
 from __future__ import annotations
 
@@ -147,7 +147,7 @@ def test_arguments() -> None:
 
 
 def test_malformed_terms() -> None:
-    """A pod with a selector that makes no sense is refused with the list named; in one that stands it is passed over."""
+    """A pod with a selector that makes no sense is rejected with the list named; in one that stands it is passed over."""
     broken = far(web("new"), replace(HERE, selector=label_selector("app Like web")))
     held = cluster(*NODES, replace(broken, uid="other", node="a", phase="Running"))
     assert Reject(

@@ -1,4 +1,4 @@
-"""Proves what Koordinator's LoadAwareScheduling refuses, estimates and prefers, as fixed and as it was."""
+"""What Koordinator's LoadAwareScheduling rejects, estimates and prefers, as fixed and with `strict`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from tests.core.plugins.measured_cluster import NOW, large, loaded, place_all, p
 from trimtab.core.cluster.cluster import Cluster
 from trimtab.core.framework.evaluation_cache import EvaluationCache
 from trimtab.core.framework.interface import ALL_ROWS
-from trimtab.core.framework.load_scoring.prod_usage import is_prod, prod_usage
 from trimtab.core.framework.load_scoring.utilisation import RESOURCES
 from trimtab.core.framework.profile import multipoint
 from trimtab.core.model.duration import Duration
@@ -19,6 +18,7 @@ from trimtab.core.model.pod import Owner, Pod
 from trimtab.core.model.readings import Reading, Subject
 from trimtab.core.model.resources import ContainerRequests, pod_requests
 from trimtab.core.plugins.load_aware_scheduling import Aggregated, ByResource, LoadAwareScheduling, scaled_request
+from trimtab.core.plugins.load_aware_scheduling.prod_usage import is_prod, prod_usage
 from trimtab.wire.quantity import nanos
 
 WEB = pod("web", cpu="100m", memory="100Mi")
@@ -66,7 +66,7 @@ def test_the_dominant_resource() -> None:
 
 
 def test_thresholds() -> None:
-    """65 % of CPU and 95 % of memory with the pod, rounded to whole percent, refuse a node."""
+    """65 % of CPU and 95 % of memory with the pod, rounded to whole percent, reject a node."""
     held = loaded(cool=(64, 90), cpu=(65.2, 10), memory=(10, 95))
     expected = {
         "cool": "",
@@ -241,7 +241,7 @@ def test_prod_use_follows_pods_that_come_and_go() -> None:
 
 
 def test_prod_use_follows_labels_that_change() -> None:
-    """A pod that runs may be made a batch pod: neither the sums nor kept answers wait for the next scrape."""
+    """A pod that runs may be made a batch pod: neither the sums nor cached results wait for the next scrape."""
     held, templates = colocated(), EvaluationCache()
     profile = multipoint("test", [(BY_PROD, 1)])
     assert [False, True] == (templates.evaluate(held.view, WEB, profile).codes[0] == 0).tolist()

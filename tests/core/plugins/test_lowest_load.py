@@ -1,4 +1,4 @@
-"""Proves that LowestLoad takes the least loaded node, and that nodes take turns exactly when nothing is measured."""
+"""LowestLoad takes the least loaded node, and nodes take turns exactly when nothing is measured."""
 
 from __future__ import annotations
 
@@ -14,10 +14,9 @@ from tests.core.plugins.measured_cluster import loaded, place_all, points, with_
 from trimtab.core.cluster.cluster import Cluster
 from trimtab.core.framework.explain import explain
 from trimtab.core.framework.interface import ALL_ROWS
-from trimtab.core.framework.load_scoring.round_robin import RoundRobin
 from trimtab.core.framework.profile import TieBreak, multipoint
 from trimtab.core.model.pod import Pod
-from trimtab.core.plugins.lowest_load import LowestLoad
+from trimtab.core.plugins.lowest_load import LowestLoad, RoundRobin
 
 WEB = pod("web", cpu="100m", memory="100Mi")
 PLUGIN = LowestLoad()
@@ -134,12 +133,12 @@ def test_without_the_reserve_point_the_fewest_pods_go_first() -> None:
 
 
 def test_the_explanation_says_so() -> None:
-    """Whoever asks why reads that nodes take turns, or which are judged by requests."""
+    """Whoever asks why reads that nodes take turns, or which are evaluated by requests."""
     alone = multipoint("p", [(PLUGIN, 1)], TieBreak.NAME)
     held = cluster(*map(node, "ab"))
-    turns = "(LowestLoad: no node has metrics that can be believed: nodes take turns)"
+    turns = "(LowestLoad: no node has trusted metrics: nodes take turns)"
     assert f"a: best of 2 of 2 nodes {turns}" == explain(held.view, WEB, alone).verdict
-    half = "(LowestLoad: 1 of 2 nodes without cpu data, 1 of 2 nodes without memory data: judged by requests)"
+    half = "(LowestLoad: 1 of 2 nodes without cpu metrics, 1 of 2 nodes without memory metrics: scored by requests)"
     assert half in explain(with_samples(held, {"a": 50}, {"a": 50}).view, WEB, alone).verdict
     assert "(" not in explain(with_samples(held, {"a": 50, "b": 1}, {"a": 50, "b": 1}).view, WEB, alone).verdict
 

@@ -1,4 +1,4 @@
-"""Proves which nodes a pod's selector and affinity allow and prefer, and what a profile adds to them."""
+"""Which nodes a pod's selector and affinity allow and prefer, and what a profile adds to them."""
 
 import pytest
 
@@ -111,6 +111,6 @@ def test_score(
 
 
 def test_unsound_argument() -> None:
-    """A profile cannot enforce what Kubernetes would refuse to read."""
+    """A profile cannot enforce what Kubernetes would reject to read."""
     with pytest.raises(ValueError, match="addedAffinity"):
         NodeAffinity(Wishes(required=(term("zone Like z1"),)))

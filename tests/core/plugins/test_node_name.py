@@ -1,4 +1,4 @@
-"""Proves that a pod which names its node goes nowhere else."""
+"""A pod that names its node fits only that node."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Proves when host ports clash: same protocol and number, on one address or on all."""
+"""When host ports conflict: same protocol and port, on one address or on all."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Proves that nodes whose resources are used up evenly score higher."""
+"""Nodes whose resources are used evenly score higher."""
 
 import pytest
 

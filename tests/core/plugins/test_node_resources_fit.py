@@ -1,4 +1,4 @@
-"""Proves when a pod fits, what is said when it does not, and how the three strategies score the room."""
+"""When a pod fits, the reasons when it does not, and the three scoring strategies."""
 
 import pytest
 
@@ -41,7 +41,7 @@ def test_room(wanted: Pod, expected: str) -> None:
 @pytest.mark.parametrize("amount", ["7Ei", "8Ei", "12E", "1e19", "1e100", "9223372036854775808"])
 @pytest.mark.parametrize("resource", ["cpu", "memory", GPU, "ephemeral-storage"])
 def test_too_much_for_any_node(resource: str, amount: str) -> None:
-    """Amounts beyond 64 bits never wrap into something small: the pod is refused, for good."""
+    """Amounts beyond 64 bits never wrap into something small: the pod is rejected, for good."""
     assert f"! Insufficient {resource}" == rejection(FIT, pod("web", more={resource: amount}), NODE)
 
 
@@ -127,6 +127,6 @@ def test_whole_pod_counts_once_it_stands() -> None:
 
 
 def test_unknown_strategy() -> None:
-    """A strategy that does not exist is refused when the plugin is made."""
+    """A strategy that does not exist is rejected when the plugin is made."""
     with pytest.raises(ValueError, match="BestAllocated"):
         strategy("BestAllocated")

@@ -1,4 +1,4 @@
-"""Proves who may go to a cordoned node."""
+"""Which pods may run on a cordoned node."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Proves how volumes are counted against what a driver can attach to a node."""
+"""How volumes are counted against a driver's limit on a node."""
 
 from __future__ import annotations
 

@@ -1,6 +1,8 @@
-"""Proves how PeakRisk weighs mean, deviation, the worst resource and doubt, on nodes of which a little is measured."""
+"""How PeakRisk weighs mean, deviation, the worst resource and missing data, and its normal distribution table."""
 
 from __future__ import annotations
+
+import math
 
 import numpy as np
 import pytest
@@ -11,7 +13,15 @@ from trimtab.config.plugin_args import build_plugin
 from trimtab.core.cluster.cluster import Cluster
 from trimtab.core.framework.interface import ALL_ROWS
 from trimtab.core.model.readings import Reading, Statistic, Unit
-from trimtab.core.plugins.peak_risk import SMALL_SELECTION, PeakRisk
+from trimtab.core.plugins.peak_risk import (
+    SMALL_SELECTION,
+    PeakRisk,
+    RiskInputs,
+    distance_to_limit,
+    distance_to_limit_by_row,
+    normal_cdf,
+    normal_cdf_one,
+)
 
 NOW = 1000.0
 IDLE = 0.1
@@ -163,16 +173,49 @@ def test_some_rows_as_all() -> None:
     [
         ({"floor": 0}, "floor (0) must be above 0"),
         ({"floor": 30}, "at most spread (25)"),
-        ({"spread": 120}, "and that 100"),
-        ({"lean": 0}, "lean: 0 is not a percentage"),
+        ({"spread": 120}, "which must be at most 100"),
+        ({"lean": 0}, "lean is 0: it must be above 0"),
         ({"resources": []}, "name cpu, memory or both"),
         ({"resources": [{"name": "cpu"}, {"name": "cpu"}]}, "each once"),
         ({"resources": [{"name": "gpu"}]}, "not 'gpu'"),
-        ({"resources": [{"name": "cpu", "limit": 120}]}, "120 is not a percentage"),
+        ({"resources": [{"name": "cpu", "limit": 120}]}, "limit is 120: it must be above 0 and at most 100"),
     ],
 )
 def test_nonsense_is_refused(arguments: dict[str, object], words: str) -> None:
-    """An argument out of its range is refused with its name and value."""
+    """An argument out of its range is rejected with its name and value."""
     with pytest.raises(ConfigError) as refused:
         build_plugin("PeakRisk", PeakRisk, arguments)
     assert words in str(refused.value)
+
+
+def test_probability() -> None:
+    """The table gives the normal distribution to a millionth, and its ends beyond it."""
+    at = np.linspace(-12, 12, 1001)
+    expected = np.array([math.erfc(-each / math.sqrt(2)) / 2 for each in at])
+    assert np.abs(expected - normal_cdf(at)).max() < 1e-6
+
+
+def test_one_probability_as_many() -> None:
+    """One at a time they are the same to the last digit."""
+    at = np.linspace(-9, 9, 5003)
+    assert normal_cdf(at).tolist() == [normal_cdf_one(each) for each in at.tolist()]
+
+
+def test_rows_one_by_one_as_many() -> None:
+    """Row by row the distances are those of all rows at once, where something is missing and where all is known."""
+    dice = np.random.default_rng(1)
+    mean, variance, trust, asked, capacity = dice.uniform(0, 1, (5, 500))
+    mean[::7], variance[::5], trust = np.nan, np.nan, np.round(trust * 2) / 2
+    look = RiskInputs(mean * 9000, variance * 9e5, trust, asked * 9000, capacity * 8000, 200.0, 4e4, 0.8, 0.02, 0.25)
+    beyond, fullness = distance_to_limit(look)
+    assert list(zip(beyond.tolist(), fullness.tolist(), strict=True)) == distance_to_limit_by_row(look)
+
+
+def test_doubt_only_adds_risk() -> None:
+    """Less trust never brings a node further below its limit."""
+    mean, rest = np.linspace(0, 1200, 25), np.full(25, 400.0)
+    sure, half = (
+        RiskInputs(mean, rest, np.full(25, trust), mean, np.full(25, 1000.0), 0.0, 0.0, 0.8, 0.02, 0.25)
+        for trust in (1.0, 0.5)
+    )
+    assert (distance_to_limit(sure)[0] <= distance_to_limit(half)[0]).all()

@@ -1,4 +1,4 @@
-"""Shows what PodTopologySpread refuses and prefers; that it agrees with kube-scheduler in all else, conformance shows."""
+"""What PodTopologySpread rejects and prefers; conformance covers the rest."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def test_match_label_keys() -> None:
 
 
 def test_malformed_selectors_are_named() -> None:
-    """A pod with a selector that makes no sense is refused with the field, hard or soft."""
+    """A pod with a selector that makes no sense is rejected with the field, hard or soft."""
     for hard in (True, False):
         new = with_spread(web("new"), BY_ZONE, replace(BY_ZONE, hard=hard, selector=label_selector("app Like web")))
         assert Reject(

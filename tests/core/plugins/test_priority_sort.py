@@ -1,4 +1,4 @@
-"""Proves in which order pods of different priority and age leave the queue."""
+"""The order of pods of different priority and age in the queue."""
 
 import pytest
 

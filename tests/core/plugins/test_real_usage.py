@@ -1,4 +1,4 @@
-"""Proves how MemRealUsage and CpuRealUsage rank nodes, with the original's stretch and without."""
+"""How MemRealUsage and CpuRealUsage rank nodes, as fixed and with `strict`."""
 
 from __future__ import annotations
 
@@ -7,10 +7,8 @@ import pytest
 from tests.build import cluster, pod
 from tests.core.plugins.measured_cluster import large, loaded, place_all, points, with_samples
 from trimtab.core.framework.interface import ALL_ROWS
-from trimtab.core.framework.load_scoring.real_usage import RealUsage
 from trimtab.core.framework.profile import WeightedScore
-from trimtab.core.plugins.cpu_real_usage import CpuRealUsage
-from trimtab.core.plugins.mem_real_usage import MemRealUsage
+from trimtab.core.plugins.real_usage import CpuRealUsage, MemRealUsage, RealUsage
 
 TINY = pod("tiny", cpu="0", memory="0")
 ONE_PERCENT = pod("web", cpu="100m", memory="102.4Mi")
@@ -73,6 +71,6 @@ def test_a_rollout_spreads() -> None:
 
 @pytest.mark.parametrize("field", ["query_metric_time_seconds", "query_metric_interval_seconds"])
 def test_times_are_checked(field: str) -> None:
-    """An interval of 0, which made the original spin, is refused."""
+    """An interval of 0, which made the original spin, is rejected."""
     with pytest.raises(ValueError, match="Seconds is 0: it must be from 1 to 3600"):
         CpuRealUsage(**{field: 0})  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""Proves what Rescheduler refuses, how it ranks nodes by real use, and that its stages refuse, warn and never block."""
+"""What Rescheduler rejects, how it ranks nodes by real usage, and that its stages reject or warn."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ STRICT = Rescheduler(strict=True)
 
 
 def test_thresholds() -> None:
-    """Real use above a threshold refuses a node, which an eviction could cure; exactly at it does not."""
+    """Real use above a threshold rejects a node, which an eviction could cure; exactly at it does not."""
     held = loaded(at=(80, 80), cpu=(80.1, 10), memory=(10, 81), both=(90, 90))
     told = rejections(Rescheduler(), WEB, held)
     assert "" == told["at"]
@@ -27,7 +27,7 @@ def test_thresholds() -> None:
 
 
 def test_maintenance() -> None:
-    """A node that is labelled as under maintenance is refused for good."""
+    """A node that is labelled as under maintenance is rejected as unresolvable."""
     label = {"scheduler.alpha.kubernetes.io/maintenance": "true"}
     held = cluster(node("a", labels=label), node("b", labels=label | {next(iter(label)): "false"}))
     assert {"a": "! node(s) were under maintenance", "b": ""} == rejections(Rescheduler(), WEB, held)
@@ -39,7 +39,7 @@ def test_no_data_refuses_nobody() -> None:
 
 
 def test_overfull_with_the_pod() -> None:
-    """A node that the pod would fill above 95 % is refused, for good where it would fill an empty one."""
+    """A node that the pod would fill above 95 % is rejected, for good where it would fill an empty one."""
     words = "node(s) would use more than 95% of their CPU with the pod"
     held = loaded(low=(10, 10), mid=(60, 10))
     assert {"low": "", "mid": words} == rejections(Rescheduler(), pod("half", cpu="5", memory="1Mi"), held)
@@ -62,7 +62,7 @@ def test_daemon_pods_are_not_held_back() -> None:
 
 
 def test_off() -> None:
-    """With the optimisation switched off nothing is refused or scored, and with prevention off nobody is warned."""
+    """With the optimisation switched off nothing is rejected or scored, and with prevention off nobody is warned."""
     off = Rescheduler(enable_scheduling_optimization=False, enable_preventive_rescheduling=False)
     held = loaded(hot=(99, 99))
     assert ({"hot": ""}, None) == (rejections(off, WEB, held), off.score(held.view, WEB, slice(None)))

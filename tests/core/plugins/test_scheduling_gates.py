@@ -1,4 +1,4 @@
-"""Proves that gates keep a pod out of the queue and are named in their own order."""
+"""Gates keep a pod out of the queue and are listed in their own order."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Proves in which order pods of different size leave the queue, and that no large pod can be starved."""
+"""The order of pods of different size in the queue, and that no large pod starves."""
 
 import pytest
 from hypothesis import given
@@ -56,6 +56,6 @@ def test_without_penalty() -> None:
     [{"longest_penalty": -1.0}, {"longest_penalty": float("nan")}, {"large_cpu": 0.0}, {"large_memory": float("inf")}],
 )
 def test_bad_arguments(bad: dict[str, float]) -> None:
-    """A penalty below nothing and sizes that cannot divide are refused."""
+    """A penalty below nothing and sizes that cannot divide are rejected."""
     with pytest.raises(ValueError, match="must be"):
         SmallestFirst(**bad)

@@ -1,4 +1,4 @@
-"""Proves which taints keep a pod away, which only cost score, and which it ignores."""
+"""Which taints reject a pod, which lower the score, and which are ignored."""
 
 import pytest
 

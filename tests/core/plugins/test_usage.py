@@ -1,4 +1,4 @@
-"""Proves what Volcano's Usage refuses and how it ranks nodes, as fixed and as it was."""
+"""What Volcano's Usage rejects and how it ranks nodes, as fixed and with `strict`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ STRICT = Usage(strict=True)
 
 
 def test_thresholds() -> None:
-    """Above 80 % with the pod is refused, and an eviction could help."""
+    """Above 80 % with the pod is rejected, and an eviction could help."""
     held = loaded(cool=(78, 78), cpu=(79.5, 10), memory=(10, 90))
     told = rejections(Usage(), WEB, held)
     assert {
@@ -32,7 +32,7 @@ def test_a_pod_that_is_too_much_by_itself() -> None:
 
 
 def test_no_threshold() -> None:
-    """A threshold of 0 refuses nobody."""
+    """A threshold of 0 rejects nobody."""
     assert {"a": ""} == rejections(Usage(thresholds=Thresholds(0, 0)), WEB, loaded(a=(99, 99)))
 
 

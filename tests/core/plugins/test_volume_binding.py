@@ -1,4 +1,4 @@
-"""Proves which nodes will do for a pod's claims, what is promised to them, and when the pod may be bound."""
+"""Which nodes fit a pod's claims, what is reserved for them, and when the pod may be bound."""
 
 from __future__ import annotations
 
@@ -10,8 +10,6 @@ from tests.core.plugins.ask_plugin import rejections
 from tests.core.plugins.storage_builders import GIB, claim, claim_ref, storage_class, uses, volume
 from trimtab.core.cluster.cluster import Cluster
 from trimtab.core.framework.interface import ALL_ROWS, PreFilterStatus, Reject, StageStatus, Wait
-from trimtab.core.framework.volumes.matching import BIND_CONFLICT, NODE_CONFLICT, NOT_ENOUGH_SPACE, PV_NOT_EXIST
-from trimtab.core.framework.volumes.reservations import SWEEP_SLACK
 from trimtab.core.model.change import Change
 from trimtab.core.model.instructions import BindVolume, SelectNode
 from trimtab.core.model.objects import Object
@@ -19,6 +17,8 @@ from trimtab.core.model.pod import Pod, Volume
 from trimtab.core.model.selectors import LabelSelector
 from trimtab.core.model.storage import CsiDriver, CsiNode, CsiStorageCapacity
 from trimtab.core.plugins.volume_binding import REASONS, VolumeBinding
+from trimtab.core.plugins.volume_binding.matching import BIND_CONFLICT, NODE_CONFLICT, NOT_ENOUGH_SPACE, PV_NOT_EXIST
+from trimtab.core.plugins.volume_binding.reservations import SWEEP_SLACK
 
 PLUGIN = VolumeBinding()
 A, B = node("a", labels={"host": "a"}), node("b", labels={"host": "b"})
@@ -321,9 +321,9 @@ def test_what_is_gone_is_not_waited_for() -> None:
     reserved(held, WEB, "a")
     lost = held.fork()
     lost.delete_object("persistentvolumes", "disk")
-    assert Reject("binding volumes: disk is gone", unresolvable=False) == PLUGIN.pre_bind(lost.view, WEB, "a")
+    assert Reject("binding volumes: disk no longer exists", unresolvable=False) == PLUGIN.pre_bind(lost.view, WEB, "a")
     forgotten(held, WEB, "a")
-    assert Reject("its volumes are not promised any more", unresolvable=False) == PLUGIN.pre_bind(held.view, WEB, "a")
+    assert Reject("the volumes are no longer reserved", unresolvable=False) == PLUGIN.pre_bind(held.view, WEB, "a")
 
 
 def test_plans_are_forgotten_when_they_are_facts() -> None:
@@ -348,7 +348,7 @@ def test_plans_are_forgotten_when_they_are_facts() -> None:
 
 
 def test_wakes() -> None:
-    """A parked pod is woken by the volume that it can have, not by any other change."""
+    """An unschedulable pod is woken by the volume that it can have, not by any other change."""
     held = cluster(A, LOCAL, claim("data"))
     assert not PLUGIN.queueing_hint(held.view, WEB, PLUGIN.requeue_on, ALL_ROWS)
     held.upsert_object(volume("disk", at="b"))
@@ -358,7 +358,7 @@ def test_wakes() -> None:
 
 
 def test_arguments() -> None:
-    """What Kubernetes refuses is refused."""
+    """What Kubernetes rejects is rejected."""
     with pytest.raises(ValueError, match="bindTimeoutSeconds"):
         VolumeBinding(bind_timeout_seconds=-1)
     with pytest.raises(ValueError, match="shape"):

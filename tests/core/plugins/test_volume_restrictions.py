@@ -1,4 +1,4 @@
-"""Proves which disks and claims pods may share."""
+"""Which disks and claims pods may share."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_disks(held: Volume, wanted: Volume, expected: str) -> None:
 
 
 def test_a_claim_for_one_pod() -> None:
-    """It is refused everywhere while another pod uses it, and by words that an eviction could help against."""
+    """It is rejected everywhere while another pod uses it, and by words that an eviction could help against."""
     old = pod("old", volumes=uses("data"), on="a")
     assert {"a": CLAIMED, "b": CLAIMED} == rejections(VolumeRestrictions(), WEB, node("a"), node("b"), old, ALONE)
     shared = claim("data")

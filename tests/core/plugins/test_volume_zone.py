@@ -1,4 +1,4 @@
-"""Proves that labelled volumes are used only in their zones, and which claims are told off before any node is looked at."""
+"""Labelled volumes are used only in their zones, and which claims are rejected before any node is evaluated."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ BOUND = claim("data", volume="disk")
     ],
 )
 def test_zones(labels: dict[str, str], refused: set[str]) -> None:
-    """Nodes in another zone are refused; an old label of a volume is met by a new one of a node, not the other way round."""
+    """Nodes in another zone are rejected; an old label of a volume is met by a new one of a node, not the other way round."""
     told = rejections(VolumeZone(), WEB, *NODES, BOUND, volume("disk", labels=labels))
     assert {each.name: AWAY if each.name in refused else "" for each in NODES} == told
 
@@ -62,7 +62,7 @@ def test_skipped(objects: tuple[Object, ...]) -> None:
 
 
 def test_wakes() -> None:
-    """A parked pod is woken by the node that its volume can be used on, not by another one."""
+    """An unschedulable pod is woken by the node that its volume can be used on, not by another one."""
     held = cluster(NODES[1], BOUND, volume("disk", labels={ZONE: "a"}))
     assert not VolumeZone().queueing_hint(held.view, WEB, VolumeZone.requeue_on, slice(None))
     held.upsert_node(NODES[0])

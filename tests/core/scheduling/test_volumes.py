@@ -112,7 +112,7 @@ def test_a_claim_that_is_deleted_meanwhile_sends_the_pod_back() -> None:
     made.upsert(WEB)
     made.turn()
     gone = made.handle(ObjectDeleted("persistentvolumeclaims", "default/data", 1.0))
-    assert ["VolumeBinding: binding volumes: default/data is gone"] == notes(gone)
+    assert ["VolumeBinding: binding volumes: default/data no longer exists"] == notes(gone)
     made.advance(11.0)
     (told,) = notes(made.turn())
     assert told.startswith('0/1 nodes are available: persistentvolumeclaim "data" not found.')

@@ -1,11 +1,10 @@
-"""What every plugin of a profile says about one kind of pod, for all nodes, and how to bring that up to date.
+"""Results of all plugins of a profile for one pod template and all nodes, and their incremental update.
 
-    kept:     plugins that declare what they depend on; asked once (`ask`), then only about rows that changed (`refresh`)
-    changing: all others; asked for every pod, about all rows, on top of what is kept
-    among:    scores that hold only among the feasible rows; asked by `choose`, which knows them
+    cached:   plugins that declare what they depend on; run once (`compute`), then only for changed rows (`update`)
+    uncached: all others; run for every pod and all rows, on top of what is cached
+    custom:   scores with their own normalisation; run by `choose`, which knows the feasible rows
 
-Both paths go through the same code, and a law says that they agree. Which node is best is left to `choose`; whose answers
-may be kept is said in `contract`.
+`compute` and `update` share their code, and a law in `trimtab.laws` says that they agree.
 """
 
 from __future__ import annotations
@@ -31,24 +30,34 @@ from trimtab.core.framework.interface import (
 )
 from trimtab.core.framework.profile import Profile, plugin_name
 from trimtab.core.framework.rejections import Rejections
-from trimtab.core.framework.timing import NO_TIMER, PluginTimer
 from trimtab.core.model.pod import Pod
 from trimtab.core.model.schedule_result import Rejection
 
+
+class PluginTimer:
+    """`record` is called after each plugin ran; the default does nothing."""
+
+    def record(self, point: str, plugin: str) -> None:
+        """Attribute the time since the last call to this plugin at this extension point."""
+
+
+NO_TIMER = PluginTimer()
+
+
 INFEASIBLE = np.int64(-(1 << 62))
-INFEASIBLE_MAX = INFEASIBLE // 2  # at or below this a row is refused, whatever scores were added to NEVER
-FULL_UPDATE_FRACTION = 8  # from one row in so many on, asking all rows at once is cheaper
+INFEASIBLE_MAX = INFEASIBLE // 2  # at or below this a row is infeasible, whatever scores were added
+FULL_UPDATE_FRACTION = 8  # above one changed row in so many, rerunning all rows at once is cheaper
 MAX_SCALAR_ROWS = 16  # up to so many rows, plain numbers are cheaper than arrays
 
 
 class Evaluation:
-    """Who refuses which row, and score columns; `ready` is what scores by row alone, NEVER where a row is refused."""
+    """Rejections and scores by row; `base_scores` is the sum of per-node scores, INFEASIBLE where rejected."""
 
     def __init__(self, profile: Profile, pod: Pod) -> None:
         self.profile, self.pod = profile, pod
         self.pre_filter_rejection: tuple[str, Reject] | None = None
         self.node_subsets: dict[str, NodeSubset] = {}
-        self.codes: dict[int, Ints] = {}  # by the filter's number in the profile; absent where it is skipped
+        self.codes: dict[int, Ints] = {}  # by the filter's index in the profile; absent if it was skipped
         self.raw_scores: dict[int, Ints] = {}
         self.rejections = Rejections.empty(0)
         self.base_scores: Ints = np.zeros(0, dtype=np.int64)
@@ -66,16 +75,16 @@ class Evaluation:
         self._reasons: dict[tuple[int, int], tuple[str, tuple[str, ...]]] = {}
         self._by_dependency: dict[int, tuple[list[int], list[int]]] = {}
 
-    # --- what is kept, from nothing
+    # --- cached results, from scratch
 
     def compute(self, view: View, timer: PluginTimer = NO_TIMER) -> None:
-        """Put every question for every row."""
+        """Run every plugin for every row."""
         self.codes, self.raw_scores = {}, {}
         self._reasons.clear()
-        kept = self.profile.cached
-        self._cached_pre_filters, skipped = self._run_pre_filters(view, kept.pre_filters, timer)
-        self._cached_filter_ids = self._run_filters(view, kept.filters, skipped, timer)
-        self._cached_score_ids = self._run_scores(view, kept.scores, timer)
+        cached = self.profile.cached
+        self._cached_pre_filters, skipped = self._run_pre_filters(view, cached.pre_filters, timer)
+        self._cached_filter_ids = self._run_filters(view, cached.filters, skipped, timer)
+        self._cached_score_ids = self._run_scores(view, cached.scores, timer)
         self._cached_relative = self._split_relative(self._cached_score_ids)
         self._group_by_dependency()
         self._combine_cached(view)
@@ -83,34 +92,34 @@ class Evaluation:
         self._run_uncached(view, timer)
 
     def _run_pre_filters(
-        self, view: View, prefilters: Sequence[tuple[int, PreFilter]], timer: PluginTimer
+        self, view: View, pre_filters: Sequence[tuple[int, PreFilter]], timer: PluginTimer
     ) -> tuple[list[tuple[int, str, Reject | NodeSubset]], set[str]]:
-        found: list[tuple[int, str, Reject | NodeSubset]] = []
+        results: list[tuple[int, str, Reject | NodeSubset]] = []
         skipped: set[str] = set()
-        for index, plugin in prefilters:
+        for index, plugin in pre_filters:
             name = plugin_name(plugin)
             match plugin.pre_filter(view, self.pod):
                 case PreFilterStatus.SKIP:
                     skipped.add(name)
-                case (Reject() | NodeSubset()) as said:
-                    found.append((index, name, said))
+                case (Reject() | NodeSubset()) as result:
+                    results.append((index, name, result))
             timer.record("PreFilter", name)
-        return found, skipped
+        return results, skipped
 
     def _run_filters(self, view: View, filters: Sequence[int], skipped: set[str], timer: PluginTimer) -> list[int]:
-        asked = []
+        ran = []
         for index in filters:
-            self.codes.pop(index, None)  # of an earlier pod, for which it was not skipped
+            self.codes.pop(index, None)  # left from an earlier pod for which it was not skipped
             plugin = self.profile.filters[index]
             name = plugin_name(plugin)
             if name not in skipped:
                 self.codes[index] = plugin.filter(view, self.pod, ALL_ROWS)
-                asked.append(index)
+                ran.append(index)
                 timer.record("Filter", name)
-        return asked
+        return ran
 
     def _run_scores(self, view: View, scores: Sequence[int], timer: PluginTimer) -> list[int]:
-        asked = []
+        ran = []
         for index in scores:
             self.raw_scores.pop(index, None)
             scoring = self.profile.scores[index]
@@ -118,8 +127,8 @@ class Evaluation:
             timer.record("Score", scoring.name)
             if column is not None:
                 self.raw_scores[index] = column
-                asked.append(index)
-        return asked
+                ran.append(index)
+        return ran
 
     def _combine_cached(self, view: View) -> None:
         self._cached_rejections = Rejections.of(
@@ -136,56 +145,56 @@ class Evaluation:
         return total
 
     def _split_relative(self, scores: Sequence[int]) -> tuple[tuple[int, ...], int]:
-        """Scores that are scaled by the highest, and what those that are all zeros add to each node."""
-        relative, constant = [], 0
+        """Scores that are normalised by the highest, and the constant that all-zero reversed ones add to each node."""
+        relative, offset = [], 0
         for index in scores:
             scoring = self.profile.scores[index]
             if not scoring.per_node and self.raw_scores[index].any():
                 relative.append(index)
             elif scoring.plugin.normalise is Normalise.LOWER:
-                constant += MAX_SCORE * scoring.factor
-        return tuple(relative), constant
+                offset += MAX_SCORE * scoring.factor
+        return tuple(relative), offset
 
-    # --- what is kept, brought up to date
+    # --- cached results, updated
 
     def update(self, view: View, pod: Pod, timer: PluginTimer = NO_TIMER) -> None:
-        """Ask again what changed since, for a pod with the same signature."""
-        columns = view.node_table
+        """Rerun what changed since, for a pod with the same signature."""
+        nodes = view.node_table
         self.pod = pod
-        if self.epoch != columns.epoch:
+        if self.epoch != nodes.epoch:
             self.compute(view, timer)
             return
-        touched = _changes_by_row(columns.log[self.log_position :])
-        self.log_position = len(columns.log)
-        if EVERY_ROW not in touched and len(touched) * FULL_UPDATE_FRACTION > view.count:
-            touched = {EVERY_ROW: reduce(or_, touched.values())}
-        if touched:
-            self._recompute(view, touched, timer)
+        changes = _changes_by_row(nodes.log[self.log_position :])
+        self.log_position = len(nodes.log)
+        if EVERY_ROW not in changes and len(changes) * FULL_UPDATE_FRACTION > view.count:
+            changes = {EVERY_ROW: reduce(or_, changes.values())}
+        if changes:
+            self._recompute(view, changes, timer)
         self._run_uncached(view, timer)
 
-    def _recompute(self, view: View, touched: dict[int, int], timer: PluginTimer) -> None:
+    def _recompute(self, view: View, changes: dict[int, int], timer: PluginTimer) -> None:
         dirty: set[int] = set()
         rescored: list[int] = []
-        for reads, (filters, scores) in self._by_dependency.items():
-            rows = {row for row, change in touched.items() if change & reads}
+        for depends_on, (filters, scores) in self._by_dependency.items():
+            rows = {row for row, change in changes.items() if change & depends_on}
             if not rows:
                 continue
-            at = _selector(rows)
+            selected = _selector(rows)
             for index in filters:
                 plugin = self.profile.filters[index]
-                self.codes[index][at] = plugin.filter(view, self.pod, at)
+                self.codes[index][selected] = plugin.filter(view, self.pod, selected)
                 timer.record("Filter", plugin_name(plugin))
             for index in scores:
-                fresh = self.profile.scores[index].plugin.score(view, self.pod, at)
-                if fresh is not None:  # having no opinion depends on the pod alone: whoever had one still has
-                    self.raw_scores[index][at] = fresh
+                scored = self.profile.scores[index].plugin.score(view, self.pod, selected)
+                if scored is not None:  # whether a plugin scores a pod depends on its signature alone
+                    self.raw_scores[index][selected] = scored
                 timer.record("Score", self.profile.scores[index].name)
             rescored += scores
             dirty |= rows
         self._recombine(view, dirty, rescored)
 
     def _group_by_dependency(self) -> None:
-        """Filters and scores by what they read: most read the same, and only some of it changes with a placement."""
+        """Filters and scores by `depends_on`: many share it, and a placement changes only some of it."""
         self._by_dependency = {}
         for index in self._cached_filter_ids:
             self._dependency_group(self.profile.filters[index])[0].append(index)
@@ -219,43 +228,43 @@ class Evaluation:
             if scores[index].per_node
         )
 
-    # --- what changes from pod to pod, on top
+    # --- uncached results, on top
 
     def _run_uncached(self, view: View, timer: PluginTimer) -> None:
-        changing = self.profile.uncached
-        ahead, skipped = self._run_pre_filters(view, changing.pre_filters, timer)
-        self._merge_pre_filters(ahead)
+        uncached = self.profile.uncached
+        results, skipped = self._run_pre_filters(view, uncached.pre_filters, timer)
+        self._merge_pre_filters(results)
         self.rejections, self.base_scores = self._cached_rejections, self._cached_scores
         self.relative, self.offset = self._cached_relative
-        if self.pre_filter_rejection is not None or not (changing.filters or changing.scores):
+        if self.pre_filter_rejection is not None or not (uncached.filters or uncached.scores):
             return
-        self._reasons = {key: words for key, words in self._reasons.items() if key[0] not in changing.filters}
-        filters = self._run_filters(view, changing.filters, skipped, timer)
-        scores = self._run_scores(view, changing.scores, timer)
+        self._reasons = {key: reasons for key, reasons in self._reasons.items() if key[0] not in uncached.filters}
+        filters = self._run_filters(view, uncached.filters, skipped, timer)
+        scores = self._run_scores(view, uncached.scores, timer)
         self.rejections = self._cached_rejections.with_filters([(index, self.codes[index]) for index in filters])
         self._add_uncached_scores(scores)
 
-    def _merge_pre_filters(self, changing: list[tuple[int, str, Reject | NodeSubset]]) -> None:
-        """The first refusal in the profile's order is the one that is told."""
-        said = (
-            sorted((*self._cached_pre_filters, *changing), key=lambda each: each[0])
-            if changing
+    def _merge_pre_filters(self, uncached: list[tuple[int, str, Reject | NodeSubset]]) -> None:
+        """The first rejection in the profile's order is the one that is reported."""
+        results = (
+            sorted((*self._cached_pre_filters, *uncached), key=lambda each: each[0])
+            if uncached
             else self._cached_pre_filters
         )
-        self.pre_filter_rejection = next(((name, each) for _, name, each in said if isinstance(each, Reject)), None)
-        self.node_subsets = {name: each for _, name, each in said if isinstance(each, NodeSubset)}
+        self.pre_filter_rejection = next(((name, each) for _, name, each in results if isinstance(each, Reject)), None)
+        self.node_subsets = {name: each for _, name, each in results if isinstance(each, NodeSubset)}
 
     def _add_uncached_scores(self, scores: list[int]) -> None:
         if self.rejections is not self._cached_rejections or scores:
             self.base_scores = self._add_scores(scores, self._cached_scores.copy())
             self.base_scores[~self.rejections.passing] = INFEASIBLE
-        relative, constant = self._split_relative(scores)
-        self.relative, self.offset = (*self.relative, *relative), self.offset + constant
+        relative, offset = self._split_relative(scores)
+        self.relative, self.offset = (*self.relative, *relative), self.offset + offset
 
-    # --- put into words
+    # --- reasons
 
     def rejection_summary(self, view: View) -> tuple[Rejection, ...]:
-        """Refused nodes by plugin and reason, in the profile's order."""
+        """Rejected nodes counted by plugin and reason, in the profile's order."""
         return tuple(
             self.rejection(view, index, code, number)
             for (index, code), number in sorted(self.rejections.counts.items())
@@ -263,22 +272,23 @@ class Evaluation:
         )
 
     def rejection(self, view: View, index: int, code: int, nodes: int) -> Rejection:
-        words = self._reasons.get((index, code))
-        if words is None:
+        named_reasons = self._reasons.get((index, code))
+        if named_reasons is None:
             plugin = self.profile.filters[index]
-            words = self._reasons[index, code] = (plugin_name(plugin), plugin.reasons(view, self.pod, code))
-        return Rejection(words[0], words[1], nodes, code < 0)
+            named_reasons = self._reasons[index, code] = (plugin_name(plugin), plugin.reasons(view, self.pod, code))
+        name, reasons = named_reasons
+        return Rejection(name, reasons, nodes, code < 0)
 
 
 def _changes_by_row(entries: Sequence[tuple[int, int]]) -> dict[int, int]:
-    touched: dict[int, int] = {}
+    changes: dict[int, int] = {}
     for change, row in entries:
-        touched[row] = touched.get(row, 0) | change
-    return touched
+        changes[row] = changes.get(row, 0) | change
+    return changes
 
 
 def _selector(rows: set[int]) -> Rows:
-    """The rows as an index; a slice is a good deal cheaper than an array of one."""
+    """The rows as an index; a slice is much cheaper than an array of one."""
     if EVERY_ROW in rows:
         return ALL_ROWS
     if len(rows) == 1:

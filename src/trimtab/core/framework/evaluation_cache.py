@@ -1,6 +1,6 @@
-"""Keeps answers between pods of one template; what a template is, plugins say by what they sign. Bounded, least used out.
+"""Evaluations cached by profile and pod signature, least recently used out.
 
-Correct by construction only as far as plugins declare truly: the laws compare kept answers with fresh ones.
+The cache is only as correct as plugins' declarations: the laws compare cached results with fresh ones.
 """
 
 from __future__ import annotations
@@ -9,17 +9,16 @@ from collections import OrderedDict
 from collections.abc import Hashable
 
 from trimtab.core.cluster.view import View
-from trimtab.core.framework.evaluation import Evaluation
+from trimtab.core.framework.evaluation import NO_TIMER, Evaluation, PluginTimer
 from trimtab.core.framework.interface import Cacheable
 from trimtab.core.framework.profile import Profile
-from trimtab.core.framework.timing import NO_TIMER, PluginTimer
 from trimtab.core.model.pod import Pod
 
 CAPACITY = 256
 
 
 class EvaluationCache:
-    """Answers by profile and signature; also counts hits and misses."""
+    """Evaluations by profile and signature; also counts hits and misses."""
 
     def __init__(self, capacity: int = CAPACITY) -> None:
         self.capacity = capacity
@@ -30,18 +29,18 @@ class EvaluationCache:
 
     def evaluate(self, view: View, pod: Pod, profile: Profile, timer: PluginTimer = NO_TIMER) -> Evaluation:
         key = (profile, self.signature(pod, profile))
-        answers = self._evaluations.get(key)
-        if answers is None:
+        evaluation = self._evaluations.get(key)
+        if evaluation is None:
             self.misses += 1
-            answers = self._evaluations[key] = Evaluation(profile, pod)
-            answers.compute(view, timer)
+            evaluation = self._evaluations[key] = Evaluation(profile, pod)
+            evaluation.compute(view, timer)
             if len(self._evaluations) > self.capacity:
                 self._evaluations.popitem(last=False)
-            return answers
+            return evaluation
         self.hits += 1
         self._evaluations.move_to_end(key)
-        answers.update(view, pod, timer)
-        return answers
+        evaluation.update(view, pod, timer)
+        return evaluation
 
     def signature(self, pod: Pod, profile: Profile) -> Hashable:
         signers = self._plugins.get(profile)
@@ -55,5 +54,5 @@ class EvaluationCache:
 
 
 def _cacheable(profile: Profile) -> tuple[Cacheable, ...]:
-    asked = (*profile.pre_filters, *profile.filters, *(scoring.plugin for scoring in profile.scores))
-    return tuple({id(plugin): plugin for plugin in asked if isinstance(plugin, Cacheable)}.values())
+    plugins = (*profile.pre_filters, *profile.filters, *(scoring.plugin for scoring in profile.scores))
+    return tuple({id(plugin): plugin for plugin in plugins if isinstance(plugin, Cacheable)}.values())

@@ -1,4 +1,4 @@
-"""Why this node, and why not that one: the whole table of a decision, computed afresh from the columns when asked for."""
+"""The per-node table behind a decision, computed from the current state: rejections with reasons, scores by plugin."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from trimtab.core.model.schedule_result import Placement
 
 
 class NodeRow(Struct, frozen=True):
-    """One node of the table: refused by a plugin for reasons, or its weighted scores by plugin and their sum."""
+    """One node of the table: rejected by a plugin with reasons, or its weighted scores by plugin and their sum."""
 
     node: str
     refused_by: str = ""
@@ -45,32 +45,32 @@ class Explanation(Struct, frozen=True):
 
 
 def explain(view: View, pod: Pod, profile: Profile, nominated: Iterable[Pod] = ()) -> Explanation:
-    promised = tuple(nominated)
-    verdict = choose(view, pod, profile, promised)
-    lines = sorted(
-        node_rows(view, pod, evaluate(view, pod, profile), promised),
-        key=lambda line: (bool(line.refused_by), -line.total, line.node),
+    nominated_pods = tuple(nominated)
+    verdict = choose(view, pod, profile, nominated_pods)
+    rows = sorted(
+        node_rows(view, pod, evaluate(view, pod, profile), nominated_pods),
+        key=lambda row: (bool(row.refused_by), -row.total, row.node),
     )
     if isinstance(verdict, Placement):
-        words = f"{verdict.node}: best of {verdict.feasible} of {verdict.nodes} nodes"
-        return Explanation(pod.key, words + _notes(view, pod, profile), verdict.node, tuple(lines))
-    return Explanation(pod.key, verdict.message() + _notes(view, pod, profile), "", tuple(lines))
+        text = f"{verdict.node}: best of {verdict.feasible} of {verdict.nodes} nodes"
+        return Explanation(pod.key, text + _notes(view, pod, profile), verdict.node, tuple(rows))
+    return Explanation(pod.key, verdict.message() + _notes(view, pod, profile), "", tuple(rows))
 
 
 def _notes(view: View, pod: Pod, profile: Profile) -> str:
     plugins = {plugin_name(each): each for each in (*profile.filters, *(score.plugin for score in profile.scores))}
-    told = ((name, each.explain_note(view, pod)) for name, each in plugins.items() if isinstance(each, ExplainNote))
-    return "".join(f" ({name}: {words})" for name, words in told if words)
+    notes = ((name, each.explain_note(view, pod)) for name, each in plugins.items() if isinstance(each, ExplainNote))
+    return "".join(f" ({name}: {note})" for name, note in notes if note)
 
 
 def node_rows(
     view: View, pod: Pod, evaluation: Evaluation, nominated: Iterable[Pod] = (), rows: Iterable[int] | None = None
 ) -> list[NodeRow]:
-    """A line per node, in the order of rows; all of them, unless some are named."""
+    """A row per node, in view order; all nodes unless some are named."""
     shown = range(view.count) if rows is None else rows
     if evaluation.pre_filter_rejection is not None:
-        plugin, refuse = evaluation.pre_filter_rejection
-        return [NodeRow(view.nodes[row].name, plugin, (refuse.reason,), refuse.unresolvable) for row in shown]
+        plugin, rejection = evaluation.pre_filter_rejection
+        return [NodeRow(view.nodes[row].name, plugin, (rejection.reason,), rejection.unresolvable) for row in shown]
     charged = final_rejections(view, pod, evaluation, nominated_by_node(view, pod, nominated))
     weighted = weighted_scores(view, evaluation, (charged.rejected_by == PASSES) & ~charged.excluded)
     return [_node_row(view, row, evaluation, charged, weighted) for row in shown]
@@ -81,17 +81,17 @@ def _node_row(
 ) -> NodeRow:
     name, index = view.nodes[row].name, int(rejections.rejected_by[row])
     if rejections.excluded[row]:
-        refusal = excluded_rejection(evaluation, 1)
+        rejection = excluded_rejection(evaluation, 1)
     elif index != PASSES:
-        refusal = evaluation.rejection(view, index, int(rejections.codes[row]), 1)
+        rejection = evaluation.rejection(view, index, int(rejections.codes[row]), 1)
     else:
-        parts, cells = evaluation.profile.score_scale, {plugin: int(column[row]) for plugin, column in weighted.items()}
+        scale, cells = evaluation.profile.score_scale, {plugin: int(column[row]) for plugin, column in weighted.items()}
         return NodeRow(
             name,
-            scores={plugin: to_points(cell, parts) for plugin, cell in cells.items()},
-            total=to_points(sum(cells.values()), parts),
+            scores={plugin: to_points(cell, scale) for plugin, cell in cells.items()},
+            total=to_points(sum(cells.values()), scale),
         )
-    return NodeRow(name, refusal.plugin, refusal.reasons, refusal.unresolvable)
+    return NodeRow(name, rejection.plugin, rejection.reasons, rejection.unresolvable)
 
 
 def weighted_scores(view: View, evaluation: Evaluation, feasible: Bools) -> dict[str, Ints]:

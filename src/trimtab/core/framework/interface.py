@@ -1,18 +1,19 @@
-"""All that a plugin may implement and all that it may look at; which plugins run, and when, is the profile's business.
+"""The plugin interface: extension points, their result types, and what a plugin declares about itself.
 
-A plugin is a frozen dataclass: its fields are its arguments, `__post_init__` checks them, it holds nothing else. It has
-a `name` and implements any of the methods below, each over *many nodes at once*: `rows` picks nodes out of the view's
-columns (a slice for all of them, or an array of row numbers), and the answer has one cell per picked row. The answer for
-some rows must equal those rows of the answer for all. Never loop over nodes: one numpy call costs what fifty nodes do.
+A plugin is a frozen dataclass: its fields are its arguments, `__post_init__` validates them, and it holds nothing else.
+It has a `name` and implements any of the methods below, each for *many nodes at once*: `rows` selects nodes from the
+view's columns (a slice for all of them, or an array of row numbers), and the result has one cell per selected row. The
+result for some rows must equal those rows of the result for all. Never loop over nodes: one numpy call costs as much as
+fifty nodes.
 
-A filter answers with codes: 0 passes, above 0 refused but an eviction on that node could help, below 0 refused for good.
-What a code means in words is only asked when somebody wants to read it.
+A filter returns codes: 0 passes, above 0 is Unschedulable (evicting pods from that node could help), below 0 is
+UnschedulableAndUnresolvable (it could not). The message behind a code is only built when it is shown.
 
-What a plugin declares, so that answers can be kept between pods (nothing declared means correct, and not kept):
-`signature(pod)` is all of the pod that its answers depend on; `depends_on` the changes in the cluster that alter them. The
-answer for one row may then depend on that row alone (or the change is logged for every row), and `pre_filter`, or having
-no opinion at all, on the pod alone. A plugin whose rows depend on each other, or on other pods' whereabouts, must not
-declare `depends_on`: it is asked anew for every pod, about all nodes, while the kept answers of the others stand.
+Caching between pods is declared, never guessed (a plugin that declares nothing is correct, and not cached):
+`signature(pod)` is everything of the pod that the results depend on; `depends_on` names the changes in the cluster that
+alter them. The result for one row may then depend on that row alone (or the change is logged for every row), and
+`pre_filter`, or a score of None, on the pod alone. A plugin whose rows depend on each other, or on pods on other nodes,
+must not declare `depends_on`: it is called for every pod and all nodes, on top of what is cached for the others.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ MAX_SCORE = 100
 
 
 class Plugin(Protocol):
-    """What every plugin has; `requeue_on` says which changes might turn its refusal round."""
+    """What every plugin has. `requeue_on` names the changes after which a pod it rejected is worth another attempt."""
 
     name: ClassVar[str]
     requeue_on: ClassVar[Change]
@@ -48,14 +49,14 @@ class Plugin(Protocol):
 
 @runtime_checkable
 class NeedsKinds(Protocol):
-    """Which further kinds of object (`core.model.objects`, by the API's plural names) the plugin must be able to see."""
+    """The extra kinds of object the plugin reads (`core.model.objects`, by the API's plural names)."""
 
     needs_kinds: ClassVar[tuple[str, ...]]
 
 
 @dataclass(frozen=True, slots=True)
 class Reject:
-    """No node will do, whatever it looks like; `final` as for codes below 0."""
+    """No node is feasible, whatever its state; `unresolvable` as for codes below 0."""
 
     reason: str
     unresolvable: bool = True
@@ -63,13 +64,13 @@ class Reject:
 
 @dataclass(frozen=True, slots=True)
 class NodeSubset:
-    """Only these nodes need be looked at; all others are refused for good."""
+    """Only these nodes need to be evaluated; all others are rejected as unresolvable."""
 
     node_names: frozenset[str]
 
 
 class PreFilterStatus(Enum):
-    """GO asks the filter; SKIP means that it would pass every node, so it is not asked."""
+    """SUCCESS runs the filter; SKIP means that it would pass every node, so it is not run."""
 
     SUCCESS = "go"
     SKIP = "skip"
@@ -80,7 +81,7 @@ PreFilterResult = PreFilterStatus | Reject | NodeSubset
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """Not yet: do these first, and ask again when answered, when `requeue_on` happens, or at the deadline at the latest."""
+    """Not yet: perform the instructions, and call again when they are answered, on `requeue_on`, or at the deadline."""
 
     seconds: float
     instructions: tuple[Instruction, ...] = ()
@@ -88,14 +89,14 @@ class Wait:
 
 
 class StageStatus(Enum):
-    """The stage has nothing against it."""
+    """The stage (reserve, permit, pre-bind) succeeded."""
 
     SUCCESS = "go"
 
 
 @dataclass(frozen=True, slots=True)
 class Warn:
-    """Nothing against it, but people ought to know: a warning Event about the pod, with this reason in CamelCase."""
+    """Success with a warning Event about the pod; the reason is in CamelCase."""
 
     reason: str
     message: str
@@ -105,42 +106,41 @@ StageResult = StageStatus | Warn | Reject | Wait
 
 
 class Normalise(Enum):
-    """How raw scores of the feasible nodes become 0..100: not at all, scaled by the highest, that reversed, or its own way.
+    """How raw scores of the feasible nodes become 0..100: not at all, by the highest, reversed, or by the plugin.
 
-    AMONG: raw scores hold only among the rows that are asked for together, which are the feasible ones, and the plugin
-    itself scales them (`CustomNormalise`).
+    CUSTOM: `score` is called with the feasible rows only, and the plugin scales its result itself (`CustomNormalise`).
     """
 
     NONE = "none"
     HIGHER = "higher is better"
     LOWER = "lower is better"
-    CUSTOM = "among the feasible"
+    CUSTOM = "custom"
 
 
 @runtime_checkable
 class PreEnqueue(Protocol):
-    """PreEnqueue: None admits the pod to the queue, words keep it out."""
+    """PreEnqueue: None admits the pod to the queue, a message keeps it out."""
 
     def pre_enqueue(self, pod: Pod) -> str | None: ...
 
 
 @runtime_checkable
 class QueueSort(Protocol):
-    """QueueSort: a key that never changes while the pod waits; the smallest goes first, the UID breaks ties."""
+    """QueueSort: a key that never changes while the pod is queued; smallest first, ties are broken by UID."""
 
     def queue_sort_key(self, pod: Pod, queued_at: float) -> tuple[float, ...]: ...
 
 
 @runtime_checkable
 class PreFilter(Protocol):
-    """PreFilter: a look at the pod before any node is looked at."""
+    """PreFilter: checks the pod before any node is evaluated."""
 
     def pre_filter(self, view: View, pod: Pod) -> PreFilterResult: ...
 
 
 @runtime_checkable
 class Filter(Protocol):
-    """Filter: a code per row, and the words behind a code."""
+    """Filter: a code per row, and the reasons behind a code."""
 
     def filter(self, view: View, pod: Pod, rows: Rows) -> Ints: ...
 
@@ -149,9 +149,9 @@ class Filter(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class FilterStatus:
-    """What came of a pod that no node will have: who was asked, the code of each row, and pods promised to nodes.
+    """Why no node is feasible for a pod: the filters that ran, each row's code, and the nominated pods by node name.
 
-    Only pods that this one must wait for are among the promised, by the node's name.
+    Only nominated pods that this one has to yield to are included.
     """
 
     filters: tuple[Filter, ...]
@@ -161,7 +161,7 @@ class FilterStatus:
 
 @dataclass(frozen=True, slots=True)
 class PreemptionCandidate:
-    """The pod would fit on this node once these pods have left it, the most important first; so many budgets break."""
+    """The pod would fit on this node without these victims, listed from the highest priority down."""
 
     node: str
     victims: tuple[Pod, ...]
@@ -170,42 +170,42 @@ class PreemptionCandidate:
 
 @runtime_checkable
 class PostFilter(Protocol):
-    """PostFilter: how room could be made; a `final` refusal says that nothing helps, so an earlier promise is void."""
+    """PostFilter: finds pods to preempt; an unresolvable rejection clears an earlier nomination."""
 
     def post_filter(self, view: View, pod: Pod, status: FilterStatus) -> PreemptionCandidate | Reject: ...
 
 
 @runtime_checkable
 class Score(Protocol):
-    """PreScore and Score: None when the plugin has no opinion on this pod, else a whole number per row.
+    """PreScore and Score: None to skip scoring this pod, else a whole number per row.
 
-    A plugin that is not normalised and wants more than the hundred steps names `parts: ClassVar[int]`: its raw scores then
-    count in so many parts of a point, 0 to 100 * parts.
+    A plugin with `Normalise.NONE` that needs finer steps than whole points sets `score_scale: ClassVar[int]`: its raw
+    scores are then in 1/score_scale of a point, 0 to 100 * score_scale.
     """
 
     @property
-    def normalise(self) -> Normalise: ...  # a ClassVar, unless it depends on an argument
+    def normalise(self) -> Normalise: ...  # a ClassVar unless it depends on an argument
 
     def score(self, view: View, pod: Pod, rows: Rows) -> Ints | None: ...
 
 
 @runtime_checkable
 class CustomNormalise(Score, Protocol):
-    """A score with an own NormalizeScore: raw scores of the feasible rows in, 0..100 out."""
+    """A score with its own NormalizeScore: raw scores of the feasible rows in, 0..100 out."""
 
     def normalise_score(self, view: View, pod: Pod, rows: Rows, raw: Ints) -> Ints: ...
 
 
 @runtime_checkable
 class ExplainNote(Protocol):
-    """What whoever reads an explanation should know of how the plugin came to its answers; nothing when all is as usual."""
+    """A note for `trimtab explain` on how the results came about, such as missing metrics; empty for none."""
 
     def explain_note(self, view: View, pod: Pod) -> str: ...
 
 
 @runtime_checkable
 class Reserve(Protocol):
-    """Reserve and Unreserve: change the plugin's own memory in the cluster; a refusal undoes earlier ones in reverse."""
+    """Reserve and Unreserve: update the plugin's state; a rejection undoes earlier reserves in reverse order."""
 
     def reserve(self, view: View, state: Any, pod: Pod, node: str) -> tuple[Any, StageStatus | Reject]: ...
 
@@ -221,21 +221,21 @@ class Permit(Protocol):
 
 @runtime_checkable
 class PreBind(Protocol):
-    """PreBind: is everything outside ready for the pod?"""
+    """PreBind: is everything outside the scheduler ready for the pod?"""
 
     def pre_bind(self, view: View, pod: Pod, node: str) -> StageResult: ...
 
 
 @runtime_checkable
 class ObservesPods(Protocol):
-    """Keeps the plugin's memory true to what was seen; called for each pod that takes or leaves a place."""
+    """Keeps the plugin's state in step with the cluster; called for each pod placed on or removed from a node."""
 
     def observe_pod(self, state: Any, pod: Pod, added: bool) -> Any: ...
 
 
 @runtime_checkable
 class Cacheable(Protocol):
-    """Whose answers may be kept between pods; see the module's words."""
+    """A plugin whose results may be cached between pods; see the module's docstring."""
 
     depends_on: ClassVar[Change]
 
@@ -244,20 +244,20 @@ class Cacheable(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Gang:
-    """Pods that are to be placed together or not at all; `standing` have a place already, if only by our assumption."""
+    """Pods that are scheduled together or not at all; `placed` ones have a node already, bound or assumed."""
 
     key: str
-    group: PodGroup | None  # None: nobody has made it
-    members: Mapping[str, Pod]  # by UID, and only those that have not ended and are not on their way out
-    placed: Mapping[str, str] = field(default_factory=dict)  # nodes by UID
-    failed_at: float | None = None  # when a try failed last, since the gang was last complete
-    backing_off: bool = False  # whether that was so recently that the next must wait
-    resources_checked: bool = False  # whether its resources were found and nothing has gone wrong since
+    group: PodGroup | None  # None if it does not exist
+    members: Mapping[str, Pod]  # by UID; without finished and terminating pods
+    placed: Mapping[str, str] = field(default_factory=dict)  # node names by UID
+    failed_at: float | None = None  # the last failed attempt since the gang was last complete
+    backing_off: bool = False  # the next attempt has to wait
+    resources_checked: bool = False  # its resources were sufficient, and no attempt has failed since
 
 
 @runtime_checkable
 class GangPlugin(Protocol):
-    """Gangs: the engine tries all members of one in one turn; the plugin says whether it may, and how many are enough."""
+    """Gang scheduling: the engine tries all members in one turn; the plugin says when it may and how many suffice."""
 
     def gang_queued_at(self, gang: Gang, queued_at: float) -> float: ...
 
@@ -270,37 +270,38 @@ class GangPlugin(Protocol):
 
 @runtime_checkable
 class QueueingHint(Protocol):
-    """A hint beyond `requeue_on`: could this change, which touched these rows, turn the refusal of this parked pod round?
+    """Whether a change to these rows could make this unschedulable pod schedulable; refines `requeue_on`.
 
-    Without it a plugin that declares `depends_on` is asked about the touched rows, any other wakes on all of `requeue_on`.
-    Any doubt says yes: a pod that is left parked by mistake waits for up to a minute.
+    Without it, a plugin that declares `depends_on` has its filter run for the changed rows, and any other plugin
+    requeues on all of `requeue_on`. When in doubt return True: a pod that is wrongly left unschedulable waits for up to
+    a minute.
     """
 
     def queueing_hint(self, view: View, pod: Pod, change: Change, rows: Rows) -> bool: ...
 
 
 class FilterWithPreFilter(PreFilter, Filter, Protocol):
-    """A filter with a look ahead."""
+    """A filter that has a PreFilter."""
 
 
 def any_node_passes(plugin: FilterWithPreFilter, view: View, pod: Pod) -> bool:
-    """A hint (`QueueingHint`) for filters whose rows depend on each other: all nodes are tried again.
+    """A queueing hint for filters whose rows depend on each other: a change may affect any node, so all are filtered.
 
-    That is cheaper than to try for a node, and most changes concern other pods.
+    That is cheaper than a scheduling attempt, and most changes concern other pods.
     """
-    ahead = plugin.pre_filter(view, pod)
-    if isinstance(ahead, Reject):
+    result = plugin.pre_filter(view, pod)
+    if isinstance(result, Reject):
         return False
-    return ahead is PreFilterStatus.SKIP or bool((plugin.filter(view, pod, ALL_ROWS) == 0).any())
+    return result is PreFilterStatus.SKIP or bool((plugin.filter(view, pod, ALL_ROWS) == 0).any())
 
 
 def filter_codes(passes: Bools, rejected_code: int) -> Ints:
-    """0 where it passes and one code everywhere else."""
+    """0 where the node passes and `rejected_code` everywhere else."""
     return np.where(passes, 0, rejected_code)
 
 
 def default_normalise(mode: Normalise, raw: Ints) -> Ints:
-    """Kubernetes' default normalisation over the feasible rows: times 100, divided by the highest, rounded down."""
+    """DefaultNormalizeScore over the feasible rows: times 100, divided by the highest, rounded down."""
     if mode is Normalise.NONE or not raw.size:
         return raw
     highest = int(raw.max())
@@ -311,7 +312,7 @@ def default_normalise(mode: Normalise, raw: Ints) -> Ints:
 
 
 def scale_by_table(raw: Ints, low: int, high: int, scale: Callable[[Ints], Ints]) -> Ints:
-    """Raw scores scaled value by value, or all at once where there are more values than rows."""
+    """Scale raw scores through a lookup table, or directly where there are more distinct values than rows."""
     if high - low > len(raw):
         return scale(raw)
     return scale(np.arange(low, high + 1)).take(raw - low, mode="clip")

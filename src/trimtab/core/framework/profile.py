@@ -1,4 +1,4 @@
-"""Which plugins a scheduler name runs, at which points, in which order and with which weight; a plain value."""
+"""A profile: the plugins of one scheduler name at each extension point, in order and with their weights."""
 
 from __future__ import annotations
 
@@ -51,13 +51,13 @@ class ExtensionPoint(StrEnum):
 
 
 class TieBreak(StrEnum):
-    """How nodes of equal score are told apart: by a hash of pod and node, or by the smallest name."""
+    """How to pick among nodes of equal score: by a hash of pod and node, or by the smallest name."""
 
     HASH = "hash"
     NAME = "name"
 
 
-# What a plugin must be able to do to be enabled at a point.
+# The interface that a plugin must implement to be enabled at a point.
 POINT_INTERFACES: Mapping[ExtensionPoint, type] = {
     ExtensionPoint.PRE_ENQUEUE: PreEnqueue,
     ExtensionPoint.QUEUE_SORT: QueueSort,
@@ -74,9 +74,9 @@ POINT_INTERFACES: Mapping[ExtensionPoint, type] = {
 
 @dataclass(frozen=True, slots=True)
 class WeightedScore:
-    """A score plugin and its weight; `by_row` says that a node's score stands, whatever the other nodes have.
+    """A score plugin and its weight; `per_node` if a node's score does not depend on the other nodes.
 
-    `factor` is the weight in the profile's parts of a point, by which raw scores are multiplied.
+    `factor` is the weight in units of the profile's score scale; raw scores are multiplied by it.
     """
 
     plugin: Score
@@ -88,20 +88,20 @@ class WeightedScore:
 
     @classmethod
     def of(cls, plugin: Score, weight: int, score_scale: int = 1) -> WeightedScore:
-        how, factor = plugin.normalise, weight * score_scale // score_scale_of(plugin)
-        return cls(plugin, weight, factor, plugin_name(plugin), how is Normalise.NONE, how is Normalise.CUSTOM)
+        mode, factor = plugin.normalise, weight * score_scale // score_scale_of(plugin)
+        return cls(plugin, weight, factor, plugin_name(plugin), mode is Normalise.NONE, mode is Normalise.CUSTOM)
 
     def normalised(self, view: View, pod: Pod, rows: Rows, raw: Ints) -> Ints:
         """Raw scores of the feasible rows as 0..100, times the weight."""
         if not self.custom:
             return default_normalise(self.plugin.normalise, raw) * self.factor
-        # To ask whether the plugin is an `CustomNormalise` would cost more than its answer.
+        # An isinstance check of a protocol would cost more than the call.
         return cast(CustomNormalise, self.plugin).normalise_score(view, pod, rows, raw) * self.factor
 
 
 @dataclass(frozen=True, slots=True)
 class PluginGroup:
-    """Plugins that are asked together, by their place in the profile."""
+    """Plugins that are run together, by their index in the profile."""
 
     pre_filters: tuple[tuple[int, PreFilter], ...] = ()
     filters: tuple[int, ...] = ()
@@ -110,7 +110,7 @@ class PluginGroup:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Profile:
-    """One scheduler name; compare profiles by identity, for caches hang on them."""
+    """The plugins of one scheduler name. Compare profiles by identity: they are keys of caches."""
 
     name: str
     pre_enqueues: tuple[PreEnqueue, ...] = ()
@@ -119,21 +119,21 @@ class Profile:
     filters: tuple[Filter, ...] = ()
     post_filters: tuple[PostFilter, ...] = ()
     scores: tuple[WeightedScore, ...] = ()
-    score_scale: int = 1  # of a point, in which totals are counted
+    score_scale: int = 1  # totals are counted in 1/score_scale of a point
     reserves: tuple[Reserve, ...] = ()
     permits: tuple[Permit, ...] = ()
     pre_binds: tuple[PreBind, ...] = ()
     observers: tuple[ObservesPods, ...] = ()
     gang_plugin: GangPlugin | None = None
     tie_break: TieBreak = TieBreak.HASH
-    depends_on: Mapping[str, int] = field(default_factory=dict)  # by name, of plugins whose answers may be kept
+    depends_on: Mapping[str, int] = field(default_factory=dict)  # of cacheable plugins, by name
     cached: PluginGroup = PluginGroup()
     uncached: PluginGroup = PluginGroup()
     custom_scores: tuple[int, ...] = ()
     enabled: Mapping[ExtensionPoint, tuple[str, ...]] = field(default_factory=dict)
     needed_kinds: Mapping[str, tuple[str, ...]] = field(
         default_factory=dict
-    )  # further kinds, and which plugins look at them
+    )  # extra kinds and the plugins that need them
 
 
 def plugin_name(plugin: object) -> str:
@@ -142,12 +142,12 @@ def plugin_name(plugin: object) -> str:
 
 
 def score_scale_of(plugin: object) -> int:
-    """Into how many parts of a point the plugin divides its raw scores; most count whole points."""
+    """Into how many units the plugin divides a point in its raw scores; 1 for most."""
     return int(getattr(plugin, "score_scale", 1))
 
 
 def to_points(scaled_score: int, score_scale: int) -> float:
-    """What was counted in parts of a point, as people read it."""
+    """A scaled score as people read it."""
     return scaled_score if score_scale == 1 else round(scaled_score / score_scale, 3)
 
 
@@ -156,7 +156,7 @@ def build_profile(
     enabled: Mapping[ExtensionPoint, Iterable[tuple[Plugin, int]]],
     tie_break: TieBreak = TieBreak.HASH,
 ) -> Profile:
-    """Build a profile from what is enabled at each point; a plugin is taken only where it can do something."""
+    """Build a profile from the plugins enabled at each point; a plugin is taken only where it implements the point."""
     capable: dict[ExtensionPoint, list[tuple[Plugin, int]]] = {
         point: [(plugin, weight) for plugin, weight in enabled.get(point, ()) if isinstance(plugin, kind)]
         for point, kind in POINT_INTERFACES.items()
@@ -165,24 +165,19 @@ def build_profile(
     def at(point: ExtensionPoint) -> tuple[Plugin, ...]:
         return tuple(plugin for plugin, _ in capable[point])
 
-    everyone = {plugin_name(plugin): plugin for pairs in enabled.values() for plugin, _ in pairs}
-    cacheable = {name: plugin for name, plugin in everyone.items() if isinstance(plugin, Cacheable)}
+    plugins = {plugin_name(plugin): plugin for pairs in enabled.values() for plugin, _ in pairs}
+    cacheable = {name: plugin for name, plugin in plugins.items() if isinstance(plugin, Cacheable)}
     score_scale = lcm(*(score_scale_of(plugin) for plugin, _ in capable[ExtensionPoint.SCORE]))
     scores = tuple(WeightedScore.of(plugin, weight, score_scale) for plugin, weight in capable[ExtensionPoint.SCORE])  # type: ignore[arg-type]
 
-    def asked(*, keep: bool) -> PluginGroup:
+    def group(*, cached: bool) -> PluginGroup:
+        def belongs(plugin: object) -> bool:
+            return (plugin_name(plugin) in cacheable) is cached
+
         return PluginGroup(
-            tuple(
-                (index, each)  # type: ignore[misc]
-                for index, each in enumerate(at(ExtensionPoint.PRE_FILTER))
-                if (plugin_name(each) in cacheable) is keep
-            ),
-            tuple(
-                index
-                for index, each in enumerate(at(ExtensionPoint.FILTER))
-                if (plugin_name(each) in cacheable) is keep
-            ),
-            tuple(index for index, each in enumerate(scores) if not each.custom and (each.name in cacheable) is keep),
+            tuple((index, each) for index, each in enumerate(at(ExtensionPoint.PRE_FILTER)) if belongs(each)),  # type: ignore[misc]
+            tuple(index for index, each in enumerate(at(ExtensionPoint.FILTER)) if belongs(each)),
+            tuple(index for index, each in enumerate(scores) if not each.custom and belongs(each.plugin)),
         )
 
     return Profile(
@@ -197,25 +192,25 @@ def build_profile(
         reserves=at(ExtensionPoint.RESERVE),  # type: ignore[arg-type]
         permits=at(ExtensionPoint.PERMIT),  # type: ignore[arg-type]
         pre_binds=at(ExtensionPoint.PRE_BIND),  # type: ignore[arg-type]
-        observers=tuple(plugin for plugin in everyone.values() if isinstance(plugin, ObservesPods)),
-        gang_plugin=next((plugin for plugin in everyone.values() if isinstance(plugin, GangPlugin)), None),
+        observers=tuple(plugin for plugin in plugins.values() if isinstance(plugin, ObservesPods)),
+        gang_plugin=next((plugin for plugin in plugins.values() if isinstance(plugin, GangPlugin)), None),
         tie_break=tie_break,
         depends_on={name: int(plugin.depends_on) for name, plugin in cacheable.items()},
-        cached=asked(keep=True),
-        uncached=asked(keep=False),
+        cached=group(cached=True),
+        uncached=group(cached=False),
         custom_scores=tuple(index for index, each in enumerate(scores) if each.custom),
         enabled={point: tuple(plugin_name(plugin) for plugin, _ in pairs) for point, pairs in capable.items()},
-        needed_kinds=_needed_kinds(everyone),
+        needed_kinds=_needed_kinds(plugins),
     )
 
 
 def _needed_kinds(plugins: Mapping[str, Plugin]) -> dict[str, tuple[str, ...]]:
-    watching = {name: plugin.needs_kinds for name, plugin in plugins.items() if isinstance(plugin, NeedsKinds)}
-    kinds = dict.fromkeys(kind for watched in watching.values() for kind in watched)
-    return {kind: tuple(name for name, watched in watching.items() if kind in watched) for kind in kinds}
+    needs = {name: plugin.needs_kinds for name, plugin in plugins.items() if isinstance(plugin, NeedsKinds)}
+    kinds = dict.fromkeys(kind for needed in needs.values() for kind in needed)
+    return {kind: tuple(name for name, needed in needs.items() if kind in needed) for kind in kinds}
 
 
 def multipoint(name: str, plugins: Iterable[tuple[Plugin, int]], tie_break: TieBreak = TieBreak.HASH) -> Profile:
-    """A profile with each plugin at every point that it can serve (`multiPoint` in configuration files)."""
+    """A profile with each plugin at every point it implements (`multiPoint` in configuration files)."""
     pairs = tuple(plugins)
     return build_profile(name, dict.fromkeys(POINT_INTERFACES, pairs), tie_break)

@@ -1,4 +1,4 @@
-"""Which filter each refused node is charged to: the first, in the profile's order, that refuses it; counted as they come."""
+"""Which filter rejects each node: the first one in the profile's order. Counts by filter and code are included."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 from trimtab.core.framework.interface import Bools, Ints
 
 PASSES = np.int16(np.iinfo(np.int16).max)
-MAX_BINCOUNT_RANGE = 4096  # range of codes up to which counting them by value is cheaper than sorting them
+MAX_BINCOUNT_RANGE = 4096  # up to this range of codes, counting by value is cheaper than sorting
 
 
 class Rejections:
-    """Per row the filter's number (PASSES for none) and its code; `counts` has the number of rows for each pair."""
+    """Per row the rejecting filter's index (PASSES for none) and code; `counts` has the number of rows per pair."""
 
     __slots__ = ("codes", "counts", "rejected_by")
 
@@ -29,35 +29,35 @@ class Rejections:
 
     @classmethod
     def of(cls, columns: Sequence[tuple[int, Ints]], rows: int) -> Rejections:
-        """From filters' numbers and their codes for all rows."""
+        """From filters' indices and their codes for all rows."""
         return cls.empty(rows).with_filters(columns)
 
     def with_filters(self, columns: Sequence[tuple[int, Ints]]) -> Rejections:
-        """With more filters' codes, given in the order of the profile; itself where they refuse nothing."""
-        twin = self
+        """With more filters' codes, given in profile order; returns itself if they reject nothing."""
+        result = self
         for index, codes in columns:
-            refused = codes != 0
-            if refused.any():
-                if twin is self:
-                    twin = Rejections(self.rejected_by.copy(), self.codes.copy(), self.counts.copy())
-                twin._add(index, codes, refused)
-        return twin
+            rejected = codes != 0
+            if rejected.any():
+                if result is self:
+                    result = Rejections(self.rejected_by.copy(), self.codes.copy(), self.counts.copy())
+                result._add(index, codes, rejected)
+        return result
 
     def _add(self, index: int, codes: Ints, rejected: Bools) -> None:
-        if self.counts:  # somebody earlier in the order may have refused the row, or somebody later
+        if self.counts:  # an earlier or a later filter in the order may have rejected the row
             rejected &= self.rejected_by > index
-            moved = rejected & (self.rejected_by != PASSES)
-            if moved.any():
-                self.counts.subtract(count_by_code(self.rejected_by[moved], self.codes[moved]))
+            replaced = rejected & (self.rejected_by != PASSES)
+            if replaced.any():
+                self.counts.subtract(count_by_code(self.rejected_by[replaced], self.codes[replaced]))
         np.copyto(self.rejected_by, np.int16(index), where=rejected)
         np.copyto(self.codes, codes, where=rejected)
         self.counts.update({(index, code): number for code, number in _count_codes(codes[rejected])})
 
     def recompute_row(self, row: int, codes: Iterable[tuple[int, Ints]]) -> bool:
-        """One row anew, without arrays; `codes` in the order of the profile. Whether the row passes."""
-        held = self.rejected_by.item(row)
-        if held != PASSES:
-            self.counts[held, self.codes.item(row)] -= 1
+        """Recompute one row, without arrays; `codes` in profile order. Returns whether the row passes."""
+        previous = self.rejected_by.item(row)
+        if previous != PASSES:
+            self.counts[previous, self.codes.item(row)] -= 1
         for index, column in codes:
             code = column.item(row)
             if code:
@@ -75,11 +75,11 @@ class Rejections:
 
 def count_by_code(rejected_by: NDArray[np.signedinteger[Any]], codes: Ints) -> dict[tuple[int, int], int]:
     """How many rows have each pair of filter and code; rows that pass are not counted."""
-    found: dict[tuple[int, int], int] = {}
+    counts: dict[tuple[int, int], int] = {}
     for index in np.flatnonzero(np.bincount(rejected_by[rejected_by != PASSES])).tolist():
-        for code, number in _count_codes(codes[rejected_by == index]):
-            found[index, code] = number
-    return found
+        for code, count in _count_codes(codes[rejected_by == index]):
+            counts[index, code] = count
+    return counts
 
 
 def _count_codes(codes: Ints) -> Iterable[tuple[int, int]]:

@@ -1,4 +1,4 @@
-"""How much of a resource nodes offer and would have given away with the pod on them; what is good is for plugins to say."""
+"""Allocatable and requested amounts of a resource by node, with the pod included; resource arguments of plugins."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ EXACT_AS_INT = 1 << 56
 
 
 class ResourceWeight(Struct, frozen=True):
-    """A resource and how much it counts."""
+    """A resource and its weight."""
 
     name: str
     weight: int = 1
 
 
 class ResourceAmounts(Struct, frozen=True):
-    """Amounts by resource in the units of requests, as plugins' arguments name them."""
+    """Amounts by resource in the units of requests, as in plugin arguments."""
 
     amounts: Amounts = ()
 
@@ -31,7 +31,7 @@ class ResourceAmounts(Struct, frozen=True):
 
 
 class ResourceValues(Struct, frozen=True):
-    """A number for each of some resources, as plugins' arguments name them."""
+    """A number for each of some resources, as in plugin arguments."""
 
     values: tuple[tuple[str, float], ...] = ()
 
@@ -40,24 +40,24 @@ class ResourceValues(Struct, frozen=True):
 
 
 def is_scalar(resource: str) -> bool:
-    """A resource that only some nodes have: devices, huge pages, anything with a domain in its name."""
+    """Whether it is a scalar resource: devices, huge pages, anything with a domain in its name."""
     return "/" in resource or resource.startswith(("hugepages-", "attachable-volumes-"))
 
 
 def allocatable_and_requested(
     view: View, pod: Pod, resource: str, rows: Rows, *, nonzero: bool
 ) -> tuple[Ints, Ints] | None:
-    """Allocatable, and requests with the pod's own; None when the pod does not ask for a resource that few have.
+    """Allocatable, and requests including the pod's own; None when the pod does not request a scalar resource.
 
-    `scored` counts a little for containers that ask for nothing, so that they too spread.
+    `nonzero` counts a default for containers without requests (kube-scheduler's NonZeroRequested).
     """
-    own = pod.requests.nonzero_of(resource) if nonzero else pod.requests.of(resource)
-    taken = view.requested(resource)
+    pod_request = pod.requests.nonzero_of(resource) if nonzero else pod.requests.of(resource)
+    requested = view.requested(resource)
     if nonzero and resource in (CPU, MEMORY):
-        taken = view.nonzero_cpu if resource == CPU else view.nonzero_memory
-    elif resource not in (CPU, MEMORY, EPHEMERAL_STORAGE) and (own == 0 or not is_scalar(resource)):
+        requested = view.nonzero_cpu if resource == CPU else view.nonzero_memory
+    elif resource not in (CPU, MEMORY, EPHEMERAL_STORAGE) and (pod_request == 0 or not is_scalar(resource)):
         return None
-    return view.allocatable(resource)[rows], taken[rows] + own
+    return view.allocatable(resource)[rows], requested[rows] + pod_request
 
 
 def percent(part: Ints, whole: Ints) -> Ints:
@@ -66,7 +66,7 @@ def percent(part: Ints, whole: Ints) -> Ints:
         ratio = part * float(MAX_SCORE)
         ratio /= np.maximum(whole, 1)
         return ratio.astype(np.int64)
-    answer = part * MAX_SCORE // np.maximum(whole, 1)
-    for row in np.flatnonzero(whole >= EXACT_AS_INT):  # no real node is so large, and a few loops do no harm
-        answer[row] = part.item(row) * MAX_SCORE // whole.item(row)
-    return answer
+    result = part * MAX_SCORE // np.maximum(whole, 1)
+    for row in np.flatnonzero(whole >= EXACT_AS_INT):  # no real node is this large, so a loop is fine
+        result[row] = part.item(row) * MAX_SCORE // whole.item(row)
+    return result

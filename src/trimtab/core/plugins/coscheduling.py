@@ -1,8 +1,8 @@
-"""Coscheduling: when a gang may be tried and when enough of it has come together; trying it is left to the engine.
+"""Coscheduling: when a gang may be tried, and when enough of its members have a node.
 
-The answers are those of the plugin of this name in kubernetes-sigs/scheduler-plugins. There, members that have found room
-hold it while they wait for the others; here the engine tries all members in one turn and holds nothing for a gang that is
-not complete, so `pod_group_reject_percentage` is accepted and has nothing to decide.
+The results are those of the plugin of this name in kubernetes-sigs/scheduler-plugins. There, members that have a node
+hold it while they wait for the others; here the engine tries all members in one turn and holds nothing for an
+incomplete gang, so `pod_group_reject_percentage` is accepted and has no effect.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from trimtab.core.model.setting import Support, setting
 
 @dataclass(frozen=True, slots=True)
 class Coscheduling:
-    """Seconds that a gang has to come together where its PodGroup names none, and seconds between two failed tries."""
+    """Seconds to wait for a gang whose PodGroup names no timeout, and seconds between failed attempts."""
 
     name: ClassVar[str] = "Coscheduling"
     requeue_on: ClassVar[Change] = Change.NODE_ADDED | Change.ALLOCATABLE | Change.POD_DELETED
@@ -52,37 +52,37 @@ class Coscheduling:
         return (-pod.priority, queued_at)
 
     def gang_queued_at(self, gang: Gang, queued_at: float) -> float:
-        """Members of one gang stand together: by the age of their group, or behind others once a try has failed."""
+        """Members of a gang queue together: by the creation time of their group, or by the last failed attempt."""
         if gang.group is None:
             return queued_at
         return gang.group.created if gang.failed_at is None else gang.failed_at
 
     def pre_filter_gang(self, view: View, pod: Pod, gang: Gang) -> Reject | None:
-        """PreFilter: are enough members there, is none of those needed held back, and could the cluster carry them?"""
+        """PreFilter: do enough members exist, are enough of them ungated, and does the cluster have the resources?"""
         group = gang.group
         if group is None:
             return None
         if gang.backing_off:
             return Reject(f"podGroup {gang.key} failed recently")
         if len(gang.members) < group.min_member:
-            found = f"current pods number: {len(gang.members)}, minMember of group: {group.min_member}"
-            return Reject(f"pre-filter pod {pod.name} cannot find enough sibling pods, {found}")
+            counts = f"current pods number: {len(gang.members)}, minMember of group: {group.min_member}"
+            return Reject(f"pre-filter pod {pod.name} cannot find enough sibling pods, {counts}")
         if sum(not each.scheduling_gates for each in gang.members.values()) < group.min_member:
             return Reject(f"pre-filter pod {pod.name} cannot proceed due to gated pods in the same PodGroup")
-        lacking = [] if gang.resources_checked else self.insufficient_resources(view, gang)
-        return Reject(f"resource gap: {', '.join(lacking)}") if lacking else None
+        insufficient = [] if gang.resources_checked else self.insufficient_resources(view, gang)
+        return Reject(f"resource gap: {', '.join(insufficient)}") if insufficient else None
 
     def insufficient_resources(self, view: View, gang: Gang) -> list[str]:
-        """Resources of which all nodes together have too little for `minResources`, the gang's own pods left out."""
+        """Resources of which all nodes together have less than `minResources`, not counting the gang's own pods."""
         if gang.group is None or gang.group.min_resources is None:
             return []
-        wanted = {**dict(gang.group.min_resources.amounts), PODS: gang.group.min_member}
+        required = {**dict(gang.group.min_resources.amounts), PODS: gang.group.min_member}
         return [
-            name for name, amount in wanted.items() if _max_running_sum(_free_without_gang(view, gang, name)) < amount
+            name for name, amount in required.items() if _max_running_sum(_free_without_gang(view, gang, name)) < amount
         ]
 
     def permit_gang(self, gang: Gang) -> StageResult:
-        """Permit: do so many stand that all may go on?"""
+        """Permit: do enough members have a node?"""
         if gang.group is None:
             return Reject("PodGroup not found", unresolvable=False)
         if len(gang.placed) >= gang.group.min_member:
@@ -90,12 +90,12 @@ class Coscheduling:
         return Wait(float(gang.group.timeout or self.permit_waiting_time_seconds))
 
     def gang_backoff(self, gang: Gang) -> float:
-        """Seconds until a gang that has failed may be tried again; one that was not complete may at once."""
+        """Seconds until a gang that failed may be tried again; 0 for one that was incomplete."""
         complete = gang.group is not None and len(gang.members) >= gang.group.min_member
         return float(self.pod_group_backoff_seconds) if complete else 0.0
 
     def post_filter_rejection(self, pod: Pod, gang: Gang) -> Reject:
-        """PostFilter: what is said of the whole gang when one of its pods fits nowhere."""
+        """PostFilter: the message for the whole gang when one of its pods is unschedulable."""
         if gang.group is None:
             return Reject("can not find pod group", unresolvable=False)
         missing = gang.group.min_member - len(gang.placed)
@@ -116,5 +116,5 @@ def _free_without_gang(view: View, gang: Gang, resource: str) -> Ints:
 
 
 def _max_running_sum(free: Ints) -> float:
-    """What is found on the way through all nodes at best: those after need not be looked at, however overfull they are."""
+    """The most found while summing over all nodes: upstream stops there, so later, overcommitted nodes do not count."""
     return float(np.cumsum(free, dtype=np.float64).max(initial=0.0))

@@ -1,16 +1,16 @@
-"""Dynamic: refuses nodes whose load was too high of late, and prefers the least loaded of the last minutes, hour and day.
+"""Dynamic: rejects nodes whose load was too high, and prefers the least loaded of the last minutes, hour and day.
 
-After Crane's scheduler plugin; its policy stands among the arguments, or in the file that they name. What was fixed:
+After Crane's scheduler plugin; its policy is among the arguments, or in the file that they name. Fixed here:
 
-- Its hot value, which takes points from nodes that got many pods, was counted anew only when metrics were copied, every
-  three minutes at best, so a burst was invisible. Here binds count at once, each a little, instead of 10 points at every
-  second one; the lower a score, the less is taken from it, so that hot nodes do not all end at 0.
-- Load was what had been measured. Here a node counts at least with what it is expected to use, pods that no sample shows
-  yet and the one to be placed included.
-- A metric that has expired scored 0, as if the node were full, and nothing was refused any more. Here the other metrics of
-  the node speak for it, and requests where there is none; thresholds hold nothing against a node that nobody knows.
+- The hot value, which subtracts points from nodes that received many pods, was updated only when metrics were synced,
+  every three minutes at best, so a burst went unseen. Here binds count at once, each a little, instead of 10 points for
+  every second one; a lower score loses less, so hot nodes do not all end at 0.
+- Only measured load counted. Here a node counts at least its expected usage, including pods that no sample shows yet
+  and the pod being scheduled.
+- An expired metric scored 0, as if the node were full, and no node was rejected any more. Here the node's other metrics
+  count instead, and requests where there is none; thresholds never reject a node without metrics.
 
-`strict` takes metrics as they are, steps of 10 points and whole points; binds still count at once.
+`strict` uses metrics as they are, steps of 10 points and whole points; binds still count at once.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from trimtab.core.cluster.recently_placed import recent_count, recent_sum, recen
 from trimtab.core.cluster.view import Floats, View
 from trimtab.core.framework.interface import MAX_SCORE, Bools, Ints, Normalise, Rows
 from trimtab.core.framework.load_scoring import scalar, utilisation
-from trimtab.core.framework.load_scoring.threshold_codes import decode, encode
+from trimtab.core.framework.load_scoring.threshold_codes import decode, encode, encode_row
 from trimtab.core.model.change import Change
 from trimtab.core.model.duration import Duration
 from trimtab.core.model.pod import Pod
@@ -35,7 +35,7 @@ from trimtab.core.model.resources import CPU, MEMORY
 from trimtab.core.model.setting import SpecFile, setting
 
 FIVE_MINUTES = 300
-HOT_VALUE_PENALTY = 10.0  # points for each unit of hot value
+HOT_VALUE_PENALTY = 10.0  # points per unit of hot value
 METRICS = {
     f"{prefix}_usage_{name}": (resource, span)
     for prefix, resource in (("cpu", CPU), ("mem", MEMORY))
@@ -43,18 +43,18 @@ METRICS = {
 }
 
 
-Metric = tuple[str, int]  # the resource, and over which seconds
+Metric = tuple[str, int]  # the resource and the window in seconds
 CpuAndMemory = tuple[float, float]  # amounts of CPU and memory
 
 
 def _check_metric(name: str) -> None:
     if name not in METRICS:
-        raise ValueError(f"there is no metric {name[:100]!r}: use {', '.join(METRICS)}")
+        raise ValueError(f"unknown metric {name[:100]!r}: use one of {', '.join(METRICS)}")
 
 
 @dataclass(frozen=True, slots=True)
 class Predicate:
-    """The metric must not be above this share; 0 is no limit. The name is spelt as Crane spells it."""
+    """The metric must not exceed this ratio; 0 is no limit. The field is spelt as in Crane."""
 
     name: str
     max_limit_pecent: float = 0.0
@@ -67,7 +67,7 @@ class Predicate:
 
 @dataclass(frozen=True, slots=True)
 class Priority:
-    """How much the metric counts."""
+    """The weight of a metric."""
 
     name: str
     weight: float = 0.0
@@ -80,7 +80,7 @@ class Priority:
 
 @dataclass(frozen=True, slots=True)
 class HotValue:
-    """So many binds within this time make a node one degree hotter."""
+    """This many binds within the time range raise a node's hot value by one."""
 
     time_range: Duration
     count: int
@@ -92,7 +92,7 @@ class HotValue:
 
 @dataclass(frozen=True, slots=True)
 class SyncPolicy:
-    """How often Crane copies the metric; here sources say how often they are read."""
+    """How often Crane syncs the metric; here sources have their own interval."""
 
     name: str
     period: Duration
@@ -103,7 +103,7 @@ class SyncPolicy:
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """The `spec` of Crane's DynamicSchedulerPolicy; what is left out is Crane's own."""
+    """The `spec` of Crane's DynamicSchedulerPolicy, with Crane's defaults."""
 
     sync_policy: tuple[SyncPolicy, ...] = ()
     predicate: tuple[Predicate, ...] = (
@@ -123,13 +123,13 @@ class Policy:
     hot_value: tuple[HotValue, ...] = (HotValue(Duration(300), 5), HotValue(Duration(60), 2))
 
     def file_notes(self) -> Iterator[str]:
-        """What the author of a policy file should know."""
+        """Notes for the author of a policy file."""
         if unsynced := self.unsynced_metrics:
             yield f"without syncPolicy Crane ignores {', '.join(unsynced)}; here all count"
 
     @property
     def unsynced_metrics(self) -> list[str]:
-        """Metrics that are judged and that Crane would not copy, and so never see."""
+        """Metrics that are used and that Crane would not sync, and so never see."""
         copied = {each.name for each in self.sync_policy if each.period}
         return [each for each in METRICS if each not in copied and each in self._used_metrics]
 
@@ -151,7 +151,7 @@ POLICY_FILE = SpecFile(
 
 @dataclass(frozen=True, slots=True)
 class Dynamic:
-    """Codes are bits, one per predicate of the policy; pods of DaemonSets are not held back."""
+    """Codes are bits, one per predicate of the policy; DaemonSet pods are never rejected."""
 
     name: ClassVar[str] = "Dynamic"
     requeue_on: ClassVar[Change] = (
@@ -178,7 +178,7 @@ class Dynamic:
 
     def __post_init__(self) -> None:
         if len(self.policy.predicate) > 32:
-            raise ValueError("policy.predicate has more than 32 lines")
+            raise ValueError("policy.predicate has more than 32 entries")
 
     def signature(self, pod: Pod) -> Hashable:
         return (() if self.strict else utilisation.estimate_signature(pod), utilisation.is_daemon_set_pod(pod))
@@ -186,9 +186,9 @@ class Dynamic:
     def filter(self, view: View, pod: Pod, rows: Rows) -> Ints:
         if utilisation.is_daemon_set_pod(pod) or not self.policy.predicate:
             return np.zeros(len(view.pod_count[rows]), dtype=np.int64)
-        if not self.strict and (some := scalar.small_selection(view, rows)):
+        if not self.strict and (few_rows := scalar.small_selection(view, rows)):
             own = scalar.pod_estimate(view, pod)
-            return scalar.per_row(lambda row: self._code_row(view, own, row), some)
+            return scalar.per_row(lambda row: self._code_row(view, own, row), few_rows)
         metrics = [METRICS[each.name] for each in self.policy.predicate]
         limits = np.array([[each.max_limit_pecent or np.inf] for each in self.policy.predicate])
         above = self._utilisations(view, metrics, pod, rows) > limits
@@ -198,7 +198,7 @@ class Dynamic:
         """The same for one row."""
         predicate = self.policy.predicate
         limits = [each.max_limit_pecent or inf for each in predicate]
-        return scalar.threshold_code(
+        return encode_row(
             map(gt, _utilisations_row(view, predicate, own, row), limits),
             lambda: map(gt, _pod_only_row(view, predicate, own, row), limits),
         )
@@ -209,46 +209,46 @@ class Dynamic:
     def score(self, view: View, pod: Pod, rows: Rows) -> Ints | None:
         if not self.policy.priority:
             return None
-        if not self.strict and (some := scalar.small_selection(view, rows)):
+        if not self.strict and (few_rows := scalar.small_selection(view, rows)):
             own = scalar.pod_estimate(view, pod)
-            return scalar.per_row(lambda row: self._score_row(view, pod, own, row), some)
+            return scalar.per_row(lambda row: self._score_row(view, pod, own, row), few_rows)
         metrics = [METRICS[each.name] for each in self.policy.priority]
         weights = np.array([each.weight for each in self.policy.priority])
         free = 1.0 - np.minimum(self._utilisations(view, metrics, pod, rows), 1.0)
         if self.strict:
             total = weights @ np.nan_to_num(free)
-            cool = np.floor(total * MAX_SCORE / max(weights.sum(), 1e-9) + 1e-9)
-            return utilisation.whole_points(cool - HOT_VALUE_PENALTY * self._hot_value(view, rows))
-        cool = _nanmean_weighted(weights, free)
-        cool = utilisation.fill_unknown(
-            cool, lambda: 1.0 - np.minimum(utilisation.utilisations(view, rows, pod), 1.0).mean(axis=0)
+            weighted = np.floor(total * MAX_SCORE / max(weights.sum(), 1e-9) + 1e-9)
+            return utilisation.whole_points(weighted - HOT_VALUE_PENALTY * self._hot_value(view, rows))
+        weighted = _nanmean_weighted(weights, free)
+        weighted = utilisation.fill_unknown(
+            weighted, lambda: 1.0 - np.minimum(utilisation.utilisations(view, rows, pod), 1.0).mean(axis=0)
         )
-        heat = HOT_VALUE_PENALTY / MAX_SCORE * self._hot_value(view, rows)
-        return utilisation.free_score(1.0 - cool * cool / np.maximum(cool + heat, 1e-9))
+        hot = HOT_VALUE_PENALTY / MAX_SCORE * self._hot_value(view, rows)
+        return utilisation.free_score(1.0 - weighted * weighted / np.maximum(weighted + hot, 1e-9))
 
     def _score_row(self, view: View, pod: Pod, own: CpuAndMemory, row: int) -> int:
         """The same for one row."""
-        total = counted = 0.0
+        total = weight_sum = 0.0
         shares = _utilisations_row(view, self.policy.priority, own, row)
         for share, each in zip(shares, self.policy.priority, strict=True):
             if share == share:
-                total, counted = total + each.weight * (1.0 - min(share, 1.0)), counted + each.weight
-        if counted > 0:
-            cool = total / counted
+                total, weight_sum = total + each.weight * (1.0 - min(share, 1.0)), weight_sum + each.weight
+        if weight_sum > 0:
+            free = total / weight_sum
         else:
             full = scalar.fill_from_requests(
                 view, pod, row, scalar.measured_ratios(view.load.expected, view.allocatable, own, row)
             )
-            cool = 1.0 - (min(full[0], 1.0) + min(full[1], 1.0)) / 2
-        heat = (
+            free = 1.0 - (min(full[0], 1.0) + min(full[1], 1.0)) / 2
+        hot = (
             HOT_VALUE_PENALTY / MAX_SCORE * _RecentBinds(view, self.policy.hot_value).row(row)
             if self.policy.hot_value
             else 0.0
         )
-        return scalar.free_score(1.0 - cool * cool / max(cool + heat, 1e-9))
+        return scalar.free_score(1.0 - free * free / max(free + hot, 1e-9))
 
     def _utilisations(self, view: View, metrics: list[Metric], pod: Pod, rows: Rows) -> Floats:
-        """Each metric over capacity, a line each; NaN where it is not known."""
+        """Each metric over capacity, a line each; NaN where unknown."""
         which = [utilisation.RESOURCES.index(resource) for resource, _ in metrics]
         used = np.array([_metric_column(view, *metric)[: view.count][rows] for metric in metrics])
         if not self.strict:
@@ -257,7 +257,7 @@ class Dynamic:
         return utilisation.ratios(used, utilisation.quantities(view.capacity, rows)[which])
 
     def _hot_value(self, view: View, rows: Rows) -> Floats:
-        """How many binds there were since so long before the node was measured last; none where it never was."""
+        """The number of binds within each time range before the node's last sample; 0 for a node without samples."""
         measured = view.load.sampled_at(CPU)[: view.count]
         heat = np.zeros(len(view.pod_count[rows]))
         if self.strict:
@@ -271,14 +271,14 @@ class Dynamic:
 
 
 def _nanmean_weighted(weights: Floats, lines: Floats) -> Floats:
-    """NaN where no line that counts knows anything. Lines are added one by one, so that a row's sum is always the same."""
+    """The weighted mean of known lines, NaN without any. Lines are added in a fixed order, for equal rounding."""
     known: Bools = ~np.isnan(lines)
     total: Floats = np.zeros(lines.shape[1])
-    counted: Floats = np.zeros(lines.shape[1])
-    for weight, line, there in zip(weights.tolist(), lines, known, strict=True):
-        total += np.where(there, weight * line, 0.0)
-        counted += weight * there
-    return total / np.where(counted > 0, counted, np.nan)
+    weight_sum: Floats = np.zeros(lines.shape[1])
+    for weight, values, is_known in zip(weights.tolist(), lines, known, strict=True):
+        total += np.where(is_known, weight * values, 0.0)
+        weight_sum += weight * is_known
+    return total / np.where(weight_sum > 0, weight_sum, np.nan)
 
 
 class _RecentBinds:
@@ -303,7 +303,7 @@ class _RecentBinds:
     def _worth(self, pod: Pod) -> float:
         pods = self.view.pod_table
         slot = pods.slot.get(pod.uid)
-        if slot is None:  # pretended to be there: it has only just come
+        if slot is None:  # added in an overlay: it counts as just placed
             return sum(share for _, share in self.spans)
         age = self.measured.item(pods.row.item(slot)) - self.view.load.placed_at.item(slot)
         return sum(share for span, share in self.spans if age < span)
@@ -314,7 +314,7 @@ def _metric_column(view: View, resource: str, span: int) -> Floats:
 
 
 def _utilisations_row(view: View, metrics: Sequence[Predicate | Priority], own: CpuAndMemory, row: int) -> list[float]:
-    """Of one row, each metric over capacity."""
+    """Each metric over capacity, for one row."""
     load, shares = view.load, []
     expected = [load.expected(resource).item(row) for resource in utilisation.RESOURCES]
     capacity = [view.capacity(resource).item(row) for resource in utilisation.RESOURCES]
@@ -327,7 +327,7 @@ def _utilisations_row(view: View, metrics: Sequence[Predicate | Priority], own: 
 
 
 def _pod_only_row(view: View, metrics: Sequence[Predicate | Priority], own: CpuAndMemory, row: int) -> list[float]:
-    """Of one row, how full the pod would make it if it were empty."""
+    """The utilisation of one node with this pod alone."""
     alone = {
         resource: scalar.ratio(amount, view.capacity(resource).item(row))
         for resource, amount in zip(utilisation.RESOURCES, own, strict=True)
@@ -336,6 +336,6 @@ def _pod_only_row(view: View, metrics: Sequence[Predicate | Priority], own: CpuA
 
 
 def _pod_only(view: View, metrics: list[Metric], pod: Pod, rows: Rows) -> Floats:
-    """How full the pod would make an empty node, a line for each metric."""
+    """The utilisation of an empty node with this pod, a line for each metric."""
     which = [utilisation.RESOURCES.index(resource) for resource, _ in metrics]
     return utilisation.ratios(utilisation.pod_estimate(view, pod), utilisation.quantities(view.capacity, rows))[which]

@@ -1,4 +1,4 @@
-"""ImageLocality: likes nodes that already hold the pod's images, less so for images that few nodes hold."""
+"""ImageLocality: prefers nodes that already have the pod's images, scaled down for images that few nodes have."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MAX_CONTAINER_THRESHOLD = 1000 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class ImageLocality:
-    """Bytes of images at hand, each scaled by the share of nodes that hold it, between 23 MiB and 1000 MiB a container."""
+    """Bytes of present images, each times the fraction of nodes that have it, from 23 MiB to 1000 MiB per container."""
 
     name: ClassVar[str] = "ImageLocality"
     requeue_on: ClassVar[Change] = Change.NOTHING
@@ -32,14 +32,14 @@ class ImageLocality:
     def score(self, view: View, pod: Pod, rows: Rows) -> Ints | None:
         total = np.zeros(view.count, dtype=np.int64)
         for image in pod.spec.images:
-            held_by, sizes = view.image_sizes(normalised_image_name(image))
-            if len(held_by):
-                total[held_by] += (sizes * (len(held_by) / view.count)).astype(np.int64)
-        largest = MAX_CONTAINER_THRESHOLD * len(pod.spec.images)
-        held = np.minimum(np.maximum(total, MIN_THRESHOLD), max(largest, MIN_THRESHOLD))
-        return ((held - MIN_THRESHOLD) * MAX_SCORE // (largest - MIN_THRESHOLD))[rows]
+            rows_with_image, sizes = view.image_sizes(normalised_image_name(image))
+            if len(rows_with_image):
+                total[rows_with_image] += (sizes * (len(rows_with_image) / view.count)).astype(np.int64)
+        max_threshold = MAX_CONTAINER_THRESHOLD * len(pod.spec.images)
+        clamped = np.minimum(np.maximum(total, MIN_THRESHOLD), max(max_threshold, MIN_THRESHOLD))
+        return ((clamped - MIN_THRESHOLD) * MAX_SCORE // (max_threshold - MIN_THRESHOLD))[rows]
 
 
 def normalised_image_name(image: str) -> str:
-    """The name under which nodes report the image: without a tag it is the latest."""
+    """The name under which nodes report the image: without a tag it is `latest`."""
     return image if image.rfind(":") > image.rfind("/") else f"{image}:latest"

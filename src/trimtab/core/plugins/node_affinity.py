@@ -1,4 +1,4 @@
-"""NodeAffinity: the pod's node selector and node affinity, and what the profile adds to them, on node labels and names."""
+"""NodeAffinity: the pod's node selector and node affinity, and the affinity that the profile adds to them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from trimtab.core.framework.interface import (
     Reject,
     Rows,
 )
-from trimtab.core.model.affinity import NodeAffinity as Wishes
+from trimtab.core.model.affinity import NodeAffinity as NodeAffinitySpec
 from trimtab.core.model.affinity import PreferredSchedulingTerm
 from trimtab.core.model.change import Change
 from trimtab.core.model.pod import Pod
@@ -31,21 +31,21 @@ POD_AFFINITY, ADDED_AFFINITY = -1, -2
 
 @dataclass(frozen=True, slots=True)
 class NodeAffinity:
-    """`added_affinity` is laid on every pod of the profile, beside the pod's own."""
+    """`added_affinity` applies to every pod of the profile, in addition to the pod's own."""
 
     name: ClassVar[str] = "NodeAffinity"
     requeue_on: ClassVar[Change] = Change.NODE_ADDED | Change.LABELS
     depends_on: ClassVar[Change] = Change.LABELS
     normalise: ClassVar[Normalise] = Normalise.HIGHER
 
-    added_affinity: Wishes | None = setting(
+    added_affinity: NodeAffinitySpec | None = setting(
         None, "applies to every pod of the profile in addition to its own node affinity"
     )
 
     def __post_init__(self) -> None:
         for term in self._added_terms():
-            if not all(line.valid for line in term.match_expressions):
-                raise ValueError("addedAffinity: a requirement that Kubernetes would refuse")
+            if not all(requirement.valid for requirement in term.match_expressions):
+                raise ValueError("addedAffinity has an invalid requirement")
 
     def signature(self, pod: Pod) -> Hashable:
         return (pod.spec.node_selector, pod.spec.affinity.node_affinity if pod.spec.affinity else None)
@@ -61,10 +61,10 @@ class NodeAffinity:
         return NodeSubset(names) if names else Reject("pod affinity terms conflict")
 
     def filter(self, view: View, pod: Pod, rows: Rows) -> Ints:
-        answer = np.where(required_nodes(view, pod.spec), 0, POD_AFFINITY)
+        codes = np.where(required_nodes(view, pod.spec), 0, POD_AFFINITY)
         if self.added_affinity is not None and self.added_affinity.required is not None:
-            answer[~matching_any(view, self.added_affinity.required)] = ADDED_AFFINITY
-        return answer[rows]
+            codes[~matching_any(view, self.added_affinity.required)] = ADDED_AFFINITY
+        return codes[rows]
 
     def reasons(self, view: View, pod: Pod, code: int) -> tuple[str, ...]:
         if code == ADDED_AFFINITY:
@@ -85,21 +85,20 @@ class NodeAffinity:
 
 
 def candidate_names(terms: tuple[NodeSelectorTerm, ...]) -> frozenset[str] | None:
-    """The only nodes that could match, when every term names some; None when a term leaves the name open."""
+    """The only nodes that could match, when every term selects by name; None when one does not."""
     names: frozenset[str] = frozenset()
     for term in terms:
-        asked = [
-            frozenset(line.values) for line in term.match_fields if (line.key, line.operator) == (NAME_FIELD, "In")
-        ]
-        if not asked:
+        by_name = (each for each in term.match_fields if (each.key, each.operator) == (NAME_FIELD, "In"))
+        selected = [frozenset(each.values) for each in by_name]
+        if not selected:
             return None
-        names |= frozenset.intersection(*asked)
+        names |= frozenset.intersection(*selected)
     return names if terms else None
 
 
 def _preference_weights(view: View, preferred: Iterable[PreferredSchedulingTerm]) -> Ints:
     total = np.zeros(view.count, dtype=np.int64)
-    for wish in preferred:
-        if wish.weight:
-            total += matching(view, wish.preference) * wish.weight
+    for each in preferred:
+        if each.weight:
+            total += matching(view, each.preference) * each.weight
     return total

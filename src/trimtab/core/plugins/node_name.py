@@ -1,4 +1,4 @@
-"""NodeName: a pod that names its node goes nowhere else; whether it fits there is for others to say."""
+"""NodeName: a pod whose spec names a node fits only that node."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from trimtab.core.model.pod import Pod
 
 @dataclass(frozen=True, slots=True)
 class NodeName:
-    """Passes every node unless the pod's spec already names one."""
+    """Passes every node unless the pod's spec names one."""
 
     name: ClassVar[str] = "NodeName"
     requeue_on: ClassVar[Change] = Change.NODE_ADDED

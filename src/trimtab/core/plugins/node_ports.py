@@ -1,4 +1,4 @@
-"""NodePorts: refuses nodes where a host port that the pod asks for is taken; who took it is counted in the columns."""
+"""NodePorts: rejects nodes where a host port of the pod is in use."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from trimtab.core.model.pod import Pod
 
 @dataclass(frozen=True, slots=True)
 class NodePorts:
-    """A port on 0.0.0.0 clashes with the same port on every address."""
+    """A port on 0.0.0.0 conflicts with the same port on every address."""
 
     name: ClassVar[str] = "NodePorts"
     requeue_on: ClassVar[Change] = Change.NODE_ADDED | Change.POD_DELETED

@@ -1,4 +1,4 @@
-"""NodeResourcesBalancedAllocation: likes nodes whose resources would be used up evenly; room itself is Fit's business."""
+"""NodeResourcesBalancedAllocation: prefers nodes whose resources would be used evenly."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from trimtab.core.model.setting import setting
 
 @dataclass(frozen=True, slots=True)
 class NodeResourcesBalancedAllocation:
-    """100 less the standard deviation, in percent, of requested over allocatable; no opinion on pods that ask for nothing."""
+    """100 minus the standard deviation, in percent, of requested over allocatable; skips pods without requests."""
 
     name: ClassVar[str] = "NodeResourcesBalancedAllocation"
     requeue_on: ClassVar[Change] = Change.NOTHING
@@ -50,27 +50,27 @@ class NodeResourcesBalancedAllocation:
 
     def _fractions(self, view: View, pod: Pod, rows: Rows) -> list[Floats]:
         """Requested over allocatable, at most 1, per resource; NaN where a node does not have the resource."""
-        shares = []
+        fractions = []
         for resource in self.resources:
-            pair = allocatable_and_requested(view, pod, resource.name, rows, nonzero=False)
-            if pair is not None:
-                offered, taken = pair
-                share = np.minimum(taken / np.maximum(offered, 1), 1.0)
-                if not offered.all():
-                    share[offered == 0] = np.nan
-                shares.append(share)
-        return shares
+            amounts = allocatable_and_requested(view, pod, resource.name, rows, nonzero=False)
+            if amounts is not None:
+                allocatable, requested = amounts
+                fraction = np.minimum(requested / np.maximum(allocatable, 1), 1.0)
+                if not allocatable.all():
+                    fraction[allocatable == 0] = np.nan
+                fractions.append(fraction)
+        return fractions
 
 
 def _deviation_of_two(one: Floats, other: Floats) -> Floats:
-    """Half the distance; 0 where only one of the two is there."""
+    """Half the distance; 0 where a node has only one of the two."""
     spread = np.abs((one - other) / 2)
     spread[np.isnan(spread)] = 0.0
     return spread
 
 
 def _deviation(shares: list[Floats], count: int) -> Floats:
-    """The standard deviation over the resources that a node has, summed in their order as kube-scheduler sums."""
+    """The standard deviation over the resources that a node has, summed in the same order as in kube-scheduler."""
     seen, mean, squares = np.zeros(count), np.zeros(count), np.zeros(count)
     first, second = np.zeros(count), np.zeros(count)
     for share in shares:

@@ -1,4 +1,4 @@
-"""NodeResourcesFit: refuses nodes without room for the pod's requests, and scores the room by one of three strategies."""
+"""NodeResourcesFit: rejects nodes with insufficient resources, and scores by one of three strategies."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ AmountToScore = Callable[[Ints, Ints], Ints]  # of what is offered and taken
 
 
 class ShapePoint(Struct, frozen=True):
-    """At this utilisation, in percent, the score is this, of 10."""
+    """At this utilization, in percent, the score is this, out of 10."""
 
     utilization: int
     score: int
 
 
 class ScoringStrategy(Struct, frozen=True):
-    """Which nodes are better: the emptier, the fuller, or as a broken line says."""
+    """Which nodes are better: emptier ones, fuller ones, or by a piecewise linear function."""
 
     type: str = "LeastAllocated"
     resources: tuple[ResourceWeight, ...] = (ResourceWeight(CPU), ResourceWeight(MEMORY))
@@ -55,7 +55,7 @@ def _group_error(name: str) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class NodeResourcesFit:
-    """Codes are sets of bits: the first for the number of pods, then one per resource in the pod's own order."""
+    """Codes are sets of bits: the first for the number of pods, then one per resource in the pod's order."""
 
     name: ClassVar[str] = "NodeResourcesFit"
     requeue_on: ClassVar[Change] = (
@@ -87,23 +87,23 @@ class NodeResourcesFit:
         return pod.requests
 
     def filter(self, view: View, pod: Pod, rows: Rows) -> Ints:
-        answer = (view.pod_count[rows] >= view.allocatable(PODS)[rows]).astype(np.int64)
-        hopeless = np.zeros(len(answer), dtype=np.bool_)
+        codes = (view.pod_count[rows] >= view.allocatable(PODS)[rows]).astype(np.int64)
+        unresolvable = np.zeros(len(codes), dtype=np.bool_)
         for bit, (resource, amount) in enumerate(self._requests(pod), start=1):
-            offered = view.allocatable(resource)[rows]
-            short = offered - view.requested(resource)[rows] < amount
-            if short.any():
-                answer |= short.astype(np.int64) << bit
-                hopeless |= short & (offered < amount)
-        if hopeless.any():
-            answer[hopeless] *= -1
-        return answer
+            allocatable = view.allocatable(resource)[rows]
+            insufficient = allocatable - view.requested(resource)[rows] < amount
+            if insufficient.any():
+                codes |= insufficient.astype(np.int64) << bit
+                unresolvable |= insufficient & (allocatable < amount)
+        if unresolvable.any():
+            codes[unresolvable] *= -1
+        return codes
 
     def reasons(self, view: View, pod: Pod, code: int) -> tuple[str, ...]:
         bits = abs(code)
-        few = ("Too many pods",) if bits & TOO_MANY_PODS else ()
-        asked = enumerate(self._requests(pod), start=1)
-        return (*few, *(f"Insufficient {resource}" for bit, (resource, _) in asked if bits >> bit & 1))
+        too_many_pods = ("Too many pods",) if bits & TOO_MANY_PODS else ()
+        requests = enumerate(self._requests(pod), start=1)
+        return (*too_many_pods, *(f"Insufficient {resource}" for bit, (resource, _) in requests if bits >> bit & 1))
 
     def score(self, view: View, pod: Pod, rows: Rows) -> Ints | None:
         return _STRATEGIES[self.scoring_strategy.type](self.scoring_strategy, view, pod, rows)
@@ -125,46 +125,48 @@ def is_extended(resource: str) -> bool:
 
 
 def _weighted_mean(strategy: ScoringStrategy, view: View, pod: Pod, rows: Rows, amount_to_score: AmountToScore) -> Ints:
-    """The weighted mean of the percentages that `part` makes of what is offered, over the resources a node has at all."""
+    """The weighted mean over the resources a node has of the percentage that `amount_to_score` is of allocatable."""
     total = np.zeros(len(view.pod_count[rows]), dtype=np.int64)
     weights: Ints | int = 0
     for resource in strategy.resources:
-        pair = allocatable_and_requested(view, pod, resource.name, rows, nonzero=True)
-        if pair is not None:
-            offered, taken = pair
-            figure = percent(amount_to_score(offered, taken), offered)
-            total += figure if resource.weight == 1 else figure * resource.weight
-            weights = weights + (resource.weight if offered.all() else (offered > 0) * resource.weight)
+        amounts = allocatable_and_requested(view, pod, resource.name, rows, nonzero=True)
+        if amounts is not None:
+            allocatable, requested = amounts
+            score = percent(amount_to_score(allocatable, requested), allocatable)
+            total += score if resource.weight == 1 else score * resource.weight
+            weights = weights + (resource.weight if allocatable.all() else (allocatable > 0) * resource.weight)
     # Sums of percentages are small, so dividing them as floats is exact, and far cheaper than as integers.
     return (total / np.maximum(weights, 1)).astype(np.int64)
 
 
 def _least_allocated(strategy: ScoringStrategy, view: View, pod: Pod, rows: Rows) -> Ints:
-    return _weighted_mean(strategy, view, pod, rows, lambda offered, taken: np.maximum(offered - taken, 0))
+    return _weighted_mean(
+        strategy, view, pod, rows, lambda allocatable, requested: np.maximum(allocatable - requested, 0)
+    )
 
 
 def _most_allocated(strategy: ScoringStrategy, view: View, pod: Pod, rows: Rows) -> Ints:
-    return _weighted_mean(strategy, view, pod, rows, lambda offered, taken: np.minimum(taken, offered))
+    return _weighted_mean(strategy, view, pod, rows, lambda allocatable, requested: np.minimum(requested, allocatable))
 
 
 def _requested_to_capacity_ratio(strategy: ScoringStrategy, view: View, pod: Pod, rows: Rows) -> Ints:
-    """Along the broken line; a resource that scores 0 does not count, and halves are rounded up."""
-    line = piecewise_linear(strategy.shape)
+    """By the piecewise linear shape; a resource that scores 0 does not count, and halves are rounded up."""
+    shape = piecewise_linear(strategy.shape)
     total = np.zeros(len(view.pod_count[rows]), dtype=np.int64)
     weights = np.zeros_like(total)
     for resource in strategy.resources:
-        pair = allocatable_and_requested(view, pod, resource.name, rows, nonzero=True)
-        if pair is not None:
-            offered, taken = pair
-            figure = np.where(offered > 0, line[percent(np.minimum(taken, offered), offered)], 0)
-            total += figure * resource.weight
-            weights += (figure > 0) * resource.weight
+        amounts = allocatable_and_requested(view, pod, resource.name, rows, nonzero=True)
+        if amounts is not None:
+            allocatable, requested = amounts
+            score = np.where(allocatable > 0, shape[percent(np.minimum(requested, allocatable), allocatable)], 0)
+            total += score * resource.weight
+            weights += (score > 0) * resource.weight
     return np.floor(total / np.maximum(weights, 1) + 0.5).astype(np.int64)
 
 
-@lru_cache(maxsize=64)  # asked for after every placement, and always the same for a profile
+@lru_cache(maxsize=64)  # computed after every placement, and always the same for a profile
 def piecewise_linear(shape: tuple[ShapePoint, ...]) -> Ints:
-    """The score at each whole percent of utilisation, linear between the points and flat outside them."""
+    """The score at each whole percent of utilization, linear between the points and flat outside them."""
     return np.array([_interpolate(shape, at) for at in range(MAX_SCORE + 1)], dtype=np.int64)
 
 

@@ -1,4 +1,4 @@
-"""NodeUnschedulable: keeps pods off cordoned nodes unless they tolerate that; other taints are TaintToleration's."""
+"""NodeUnschedulable: rejects cordoned nodes unless the pod tolerates their taint."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ CORDON = Taint(UNSCHEDULABLE_TAINT, "", NO_SCHEDULE)
 
 @dataclass(frozen=True, slots=True)
 class NodeUnschedulable:
-    """`spec.unschedulable` counts like the taint that goes with it."""
+    """`spec.unschedulable` counts like the taint that comes with it."""
 
     name: ClassVar[str] = "NodeUnschedulable"
     requeue_on: ClassVar[Change] = Change.NODE_ADDED | Change.TAINTS | Change.OWN_POD_UPDATED

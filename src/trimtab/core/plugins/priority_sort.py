@@ -1,4 +1,4 @@
-"""PrioritySort: higher priority first, then whoever has waited longer; gives a key and leaves the queue to the engine."""
+"""PrioritySort: higher priority first, then the pod queued longer."""
 
 from __future__ import annotations
 

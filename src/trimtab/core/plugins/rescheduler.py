@@ -1,19 +1,19 @@
-"""Rescheduler: keeps pods off nodes that are too full or under maintenance and likes empty ones; moves nothing by itself.
+"""Rescheduler: rejects nodes that are too full or under maintenance, and prefers empty ones. It moves no pods.
 
-The scheduling half of the plugin of this name in scodemay/plugins-improve. What was fixed:
+The scheduling half of the plugin of this name in scodemay/plugins-improve. Fixed here:
 
-- Full means what is really used, with the pods that no sample shows yet, of what the node has for pods. The original
-  summed requests of running pods over capacity, so it sent pods back to nodes from which its controller had just evicted.
-- A node whose use is not known is scored by requests, and its thresholds are not held against it: when metrics fail,
-  scheduling goes on.
-- Nothing is recorded when a pod is reserved, so nothing can leak: the pod's estimate is in the columns while it counts.
-- A node that the pod would fill above 95 % is refused while there is still a choice, not only when it has been made.
-- Scores are not cut off at 100, where all nodes with little load were equal, and the bonus fades out between 20 and 40 %
-  instead of falling off a cliff at 30 %.
-- Pods of DaemonSets, which have no other node, are not held back by load.
+- Utilisation is the expected real usage, including pods that no sample shows yet, relative to allocatable. Upstream
+  summed requests of running pods over capacity, so it sent pods back to nodes from which its controller had just
+  evicted some.
+- A node without metrics is scored by requests and its thresholds do not apply: scheduling continues when metrics fail.
+- Reserving a pod records nothing, so nothing can leak: the pod's estimate is counted while it has the node.
+- A node that the pod would fill above 95 % is rejected by the filter, not only after it was chosen.
+- Scores are not cut off at 100, where all nodes with little load were equal, and the bonus fades out between 20 and 40
+  % instead of dropping at 30 %.
+- DaemonSet pods, which have only one node, are not rejected by load.
 
-`strict` brings back requests over capacity, the cut and the cliff. Pods count from the moment that they are assumed, and
-their init containers and overhead with them, because that is how requests are summed here.
+`strict` restores requests over capacity, the cut and the drop. Pods count from the moment they are assumed, with their
+init containers and overhead, because that is how requests are summed here.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ import numpy as np
 from trimtab.core.cluster.view import Floats, View
 from trimtab.core.framework.interface import Bools, Ints, Normalise, Reject, Rows, StageResult, StageStatus, Warn
 from trimtab.core.framework.load_scoring import scalar, utilisation
-from trimtab.core.framework.load_scoring.threshold_codes import decode, encode
+from trimtab.core.framework.load_scoring.threshold_codes import decode, encode, encode_row
 from trimtab.core.model.change import Change
 from trimtab.core.model.duration import Duration
 from trimtab.core.model.pod import Pod
@@ -48,7 +48,7 @@ STRATEGIES = ("LoadBalancing", "ResourceOptimization", "NodeMaintenance")
 
 @dataclass(frozen=True, slots=True)
 class Rescheduler:
-    """Codes are bits: CPU, memory above the threshold; CPU, memory above 95 % with the pod. Below 0 it is past help."""
+    """Codes are bits: CPU, memory above the threshold; CPU, memory above 95 % with the pod."""
 
     name: ClassVar[str] = "Rescheduler"
     requeue_on: ClassVar[Change] = (
@@ -91,28 +91,28 @@ class Rescheduler:
     strict: bool = setting(False, "false unless set: true uses requests over capacity, as the original does")
 
     def __post_init__(self) -> None:
-        for name, figure, most in (
+        for name, value, maximum in (
             ("cpuThreshold", self.cpu_threshold, 100),
             ("memoryThreshold", self.memory_threshold, 100),
             ("imbalanceThreshold", self.imbalance_threshold, 100),
         ):
-            if not 0 < figure <= most:
-                raise ValueError(f"{name} is {figure:g}: it must be above 0 and at most {most}")
-        for name, figure, most in (
+            if not 0 < value <= maximum:
+                raise ValueError(f"{name} is {value:g}: it must be above 0 and at most {maximum}")
+        for name, value, maximum in (
             ("cpuScoreWeight", self.cpu_score_weight, 1),
             ("memoryScoreWeight", self.memory_score_weight, 1),
             ("loadBalanceBonus", self.load_balance_bonus, 50),
         ):
-            if not 0 <= figure <= most:
-                raise ValueError(f"{name} is {figure:g}: it must be from 0 to {most}")
+            if not 0 <= value <= maximum:
+                raise ValueError(f"{name} is {value:g}: it must be from 0 to {maximum}")
         if self.cpu_score_weight + self.memory_score_weight == 0:
-            raise ValueError("cpuScoreWeight and memoryScoreWeight are both 0: one must be above")
+            raise ValueError("cpuScoreWeight and memoryScoreWeight are both 0: set at least one of them")
         if self.rescheduling_interval <= 0:
             raise ValueError("reschedulingInterval must be positive")
         if self.max_reschedule_pods < 1:
             raise ValueError("maxReschedulePods must be 1 or more")
         if "" in self.excluded_namespaces:
-            raise ValueError("excludedNamespaces has an empty name: leave it out")
+            raise ValueError("excludedNamespaces contains an empty name")
         if unknown := [each for each in self.enabled_strategies if each not in STRATEGIES]:
             raise ValueError(f"enabledStrategies: {unknown[0]!r} is not one of {', '.join(STRATEGIES)}")
 
@@ -125,14 +125,14 @@ class Rescheduler:
         count = len(view.pod_count[rows])
         if not self.enable_scheduling_optimization:
             return np.zeros(count, dtype=np.int64)
-        spared = not self.strict and utilisation.is_daemon_set_pod(pod)
-        if not self.strict and (some := scalar.small_selection(view, rows)):
-            own = None if spared else scalar.pod_estimate(view, pod)
-            return scalar.per_row(lambda row: self._code_row(view, own, row), some)
-        answer = np.zeros(count, dtype=np.int64) if spared else self._codes(view, pod, rows)
-        if (under := _under_maintenance(view, rows)) is not None:
-            answer[under] = UNDER_MAINTENANCE
-        return answer
+        exempt = not self.strict and utilisation.is_daemon_set_pod(pod)
+        if not self.strict and (few_rows := scalar.small_selection(view, rows)):
+            own = None if exempt else scalar.pod_estimate(view, pod)
+            return scalar.per_row(lambda row: self._code_row(view, own, row), few_rows)
+        codes = np.zeros(count, dtype=np.int64) if exempt else self._codes(view, pod, rows)
+        if (maintenance := _under_maintenance(view, rows)) is not None:
+            codes[maintenance] = UNDER_MAINTENANCE
+        return codes
 
     def _codes(self, view: View, pod: Pod, rows: Rows) -> Ints:
         used = self._utilisation(view, rows)
@@ -144,7 +144,7 @@ class Rescheduler:
         return encode(np.concatenate((above, used + own > HARD_LIMIT)), lambda: np.concatenate((above & False, alone)))
 
     def _code_row(self, view: View, own: tuple[float, float] | None, row: int) -> int:
-        """The same for one row, which load does not hold back without an estimate."""
+        """The same for one row; without an estimate only maintenance is checked."""
         if view.nodes[row].labels.get(MAINTENANCE.key) in MAINTENANCE.values:
             return UNDER_MAINTENANCE
         if own is None:
@@ -152,12 +152,10 @@ class Rescheduler:
         (cpu, memory), (own_cpu, own_memory) = _utilisations_row(view, NO_ESTIMATE, row), _pod_only_row(view, own, row)
         above = cpu * 100 > self.cpu_threshold, memory * 100 > self.memory_threshold
         beyond = cpu + own_cpu > HARD_LIMIT, memory + own_memory > HARD_LIMIT
-        return scalar.threshold_code(
-            (*above, *beyond), lambda: (False, False, own_cpu > HARD_LIMIT, own_memory > HARD_LIMIT)
-        )
+        return encode_row((*above, *beyond), lambda: (False, False, own_cpu > HARD_LIMIT, own_memory > HARD_LIMIT))
 
     def _utilisation(self, view: View, rows: Rows) -> Floats:
-        """How full nodes are, a line each for CPU and memory; NaN, which no comparison holds against them, where unknown."""
+        """Utilisation of nodes, a line each for CPU and memory; NaN, which exceeds no threshold, where unknown."""
         if self.strict:
             return utilisation.ratios(
                 utilisation.cpu_and_memory(view.requested, view, rows), utilisation.quantities(view.capacity, rows)
@@ -172,7 +170,7 @@ class Rescheduler:
         limits = ((CPU, self.cpu_threshold), (MEMORY, self.memory_threshold))
         above = [f"used more than {limit:g}% of their {RESOURCE_NAMES[resource]}" for resource, limit in limits]
         beyond = [
-            f"would use more than {HARD_LIMIT:.0%} of their {words} with the pod" for words in RESOURCE_NAMES.values()
+            f"would use more than {HARD_LIMIT:.0%} of their {name} with the pod" for name in RESOURCE_NAMES.values()
         ]
         return tuple(f"node(s) {(*above, *beyond)[bit]}" for bit in decode(code))
 
@@ -183,9 +181,9 @@ class Rescheduler:
             return None
         if self.strict:
             return self._strict_score(*self._utilisation(view, rows) * 100)
-        if some := scalar.small_selection(view, rows):
+        if few_rows := scalar.small_selection(view, rows):
             own = scalar.pod_estimate(view, pod)
-            return scalar.per_row(lambda row: self._score_row(view, pod, own, row), some)
+            return scalar.per_row(lambda row: self._score_row(view, pod, own, row), few_rows)
         shares = utilisation.utilisations(view, rows, pod)
         free = utilisation.weighted_sum(self.cpu_score_weight, self.memory_score_weight, 1.0 - np.minimum(shares, 1.0))
         bonus = self.load_balance_bonus / 100
@@ -212,15 +210,15 @@ class Rescheduler:
     # --- stages; the pod counts on its node already
 
     def reserve(self, view: View, state: Any, pod: Pod, node: str) -> tuple[Any, StageStatus | Reject]:
-        full = (
+        exceeded = (
             self._exceeded(view, node, HARD_LIMIT * 100, HARD_LIMIT * 100)
             if self.enable_scheduling_optimization
             else []
         )
-        held_back = full and (self.strict or not utilisation.is_daemon_set_pod(pod))
+        rejected = exceeded and (self.strict or not utilisation.is_daemon_set_pod(pod))
         return state, Reject(
-            f"{node} would use {' and '.join(full)}", unresolvable=False
-        ) if held_back else StageStatus.SUCCESS
+            f"{node} would use {' and '.join(exceeded)}", unresolvable=False
+        ) if rejected else StageStatus.SUCCESS
 
     def unreserve(self, state: Any, pod: Pod, node: str) -> Any:
         return state
@@ -228,39 +226,40 @@ class Rescheduler:
     def pre_bind(self, view: View, pod: Pod, node: str) -> StageResult:
         if not self.enable_preventive_rescheduling:
             return StageStatus.SUCCESS
-        full = self._exceeded(view, node, self.cpu_threshold, self.memory_threshold)
+        exceeded = self._exceeded(view, node, self.cpu_threshold, self.memory_threshold)
         return (
-            Warn("NodeNearlyFull", f"with this pod {node} will use {' and '.join(full)}")
-            if full
+            Warn("NodeNearlyFull", f"with this pod {node} will use {' and '.join(exceeded)}")
+            if exceeded
             else StageStatus.SUCCESS
         )
 
     def _exceeded(self, view: View, node: str, cpu: float, memory: float) -> list[str]:
-        """In words, what of the node is used beyond these percentages."""
+        """A message for each resource of the node that is used beyond these percentages."""
         row = view.row(node)
         if row is None:
             return []
         used = (self._utilisation(view, slice(row, row + 1)) * 100).ravel().tolist()
-        told = zip(RESOURCE_NAMES.values(), (cpu, memory), used, strict=True)
-        return [f"{figure:.0f}% of its {words} (limit {limit:g}%)" for words, limit, figure in told if figure > limit]
+        usages = zip(RESOURCE_NAMES.values(), (cpu, memory), used, strict=True)
+        above = ((resource, limit, percent) for resource, limit, percent in usages if percent > limit)
+        return [f"{percent:.0f}% of its {resource} (limit {limit:g}%)" for resource, limit, percent in above]
 
     def explain_note(self, view: View, pod: Pod) -> str:
         return "" if self.strict else utilisation.unmeasured_note(view)
 
 
 def _utilisations_row(view: View, own: tuple[float, float], row: int) -> list[float]:
-    """How full one node will be with so much more, of CPU and memory."""
+    """One node's utilisation with this much more, of CPU and memory."""
     return scalar.measured_ratios(view.load.expected, view.allocatable, own, row)
 
 
 def _pod_only_row(view: View, own: tuple[float, float], row: int) -> tuple[float, float]:
-    """How full it would be without anything else."""
+    """One node's utilisation with the pod alone."""
     cpu, memory = (view.allocatable(resource).item(row) for resource in utilisation.RESOURCES)
     return scalar.ratio(own[0], cpu), scalar.ratio(own[1], memory)
 
 
 def _under_maintenance(view: View, rows: Rows) -> Bools | None:
-    """Which of the rows are under maintenance; None for none. A row alone is looked up by itself."""
+    """Which of the rows are under maintenance; None for none. A single row is looked up directly."""
     if isinstance(rows, slice) and rows.stop is not None and rows.stop - (rows.start or 0) == 1:
         labels = view.nodes[rows.start or 0].labels
         return np.ones(1, dtype=np.bool_) if labels.get(MAINTENANCE.key) in MAINTENANCE.values else None

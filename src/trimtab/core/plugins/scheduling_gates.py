@@ -1,4 +1,4 @@
-"""SchedulingGates: keeps a pod out of the queue while it carries gates; who lifts them is somebody else's business."""
+"""SchedulingGates: keeps a pod out of the queue while it has scheduling gates."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from trimtab.core.model.pod import Pod
 
 @dataclass(frozen=True, slots=True)
 class SchedulingGates:
-    """A gated pod is not tried at all, and no event is written about it."""
+    """A gated pod is not scheduled, and no Event is written about it."""
 
     name: ClassVar[str] = "SchedulingGates"
     requeue_on: ClassVar[Change] = Change.OWN_POD_UPDATED

@@ -1,8 +1,8 @@
-"""SmallestFirst: higher priority first, then small pods before large ones, for a while; the queue is left to the engine.
+"""SmallestFirst: higher priority first, then small pods before large ones, within a bound.
 
-A pod's place is fixed when it arrives: its arrival plus a penalty that grows with its size, up to `longest_penalty`. So
-a pod never goes after one of its priority that arrived more than `longest_penalty` seconds later, however small that one
-is: what can overtake a pod is bounded, and no stream of small pods can starve a large one.
+A pod's position is fixed when it is queued: its time plus a penalty that grows with its size, up to `longest_penalty`.
+So a pod never goes after one of the same priority that was queued more than `longest_penalty` seconds later: no stream
+of small pods can starve a large one.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ GIB = 1 << 30
 
 @dataclass(frozen=True, slots=True)
 class SmallestFirst:
-    """Penalty in seconds; a pod that asks for `large_cpu` cores or `large_memory` GiB has all of it, half of that half."""
+    """Penalty in seconds; a pod of `large_cpu` cores or `large_memory` GiB gets all of it, smaller ones less."""
 
     name: ClassVar[str] = "SmallestFirst"
     requeue_on: ClassVar[Change] = Change.NOTHING
@@ -41,7 +41,7 @@ class SmallestFirst:
         return (-pod.priority, queued_at + self.longest_penalty * self._size(pod))
 
     def _size(self, pod: Pod) -> float:
-        """0 for a pod that asks for nothing, 1 for a large one; the resource that counts is the larger part."""
+        """0 for a pod without requests, 1 for a large one; the larger of CPU and memory counts."""
         cpu = pod.requests.of(CPU) / (self.large_cpu * MILLIS)
         memory = pod.requests.of(MEMORY) / (self.large_memory * GIB)
         return min(1.0, max(cpu, memory))

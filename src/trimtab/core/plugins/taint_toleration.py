@@ -1,4 +1,4 @@
-"""TaintToleration: refuses nodes with hard taints that the pod does not tolerate, and likes those with few soft ones."""
+"""TaintToleration: rejects nodes with untolerated hard taints, and prefers those with fewer untolerated soft ones."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from trimtab.core.model.taints import NO_EXECUTE, NO_SCHEDULE, PREFER_NO_SCHEDUL
 
 @dataclass(frozen=True, slots=True)
 class TaintToleration:
-    """Judges each distinct set of taints once, not each node."""
+    """Evaluates each distinct set of taints once instead of each node."""
 
     name: ClassVar[str] = "TaintToleration"
     requeue_on: ClassVar[Change] = Change.NODE_ADDED | Change.TAINTS | Change.OWN_POD_UPDATED

@@ -1,15 +1,15 @@
-"""Usage: refuses nodes that use more than a threshold, and prefers those that use the least; room is Fit's business.
+"""Usage: rejects nodes whose usage exceeds a threshold, and prefers those with the lowest usage.
 
-After the plugin `usage` of Volcano, whose arguments `usage.weight`, `cpu.weight` and `memory.weight` are `usageWeight` and so
-on here. What was fixed:
+After Volcano's plugin `usage`, whose arguments `usage.weight`, `cpu.weight` and `memory.weight` are `usageWeight` and
+so on here. Fixed here:
 
-- A query that failed was stored as an idle node with a fresh date. Here a node without data passes the thresholds and is
-  scored by requests.
-- The filter did not see what had been placed since the last sample, nor the pod itself; both count, in the score too.
-- It called every refusal unresolvable; here those that an eviction could cure are told apart, so preemption can help.
-- The average over ten minutes hid what had just begun: what a node is expected to use counts, where that is more.
+- A failed query was stored as an idle node with a fresh timestamp. Here a node without metrics passes the thresholds
+  and is scored by requests.
+- The filter ignored pods placed since the last sample, and the pod itself; both count, in the score too.
+- Every rejection was unresolvable; here those that an eviction could resolve are not, so preemption can help.
+- The ten-minute average hid what had just begun: the expected usage counts where it is higher.
 
-`strict` takes the average alone, pods not yet seen in the score only, and whole points.
+`strict` uses the average alone, unsampled pods in the score only, and whole points.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ import numpy as np
 from trimtab.core.cluster.view import Floats, View
 from trimtab.core.framework.interface import Ints, Normalise, Rows
 from trimtab.core.framework.load_scoring import scalar, utilisation
-from trimtab.core.framework.load_scoring.threshold_codes import decode, encode
+from trimtab.core.framework.load_scoring.threshold_codes import decode, encode, encode_row
 from trimtab.core.model.change import Change
 from trimtab.core.model.pod import Pod
 from trimtab.core.model.setting import Support, setting
@@ -51,7 +51,7 @@ DEFAULT_THRESHOLDS = Thresholds()
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """`usage_weight` is what Volcano multiplies scores by: here the profile says the weight, where it enables the plugin."""
+    """`usage_weight` is Volcano's factor for scores; here the profile sets the weight of the plugin instead."""
 
     name: ClassVar[str] = "Usage"
     requeue_on: ClassVar[Change] = (
@@ -75,15 +75,15 @@ class Usage:
         if min(self.usage_weight, self.cpu_weight, self.memory_weight) < 0:
             raise ValueError("usageWeight, cpuWeight and memoryWeight must be 0 or more")
         if self.cpu_weight + self.memory_weight == 0:
-            raise ValueError("cpuWeight and memoryWeight are both 0: one must be above")
+            raise ValueError("cpuWeight and memoryWeight are both 0: set at least one of them")
 
     def signature(self, pod: Pod) -> Hashable:
         return () if self.strict else utilisation.estimate_signature(pod)
 
     def filter(self, view: View, pod: Pod, rows: Rows) -> Ints:
-        if not self.strict and (some := scalar.small_selection(view, rows)):
+        if not self.strict and (few_rows := scalar.small_selection(view, rows)):
             own = scalar.pod_estimate(view, pod)
-            return scalar.per_row(lambda row: self._code_row(view, own, row), some)
+            return scalar.per_row(lambda row: self._code_row(view, own, row), few_rows)
         return self._codes(view, pod, rows)
 
     def _codes(self, view: View, pod: Pod, rows: Rows) -> Ints:
@@ -100,16 +100,16 @@ class Usage:
         limits = ((self.thresholds.cpu or inf) / 100, (self.thresholds.mem or inf) / 100)
         above = map(gt, _utilisations_row(view, own, row), limits)
         capacity = (view.capacity(resource).item(row) for resource in utilisation.RESOURCES)
-        return scalar.threshold_code(above, lambda: map(gt, map(scalar.ratio, own, capacity), limits))
+        return encode_row(above, lambda: map(gt, map(scalar.ratio, own, capacity), limits))
 
     def reasons(self, view: View, pod: Pod, code: int) -> tuple[str, ...]:
-        words = (f"CPU is used above {self.thresholds.cpu:g}%", f"memory is used above {self.thresholds.mem:g}%")
-        return tuple(f"node(s) whose {words[bit]}" for bit in decode(code))
+        messages = (f"CPU is used above {self.thresholds.cpu:g}%", f"memory is used above {self.thresholds.mem:g}%")
+        return tuple(f"node(s) whose {messages[bit]}" for bit in decode(code))
 
     def score(self, view: View, pod: Pod, rows: Rows) -> Ints | None:
-        if not self.strict and (some := scalar.small_selection(view, rows)):
+        if not self.strict and (few_rows := scalar.small_selection(view, rows)):
             own = scalar.pod_estimate(view, pod)
-            return scalar.per_row(lambda row: self._score_row(view, pod, own, row), some)
+            return scalar.per_row(lambda row: self._score_row(view, pod, own, row), few_rows)
         known = (
             _average(view, rows) + utilisation.cpu_and_memory(view.load.unsampled, view, rows)
             if self.strict
@@ -139,12 +139,12 @@ def _average(view: View, rows: Rows) -> Floats:
 
 
 def _recent_or_expected(view: View, rows: Rows) -> Floats:
-    """What was used on average or will be used soon, whichever is more; NaN where nobody knows."""
+    """The average or the expected usage, whichever is higher; NaN where neither is known."""
     return np.fmax(_average(view, rows), utilisation.expected_usage(view, rows))
 
 
 def _utilisations_row(view: View, own: tuple[float, float], row: int) -> list[float]:
-    """How full one node will really be with the pod, of CPU and memory."""
+    """One node's utilisation with the pod, of CPU and memory."""
     load = view.load
     return [
         scalar.ratio(

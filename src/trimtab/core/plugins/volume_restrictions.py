@@ -1,4 +1,4 @@
-"""VolumeRestrictions: keeps pods apart that may not share a disk or a claim; which volumes they get is left to others."""
+"""VolumeRestrictions: keeps pods apart that may not share a disk or a ReadWriteOncePod claim."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from trimtab.core.framework.interface import (
     Rows,
     any_node_passes,
 )
-from trimtab.core.framework.volumes.claims import not_found
+from trimtab.core.framework.volumes import not_found
 from trimtab.core.model.change import Change
 from trimtab.core.model.pod import Pod
 from trimtab.core.model.storage import READ_WRITE_ONCE_POD, PersistentVolumeClaim
 
-NEVER_SHARED = "awsElasticBlockStore"  # not even by pods that only read
+NEVER_SHARED = "awsElasticBlockStore"  # not even read-only
 DISK_CONFLICT, READ_WRITE_ONCE_POD_CONFLICT, MISSING_CLAIM = 1, 2, -1
 REASONS = {
     DISK_CONFLICT: "node(s) had no available disk",
@@ -35,7 +35,7 @@ REASONS = {
 
 @dataclass(frozen=True, slots=True)
 class VolumeRestrictions:
-    """Evicting the pod in the way would help in both cases."""
+    """Evicting the other pod would help in both cases."""
 
     name: ClassVar[str] = "VolumeRestrictions"
     requeue_on: ClassVar[Change] = Change.POD_DELETED | Change.NODE_ADDED | Change.STORAGE
@@ -44,55 +44,59 @@ class VolumeRestrictions:
     def pre_filter(self, view: View, pod: Pod) -> PreFilterResult:
         if not pod.spec.volumes:
             return PreFilterStatus.SKIP
-        alone = _exclusive_claims(view, pod)
-        if isinstance(alone, Reject):
-            return alone
-        taken = any(view.volume_usage.users_of(claim)[0] for claim in alone)
-        return PreFilterStatus.SUCCESS if taken or any(map(exclusive_disks, pod.spec.volumes)) else PreFilterStatus.SKIP
+        exclusive = _exclusive_claims(view, pod)
+        if isinstance(exclusive, Reject):
+            return exclusive
+        in_use = any(view.volume_usage.users_of(claim)[0] for claim in exclusive)
+        return (
+            PreFilterStatus.SUCCESS if in_use or any(map(exclusive_disks, pod.spec.volumes)) else PreFilterStatus.SKIP
+        )
 
     def filter(self, view: View, pod: Pod, rows: Rows) -> Ints:
-        alone = _exclusive_claims(view, pod)
-        found = np.zeros(view.count, dtype=np.int64)
-        if isinstance(alone, Reject):
-            return (found + MISSING_CLAIM)[rows]
-        for claim in alone:
-            users, more = view.volume_usage.users_of(claim)
+        exclusive = _exclusive_claims(view, pod)
+        codes = np.zeros(view.count, dtype=np.int64)
+        if isinstance(exclusive, Reject):
+            return (codes + MISSING_CLAIM)[rows]
+        for claim in exclusive:
+            users, added = view.volume_usage.users_of(claim)
             counts = np.full(view.count, users)
-            for node, number in more.items():
+            for node, count in added.items():
                 if (row := view.row(node)) is not None:
-                    counts[row] += number
-            found[counts > 0] = READ_WRITE_ONCE_POD_CONFLICT
-        found[_disk_conflicts(view, pod)] = DISK_CONFLICT
-        return found[rows]
+                    counts[row] += count
+            codes[counts > 0] = READ_WRITE_ONCE_POD_CONFLICT
+        codes[_disk_conflicts(view, pod)] = DISK_CONFLICT
+        return codes[rows]
 
     def reasons(self, view: View, pod: Pod, code: int) -> tuple[str, ...]:
-        alone = _exclusive_claims(view, pod)
-        return (alone.reason if isinstance(alone, Reject) else REASONS[code],)
+        exclusive = _exclusive_claims(view, pod)
+        return (exclusive.reason if isinstance(exclusive, Reject) else REASONS[code],)
 
     def queueing_hint(self, view: View, pod: Pod, change: Change, rows: Rows) -> bool:
         return any_node_passes(self, view, pod)
 
 
 def _exclusive_claims(view: View, pod: Pod) -> set[str] | Reject:
-    """The pod's claims that one pod at a time may use."""
+    """The pod's claims with access mode ReadWriteOncePod."""
     claims = view.objects.of_kind(PersistentVolumeClaim)
-    found: set[str] = set()
+    exclusive: set[str] = set()
     for volume in pod.spec.volumes:
         if volume.kind == CLAIM:
             claim = claims.get(f"{pod.namespace}/{volume.name}")
             if claim is None:
                 return Reject(not_found(volume.name))
             if READ_WRITE_ONCE_POD in claim.access_modes:
-                found.add(claim.key)
-    return found
+                exclusive.add(claim.key)
+    return exclusive
 
 
 def _disk_conflicts(view: View, pod: Pod) -> Bools:
-    """Nodes where a pod uses one of the disks, unless all of them only read and the kind allows that."""
-    found = np.zeros(view.count, dtype=np.bool_)
+    """Nodes where a pod uses one of the disks, unless all only read and the kind of volume allows that."""
+    conflicts = np.zeros(view.count, dtype=np.bool_)
     for volume in pod.spec.volumes:
         shared = volume.read_only and volume.kind != NEVER_SHARED
         for disk in exclusive_disks(volume):
             users = view.volume_usage.disks.get(disk, {})
-            found |= view.rows_named(node for node, (every, writers) in users.items() if (writers if shared else every))
-    return found
+            conflicts |= view.rows_named(
+                node for node, (total, writers) in users.items() if (writers if shared else total)
+            )
+    return conflicts

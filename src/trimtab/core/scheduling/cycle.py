@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from trimtab.core.controllers import EngineState, Output
-from trimtab.core.framework import unknown_topology_keys
+from trimtab.core.framework.evaluation import PluginTimer
+from trimtab.core.framework.pod_checks import unknown_topology_keys
 from trimtab.core.framework.profile import Profile
-from trimtab.core.framework.timing import PluginTimer
 from trimtab.core.model.pod import Pod
 from trimtab.core.model.schedule_result import Decision, Unschedulable
 from trimtab.core.scheduling.binding import BindingCycle, BindingCycles, StageRejected
@@ -72,4 +72,4 @@ class PodCycle:
         kind = queueing_hints.equivalence_of(pod, profile, verdict, nominated)
         self.queue.add_unschedulable(pod.uid, queueing_hints.requeue_on(profile, verdict), verdict.plugins, now, kind)
         self.state.recorder.queued("unschedulable", "ScheduleAttemptFailure")
-        return self.requeuer.report(pod, verdict.message() + unknown_topology_keys.hint(cluster.view, pod))
+        return self.requeuer.report(pod, verdict.message() + unknown_topology_keys(cluster.view, pod))

@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 
 from trimtab.core.controllers import EngineState
-from trimtab.core.framework import unsupported as unmodelled
 from trimtab.core.framework.choose import choose, final_rejections, nominated_by_node
+from trimtab.core.framework.evaluation import PluginTimer
 from trimtab.core.framework.evaluation_cache import EvaluationCache
 from trimtab.core.framework.interface import FilterStatus, Ints
+from trimtab.core.framework.pod_checks import unsupported_features
 from trimtab.core.framework.profile import Profile
 from trimtab.core.framework.rejections import PASSES
-from trimtab.core.framework.timing import PluginTimer
 from trimtab.core.model.pod import Pod
 from trimtab.core.model.schedule_result import Placement, Unschedulable
 
@@ -31,7 +31,7 @@ class Evaluator:
         count = len(cluster.node_table)
         if error := pod.spec_error or pod.spec.error:
             return Unschedulable(count, note=f"the pod spec is invalid: {error}", plugins=INVALID)
-        unsupported = unmodelled.unsupported_features(pod)
+        unsupported = unsupported_features(pod)
         if unsupported:
             note = f"Trimtab does not support {' and '.join(unsupported)} yet"
             return Unschedulable(count, note=note, plugins=UNSUPPORTED)

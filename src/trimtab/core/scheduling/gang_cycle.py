@@ -18,9 +18,9 @@ from operator import or_
 from msgspec import Struct
 
 from trimtab.core.controllers import EngineState, Output
+from trimtab.core.framework.evaluation import PluginTimer
 from trimtab.core.framework.interface import Gang, GangPlugin, Plugin, StageStatus
 from trimtab.core.framework.profile import Profile
-from trimtab.core.framework.timing import PluginTimer
 from trimtab.core.model.change import Change
 from trimtab.core.model.objects import LEGACY_POD_GROUP_LABEL, POD_GROUP_LABEL, pod_group_key
 from trimtab.core.model.pod import Pod

@@ -1,8 +1,8 @@
-"""The figures of `usage` for one row at a time, as plain numbers; what follows from them is for plugins.
+"""The formulas of `utilisation` for one row at a time, in plain Python numbers.
 
-After a placement one row is judged again, and there an array costs ten times what a number does. Both ways do the same
-arithmetic in the same order, so that a row's answer never depends on how many were asked for. Where a figure may be NaN it
-stands first in `min` and `max`, which keep it then, as numpy does.
+After a placement one row is scored again, where an array costs ten times as much as a number. Both versions do the same
+arithmetic in the same order, so a row's result never depends on how many rows were requested. Where a value may be NaN
+it comes first in `min` and `max`, which then return it, as numpy does.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ SMALL_SELECTION = 4  # up to so many rows, plain numbers are cheaper than arrays
 
 
 def small_selection(view: View, rows: Rows) -> Sequence[int]:
-    """The numbers of the picked rows; none if they are many, and for all rows, however few there are."""
+    """The selected row numbers if they are few; empty if they are many, and for all rows, however few there are."""
     if isinstance(rows, slice):
         picked = range(*rows.indices(view.count)) if rows.stop is not None else range(0)
         return picked if len(picked) <= SMALL_SELECTION else ()
@@ -34,12 +34,12 @@ def per_row(evaluate: Callable[[int], int], rows: Sequence[int]) -> Ints:
 
 
 def nanmax(one: float, other: float) -> float:
-    """Whichever is known where only one is."""
+    """The larger one, or the known one where only one is known."""
     return other if one != one or one < other else one
 
 
 def pod_estimate(view: View, pod: Pod) -> tuple[float, float]:
-    """What the pod will use of CPU and memory."""
+    """The pod's estimated usage of CPU and memory."""
     cpu, memory = (view.load.estimate(pod, resource)[0] for resource in RESOURCES)
     return cpu, memory
 
@@ -51,7 +51,7 @@ def ratio(used: float, capacity: int) -> float:
 def measured_ratios(
     used: Callable[[str], Floats], capacity: Callable[[str], Ints], estimate: tuple[float, float], row: int
 ) -> list[float]:
-    """Of CPU and memory, what is used and what the pod will use of what there is; NaN where the use is not known."""
+    """Usage of CPU and memory with the pod's estimate, over capacity; NaN where the usage is unknown."""
     return [
         ratio(used(resource).item(row) + amount, capacity(resource).item(row))
         for resource, amount in zip(RESOURCES, estimate, strict=True)
@@ -59,7 +59,7 @@ def measured_ratios(
 
 
 def fill_from_requests(view: View, pod: Pod, row: int, shares: Iterable[float]) -> list[float]:
-    """The shares of both, with requests in place of what is not known."""
+    """The ratios of both, with requests in place of unknown values."""
     return [
         share if share == share else requested_ratio(view, resource, row, pod)
         for resource, share in zip(RESOURCES, shares, strict=True)
@@ -67,22 +67,12 @@ def fill_from_requests(view: View, pod: Pod, row: int, shares: Iterable[float]) 
 
 
 def requested_ratio(view: View, resource: str, row: int, pod: Pod) -> float:
-    """What pods ask for with this one, of what the node has for them."""
-    asked = view.nonzero_cpu if resource == CPU else view.nonzero_memory
+    """Requests with this pod over allocatable."""
+    requested = view.nonzero_cpu if resource == CPU else view.nonzero_memory
     return ratio(
-        float(asked.item(row)) + float(pod.requests.nonzero_of(resource)), view.allocatable(resource).item(row)
+        float(requested.item(row)) + float(pod.requests.nonzero_of(resource)), view.allocatable(resource).item(row)
     )
 
 
 def free_score(share: float) -> int:
     return round((1.0 - min(share, 1.0)) * (MAX_SCORE * SCORE_SCALE))
-
-
-def threshold_code(above: Iterable[bool], alone: Callable[[], Iterable[bool]]) -> int:
-    """Of one row, as `encode` has it."""
-    limits = [*above]
-    if True not in limits:
-        return 0
-    bits = sum(1 << bit for bit, passed in enumerate(limits) if passed)
-    past_help = any(passed and by_itself for passed, by_itself in zip(limits, alone(), strict=True))
-    return -2 * bits if past_help else bits

@@ -1,10 +1,10 @@
-"""How full nodes are: as measured where that is believed, by requests where it is not; how full is too full, plugins say.
+"""Utilisation of nodes: by measured load where it is trusted, by requests where it is not.
 
-Measured means what the node will be seen to use once every pod on it is in a sample (`LoadView.expected`), so that a
-burst of pods is felt at once. A node without data counts what its pods ask for, a little for those that ask for nothing.
+Measured means what the node will use once every pod on it is in a sample (`LoadView.expected`), so a burst of pods
+counts at once. A node without metrics counts the requests of its pods, with a default for containers without requests.
 
-Most policies look at CPU and memory in one way. They get both in one array, a line each: after a placement one row is
-judged again, and then the number of calls is all that costs.
+Most policies treat CPU and memory alike. They get both in one array with a line each: after a placement one row is
+scored again, and then the number of numpy calls is the whole cost.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from trimtab.core.model.resources import CPU, MEMORY
 
 RESOURCES = (CPU, MEMORY)
 EPSILON, MIN_CAPACITY = 1e-150, 1e-200
-SCORE_SCALE = 10_000  # of a point, in which scores by load are counted: a small pod on a large node must still be seen
+SCORE_SCALE = 10_000  # units of a point in load scores: a small pod on a large node must still make a difference
 
 
 def is_daemon_set_pod(pod: Pod) -> bool:
-    """Such a pod has its one node, however full that is."""
+    """Such a pod has one possible node, however full it is."""
     return pod.owner is not None and pod.owner.kind == "DaemonSet"
 
 
 def estimate_signature(pod: Pod) -> Hashable:
-    """All of the pod that its estimate depends on: what it asks for, and whose sibling it is."""
+    """Everything of the pod that its usage estimate depends on: its requests, and its workload."""
     return pod.requests, workload_key(pod)
 
 
@@ -39,22 +39,22 @@ def estimate_signature(pod: Pod) -> Hashable:
 
 
 def estimate(view: View, pod: Pod, resource: str) -> float:
-    """What the pod will use, as far as anyone can tell."""
+    """The pod's estimated usage."""
     return view.load.estimate(pod, resource)[0]
 
 
 def expected(view: View, resource: str, rows: Rows) -> Floats:
-    """What each node will be seen to use; NaN where nothing is believed."""
+    """Each node's expected usage; NaN where no sample is trusted."""
     return view.load.expected(resource)[: view.count][rows]
 
 
 def newest_sample_time(view: View, resource: str) -> float:
-    """When any node was measured last: the clock of whoever must give the same answer until there is news; -inf for never."""
+    """When any node was last sampled, which does not change between samples; -inf for never."""
     return float(np.fmax.reduce(view.load.sampled_at(resource)[: view.count], initial=-np.inf))
 
 
 def requested_with(view: View, resource: str, rows: Rows, pod: Pod | None = None) -> Floats:
-    """What pods on each node ask for, with this one among them."""
+    """Requests of the pods on each node, including this one."""
     if resource not in RESOURCES:
         return np.add(view.requested(resource)[rows], pod.requests.of(resource) if pod else 0, dtype=np.float64)
     column = view.nonzero_cpu if resource == CPU else view.nonzero_memory
@@ -62,15 +62,15 @@ def requested_with(view: View, resource: str, rows: Rows, pod: Pod | None = None
 
 
 def ratios(used: Floats, capacity: Ints) -> Floats:
-    """Used over offered; a node that offers nothing is full, also when nothing is used. NaN stays NaN.
+    """Used over capacity; a node with no capacity is full, even when nothing is used. NaN stays NaN.
 
-    To add so little changes no figure but 0, and spares a look for zeros, which would cost more than all the rest.
+    Adding EPSILON changes no result but 0 / 0, and avoids a test for zeros, which would cost more than all the rest.
     """
     return (used + EPSILON) / np.maximum(capacity, MIN_CAPACITY)
 
 
 def utilisation(view: View, resource: str, rows: Rows, pod: Pod) -> Floats:
-    """How full each node will be with this pod on it, of what it has for pods. Never NaN."""
+    """Utilisation of each node with this pod on it, relative to allocatable. Never NaN."""
     offered = view.allocatable(resource)[rows]
     shares = ratios(expected(view, resource, rows) + estimate(view, pod, resource), offered)
     return fill_unknown(shares, lambda: ratios(requested_with(view, resource, rows, pod), offered))
@@ -80,7 +80,7 @@ def utilisation(view: View, resource: str, rows: Rows, pod: Pod) -> Floats:
 
 
 def cpu_and_memory(column: Callable[[str], NDArray[np.generic]], view: View, rows: Rows) -> Floats:
-    """A column of both; it may be longer than there are nodes."""
+    """A column of both; it may be longer than the number of nodes."""
     cpu, memory = (column(resource)[: view.count][rows] for resource in RESOURCES)
     both: Floats = np.array((cpu, memory), dtype=np.float64)
     return both
@@ -91,23 +91,23 @@ def expected_usage(view: View, rows: Rows) -> Floats:
 
 
 def quantities(column: Callable[[str], Ints], rows: Rows) -> Ints:
-    """Of `View.allocatable` or `View.capacity`."""
+    """An integer column of both, such as `View.allocatable` or `View.capacity`."""
     return np.array((column(CPU)[rows], column(MEMORY)[rows]))
 
 
 def pod_estimate(view: View, pod: Pod) -> Floats:
-    """What the pod will use of both."""
+    """The pod's estimated usage of both."""
     return np.array(((estimate(view, pod, CPU),), (estimate(view, pod, MEMORY),)))
 
 
 def utilisations(view: View, rows: Rows, pod: Pod) -> Floats:
-    """How full each node will be with this pod on it, of what it has for pods. Never NaN."""
+    """Utilisation of each node with this pod on it, relative to allocatable. Never NaN."""
     offered = quantities(view.allocatable, rows)
     return fill_from_requests(view, rows, pod, ratios(expected_usage(view, rows) + pod_estimate(view, pod), offered))
 
 
 def fill_from_requests(view: View, rows: Rows, pod: Pod | None, known: Floats) -> Floats:
-    """The shares of both, with requests in place of what is not known."""
+    """The ratios of both, with requests in place of unknown values."""
     return fill_unknown(
         known,
         lambda: ratios(
@@ -118,33 +118,33 @@ def fill_from_requests(view: View, rows: Rows, pod: Pod | None, known: Floats) -
 
 
 def fill_unknown(known: Floats, otherwise: Callable[[], Floats]) -> Floats:
-    """What is known, and the other figure, asked for only then, where nothing is."""
-    blind: Bools = np.isnan(known)
-    return np.where(blind, otherwise(), known) if blind.any() else known
+    """The known values, and the result of `otherwise` where unknown; it is called only if needed."""
+    unknown: Bools = np.isnan(known)
+    return np.where(unknown, otherwise(), known) if unknown.any() else known
 
 
-# --- scores and words
+# --- scores and notes
 
 
 def weighted_sum(cpu_weight: float, memory_weight: float, lines: Floats) -> Floats:
-    """The sum of both lines, always in one order: a product of matrices would round otherwise for other numbers of rows."""
+    """The sum of both lines in a fixed order: a matrix product rounds differently for other numbers of rows."""
     both: Floats = cpu_weight * lines[0] + memory_weight * lines[1]
     return both
 
 
 def free_score(utilisation: Floats) -> Ints:
-    """100 for an empty node down to 0 for a full one, in parts of a point."""
+    """100 for an empty node down to 0 for a full one, scaled."""
     free = 1.0 - np.minimum(utilisation, 1.0)
     return np.rint(free * (MAX_SCORE * SCORE_SCALE)).astype(np.int64)
 
 
 def whole_points(whole: Floats) -> Ints:
-    """Scores that are counted in whole points, as their origin does it; what floats leave below a whole is made good."""
+    """Whole points, scaled, as upstream scores; 1e-9 makes up for float results just below a whole number."""
     return np.floor(np.clip(whole, 0.0, MAX_SCORE) + 1e-9).astype(np.int64) * SCORE_SCALE
 
 
 def unmeasured_note(view: View, resources: tuple[str, ...] = RESOURCES) -> str:
-    """In words, how many nodes are judged by requests; nothing when all are measured."""
+    """How many nodes are scored by requests; empty when all are measured."""
     counts = {each: int(np.isnan(expected(view, each, ALL_ROWS)).sum()) for each in resources}
-    told = [f"{count} of {view.count} nodes without {each} data" for each, count in counts.items() if count]
-    return f"{', '.join(told)}: judged by requests" if told else ""
+    missing = [f"{count} of {view.count} nodes without {each} metrics" for each, count in counts.items() if count]
+    return f"{', '.join(missing)}: scored by requests" if missing else ""

@@ -10,8 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Set
 
 from trimtab.core.cluster.cluster import Cluster
-from trimtab.core.framework.volumes.claims import claim_names
-from trimtab.core.framework.volumes.matching import can_bind
+from trimtab.core.framework.volumes import can_bind, claim_names
 from trimtab.core.model.objects import Object
 from trimtab.core.model.pod import Pod
 from trimtab.core.model.storage import CsiStorageCapacity, PersistentVolume, PersistentVolumeClaim, VolumeAttachment

@@ -1,0 +1,1 @@
+"""The load-aware policies of kubernetes-sigs/scheduler-plugins (Trimaran), and what they share."""
