@@ -143,7 +143,7 @@ def _query_costs(cluster: Cluster) -> Table:
     """For the first query after a scrape, and for all others until the next."""
     load = cluster.load
     percents, spans = (50, 90, 95, 99), (300, 600, 1800)
-    questions: dict[str, Callable[[], object]] = {
+    queries: dict[str, Callable[[], object]] = {
         "expected usage": lambda: load.expected(CPU),
         "forecast": lambda: load.forecast(CPU),
         "mean and deviation": lambda: (load.mean(CPU), load.deviation(CPU)),
@@ -151,7 +151,9 @@ def _query_costs(cluster: Cluster) -> Table:
         "daily peak": lambda: load.peak(CPU, 86400),
         "fork of the load": load.copy,
     }
-    return [(name, f"{_cpu_micros(ask, 1):,.0f}", f"{_cpu_micros(ask, 20):,.1f}") for name, ask in questions.items()]
+    return [
+        (name, f"{_cpu_micros(query, 1):,.0f}", f"{_cpu_micros(query, 20):,.1f}") for name, query in queries.items()
+    ]
 
 
 def _pod_move_costs(cluster: Cluster) -> Table:
@@ -177,10 +179,10 @@ def _pod_move_costs(cluster: Cluster) -> Table:
     return table
 
 
-def _cpu_micros(ask: Callable[[], object], times: int) -> float:
+def _cpu_micros(query: Callable[[], object], times: int) -> float:
     started_at = time.process_time()
     for _ in range(times):
-        ask()
+        query()
     return (time.process_time() - started_at) / times * 1e6
 
 

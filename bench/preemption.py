@@ -58,7 +58,7 @@ def full_cluster(pods_per_node: int) -> Evaluator:
 
 
 def _pod(number: int, node: str, cpu: int, priority: int) -> Pod:
-    asked = ((CPU, cpu), (MEMORY, 1 << 28))
+    requests = ((CPU, cpu), (MEMORY, 1 << 28))
     return Pod(
         f"u{number}",
         "default",
@@ -67,7 +67,7 @@ def _pod(number: int, node: str, cpu: int, priority: int) -> Pod:
         {"app": f"a{number % APPS}"},
         node=node,
         priority=priority,
-        requests=PodRequests(asked, asked, cpu, 1 << 28),
+        requests=PodRequests(requests, requests, cpu, 1 << 28),
         started=float(number % 977),
     )
 

@@ -46,8 +46,10 @@ def apart(i: int) -> Json:
 def together(i: int) -> Json:
     """Preferred affinity within a zone."""
     term = {"labelSelector": _selects("together"), "topologyKey": ZONE}
-    wish = {"weight": 10, "podAffinityTerm": term}
-    return _new(i, "together", affinity={"podAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [wish]}})
+    preferred = {"weight": 10, "podAffinityTerm": term}
+    return _new(
+        i, "together", affinity={"podAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [preferred]}}
+    )
 
 
 def mixed(i: int) -> Json:

@@ -15,12 +15,12 @@ LOCKS = ("requirements.lock", "requirements-dev.lock", "requirements-build.lock"
 
 
 def pins(lock: str) -> set[tuple[str, str]]:
-    """Name and version of everything that a lock holds."""
+    """Names and versions of all packages in a lock file."""
     return {(match["name"], match["version"]) for match in PIN.finditer((ROOT / lock).read_text())}
 
 
 def needs(name: str) -> set[str]:
-    """What an installed package asks for without extras, on any machine."""
+    """The dependencies of an installed package without extras, on any machine."""
     try:
         asked = [Requirement(line) for line in requires(name) or []]
     except PackageNotFoundError:
@@ -29,7 +29,7 @@ def needs(name: str) -> set[str]:
 
 
 def reachable() -> set[str]:
-    """Every package that the declared runtime dependencies lead to."""
+    """All transitive dependencies of the declared runtime dependencies."""
     declared = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["dependencies"]
     found: set[str] = set()
     waiting: set[str] = {canonicalize_name(Requirement(line).name) for line in declared}
@@ -39,8 +39,8 @@ def reachable() -> set[str]:
     return found
 
 
-def test_runtime_lock_holds_no_stranger() -> None:
-    """Every package of the runtime lock is one that the declared runtime dependencies lead to."""
+def test_runtime_lock_has_no_unneeded_package() -> None:
+    """Every package in it is a transitive runtime dependency."""
     assert set() == {name for name, _ in pins("requirements.lock")} - reachable()
 
 
@@ -52,19 +52,19 @@ def test_runtime_lock_is_complete() -> None:
 
 
 def test_runtime_lock_is_part_of_the_dev_lock() -> None:
-    """What is tested is what runs: the dev lock holds the runtime lock, version for version."""
+    """What is tested is what runs: with the same versions."""
     assert set() == pins("requirements.lock") - pins("requirements-dev.lock")
 
 
 @pytest.mark.parametrize("lock", LOCKS)
 def test_every_pin_has_hashes(lock: str) -> None:
-    """Every entry is pinned to one version and carries at least one sha256."""
+    """Every entry is pinned to one version and has at least one sha256."""
     entries = re.split(r"\n(?=\S)", (ROOT / lock).read_text().strip())
     assert [] == [entry for entry in entries if not PIN.match(entry) or "--hash=sha256:" not in entry]
 
 
-def test_development_tools_are_no_runtime_dependencies() -> None:
-    """No direct development or build dependency is in the runtime lock."""
+def test_development_tools_are_not_in_the_runtime_lock() -> None:
+    """Neither development nor build dependencies."""
     groups = tomllib.loads((ROOT / "pyproject.toml").read_text())["dependency-groups"]
     direct = {canonicalize_name(Requirement(line).name) for group in groups.values() for line in group}
     assert set() == direct & {name for name, _ in pins("requirements.lock")}

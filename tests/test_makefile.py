@@ -23,7 +23,7 @@ TARGETS = {
 
 
 def make(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """Run make there, free of the make that may be running the tests."""
+    """Run make there, independent of a make that may be running the tests."""
     surroundings = {name: value for name, value in os.environ.items() if not name.startswith(("MAKE", "MFLAGS"))}
     return subprocess.run(
         ["make", *arguments], cwd=folder, env=surroundings, capture_output=True, text=True, check=False
@@ -31,13 +31,13 @@ def make(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_help_lists_every_target() -> None:
-    """Plain make lists all targets, each with a sentence, and does nothing else."""
+    """Plain make lists all targets with a description, and does nothing else."""
     rows = [line.split(maxsplit=2) for line in make(ROOT).stdout.splitlines()]
     assert TARGETS == {target for _, target, sentence in rows if sentence}
 
 
-def test_missing_python_is_said_in_one_line(tmp_path: Path) -> None:
-    """Where no new enough Python is found, one line says what is needed, and nothing is created."""
+def test_the_message_if_python_is_missing(tmp_path: Path) -> None:
+    """One line says what is needed, and nothing is created."""
     for name in ("Makefile", "pyproject.toml", "requirements.lock", "requirements-build.lock"):
         shutil.copy(ROOT / name, tmp_path)
     result = make(tmp_path, "--silent", "PYTHON=false", "demo")
@@ -49,7 +49,7 @@ def test_missing_python_is_said_in_one_line(tmp_path: Path) -> None:
 
 
 def test_ci_runs_check_and_test_and_nothing_else() -> None:
-    """The commands of .ci/run, after its two lines of setting up, are make check and make test."""
+    """The commands of .ci/run, after two lines of setup."""
     lines = (ROOT / ".ci/run").read_text().splitlines()
     assert ["make check", "make test"] == lines[3:]
     assert os.access(ROOT / ".ci/run", os.X_OK)

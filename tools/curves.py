@@ -122,26 +122,26 @@ def _line(name: str, curve: Curve) -> Line:
     raw = plugin.score(view, pod, ALL_ROWS)
     assert raw is not None
     codes = plugin.filter(view, pod, ALL_ROWS).tolist() if isinstance(plugin, Filter) else []
-    refused = next((float(percent) for percent, code in zip(PERCENT, codes, strict=False) if code), None)
+    rejected = next((float(percent) for percent, code in zip(PERCENT, codes, strict=False) if code), None)
     points = [score / score_scale_of(plugin) for score in raw.tolist()]
-    return Line(curve.label, tuple(zip(map(float, PERCENT), points, strict=True)), refused)
+    return Line(curve.label, tuple(zip(map(float, PERCENT), points, strict=True)), rejected)
 
 
 def _cluster(nodes: NodeLoad) -> Cluster:
-    held = Cluster()
+    cluster = Cluster()
     has = amounts({CPU: CORES * NANOS, MEMORY: BYTES * NANOS, PODS: 1000 * NANOS})
     for percent in PERCENT:
-        held.upsert_node(Node(_name(percent), allocatable=has))
-        asked = percent / 100 if nodes.varying == "requests" else nodes.requested
-        if asked:
+        cluster.upsert_node(Node(_name(percent), allocatable=has))
+        requested = percent / 100 if nodes.varying == "requests" else nodes.requested
+        if requested:
             limits = {CPU: nodes.limits * CORES} if nodes.limits else {}
-            held.upsert_pod(_pod(f"there-{percent}", {CPU: asked * CORES}, limits, percent))
+            cluster.upsert_pod(_pod(f"there-{percent}", {CPU: requested * CORES}, limits, percent))
     if nodes.varying != "requests":
-        held.ingest_samples(_readings(nodes), NOW)
+        cluster.ingest_samples(_readings(nodes), NOW)
     for percent in PERCENT:
         for number in range(nodes.recent_pods):
-            held.assume(_pod(f"late-{percent}-{number}", *_small()), _name(percent))
-    return held
+            cluster.assume(_pod(f"late-{percent}-{number}", *_small()), _name(percent))
+    return cluster
 
 
 def _readings(nodes: NodeLoad) -> tuple[Reading, ...]:

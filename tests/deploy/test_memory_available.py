@@ -22,7 +22,7 @@ V2 = {"cgroup.controllers": "cpu memory", "memory.stat": f"anon 1\ninactive_file
 
 
 def host(folder: Path, cgroup: Mapping[str, str], meminfo: str = MEMINFO) -> Path:
-    """A root folder with what the script looks at."""
+    """A root folder with the files that the script reads."""
     for name, content in {
         "proc/meminfo": meminfo,
         **{f"sys/fs/cgroup/{key}": each for key, each in cgroup.items()},
@@ -50,23 +50,23 @@ def run(root: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     ],
     ids=["v1", "v2", "v2 at the root of a host", "more idle than used"],
 )
-def test_what_the_kubelet_reckons(tmp_path: Path, cgroup: Mapping[str, str], mib: int) -> None:
-    """Capacity less the working set, which is never below nothing; pages that can go at once do not count as used."""
+def test_the_value_equals_the_kubelets(tmp_path: Path, cgroup: Mapping[str, str], mib: int) -> None:
+    """Capacity less the working set, which is never negative; inactive file pages do not count as used."""
     done = run(host(tmp_path, cgroup))
     assert ("", 0) == (done.stderr, done.returncode)
     assert f'k8_node_cgroups_mem_available{{node="node-7"}} {mib}' == done.stdout.splitlines()[-1]
 
 
 @pytest.mark.parametrize("name", ["MemTotal", "MemFree"])
-def test_what_is_missing_is_not_zero(tmp_path: Path, name: str) -> None:
-    """A host that does not say how much is free, or there at all, gets no value but a sentence."""
+def test_a_missing_value_is_not_zero(tmp_path: Path, name: str) -> None:
+    """Without free or total memory there is no value but an error message."""
     done = run(host(tmp_path, V2, MEMINFO.replace(name, "Other")))
     assert (1, "") == (done.returncode, done.stdout)
     assert f"no {name} in " in done.stderr
 
 
-def test_the_textfile_appears_at_once(tmp_path: Path) -> None:
-    """It is moved into place, so that nobody reads half of it."""
+def test_the_textfile_is_written_atomically(tmp_path: Path) -> None:
+    """It is moved into place, so that it is never read half-written."""
     folder = tmp_path / "textfile"
     folder.mkdir()
     assert 0 == run(host(tmp_path, V1), "--textfile", str(folder)).returncode
@@ -74,8 +74,8 @@ def test_the_textfile_appears_at_once(tmp_path: Path) -> None:
     assert "8384" in (folder / "memory_available.prom").read_text()
 
 
-def test_it_is_pushed_under_the_old_name(tmp_path: Path) -> None:
-    """Job and instance are those that rules for the old script ask for."""
+def test_it_is_pushed_with_the_old_labels(tmp_path: Path) -> None:
+    """Job and instance are those that rules for the old script select."""
     heard: list[tuple[str, str]] = []
 
     class Gateway(BaseHTTPRequestHandler):
@@ -106,7 +106,7 @@ def test_it_is_pushed_under_the_old_name(tmp_path: Path) -> None:
         (V1, "Nothing: 1 kB", "no MemTotal in"),
     ],
 )
-def test_what_cannot_be_read_is_said_and_nothing_printed(
+def test_unreadable_files_are_reported_and_nothing_is_printed(
     tmp_path: Path, cgroup: Mapping[str, str], meminfo: str, words: str
 ) -> None:
     """No value is better than a wrong one."""

@@ -19,7 +19,7 @@ Path = tuple[Any, ...]
 
 
 def simplify(question: JsonObject, differs: Callable[[JsonObject], bool]) -> JsonObject:
-    """The smallest question reached that still differs."""
+    """The smallest question found that still differs."""
     tries, small, shrunk = MAX_TRIES, question, True
     while shrunk and tries > 0:
         shrunk = False
@@ -32,7 +32,7 @@ def simplify(question: JsonObject, differs: Callable[[JsonObject], bool]) -> Jso
 
 
 def _places(value: Any, above: Path = ()) -> Iterator[Path]:
-    """What may be left out: outer things first, the last of a list first, so that the others keep their places."""
+    """Paths that may be removed: outer ones first, the last of a list first, so that the others keep their index."""
     if isinstance(value, dict):
         keys = [key for key in value if key not in NEEDED | NAMES]
         yield from ((*above, key) for key in keys)
@@ -45,7 +45,7 @@ def _places(value: Any, above: Path = ()) -> Iterator[Path]:
 
 
 def _without(question: JsonObject, path: Path) -> JsonObject | None:
-    """A copy without that place; None if it is gone already. A node to be scored goes with the node."""
+    """A copy without that path; None if it is gone already. A node to be scored is removed with the node."""
     made = copy.deepcopy(question)
     holder: Any = made
     try:

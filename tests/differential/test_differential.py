@@ -32,7 +32,7 @@ def recorded() -> dict[str, list[Case]]:
 
 @pytest.mark.parametrize("plugin", MAKERS)
 def test_same_answers(oracle: Oracle, plugin: str) -> None:
-    """The plugin gives the codes, reasons, scores and victims that Go gives, on clusters nobody has thought of."""
+    """The plugin returns Go's codes, reasons, scores and victims on random clusters."""
     found, _ = with_answers(oracle, plugin, shares(CASES)[plugin], SEED)
     result = check(plugin, list(found))
     if result.missing:
@@ -46,7 +46,7 @@ def test_same_answers(oracle: Oracle, plugin: str) -> None:
 )
 @pytest.mark.parametrize("plugin", MAKERS)
 def test_answers_as_recorded(oracle: Oracle, plugin: str) -> None:
-    """What is asked today is what was recorded: the program gives the recorded answer, to the letter."""
+    """The program returns exactly the recorded answers."""
     chosen = recorded()[plugin][::EVERY]
     asked = [{key: value for key, value in case.items() if key != EXPECTED} for case in chosen]
     assert [case[EXPECTED] for case in chosen] == [oracle.ask(question) for question in asked]
@@ -54,7 +54,7 @@ def test_answers_as_recorded(oracle: Oracle, plugin: str) -> None:
 
 
 def test_nonsense_is_answered(oracle: Oracle) -> None:
-    """A question that makes no sense is answered with what is wrong, and the next one is answered as ever."""
+    """An invalid question gets an error, and the next one is answered as usual."""
     assert {"error"} == set(oracle.ask({"plugin": "NoSuchPlugin"}))
     told = oracle.ask({"plugin": "SchedulingGates", "extensionPoints": ["PreEnqueue"], "pod": {}})
     assert {"preEnqueue": {"code": "Success"}} == told

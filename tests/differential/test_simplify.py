@@ -20,21 +20,21 @@ def has_two(question: JsonObject) -> bool:
 
 
 def test_keeps_only_what_matters() -> None:
-    """Nodes, pods and fields go as long as the difference stays; what names a thing stays with it."""
+    """Nodes, pods and fields are removed while the difference remains; names are kept."""
     pod = {"metadata": {"name": "pod"}, "spec": {"containers": []}}
     node = {"metadata": {"name": "two"}, "spec": {}}
     assert {"plugin": "NodePorts", "pod": pod, "nodes": [node]} == simplify(BIG, has_two)
 
 
 def test_leaves_the_question_alone() -> None:
-    """The question that was given is not touched, and one that cannot be smaller comes back as it is."""
+    """The given question is not modified, and one that cannot be simplified is returned unchanged."""
     before = repr(BIG)
     assert BIG == simplify(BIG, lambda _: False)
     assert before == repr(BIG)
 
 
 def test_stays_whole() -> None:
-    """No pod is left on a node that is gone, and no such node is to be scored."""
+    """No pod remains on a removed node, and no removed node is to be scored."""
     seen: list[JsonObject] = []
 
     def noted(question: JsonObject) -> bool:

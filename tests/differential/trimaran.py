@@ -31,7 +31,7 @@ Thing = dict[str, Any]
 
 
 class Questions:
-    """Rolled clusters of a few nodes, with pods that ask for little and may use much."""
+    """Random clusters of a few nodes, with pods of low requests and high limits."""
 
     def __init__(self, seed: int) -> None:
         self.dice = Random(f"{PLUGIN}/{seed}")

@@ -30,7 +30,7 @@ CREATED = b'{"kind":"Status","apiVersion":"v1","status":"Success","code":201}'
 
 
 def pod_object(version: int, *, name: str = "web", cpu: str = "500m", node: str = "", uid: str = "") -> dict[str, Any]:
-    """A pod as the API server sends it, with fields that nobody here needs."""
+    """A pod as the API server sends it, with unneeded fields."""
     return {
         "kind": "Pod",
         "apiVersion": "v1",
@@ -61,8 +61,8 @@ def node_object(version: int, name: str, cpu: str = "1") -> dict[str, Any]:
     }
 
 
-class Controller:
-    """The hops between the server's bytes and the engine, without a single connection or clock."""
+class Pipeline:
+    """All hops between the server's bytes and the engine, without any connection or clock."""
 
     def __init__(self) -> None:
         self.engine = Engine(Settings((default_profile(OURS),)))
@@ -71,8 +71,8 @@ class Controller:
         self.nodes: Store[Node] = Store(kinds.node_kind(NodeReader()))
         self.at = 0.0
 
-    def start(self, pods: list[dict[str, Any]], nodes: list[dict[str, Any]], version: int = 100) -> Controller:
-        """List both kinds, and lead."""
+    def start(self, pods: list[dict[str, Any]], nodes: list[dict[str, Any]], version: int = 100) -> Pipeline:
+        """List both kinds and acquire the lease."""
         for mirror, reader, items in ((self.pods, self.reader, pods), (self.nodes, NodeReader(), nodes)):
             kind = reader.kind
             body = {"kind": f"{kind}List", "metadata": {"resourceVersion": str(version)}, "items": items}
@@ -82,7 +82,7 @@ class Controller:
         return self
 
     def line(self, kind: str, item: dict[str, Any]) -> list[Instruction]:
-        """One line of a watch, as bytes."""
+        """Process one line of a watch, as bytes."""
         data = msgspec.json.encode({"type": kind, "object": item})
         if item["kind"] == "Pod":
             event = self.pods.apply(decode_watch_event(data, self.reader), self.at)
@@ -101,15 +101,15 @@ class Controller:
         return self.tell(Tick(self.at))
 
     def free(self) -> dict[str, int]:
-        """Thousandths of CPU that each node has left."""
+        """Free millicores by node."""
         view = self.engine.cluster.view
         left = view.allocatable(CPU) - view.requested(CPU)
         return {node.name: int(left[row]) for row, node in enumerate(view.nodes)}
 
 
 def test_a_pod_is_bound_hop_by_hop() -> None:
-    """Watch line → pod → queue → turn → room assumed → Bind → request → 201 → told → the watch confirms."""
-    controller = Controller().start([], [node_object(1, "a"), node_object(2, "b", cpu="250m")])
+    """Watch line → pod → queue → turn → assumed → Bind → request → 201 → Scheduled Event → the watch confirms."""
+    controller = Pipeline().start([], [node_object(1, "a"), node_object(2, "b", cpu="250m")])
     assert [] == controller.line("ADDED", pod_object(101))
     assert ("uid-web", 500) == (
         controller.engine.cluster.pods["uid-web"].uid,
@@ -144,9 +144,9 @@ def test_a_pod_is_bound_hop_by_hop() -> None:
     )
 
 
-def test_a_pod_that_fits_nowhere_says_why_and_is_bound_once_a_node_comes() -> None:
-    """No node → parked → an event and the condition in kube-scheduler's words → a node is added → bound."""
-    controller = Controller().start([pod_object(3, cpu="2")], [node_object(1, "a"), node_object(2, "b")])
+def test_an_unschedulable_pod_says_why_and_is_bound_once_a_node_joins() -> None:
+    """No node → unschedulable → Event and condition in kube-scheduler's words → a node is added → bound."""
+    controller = Pipeline().start([pod_object(3, cpu="2")], [node_object(1, "a"), node_object(2, "b")])
     tell, mark = controller.turn()
     words = (
         "0/2 nodes are available: 2 Insufficient cpu. "
@@ -167,9 +167,9 @@ def test_a_pod_that_fits_nowhere_says_why_and_is_bound_once_a_node_comes() -> No
 
 
 @pytest.mark.parametrize("really_bound", [True, False])
-def test_a_bind_whose_answer_is_lost_is_read_back_before_anything_else(really_bound: bool) -> None:
-    """Silence → the room stays → GET → bound: landed and told; not bound, and still not after the doubt: bound anew."""
-    controller = Controller().start([pod_object(3)], [node_object(1, "a")])
+def test_a_bind_with_an_unknown_outcome_is_read_back_first(really_bound: bool) -> None:
+    """No answer → still assumed → GET → bound: confirmed, with an Event; not bound, also by a second GET: bound again."""
+    controller = Pipeline().start([pod_object(3)], [node_object(1, "a")])
     [bind] = controller.turn()
     assert isinstance(bind, Bind)
     [reread] = controller.tell(bind_outcome(bind, Reply(0), 1.0))
@@ -189,9 +189,9 @@ def test_a_bind_whose_answer_is_lost_is_read_back_before_anything_else(really_bo
     assert ([] if really_bound else [Bind("uid-web", "default", "web", "a")]) == controller.turn()
 
 
-def test_two_schedulers_that_want_the_same_pod_end_in_one_bind() -> None:
-    """Another one is faster: 409 → read back → the pod counts where it is, and we neither tell nor try again."""
-    controller = Controller().start([pod_object(3)], [node_object(1, "a"), node_object(2, "b", cpu="900m")])
+def test_two_schedulers_of_the_same_pod_make_one_bind() -> None:
+    """Another one is faster: 409 → GET → the pod counts on its node, and we neither write an Event nor retry."""
+    controller = Pipeline().start([pod_object(3)], [node_object(1, "a"), node_object(2, "b", cpu="900m")])
     [bind] = controller.turn()
     assert isinstance(bind, Bind)
     conflict = b'{"kind":"Status","status":"Failure","reason":"Conflict","code":409,"message":"already assigned"}'
@@ -205,9 +205,9 @@ def test_two_schedulers_that_want_the_same_pod_end_in_one_bind() -> None:
     assert expected == controller.free()
 
 
-def test_two_schedulers_that_share_nodes_see_each_other_by_the_watch() -> None:
-    """A pod bound by the other takes the room that ours would have had."""
-    controller = Controller().start([pod_object(3, cpu="800m")], [node_object(1, "a")])
+def test_two_schedulers_that_share_nodes() -> None:
+    """A pod bound by the other one takes the capacity that ours needs."""
+    controller = Pipeline().start([pod_object(3, cpu="800m")], [node_object(1, "a")])
     foreign = pod_object(101, name="foreign", cpu="900m", node="a")
     foreign["spec"]["schedulerName"] = "default-scheduler"
     controller.line("ADDED", foreign)
@@ -217,9 +217,9 @@ def test_two_schedulers_that_share_nodes_see_each_other_by_the_watch() -> None:
     assert [Bind("uid-web", "default", "web", "a")] == controller.turn()
 
 
-def test_a_replacement_of_the_same_name_is_not_taken_for_the_pod_that_was_lost() -> None:
-    """The answer is lost, the pod is deleted and made anew: the read shows another UID, so the old one is no more."""
-    controller = Controller().start([pod_object(3)], [node_object(1, "a")])
+def test_a_replacement_of_the_same_name_is_another_pod() -> None:
+    """The outcome is unknown, the pod is deleted and recreated: the GET has another UID, so the old pod is gone."""
+    controller = Pipeline().start([pod_object(3)], [node_object(1, "a")])
     [bind] = controller.turn()
     assert isinstance(bind, Bind)
     [reread] = controller.tell(bind_outcome(bind, Reply(0), 1.0))
@@ -233,11 +233,11 @@ def test_a_replacement_of_the_same_name_is_not_taken_for_the_pod_that_was_lost()
     assert [Bind("uid-second", "default", "web", "a")] == controller.turn()
 
 
-def test_a_restart_sees_the_room_that_was_taken_before() -> None:
-    """A new engine that is fed the list counts what the old one had bound, and decides on what was left undecided."""
-    before = Controller().start([pod_object(3), pod_object(4, name="api")], [node_object(1, "a")])
+def test_a_restart_counts_what_was_bound_before() -> None:
+    """A new engine counts the bound pods of the list, and schedules the pending ones."""
+    before = Pipeline().start([pod_object(3), pod_object(4, name="api")], [node_object(1, "a")])
     assert {"web", "api"} == {bind.name for bind in before.turn() if isinstance(bind, Bind)}
-    after = Controller().start(
+    after = Pipeline().start(
         [pod_object(101, node="a"), pod_object(102, name="api", node="a"), pod_object(103, name="late", cpu="100m")],
         [node_object(1, "a")],
         version=103,

@@ -43,7 +43,7 @@ NODES = (node("a", cpu="4"), node("b", cpu="4", labels={"pool": "reserved"}))
 
 
 def engine(nodes: Iterable[Node] = NODES) -> Engine:
-    """An engine with the file's profiles, synced and leading, that has seen the nodes."""
+    """An engine with the file's profiles and nodes, synced and leading."""
     settings = parse(FILE, "scheduler.yaml").settings
     made = Engine(settings)
     for kind in settings.kinds:
@@ -55,13 +55,13 @@ def engine(nodes: Iterable[Node] = NODES) -> Engine:
 
 
 def binds(made: Engine, *pods: Pod) -> list[tuple[str, str]]:
-    """Which pods go where, in the order of the decisions, when these have come at once."""
+    """Pods and their nodes in the order of the decisions, if all of them arrive at once."""
     for each in pods:
         made.handle(PodUpserted(each, 10.0))
     return [(wish.name, wish.node) for wish in made.handle(Turn(10, 11.0)) if isinstance(wish, Bind)]
 
 
-def test_each_by_its_own_rules() -> None:
+def test_each_pod_by_its_own_profile() -> None:
     """The same pod goes to the fuller node under one profile, to the emptier under another, to its pool under a third."""
     held = pod("held", cpu="1", on="a")
     for scheduler, expected in (("packing", "a"), ("spreading", "b"), ("reserved", "b")):
@@ -71,27 +71,27 @@ def test_each_by_its_own_rules() -> None:
 
 
 def test_one_cluster() -> None:
-    """What one profile has placed takes room from the next at once, before the watch shows it."""
+    """A pod placed by one profile counts for the others at once, before the watch shows it."""
     first, second = pod("first", cpu="3", scheduler="reserved"), pod("second", cpu="3500m", scheduler="packing")
     assert [("first", "b"), ("second", "a")] == binds(engine(), first, second)
     assert [("first", "b")] == binds(engine(NODES[1:]), first, second)
 
 
 def test_one_queue() -> None:
-    """The order of the queue runs through all profiles: priority, then the small before the large."""
+    """One order over all profiles: priority, then the small before the large."""
     large = pod("large", cpu="2", scheduler="packing")
     small = pod("small", cpu="100m", scheduler="spreading")
     urgent = pod("urgent", cpu="2", priority=5, scheduler="reserved")
     assert ["urgent", "small", "large"] == [name for name, _ in binds(engine(), large, small, urgent)]
 
 
-def test_nobody_else() -> None:
-    """A pod of a scheduler that is no profile here is left alone."""
+def test_other_schedulers_pods_are_ignored() -> None:
+    """A pod whose schedulerName is no profile here is not scheduled."""
     assert [] == binds(engine(), pod("web", scheduler="default-scheduler"))
 
 
 def test_order_with_other_arguments() -> None:
-    """One queue has one order: a profile that gives it other arguments is refused where it stands in the file."""
+    """One queue has one order: a profile with other arguments is rejected with its position in the file."""
     args = "\n  - name: SmallestFirst\n    args: {longestPenalty: 5}\n"
     with pytest.raises(ConfigError) as caught:
         parse(FILE.rstrip("\n") + args, "scheduler.yaml")

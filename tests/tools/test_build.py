@@ -10,7 +10,7 @@ from tools.controlplane import build
 
 @pytest.fixture
 def copied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The builder's inputs in a folder where they can be changed, and a cache of its own."""
+    """A modifiable copy of the builder's inputs, and a separate cache."""
     target = tmp_path / "inputs"
     shutil.copytree(build.HERE, target, ignore=shutil.ignore_patterns("*.py", "__pycache__"))
     monkeypatch.setenv("TRIMTAB_CACHE", str(tmp_path / "cache"))
@@ -30,18 +30,18 @@ def copied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     ("changed", "kubernetes", "companions"),
     [("companions/go.sum", False, True), ("go.sum", True, False), ("differential/world.go", True, False)],
 )
-def test_a_change_of_one_module_leaves_the_other_alone(
+def test_a_change_of_one_module_does_not_rebuild_the_other(
     copied: Path, changed: str, kubernetes: bool, companions: bool
 ) -> None:
-    """Only the module that a file belongs to gets another folder, and the folder that points at both does too."""
+    """Only the changed module gets another folder, and so does the folder that links both."""
     before = build.module_folder(build.KUBERNETES), build.module_folder(build.COMPANIONS), build.folder()
     (copied / changed).write_text((copied / changed).read_text() + "\n")
     after = build.module_folder(build.KUBERNETES), build.module_folder(build.COMPANIONS), build.folder()
     assert (kubernetes, companions, True) == tuple(old != new for old, new in zip(before, after, strict=True))
 
 
-def test_what_is_built_is_only_pointed_at(copied: Path) -> None:
-    """With both modules in the cache nothing is compiled, and the folder reaches into both."""
+def test_built_modules_are_only_linked(copied: Path) -> None:
+    """With both modules in the cache nothing is compiled, and the folder has links to both."""
     for module, name in ((build.KUBERNETES, "etcd"), (build.COMPANIONS, "prometheus")):
         build.module_folder(module).mkdir(parents=True)
         (build.module_folder(module) / name).write_text(name)
@@ -50,8 +50,8 @@ def test_what_is_built_is_only_pointed_at(copied: Path) -> None:
     assert folder == build.build()
 
 
-def test_a_folder_that_failed_half_way_is_not_there(tmp_path: Path) -> None:
-    """A failure while a folder is filled leaves nothing under its name, and the next attempt starts afresh."""
+def test_a_failed_build_leaves_no_folder(tmp_path: Path) -> None:
+    """And the next attempt starts over."""
     wanted = tmp_path / "wanted"
 
     def fails(target: Path) -> None:

@@ -18,8 +18,8 @@ PAGE = Path(FOLDER).parent / "load.md"
 
 
 @pytest.mark.parametrize("name", DRAWINGS)
-def test_a_picture_is_what_its_plugin_answers(name: str) -> None:
-    """To a fifth of a dot, for libraries may round otherwise; `python -m tools.curves` draws it anew."""
+def test_a_chart_is_what_its_plugin_returns(name: str) -> None:
+    """To a fifth of a pixel, as libraries may round differently; `python -m tools.curves` redraws it."""
     now, committed = render_svg(chart(DRAWINGS[name])), (FOLDER / f"{name}.svg").read_text()
     assert NUMBER.split(now) == NUMBER.split(committed)
     assert [float(each) for each in NUMBER.findall(now)] == pytest.approx(
@@ -27,8 +27,8 @@ def test_a_picture_is_what_its_plugin_answers(name: str) -> None:
     )
 
 
-def test_every_score_by_load_has_its_picture() -> None:
-    """A plugin that scores and reads load is drawn, and docs/load.md shows every picture there is."""
+def test_every_load_aware_score_has_a_chart() -> None:
+    """Every plugin that scores by load has one, and docs/load.md shows all of them."""
     scoring = {
         name
         for name, kind in IN_TREE.items()
@@ -39,8 +39,8 @@ def test_every_score_by_load_has_its_picture() -> None:
     assert sorted(DRAWINGS) == sorted(shown) == sorted(path.stem for path in FOLDER.glob("*.svg"))
 
 
-def test_where_all_lines_are_refused_is_shaded() -> None:
-    """Shading begins at the first refused node; lines that disagree about it are left unshaded."""
+def test_the_rejected_area_is_shaded() -> None:
+    """From the first rejected node; charts whose lines disagree have no shading."""
     points = ((0.0, 100.0), (100.0, 0.0))
     shaded = render_svg(Chart("a < b", "load", (Line("one", points, 80.0),)))
     assert "refused" in shaded and "a &lt; b" in shaded

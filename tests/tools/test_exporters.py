@@ -9,14 +9,14 @@ from tests.live.metering.machine import GIB, Load, Machine, Usage
 
 
 def samples(exporters: Exporters, path: str) -> dict[str, list[str]]:
-    """The words after each series of a page: a value, and a timestamp if there is one."""
+    """The value and the optional timestamp of each series of a page."""
     status, text = exporters.page(path)
     assert 200 == status
     return {series: rest.split() for series, _, rest in (line.rpartition("} ") for line in text.splitlines())}
 
 
 def test_counters_are_the_integral_of_the_load() -> None:
-    """Ten seconds at a quarter of eight cores, then five with a pod of two more, are 20 + 20 core-seconds."""
+    """Ten seconds at a quarter of eight cores, then five with a pod of two more: 20 + 20 core-seconds."""
     machine = Machine("node", started=100.0, cores=8, load=Load(cpu=0.25))
     start = machine.reading(100.0).busy
     assert 20.0 == machine.reading(110.0).busy - start
@@ -27,23 +27,23 @@ def test_counters_are_the_integral_of_the_load() -> None:
 
 
 @pytest.mark.parametrize(("load", "expected"), [(1.5, 80.0), (-0.5, -40.0), (math.nan, math.nan)])
-def test_a_machine_has_no_more_cores_than_it_has(load: float, expected: float) -> None:
-    """Above all its cores a machine is full; nonsense is passed on as it is."""
+def test_cpu_usage_is_limited_by_the_cores(load: float, expected: float) -> None:
+    """NaN is passed on unchanged."""
     machine = Machine("node", started=0.0, cores=8, load=Load(cpu=load))
     start = machine.reading(0.0).busy
     assert expected == pytest.approx(machine.reading(10.0).busy - start, nan_ok=True)
 
 
-def test_a_past_leads_up_to_the_present() -> None:
-    """Told oldest first, and each load held until the next one."""
+def test_backfilled_readings_lead_up_to_the_present() -> None:
+    """Oldest first, and each load lasts until the next one."""
     machine = Machine("node", started=1000.0, cores=2, memory=100.0)
     now = machine.reading(1000.0).busy
     past = machine.past_readings([(20.0, 1.0, 0.5), (10.0, 0.5, 0.25)])
     assert [(980.0, now - 30.0, 50.0), (990.0, now - 10.0, 25.0)] == [(r.at, r.busy, r.memory) for r in past]
 
 
-def test_cadvisor_tells_a_container_twice_and_when() -> None:
-    """By itself and in the sum of its pod, as the real one does, each with a timestamp; and the root of them all."""
+def test_cadvisor_reports_containers_and_pods_with_timestamps() -> None:
+    """Like the real one: each container, the sum of its pod, and the root cgroup."""
     exporters = Exporters(["node-0"])
     exporters.run("node-0", "default", "web", cpu=1.0, memory=5.0)
     exporters.run("node-0", "default", "web", cpu=1.0, memory=7.0, container="side")
@@ -55,8 +55,8 @@ def test_cadvisor_tells_a_container_twice_and_when() -> None:
     assert not any('pod="web"' in key for key in samples(exporters, "/node-0/cadvisor"))
 
 
-def test_lies_stand_for_every_value_or_leave_the_metric_out() -> None:
-    """A lie is said as it is; an empty one is a metric that is not there; heal ends both."""
+def test_overrides_replace_every_value_or_omit_the_metric() -> None:
+    """An empty override omits the metric; heal ends both."""
     exporters = Exporters(["node-0"])
     exporters.override("node-0", "node_memory_MemTotal_bytes", "NaN")
     exporters.override("node-0", "node_load1", "")
@@ -69,8 +69,8 @@ def test_lies_stand_for_every_value_or_leave_the_metric_out() -> None:
     assert "node_load1{" in page
 
 
-def test_ill_pages_answer_as_told() -> None:
-    """Frozen pages repeat themselves with timestamps, failing ones are 503, blank ones have no sample."""
+def test_faulty_pages() -> None:
+    """Frozen pages repeat with timestamps, failing ones are 503, blank ones have no samples."""
     exporters = Exporters(["cold", "down", "blank"])
     exporters.freeze("cold")
     exporters.fail("down")
@@ -86,8 +86,8 @@ def test_ill_pages_answer_as_told() -> None:
     ]
 
 
-def test_targets_are_named_as_the_test_says() -> None:
-    """By name, by IP or by address, with any further label."""
+def test_labels_of_targets() -> None:
+    """By name, by IP or by address, with any extra label."""
     with Exporters(["node-0"]) as exporters:
         (named,) = exporters.targets("{name}:9100", {"node": "{name}"}, pages=["node"])
         assert ({"instance": "node-0:9100", "node": "node-0"}, "/node-0/node") == (named.labels, named.path)

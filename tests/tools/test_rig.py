@@ -49,7 +49,7 @@ def rig() -> Iterator[Rig]:
 
 
 def eventually(question: Callable[[], bool], seconds: float = 60) -> bool:
-    """Whether the answer becomes yes in time."""
+    """Whether the condition becomes true in time."""
     deadline = time.monotonic() + seconds
     while not (answer := question()) and time.monotonic() < deadline:
         time.sleep(0.2)
@@ -64,7 +64,7 @@ def phases(rig: Rig) -> list[str]:
 
 
 def test_a_deployment_becomes_running_pods(rig: Rig) -> None:
-    """Controllers make the pods, kube-scheduler binds them, kwok runs them, and the judge finds nothing to blame."""
+    """Controllers create the pods, kube-scheduler binds them, kwok runs them, and the audit log is clean."""
     rig.admin.create_many(node(f"node-{n}") for n in range(3))
     scheduler = rig.start_kube_scheduler()
     rig.apply([DEPLOYMENT])
@@ -77,8 +77,8 @@ def test_a_deployment_becomes_running_pods(rig: Rig) -> None:
     assert {each["metadata"]["uid"]: each["spec"]["nodeName"] for each in pods} == report.bound
 
 
-def test_a_compacted_and_restarted_server_no_longer_knows_old_revisions(rig: Rig) -> None:
-    """After compaction and a restart the objects are still there, and a watch from before is answered with 410."""
+def test_compaction_and_a_restart_invalidate_old_revisions(rig: Rig) -> None:
+    """The objects are still there, and a watch from an older revision gets 410."""
     before = rig.admin.get("/api/v1/namespaces/default")["metadata"]["resourceVersion"]
     rig.admin.create(pod("later", scheduler="nobody"))
     assert rig.compact_etcd() > int(before)
@@ -91,8 +91,8 @@ def test_a_compacted_and_restarted_server_no_longer_knows_old_revisions(rig: Rig
     assert b'"code":410' in answer
 
 
-def test_a_service_account_may_do_what_its_roles_say_and_no_more(rig: Rig) -> None:
-    """With the shipped RBAC, Trimtab's account lists pods with its token, and is refused to read secrets."""
+def test_a_service_account_has_only_the_permissions_of_its_roles(rig: Rig) -> None:
+    """With the shipped RBAC, Trimtab's account may list pods but not read secrets."""
     rig.admin.create(pod("seen", scheduler="nobody"))
     for name in ("rbac.yaml", "rbac-default-scheduler.yaml"):
         rig.apply(DEPLOY / name)
@@ -105,8 +105,8 @@ def test_a_service_account_may_do_what_its_roles_say_and_no_more(rig: Rig) -> No
     assert ("list", "", "pods") in report.used
 
 
-def test_strangers_are_refused(rig: Rig) -> None:
-    """A user without roles and a caller without credentials are both answered with Forbidden."""
+def test_unknown_users_are_forbidden(rig: Rig) -> None:
+    """A user without roles and a request without credentials both get Forbidden."""
     with pytest.raises(RuntimeError, match="Forbidden"):
         rig.kubectl(f"--kubeconfig={rig.client_kubeconfig('stranger')}", "get", "pods")
     with pytest.raises(HTTPException, match="403"):
@@ -114,8 +114,8 @@ def test_strangers_are_refused(rig: Rig) -> None:
     assert {} == yaml.safe_load(rig.anonymous_kubeconfig().read_text())["users"][0]["user"]
 
 
-def test_a_paused_server_answers_when_resumed(rig: Rig) -> None:
-    """A frozen API server keeps its connections, and a request made meanwhile is answered after it goes on."""
+def test_a_paused_server_responds_when_resumed(rig: Rig) -> None:
+    """It keeps its connections, and a request made in the meantime gets its response afterwards."""
     rig.apiserver.pause()
     with ThreadPoolExecutor(1) as pool:
         asked = pool.submit(rig.admin.raw, "GET", "/readyz")
@@ -125,15 +125,15 @@ def test_a_paused_server_answers_when_resumed(rig: Rig) -> None:
         assert 200 == asked.result(timeout=30)[0]
 
 
-def test_errors_of_the_server_are_errors_here(rig: Rig) -> None:
-    """An answer that is no success raises, with its status."""
+def test_errors_of_the_server_raise(rig: Rig) -> None:
+    """With the status code."""
     with pytest.raises(ApiError) as caught:
         rig.admin.get("/api/v1/namespaces/default/pods/never-made")
     assert 404 == caught.value.status
 
 
 def test_nothing_is_left_behind() -> None:
-    """After the block every process is gone and so is the workspace."""
+    """After the block no process and no workspace is left."""
     with Rig(controlplane_or_skip()) as short:
         pids = [short.etcd.pid, short.apiserver.pid]
         assert all(Path(f"/proc/{pid}").exists() for pid in pids)
@@ -141,8 +141,8 @@ def test_nothing_is_left_behind() -> None:
     assert not short.workspace.exists()
 
 
-def test_a_killed_test_run_takes_its_control_plane_along(tmp_path: Path) -> None:
-    """When the process that started it is killed outright, the kernel ends the control plane."""
+def test_a_killed_test_run_kills_its_control_plane(tmp_path: Path) -> None:
+    """By the kernel, when the parent process dies."""
     controlplane_or_skip()
     program = DIE_WITH_A_RIG.format(workspace=str(tmp_path))
     root = Path(__file__).parents[2]
@@ -152,8 +152,8 @@ def test_a_killed_test_run_takes_its_control_plane_along(tmp_path: Path) -> None
     assert eventually(lambda: not any(Path(f"/proc/{pid}").exists() for pid in pids), seconds=10)
 
 
-def test_the_shipped_roles_hold_no_wildcard_and_no_secret() -> None:
-    """No rule of the shipped RBAC reaches further than it names."""
+def test_the_shipped_roles_have_no_wildcard_and_no_secrets() -> None:
+    """In no rule of the shipped RBAC."""
     documents = [each for path in DEPLOY.glob("rbac*.yaml") for each in yaml.safe_load_all(path.read_text())]
     rules = [rule for each in documents for rule in each.get("rules", ())]
     named = {word for rule in rules for words in rule.values() for word in words}

@@ -52,7 +52,7 @@ class Unavailable(Exception):
 
 @dataclass(frozen=True)
 class Program:
-    """One binary: its name, its package and the build tags that leave out what nobody here needs."""
+    """One binary: its name, its package and the build tags that exclude unneeded packages."""
 
     name: str
     package: str

@@ -7,7 +7,7 @@
        ▲                   │
        └────── kill ───────┘    start again: same port, same data; `stop` also removes the data
 
-It waits for nobody to scrape: `seen` waits until a query answers as wanted.
+It does not wait for scrapes: `wait_for` waits until the result of a query is as expected.
 """
 
 import http.client

@@ -28,7 +28,7 @@ def nodes(rng: Rng, low: int = 1, high: int = 6) -> list[JsonObject]:
 
 
 def open_nodes(rng: Rng, low: int, high: int) -> list[JsonObject]:
-    """Nodes that keep nobody away by taints, so that it is the pods on them that matter."""
+    """Nodes without hard taints, so that the pods on them matter."""
     made = nodes(rng, low, high)
     return made if rng.chance(20) else [{**each, "spec": {}} for each in made]
 

@@ -10,7 +10,7 @@ GROUPS = {"ReplicaSet": "apps/v1", "StatefulSet": "apps/v1", "ReplicationControl
 
 
 def namespaces(rng: Rng) -> list[JsonObject]:
-    """All that pods live in, unless one is not known yet."""
+    """The namespaces of pods, sometimes without one of them."""
     known = [name for name in terms.NAMESPACES if not rng.chance(6)]
     teams = {"team-a": {"team": "a"}, "team-b": {"team": "b"}}
     return [{"metadata": {"name": name, "labels": teams.get(name, {})}} for name in known]
@@ -27,7 +27,7 @@ def services(rng: Rng) -> list[JsonObject]:
 
 
 def owner(rng: Rng, pod: JsonObject) -> tuple[JsonObject, JsonObject]:
-    """The pod with a controller, and the controller itself by its kind; now and then it is not there."""
+    """The pod with an owner, and the owner by its kind; sometimes it is missing."""
     kind, name = rng.one(*OWNERS), "owner"
     reference = {"apiVersion": GROUPS[kind], "kind": kind, "name": name, "uid": "uid-owner", "controller": True}
     owned = {**pod, "metadata": {**pod["metadata"], "ownerReferences": [reference]}}

@@ -15,7 +15,7 @@ RESOURCES = ("cpu", "memory", "example.com/gpu")
 
 
 def asked(rng: Rng, points: list[str], pod: JsonObject, found: list[JsonObject], **more: object) -> JsonObject:
-    """The question itself; where it is about scores, some of the nodes are those to be scored."""
+    """A question; for scores, some of the nodes are to be scored."""
     scored = rng.some(names(found), 1, len(found)) if SCORE[1] in points else None
     return {"extensionPoints": points, "pod": pod, "nodes": found, **without_empty(scoreNodes=scored, **more)}
 

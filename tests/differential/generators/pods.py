@@ -11,7 +11,7 @@ MEMORY = ("64Mi", "256Mi", "1Gi", "500M", "1.5Gi", "200Mi", "1e9", "128974848")
 
 
 def pod(rng: Rng, name: str, namespace: str | None = None) -> JsonObject:
-    """A pod with containers and nothing that ties it to a place; without a namespace it gets one of three."""
+    """A pod with containers and without constraints; without a namespace it gets one of three."""
     spec = {"containers": [container(rng, f"c{number}") for number in range(rng.between(1, 2))]}
     spec |= without_empty(
         initContainers=initial(rng),
@@ -29,7 +29,7 @@ def container(rng: Rng, name: str) -> JsonObject:
 
 
 def initial(rng: Rng) -> list[JsonObject]:
-    """Init containers, of which some are sidecars: they go on running."""
+    """Init containers, some of them sidecars."""
     count = rng.between(1, 3) if rng.chance(25) else 0
     made = [container(rng, f"i{number}") for number in range(count)]
     return [{**each, "restartPolicy": "Always"} if rng.chance(50) else each for each in made]
@@ -52,7 +52,7 @@ def resources(rng: Rng) -> JsonObject:
 
 
 def whole(rng: Rng) -> JsonObject:
-    """Requests of the pod as a whole, which stand above those of its containers."""
+    """Pod-level requests, at least those of its containers."""
     return {"cpu": rng.one("1", "2", "4"), **({"memory": rng.one("1Gi", "3Gi")} if rng.chance(60) else {})}
 
 
@@ -70,7 +70,7 @@ def port(rng: Rng) -> JsonObject:
 
 
 def wishes(rng: Rng, made: JsonObject, often: int) -> JsonObject:
-    """The pod with affinities, spread and tolerations, each that often in a hundred."""
+    """The pod with affinities, spread and tolerations, each with this probability in percent."""
     own = made["metadata"]["labels"]
     affinity = without_empty(
         nodeAffinity=rng.maybe(often, lambda: terms.node_affinity(rng)),
@@ -87,7 +87,7 @@ def wishes(rng: Rng, made: JsonObject, often: int) -> JsonObject:
 
 
 def placed(rng: Rng, made: JsonObject, node: str, minute: int) -> JsonObject:
-    """The pod as it runs on a node since that minute; perhaps it is being resized, perhaps it is going away."""
+    """The pod running on a node since that minute; perhaps being resized, perhaps terminating."""
     status: JsonObject = {"phase": "Running", "startTime": f"2024-01-01T{minute // 60:02}:{minute % 60:02}:00Z"}
     if rng.chance(15):
         status |= resized(rng, made["spec"])
@@ -96,7 +96,7 @@ def placed(rng: Rng, made: JsonObject, node: str, minute: int) -> JsonObject:
 
 
 def resized(rng: Rng, spec: JsonObject) -> JsonObject:
-    """What the kubelet says while requests change: allocated and actual may be less or more than desired."""
+    """The status during an in-place resize: allocated and actual may be less or more than desired."""
     reason = rng.one(None, "Deferred", "Infeasible", "InProgress")
     kind = "PodResizeInProgress" if reason == "InProgress" else "PodResizePending"
     held = [each for each in spec.get("initContainers", []) if "restartPolicy" in each]
@@ -118,7 +118,7 @@ def _held(rng: Rng, made: JsonObject) -> JsonObject:
 def existing(
     rng: Rng, on: list[str], low: int, high: int, often: int = 0, namespace: str | None = None
 ) -> list[JsonObject]:
-    """Pods on these nodes; no two on one node started in the same minute: which of them matters more is chance in Go."""
+    """Pods on these nodes; no two on one node started in the same minute, because Go's order of those is random."""
     count = rng.between(low, high) if on else 0
     minutes = {node: iter(rng.some(range(count), count, count)) for node in on}
     homes = [rng.one(*on) for _ in range(count)]
@@ -128,7 +128,7 @@ def existing(
 
 
 def _ports_once(running: list[JsonObject]) -> list[JsonObject]:
-    """Without ports that an earlier pod of the node has: no kubelet admits the second, and Go forgets it when one goes."""
+    """Without host ports of an earlier pod on the node: no kubelet admits the second, and Go loses it when one is removed."""
     taken: set[tuple[str, int]] = set()
     for each in running:
         home = each["spec"]["nodeName"]

@@ -43,7 +43,7 @@ def with_storage(rng: Rng, pod: JsonObject, on: list[str]) -> tuple[JsonObject, 
 
 
 def nominated(rng: Rng, on: list[str]) -> JsonObject:
-    """Pods that wait in kube-scheduler's queue for victims to go."""
+    """Pods that wait in kube-scheduler's queue for their victims to terminate."""
     made = [pods.wishes(rng, pods.pod(rng, f"nominated-{number}"), 10) for number in range(rng.between(1, 2))]
     promised = [{**each, "status": {"nominatedNodeName": rng.one(*on)}} for each in made]
     return {"nominatedPods": promised, "nominatedQueued": True}
@@ -89,7 +89,7 @@ def preemption(rng: Rng) -> JsonObject:
 
 
 def _low(rng: Rng, pod: JsonObject) -> JsonObject:
-    """A pod that may have to give way; one that is going already may be doing so."""
+    """A pod that may be preempted, possibly terminating already."""
     low = plugin_cases.spec(pod, priority=rng.one(0, 0, 10, 10, 100, -5, 1000))
     if "deletionTimestamp" in pod["metadata"] and rng.chance(60):
         told = {"type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler"}

@@ -15,7 +15,7 @@ def pod_labels(rng: Rng) -> JsonObject:
 
 
 def label_selector(rng: Rng) -> JsonObject | None:
-    """None selects nothing, the empty one everything."""
+    """None matches nothing, an empty one everything."""
     kind = rng.between(0, 9)
     if kind == 9:
         return rng.one(None, {})
@@ -84,7 +84,7 @@ def affinity_term(rng: Rng, own: JsonObject) -> JsonObject:
 
 
 def _merged(selector: JsonObject, keys: dict[str, list[str]], own: JsonObject) -> JsonObject:
-    """As the API server stores it: keys of labels that the pod has are already part of the selector."""
+    """As the API server stores it: with the pod's own values of matchLabelKeys merged into the selector."""
     told = [
         {"key": key, "operator": "In" if kind == "matchLabelKeys" else "NotIn", "values": [own[key]]}
         for kind, named in keys.items()
@@ -101,7 +101,7 @@ def _namespaces(rng: Rng) -> JsonObject:
 
 
 def inter_pod(rng: Rng, own: JsonObject, required: int = 40) -> JsonObject:
-    """Affinity or anti-affinity to pods; both kinds are made alike."""
+    """Pod affinity or anti-affinity."""
 
     def term() -> JsonObject:
         return affinity_term(rng, own)
@@ -115,7 +115,7 @@ def inter_pod(rng: Rng, own: JsonObject, required: int = 40) -> JsonObject:
 
 
 def spread(rng: Rng, own: JsonObject) -> JsonObject:
-    """Among pods like itself, mostly."""
+    """Mostly over pods with its own labels."""
     hard = rng.chance(60)
     selector = {"matchLabels": dict(rng.some(list(own.items()), 1, 2))} if rng.chance(60) else label_selector(rng)
     return {

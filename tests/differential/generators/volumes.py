@@ -33,7 +33,7 @@ CLASSES: list[JsonObject] = [
 
 
 def mounted(pod: JsonObject, volumes: list[JsonObject]) -> JsonObject:
-    """The pod with these volumes, named by their place."""
+    """The pod with these volumes, named by their index."""
     named = [{"name": f"v{number}", **each} for number, each in enumerate(volumes)]
     return {**pod, "spec": {**pod["spec"], **without_empty(volumes=named)}}
 
@@ -60,7 +60,7 @@ def claim(rng: Rng, name: str, class_: str | None, volume: str | None, mode: str
 
 
 def ephemeral(rng: Rng, pod: JsonObject, place: int) -> tuple[JsonObject, JsonObject]:
-    """A volume that lives as long as its pod, and the claim made for it; now and then that belongs to another."""
+    """An ephemeral volume and its claim, which sometimes belongs to another pod."""
     metadata = pod["metadata"]
     owner = {"apiVersion": "v1", "kind": "Pod", "name": metadata["name"], "uid": metadata["uid"], "controller": True}
     made = claim(rng, f"{metadata['name']}-v{place}", "late", None)
@@ -85,7 +85,7 @@ def volume(rng: Rng, name: str, class_: str | None, claimed: str | None) -> Json
 
 
 def source(rng: Rng, name: str) -> JsonObject:
-    """A driver's volume, or one of the old kinds that a driver took over."""
+    """A CSI volume, or one of an in-tree type migrated to CSI."""
     kind = rng.between(0, 9)
     if kind == 9:
         return {"awsElasticBlockStore": {"volumeID": f"aws-{name}"}}
@@ -108,7 +108,7 @@ def reach(rng: Rng) -> JsonObject | None:
 
 
 def claims(rng: Rng, count: int) -> tuple[list[JsonObject], list[JsonObject]]:
-    """Claims of every state, and the volumes: those that are bound and some that are free."""
+    """Claims in every state, and volumes: bound ones and some that are available."""
     made, volumes = [], []
     for number in range(count):
         class_ = rng.one(*["late", "local", "zonal"] * 4, "now", "unknown", "", None)
@@ -121,7 +121,7 @@ def claims(rng: Rng, count: int) -> tuple[list[JsonObject], list[JsonObject]]:
 
 
 def drivers(rng: Rng) -> JsonObject:
-    """Whether the driver says how much room it has, and where it has it."""
+    """CSIDriver with or without storage capacity, and the capacities."""
     if not rng.chance(50):
         return {}
     driver = {"metadata": {"name": "csi.example"}, "spec": {"storageCapacity": rng.chance(80)}}
@@ -140,7 +140,7 @@ def capacity(rng: Rng, number: int) -> JsonObject:
 
 
 def csi_node(rng: Rng, name: str) -> JsonObject:
-    """How many volumes of each driver the node takes."""
+    """The volume limits of the node by driver."""
     offered = [
         {"name": driver, "nodeID": name, **without_empty(allocatable=rng.one({"count": 1}, {"count": 2}, None))}
         for driver in DRIVERS
@@ -157,7 +157,7 @@ def attachment(rng: Rng, number: int, nodes: list[str], volumes: list[JsonObject
 
 
 def inline(rng: Rng) -> JsonObject:
-    """Volumes that a pod names itself and that two pods may not always share."""
+    """Inline volumes that two pods cannot always share."""
     return rng.one(
         {"gcePersistentDisk": without_empty(pdName=rng.one("disk-0", "disk-1"), readOnly=rng.one(None, True))},
         {"awsElasticBlockStore": without_empty(volumeID=rng.one("ebs-0", "ebs-1"), readOnly=rng.one(None, True))},

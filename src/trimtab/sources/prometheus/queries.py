@@ -1,7 +1,7 @@
 """PromQL queries: their form, the default ones for the usual exporters, and which ones a source runs.
 
-One query returns the values of all nodes (or pods) and, told apart by a label, the times at which they were measured: the
-timestamps that Prometheus puts beside values are those of the evaluation. Names of nodes and pods never enter a query. Label
+One query returns the values of all nodes (or pods) and, distinguished by a label, the times at which they were measured: the
+timestamps that Prometheus returns with values are those of the evaluation. Names of nodes and pods never enter a query. Label
 values that do (`matchLabels`) are quoted.
 
 Which exporters a cluster has is found out by running the alternatives of a default query, best first. Its aggregations drop
