@@ -15,16 +15,15 @@ from msgspec.structs import replace
 from bench.decisions import nodes, plain_pods
 from trimtab.core.cluster.cluster import Cluster
 from trimtab.core.load import ingest
-from trimtab.core.load.array_table import ArrayTable, Floats, indices_of
-from trimtab.core.load.node_history import NodeHistory
+from trimtab.core.load.history import NodeHistory, PodHistory
 from trimtab.core.load.placed_pods import PlacedPods
-from trimtab.core.load.pod_history import PodHistory
+from trimtab.core.load.store import LoadStore
 from trimtab.core.load.usage_accounting import UsageAccounting
 from trimtab.core.load.validation import SampleValidator, check_node_amounts, check_pod_amounts
-from trimtab.core.load.view import LoadView
 from trimtab.core.model.pod import Owner, Pod
 from trimtab.core.model.readings import Reading, Subject
 from trimtab.core.model.resources import CPU, MEMORY
+from trimtab.core.tables import ArrayTable, Floats, indices_of
 
 NODES, PODS, OWNERS = 5_000, 50_000, 2_000
 SCRAPE_INTERVAL, WINDOW, ROUNDS, POD_MOVES = 15.0, 300.0, 5, 1_000
@@ -101,8 +100,8 @@ def scrapes() -> tuple[Table, Table]:
     table: Table = [("CPU and memory of all nodes and pods", f"{min(spent[1:]):,.1f}", "50")]
     table += [(f"  {label}", f"{figure:,.1f}", "") for label, figure in parts.items()]
     table += [("the first one, which allocates", f"{spent[0]:,.0f}", "")]
-    table += [("pod history, MB per resource", f"{_profiles(cluster.load):,.1f}", "40")]
-    table += [("all arrays, MB", f"{_megabytes_held(cluster.load):,.0f}", "")]
+    table += [("pod history, MB per resource", f"{_history_megabytes(cluster.load_store):,.1f}", "4")]
+    table += [("all arrays, MB", f"{_megabytes_held(cluster.load_store):,.0f}", "")]
     return table, _query_costs(cluster) + _pod_move_costs(cluster)
 
 
@@ -149,7 +148,7 @@ def _query_costs(cluster: Cluster) -> Table:
         "mean and deviation": lambda: (load.mean(CPU), load.deviation(CPU)),
         "four percentiles of three windows": lambda: [load.percentile(CPU, p, s) for p in percents for s in spans],
         "daily peak": lambda: load.peak(CPU, 86400),
-        "fork of the load": load.copy,
+        "fork of the load": cluster.load_store.copy,
     }
     return [
         (name, f"{_cpu_micros(query, 1):,.0f}", f"{_cpu_micros(query, 20):,.1f}") for name, query in queries.items()
@@ -158,7 +157,7 @@ def _query_costs(cluster: Cluster) -> Table:
 
 def _pod_move_costs(cluster: Cluster) -> Table:
     """The share of the load store in pod changes, per pod."""
-    load, (pod,) = cluster.load, plain_pods(1, 1)
+    load, (pod,) = cluster.load_store, plain_pods(1, 1)
     coming = [replace(_running(pod, i), name=f"new-{i}", started=None) for i in range(POD_MOVES)]
     started = [replace(each, started=START + 3600) for each in coming]
     first = load.placed_pods.size  # beyond all slots that are in use
@@ -186,19 +185,13 @@ def _cpu_micros(query: Callable[[], object], times: int) -> float:
     return (time.process_time() - started_at) / times * 1e6
 
 
-def _profiles(load: LoadView) -> float:
-    profiles = load.pod_history(CPU)
-    assert profiles is not None
-    return profiles.cells.nbytes / 1e6
+def _history_megabytes(load: LoadStore) -> float:
+    return load.accounting[CPU].history.nbytes / 1e6
 
 
-def _megabytes_held(load: LoadView) -> float:
-    held: list[ArrayTable] = [
-        load.placed_pods,
-        load.terminated_pods,
-        *load.all_samples(),
-        *load.node_histories.values(),
-    ]
-    for account in load.accounting.values():
-        held += [account.pods, account.totals, *([account.history] if account.history is not None else [])]
-    return float(sum(getattr(part, name).nbytes for part in held for name in part.DEFAULTS) / 1e6)
+def _megabytes_held(load: LoadStore) -> float:
+    tables: list[ArrayTable] = [load.placed_pods, load.terminated_pods]
+    tables += [*load.all_samples(), *load.node_histories.values()]
+    for accounting in load.accounting.values():
+        tables += [accounting.pods, accounting.totals, accounting.history]
+    return sum(table.nbytes for table in tables) / 1e6

@@ -171,3 +171,9 @@ def _affinity(
             None if preferred is None else tuple(preferred),
         )
     )
+
+
+def assumed_on(cluster: Cluster, uid: str) -> str | None:
+    """The node that a pod is assumed on, None if it is not."""
+    placement = cluster.placements.get(uid)
+    return placement.node if placement is not None and placement.assumed else None

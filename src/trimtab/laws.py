@@ -37,6 +37,7 @@ from trimtab.core.framework.interface import (
     Score,
 )
 from trimtab.core.framework.profile import Profile, WeightedScore
+from trimtab.core.load.view import LoadView
 from trimtab.core.model.node import Node
 from trimtab.core.model.pod import Pod
 from trimtab.core.model.schedule_result import Placement, Unschedulable
@@ -186,10 +187,11 @@ def rebuild(cluster: Cluster, order: Sequence[Node]) -> Cluster:
     for place in cluster.placements.values():
         copy.assume(place.pod, place.node)
     slots = sorted(copy.pod_table.slot, key=copy.pod_table.slot.__getitem__)
-    copy.load = cluster.load.reordered(
+    copy.load_store = cluster.load_store.reordered(
         np.array([cluster.node_table.row[node.name] for node in order], dtype=np.intp),
         np.array([cluster.pod_table.slot[uid] for uid in slots], dtype=np.intp),
     )
+    copy.load = LoadView(copy.load_store)
     return copy
 
 

@@ -216,8 +216,8 @@ def test_no_pod_begins_anew_at_each_sight(machine: FakeMachine) -> None:
     live.runtime.dispatch(PodUpserted(pod, machine.clock()))
     live.tick(60.0)
     live.runtime.dispatch(PodUpserted(replace(pod, version=2, ready=True), machine.clock()))
-    standing = live.scene.engine.cluster.load.placed_pods
-    assert NOON == standing.since[standing.slot["ns/p"]]
+    standing = live.scene.engine.cluster.load_store.placed_pods
+    assert NOON == standing.running_since[standing.slot["ns/p"]]
 
 
 @pytest.mark.parametrize("step", STEPS)

@@ -14,8 +14,10 @@ from msgspec.structs import replace
 
 from tests.conformance.corpus import Case, cluster_of, read_pod
 from trimtab.core.cluster.cluster import Cluster
-from trimtab.core.cluster.view import Floats, View
+from trimtab.core.cluster.view import View
+from trimtab.core.load.store import LoadStore
 from trimtab.core.load.view import LoadView
+from trimtab.core.tables import Floats
 
 RESOURCES = {"CPU": "cpu", "Memory": "memory"}
 KINDS = {"AVG": ("mean", "latest"), "STD": ("deviation",)}
@@ -26,7 +28,7 @@ class Recorded(LoadView):
     """The figures of one response: the last one of each kind counts, and `latest` is the last that is no deviation."""
 
     def __init__(self, held: Cluster, metrics: Mapping[str, Any]) -> None:
-        super().__init__(rows=len(held.node_table))
+        super().__init__(LoadStore(rows=len(held.node_table)))
         self.held, self.end = held, float(metrics["window"]["end"])
         self.figures = {
             kind: {name: np.full(self.rows, np.nan) for name in RESOURCES.values()}

@@ -47,7 +47,7 @@ async def test_a_new_container_is_measured_by_its_fraction_of_the_window(
     idle = "count_over_time(node_cpu_seconds_total{cpu='0',mode='idle'}[12s])"
     prometheus.wait_for(idle, lambda counts: 3 == len(counts) and min(counts.values()) >= window - 1)
     cluster = Cluster()
-    cluster.load.settings = LoadSettings(estimates=("requests",))
+    cluster.load_store.apply_settings(LoadSettings(estimates=("requests",)))
     for name in NAMES:
         cluster.upsert_node(node(name, cpu="8", version=1))
     metrics = (BuiltinMetric.NODE_CPU, BuiltinMetric.POD_CPU)

@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from tests.build import assumed_on
 from tests.core.engine_harness import instructions
 from trimtab.config.registry import default_profile
 from trimtab.core.engine import Engine
@@ -139,7 +140,7 @@ def test_a_pod_is_bound_hop_by_hop() -> None:
     assert (0, 0, None, {"a": 500, "b": 250}) == (
         len(scheduling.bindings),
         len(scheduling.queue),
-        controller.engine.cluster.assumed_on("uid-web"),
+        assumed_on(controller.engine.cluster, "uid-web"),
         controller.free(),
     )
 

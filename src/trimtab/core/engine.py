@@ -52,7 +52,7 @@ class Engine:
     ) -> None:
         state = EngineState(settings, recorder if recorder is not None else MetricsRecorder())
         state.unsynced = set(settings.kinds)
-        state.cluster.load.settings = settings.load
+        state.cluster.load_store.apply_settings(settings.load)
         self._host(state, tuple(make(state) for make in controllers))
 
     def _host(self, state: EngineState, controllers: tuple[Controller, ...]) -> None:
@@ -178,7 +178,7 @@ class Engine:
         state, settings = self.state, event.settings
         state.unsynced |= set(settings.kinds) - set(state.settings.kinds)
         state.settings = settings
-        state.cluster.load.settings = settings.load
+        state.cluster.load_store.apply_settings(settings.load)
         return self._notify(Changed(event))
 
     def _synced(self, event: Synced) -> list[Output]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
+from tests.build import assumed_on
 from tests.core.engine_harness import node, pod
 from trimtab.core.cluster.cluster import MAX_TOMBSTONES, Cluster
 from trimtab.core.cluster.invariants import check_invariants
@@ -34,9 +35,9 @@ def test_an_assumed_pod_counts_and_is_then_held_without_counting_twice() -> None
     cluster = cluster_of("a")
     cluster.upsert_pod(WEB)
     cluster.assume(WEB, "a")
-    assert (1000, "a") == (requested(cluster, "a"), cluster.assumed_on(WEB.uid))
+    assert (1000, "a") == (requested(cluster, "a"), assumed_on(cluster, WEB.uid))
     assert Change.POD_ADDED == cluster.upsert_pod(replace(WEB, node="a", version=6))
-    assert (1000, None, []) == (requested(cluster, "a"), cluster.assumed_on(WEB.uid), check_invariants(cluster))
+    assert (1000, None, []) == (requested(cluster, "a"), assumed_on(cluster, WEB.uid), check_invariants(cluster))
 
 
 def test_an_assumed_pod_that_is_forgotten_gives_its_room_back_once() -> None:

@@ -9,10 +9,11 @@ from tests.build import cluster, node, pod
 from trimtab.core.cluster import recently_placed
 from trimtab.core.cluster.cluster import Cluster
 from trimtab.core.cluster.recently_placed import recent_count, recent_sum
-from trimtab.core.cluster.view import Floats, View
+from trimtab.core.cluster.view import View
 from trimtab.core.framework.interface import ALL_ROWS, Rows
 from trimtab.core.load.view import LoadView
 from trimtab.core.model.resources import CPU
+from trimtab.core.tables import Floats
 
 ONE = slice(1, 2)
 PICKED = np.array([2, 0], dtype=np.intp)

@@ -32,7 +32,7 @@ def test_the_first_pod_of_all_is_counted() -> None:
 def test_labels_that_change_under_a_count() -> None:
     """A pod that stays where it is and gets other labels, or is on its way out, is counted as it now is."""
     held = cluster(node("a"), pod("web", on="a", labels={"app": "web"}, version=1))
-    alive = held.topology_counts.count_selected((WEB,), live=True)
+    alive = held.topology_counts.count_selected((WEB,), skip_terminating=True)
     present = held.topology_counts.count_selected((WEB,))
     assert (1.0, 1.0) == (alive.rows[0], present.rows[0])
     held.upsert_pod(replace(pod("web", on="a", labels={"app": "web"}, version=2), terminating=True))

@@ -45,7 +45,7 @@ PLUGINS: list[Plugin] = [
 def measured(rng: Random) -> Cluster:
     """Nodes from idle to beyond what they have for pods; of some one resource is known, or one sample, or an old one."""
     held = cluster(*(node(name, cpu="7", memory="11Gi") for name in NAMES))
-    held.load.settings = LoadSettings(estimates=("requests",))
+    held.load_store.apply_settings(LoadSettings(estimates=("requests",)))
     for number, at in enumerate((15.0, 30.0, 45.0, 150.0)):
         for resource, seen in (("cpu", NAMES[: 50 - 5 * number]), ("memory", NAMES[5 : 55 - 9 * number])):
             shares = tuple(rng.uniform(0.0, 1.2) for _ in seen)

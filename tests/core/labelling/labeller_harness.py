@@ -10,7 +10,6 @@ from msgspec.structs import replace
 
 from tests.core.engine_harness import node as plain_node
 from trimtab.core.engine import Engine
-from trimtab.core.load.array_table import Floats
 from trimtab.core.load.pressure_rules import LabellingSettings, Rule
 from trimtab.core.load.view import LoadView
 from trimtab.core.model.events import Event, LabelDone, LeaseAcquired, NodeDeleted, NodeUpserted, Synced, Tick
@@ -19,6 +18,7 @@ from trimtab.core.model.node import Node
 from trimtab.core.model.taints import Taint
 from trimtab.core.recorder import MetricsRecorder
 from trimtab.core.settings import Settings
+from trimtab.core.tables import Floats
 
 CPU_KEY, MEMORY_KEY = "pressure.trimtab.dev/cpu", "pressure.trimtab.dev/memory"
 HOST = {"kubernetes.io/hostname": "any"}
@@ -43,9 +43,6 @@ class Meter(LoadView):
         self.engine = engine
         self.told: dict[tuple[str, str], float] = {}
 
-    def advance(self, now: float) -> bool:
-        return False
-
     def latest(self, resource: str) -> Floats:
         nodes = self.engine.cluster.node_table.nodes
         return np.array([self.told.get((each.name, resource), math.nan) for each in nodes])
@@ -55,9 +52,6 @@ class Meter(LoadView):
 
     def recent_mean(self, resource: str, seconds: float) -> Floats:
         return self.latest(f"{resource} over {seconds:g}")
-
-    def copy(self) -> Meter:
-        return self
 
 
 class Labeller:

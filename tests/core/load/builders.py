@@ -41,7 +41,7 @@ def cluster_of(*names: str, settings: LoadSettings | None = None) -> Cluster:
     """Nodes of 4 cores and 8 GiB."""
     cluster = Cluster()
     if settings is not None:
-        cluster.load.settings = settings
+        cluster.load_store.apply_settings(settings)
     for name in names:
         cluster.upsert_node(node(name, version=1))
     return cluster
@@ -61,6 +61,11 @@ def by_name(cluster: Cluster, column: np.ndarray[Any, Any]) -> dict[str, float |
     """Rounded, None for NaN."""
     figures = {node.name: float(column[row]) for row, node in enumerate(cluster.node_table.nodes)}
     return {name: None if figure != figure else round(figure, 6) for name, figure in figures.items()}
+
+
+def pods_sampled_at(cluster: Cluster) -> np.ndarray[Any, Any]:
+    """When the newest sample of each pod was taken, by slot; NaN for none."""
+    return np.asarray(np.fmax.reduce([each.pods.sampled_at for each in cluster.load_store.accounting.values()]))
 
 
 def unsampled(cluster: Cluster) -> dict[str, float | None]:

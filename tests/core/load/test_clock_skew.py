@@ -5,7 +5,16 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from tests.core.load.builders import cluster_of, expected, ingest, pod_reading, reading, running_pod, unsampled
+from tests.core.load.builders import (
+    cluster_of,
+    expected,
+    ingest,
+    pod_reading,
+    pods_sampled_at,
+    reading,
+    running_pod,
+    unsampled,
+)
 from trimtab.core.cluster.cluster import Cluster
 from trimtab.core.cluster.invariants import check_invariants
 from trimtab.core.load.settings import LoadSettings
@@ -66,9 +75,9 @@ def test_of_two_sources_the_newer_sample_of_a_pod_counts() -> None:
     cluster.upsert_pod(running_pod("web", "a", started=100.0))
     ingest(cluster, pod_reading({"web": 300.0}, at=1060.0, source="ahead"), at=1005.0)
     ingest(cluster, pod_reading({"web": 200.0}, at=1010.0, source="behind"))
-    assert [1060.0] == cluster.load.pods_sampled_at[:1].tolist()
+    assert [1060.0] == pods_sampled_at(cluster)[:1].tolist()
     cluster.source_failed("ahead", 1015.0)
     ingest(cluster, pod_reading({"web": 200.0}, at=1020.0, source="behind"))
-    assert [1020.0] == cluster.load.pods_sampled_at[:1].tolist()
+    assert [1020.0] == pods_sampled_at(cluster)[:1].tolist()
     cluster.delete_pod("uid-web")
     assert {"a": 800.0} == expected(cluster)

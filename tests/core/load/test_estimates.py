@@ -8,9 +8,7 @@ import pytest
 from tests.build import MIB
 from tests.core.load.builders import cluster_of, ingest, pod_reading, running_pod
 from trimtab.core.cluster.cluster import Cluster
-from trimtab.core.load.default_estimates import BY_NAME
-from trimtab.core.load.estimator import Estimator
-from trimtab.core.load.learned_usage import MAX_SAMPLES, ClusterRatios
+from trimtab.core.load.estimates import MAX_SAMPLES, RULES_BY_NAME, ClusterRatios, Estimator
 from trimtab.core.load.settings import RULES, LoadSettings
 from trimtab.core.model.pod import Pod
 from trimtab.core.model.resources import CPU, MEMORY
@@ -38,12 +36,12 @@ from trimtab.core.model.resources import CPU, MEMORY
 )
 def test_the_peers_rules(rule: str, resource: str, request_: float, limit: float, amount: float) -> None:
     """Their factors, caps and defaults for who asks for nothing."""
-    assert amount == pytest.approx(BY_NAME[rule](resource, request_, limit))
+    assert amount == pytest.approx(RULES_BY_NAME[rule](resource, request_, limit))
 
 
 def test_every_rule_of_the_settings_is_there() -> None:
     """Two are learnt, the others are the peers'."""
-    assert set(RULES) == {"siblings", "cluster", *BY_NAME}
+    assert set(RULES) == {"siblings", "cluster", *RULES_BY_NAME}
 
 
 def told(cluster: Cluster, pod: Pod) -> tuple[float, float, str]:
@@ -109,7 +107,7 @@ def test_a_young_pods_first_sample_teaches_when_its_window_is_half_full() -> Non
         cluster.upsert_pod(running_pod(f"web-{number}", "a", started=100.0))
     few = {f"web-{number}": 10.0 for number in range(20)}
     ingest(cluster, pod_reading(few, at=130.0, window=300.0))
-    assert 0 == cluster.load.estimator.ratios[CPU].seen[1]
+    assert 0 == cluster.load_store.estimator.ratios[CPU].seen[1]
     ingest(cluster, pod_reading(dict.fromkeys(few, 50.0), at=250.0, window=300.0))
     assert (200.0, "cluster") == told(cluster, running_pod("x", "", cpu="1"))[::2]
 
@@ -135,7 +133,7 @@ def test_the_order_of_rules_is_the_users(rules: tuple[str, ...], told_by: str) -
 def test_pods_that_wait_for_their_first_sample_are_estimated_anew() -> None:
     """When kin have been measured meanwhile, what is pending follows them at the next reading."""
     cluster = cluster_of("a", "b")
-    cluster.load.advance(0.0)
+    cluster.load_store.advance(0.0)
     cluster.upsert_pod(running_pod("web-0", "a", owner="web", started=0.0))
     cluster.upsert_pod(running_pod("web-1", "b", owner="web", started=0.0))
     assert [425.0, 425.0] == cluster.load.unsampled(CPU).tolist()
@@ -167,18 +165,18 @@ def test_kin_that_went_are_forgotten_though_nothing_is_measured() -> None:
         run = running_pod(f"p{number}", "a", owner=f"job-{number}")
         cluster.upsert_pod(run)
         cluster.delete_pod(run.uid)
-    assert 4500 > len(cluster.load.estimator.workload_ids)
+    assert 4500 > len(cluster.load_store.estimator.workload_ids)
 
 
 def test_idle_kin_do_not_make_a_newcomer_nothing() -> None:
     """A tenth of its request is the least, one by one and all together: what counts for nothing cannot be spread."""
     cluster = cluster_of("a")
-    cluster.load.advance(0.0)
+    cluster.load_store.advance(0.0)
     for name in ("web-0", "web-1"):
         cluster.upsert_pod(running_pod(name, "a", owner="web", started=0.0))
     ingest(cluster, pod_reading({"web-0": 0.0}, at=15.0))
     assert (50.0, "siblings") == told(cluster, running_pod("web-2", "", owner="web"))[::2]
-    assert [50.0] == cluster.load.accounting[CPU].pods.estimate[[cluster.pod_table.slot["uid-web-1"]]].tolist()
+    assert [50.0] == cluster.load_store.accounting[CPU].pods.estimate[[cluster.pod_table.slot["uid-web-1"]]].tolist()
 
 
 def test_one_pod_that_asks_for_next_to_nothing_does_not_speak_for_the_cluster() -> None:

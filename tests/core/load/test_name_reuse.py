@@ -9,7 +9,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from tests.core.load.builders import cluster_of, expected, ingest, pod_reading, reading, running_pod, unsampled
+from tests.core.load.builders import (
+    cluster_of,
+    expected,
+    ingest,
+    pod_reading,
+    pods_sampled_at,
+    reading,
+    running_pod,
+    unsampled,
+)
 from trimtab.core.cluster.cluster import Cluster
 from trimtab.core.cluster.invariants import check_invariants
 from trimtab.core.load.settings import LoadSettings
@@ -30,7 +39,7 @@ def returned(**news: object) -> Cluster:
 
 
 def sampled(cluster: Cluster, uid: str = "new") -> list[float]:
-    return cluster.load.pods_sampled_at[[cluster.pod_table.slot[uid]]].tolist()
+    return pods_sampled_at(cluster)[[cluster.pod_table.slot[uid]]].tolist()
 
 
 @pytest.mark.parametrize("started", [None, 20.0, 101.0])
@@ -146,10 +155,12 @@ def _look(cluster: Cluster, spans: list[tuple[float, float]], at: float, late: i
     ingest(cluster, pod_reading({"db-0": sum(shown)}, at=measured, window=window), at=at)
     for uid, slot in cluster.pod_table.slot.items():
         if (
-            cluster.load.pods_sampled_at.item(slot) == measured
-            and cluster.load.accounting[CPU].pods.window.item(slot) == window
+            pods_sampled_at(cluster).item(slot) == measured
+            and cluster.load_store.accounting[CPU].pods.window.item(slot) == window
         ):
-            assert math.isclose(shown[int(uid)], cluster.load.accounting[CPU].pods.sample.item(slot), abs_tol=1e-9)
+            assert math.isclose(
+                shown[int(uid)], cluster.load_store.accounting[CPU].pods.sample.item(slot), abs_tol=1e-9
+            )
 
 
 def _use(number: int, span: tuple[float, float], measured: float, window: float) -> float:

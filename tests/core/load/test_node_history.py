@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tests.core.load.builders import by_name, cluster_of, ingest, reading
-from trimtab.core.load.node_history import NodeHistory
+from trimtab.core.load.history import NodeHistory
 from trimtab.core.model.resources import CPU
 
 ROW = np.array([0])

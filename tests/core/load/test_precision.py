@@ -7,7 +7,8 @@ from msgspec.structs import replace
 
 from tests.core.load.builders import cluster_of, expected, ingest, pod_reading, reading, running_pod, unsampled
 from trimtab.core.cluster.cluster import Cluster
-from trimtab.core.load.estimator import MIN_OF_REQUEST
+from trimtab.core.cluster.invariants import check_load_sums
+from trimtab.core.load.estimates import MIN_OF_REQUEST
 from trimtab.core.load.settings import LoadSettings
 from trimtab.core.model.resources import CPU
 
@@ -35,7 +36,7 @@ def test_nothing_is_left_behind(way: str) -> None:
         cluster.upsert_pod(replace(running_pod("absurd", "a", cpu=""), version=2))
         cluster.delete_pod(absurd.uid)
     assert before == figures(cluster)
-    assert [] == list(cluster.load.miscounted())
+    assert [] == list(check_load_sums(cluster.load_store))
 
 
 def test_nothing_is_left_behind_by_one_that_was_measured() -> None:
@@ -45,7 +46,7 @@ def test_nothing_is_left_behind_by_one_that_was_measured() -> None:
     cluster.upsert_pod(running_pod("absurd", "a", cpu=ABSURD, started=0.0))
     ingest(cluster, reading({"a": 1000.0}, at=100.0), pod_reading({"absurd": 100.0}, at=100.0))
     cluster.delete_pod("uid-absurd")
-    assert [] == list(cluster.load.miscounted())
+    assert [] == list(check_load_sums(cluster.load_store))
     assert [212.5**2] == cluster.load.forecast(CPU)[1].tolist()
 
 
@@ -78,7 +79,7 @@ def test_other_rules_for_estimates_hold_for_pods_that_stand_already() -> None:
     ingest(cluster, reading({"a": 1000.0}, at=100.0))
     cluster.upsert_pod(running_pod("p", "a", cpu="1"))
     assert {"a": 1000.0} == unsampled(cluster)
-    cluster.load.settings = LoadSettings(estimates=("trimaran",))
+    cluster.load_store.apply_settings(LoadSettings(estimates=("trimaran",)))
     assert {"a": 1500.0} == unsampled(cluster)
     assert {"a": 2500.0} == expected(cluster)
 
@@ -101,6 +102,6 @@ def test_who_is_on_the_way_out_before_time_begins() -> None:
     cluster = cluster_of("a")
     cluster.upsert_pod(running_pod("p", "a"))
     cluster.upsert_pod(replace(running_pod("p", "a"), version=2, terminating=True))
-    assert [] == list(cluster.load.miscounted())
+    assert [] == list(check_load_sums(cluster.load_store))
     ingest(cluster, reading({"a": 1000.0}, at=500.0))
-    assert [425.0] == cluster.load.accounting[CPU].totals.level[:1].tolist()
+    assert [425.0] == cluster.load_store.accounting[CPU].totals.mean[:1].tolist()

@@ -1,4 +1,4 @@
-"""Decides whether load columns stay true in any order of events: rows that change hands and slots that are used again."""
+"""Property tests of measured load: rows that change hands and slots that are reused, in any order of events."""
 
 from __future__ import annotations
 
@@ -11,11 +11,13 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from tests.build import node
-from tests.core.load.builders import pod_reading, reading, running_pod
+from tests.core.load.builders import pod_reading, pods_sampled_at, reading, running_pod
 from trimtab.core.cluster.cluster import Cluster
-from trimtab.core.cluster.invariants import check_invariants
-from trimtab.core.load.view import Floats, LoadView
+from trimtab.core.cluster.invariants import check_invariants, check_load_sums
+from trimtab.core.load.history import HOUR_BUCKETS, TEN_MINUTES
+from trimtab.core.load.view import LoadView
 from trimtab.core.model.resources import CPU
+from trimtab.core.tables import Floats
 
 NODES, PODS = ("a", "b", "c", "d"), ("p", "q", "r", "s", "t")
 PAUSES = (0.0, 1.0, 15.0, 40.0, 200.0)
@@ -39,7 +41,7 @@ STEPS = st.lists(
 
 
 class Replay:
-    """A cluster, and beside it in plain dictionaries what was measured of whom, by name and in order."""
+    """A cluster, and next to it plain dictionaries of what was measured, by name and time."""
 
     def __init__(self) -> None:
         self.cluster, self.at, self.version = Cluster(), 1000.0, 0
@@ -47,7 +49,8 @@ class Replay:
         self.newest = 0.0
         self.of_pods: dict[str, dict[float, float]] = {}
         self.gone: dict[str, float] = {}
-        self.moments: list[float] = []
+        self.filled_up: dict[str, dict[float, float]] = {}  # samples of pods as history keeps them
+        self.newest_of_pods = 0.0
         self.cluster.age_load(self.at)
         for number in range(4):
             self.node(number, 0)
@@ -82,7 +85,7 @@ class Replay:
             name, NODES[how % len(NODES)], uid=f"{name}-{self.version}", version=self.version, owner=f"o{how % 2}"
         )
         self.cluster.upsert_pod(made)
-        self.of_pods[name] = {}
+        self.of_pods[name], self.filled_up[name] = {}, {}
 
     def start(self, who: int, how: int) -> None:
         self._alter(who, started=self.at - how)
@@ -115,11 +118,19 @@ class Replay:
         standing = [pod.name for pod in self.cluster.pods.values() if pod.node in self.cluster.node_table.row]
         values = {name: 10.0 + how + i for i, name in enumerate(standing) if (who + i) % 3}
         if values:
-            self.cluster.ingest_samples((pod_reading(values, self.at, window=WINDOW),), self.at)
             its_own = {name: value for name, value in values.items() if self.at - WINDOW > self.gone.get(name, -1.0)}
-            self.moments = [*self.moments, self.at][-6:] if its_own else self.moments
             for name, value in its_own.items():
                 self.of_pods[name][self.at] = value
+                self.filled_up[name][self.at] = value + self._missing_part(name)
+                self.newest_of_pods = self.at
+            self.cluster.ingest_samples((pod_reading(values, self.at, window=WINDOW),), self.at)
+
+    def _missing_part(self, name: str) -> float:
+        """The estimate for the part of the window before the pod ran."""
+        placed, pods = self.cluster.load_store.placed_pods, self.cluster.load_store.accounting[CPU].pods
+        slot = placed.slot[f"default/{name}"]
+        ran = min((self.at - placed.running_since.item(slot)) / WINDOW, 1.0)
+        return (1.0 - ran) * min(pods.estimate.item(slot), 4000.0)
 
     def both(self, who: int, how: int) -> None:
         self.nodes(who, how)
@@ -128,9 +139,9 @@ class Replay:
     def fail(self, who: int, how: int) -> None:
         self.cluster.source_failed("meter" if who % 2 else "pods", self.at)
 
-    # --- what the columns say, by name
+    # --- what the load says, by name
 
-    def judge(self) -> None:
+    def check(self) -> None:
         assert [] == check_invariants(self.cluster)
         load = self.cluster.load
         average = load.recent_mean(CPU, 3600.0)
@@ -140,61 +151,60 @@ class Replay:
                 assert math.isclose(np.mean(hour), average[row], rel_tol=1e-5)
         for pod in self.cluster.pods.values():
             newest = max(self.of_pods[pod.name], default=math.nan)
-            np.testing.assert_equal(newest, load.pods_sampled_at[self.cluster.pod_table.slot[pod.uid]])
-        profiles = load.pod_history(CPU)
-        for pod in self.cluster.pods.values() if profiles is not None else ():
+            np.testing.assert_equal(newest, pods_sampled_at(self.cluster)[self.cluster.pod_table.slot[pod.uid]])
+        self._check_history()
+
+    def _check_history(self) -> None:
+        count, mean, _ = self.cluster.load_store.accounting[CPU].history.hourly()
+        oldest = self.newest_of_pods // TEN_MINUTES - HOUR_BUCKETS
+        for pod in self.cluster.pods.values():
             slot = self.cluster.pod_table.slot[pod.uid]
-            if slot < profiles.size:
-                times, samples = profiles.samples(np.array([slot]))
-                held = {
-                    at: value
-                    for at, value in zip(times.tolist(), samples[:, 0].tolist(), strict=True)
-                    if value == value
-                }
-                assert {at: value for at, value in self.of_pods[pod.name].items() if at in self.moments} == held
+            hour = [value for at, value in self.filled_up[pod.name].items() if at // TEN_MINUTES > oldest]
+            assert len(hour) == count[slot]
+            assert not hour or math.isclose(np.mean(hour), mean[slot], rel_tol=1e-4)
 
 
 @settings(max_examples=150, deadline=None)
 @given(STEPS)
 def test_whatever_happens_columns_are_as_a_fresh_count_and_histories_follow_names(steps: list[Step]) -> None:
     """One pod counted by itself is one of all pods counted together; no node or pod gets another's samples."""
-    told = Replay()
+    replay = Replay()
     for step in steps:
-        told.play(step)
-        told.judge()
+        replay.play(step)
+        replay.check()
 
 
 @settings(max_examples=60, deadline=None)
 @given(STEPS, STEPS)
 def test_a_fork_and_its_origin_never_meet(before: list[Step], after: list[Step]) -> None:
     """What is read, counted and learnt in one is not seen in the other."""
-    told = Replay()
+    replay = Replay()
     for step in before:
-        told.play(step)
-    twin = told.cluster.fork()
-    photograph = _answers(twin.fork())
+        replay.play(step)
+    fork = replay.cluster.fork()
+    before_changes = _answers(fork.fork())
     for step in after:
-        told.play(step)
-    assert photograph == _answers(twin.fork())
-    assert [] == check_invariants(twin)
+        replay.play(step)
+    assert before_changes == _answers(fork.fork())
+    assert [] == check_invariants(fork)
 
 
 @settings(max_examples=60, deadline=None)
 @given(STEPS, st.randoms(use_true_random=False))
 def test_the_order_of_rows_and_slots_does_not_matter(steps: list[Step], rng: Random) -> None:
     """The same load under other numbers gives the same answers by name."""
-    told = Replay()
+    replay = Replay()
     for step in steps:
-        told.play(step)
-    load = told.cluster.load
+        replay.play(step)
+    load = replay.cluster.load
     rows = list(range(load.rows))
-    slots = sorted(told.cluster.pod_table.slot.values())
+    slots = sorted(replay.cluster.pod_table.slot.values())
     rng.shuffle(rows)
     rng.shuffle(slots)
-    twin = load.reordered(np.array(rows, dtype=np.intp), np.array(slots, dtype=np.intp))
-    for ours, theirs in zip(_columns(load), _columns(twin), strict=True):
-        np.testing.assert_array_equal(ours[rows], theirs)
-    assert [] == list(twin.miscounted())
+    reordered = load.store.reordered(np.array(rows, dtype=np.intp), np.array(slots, dtype=np.intp))
+    for before, after in zip(_columns(load), _columns(LoadView(reordered)), strict=True):
+        np.testing.assert_array_equal(before[rows], after)
+    assert [] == list(check_load_sums(reordered))
 
 
 def _answers(cluster: Cluster) -> str:

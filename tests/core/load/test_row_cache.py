@@ -38,7 +38,8 @@ def test_touched_rows_as_all(resource: str, pods: bool) -> None:
     held.assume(pod("other", cpu="300m", memory="64Mi"), "by-node")
     held.delete_pod("uid-new-1")
     kept = (*held.load.forecast(resource), held.load.expected(resource))
-    anew = (*held.load.copy().forecast(resource), held.load.copy().expected(resource))
+    fork = held.fork().load
+    anew = (*fork.forecast(resource), fork.expected(resource))
     for expected, touched in zip(anew, kept, strict=True):
         np.testing.assert_allclose(touched, expected, rtol=1e-12)
     assert [False, True, True] == (kept[0] > before).tolist()
@@ -50,10 +51,10 @@ def test_estimates_and_means_are_asked_anew_after_news() -> None:
     measured(held, 15.0, pods=False)
     by_rule = held.load.estimate(newcomer, "cpu")
     means = held.load.recent_mean("cpu", 300.0).copy()
-    held.load.settings = LoadSettings(estimates=("requests",))
+    held.load_store.apply_settings(LoadSettings(estimates=("requests",)))
     assert (1000.0, "requests") == (held.load.estimate(newcomer, "cpu")[0], held.load.estimate(newcomer, "cpu")[2])
     assert "requests" != by_rule[2]
     measured(held, 315.0, pods=False)
     assert [False, True, False] == (held.load.recent_mean("cpu", 300.0) > means).tolist()
-    held.load.source_failed("meter", 316.0)
+    held.load_store.source_failed("meter", 316.0)
     assert np.isnan(held.load.recent_mean("cpu", 300.0)).all()

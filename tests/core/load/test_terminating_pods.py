@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 from msgspec.structs import replace
 
 from tests.core.load.builders import cluster_of, expected, ingest, pod_reading, reading, running_pod, unsampled
 from trimtab.core.cluster.cluster import Cluster
 from trimtab.core.cluster.invariants import check_invariants
-from trimtab.core.load import pod_history, terminated_pods
+from trimtab.core.load import terminated_pods
 from trimtab.core.load.settings import LoadSettings
 from trimtab.core.model.resources import CPU
 
@@ -113,7 +112,7 @@ def test_more_leave_in_one_scrape_than_are_remembered_one_by_one(monkeypatch: py
     monkeypatch.setattr(terminated_pods, "MAX_ENTRIES", 10)
     names = [f"n{number}" for number in range(4)]
     cluster = cluster_of(*names, settings=BY_REQUESTS)
-    cluster.load.terminated_pods.max_entries = 10
+    cluster.load_store.terminated_pods.max_entries = 10
     pods = [running_pod(f"p{number}", names[number % 4], cpu="10m", started=-1000.0) for number in range(100)]
     for pod in pods:
         cluster.upsert_pod(pod)
@@ -123,26 +122,20 @@ def test_more_leave_in_one_scrape_than_are_remembered_one_by_one(monkeypatch: py
         cluster.delete_pod(pod.uid)
     assert dict.fromkeys(names, 750.0) == expected(cluster)
     assert [] == check_invariants(cluster)
-    assert 10 >= cluster.load.terminated_pods.count
+    assert 10 >= cluster.load_store.terminated_pods.count
     ingest(cluster, reading(dict.fromkeys(names, 740.0), at=30.0))
     assert dict.fromkeys(names, 740.0) == expected(cluster)
     cluster.age_load(1000.0)
     ingest(cluster, reading(dict.fromkeys(names, 740.0), at=1000.0))
-    assert 0 == cluster.load.terminated_pods.count
+    assert 0 == cluster.load_store.terminated_pods.count
 
 
-def test_slots_that_wait_to_be_emptied_are_few(monkeypatch: pytest.MonkeyPatch) -> None:
-    """However many pods leave while none is measured."""
-    monkeypatch.setattr(pod_history, "MAX_RELEASED", 4)
+def test_slots_of_removed_pods_are_cleared() -> None:
+    """However many pods are removed, nothing of them is left for the pods that get their slots."""
     cluster = crowd(0, measured={f"p{number}": 10.0 for number in range(30)})
-    held = cluster.load.pod_history(CPU)
-    assert held is not None
+    history = cluster.load_store.accounting[CPU].history
     slots = [cluster.pod_table.slot[f"uid-p{number}"] for number in range(30)]
+    assert {1.0} == set(history.hourly()[0][slots].tolist())
     for number in range(30):
         cluster.delete_pod(f"uid-p{number}")
-        assert 4 > len(held._released)
-    assert np.isnan(held.samples(np.array(slots))[1]).all()
-    for turn in range(9):
-        cluster.upsert_pod(running_pod("short", "a", uid=f"short-{turn}"))
-        cluster.delete_pod(f"short-{turn}")
-        assert 4 > len(held._released)
+    assert {0.0} == set(history.hourly()[0][slots].tolist())

@@ -32,7 +32,8 @@ def test_trust_goes_in_steps_by_the_samples_own_age() -> None:
     ingest(cluster, reading({"old": 100.0}, at=0.0))
     ingest(cluster, reading({"new": 100.0}, at=100.0))
     steps = [
-        (cluster.load.advance(at), at, trusts(cluster)) for at in (110.0, 120.5, 130.0, 221.0, 301.0, 401.0, 500.0)
+        (cluster.load_store.advance(at), at, trusts(cluster))
+        for at in (110.0, 120.5, 130.0, 221.0, 301.0, 401.0, 500.0)
     ]
     assert [
         (False, 110.0, [1.0, 1.0]),
@@ -79,8 +80,8 @@ def test_settings_judge_what_is_held_already() -> None:
     """A shorter patience takes trust away at once."""
     cluster = cluster_of("a")
     ingest(cluster, reading({"a": 100.0}), at=0.0)
-    cluster.load.advance(60.0)
-    cluster.load.settings = LoadSettings(fresh=10.0, stale=30.0)
+    cluster.load_store.advance(60.0)
+    cluster.load_store.apply_settings(LoadSettings(fresh=10.0, stale=30.0))
     assert [0.0] == trusts(cluster)
 
 

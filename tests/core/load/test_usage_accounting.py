@@ -5,7 +5,16 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from tests.core.load.builders import cluster_of, expected, ingest, pod_reading, reading, running_pod, unsampled
+from tests.core.load.builders import (
+    cluster_of,
+    expected,
+    ingest,
+    pod_reading,
+    pods_sampled_at,
+    reading,
+    running_pod,
+    unsampled,
+)
 from trimtab.core.cluster.cluster import Cluster
 from trimtab.core.cluster.invariants import check_invariants
 from trimtab.core.load.settings import LoadSettings
@@ -55,7 +64,7 @@ def test_a_bind_that_failed_leaves_nothing_behind() -> None:
 def test_a_sample_over_five_minutes_shows_a_young_pod_in_part(after: float, left: float) -> None:
     """As much as it has run of the window; the rest is still to come."""
     cluster = cluster_of("a", settings=BY_REQUESTS)
-    cluster.load.advance(1000.0)
+    cluster.load_store.advance(1000.0)
     cluster.upsert_pod(running_pod("web", "a", started=1000.0))
     ingest(cluster, reading({"a": 1000.0}, at=1000.0 + after, window=300.0))
     assert {"a": left} == unsampled(cluster)
@@ -90,12 +99,12 @@ def test_who_leaves_is_taken_off_at_once_with_what_was_measured_of_it() -> None:
     web = running_pod("web", "a", started=-500.0)
     cluster.upsert_pod(web)
     ingest(cluster, reading({"a": 1000.0}, at=0.0), pod_reading({"web": 300.0}, at=0.0))
-    cluster.load.advance(5.0)
+    cluster.load_store.advance(5.0)
     cluster.upsert_pod(replace(web, terminating=True, version=2))
     assert {"a": 700.0} == expected(cluster)
     ingest(cluster, reading({"a": 990.0}, at=15.0), pod_reading({"web": 290.0}, at=15.0))
     assert {"a": 700.0} == expected(cluster)
-    cluster.load.advance(20.0)
+    cluster.load_store.advance(20.0)
     cluster.delete_pod("uid-web")
     assert {"a": 700.0} == expected(cluster)
     assert [] == check_invariants(cluster)
@@ -144,7 +153,7 @@ def test_a_pod_that_asks_for_more_where_it_stands_is_measured_on() -> None:
     ingest(cluster, reading({"a": 1000.0}, at=0.0), pod_reading({"web": 300.0}, at=0.0))
     cluster.upsert_pod(running_pod("web", "a", cpu="900m", version=2))
     assert {"a": 1000.0} == expected(cluster)
-    assert [0.0] == cluster.load.pods_sampled_at[:1].tolist()
+    assert [0.0] == pods_sampled_at(cluster)[:1].tolist()
     assert [] == check_invariants(cluster)
 
 
@@ -181,7 +190,7 @@ def test_placed_is_when_the_pod_took_its_place() -> None:
     """As far as anybody saw it; who was there before any clock is older than everything."""
     cluster = cluster_of("a")
     cluster.upsert_pod(running_pod("first", "a"))
-    cluster.load.advance(50.0)
+    cluster.load_store.advance(50.0)
     cluster.upsert_pod(running_pod("second", "a"))
     cluster.upsert_pod(running_pod("third", "a", started=20.0))
     slots = [cluster.pod_table.slot[f"uid-{name}"] for name in ("first", "second", "third")]
@@ -206,5 +215,5 @@ def test_what_was_measured_of_pods_outlives_their_node_object() -> None:
     ingest(cluster, pod_reading({"web": 300.0}, at=5.0))
     old = cluster.node_table.nodes[cluster.node_table.row["a"]]
     cluster.upsert_node(replace(old, uid="new", version=9))
-    assert ([5.0], {"a": 300.0, "b": 0.0}) == (cluster.load.pods_sampled_at[:1].tolist(), unsampled(cluster))
+    assert ([5.0], {"a": 300.0, "b": 0.0}) == (pods_sampled_at(cluster)[:1].tolist(), unsampled(cluster))
     assert [] == check_invariants(cluster)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from tests.core.load.builders import by_name, cluster_of, ingest, pod_reading, reading, running_pod
+from tests.core.load.builders import by_name, cluster_of, ingest, pod_reading, pods_sampled_at, reading, running_pod
 from trimtab.core.cluster.cluster import Cluster
 from trimtab.core.model.readings import Reading, Statistic, Unit
 from trimtab.core.model.resources import CPU, MEMORY
@@ -41,9 +41,11 @@ def test_nonsense_makes_its_node_missing_and_no_other(value: float, more: Mappin
     good = {"a": 0.5, "b": 0.5}
     ingest(cluster, reading(good, at=0.0, **more))
     assert {reason: 1} == ingest(cluster, reading({"a": value, "b": 0.5}, at=15.0, **more))
-    meter = cluster.load.latest_samples(CPU, more.get("statistic", Statistic.LATEST), own=more.get("unit") is Unit.RAW)
+    meter = cluster.load_store.latest_samples(
+        CPU, more.get("statistic", Statistic.LATEST), custom=more.get("unit") is Unit.RAW
+    )
     assert meter is not None
-    assert [False, True] == [known == known for known in meter.believed[:2]]
+    assert [False, True] == [known == known for known in meter.trusted_value[:2]]
 
 
 def test_shares_are_of_what_the_machine_has() -> None:
@@ -151,7 +153,7 @@ def test_a_pod_cannot_use_more_than_its_node(claim: float) -> None:
     cluster = cluster_of("a")
     cluster.upsert_pod(running_pod("web", "a"))
     assert {"implausible": 1} == ingest(cluster, reading({"a": 1000.0}), pod_reading({"web": claim}))
-    assert [True] == [when != when for when in cluster.load.pods_sampled_at[:1]]
+    assert [True] == [when != when for when in pods_sampled_at(cluster)[:1]]
 
 
 def test_a_sample_of_who_had_the_name_before_is_not_the_pods() -> None:
@@ -162,7 +164,7 @@ def test_a_sample_of_who_had_the_name_before_is_not_the_pods() -> None:
         cluster, reading({"a": 1000.0}, at=95.0), pod_reading({"db-0": 900.0}, at=95.0), at=110.0
     )
     assert {} == ingest(cluster, pod_reading({"db-0": 100.0}, at=115.0))
-    assert [115.0] == cluster.load.pods_sampled_at[:1].tolist()
+    assert [115.0] == pods_sampled_at(cluster)[:1].tolist()
 
 
 def test_statistics_of_pods_and_metrics_that_nobody_reads_are_counted() -> None:

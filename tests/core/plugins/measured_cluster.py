@@ -23,7 +23,7 @@ Percents = Mapping[str, float]
 
 def with_samples(held: Cluster, cpu: Percents, memory: Percents, at: float = NOW, lag: float = LAG) -> Cluster:
     """The cluster after one more scrape, in percent of each node's capacity; pods are taken to use what they ask for."""
-    held.load.settings = LoadSettings(estimates=("requests",))
+    held.load_store.apply_settings(LoadSettings(estimates=("requests",)))
     held.ingest_samples((_reading("cpu", cpu, at - lag), _reading("memory", memory, at - lag)), at)
     return held
 

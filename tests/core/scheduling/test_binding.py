@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from tests.build import assumed_on
 from tests.core.engine_harness import BIND, WEB, EngineHarness, node, of_kind, pod, with_pending_pod
 from tests.core.stub_plugins import reserver
 from trimtab.core.cluster.invariants import check_invariants
@@ -52,10 +53,10 @@ def test_a_bind_that_was_accepted_is_told_once_and_confirmed_by_the_watch() -> N
     """The room stays assumed until the watch shows the pod, and is then held."""
     scene = sent()
     assert [SCHEDULED] == scene.handle(BindDone("uid-web", "a", 1.0))
-    assert "a" == scene.engine.cluster.assumed_on("uid-web")
+    assert "a" == assumed_on(scene.engine.cluster, "uid-web")
     assert [] == scene.bound(WEB, "a")
     assert (None, 1000, 0) == (
-        scene.engine.cluster.assumed_on("uid-web"),
+        assumed_on(scene.engine.cluster, "uid-web"),
         scene.requested("a"),
         len(scene.engine.controller(Scheduling).bindings),
     )

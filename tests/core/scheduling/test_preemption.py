@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from tests.build import assumed_on
 from tests.core.engine_harness import EngineHarness, node, of_kind, pod
 from tests.core.stub_plugins import permitter
 from trimtab.core.framework.interface import Wait
@@ -242,7 +243,7 @@ def test_a_victim_in_its_stages_is_turned_back() -> None:
     assert ("lesser", "preempted by pod uid-urgent on node a") in notes(wishes)
     scene.advance(2.0)
     scene.turn()
-    assert "a" == scene.engine.cluster.assumed_on("uid-urgent")
+    assert "a" == assumed_on(scene.engine.cluster, "uid-urgent")
 
 
 def test_attempts_and_victims_are_counted() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
+from tests.build import assumed_on
 from tests.build import pod as built_pod
 from tests.core.engine_harness import OURS, EngineHarness, node, of_kind
 from tests.core.plugins.storage_builders import claim, claim_ref, storage_class, uses, volume
@@ -103,7 +104,7 @@ def test_a_volume_given_back_is_heard_of_where_no_room_is() -> None:
     assert QueueState.UNSCHEDULABLE is made.queue_state(OTHER)
     made.handle(PodDeleted(WEB.uid, made.at))
     made.turn()
-    assert "b" == made.engine.cluster.assumed_on(OTHER.uid)
+    assert "b" == assumed_on(made.engine.cluster, OTHER.uid)
 
 
 def test_a_claim_that_is_deleted_meanwhile_sends_the_pod_back() -> None:

@@ -14,13 +14,13 @@ from trimtab.apps.doctor.missing_series import NO_ANSWER, TOO_FEW_SAMPLES, Missi
 from trimtab.apps.doctor.source_checks import Probe, expected_metrics
 from trimtab.config.trimtab.settings import PrometheusSettings
 from trimtab.core.cluster.cluster import Cluster
-from trimtab.core.load.array_table import Bools
 from trimtab.core.load.pressure_rules import RULE_QUERY_PREFIX
 from trimtab.core.load.settings import LoadSettings
 from trimtab.core.load.validation import SampleValidator, check_node_amounts, well_formed
 from trimtab.core.model.node import Node
 from trimtab.core.model.readings import Reading, Statistic, Subject, Unit
 from trimtab.core.model.resources import CPU, MEMORY
+from trimtab.core.tables import Bools
 from trimtab.sources.prometheus.node_matching import MatchFailure
 
 GIB = 1 << 30
@@ -85,7 +85,7 @@ def _amount(reading: Reading, value: float) -> str:
 def cluster_from_readings(probes: Iterable[Probe], nodes: Sequence[Node], load: LoadSettings, now: float) -> Cluster:
     """The cluster as whoever has seen nothing but these answers knows it."""
     cluster = Cluster()
-    cluster.load.settings = load
+    cluster.load_store.apply_settings(load)
     for node in nodes:
         cluster.upsert_node(node)
     readings = [reading for each in probes for reading in each.scrape.readings if reading.subject is Subject.NODES]

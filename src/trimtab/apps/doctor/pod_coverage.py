@@ -16,7 +16,7 @@ from trimtab.apps.doctor.missing_series import MissingReason
 from trimtab.apps.doctor.node_coverage import REASONS, SCRAPE_REMEDY, RecordingValidator
 from trimtab.apps.doctor.source_checks import Probe, expected_metrics
 from trimtab.core.cluster.cluster import Cluster
-from trimtab.core.load.store import TRACKED
+from trimtab.core.load.settings import TRACKED
 from trimtab.core.load.validation import check_pod_amounts, well_formed
 from trimtab.core.model.pod import Pod
 from trimtab.core.model.readings import Reading, Statistic, Subject

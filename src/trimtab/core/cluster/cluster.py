@@ -1,14 +1,14 @@
-"""The cluster as delivered so far: takes facts in, keeps columns true, and says what changed; decides nothing.
+"""The cluster as observed so far (kube-scheduler's cache): nodes, pods, their placements, other objects and load.
 
-A pod's place, as a state machine (who counts against a node's room, and on whose word):
+Upserts and deletes return what changed. A pod's placement as a state machine:
 
-                assume                 bound, by watch or read back
-    nowhere ───────────────▶ assumed ──────────────────────────────▶ held
-       ▲                        │                                      │
-       │        forget          │ (an unknown outcome changes nothing) │  ended, or gone
-       └────────────────────────┴──────────────────────────────────────┘
+                assume                 bound, seen by a watch or read back
+    nowhere ───────────────▶ assumed ──────────────────────────────▶ observed
+       ▲                        │                                       │
+       │        forget          │ (an unknown outcome changes nothing)  │  finished, or deleted
+       └────────────────────────┴───────────────────────────────────────┘
 
-A pod seen on another node than the assumed one is moved there: the API server's word goes over ours.
+A pod observed on another node than the assumed one moves there: the API server is right.
 """
 
 from __future__ import annotations
@@ -24,6 +24,8 @@ from trimtab.core.cluster.objects import Objects
 from trimtab.core.cluster.pod_table import NO_ROW, PodTable
 from trimtab.core.cluster.topology.topology_counts import TopologyCounts
 from trimtab.core.cluster.view import View
+from trimtab.core.load.ingest import ingest, ingest_history
+from trimtab.core.load.store import LoadStore
 from trimtab.core.load.view import LoadView
 from trimtab.core.model.change import Change
 from trimtab.core.model.node import Node
@@ -35,7 +37,7 @@ MAX_TOMBSTONES = 50_000
 
 
 class PodPlacement(Struct, frozen=True, gc=False):
-    """Where a pod counts, and whether that is only our assumption."""
+    """The node whose resources a pod holds, and whether that is only assumed."""
 
     node: str
     pod: Pod
@@ -43,20 +45,19 @@ class PodPlacement(Struct, frozen=True, gc=False):
 
 
 class Cluster:
-    """Nodes, pods, who stands where, the columns that sum it up, measured load, and plugins' own memory."""
+    """Nodes, pods, placements, the tables computed from them, measured load, and plugin state."""
 
     def __init__(self) -> None:
         self.node_table = NodeTable()
-        self.load = LoadView()
+        self.load_store = LoadStore()
+        self.load = LoadView(self.load_store)
         self.pods: dict[str, Pod] = {}
         self.placements: dict[str, PodPlacement] = {}
         self.on_node: dict[str, dict[str, Pod]] = {}
         self.pod_table = PodTable()
         self.nominated: dict[str, Pod] = {}
-        self.pending_nominations: dict[
-            str, str
-        ] = {}  # nodes by UID, "" for none, that the API server has not shown yet
-        self.observed_nominations: dict[str, str] = {}  # and what it shows instead
+        self.pending_nominations: dict[str, str] = {}  # node by UID ("" for none), not yet confirmed by the API server
+        self.observed_nominations: dict[str, str] = {}  # what the API server shows of those pods instead
         self.objects = Objects()
         self.topology_counts = TopologyCounts(self.node_table, self.pod_table)
         self.plugin_state: dict[str, Any] = {}
@@ -85,7 +86,7 @@ class Cluster:
         held = self.node_table.nodes[row]
         if node.version and node.version <= held.version:
             return Change.NOTHING
-        if held.uid != node.uid:  # deleted and made anew between two looks
+        if held.uid != node.uid:  # deleted and created again while not watched
             self._remove_node(held)
             return Change.NODE_DELETED | self._add_node(node)
         changed = self.node_table.update_node(node)
@@ -104,68 +105,41 @@ class Cluster:
         self._remove_node(held)
         return Change.NODE_DELETED
 
+    def _add_node(self, node: Node) -> Change:
+        self.node_table.add_node(node)
+        row, pods = self.node_table.row[node.name], self.on_node.get(node.name, {})
+        self.load_store.add_row(row, node.name)
+        for pod in pods.values():
+            self.node_table.add_pod(node.name, pod)
+        self.pod_table.assign_row(pods, row)
+        self.load_store.assign_row([self.pod_table.slot[uid] for uid in pods], row)
+        self.topology_counts.clear()
+        return Change.NODE_ADDED
+
     def _remove_node(self, node: Node) -> None:
         row, last = self.node_table.row[node.name], len(self.node_table) - 1
         self.node_table.remove_node(node.name, self.on_node)
         self.pod_table.remove_row(row, last)
-        self.load.remove_row(row, last, node.name)
+        self.load_store.remove_row(row, last, node.name)
         self.topology_counts.clear()
         self._add_tombstone(node.uid)
 
     def _add_tombstone(self, uid: str) -> None:
-        """Nothing of this UID is believed again."""
+        """Ignore later events of this UID."""
         if uid:
             self.tombstones[uid] = None
         if len(self.tombstones) > MAX_TOMBSTONES:
             self.tombstones.popitem(last=False)
 
-    def _add_node(self, node: Node) -> Change:
-        self.node_table.add_node(node)
-        self.load.add_row(self.node_table.row[node.name], node.name)
-        standing = self.on_node.get(node.name, {})
-        for pod in standing.values():
-            self.node_table.add_pod(node.name, pod)
-        self.pod_table.assign_row(standing, self.node_table.row[node.name])
-        self.load.assign_row([self.pod_table.slot[uid] for uid in standing], self.node_table.row[node.name])
-        self.topology_counts.clear()
-        return Change.NODE_ADDED
-
     # --- pods
 
     def is_newer(self, pod: Pod) -> bool:
-        """Whether the pod is newer than what is held and was not buried."""
+        """Whether the pod is newer than the one held, and not deleted already."""
         held = self.pods.get(pod.uid)
         return pod.uid not in self.tombstones and (held is None or pod.version > held.version)
 
-    def with_nomination(self, pod: Pod) -> Pod:
-        """The pod with the nomination that we asked for, as long as the API server does not show it."""
-        promise = self.pending_nominations.get(pod.uid)
-        if promise is None:
-            return pod
-        if pod.nominated_node == promise or pod.node:
-            del self.pending_nominations[pod.uid], self.observed_nominations[pod.uid]
-            return pod
-        self.observed_nominations[pod.uid] = pod.nominated_node
-        return replace(pod, nominated_node=promise)
-
-    def nominate(self, uid: str, node: str) -> Change:
-        """Promise the node to a pod that waits; an empty name takes the promise back. Others see it at once."""
-        self.pending_nominations[uid] = node
-        self.observed_nominations.setdefault(uid, self.pods[uid].nominated_node)
-        pod = self.pods[uid] = replace(self.pods[uid], nominated_node=node)
-        return self._update_nomination(pod)
-
-    def drop_nominations(self) -> Change:
-        """What we promised and nobody has seen may never be written down: what the API server shows is all that counts."""
-        freed = Change.NOTHING
-        for uid, nominated in self.observed_nominations.items():
-            pod = self.pods[uid] = replace(self.pods[uid], nominated_node=nominated)
-            freed |= self._update_nomination(pod)
-        self.pending_nominations, self.observed_nominations = {}, {}
-        return freed
-
     def upsert_pod(self, pod: Pod) -> Change:
-        """Take in a pod that `is_news`."""
+        """Take in a pod that `is_newer`."""
         self.pods[pod.uid] = pod
         freed = self._update_nomination(pod)
         if pod.holds_resources:
@@ -182,80 +156,108 @@ class Cluster:
         freed = Change.NOTHING if self.nominated.pop(uid, None) is None else Change.NOMINATED
         return freed | self._remove_placement(uid) if uid in self.placements else freed
 
+    # --- placements
+
     def assume(self, pod: Pod, node: str) -> None:
         self._add_placement(pod, node, assumed=True, change=Change.POD_ADDED)
 
     def forget(self, uid: str) -> Change:
-        """Give an assumed place back; a held one is not ours to give."""
-        place = self.placements.get(uid)
-        return self._remove_placement(uid) if place is not None and place.assumed else Change.NOTHING
-
-    def assumed_on(self, uid: str) -> str | None:
-        place = self.placements.get(uid)
-        return place.node if place is not None and place.assumed else None
+        """Release an assumed placement; an observed one stays."""
+        placement = self.placements.get(uid)
+        return self._remove_placement(uid) if placement is not None and placement.assumed else Change.NOTHING
 
     def _place_observed(self, pod: Pod) -> Change:
-        place = self.placements.get(pod.uid)
-        if place is None:
+        held = self.placements.get(pod.uid)
+        if held is None:
             self._add_placement(pod, pod.node, assumed=False, change=Change.POD_ADDED)
             return Change.POD_ADDED
-        if place.node == pod.node and place.pod.requests == pod.requests and place.pod.spec.ports == pod.spec.ports:
+        if held.node == pod.node and held.pod.requests == pod.requests and held.pod.spec.ports == pod.spec.ports:
             self.placements[pod.uid] = PodPlacement(pod.node, pod, assumed=False)
             self.on_node[pod.node][pod.uid] = pod
-            self._update_placed(place.pod, pod)
-            if place.assumed:
+            self._update_placed(held.pod, pod)
+            if held.assumed:
                 return Change.POD_ADDED
-            return Change.POD_UPDATED if place.pod.labels != pod.labels else Change.NOTHING
-        stays = place.node == pod.node
-        self._remove_placement(pod.uid, stays=stays)
-        self._add_placement(pod, pod.node, assumed=False, change=Change.POD_UPDATED, stays=stays)
+            return Change.POD_UPDATED if held.pod.labels != pod.labels else Change.NOTHING
+        resized = held.node == pod.node
+        self._remove_placement(pod.uid, resized=resized)
+        self._add_placement(pod, pod.node, assumed=False, change=Change.POD_UPDATED, resized=resized)
         return Change.POD_UPDATED | Change.POD_DELETED
 
-    def _add_placement(self, pod: Pod, node: str, *, assumed: bool, change: Change, stays: bool = False) -> None:
-        """`stays` says that it was just vacated to be taken again: it has its old slot, and is measured on."""
-        standing = pod if pod.node == node else replace(pod, node=node)
-        self.placements[pod.uid] = PodPlacement(node, standing, assumed)
-        self.on_node.setdefault(node, {})[pod.uid] = standing
-        self.node_table.add_pod(node, standing, change)
+    def _add_placement(self, pod: Pod, node: str, *, assumed: bool, change: Change, resized: bool = False) -> None:
+        """`resized`: just removed to be added again, so it gets its old slot, and its samples stay valid."""
+        placed = pod if pod.node == node else replace(pod, node=node)
+        self.placements[pod.uid] = PodPlacement(node, placed, assumed)
+        self.on_node.setdefault(node, {})[pod.uid] = placed
+        self.node_table.add_pod(node, placed, change)
         row = self.node_table.row.get(node, NO_ROW)
-        slot = self.pod_table.add_pod(standing, row)
+        slot = self.pod_table.add_pod(placed, row)
         self.topology_counts.add_pod(slot)
-        if stays:
-            self.load.resize_pod(slot, standing)
+        if resized:
+            self.load_store.resize_pod(slot, placed)
         else:
-            self.load.add_pod(slot, standing, row)
+            self.load_store.add_pod(slot, placed, row)
+
+    def _remove_placement(self, uid: str, *, resized: bool = False) -> Change:
+        placement = self.placements.pop(uid)
+        pods = self.on_node[placement.node]
+        del pods[uid]
+        if not pods:
+            del self.on_node[placement.node]
+        self.node_table.remove_pod(placement.node, placement.pod)
+        self.topology_counts.remove_pod(self.pod_table.slot[uid])
+        if not resized:
+            self.load_store.remove_pod(self.pod_table.slot[uid])
+        self.pod_table.remove_pod(uid)
+        return Change.POD_DELETED
 
     def _update_placed(self, old: Pod, new: Pod) -> None:
-        """A pod that stays where it is; most news of it are about nothing that is counted."""
+        """A pod that stays where it is; most updates concern nothing that is counted."""
         slot = self.pod_table.slot[old.uid]
-        if self.load.update_pod(slot, new) and self.pod_table.row.item(slot) != NO_ROW:
-            self.node_table.log_change(Change.LOAD, self.pod_table.row.item(slot))
-        if old.labels != new.labels and self.pod_table.row.item(slot) != NO_ROW:
-            self.node_table.log_change(Change.POD_UPDATED, self.pod_table.row.item(slot))
+        row = self.pod_table.row.item(slot)
+        if self.load_store.update_pod(slot, new) and row != NO_ROW:
+            self.node_table.log_change(Change.LOAD, row)
+        if old.labels != new.labels and row != NO_ROW:
+            self.node_table.log_change(Change.POD_UPDATED, row)
         if old.labels == new.labels and old.terminating == new.terminating and old.spec is new.spec:
             self.pod_table.update_pod(new)
             return
-        self.topology_counts.remove_pod(self.pod_table.slot[old.uid])
+        self.topology_counts.remove_pod(slot)
         self.topology_counts.add_pod(self.pod_table.update_pod(new))
 
-    def _remove_placement(self, uid: str, *, stays: bool = False) -> Change:
-        place = self.placements.pop(uid)
-        residents = self.on_node[place.node]
-        del residents[uid]
-        if not residents:
-            del self.on_node[place.node]
-        self.node_table.remove_pod(place.node, place.pod)
-        self.topology_counts.remove_pod(self.pod_table.slot[uid])
-        if not stays:
-            self.load.remove_pod(self.pod_table.slot[uid])
-        self.pod_table.remove_pod(uid)
-        return Change.POD_DELETED
+    # --- nominations
+
+    def nominate(self, uid: str, node: str) -> Change:
+        """Nominate a node for a pending pod; an empty name clears the nomination. Effective before the API server knows."""
+        self.pending_nominations[uid] = node
+        self.observed_nominations.setdefault(uid, self.pods[uid].nominated_node)
+        pod = self.pods[uid] = replace(self.pods[uid], nominated_node=node)
+        return self._update_nomination(pod)
+
+    def with_nomination(self, pod: Pod) -> Pod:
+        """The pod with our pending nomination, as long as the API server does not show it."""
+        nomination = self.pending_nominations.get(pod.uid)
+        if nomination is None:
+            return pod
+        if pod.nominated_node == nomination or pod.node:
+            del self.pending_nominations[pod.uid], self.observed_nominations[pod.uid]
+            return pod
+        self.observed_nominations[pod.uid] = pod.nominated_node
+        return replace(pod, nominated_node=nomination)
+
+    def drop_nominations(self) -> Change:
+        """Pending nominations may never be written: go back to what the API server shows."""
+        freed = Change.NOTHING
+        for uid, node in self.observed_nominations.items():
+            pod = self.pods[uid] = replace(self.pods[uid], nominated_node=node)
+            freed |= self._update_nomination(pod)
+        self.pending_nominations, self.observed_nominations = {}, {}
+        return freed
 
     def _update_nomination(self, pod: Pod) -> Change:
         before = self.nominated.pop(pod.uid, None)
         if pod.nominated_node and not pod.node and not pod.finished and not pod.terminating:
             self.nominated[pod.uid] = pod
-        if before is None or (pod.holds_resources and pod.node == before.nominated_node):  # kept is not given up
+        if before is None or (pod.holds_resources and pod.node == before.nominated_node):
             return Change.NOTHING
         given_up = pod.uid not in self.nominated or before.nominated_node != pod.nominated_node
         return Change.NOMINATED if given_up else Change.NOTHING
@@ -274,48 +276,43 @@ class Cluster:
             self.node_table.log_change(change, EVERY_ROW)
         return change
 
-    # --- plugins' memory and load
+    # --- plugin state and load
 
     def set_plugin_state(self, plugin: str, state: Any) -> None:
-        """A plugin's own memory has a new value; it is never changed in place, for forks share it."""
+        """Replace a plugin's state; it is never changed in place, because forks share it."""
         if state is not self.plugin_state.get(plugin):
             self.plugin_state[plugin] = state
             self.node_table.log_change(Change.PLUGIN_STATE, EVERY_ROW)
 
     def ingest_samples(self, readings: tuple[Reading, ...], now: float) -> Counter[str]:
-        """Take measurements in; returns how many were not believed, by reason."""
+        """Returns the number of rejected samples by reason."""
         self.node_table.log_change(Change.LOAD, EVERY_ROW)
-        return self.load.ingest(readings, now, self.node_table)
+        return ingest(self.load_store, readings, now, self.node_table)
 
     def ingest_history(self, readings: tuple[Reading, ...], now: float) -> Counter[str]:
-        """Take in what a source remembers of earlier."""
+        """The same for samples of the past."""
         self.node_table.log_change(Change.LOAD, EVERY_ROW)
-        return self.load.ingest_history(readings, now, self.node_table)
+        return ingest_history(self.load_store, readings, now, self.node_table)
 
     def source_failed(self, source: str, now: float) -> None:
         self.node_table.log_change(Change.LOAD, EVERY_ROW)
-        self.load.source_failed(source, now)
+        self.load_store.source_failed(source, now)
 
     def age_load(self, now: float) -> None:
-        """Time has passed for the measurements."""
-        if self.load.advance(now):
+        if self.load_store.advance(now):
             self.node_table.log_change(Change.LOAD, EVERY_ROW)
 
     def fork(self) -> Cluster:
-        """A plain copy to plan on: nothing done to it is seen by the original."""
-        twin = Cluster()
-        twin.node_table, twin.load = self.node_table.copy(), self.load.copy()
-        twin.pods, twin.placements = self.pods.copy(), self.placements.copy()
-        twin.on_node = {node: pods.copy() for node, pods in self.on_node.items()}
-        twin.objects, twin.pod_table = self.objects.copy(), self.pod_table.copy()
-        twin.topology_counts = TopologyCounts(twin.node_table, twin.pod_table)
-        twin.pending_nominations, twin.observed_nominations = (
-            self.pending_nominations.copy(),
-            self.observed_nominations.copy(),
-        )
-        twin.nominated, twin.plugin_state, twin.tombstones = (
-            self.nominated.copy(),
-            self.plugin_state.copy(),
-            self.tombstones.copy(),
-        )
-        return twin
+        """An independent copy to plan on."""
+        fork = Cluster()
+        fork.node_table, fork.pod_table = self.node_table.copy(), self.pod_table.copy()
+        fork.load_store = self.load_store.copy()
+        fork.load = self.load.over(fork.load_store)
+        fork.pods, fork.placements = self.pods.copy(), self.placements.copy()
+        fork.on_node = {node: pods.copy() for node, pods in self.on_node.items()}
+        fork.objects, fork.plugin_state = self.objects.copy(), self.plugin_state.copy()
+        fork.topology_counts = TopologyCounts(fork.node_table, fork.pod_table)
+        fork.nominated, fork.tombstones = self.nominated.copy(), self.tombstones.copy()
+        fork.pending_nominations = self.pending_nominations.copy()
+        fork.observed_nominations = self.observed_nominations.copy()
+        return fork

@@ -1,17 +1,15 @@
-"""Which nodes a node selector picks: terms are or-ed, the lines of a term are and-ed; who asks for it is left open."""
+"""Nodes that match a node selector: its terms are ORed, the requirements of one term are ANDed."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
 import numpy as np
-from numpy.typing import NDArray
 
 from trimtab.core.cluster.view import View
 from trimtab.core.model.pod import PodSpec
 from trimtab.core.model.selectors import NodeSelectorTerm, Requirement
-
-Bools = NDArray[np.bool_]
+from trimtab.core.tables import Bools
 
 NAME_FIELD = "metadata.name"
 
@@ -24,24 +22,21 @@ def matching_any(view: View, terms: Iterable[NodeSelectorTerm]) -> Bools:
 
 
 def matching(view: View, term: NodeSelectorTerm) -> Bools:
-    """Nodes that one term picks; an empty or unsound term picks none."""
-    lines = (*term.match_expressions, *term.match_fields)
-    if (
-        not lines
-        or not all(line.valid for line in term.match_expressions)
-        or not all(map(_valid_field, term.match_fields))
-    ):
+    """Nodes that match one term; none match an empty or invalid term."""
+    labels, fields = term.match_expressions, term.match_fields
+    valid = all(requirement.valid for requirement in labels) and all(map(_valid_field, fields))
+    if not valid or not (labels or fields):
         return np.zeros(view.count, dtype=np.bool_)
     found = np.ones(view.count, dtype=np.bool_)
-    for line in term.match_expressions:
-        found &= view.matching_label(line)
-    for line in term.match_fields:
-        found &= _matching_field(view, line)
+    for requirement in labels:
+        found &= view.matching_label(requirement)
+    for requirement in fields:
+        found &= _matching_field(view, requirement)
     return found
 
 
 def required_nodes(view: View, spec: PodSpec) -> Bools:
-    """Nodes that the pod's own node selector and required node affinity allow."""
+    """Nodes that the pod's nodeSelector and required node affinity allow."""
     found = np.ones(view.count, dtype=np.bool_)
     for key, value in spec.node_selector or ():
         found &= view.matching_label(Requirement(key, "In", (value,)))
@@ -50,12 +45,15 @@ def required_nodes(view: View, spec: PodSpec) -> Bools:
     return found
 
 
-def _valid_field(line: Requirement) -> bool:
-    return line.operator in ("In", "NotIn") and len(line.values) == 1
+def _valid_field(requirement: Requirement) -> bool:
+    return requirement.operator in ("In", "NotIn") and len(requirement.values) == 1
 
 
-def _matching_field(view: View, line: Requirement) -> Bools:
-    """Only a node's name can be asked for; any other field is as if empty."""
-    value = line.values[0]
-    named = view.rows_named(line.values) if line.key == NAME_FIELD else np.full(view.count, value == "", dtype=np.bool_)
-    return named if line.operator == "In" else ~named
+def _matching_field(view: View, requirement: Requirement) -> Bools:
+    """Only metadata.name is supported; any other field counts as empty."""
+    value = requirement.values[0]
+    if requirement.key == NAME_FIELD:
+        found = view.rows_named(requirement.values)
+    else:
+        found = np.full(view.count, value == "", dtype=np.bool_)
+    return found if requirement.operator == "In" else ~found

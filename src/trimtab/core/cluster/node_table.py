@@ -1,63 +1,107 @@
-"""All columns of the cluster, kept true by adding and taking away nodes and pods; what they mean is for plugins.
+"""The node table: one row per node, with allocatable, requested, taints, host ports, volumes and images as columns.
 
-Rows are dense: a node that goes leaves its row to the last one, so a row number is good only until `epoch` changes.
-Every other change is noted in `log` as (change, row), so that whoever keeps answers can redo just those rows.
+Rows are dense: when a node is removed the last row moves into its place, so a row number is valid only until `epoch`
+changes. Every other change is logged as (change, row), so that cached results can be recomputed for those rows alone.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from copy import copy as shallow_copy
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from trimtab.core.cluster.exact_column import ExactColumn, Ints
-from trimtab.core.cluster.host_ports import HostPorts
 from trimtab.core.cluster.labels import LabelColumns
 from trimtab.core.cluster.volume_usage import VolumeUsage
 from trimtab.core.model.change import Change
 from trimtab.core.model.node import Node
-from trimtab.core.model.pod import Pod
+from trimtab.core.model.pod import HostPort, Pod
 from trimtab.core.model.resources import CPU, MEMORY, Amounts
 from trimtab.core.model.taints import Taint
+from trimtab.core.tables import ArrayTable, Bools, ExactColumn, Index, Ints, column
 
 FIRST_CAPACITY = 16
 MAX_LOG = 100_000
-MAX_TAINT_SETS_PER_ROW = 4  # a row
-LIMITED_RESOURCES = (CPU, MEMORY)  # of which pods may use more than they ask for
-EVERY_ROW = -1  # in the log: the change is felt in all rows
+MAX_TAINT_SETS_PER_ROW = 4
+LIMITED_RESOURCES = (CPU, MEMORY)  # of which pods may use more than they request
+EVERY_ROW = -1  # in the log: the change affects all rows
+ANY_ADDRESS = "0.0.0.0"
 
 
-class NodeTable:
-    """Node columns. Amounts are exact; labels, taint sets and names are numbers that stand for values."""
+class HostPorts:
+    """Pods per host port and row, by protocol, port and address. 0.0.0.0 conflicts with every address of the node."""
+
+    __slots__ = ("capacity", "taken")
+
+    def __init__(self, capacity: int) -> None:
+        self.capacity = capacity
+        self.taken: dict[tuple[str, int], dict[str, NDArray[np.int32]]] = {}
+
+    def add(self, row: int, ports: Iterable[HostPort], delta: int) -> None:
+        for port in ports:
+            by_address = self.taken.setdefault((port.protocol, port.port), {})
+            counts = by_address.get(port.ip)
+            if counts is None:
+                counts = by_address[port.ip] = np.zeros(self.capacity, dtype=np.int32)
+            counts[row] += delta
+            if delta < 0 and not counts.any():
+                del by_address[port.ip]
+                if not by_address:
+                    del self.taken[port.protocol, port.port]
+
+    def conflicts(self, port: HostPort, count: int) -> Bools:
+        by_address = self.taken.get((port.protocol, port.port), {})
+        conflict = np.zeros(count, dtype=np.bool_)
+        for address, counts in by_address.items():
+            if ANY_ADDRESS in (address, port.ip) or address == port.ip:
+                conflict |= counts[:count] > 0
+        return conflict
+
+    def grow(self, capacity: int) -> None:
+        extra = np.zeros(capacity - self.capacity, dtype=np.int32)
+        self.capacity = capacity
+        self.taken = {
+            key: {address: np.concatenate([counts, extra]) for address, counts in by_address.items()}
+            for key, by_address in self.taken.items()
+        }
+
+    def copy(self) -> HostPorts:
+        copy = HostPorts(self.capacity)
+        copy.taken = {
+            key: {address: counts.copy() for address, counts in by_address.items()}
+            for key, by_address in self.taken.items()
+        }
+        return copy
+
+
+class NodeTable(ArrayTable):
+    """Amounts are exact; labels, taint sets and names are interned as numbers."""
+
+    pod_count: Ints = column(0, np.int64)
+    unschedulable: Bools = column(False, np.bool_)
+    taint_set: Index = column(0, np.intp)  # which of `taint_sets`
+    name_hash: NDArray[np.uint64] = column(0, np.uint64)
 
     def __init__(self) -> None:
-        self.capacity = FIRST_CAPACITY
+        super().__init__(FIRST_CAPACITY)
         self.nodes: list[Node] = []
         self.row: dict[str, int] = {}
         self.allocatable: dict[str, ExactColumn] = {}
-        self.node_capacity: dict[
-            str, ExactColumn
-        ] = {}  # what the machine itself has, of which `allocatable` is left for pods
+        self.node_capacity: dict[str, ExactColumn] = {}
         self.requested: dict[str, ExactColumn] = {}
-        self.limits: dict[str, ExactColumn] = {name: ExactColumn(self.capacity) for name in LIMITED_RESOURCES}
-        self.nonzero_cpu = ExactColumn(self.capacity)
-        self.nonzero_memory = ExactColumn(self.capacity)
-        self.pod_count: Ints = np.zeros(self.capacity, dtype=np.int64)
-        self.unschedulable: NDArray[np.bool_] = np.zeros(self.capacity, dtype=np.bool_)
-        self.taint_set: NDArray[np.intp] = np.zeros(self.capacity, dtype=np.intp)
+        self.limits: dict[str, ExactColumn] = {name: ExactColumn(self.size) for name in LIMITED_RESOURCES}
+        self.nonzero_cpu, self.nonzero_memory = ExactColumn(self.size), ExactColumn(self.size)
         self.taint_sets: dict[tuple[Taint, ...], int] = {(): 0}
-        self.name_hash: NDArray[np.uint64] = np.zeros(self.capacity, dtype=np.uint64)
         self.labels = LabelColumns()
-        self.host_ports = HostPorts(self.capacity)
-        self.volume_usage = VolumeUsage(self.capacity)
-        self.images: dict[str, dict[str, int]] = {}
-        self.image_columns: dict[str, tuple[NDArray[np.intp], Ints]] = {}  # rows and sizes, made when asked for
-        self.with_thresholds = 0  # nodes with thresholds of their own
+        self.host_ports = HostPorts(self.size)
+        self.volume_usage = VolumeUsage(self.size)
+        self.images: dict[str, dict[str, int]] = {}  # size by image name and node name
+        self.image_columns: dict[str, tuple[Index, Ints]] = {}  # rows and sizes, computed on demand
+        self.with_thresholds = 0  # nodes with usage thresholds of their own
         self.epoch = 0
-        self.label_changes = self.taint_changes = (
-            0  # rise whenever a node that is there changes its labels, or its taints
-        )
+        self.label_changes = self.taint_changes = 0  # rise when a known node's labels or taints change
         self.log: list[tuple[int, int]] = []
 
     def __len__(self) -> int:
@@ -69,14 +113,16 @@ class NodeTable:
         self.log.append((int(change), row))
 
     def bump_epoch(self) -> None:
-        """Row numbers, or everything, may have changed: kept answers are void."""
+        """Row numbers, or everything, may have changed: cached results are void."""
         self.epoch += 1
         self.log = []
         self.image_columns = {}
 
+    # --- nodes
+
     def add_node(self, node: Node) -> None:
-        if len(self.nodes) == self.capacity:
-            self._grow(self.capacity * 2)
+        if len(self.nodes) == self.size:
+            self.grow(self.size * 2)
         row = len(self.nodes)
         self.nodes.append(node)
         self.row[node.name] = row
@@ -89,79 +135,33 @@ class NodeTable:
         old = self.nodes[row]
         changed = node_changes(old, node)
         if changed:
-            self._clear(row, old)
+            self._unfill(row, old)
             self._fill(row, node)
             self.log_change(changed & ~Change.IMAGES, row)
             self.label_changes += bool(changed & Change.LABELS)
             self.taint_changes += bool(changed & Change.TAINTS)
         if changed & Change.IMAGES:
-            self.log_change(Change.IMAGES, EVERY_ROW)  # an image's spread is counted over all nodes
+            self.log_change(Change.IMAGES, EVERY_ROW)  # ImageLocality scales by the nodes that have an image
         self.nodes[row] = node
-        if len(self.taint_sets) > MAX_TAINT_SETS_PER_ROW * self.capacity:
+        if len(self.taint_sets) > MAX_TAINT_SETS_PER_ROW * self.size:
             self._compact_taint_sets()
         return changed
 
     def remove_node(self, name: str, pods: Mapping[str, Mapping[str, Pod]]) -> None:
-        """Take the node out, and give its row to the last one. `pods` are those on each node, by its name."""
+        """Remove the node and move the last row into its place. `pods` are those of each node by name."""
         row, last = self.row.pop(name), len(self.nodes) - 1
         self._clear_row(row, pods)
         if row != last:
-            mover = self.nodes[last]
+            moved = self.nodes[last]
             self._clear_row(last, pods)
-            self.nodes[row] = mover
-            self.row[mover.name] = row
+            self.nodes[row] = moved
+            self.row[moved.name] = row
             self.name_hash[row] = self.name_hash[last]
-            self._fill(row, mover)
-            for pod in pods.get(mover.name, {}).values():
+            self._fill(row, moved)
+            for pod in pods.get(moved.name, {}).values():
                 self._count(row, pod, 1)
         self.nodes.pop()
         self.bump_epoch()
-
-    def add_pod(self, node: str, pod: Pod, change: Change = Change.POD_ADDED) -> None:
-        row = self.row.get(node)
-        if row is not None:
-            self._count(row, pod, 1)
-            self.log_change(change, row)
-
-    def remove_pod(self, node: str, pod: Pod, change: Change = Change.POD_DELETED) -> None:
-        row = self.row.get(node)
-        if row is not None:
-            self._count(row, pod, -1)
-            self.log_change(change, row)
-
-    def copy(self) -> NodeTable:
-        twin = object.__new__(NodeTable)
-        twin.__dict__.update({name: _copied(value) for name, value in self.__dict__.items()})
-        return twin
-
-    def shallow_copy(self) -> NodeTable:
-        """A twin that shares everything: for overlays, which put in the place of a part what they change of it."""
-        twin = object.__new__(NodeTable)
-        twin.__dict__.update(self.__dict__)
-        return twin
-
-    def _count(self, row: int, pod: Pod, sign: int) -> None:
-        demand = pod.requests
-        for resource, amount in demand.amounts:
-            cells = self.requested.get(resource)
-            if cells is None:
-                cells = self.requested[resource] = ExactColumn(self.capacity)
-            cells.add(row, sign * amount)
-        for resource, cells in self.limits.items():
-            cells.add(row, sign * demand.limit_of(resource))
-        self.nonzero_cpu.add(row, sign * demand.assigned_nonzero_cpu)
-        self.nonzero_memory.add(row, sign * demand.assigned_nonzero_memory)
-        self.pod_count[row] += sign
-        if pod.spec.ports:
-            self.host_ports.add(row, pod.spec.ports, sign)
-        if pod.spec.volumes:
-            self.volume_usage.add(row, self.nodes[row].name, pod, sign)
-
-    def _clear_row(self, row: int, pods: Mapping[str, Mapping[str, Pod]]) -> None:
-        node = self.nodes[row]
-        for pod in pods.get(node.name, {}).values():
-            self._count(row, pod, -1)
-        self._clear(row, node)
 
     def _fill(self, row: int, node: Node) -> None:
         self._set_amounts(self.allocatable, row, node.allocatable)
@@ -177,18 +177,12 @@ class NodeTable:
 
     def _set_amounts(self, table: dict[str, ExactColumn], row: int, amounts: Amounts) -> None:
         for resource, amount in amounts:
-            cells = table.get(resource)
-            if cells is None:
-                cells = table[resource] = ExactColumn(self.capacity)
-            cells.set(row, amount)
+            exact = table.get(resource)
+            if exact is None:
+                exact = table[resource] = ExactColumn(self.size)
+            exact.set(row, amount)
 
-    def _compact_taint_sets(self) -> None:
-        """Forget the sets that no node carries any more."""
-        self.taint_sets = {(): 0}
-        for row, node in enumerate(self.nodes):
-            self.taint_set[row] = self.taint_sets.setdefault(node.taints, len(self.taint_sets))
-
-    def _clear(self, row: int, node: Node) -> None:
+    def _unfill(self, row: int, node: Node) -> None:
         self.with_thresholds -= node.thresholds is not None
         for resource, _ in node.allocatable:
             self.allocatable[resource].set(row, 0)
@@ -202,31 +196,98 @@ class NodeTable:
                 if not holders:
                     self.images.pop(name, None)
 
-    def _grow(self, capacity: int) -> None:
-        for cells in self._exact_columns():
-            cells.grow(capacity)
-        self.labels.grow(capacity)
-        self.host_ports.grow(capacity)
-        self.volume_usage.grow(capacity)
-        for name in ("pod_count", "unschedulable", "taint_set", "name_hash"):
-            old = getattr(self, name)
-            setattr(self, name, np.concatenate([old, np.zeros(capacity - self.capacity, dtype=old.dtype)]))
-        self.capacity = capacity
+    def _clear_row(self, row: int, pods: Mapping[str, Mapping[str, Pod]]) -> None:
+        node = self.nodes[row]
+        for pod in pods.get(node.name, {}).values():
+            self._count(row, pod, -1)
+        self._unfill(row, node)
+
+    def _compact_taint_sets(self) -> None:
+        """Drop the sets that no node has any more."""
+        self.taint_sets = {(): 0}
+        for row, node in enumerate(self.nodes):
+            self.taint_set[row] = self.taint_sets.setdefault(node.taints, len(self.taint_sets))
+
+    # --- pods
+
+    def add_pod(self, node: str, pod: Pod, change: Change = Change.POD_ADDED) -> None:
+        row = self.row.get(node)
+        if row is not None:
+            self._count(row, pod, 1)
+            self.log_change(change, row)
+
+    def remove_pod(self, node: str, pod: Pod, change: Change = Change.POD_DELETED) -> None:
+        row = self.row.get(node)
+        if row is not None:
+            self._count(row, pod, -1)
+            self.log_change(change, row)
+
+    def _count(self, row: int, pod: Pod, sign: int) -> None:
+        requests = pod.requests
+        for resource, amount in requests.amounts:
+            exact = self.requested.get(resource)
+            if exact is None:
+                exact = self.requested[resource] = ExactColumn(self.size)
+            exact.add(row, sign * amount)
+        for resource, exact in self.limits.items():
+            exact.add(row, sign * requests.limit_of(resource))
+        self.nonzero_cpu.add(row, sign * requests.assigned_nonzero_cpu)
+        self.nonzero_memory.add(row, sign * requests.assigned_nonzero_memory)
+        self.pod_count[row] += sign
+        if pod.spec.ports:
+            self.host_ports.add(row, pod.spec.ports, sign)
+        if pod.spec.volumes:
+            self.volume_usage.add(row, self.nodes[row].name, pod, sign)
+
+    # --- growing and copies
+
+    def grow(self, size: int) -> None:
+        super().grow(size)
+        for exact in self._exact_columns():
+            exact.grow(size)
+        self.labels.grow(size)
+        self.host_ports.grow(size)
+        self.volume_usage.grow(size)
 
     def _exact_columns(self) -> Iterator[ExactColumn]:
-        yield from self.allocatable.values()
-        yield from self.node_capacity.values()
-        yield from self.requested.values()
-        yield from self.limits.values()
+        for table in (self.allocatable, self.node_capacity, self.requested, self.limits):
+            yield from table.values()
         yield self.nonzero_cpu
         yield self.nonzero_memory
 
+    def copy(self) -> Self:
+        copy = super().copy()
+        copy.nodes, copy.row, copy.log = self.nodes.copy(), self.row.copy(), self.log.copy()
+        copy.allocatable, copy.node_capacity = _copy_values(self.allocatable), _copy_values(self.node_capacity)
+        copy.taint_sets, copy.labels = self.taint_sets.copy(), self.labels.copy()
+        copy.images = {name: sizes.copy() for name, sizes in self.images.items()}
+        copy.image_columns = self.image_columns.copy()
+        copy._copy_pod_columns(self)
+        copy.volume_usage = self.volume_usage.copy()
+        return copy
+
+    def overlay(self) -> Self:
+        """A copy to which pods can be added and removed, as long as this table does not change; shares the rest."""
+        copy = shallow_copy(self)
+        copy.pod_count, copy.log = self.pod_count.copy(), []
+        copy._copy_pod_columns(self)
+        copy.volume_usage = self.volume_usage.overlay()
+        return copy
+
+    def _copy_pod_columns(self, other: NodeTable) -> None:
+        self.requested, self.limits = _copy_values(other.requested), _copy_values(other.limits)
+        self.nonzero_cpu, self.nonzero_memory = other.nonzero_cpu.copy(), other.nonzero_memory.copy()
+        self.host_ports = other.host_ports.copy()
+
+
+def _copy_values(columns: dict[str, ExactColumn]) -> dict[str, ExactColumn]:
+    return {name: exact.copy() for name, exact in columns.items()}
+
 
 def node_changes(old: Node, new: Node) -> Change:
-    """What of a node has changed that anything could depend on."""
+    """What changed of a node, among everything a plugin can depend on."""
     changed = Change.NOTHING
-    offered = (old.allocatable, old.capacity, old.thresholds)
-    if offered != (new.allocatable, new.capacity, new.thresholds):
+    if (old.allocatable, old.capacity, old.thresholds) != (new.allocatable, new.capacity, new.thresholds):
         changed |= Change.ALLOCATABLE
     if old.labels != new.labels:
         changed |= Change.LABELS
@@ -238,17 +299,8 @@ def node_changes(old: Node, new: Node) -> Change:
 
 
 def name_hash(name: str) -> int:
-    """FNV-1a over the name, 64 bits: the same on every machine and in every run."""
+    """64-bit FNV-1a of the name: the same on every machine and in every run."""
     value = 0xCBF29CE484222325
     for byte in name.encode():
         value = (value ^ byte) * 0x100000001B3 & 0xFFFFFFFFFFFFFFFF
-    return value
-
-
-def _copied(value: object) -> object:
-    """A copy as deep as this class writes: arrays, columns and containers, but never the frozen values in them."""
-    if isinstance(value, dict):
-        return {key: _copied(item) for key, item in value.items()}
-    if isinstance(value, (np.ndarray, list, ExactColumn, LabelColumns, HostPorts, VolumeUsage)):
-        return value.copy()
     return value

@@ -1,51 +1,111 @@
-"""Which pods an overlay adds and takes away; what that alters is for those who count.
+"""What-if views: the cluster with some pods added and removed.
 
-Each node is looked at as if only its own pods had come or gone, as kube-scheduler tries nominated pods and victims node
-by node: what is taken from one node of a zone is not missed when another node of that zone is judged.
+Each node is seen as if only its own pods had been added or removed, as kube-scheduler evaluates nominated pods and victims
+node by node: a pod removed from one node of a zone still counts when another node of that zone is evaluated.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from copy import copy as shallow_copy
 
 import numpy as np
-from numpy.typing import NDArray
 
+from trimtab.core.cluster.node_table import HostPorts, NodeTable
 from trimtab.core.cluster.pod_table import PodTable
-from trimtab.core.model.pod import Pod
+from trimtab.core.model.pod import HostPort, Pod, PodSpec
+from trimtab.core.model.resources import MAX_AMOUNT
+from trimtab.core.tables import ExactColumn, Index, Ints
 
-NO_SLOTS: NDArray[np.intp] = np.zeros(0, dtype=np.intp)
+NO_SLOTS: Index = np.zeros(0, dtype=np.intp)
 
 
 class PodDelta:
-    """`slots` are residents taken away; `others` have no slot: their row, the pod, and 1 or -1."""
+    """Pods added and removed: `slots` of removed pods; `untracked` ones have no slot: the row, the pod, and 1 or -1."""
 
     __slots__ = ("slots", "untracked")
 
-    def __init__(self, slots: NDArray[np.intp] = NO_SLOTS, others: tuple[tuple[int, Pod, int], ...] = ()) -> None:
+    def __init__(self, slots: Index = NO_SLOTS, untracked: tuple[tuple[int, Pod, int], ...] = ()) -> None:
         self.slots = slots
-        self.untracked = others
+        self.untracked = untracked
 
-    def merged(self, more: PodDelta) -> PodDelta:
-        return PodDelta(np.concatenate([self.slots, more.slots]), self.untracked + more.untracked)
+    def merged(self, other: PodDelta) -> PodDelta:
+        return PodDelta(np.concatenate([self.slots, other.slots]), self.untracked + other.untracked)
 
 
 def pod_delta(
-    residents: PodTable,
+    pod_table: PodTable,
     rows: Mapping[str, int],
     added: Mapping[str, Iterable[Pod]],
     removed: Mapping[str, Iterable[Pod]],
 ) -> PodDelta:
-    """By the names of nodes; pods on nodes that nobody has seen change nothing."""
-    others = [(rows[node], pod, 1) for node, pods in added.items() if node in rows for pod in pods]
+    """Pods by node name; those on unknown nodes are left out."""
+    untracked = [(rows[node], pod, 1) for node, pods in added.items() if node in rows for pod in pods]
     slots = []
     for node, pods in removed.items():
         for pod in pods if node in rows else ():
-            slot = residents.slot.get(pod.uid)
+            slot = pod_table.slot.get(pod.uid)
             if slot is not None:
                 slots.append(slot)
             else:
-                others.append((rows[node], pod, -1))
-    for _, pod, _ in others:
-        residents.affinity_terms.id_of(pod)  # so that whoever looks for terms that a pod meets finds theirs, too
-    return PodDelta(np.array(slots, dtype=np.intp), tuple(others))
+                untracked.append((rows[node], pod, -1))
+    for _, pod, _ in untracked:
+        pod_table.affinity_terms.id_of(pod)  # so that their terms are found, too, when terms are matched
+    return PodDelta(np.array(slots, dtype=np.intp), tuple(untracked))
+
+
+def without_pods(node_table: NodeTable, pods: PodTable, slots: Index, incoming: PodSpec) -> NodeTable:
+    """The node table without many pods of known nodes at once.
+
+    Only what filters read is updated: requests, the pod count and, if the incoming pod has any, host ports and volumes.
+    Pods cannot be added to the result, because it has no exact sums: add first, then remove.
+    """
+    rows = pods.row[slots]
+    copy = shallow_copy(node_table)
+    copy.requested = {
+        name: _subtracted(exact, rows, pods.requested[name][slots]) if name in pods.requested else exact
+        for name, exact in node_table.requested.items()
+    }
+    copy.pod_count = node_table.pod_count - np.bincount(rows, minlength=node_table.size)
+    affected = slots[pods.has_ports_or_volumes[slots]].tolist() if incoming.ports or incoming.volumes else ()
+    if affected and incoming.ports:
+        copy.host_ports = _ports_without(node_table.host_ports, pods, affected)
+    if affected and incoming.volumes:
+        copy.volume_usage = node_table.volume_usage.overlay()
+        for row, pod in _placed(pods, affected):
+            copy.volume_usage.add(row, pod.node, pod, -1)
+    return copy
+
+
+def _subtracted(exact: ExactColumn, rows: Index, amounts: Ints) -> ExactColumn:
+    if not amounts.any():
+        return exact
+    copy = object.__new__(ExactColumn)
+    copy.exact, copy.array = [], exact.array.copy()
+    np.subtract.at(copy.array, rows, amounts)
+    for row in np.flatnonzero(exact.array == MAX_AMOUNT).tolist():  # capped in the array: subtract from the exact sum
+        left = exact.exact[row] - sum(amounts[rows == row].tolist())
+        copy.array[row] = min(left, MAX_AMOUNT)
+    return copy
+
+
+def _ports_without(ports: HostPorts, pods: PodTable, slots: Iterable[int]) -> HostPorts:
+    removed: dict[HostPort, list[int]] = defaultdict(list)
+    for row, pod in _placed(pods, slots):
+        for port in pod.spec.ports:
+            removed[port].append(row)
+    copy = HostPorts(ports.capacity)
+    copy.taken = {key: by_address.copy() for key, by_address in ports.taken.items()}
+    for port, rows in removed.items():
+        by_address = copy.taken[port.protocol, port.port]
+        by_address[port.ip] = by_address[port.ip].copy()
+        np.subtract.at(by_address[port.ip], rows, 1)
+    return copy
+
+
+def _placed(pods: PodTable, slots: Iterable[int]) -> Iterator[tuple[int, Pod]]:
+    for slot in slots:
+        pod = pods.pods[slot]
+        if pod is not None:
+            yield pods.row.item(slot), pod

@@ -1,67 +1,92 @@
-"""Pods that hold a place, as columns with one slot each: where they stand and what they are; judges nothing.
+"""The pod table: one slot per pod that has a place, with its row, labels, affinity terms, priority and requests.
 
-A slot is good as long as its pod stands, and is given to another afterwards. Free slots, and those of pods on nodes that
-nobody has seen, have the row `NOWHERE`.
+A slot belongs to its pod until the pod is removed, and is reused afterwards. Free slots, and those of pods on unknown
+nodes, have the row `NO_ROW`.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from trimtab.core.cluster.topology.affinity_terms import AffinityTerms
-from trimtab.core.cluster.topology.label_sets import LabelSets
 from trimtab.core.model.pod import Pod
-
-Ints = NDArray[np.int64]
-Slots = NDArray[np.intp]
+from trimtab.core.tables import ArrayTable, Bools, Floats, Index, Ints, column
 
 NO_ROW = -1
 FIRST_CAPACITY = 64
 NOT_STARTED = math.inf
-MIN_IDS = 4096
-STALE_PER_POD = 4
+MIN_IDS, STALE_PER_POD = 4096, 4
+
+Labels = Mapping[str, str]
+Pair = tuple[str, str]
 
 
-class PodTable:
-    """Columns of pods; arrays are the live ones, and longer than there are pods."""
+class LabelSets:
+    """Ids of label sets: pods with equal namespace and labels share one. Ids only grow, so forks share one object."""
+
+    __slots__ = ("_ids", "sets", "with_pair")
 
     def __init__(self) -> None:
+        self.sets: list[tuple[str, Labels]] = []  # namespace and labels by id
+        self.with_pair: dict[Pair, list[int]] = {}  # ids of the sets that have a label, ascending
+        self._ids: dict[tuple[str, frozenset[Pair]], int] = {}
+
+    def __len__(self) -> int:
+        return len(self.sets)
+
+    def id_of(self, pod: Pod) -> int:
+        key = (pod.namespace, frozenset(pod.labels.items()))
+        number = self._ids.get(key)
+        if number is None:
+            number = self._ids[key] = len(self.sets)
+            self.sets.append((pod.namespace, pod.labels))
+            for pair in pod.labels.items():
+                self.with_pair.setdefault(pair, []).append(number)
+        return number
+
+
+class PodTable(ArrayTable):
+    """By slot; arrays are the live ones."""
+
+    row: Index = column(NO_ROW, np.intp)
+    label_set: Index = column(0, np.intp)  # id in `label_sets`
+    term_set: Index = column(0, np.intp)  # id in `affinity_terms`
+    not_terminating: Bools = column(False, np.bool_)
+    has_ports_or_volumes: Bools = column(False, np.bool_)
+    priority: Ints = column(0, np.int64)
+    started: Floats = column()  # `NOT_STARTED` until the kubelet has started it
+
+    def __init__(self) -> None:
+        super().__init__(FIRST_CAPACITY)
         self.slot: dict[str, int] = {}  # by UID
-        self.pods: list[Pod | None] = [None] * FIRST_CAPACITY
-        self.row: NDArray[np.intp] = np.full(FIRST_CAPACITY, NO_ROW, dtype=np.intp)
-        self.label_class: NDArray[np.intp] = np.zeros(FIRST_CAPACITY, dtype=np.intp)
-        self.carrier: NDArray[np.intp] = np.zeros(FIRST_CAPACITY, dtype=np.intp)
-        self.live: NDArray[np.bool_] = np.zeros(FIRST_CAPACITY, dtype=np.bool_)  # not on its way out
-        self.tied: NDArray[np.bool_] = np.zeros(FIRST_CAPACITY, dtype=np.bool_)  # holds host ports or volumes
-        self.priority: Ints = np.zeros(FIRST_CAPACITY, dtype=np.int64)
-        self.started: NDArray[np.float64] = np.zeros(FIRST_CAPACITY)  # `NOT_STARTED` until a node has begun with it
-        self.requested: dict[str, Ints] = {}  # by resource, for those that some pod ever asked for
+        self.pods: list[Pod | None] = [None] * self.size
+        self.requested: dict[str, Ints] = {}  # by resource, for those that some pod ever requested
         self.label_sets = LabelSets()
         self.affinity_terms = AffinityTerms()
-        self._free = list(range(FIRST_CAPACITY - 1, -1, -1))
+        self._free = list(range(self.size - 1, -1, -1))
 
     def __len__(self) -> int:
         return len(self.slot)
 
     def add_pod(self, pod: Pod, row: int) -> int:
         if not self._free:
-            self._grow()
+            self.grow(2 * self.size)
         slot = self._free.pop()
         self.slot[pod.uid] = slot
         self._fill(slot, pod, row)
         for resource, amount in pod.requests.amounts:
-            column = self.requested.get(resource)
-            if column is None:
-                column = self.requested[resource] = np.zeros(len(self.row), dtype=np.int64)
-            column[slot] = amount
+            requested = self.requested.get(resource)
+            if requested is None:
+                requested = self.requested[resource] = np.zeros(self.size, dtype=np.int64)
+            requested[slot] = amount
         return slot
 
     def update_pod(self, pod: Pod) -> int:
-        """The same pod with other labels, priority or times; its node and requests are as they were."""
+        """The same pod with other labels, priority or times; its node and requests are unchanged."""
         slot = self.slot[pod.uid]
         self._fill(slot, pod, self.row.item(slot))
         return slot
@@ -78,55 +103,47 @@ class PodTable:
         return slot
 
     def assign_row(self, uids: Iterable[str], row: int) -> None:
-        """The node of these pods is known now."""
+        """The node of these pods, which was unknown, has this row."""
         for uid in uids:
             self.row[self.slot[uid]] = row
 
     def remove_row(self, row: int, last: int) -> None:
-        """The node in this row has gone, and the one in the last row has taken its place."""
+        """The node of this row was removed, and the node of the last row moves into it."""
         self.row[self.row == row] = NO_ROW
         self.row[self.row == last] = row
 
     def compact_ids(self) -> bool:
-        """Forget the kinds of pods that are gone, once they are most of what is held; says whether numbers changed."""
+        """Drop ids of label and term sets that no pod has, once they are most of all; returns whether ids changed."""
         if max(len(self.label_sets), len(self.affinity_terms)) < MIN_IDS + STALE_PER_POD * len(self.slot):
             return False
         self.label_sets, self.affinity_terms = LabelSets(), AffinityTerms()
-        self.label_class[:] = self.carrier[:] = 0
+        self.label_set[:] = self.term_set[:] = 0
         for slot in self.slot.values():
             pod = self.pods[slot]
             assert pod is not None
-            self.label_class[slot], self.carrier[slot] = self.label_sets.id_of(pod), self.affinity_terms.id_of(pod)
+            self.label_set[slot], self.term_set[slot] = self.label_sets.id_of(pod), self.affinity_terms.id_of(pod)
         return True
-
-    def copy(self) -> PodTable:
-        twin = object.__new__(PodTable)
-        twin.__dict__.update(self.__dict__)  # kinds only grow in number, so both may go on with the same tables
-        twin.slot, twin.pods, twin._free = self.slot.copy(), self.pods.copy(), self._free.copy()
-        twin.requested = {name: column.copy() for name, column in self.requested.items()}
-        for name in _COLUMNS:
-            setattr(twin, name, getattr(self, name).copy())
-        return twin
 
     def _fill(self, slot: int, pod: Pod, row: int) -> None:
         self.pods[slot] = pod
         self.row[slot] = row
-        self.label_class[slot] = self.label_sets.id_of(pod)
-        self.carrier[slot] = self.affinity_terms.id_of(pod)
-        self.live[slot] = not pod.terminating
-        self.tied[slot] = bool(pod.spec.ports or pod.spec.volumes)
+        self.label_set[slot] = self.label_sets.id_of(pod)
+        self.term_set[slot] = self.affinity_terms.id_of(pod)
+        self.not_terminating[slot] = not pod.terminating
+        self.has_ports_or_volumes[slot] = bool(pod.spec.ports or pod.spec.volumes)
         self.priority[slot] = pod.priority
         self.started[slot] = NOT_STARTED if pod.started is None else pod.started
 
-    def _grow(self) -> None:
-        size = len(self.row)
-        for name in _COLUMNS:
-            old = getattr(self, name)
-            setattr(self, name, np.concatenate([old, np.zeros_like(old)]))
-        self.row[size:] = NO_ROW
-        self.requested = {name: np.concatenate([old, np.zeros_like(old)]) for name, old in self.requested.items()}
-        self.pods.extend([None] * size)
-        self._free.extend(range(2 * size - 1, size - 1, -1))
+    def grow(self, size: int) -> None:
+        extra, before = np.zeros(size - self.size, dtype=np.int64), self.size
+        super().grow(size)
+        self.requested = {name: np.concatenate([amounts, extra]) for name, amounts in self.requested.items()}
+        self.pods.extend([None] * len(extra))
+        self._free.extend(range(size - 1, before - 1, -1))
 
-
-_COLUMNS = ("row", "label_class", "carrier", "live", "tied", "priority", "started")
+    def copy(self) -> Self:
+        """Label and term sets are shared: their ids only grow."""
+        copy = super().copy()
+        copy.slot, copy.pods, copy._free = self.slot.copy(), self.pods.copy(), self._free.copy()
+        copy.requested = {name: amounts.copy() for name, amounts in self.requested.items()}
+        return copy

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from trimtab.core.cluster.view import Floats, View
+from trimtab.core.cluster.view import View
 from trimtab.core.load.pressure_rules import MEMORY_AVAILABLE, Denominator, Rule
 from trimtab.core.model.resources import CPU, MEMORY
+from trimtab.core.tables import Floats
 
 
 def rule_values(view: View, rule: Rule) -> Floats:

@@ -1,4 +1,4 @@
-"""Takes readings in, nodes before pods, for pods are bounded by their nodes; what is believed of them `intake` decides."""
+"""Ingests samples and history into a `LoadStore`: nodes first, because samples of pods are checked against their nodes."""
 
 from __future__ import annotations
 
@@ -9,17 +9,16 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from trimtab.core.load.array_table import Floats, Index, indices_of
+from trimtab.core.load.estimates import ratio_basis
+from trimtab.core.load.history import HOUR, NodeHistory
 from trimtab.core.load.latest_samples import LatestSamples
-from trimtab.core.load.learned_usage import ratio_basis
-from trimtab.core.load.node_history import NodeHistory
-from trimtab.core.load.pod_history import HOUR, PodHistory
 from trimtab.core.load.store import LoadStore
 from trimtab.core.load.usage_accounting import UsageAccounting, window_fraction
 from trimtab.core.load.validation import SampleValidator, check_node_amounts, check_pod_amounts, well_formed
 from trimtab.core.model.readings import Reading, Statistic, Subject, Unit
+from trimtab.core.tables import Floats, Index, indices_of
 
-MIN_WINDOW_FRACTION = 0.5  # of the window of a first sample, before anything is learnt from it
+MIN_WINDOW_FRACTION = 0.5  # of the window of a first sample that the pod ran, before ratios are learned from it
 
 
 class CapacityColumn(Protocol):
@@ -30,7 +29,7 @@ class CapacityColumn(Protocol):
 
 
 class NodeIndex(Protocol):
-    """Whoever knows which node stands in which row, and what the machine has."""
+    """The row of each node, and the nodes' capacity by resource."""
 
     row: dict[str, int]
 
@@ -38,217 +37,214 @@ class NodeIndex(Protocol):
     def node_capacity(self) -> Mapping[str, CapacityColumn]: ...
 
 
-def ingest(state: LoadStore, readings: Sequence[Reading], machines: NodeIndex) -> Counter[str]:
-    """What was measured now."""
-    refused: Counter[str] = Counter()
-    usable = [each for each in readings if well_formed(each, refused)]
-    for each in usable:
-        state.failed_sources.discard(_source_id(state, each))
-    for each in _of(usable, Subject.NODES):
-        _ingest_nodes(state, each, machines, refused)
-    measured = {each.resource for each in _of(usable, Subject.PODS) if _ingest_pods(state, each, machines, refused)}
-    _learn(state, measured)
-    return refused
+def ingest(store: LoadStore, readings: Sequence[Reading], now: float, nodes: NodeIndex) -> Counter[str]:
+    """Ingest a scrape; returns the number of rejected samples by reason."""
+    store.now = max(store.now, now)
+    rejected: Counter[str] = Counter()
+    usable = [reading for reading in readings if well_formed(reading, rejected)]
+    for reading in usable:
+        store.failed_sources.discard(store.source_id(reading.source))
+    for reading in _about(usable, Subject.NODES):
+        _ingest_nodes(store, reading, nodes, rejected)
+    pods = _about(usable, Subject.PODS)
+    _learn(store, {reading.resource for reading in pods if _ingest_pods(store, reading, nodes, rejected)})
+    store.recompute(new_samples=True)
+    return rejected
 
 
-def ingest_history(state: LoadStore, readings: Sequence[Reading], machines: NodeIndex) -> Counter[str]:
-    """What a source remembers: never the newest value."""
-    refused: Counter[str] = Counter()
-    usable = [each for each in readings if well_formed(each, refused) and each.names and _is_usage(each)]
-    for each in _of(usable, Subject.NODES):
-        sieve = _validator(each, indices_of(each.names, machines.row), refused)
-        sieve.reject(sieve.measured > state.now, "future")
-        sieve.reject(sieve.measured <= state.node_names.after[sieve.index], "earlier")
-        check_node_amounts(sieve, each.unit, _capacity(state, each.resource, machines), None)
-        if len(sieve.index):
-            _node_history(state, each.resource).add(sieve.newest, sieve.index, sieve.values)
-    measured = set()
-    for each in _of(usable, Subject.PODS):
-        newest = _ingest_pod_history(state, each, machines, refused)
-        if newest > state.now - HOUR:
-            measured.add(each.resource)
-    _learn(state, measured)
-    return refused
+def ingest_history(store: LoadStore, readings: Sequence[Reading], now: float, nodes: NodeIndex) -> Counter[str]:
+    """Ingest what a source remembers: statistics only, never the newest value. Each reading is of one timestamp."""
+    store.now = max(store.now, now)
+    rejected: Counter[str] = Counter()
+    usable = [
+        reading for reading in readings if well_formed(reading, rejected) and reading.names and _is_usage(reading)
+    ]
+    for reading in _about(usable, Subject.NODES):
+        _ingest_node_history(store, reading, nodes, rejected)
+    pods, since = _about(usable, Subject.PODS), store.now - HOUR
+    _learn(store, {each.resource for each in pods if _ingest_pod_history(store, each, nodes, rejected) > since})
+    store.recompute()
+    return rejected
 
 
 # --- nodes
 
 
-def _ingest_nodes(state: LoadStore, reading: Reading, machines: NodeIndex, refused: Counter[str]) -> None:
-    meter, source = _samples(state, reading), _source_id(state, reading)
+def _ingest_nodes(store: LoadStore, reading: Reading, nodes: NodeIndex, rejected: Counter[str]) -> None:
+    latest, source = _latest_samples(store, reading), store.source_id(reading.source)
     if not reading.names:
-        refused["empty"] += 1
-        meter.invalidate_source(source)
+        rejected["empty"] += 1
+        latest.invalidate_source(source)
         return
-    capacity, is_course = _capacity(state, reading.resource, machines), _is_usage(reading)
-    account = state.accounting.get(reading.resource)
-    sieve = _validator(reading, indices_of(reading.names, machines.row), refused)
-    sieve.drop_untimely(state.now, state.settings)
-    sieve.reject(sieve.measured <= state.node_names.after[sieve.index], "earlier")
-    check_node_amounts(
-        sieve, reading.unit, capacity, account.totals.claimed if account is not None and is_course else None
-    )
-    for nonsense in sieve.invalid:
-        meter.invalidate(nonsense, source)
-    sieve.keep(meter.is_newer(sieve.index, sieve.measured))
-    if is_course and state.jump_guard.should_hold(reading, *_capacity_ratios(meter, sieve, capacity), sieve.newest):
-        refused["jump"] += len(sieve.index)
+    capacity, is_usage = _capacity(store, reading.resource, nodes), _is_usage(reading)
+    accounting = store.accounting.get(reading.resource)
+    samples = _validator(reading, indices_of(reading.names, nodes.row), rejected)
+    samples.drop_untimely(store.now, store.settings)
+    samples.reject(samples.measured <= store.node_names.name_free_since[samples.index], "earlier")
+    pod_measured = accounting.totals.pod_measured if accounting is not None and is_usage else None
+    check_node_amounts(samples, reading.unit, capacity, pod_measured)
+    for rows in samples.invalid:
+        latest.invalidate(rows, source)
+    samples.keep(latest.is_newer(samples.index, samples.measured))
+    if is_usage and store.jump_guard.should_hold(reading, *_utilisation(latest, samples, capacity), samples.newest):
+        rejected["jump"] += len(samples.index)
         return
-    meter.put(sieve.index, sieve.values, sieve.measured, state.now, reading.window, source)
-    if is_course and len(sieve.index):
-        _node_history(state, reading.resource).add(_moment(state, sieve), sieve.index, sieve.values)
+    latest.put(samples.index, samples.values, samples.measured, store.now, reading.window, source)
+    if is_usage and len(samples.index):
+        _node_history(store, reading.resource).add(_timestamp(store, samples), samples.index, samples.values)
 
 
-def _capacity_ratios(meter: LatestSamples, sieve: SampleValidator, capacity: Floats) -> tuple[Floats, Floats]:
-    """Of what the machines have: before, and by this reading."""
-    has = np.where(capacity > 0, capacity, np.nan)[sieve.index]
-    return meter.believed[sieve.index] / has, sieve.values / has
+def _utilisation(latest: LatestSamples, samples: SampleValidator, capacity: Floats) -> tuple[Floats, Floats]:
+    """Fractions of the nodes' capacity, before and by this reading."""
+    available = np.where(capacity > 0, capacity, np.nan)[samples.index]
+    return latest.trusted_value[samples.index] / available, samples.values / available
+
+
+def _ingest_node_history(store: LoadStore, reading: Reading, nodes: NodeIndex, rejected: Counter[str]) -> None:
+    samples = _validator(reading, indices_of(reading.names, nodes.row), rejected)
+    samples.reject(samples.measured > store.now, "future")
+    samples.reject(samples.measured <= store.node_names.name_free_since[samples.index], "earlier")
+    check_node_amounts(samples, reading.unit, _capacity(store, reading.resource, nodes), None)
+    if len(samples.index):
+        _node_history(store, reading.resource).add(samples.newest, samples.index, samples.values)
 
 
 # --- pods
 
 
-def _ingest_pods(state: LoadStore, reading: Reading, machines: NodeIndex, refused: Counter[str]) -> bool:
-    """Whether anything of it was believed."""
-    account, source = state.accounting.get(reading.resource), _source_id(state, reading)
-    if account is None or not _is_usage(reading):
-        refused["unused"] += len(reading.names)
+def _ingest_pods(store: LoadStore, reading: Reading, nodes: NodeIndex, rejected: Counter[str]) -> bool:
+    """Returns whether any sample was accepted."""
+    accounting, source = store.accounting.get(reading.resource), store.source_id(reading.source)
+    if accounting is None or not _is_usage(reading):
+        rejected["unused"] += len(reading.names)
         return False
-    shares = account.pods
+    pods = accounting.pods
     if not reading.names:
-        refused["empty"] += 1
-        shares.sampled[shares.source == source] = np.nan
+        rejected["empty"] += 1
+        pods.sampled_at[pods.source == source] = np.nan
         return False
-    sieve = _validator(reading, state.placed_pods.slots_of(reading.names), refused)
-    sieve.drop_untimely(state.now, state.settings)
-    _check_pods(state, account, reading, sieve, machines)
-    sieve.keep(account.is_newer(sieve.index, sieve.measured, state.failed_sources))
-    if not len(sieve.index):
+    samples = _validator(reading, store.placed_pods.slots_of(reading.names), rejected)
+    samples.drop_untimely(store.now, store.settings)
+    _check_pods(store, accounting, reading, samples, nodes)
+    samples.keep(accounting.is_newer(samples.index, samples.measured, store.failed_sources))
+    if not len(samples.index):
         return False
-    share = _record_pod_history(state, account, sieve, reading.window, _capacity(state, reading.resource, machines))
-    slots = sieve.index
-    shares.sample[slots], shares.sampled[slots] = sieve.values, sieve.measured
-    shares.window[slots], shares.source[slots] = reading.window, source
-    _learn_ratios(state, reading.resource, slots, sieve.values, share)
+    fraction = _add_to_history(store, accounting, reading, samples, nodes)
+    slots = samples.index
+    pods.sample[slots], pods.sampled_at[slots] = samples.values, samples.measured
+    pods.window[slots], pods.source[slots] = reading.window, source
+    _learn_ratios(store, reading.resource, slots, samples.values, fraction)
     return True
 
 
-def _ingest_pod_history(state: LoadStore, reading: Reading, machines: NodeIndex, refused: Counter[str]) -> float:
-    account = state.accounting.get(reading.resource)
-    if account is None:
+def _ingest_pod_history(store: LoadStore, reading: Reading, nodes: NodeIndex, rejected: Counter[str]) -> float:
+    """Returns the newest accepted timestamp, -inf for none."""
+    accounting = store.accounting.get(reading.resource)
+    if accounting is None:
         return -np.inf
-    sieve = _validator(reading, state.placed_pods.slots_of(reading.names), refused)
-    sieve.reject(sieve.measured > state.now, "future")
-    _check_pods(state, account, reading, sieve, machines)
-    if not len(sieve.index):
+    samples = _validator(reading, store.placed_pods.slots_of(reading.names), rejected)
+    samples.reject(samples.measured > store.now, "future")
+    _check_pods(store, accounting, reading, samples, nodes)
+    if not len(samples.index):
         return -np.inf
-    _record_pod_history(state, account, sieve, reading.window, _capacity(state, reading.resource, machines))
-    return sieve.newest
+    _add_to_history(store, accounting, reading, samples, nodes)
+    return samples.newest
 
 
 def _check_pods(
-    state: LoadStore, account: UsageAccounting, reading: Reading, sieve: SampleValidator, machines: NodeIndex
+    store: LoadStore, accounting: UsageAccounting, reading: Reading, samples: SampleValidator, nodes: NodeIndex
 ) -> None:
-    capacity, standing = _capacity(state, reading.resource, machines), state.placed_pods
-    sieve.reject(sieve.measured - reading.window <= standing.after[sieve.index], "earlier")
-    meter = account.samples
-    node = np.where(meter.measured >= state.now - state.settings.stale, meter.value, np.nan)
-    check_pod_amounts(sieve, reading.unit, standing.row, standing.since, capacity, node)
+    capacity, placed, latest = _capacity(store, reading.resource, nodes), store.placed_pods, accounting.samples
+    samples.reject(samples.measured - reading.window <= placed.name_free_since[samples.index], "earlier")
+    node_usage = np.where(latest.sampled_at >= store.now - store.settings.stale, latest.value, np.nan)
+    check_pod_amounts(samples, reading.unit, placed.row, placed.running_since, capacity, node_usage)
 
 
-def _record_pod_history(
-    state: LoadStore, account: UsageAccounting, sieve: SampleValidator, window: float, capacity: Floats
+def _add_to_history(
+    store: LoadStore, accounting: UsageAccounting, reading: Reading, samples: SampleValidator, nodes: NodeIndex
 ) -> Floats:
-    """Put it to what is kept of each pod. A sample shows a pod that is younger than its window in part (the answer): the
-    rest is taken to be as estimated, as far as the machine has it."""
-    if account.history is None:
-        account.history = PodHistory()
-    slots = sieve.index
-    account.history.reserve(int(slots.max()))
-    share = window_fraction(sieve.measured - state.placed_pods.since[slots], window)
-    rest = np.minimum(account.pods.estimate[slots], capacity[state.placed_pods.row[slots]])
-    whole = sieve.values + (1.0 - share) * rest
-    account.history.add(_moment(state, sieve), slots, sieve.values, whole)
-    return share
+    """Returns how much of each sample's window the pod ran. The rest of the window is filled up with the pod's estimate,
+    at most the node's capacity."""
+    slots, placed = samples.index, store.placed_pods
+    fraction = window_fraction(samples.measured - placed.running_since[slots], reading.window)
+    capacity = _capacity(store, reading.resource, nodes)
+    rest = np.minimum(accounting.pods.estimate[slots], capacity[placed.row[slots]])
+    accounting.history.add(_timestamp(store, samples), slots, samples.values + (1.0 - fraction) * rest)
+    return fraction
 
 
-# --- what pods teach
+# --- learning from pods
 
 
-def _learn_ratios(state: LoadStore, resource: str, slots: Index, values: Floats, share: Floats) -> None:
-    shares = state.accounting[resource].pods
-    first = ~shares.learnt[slots] & (share >= MIN_WINDOW_FRACTION)
+def _learn_ratios(store: LoadStore, resource: str, slots: Index, values: Floats, fraction: Floats) -> None:
+    pods = store.accounting[resource].pods
+    first = ~pods.learned[slots] & (fraction >= MIN_WINDOW_FRACTION)
     if first.any():
         new = slots[first]
-        shares.learnt[new] = True
-        state.estimator.ratios[resource].learn(values[first] / share[first], shares.limit[new], shares.request[new])
+        pods.learned[new] = True
+        store.estimator.ratios[resource].learn(values[first] / fraction[first], pods.limit[new], pods.request[new])
 
 
-def _learn(state: LoadStore, resources: Iterable[str]) -> None:
-    """The last hour of each pod, what kin have in common, and what that says of pods that nobody has seen."""
-    standing, estimator = state.placed_pods, state.estimator
+def _learn(store: LoadStore, resources: Iterable[str]) -> None:
+    """Update the hourly mean and variance of pods, what siblings have in common, and estimates of unmeasured pods."""
+    placed, estimator = store.placed_pods, store.estimator
     for resource in sorted(resources):
-        account = state.accounting[resource]
-        shares, profiles = account.pods, account.history
-        assert profiles is not None
-        size = min(profiles.size, shares.size)
-        count, mean, squares = (line[:size] for line in profiles.hourly())
-        shares.usual[:size] = np.where(count > 0, mean, np.nan)
-        shares.varies[:size] = (squares + shares.deviation[:size] ** 2) / np.maximum(count, 1.0)
-        slots = np.flatnonzero(~np.isnan(shares.usual) & standing.taken)
-        whole, _ = ratio_basis(shares.limit[slots], shares.request[slots])
-        estimator.siblings[resource].learn(
-            standing.kin[slots], shares.usual[slots] / whole, shares.varies[slots] / whole**2
-        )
-        state.update_estimates(resource, np.flatnonzero(np.isnan(shares.usual) & standing.taken))
+        accounting = store.accounting[resource]
+        pods = accounting.pods
+        count, mean, squares = accounting.history.hourly()
+        pods.hourly_mean = np.where(count > 0, mean, np.nan)
+        # The estimate's variance counts as one more sample.
+        pods.hourly_variance = (squares + pods.estimate_deviation**2) / np.maximum(count, 1.0)
+        slots = np.flatnonzero(~np.isnan(pods.hourly_mean) & placed.in_use)
+        whole, _ = ratio_basis(pods.limit[slots], pods.request[slots])
+        means, variances = pods.hourly_mean[slots] / whole, pods.hourly_variance[slots] / whole**2
+        estimator.siblings[resource].learn(placed.workload[slots], means, variances)
+        store.update_estimates(resource, np.flatnonzero(np.isnan(pods.hourly_mean) & placed.in_use))
 
 
-# --- names and parts
+# --- lookups
 
 
-def _of(readings: Iterable[Reading], subject: Subject) -> list[Reading]:
-    return [each for each in readings if each.subject is subject]
+def _about(readings: Iterable[Reading], subject: Subject) -> list[Reading]:
+    return [reading for reading in readings if reading.subject is subject]
 
 
 def _is_usage(reading: Reading) -> bool:
-    """Whether it is an amount, measured at a moment, and not a metric of the user's own or a source's own statistic."""
+    """An amount sampled at a point in time, not a custom metric or a statistic computed by the source."""
     return reading.statistic is Statistic.LATEST and reading.unit is not Unit.RAW
 
 
-def _validator(reading: Reading, index: Index, refused: Counter[str]) -> SampleValidator:
-    sieve = SampleValidator(reading, index, refused)
-    sieve.drop_invalid(reading.unit)
-    return sieve
+def _validator(reading: Reading, index: Index, rejected: Counter[str]) -> SampleValidator:
+    samples = SampleValidator(reading, index, rejected)
+    samples.drop_invalid(reading.unit)
+    return samples
 
 
-def _moment(state: LoadStore, sieve: SampleValidator) -> float:
-    """Of all of them together; one clock that is ahead is not to put all others into the future."""
-    return min(sieve.newest, state.now)
+def _timestamp(store: LoadStore, samples: SampleValidator) -> float:
+    """One timestamp for all samples; a single clock that is ahead must not move the others into the future."""
+    return min(samples.newest, store.now)
 
 
-def _capacity(state: LoadStore, resource: str, machines: NodeIndex) -> Floats:
-    """What each machine has, 0 where nobody knows."""
-    column, cells = np.zeros(state.capacity), machines.node_capacity.get(resource)
-    if cells is not None:
-        size = min(state.rows, len(cells.array))
-        column[:size] = cells.array[:size]
+def _capacity(store: LoadStore, resource: str, nodes: NodeIndex) -> Floats:
+    """By row, 0 where unknown."""
+    column, known = np.zeros(store.capacity), nodes.node_capacity.get(resource)
+    if known is not None:
+        size = min(store.rows, len(known.array))
+        column[:size] = known.array[:size]
     return column
 
 
-def _source_id(state: LoadStore, reading: Reading) -> int:
-    return state.source_ids.setdefault(reading.source, len(state.source_ids))
+def _latest_samples(store: LoadStore, reading: Reading) -> LatestSamples:
+    custom = reading.unit is Unit.RAW
+    latest = store.latest_samples(reading.resource, reading.statistic, custom=custom)
+    if latest is None:
+        latest = LatestSamples(store.capacity)
+        store.other_samples[reading.resource, reading.statistic, custom] = latest
+    return latest
 
 
-def _samples(state: LoadStore, reading: Reading) -> LatestSamples:
-    own = reading.unit is Unit.RAW
-    held = state.latest_samples(reading.resource, reading.statistic, own=own)
-    if held is None:
-        held = state.other_samples[reading.resource, reading.statistic, own] = LatestSamples(state.capacity)
-    return held
-
-
-def _node_history(state: LoadStore, resource: str) -> NodeHistory:
-    held = state.node_histories.get(resource)
-    if held is None:
-        held = state.node_histories[resource] = NodeHistory(state.capacity)
-    return held
+def _node_history(store: LoadStore, resource: str) -> NodeHistory:
+    history = store.node_histories.get(resource)
+    if history is None:
+        history = store.node_histories[resource] = NodeHistory(store.capacity)
+    return history

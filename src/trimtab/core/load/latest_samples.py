@@ -1,79 +1,94 @@
-"""The newest value of one metric for each node, and how far it is believed; what it means is for others."""
+"""The newest sample of one metric per node and how far it is trusted, and since when each node has had its name."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from typing import ClassVar
+from collections.abc import Collection
+from typing import Self
 
 import numpy as np
 
-from trimtab.core.load.array_table import ArrayTable, Bools, Floats, Index
 from trimtab.core.load.settings import LoadSettings
+from trimtab.core.tables import ArrayTable, Bools, Floats, Index, column
 
 NO_SOURCE = -1
+MAX_DELETED_NAMES = 20_000
 
 
 class LatestSamples(ArrayTable):
-    """By row: value, when it was measured, the span it speaks for, and the number of its source. A clock that is ahead is
-    not believed: a sample was `measured` when it was read, at the latest; `stamped` is what its source says.
+    """By row: the value, when it was sampled, the window it covers, and the id of its source.
 
-    `trust` and `believed` (the value, NaN where the trust is 0) are redone by `judge`.
+    `source_timestamp` is the source's own time; `sampled_at` is never later than when the sample was read, because a
+    source's clock may be ahead. `trust` and `trusted_value` (NaN where trust is 0) are set by `update_trust`.
     """
 
-    DEFAULTS: ClassVar[Mapping[str, float]] = {
-        "value": np.nan,
-        "measured": np.nan,
-        "stamped": np.nan,
-        "window": 0.0,
-        "source": NO_SOURCE,
-        "trust": 0.0,
-        "believed": np.nan,
-    }
+    value: Floats = column(np.nan)
+    sampled_at: Floats = column(np.nan)
+    source_timestamp: Floats = column(np.nan)
+    window: Floats = column(0.0)
+    source: Index = column(NO_SOURCE, np.intp)
+    trust: Floats = column(0.0)
+    trusted_value: Floats = column(np.nan)
 
-    def __init__(self, rows: int) -> None:
-        self.value: Floats = np.full(rows, np.nan)
-        self.measured: Floats = np.full(rows, np.nan)
-        self.stamped: Floats = np.full(rows, np.nan)
-        self.window: Floats = np.zeros(rows)
-        self.source: Index = np.full(rows, NO_SOURCE, dtype=np.intp)
-        self.trust: Floats = np.zeros(rows)
-        self.believed: Floats = np.full(rows, np.nan)
+    def is_newer(self, rows: Index, timestamps: Floats) -> Bools:
+        """Which samples are newer than the trusted ones of these rows."""
+        return ~((self.source_timestamp[rows] >= timestamps) & (self.trust[rows] > 0))
 
-    def is_newer(self, rows: Index, stamped: Floats) -> Bools:
-        """Which of these samples are newer than what is held and believed: the same sample twice is no news."""
-        return ~((self.stamped[rows] >= stamped) & (self.trust[rows] > 0))
-
-    def put(self, rows: Index, values: Floats, stamped: Floats, now: float, window: float, source: int) -> None:
-        self.value[rows], self.stamped[rows], self.measured[rows] = values, stamped, np.minimum(stamped, now)
+    def put(self, rows: Index, values: Floats, timestamps: Floats, now: float, window: float, source: int) -> None:
+        self.value[rows], self.source_timestamp[rows] = values, timestamps
+        self.sampled_at[rows] = np.minimum(timestamps, now)
         self.window[rows], self.source[rows] = window, source
-        self.trust[rows] = 1.0  # until it is judged: an older one in the same scrape is no news
+        self.trust[rows] = 1.0  # until `update_trust`: an older sample in the same scrape must not replace it
 
     def invalidate(self, rows: Index, source: int) -> None:
-        """The source had nonsense to say of these: they are missing, as far as it spoke for them."""
+        """The source sent invalid values for these rows: what it said of them before no longer holds."""
         self._clear_rows(rows[self.source[rows] == source])
 
     def invalidate_source(self, source: int) -> None:
-        """The source has answered with nothing: that is not the same as nothing used."""
+        """The source answered without any series, which does not mean zero usage."""
         self._clear_rows(np.flatnonzero(self.source == source))
 
     def update_trust(self, now: float, settings: LoadSettings, failed: Collection[int]) -> tuple[bool, bool]:
-        """Redo trust by age; whether it changed anywhere, and whether anything was lost or won by it."""
-        age = now - self.measured
+        """Recompute trust by age; returns whether it changed anywhere, and whether any row went to or from 0."""
+        age = now - self.sampled_at
         trust = 0.5 * (age <= settings.fresh) + 0.5 * (age <= settings.stale)
         if failed:
             trust[np.isin(self.source, list(failed))] = 0.0
         changed = bool((trust != self.trust).any())
         crossed = changed and bool(((trust > 0) != (self.trust > 0)).any())
-        self.trust, self.believed = trust, np.where(trust > 0, self.value, np.nan)
+        self.trust, self.trusted_value = trust, np.where(trust > 0, self.value, np.nan)
         return changed, crossed
 
     def next_trust_change(self, now: float, settings: LoadSettings) -> float:
-        """When age alone will take trust away next."""
-        ages = now - self.measured
+        """When age alone will next lower the trust of a row."""
+        ages = now - self.sampled_at
         limits = np.where(ages <= settings.fresh, settings.fresh, settings.stale)
-        waits = (self.measured + limits)[(self.trust > 0) & (ages <= settings.stale)]
-        return float(waits.min()) if len(waits) else np.inf
+        times = (self.sampled_at + limits)[(self.trust > 0) & (ages <= settings.stale)]
+        return float(times.min()) if len(times) else np.inf
 
     def _clear_rows(self, rows: Index) -> None:
-        self.value[rows] = self.measured[rows] = self.stamped[rows] = np.nan
+        self.value[rows] = self.sampled_at[rows] = self.source_timestamp[rows] = np.nan
         self.source[rows] = NO_SOURCE
+
+
+class NodeNameHistory(ArrayTable):
+    """By row: when a deleted node of the same name was last there (-inf: never seen); older samples are rejected."""
+
+    name_free_since: Floats = column(-np.inf)
+
+    def __init__(self, rows: int) -> None:
+        super().__init__(rows)
+        self._deleted_at: dict[str, float] = {}
+
+    def node_added(self, row: int, name: str) -> None:
+        self.name_free_since[row] = self._deleted_at.get(name, -np.inf)
+
+    def node_removed(self, name: str, now: float) -> None:
+        self._deleted_at.pop(name, None)
+        self._deleted_at[name] = now
+        if len(self._deleted_at) > MAX_DELETED_NAMES:
+            del self._deleted_at[next(iter(self._deleted_at))]
+
+    def copy(self) -> Self:
+        copy = super().copy()
+        copy._deleted_at = self._deleted_at.copy()
+        return copy

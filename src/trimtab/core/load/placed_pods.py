@@ -1,141 +1,130 @@
-"""Pods that hold a place, as far as measurements ask about them: where, since when, leaving or not; counts nothing.
+"""Pods that have a place, as far as measurements need them: the row, since when, and whether they are terminating.
 
-(came) ─▶ standing ── deletion seen ──▶ leaving ──▶ (left)
-              ▲                            │
-              └── still there after `stale`┘   long graces and stuck finalizers: what is used, is used
+(add_pod) ─▶ placed ── deletion seen ──▶ terminating ──▶ (remove_pod)
+                ▲                            │
+                └── still there after `stale`┘   long grace periods and stuck finalizers: the pod counts again
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import ClassVar, Self
+from typing import Self
 
 import numpy as np
 
-from trimtab.core.load.array_table import ArrayTable, Bools, Floats, Index, Selection, indices_of
 from trimtab.core.model.pod import Pod
+from trimtab.core.tables import ArrayTable, Bools, Floats, Index, Selection, column, indices_of
 
 NO_ROW = -1
 FIRST_SIZE = 64
-MAX_DELETED_NAMES = 20_000  # names, of which the last owner is remembered
+MAX_DELETED_NAMES = 20_000
 
 
 class PlacedPods(ArrayTable):
-    """By slot: `row`, when the pod was `placed` (as far as we saw), `since` when it runs, when it began `leaving`, and
-    `after` whom: when the last one that had its name was there, another pod, perhaps on another node."""
+    """By slot. Metrics know a pod only by namespace and name, which another pod, perhaps on another node, may have had
+    before: samples that reach back to `name_free_since` or earlier are rejected.
+    """
 
-    DEFAULTS: ClassVar[Mapping[str, float]] = {
-        "row": NO_ROW,
-        "placed": -np.inf,
-        "since": -np.inf,
-        "started": np.nan,
-        "leaving": np.nan,
-        "after": -np.inf,
-        "taken": False,
-        "kin": -1,
-    }
+    row: Index = column(NO_ROW, np.intp)
+    placed_at: Floats = column(-np.inf)
+    running_since: Floats = column(-np.inf)
+    started_at: Floats = column(np.nan)  # by the clock of its node
+    terminating_since: Floats = column(np.nan)
+    name_free_since: Floats = column(-np.inf)
+    in_use: Bools = column(False, np.bool_)
+    workload: Index = column(-1, np.intp)
 
     def __init__(self, slots: int = FIRST_SIZE) -> None:
-        self.row: Index = np.full(slots, NO_ROW, dtype=np.intp)
-        self.placed: Floats = np.full(slots, -np.inf)
-        self.since: Floats = np.full(slots, -np.inf)
-        self.started: Floats = np.full(slots, np.nan)  # by the clock of its node
-        self.leaving: Floats = np.full(slots, np.nan)
-        self.after: Floats = np.full(slots, -np.inf)
-        self.taken: Bools = np.zeros(slots, dtype=np.bool_)
-        self.kin: Index = np.full(slots, -1, dtype=np.intp)
-        self.slot: dict[str, int] = {}  # by namespace/name, which is all that metrics know
-        self.keys: dict[int, tuple[str, str]] = {}  # with the UID
-        self.deleted_names: dict[
-            str, tuple[str, float, float]
-        ] = {}  # who had the name: UID, until when, and after whom
-        self.end = 0  # no slot from here on was ever taken
-        self._index: tuple[tuple[str, ...], Index] | None = None
+        super().__init__(slots)
+        self.slot: dict[str, int] = {}  # by namespace/name
+        self.keys: dict[int, tuple[str, str]] = {}  # namespace/name and UID, by slot
+        self.deleted_names: dict[str, tuple[str, float, float]] = {}  # UID, when removed, its own name_free_since
+        self.end = 0  # no slot from here on was ever used
+        self._slots_of: tuple[tuple[str, ...], Index] | None = None
 
-    def add_pod(self, slot: int, pod: Pod, row: int, now: float, kin: int) -> None:
+    def add_pod(self, slot: int, pod: Pod, row: int, now: float, workload: int) -> None:
         key = pod.key
-        self.after[slot] = self._name_free_since(key, pod.uid, now)
+        self.name_free_since[slot] = self._name_free_since(key, pod.uid, now)
         self.slot[key], self.keys[slot] = slot, (key, pod.uid)
         if slot >= self.end:
             self.end = slot + 1
         if pod.started is None:
-            since, self.started[slot] = now if now > -np.inf else pod.created or now, np.nan
+            since, self.started_at[slot] = now if now > -np.inf else pod.created or now, np.nan
         else:
-            since, self.started[slot] = _start_time(pod.started, now), pod.started
-        since = max(since, self.after.item(slot))
-        self.row[slot], self.kin[slot], self.taken[slot] = row, kin, True
-        self.placed[slot] = self.since[slot] = since
-        self.leaving[slot] = now if pod.terminating and now > -np.inf else np.nan
-        self._index = None
+            since, self.started_at[slot] = _start_time(pod.started, now), pod.started
+        since = max(since, self.name_free_since.item(slot))
+        self.row[slot], self.workload[slot], self.in_use[slot] = row, workload, True
+        self.placed_at[slot] = self.running_since[slot] = since
+        self.terminating_since[slot] = now if pod.terminating and now > -np.inf else np.nan
+        self._slots_of = None
 
     def update_pod(self, slot: int, pod: Pod, now: float) -> bool:
-        """Whether anything that is counted has changed; most news of a pod are about nothing of the kind. It has not run
-        before it was placed, whatever the clock of its node says."""
-        since = self.since.item(slot)
-        if pod.started is not None and pod.started != self.started.item(slot):
-            since, self.started[slot] = max(_start_time(pod.started, now), self.placed.item(slot)), pod.started
-        was_leaving = self.leaving.item(slot) == self.leaving.item(slot)
-        if since == self.since.item(slot) and pod.terminating == was_leaving:
+        """Whether anything that matters here has changed. A pod does not run before it is placed, whatever the clock of
+        its node says."""
+        since = self.running_since.item(slot)
+        if pod.started is not None and pod.started != self.started_at.item(slot):
+            since, self.started_at[slot] = max(_start_time(pod.started, now), self.placed_at.item(slot)), pod.started
+        was_terminating = self.terminating_since.item(slot) == self.terminating_since.item(slot)
+        if since == self.running_since.item(slot) and pod.terminating == was_terminating:
             return False
-        self.since[slot] = since
-        if pod.terminating != was_leaving:
-            self.leaving[slot] = now if pod.terminating else np.nan
+        self.running_since[slot] = since
+        if pod.terminating != was_terminating:
+            self.terminating_since[slot] = now if pod.terminating else np.nan
         return True
 
     def remove_pod(self, slot: int, now: float) -> None:
         key, uid = self.keys.pop(slot)
-        heir = self.slot.get(key)
-        if heir == slot:
+        successor = self.slot.get(key)
+        if successor == slot:
             del self.slot[key]
-        elif heir is not None:  # its successor of the same name came before it had gone
-            self.after[heir] = max(self.after.item(heir), now)
+        elif successor is not None:  # a pod of the same name was added before this one was removed
+            self.name_free_since[successor] = max(self.name_free_since.item(successor), now)
         self.deleted_names.pop(key, None)
-        self.deleted_names[key] = uid, now, self.after.item(slot)
+        self.deleted_names[key] = uid, now, self.name_free_since.item(slot)
         if len(self.deleted_names) > MAX_DELETED_NAMES:
             del self.deleted_names[next(iter(self.deleted_names))]
-        self.row[slot], self.taken[slot], self.leaving[slot] = NO_ROW, False, np.nan
-        self.placed[slot] = self.since[slot] = -np.inf
-        self._index = None
+        self.row[slot], self.in_use[slot], self.terminating_since[slot] = NO_ROW, False, np.nan
+        self.placed_at[slot] = self.running_since[slot] = -np.inf
+        self._slots_of = None
 
     def _name_free_since(self, key: str, uid: str, now: float) -> float:
-        """When another pod of this name was last there."""
-        held = self.slot.get(key)
-        if held is not None:
-            return now if self.keys[held][1] != uid else self.after.item(held)
-        before, gone, after = self.deleted_names.get(key, (uid, -np.inf, -np.inf))
-        return gone if before != uid else after
+        """When another pod last had this name."""
+        slot = self.slot.get(key)
+        if slot is not None:
+            return now if self.keys[slot][1] != uid else self.name_free_since.item(slot)
+        last_uid, removed_at, free_since = self.deleted_names.get(key, (uid, -np.inf, -np.inf))
+        return removed_at if last_uid != uid else free_since
 
     def remove_row(self, row: int, last: int) -> Index:
-        """Returns who stands nowhere now."""
-        unseated = np.flatnonzero(self.row == row)
-        self.row[unseated] = NO_ROW
+        """The last row moves into the removed one; returns the slots of pods that have no row now."""
+        orphaned = np.flatnonzero(self.row == row)
+        self.row[orphaned] = NO_ROW
         self.row[self.row == last] = row
-        return unseated
+        return orphaned
 
-    def is_terminating(self, slots: Selection, judged: float, timeout: float) -> Bools:
-        """Who is on the way out, and not for so long that this can no longer be called soon."""
-        return np.asarray(judged <= self.leaving[slots] + timeout)
+    def is_terminating(self, slots: Selection, now: float, stale_after: float) -> Bools:
+        """Terminating pods, except those that have been for so long that they count again."""
+        return np.asarray(now <= self.terminating_since[slots] + stale_after)
 
     def slots_of(self, names: tuple[str, ...]) -> Index:
-        """Slots of these pods, -1 for those that nobody knows; kept while nobody comes or goes."""
-        if self._index is None or (self._index[0] is not names and self._index[0] != names):
-            self._index = names, indices_of(names, self.slot)
-        return self._index[1]
+        """Slots of these pods, -1 for unknown ones; cached until a pod is added or removed."""
+        if self._slots_of is None or (self._slots_of[0] is not names and self._slots_of[0] != names):
+            self._slots_of = names, indices_of(names, self.slot)
+        return self._slots_of[1]
 
     def reordered(self, cells: Index) -> Self:
-        twin = super().reordered(cells)
-        twin.keys = {new: self.keys[old] for new, old in enumerate(cells.tolist()) if old in self.keys}
-        new = {old: slot for slot, old in enumerate(cells.tolist())}
-        twin.slot = {key: new[old] for key, old in self.slot.items() if old in new}
-        twin._index, twin.end = None, len(cells)
-        return twin
+        copy = super().reordered(cells)
+        new_slot = {old: slot for slot, old in enumerate(cells.tolist())}
+        copy.keys = {new_slot[old]: key for old, key in self.keys.items() if old in new_slot}
+        copy.slot = {key: new_slot[old] for key, old in self.slot.items() if old in new_slot}
+        copy._slots_of, copy.end = None, len(cells)
+        return copy
 
     def copy(self) -> Self:
-        twin = super().copy()
-        twin.slot, twin.keys, twin.deleted_names = self.slot.copy(), self.keys.copy(), self.deleted_names.copy()
-        return twin
+        copy = super().copy()
+        copy.slot, copy.keys, copy.deleted_names = self.slot.copy(), self.keys.copy(), self.deleted_names.copy()
+        return copy
 
 
 def _start_time(started: float, now: float) -> float:
-    """What is seen to run has begun: its node's clock may be ahead."""
+    """Never later than now: the node's clock may be ahead."""
     return min(started, now) if now > -np.inf else started

@@ -1,105 +1,105 @@
-"""One resource of pods and of nodes as columns: what is known of each pod, what it counts for, and the sums by row."""
+"""Usage of one resource as tables: what is known of each pod and what it contributes to its node, and the node totals."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import ClassVar
-
 import numpy as np
 
-from trimtab.core.load.array_table import ArrayTable, Bools, Floats, Index
+from trimtab.core.tables import ArrayTable, Bools, Floats, Index, column
 
-SUMMED = ("level", "spread", "unsure", "lack", "off", "claimed")
+SUMMED = (
+    "mean",
+    "variance",
+    "unsampled",
+    "unsampled_variance",
+    "leaving",
+    "pod_measured",
+)  # pod columns that nodes total
 
-Contribution = tuple[float, float, float, float, float, float, float]  # those, and what is shown
+Contribution = tuple[float, float, float, float, float, float, float]  # these, and `in_node_sample`
 
 
 class PodUsage(ArrayTable):
-    """By slot. What is known of the pod: asked, estimated, sampled, usual (over the last hour). What it counts for: `level`
-    and `spread` (mean and variance of what it uses), `lack` and `unsure` (what is not shown yet, and its variance), `off`
-    (what is shown of who leaves), `claimed` (by a sample of its own, of who stays) and `shown`."""
+    """By slot. The first columns are what is known of the pod, the others what it contributes to its node:
 
-    DEFAULTS: ClassVar[Mapping[str, float]] = {
-        "request": 0.0, "limit": 0.0, "estimate": 0.0, "deviation": 0.0, "sample": np.nan, "sampled": np.nan,
-        "window": 0.0, "source": -1, "learnt": False, "usual": np.nan, "varies": np.nan, "level": 0.0, "spread": 0.0,
-        "unsure": 0.0, "lack": 0.0, "off": 0.0, "claimed": 0.0, "shown": 0.0,
-    }  # fmt: skip
+    | column | meaning |
+    |---|---|
+    | mean, variance | of what the pod uses |
+    | unsampled, unsampled_variance | the part that the node's newest sample does not contain yet |
+    | leaving | the part of that sample which is due to this pod, if the pod is terminating |
+    | pod_measured | measured by the pod's own sample, if it is not terminating |
+    | in_node_sample | the part of the node's newest sample that is due to this pod |
+    """
 
-    def __init__(self, slots: int) -> None:
-        self.request: Floats = np.zeros(slots)
-        self.limit: Floats = np.zeros(slots)
-        self.estimate: Floats = np.zeros(slots)
-        self.deviation: Floats = np.zeros(slots)
-        self.sample: Floats = np.full(slots, np.nan)
-        self.sampled: Floats = np.full(slots, np.nan)
-        self.window: Floats = np.zeros(slots)
-        self.source: Index = np.full(slots, -1, dtype=np.intp)
-        self.learnt: Bools = np.zeros(slots, dtype=np.bool_)
-        self.usual: Floats = np.full(slots, np.nan)
-        self.varies: Floats = np.full(slots, np.nan)
-        self.level: Floats = np.zeros(slots)
-        self.spread: Floats = np.zeros(slots)
-        self.unsure: Floats = np.zeros(slots)
-        self.lack: Floats = np.zeros(slots)
-        self.off: Floats = np.zeros(slots)
-        self.claimed: Floats = np.zeros(slots)
-        self.shown: Floats = np.zeros(slots)
+    request: Floats = column()
+    limit: Floats = column()
+    estimate: Floats = column()
+    estimate_deviation: Floats = column()
+    sample: Floats = column(np.nan)
+    sampled_at: Floats = column(np.nan)
+    window: Floats = column()
+    source: Index = column(-1, np.intp)
+    learned: Bools = column(False, np.bool_)  # the cluster's usage ratios include its first sample
+    hourly_mean: Floats = column(np.nan)
+    hourly_variance: Floats = column(np.nan)
+    mean: Floats = column()
+    variance: Floats = column()
+    unsampled: Floats = column()
+    unsampled_variance: Floats = column()
+    leaving: Floats = column()
+    pod_measured: Floats = column()
+    in_node_sample: Floats = column()
 
     def expected(self, slots: Index) -> Floats:
-        """What these pods come to once a sample shows all of them, and none of those that leave."""
-        return np.asarray(self.shown[slots] + self.lack[slots] - self.off[slots])
+        """What these pods will use in a sample that contains all of them, without those that are leaving."""
+        return np.asarray(self.in_node_sample[slots] + self.unsampled[slots] - self.leaving[slots])
 
     def expected_of(self, slot: int) -> float:
-        """The same for one."""
-        return self.shown.item(slot) + self.lack.item(slot) - self.off.item(slot)
+        """The same for one pod."""
+        return self.in_node_sample.item(slot) + self.unsampled.item(slot) - self.leaving.item(slot)
 
     def release(self, slot: int) -> None:
-        """Nothing was measured of who comes next; the rest is written when it does."""
-        self.sampled[slot] = self.usual[slot] = np.nan
-        self.learnt[slot] = False
+        """Drop what was measured; everything else is overwritten when the slot is used again."""
+        self.sampled_at[slot] = self.hourly_mean[slot] = np.nan
+        self.learned[slot] = False
 
-    def set_contribution(self, slot: int, counted: Contribution) -> None:
-        self.level[slot], self.spread[slot], self.unsure[slot], self.lack[slot] = counted[:4]
-        self.off[slot], self.claimed[slot], self.shown[slot] = counted[4:]
+    def set_contribution(self, slot: int, contribution: Contribution) -> None:
+        self.mean[slot], self.variance[slot], self.unsampled[slot], self.unsampled_variance[slot] = contribution[:4]
+        self.leaving[slot], self.pod_measured[slot], self.in_node_sample[slot] = contribution[4:]
 
     def contribution(self, slot: int) -> Contribution:
         return (
-            self.level.item(slot),
-            self.spread.item(slot),
-            self.unsure.item(slot),
-            self.lack.item(slot),
-            self.off.item(slot),
-            self.claimed.item(slot),
-            self.shown.item(slot),
+            self.mean.item(slot),
+            self.variance.item(slot),
+            self.unsampled.item(slot),
+            self.unsampled_variance.item(slot),
+            self.leaving.item(slot),
+            self.pod_measured.item(slot),
+            self.in_node_sample.item(slot),
         )
 
 
 class NodeTotals(ArrayTable):
-    """By row: sums of what pods count for, and `off` what has gone; what the node uses `beside` its pods, as of the sample
-    that was `weighed`; which part of what they are taken to use pods without a sample can have (`scale`); and whether the
-    node is `fed`, which is to say that its pods are measured."""
+    """By row: sums over pods, where `leaving` includes pods that are gone already; and what the node uses besides pods.
 
-    DEFAULTS: ClassVar[Mapping[str, float]] = {
-        "level": 0.0, "spread": 0.0, "unsure": 0.0, "lack": 0.0, "off": 0.0, "claimed": 0.0, "beside": np.nan,
-        "weighed": np.nan, "scale": 1.0, "fed": False,
-    }  # fmt: skip
+    `system_usage` was last updated by the sample of `system_sampled_at`. `unmeasured_scale` scales the estimates of pods
+    without a sample down to what the node's sample leaves for them. `has_pod_metrics`: this node's pods are measured.
+    """
 
-    def __init__(self, rows: int) -> None:
-        self.level: Floats = np.zeros(rows)
-        self.spread: Floats = np.zeros(rows)
-        self.unsure: Floats = np.zeros(rows)
-        self.lack: Floats = np.zeros(rows)
-        self.off: Floats = np.zeros(rows)
-        self.claimed: Floats = np.zeros(rows)
-        self.beside: Floats = np.full(rows, np.nan)
-        self.weighed: Floats = np.full(rows, np.nan)
-        self.scale: Floats = np.ones(rows)
-        self.fed: Bools = np.zeros(rows, dtype=np.bool_)
+    mean: Floats = column()
+    variance: Floats = column()
+    unsampled: Floats = column()
+    unsampled_variance: Floats = column()
+    leaving: Floats = column()
+    pod_measured: Floats = column()
+    system_usage: Floats = column(np.nan)
+    system_sampled_at: Floats = column(np.nan)
+    unmeasured_scale: Floats = column(1.0)
+    has_pod_metrics: Bools = column(False, np.bool_)
 
-    def add(self, row: int, counted: Contribution, sign: float) -> None:
-        self.level[row] += sign * counted[0]
-        self.spread[row] += sign * counted[1]
-        self.unsure[row] += sign * counted[2]
-        self.lack[row] += sign * counted[3]
-        self.off[row] += sign * counted[4]
-        self.claimed[row] += sign * counted[5]
+    def add(self, row: int, contribution: Contribution, sign: float) -> None:
+        self.mean[row] += sign * contribution[0]
+        self.variance[row] += sign * contribution[1]
+        self.unsampled[row] += sign * contribution[2]
+        self.unsampled_variance[row] += sign * contribution[3]
+        self.leaving[row] += sign * contribution[4]
+        self.pod_measured[row] += sign * contribution[5]

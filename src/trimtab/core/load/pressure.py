@@ -17,8 +17,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from trimtab.core.load.array_table import Bools, Floats
 from trimtab.core.load.pressure_rules import Direction, Rule
+from trimtab.core.tables import Bools, Floats
 
 CALM, RISING, UNDER_PRESSURE, FALLING = range(4)
 STATE_NAMES = ("calm", "rising", "pressed", "falling")

@@ -1,11 +1,13 @@
-"""How long a measurement is believed, which spans statistics cover, how unseen pods are estimated: a plain value."""
+"""Settings of measured load: how long samples are trusted, the statistics window, and how unmeasured pods are estimated."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+from trimtab.core.model.resources import CPU, MEMORY
 from trimtab.core.model.setting import DAY, HOUR, setting
 
+TRACKED = (CPU, MEMORY)  # resources for which the usage of pods is accounted
 RULES = ("siblings", "cluster", "koordinator", "trimaran", "volcano", "requests")
 
 
@@ -19,10 +21,11 @@ def _rules_error(rules: tuple[str, ...]) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class LoadSettings:
-    """Seconds and shares; `estimates` are tried in this order until one knows the pod.
+    """Times are in seconds; `estimates` are tried in this order until one applies to the pod.
 
-    fresh, stale: until a sample counts for half, and for nothing. window: the span of a node's mean and deviation.
-    most_missing: where a larger share of nodes has no trusted data, the whole picture is not believed (by the doctor now).
+    fresh, stale: the age above which a sample counts half, and above which it is not trusted at all.
+    window: what a node's mean and deviation cover.
+    most_missing: above this fraction of nodes without trusted data, the doctor reports all load data as unusable.
     """
 
     fresh: float = setting(

@@ -1,40 +1,70 @@
-"""All that load columns hold, kept in step with the cluster's rows and slots; takes nothing in and answers nothing."""
+"""Everything measured, and what follows from it, kept in step with the cluster's rows (nodes) and slots (pods).
+
+Missing is never zero: a node without a sample, or with one that is too old, has NaN, which fails every comparison. Amounts
+are in the units of requests: millicores and bytes. `LoadView` is what plugins read of it, `ingest` what takes samples in:
+
+| part | holds |
+|---|---|
+| `latest_samples` | the newest sample of each node, how far it is trusted, and since when the node has had its name |
+| `history` | samples and means of nodes over a day, of pods over an hour |
+| `placed_pods`, `terminated_pods` | which pods are where since when; removed ones that samples still contain |
+| `pod_usage`, `usage_accounting` | what is known of each pod, what it contributes to its node, and the sums |
+| `estimates` | what unmeasured pods will use |
+| `validation` | which samples are rejected |
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterator, Sequence
-from typing import Any, Self
+from collections.abc import Iterator, Sequence
+from copy import copy as shallow_copy
 
 import numpy as np
 
-from trimtab.core.load.array_table import ArrayTable, Floats, Index
-from trimtab.core.load.estimator import Estimate, Estimator
-from trimtab.core.load.latest_samples import LatestSamples
-from trimtab.core.load.name_reuse import NodeNameHistory
-from trimtab.core.load.node_history import NodeHistory
+from trimtab.core.load.estimates import Estimate, Estimator
+from trimtab.core.load.history import NodeHistory
+from trimtab.core.load.latest_samples import LatestSamples, NodeNameHistory
 from trimtab.core.load.placed_pods import PlacedPods
-from trimtab.core.load.row_cache import RowCache
-from trimtab.core.load.settings import LoadSettings
+from trimtab.core.load.settings import TRACKED, LoadSettings
 from trimtab.core.load.terminated_pods import TerminatedPods
 from trimtab.core.load.usage_accounting import UsageAccounting
 from trimtab.core.load.validation import JumpGuard
 from trimtab.core.model.pod import Pod
 from trimtab.core.model.readings import Statistic
 from trimtab.core.model.resources import CPU, MEMORY
+from trimtab.core.tables import ArrayTable, Index
 
-TRACKED = (CPU, MEMORY)  # resources that pods are counted in
-PRECISION_LIMITS = {CPU: 1e6, MEMORY: 1e13}  # a thousand cores, ten terabytes: up to there floats add up well enough
+PRECISION_LIMITS = {CPU: 1e6, MEMORY: 1e13}  # a thousand cores, ten terabytes: floats are precise enough up to there
 FIRST_CAPACITY = 16
+MAX_CHANGES = 4096
 
-SamplesKey = tuple[str, Statistic, bool]  # the last one: a metric of the user's own
+SamplesKey = tuple[str, Statistic, bool]  # the last one: a custom metric
+
+
+class RowChanges:
+    """Rows whose totals changed, in order; `epoch` rises when all rows may have changed, and the list starts again."""
+
+    __slots__ = ("epoch", "rows")
+
+    def __init__(self) -> None:
+        self.epoch = 0
+        self.rows: list[int] = []
+
+    def add(self, row: int) -> None:
+        if len(self.rows) >= MAX_CHANGES:
+            self.add_all()
+        self.rows.append(row)
+
+    def add_all(self) -> None:
+        self.epoch += 1
+        self.rows = []
 
 
 class LoadStore:
-    """Arrays are longer than there are rows and slots."""
+    """Arrays are longer than there are rows and slots. Only `Cluster` and `ingest` write to it."""
 
     def __init__(self, settings: LoadSettings | None = None, rows: int = 0) -> None:
-        self._settings = settings if settings is not None else LoadSettings()
+        self.settings = settings if settings is not None else LoadSettings()
         self.now = -math.inf
         self.rows, self.capacity = rows, max(rows, FIRST_CAPACITY)
         self.placed_pods, self.node_names = PlacedPods(), NodeNameHistory(self.capacity)
@@ -42,220 +72,263 @@ class LoadStore:
         self.accounting = {
             name: UsageAccounting(i, self.capacity, slots, PRECISION_LIMITS[name]) for i, name in enumerate(TRACKED)
         }
-        self.other_samples: dict[SamplesKey, LatestSamples] = {}  # beside those of the accounts
+        self.other_samples: dict[SamplesKey, LatestSamples] = {}  # besides those of `accounting`
         self.node_histories: dict[str, NodeHistory] = {}
-        self.terminated_pods = TerminatedPods(len(TRACKED))
+        self.terminated_pods = TerminatedPods()
         self.estimator = Estimator(TRACKED)
         self.source_ids: dict[str, int] = {}
         self.failed_sources: set[int] = set()
         self.jump_guard = JumpGuard()
-        self._expected = {name: RowCache() for name in TRACKED}
-        self._forecast = {name: RowCache() for name in TRACKED}
-        self._statistics: dict[Hashable, Floats] = {}  # answers that no pod alters, until the next reading
-        self.plugin_cache: dict[Hashable, Any] = {}  # by whoever has dear answers; it alters none, and no twin has it
-        self._estimates: tuple[Pod | None, dict[str, Estimate]] = (None, {})  # of the pod that was asked about last
-
-    @property
-    def settings(self) -> LoadSettings:
-        return self._settings
+        self.changes = RowChanges()
+        self._next_trust_change = math.inf
 
     def latest_samples(
-        self, resource: str, statistic: Statistic = Statistic.LATEST, *, own: bool = False
+        self, resource: str, statistic: Statistic = Statistic.LATEST, *, custom: bool = False
     ) -> LatestSamples | None:
-        """Of a resource, or of a metric of the user's own."""
-        if statistic is Statistic.LATEST and not own and resource in self.accounting:
+        """Of a resource, or of a custom metric."""
+        if statistic is Statistic.LATEST and not custom and resource in self.accounting:
             return self.accounting[resource].samples
-        return self.other_samples.get((resource, statistic, own))
+        return self.other_samples.get((resource, statistic, custom))
 
     def all_samples(self) -> Iterator[LatestSamples]:
-        yield from (account.samples for account in self.accounting.values())
+        yield from (accounting.samples for accounting in self.accounting.values())
         yield from self.other_samples.values()
+
+    def source_id(self, source: str) -> int:
+        return self.source_ids.setdefault(source, len(self.source_ids))
+
+    # --- settings, sources and time
+
+    def apply_settings(self, settings: LoadSettings) -> None:
+        if settings == self.settings:
+            return
+        new_rules, self.settings = settings.estimates != self.settings.estimates, settings
+        for name in self.accounting if new_rules else ():
+            self.update_estimates(name, np.flatnonzero(self.placed_pods.in_use), by_rule=True)
+        self.recompute()
+
+    def source_failed(self, source: str, now: float) -> None:
+        """Nothing of this source is trusted until it answers again."""
+        self.now = max(self.now, now)
+        self.failed_sources.add(self.source_id(source))
+        self.recompute()
+
+    def advance(self, now: float) -> bool:
+        """Let samples age; returns whether any is trusted less."""
+        self.now = max(self.now, now)
+        if self.now <= self._next_trust_change:
+            return False
+        results = [samples.update_trust(self.now, self.settings, self.failed_sources) for samples in self.all_samples()]
+        if any(crossed for _, crossed in results):
+            self.recompute()
+        self._next_trust_change = self._compute_next_trust_change()
+        return any(changed for changed, _ in results)
+
+    def recompute(self, *, new_samples: bool = False) -> None:
+        """Update trust as of now, and compute everything that depends on it."""
+        for samples in self.all_samples():
+            samples.update_trust(self.now, self.settings, self.failed_sources)
+        self.terminated_pods.trim(self.now, self._horizon())
+        for accounting in self.accounting.values():
+            accounting.set_trust(self.now, self.settings.stale, self.failed_sources)
+            accounting.recompute(self.placed_pods, self.terminated_pods)
+            if new_samples:
+                accounting.update_system_usage(self.placed_pods, self.terminated_pods)
+        self._next_trust_change = self._compute_next_trust_change()
+        self.changes.add_all()
+
+    def _horizon(self) -> float:
+        """How far back the oldest trusted sample of a node reaches."""
+        windows = [accounting.samples.window.max(initial=0.0) for accounting in self.accounting.values()]
+        return float(self.settings.stale + max(windows))
+
+    def _compute_next_trust_change(self) -> float:
+        times = (samples.next_trust_change(self.now, self.settings) for samples in self.all_samples())
+        return min(times, default=math.inf)
 
     # --- rows
 
     def add_row(self, row: int, name: str) -> None:
         if row == self.capacity:
             self._grow_rows(2 * self.capacity)
-        for part in self._row_tables():
-            part.clear(row)
+        for table in self._row_tables():
+            table.clear(row)
         self.node_names.node_added(row, name)
         self.rows = row + 1
-        self._invalidate_all()
+        self.changes.add_all()
 
     def remove_row(self, row: int, last: int, name: str) -> None:
-        """The node in this row has gone, and the one in the last row has taken its place."""
-        for part in self._row_tables():
+        """The node of this row was removed, and the node of the last row moves into it."""
+        for table in self._row_tables():
             if row == last:
-                part.clear(row)
+                table.clear(row)
             else:
-                part.move(last, row)
-        unseated = self.placed_pods.remove_row(row, last)
-        for account in self.accounting.values():
-            account.recompute_pods(unseated, self.placed_pods)
+                table.move(last, row)
+        orphaned = self.placed_pods.remove_row(row, last)
+        for accounting in self.accounting.values():
+            accounting.recompute_pods(orphaned, self.placed_pods)
         self.terminated_pods.remove_row(row, last)
         self.node_names.node_removed(name, self.now)
         self.rows = last
-        self._invalidate_all()
+        self.changes.add_all()
 
     def _row_tables(self) -> Iterator[ArrayTable]:
         yield self.node_names
         yield from self.all_samples()
         yield from self.node_histories.values()
-        yield from (account.totals for account in self.accounting.values())
+        yield from (accounting.totals for accounting in self.accounting.values())
 
     def _grow_rows(self, capacity: int) -> None:
         self.capacity = capacity
-        for part in self._row_tables():
-            part.grow(capacity)
+        for table in self._row_tables():
+            table.grow(capacity)
 
     # --- slots
 
     def add_pod(self, slot: int, pod: Pod, row: int) -> None:
-        """A pod takes a place (row -1: on a node nobody has seen): estimated until a sample contains it."""
-        if slot >= self.placed_pods.size:
-            self._grow_slots(max(2 * self.placed_pods.size, slot + 1))
-        self.placed_pods.kin = self.estimator.compact_ids(self.placed_pods.kin)
-        kin = self.estimator.workload_id(pod)
-        self.placed_pods.add_pod(slot, pod, row, self.now, kin)
-        for name, account in self.accounting.items():
-            wanted = request_and_limit(pod, name)
-            account.add_pod(slot, self.placed_pods, wanted, self._estimate(name, *wanted, kin)[:2])
-        self._invalidate_row(row)
+        """A pod is placed (row -1: on an unknown node): its estimate counts until a sample contains it."""
+        placed = self.placed_pods
+        if slot >= placed.size:
+            self._grow_slots(max(2 * placed.size, slot + 1))
+        placed.workload = self.estimator.compact_ids(placed.workload)
+        workload = self.estimator.workload_id(pod)
+        placed.add_pod(slot, pod, row, self.now, workload)
+        for name, accounting in self.accounting.items():
+            request, limit = request_and_limit(pod, name)
+            estimate = self.estimate(name, request, limit, workload)
+            accounting.add_pod(slot, placed, (request, limit), estimate[:2])
+        self._row_changed(row)
 
     def assign_row(self, slots: Sequence[int], row: int) -> None:
-        """The node of these pods, which stood nowhere, is known now: what was measured of them stays true."""
+        """The node of these pods, which was unknown, is known now: their samples stay valid."""
         if slots:
             self.placed_pods.row[slots] = row
-            for account in self.accounting.values():
-                account.recompute_pods(np.array(slots, dtype=np.intp), self.placed_pods)
-            self._resum_row(row, coarse=True)
+            for accounting in self.accounting.values():
+                accounting.recompute_pods(np.array(slots, dtype=np.intp), self.placed_pods)
+            self._sum_row(row)
 
     def update_pod(self, slot: int, pod: Pod) -> bool:
-        """The same pod, on its way out perhaps: then its share is taken off at once. Whether its row is touched by it."""
+        """The pod may have started, or may be terminating; returns whether its row changed."""
         if not self.placed_pods.update_pod(slot, pod, self.now):
             return False
-        coarse = [account.update_pod(slot, self.placed_pods) for account in self.accounting.values()]
-        self._resum_row(self.placed_pods.row.item(slot), any(coarse))
+        loses_precision = [accounting.update_pod(slot, self.placed_pods) for accounting in self.accounting.values()]
+        row = self.placed_pods.row.item(slot)
+        if any(loses_precision):
+            self._sum_row(row)
+        self._row_changed(row)
         return True
 
     def resize_pod(self, slot: int, pod: Pod) -> None:
-        """The same pod where it was, asking for another amount: what it uses goes on."""
+        """New requests on the same node: what was measured of it stays valid."""
         self.placed_pods.update_pod(slot, pod, self.now)
-        kin = self.placed_pods.kin.item(slot)
-        for name, account in self.accounting.items():
-            wanted = request_and_limit(pod, name)
-            account.resize_pod(slot, self.placed_pods, wanted, self._estimate(name, *wanted, kin)[:2])
-        self._resum_row(self.placed_pods.row.item(slot), coarse=True)
+        workload = self.placed_pods.workload.item(slot)
+        for name, accounting in self.accounting.items():
+            request, limit = request_and_limit(pod, name)
+            estimate = self.estimate(name, request, limit, workload)
+            accounting.resize_pod(slot, self.placed_pods, (request, limit), estimate[:2])
+        self._sum_row(self.placed_pods.row.item(slot))
 
     def remove_pod(self, slot: int) -> None:
-        """It has gone: what it used is taken off until the next sample shows that it has."""
+        """Its part of the node's sample is subtracted until a sample no longer contains it."""
         row = self.placed_pods.row.item(slot)
-        left = [account.remove_pod(slot, row, self.now) for account in self.accounting.values()]
-        shown = tuple(amount for amount, _ in left)
+        removed = [accounting.remove_pod(slot, row, self.now) for accounting in self.accounting.values()]
+        in_sample = tuple(amount for amount, _ in removed)
         self.placed_pods.remove_pod(slot, self.now)
-        if row >= 0 and any(shown) and self.terminated_pods.add(row, self.now, shown):
-            self._resum_all()
-        self._resum_row(row, any(coarse for _, coarse in left))
+        if row >= 0 and any(in_sample) and self.terminated_pods.add(row, self.now, in_sample):
+            self._sum_all()
+        if any(loses_precision for _, loses_precision in removed):
+            self._sum_row(row)
+        self._row_changed(row)
 
-    def _estimate(self, resource: str, request: float, limit: float, kin: int) -> Estimate:
-        return self.estimator.estimate(self.settings.estimates, resource, request, limit, kin)
+    def estimate(self, resource: str, request: float, limit: float, workload: int) -> Estimate:
+        return self.estimator.estimate(self.settings.estimates, resource, request, limit, workload)
 
     def update_estimates(self, resource: str, slots: Index, *, by_rule: bool = False) -> None:
-        """What others teach of these pods by now; and `by_rule` what a peer's rule says of the rest, which never changes
-        unless the rules do."""
-        shares, kin = self.accounting[resource].pods, self.placed_pods.kin
+        """Apply what has been learned to these pods; with `by_rule` also the default rules to the others, whose estimates
+        change only with the settings."""
+        pods, workload = self.accounting[resource].pods, self.placed_pods.workload
         mean, deviation = self.estimator.learned_estimates(
-            self.settings.estimates, resource, shares.request[slots], shares.limit[slots], kin[slots]
+            self.settings.estimates, resource, pods.request[slots], pods.limit[slots], workload[slots]
         )
         known = ~np.isnan(mean)
-        shares.estimate[slots[known]], shares.deviation[slots[known]] = mean[known], deviation[known]
+        pods.estimate[slots[known]], pods.estimate_deviation[slots[known]] = mean[known], deviation[known]
         for slot in slots[~known].tolist() if by_rule else ():
-            request, limit = shares.request.item(slot), shares.limit.item(slot)
-            shares.estimate[slot], shares.deviation[slot], _ = self._estimate(resource, request, limit, kin.item(slot))
+            estimate = self.estimate(resource, pods.request.item(slot), pods.limit.item(slot), workload.item(slot))
+            pods.estimate[slot], pods.estimate_deviation[slot], _ = estimate
 
-    def _resum_row(self, row: int, coarse: bool) -> None:
-        """Something was taken off the row: an absurd request that comes and goes must leave nothing of itself."""
-        if coarse and row >= 0:
+    def _sum_row(self, row: int) -> None:
+        """Sum a row again: subtracting a huge request must not leave its rounding error behind."""
+        if row >= 0:
             slots = np.flatnonzero(self.placed_pods.row[: self.placed_pods.end] == row)
-            for account in self.accounting.values():
-                account.sum_row(row, slots, self.terminated_pods)
-        self._invalidate_row(row)
+            for accounting in self.accounting.values():
+                accounting.sum_row(row, slots, self.terminated_pods)
+        self._row_changed(row)
 
-    def _resum_all(self) -> None:
-        for account in self.accounting.values():
-            account.sum_all(self.placed_pods, self.terminated_pods)
-        self._invalidate_all()
+    def _sum_all(self) -> None:
+        for accounting in self.accounting.values():
+            accounting.sum_all(self.placed_pods, self.terminated_pods)
+        self.changes.add_all()
+
+    def _row_changed(self, row: int) -> None:
+        if row >= 0:
+            self.changes.add(row)
 
     def _grow_slots(self, slots: int) -> None:
-        for part in (self.placed_pods, *(account.pods for account in self.accounting.values())):
-            part.grow(slots)
+        self.placed_pods.grow(slots)
+        for accounting in self.accounting.values():
+            accounting.pods.grow(slots)
+            accounting.history.grow(slots)
 
-    # --- answers that follow from sums
+    # --- copies
 
-    def _invalidate_row(self, row: int) -> None:
-        if row >= 0:
-            for derived in (*self._expected.values(), *self._forecast.values()):
-                derived.invalidate_row(row)
+    def copy(self) -> LoadStore:
+        copy = shallow_copy(self)
+        copy.placed_pods, copy.terminated_pods = self.placed_pods.copy(), self.terminated_pods.copy()
+        copy.accounting = {name: accounting.copy() for name, accounting in self.accounting.items()}
+        copy.other_samples = {key: samples.copy() for key, samples in self.other_samples.items()}
+        copy.node_histories = {name: history.copy() for name, history in self.node_histories.items()}
+        copy.estimator, copy.node_names = self.estimator.copy(), self.node_names.copy()
+        copy.source_ids, copy.failed_sources = self.source_ids.copy(), self.failed_sources.copy()
+        copy.jump_guard, copy.changes = self.jump_guard.copy(), RowChanges()
+        return copy
 
-    def _invalidate_all(self) -> None:
-        for derived in (*self._expected.values(), *self._forecast.values()):
-            derived.clear()
-        self._statistics, self._estimates = {}, (None, {})
-
-    # --- twins
-
-    def copy(self) -> Self:
-        twin = self._shallow_copy()
-        twin.placed_pods, twin.terminated_pods, twin.jump_guard = (
-            self.placed_pods.copy(),
-            self.terminated_pods.copy(),
-            self.jump_guard.copy(),
+    def reordered(self, rows: Index, slots: Index) -> LoadStore:
+        """A copy with other numbers: row r holds what `rows[r]` holds here, slot s what `slots[s]` holds."""
+        copy = self.copy()
+        copy.rows, copy.capacity, copy.node_names = len(rows), len(rows), self.node_names.reordered(rows)
+        copy.other_samples = {key: samples.reordered(rows) for key, samples in self.other_samples.items()}
+        copy.node_histories = {name: history.reordered(rows) for name, history in self.node_histories.items()}
+        copy.accounting = {name: accounting.reordered(rows, slots) for name, accounting in self.accounting.items()}
+        copy.placed_pods = self.placed_pods.reordered(slots)
+        new_row = np.full(self.capacity + 1, -1, dtype=np.intp)
+        new_row[rows] = np.arange(len(rows))
+        copy.placed_pods.row, copy.terminated_pods.row = (
+            new_row[copy.placed_pods.row],
+            new_row[self.terminated_pods.row],
         )
-        twin.accounting = {name: account.copy() for name, account in self.accounting.items()}
-        twin.other_samples = {key: meter.copy() for key, meter in self.other_samples.items()}
-        twin.node_histories = {name: course.copy() for name, course in self.node_histories.items()}
-        twin.estimator, twin.node_names = self.estimator.copy(), self.node_names.copy()
-        twin.source_ids, twin.failed_sources = self.source_ids.copy(), self.failed_sources.copy()
-        return twin
+        copy._grow_rows(max(len(rows), FIRST_CAPACITY))
+        copy._grow_slots(max(len(slots), FIRST_CAPACITY))
+        return copy
 
-    def reordered(self, rows: Index, slots: Index) -> Self:
-        """A twin with other numbers: row r holds what `rows[r]` held, slot s what `slots[s]` held."""
-        twin = self.copy()
-        twin.rows, twin.capacity, twin.node_names = len(rows), len(rows), self.node_names.reordered(rows)
-        twin.other_samples = {key: meter.reordered(rows) for key, meter in self.other_samples.items()}
-        twin.node_histories = {name: course.reordered(rows) for name, course in self.node_histories.items()}
-        twin.accounting = {name: account.reordered(rows, slots) for name, account in self.accounting.items()}
-        twin.placed_pods = self.placed_pods.reordered(slots)
-        back = np.full(self.capacity + 1, -1, dtype=np.intp)
-        back[rows] = np.arange(len(rows))
-        twin.placed_pods.row, twin.terminated_pods.row = back[twin.placed_pods.row], back[self.terminated_pods.row]
-        twin._grow_rows(max(len(rows), FIRST_CAPACITY))
-        twin._grow_slots(max(len(slots), FIRST_CAPACITY))
-        return twin
-
-    def with_delta(self, slots: Index, others: tuple[tuple[int, Pod, int], ...]) -> Self:
-        """A twin to be read, as if the pods in these slots, whose nodes are known, had gone just now; `others` have no
-        slot: their row, the pod, and 1 for who comes or -1 for who goes."""
-        twin, gone = self._shallow_copy(), (slots, self.placed_pods, self.terminated_pods, self.now)
-        twin.accounting = {name: account.without_pods(*gone) for name, account in self.accounting.items()}
+    def with_delta(self, removed: Index, others: tuple[tuple[int, Pod, int], ...]) -> LoadStore:
+        """A read-only copy as if the pods in these slots, whose rows are known, had just been removed; `others` have no
+        slot: the row, the pod, and 1 if it is added or -1 if it is removed."""
+        copy = shallow_copy(self)
+        copy.accounting = {
+            name: accounting.without_pods(removed, self.placed_pods, self.terminated_pods, self.now)
+            for name, accounting in self.accounting.items()
+        }
         for row, pod, sign in others:
-            kin = self.estimator.known_workload_id(pod)
-            for name, account in twin.accounting.items():
-                mean, deviation, _ = self._estimate(name, *request_and_limit(pod, name), kin)
-                account.totals.add(row, (mean, deviation**2, deviation**2, mean, 0.0, 0.0, 0.0), sign)
-        return twin
-
-    def _shallow_copy(self) -> Self:
-        twin = object.__new__(type(self))
-        twin.__dict__.update(self.__dict__)
-        twin._expected = {name: RowCache() for name in TRACKED}
-        twin._forecast = {name: RowCache() for name in TRACKED}
-        twin._statistics, twin._estimates, twin.plugin_cache = {}, (None, {}), {}
-        return twin
+            workload = self.estimator.known_workload_id(pod)
+            for name, accounting in copy.accounting.items():
+                mean, deviation, _ = self.estimate(name, *request_and_limit(pod, name), workload)
+                contribution = (mean, deviation**2, mean, deviation**2, 0.0, 0.0, 0.0)
+                accounting.totals.add(row, contribution, sign)
+        return copy
 
 
 def request_and_limit(pod: Pod, resource: str) -> tuple[float, float]:
-    """Request and limit, 0 for none."""
+    """0 for none."""
     for name, limit in pod.requests.limits:
         if name == resource:
             return float(pod.requests.of(resource)), float(limit)

@@ -1,15 +1,15 @@
-"""Which numbers of a reading are believed: everything else is refused and counted by reason; keeps nothing but the brake.
+"""Validation of samples: rejects what cannot be true and counts rejections by reason.
 
-| reason | what was wrong | what was held before |
+| reason | what was wrong | what happens to the value held before |
 |---|---|---|
-| unknown | a node or pod that nobody has seen; a pod on a machine of which nobody knows what it has | |
-| not a number, infinite, negative, no time | no amount, or no moment | of a node is missing, too; of a pod grows older |
-| duplicate, implausible | two for one; more than there is | the same |
-| future, stale | measured too far ahead or too long ago | grows older |
-| earlier | measured before the node or pod was there; of a pod also over a span in which another had its name | |
-| jump | nine nodes of ten went to nothing, or to all they have, in one step | stays, for three readings |
-| empty, malformed | nothing at all; columns of different lengths | is missing; stays |
-| unused | of pods, but neither CPU nor memory as measured at a moment (counted in `reading`) | |
+| unknown | an unknown node or pod; a pod on a node whose capacity is unknown | |
+| not a number, infinite, negative, no time | not an amount, or no timestamp | a node's is dropped, too; a pod's ages |
+| duplicate, implausible | two values for one name; more than there is | the same |
+| future, stale | sampled too far in the future, or too long ago | ages |
+| earlier | sampled before the node or pod was there; for a pod, a window in which another pod had its name | |
+| jump | nine nodes of ten went to nothing, or to all of their capacity, in one step | stays, for three readings |
+| empty, malformed | no series at all; columns of different lengths | is dropped; stays |
+| unused | of pods, but neither CPU nor memory usage (counted in `ingest`) | |
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ from collections import Counter
 
 import numpy as np
 
-from trimtab.core.load.array_table import Bools, Floats, Index
 from trimtab.core.load.settings import LoadSettings
 from trimtab.core.model.readings import Reading, Unit
+from trimtab.core.tables import Bools, Floats, Index
 
-MAX_CAPACITY_RATIO = 1.5  # of what the machine has: bursts and rounding, but no slip of units
-MAX_AMOUNT = 1e15  # of a machine that does not say what it has: a pebibyte
-MIN_OF_POD_SUM = 0.01  # a node that uses less than this of what its pods do
-SLACK_FACTOR, SLACK_OF_CAPACITY = 2.0, 0.1  # a pod over a shorter span may be above its node's mean, but not by more
+MAX_CAPACITY_RATIO = 1.5  # allows for bursts and rounding, but not for a wrong unit
+MAX_AMOUNT = 1e15  # where the capacity is unknown: a pebibyte
+MIN_OF_POD_SUM = 0.01  # a node that uses less than this fraction of what its pods do is implausible
+SLACK_FACTOR, SLACK_OF_CAPACITY = 2.0, 0.1  # how far a pod, over a shorter window, may be above its node's mean
 MAX_HELD_READINGS, MIN_NODES, JUMPING_RATIO = 3, 5, 0.9
 IDLE_BELOW, BUSY_FROM, NOT_FULL_BELOW, FULL_FROM = 0.01, 0.03, 0.95, 0.98
 
 
 class SampleValidator:
-    """What is left of one reading, by row or slot."""
+    """The samples of one reading that are still valid, by row or slot."""
 
     def __init__(self, reading: Reading, index: Index, rejected: Counter[str]) -> None:
         self.index = index
@@ -41,6 +41,7 @@ class SampleValidator:
         self._rejected = rejected
 
     def reject(self, bad: Bools, reason: str, *, invalid: bool = False) -> None:
+        """Drop and count these samples; `invalid` ones are listed, because they void the value held before."""
         if not bad.any():
             return
         self._rejected[reason] += int(bad.sum())
@@ -53,7 +54,7 @@ class SampleValidator:
             self.index, self.values, self.measured = self.index[good], self.values[good], self.measured[good]
 
     def drop_invalid(self, unit: Unit) -> None:
-        """Known, a number, and the only one of its name."""
+        """Unknown names, values that are not amounts, and duplicates."""
         self.reject(self.index < 0, "unknown")
         self.reject(np.isnan(self.values), "not a number", invalid=True)
         self.reject(np.isinf(self.values), "infinite", invalid=True)
@@ -72,72 +73,72 @@ class SampleValidator:
         return float(self.measured.max(initial=-np.inf))
 
 
-def well_formed(reading: Reading, refused: Counter[str]) -> bool:
-    refused.update(dict(reading.skipped))
+def well_formed(reading: Reading, rejected: Counter[str]) -> bool:
+    rejected.update(dict(reading.skipped))
     if len(reading.names) == len(reading.values) == len(reading.measured):
         return True
-    refused["malformed"] += len(reading.names)
+    rejected["malformed"] += len(reading.names)
     return False
 
 
-def check_node_amounts(sieve: SampleValidator, unit: Unit, capacity: Floats, of_pods: Floats | None) -> None:
-    """Amounts, by what the machines have and, for the newest values, by what their pods are seen to use."""
+def check_node_amounts(samples: SampleValidator, unit: Unit, capacity: Floats, pod_measured: Floats | None) -> None:
+    """Reject amounts above the node's capacity and, for current usage, far below what its pods were measured to use."""
     if unit is Unit.RAW:
         return
-    has = capacity[sieve.index]
+    available = capacity[samples.index]
     if unit is Unit.FRACTION:
-        sieve.reject((sieve.values > MAX_CAPACITY_RATIO) | (has <= 0), "implausible", invalid=True)
-        sieve.values = sieve.values * capacity[sieve.index]
+        bad = (samples.values > MAX_CAPACITY_RATIO) | (available <= 0)
+        samples.reject(bad, "implausible", invalid=True)
+        samples.values = samples.values * capacity[samples.index]
     else:
-        sieve.reject(
-            sieve.values > np.where(has > 0, MAX_CAPACITY_RATIO * has, MAX_AMOUNT), "implausible", invalid=True
-        )
-    if of_pods is not None:
-        theirs = of_pods[sieve.index]
-        tiny = (sieve.values < MIN_OF_POD_SUM * theirs) & (theirs > MIN_OF_POD_SUM * capacity[sieve.index])
-        sieve.reject(tiny, "implausible", invalid=True)
+        limit = np.where(available > 0, MAX_CAPACITY_RATIO * available, MAX_AMOUNT)
+        samples.reject(samples.values > limit, "implausible", invalid=True)
+    if pod_measured is not None:
+        by_pods = pod_measured[samples.index]
+        too_low = samples.values < MIN_OF_POD_SUM * by_pods
+        samples.reject(too_low & (by_pods > MIN_OF_POD_SUM * capacity[samples.index]), "implausible", invalid=True)
 
 
 def check_pod_amounts(
-    sieve: SampleValidator, unit: Unit, rows: Index, since: Floats, capacity: Floats, node: Floats
+    samples: SampleValidator, unit: Unit, rows: Index, since: Floats, capacity: Floats, node_usage: Floats
 ) -> None:
-    """Amounts, of the pod that is there now, and not above what its node has or is seen to use."""
-    sieve.reject(sieve.measured < since[sieve.index], "earlier")
-    at = rows[sieve.index]
-    has = np.where(at >= 0, capacity[at], 0.0)
-    sieve.reject(has <= 0, "unknown")
+    """Reject samples from before the pod ran, and amounts above its node's capacity or far above its node's usage."""
+    samples.reject(samples.measured < since[samples.index], "earlier")
+    row = rows[samples.index]
+    available = np.where(row >= 0, capacity[row], 0.0)
+    samples.reject(available <= 0, "unknown")
     if unit is Unit.FRACTION:
-        sieve.reject(sieve.values > MAX_CAPACITY_RATIO, "implausible")
-    at = rows[sieve.index]
-    has, seen = capacity[at], node[at]
+        samples.reject(samples.values > MAX_CAPACITY_RATIO, "implausible")
+    row = rows[samples.index]
+    available, usage = capacity[row], node_usage[row]
     if unit is Unit.FRACTION:
-        sieve.values = sieve.values * has
-    above = (sieve.values > has) | (sieve.values > SLACK_FACTOR * seen + SLACK_OF_CAPACITY * has)
-    sieve.reject(above, "implausible")
+        samples.values = samples.values * available
+    above_node = samples.values > SLACK_FACTOR * usage + SLACK_OF_CAPACITY * available
+    samples.reject((samples.values > available) | above_node, "implausible")
 
 
 class JumpGuard:
-    """Holds back readings in which nearly all nodes jump to nothing, or to all they have; the fourth in a row counts."""
+    """Holds back readings in which nearly all nodes jump to idle or to full; the fourth one in a row is accepted."""
 
     def __init__(self) -> None:
-        self.held: dict[tuple[str, str], tuple[int, float]] = {}  # how many, and when the last of them was measured
+        self.held: dict[tuple[str, str], tuple[int, float]] = {}  # how many, and when the last of them was sampled
 
     def should_hold(self, reading: Reading, before: Floats, after: Floats, newest: float) -> bool:
-        """Shares of what the machines have, NaN where it is not known. A sample that is read again is no further one."""
+        """By utilisation before and after, NaN where unknown. The same samples read again do not count as another one."""
         key = (reading.source, reading.resource)
         count, last = self.held.get(key, (0, -np.inf))
-        again = newest <= last
-        if not _is_jump(before, after) or (count >= MAX_HELD_READINGS and not again):
+        is_repeated = newest <= last
+        if not _is_jump(before, after) or (count >= MAX_HELD_READINGS and not is_repeated):
             self.held.pop(key, None)
             return False
-        if not again:
+        if not is_repeated:
             self.held[key] = count + 1, newest
         return True
 
     def copy(self) -> JumpGuard:
-        twin = JumpGuard()
-        twin.held = self.held.copy()
-        return twin
+        copy = JumpGuard()
+        copy.held = self.held.copy()
+        return copy
 
 
 def _is_jump(before: Floats, after: Floats) -> bool:

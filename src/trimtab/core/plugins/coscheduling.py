@@ -12,7 +12,6 @@ from typing import ClassVar
 
 import numpy as np
 
-from trimtab.core.cluster.exact_column import Ints
 from trimtab.core.cluster.view import View
 from trimtab.core.framework.interface import Gang, Reject, StageResult, StageStatus, Wait
 from trimtab.core.model.change import Change
@@ -20,6 +19,7 @@ from trimtab.core.model.duration import INT64
 from trimtab.core.model.pod import Pod
 from trimtab.core.model.resources import PODS
 from trimtab.core.model.setting import Support, setting
+from trimtab.core.tables import Ints
 
 
 @dataclass(frozen=True, slots=True)

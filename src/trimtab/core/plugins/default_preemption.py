@@ -239,8 +239,8 @@ def _violates_pdb(view: View, slots: Indices, at: Indices) -> Bools:
     budgets = view.objects.of_kind(PodDisruptionBudget)
     if not budgets:
         return violating
-    by_class = np.argsort(view.pod_table.label_class[slots], kind="stable")
-    classes = view.pod_table.label_class[slots][by_class]
+    by_class = np.argsort(view.pod_table.label_set[slots], kind="stable")
+    classes = view.pod_table.label_set[slots][by_class]
     for budget in budgets.values():
         covered = _covered_by_pdb(view, budget, slots, classes, by_class)
         if len(covered):

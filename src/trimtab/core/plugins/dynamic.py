@@ -24,7 +24,7 @@ from typing import ClassVar
 import numpy as np
 
 from trimtab.core.cluster.recently_placed import recent_count, recent_sum, recent_sum_on_row
-from trimtab.core.cluster.view import Floats, View
+from trimtab.core.cluster.view import View
 from trimtab.core.framework.interface import MAX_SCORE, Bools, Ints, Normalise, Rows
 from trimtab.core.framework.load_scoring import scalar, utilisation
 from trimtab.core.framework.load_scoring.threshold_codes import decode, encode, encode_row
@@ -33,6 +33,7 @@ from trimtab.core.model.duration import Duration
 from trimtab.core.model.pod import Pod
 from trimtab.core.model.resources import CPU, MEMORY
 from trimtab.core.model.setting import SpecFile, setting
+from trimtab.core.tables import Floats
 
 FIVE_MINUTES = 300
 HOT_VALUE_PENALTY = 10.0  # points per unit of hot value

@@ -19,7 +19,7 @@ from trimtab.core.cluster.topology.affinity_terms import (
     has_pod_terms,
     invalid,
 )
-from trimtab.core.cluster.topology.pod_count import Domains, Floats, PodCount, TopologyKey, take_rows
+from trimtab.core.cluster.topology.pod_count import Domains, PodCount, TopologyKey, take_rows
 from trimtab.core.cluster.topology.pod_selectors import matches_all, selector_of_term
 from trimtab.core.cluster.view import View
 from trimtab.core.framework.interface import (
@@ -40,6 +40,7 @@ from trimtab.core.model.objects import Namespace
 from trimtab.core.model.pod import Pod
 from trimtab.core.model.selectors import selector_error
 from trimtab.core.model.setting import setting
+from trimtab.core.tables import Floats
 
 AFFINITY, ANTI_AFFINITY, EXISTING_ANTI_AFFINITY = -1, 1, 2
 NO_AFFINITY = Affinity()

@@ -8,13 +8,14 @@ from typing import ClassVar
 
 import numpy as np
 
-from trimtab.core.cluster.view import Floats, View
+from trimtab.core.cluster.view import View
 from trimtab.core.framework.interface import MAX_SCORE, Ints, Normalise, Rows
 from trimtab.core.framework.resource_amounts import ResourceWeight, allocatable_and_requested
 from trimtab.core.model.change import Change
 from trimtab.core.model.pod import Pod
 from trimtab.core.model.resources import CPU, MEMORY
 from trimtab.core.model.setting import setting
+from trimtab.core.tables import Floats
 
 
 @dataclass(frozen=True, slots=True)

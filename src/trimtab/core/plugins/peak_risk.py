@@ -31,7 +31,7 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from trimtab.core.cluster.view import Floats, View
+from trimtab.core.cluster.view import View
 from trimtab.core.framework.interface import MAX_SCORE, Ints, Normalise, Rows
 from trimtab.core.framework.load_scoring import utilisation
 from trimtab.core.framework.load_scoring.scalar import SMALL_SELECTION
@@ -39,6 +39,7 @@ from trimtab.core.model.change import Change
 from trimtab.core.model.pod import Pod
 from trimtab.core.model.resources import CPU, MEMORY
 from trimtab.core.model.setting import setting
+from trimtab.core.tables import Floats
 
 MAX_LOAD_RATIO = 2.0  # times the limit, above which loads count as equal
 MAX_DEVIATIONS = 8.0  # beyond this a probability is 0 or 1

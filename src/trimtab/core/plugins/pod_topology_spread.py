@@ -18,7 +18,7 @@ import numpy as np
 from trimtab.core.cluster.labels import ABSENT
 from trimtab.core.cluster.node_selection import required_nodes
 from trimtab.core.cluster.topology.default_spread_selector import default_selector, generation
-from trimtab.core.cluster.topology.pod_count import Domains, Floats, PodCount, TopologyKey, take_rows
+from trimtab.core.cluster.topology.pod_count import Domains, PodCount, TopologyKey, take_rows
 from trimtab.core.cluster.topology.pod_selectors import ALL_PODS, PodSelector
 from trimtab.core.cluster.view import View
 from trimtab.core.framework.interface import (
@@ -39,6 +39,7 @@ from trimtab.core.model.pod import Pod
 from trimtab.core.model.selectors import LabelSelector, selector_error
 from trimtab.core.model.setting import ArgumentError, setting
 from trimtab.core.model.taints import NO_EXECUTE, NO_SCHEDULE, Taint, tolerated
+from trimtab.core.tables import Floats
 
 HOSTNAME = "kubernetes.io/hostname"
 SYSTEM_DEFAULTS = (
@@ -288,7 +289,7 @@ def _prepare_one(
     """As in kube-scheduler, an empty selector counts no existing pod, and matches every pod that is added."""
     namespace = frozenset((pod.namespace,))
     counted = None if selector is not None and selector.empty else selector
-    count = view.topology_counts.count_selected((PodSelector(namespace, counted),), live=True)
+    count = view.topology_counts.count_selected((PodSelector(namespace, counted),), skip_terminating=True)
     key = view.topology_counts.key(constraint.topology_key)
     return PreparedConstraint(
         key=key,

@@ -24,7 +24,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from trimtab.core.cluster.view import Floats, View
+from trimtab.core.cluster.view import View
 from trimtab.core.framework.interface import Bools, Ints, Normalise, Reject, Rows, StageResult, StageStatus, Warn
 from trimtab.core.framework.load_scoring import scalar, utilisation
 from trimtab.core.framework.load_scoring.threshold_codes import decode, encode, encode_row
@@ -34,6 +34,7 @@ from trimtab.core.model.pod import Pod
 from trimtab.core.model.resources import CPU, MEMORY
 from trimtab.core.model.selectors import Requirement
 from trimtab.core.model.setting import Support, setting
+from trimtab.core.tables import Floats
 
 MAINTENANCE = Requirement("scheduler.alpha.kubernetes.io/maintenance", "In", ("true",))
 UNDER_MAINTENANCE = -1

@@ -22,13 +22,14 @@ from typing import ClassVar
 
 import numpy as np
 
-from trimtab.core.cluster.view import Floats, View
+from trimtab.core.cluster.view import View
 from trimtab.core.framework.interface import Ints, Normalise, Rows
 from trimtab.core.framework.load_scoring import scalar, utilisation
 from trimtab.core.framework.load_scoring.threshold_codes import decode, encode, encode_row
 from trimtab.core.model.change import Change
 from trimtab.core.model.pod import Pod
 from trimtab.core.model.setting import Support, setting
+from trimtab.core.tables import Floats
 
 WINDOW = 600.0
 

@@ -1,7 +1,7 @@
-"""Numbers for the pod terms that standing pods carry, and which of them a waiting pod meets; how many is left to `census`.
+"""Ids of the pod affinity terms of placed pods, and which of them match a given pod.
 
-A *carrier* is all terms of one template; number 0 carries none. The numbers only grow, so forks share one table. A list of
-terms with a selector that Kubernetes would refuse is left out as a whole, as kube-scheduler does it, and counted.
+All terms of one pod template are a *term set*; set 0 is empty. Ids only grow, so forks share one object. A list of terms
+with an invalid selector is left out as a whole, as kube-scheduler does, and counted.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from trimtab.core.model.selectors import LabelSelector
 
 REQUIRED_ANTI_AFFINITY = "required anti-affinity"
 REQUIRED_AFFINITY = "required affinity"
-PREFERRED = "preferred affinity, or against it where the weight is below 0"
+PREFERRED = "preferred affinity, or anti-affinity if the weight is negative"
 
 
 class AffinityTerm(Struct, frozen=True, gc=False):
-    """One term as its carrier means it."""
+    """One term, with the namespaces resolved for the pod that has it."""
 
     kind: str
     weight: int
@@ -31,13 +31,13 @@ class AffinityTerm(Struct, frozen=True, gc=False):
     selector: LabelSelector
 
     def matches(self, namespace: str, labels: Labels, namespace_labels: Labels) -> bool:
-        known = namespace in self.namespaces
-        chosen = self.namespace_selector
-        return (known or (chosen is not None and chosen.matches(namespace_labels))) and self.selector.matches(labels)
+        by_labels = self.namespace_selector
+        selected = namespace in self.namespaces or (by_labels is not None and by_labels.matches(namespace_labels))
+        return selected and self.selector.matches(labels)
 
 
 class AffinityTerms:
-    """`held` gives the terms of each carrier, `terms` each term that some carrier has."""
+    """`term_sets` are the term ids of each set, `terms` all terms by id."""
 
     __slots__ = ("_by_labels", "_ids", "_referenced", "_term_ids", "invalid_lists", "term_sets", "terms")
 
@@ -46,7 +46,7 @@ class AffinityTerms:
         self.terms: list[AffinityTerm] = []
         self.invalid_lists = 0
         self._ids: dict[tuple[str, int], int] = {}
-        self._referenced: list[Affinity] = []  # they are known by identity, so they must not go
+        self._referenced: list[Affinity] = []  # kept alive, because `_ids` knows them by identity
         self._term_ids: dict[AffinityTerm, int] = {}
         self._by_labels: SelectorIndex[int] = SelectorIndex()
 
@@ -54,6 +54,7 @@ class AffinityTerms:
         return len(self.term_sets)
 
     def id_of(self, pod: Pod) -> int:
+        """The id of the pod's term set."""
         affinity = pod.spec.affinity
         if affinity is None or not has_pod_terms(affinity):
             return 0
@@ -61,11 +62,11 @@ class AffinityTerms:
         if number is None:
             self._referenced.append(affinity)
             number = self._ids[pod.namespace, id(affinity)] = len(self.term_sets)
-            self.term_sets.append(tuple(self._term_id(each) for each in self._read(affinity, pod.namespace)))
+            self.term_sets.append(tuple(self._term_id(term) for term in self._terms_of(affinity, pod.namespace)))
         return number
 
     def matching(self, pod: Pod, namespace_labels: Mapping[str, str]) -> tuple[int, ...]:
-        """Terms of whichever carriers that this pod meets."""
+        """Ids of the terms that match this pod."""
         labels = pod.labels
         return tuple(
             number
@@ -81,19 +82,19 @@ class AffinityTerms:
             self._by_labels.add(term.selector, number)
         return number
 
-    def _read(self, affinity: Affinity, namespace: str) -> Iterator[AffinityTerm]:
+    def _terms_of(self, affinity: Affinity, namespace: str) -> Iterator[AffinityTerm]:
         near, far = affinity.pod_affinity, affinity.pod_anti_affinity
-        yield from self._all(REQUIRED_ANTI_AFFINITY, [(1, each) for each in far.required], namespace)
-        yield from self._all(REQUIRED_AFFINITY, [(1, each) for each in near.required], namespace)
-        yield from self._all(PREFERRED, [(each.weight, each.term) for each in near.preferred], namespace)
-        yield from self._all(PREFERRED, [(-each.weight, each.term) for each in far.preferred], namespace)
+        yield from self._list(REQUIRED_ANTI_AFFINITY, [(1, term) for term in far.required], namespace)
+        yield from self._list(REQUIRED_AFFINITY, [(1, term) for term in near.required], namespace)
+        yield from self._list(PREFERRED, [(each.weight, each.term) for each in near.preferred], namespace)
+        yield from self._list(PREFERRED, [(-each.weight, each.term) for each in far.preferred], namespace)
 
-    def _all(self, kind: str, terms: Iterable[tuple[int, PodAffinityTerm]], namespace: str) -> Iterator[AffinityTerm]:
-        found = list(terms)
-        if any(invalid(term) for _, term in found):
+    def _list(self, kind: str, terms: Iterable[tuple[int, PodAffinityTerm]], namespace: str) -> Iterator[AffinityTerm]:
+        weighted = list(terms)
+        if any(invalid(term) for _, term in weighted):
             self.invalid_lists += 1
             return
-        for weight, term in found:
+        for weight, term in weighted:
             if term.selector is not None:
                 named = term_namespaces(term, namespace)
                 yield AffinityTerm(kind, weight, term.topology_key, named, term.namespace_selector, term.selector)

@@ -1,4 +1,4 @@
-"""The selector that stands for a pod's kin: what its Services and its controller select; who is spread by it is left open."""
+"""The selector for a pod's default topology spread constraints: what its Services and its controller select."""
 
 from __future__ import annotations
 
@@ -16,49 +16,49 @@ ByNamespace = dict[str, SelectorIndex[LabelSelector]]
 
 def generation(objects: Objects) -> int:
     """Rises whenever the selector of some pod may have changed."""
-    of = objects.generation  # asked for with each pod: a loop would cost more than the sums
+    of = objects.generation  # called for each pod: a loop would cost more than the sum
     return of(Service) + of(ReplicationController) + of(ReplicaSet) + of(StatefulSet)
 
 
-def default_selector(census: TopologyCounts, objects: Objects, pod: Pod) -> LabelSelector:
-    """All that its Services and its controller select by; empty when there are none."""
+def default_selector(counts: TopologyCounts, objects: Objects, pod: Pod) -> LabelSelector:
+    """Everything that the pod's Services and controller select by; empty if there are none."""
     labels: dict[str, str] = {}
-    for service in _services(census, objects, pod):
+    for service in _services(counts, objects, pod):
         labels.update(service.match_labels)
     owner, key = pod.owner, f"{pod.namespace}/{pod.owner.name}" if pod.owner else ""
-    added: LabelSelector | None = None
+    by_owner: LabelSelector | None = None
     match (owner.api_version, owner.kind) if owner else ("", ""):
         case ("v1", "ReplicationController"):
             controller = objects.of_kind(ReplicationController).get(key)
             labels.update(controller.selector.match_labels if controller and controller.selector else ())
         case ("apps/v1", "ReplicaSet"):
-            added = _valid_selector(objects.of_kind(ReplicaSet).get(key))
+            by_owner = _valid_selector(objects.of_kind(ReplicaSet).get(key))
         case ("apps/v1", "StatefulSet"):
-            added = _valid_selector(objects.of_kind(StatefulSet).get(key))
+            by_owner = _valid_selector(objects.of_kind(StatefulSet).get(key))
     selector = LabelSelector(tuple(sorted(labels.items())))
-    if added is None:
+    if by_owner is None:
         return selector
-    # A key that both name must have both values: then nothing is selected, as it should be.
-    pairs = dict.fromkeys((*selector.match_labels, *added.match_labels))
-    return LabelSelector(tuple(pairs), added.match_expressions)
+    # A key with two values matches nothing, as in kube-scheduler.
+    pairs = dict.fromkeys((*selector.match_labels, *by_owner.match_labels))
+    return LabelSelector(tuple(pairs), by_owner.match_expressions)
 
 
 def _valid_selector(owner: ReplicaSet | StatefulSet | None) -> LabelSelector | None:
     return owner.selector if owner is not None and owner.selector is not None and owner.selector.valid else None
 
 
-def _services(census: TopologyCounts, objects: Objects, pod: Pod) -> Iterator[LabelSelector]:
+def _services(counts: TopologyCounts, objects: Objects, pod: Pod) -> Iterator[LabelSelector]:
     """Selectors of the Services that select the pod."""
-    by_namespace = census.memo(("services", objects.generation(Service)), lambda: _indexed(objects))
-    known = by_namespace.get(pod.namespace)
-    for selector in known.candidates(pod.labels) if known is not None else ():
+    by_namespace = counts.memo(("services", objects.generation(Service)), lambda: _index(objects))
+    services = by_namespace.get(pod.namespace)
+    for selector in services.candidates(pod.labels) if services is not None else ():
         if selector.matches(pod.labels):
             yield selector
 
 
-def _indexed(objects: Objects) -> ByNamespace:
-    found: ByNamespace = {}
+def _index(objects: Objects) -> ByNamespace:
+    index: ByNamespace = {}
     for service in objects.of_kind(Service).values():
         if service.selector is not None:
-            found.setdefault(service.namespace, SelectorIndex()).add(service.selector, service.selector)
-    return found
+            index.setdefault(service.namespace, SelectorIndex()).add(service.selector, service.selector)
+    return index

@@ -1,7 +1,7 @@
-"""One count of standing pods, per row and per domain; who is counted, and when, is said by `census`.
+"""One count of pods per row and per topology domain.
 
-A domain is all nodes that share a value of one label. Numbers are held as floats, which are exact far beyond any count
-and spare each reader a conversion.
+A domain is all nodes with the same value of one label. Counts are floats, which are exact far beyond any count and spare
+each reader a conversion.
 """
 
 from __future__ import annotations
@@ -13,21 +13,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trimtab.core.cluster.labels import ABSENT, LabelColumn
+from trimtab.core.tables import Bools, Floats, Index
 
-Bools = NDArray[np.bool_]
-Floats = NDArray[np.float64]
-Rows = slice | NDArray[np.intp]
-Column = Literal["label_class", "carrier"]  # of residents
-Weigh = Callable[[int], dict[int, int]]  # what pods add, by their numbers, from this number on; zeros left out
+Rows = slice | Index
+IdColumn = Literal["label_set", "term_set"]  # of the pod table
+Weigh = Callable[[int], dict[int, int]]  # what a pod adds, by its id, for ids from this one on; zeros are left out
 
 
 def take_rows(column: NDArray[Any], rows: Rows) -> NDArray[Any]:
-    """These rows of a column; `take` is a good deal faster than an index of rows."""
+    """These rows of a column; `take` is much faster than indexing with an array."""
     return column[rows] if isinstance(rows, slice) else column.take(rows)
 
 
 class TopologyKey:
-    """A label key, and the domain of each row; domain 0 is that of the rows that lack the key."""
+    """A label key, and the domain of each row; domain 0 is that of rows without the label."""
 
     __slots__ = (
         "domain_count",
@@ -46,24 +45,20 @@ class TopologyKey:
         self.name = name
         self.ids = column.ids[:count]
         self.size = len(column.values)
-        heads = np.bincount(self.ids, minlength=self.size)
-        self.smallest_domain = int(heads[heads > 0].min(initial=count))  # so many rows has the smallest domain
+        nodes = np.bincount(self.ids, minlength=self.size)
+        self.smallest_domain = int(nodes[nodes > 0].min(initial=count))  # in nodes
         self.present: Bools = self.ids != ABSENT
-        self.on_all_nodes = not heads[ABSENT]
-        heads[ABSENT] = 0
-        self.domains: NDArray[np.intp] = np.flatnonzero(heads)
-        self.unique_per_node = int(heads.max(initial=0)) <= 1  # each node is a domain of its own
-        self.empty_value = column.id_by_value.get(
-            ""
-        )  # the domain of the empty value, which scores take for a missing one
-        # Of all rows together, with the missing value for one of them.
-        self.domain_count = len(self.domains) + (
-            not self.on_all_nodes and not (self.empty_value and heads[self.empty_value])
-        )
+        self.on_all_nodes = not nodes[ABSENT]
+        nodes[ABSENT] = 0
+        self.domains: Index = np.flatnonzero(nodes)
+        self.unique_per_node = int(nodes.max(initial=0)) <= 1  # as the hostname: each node is a domain of its own
+        self.empty_value = column.id_by_value.get("")  # scores treat an empty value like a missing label
+        missing = not self.on_all_nodes and not (self.empty_value and nodes[self.empty_value])
+        self.domain_count = len(self.domains) + missing  # with the missing value as one of them
 
 
 class Domains:
-    """A count by the domains of one key, over the rows that are eligible (None: all)."""
+    """A count by the domains of one key, over the eligible rows (None: all)."""
 
     __slots__ = ("by_row", "counts", "eligible", "eligible_domains", "key", "total")
 
@@ -73,7 +68,7 @@ class Domains:
         eligible_rows = rows if eligible is None else rows * eligible
         self.counts = rows if self.by_row else _sum_by_domain(key, eligible_rows)
         self.eligible_domains = key.domains if eligible is None else _domains_of(key, eligible)
-        self.total = float(eligible_rows[key.present].sum())  # what stands in any domain
+        self.total = float(eligible_rows[key.present].sum())  # of all domains, without rows that lack the label
 
     def add(self, row: int, amount: float) -> None:
         if self.eligible is None or self.eligible[row]:
@@ -84,19 +79,17 @@ class Domains:
                 self.total += amount
 
     def at_rows(self, rows: Rows) -> Floats:
-        """The count in the domain of each row; rows that lack the key have what those hold together, or their own."""
-        return (
-            take_rows(self.counts, rows)
-            if self.by_row
-            else self.counts.take(take_rows(self.key.ids, rows), mode="clip")
-        )
+        """The count in the domain of each row; rows without the label have their common count, or their own."""
+        if self.by_row:
+            return take_rows(self.counts, rows)
+        return self.counts.take(take_rows(self.key.ids, rows), mode="clip")
 
     def by_domain(self) -> Floats:
-        """Counts by domain, to be changed at will."""
+        """Counts by domain, as a copy."""
         return _sum_by_domain(self.key, self.counts) if self.by_row else self.counts.copy()
 
     def rows_above(self, limit: float, rows: Rows) -> Bools:
-        """Rows in a domain that holds more; never those that lack the key."""
+        """Rows in a domain with a higher count; never rows without the label."""
         if self.by_row:
             found: Bools = take_rows(self.counts, rows) > limit
             return found if self.key.on_all_nodes else found & take_rows(self.key.present, rows)
@@ -105,7 +98,7 @@ class Domains:
         return table.take(take_rows(self.key.ids, rows), mode="clip")
 
     def min_count(self) -> float:
-        """The smallest count of a domain that has an eligible row; 0 without any."""
+        """The smallest count of a domain with an eligible row; 0 without any."""
         if not self.eligible_domains.size:
             return 0.0
         if not self.by_row:
@@ -113,33 +106,33 @@ class Domains:
         return float((self.counts if self.key.on_all_nodes else self.counts[self.key.present]).min())
 
     def two_smallest(self) -> tuple[float, int, float]:
-        """The smallest count, its domain, and the smallest of all others; 0 and infinity where there is none."""
+        """The smallest count, its domain, and the smallest of the others; 0 and infinity where there is none."""
         if not self.eligible_domains.size:
             return 0.0, ABSENT, np.inf
-        held = self.by_domain()[self.eligible_domains]
-        first = int(held.argmin())
-        others = np.delete(held, first)
-        return float(held[first]), int(self.eligible_domains[first]), float(others.min(initial=np.inf))
+        counts = self.by_domain()[self.eligible_domains]
+        first = int(counts.argmin())
+        others = np.delete(counts, first)
+        return float(counts[first]), int(self.eligible_domains[first]), float(others.min(initial=np.inf))
 
     def in_eligible_domain(self, rows: Rows) -> Bools:
-        """Rows in a domain that has an eligible row."""
+        """Rows in a domain with an eligible row."""
         table = np.zeros(self.key.size, dtype=np.bool_)
         table[self.eligible_domains] = True
         return table.take(take_rows(self.key.ids, rows), mode="clip")
 
 
 class PodCount:
-    """How much of something stands in each row; `weight` says what a pod adds by the number it has in one column."""
+    """A count by row; `weight` is what a pod adds, by its id in one column of the pod table."""
 
     __slots__ = ("_by_domain", "column", "known_ids", "rows", "skip_terminating", "weigh", "weight")
 
-    def __init__(self, column: Column, weigh: Weigh, rows: int, live: bool) -> None:
+    def __init__(self, column: IdColumn, weigh: Weigh, rows: int, skip_terminating: bool) -> None:
         self.column = column
         self.weigh = weigh
         self.rows: Floats = np.zeros(rows)
-        self.skip_terminating = live  # pods on their way out do not count
+        self.skip_terminating = skip_terminating
         self.weight: dict[int, int] = {}
-        self.known_ids = 0  # numbers below were looked at
+        self.known_ids = 0  # ids below have been weighed
         self._by_domain: dict[tuple[int, int], Domains] = {}
 
     def add(self, row: int, amount: float) -> None:
@@ -148,7 +141,7 @@ class PodCount:
             domains.add(row, amount)
 
     def by_key(self, key: TopologyKey, eligible: Bools | None = None) -> Domains:
-        """Keys and masks are those of the census, which outlive this."""
+        """Keys and masks are those of `TopologyCounts`, which outlive this."""
         domains = self._by_domain.get((id(key), id(eligible)))
         if domains is None:
             domains = self._by_domain[id(key), id(eligible)] = Domains(self.rows, key, eligible)
@@ -159,9 +152,9 @@ class PodCount:
         return tuple(self._by_domain.values())
 
 
-def _domains_of(key: TopologyKey, eligible: Bools) -> NDArray[np.intp]:
-    there = np.flatnonzero(np.bincount(key.ids[eligible], minlength=key.size))
-    present: NDArray[np.intp] = there[there != ABSENT]
+def _domains_of(key: TopologyKey, eligible: Bools) -> Index:
+    domains = np.flatnonzero(np.bincount(key.ids[eligible], minlength=key.size))
+    present: Index = domains[domains != ABSENT]
     return present
 
 

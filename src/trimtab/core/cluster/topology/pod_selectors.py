@@ -1,4 +1,4 @@
-"""Which pods a selector picks out of which namespaces, as values; counting them is left to `census`."""
+"""Selectors of pods by namespace and labels, and an index that finds the selectors which may match given labels."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ALL_PODS = LabelSelector()
 
 
 class PodSelector(Struct, frozen=True, gc=False):
-    """Pods of some namespaces (None: of all) that a selector matches (None: it matches nobody)."""
+    """Pods of some namespaces (None: all) that match a label selector (None: matches nothing)."""
 
     namespaces: frozenset[str] | None
     selector: LabelSelector | None
@@ -31,54 +31,54 @@ class PodSelector(Struct, frozen=True, gc=False):
         return self.selector.matches(labels)
 
 
-def matches_all(picks: Iterable[PodSelector], namespace: str, labels: Labels) -> bool:
-    return all(pick.matches(namespace, labels) for pick in picks)
+def matches_all(selectors: Iterable[PodSelector], namespace: str, labels: Labels) -> bool:
+    return all(selector.matches(namespace, labels) for selector in selectors)
 
 
 def term_namespaces(term: PodAffinityTerm, namespace: str) -> frozenset[str]:
-    """The namespaces that a term names, or that of its pod where it says nothing about them."""
-    named = term.namespaces or term.namespace_selector is not None
-    return frozenset(term.namespaces) if named else frozenset((namespace,))
+    """The namespaces that a term lists; its pod's own namespace if it lists and selects none."""
+    given = term.namespaces or term.namespace_selector is not None
+    return frozenset(term.namespaces) if given else frozenset((namespace,))
 
 
 def selector_of_term(term: PodAffinityTerm, namespace: str, known: Mapping[str, Namespace]) -> PodSelector:
-    """Whom a waiting pod's term picks: its selector of namespaces stands for those that it matches now.
+    """The selector of a pending pod's term, with its namespace selector resolved to the namespaces that match now.
 
-    One that matches a namespace without labels picks pods of all namespaces, because that is how kube-scheduler then
-    asks it about each pod.
+    A namespace selector that matches a namespace without labels selects pods of all namespaces, as in kube-scheduler.
     """
-    named, chosen = term_namespaces(term, namespace), term.namespace_selector
-    if chosen is None:
-        return PodSelector(named, term.selector)
-    if chosen.matches({}):
+    listed, by_labels = term_namespaces(term, namespace), term.namespace_selector
+    if by_labels is None:
+        return PodSelector(listed, term.selector)
+    if by_labels.matches({}):
         return PodSelector(None, term.selector)
-    return PodSelector(named.union(each.name for each in known.values() if chosen.matches(each.labels)), term.selector)
+    matching = (each.name for each in known.values() if by_labels.matches(each.labels))
+    return PodSelector(listed.union(matching), term.selector)
 
 
 def required_label(selector: LabelSelector) -> Pair | None:
-    """A pair of key and value that labels must hold to be matched, if the selector has one."""
+    """A label that every match must have, if the selector has one."""
     if selector.match_labels:
         return selector.match_labels[0]
-    for line in selector.match_expressions:
-        if line.operator == "In" and len(line.values) == 1:
-            return line.key, line.values[0]
+    for requirement in selector.match_expressions:
+        if requirement.operator == "In" and len(requirement.values) == 1:
+            return requirement.key, requirement.values[0]
     return None
 
 
 class SelectorIndex(Generic[T]):
-    """Things that have selectors, so that labels find the few that may match them."""
+    """Items with selectors, so that labels find the few that may match them."""
 
-    __slots__ = ("_loose", "_with_pair")
+    __slots__ = ("_by_label", "_without_label")
 
     def __init__(self) -> None:
-        self._with_pair: dict[Pair, list[T]] = {}
-        self._loose: list[T] = []
+        self._by_label: dict[Pair, list[T]] = {}
+        self._without_label: list[T] = []
 
-    def add(self, selector: LabelSelector, thing: T) -> None:
+    def add(self, selector: LabelSelector, item: T) -> None:
         pair = required_label(selector)
-        (self._loose if pair is None else self._with_pair.setdefault(pair, [])).append(thing)
+        (self._without_label if pair is None else self._by_label.setdefault(pair, [])).append(item)
 
     def candidates(self, labels: Labels) -> Iterator[T]:
-        yield from self._loose
+        yield from self._without_label
         for pair in labels.items():
-            yield from self._with_pair.get(pair, ())
+            yield from self._by_label.get(pair, ())

@@ -11,11 +11,12 @@ from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 
-from trimtab.core.cluster.view import Floats, View
+from trimtab.core.cluster.view import View
 from trimtab.core.framework.interface import MAX_SCORE, Ints, Rows
 from trimtab.core.framework.load_scoring.utilisation import EPSILON, MIN_CAPACITY, RESOURCES, SCORE_SCALE
 from trimtab.core.model.pod import Pod
 from trimtab.core.model.resources import CPU
+from trimtab.core.tables import Floats
 
 SMALL_SELECTION = 4  # up to so many rows, plain numbers are cheaper than arrays
 

@@ -14,11 +14,12 @@ from collections.abc import Callable, Hashable
 import numpy as np
 from numpy.typing import NDArray
 
-from trimtab.core.cluster.view import Floats, View
+from trimtab.core.cluster.view import View
 from trimtab.core.framework.interface import ALL_ROWS, MAX_SCORE, Bools, Ints, Rows
-from trimtab.core.load.estimator import workload_key
+from trimtab.core.load.estimates import workload_key
 from trimtab.core.model.pod import Pod
 from trimtab.core.model.resources import CPU, MEMORY
+from trimtab.core.tables import Floats
 
 RESOURCES = (CPU, MEMORY)
 EPSILON, MIN_CAPACITY = 1e-150, 1e-200

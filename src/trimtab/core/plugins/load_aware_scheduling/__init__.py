@@ -28,7 +28,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from trimtab.core.cluster.view import Floats, View
+from trimtab.core.cluster.view import View
 from trimtab.core.framework.interface import MAX_SCORE, Bools, Ints, Normalise, Rows
 from trimtab.core.framework.load_scoring import scalar, utilisation
 from trimtab.core.framework.load_scoring.threshold_codes import decode, encode, encode_row
@@ -45,6 +45,7 @@ from trimtab.core.plugins.load_aware_scheduling.node_thresholds import (
     limits_by_metric,
 )
 from trimtab.core.plugins.load_aware_scheduling.prod_usage import is_prod, prod_usage, prod_usage_row
+from trimtab.core.tables import Floats
 
 METRICS_EXPIRED = -1
 AGGREGATED_SHIFT = 2  # bits of CPU and memory by percentile come after the others

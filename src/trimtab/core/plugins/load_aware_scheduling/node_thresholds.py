@@ -10,11 +10,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from trimtab.core.cluster.view import Floats, View
+from trimtab.core.cluster.view import View
 from trimtab.core.framework.interface import Rows
 from trimtab.core.model.change import Change
 from trimtab.core.model.node import UsageThresholds
 from trimtab.core.plugins.load_aware_scheduling.change_cursor import ChangeCursor
+from trimtab.core.tables import Floats
 
 CpuAndMemory = tuple[int, int]  # percent, 0 for no limit
 

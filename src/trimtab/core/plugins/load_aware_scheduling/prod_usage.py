@@ -15,15 +15,15 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from trimtab.core.cluster.pod_table import NO_ROW
-from trimtab.core.cluster.topology.label_sets import LabelSets
-from trimtab.core.cluster.view import Floats, View
+from trimtab.core.cluster.pod_table import NO_ROW, LabelSets
+from trimtab.core.cluster.view import View
 from trimtab.core.framework.interface import Bools, Rows
 from trimtab.core.framework.load_scoring.utilisation import RESOURCES, cpu_and_memory
 from trimtab.core.model.change import Change
 from trimtab.core.model.pod import Pod
 from trimtab.core.model.resources import CPU, MEMORY
 from trimtab.core.plugins.load_aware_scheduling.change_cursor import ChangeCursor
+from trimtab.core.tables import Floats
 
 CLASS_LABEL, QOS_LABEL = "koordinator.sh/priority-class", "koordinator.sh/qosClass"
 UNSET, PROD, OTHER, UNKNOWN = 0, 1, 2, 3  # unknown: a label with an unknown value
@@ -126,14 +126,14 @@ class _Sums:
             if self.is_prod(slot):
                 used_cpu += cpu.expected_of(slot)
                 used_memory += memory.expected_of(slot)
-            sampled_cpu += cpu.shown.item(slot)
-            sampled_memory += memory.shown.item(slot)
+            sampled_cpu += cpu.in_node_sample.item(slot)
+            sampled_memory += memory.in_node_sample.item(slot)
         return [used_cpu, used_memory, sampled_cpu, sampled_memory]
 
     def is_prod(self, slot: int) -> bool:
         """The same as `prod` for one pod."""
         pods = self.view.pod_table
-        priority_class, qos = self.classes.by_class[pods.label_class.item(slot)]
+        priority_class, qos = self.classes.by_class[pods.label_set.item(slot)]
         if priority_class == UNSET and LOWEST <= (priority := pods.priority.item(slot)) <= HIGHEST:
             priority_class = _class_of_priority(priority)
         decided = priority_class if priority_class in (PROD, OTHER) else qos
@@ -143,12 +143,12 @@ class _Sums:
 
     def _amounts(self, slots: Slots, prod: Bools) -> list[Floats]:
         used = [np.where(prod, each.expected(slots), 0.0) for each in self.shares]
-        return [*used, *(each.shown[slots] for each in self.shares)]
+        return [*used, *(each.in_node_sample[slots] for each in self.shares)]
 
     def prod(self, slots: Slots) -> Bools:
         """Which of these pods are prod."""
         pods = self.view.pod_table
-        priority_class, qos = self.classes.as_array[:, pods.label_class[slots]]
+        priority_class, qos = self.classes.as_array[:, pods.label_set[slots]]
         priority_class = np.where(priority_class == UNSET, _classes_of_priorities(pods.priority[slots]), priority_class)
         decided = np.where((priority_class == PROD) | (priority_class == OTHER), priority_class, qos)
         has_requests = np.zeros(len(slots), dtype=np.bool_)

@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from trimtab.core.cluster.view import Floats
+from trimtab.core.tables import Floats
 
 MAX_SCALAR_ROWS = 16  # up to so many rows, plain numbers are cheaper than arrays
 MAX_ITERATIONS = 3000

@@ -25,7 +25,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from trimtab.core.cluster.view import Floats, View
+from trimtab.core.cluster.view import View
 from trimtab.core.framework.interface import MAX_SCORE, Ints, Normalise, Rows
 from trimtab.core.framework.load_scoring.scalar import per_row, ratio, requested_ratio, small_selection
 from trimtab.core.framework.load_scoring.utilisation import (
@@ -53,6 +53,7 @@ from trimtab.core.plugins.trimaran.measurements import (
     scaled_score,
     scaled_score_row,
 )
+from trimtab.core.tables import Floats
 
 OVERLOADED = 0.95  # from this risk on, what is left of the points is shared out
 

@@ -27,7 +27,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from trimtab.core.cluster.view import Floats, View
+from trimtab.core.cluster.view import View
 from trimtab.core.framework.interface import MAX_SCORE, Ints, Normalise, Rows
 from trimtab.core.framework.load_scoring.scalar import per_row, ratio, requested_ratio, small_selection
 from trimtab.core.framework.load_scoring.utilisation import (
@@ -56,6 +56,7 @@ from trimtab.core.plugins.trimaran.measurements import (
     scaled_score,
     scaled_score_row,
 )
+from trimtab.core.tables import Floats
 
 EQUAL_WEIGHTS = ResourceValues(((CPU, 0.5), (MEMORY, 0.5)))
 TIE_BREAK_SHARE = 0.01  # of the points, for low limits

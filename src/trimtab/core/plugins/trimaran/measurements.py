@@ -13,7 +13,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from trimtab.core.cluster.view import Floats, View
+from trimtab.core.cluster.view import View
 from trimtab.core.framework.interface import MAX_SCORE, Ints, Rows
 from trimtab.core.framework.load_scoring.scalar import nanmax
 from trimtab.core.framework.load_scoring.utilisation import (
@@ -25,6 +25,7 @@ from trimtab.core.framework.load_scoring.utilisation import (
     requested_with,
 )
 from trimtab.core.model.pod import Pod
+from trimtab.core.tables import Floats
 
 UNMEASURED_WEIGHT = 0.5
 

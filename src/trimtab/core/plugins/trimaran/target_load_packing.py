@@ -25,7 +25,7 @@ from typing import ClassVar
 import numpy as np
 
 from trimtab.core.cluster.recently_placed import recent_sum
-from trimtab.core.cluster.view import Floats, View
+from trimtab.core.cluster.view import View
 from trimtab.core.framework.interface import MAX_SCORE, Ints, Normalise, Rows
 from trimtab.core.framework.load_scoring.utilisation import (
     SCORE_SCALE,
@@ -41,6 +41,7 @@ from trimtab.core.model.pod import Pod
 from trimtab.core.model.resources import CPU
 from trimtab.core.model.setting import Support, setting
 from trimtab.core.plugins.trimaran.measurements import blend_with_requests, rounded_score, scaled_score
+from trimtab.core.tables import Floats
 
 ONE_CORE = ResourceAmounts(((CPU, 1000),))
 DESCENT_WIDTH = 5.0  # percent of utilisation above the target, within which the score comes down
