@@ -26,7 +26,7 @@ FOLDER = Path(__file__).resolve().parent.parent / "docs" / "img"
 NOW = 100_000.0
 CORES, BYTES = 1000, 1 << 40
 PERCENT = range(101)
-MEASURED = "CPU that the node uses; its memory is idle"
+MEASURED = "CPU usage of the node; memory is idle"
 
 
 class NodeLoad(NamedTuple):
@@ -65,30 +65,30 @@ STRICT = {"strict": True}
 DRAWINGS: Mapping[str, Drawing] = {
     "peak-risk": Drawing(
         "PeakRisk",
-        "CPU that the node uses on average; limit 80 %, memory idle",
-        (*DEVIATION_CURVES, Curve("not measured: CPU requested", NodeLoad("requests"))),
+        "average CPU usage of the node; limit 80 %, memory is idle",
+        (*DEVIATION_CURVES, Curve("without metrics: CPU requested", NodeLoad("requests"))),
     ),
     "rescheduler": Drawing("Rescheduler", MEASURED, (Curve("score"),)),
-    "cpu-real-usage": Drawing("CpuRealUsage", "CPU that the node uses", (Curve("score"),)),
-    "mem-real-usage": Drawing("MemRealUsage", "memory that the node uses", (Curve("score", NodeLoad(MEMORY)),)),
+    "cpu-real-usage": Drawing("CpuRealUsage", "CPU usage of the node", (Curve("score"),)),
+    "mem-real-usage": Drawing("MemRealUsage", "memory usage of the node", (Curve("score", NodeLoad(MEMORY)),)),
     "lowest-load": Drawing(
         "LowestLoad",
-        "CPU that the node uses",
+        "CPU usage of the node",
         tuple(Curve(f"memory {each:.0%}", NodeLoad(memory=each)) for each in (0.0, 0.3, 0.6)),
     ),
     "target-load-packing": Drawing(
         "TargetLoadPacking",
-        "CPU that the node uses; target 40 %",
-        (Curve("as built"), Curve("strict", NodeLoad(), STRICT)),
+        "CPU usage of the node; target 40 %",
+        (Curve("default"), Curve("strict", NodeLoad(), STRICT)),
     ),
     "load-variation-risk-balancing": Drawing(
         "LoadVariationRiskBalancing",
-        "CPU that the node uses on average; its memory is idle",
+        "average CPU usage of the node; memory is idle",
         (*DEVIATION_CURVES, Curve("strict, deviation 10%", NodeLoad(deviation=0.1), STRICT)),
     ),
     "low-risk-over-commitment": Drawing(
         "LowRiskOverCommitment",
-        "CPU that the node uses on average; half of its CPU is requested",
+        "average CPU usage of the node; half of its CPU is requested",
         tuple(
             Curve(
                 f"limits {limited:.0%}, deviation {share:.0%}", NodeLoad(deviation=share, requested=0.5, limits=limited)
@@ -99,12 +99,12 @@ DRAWINGS: Mapping[str, Drawing] = {
     "load-aware-scheduling": Drawing(
         "LoadAwareScheduling",
         MEASURED,
-        (Curve("usual weights"), Curve("dominantResourceWeight 1", NodeLoad(), {"dominantResourceWeight": 1})),
+        (Curve("default weights"), Curve("dominantResourceWeight 1", NodeLoad(), {"dominantResourceWeight": 1})),
     ),
     "dynamic": Drawing(
         "Dynamic",
-        "CPU that the node uses, all day; its memory is idle",
-        tuple(Curve(f"{count} pods came lately", NodeLoad(recent_pods=count)) for count in (0, 2, 5)),
+        "CPU usage of the node, all day; memory is idle",
+        tuple(Curve(f"{count} recently bound pods", NodeLoad(recent_pods=count)) for count in (0, 2, 5)),
     ),
     "usage": Drawing("Usage", MEASURED, (Curve("score"),)),
 }

@@ -68,7 +68,7 @@ def _rejected_area(lines: Sequence[Line]) -> list[str]:
     x, _ = _to_pixels(start, 0)
     return [
         f'<rect x="{x:.1f}" y="{TOP}" width="{RIGHT - x:.1f}" height="{BOTTOM - TOP}" fill="#b00" fill-opacity="0.08"/>',
-        f'<text class="faint" x="{x + 5:.1f}" y="{BOTTOM - 6}">refused</text>',
+        f'<text class="faint" x="{x + 5:.1f}" y="{BOTTOM - 6}">rejected</text>',
     ]
 
 

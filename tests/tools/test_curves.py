@@ -43,6 +43,6 @@ def test_the_rejected_area_is_shaded() -> None:
     """From the first rejected node; charts whose lines disagree have no shading."""
     points = ((0.0, 100.0), (100.0, 0.0))
     shaded = render_svg(Chart("a < b", "load", (Line("one", points, 80.0),)))
-    assert "refused" in shaded and "a &lt; b" in shaded
-    assert "refused" not in render_svg(Chart("a", "load", (Line("one", points, 80.0), Line("two", points))))
+    assert "rejected" in shaded and "a &lt; b" in shaded
+    assert "rejected" not in render_svg(Chart("a", "load", (Line("one", points, 80.0), Line("two", points))))
     assert "{http://www.w3.org/2000/svg}svg" == ElementTree.fromstring(shaded).tag
