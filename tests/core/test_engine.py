@@ -372,6 +372,6 @@ def test_time_alone_brings_everybody_back() -> None:
     attempts = []
     for _ in range(130):
         scene.handle(Tick(scene.at), Turn(1, scene.at))
-        attempts.append(len(scene.engine.controller(Scheduling).decisions.ring))
+        attempts.append(len(scene.engine.controller(Scheduling).decisions))
         scene.at += 1.0
     assert (1, 2, 3) == (attempts[59], attempts[60], attempts[120])

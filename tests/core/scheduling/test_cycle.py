@@ -303,6 +303,6 @@ def test_each_decision_is_remembered_with_its_reasons() -> None:
     scene.at = 5.0
     scene.upsert(node("b"))
     scene.turn()
-    decisions = scene.engine.controller(Scheduling).decisions.of(WEB.uid)
+    decisions = [each for each in scene.engine.controller(Scheduling).decisions if each.uid == WEB.uid]
     assert [(1, Unschedulable), (2, Placement)] == [(each.attempt, type(each.verdict)) for each in decisions]
     assert ("b", 1, 2) == (decisions[1].verdict.node, decisions[1].verdict.feasible, decisions[1].verdict.nodes)

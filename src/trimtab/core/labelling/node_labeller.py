@@ -19,14 +19,15 @@ from trimtab.core.cluster.node_selection import matching
 from trimtab.core.cluster.view import View
 from trimtab.core.labelling.node_labels import Bools, Ints, managed_labels, nodes_with_stale, patch_for
 from trimtab.core.labelling.patch_tracker import PatchTracker
-from trimtab.core.labelling.rule_values import rule_values
 from trimtab.core.load.pressure import CALM, NEW_ROW, STATE_NAMES, Pressure
-from trimtab.core.load.pressure_rules import LabellingSettings, Rule
+from trimtab.core.load.pressure_rules import MEMORY_AVAILABLE, Denominator, LabellingSettings, Rule
 from trimtab.core.model.instructions import Instruction, LabelNode
 from trimtab.core.model.node import Node
+from trimtab.core.model.resources import CPU, MEMORY
 from trimtab.core.model.selectors import NodeSelectorTerm, Requirement
 from trimtab.core.pending_writes import PendingWrites
 from trimtab.core.recorder import MetricsRecorder
+from trimtab.core.tables import Floats
 
 NEVER = (-1, -1)  # counts of label and taint changes
 CONTESTED_AFTER = 3  # repeats of one patch: another client keeps reverting it
@@ -234,3 +235,38 @@ def _reordered(old: Ints, present: Ints, order: NDArray[np.intp]) -> Ints:
     new, stays = present.copy(), order != NEW_ROW
     new[stays] = old[order[stays]]
     return new
+
+
+def rule_values(view: View, rule: Rule) -> Floats:
+    """What the rule compares with its threshold, per node: shares as fractions, amounts in the units of requests; NaN where
+    no sample is trusted."""
+    if rule.metric in (CPU, MEMORY):
+        return _share(view, rule.metric, _usage(view, rule), rule.denominator)
+    if rule.metric == MEMORY_AVAILABLE:
+        return _share(view, MEMORY, memory_available(view, rule), rule.denominator)
+    return view.load.custom(rule.metric)[: view.count]
+
+
+def memory_available(view: View, rule: Rule) -> Floats:
+    """memory.available as the kubelet computes it: capacity less working set, unless a source measures it."""
+    computed = _available_amount(view, MEMORY, Denominator.CAPACITY) - _usage(view, rule)
+    measured = view.load.custom(MEMORY_AVAILABLE)[: view.count]
+    return np.where(np.isnan(measured), computed, measured)
+
+
+def _usage(view: View, rule: Rule) -> Floats:
+    resource = CPU if rule.metric == CPU else MEMORY
+    found = (
+        view.load.recent_mean(resource, rule.average_seconds) if rule.average_seconds else view.load.latest(resource)
+    )
+    return found[: view.count]
+
+
+def _share(view: View, resource: str, amounts: Floats, of: Denominator) -> Floats:
+    return amounts if of is Denominator.NONE else amounts / _available_amount(view, resource, of)
+
+
+def _available_amount(view: View, resource: str, of: Denominator) -> Floats:
+    """NaN for a node that reports none: a share of nothing is undefined."""
+    amounts = view.allocatable(resource) if of is Denominator.ALLOCATABLE else view.capacity(resource)
+    return np.where(amounts > 0, amounts.astype(np.float64), np.nan)

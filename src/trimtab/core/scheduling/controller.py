@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from functools import reduce
 from operator import or_
@@ -34,7 +35,6 @@ from trimtab.core.model.pod import Pod
 from trimtab.core.model.schedule_result import Decision
 from trimtab.core.scheduling.binding import AWAITING_ANSWER, BindingCycle, BindingCycles, BindState
 from trimtab.core.scheduling.cycle import PodCycle
-from trimtab.core.scheduling.decisions import Decisions
 from trimtab.core.scheduling.evaluator import Evaluator
 from trimtab.core.scheduling.gang import Gangs
 from trimtab.core.scheduling.gang_cycle import GangCycle
@@ -44,6 +44,7 @@ from trimtab.core.scheduling.queue.pods_by_claim import Pods, PodsByClaim
 from trimtab.core.scheduling.queue.queue import QueuedPod, QueueState, SchedulingQueue
 from trimtab.core.scheduling.requeue import ERROR, Requeuer
 
+MAX_DECISIONS = 10_000
 OUTCOME_UNKNOWN = frozenset({BindFailure.UNKNOWN, BindFailure.CONFLICT})
 Handler = Callable[[Any], Sequence[Output]]
 AnswerHandler = Callable[[Any], Sequence[Output | PodDeleted]]
@@ -60,7 +61,7 @@ class Scheduling(Controller):
         self.state = state
         self.queue = SchedulingQueue()
         self.pods_by_claim = PodsByClaim()
-        self.decisions = Decisions()
+        self.decisions: deque[Decision] = deque(maxlen=MAX_DECISIONS)  # the newest, for explanations
         self.observers = PodObservers(state)
         self.evaluator = Evaluator(state)
         self._compose(BindingCycles(state))
@@ -148,7 +149,7 @@ class Scheduling(Controller):
             outputs += self._schedule_one(entry, now)
         for output in outputs:
             if isinstance(output, Decision):
-                self.decisions.add(output)
+                self.decisions.append(output)
         return outputs
 
     def _schedule_one(self, entry: QueuedPod, now: float) -> list[Output]:

@@ -106,7 +106,7 @@ def explain_pod(scheduling: Scheduling, pod: Pod, wanted: Iterable[str] = ()) ->
     named = {*wanted, pod.node}
     best = now.lines[:NODES_SHOWN]
     more = tuple(line for line in now.lines[NODES_SHOWN:] if line.node in named)
-    decisions = scheduling.decisions.of(pod.uid)[-DECISIONS_SHOWN:]
+    decisions = [each for each in scheduling.decisions if each.uid == pod.uid][-DECISIONS_SHOWN:]
     return PodExplanation(
         pod.key,
         pod.scheduler_name,
@@ -146,7 +146,7 @@ def explain_node(scheduling: Scheduling, name: str) -> NodeExplanation | None:
         return None
     node = cluster.node_table.nodes[row]
     conditions = [*(["cordoned"] if node.unschedulable else []), *(["not ready"] if not node.ready else [])]
-    sent = [each for each in scheduling.decisions.ring if getattr(each.verdict, "node", "") == name]
+    sent = [each for each in scheduling.decisions if getattr(each.verdict, "node", "") == name]
     return NodeExplanation(
         name,
         ", ".join(conditions) or "schedulable",
