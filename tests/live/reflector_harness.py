@@ -130,11 +130,11 @@ def run_blocking(action: Callable[..., R], *arguments: Any) -> Awaitable[R]:
 async def running_reflectors(rig: Rig, kubeconfig: Path) -> AsyncIterator[ReflectorHarness]:
     """Reflectors that have listed everything, until the block ends."""
     transport = GatedTransport(AiohttpTransport(find_credentials(str(kubeconfig))))
-    scene = ReflectorHarness(rig, transport)
-    tasks = [asyncio.create_task(reflector.run()) for reflector in scene.reflectors]
+    harness = ReflectorHarness(rig, transport)
+    tasks = [asyncio.create_task(reflector.run()) for reflector in harness.reflectors]
     try:
-        await wait_until(lambda: scene.synced == {"pods", "nodes"}, 30.0)
-        yield scene
+        await wait_until(lambda: harness.synced == {"pods", "nodes"}, 30.0)
+        yield harness
     finally:
         for task in tasks:
             task.cancel()

@@ -41,7 +41,7 @@ NODES = 5
 
 
 @pytest.fixture(scope="module")
-def scene() -> Iterator[MeteredCluster]:
+def cluster() -> Iterator[MeteredCluster]:
     """Five nodes with metrics; node-0 is a control plane, and node-1 has a foreign taint and `status` label."""
     with MeteredCluster(controlplane_or_skip(), nodes=NODES, instance="{name}") as running:
         trimtab_process.install(running.rig, "rbac.yaml", "labeller.yaml")
@@ -53,40 +53,40 @@ def scene() -> Iterator[MeteredCluster]:
 
 
 @pytest.fixture(autouse=True)
-def at_rest(scene: MeteredCluster) -> None:
+def at_rest(cluster: MeteredCluster) -> None:
     """No load and no labels before each test."""
     for number in range(NODES):
-        scene.exporters.set(f"node-{number}", memory=0.2, cpu=0.0)
-        scene.rig.admin.patch(f"/api/v1/nodes/node-{number}", {"metadata": {"labels": {KEY: None, "status": None}}})
+        cluster.exporters.set(f"node-{number}", memory=0.2, cpu=0.0)
+        cluster.rig.admin.patch(f"/api/v1/nodes/node-{number}", {"metadata": {"labels": {KEY: None, "status": None}}})
 
 
-def labels(scene: MeteredCluster, key: str = KEY) -> dict[str, str]:
+def labels(cluster: MeteredCluster, key: str = KEY) -> dict[str, str]:
     """The values of the label, by node."""
-    listed = scene.rig.admin.list("/api/v1/nodes")
+    listed = cluster.rig.admin.list("/api/v1/nodes")
     found = {each["metadata"]["name"]: each["metadata"].get("labels", {}).get(key) for each in listed}
     return {name: value for name, value in found.items() if value is not None}
 
 
-def taints(scene: MeteredCluster, name: str) -> list[Document]:
-    found: list[Document] = scene.rig.admin.get(f"/api/v1/nodes/{name}")["spec"].get("taints", [])
+def taints(cluster: MeteredCluster, name: str) -> list[Document]:
+    found: list[Document] = cluster.rig.admin.get(f"/api/v1/nodes/{name}")["spec"].get("taints", [])
     return found
 
 
-def patches(scene: MeteredCluster) -> int:
+def patches(cluster: MeteredCluster) -> int:
     """The number of patches of nodes by the labeller so far."""
-    deeds = map(AuditedRequest, scene.rig.audit_events())
+    deeds = map(AuditedRequest, cluster.rig.audit_events())
     return sum(deed.user == ACCOUNT and deed.grant == ("patch", "", "nodes") for deed in deeds)
 
 
 @contextmanager
-def labelling(scene: MeteredCluster, *flags: str, name: str = "labeller") -> Iterator[Process]:
+def labelling(cluster: MeteredCluster, *flags: str, name: str = "labeller") -> Iterator[Process]:
     """Run `trimtab labeller` until the end of the block; it must exit with 0."""
-    kubeconfig = scene.rig.service_account_kubeconfig("trimtab", "trimtab-labeller")
+    kubeconfig = cluster.rig.service_account_kubeconfig("trimtab", "trimtab-labeller")
     port = free_port()
     command = [sys.executable, "-m", "trimtab", "labeller", "-kubeconfig", str(kubeconfig), *flags]
     process = Process(
         [*command, "-webaddr", f":{port}", "--identity", name],
-        scene.rig.workspace / f"{name}.log",
+        cluster.rig.workspace / f"{name}.log",
         {"PYTHONPATH": str(trimtab_process.ROOT)},
         f"http://127.0.0.1:{port}",
     )
@@ -97,11 +97,11 @@ def labelling(scene: MeteredCluster, *flags: str, name: str = "labeller") -> Ite
     assert 0 == code, process.log_tail()
 
 
-def own_file(scene: MeteredCluster, name: str = "labels.yaml", mode: str = "apply", **rule: object) -> str:
+def own_file(cluster: MeteredCluster, name: str = "labels.yaml", mode: str = "apply", **rule: object) -> str:
     """A TrimtabConfiguration with one rule about memory, quick enough for a test."""
     given = {"name": "memory", "metric": "memory", "above": "80%", "clear": "60%", "for": "1s", "clearFor": "1s"}
-    prometheus = {"url": scene.prometheus.url, "interval": "1s", "timeout": "1s"}
-    file = scene.rig.workspace / name
+    prometheus = {"url": cluster.prometheus.url, "interval": "1s", "timeout": "1s"}
+    file = cluster.rig.workspace / name
     document = {
         "apiVersion": "trimtab.dev/v1alpha1",
         "kind": "TrimtabConfiguration",
@@ -112,78 +112,78 @@ def own_file(scene: MeteredCluster, name: str = "labels.yaml", mode: str = "appl
     return str(file)
 
 
-def rule_file(scene: MeteredCluster, threshold: object = 70) -> Path:
-    file = scene.rig.workspace / "rule.yaml"
+def rule_file(cluster: MeteredCluster, threshold: object = 70) -> Path:
+    file = cluster.rig.workspace / "rule.yaml"
     rule = {"Promsql": MEMORY, "Threshold": threshold, "ClearFor": "2s"}
     file.write_text(json.dumps({"PromJob": {"Name": "any"}, "Rulename": {"Node_mem": rule}}))
     return file
 
 
-def allow_legacy(scene: MeteredCluster) -> None:
-    variables = scene.rig.admin.get(POLICY)["spec"]["variables"]
+def allow_legacy(cluster: MeteredCluster) -> None:
+    variables = cluster.rig.admin.get(POLICY)["spec"]["variables"]
     allowed = [{**each, "expression": "true"} if each["name"] == "legacy" else each for each in variables]
-    scene.rig.admin.patch(POLICY, {"spec": {"variables": allowed}})
+    cluster.rig.admin.patch(POLICY, {"spec": {"variables": allowed}})
 
 
-def test_dynamic_schedulers_flags_and_rules(scene: MeteredCluster) -> None:
+def test_dynamic_schedulers_flags_and_rules(cluster: MeteredCluster) -> None:
     """Its flags, its rule.yaml, its label: a full node is marked, a control plane is not, the mark goes with the load;
     the rules are read again when they change, and a bad file changes nothing."""
-    allow_legacy(scene)
-    file = rule_file(scene)
-    scene.exporters.set("node-0", memory=0.95)
-    flags = ("-prom", scene.prometheus.url, "-r", str(file), "-s", "1", "--apply")
-    with labelling(scene, *flags) as labeller:
+    allow_legacy(cluster)
+    file = rule_file(cluster)
+    cluster.exporters.set("node-0", memory=0.95)
+    flags = ("-prom", cluster.prometheus.url, "-r", str(file), "-s", "1", "--apply")
+    with labelling(cluster, *flags) as labeller:
         trimtab_process.wait_for(lambda: trimtab_process.is_ready(labeller), 40, "ready", labeller)
         assert "mode apply" in labeller.log_tail().splitlines()[0]
         trimtab_process.wait_for(lambda: (200, "ok") == trimtab_process.page(labeller, "/status"), 20, "well", labeller)
-        scene.exporters.set("node-2", memory=0.9)
-        trimtab_process.wait_for(lambda: {"node-2": "presure"} == labels(scene, "status"), 20, "the label", labeller)
+        cluster.exporters.set("node-2", memory=0.9)
+        trimtab_process.wait_for(lambda: {"node-2": "presure"} == labels(cluster, "status"), 20, "the label", labeller)
         told = '{"type":"Label type=presure Nodes","num":1,"node_names":["node-2"]}'
         trimtab_process.wait_for(
             lambda: (200, told) == trimtab_process.page(labeller, "/nodes"), 5, "the old page", labeller
         )
-        written = patches(scene)
+        written = patches(cluster)
         time.sleep(3.0)
-        assert written == patches(scene)
-        scene.exporters.set("node-2", memory=0.3)
-        trimtab_process.wait_for(lambda: {} == labels(scene, "status"), 20, "no label", labeller)
-        scene.exporters.set("node-3", memory=0.6)
-        rule_file(scene, 50)
+        assert written == patches(cluster)
+        cluster.exporters.set("node-2", memory=0.3)
+        trimtab_process.wait_for(lambda: {} == labels(cluster, "status"), 20, "no label", labeller)
+        cluster.exporters.set("node-3", memory=0.6)
+        rule_file(cluster, 50)
         trimtab_process.wait_for(
-            lambda: {"node-3": "presure"} == labels(scene, "status"), 20, "by the new rule", labeller
+            lambda: {"node-3": "presure"} == labels(cluster, "status"), 20, "by the new rule", labeller
         )
-        rule_file(scene, "much")
+        rule_file(cluster, "much")
         trimtab_process.wait_for(lambda: "'much' is not a number" in labeller.log_tail(), 20, "the complaint", labeller)
-        assert {"node-3": "presure"} == labels(scene, "status")
-    assert {"node-3": "presure"} == labels(scene, "status")
+        assert {"node-3": "presure"} == labels(cluster, "status")
+    assert {"node-3": "presure"} == labels(cluster, "status")
 
 
-def test_a_soft_taint_and_a_label_among_others(scene: MeteredCluster) -> None:
+def test_a_soft_taint_and_a_label_among_others(cluster: MeteredCluster) -> None:
     """Both are added in one patch and removed in one; a foreign taint stays with its time, and so do labels."""
-    before, written = taints(scene, "node-1"), patches(scene)
-    file = own_file(scene, label={"key": KEY, "value": "high"}, taint=KEY)
-    with labelling(scene, "--config", file) as labeller:
+    before, written = taints(cluster, "node-1"), patches(cluster)
+    file = own_file(cluster, label={"key": KEY, "value": "high"}, taint=KEY)
+    with labelling(cluster, "--config", file) as labeller:
         trimtab_process.wait_for(lambda: trimtab_process.is_ready(labeller), 40, "ready", labeller)
-        scene.exporters.set("node-1", memory=0.9)
-        trimtab_process.wait_for(lambda: {"node-1": "high"} == labels(scene), 20, "the label", labeller)
-        assert [*before, SOFT] == taints(scene, "node-1")
-        scene.exporters.set("node-1", memory=0.2)
-        trimtab_process.wait_for(lambda: {} == labels(scene), 20, "no label", labeller)
-        assert before == taints(scene, "node-1")
+        cluster.exporters.set("node-1", memory=0.9)
+        trimtab_process.wait_for(lambda: {"node-1": "high"} == labels(cluster), 20, "the label", labeller)
+        assert [*before, SOFT] == taints(cluster, "node-1")
+        cluster.exporters.set("node-1", memory=0.2)
+        trimtab_process.wait_for(lambda: {} == labels(cluster), 20, "no label", labeller)
+        assert before == taints(cluster, "node-1")
     assert FOREIGN in before
-    assert "a" == scene.rig.admin.get("/api/v1/nodes/node-1")["metadata"]["labels"]["zone"]
-    assert written + 2 == patches(scene)
+    assert "a" == cluster.rig.admin.get("/api/v1/nodes/node-1")["metadata"]["labels"]["zone"]
+    assert written + 2 == patches(cluster)
 
 
-def test_without_prometheus_labels_expire_and_return(scene: MeteredCluster) -> None:
+def test_without_prometheus_labels_expire_and_return(cluster: MeteredCluster) -> None:
     """Killed: the label stays for a while, /status fails, the label expires. Restarted: the label returns."""
-    scene.exporters.set("node-2", memory=0.9)
-    with labelling(scene, "--config", own_file(scene)) as labeller:
-        trimtab_process.wait_for(lambda: {"node-2": "high"} == labels(scene), 40, "the label", labeller)
-        scene.prometheus.kill()
+    cluster.exporters.set("node-2", memory=0.9)
+    with labelling(cluster, "--config", own_file(cluster)) as labeller:
+        trimtab_process.wait_for(lambda: {"node-2": "high"} == labels(cluster), 40, "the label", labeller)
+        cluster.prometheus.kill()
         try:
             gone = time.monotonic()
-            trimtab_process.wait_for(lambda: {} == labels(scene), 30, "expired", labeller)
+            trimtab_process.wait_for(lambda: {} == labels(cluster), 30, "expired", labeller)
             assert 4.0 < time.monotonic() - gone
             trimtab_process.wait_for(
                 lambda: 503 == trimtab_process.page(labeller, "/status")[0], 20, "not well", labeller
@@ -191,117 +191,119 @@ def test_without_prometheus_labels_expire_and_return(scene: MeteredCluster) -> N
             assert "rules: memory was last read" in trimtab_process.page(labeller, "/status")[1]
             assert 200 == trimtab_process.page(labeller, "/livez")[0]
         finally:
-            scene.prometheus.start()
-        trimtab_process.wait_for(lambda: {"node-2": "high"} == labels(scene), 30, "the label again", labeller)
+            cluster.prometheus.start()
+        trimtab_process.wait_for(lambda: {"node-2": "high"} == labels(cluster), 30, "the label again", labeller)
         trimtab_process.wait_for(
             lambda: 200 == trimtab_process.page(labeller, "/status")[0], 20, "well again", labeller
         )
 
 
-def test_a_restart_and_a_new_node(scene: MeteredCluster) -> None:
+def test_a_restart_and_a_new_node(cluster: MeteredCluster) -> None:
     """A stale label is removed, one on a hot node stays without a patch, and a node that joins is labelled."""
     for name in ("node-2", "node-3"):
-        scene.rig.admin.patch(f"/api/v1/nodes/{name}", {"metadata": {"labels": {KEY: "high"}}})
-    scene.rig.admin.delete("/api/v1/nodes/node-4")
-    scene.exporters.set("node-2", memory=0.9)
-    scene.exporters.set("node-4", memory=0.9)
-    scene.prometheus.wait_for(MEMORY, lambda found: found.get("node-2", 0) > 85 and found.get("node-4", 0) > 85)
-    written = patches(scene)
-    with labelling(scene, "--config", own_file(scene)) as labeller:
-        trimtab_process.wait_for(lambda: {"node-2": "high"} == labels(scene), 40, "the stale one gone", labeller)
-        scene.rig.admin.create(node("node-4"))
-        trimtab_process.wait_for(lambda: {"node-2", "node-4"} == {*labels(scene)}, 30, "the new one marked", labeller)
-    assert written + 2 == patches(scene)
+        cluster.rig.admin.patch(f"/api/v1/nodes/{name}", {"metadata": {"labels": {KEY: "high"}}})
+    cluster.rig.admin.delete("/api/v1/nodes/node-4")
+    cluster.exporters.set("node-2", memory=0.9)
+    cluster.exporters.set("node-4", memory=0.9)
+    cluster.prometheus.wait_for(MEMORY, lambda found: found.get("node-2", 0) > 85 and found.get("node-4", 0) > 85)
+    written = patches(cluster)
+    with labelling(cluster, "--config", own_file(cluster)) as labeller:
+        trimtab_process.wait_for(lambda: {"node-2": "high"} == labels(cluster), 40, "the stale one gone", labeller)
+        cluster.rig.admin.create(node("node-4"))
+        trimtab_process.wait_for(lambda: {"node-2", "node-4"} == {*labels(cluster)}, 30, "the new one marked", labeller)
+    assert written + 2 == patches(cluster)
 
 
-def test_observe_mode_writes_nothing(scene: MeteredCluster) -> None:
+def test_observe_mode_writes_nothing(cluster: MeteredCluster) -> None:
     """It reports in the log and on its page what it would do; no patch, no lease."""
-    scene.exporters.set("node-2", memory=0.9)
-    before = {each["metadata"]["name"]: each["spec"].get("renewTime") for each in scene.rig.admin.list(LEASES)}
-    written = patches(scene)
-    with labelling(scene, "--config", own_file(scene, mode="observe")) as labeller:
+    cluster.exporters.set("node-2", memory=0.9)
+    before = {each["metadata"]["name"]: each["spec"].get("renewTime") for each in cluster.rig.admin.list(LEASES)}
+    written = patches(cluster)
+    with labelling(cluster, "--config", own_file(cluster, mode="observe")) as labeller:
         words = f"would label node: node=node-2 change=+{KEY}=high reason=memory is 0.9"
         trimtab_process.wait_for(lambda: words in labeller.log_tail(), 40, "what it would do", labeller)
         assert '"node_names":["node-2"]' in trimtab_process.page(labeller, "/nodes")[1]
-        scene.exporters.set("node-2", memory=0.2)
+        cluster.exporters.set("node-2", memory=0.2)
         trimtab_process.wait_for(lambda: f"change=-{KEY}" in labeller.log_tail(), 20, "and would undo", labeller)
-    after = {each["metadata"]["name"]: each["spec"].get("renewTime") for each in scene.rig.admin.list(LEASES)}
-    assert (written, before, {}) == (patches(scene), after, labels(scene))
+    after = {each["metadata"]["name"]: each["spec"].get("renewTime") for each in cluster.rig.admin.list(LEASES)}
+    assert (written, before, {}) == (patches(cluster), after, labels(cluster))
 
 
-def test_manual_changes_of_labels_and_nodes(scene: MeteredCluster) -> None:
+def test_manual_changes_of_labels_and_nodes(cluster: MeteredCluster) -> None:
     """An overwritten, removed or added label is corrected; a hot node may be deleted and recreated."""
-    scene.exporters.set("node-2", memory=0.9)
-    admin = scene.rig.admin
-    with labelling(scene, "--config", own_file(scene, taint=KEY, label={"key": KEY})) as labeller:
-        trimtab_process.wait_for(lambda: {"node-2": "high"} == labels(scene), 40, "the label", labeller)
+    cluster.exporters.set("node-2", memory=0.9)
+    admin = cluster.rig.admin
+    with labelling(cluster, "--config", own_file(cluster, taint=KEY, label={"key": KEY})) as labeller:
+        trimtab_process.wait_for(lambda: {"node-2": "high"} == labels(cluster), 40, "the label", labeller)
         admin.patch("/api/v1/nodes/node-2", {"metadata": {"labels": {KEY: "mine"}}})
         admin.patch("/api/v1/nodes/node-3", {"metadata": {"labels": {KEY: "mine"}}})
-        trimtab_process.wait_for(lambda: {"node-2": "high"} == labels(scene), 40, "put right", labeller)
+        trimtab_process.wait_for(lambda: {"node-2": "high"} == labels(cluster), 40, "put right", labeller)
         admin.patch("/api/v1/nodes/node-2", {"metadata": {"labels": {KEY: None}}, "spec": {"taints": None}})
-        trimtab_process.wait_for(lambda: {"node-2": "high"} == labels(scene), 40, "put back", labeller)
-        trimtab_process.wait_for(lambda: [SOFT] == taints(scene, "node-2"), 40, "with its taint", labeller)
+        trimtab_process.wait_for(lambda: {"node-2": "high"} == labels(cluster), 40, "put back", labeller)
+        trimtab_process.wait_for(lambda: [SOFT] == taints(cluster, "node-2"), 40, "with its taint", labeller)
         admin.delete("/api/v1/nodes/node-2")
         admin.create(node("node-2"))
-        trimtab_process.wait_for(lambda: {"node-2": "high"} == labels(scene), 40, "marked anew", labeller)
+        trimtab_process.wait_for(lambda: {"node-2": "high"} == labels(cluster), 40, "marked anew", labeller)
         assert "mark contested" not in labeller.log.read_text()
-        scene.exporters.set("node-2", memory=0.2)
-        trimtab_process.wait_for(lambda: ({}, []) == (labels(scene), taints(scene, "node-2")), 40, "all gone", labeller)
+        cluster.exporters.set("node-2", memory=0.2)
+        trimtab_process.wait_for(
+            lambda: ({}, []) == (labels(cluster), taints(cluster, "node-2")), 40, "all gone", labeller
+        )
 
 
-def test_a_contested_label_is_reported_and_backed_off(scene: MeteredCluster) -> None:
+def test_a_contested_label_is_reported_and_backed_off(cluster: MeteredCluster) -> None:
     """If it is removed again and again, the labeller patches less and less often."""
-    scene.exporters.set("node-2", memory=0.9)
-    with labelling(scene, "--config", own_file(scene)) as labeller:
-        trimtab_process.wait_for(lambda: {"node-2": "high"} == labels(scene), 40, "the label", labeller)
-        before, began = patches(scene), time.monotonic()
+    cluster.exporters.set("node-2", memory=0.9)
+    with labelling(cluster, "--config", own_file(cluster)) as labeller:
+        trimtab_process.wait_for(lambda: {"node-2": "high"} == labels(cluster), 40, "the label", labeller)
+        before, began = patches(cluster), time.monotonic()
         while time.monotonic() - began < 12.0:
-            scene.rig.admin.patch("/api/v1/nodes/node-2", {"metadata": {"labels": {KEY: None}}})
+            cluster.rig.admin.patch("/api/v1/nodes/node-2", {"metadata": {"labels": {KEY: None}}})
             time.sleep(0.1)
         assert 1 == labeller.log.read_text().count("mark contested: node=node-2")
-        assert 3 <= patches(scene) - before <= 6  # at once, then after 1, 2, 4 and 8 seconds
-        trimtab_process.wait_for(lambda: {"node-2": "high"} == labels(scene), 60, "in the end it stands", labeller)
+        assert 3 <= patches(cluster) - before <= 6  # at once, then after 1, 2, 4 and 8 seconds
+        trimtab_process.wait_for(lambda: {"node-2": "high"} == labels(cluster), 60, "in the end it stands", labeller)
 
 
-def unmark(scene: MeteredCluster, *flags: str) -> tuple[int, str]:
+def unmark(cluster: MeteredCluster, *flags: str) -> tuple[int, str]:
     """`trimtab unmark` with the labeller's account."""
-    kubeconfig = scene.rig.service_account_kubeconfig("trimtab", "trimtab-labeller")
+    kubeconfig = cluster.rig.service_account_kubeconfig("trimtab", "trimtab-labeller")
     command = [sys.executable, "-m", "trimtab", "unmark", "--kubeconfig", str(kubeconfig), *flags]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     return done.returncode, done.stdout + done.stderr
 
 
-def test_labels_of_a_dead_labeller_can_be_removed(scene: MeteredCluster) -> None:
+def test_labels_of_a_dead_labeller_can_be_removed(cluster: MeteredCluster) -> None:
     """Not while it runs or may still restart; then with the shipped permissions, and only our own labels."""
-    scene.exporters.set("node-1", memory=0.9)
-    before = taints(scene, "node-1")
-    with labelling(scene, "--config", own_file(scene, taint=KEY, label={"key": KEY}), name="doomed") as labeller:
-        trimtab_process.wait_for(lambda: {"node-1": "high"} == labels(scene), 40, "the label", labeller)
-        code, told = unmark(scene, "--apply", "--after", "0s")
+    cluster.exporters.set("node-1", memory=0.9)
+    before = taints(cluster, "node-1")
+    with labelling(cluster, "--config", own_file(cluster, taint=KEY, label={"key": KEY}), name="doomed") as labeller:
+        trimtab_process.wait_for(lambda: {"node-1": "high"} == labels(cluster), 40, "the label", labeller)
+        code, told = unmark(cluster, "--apply", "--after", "0s")
         assert (0, True) == (code, "a labeller lives" in told), told
         labeller.kill()
         labeller.terminate = lambda: 0  # type: ignore[method-assign]
-    code, told = unmark(scene, "--apply")
+    code, told = unmark(cluster, "--apply")
     assert (0, True) == (code, "are left alone for 600 s" in told), told
-    assert "would unmark 1 node: add --apply" in unmark(scene, "--after", "0s")[1]
-    assert ({"node-1": "high"}, [*before, SOFT]) == (labels(scene), taints(scene, "node-1"))
-    code, told = unmark(scene, "--apply", "--after", "1s")
+    assert "would unmark 1 node: add --apply" in unmark(cluster, "--after", "0s")[1]
+    assert ({"node-1": "high"}, [*before, SOFT]) == (labels(cluster), taints(cluster, "node-1"))
+    code, told = unmark(cluster, "--apply", "--after", "1s")
     assert (0, f"node-1: -{KEY}, -taint {KEY}\nunmarked 1 node\n") == (code, told)
-    assert ({}, before) == (labels(scene), taints(scene, "node-1"))
-    (lease,) = (each for each in scene.rig.admin.list(LEASES) if each["metadata"]["name"] == "trimtab-labeller")
+    assert ({}, before) == (labels(cluster), taints(cluster, "node-1"))
+    (lease,) = (each for each in cluster.rig.admin.list(LEASES) if each["metadata"]["name"] == "trimtab-labeller")
     assert "" == lease["spec"].get("holderIdentity", "")
 
 
-def test_only_one_of_two_replicas_writes(scene: MeteredCluster) -> None:
+def test_only_one_of_two_replicas_writes(cluster: MeteredCluster) -> None:
     """The leader by the lease; when it exits, the other one takes over and the label stays unchanged."""
-    scene.exporters.set("node-2", memory=0.9)
-    file, written = own_file(scene), patches(scene)
-    with labelling(scene, "--config", file, name="second") as second:
-        trimtab_process.wait_for(lambda: {"node-2": "high"} == labels(scene), 40, "the label", second)
-        with labelling(scene, "--config", file, name="first") as first:
+    cluster.exporters.set("node-2", memory=0.9)
+    file, written = own_file(cluster), patches(cluster)
+    with labelling(cluster, "--config", file, name="second") as second:
+        trimtab_process.wait_for(lambda: {"node-2": "high"} == labels(cluster), 40, "the label", second)
+        with labelling(cluster, "--config", file, name="first") as first:
             trimtab_process.wait_for(lambda: trimtab_process.is_ready(first), 40, "ready", first)
             time.sleep(3.0)
-            assert written + 1 == patches(scene)
+            assert written + 1 == patches(cluster)
             second.terminate()
             trimtab_process.wait_for(
                 lambda: "successfully acquired lease: lease=trimtab/trimtab-labeller" in first.log_tail(),
@@ -309,14 +311,14 @@ def test_only_one_of_two_replicas_writes(scene: MeteredCluster) -> None:
                 "led",
                 first,
             )
-            scene.exporters.set("node-3", memory=0.9)
-            trimtab_process.wait_for(lambda: {"node-2", "node-3"} == {*labels(scene)}, 30, "by the other", first)
-    assert written + 2 == patches(scene)
+            cluster.exporters.set("node-3", memory=0.9)
+            trimtab_process.wait_for(lambda: {"node-2", "node-3"} == {*labels(cluster)}, 30, "by the other", first)
+    assert written + 2 == patches(cluster)
 
 
-def test_no_request_was_forbidden_and_every_permission_was_used(scene: MeteredCluster) -> None:
+def test_no_request_was_forbidden_and_every_permission_was_used(cluster: MeteredCluster) -> None:
     """Over all these tests: no 403, and the role grants nothing that is not needed."""
-    deeds = [deed for deed in map(AuditedRequest, scene.rig.audit_events()) if deed.user == ACCOUNT]
+    deeds = [deed for deed in map(AuditedRequest, cluster.rig.audit_events()) if deed.user == ACCOUNT]
     assert [] == [deed.grant for deed in deeds if deed.code in (401, 403)]
     shipped = grants(yaml.safe_load_all((trimtab_process.ROOT / "deploy" / "labeller.yaml").read_text()))
     assert shipped == {deed.grant for deed in deeds}

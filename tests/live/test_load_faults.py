@@ -29,7 +29,7 @@ SERIAL = itertools.count()
 
 
 @pytest.fixture(scope="module")
-def scene() -> Iterator[MeteredCluster]:
+def cluster() -> Iterator[MeteredCluster]:
     """Node-exporters only: Prometheus shows the last values of cAdvisor for five minutes, with their timestamps."""
     with stage.measured_cluster(pages=("node",)) as running:
         running.exporters.set(HOT, memory=FULL)
@@ -37,43 +37,43 @@ def scene() -> Iterator[MeteredCluster]:
 
 
 @pytest.fixture(scope="module")
-def trimtab(scene: MeteredCluster) -> Iterator[Process]:
+def trimtab(cluster: MeteredCluster) -> Iterator[Process]:
     """One process for all faults, which must survive each of them."""
-    own = stage.prometheus_config(scene, {"metrics": ["nodeCPU", "nodeMemory"]})
-    process = trimtab_process.start(scene.rig, own=own, profiles=[stage.profile("MemRealUsage")])
+    own = stage.prometheus_config(cluster, {"metrics": ["nodeCPU", "nodeMemory"]})
+    process = trimtab_process.start(cluster.rig, own=own, profiles=[stage.profile("MemRealUsage")])
     with stage.ready_process(process):
         yield process
 
 
 @pytest.fixture(autouse=True)
-def with_metrics(scene: MeteredCluster, trimtab: Process) -> Iterator[None]:
+def with_metrics(cluster: MeteredCluster, trimtab: Process) -> Iterator[None]:
     """Before and after each fault the load is known, and pods avoid the fullest node."""
-    assert_avoids_full_node(scene, trimtab)
+    assert_avoids_full_node(cluster, trimtab)
     yield
-    assert_avoids_full_node(scene, trimtab)
-    stage.delete_pods(scene)
+    assert_avoids_full_node(cluster, trimtab)
+    stage.delete_pods(cluster)
 
 
-def assert_avoids_full_node(scene: MeteredCluster, trimtab: Process) -> None:
+def assert_avoids_full_node(cluster: MeteredCluster, trimtab: Process) -> None:
     trimtab_process.wait_for(lambda: knows_usage(trimtab, HOT, FULL), ONE_LOOK, "the load of the full node", trimtab)
     trimtab_process.wait_for(
         lambda: all(knows_usage(trimtab, each) for each in WORKERS if each != HOT), ONE_LOOK, "the rest", trimtab
     )
-    assert 0 == place_thirty(scene, trimtab)
+    assert 0 == place_thirty(cluster, trimtab)
 
 
 def knows_usage(trimtab: Process, node: str, share: float = IDLE_LOAD) -> bool:
     return bool(1 == stage.resource_use(trimtab, node)["trust"]) and stage.knows_memory(trimtab, node, share)
 
 
-def place_thirty(scene: MeteredCluster, trimtab: Process) -> int:
+def place_thirty(cluster: MeteredCluster, trimtab: Process) -> int:
     """Place thirty pods; the number of them on the full node."""
     prefix = f"p{next(SERIAL)}"
-    stage.burst(scene, prefix, 30, cpu="10m", memory="64Mi")
-    return stage.placed(scene, prefix, 30, trimtab)[HOT]
+    stage.burst(cluster, prefix, 30, cpu="10m", memory="64Mi")
+    return stage.placed(cluster, prefix, 30, trimtab)[HOT]
 
 
-def assert_scheduled_by_requests(scene: MeteredCluster, trimtab: Process, before: float) -> None:
+def assert_scheduled_by_requests(cluster: MeteredCluster, trimtab: Process, before: float) -> None:
     """Within one poll no sample is trusted, which is reported, and pods are placed nevertheless."""
     trimtab_process.wait_for(
         lambda: 0 == stage.resource_use(trimtab, HOT)["trust"], ONE_LOOK, "nothing believed", trimtab
@@ -82,58 +82,60 @@ def assert_scheduled_by_requests(scene: MeteredCluster, trimtab: Process, before
         lambda: before < stage.metric_value(trimtab, FAILURES), ONE_LOOK, "the failure told", trimtab
     )
     assert (None, None) == tuple(stage.resource_use(trimtab, HOT)[each] for each in ("latest", "expected"))
-    assert 0 < place_thirty(scene, trimtab)
+    assert 0 < place_thirty(cluster, trimtab)
 
 
-def test_stopped(scene: MeteredCluster, trimtab: Process) -> None:
+def test_stopped(cluster: MeteredCluster, trimtab: Process) -> None:
     """Connections are refused; `trimtab explain` says that no sample is trusted."""
     before = stage.metric_value(trimtab, FAILURES)
-    scene.prometheus.kill()
+    cluster.prometheus.kill()
     try:
-        assert_scheduled_by_requests(scene, trimtab, before)
+        assert_scheduled_by_requests(cluster, trimtab, before)
         said = trimtab_process.trimtab("explain", f"node/{HOT}", "--address", trimtab.url.removeprefix("http://"))
         assert "not known measured (not to be believed), not known expected" in said
     finally:
-        scene.prometheus.start()
+        cluster.prometheus.start()
 
 
-def test_hung(scene: MeteredCluster, trimtab: Process) -> None:
+def test_hung(cluster: MeteredCluster, trimtab: Process) -> None:
     """Connections are accepted and nothing responds; the timeout is one second."""
     before = stage.metric_value(trimtab, FAILURES)
-    scene.prometheus.pause()
+    cluster.prometheus.pause()
     try:
-        assert_scheduled_by_requests(scene, trimtab, before)
+        assert_scheduled_by_requests(cluster, trimtab, before)
     finally:
-        scene.prometheus.resume()
+        cluster.prometheus.resume()
 
 
-def test_empty(scene: MeteredCluster, trimtab: Process) -> None:
+def test_empty(cluster: MeteredCluster, trimtab: Process) -> None:
     """It answers, but there is nothing to tell: all exporters have stopped.
 
     A Prometheus takes series for gone only when it has scraped them itself: one that was restarted begins with that after
     some seconds, and until then shows what it has on disk.
     """
     ages = "time() - timestamp(node_memory_MemTotal_bytes)"
-    scene.prometheus.wait_for(ages, lambda found: len(found) == len(scene.exporters.names) and max(found.values()) < 2)
+    cluster.prometheus.wait_for(
+        ages, lambda found: len(found) == len(cluster.exporters.names) and max(found.values()) < 2
+    )
     before = stage.metric_value(trimtab, FAILURES)
-    for name in scene.exporters.names:
-        scene.exporters.fail(name)
+    for name in cluster.exporters.names:
+        cluster.exporters.fail(name)
     try:
-        assert_scheduled_by_requests(scene, trimtab, before)
+        assert_scheduled_by_requests(cluster, trimtab, before)
     finally:
-        for name in scene.exporters.names:
-            scene.exporters.heal(name)
+        for name in cluster.exporters.names:
+            cluster.exporters.heal(name)
 
 
-def test_garbage(scene: MeteredCluster, trimtab: Process) -> None:
+def test_garbage(cluster: MeteredCluster, trimtab: Process) -> None:
     """Another server responds with pages, fragments, wrong types, future times; none of it is ever used."""
     before = stage.metric_value(trimtab, FAILURES)
-    scene.prometheus.kill()
+    cluster.prometheus.kill()
     try:
-        with InvalidResponses(scene.prometheus.url) as garbage:
-            assert_scheduled_by_requests(scene, trimtab, before)
+        with InvalidResponses(cluster.prometheus.url) as garbage:
+            assert_scheduled_by_requests(cluster, trimtab, before)
             trimtab_process.wait_for(garbage.all_sent_twice, 60, "all nonsense told", trimtab)
             assert 0 == stage.resource_use(trimtab, HOT)["trust"]
     finally:
-        scene.prometheus.start()
+        cluster.prometheus.start()
     assert "internal error" not in trimtab.log.read_text()

@@ -40,7 +40,7 @@ TOKEN = "canary-bearer-0123456789"
 
 
 @pytest.fixture(scope="module")
-def scene() -> Iterator[MeteredCluster]:
+def cluster() -> Iterator[MeteredCluster]:
     """Each worker has a pod of another namespace; only metrics-server reports that one of them uses much."""
     with stage.measured_cluster(metrics_server=True) as running:
         running.rig.ensure_namespace("lodging")
@@ -53,11 +53,11 @@ def scene() -> Iterator[MeteredCluster]:
 
 
 @pytest.fixture(autouse=True)
-def at_rest(scene: MeteredCluster) -> Iterator[None]:
+def at_rest(cluster: MeteredCluster) -> Iterator[None]:
     """Idle machines and no pods, before and after each test."""
     yield
-    stage.delete_pods(scene)
-    stage.reset_load(scene)
+    stage.delete_pods(cluster)
+    stage.reset_load(cluster)
 
 
 def deployment(name: str, scheduler: str, replicas: int) -> Document:
@@ -78,23 +78,23 @@ def deployment(name: str, scheduler: str, replicas: int) -> Document:
     }
 
 
-def restarted(scene: MeteredCluster, name: str) -> None:
-    scene.rig.kubectl("rollout", "restart", f"deployment/{name}")
-    scene.rig.kubectl("rollout", "status", f"deployment/{name}", "--timeout=40s")
+def restarted(cluster: MeteredCluster, name: str) -> None:
+    cluster.rig.kubectl("rollout", "restart", f"deployment/{name}")
+    cluster.rig.kubectl("rollout", "status", f"deployment/{name}", "--timeout=40s")
 
 
-def test_real_usage_schedulers_file_and_deployment(scene: MeteredCluster) -> None:
+def test_real_usage_schedulers_file_and_deployment(cluster: MeteredCluster) -> None:
     """With its own file and Deployment: the node that uses the least memory gets pods; when that is driven up the restarted
     pods avoid it, although its requests are low; and when it has fallen they come back."""
-    file = scene.rig.workspace / "MemRealUsage-scheduler-conf.yaml"
-    file.write_text(S2.replace(URL, scene.prometheus.url))
+    file = cluster.rig.workspace / "MemRealUsage-scheduler-conf.yaml"
+    file.write_text(S2.replace(URL, cluster.prometheus.url))
     name = "nginx-mem-scheduler"
-    scene.exporters.set(HOT, memory=IDLE)
-    with stage.ready_process(trimtab_process.launch(scene.rig, file)) as trimtab:
+    cluster.exporters.set(HOT, memory=IDLE)
+    with stage.ready_process(trimtab_process.launch(cluster.rig, file)) as trimtab:
         trimtab_process.wait_for(lambda: stage.knows_memory(trimtab, HOT, IDLE), 20, "the first look", trimtab)
-        scene.rig.admin.create(deployment(name, "mem-real-usage-scheduler", 30))
-        assert 1 < stage.placed(scene, name, 30, trimtab)[HOT]
-        scene.exporters.set(HOT, memory=IDLE + STRESS)
+        cluster.rig.admin.create(deployment(name, "mem-real-usage-scheduler", 30))
+        assert 1 < stage.placed(cluster, name, 30, trimtab)[HOT]
+        cluster.exporters.set(HOT, memory=IDLE + STRESS)
         trimtab_process.wait_for(lambda: stage.knows_memory(trimtab, HOT, IDLE + STRESS), 20, "the stress", trimtab)
         assert (
             stage.resource_use(trimtab, HOT)["requested"]
@@ -102,55 +102,55 @@ def test_real_usage_schedulers_file_and_deployment(scene: MeteredCluster) -> Non
             < 6 * GIB
             < stage.resource_use(trimtab, HOT)["latest"]
         )
-        restarted(scene, name)
-        assert 0 == stage.placed(scene, name, 30, trimtab)[HOT]
-        scene.exporters.set(HOT, memory=IDLE)
+        restarted(cluster, name)
+        assert 0 == stage.placed(cluster, name, 30, trimtab)[HOT]
+        cluster.exporters.set(HOT, memory=IDLE)
         trimtab_process.wait_for(lambda: stage.knows_memory(trimtab, HOT, IDLE), 20, "calm again", trimtab)
-        restarted(scene, name)
-        assert 1 < stage.placed(scene, name, 30, trimtab)[HOT]
+        restarted(cluster, name)
+        assert 1 < stage.placed(cluster, name, 30, trimtab)[HOT]
 
 
-def test_the_default_template_avoids_a_node_before_its_threshold(scene: MeteredCluster) -> None:
+def test_the_default_template_avoids_a_node_before_its_threshold(cluster: MeteredCluster) -> None:
     """Just below the filter's threshold PeakRisk avoids the node; afterwards it gets pods again."""
     documents = [*yaml.safe_load_all(trimtab_process.trimtab("config", "template", "default"))]
-    documents[1]["sources"] = stage.prometheus_config(scene)["sources"]
-    file = scene.rig.workspace / "default.yaml"
+    documents[1]["sources"] = stage.prometheus_config(cluster)["sources"]
+    file = cluster.rig.workspace / "default.yaml"
     file.write_text(yaml.safe_dump_all(documents))
-    with stage.ready_process(trimtab_process.launch(scene.rig, file)) as trimtab:
+    with stage.ready_process(trimtab_process.launch(cluster.rig, file)) as trimtab:
         trimtab_process.wait_for(lambda: stage.knows_memory(trimtab, HOT, IDLE_LOAD), 20, "the first look", trimtab)
-        scene.rig.admin.create(deployment("web", trimtab_process.SCHEDULER, 30))
-        assert 0 < stage.placed(scene, "web", 30, trimtab)[HOT]
-        scene.exporters.set(HOT, memory=0.78)
-        trimtab_process.wait_for(lambda: peak_risk(trimtab, scene) < 780, 40, "the risk", trimtab)
-        restarted(scene, "web")
-        assert 0 == stage.placed(scene, "web", 30, trimtab)[HOT]
-        scene.exporters.set(HOT, memory=IDLE_LOAD)
-        trimtab_process.wait_for(lambda: peak_risk(trimtab, scene) > 900, 40, "no risk", trimtab)
-        restarted(scene, "web")
-        assert 0 < stage.placed(scene, "web", 30, trimtab)[HOT]
+        cluster.rig.admin.create(deployment("web", trimtab_process.SCHEDULER, 30))
+        assert 0 < stage.placed(cluster, "web", 30, trimtab)[HOT]
+        cluster.exporters.set(HOT, memory=0.78)
+        trimtab_process.wait_for(lambda: peak_risk(trimtab, cluster) < 780, 40, "the risk", trimtab)
+        restarted(cluster, "web")
+        assert 0 == stage.placed(cluster, "web", 30, trimtab)[HOT]
+        cluster.exporters.set(HOT, memory=IDLE_LOAD)
+        trimtab_process.wait_for(lambda: peak_risk(trimtab, cluster) > 900, 40, "no risk", trimtab)
+        restarted(cluster, "web")
+        assert 0 < stage.placed(cluster, "web", 30, trimtab)[HOT]
 
 
-def peak_risk(trimtab: Process, scene: MeteredCluster) -> float:
+def peak_risk(trimtab: Process, cluster: MeteredCluster) -> float:
     """The weighted score of PeakRisk for the hot node."""
-    some = trimtab_process.pods(scene.rig)[0]["metadata"]["name"]
+    some = trimtab_process.pods(cluster.rig)[0]["metadata"]["name"]
     lines = stage.get_explain(trimtab, f"pod/default/{some}?node={HOT}")["lines"]
     line = next(each for each in lines if each["node"] == HOT)
     return float(line["scores"]["PeakRisk"])
 
 
-def test_twelve_pods_go_to_the_least_used_workers(scene: MeteredCluster) -> None:
+def test_twelve_pods_go_to_the_least_used_workers(cluster: MeteredCluster) -> None:
     """S0's pods under LowestLoad: each to a different one of the twelve least used workers, none to the control plane."""
     busy = WORKERS[12:]
     for name in busy:
-        scene.exporters.set(name, cpu=0.6, memory=0.6)
-    scene.exporters.set("node-0", cpu=0.0, memory=0.0)
-    own = stage.prometheus_config(scene, metrics={"nodeUsage": True})
-    with stage.ready_process(trimtab_process.start(scene.rig, own=own, profiles=[LOWEST])) as trimtab:
+        cluster.exporters.set(name, cpu=0.6, memory=0.6)
+    cluster.exporters.set("node-0", cpu=0.0, memory=0.0)
+    own = stage.prometheus_config(cluster, metrics={"nodeUsage": True})
+    with stage.ready_process(trimtab_process.start(cluster.rig, own=own, profiles=[LOWEST])) as trimtab:
         seen = {"node-0": 0, **dict.fromkeys(WORKERS[:12], 20), **dict.fromkeys(busy, 60)}
         trimtab_process.wait_for(lambda: near(usage(trimtab, "cpu"), seen), 30, "the load of CPU", trimtab)
         trimtab_process.wait_for(lambda: near(usage(trimtab, "memory"), seen), 30, "the load of memory", trimtab)
-        scene.rig.admin.create_many(twelve())
-        assert Counter(WORKERS[:12]) == stage.placed(scene, "pod-", 12, trimtab)
+        cluster.rig.admin.create_many(twelve())
+        assert Counter(WORKERS[:12]) == stage.placed(cluster, "pod-", 12, trimtab)
 
 
 def usage(trimtab: Process, resource: str) -> dict[str, float]:
@@ -171,98 +171,98 @@ def twelve() -> list[Document]:
     ]
 
 
-def test_without_any_metrics_workers_are_used_round_robin(scene: MeteredCluster) -> None:
+def test_without_any_metrics_workers_are_used_round_robin(cluster: MeteredCluster) -> None:
     """S0's pods and more: no worker gets a second pod while another has none, whatever they request."""
-    with stage.ready_process(trimtab_process.start(scene.rig, profiles=[LOWEST])) as trimtab:
-        scene.rig.admin.create_many(twelve())
-        assert {1} == {*stage.placed(scene, "pod-", 12, trimtab).values()}
-        stage.burst(scene, "pod-more", 33)
-        told = stage.placed(scene, "pod-", 45, trimtab)
+    with stage.ready_process(trimtab_process.start(cluster.rig, profiles=[LOWEST])) as trimtab:
+        cluster.rig.admin.create_many(twelve())
+        assert {1} == {*stage.placed(cluster, "pod-", 12, trimtab).values()}
+        stage.burst(cluster, "pod-more", 33)
+        told = stage.placed(cluster, "pod-", 45, trimtab)
         assert ({*WORKERS}, {1, 2}) == ({*told}, {*told.values()})
         why = stage.get_explain(trimtab, "pod/default/pod-1")["verdict"]
         assert "no node has trusted metrics: nodes take turns" in why
 
 
-def test_metrics_server_and_its_outage(scene: MeteredCluster) -> None:
+def test_metrics_server_and_its_outage(cluster: MeteredCluster) -> None:
     """A hot node is avoided; while metrics.k8s.io returns 503 requests decide; then it is avoided again."""
     own = {"sources": [{"name": "ms", "metricsServer": {"interval": "1s", "timeout": "1s"}}]}
     profiles = [stage.profile("MemRealUsage")]
-    with stage.ready_process(trimtab_process.start(scene.rig, own=own, profiles=profiles)) as trimtab:
+    with stage.ready_process(trimtab_process.start(cluster.rig, own=own, profiles=profiles)) as trimtab:
         trimtab_process.wait_for(lambda: stage.knows_memory(trimtab, HOT, 12 / GIBS), 50, "the figures", trimtab)
         trimtab_process.wait_for(lambda: all(knows(trimtab, name) for name in WORKERS), 20, "all figures", trimtab)
-        stage.burst(scene, "warm", 30)
-        assert 0 == stage.placed(scene, "warm", 30, trimtab)[HOT]
-        port = scene.rig.admin.get(METERS)["spec"]["service"]["port"]
-        scene.rig.admin.patch(METERS, {"spec": {"service": {"port": 1}}})
+        stage.burst(cluster, "warm", 30)
+        assert 0 == stage.placed(cluster, "warm", 30, trimtab)[HOT]
+        port = cluster.rig.admin.get(METERS)["spec"]["service"]["port"]
+        cluster.rig.admin.patch(METERS, {"spec": {"service": {"port": 1}}})
         trimtab_process.wait_for(
             lambda: 0 == stage.resource_use(trimtab, HOT)["trust"], 20, "nothing believed", trimtab
         )
         assert "metrics.k8s.io is not available" in trimtab.log_tail()
-        stage.burst(scene, "blind", 30)
-        assert 0 < stage.placed(scene, "blind", 30, trimtab)[HOT]
-        scene.rig.admin.patch(METERS, {"spec": {"service": {"port": port}}})
+        stage.burst(cluster, "blind", 30)
+        assert 0 < stage.placed(cluster, "blind", 30, trimtab)[HOT]
+        cluster.rig.admin.patch(METERS, {"spec": {"service": {"port": port}}})
         trimtab_process.wait_for(lambda: knows(trimtab, HOT), 40, "believed again", trimtab)
-        stage.burst(scene, "again", 30)
-        assert 0 == stage.placed(scene, "again", 30, trimtab)[HOT]
+        stage.burst(cluster, "again", 30)
+        assert 0 == stage.placed(cluster, "again", 30, trimtab)[HOT]
 
 
 def knows(trimtab: Process, node: str) -> bool:
     return bool(1 == stage.resource_use(trimtab, node)["trust"])
 
 
-def test_a_changed_file_is_applied_without_a_restart(scene: MeteredCluster) -> None:
+def test_a_changed_file_is_applied_without_a_restart(cluster: MeteredCluster) -> None:
     """A lower threshold excludes a node, an invalid file changes nothing and is reported, a higher one admits the pod."""
-    scene.exporters.set(HOT, memory=0.6)
+    cluster.exporters.set(HOT, memory=0.6)
     there = {"kubernetes.io/hostname": HOT}
-    with stage.ready_process(trimtab_process.launch(scene.rig, limited(scene, 80))) as trimtab:
+    with stage.ready_process(trimtab_process.launch(cluster.rig, limited(cluster, 80))) as trimtab:
         trimtab_process.wait_for(lambda: stage.knows_memory(trimtab, HOT, 0.6), 20, "the load", trimtab)
-        stage.burst(scene, "first", 1, nodeSelector=there)
-        stage.placed(scene, "first", 1, trimtab)
-        limited(scene, 50)
+        stage.burst(cluster, "first", 1, nodeSelector=there)
+        stage.placed(cluster, "first", 1, trimtab)
+        limited(cluster, 50)
         taken = 'trimtab_config_reloads_total{outcome="taken"}'
         trimtab_process.wait_for(lambda: 1 == stage.metric_value(trimtab, taken), 20, "the new file", trimtab)
-        stage.burst(scene, "second", 1, nodeSelector=there)
+        stage.burst(cluster, "second", 1, nodeSelector=there)
         words = "node(s) used more than 50% of their memory"
-        trimtab_process.wait_for(lambda: words in scene.rig.kubectl("get", "events"), 20, "the refusal", trimtab)
-        limited(scene, 500)
+        trimtab_process.wait_for(lambda: words in cluster.rig.kubectl("get", "events"), 20, "the refusal", trimtab)
+        limited(cluster, 500)
         holds = "trimtab_config_last_reload_successful"
         trimtab_process.wait_for(lambda: 0 == stage.metric_value(trimtab, holds), 20, "the bad file", trimtab)
         said = trimtab.log_tail()
         assert "the last good one stays in force" in said and "memoryThreshold is 500" in said
         assert "waits" in stage.get_explain(trimtab, "pod/default/second-0")["state"]
-        limited(scene, 70)
-        stage.placed(scene, "second", 1, trimtab)
+        limited(cluster, 70)
+        stage.placed(cluster, "second", 1, trimtab)
         assert (2, 1) == (stage.metric_value(trimtab, taken), stage.metric_value(trimtab, holds))
 
 
-def limited(scene: MeteredCluster, threshold: float) -> Path:
+def limited(cluster: MeteredCluster, threshold: float) -> Path:
     """A file with this threshold for memory."""
     limit = [{"name": "Rescheduler", "args": {"memoryThreshold": threshold}}]
     profile = stage.profile("MemRealUsage", filter={"enabled": [{"name": "Rescheduler"}]})
-    own = stage.prometheus_config(scene)
-    return trimtab_process.write_config(scene.rig, "limited", own, profiles=[{**profile, "pluginConfig": limit}])
+    own = stage.prometheus_config(cluster)
+    return trimtab_process.write_config(cluster.rig, "limited", own, profiles=[{**profile, "pluginConfig": limit}])
 
 
-def test_the_running_process_explains_and_leaks_no_secret(scene: MeteredCluster) -> None:
+def test_the_running_process_explains_and_leaks_no_secret(cluster: MeteredCluster) -> None:
     """One JSON line a decision, tables by command, and neither a password that is right nor a token that is wrong
     anywhere in what is said."""
-    scene.exporters.set(HOT, memory=0.7)
-    web = web_config(scene.rig.credentials, {"reader": PASSWORD_HASH})
-    with Prometheus(scene.exporters.targets(), binaries=controlplane_or_skip(), web=web) as guarded:
-        own = stage.prometheus_config(scene, sources=secret_sources(scene, guarded.url))
-        file = trimtab_process.write_config(scene.rig, "secret", own, profiles=[stage.profile("MemRealUsage")])
-        with stage.ready_process(trimtab_process.launch(scene.rig, file, "secret")) as trimtab:
+    cluster.exporters.set(HOT, memory=0.7)
+    web = web_config(cluster.rig.credentials, {"reader": PASSWORD_HASH})
+    with Prometheus(cluster.exporters.targets(), binaries=controlplane_or_skip(), web=web) as guarded:
+        own = stage.prometheus_config(cluster, sources=secret_sources(cluster, guarded.url))
+        file = trimtab_process.write_config(cluster.rig, "secret", own, profiles=[stage.profile("MemRealUsage")])
+        with stage.ready_process(trimtab_process.launch(cluster.rig, file, "secret")) as trimtab:
             trimtab_process.wait_for(lambda: stage.knows_memory(trimtab, HOT, 0.7), 30, "the load", trimtab)
             trimtab_process.wait_for(
                 lambda: "part=wrong/nodeCPU" in trimtab.log.read_text(), 20, "the refusal", trimtab
             )
-            stage.burst(scene, "web", 5)
-            stage.placed(scene, "web", 5, trimtab)
-            stage.burst(scene, "giant", 1, cpu="64")
+            stage.burst(cluster, "web", 5)
+            stage.placed(cluster, "web", 5, trimtab)
+            stage.burst(cluster, "giant", 1, cpu="64")
             trimtab_process.wait_for(lambda: "not placed" in trimtab.log_tail(), 20, "the giant's line", trimtab)
             explained = explanations(trimtab)
             pages = [trimtab_process.page(trimtab, path)[1] for path in ("/metrics", "/explain/pod/default/web-0")]
-            events = scene.rig.kubectl("get", "events", "-o", "yaml")
+            events = cluster.rig.kubectl("get", "events", "-o", "yaml")
         log, shown = trimtab.log.read_text(), trimtab_process.trimtab("config", "show", str(file))
     decided = Counter(line["pod"] for line in map(json.loads, log.splitlines()) if "attempt" in line)
     assert dict.fromkeys([*(f"default/web-{number}" for number in range(5)), "default/giant-0"], 1) == decided
@@ -270,12 +270,12 @@ def test_the_running_process_explains_and_leaks_no_secret(scene: MeteredCluster)
         assert [] == [text for text in (log, shown, events, *explained, *pages) if canary in text]
 
 
-def secret_sources(scene: MeteredCluster, url: str) -> list[Document]:
+def secret_sources(cluster: MeteredCluster, url: str) -> list[Document]:
     """One with valid credentials, and one with an invalid token."""
-    password, token = scene.rig.workspace / "password", scene.rig.workspace / "token"
+    password, token = cluster.rig.workspace / "password", cluster.rig.workspace / "token"
     password.write_text(PASSWORD)
     token.write_text(TOKEN)
-    asked = {"url": url, "tls": {"caFile": str(scene.rig.credentials.ca_file)}, **stage.QUICK}
+    asked = {"url": url, "tls": {"caFile": str(cluster.rig.credentials.ca_file)}, **stage.QUICK}
     login = {"username": "reader", "passwordFile": str(password)}
     return [
         {"name": "right", "prometheus": {**asked, "basicAuth": login}},

@@ -1,14 +1,17 @@
-"""The Prometheus source: readings, failures per query, and finding the alternative that works."""
+"""The Prometheus source: readings, failures per query, the alternative that works, and checking user queries."""
 
 from __future__ import annotations
 
+import asyncio
+import json
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from urllib.parse import parse_qs
 
 import pytest
 
-from tests.kube.fault_server import ReceivedRequest
+from tests.kube.fault_server import ReceivedRequest, serving
 from tests.sources.fake_prometheus import (
     NODES,
     NOW,
@@ -20,11 +23,12 @@ from tests.sources.fake_prometheus import (
     values_by_name,
     vector,
 )
-from trimtab.config.trimtab.settings import BuiltinMetric, PrometheusSettings
+from trimtab.config.trimtab.settings import BuiltinMetric, PrometheusSettings, QuerySettings
 from trimtab.core.model.node import Node
 from trimtab.core.model.readings import Unit
 from trimtab.sources.interface import SourceError
-from trimtab.sources.prometheus.source import PrometheusSource
+from trimtab.sources.prometheus import source as source_module
+from trimtab.sources.prometheus.source import PrometheusSource, invalid_queries
 
 EMPTY = vector()
 EXPORTER, KUBELET, CADVISOR, RULE = (
@@ -245,3 +249,55 @@ def test_no_name_of_a_node_enters_a_query() -> None:
     source = PrometheusSource(hostile, lambda: NODES)
     texts = [way.promql for question in source._queries for way in question.alternatives]
     assert not [text for text in texts if re.search(r'"(a|b|c)"|10\.0\.0', text)]
+
+
+# --- checking user queries at start-up: only one that Prometheus cannot parse counts as invalid
+
+PARSE_ERROR = 'invalid parameter "query": 1:6: parse error: unexpected end of input'
+USER_QUERIES = (QuerySettings("good", "up"), QuerySettings("bad", "rate(up)"))
+
+
+def error_body(error: str) -> bytes:
+    return json.dumps({"status": "error", "errorType": "bad_data", "error": error}).encode()
+
+
+def with_user_queries(port: int) -> PrometheusSettings:
+    return PrometheusSettings("prom", f"http://127.0.0.1:{port}", timeout=2.0, queries=USER_QUERIES)
+
+
+async def test_a_query_that_cannot_be_parsed() -> None:
+    """It alone is reported, with the error of Prometheus; default queries are not run."""
+
+    def behave(asked: ReceivedRequest) -> None:
+        found = respond_with(error_body(PARSE_ERROR), 400) if "rate(up)" in promql_of(asked) else respond_with(vector())
+        found(asked)
+
+    async with serving(behave) as server:
+        ((query, error),) = await invalid_queries(with_user_queries(server.port))
+    assert ("bad", 2) == (query.name, len(server.received))
+    assert "parse error: unexpected end of input" in error.problem
+
+
+@pytest.mark.parametrize(
+    ("status", "body"),
+    [
+        (200, vector(series({"node": "a"}, "1"))),
+        (400, error_body('invalid parameter "timeout": cannot parse it')),
+        (400, b"no JSON"),
+        (401, b"who are you"),
+        (422, error_body("many-to-many matching not allowed")),
+        (503, b"not ready"),
+    ],
+)
+async def test_other_errors_prove_nothing(status: int, body: bytes) -> None:
+    """A broken Prometheus, or data that do not match today, must not prevent a start."""
+    async with serving(respond_with(body, status)) as server:
+        assert [] == await invalid_queries(with_user_queries(server.port))
+
+
+async def test_the_check_has_a_short_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A hanging or absent Prometheus delays the start only briefly, whatever the timeout of the source."""
+    monkeypatch.setattr(source_module, "CHECK_TIMEOUT", 0.05)
+    async with serving(lambda asked: None) as server, asyncio.timeout(60):
+        assert [] == await invalid_queries(replace(with_user_queries(server.port), timeout=3600.0))
+    assert [] == await invalid_queries(with_user_queries(server.port))

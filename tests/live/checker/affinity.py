@@ -23,18 +23,18 @@ from tests.live.node_accounting import Document
 HARD = "DoNotSchedule"
 
 
-def anti_affinity(scene: ClusterObjects) -> Iterator[str]:
+def anti_affinity(cluster: ClusterObjects) -> Iterator[str]:
     """A pod in a domain that the required anti-affinity of another one excludes, whichever came first."""
-    for key, carriers in _by_key(scene, "podAntiAffinity"):
-        nearby = _by_domain(scene, scene.bound, key)
+    for key, carriers in _by_key(cluster, "podAntiAffinity"):
+        nearby = _by_domain(cluster, cluster.bound, key)
         for pod, term in carriers:
-            there = nearby.get(scene.domain(pod, key), ())
-            found = (other for other in there if other is not pod and pod_term_matches(scene, pod, term, other))
+            there = nearby.get(cluster.domain(pod, key), ())
+            found = (other for other in there if other is not pod and pod_term_matches(cluster, pod, term, other))
             yield from (f"{full_name(pod)} is kept apart from {full_name(other)} by {key}" for other in found)
 
 
-def _by_key(scene: ClusterObjects, kind: str) -> Iterator[tuple[str, list[tuple[Document, Document]]]]:
-    carried = [(pod, term) for pod in scene.bound for term in required(pod, kind)]
+def _by_key(cluster: ClusterObjects, kind: str) -> Iterator[tuple[str, list[tuple[Document, Document]]]]:
+    carried = [(pod, term) for pod in cluster.bound for term in required(pod, kind)]
     for key, found in groupby(sorted(carried, key=_key_of), key=_key_of):
         yield key, list(found)
 
@@ -44,43 +44,43 @@ def _key_of(carried: tuple[Document, Document]) -> str:
     return key
 
 
-def _by_domain(scene: ClusterObjects, pods: Iterable[Document], key: str) -> dict[str | None, list[Document]]:
+def _by_domain(cluster: ClusterObjects, pods: Iterable[Document], key: str) -> dict[str | None, list[Document]]:
     """Pods by their domain; those on nodes without the label have none."""
     found: dict[str | None, list[Document]] = defaultdict(list)
     for pod in pods:
-        if (domain := scene.domain(pod, key)) is not None:
+        if (domain := cluster.domain(pod, key)) is not None:
             found[domain].append(pod)
     return found
 
 
-def affinity(scene: ClusterObjects) -> Iterator[str]:
+def affinity(cluster: ClusterObjects) -> Iterator[str]:
     """A pod without a match for its required affinity, or a second first pod of a group."""
-    for pods, terms in _alike(scene, "podAffinity"):
+    for pods, terms in _alike(cluster, "podAffinity"):
         first = pods[0]
-        liked = [other for other in scene.bound if _all_pick(scene, first, terms, other)]
-        founders = [pod for pod in pods if _all_pick(scene, first, terms, pod)]
+        liked = [other for other in cluster.bound if _all_pick(cluster, first, terms, other)]
+        founders = [pod for pod in pods if _all_pick(cluster, first, terms, pod)]
         for term in terms:
-            nearby = _by_domain(scene, liked, term["topologyKey"])
-            yield from _lonely(scene, pods, term, nearby, founders)
+            nearby = _by_domain(cluster, liked, term["topologyKey"])
+            yield from _lonely(cluster, pods, term, nearby, founders)
             yield from _second_founders(first, term, nearby, founders)
 
 
-def _alike(scene: ClusterObjects, kind: str) -> Iterator[tuple[list[Document], list[Document]]]:
+def _alike(cluster: ClusterObjects, kind: str) -> Iterator[tuple[list[Document], list[Document]]]:
     """Pods with the same affinity terms, and these terms."""
     groups: dict[str, list[Document]] = defaultdict(list)
-    for pod in scene.bound:
+    for pod in cluster.bound:
         if terms := required(pod, kind):
             narrow = [(with_label_keys(pod, term), term) for term in terms]
             groups[json.dumps([pod["metadata"]["namespace"], narrow], sort_keys=True)].append(pod)
     return ((pods, required(pods[0], kind)) for pods in groups.values())
 
 
-def _all_pick(scene: ClusterObjects, owner: Document, terms: Sequence[Document], other: Document) -> bool:
-    return all(pod_term_matches(scene, owner, term, other) for term in terms)
+def _all_pick(cluster: ClusterObjects, owner: Document, terms: Sequence[Document], other: Document) -> bool:
+    return all(pod_term_matches(cluster, owner, term, other) for term in terms)
 
 
 def _lonely(
-    scene: ClusterObjects,
+    cluster: ClusterObjects,
     pods: Sequence[Document],
     term: Document,
     nearby: dict[str | None, list[Document]],
@@ -89,7 +89,7 @@ def _lonely(
     """Pods without a matching pod in their domain; one that matches itself may have been the first."""
     key, may_found = term["topologyKey"], {full_name(pod) for pod in founders}
     for pod in pods:
-        domain = scene.domain(pod, key)
+        domain = cluster.domain(pod, key)
         if domain is None:
             yield f"{full_name(pod)} is on a node without {key}"
         elif full_name(pod) not in may_found and not nearby.get(domain):
@@ -106,24 +106,24 @@ def _second_founders(
         yield f"pods that, like {full_name(first)}, require company founded it in {', '.join(founded)}"
 
 
-def spread(scene: ClusterObjects) -> Iterator[str]:
+def spread(cluster: ClusterObjects) -> Iterator[str]:
     """A domain that exceeds the maxSkew of a hard spread constraint."""
-    for pods, rule in _spreading(scene):
+    for pods, rule in _spreading(cluster):
         first, key = pods[0], rule["topologyKey"]
-        nodes = [node for node in scene.nodes if _counts(first, rule, node)]
+        nodes = [node for node in cluster.nodes if _counts(first, rule, node)]
         eligible = {node["metadata"]["name"] for node in nodes}
-        kin = [pod for pod in scene.bound if _is_kin(first, rule, pod) and pod["spec"]["nodeName"] in eligible]
+        kin = [pod for pod in cluster.bound if _is_kin(first, rule, pod) and pod["spec"]["nodeName"] in eligible]
         if {full_name(pod) for pod in kin} - {full_name(pod) for pod in pods}:
             yield f"the spread of {full_name(first)} cannot be judged: others count that do not keep to it"
         sums = Counter({labels(node)[key]: 0 for node in nodes})
-        sums.update(labels(scene.node_of(pod))[key] for pod in kin)
-        yield from _skewed(scene, pods, rule, sums)
+        sums.update(labels(cluster.node_of(pod))[key] for pod in kin)
+        yield from _skewed(cluster, pods, rule, sums)
 
 
-def _spreading(scene: ClusterObjects) -> Iterator[tuple[list[Document], Document]]:
+def _spreading(cluster: ClusterObjects) -> Iterator[tuple[list[Document], Document]]:
     """Pods with the same hard constraint over the same nodes, and this constraint."""
     groups: dict[str, tuple[list[Document], Document]] = {}
-    for pod in scene.bound:
+    for pod in cluster.bound:
         for rule in _hard(pod):
             spec = pod["spec"]
             among = [
@@ -158,11 +158,11 @@ def _is_kin(owner: Document, rule: Document, pod: Document) -> bool:
     return same and selects(with_label_keys(owner, rule), labels(pod))
 
 
-def _skewed(scene: ClusterObjects, pods: Sequence[Document], rule: Document, sums: Counter[str]) -> Iterator[str]:
+def _skewed(cluster: ClusterObjects, pods: Sequence[Document], rule: Document, sums: Counter[str]) -> Iterator[str]:
     """Domains above maxSkew; with fewer than minDomains the minimum is 0."""
     key, most = rule["topologyKey"], rule["maxSkew"]
     least = min(sums.values(), default=0) if len(sums) >= (rule.get("minDomains") or 1) else 0
-    for domain in sorted({str(scene.domain(pod, key)) for pod in pods}):
+    for domain in sorted({str(cluster.domain(pod, key)) for pod in pods}):
         if domain not in sums:
             yield f"{full_name(pods[0])} and its like are in {key} {domain}, which is none to spread over"
         elif sums[domain] - least > most:

@@ -27,6 +27,6 @@ RULES: tuple[Rule, ...] = (
 )
 
 
-def violations(scene: ClusterObjects) -> list[str]:
+def violations(cluster: ClusterObjects) -> list[str]:
     """All violations, each with the name of its rule."""
-    return [f"{rule.__name__}: {found}" for rule in RULES for found in rule(scene)]
+    return [f"{rule.__name__}: {found}" for rule in RULES for found in rule(cluster)]

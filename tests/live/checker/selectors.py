@@ -97,19 +97,19 @@ def _added(owner: Document, rule: Document, field: str, operator: str) -> Iterat
     return ({"key": key, "operator": operator, "values": [own[key]]} for key in keys if key in own)
 
 
-def pod_term_matches(scene: ClusterObjects, owner: Document, term: Document, other: Document) -> bool:
+def pod_term_matches(cluster: ClusterObjects, owner: Document, term: Document, other: Document) -> bool:
     """Whether a pod (anti-)affinity term matches the other pod, by namespace and labels."""
-    return namespace_matches(scene, owner, term, other["metadata"]["namespace"]) and selects(
+    return namespace_matches(cluster, owner, term, other["metadata"]["namespace"]) and selects(
         with_label_keys(owner, term), labels(other)
     )
 
 
-def namespace_matches(scene: ClusterObjects, owner: Document, term: Document, namespace: str) -> bool:
+def namespace_matches(cluster: ClusterObjects, owner: Document, term: Document, namespace: str) -> bool:
     """Whether the term includes this namespace: listed, selected, or else the owner's own."""
     listed, selector = term.get("namespaces") or (), term.get("namespaceSelector")
     if not listed and selector is None:
         return bool(namespace == owner["metadata"]["namespace"])
-    return namespace in listed or selects(selector, scene.labels_of_namespace.get(namespace, {}))
+    return namespace in listed or selects(selector, cluster.labels_of_namespace.get(namespace, {}))
 
 
 def required(pod: Document, kind: str) -> list[Document]:

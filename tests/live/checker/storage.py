@@ -20,11 +20,11 @@ class Use(NamedTuple):
     volume: Document | None
 
 
-def uses(scene: ClusterObjects) -> Iterator[Use]:
+def uses(cluster: ClusterObjects) -> Iterator[Use]:
     """All uses of claims by bound pods."""
-    claims = {full_name(claim): claim for claim in scene.claims}
-    volumes = {full_name(volume): volume for volume in scene.volumes}
-    for pod in scene.bound:
+    claims = {full_name(claim): claim for claim in cluster.claims}
+    volumes = {full_name(volume): volume for volume in cluster.volumes}
+    for pod in cluster.bound:
         for used in pod["spec"].get("volumes") or ():
             if "persistentVolumeClaim" in used:
                 claim = f"{pod['metadata']['namespace']}/{used['persistentVolumeClaim']['claimName']}"
@@ -32,10 +32,10 @@ def uses(scene: ClusterObjects) -> Iterator[Use]:
                 yield Use(pod, claim, volumes.get(spec.get("volumeName", "")))
 
 
-def claimed(scene: ClusterObjects) -> Iterator[str]:
+def claimed(cluster: ClusterObjects) -> Iterator[str]:
     """A bound pod whose claim has no volume with a matching claimRef, size and class."""
-    claims = {full_name(claim): claim for claim in scene.claims}
-    for use in uses(scene):
+    claims = {full_name(claim): claim for claim in cluster.claims}
+    for use in uses(cluster):
         if use.volume is None or not _belongs(claims[use.claim], use.volume):
             yield f"{full_name(use.pod)} is on a node, but its claim {use.claim} has no volume of its own"
 
@@ -52,37 +52,37 @@ def _belongs(claim: Document, volume: Document) -> bool:
     )
 
 
-def reach(scene: ClusterObjects) -> Iterator[str]:
+def reach(cluster: ClusterObjects) -> Iterator[str]:
     """A pod on a node that its volume's node affinity does not match."""
-    for pod, _, volume in uses(scene):
+    for pod, _, volume in uses(cluster):
         terms = ((volume or {"spec": {}})["spec"].get("nodeAffinity") or {}).get("required")
-        if volume and not any_term_matches(terms, scene.node_of(pod)):
+        if volume and not any_term_matches(terms, cluster.node_of(pod)):
             yield f"{full_name(pod)} is on {pod['spec']['nodeName']}, where {full_name(volume)} cannot be reached"
 
 
-def zones(scene: ClusterObjects) -> Iterator[str]:
+def zones(cluster: ClusterObjects) -> Iterator[str]:
     """A pod in another zone than its volume's labels."""
-    for pod, _, volume in uses(scene):
+    for pod, _, volume in uses(cluster):
         for key in ZONES:
             wanted = labels(volume).get(key) if volume else None
-            if wanted is not None and labels(scene.node_of(pod)).get(key) not in wanted.split(BETWEEN_ZONES):
+            if wanted is not None and labels(cluster.node_of(pod)).get(key) not in wanted.split(BETWEEN_ZONES):
                 yield f"{full_name(pod)} is not in {key} {wanted}, as its volume is"
 
 
-def sharing(scene: ClusterObjects) -> Iterator[str]:
+def sharing(cluster: ClusterObjects) -> Iterator[str]:
     """Two pods with the same ReadWriteOncePod claim."""
-    lonely = {full_name(claim) for claim in scene.claims if "ReadWriteOncePod" in claim["spec"]["accessModes"]}
-    users = Counter(use.claim for use in uses(scene))
+    lonely = {full_name(claim) for claim in cluster.claims if "ReadWriteOncePod" in claim["spec"]["accessModes"]}
+    users = Counter(use.claim for use in uses(cluster))
     return (f"{users[claim]} pods use {claim}, which is for one" for claim in sorted(lonely) if users[claim] > 1)
 
 
-def limits(scene: ClusterObjects) -> Iterator[str]:
+def limits(cluster: ClusterObjects) -> Iterator[str]:
     """A node with more volumes of a driver than its limit."""
     attached: dict[tuple[str, str], set[str]] = defaultdict(set)
-    for pod, _, volume in uses(scene):
+    for pod, _, volume in uses(cluster):
         if volume and (csi := volume["spec"].get("csi")):
             attached[pod["spec"]["nodeName"], csi["driver"]].add(csi["volumeHandle"])
-    for node in scene.csi_nodes:
+    for node in cluster.csi_nodes:
         for driver in node["spec"]["drivers"]:
             most, found = (driver.get("allocatable") or {}).get("count"), attached[full_name(node), driver["name"]]
             if most is not None and len(found) > most:
