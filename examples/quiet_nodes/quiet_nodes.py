@@ -1,4 +1,4 @@
-"""QuietNodes: keeps pods off nodes under maintenance and likes nodes with few pods; who labels nodes is left to people."""
+"""QuietNodes: rejects nodes under maintenance and prefers nodes with few pods."""
 
 from collections.abc import Hashable
 from dataclasses import dataclass
@@ -22,11 +22,11 @@ class QuietNodes:
         return ()
 
     def filter(self, view: View, pod: Pod, rows: Rows) -> Ints:
-        marked = view.matching_label(Requirement(self.key, "In", ("true",)))
-        return filter_codes(~marked[rows], -1)
+        maintained = view.matching_label(Requirement(self.key, "In", ("true",)))
+        return filter_codes(~maintained[rows], -1)
 
     def reasons(self, view: View, pod: Pod, code: int) -> tuple[str, ...]:
         return ("node(s) were under maintenance",)
 
     def score(self, view: View, pod: Pod, rows: Rows) -> Ints:
-        return view.pod_count[rows].copy()  # the view's arrays are the live ones
+        return view.pod_count[rows].copy()  # the view's arrays are the live ones: never return them

@@ -11,7 +11,7 @@ from trimtab.config.plugin_args import build_plugin
 from trimtab.config.registry import IN_TREE
 from trimtab.config.schema import dump_fields
 from trimtab.core.framework.resource_amounts import ResourceAmounts, ResourceValues
-from trimtab.core.load.provider import MetricProvider
+from trimtab.core.plugins.trimaran import MetricProvider
 
 PROVIDER = {"type": "Prometheus", "address": "http://prometheus:9090", "insecureSkipVerify": True}
 

@@ -39,7 +39,7 @@ class Slow:
     def permit(self, view: View, pod: Pod, node: str) -> StageResult:
         if "slow" not in pod.labels or (view.count + int(view.pod_count.sum())) % 2 == 0:
             return StageStatus.SUCCESS
-        return Wait(20.0, requeue_on=Change.NODES | Change.PODS) if pod.priority else Reject("odd")
+        return Wait(20.0, retry_on=Change.NODES | Change.PODS) if pod.priority else Reject("odd")
 
 
 def engine() -> Engine:

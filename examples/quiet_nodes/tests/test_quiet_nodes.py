@@ -1,4 +1,4 @@
-"""Proves what QuietNodes says about nodes, and that it keeps Trimtab's laws on random clusters."""
+"""What QuietNodes rejects and prefers, and that it keeps Trimtab's laws on random clusters."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -11,29 +11,29 @@ from trimtab.core.framework.profile import multipoint
 from trimtab.laws import LAWS, cached_equals_fresh, signature_is_complete
 from trimtab.plugin import ALL_ROWS, Node, Pod
 
-MARK = {"maintenance": "true"}
+MAINTENANCE = {"maintenance": "true"}
 names = st.sampled_from("abcdef")
-nodes = st.builds(Node, names, labels=st.sampled_from([{}, MARK, {"maintenance": "false"}, {"zone": "z"}]))
+nodes = st.builds(Node, names, labels=st.sampled_from([{}, MAINTENANCE, {"maintenance": "false"}, {"zone": "z"}]))
 placed = st.builds(Pod, st.uuids().map(str), st.just("default"), names, node=names)
 clusters = st.tuples(st.lists(nodes, max_size=6), st.lists(placed, max_size=9))
 
 
 def cluster(nodes: list[Node], pods: list[Pod]) -> Cluster:
-    made = Cluster()
+    cluster = Cluster()
     for node in nodes:
-        made.upsert_node(node)
+        cluster.upsert_node(node)
     for pod in pods:
-        made.upsert_pod(pod)
-    return made
+        cluster.upsert_pod(pod)
+    return cluster
 
 
 def waiting(name: str = "web") -> Pod:
     return Pod(f"uid-{name}", "default", name)
 
 
-def test_what_it_says() -> None:
-    """Nodes under maintenance are refused for good with a reason, and of the others the one with fewer pods wins."""
-    held = cluster([Node("a", labels=MARK), Node("b"), Node("c")], [Pod("u", "default", "p", node="b")])
+def test_results() -> None:
+    """Nodes under maintenance are rejected with a reason, and of the others the one with fewer pods wins."""
+    held = cluster([Node("a", labels=MAINTENANCE), Node("b"), Node("c")], [Pod("u", "default", "p", node="b")])
     plugin = QuietNodes()
     assert [-1, 0, 0] == plugin.filter(held.view, waiting(), ALL_ROWS).tolist()
     assert ("node(s) were under maintenance",) == plugin.reasons(held.view, waiting(), -1)
@@ -42,13 +42,13 @@ def test_what_it_says() -> None:
 
 def test_another_key() -> None:
     """The label's key is an argument."""
-    held = cluster([Node("a", labels=MARK), Node("b", labels={"closed": "true"})], [])
+    held = cluster([Node("a", labels=MAINTENANCE), Node("b", labels={"closed": "true"})], [])
     assert [0, -1] == QuietNodes(key="closed").filter(held.view, waiting(), ALL_ROWS).tolist()
 
 
 @given(clusters)
 def test_laws(content: tuple[list[Node], list[Pod]]) -> None:
-    """The plugin breaks no law of single answers, and gives no two pods one signature that it judges apart."""
+    """The plugin breaks no law, and pods with equal signatures get equal results."""
     view = cluster(*content).view
     for law in LAWS:
         assert [] == list(law(QuietNodes(), view, waiting()))
@@ -56,10 +56,10 @@ def test_laws(content: tuple[list[Node], list[Pod]]) -> None:
 
 
 @given(clusters, st.lists(nodes | placed, max_size=6))
-def test_kept_as_fresh(content: tuple[list[Node], list[Pod]], changes: list[Node | Pod]) -> None:
-    """Answers that are kept while the cluster changes equal those from nothing: `depends_on` names all that matters."""
-    held, kept, profile = cluster(*content), EvaluationCache(), multipoint("quiet", [(QuietNodes(), 1)])
-    assert [] == list(cached_equals_fresh(held, waiting(), profile, kept))
+def test_cached_equals_fresh(content: tuple[list[Node], list[Pod]], changes: list[Node | Pod]) -> None:
+    """Cached results equal fresh ones while the cluster changes: `depends_on` is complete."""
+    held, cache, profile = cluster(*content), EvaluationCache(), multipoint("quiet", [(QuietNodes(), 1)])
+    assert [] == list(cached_equals_fresh(held, waiting(), profile, cache))
     for number, change in enumerate(changes, start=1):
         held.upsert_node(change) if isinstance(change, Node) else held.upsert_pod(change)
-        assert [] == list(cached_equals_fresh(held, waiting(f"w{number}"), profile, kept))
+        assert [] == list(cached_equals_fresh(held, waiting(f"w{number}"), profile, cache))

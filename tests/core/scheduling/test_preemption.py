@@ -234,7 +234,7 @@ def test_a_void_promise_is_taken_back() -> None:
 
 def test_a_victim_in_its_stages_is_turned_back() -> None:
     """A pod that only waits for leave to be bound is not deleted: it gives its room back and queues again."""
-    scene = EngineHarness(permitter("Slow", lambda *_: Wait(600.0, requeue_on=Change.NOTHING)))
+    scene = EngineHarness(permitter("Slow", lambda *_: Wait(600.0, retry_on=Change.NOTHING)))
     scene.upsert(node("a", 1000), pod("lesser", cpu=1000))
     assert [] == of_kind(Bind, scene.turn())
     scene.upsert(URGENT)

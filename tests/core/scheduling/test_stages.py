@@ -110,7 +110,7 @@ def test_a_waiting_pod_keeps_its_room() -> None:
 def test_a_waiting_stage_is_asked_again_when_what_it_named_happens(change: Change, bound: bool) -> None:
     """And not when something else does."""
     other = pod("other", cpu=100)
-    scene = with_pending_pod(permitter("Permit", staged(Wait(30.0, requeue_on=change))))
+    scene = with_pending_pod(permitter("Permit", staged(Wait(30.0, retry_on=change))))
     scene.bound(other, "a")
     scene.turn()
     assert ([BIND] if bound else []) == scene.handle(PodDeleted(other.uid, 1.0))
@@ -150,7 +150,7 @@ def test_a_refusal_after_a_wait_wakes_those_who_want_the_room() -> None:
 
 def test_two_waiting_pods_that_wake_each_other_are_bound_once_each() -> None:
     """A refusal that frees room wakes other stages, and none of them is walked twice for it."""
-    answers = {"web": iter([Wait(5.0)]), "other": iter([Wait(30.0, requeue_on=Change.POD_DELETED)])}
+    answers = {"web": iter([Wait(5.0)]), "other": iter([Wait(30.0, retry_on=Change.POD_DELETED)])}
 
     def answer(pod: Pod, node: str) -> StageResult:
         return next(answers[pod.name], Reject("no") if pod.name == "web" else StageStatus.SUCCESS)
@@ -199,7 +199,7 @@ def test_a_pod_that_somebody_else_binds_during_our_stages_is_not_told_in_our_nam
 
 def test_a_pod_edited_while_its_stage_waits_for_that_is_asked_again() -> None:
     """The change named SELF is about the waiting pod alone."""
-    scene = with_pending_pod(permitter("Permit", staged(Wait(30.0, requeue_on=Change.OWN_POD_UPDATED))))
+    scene = with_pending_pod(permitter("Permit", staged(Wait(30.0, retry_on=Change.OWN_POD_UPDATED))))
     scene.turn()
     assert [] == scene.upsert(pod("other", scheduling_gates=("wait",)), pod("other", scheduling_gates=("more",)))
     assert [BIND] == scene.upsert(pod("web", cpu=1000, labels={"ready": "yes"}))

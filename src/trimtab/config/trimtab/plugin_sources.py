@@ -25,9 +25,9 @@ from trimtab.config.trimtab.settings import (
 )
 from trimtab.config.trimtab.validation import normalise_url
 from trimtab.config.yaml import MappingNode, ScalarNode
-from trimtab.core.load.provider import METRICS_SERVER
 from trimtab.core.load.settings import LoadSettings
 from trimtab.core.model.change import Change
+from trimtab.core.plugins.trimaran import METRICS_SERVER
 
 REAL_USAGE_INTERVAL = 10.0
 METRICS_SERVER_NAME = "metrics-server"

@@ -81,11 +81,11 @@ PreFilterResult = PreFilterStatus | Reject | NodeSubset
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """Not yet: perform the instructions, and call again when they are answered, on `requeue_on`, or at the deadline."""
+    """Not yet: perform the instructions, and call again when they are answered, on `retry_on`, or at the deadline."""
 
     seconds: float
     instructions: tuple[Instruction, ...] = ()
-    requeue_on: Change = Change.NOTHING
+    retry_on: Change = Change.NOTHING
 
 
 class StageStatus(Enum):

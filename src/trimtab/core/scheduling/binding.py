@@ -59,7 +59,7 @@ class BindingCycle(Struct):
     reserved: tuple[Reserve, ...] = ()
     wait_until: float | None = None
     waited: bool = False
-    requeue_on: int = 0
+    retry_on: int = 0
     server_refused: bool = False  # the server itself said that our request did not bind the pod
     unbound_at: float | None = None  # when the pod was first read without a node
     read_is_conclusive: bool = False  # the read was sent late enough to tell that the bind did not happen
@@ -145,7 +145,7 @@ class BindingCycles:
             cycle.wait_until = now + wait.seconds
         if now >= cycle.wait_until and not first:
             return StageRejected(plugin, Reject("timed out waiting", unresolvable=False))
-        cycle.requeue_on = int(wait.requeue_on)
+        cycle.retry_on = int(wait.retry_on)
         return list(wait.instructions) if first else []
 
     def waiting(self) -> list[BindingCycle]:
@@ -155,7 +155,7 @@ class BindingCycles:
     def waiting_for(self, change: Change, pods: Pods = None) -> list[BindingCycle]:
         """Those of these pods, or of all, whose stage may answer differently after the change."""
         candidates = self.waiting() if pods is None else [each for each in map(self.by_uid.get, sorted(pods)) if each]
-        return [each for each in candidates if each.state is BindState.WAITING and each.requeue_on & int(change)]
+        return [each for each in candidates if each.state is BindState.WAITING and each.retry_on & int(change)]
 
     def due(self, now: float) -> list[BindingCycle]:
         """Stages whose deadline has come."""

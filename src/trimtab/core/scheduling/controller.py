@@ -192,7 +192,7 @@ class Scheduling(Controller):
             return outputs + self._notify(change | freed, now)
         self._enqueue(pod, before, now)
         cycle = self.bindings.by_uid.get(pod.uid)
-        if cycle is not None and cycle.requeue_on & Change.OWN_POD_UPDATED:
+        if cycle is not None and cycle.retry_on & Change.OWN_POD_UPDATED:
             cycle.pod = pod
             return self._resume(cycle, now) + self._notify(change, now)
         return self._notify(change, now)

@@ -37,10 +37,10 @@ from trimtab.core.framework.load_scoring.utilisation import (
     quantities,
     ratios,
 )
-from trimtab.core.load.provider import METRICS_SERVER, MetricProvider
 from trimtab.core.model.change import Change
 from trimtab.core.model.pod import Pod
 from trimtab.core.model.setting import Support, setting
+from trimtab.core.plugins.trimaran import METRICS_SERVER, MetricProvider
 from trimtab.core.plugins.trimaran.measurements import (
     blend_with_requests,
     blend_with_requests_row,

@@ -38,11 +38,11 @@ from trimtab.core.framework.load_scoring.utilisation import (
     ratios,
 )
 from trimtab.core.framework.resource_amounts import ResourceValues
-from trimtab.core.load.provider import METRICS_SERVER, MetricProvider
 from trimtab.core.model.change import Change
 from trimtab.core.model.pod import Pod
 from trimtab.core.model.resources import CPU, MEMORY
 from trimtab.core.model.setting import Support, setting
+from trimtab.core.plugins.trimaran import METRICS_SERVER, MetricProvider
 from trimtab.core.plugins.trimaran.beta_cdf import CachedCdf, beta_cdf, beta_cdf_one
 from trimtab.core.plugins.trimaran.measurements import (
     blend_with_requests,

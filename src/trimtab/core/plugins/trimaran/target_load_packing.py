@@ -35,11 +35,11 @@ from trimtab.core.framework.load_scoring.utilisation import (
     requested_with,
 )
 from trimtab.core.framework.resource_amounts import ResourceAmounts
-from trimtab.core.load.provider import METRICS_SERVER, MetricProvider
 from trimtab.core.model.change import Change
 from trimtab.core.model.pod import Pod
 from trimtab.core.model.resources import CPU
 from trimtab.core.model.setting import Support, setting
+from trimtab.core.plugins.trimaran import METRICS_SERVER, MetricProvider
 from trimtab.core.plugins.trimaran.measurements import blend_with_requests, rounded_score, scaled_score
 from trimtab.core.tables import Floats
 
