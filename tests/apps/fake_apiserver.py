@@ -13,6 +13,7 @@ from tests.sources.fake_prometheus import NODES, NOW
 from trimtab.apps.doctor.apiserver_checks import ApiServer
 from trimtab.apps.doctor.finding import Area, Finding, Severity
 from trimtab.apps.doctor.run_checks import DoctorRun, run_checks
+from trimtab.apps.process import configuration_for
 from trimtab.config.configuration import Configuration
 from trimtab.config.kube_scheduler import parse
 from trimtab.core.model.node import Node
@@ -91,7 +92,8 @@ def _node_json(node: Node) -> dict[str, Any]:
 
 
 def configured(*documents: str) -> Configuration:
-    return parse("\n---\n".join(documents), FILE)
+    """What `trimtab run` reads from these documents, label rules left to a labeller."""
+    return configuration_for(("scheduler",), parse("\n---\n".join(documents), FILE), FILE)
 
 
 def findings_of(

@@ -237,7 +237,7 @@ async def test_a_secret_is_never_told(tmp_path: Path) -> None:
     secret = tmp_path / "token"
     secret.write_text("hunter2\nsecond")
     found = await examined(used(a=1.0), f"{OWN}, bearerTokenFile: {secret}")
-    assert "holds more than one line" in findings_of(found, Severity.PROBLEM, Area.SOURCE)[0][1]
+    assert "is not a single line of printable ASCII" in findings_of(found, Severity.PROBLEM, Area.SOURCE)[0][1]
     assert "hunter2" not in repr(found)
 
 

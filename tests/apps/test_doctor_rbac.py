@@ -14,13 +14,19 @@ from tests.kube.fake_transport import json_response
 from trimtab.apps.doctor.finding import Area, Severity
 from trimtab.apps.doctor.rbac_checks import required
 from trimtab.config.configuration import Configuration
-from trimtab.config.kube_scheduler import default_configuration
-from trimtab.config.trimtab.labeller import labeller_configuration
+from trimtab.config.kube_scheduler import default_configuration, parse
+from trimtab.config.trimtab.labeller import combined_configuration, labeller_configuration
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 WITH_GANGS = (
     "profiles: [{schedulerName: trimtab, plugins: {multiPoint: {enabled: [{name: Coscheduling}], "
     "disabled: [{name: PrioritySort}]}}}]\n"
+)
+OPTIONAL = ("VolumeRestrictions", "NodeVolumeLimits", "VolumeBinding", "VolumeZone", "DefaultPreemption")
+WITHOUT_OPTIONAL = (
+    "profiles: [{schedulerName: trimtab, plugins: {multiPoint: {disabled: ["
+    + ", ".join(f"{{name: {name}}}" for name in OPTIONAL)
+    + "]}}}]\n"
 )
 SERVER = "sources: [{name: ms, metricsServer: {}}]\n"
 LABELS = SERVER + "labels: {mode: apply, rules: [{name: cpu, metric: cpu, above: 80%}]}\n"
@@ -56,6 +62,10 @@ def labelling(content: str) -> Configuration:
             ("rbac.yaml", "rbac-volumes.yaml", "rbac-preemption.yaml", "rbac-gang.yaml", "rbac-metrics.yaml"),
         ),
         (labelling(TRIMTAB_HEAD + LABELS), ("labeller.yaml", "rbac-metrics.yaml")),
+        (
+            combined_configuration(parse(f"{HEAD}{WITHOUT_OPTIONAL}---\n{TRIMTAB_HEAD}{LABELS}", "f.yaml"), "f.yaml"),
+            ("rbac.yaml", "labeller.yaml", "rbac-labeller.yaml", "rbac-metrics.yaml"),
+        ),
     ],
 )
 def test_rights_are_those_of_the_shipped_files(configuration: Configuration, files: tuple[str, ...]) -> None:

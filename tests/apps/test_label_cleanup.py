@@ -92,7 +92,7 @@ async def test_marks_of_whoever_has_gone_are_taken_off(silent_for: float | None,
     """Ours alone, by label and by place; the lease was taken for that, and is given back."""
     server = LabelledCluster(dict(MARKED), silent_for)
     found = await server.unmarked(after=after)
-    assert (("a: -pressure.trimtab.dev/cpu", f"b: -taint {KEY}", "unmarked 2 nodes"), True) == found
+    assert (("a: -pressure.trimtab.dev/cpu", f"b: -taint {KEY}", "cleaned up 2 nodes"), True) == found
     label, taint = (json.loads(request.body) for request in server.patches())
     assert {"uid": "a", "labels": {KEY: None}} == label["metadata"]
     assert [{"op": "remove", "path": "/spec/taints/2"}] == [step for step in taint if step["op"] == "remove"]
@@ -102,8 +102,8 @@ async def test_marks_of_whoever_has_gone_are_taken_off(silent_for: float | None,
 @pytest.mark.parametrize(
     ("silent_for", "holder", "words"),
     [
-        (599.0, "busy", "marked: 2 nodes; busy renewed its lease 599 s ago"),
-        (599.0, "", "a labeller gave its lease up 599 s ago"),
+        (599.0, "busy", "labelled: 2 nodes; busy renewed its lease 599 s ago"),
+        (599.0, "", "a labeller released its lease 599 s ago"),
         (-30.0, "busy", "busy renewed its lease 0 s ago"),
     ],
 )
@@ -121,7 +121,7 @@ async def test_a_clock_that_is_wrong_takes_nothing_from_who_lives(silent_for: fl
     server = LabelledCluster(dict(MARKED), silent_for, "lives")
     server.lives = True
     found = await server.unmarked()
-    assert (("the lease cannot be had: a labeller lives, and its marks are left alone",), True) == found
+    assert (("the lease is held: a labeller runs, and its labels stay",), True) == found
     assert [] == server.patches()
 
 
@@ -143,7 +143,7 @@ async def test_a_lease_that_may_not_be_taken_is_no_labeller(silent_for: float | 
     obey = server._of_lease
     server._of_lease = lambda request: obey(request) if request.method == "GET" else forbidden  # type: ignore[method-assign]
     found = await server.unmarked(after=0.0)
-    words = "lease trimtab/trimtab-labeller cannot be taken: status 403: not yours: "
+    words = "lease trimtab/trimtab-labeller cannot be acquired: status 403: not yours: "
     assert (False, True) == (found.ok, found.lines[0].startswith(words))
     assert "deploy/labeller.yaml" in found.lines[0]
     assert [] == server.patches()
@@ -152,16 +152,16 @@ async def test_a_lease_that_may_not_be_taken_is_no_labeller(silent_for: float | 
 async def test_without_apply_it_only_says() -> None:
     """Neither nodes nor the lease are written."""
     server = LabelledCluster(dict(MARKED), 601.0)
-    assert "would unmark 2 nodes: add --apply" == (await server.unmarked(apply=False)).lines[-1]
+    assert "would clean up 2 nodes: add --apply" == (await server.unmarked(apply=False)).lines[-1]
     assert {"GET"} == {request.method for _, request in server.transport.sent}
 
 
 async def test_the_old_mark_only_where_asked() -> None:
     """Who else puts status=presure may live without a lease; another value is never ours."""
     nodes = {"a": {"labels": {"status": "presure"}}, "b": {"labels": {"status": "ok"}}}
-    assert ("no node carries a mark",) == (await LabelledCluster(dict(nodes), 601.0).unmarked()).lines
+    assert ("no node has a pressure label",) == (await LabelledCluster(dict(nodes), 601.0).unmarked()).lines
     server = LabelledCluster(dict(nodes), 601.0)
-    assert ("a: -status", "unmarked 1 node") == (await server.unmarked(legacy=True)).lines
+    assert ("a: -status", "cleaned up 1 node") == (await server.unmarked(legacy=True)).lines
     assert ["/api/v1/nodes/a"] == [request.path for request in server.patches()]
 
 
@@ -169,12 +169,12 @@ async def test_a_node_that_changed_in_between_is_met_again() -> None:
     """A refusal is not the end; three are."""
     server = LabelledCluster(dict(MARKED), 601.0)
     server.refuse = ["a", "a"]
-    assert (True, "unmarked 2 nodes") == ((found := await server.unmarked()).ok, found.lines[-1])
+    assert (True, "cleaned up 2 nodes") == ((found := await server.unmarked()).ok, found.lines[-1])
     server = LabelledCluster(dict(MARKED), 601.0)
     server.refuse = ["a"] * 9
     found = await server.unmarked()
     assert (False, "a: it has changed") == (found.ok, found.lines[-2])
-    assert "unmarked 1 node, not unmarked: 1" == found.lines[-1]
+    assert "cleaned up 1 node, failed: 1" == found.lines[-1]
 
 
 async def test_what_cannot_be_looked_at_is_said() -> None:

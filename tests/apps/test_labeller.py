@@ -9,11 +9,11 @@ import pytest
 
 from tests.core.engine_harness import node
 from trimtab.apps.clock import Clock
-from trimtab.apps.labeller import GRACE, MISSED_CYCLES, Labeller
-from trimtab.apps.process import Options
-from trimtab.apps.reload import ConfigFile, Reload
+from trimtab.apps.config_file import ConfigFile
+from trimtab.apps.labeller_status import GRACE, MISSED_CYCLES, LabellerStatus
+from trimtab.apps.process import LABELLER, Options, Process
+from trimtab.apps.reload import Reload
 from trimtab.config.configuration import Configuration
-from trimtab.config.diagnostics import ConfigError
 from trimtab.config.trimtab.labeller import from_rule_file
 from trimtab.core.labelling.controller import Labelling
 from trimtab.core.model.events import NodeUpserted, SamplesRead, SourceFailed
@@ -30,15 +30,16 @@ def reads(apply: bool = False) -> Callable[[bytes], Configuration]:
 
 
 @pytest.fixture
-async def labeller(tmp_path: Path) -> AsyncIterator[Labeller]:
+async def labeller(tmp_path: Path) -> AsyncIterator[Process]:
     """One that was never run, on a clock that the test moves."""
     credentials = Credentials(ClusterConfig(server="http://127.0.0.1:1"), UserConfig(), "test")
     file = ConfigFile(tmp_path / "rule.yaml", reads())
-    made = Labeller(reads()((TEXT % 70).encode()), file, credentials, Options("me", "127.0.0.1", 0))
+    made = Process(reads()((TEXT % 70).encode()), credentials, Options("me", "127.0.0.1", 0), file, (LABELLER,))
     made.time, made.set_by = 1000.0, 0.0  # type: ignore[attr-defined]
     wall = lambda: made.time + made.set_by  # type: ignore[attr-defined] # noqa: E731
     made.clock = made.runtime.clock = Clock(wall, lambda: made.time)  # type: ignore[attr-defined]
-    made._rules_since = 1000.0
+    status = status_of(made)
+    status.clock, status.rules_since = made.clock, 1000.0
     yield made
     for line in (made.read_transport, made.write_transport, made.lease_transport):
         await line.close()
@@ -48,14 +49,21 @@ def reading(rule: str, at: float) -> Reading:
     return Reading("prometheus/x", f"rule/{rule}", ("a",), (50.0,), (at,), unit=Unit.RAW)
 
 
-def problems(labeller: Labeller) -> list[str]:
-    return [f"{check.name}: {problem}" for check in labeller._checks() if (problem := check.run()) is not None]
+def status_of(labeller: Process) -> LabellerStatus:
+    assert labeller.labeller_status is not None
+    return labeller.labeller_status
 
 
-async def test_well_is_who_has_read_every_rule_lately(labeller: Labeller) -> None:
+def problems(labeller: Process) -> list[str]:
+    return [
+        f"{check.name}: {problem}" for check in status_of(labeller).checks() if (problem := check.run()) is not None
+    ]
+
+
+async def test_well_is_who_has_read_every_rule_lately(labeller: Process) -> None:
     """Three cycles without one of them, and the page says which; a failed source is no reading."""
-    labeller.informers.last_heard = lambda: labeller.clock()  # type: ignore[method-assign]
-    assert ["rules: no rule was read yet"] == problems(labeller)
+    labeller.informers.last_heard = lambda kind: labeller.clock()  # type: ignore[method-assign]
+    assert ["rules: no rule has been read yet"] == problems(labeller)
     labeller._on_samples(SamplesRead((reading("cpu", 1000.0), reading("mem", 1000.0)), 1000.0))
     assert [] == problems(labeller)
     labeller.time += MISSED_CYCLES * INTERVAL + GRACE  # type: ignore[attr-defined]
@@ -66,27 +74,27 @@ async def test_well_is_who_has_read_every_rule_lately(labeller: Labeller) -> Non
     assert ["rules: mem was last read 36 s ago, more than 30 s: see the log of its source"] == problems(labeller)
 
 
-async def test_old_samples_are_no_reading(labeller: Labeller) -> None:
+async def test_old_samples_are_no_reading(labeller: Process) -> None:
     """A Pushgateway shows what it was last told for ever: that keeps nobody marked, and /status from saying ok."""
-    labeller.informers.last_heard = lambda: labeller.clock()  # type: ignore[method-assign]
+    labeller.informers.last_heard = lambda kind: labeller.clock()  # type: ignore[method-assign]
     labeller.time = 2000.0  # type: ignore[attr-defined]
     labeller._on_samples(SamplesRead((reading("cpu", 1990.0), reading("mem", 1600.0)), 2000.0))
     assert ["rules: mem was last read 1000 s ago, more than 30 s: see the log of its source"] == problems(labeller)
 
 
 @pytest.mark.parametrize("step", [-7200.0, 7200.0])
-async def test_a_clock_that_is_set_makes_no_sample_old_nor_young(labeller: Labeller, step: float) -> None:
+async def test_a_clock_that_is_set_makes_no_sample_old_nor_young(labeller: Process, step: float) -> None:
     """Samples are stamped by the wall: one just taken is a reading after a step, too, and an old one is none."""
-    labeller.informers.last_heard = lambda: labeller.clock()  # type: ignore[method-assign]
+    labeller.informers.last_heard = lambda kind: labeller.clock()  # type: ignore[method-assign]
     labeller.set_by, labeller.time = step, 2000.0  # type: ignore[attr-defined]
     wall = labeller.clock.wall()
     labeller._on_samples(SamplesRead((reading("cpu", wall - 10.0), reading("mem", wall - 400.0)), 2000.0))
     assert ["rules: mem was last read 1000 s ago, more than 30 s: see the log of its source"] == problems(labeller)
 
 
-async def test_a_file_that_is_refused_gives_nobody_time(labeller: Labeller) -> None:
+async def test_a_file_that_is_refused_gives_nobody_time(labeller: Process) -> None:
     """Nor does one that means the same: a rule that is never read is told of, however often the file is touched."""
-    labeller.informers.last_heard = lambda: labeller.clock()  # type: ignore[method-assign]
+    labeller.informers.last_heard = lambda kind: labeller.clock()  # type: ignore[method-assign]
     await writes(labeller, TEXT % 70)
     labeller.time = 1036.0  # type: ignore[attr-defined]
     labeller._on_samples(SamplesRead((reading("cpu", 1036.0),), 1036.0))
@@ -97,9 +105,9 @@ async def test_a_file_that_is_refused_gives_nobody_time(labeller: Labeller) -> N
         assert [told] == problems(labeller)
 
 
-async def test_a_new_rule_has_its_time_to_be_read(labeller: Labeller) -> None:
+async def test_a_new_rule_has_its_time_to_be_read(labeller: Process) -> None:
     """The page does not fail because a file was changed an hour after the start."""
-    labeller.informers.last_heard = lambda: labeller.clock()  # type: ignore[method-assign]
+    labeller.informers.last_heard = lambda kind: labeller.clock()  # type: ignore[method-assign]
     await writes(labeller, TEXT % 70)
     labeller.time = 5000.0  # type: ignore[attr-defined]
     labeller._on_samples(SamplesRead((reading("cpu", 5000.0), reading("mem", 5000.0)), 5000.0))
@@ -110,23 +118,23 @@ async def test_a_new_rule_has_its_time_to_be_read(labeller: Labeller) -> None:
     assert ["rules: disk was last read 36 s ago, more than 30 s: see the log of its source"] == problems(labeller)
 
 
-async def test_a_watch_that_fell_silent_is_told(labeller: Labeller) -> None:
+async def test_a_watch_that_fell_silent_is_told(labeller: Process) -> None:
     """Nodes that come and go would be missed."""
     labeller._on_samples(SamplesRead((reading("cpu", 1000.0), reading("mem", 1000.0)), 1000.0))
-    labeller.informers.last_heard = lambda: 870.0  # type: ignore[method-assign]
+    labeller.informers.last_heard = lambda kind: 870.0  # type: ignore[method-assign]
     assert ["watch: last seen 130.0 s ago, more than 120 s"] == problems(labeller)
 
 
-async def writes(labeller: Labeller, content: str) -> Reload:
+async def writes(labeller: Process, content: str) -> Reload:
     """The file changes, and stands like that for two looks."""
     assert labeller.reload is not None
-    labeller._path.write_text(content)
+    labeller.reload._file.path.write_text(content)
     await labeller.reload.check()
     await labeller.reload.check()
     return labeller.reload
 
 
-async def test_changed_rules_are_taken_and_asked_for(labeller: Labeller) -> None:
+async def test_changed_rules_are_taken_and_asked_for(labeller: Process) -> None:
     """The engine hears of them, and the source gets the new queries; a bad file keeps the last good one."""
     for content in (TEXT % 70, TEXT % 90, TEXT % "much"):
         reload = await writes(labeller, content)
@@ -136,33 +144,35 @@ async def test_changed_rules_are_taken_and_asked_for(labeller: Labeller) -> None
     assert "'much' is not a number" in reload.error
 
 
-async def test_other_queries_reach_the_source(labeller: Labeller) -> None:
+async def test_other_queries_reach_the_source(labeller: Process) -> None:
     """A new rule is asked from the next look on."""
     await writes(labeller, "Rulename: {disk: {Promsql: c, Threshold: 1}}")
     (source,) = labeller.pollers.sources
     assert ["rule/disk"] == [query.name for query in source.queries]  # type: ignore[union-attr]
 
 
-async def test_the_mode_is_settled_at_the_start(labeller: Labeller) -> None:
+async def test_the_mode_is_settled_at_the_start(labeller: Process) -> None:
     """Who observes holds no lease: a file that says `apply` is refused until the restart that takes one."""
-    with pytest.raises(ConfigError, match="restart to make it count"):
-        labeller._adapt_config(reads(apply=True)((TEXT % 70).encode()))
+    assert labeller.reload is not None
+    labeller.reload._apply(reads(apply=True)((TEXT % 90).encode()))
+    assert "labels.mode: cannot change while running: restart to apply it" in labeller.reload.error
+    assert 70.0 == labeller.current.settings.labels.rules[1].threshold  # type: ignore[union-attr]
 
 
-async def test_it_knows_nodes_and_follows_nothing_else(labeller: Labeller) -> None:
+async def test_it_knows_nodes_and_follows_nothing_else(labeller: Process) -> None:
     """Pods are no business of it, and it needs no right to see them."""
     labeller.runtime.dispatch(NodeUpserted(node("a"), 1000.0))
     assert ["a"] == [each.name for each in labeller.pollers._nodes()]
-    assert (("/api/v1/nodes",), {"nodes"}) == (labeller.preflight_paths, {*labeller.informers.counts()})
+    assert (("/api/v1/nodes",), {"nodes"}) == (LABELLER.preflight_paths, {*labeller.informers.counts()})
 
 
-async def test_every_node_marked_is_a_warning(labeller: Labeller, caplog: pytest.LogCaptureFixture) -> None:
+async def test_every_node_marked_is_a_warning(labeller: Process, caplog: pytest.LogCaptureFixture) -> None:
     """Counted, and said."""
     labeller.recorder.all_under_pressure(30)
-    assert "every node is marked: nodes=30" in caplog.text
+    assert "all eligible nodes are under pressure" in caplog.text and "nodes=30" in caplog.text
 
 
-async def test_a_mark_that_somebody_undoes_is_a_warning(labeller: Labeller, caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_mark_that_somebody_undoes_is_a_warning(labeller: Process, caplog: pytest.LogCaptureFixture) -> None:
     """With the node, and who it may be."""
     labeller.recorder.label_contested("node-3")
-    assert "mark contested: node=node-3 problem=somebody else undoes it" in caplog.text
+    assert "label contested: node=node-3 hint=another client keeps reverting it" in caplog.text

@@ -61,6 +61,6 @@ def test_one_line_a_decision(caplog: pytest.LogCaptureFixture) -> None:
         log_decision(Decision("u", "shop/cart", "trimtab", 0.0, 2, Placement("one", 399.5, 3, 5)))
         log_decision(Decision("u", "shop/big", "trimtab", 0.0, 1, Unschedulable(5, note="too big")))
     assert [
-        "placed: pod=shop/cart node=one profile=trimtab attempt=2 feasible=3 nodes=5 score=399.5",
-        "not placed: pod=shop/big profile=trimtab attempt=1 nodes=5 why=0/5 nodes are available: too big.",
+        "scheduled: pod=shop/cart node=one profile=trimtab attempt=2 feasible=3 nodes=5 score=399.5",
+        "unable to schedule: pod=shop/big profile=trimtab attempt=1 nodes=5 reason=0/5 nodes are available: too big.",
     ] == caplog.messages

@@ -1,4 +1,4 @@
-"""Decides whether the program begins to measure in time, gives its lease back only when that is safe, and ends in time."""
+"""A process: it polls sources in time, releases its lease only when that is safe, and runs one or two controllers."""
 
 from __future__ import annotations
 
@@ -6,18 +6,24 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from random import Random
 
 import pytest
 
+from tests.config.config_files import HEAD, TRIMTAB_HEAD
 from tests.kube.fake_transport import FakeResponse, FakeTransport, json_response
-from trimtab.apps.process import Options, Process
-from trimtab.config.kube_scheduler import default_configuration
+from trimtab.apps.config_file import ConfigFile
+from trimtab.apps.process import LABELLER, SCHEDULER, Options, Process, configuration_for
+from trimtab.config.kube_scheduler import default_configuration, parse
+from trimtab.config.trimtab.settings import PrometheusSettings
+from trimtab.core.labelling.controller import Labelling
 from trimtab.core.model.events import Synced
 from trimtab.core.model.instructions import Bind, SetUnschedulable
 from trimtab.kube.api_calls import ApiCalls
 from trimtab.kube.credentials import Credentials
 from trimtab.kube.credentials.kubeconfig import ClusterConfig, UserConfig
+from trimtab.kube.preflight import PreflightError
 from trimtab.wire.pod import PodReader
 from trimtab.wire.requests import Request
 
@@ -113,3 +119,75 @@ async def test_sources_are_asked_when_nodes_are_known() -> None:
                 scheduler.informers._handle(Synced(kind, 1.0))
         await looking
         assert begun.is_set()
+
+
+BOTH = f"""{HEAD}profiles: [{{schedulerName: trimtab}}]
+---
+{TRIMTAB_HEAD}sources: [{{name: prom, prometheus: {{url: 'http://127.0.0.1:9', metrics: [podCPU]}}}}]
+labels: {{mode: apply, rules: [{{name: cpu, metric: cpu, above: 80%}}, {{name: queue, query: up, above: 2}}]}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("controllers", "profiles", "rules", "lease"),
+    [
+        (("scheduler",), 1, 0, "trimtab"),
+        (("labeller",), 0, 2, "trimtab-labeller"),
+        (("scheduler", "labeller"), 1, 2, "trimtab"),
+    ],
+)
+def test_each_controller_takes_its_part_of_the_file(
+    controllers: tuple[str, ...], profiles: int, rules: int, lease: str
+) -> None:
+    """Two controllers in one process share the scheduler's lease; rules are ignored without the labeller."""
+    configuration = configuration_for(controllers, parse(BOTH, "f.yaml"), "f.yaml")
+    labels = configuration.settings.labels
+    found = len(configuration.settings.profiles), len(labels.rules) if labels is not None else 0
+    assert (profiles, rules, lease) == (*found, configuration.leader_election.name)
+
+
+async def both(tmp_path: Path) -> Process:
+    """A process with both controllers that was never run."""
+    credentials = Credentials(ClusterConfig(server="http://127.0.0.1:1"), UserConfig(), "test")
+    configuration = configuration_for(("scheduler", "labeller"), parse(BOTH, "f.yaml"), "f.yaml")
+    file = ConfigFile(tmp_path / "f.yaml", lambda content: configuration)
+    return Process(configuration, credentials, Options("me", "127.0.0.1", 0), file, (SCHEDULER, LABELLER))
+
+
+async def test_two_controllers_in_one_process(tmp_path: Path) -> None:
+    """It watches what both need, its sources answer both, and it serves the pages of both."""
+    process = await both(tmp_path)
+    assert {"pods", "nodes", "persistentvolumes"} <= {*process.informers.counts()}
+    (source,) = process.pollers.sources
+    assert isinstance(source, PrometheusSettings)
+    assert (["podCPU"], ["rule/queue"]) == (
+        [each.value for each in source.metrics],
+        [each.name for each in source.queries],
+    )
+    paths = {route.resource.canonical for route in process._web_app().router.routes() if route.resource is not None}
+    assert {"/livez", "/metrics", "/explain/node/{name}", "/status", "/nodes", "/pressure"} <= paths
+    engine = process.engine
+    assert engine.controller(Labelling).labeller is not None and engine.state.settings.profiles
+
+
+@pytest.mark.parametrize(
+    ("forbidden", "remedy"),
+    [
+        ("/api/v1/pods", "Apply deploy/rbac.yaml"),
+        ("selfsubjectaccessreviews", "Apply deploy/labeller.yaml and deploy/rbac-labeller.yaml"),
+    ],
+)
+async def test_both_role_files_are_checked_at_the_start(tmp_path: Path, forbidden: str, remedy: str) -> None:
+    """Without the right to list pods, or to patch nodes, the process ends and names the files to apply."""
+    process = await both(tmp_path)
+
+    def answer(request: Request) -> FakeResponse:
+        if request.path.endswith("accessreviews"):
+            return json_response({"status": {"allowed": not request.path.endswith(forbidden)}}, 201)
+        if request.path.startswith(forbidden):
+            return json_response({"kind": "Status", "message": "no"}, 403)
+        return json_response({"kind": "List", "metadata": {"resourceVersion": "1"}, "items": []})
+
+    process.read_transport = FakeTransport(answer)  # type: ignore[assignment]
+    with pytest.raises(PreflightError, match=remedy):
+        await process._preflight()

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from tests.config.config_files import HEAD, TRIMTAB_HEAD, comparable
-from trimtab.apps.included_files import IncludedFiles
+from trimtab.apps.config_file import ConfigFile, IncludedFiles
 from trimtab.apps.logs import JsonFormatter
-from trimtab.apps.reload import APPLIED, REJECTED, ConfigFile, Reload
+from trimtab.apps.reload import APPLIED, REJECTED, Reload
 from trimtab.config.configuration import Configuration
 from trimtab.config.diagnostics import ConfigError, Problem
 from trimtab.config.dump import dump
@@ -90,7 +90,7 @@ async def test_a_bad_file(stage: ReloadHarness, caplog: pytest.LogCaptureFixture
     told = [record.getMessage() for record in caplog.records if record.levelno == logging.ERROR]
     assert ([], "a") == (stage.names, stage.reload.current.settings.profiles[0].name)
     assert 2 == len(told)
-    assert told[0].endswith("problem=f.yaml:3:1: paralelism: unknown field (did you mean parallelism?)")
+    assert told[0].endswith("error=f.yaml:3:1: paralelism: unknown field (did you mean parallelism?)")
     assert (1, "f.yaml:3:1: paralelism: unknown field (did you mean parallelism?)") == (
         stage.reload.counts[REJECTED],
         stage.reload.error,
@@ -182,7 +182,7 @@ async def test_a_source_that_cannot_be_opened(stage: ReloadHarness, caplog: pyte
     problem = "the address of source 'bad' is none: write another"
     assert ([], [], problem) == (stage.names, stage.sources, stage.reload.error)
     assert ("a", ()) == (stage.reload.current.settings.profiles[0].name, stage.reload.current.trimtab.sources)
-    assert f"the last good one stays in force: file={stage.file} problem={problem}" in caplog.text
+    assert f"the last valid one stays in force: file={stage.file} error={problem}" in caplog.text
     await stage.writes(MEASURED % "b")
     assert (["b"], [(MetricsServerSettings("s"),)], "") == (stage.names, stage.sources, stage.reload.error)
     assert {APPLIED: 1, REJECTED: 1} == stage.reload.counts
@@ -203,9 +203,9 @@ async def test_what_needs_a_restart(
     """A change of what is looked at only at the start is told, and the rest of the file counts."""
     await stage.writes(NAMED % "b" + body)
     assert ["b"] == stage.names
-    assert f"problem={part} changed: restart to make it count" in caplog.text
+    assert f"configuration change ignored until restart: file={stage.file} field={part}" in caplog.text
     told = [json.loads(JsonFormatter().format(record)) for record in caplog.records]
-    assert [f"{part} changed: restart to make it count"] == [each["problem"] for each in told if "problem" in each]
+    assert [part] == [each["field"] for each in told if "field" in each]
 
 
 async def test_new_kinds_of_objects(tmp_path: Path) -> None:

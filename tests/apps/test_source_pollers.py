@@ -193,7 +193,7 @@ async def test_one_that_ends_by_itself_is_told(stage: PollersHarness, caplog: py
 
     MADE[0].read = strange  # type: ignore[method-assign]
     await until(lambda: ["one"] == stage.failed)
-    assert "source not asked any more: source=one" in caplog.text and "problem=CancelledError" in caplog.text
+    assert "source not asked any more: source=one" in caplog.text and "error=CancelledError" in caplog.text
     await stage.asked(1, MADE[1].looks + 1)
 
 

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from trimtab.apps.task_exit import log_task_exit
+from trimtab.apps.logs import log_task_exit
 
 
 async def _ended(part: asyncio.Task[None]) -> asyncio.Task[None]:
@@ -26,7 +26,7 @@ async def test_the_cause_inside_a_group_is_named(caplog: pytest.LogCaptureFixtur
     """Not "unhandled errors in a TaskGroup" but the error itself, with the line that raised it."""
     log_task_exit(await _ended(asyncio.create_task(_group())))
     (record,) = caplog.records
-    assert "ended: part=_group problem=KeyError: 'uid-web'" == record.getMessage()
+    assert "task exited: task=_group error=KeyError: 'uid-web'" == record.getMessage()
     assert 'raise KeyError("uid-web")' in caplog.text
 
 
@@ -35,7 +35,7 @@ async def test_a_cancelled_part_is_told_too(caplog: pytest.LogCaptureFixture) ->
     part = asyncio.create_task(_group())
     part.cancel()
     log_task_exit(await _ended(part))
-    assert "problem=CancelledError" in caplog.text
+    assert "error=CancelledError" in caplog.text
 
 
 async def test_a_part_that_returns_has_lost_the_lease(caplog: pytest.LogCaptureFixture) -> None:
@@ -45,4 +45,4 @@ async def test_a_part_that_returns_has_lost_the_lease(caplog: pytest.LogCaptureF
         pass
 
     log_task_exit(await _ended(asyncio.create_task(lead())))
-    assert "problem=leadership lost" in caplog.text
+    assert "error=leadership lost" in caplog.text

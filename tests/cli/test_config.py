@@ -27,7 +27,7 @@ def test_good_file(tmp_path: Path) -> None:
     first, *_, last = result.stdout.splitlines()
     assert (0, "") == (result.exit_code, result.stderr)
     assert first.startswith(f"note: {file}:")
-    assert f"{file}: can be used; schedules for packing, plain; measures by nothing, requests stand in" == last
+    assert f"{file}: valid; profiles: packing, plain; metric sources: none, scores use requests" == last
 
 
 @pytest.mark.parametrize("verb", ["check", "show"])

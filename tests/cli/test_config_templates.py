@@ -56,7 +56,7 @@ def test_unknown_template() -> None:
     """A name that is none is told with the one that may be meant, and the exit code is 2."""
     result = ran("config", "template", "produktion")
     assert (2, "") == (result.exit_code, result.stdout)
-    assert "there is no template 'produktion' (did you mean production?): default, production," in result.stderr
+    assert "unknown template 'produktion' (did you mean production?): default, production," in result.stderr
 
 
 @pytest.mark.parametrize("name", TEMPLATES)

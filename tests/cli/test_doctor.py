@@ -67,7 +67,7 @@ def test_the_table(kubeconfig: str, monkeypatch: pytest.MonkeyPatch) -> None:
         "warning  nodes         cpu: too old for 1 of 9 nodes: a (400 s)",
         "                       → see whether they are still scraped",
         "ok       API server    https://x: answers, v1.35.8",
-        "1 problem, 1 warning, 1 well",
+        "1 problem, 1 warning, 1 ok",
     ] == said("--kubeconfig", kubeconfig)[1].splitlines()
 
 
@@ -147,10 +147,10 @@ def test_the_flags_of_the_labeller(
 @pytest.mark.parametrize(
     ("flags", "words"),
     [
-        (("-r", "RULES"), "say where measurements come from: -prom"),
+        (("-r", "RULES"), "no metric source: set -prom"),
         (("-prom", "ftp://x", "-r", "RULES"), "-prom"),
         (("-prom", "http://p:9090", "-r", "/nonexistent.yaml"), "/nonexistent.yaml: cannot be read"),
-        (("--config", "RULES", "-s", "7"), "add --labeller, or leave them out"),
+        (("--config", "RULES", "-s", "7"), "add --labeller, or remove them"),
     ],
 )
 def test_flags_that_make_no_sense_together(flags: tuple[str, ...], words: str, rules: str, kubeconfig: str) -> None:

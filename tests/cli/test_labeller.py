@@ -51,22 +51,22 @@ def test_old_flags_and_new_ones(rules: str, flags: list[str]) -> None:
     code, output = told(*(flag.replace("RULES", rules) for flag in flags))
     first, *rest = output.splitlines()
     assert 1 == code
-    assert first.startswith("trimtab labeller: mode observe: says what it would mark and writes nothing; add --apply")
+    assert first.startswith("trimtab labeller: mode observe: logs changes and writes nothing; add --apply")
     assert "the kubeconfig /nonexistent cannot be read" in "".join(rest)
 
 
 def test_apply_is_said_too(rules: str) -> None:
     """Who asked for it reads it in the first line."""
-    assert "mode apply: nodes are marked" in told("-prom", GONE, "-r", rules, "--apply")[1].splitlines()[0]
+    assert "mode apply: nodes are labelled" in told("-prom", GONE, "-r", rules, "--apply")[1].splitlines()[0]
 
 
 def test_a_configuration_of_our_own(tmp_path: Path) -> None:
     """The mode stands in the file there, and the first line says how to change it."""
     file = tmp_path / "f.yaml"
     file.write_text(TRIMTAB_HEAD + LABELS)
-    assert "set labels.mode to apply to mark nodes" in told("--config", str(file))[1].splitlines()[0]
+    assert "set labels.mode to apply to label nodes" in told("--config", str(file))[1].splitlines()[0]
     code, output = told("--config", str(file), "--apply")
-    assert (2, True) == (code, "--apply belongs to a rule.yaml: with --config, write labels.mode: apply in" in output)
+    assert (2, True) == (code, "--apply is for a rule.yaml: with --config, write labels.mode: apply in" in output)
 
 
 def test_all_is_json_where_the_log_is(tmp_path: Path) -> None:
@@ -84,7 +84,7 @@ def test_all_is_json_where_the_log_is(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "flags", "words"),
     [
-        (RULES, (), "say where measurements come from: -prom http://HOST:9090, or --config FILE"),
+        (RULES, (), "no metric source: set -prom http://HOST:9090, or --config FILE"),
         (RULES, ("-prom", "ftp://x"), "-prom"),
         (RULES, ("-prom", GONE, "-s", "0"), "0 is not in the range"),
         (RULES, ("-prom", GONE, "-webaddr", "0.0.0.0:9000"), "is not a loopback address"),

@@ -114,3 +114,26 @@ async def test_a_query_that_prometheus_cannot_read(tmp_path: Path) -> None:
         f"{path}:8:27: query 'disk' of source 'prom': 'rate(x)': Prometheus rejected the query (400): 1:1: parse error"
     )
     assert done.stderr.splitlines()[-1].startswith(told) and done.stderr.rstrip().endswith("correct the query")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (
+            ("--controllers", "scheduler,descheduler"),
+            "unknown controller 'descheduler': choose from scheduler, labeller",
+        ),
+        (("--controllers", "scheduler,labeller"), "--controllers labeller needs --config FILE with sources and labels"),
+    ],
+)
+def test_controllers_that_cannot_run(tmp_path: Path, arguments: tuple[str, ...], message: str) -> None:
+    """Exit 2 with a sentence, before anything is contacted."""
+    done = run(*arguments, home=tmp_path)
+    assert (2, True) == (done.returncode, message in done.stderr), done.stderr
+
+
+def test_a_labeller_in_the_scheduler_needs_rules(tmp_path: Path) -> None:
+    """A file without label rules is no good for it."""
+    file = config(tmp_path, profiles=[{"schedulerName": "a"}])
+    done = run("--controllers", "scheduler,labeller", "--config", file, home=tmp_path)
+    assert (2, True) == (done.returncode, "labels: is missing" in done.stderr), done.stderr

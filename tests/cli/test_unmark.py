@@ -19,10 +19,16 @@ def said(*arguments: str) -> tuple[int, str]:
 
 
 @pytest.mark.parametrize(
-    ("flags", "after", "legacy", "apply", "namespace"),
+    ("flags", "after", "legacy", "apply", "lease"),
     [
-        ((), 600.0, False, False, "trimtab"),
-        (("--after", "90s", "--legacy", "--apply", "--lease-namespace", "mine"), 90.0, True, True, "mine"),
+        ((), 600.0, False, False, ("trimtab", "trimtab-labeller")),
+        (
+            ("--after", "90s", "--legacy", "--apply", "--lease-namespace", "mine", "--lease-name", "trimtab"),
+            90.0,
+            True,
+            True,
+            ("mine", "trimtab"),
+        ),
     ],
 )
 def test_flags(
@@ -30,7 +36,7 @@ def test_flags(
     after: float,
     legacy: bool,
     apply: bool,
-    namespace: str,
+    lease: tuple[str, str],
     kubeconfig: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -45,14 +51,14 @@ def test_flags(
     assert (int(legacy), r"a \x1b[2J" + "\n") == said("-kubeconfig", kubeconfig, *flags)
     (asked,) = seen
     assert (after, legacy, apply) == (asked.after, asked.legacy, asked.apply)
-    assert (namespace, "trimtab-labeller", True) == (asked.lease.namespace, asked.lease.name, asked.lease.enabled)
+    assert (*lease, True) == (asked.lease.namespace, asked.lease.name, asked.lease.enabled)
 
 
 @pytest.mark.parametrize("after", ["soon", "-1m", ""])
 def test_a_span_that_is_none(after: str) -> None:
     """Exit code 2, with the value and what would do."""
     code, output = said("--after", after)
-    assert (2, True) == (code, f"{after!r} is no span of time such as 10m" in output)
+    assert (2, True) == (code, f"{after!r} is not a duration such as 10m" in output)
 
 
 def test_without_a_cluster(kubeconfig: str, tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.config.config_files import FILE, HEAD, parse_body, problems_of_body
-from trimtab.apps.included_files import IncludedFiles
+from trimtab.apps.config_file import IncludedFiles
 from trimtab.config.configuration import Configuration
 from trimtab.config.diagnostics import ConfigError
 from trimtab.config.dump import dump

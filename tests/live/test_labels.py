@@ -280,15 +280,15 @@ def test_labels_of_a_dead_labeller_can_be_removed(cluster: MeteredCluster) -> No
     with labelling(cluster, "--config", own_file(cluster, taint=KEY, label={"key": KEY}), name="doomed") as labeller:
         trimtab_process.wait_for(lambda: {"node-1": "high"} == labels(cluster), 40, "the label", labeller)
         code, told = unmark(cluster, "--apply", "--after", "0s")
-        assert (0, True) == (code, "a labeller lives" in told), told
+        assert (0, True) == (code, "a labeller runs" in told), told
         labeller.kill()
         labeller.terminate = lambda: 0  # type: ignore[method-assign]
     code, told = unmark(cluster, "--apply")
-    assert (0, True) == (code, "are left alone for 600 s" in told), told
-    assert "would unmark 1 node: add --apply" in unmark(cluster, "--after", "0s")[1]
+    assert (0, True) == (code, "labels stay for 600 s" in told), told
+    assert "would clean up 1 node: add --apply" in unmark(cluster, "--after", "0s")[1]
     assert ({"node-1": "high"}, [*before, SOFT]) == (labels(cluster), taints(cluster, "node-1"))
     code, told = unmark(cluster, "--apply", "--after", "1s")
-    assert (0, f"node-1: -{KEY}, -taint {KEY}\nunmarked 1 node\n") == (code, told)
+    assert (0, f"node-1: -{KEY}, -taint {KEY}\ncleaned up 1 node\n") == (code, told)
     assert ({}, before) == (labels(cluster), taints(cluster, "node-1"))
     (lease,) = (each for each in cluster.rig.admin.list(LEASES) if each["metadata"]["name"] == "trimtab-labeller")
     assert "" == lease["spec"].get("holderIdentity", "")

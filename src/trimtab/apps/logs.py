@@ -1,20 +1,23 @@
-"""Decides how a log line looks, as text or JSON, one line a record, and that no secret is in it; what is said is others'.
+"""Log formatting, as text or JSON, one line per record and without secrets; and the lines about decisions and tasks.
 
-Everybody logs `"subject: key=%s other=%s", value, value`: as text that is the line, as JSON the pairs become fields.
+All modules log `"message: key=%s other=%s", value, value`: in text that is the line, in JSON the pairs become fields.
 """
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 import re
 import sys
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
 
 from trimtab.core.model.schedule_result import Decision, Placement
 
-log = logging.getLogger("trimtab.decisions")
+log = logging.getLogger(__name__)
+decision_log = logging.getLogger("trimtab.decisions")
 
 _PAIR = re.compile(r"(\w+)=%(?:\.\d+)?[sdfgr]")
 _SECRETS = (
@@ -28,14 +31,14 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 
 
 def redact(text: str) -> str:
-    """The text without what must not be read."""
+    """The text without tokens, passwords and keys."""
     for pattern in _SECRETS:
         text = pattern.sub(r"\1[hidden]", text)
     return text
 
 
 def escape_control(text: str) -> str:
-    """Names and answers may hold anything: what would break or recolour a line is written out."""
+    """Escape control characters, which would break or recolour a line."""
     return _CONTROL.sub(lambda found: repr(found[0])[1:-1], text)
 
 
@@ -50,42 +53,61 @@ class TextFormatter(logging.Formatter):
 
 
 class JsonFormatter(logging.Formatter):
-    """One object a line: time, level, logger, message, and the pairs of the message as fields of their own."""
+    """One object per line: time, level, logger, message, and the message's pairs as fields."""
 
     def format(self, record: logging.LogRecord) -> str:
-        said: dict[str, Any] = {
+        fields: dict[str, Any] = {
             "time": _timestamp(record),
             "level": record.levelname.lower(),
             "logger": record.name,
             "message": redact(record.getMessage()),
         }
-        said |= {name: _json_value(value) for name, value in _pairs(record) if name not in said}
+        fields |= {name: _json_value(value) for name, value in _pairs(record) if name not in fields}
         if record.exc_info and record.exc_info[0] is not None:
-            said["exception"] = redact(self.formatException(record.exc_info))
-        return json.dumps(said, default=str)
+            fields["exception"] = redact(self.formatException(record.exc_info))
+        return json.dumps(fields, default=str)
 
 
 def configure(level: str, form: str = "text") -> None:
-    """All of the process' lines go to stderr in this form."""
+    """Send all log lines to stderr in this format."""
     lines = logging.StreamHandler(sys.stderr)
     lines.setFormatter(JsonFormatter() if form == "json" else TextFormatter())
     logging.basicConfig(level=level.upper(), handlers=[lines], force=True)
 
 
 def log_decision(decision: Decision) -> None:
-    """One line for each decision: what was decided for whom, in which attempt, among how many nodes."""
+    """One line per decision: the pod, its node or the reason, the attempt and the number of nodes."""
     verdict = decision.verdict
     if isinstance(verdict, Placement):
-        log.info(
-            "placed: pod=%s node=%s profile=%s attempt=%d feasible=%d nodes=%d score=%g",
+        decision_log.info(
+            "scheduled: pod=%s node=%s profile=%s attempt=%d feasible=%d nodes=%d score=%g",
             *(decision.pod, verdict.node, decision.profile, decision.attempt),
             *(verdict.feasible, verdict.nodes, verdict.total),
         )
     else:
-        log.info(
-            "not placed: pod=%s profile=%s attempt=%d nodes=%d why=%s",
+        decision_log.info(
+            "unable to schedule: pod=%s profile=%s attempt=%d nodes=%d reason=%s",
             *(decision.pod, decision.profile, decision.attempt, verdict.nodes, verdict.message()),
         )
+
+
+def log_task_exit(task: asyncio.Task[Any]) -> None:
+    """Log why a task ended that should not have: each cause with its traceback. One that returned has lost the lease."""
+    name = getattr(task.get_coro(), "__qualname__", "?")
+    error = asyncio.CancelledError("cancelled") if task.cancelled() else task.exception()
+    if error is None:
+        log.error("task exited: task=%s error=leadership lost", name)
+        return
+    for cause in _causes(error):
+        log.error("task exited: task=%s error=%s: %s", name, type(cause).__name__, cause, exc_info=cause)
+
+
+def _causes(error: BaseException) -> Iterator[BaseException]:
+    if isinstance(error, BaseExceptionGroup):
+        for each in error.exceptions:
+            yield from _causes(each)
+    else:
+        yield error
 
 
 def _timestamp(record: logging.LogRecord) -> str:

@@ -1,10 +1,14 @@
-"""Wires the live scheduler: credentials, watches, lease, performer, pages and the runtime; decides nothing itself.
+"""A live process: runs the engine's controllers against a cluster, from start to shutdown.
 
-start ─▶ greet the API server ─▶ follow pods, nodes and what the plugins look at ─▶ (all listed) strive for the lease
-      ─▶ (lease ours, lists fresh) lead ─▶ SIGTERM: not ready any more, wind down, exit 0
-                      └─▶ lease lost, or etcd set back: exit 1
-wind down ─▶ binds answered, 18 s at most ─▶ lesser writes, 3 s at most ─▶ (all answered) release, 5 s at most
-                                                                       └─▶ (not) the lease expires by itself
+    start ─▶ preflight ─▶ list and watch ─▶ (synced) acquire the lease ─▶ (acquired, lists fresh) lead
+                                                │                             │
+                          SIGTERM: not ready, drain, release, exit 0 ◀────────┴─▶ lease lost, or etcd set back: exit 1
+
+    drain: binds, 18 s at most ─▶ other writes, 3 s at most ─▶ (all answered) release the lease, 5 s at most
+                                                          └─▶ (not) the lease expires
+
+Which controllers run is a value, a tuple of `ControllerSpec`; each adds what it needs. Sources are polled on a standby, too,
+so that it knows the load when it becomes the leader.
 """
 
 from __future__ import annotations
@@ -12,23 +16,24 @@ from __future__ import annotations
 import asyncio
 import logging
 import signal
-from collections.abc import Coroutine, Iterator, Sequence
+from collections.abc import Collection, Coroutine, Iterator, Sequence
 from dataclasses import dataclass, replace
 from importlib.metadata import version
 from random import Random
-from typing import Any, ClassVar
+from typing import Any
 
 import uvloop
 from aiohttp import web
 
 from trimtab.apps.clock import Clock
-from trimtab.apps.logs import log_decision
-from trimtab.apps.query_validation import validate_queries
-from trimtab.apps.reload import ConfigFile, Reload
+from trimtab.apps.config_file import ConfigFile, validate_queries
+from trimtab.apps.labeller_status import LabellerStatus, LoggingRecorder
+from trimtab.apps.logs import log_decision, log_task_exit
+from trimtab.apps.reload import Reload
 from trimtab.apps.runtime import Runtime
 from trimtab.apps.source_pollers import SourcePollers
-from trimtab.apps.task_exit import log_task_exit
 from trimtab.config.configuration import Configuration
+from trimtab.config.trimtab.labeller import combined_configuration, labeller_configuration
 from trimtab.core.engine import Engine
 from trimtab.core.model.events import Event, LeaseAcquired, LeaseLost
 from trimtab.core.settings import Settings
@@ -37,18 +42,18 @@ from trimtab.kube.api_calls import ApiCalls
 from trimtab.kube.credentials import Credentials
 from trimtab.kube.informers import Informers
 from trimtab.kube.lease import LeaderElector
-from trimtab.kube.preflight import check_access
+from trimtab.kube.preflight import check_access, check_permission
 from trimtab.kube.transport import AiohttpTransport, PooledTransport, rate_limiter
 from trimtab.serve.explain import ExplainEndpoints
 from trimtab.serve.gauges import Gauges, ProcessStats
 from trimtab.serve.health import Check, Health, flag_check, freshness_check
-from trimtab.serve.http import MetricsEndpoint, create_app, serve
-from trimtab.serve.metrics import PrometheusRecorder
+from trimtab.serve.http import Endpoints, MetricsEndpoint, create_app, serve
+from trimtab.serve.labels import LabellerEndpoints
 from trimtab.sources.interface import HistoryRange
 from trimtab.sources.poller import HISTORY_RANGES, SourceEvent
 from trimtab.wire.node import NodeReader
 from trimtab.wire.pod import PodReader
-from trimtab.wire.requests import Request
+from trimtab.wire.requests import NODES, PODS, Request
 
 log = logging.getLogger(__name__)
 
@@ -57,13 +62,40 @@ BIND_DRAIN_SECONDS = 18.0
 LOW_PRIORITY_DRAIN_SECONDS = 3.0
 STALL_SECONDS = 20.0
 READ_TIMEOUT = 30.0
-MAX_LIST_BYTES = 256 << 20  # of metrics.k8s.io, which knows no pages
+MAX_LIST_BYTES = 256 << 20  # metrics.k8s.io has no pagination
 CORE_KINDS = ("pods", "nodes")
+LABELLER_IN_SCHEDULER = "deploy/labeller.yaml and deploy/rbac-labeller.yaml"
+
+
+@dataclass(frozen=True, eq=False)
+class ControllerSpec:
+    """What one controller adds to a process."""
+
+    name: str
+    role_file: str  # in deploy/, named where the preflight check fails
+    preflight_paths: tuple[str, ...]
+    history: Sequence[HistoryRange] = ()  # read from the sources at the start
+
+
+SCHEDULER = ControllerSpec("scheduler", "rbac.yaml", (PODS, NODES), HISTORY_RANGES)
+LABELLER = ControllerSpec("labeller", "labeller.yaml", (NODES,))
+CONTROLLERS = {each.name: each for each in (SCHEDULER, LABELLER)}
+
+
+def configuration_for(controllers: Collection[str], configuration: Configuration, file: str) -> Configuration:
+    """The configuration of a process with these controllers; raises ConfigError if the file does not suffice.
+
+    Without the labeller, rules in the file are left to a `trimtab labeller` with an account of its own.
+    """
+    if LABELLER.name not in controllers:
+        return replace(configuration, settings=replace(configuration.settings, labels=None))
+    combine = combined_configuration if SCHEDULER.name in controllers else labeller_configuration
+    return combine(configuration, file)
 
 
 @dataclass(frozen=True)
 class Options:
-    """What the command line decides beside the configuration."""
+    """What the command line sets."""
 
     identity: str
     host: str
@@ -71,12 +103,7 @@ class Options:
 
 
 class Process:
-    """All parts of the live scheduler, put together once."""
-
-    role_file: ClassVar[str] = "rbac.yaml"  # the file that grants what it needs first
-    history_ranges: ClassVar[Sequence[HistoryRange]] = (
-        HISTORY_RANGES  # of the past, that sources are asked about at the start
-    )
+    """The parts of one process, connected; `configuration` must be for these controllers (`configuration_for`)."""
 
     def __init__(
         self,
@@ -84,130 +111,127 @@ class Process:
         credentials: Credentials,
         options: Options,
         file: ConfigFile | None = None,
-        recorder: PrometheusRecorder | None = None,
+        controllers: Sequence[ControllerSpec] = (SCHEDULER,),
     ) -> None:
-        self.configuration = configuration
+        self.configuration, self.controllers = configuration, tuple(controllers)
         self.credentials, self.options = credentials, options
         self.clock, random, reader = Clock(), Random(), PodReader()
-        speed = rate_limiter(configuration.client_connection.qps, configuration.client_connection.burst)
+        connection, leader = configuration.client_connection, configuration.leader_election
         self.read_transport = AiohttpTransport(credentials, rate_limiter=None)
-        self.write_transport = PooledTransport(credentials, rate_limiter=speed)
+        self.write_transport = PooledTransport(credentials, rate_limiter=rate_limiter(connection.qps, connection.burst))
         self.lease_transport = PooledTransport(credentials, connections=2)
-        leader = configuration.leader_election
         self.elector = (
             LeaderElector(self.lease_transport, leader, options.identity, self.clock.wall, random)
             if leader.enabled
             else None
         )
-        may_write = self.elector.may_write if self.elector else lambda: True
-        self.recorder = recorder if recorder is not None else PrometheusRecorder()
+        self.recorder = LoggingRecorder()
         self.engine = Engine(configuration.settings, self.recorder)
-        told = log_decision if configuration.trimtab.logging.decisions else None
-        self.runtime = Runtime(self.engine, lambda wish: self.api_calls.submit(wish), self.clock, on_decision=told)
-        self.api_calls = ApiCalls(
-            self.write_transport,
-            self.runtime.dispatch,
-            may_write,
-            self.clock,
-            random,
-            reader,
-            options.identity,
-            wall=self.clock.wall,
-        )
-        wanted, plain = configuration.settings.kinds, (kinds.pod_kind(reader), kinds.node_kind(NodeReader()))
-        followed = (*(kind for kind in plain if kind.name in wanted), *extra_watched_kinds(configuration.settings))
-        self.preflight_paths = tuple(kind.path for kind in plain if kind.name in wanted)
-        self.informers = Informers(self.read_transport, followed, self.runtime.dispatch, self.clock, random)
-        self._set_up_pollers(file)
+        on_decision = log_decision if configuration.trimtab.logging.decisions else None
+        self.runtime = Runtime(self.engine, lambda each: self.api_calls.submit(each), self.clock, on_decision)
+        may_write = self.elector.may_write if self.elector else lambda: True
+        write = self.write_transport, self.runtime.dispatch, may_write
+        self.api_calls = ApiCalls(*write, self.clock, random, reader, options.identity, wall=self.clock.wall)
+        watched = tuple(watched_kinds(configuration.settings, reader))
+        self.informers = Informers(self.read_transport, watched, self.runtime.dispatch, self.clock, random)
+        self.pollers = self._create_pollers()
+        self.reload = self._create_reload(file) if file is not None else None
+        self.labeller_status = self._create_labeller_status() if LABELLER in self.controllers else None
         self.stopping = False
 
-    def _set_up_pollers(self, file: ConfigFile | None) -> None:
-        """Sources are asked by whoever follows, too: its picture is warm when it has to lead."""
-        columns = self.engine.cluster.node_table
-        self.pollers = SourcePollers(
+    # --- parts
+
+    def _create_pollers(self) -> SourcePollers:
+        nodes, history = self.engine.cluster.node_table, [each for spec in self.controllers for each in spec.history]
+        return SourcePollers(
             self.configuration.trimtab.sources,
-            lambda: columns.nodes,
+            lambda: nodes.nodes,
             self._get,
             self._on_samples,
             self.clock,
-            self.history_ranges,
+            history,
             self.clock.wall,
         )
-        self.reload = None
-        if file is not None:
-            read = file.read
-            self.reload = Reload(
-                replace(file, read=lambda content: self._adapt_config(read(content))),
-                self.configuration,
-                self._on_config,
-                self.clock,
-                self.pollers.change,
-            )
 
-    async def run(self) -> int:
-        """Until told to stop (0) or leadership is lost (1)."""
-        stop = asyncio.Event()
-        for number in (signal.SIGTERM, signal.SIGINT):
-            asyncio.get_running_loop().add_signal_handler(number, stop.set)
-        try:
-            await check_access(self.read_transport, self.credentials, self.preflight_paths, self.role_file)
-            async with serve(self._web_app(), self.options.host, self.options.port) as port:
-                log.info("serving: address=http://%s:%d", self.options.host, port)
-                return await self._run_until(stop)
-        finally:
-            for line in (self.read_transport, self.write_transport, self.lease_transport):
-                await line.close()
+    def _create_reload(self, file: ConfigFile) -> Reload:
+        return Reload(file, self.configuration, self._on_config, self.clock, self.pollers.change)
 
-    async def _run_until(self, stop: asyncio.Event) -> int:
-        tasks = [asyncio.create_task(part) for part in self._tasks()]
-        asked = asyncio.create_task(stop.wait())
-        done, _ = await asyncio.wait({*tasks, asked}, return_when=asyncio.FIRST_COMPLETED)
-        self.stopping = True
-        self.runtime.dispatch(LeaseLost(self.clock()))
-        if asked in done:
-            await self._shut_down()
-        for task in (*tasks, asked):
-            task.cancel()
-        await asyncio.gather(*tasks, asked, return_exceptions=True)
-        for task in done - {asked}:
-            log_task_exit(task)
-        return 0 if asked in done else 1
+    def _create_labeller_status(self) -> LabellerStatus:
+        def error() -> str:
+            return self.reload.error if self.reload is not None else ""
 
-    def _tasks(self) -> list[Coroutine[Any, Any, None]]:
-        """All that runs side by side; if one of them ends, everything does."""
-        parts = [self.informers.run(), self.api_calls.run(), self.runtime.run(), self._run_election(), self._poll()]
-        return [*parts, self.reload.run()] if self.reload is not None else parts
+        return LabellerStatus(self.clock, self.informers, lambda: self.current, error)
 
     @property
     def current(self) -> Configuration:
-        """What is in force now."""
+        """The configuration in force."""
         return self.reload.current if self.reload is not None else self.configuration
 
-    def _adapt_config(self, configuration: Configuration) -> Configuration:
-        """What of a changed file is meant for this process."""
-        return without_labels(configuration)
-
     def _on_config(self, event: Event) -> None:
-        """A changed file is in force."""
+        if self.labeller_status is not None:
+            self.labeller_status.rules_changed()
         self.runtime.dispatch(event)
 
     def _on_samples(self, event: SourceEvent) -> None:
+        if self.labeller_status is not None:
+            self.labeller_status.observe(event)
         self.runtime.dispatch(event)
 
     async def _get(self, path: str) -> tuple[int, bytes]:
         response = await self.read_transport.send(Request("GET", path), READ_TIMEOUT, MAX_LIST_BYTES)
         return response.status, response.body
 
-    def _web_app(self) -> web.Application:
-        return create_app(self._health(), self._metrics(), ExplainEndpoints(self.engine, self.clock.to_wall_time))
+    # --- running
+
+    async def run(self) -> int:
+        """Until SIGTERM or SIGINT (0), or until leadership is lost or a task fails (1)."""
+        stop = asyncio.Event()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            asyncio.get_running_loop().add_signal_handler(number, stop.set)
+        try:
+            await self._preflight()
+            async with serve(self._web_app(), self.options.host, self.options.port) as port:
+                log.info("serving: address=http://%s:%d", self.options.host, port)
+                return await self._run_until(stop)
+        finally:
+            for transport in (self.read_transport, self.write_transport, self.lease_transport):
+                await transport.close()
+
+    async def _preflight(self) -> None:
+        """Raises PreflightError where a role file is missing, with its name."""
+        for spec in self.controllers:
+            await check_access(self.read_transport, self.credentials, spec.preflight_paths, spec.role_file)
+        labels = self.configuration.settings.labels
+        if {SCHEDULER, LABELLER} <= {*self.controllers} and labels is not None and labels.apply:
+            await check_permission(self.read_transport, self.credentials, "patch", "nodes", LABELLER_IN_SCHEDULER)
+
+    async def _run_until(self, stop: asyncio.Event) -> int:
+        tasks = [asyncio.create_task(each) for each in self._tasks()]
+        stopped = asyncio.create_task(stop.wait())
+        done, _ = await asyncio.wait({*tasks, stopped}, return_when=asyncio.FIRST_COMPLETED)
+        self.stopping = True
+        self.runtime.dispatch(LeaseLost(self.clock()))
+        if stopped in done:
+            await self._shut_down()
+        for task in (*tasks, stopped):
+            task.cancel()
+        await asyncio.gather(*tasks, stopped, return_exceptions=True)
+        for task in done - {stopped}:
+            log_task_exit(task)
+        return 0 if stopped in done else 1
+
+    def _tasks(self) -> list[Coroutine[Any, Any, None]]:
+        """What runs concurrently; when one ends, the process does."""
+        tasks = [self.informers.run(), self.api_calls.run(), self.runtime.run(), self._run_election(), self._poll()]
+        return [*tasks, self.reload.run()] if self.reload is not None else tasks
 
     async def _poll(self) -> None:
-        """Once nodes are known: before that no series would match any, and a rule that is there would be called absent."""
+        """Once nodes are listed: before that no series would match a node."""
         await self.informers.wait_synced()
         await self.pollers.run()
 
     async def _run_election(self) -> None:
-        """Strive for the lease; a new leader lists afresh before it decides, for its watches may lag."""
+        """Acquire the lease; a new leader lists once more before it decides, because its watches may lag."""
         if self.elector is None:
             self.runtime.dispatch(LeaseAcquired(0, self.clock()))
             await asyncio.Event().wait()
@@ -216,62 +240,73 @@ class Process:
         await self.elector.run(self.runtime.dispatch, self.informers.refresh, self.clock)
 
     async def _shut_down(self) -> None:
-        """Whoever leads next must not meet a bind of ours: with one unanswered, the lease is left to expire."""
+        """The next leader must not meet a bind of ours: with one unanswered, the lease is left to expire."""
         await self.api_calls.drain_binds(BIND_DRAIN_SECONDS)
-        finished = await self.api_calls.drain(LOW_PRIORITY_DRAIN_SECONDS)
-        log.info("stopping: drained=%s", finished)
+        drained = await self.api_calls.drain(LOW_PRIORITY_DRAIN_SECONDS)
+        log.info("stopping: drained=%s", drained)
         if self.elector is not None and self.api_calls.idle:
             await self.elector.release()
         elif self.elector is not None:
-            log.warning("lease not released, it will expire: problem=not every write was answered")
+            log.warning("lease not released, it will expire: reason=not every write was answered")
+
+    # --- endpoints
+
+    def _web_app(self) -> web.Application:
+        endpoints: list[Endpoints] = [ExplainEndpoints(self.engine, self.clock.to_wall_time)]
+        if self.labeller_status is not None:
+            checks = self.labeller_status.checks()
+            endpoints.append(LabellerEndpoints(self.engine, checks, self.clock.to_wall_time))
+        return create_app(self._health(), self._metrics(), *endpoints)
 
     def _health(self) -> Health:
         live = (freshness_check("eventLoop", lambda: self.clock() - self.runtime.last_tick, STALL_SECONDS),)
-        stays = flag_check("shutdown", lambda: not self.stopping, "told to stop, and winding down")
-        return Health(live, (*live, Check("informer-sync", self.informers.unsynced), stays))
+        running = flag_check("shutdown", lambda: not self.stopping, "the process is shutting down")
+        return Health(live, (*live, Check("informer-sync", self.informers.unsynced), running))
 
     def _metrics(self) -> MetricsEndpoint:
-        lease = self.configuration.leader_election.name if self.elector else ""
-        posting = self.api_calls.event_recorder
-        outside = ProcessStats(
+        events, reload = self.api_calls.event_recorder, self.reload
+        stats = ProcessStats(
             version("trimtab"),
-            lease,
-            events=lambda: {"written": posting.written, "dropped": posting.dropped, "failed": posting.failed},
+            self.configuration.leader_election.name if self.elector else "",
+            events=lambda: {"written": events.written, "dropped": events.dropped, "failed": events.failed},
             conditions_failed=lambda: self.api_calls.patches_failed,
             informers=self.informers.counts,
             sources=self.pollers.failing,
             node_usage=self.configuration.trimtab.metrics.node_usage,
-            **self._reload_stats(),
         )
-        return MetricsEndpoint(self.recorder, Gauges(self.engine, outside))
-
-    def _reload_stats(self) -> dict[str, Any]:
-        reload = self.reload
-        return {} if reload is None else {"reloads": lambda: reload.counts, "config_in_force": lambda: reload.in_force}
+        if reload is not None:
+            stats = replace(stats, reloads=lambda: reload.counts, config_in_force=lambda: reload.in_force)
+        return MetricsEndpoint(self.recorder, Gauges(self.engine, stats))
 
 
-def without_labels(configuration: Configuration) -> Configuration:
-    """Nodes are marked by `trimtab labeller`, under an account of its own: whoever places pods may not change nodes."""
-    return replace(configuration, settings=replace(configuration.settings, labels=None))
+def watched_kinds(settings: Settings, reader: PodReader) -> Iterator[kinds.WatchedKind[Any]]:
+    """Pods and nodes as far as they are needed, and the kinds that some plugin needs."""
+    core = (kinds.pod_kind(reader), kinds.node_kind(NodeReader()))
+    yield from (kind for kind in core if kind.name in settings.kinds)
+    yield from extra_watched_kinds(settings)
 
 
 def extra_watched_kinds(settings: Settings) -> Iterator[kinds.WatchedKind[Any]]:
-    """The further kinds that some profile needs, each with the names of the plugins that need it."""
+    """The kinds beyond pods and nodes that some profile needs, each with the plugins that need it."""
     for name in (kind for kind in settings.kinds if kind not in CORE_KINDS):
-        wanted_by = dict.fromkeys(
+        plugins = dict.fromkeys(
             plugin for profile in settings.profiles for plugin in profile.needed_kinds.get(name, ())
         )
-        yield from kinds.extra_kinds(name, wanted_by)
+        yield from kinds.extra_kinds(name, plugins)
 
 
 def run(
-    configuration: Configuration, credentials: Credentials, options: Options, file: ConfigFile | None = None
+    configuration: Configuration,
+    credentials: Credentials,
+    options: Options,
+    file: ConfigFile | None = None,
+    controllers: Sequence[ControllerSpec] = (SCHEDULER,),
 ) -> int:
-    """Run the live scheduler on an event loop of its own; what `file` comes to later is taken as it changes."""
+    """Run a process on an event loop of its own; `file` is reloaded when it changes. Returns the exit code."""
 
-    async def running() -> int:
+    async def start() -> int:
         if file is not None:
             await validate_queries(configuration, file.path)
-        return await Process(without_labels(configuration), credentials, options, file).run()
+        return await Process(configuration, credentials, options, file, controllers).run()
 
-    return uvloop.run(running())
+    return uvloop.run(start())

@@ -1,12 +1,12 @@
-"""Decides when a changed configuration file is taken; leaves reading it to `config` and obeying it to the engine.
+"""Applies a changed configuration file while the process runs.
 
-    in force ─▶ the content differs ─▶ it stands like that for a second look ─▶ read ─▶ good: in force
-                      ▲                                                          │
-                      └──── the last good one stays in force, and why is told ◀──┘ bad, or not without a restart
+    in force ─▶ the content differs ─▶ unchanged at the next check ─▶ parse ─▶ valid: in force
+                      ▲                                                 │
+                      └────── the last valid one stays, log why ◀───────┘ invalid, or needs a restart
 
-The content itself is compared: a ConfigMap swaps links, some editors move a new file over the old one, and others write in
-place, which is why what may be half written is not taken at first sight. Files that it names are compared with it. Only a
-change is told, not every look at it.
+The content is compared, not its time: a ConfigMap swaps links, some editors move a new file over the old one, and others
+write in place, so content that may be half written is not parsed at first sight. Included files are compared, too. Each
+change is logged once.
 """
 
 from __future__ import annotations
@@ -15,11 +15,10 @@ import asyncio
 import logging
 from collections import Counter
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
-from trimtab.apps.included_files import IncludedFiles, os_error_text, read_bounded
-from trimtab.apps.query_validation import validate_queries
+from trimtab.apps.config_file import ConfigFile, FileState, validate_queries
 from trimtab.config.configuration import Configuration
 from trimtab.config.diagnostics import ConfigError
 from trimtab.config.dump import dump
@@ -30,40 +29,14 @@ from trimtab.sources.interface import SourceError
 log = logging.getLogger(__name__)
 
 INTERVAL = 3.0
-APPLIED, REJECTED = "taken", "refused"
-
-
-FileState = bytes | str  # what a file holds, or in words why nobody knows
-
-
-@dataclass(frozen=True)
-class ConfigFile:
-    """Where the settings stand, how their content is read, and who reads the files that are named in them."""
-
-    path: Path
-    read: Callable[[bytes], Configuration]
-    included: IncludedFiles | None = None
-
-    @property
-    def included_states(self) -> dict[Path, FileState]:
-        """What each file named in it held when it was last read."""
-        return {} if self.included is None else dict(self.included.states)
-
-    def forget_included(self) -> None:
-        """Before it is read anew: what it does not name any more is no business of ours."""
-        if self.included is not None:
-            self.included.states.clear()
-
-    def state(self) -> tuple[FileState, dict[Path, FileState]]:
-        """What it holds now, and what those named in it hold."""
-        return _file_state(self.path), {path: _file_state(path) for path in self.included_states}
+APPLIED, REJECTED = "taken", "refused"  # label values of trimtab_config_reloads_total
 
 
 class Reload:
-    """Watches one file and those that it names; `current` is in force, `problem` is what keeps the file itself from that.
+    """Checks one file and those it includes; `current` is in force, `error` is why the file on disk is not.
 
-    examine: raises ConfigError for what is wrong with sources that differ and the file does not show.
-    on_sources: told of those; SourceError where one of them cannot be opened, and all stays as it is.
+    on_sources: called with changed sources; raises SourceError if one cannot be opened, and then nothing changes.
+    validate: raises ConfigError for errors in changed sources that only the source can find.
     """
 
     def __init__(
@@ -86,20 +59,20 @@ class Reload:
 
     @property
     def in_force(self) -> bool:
-        """Whether the file is in force as it stands."""
+        """Whether the file on disk is in force."""
         return not self.error
 
     async def run(self) -> None:
-        """Look for ever; what the file holds at first is judged too, for it may have changed since it was read."""
+        """Check for ever. The first content is evaluated, too: it may have changed since the start."""
         while True:
             await asyncio.sleep(INTERVAL)
             await self.check()
 
     async def check(self) -> None:
-        """Compare once, and take what has stood for two looks."""
+        """Compare once, and evaluate content that was the same at two checks."""
         content = await asyncio.to_thread(self._file.state)
-        steady, self._last_seen = content == self._last_seen, content
-        if not steady or content == self._last_evaluated:
+        stable, self._last_seen = content == self._last_seen, content
+        if not stable or content == self._last_evaluated:
             return
         self._file.forget_included()
         if isinstance(content[0], str):
@@ -115,16 +88,16 @@ class Reload:
                 await self._validate(configuration, self._file.path)
         except ConfigError as error:
             self._reject(*map(str, error.problems))
-        except Exception as error:  # a reader that fails must not end the scheduling it was to change
+        except Exception as error:  # a parser that fails must not end the process
             self._reject(f"{type(error).__name__}: {error}")
         else:
             self._apply(configuration)
 
     def _apply(self, new: Configuration) -> None:
-        if strange := [kind for kind in new.settings.kinds if kind not in self._watched_kinds]:
-            self._reject(f"its plugins look at {', '.join(strange)}, which are not followed yet: restart to do so")
-            return
         before = self.current
+        if reason := self._needs_restart(new):
+            self._reject(reason)
+            return
         try:
             if before.trimtab.sources != new.trimtab.sources:
                 self._on_sources(new.trimtab.sources)
@@ -135,37 +108,42 @@ class Reload:
         if _canonical(before) == _canonical(new):
             return
         self.counts[APPLIED] += 1
-        log.info("configuration taken: file=%s", self._file.path)
+        log.info("configuration reloaded: file=%s", self._file.path)
         for note in new.notes:
             log.info("configuration: note=%s", note)
-        for part in _restart_required(before, new):
-            problem = f"{part} changed: restart to make it count"
-            log.warning("configuration: file=%s problem=%s", self._file.path, problem)
+        for field in _ignored_changes(before, new):
+            log.warning("configuration change ignored until restart: file=%s field=%s", self._file.path, field)
         self._dispatch(SettingsRead(new.settings, self._clock()))
 
-    def _reject(self, *problems: str) -> None:
-        self.error = problems[0]
+    def _needs_restart(self, new: Configuration) -> str:
+        """Why this configuration cannot be applied without a restart; empty if it can."""
+        if missing := [kind for kind in new.settings.kinds if kind not in self._watched_kinds]:
+            return f"its plugins need {', '.join(missing)}, which are not watched yet: restart to apply it"
+        if _writes_labels(new) != _writes_labels(self.current):
+            return f"{self._file.path}: labels.mode: cannot change while running: restart to apply it"
+        return ""
+
+    def _reject(self, *errors: str) -> None:
+        self.error = errors[0]
         self.counts[REJECTED] += 1
-        for problem in problems:
+        for error in errors:
             log.error(
-                "configuration refused, the last good one stays in force: file=%s problem=%s", self._file.path, problem
+                "configuration rejected, the last valid one stays in force: file=%s error=%s", self._file.path, error
             )
 
 
 def _canonical(configuration: Configuration) -> str:
-    """A configuration in words that compare, for profiles do not; places in the file mean nothing."""
+    """A form that can be compared, as profiles cannot; notes are left out."""
     return dump(replace(configuration, notes=()))
 
 
-def _file_state(file: Path) -> FileState:
-    try:
-        return read_bounded(file)
-    except OSError as error:
-        return os_error_text(error)
+def _writes_labels(configuration: Configuration) -> bool:
+    labels = configuration.settings.labels
+    return labels is not None and labels.apply
 
 
-def _restart_required(before: Configuration, new: Configuration) -> list[str]:
-    """What differs and is looked at only at the start."""
+def _ignored_changes(before: Configuration, new: Configuration) -> list[str]:
+    """Changed fields that are read only at the start."""
     pairs = {
         "leaderElection": (before.leader_election, new.leader_election),
         "clientConnection": (before.client_connection, new.client_connection),

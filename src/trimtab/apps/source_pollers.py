@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from trimtab.apps.task_exit import log_task_exit
+from trimtab.apps.logs import log_task_exit
 from trimtab.config.trimtab.settings import SourceSettings
 from trimtab.core.model.events import SourceFailed
 from trimtab.core.model.node import Node

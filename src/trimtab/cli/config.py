@@ -1,19 +1,22 @@
-"""`trimtab config`: tells people what a file is worth; every judgement on it is left to trimtab.config."""
+"""`trimtab config`: checks a configuration file, prints it with all defaults, or prints a template."""
 
 from __future__ import annotations
 
 import sys
 from importlib import resources
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from trimtab.apps.included_files import IncludedFiles
-from trimtab.apps.plugins import PluginError, installed_plugins
+from trimtab.apps import plugins
 from trimtab.config.configuration import Configuration
 from trimtab.config.diagnostics import ConfigError, did_you_mean, printable
 from trimtab.config.dump import dump
 from trimtab.config.kube_scheduler import parse
+
+if TYPE_CHECKING:
+    from trimtab.apps.config_file import ConfigFile
 
 BAD_INPUT = 2
 TEMPLATES = ("default", "production", "development", "hpc", "memory", "microservices", "multitenant")
@@ -21,32 +24,32 @@ TEMPLATES = ("default", "production", "development", "hpc", "memory", "microserv
 
 @click.group()
 def command() -> None:
-    """Check a configuration file, show what it comes to, or print one to begin with."""
+    """Check a configuration file, show it with all defaults, or print a template."""
 
 
 @command.command()
 @click.argument("file")
 def check(file: str) -> None:
-    """Say whether FILE can be used, and what of it is ignored; exit 2 with every problem if it cannot."""
-    configuration = load(file)
+    """Say whether FILE is valid and what is ignored; exit 2 with every problem if it is not."""
+    configuration = load_or_exit(open_config(file))
     for note in configuration.notes:
         click.echo(f"note: {note}")
     names = ", ".join(profile.name for profile in configuration.settings.profiles)
-    measured = ", ".join(source.name for source in configuration.trimtab.sources) or "nothing, requests stand in"
-    click.echo(printable(f"{file}: can be used; schedules for {names}; measures by {measured}"))
+    measured = ", ".join(source.name for source in configuration.trimtab.sources) or "none, scores use requests"
+    click.echo(printable(f"{file}: valid; profiles: {names}; metric sources: {measured}"))
 
 
 @command.command()
 @click.argument("file")
 def show(file: str) -> None:
-    """Print what FILE comes to, with every default filled in, as a file that means the same."""
-    click.echo(dump(load(file)), nl=False)
+    """Print FILE with every default filled in, as an equivalent file."""
+    click.echo(dump(load_or_exit(open_config(file))), nl=False)
 
 
 @command.command()
 @click.argument("name", required=False)
 def template(name: str | None) -> None:
-    """Print the template NAME, with a word on each field; without NAME, list them."""
+    """Print the template NAME, with a comment on each field; without NAME, list the templates."""
     written = templates()
     if name is None:
         for each in written.values():
@@ -55,26 +58,37 @@ def template(name: str | None) -> None:
         click.echo(written[name], nl=False)
     else:
         near = did_you_mean(name, written)
-        click.echo(printable(f"trimtab: there is no template {name[:100]!r}{near}: {', '.join(written)}"), err=True)
+        click.echo(printable(f"trimtab: unknown template {name[:100]!r}{near}: {', '.join(written)}"), err=True)
         sys.exit(BAD_INPUT)
 
 
 def templates() -> dict[str, str]:
-    """The ready files by name; each says in its first line what it is for."""
+    """The templates by name; the first line of each says what it is for."""
     folder = resources.files("trimtab.config") / "templates"
     return {name: (folder / f"{name}.yaml").read_text() for name in TEMPLATES}
 
 
-def load(file: str) -> Configuration:
-    """The configuration in a file; ends the process with 2 and every problem on stderr if it is no good."""
+def open_config(file: str) -> ConfigFile:
+    """The file and those it includes, parsed with all installed plugins."""
+    from trimtab.apps.config_file import ConfigFile, IncludedFiles
     from trimtab.sources.registry import SOURCE_SETTINGS
 
+    included = IncludedFiles(Path(file))
+    return ConfigFile(
+        Path(file),
+        lambda content: parse(content, file, plugins.installed_plugins(), SOURCE_SETTINGS, included),
+        included,
+    )
+
+
+def load_or_exit(config_file: ConfigFile) -> Configuration:
+    """Parse the file; if it is invalid, print every problem to stderr and exit with 2."""
     try:
-        return parse(Path(file).read_bytes(), file, installed_plugins(), SOURCE_SETTINGS, IncludedFiles(Path(file)))
+        return config_file.read(config_file.path.read_bytes())
     except OSError as error:
-        click.echo(printable(f"{file}: cannot be read: {error.strerror or error}"), err=True)
+        click.echo(printable(f"{config_file.path}: cannot be read: {error.strerror or error}"), err=True)
     except ConfigError as error:
         click.echo(str(error), err=True)
-    except PluginError as error:
+    except plugins.PluginError as error:
         click.echo(printable(f"trimtab: {error}."), err=True)
     sys.exit(BAD_INPUT)

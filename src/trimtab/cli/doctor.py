@@ -1,4 +1,4 @@
-"""`trimtab doctor`: says what is wrong with a cluster and a configuration; the checks are in `apps`, the words drawn here."""
+"""`trimtab doctor`: checks a cluster and a configuration, and prints problems with remedies."""
 
 from __future__ import annotations
 
@@ -11,46 +11,62 @@ from typing import TYPE_CHECKING
 import click
 from click.core import ParameterSource
 
-from trimtab.cli.labeller import RULES, SECONDS, GoStyleFlags, labeller_config, load_or_exit
+from trimtab.cli.labeller import RULES, SECONDS, GoStyleFlags, labeller_config
+from trimtab.cli.run import config_file_for, controllers_option, default_for
 
 if TYPE_CHECKING:
     from trimtab.apps.doctor.finding import Finding
     from trimtab.config.configuration import Configuration
 
 CANNOT_RUN = 2
-LABELLER_FLAGS = ("rules", "seconds", "apply", "lease_namespace")  # flags of the labeller alone
+LABELLER_FLAGS = ("rules", "seconds", "apply", "lease_namespace")
 WIDTH = 118
 SEVERITY_TEXT = {"problem": "PROBLEM", "warning": "warning", "ok": "ok"}
 
 
 @click.command("doctor", cls=GoStyleFlags)
-@click.option("--config", "file", type=click.Path(), help="As for `trimtab run`; without it what holds without a file.")
-@click.option("-kubeconfig", "--kubeconfig", default="", help="Goes before the one that the configuration names.")
-@click.option("--labeller", is_flag=True, help="Look at what `trimtab labeller --config` needs, not at `trimtab run`.")
+@click.option("--config", "file", type=click.Path(), help="The file of `trimtab run`; default: its defaults.")
+@controllers_option
+@click.option("-kubeconfig", "--kubeconfig", default="", help="Overrides clientConnection.kubeconfig.")
+@click.option("--labeller", is_flag=True, help="Check what `trimtab labeller --config` needs, not `trimtab run`.")
 @click.option(
-    "-prom", "--prom", "url", default="", help="Look at `trimtab labeller -prom URL -r FILE`, without --config."
+    "-prom", "--prom", "url", default="", help="Check `trimtab labeller -prom URL -r FILE`, without --config."
 )
 @click.option(
-    "-r", "--rules", "rules", default=RULES, show_default=True, help="Its rules, in dynamic-Scheduler's form."
+    "-r",
+    "--rules",
+    "rules",
+    default=RULES,
+    show_default=True,
+    help="With -prom: the rules, in dynamic-Scheduler's format.",
 )
-@click.option("-s", "--seconds", default=SECONDS, show_default=True, type=click.IntRange(1, 250), help="As there.")
-@click.option("--apply", is_flag=True, help="With -prom: also the rights to write marks, and each mark as a dry run.")
 @click.option(
-    "--lease-namespace", default="trimtab", show_default=True, help="The labeller's: where its replicas agree."
+    "-s",
+    "--seconds",
+    default=SECONDS,
+    show_default=True,
+    type=click.IntRange(1, 250),
+    help="With -prom: polling interval.",
 )
+@click.option(
+    "--apply", is_flag=True, help="With -prom: also check the right to patch nodes, by dry runs of each label."
+)
+@click.option("--lease-namespace", default="trimtab", show_default=True, help="Namespace of the labeller's lease.")
 @click.option(
     "--as",
     "account",
     default="",
     metavar="USER",
-    help="Whose rights to look at, as system:serviceaccount:trimtab:trimtab; else those of the kubeconfig.",
+    help="Check the permissions of this user, for example system:serviceaccount:trimtab:trimtab; "
+    "default: the kubeconfig's.",
 )
-@click.option("--json", "as_json", is_flag=True, help="For scripts; with every node that a finding concerns.")
-@click.option("--strict", is_flag=True, help="Warnings count as problems.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON, with all nodes that a finding concerns.")
+@click.option("--strict", is_flag=True, help="Exit with 1 on warnings, too.")
 @click.pass_context
 def command(
     context: click.Context,
     file: str | None,
+    controllers: tuple[str, ...],
     kubeconfig: str,
     labeller: bool,
     url: str,
@@ -62,11 +78,12 @@ def command(
     as_json: bool,
     strict: bool,
 ) -> None:
-    """Find out why measured load is not what it should be: cluster, rights, sources, nodes, pods, rules. Changes nothing.
+    """Check cluster, permissions, sources, nodes, pods and label rules. Changes nothing.
 
-    Exit code: 0 well, 1 problems, 2 cannot look (a configuration or kubeconfig that cannot be used).
+    Exit code: 0 no problems, 1 problems, 2 invalid configuration or kubeconfig.
     """
     from trimtab.apps.doctor.finding import Severity, count_by_severity
+    from trimtab.cli.config import load_or_exit
 
     if labeller and not file and not url:
         raise click.UsageError(
@@ -77,22 +94,15 @@ def command(
         configuration = load_or_exit(labeller_config(file, url, rules, seconds, apply, lease_namespace))
     elif named:
         raise click.UsageError(
-            "-r, -s, --apply and --lease-namespace are the labeller's: add --labeller, or leave them out"
+            "-r, -s, --apply and --lease-namespace are flags of the labeller: add --labeller, or remove them"
         )
     else:
-        configuration = _configuration(file)
+        configuration = load_or_exit(config_file_for(controllers, file)) if file else default_for(controllers)
     findings = _run_checks(configuration, kubeconfig, account)
     counts = count_by_severity(findings)
     click.echo(_as_json(findings) if as_json else "\n".join(_render(findings)))
-    ill = counts[Severity.PROBLEM] + (counts[Severity.WARNING] if strict else 0)
-    sys.exit(1 if ill else 0)
-
-
-def _configuration(file: str | None) -> Configuration:
-    from trimtab.cli.config import load
-    from trimtab.config.kube_scheduler import default_configuration
-
-    return load(file) if file else default_configuration()
+    failures = counts[Severity.PROBLEM] + (counts[Severity.WARNING] if strict else 0)
+    sys.exit(1 if failures else 0)
 
 
 def _run_checks(configuration: Configuration, kubeconfig: str, account: str) -> tuple[Finding, ...]:
@@ -108,9 +118,9 @@ def _run_checks(configuration: Configuration, kubeconfig: str, account: str) -> 
     return run(DoctorRun(configuration, account, _progress), credentials)
 
 
-def _progress(words: str) -> None:
+def _progress(message: str) -> None:
     if sys.stderr.isatty():
-        click.echo(f"{words} …", err=True)
+        click.echo(f"{message} …", err=True)
 
 
 def _as_json(findings: Sequence[Finding]) -> str:
@@ -118,8 +128,8 @@ def _as_json(findings: Sequence[Finding]) -> str:
 
     from trimtab.apps.doctor.finding import count_by_severity
 
-    told = {"counts": count_by_severity(findings), "findings": [msgspec.to_builtins(each) for each in findings]}
-    return json.dumps(told, indent=2)
+    document = {"counts": count_by_severity(findings), "findings": [msgspec.to_builtins(each) for each in findings]}
+    return json.dumps(document, indent=2)
 
 
 def _render(findings: Sequence[Finding]) -> Iterator[str]:
@@ -136,8 +146,8 @@ def _render(findings: Sequence[Finding]) -> Iterator[str]:
                 printable(each.remedy), WIDTH, initial_indent=arrow, subsequent_indent=" " * len(arrow)
             )
     counts = count_by_severity(findings)
-    bad, odd = counts[Severity.PROBLEM], counts[Severity.WARNING]
-    yield f"{_plural(bad, 'problem')}, {_plural(odd, 'warning')}, {counts[Severity.OK]} well"
+    problems, warnings = counts[Severity.PROBLEM], counts[Severity.WARNING]
+    yield f"{_plural(problems, 'problem')}, {_plural(warnings, 'warning')}, {counts[Severity.OK]} ok"
 
 
 def _plural(count: int, word: str) -> str:

@@ -1,5 +1,4 @@
-"""`trimtab labeller`: marks nodes under pressure; the wiring is in `apps`, the words for failure and dynamic-Scheduler's
-flags (`-kubeconfig -prom -r -s -webaddr`) here."""
+"""`trimtab labeller`: labels nodes under pressure. Takes dynamic-Scheduler's flags, too (`-prom -r -s -webaddr`)."""
 
 from __future__ import annotations
 
@@ -11,22 +10,21 @@ from typing import TYPE_CHECKING
 
 import click
 
-from trimtab.cli.run import report, unique_identity
+from trimtab.cli.run import config_file_for, report, run_process, unique_identity
 from trimtab.serve.address import InvalidAddress, parse_address
 
 if TYPE_CHECKING:
-    from trimtab.apps.reload import ConfigFile
+    from trimtab.apps.config_file import ConfigFile
     from trimtab.config.configuration import Configuration
 
 ADDRESS = "127.0.0.1:9000"
 RULES = "rule.yaml"
 SECONDS = 10
-BAD_INPUT = 2
 _GO_FLAG = re.compile(r"--?(r|s|webaddr)(?:=(.*))?", re.S)
 
 
 class GoStyleFlags(click.Command):
-    """As Go reads them: one dash or two, the value behind a blank or a `=`."""
+    """Flags as Go parses them: one dash or two, the value after a space or `=`."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         return super().parse_args(ctx, [each for arg in args for each in _normalise_flag(arg)])
@@ -41,20 +39,45 @@ def _normalise_flag(arg: str) -> list[str]:
 
 @click.command("labeller", cls=GoStyleFlags)
 @click.option("--config", "file", type=click.Path(), help="A TrimtabConfiguration with sources and labels.")
-@click.option("-kubeconfig", "--kubeconfig", default="", help="The cluster; else the usual places.")
-@click.option("-prom", "--prom", "url", default="", help="A Prometheus, in place of --config.")
 @click.option(
-    "-r", "--rules", "rules", default=RULES, show_default=True, help="Its rules, in dynamic-Scheduler's form."
+    "-kubeconfig",
+    "--kubeconfig",
+    default="",
+    help="Path of the kubeconfig; default: KUBECONFIG, ~/.kube/config, in-cluster.",
+)
+@click.option("-prom", "--prom", "url", default="", help="URL of a Prometheus, instead of --config.")
+@click.option(
+    "-r",
+    "--rules",
+    "rules",
+    default=RULES,
+    show_default=True,
+    help="With -prom: the rules, in dynamic-Scheduler's format.",
 )
 @click.option(
-    "-s", "--seconds", default=SECONDS, show_default=True, type=click.IntRange(1, 250), help="How often it is asked."
+    "-s",
+    "--seconds",
+    default=SECONDS,
+    show_default=True,
+    type=click.IntRange(1, 250),
+    help="With -prom: polling interval.",
 )
-@click.option("--apply", is_flag=True, help="With -prom: write the marks, rather than say what would be written.")
-@click.option("-webaddr", "--serve", "address", default=ADDRESS, show_default=True, help="Pages; loopback only.")
-@click.option("--lease-namespace", default="trimtab", show_default=True, help="Where replicas agree who writes.")
-@click.option("--identity", "name", default="", help="Begins this replica's name in the lease; else its host's.")
+@click.option("--apply", is_flag=True, help="With -prom: write labels instead of only logging changes.")
 @click.option(
-    "--log-level", default="", type=click.Choice(["", "debug", "info", "warning", "error"]), help="info unless set."
+    "-webaddr",
+    "--serve",
+    "address",
+    default=ADDRESS,
+    show_default=True,
+    help="Address of /status and other endpoints; loopback only.",
+)
+@click.option("--lease-namespace", default="trimtab", show_default=True, help="Namespace of the lease.")
+@click.option("--identity", "name", default="", help="Prefix of this replica's name in the lease; default: hostname.")
+@click.option(
+    "--log-level",
+    default="",
+    type=click.Choice(["", "debug", "info", "warning", "error"]),
+    help="Overrides logging.level.",
 )
 def command(
     file: str | None,
@@ -68,25 +91,21 @@ def command(
     name: str,
     log_level: str,
 ) -> None:
-    """Label or softly taint nodes that are really under pressure; see docs/labels.md."""
+    """Label or softly taint nodes under pressure, by measured load; see docs/labels.md."""
+    from trimtab.apps.process import Options
+    from trimtab.cli.config import load_or_exit
+
     host, port = _parse_serve(address)
     config_file = labeller_config(file, url, rules, seconds, apply, lease_namespace)
     configuration = load_or_exit(config_file)
     _configure_logging(configuration, log_level, _mode_message(configuration, bool(file)))
-    sys.exit(
-        _run(
-            configuration,
-            config_file,
-            kubeconfig or configuration.client_connection.kubeconfig,
-            unique_identity(name),
-            host,
-            port,
-        )
-    )
+    where = kubeconfig or configuration.client_connection.kubeconfig
+    options = Options(unique_identity(name), host, port)
+    sys.exit(run_process(configuration, where, options, config_file, ("labeller",), "-webaddr"))
 
 
 def _parse_serve(address: str) -> tuple[str, int]:
-    """`:9000` used to mean every address of the machine; pages that ask nobody who he is are served on loopback."""
+    """`:9000` used to mean all interfaces; these endpoints are unauthenticated, so it means loopback now."""
     try:
         return parse_address(f"127.0.0.1{address}" if address.startswith(":") else address)
     except InvalidAddress as error:
@@ -96,42 +115,23 @@ def _parse_serve(address: str) -> tuple[str, int]:
 def labeller_config(
     file: str | None, url: str, rules: str, seconds: int, apply: bool, lease_namespace: str
 ) -> ConfigFile:
-    """Where a labeller's settings stand, and how they are read: a configuration of ours, or a rule.yaml and flags."""
-    config_file = _from_config(file, apply, url) if file else _from_rules(url, rules, seconds, apply)
+    """The labeller's configuration: a TrimtabConfiguration, or a rule.yaml and flags."""
+    if file and (apply or url):
+        flag, field = ("--apply", "labels.mode: apply") if apply else ("-prom", "a source")
+        raise click.UsageError(f"{flag} is for a rule.yaml: with --config, write {field} in {file}")
+    config_file = config_file_for(("labeller",), file) if file else _from_rules(url, rules, seconds, apply)
     return _with_lease_namespace(config_file, lease_namespace)
 
 
-def _from_config(file: str, apply: bool, url: str) -> ConfigFile:
-    from trimtab.apps.included_files import IncludedFiles
-    from trimtab.apps.plugins import installed_plugins
-    from trimtab.apps.reload import ConfigFile
-    from trimtab.config.kube_scheduler import parse
-    from trimtab.config.trimtab.labeller import labeller_configuration
-    from trimtab.sources.registry import SOURCE_SETTINGS
-
-    if apply or url:
-        flag, field = ("--apply", "labels.mode: apply") if apply else ("-prom", "a source")
-        raise click.UsageError(f"{flag} belongs to a rule.yaml: with --config, write {field} in {file}")
-    path = Path(file)
-    beside = IncludedFiles(path)
-    return ConfigFile(
-        path,
-        lambda content: labeller_configuration(
-            parse(content, file, installed_plugins(), SOURCE_SETTINGS, beside), file
-        ),
-        beside,
-    )
-
-
 def _from_rules(url: str, rules: str, seconds: int, apply: bool) -> ConfigFile:
-    from trimtab.apps.reload import ConfigFile
+    from trimtab.apps.config_file import ConfigFile
     from trimtab.config.trimtab.labeller import from_rule_file
     from trimtab.config.trimtab.validation import redact_url, validate_url
 
     if not url:
-        raise click.UsageError("say where measurements come from: -prom http://HOST:9090, or --config FILE")
-    if (fault := validate_url(url)) is not None:
-        raise click.BadParameter(f"{redact_url(url)} {fault}", param_hint="-prom")
+        raise click.UsageError("no metric source: set -prom http://HOST:9090, or --config FILE")
+    if (error := validate_url(url)) is not None:
+        raise click.BadParameter(f"{redact_url(url)} {error}", param_hint="-prom")
     return ConfigFile(Path(rules), lambda content: from_rule_file(content, rules, url, float(seconds), apply))
 
 
@@ -143,28 +143,12 @@ def _with_lease_namespace(config_file: ConfigFile, namespace: str) -> ConfigFile
     return replace(config_file, read=read)
 
 
-def load_or_exit(config_file: ConfigFile) -> Configuration:
-    """Ends the process with 2 and every problem on stderr if it is no good."""
-    from trimtab.apps.plugins import PluginError
-    from trimtab.config.diagnostics import ConfigError, printable
-
-    try:
-        return config_file.read(config_file.path.read_bytes())
-    except OSError as error:
-        click.echo(printable(f"{config_file.path}: cannot be read: {error.strerror or error}"), err=True)
-    except ConfigError as error:
-        click.echo(str(error), err=True)
-    except PluginError as error:
-        click.echo(printable(f"trimtab: {error}."), err=True)
-    sys.exit(BAD_INPUT)
-
-
 def _mode_message(configuration: Configuration, documented: bool) -> str:
     labels = configuration.settings.labels
     if labels is not None and labels.apply:
-        return "trimtab labeller: mode apply: nodes are marked."
+        return "trimtab labeller: mode apply: nodes are labelled."
     remedy = "set labels.mode to apply" if documented else "add --apply"
-    return f"trimtab labeller: mode observe: says what it would mark and writes nothing; {remedy} to mark nodes."
+    return f"trimtab labeller: mode observe: logs changes and writes nothing; {remedy} to label nodes."
 
 
 def _configure_logging(configuration: Configuration, level: str, first: str) -> None:
@@ -176,24 +160,3 @@ def _configure_logging(configuration: Configuration, level: str, first: str) -> 
     report(configuration, first, logging.WARNING)
     for note in configuration.notes:
         logging.getLogger("trimtab").info("%s", note)
-
-
-def _run(
-    configuration: Configuration, config_file: ConfigFile, kubeconfig: str, identity: str, host: str, port: int
-) -> int:
-    from trimtab.apps.labeller import run
-    from trimtab.apps.process import Options
-    from trimtab.config.diagnostics import ConfigError, printable
-    from trimtab.kube.credentials import CredentialsError, find_credentials
-    from trimtab.kube.preflight import PreflightError
-
-    try:
-        return run(configuration, config_file, find_credentials(kubeconfig), Options(identity, host, port))
-    except (CredentialsError, PreflightError) as error:
-        report(configuration, printable(f"trimtab: {error}."))
-    except ConfigError as error:
-        report(configuration, str(error))
-        return BAD_INPUT
-    except OSError as error:
-        report(configuration, f"trimtab: cannot serve on {host}:{port}: {error.strerror}. Choose another -webaddr.")
-    return 1

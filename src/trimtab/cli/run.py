@@ -1,4 +1,4 @@
-"""`trimtab run`: the live scheduler on the cluster of the kubeconfig; the wiring is in `apps`, the words for failure here."""
+"""`trimtab run`: schedules pods on the cluster of the kubeconfig, and labels nodes if asked to."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import logging
 import secrets
 import socket
 import sys
-from pathlib import Path
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import click
@@ -14,85 +14,122 @@ import click
 from trimtab.serve.address import DEFAULT_ADDRESS, InvalidAddress, parse_address
 
 BAD_INPUT = 2
+CONTROLLERS = ("scheduler", "labeller")
 
 if TYPE_CHECKING:
+    from trimtab.apps.config_file import ConfigFile
     from trimtab.apps.process import Options
-    from trimtab.apps.reload import ConfigFile
     from trimtab.config.configuration import Configuration
+
+
+def parse_controllers(ctx: click.Context, param: click.Parameter, value: str) -> tuple[str, ...]:
+    """Names separated by commas, each once."""
+    names = tuple(dict.fromkeys(name.strip() for name in value.split(",")))
+    if unknown := [name for name in names if name not in CONTROLLERS]:
+        raise click.BadParameter(f"unknown controller {unknown[0]!r}: choose from {', '.join(CONTROLLERS)}")
+    return names
+
+
+controllers_option = click.option(
+    "--controllers",
+    default="scheduler",
+    show_default=True,
+    callback=parse_controllers,
+    help="What the process runs: scheduler, labeller, or scheduler,labeller; see docs/labels.md.",
+)
 
 
 @click.command("run")
 @click.option(
-    "--config", "file", type=click.Path(), help="A KubeSchedulerConfiguration; without it one profile, `trimtab`."
+    "--config", "file", type=click.Path(), help="A KubeSchedulerConfiguration; default: one profile, `trimtab`."
 )
-@click.option("--kubeconfig", default="", help="Goes before the one that the configuration names.")
+@controllers_option
+@click.option("--kubeconfig", default="", help="Overrides clientConnection.kubeconfig.")
 @click.option(
-    "--serve", "address", default=DEFAULT_ADDRESS, show_default=True, help="Health and metrics; loopback only."
+    "--serve",
+    "address",
+    default=DEFAULT_ADDRESS,
+    show_default=True,
+    help="Address of health checks and metrics; loopback only.",
 )
 @click.option(
-    "--identity", "name", default="", help="Begins this replica's name in the lease and in Events; else its host's."
+    "--identity",
+    "name",
+    default="",
+    help="Prefix of this replica's name in the lease and in Events; default: hostname.",
 )
-@click.option(
-    "--log-level",
-    type=click.Choice(["debug", "info", "warning", "error"]),
-    help="Goes before the one that the configuration names.",
-)
-def command(file: str | None, kubeconfig: str, address: str, name: str, log_level: str | None) -> None:
+@click.option("--log-level", type=click.Choice(["debug", "info", "warning", "error"]), help="Overrides logging.level.")
+def command(
+    file: str | None, controllers: tuple[str, ...], kubeconfig: str, address: str, name: str, log_level: str | None
+) -> None:
     """Schedule pods on the cluster of the kubeconfig."""
     from trimtab.apps.logs import configure
     from trimtab.apps.process import Options
-    from trimtab.cli.config import load
-    from trimtab.config.kube_scheduler import default_configuration
+    from trimtab.cli.config import load_or_exit
 
-    configuration = load(file) if file else default_configuration()
+    config_file = config_file_for(controllers, file) if file else None
+    configuration = load_or_exit(config_file) if config_file is not None else default_for(controllers)
     try:
         host, port = parse_address(address)
     except InvalidAddress as error:
         raise click.BadParameter(str(error), param_hint="--serve") from None
     configure(log_level or configuration.trimtab.logging.level, configuration.trimtab.logging.format)
+    logging.getLogger("trimtab").info("starting: controllers=%s", ",".join(controllers))
     for note in configuration.notes:
         logging.getLogger("trimtab").info("%s", note)
     where = kubeconfig or configuration.client_connection.kubeconfig
-    sys.exit(_run(configuration, where, Options(unique_identity(name), host, port), _config_file(file)))
+    sys.exit(run_process(configuration, where, Options(unique_identity(name), host, port), config_file, controllers))
 
 
 def unique_identity(name: str) -> str:
-    """Unique whatever replicas are called: two of one identity would both hold the lease."""
+    """Two replicas of one identity would both hold the lease, hence the random suffix."""
     return f"{name or socket.gethostname()}_{secrets.token_hex(4)}"
 
 
 def report(configuration: Configuration, message: str, level: int = logging.ERROR) -> None:
-    """For people, as it is; but among lines of JSON it is one of them, for who collects these reads nothing else."""
+    """Print to stderr, or log it when `logging.format` is json."""
     if configuration.trimtab.logging.format == "json":
         logging.getLogger("trimtab").log(level, "%s", message)
     else:
         click.echo(message, err=True)
 
 
-def _config_file(file: str | None) -> ConfigFile | None:
-    """The same file again, whenever it changes."""
-    from trimtab.apps.included_files import IncludedFiles
-    from trimtab.apps.plugins import installed_plugins
-    from trimtab.apps.reload import ConfigFile
-    from trimtab.config.kube_scheduler import parse
-    from trimtab.sources.registry import SOURCE_SETTINGS
+def config_file_for(controllers: tuple[str, ...], file: str) -> ConfigFile:
+    """The file, parsed for a process with these controllers."""
+    from trimtab.apps.process import configuration_for
+    from trimtab.cli.config import open_config
 
-    if not file:
-        return None
-    path = Path(file)
-    beside = IncludedFiles(path)
-    return ConfigFile(path, lambda content: parse(content, file, installed_plugins(), SOURCE_SETTINGS, beside), beside)
+    config_file = open_config(file)
+    return replace(config_file, read=lambda content: configuration_for(controllers, config_file.read(content), file))
 
 
-def _run(configuration: Configuration, kubeconfig: str, options: Options, file: ConfigFile | None) -> int:
-    from trimtab.apps.process import run
+def default_for(controllers: tuple[str, ...]) -> Configuration:
+    """The configuration without a file, which has no label rules."""
+    from trimtab.config.kube_scheduler import default_configuration
+
+    if "labeller" in controllers:
+        raise click.UsageError("--controllers labeller needs --config FILE with sources and labels")
+    return default_configuration()
+
+
+def run_process(
+    configuration: Configuration,
+    kubeconfig: str,
+    options: Options,
+    file: ConfigFile | None,
+    controllers: tuple[str, ...],
+    serve_flag: str = "--serve address",
+) -> int:
+    """Run until it ends; failures to start are reported in one sentence. Returns the exit code."""
+    from trimtab.apps import process
     from trimtab.config.diagnostics import ConfigError, printable
     from trimtab.kube.credentials import CredentialsError, find_credentials
     from trimtab.kube.kinds import UnknownKind
     from trimtab.kube.preflight import PreflightError
 
+    specs = [process.CONTROLLERS[name] for name in controllers]
     try:
-        return run(configuration, find_credentials(kubeconfig), options, file)
+        return process.run(configuration, find_credentials(kubeconfig), options, file, specs)
     except (CredentialsError, UnknownKind, PreflightError) as error:
         report(configuration, printable(f"trimtab: {error}."))
     except ConfigError as error:
@@ -100,5 +137,5 @@ def _run(configuration: Configuration, kubeconfig: str, options: Options, file: 
         return BAD_INPUT
     except OSError as error:
         where = f"{options.host}:{options.port}"
-        report(configuration, f"trimtab: cannot serve on {where}: {error.strerror}. Choose another --serve address.")
+        report(configuration, f"trimtab: cannot serve on {where}: {error.strerror}. Choose another {serve_flag}.")
     return 1

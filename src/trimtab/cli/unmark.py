@@ -1,4 +1,4 @@
-"""`trimtab unmark`: takes marks off nodes where no labeller is left; whether one is, `apps` finds out."""
+"""`trimtab unmark`: removes labels and taints from nodes if no labeller is left to do it."""
 
 from __future__ import annotations
 
@@ -21,32 +21,44 @@ CANNOT_RUN = 2
 
 
 @click.command("unmark")
-@click.option("-kubeconfig", "--kubeconfig", default="", help="The cluster; else the usual places.")
+@click.option(
+    "-kubeconfig",
+    "--kubeconfig",
+    default="",
+    help="Path of the kubeconfig; default: KUBECONFIG, ~/.kube/config, in-cluster.",
+)
 @click.option(
     "--after",
     default=AFTER,
     show_default=True,
-    help="How long nobody must have renewed its lease; 0s if none will come.",
+    help="How long the lease must not have been renewed; 0s if no labeller will come back.",
 )
-@click.option("--legacy", is_flag=True, help="Also status=presure; another program that puts it may have no lease.")
-@click.option("--lease-namespace", default="trimtab", show_default=True, help="Where the labeller's lease is.")
-@click.option("--apply", is_flag=True, help="Take them off, rather than say which would go.")
-def command(kubeconfig: str, after: str, legacy: bool, lease_namespace: str, apply: bool) -> None:
-    """Take marks off nodes if no labeller is left to do it: run it now and then, apart from the labeller.
+@click.option("--legacy", is_flag=True, help="Also remove status=presure, which another program may have set.")
+@click.option("--lease-namespace", default="trimtab", show_default=True, help="Namespace of the labeller's lease.")
+@click.option(
+    "--lease-name",
+    default="trimtab-labeller",
+    show_default=True,
+    help="Its name; `trimtab` for a labeller inside `trimtab run`.",
+)
+@click.option("--apply", is_flag=True, help="Remove them, instead of only printing which would go.")
+def command(kubeconfig: str, after: str, legacy: bool, lease_namespace: str, lease_name: str, apply: bool) -> None:
+    """Remove labels and taints from nodes if no labeller is left. Run it regularly, apart from the labeller.
 
-    Exit code: 0 done, or nothing to do; 1 not everything could be looked at or taken off; 2 cannot be run.
+    Exit code: 0 done, or nothing to do; 1 something failed; 2 invalid flags or kubeconfig.
     """
     from trimtab.apps.label_cleanup import CleanupOptions
     from trimtab.config.trimtab.labeller import LEASE
 
     seconds = parse_duration(after)
     if seconds is None or seconds < 0:
-        raise click.BadParameter(f"{after!r} is no span of time such as 10m", param_hint="--after")
-    asked = CleanupOptions(replace(LEASE, namespace=lease_namespace), seconds, legacy, apply, unique_identity("unmark"))
-    sys.exit(_run(asked, kubeconfig))
+        raise click.BadParameter(f"{after!r} is not a duration such as 10m", param_hint="--after")
+    lease = replace(LEASE, namespace=lease_namespace, name=lease_name)
+    options = CleanupOptions(lease, seconds, legacy, apply, unique_identity("unmark"))
+    sys.exit(_run(options, kubeconfig))
 
 
-def _run(asked: CleanupOptions, kubeconfig: str) -> int:
+def _run(options: CleanupOptions, kubeconfig: str) -> int:
     from trimtab.apps.doctor.apiserver_checks import ApiServer
     from trimtab.apps.label_cleanup import CleanupResult, clean_up
     from trimtab.kube.credentials import CredentialsError, find_credentials
@@ -61,7 +73,7 @@ def _run(asked: CleanupOptions, kubeconfig: str) -> int:
     async def running() -> CleanupResult:
         transport = AiohttpTransport(credentials, rate_limiter=None)
         try:
-            return await clean_up(asked, ApiServer(transport, credentials.server))
+            return await clean_up(options, ApiServer(transport, credentials.server))
         finally:
             await transport.close()
 

@@ -63,9 +63,9 @@ class Informers:
         unsynced = [(name, each.last_error) for name, each in self._reflectors if not each.counts.lists]
         return "; ".join(f"{name}: {error or 'not listed yet'}" for name, error in unsynced) or None
 
-    def last_heard(self) -> float:
-        """When the reflector that has been idle longest last received anything; bookmarks and a new watch count."""
-        return min((each.last_heard for _, each in self._reflectors), default=float("-inf"))
+    def last_heard(self, kind: str) -> float:
+        """When this kind's reflector last received anything; bookmarks and a new watch count."""
+        return min((each.last_heard for name, each in self._reflectors if name == kind), default=float("-inf"))
 
     def counts(self) -> Mapping[str, Mapping[str, int]]:
         """Incident counts by kind; the API groups of a kind are added up."""

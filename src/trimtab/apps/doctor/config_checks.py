@@ -3,33 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
 
 from trimtab.apps.doctor.finding import Area, Finding, ok, problem, warning
 from trimtab.apps.doctor.plugin_checks import Sources
 from trimtab.apps.doctor.source_checks import MetricKey, expected_metrics
 from trimtab.config.configuration import Configuration
 from trimtab.config.diagnostics import Info
-from trimtab.config.trimtab.labeller import labeller_configuration
-from trimtab.config.trimtab.settings import PrometheusSettings, SourceSettings
+from trimtab.config.trimtab.labeller import combined_configuration
+from trimtab.config.trimtab.settings import SourceSettings
 from trimtab.core.model.readings import Subject
 from trimtab.sources.interface import SourceError
 
 
 def sources_to_probe(configuration: Configuration) -> tuple[SourceSettings, ...]:
-    """Those of the configuration, each with the questions of the rules for labels beside its own."""
-    own = configuration.trimtab
-    if own.labels is None or not configuration.settings.profiles or not own.sources:
-        return own.sources
-    ruled = {each.name: each for each in labeller_configuration(configuration, "").trimtab.sources}
-    return tuple(_merge(each, ruled[each.name]) for each in own.sources)
-
-
-def _merge(one: SourceSettings, other: SourceSettings) -> SourceSettings:
-    if not isinstance(one, PrometheusSettings) or not isinstance(other, PrometheusSettings):
-        return one
-    metrics, queries = (*one.metrics, *other.metrics), (*one.queries, *other.queries)
-    return replace(one, metrics=tuple(dict.fromkeys(metrics)), queries=tuple(dict.fromkeys(queries)))
+    """The sources, each with the queries of the label rules added."""
+    document = configuration.trimtab
+    if document.labels is None or not configuration.settings.profiles or not document.sources:
+        return document.sources
+    return combined_configuration(configuration, "").trimtab.sources
 
 
 def check_config(configuration: Configuration) -> Iterator[Finding]:

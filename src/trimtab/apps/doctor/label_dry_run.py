@@ -55,7 +55,7 @@ async def check_dry_runs(
     labels = configuration.trimtab.labels
     if labels is None or not labels.apply or not nodes:
         return ()
-    if configuration.settings.profiles:
+    if configuration.settings.labels is None:
         return (ok(Area.LABELS, SUBJECT, "not tried", NOT_HERE),)
     if account:
         says = f"cannot be tried for {account}, whose rights alone can be asked about"

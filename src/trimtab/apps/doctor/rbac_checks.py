@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from trimtab.apps.doctor.apiserver_checks import TIMEOUT, ApiServer
 from trimtab.apps.doctor.finding import Area, Finding, ok, problem, warning
-from trimtab.apps.process import extra_watched_kinds
+from trimtab.apps.process import LABELLER_IN_SCHEDULER, extra_watched_kinds
 from trimtab.config.configuration import Configuration, LeaderElection
 from trimtab.config.trimtab.settings import MetricsServerSettings
 from trimtab.core.model.instructions import (
@@ -96,8 +96,8 @@ def required(configuration: Configuration) -> Iterator[Permission]:
     plain = [kind for kind in ("pods", "nodes") if kind in settings.kinds]
     yield from (Permission(verb, kind, basic) for kind in plain for verb in ("list", "watch"))
     yield from _scheduling(configuration, basic) if places else ()
-    if settings.labels is not None and settings.labels.apply and not places:
-        yield from _for_instructions(basic, LabelNode)
+    if settings.labels is not None and settings.labels.apply:
+        yield from _for_instructions(f"apply {LABELLER_IN_SCHEDULER}" if places else basic, LabelNode)
     if any(isinstance(source, MetricsServerSettings) for source in configuration.trimtab.sources):
         remedy = APPLY_FILE.format("rbac-metrics.yaml")
         yield from (Permission("list", kind, remedy, METRICS) for kind in ("nodes", "pods"))

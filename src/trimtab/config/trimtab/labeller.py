@@ -65,6 +65,21 @@ def labeller_configuration(configuration: Configuration, file: str) -> Configura
     return _build(document.labels, document.sources, configuration.settings.load, leader, configuration)
 
 
+def combined_configuration(configuration: Configuration, file: str) -> Configuration:
+    """The scheduler's configuration, with sources that also run what the label rules need; raises ConfigError."""
+    rules = labeller_configuration(configuration, file)
+    pairs = zip(configuration.trimtab.sources, rules.trimtab.sources, strict=True)
+    document = replace(configuration.trimtab, sources=tuple(_merge(*pair) for pair in pairs))
+    return replace(configuration, trimtab=document)
+
+
+def _merge(one: SourceSettings, other: SourceSettings) -> SourceSettings:
+    if not isinstance(one, PrometheusSettings) or not isinstance(other, PrometheusSettings):
+        return one
+    metrics, queries = (*one.metrics, *other.metrics), (*one.queries, *other.queries)
+    return replace(one, metrics=tuple(dict.fromkeys(metrics)), queries=tuple(dict.fromkeys(queries)))
+
+
 def from_rule_file(content: str | bytes, file: str, url: str, interval: float, apply: bool) -> Configuration:
     """What a rule.yaml and the flags next to it say; the URL has been validated."""
     labelling = LabellingSettings(parse_rule_file(content, file), apply)
