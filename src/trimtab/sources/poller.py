@@ -26,7 +26,6 @@ MINUTE, HOUR, DAY = 60.0, 3600.0, 86400.0
 HISTORY_RANGES = (
     HistoryRange(Subject.NODES, DAY, 30 * MINUTE, 5 * MINUTE),
     HistoryRange(Subject.NODES, 30 * MINUTE, 0.0, 30.0),
-    HistoryRange(Subject.PODS, 7 * DAY, HOUR, HOUR),
     HistoryRange(Subject.PODS, HOUR, 0.0, MINUTE),
 )
 JITTER = 0.05  # of the interval, so that many schedulers do not poll in lockstep

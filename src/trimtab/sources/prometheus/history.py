@@ -1,6 +1,6 @@
 """Reads past values from Prometheus in chunks, as readings.
 
-A week of all pods would be hundreds of megabytes, so each range query covers only as many steps as keep its response small.
+An hour of all pods can be hundreds of megabytes, so each range query covers only as many steps as keep its response small.
 """
 
 from __future__ import annotations
