@@ -41,7 +41,7 @@ def node(
     memory: str = "8Gi",
     pods: str = "110",
     storage: str = "100Gi",
-    more: Labels | None = None,
+    extra: Labels | None = None,
     labels: Labels | None = None,
     taints: Iterable[str] = (),
     images: Mapping[str, int] | None = None,
@@ -49,8 +49,8 @@ def node(
     version: int = 0,
     uid: str = "",
 ) -> Node:
-    """A node; `more` are extra resources, `images` names and sizes in MiB."""
-    offered = {CPU: cpu, MEMORY: memory, PODS: pods, EPHEMERAL_STORAGE: storage, **(more or {})}
+    """A node; `extra` are other resources, `images` names and sizes in MiB."""
+    allocatable = {CPU: cpu, MEMORY: memory, PODS: pods, EPHEMERAL_STORAGE: storage, **(extra or {})}
     return Node(
         name,
         uid=uid,
@@ -58,7 +58,7 @@ def node(
         labels=labels or {},
         taints=tuple(map(taint, taints)),
         unschedulable=unschedulable,
-        allocatable=amounts({resource: nanos(amount) for resource, amount in offered.items()}),
+        allocatable=amounts({resource: nanos(amount) for resource, amount in allocatable.items()}),
         images=tuple(Image((image,), size * MIB) for image, size in (images or {}).items()),
     )
 
@@ -68,7 +68,7 @@ def pod(
     *,
     cpu: str = "",
     memory: str = "",
-    more: Labels | None = None,
+    extra: Labels | None = None,
     on: str = "",
     priority: int = 0,
     namespace: str = "default",
@@ -88,7 +88,7 @@ def pod(
     version: int = 0,
     uid: str = "",
 ) -> Pod:
-    """A pod with one container; `more` are extra requests, `on` is its node."""
+    """A pod with one container; `extra` are other requests, `on` is its node."""
     return Pod(
         uid=uid or f"uid-{name}",
         namespace=namespace,
@@ -108,28 +108,30 @@ def pod(
             volumes=tuple(volumes),
             ports=tuple(each if isinstance(each, HostPort) else HostPort("TCP", "0.0.0.0", each) for each in ports),
         ),
-        requests=requests if requests is not None else asks(cpu=cpu, memory=memory, more=more),
+        requests=requests if requests is not None else asks(cpu=cpu, memory=memory, extra=extra),
         phase=phase or ("Running" if on else "Pending"),
     )
 
 
-def asks(cpu: str = "", memory: str = "", more: Labels | None = None) -> PodRequests:
+def asks(cpu: str = "", memory: str = "", extra: Labels | None = None) -> PodRequests:
     """The requests of a pod with one container; an empty amount is no request."""
-    wished = {CPU: cpu, MEMORY: memory, **(more or {})}
-    return pod_requests([ContainerRequests({name: nanos(amount) for name, amount in wished.items() if amount})])
+    amounts_by_name = {CPU: cpu, MEMORY: memory, **(extra or {})}
+    return pod_requests(
+        [ContainerRequests({name: nanos(amount) for name, amount in amounts_by_name.items() if amount})]
+    )
 
 
 def cluster(*objects: Node | Pod | Object) -> Cluster:
     """A cluster with these objects, added in this order."""
-    made = Cluster()
+    cluster = Cluster()
     for each in objects:
         if isinstance(each, Node):
-            made.upsert_node(each)
+            cluster.upsert_node(each)
         elif isinstance(each, Object):
-            made.upsert_object(each)
+            cluster.upsert_object(each)
         else:
-            made.upsert_pod(each)
-    return made
+            cluster.upsert_pod(each)
+    return cluster
 
 
 def taint(text: str) -> Taint:

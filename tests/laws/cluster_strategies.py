@@ -105,7 +105,7 @@ def nodes(draw: Any, name: str | None = None) -> Node:
         cpu=draw(st.sampled_from(CPUS)),
         memory=draw(st.sampled_from(MEMORIES)),
         pods=draw(st.sampled_from(("0", "2", "110"))),
-        more=draw(devices),
+        extra=draw(devices),
         labels=draw(labels) | draw(places) | host,
         taints=draw(some_of(TAINTS)),
         unschedulable=draw(st.sampled_from((False, False, False, True))),
@@ -121,7 +121,7 @@ def demands(draw: Any) -> PodRequests:
     plain = asks(
         cpu=draw(st.sampled_from(("", "", *CPUS))),
         memory=draw(st.sampled_from(("", "", *MEMORIES))),
-        more=draw(devices),
+        extra=draw(devices),
     )
     if not draw(st.sampled_from((False, False, True))):
         return plain

@@ -43,7 +43,7 @@ PODS = tuple(pod(f"p{number}") for number in range(3))
         (gang(group(3, min_resources=asks(cpu="3500m")), *PODS), "resource gap: cpu"),
         (gang(group(3, min_resources=asks(cpu="3500m")), *PODS, resources_checked=True), None),
         (gang(group(3, min_resources=asks(cpu="4")), MINE, *PODS, standing={MINE.uid: "a"}), None),
-        (gang(group(3, min_resources=asks(more={"gpu": "1"})), *PODS), "resource gap: gpu"),
+        (gang(group(3, min_resources=asks(extra={"gpu": "1"})), *PODS), "resource gap: gpu"),
         (gang(group(3, min_resources=asks(memory="17Gi")), *PODS), "resource gap: memory"),
         (gang(group(3, min_resources=asks()), *PODS), None),
     ],

@@ -39,8 +39,8 @@ def test_what_stands_there_counts() -> None:
 
 def test_three_resources() -> None:
     """With three it is the standard deviation over those that a node has."""
-    seen = [node("gpu", more={GPU: "4"}), node("plain")]
-    wanted = pod("web", cpu="2", memory="4Gi", more={GPU: "4"})
+    seen = [node("gpu", extra={GPU: "4"}), node("plain")]
+    wanted = pod("web", cpu="2", memory="4Gi", extra={GPU: "4"})
     assert {"gpu": 76, "plain": 100} == scores(THREE, wanted, *seen)
 
 

@@ -13,24 +13,24 @@ from trimtab.wire.quantity import nanos
 
 GPU = "nvidia.com/gpu"
 FIT = NodeResourcesFit()
-NODE = node("a", cpu="4", memory="8Gi", more={GPU: "2"})
-STANDING = pod("old", cpu="3", memory="6Gi", more={GPU: "1"}, on="a")
+NODE = node("a", cpu="4", memory="8Gi", extra={GPU: "2"})
+STANDING = pod("old", cpu="3", memory="6Gi", extra={GPU: "1"}, on="a")
 
 
 @pytest.mark.parametrize(
     ("wanted", "expected"),
     [
         (pod("web"), ""),
-        (pod("web", cpu="1", memory="2Gi", more={GPU: "1"}), ""),
+        (pod("web", cpu="1", memory="2Gi", extra={GPU: "1"}), ""),
         (pod("web", cpu="1001m"), "Insufficient cpu"),
         (pod("web", cpu="5"), "! Insufficient cpu"),
         (pod("web", cpu="2", memory="3Gi"), "Insufficient cpu, Insufficient memory"),
         (pod("web", cpu="2", memory="9Gi"), "! Insufficient cpu, Insufficient memory"),
-        (pod("web", more={GPU: "2"}), f"Insufficient {GPU}"),
-        (pod("web", more={"example.com/foo": "1"}), "! Insufficient example.com/foo"),
-        (pod("web", more={"example.com/foo": "0"}), ""),
-        (pod("web", more={"hugepages-2Mi": "2Mi"}), "! Insufficient hugepages-2Mi"),
-        (pod("web", more={"ephemeral-storage": "101Gi"}), "! Insufficient ephemeral-storage"),
+        (pod("web", extra={GPU: "2"}), f"Insufficient {GPU}"),
+        (pod("web", extra={"example.com/foo": "1"}), "! Insufficient example.com/foo"),
+        (pod("web", extra={"example.com/foo": "0"}), ""),
+        (pod("web", extra={"hugepages-2Mi": "2Mi"}), "! Insufficient hugepages-2Mi"),
+        (pod("web", extra={"ephemeral-storage": "101Gi"}), "! Insufficient ephemeral-storage"),
     ],
 )
 def test_room(wanted: Pod, expected: str) -> None:
@@ -42,7 +42,7 @@ def test_room(wanted: Pod, expected: str) -> None:
 @pytest.mark.parametrize("resource", ["cpu", "memory", GPU, "ephemeral-storage"])
 def test_too_much_for_any_node(resource: str, amount: str) -> None:
     """Amounts beyond 64 bits never wrap into something small: the pod is rejected, for good."""
-    assert f"! Insufficient {resource}" == rejection(FIT, pod("web", more={resource: amount}), NODE)
+    assert f"! Insufficient {resource}" == rejection(FIT, pod("web", extra={resource: amount}), NODE)
 
 
 def test_huge_pods_do_not_make_room() -> None:
@@ -69,7 +69,7 @@ def test_number_of_pods(most: str, expected: str) -> None:
 )
 def test_ignored(plugin: NodeResourcesFit, expected: str) -> None:
     """Resources outside Kubernetes' own can be left to somebody else, one by one or by their domain."""
-    assert expected == rejection(plugin, pod("web", more={"example.com/foo": "1"}), NODE)
+    assert expected == rejection(plugin, pod("web", extra={"example.com/foo": "1"}), NODE)
 
 
 def strategy(kind: str, *resources: tuple[str, int], shape: tuple[tuple[int, int], ...] = ()) -> NodeResourcesFit:
@@ -94,7 +94,7 @@ def test_strategies(plugin: NodeResourcesFit, expected: dict[str, int]) -> None:
     """The emptier, the fuller, or as the line says; a device that the pod does not want does not count."""
     seen: list[Node | Pod] = [
         node("empty"),
-        node("half", more={GPU: "1"}),
+        node("half", extra={GPU: "1"}),
         pod("old", cpu="2", memory="4Gi", on="half"),
     ]
     assert expected == scores(plugin, pod("web", cpu="1", memory="2Gi"), *seen)
