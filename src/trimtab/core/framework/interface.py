@@ -72,7 +72,7 @@ class NodeSubset:
 class PreFilterStatus(Enum):
     """SUCCESS runs the filter; SKIP means that it would pass every node, so it is not run."""
 
-    SUCCESS = "go"
+    SUCCESS = "success"
     SKIP = "skip"
 
 
@@ -91,7 +91,7 @@ class Wait:
 class StageStatus(Enum):
     """The stage (reserve, permit, pre-bind) succeeded."""
 
-    SUCCESS = "go"
+    SUCCESS = "success"
 
 
 @dataclass(frozen=True, slots=True)

@@ -101,8 +101,8 @@ class Coscheduling:
         missing = gang.group.min_member - len(gang.placed)
         if missing * 100 <= self.pod_group_reject_percentage * gang.group.min_member:
             return Reject("", unresolvable=False)
-        words = f"PodGroup {gang.key} gets rejected due to Pod {pod.name} is unschedulable even after PostFilter"
-        return Reject(words, unresolvable=False)
+        message = f"PodGroup {gang.key} gets rejected due to Pod {pod.name} is unschedulable even after PostFilter"
+        return Reject(message, unresolvable=False)
 
 
 def _free_without_gang(view: View, gang: Gang, resource: str) -> Ints:

@@ -188,20 +188,20 @@ class Dynamic:
         if utilisation.is_daemon_set_pod(pod) or not self.policy.predicate:
             return np.zeros(len(view.pod_count[rows]), dtype=np.int64)
         if not self.strict and (few_rows := scalar.small_selection(view, rows)):
-            own = scalar.pod_estimate(view, pod)
-            return scalar.per_row(lambda row: self._code_row(view, own, row), few_rows)
+            estimate = scalar.pod_estimate(view, pod)
+            return scalar.per_row(lambda row: self._code_row(view, estimate, row), few_rows)
         metrics = [METRICS[each.name] for each in self.policy.predicate]
         limits = np.array([[each.max_limit_pecent or np.inf] for each in self.policy.predicate])
         above = self._utilisations(view, metrics, pod, rows) > limits
         return encode(above, None if self.strict else lambda: _pod_only(view, metrics, pod, rows) > limits)
 
-    def _code_row(self, view: View, own: CpuAndMemory, row: int) -> int:
+    def _code_row(self, view: View, estimate: CpuAndMemory, row: int) -> int:
         """The same for one row."""
         predicate = self.policy.predicate
         limits = [each.max_limit_pecent or inf for each in predicate]
         return encode_row(
-            map(gt, _utilisations_row(view, predicate, own, row), limits),
-            lambda: map(gt, _pod_only_row(view, predicate, own, row), limits),
+            map(gt, _utilisations_row(view, predicate, estimate, row), limits),
+            lambda: map(gt, _pod_only_row(view, predicate, estimate, row), limits),
         )
 
     def reasons(self, view: View, pod: Pod, code: int) -> tuple[str, ...]:
@@ -211,8 +211,8 @@ class Dynamic:
         if not self.policy.priority:
             return None
         if not self.strict and (few_rows := scalar.small_selection(view, rows)):
-            own = scalar.pod_estimate(view, pod)
-            return scalar.per_row(lambda row: self._score_row(view, pod, own, row), few_rows)
+            estimate = scalar.pod_estimate(view, pod)
+            return scalar.per_row(lambda row: self._score_row(view, pod, estimate, row), few_rows)
         metrics = [METRICS[each.name] for each in self.policy.priority]
         weights = np.array([each.weight for each in self.policy.priority])
         free = 1.0 - np.minimum(self._utilisations(view, metrics, pod, rows), 1.0)
@@ -227,10 +227,10 @@ class Dynamic:
         hot = HOT_VALUE_PENALTY / MAX_SCORE * self._hot_value(view, rows)
         return utilisation.free_score(1.0 - weighted * weighted / np.maximum(weighted + hot, 1e-9))
 
-    def _score_row(self, view: View, pod: Pod, own: CpuAndMemory, row: int) -> int:
+    def _score_row(self, view: View, pod: Pod, estimate: CpuAndMemory, row: int) -> int:
         """The same for one row."""
         total = weight_sum = 0.0
-        shares = _utilisations_row(view, self.policy.priority, own, row)
+        shares = _utilisations_row(view, self.policy.priority, estimate, row)
         for share, each in zip(shares, self.policy.priority, strict=True):
             if share == share:
                 total, weight_sum = total + each.weight * (1.0 - min(share, 1.0)), weight_sum + each.weight
@@ -238,7 +238,7 @@ class Dynamic:
             free = total / weight_sum
         else:
             full = scalar.fill_from_requests(
-                view, pod, row, scalar.measured_ratios(view.load.expected, view.allocatable, own, row)
+                view, pod, row, scalar.measured_ratios(view.load.expected, view.allocatable, estimate, row)
             )
             free = 1.0 - (min(full[0], 1.0) + min(full[1], 1.0)) / 2
         hot = (
@@ -250,22 +250,24 @@ class Dynamic:
 
     def _utilisations(self, view: View, metrics: list[Metric], pod: Pod, rows: Rows) -> Floats:
         """Each metric over capacity, a line each; NaN where unknown."""
-        which = [utilisation.RESOURCES.index(resource) for resource, _ in metrics]
+        resource_index = [utilisation.RESOURCES.index(resource) for resource, _ in metrics]
         used = np.array([_metric_column(view, *metric)[: view.count][rows] for metric in metrics])
         if not self.strict:
-            own = utilisation.pod_estimate(view, pod)
-            used = np.fmax(used + own[which], (utilisation.expected_usage(view, rows) + own)[which])
-        return utilisation.ratios(used, utilisation.quantities(view.capacity, rows)[which])
+            estimate = utilisation.pod_estimate(view, pod)
+            used = np.fmax(
+                used + estimate[resource_index], (utilisation.expected_usage(view, rows) + estimate)[resource_index]
+            )
+        return utilisation.ratios(used, utilisation.quantities(view.capacity, rows)[resource_index])
 
     def _hot_value(self, view: View, rows: Rows) -> Floats:
         """The number of binds within each time range before the node's last sample; 0 for a node without samples."""
-        measured = view.load.sampled_at(CPU)[: view.count]
-        heat = np.zeros(len(view.pod_count[rows]))
+        sampled_at = view.load.sampled_at(CPU)[: view.count]
+        hot_value = np.zeros(len(view.pod_count[rows]))
         if self.strict:
             for each in self.policy.hot_value:
-                heat += recent_count(view, measured - each.time_range, rows) // each.count
-            return heat
-        return _RecentBinds(view, self.policy.hot_value).by_row(rows) if self.policy.hot_value else heat
+                hot_value += recent_count(view, sampled_at - each.time_range, rows) // each.count
+            return hot_value
+        return _RecentBinds(view, self.policy.hot_value).by_row(rows) if self.policy.hot_value else hot_value
 
     def explain_note(self, view: View, pod: Pod) -> str:
         return utilisation.unmeasured_note(view)
@@ -314,29 +316,35 @@ def _metric_column(view: View, resource: str, span: int) -> Floats:
     return view.load.recent_mean(resource, span) if span == FIVE_MINUTES else view.load.peak(resource, span)
 
 
-def _utilisations_row(view: View, metrics: Sequence[Predicate | Priority], own: CpuAndMemory, row: int) -> list[float]:
+def _utilisations_row(
+    view: View, metrics: Sequence[Predicate | Priority], estimate: CpuAndMemory, row: int
+) -> list[float]:
     """Each metric over capacity, for one row."""
-    load, shares = view.load, []
+    load, ratios = view.load, []
     expected = [load.expected(resource).item(row) for resource in utilisation.RESOURCES]
     capacity = [view.capacity(resource).item(row) for resource in utilisation.RESOURCES]
     for each in metrics:
         resource, span = METRICS[each.name]
-        which = 0 if resource == CPU else 1
-        used = scalar.nanmax(_metric_column(view, resource, span).item(row) + own[which], expected[which] + own[which])
-        shares.append(scalar.ratio(used, capacity[which]))
-    return shares
+        index = 0 if resource == CPU else 1
+        used = scalar.nanmax(
+            _metric_column(view, resource, span).item(row) + estimate[index], expected[index] + estimate[index]
+        )
+        ratios.append(scalar.ratio(used, capacity[index]))
+    return ratios
 
 
-def _pod_only_row(view: View, metrics: Sequence[Predicate | Priority], own: CpuAndMemory, row: int) -> list[float]:
+def _pod_only_row(view: View, metrics: Sequence[Predicate | Priority], estimate: CpuAndMemory, row: int) -> list[float]:
     """The utilisation of one node with this pod alone."""
-    alone = {
+    by_resource = {
         resource: scalar.ratio(amount, view.capacity(resource).item(row))
-        for resource, amount in zip(utilisation.RESOURCES, own, strict=True)
+        for resource, amount in zip(utilisation.RESOURCES, estimate, strict=True)
     }
-    return [alone[METRICS[each.name][0]] for each in metrics]
+    return [by_resource[METRICS[each.name][0]] for each in metrics]
 
 
 def _pod_only(view: View, metrics: list[Metric], pod: Pod, rows: Rows) -> Floats:
     """The utilisation of an empty node with this pod, a line for each metric."""
-    which = [utilisation.RESOURCES.index(resource) for resource, _ in metrics]
-    return utilisation.ratios(utilisation.pod_estimate(view, pod), utilisation.quantities(view.capacity, rows))[which]
+    resource_index = [utilisation.RESOURCES.index(resource) for resource, _ in metrics]
+    return utilisation.ratios(utilisation.pod_estimate(view, pod), utilisation.quantities(view.capacity, rows))[
+        resource_index
+    ]

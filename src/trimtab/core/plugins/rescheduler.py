@@ -128,8 +128,8 @@ class Rescheduler:
             return np.zeros(count, dtype=np.int64)
         exempt = not self.strict and utilisation.is_daemon_set_pod(pod)
         if not self.strict and (few_rows := scalar.small_selection(view, rows)):
-            own = None if exempt else scalar.pod_estimate(view, pod)
-            return scalar.per_row(lambda row: self._code_row(view, own, row), few_rows)
+            estimate = None if exempt else scalar.pod_estimate(view, pod)
+            return scalar.per_row(lambda row: self._code_row(view, estimate, row), few_rows)
         codes = np.zeros(count, dtype=np.int64) if exempt else self._codes(view, pod, rows)
         if (maintenance := _under_maintenance(view, rows)) is not None:
             codes[maintenance] = UNDER_MAINTENANCE
@@ -140,20 +140,28 @@ class Rescheduler:
         above = used * 100 > ((self.cpu_threshold,), (self.memory_threshold,))
         if self.strict:
             return encode(above)
-        own = utilisation.ratios(utilisation.pod_estimate(view, pod), utilisation.quantities(view.allocatable, rows))
-        alone = own > HARD_LIMIT
-        return encode(np.concatenate((above, used + own > HARD_LIMIT)), lambda: np.concatenate((above & False, alone)))
+        pod_only = utilisation.ratios(
+            utilisation.pod_estimate(view, pod), utilisation.quantities(view.allocatable, rows)
+        )
+        pod_too_large = pod_only > HARD_LIMIT
+        return encode(
+            np.concatenate((above, used + pod_only > HARD_LIMIT)),
+            lambda: np.concatenate((above & False, pod_too_large)),
+        )
 
-    def _code_row(self, view: View, own: tuple[float, float] | None, row: int) -> int:
+    def _code_row(self, view: View, estimate: tuple[float, float] | None, row: int) -> int:
         """The same for one row; without an estimate only maintenance is checked."""
         if view.nodes[row].labels.get(MAINTENANCE.key) in MAINTENANCE.values:
             return UNDER_MAINTENANCE
-        if own is None:
+        if estimate is None:
             return 0
-        (cpu, memory), (own_cpu, own_memory) = _utilisations_row(view, NO_ESTIMATE, row), _pod_only_row(view, own, row)
+        (cpu, memory), (pod_cpu, pod_memory) = (
+            _utilisations_row(view, NO_ESTIMATE, row),
+            _pod_only_row(view, estimate, row),
+        )
         above = cpu * 100 > self.cpu_threshold, memory * 100 > self.memory_threshold
-        beyond = cpu + own_cpu > HARD_LIMIT, memory + own_memory > HARD_LIMIT
-        return encode_row((*above, *beyond), lambda: (False, False, own_cpu > HARD_LIMIT, own_memory > HARD_LIMIT))
+        beyond = cpu + pod_cpu > HARD_LIMIT, memory + pod_memory > HARD_LIMIT
+        return encode_row((*above, *beyond), lambda: (False, False, pod_cpu > HARD_LIMIT, pod_memory > HARD_LIMIT))
 
     def _utilisation(self, view: View, rows: Rows) -> Floats:
         """Utilisation of nodes, a line each for CPU and memory; NaN, which exceeds no threshold, where unknown."""
@@ -183,24 +191,26 @@ class Rescheduler:
         if self.strict:
             return self._strict_score(*self._utilisation(view, rows) * 100)
         if few_rows := scalar.small_selection(view, rows):
-            own = scalar.pod_estimate(view, pod)
-            return scalar.per_row(lambda row: self._score_row(view, pod, own, row), few_rows)
-        shares = utilisation.utilisations(view, rows, pod)
-        free = utilisation.weighted_sum(self.cpu_score_weight, self.memory_score_weight, 1.0 - np.minimum(shares, 1.0))
+            estimate = scalar.pod_estimate(view, pod)
+            return scalar.per_row(lambda row: self._score_row(view, pod, estimate, row), few_rows)
+        utilisations = utilisation.utilisations(view, rows, pod)
+        free = utilisation.weighted_sum(
+            self.cpu_score_weight, self.memory_score_weight, 1.0 - np.minimum(utilisations, 1.0)
+        )
         bonus = self.load_balance_bonus / 100
-        fading = np.minimum(np.maximum(LOW_LOAD + FADE_WIDTH - np.maximum(*shares), 0.0) / (2 * FADE_WIDTH), 1.0)
+        fade = np.minimum(np.maximum(LOW_LOAD + FADE_WIDTH - np.maximum(*utilisations), 0.0) / (2 * FADE_WIDTH), 1.0)
         return utilisation.free_score(
-            1.0 - (free + bonus * fading) / (self.cpu_score_weight + self.memory_score_weight + bonus)
+            1.0 - (free + bonus * fade) / (self.cpu_score_weight + self.memory_score_weight + bonus)
         )
 
-    def _score_row(self, view: View, pod: Pod, own: tuple[float, float], row: int) -> int:
+    def _score_row(self, view: View, pod: Pod, estimate: tuple[float, float], row: int) -> int:
         """The same for one row."""
-        cpu, memory = scalar.fill_from_requests(view, pod, row, _utilisations_row(view, own, row))
+        cpu, memory = scalar.fill_from_requests(view, pod, row, _utilisations_row(view, estimate, row))
         free = self.cpu_score_weight * (1.0 - min(cpu, 1.0)) + self.memory_score_weight * (1.0 - min(memory, 1.0))
         bonus = self.load_balance_bonus / 100
-        fading = min(max(LOW_LOAD + FADE_WIDTH - max(cpu, memory), 0.0) / (2 * FADE_WIDTH), 1.0)
+        fade = min(max(LOW_LOAD + FADE_WIDTH - max(cpu, memory), 0.0) / (2 * FADE_WIDTH), 1.0)
         return scalar.free_score(
-            1.0 - (free + bonus * fading) / (self.cpu_score_weight + self.memory_score_weight + bonus)
+            1.0 - (free + bonus * fade) / (self.cpu_score_weight + self.memory_score_weight + bonus)
         )
 
     def _strict_score(self, cpu: Floats, memory: Floats) -> Ints:
@@ -248,15 +258,15 @@ class Rescheduler:
         return "" if self.strict else utilisation.unmeasured_note(view)
 
 
-def _utilisations_row(view: View, own: tuple[float, float], row: int) -> list[float]:
+def _utilisations_row(view: View, estimate: tuple[float, float], row: int) -> list[float]:
     """One node's utilisation with this much more, of CPU and memory."""
-    return scalar.measured_ratios(view.load.expected, view.allocatable, own, row)
+    return scalar.measured_ratios(view.load.expected, view.allocatable, estimate, row)
 
 
-def _pod_only_row(view: View, own: tuple[float, float], row: int) -> tuple[float, float]:
+def _pod_only_row(view: View, estimate: tuple[float, float], row: int) -> tuple[float, float]:
     """One node's utilisation with the pod alone."""
     cpu, memory = (view.allocatable(resource).item(row) for resource in utilisation.RESOURCES)
-    return scalar.ratio(own[0], cpu), scalar.ratio(own[1], memory)
+    return scalar.ratio(estimate[0], cpu), scalar.ratio(estimate[1], memory)
 
 
 def _under_maintenance(view: View, rows: Rows) -> Bools | None:

@@ -83,25 +83,25 @@ class Usage:
 
     def filter(self, view: View, pod: Pod, rows: Rows) -> Ints:
         if not self.strict and (few_rows := scalar.small_selection(view, rows)):
-            own = scalar.pod_estimate(view, pod)
-            return scalar.per_row(lambda row: self._code_row(view, own, row), few_rows)
+            estimate = scalar.pod_estimate(view, pod)
+            return scalar.per_row(lambda row: self._code_row(view, estimate, row), few_rows)
         return self._codes(view, pod, rows)
 
     def _codes(self, view: View, pod: Pod, rows: Rows) -> Ints:
         limits = np.array(((self.thresholds.cpu or np.inf,), (self.thresholds.mem or np.inf,))) / 100
-        offered = utilisation.quantities(view.capacity, rows)
+        capacity = utilisation.quantities(view.capacity, rows)
         if self.strict:
-            return encode(utilisation.ratios(_average(view, rows), offered) > limits)
-        own = utilisation.pod_estimate(view, pod)
-        above = utilisation.ratios(_recent_or_expected(view, rows) + own, offered) > limits
-        return encode(above, lambda: utilisation.ratios(own, offered) > limits)
+            return encode(utilisation.ratios(_average(view, rows), capacity) > limits)
+        estimate = utilisation.pod_estimate(view, pod)
+        above = utilisation.ratios(_recent_or_expected(view, rows) + estimate, capacity) > limits
+        return encode(above, lambda: utilisation.ratios(estimate, capacity) > limits)
 
-    def _code_row(self, view: View, own: tuple[float, float], row: int) -> int:
+    def _code_row(self, view: View, estimate: tuple[float, float], row: int) -> int:
         """The same for one row."""
         limits = ((self.thresholds.cpu or inf) / 100, (self.thresholds.mem or inf) / 100)
-        above = map(gt, _utilisations_row(view, own, row), limits)
+        above = map(gt, _utilisations_row(view, estimate, row), limits)
         capacity = (view.capacity(resource).item(row) for resource in utilisation.RESOURCES)
-        return encode_row(above, lambda: map(gt, map(scalar.ratio, own, capacity), limits))
+        return encode_row(above, lambda: map(gt, map(scalar.ratio, estimate, capacity), limits))
 
     def reasons(self, view: View, pod: Pod, code: int) -> tuple[str, ...]:
         messages = (f"CPU is used above {self.thresholds.cpu:g}%", f"memory is used above {self.thresholds.mem:g}%")
@@ -109,8 +109,8 @@ class Usage:
 
     def score(self, view: View, pod: Pod, rows: Rows) -> Ints | None:
         if not self.strict and (few_rows := scalar.small_selection(view, rows)):
-            own = scalar.pod_estimate(view, pod)
-            return scalar.per_row(lambda row: self._score_row(view, pod, own, row), few_rows)
+            estimate = scalar.pod_estimate(view, pod)
+            return scalar.per_row(lambda row: self._score_row(view, pod, estimate, row), few_rows)
         known = (
             _average(view, rows) + utilisation.cpu_and_memory(view.load.unsampled, view, rows)
             if self.strict
@@ -124,9 +124,9 @@ class Usage:
         )
         return utilisation.whole_points(mean * 100) if self.strict else utilisation.free_score(1.0 - mean)
 
-    def _score_row(self, view: View, pod: Pod, own: tuple[float, float], row: int) -> int:
+    def _score_row(self, view: View, pod: Pod, estimate: tuple[float, float], row: int) -> int:
         """The same for one row."""
-        shares = scalar.fill_from_requests(view, pod, row, _utilisations_row(view, own, row))
+        shares = scalar.fill_from_requests(view, pod, row, _utilisations_row(view, estimate, row))
         cpu, memory = (1.0 - min(share, 1.0) for share in shares)
         mean = (self.cpu_weight * cpu + self.memory_weight * memory) / (self.cpu_weight + self.memory_weight)
         return scalar.free_score(1.0 - mean)
@@ -144,7 +144,7 @@ def _recent_or_expected(view: View, rows: Rows) -> Floats:
     return np.fmax(_average(view, rows), utilisation.expected_usage(view, rows))
 
 
-def _utilisations_row(view: View, own: tuple[float, float], row: int) -> list[float]:
+def _utilisations_row(view: View, estimate: tuple[float, float], row: int) -> list[float]:
     """One node's utilisation with the pod, of CPU and memory."""
     load = view.load
     return [
@@ -152,5 +152,5 @@ def _utilisations_row(view: View, own: tuple[float, float], row: int) -> list[fl
             scalar.nanmax(load.recent_mean(resource, WINDOW).item(row), load.expected(resource).item(row)) + amount,
             view.capacity(resource).item(row),
         )
-        for resource, amount in zip(utilisation.RESOURCES, own, strict=True)
+        for resource, amount in zip(utilisation.RESOURCES, estimate, strict=True)
     ]

@@ -161,7 +161,7 @@ class _Sums:
 class _LabelSetClasses:
     """The classes of each label set; sets are only added, until their ids are compacted."""
 
-    KEY = f"{__name__}.words"
+    KEY = f"{__name__}.classes"
 
     def __init__(self, classes: LabelSets) -> None:
         self.label_classes, self.as_array = classes, np.zeros((2, 0), dtype=np.int8)

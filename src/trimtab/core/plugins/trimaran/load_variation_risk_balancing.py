@@ -55,7 +55,7 @@ from trimtab.core.plugins.trimaran.measurements import (
 )
 from trimtab.core.tables import Floats
 
-OVERLOADED = 0.95  # from this risk on, what is left of the points is shared out
+OVERLOADED = 0.95  # above this risk the remaining points decline exponentially
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,9 +108,9 @@ class LoadVariationRiskBalancing:
         return scaled_score_row(min(cpu, memory))
 
     def _resource_score_row(self, view: View, pod: Pod, resource: str, row: int) -> float:
-        whole = view.capacity(resource).item(row)
-        mean = ratio(observed_usage_row(view, resource, row) + view.load.estimate(pod, resource)[0], whole)
-        risk = mean + self._variation_one(deviation_row(view, resource, row, mean, whole))
+        capacity = view.capacity(resource).item(row)
+        mean = ratio(observed_usage_row(view, resource, row) + view.load.estimate(pod, resource)[0], capacity)
+        risk = mean + self._variation_one(deviation_row(view, resource, row, mean, capacity))
         trust = view.load.trust(resource).item(row)
         return blend_with_requests_row(
             trust, _risk_score_one(risk), lambda: _risk_score_one(requested_ratio(view, resource, row, pod))
@@ -122,25 +122,25 @@ class LoadVariationRiskBalancing:
         return min(min(max(deviation, 0.0), 1.0) * self.safe_variance_margin, 1.0)
 
     def _variation(self, deviation: Floats) -> Floats:
-        varied = np.minimum(np.maximum(deviation, 0.0), 1.0)
+        variation = np.minimum(np.maximum(deviation, 0.0), 1.0)
         if self.safe_variance_sensitivity != 1.0:
             root = 1.0 / self.safe_variance_sensitivity if self.safe_variance_sensitivity else math.inf
-            varied = np.power(varied, root)
-        return np.minimum(varied * self.safe_variance_margin, 1.0)
+            variation = np.power(variation, root)
+        return np.minimum(variation * self.safe_variance_margin, 1.0)
 
     def _strict_score(self, view: View, pod: Pod, rows: Rows) -> Ints:
         """The worse resource, or the only one with metrics. A missing mean or deviation counts as 0."""
         load, allocatable = view.load, quantities(view.allocatable, rows)
         allocatable_fraction = allocatable / np.maximum(quantities(view.capacity, rows), 1)
-        mean, latest, spread = (
+        mean, latest, deviation = (
             cpu_and_memory(each, view, rows) * allocatable_fraction for each in (load.mean, load.latest, load.deviation)
         )
         mean = np.where(mean == mean, mean, latest)
-        missing = np.isnan(mean) & np.isnan(spread)
-        mean, spread = (np.minimum(np.fmax(each, 0.0), allocatable) for each in (mean, spread))
+        missing = np.isnan(mean) & np.isnan(deviation)
+        mean, deviation = (np.minimum(np.fmax(each, 0.0), allocatable) for each in (mean, deviation))
         requested = np.array([[pod.requests.of(resource)] for resource in RESOURCES])
         mean_load = np.minimum((mean + requested) / np.maximum(allocatable, 1), 1.0)
-        risk = (mean_load + self._variation(spread / np.maximum(allocatable, 1))) / 2.0
+        risk = (mean_load + self._variation(deviation / np.maximum(allocatable, 1))) / 2.0
         points = np.where(missing, np.nan, np.where(allocatable > 0, (1.0 - risk) * MAX_SCORE, 0.0))
         lower, higher = np.minimum(points[0], points[1]), np.fmax(points[0], points[1])
         return rounded_score(np.where(lower == lower, lower, higher))

@@ -105,46 +105,57 @@ class LowRiskOverCommitment:
         if not (pod.requests.limit_of(CPU) or pod.requests.limit_of(MEMORY)):
             return np.zeros(len(view.pod_count[rows]), dtype=np.int64) if self.strict else None
         if not self.strict and (few_rows := small_selection(view, rows)):
-            return per_row(lambda row: self._of_one(view, pod, row), few_rows)
-        at = Commitment(view, pod, rows)
+            return per_row(lambda row: self._score_row(view, pod, row), few_rows)
+        commitment = Commitment(view, pod, rows)
         if self.strict:
-            return self._strict_score(at)
-        cpu, memory = self._points(at)
+            return self._strict_score(commitment)
+        cpu, memory = self._resource_scores(commitment)
         points = np.minimum(cpu, memory) * (1.0 - TIE_BREAK_SHARE)
-        points += (1.0 - at.fullness) * (TIE_BREAK_SHARE * MAX_SCORE)
+        points += (1.0 - commitment.fullness) * (TIE_BREAK_SHARE * MAX_SCORE)
         return scaled_score(points)
 
-    def _of_one(self, view: View, pod: Pod, row: int) -> int:
+    def _score_row(self, view: View, pod: Pod, row: int) -> int:
         """The same for one row."""
-        (cpu, full_of_cpu), (memory, full_of_memory) = (self._points_of(view, pod, each, row) for each in RESOURCES)
+        (cpu, cpu_fullness), (memory, memory_fullness) = (
+            self._resource_score_row(view, pod, each, row) for each in RESOURCES
+        )
         points = min(cpu, memory) * (1.0 - TIE_BREAK_SHARE)
-        return scaled_score_row(points + (1.0 - max(full_of_cpu, full_of_memory)) * (TIE_BREAK_SHARE * MAX_SCORE))
+        return scaled_score_row(points + (1.0 - max(cpu_fullness, memory_fullness)) * (TIE_BREAK_SHARE * MAX_SCORE))
 
-    def _points_of(self, view: View, pod: Pod, resource: str, row: int) -> tuple[float, float]:
-        """By one resource, and how full limits make the node of it."""
-        demand, whole, offered = pod.requests, view.capacity(resource).item(row), view.allocatable(resource).item(row)
-        asked, limits = min(view.requested(resource).item(row), offered), view.limits(resource).item(row)
-        top = limits + demand.limit_of(resource)
-        beyond = float(max(top - offered, 0)) / max(top - min(asked + demand.of(resource), offered), 1)
+    def _resource_score_row(self, view: View, pod: Pod, resource: str, row: int) -> tuple[float, float]:
+        """The score by one resource, and limits relative to limits plus allocatable."""
+        pod_requests, capacity, allocatable = (
+            pod.requests,
+            view.capacity(resource).item(row),
+            view.allocatable(resource).item(row),
+        )
+        requested, limits = min(view.requested(resource).item(row), allocatable), view.limits(resource).item(row)
+        limits_with_pod = limits + pod_requests.limit_of(resource)
+        limit_risk = float(max(limits_with_pod - allocatable, 0)) / max(
+            limits_with_pod - min(requested + pod_requests.of(resource), allocatable), 1
+        )
         weight = self.risk_limit_weights.of(resource, 0.5)
 
-        def left(load_risk: float) -> float:
-            return (1.0 - (weight * beyond + (1.0 - weight) * load_risk)) * MAX_SCORE
+        def score(load_risk: float) -> float:
+            return (1.0 - (weight * limit_risk + (1.0 - weight) * load_risk)) * MAX_SCORE
 
-        mean, has = min(ratio(observed_usage_row(view, resource, row), whole), 1.0), float(max(whole, 1))
-        spread = deviation_row(view, resource, row, mean, whole, math.sqrt(self.smoothing_window_size))
-        measured = left(1.0 - beta_cdf_one(mean, spread, asked / has, limits / has))
+        mean, nonzero_capacity = (
+            min(ratio(observed_usage_row(view, resource, row), capacity), 1.0),
+            float(max(capacity, 1)),
+        )
+        deviation = deviation_row(view, resource, row, mean, capacity, math.sqrt(self.smoothing_window_size))
+        measured = score(1.0 - beta_cdf_one(mean, deviation, requested / nonzero_capacity, limits / nonzero_capacity))
         trust = view.load.trust(resource).item(row)
         points = blend_with_requests_row(
-            trust, measured, lambda: left(min(requested_ratio(view, resource, row, pod), 1.0))
+            trust, measured, lambda: score(min(requested_ratio(view, resource, row, pod), 1.0))
         )
-        return points, top / max(top + float(offered), 1.0)
+        return points, limits_with_pod / max(limits_with_pod + float(allocatable), 1.0)
 
-    def _points(self, commitment: Commitment) -> Floats:
-        whole = quantities(commitment.view.capacity, commitment.rows)
-        mean = np.minimum(ratios(observed_usage(commitment.view, commitment.rows), whole), 1.0)
-        spread = deviation(commitment.view, commitment.rows, mean, whole, math.sqrt(self.smoothing_window_size))
-        measured = self._risk_score(commitment, 1.0 - self._load_below_requests(commitment, mean, spread, whole))
+    def _resource_scores(self, commitment: Commitment) -> Floats:
+        capacity = quantities(commitment.view.capacity, commitment.rows)
+        mean = np.minimum(ratios(observed_usage(commitment.view, commitment.rows), capacity), 1.0)
+        deviations = deviation(commitment.view, commitment.rows, mean, capacity, math.sqrt(self.smoothing_window_size))
+        measured = self._risk_score(commitment, 1.0 - self._load_below_requests(commitment, mean, deviations, capacity))
         trust = cpu_and_memory(commitment.view.load.trust, commitment.view, commitment.rows)
         return blend_with_requests(
             trust,
@@ -161,29 +172,33 @@ class LowRiskOverCommitment:
 
     def _strict_score(self, commitment: Commitment) -> Ints:
         """A resource without metrics adds no load risk; with neither the score is 0."""
-        load, whole = commitment.view.load, np.maximum(quantities(commitment.view.capacity, commitment.rows), 1)
+        load, capacity = commitment.view.load, np.maximum(quantities(commitment.view.capacity, commitment.rows), 1)
         columns = (load.mean, load.latest, load.deviation)
-        mean, latest, spread = (cpu_and_memory(each, commitment.view, commitment.rows) / whole for each in columns)
-        mean = np.where(mean == mean, mean, latest)
-        missing = np.isnan(mean) & np.isnan(spread)
-        mean, spread = (np.minimum(np.fmax(each, 0.0), 1.0) for each in (mean, spread))
-        likely = self._load_below_requests(
-            commitment, mean, spread * math.sqrt(self.smoothing_window_size), commitment.allocatable
+        mean, latest, deviation = (
+            cpu_and_memory(each, commitment.view, commitment.rows) / capacity for each in columns
         )
-        cpu, memory = self._risk_score(commitment, np.where(missing, 0.0, 1.0 - likely))
+        mean = np.where(mean == mean, mean, latest)
+        missing = np.isnan(mean) & np.isnan(deviation)
+        mean, deviation = (np.minimum(np.fmax(each, 0.0), 1.0) for each in (mean, deviation))
+        below_requests = self._load_below_requests(
+            commitment, mean, deviation * math.sqrt(self.smoothing_window_size), commitment.allocatable
+        )
+        cpu, memory = self._risk_score(commitment, np.where(missing, 0.0, 1.0 - below_requests))
         return rounded_score(np.where(missing[0] & missing[1], 0.0, np.minimum(cpu, memory)))
 
-    def _load_below_requests(self, commitment: Commitment, mean: Floats, spread: Floats, whole: Ints) -> Floats:
+    def _load_below_requests(self, commitment: Commitment, mean: Floats, deviation: Floats, capacity: Ints) -> Floats:
         """The probability that the load is below requests, given that it is below limits; NaN where the mean is.
 
         For all rows it is the same for every pod, so it is cached until the inputs change.
         """
-        whole = np.maximum(whole, 1)
-        figures = [each.ravel() for each in (mean, spread, commitment.requests / whole, commitment.limits / whole)]
+        capacity = np.maximum(capacity, 1)
+        inputs = [
+            each.ravel() for each in (mean, deviation, commitment.requests / capacity, commitment.limits / capacity)
+        ]
         if mean.shape[1] < commitment.view.count or not mean.size:
-            return beta_cdf(*figures).reshape(mean.shape)
-        remembered: CachedCdf = commitment.view.load.plugin_cache.setdefault((self.name, self.strict), CachedCdf())
-        return remembered.beta_cdf(*figures).reshape(mean.shape)
+            return beta_cdf(*inputs).reshape(mean.shape)
+        cached: CachedCdf = commitment.view.load.plugin_cache.setdefault((self.name, self.strict), CachedCdf())
+        return cached.beta_cdf(*inputs).reshape(mean.shape)
 
 
 class Commitment:

@@ -44,9 +44,9 @@ from trimtab.core.plugins.trimaran.measurements import blend_with_requests, roun
 from trimtab.core.tables import Floats
 
 ONE_CORE = ResourceAmounts(((CPU, 1000),))
-DESCENT_WIDTH = 5.0  # percent of utilisation above the target, within which the score comes down
+DESCENT_WIDTH = 5.0  # percent of utilization above the target over which the score declines
 REPORTING_DELAY = 60.0  # seconds that an agent may take to report a pod
-LEARNED_RULES = ("siblings", "cluster")  # rules of estimates that rest on measurements
+LEARNED_RULES = ("siblings", "cluster")  # estimates based on measurements
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,13 +99,13 @@ class TargetLoadPacking:
     def _points(self, used: Floats) -> Floats:
         """Of a ratio: piecewise linear, without a step; NaN stays NaN."""
         target = float(self.target_utilization)
-        foot = min(target + DESCENT_WIDTH, 100.0)
-        above = target * (100.0 - foot) / (100.0 - target)
-        return np.interp(used * 100.0, (0.0, target, foot, 100.0), (target, MAX_SCORE, above, 0.0))
+        tail_start = min(target + DESCENT_WIDTH, 100.0)
+        tail_score = target * (100.0 - tail_start) / (100.0 - target)
+        return np.interp(used * 100.0, (0.0, target, tail_start, 100.0), (target, MAX_SCORE, tail_score, 0.0))
 
     def _estimate(self, view: View, pod: Pod) -> float:
-        figure, _, rule = view.load.estimate(pod, CPU)
-        return figure if rule in LEARNED_RULES else max(self._predicted_usage(pod), pod.requests.of(CPU))
+        estimate, _, rule = view.load.estimate(pod, CPU)
+        return estimate if rule in LEARNED_RULES else max(self._predicted_usage(pod), pod.requests.of(CPU))
 
     def _predicted_usage(self, pod: Pod) -> int:
         """Container by container: its limit, or a multiple of its request, or the default."""
@@ -114,11 +114,11 @@ class TargetLoadPacking:
         return demand.limited_cpu + open_cpu + demand.containers_without_cpu * self.default_requests.of(CPU)
 
     def _strict_score(self, view: View, pod: Pod, rows: Rows) -> Ints:
-        target, whole = float(self.target_utilization), view.capacity(CPU)[rows]
-        latest, mean = (each(CPU)[: view.count][rows] for each in (view.load.latest, view.load.mean))
-        unseen = recent_sum(view, view.load.sampled_at(CPU) - REPORTING_DELAY, rows, self._predicted_usage)
-        used = np.where(latest == latest, latest, mean) + (self._predicted_usage(pod) + unseen)
-        used = np.where(whole > 0, 100.0 * used / np.maximum(whole, 1), used * 0.0)
+        target, capacity = float(self.target_utilization), view.capacity(CPU)[rows]
+        latest, mean = (column(CPU)[: view.count][rows] for column in (view.load.latest, view.load.mean))
+        unsampled = recent_sum(view, view.load.sampled_at(CPU) - REPORTING_DELAY, rows, self._predicted_usage)
+        used = np.where(latest == latest, latest, mean) + (self._predicted_usage(pod) + unsampled)
+        used = np.where(capacity > 0, 100.0 * used / np.maximum(capacity, 1), used * 0.0)
         below = (100.0 - target) * used / target + target
         above = np.where(used > 100.0, 0.0, target * (100.0 - used) / (100.0 - target))
         return rounded_score(np.where(used > target, above, below))

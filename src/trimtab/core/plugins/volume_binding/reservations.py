@@ -22,7 +22,7 @@ class StaticBinding(Struct, frozen=True):
     volume: str
     version: int
     claim: PersistentVolumeClaim
-    bound_by_controller: bool  # the claimRef was not set by anybody before
+    bound_by_controller: bool  # Trimtab sets the claimRef
     needs_write: bool
 
 
