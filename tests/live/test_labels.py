@@ -244,7 +244,7 @@ def test_manual_changes_of_labels_and_nodes(cluster: MeteredCluster) -> None:
         admin.delete("/api/v1/nodes/node-2")
         admin.create(node("node-2"))
         trimtab_process.wait_for(lambda: {"node-2": "high"} == labels(cluster), 40, "marked anew", labeller)
-        assert "mark contested" not in labeller.log.read_text()
+        assert "label contested" not in labeller.log.read_text()
         cluster.exporters.set("node-2", memory=0.2)
         trimtab_process.wait_for(
             lambda: ({}, []) == (labels(cluster), taints(cluster, "node-2")), 40, "all gone", labeller
@@ -260,7 +260,7 @@ def test_a_contested_label_is_reported_and_backed_off(cluster: MeteredCluster) -
         while time.monotonic() - began < 12.0:
             cluster.rig.admin.patch("/api/v1/nodes/node-2", {"metadata": {"labels": {KEY: None}}})
             time.sleep(0.1)
-        assert 1 == labeller.log.read_text().count("mark contested: node=node-2")
+        assert 1 == labeller.log.read_text().count("label contested: node=node-2")
         assert 3 <= patches(cluster) - before <= 6  # at once, then after 1, 2, 4 and 8 seconds
         trimtab_process.wait_for(lambda: {"node-2": "high"} == labels(cluster), 60, "in the end it stands", labeller)
 

@@ -228,7 +228,7 @@ def test_a_changed_file_is_applied_without_a_restart(cluster: MeteredCluster) ->
         holds = "trimtab_config_last_reload_successful"
         trimtab_process.wait_for(lambda: 0 == stage.metric_value(trimtab, holds), 20, "the bad file", trimtab)
         said = trimtab.log_tail()
-        assert "the last good one stays in force" in said and "memoryThreshold is 500" in said
+        assert "the last valid one stays in force" in said and "memoryThreshold is 500" in said
         assert "waits" in stage.get_explain(trimtab, "pod/default/second-0")["state"]
         limited(cluster, 70)
         stage.placed(cluster, "second", 1, trimtab)
@@ -254,12 +254,14 @@ def test_the_running_process_explains_and_leaks_no_secret(cluster: MeteredCluste
         with stage.ready_process(trimtab_process.launch(cluster.rig, file, "secret")) as trimtab:
             trimtab_process.wait_for(lambda: stage.knows_memory(trimtab, HOT, 0.7), 30, "the load", trimtab)
             trimtab_process.wait_for(
-                lambda: "part=wrong/nodeCPU" in trimtab.log.read_text(), 20, "the refusal", trimtab
+                lambda: "query=wrong/nodeCPU" in trimtab.log.read_text(), 20, "the refusal", trimtab
             )
             stage.burst(cluster, "web", 5)
             stage.placed(cluster, "web", 5, trimtab)
             stage.burst(cluster, "giant", 1, cpu="64")
-            trimtab_process.wait_for(lambda: "not placed" in trimtab.log_tail(), 20, "the giant's line", trimtab)
+            trimtab_process.wait_for(
+                lambda: "unable to schedule" in trimtab.log_tail(), 20, "the giant's line", trimtab
+            )
             explained = explanations(trimtab)
             pages = [trimtab_process.page(trimtab, path)[1] for path in ("/metrics", "/explain/pod/default/web-0")]
             events = cluster.rig.kubectl("get", "events", "-o", "yaml")
