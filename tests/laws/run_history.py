@@ -13,6 +13,7 @@ from trimtab.core.cluster.invariants import check_invariants
 from trimtab.core.cluster.view import View
 from trimtab.core.engine import Engine
 from trimtab.core.framework.interface import Reject, StageResult, StageStatus, Wait
+from trimtab.core.invariants import check_scheduling
 from trimtab.core.model.change import Change
 from trimtab.core.model.events import Event, LeaseAcquired, Synced, Tick, Turn
 from trimtab.core.model.instructions import Bind, GetPod, Instruction, Preempt
@@ -81,6 +82,7 @@ class HistoryRunner:
                 assert self.ledger.pods[wish.uid].priority < self.ledger.pods[wish.preemptor].priority
         assert [] == check_invariants(self.engine.cluster)
         assert [] == lost_pods(self.engine)
+        assert [] == check_scheduling(self.engine)
         self.check_placements()
         flying, reserved = (
             self.engine.controller(Scheduling).bindings.by_uid.keys(),
