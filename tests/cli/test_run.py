@@ -137,3 +137,28 @@ def test_a_labeller_in_the_scheduler_needs_rules(tmp_path: Path) -> None:
     file = config(tmp_path, profiles=[{"schedulerName": "a"}])
     done = run("--controllers", "scheduler,labeller", "--config", file, home=tmp_path)
     assert (2, True) == (done.returncode, "labels: is missing" in done.stderr), done.stderr
+
+
+def test_a_recording_that_cannot_be_written(tmp_path: Path) -> None:
+    """Exit code 2, with the path and the reason, before anything is sent."""
+    kubeconfig = tmp_path / "kubeconfig"
+    kubeconfig.write_text(kubeconfig_of(f"https://127.0.0.1:{free_port()}"))
+    done = run("--kubeconfig", str(kubeconfig), "--record", str(tmp_path / "missing" / "r"), home=tmp_path)
+    assert 2 == done.returncode
+    assert f"trimtab: cannot record to {tmp_path / 'missing' / 'r'}: No such file or directory." in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--record-max-size", "much"), "'much' is not a quantity"),
+        (("--record-max-size", "10Ki"), "10Ki is less than 1Mi"),
+        (("--check-invariants", "0"), "0.0 is not in the range x>0"),
+        (("--check-invariants=often",), "'often' is not a valid float"),
+    ],
+)
+def test_values_of_flags_that_make_no_sense(tmp_path: Path, arguments: tuple[str, ...], message: str) -> None:
+    """Exit code 2."""
+    done = run(*arguments, home=tmp_path)
+    assert (2, True) == (done.returncode, message in done.stderr), done.stderr

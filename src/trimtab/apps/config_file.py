@@ -12,6 +12,7 @@ from trimtab.config.diagnostics import ConfigError, Problem
 from trimtab.config.trimtab.settings import PrometheusSettings, QuerySettings
 from trimtab.config.yaml import MAX_BYTES
 from trimtab.core.load.pressure_rules import RULE_QUERY_PREFIX
+from trimtab.core.model.events import ConfigText
 from trimtab.sources.prometheus.source import invalid_queries
 
 MAX_QUERY_CHARS = 200
@@ -50,6 +51,11 @@ class ConfigFile:
     def included_states(self) -> dict[Path, FileState]:
         """What each included file held when it was last read."""
         return {} if self.included is None else dict(self.included.states)
+
+    def text(self, content: bytes) -> ConfigText:
+        """What a recording keeps of it: the content that was parsed last, and the files that it includes."""
+        files = ((str(path), state) for path, state in self.included_states.items() if isinstance(state, bytes))
+        return ConfigText(str(self.path), content, tuple(files))
 
     def forget_included(self) -> None:
         """Call before parsing anew, which reads the files that are still included."""

@@ -27,8 +27,10 @@ from aiohttp import web
 
 from trimtab.apps.clock import Clock
 from trimtab.apps.config_file import ConfigFile, validate_queries
+from trimtab.apps.invariant_checks import InvariantChecks
 from trimtab.apps.labeller_status import LabellerStatus, LoggingRecorder
 from trimtab.apps.logs import log_decision, log_task_exit
+from trimtab.apps.recording import RecordingOptions, open_recording
 from trimtab.apps.reload import Reload
 from trimtab.apps.runtime import Runtime
 from trimtab.apps.source_pollers import SourcePollers
@@ -100,6 +102,8 @@ class Options:
     identity: str
     host: str
     port: int
+    recording: RecordingOptions | None = None
+    check_invariants: float | None = None  # every so many seconds; None for never
 
 
 class Process:
@@ -115,6 +119,9 @@ class Process:
     ) -> None:
         self.configuration, self.controllers = configuration, tuple(controllers)
         self.credentials, self.options = credentials, options
+        self.recorder = LoggingRecorder()
+        self.engine = Engine(configuration.settings, self.recorder)
+        self.recording = open_recording(options.recording, self.engine) if options.recording is not None else None
         self.clock, random, reader = Clock(), Random(), PodReader()
         connection, leader = configuration.client_connection, configuration.leader_election
         self.read_transport = AiohttpTransport(credentials, rate_limiter=None)
@@ -125,10 +132,9 @@ class Process:
             if leader.enabled
             else None
         )
-        self.recorder = LoggingRecorder()
-        self.engine = Engine(configuration.settings, self.recorder)
         on_decision = log_decision if configuration.trimtab.logging.decisions else None
-        self.runtime = Runtime(self.engine, lambda each: self.api_calls.submit(each), self.clock, on_decision)
+        record = self.recording.record if self.recording is not None else None
+        self.runtime = Runtime(self.engine, lambda each: self.api_calls.submit(each), self.clock, on_decision, record)
         may_write = self.elector.may_write if self.elector else lambda: True
         write = self.write_transport, self.runtime.dispatch, may_write
         self.api_calls = ApiCalls(*write, self.clock, random, reader, options.identity, wall=self.clock.wall)
@@ -196,6 +202,8 @@ class Process:
         finally:
             for transport in (self.read_transport, self.write_transport, self.lease_transport):
                 await transport.close()
+            if self.recording is not None:
+                self.recording.close()
 
     async def _preflight(self) -> None:
         """Raises PreflightError where a role file is missing, with its name."""
@@ -223,7 +231,11 @@ class Process:
     def _tasks(self) -> list[Coroutine[Any, Any, None]]:
         """What runs concurrently; when one ends, the process does."""
         tasks = [self.informers.run(), self.api_calls.run(), self.runtime.run(), self._run_election(), self._poll()]
-        return [*tasks, self.reload.run()] if self.reload is not None else tasks
+        if self.reload is not None:
+            tasks.append(self.reload.run())
+        if (interval := self.options.check_invariants) is not None:
+            tasks.append(InvariantChecks(self.engine, interval, self.recorder.invariants_violated).run())
+        return tasks
 
     async def _poll(self) -> None:
         """Once nodes are listed: before that no series would match a node."""
@@ -274,6 +286,8 @@ class Process:
             sources=self.pollers.failing,
             node_usage=self.configuration.trimtab.metrics.node_usage,
         )
+        if self.recording is not None:
+            stats = replace(stats, recorded=self.recording.counts)
         if reload is not None:
             stats = replace(stats, reloads=lambda: reload.counts, config_in_force=lambda: reload.in_force)
         return MetricsEndpoint(self.recorder, Gauges(self.engine, stats))

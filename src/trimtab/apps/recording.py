@@ -167,6 +167,14 @@ class Recording:
         log.error("recording stopped: file=%s error=%s", self._options.path, error)
 
 
+def open_recording(options: RecordingOptions, engine: Engine) -> Recording:
+    """Raises RecordingError if the file cannot be written."""
+    try:
+        return Recording(options, engine)
+    except OSError as error:
+        raise RecordingError(f"cannot record to {options.path}: {error.strerror or error}") from None
+
+
 class _FileWriter:
     """One recording file after the other, block by block; `size` is the present one's, `bytes` and `records` are all."""
 
@@ -220,7 +228,7 @@ class _FileWriter:
 
 
 class RecordingError(Exception):
-    """The file is not a recording, is of another format version, or is damaged."""
+    """The file cannot be written; or it is not a recording, is of another format version, or is damaged."""
 
 
 class RecordingReader:

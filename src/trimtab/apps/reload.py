@@ -91,9 +91,9 @@ class Reload:
         except Exception as error:  # a parser that fails must not end the process
             self._reject(f"{type(error).__name__}: {error}")
         else:
-            self._apply(configuration)
+            self._apply(configuration, content)
 
-    def _apply(self, new: Configuration) -> None:
+    def _apply(self, new: Configuration, content: bytes) -> None:
         before = self.current
         if reason := self._needs_restart(new):
             self._reject(reason)
@@ -113,7 +113,7 @@ class Reload:
             log.info("configuration: note=%s", note)
         for field in _ignored_changes(before, new):
             log.warning("configuration change ignored until restart: file=%s field=%s", self._file.path, field)
-        self._dispatch(SettingsRead(new.settings, self._clock()))
+        self._dispatch(SettingsRead(new.settings, self._clock(), self._file.text(content)))
 
     def _needs_restart(self, new: Configuration) -> str:
         """Why this configuration cannot be applied without a restart; empty if it can."""

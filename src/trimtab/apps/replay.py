@@ -9,7 +9,7 @@ from __future__ import annotations
 import traceback
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from math import isclose, isnan
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from typing import Any
 import msgspec
 
 from trimtab.apps.plugins import PluginError, installed_plugins
+from trimtab.apps.process import configuration_for
 from trimtab.apps.recording import RecordingReader
 from trimtab.config.diagnostics import ConfigError
 from trimtab.config.kube_scheduler import default_configuration, parse
@@ -151,10 +152,10 @@ def read_settings(config: ConfigText, controllers: Sequence[str]) -> Settings:
     """The settings that such a process makes of the text; plugins of other packages must be installed here, too."""
     if config.file:
         read_file = _recorded_files(config)
-        found = parse(config.content, config.file, installed_plugins(), SOURCE_SETTINGS, read_file).settings
+        found = parse(config.content, config.file, installed_plugins(), SOURCE_SETTINGS, read_file)
     else:
-        found = default_configuration().settings
-    return found if "labeller" in controllers else replace(found, labels=None)
+        found = default_configuration()
+    return configuration_for(controllers, found, config.file).settings
 
 
 def _recorded_files(config: ConfigText) -> Callable[[str], tuple[str, bytes]]:

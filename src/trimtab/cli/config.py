@@ -17,6 +17,7 @@ from trimtab.config.kube_scheduler import parse
 
 if TYPE_CHECKING:
     from trimtab.apps.config_file import ConfigFile
+    from trimtab.core.model.events import ConfigText
 
 BAD_INPUT = 2
 TEMPLATES = ("default", "production", "development", "hpc", "memory", "microservices", "multitenant")
@@ -83,8 +84,14 @@ def open_config(file: str) -> ConfigFile:
 
 def load_or_exit(config_file: ConfigFile) -> Configuration:
     """Parse the file; if it is invalid, print every problem to stderr and exit with 2."""
+    return load_with_text_or_exit(config_file)[0]
+
+
+def load_with_text_or_exit(config_file: ConfigFile) -> tuple[Configuration, ConfigText]:
+    """The same, with the text that was parsed."""
     try:
-        return config_file.read(config_file.path.read_bytes())
+        content = config_file.path.read_bytes()
+        return config_file.read(content), config_file.text(content)
     except OSError as error:
         click.echo(printable(f"{config_file.path}: cannot be read: {error.strerror or error}"), err=True)
     except ConfigError as error:

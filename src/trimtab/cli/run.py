@@ -7,6 +7,7 @@ import secrets
 import socket
 import sys
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -15,6 +16,8 @@ from trimtab.serve.address import DEFAULT_ADDRESS, InvalidAddress, parse_address
 
 BAD_INPUT = 2
 CONTROLLERS = ("scheduler", "labeller")
+INVARIANTS_INTERVAL = 60
+MIN_RECORDING_SIZE = 1 << 20
 
 if TYPE_CHECKING:
     from trimtab.apps.config_file import ConfigFile
@@ -28,6 +31,20 @@ def parse_controllers(ctx: click.Context, param: click.Parameter, value: str) ->
     if unknown := [name for name in names if name not in CONTROLLERS]:
         raise click.BadParameter(f"unknown controller {unknown[0]!r}: choose from {', '.join(CONTROLLERS)}")
     return names
+
+
+def parse_size(ctx: click.Context, param: click.Parameter, value: str) -> int:
+    """Bytes of a quantity."""
+    from trimtab.core.model.resources import NANOS
+    from trimtab.wire.quantity import QuantityError, nanos
+
+    try:
+        size = nanos(value) // NANOS
+    except QuantityError as error:
+        raise click.BadParameter(str(error)) from None
+    if size < MIN_RECORDING_SIZE:
+        raise click.BadParameter(f"{value} is less than 1Mi")
+    return size
 
 
 controllers_option = click.option(
@@ -58,17 +75,47 @@ controllers_option = click.option(
     default="",
     help="Prefix of this replica's name in the lease and in Events; default: hostname.",
 )
+@click.option(
+    "--record", type=click.Path(path_type=Path), metavar="FILE", help="Record all events for `trimtab replay`."
+)
+@click.option(
+    "--record-max-size",
+    default="256Mi",
+    show_default=True,
+    callback=parse_size,
+    help="Size at which FILE becomes FILE.1, and a new one starts.",
+)
+@click.option(
+    "--check-invariants",
+    type=click.FloatRange(min=0, min_open=True),
+    is_flag=False,
+    flag_value=INVARIANTS_INTERVAL,
+    metavar="[SECONDS]",
+    help=f"Check the state for inconsistencies every so many seconds, by default {INVARIANTS_INTERVAL}; see metrics and log.",
+)
 @click.option("--log-level", type=click.Choice(["debug", "info", "warning", "error"]), help="Overrides logging.level.")
 def command(
-    file: str | None, controllers: tuple[str, ...], kubeconfig: str, address: str, name: str, log_level: str | None
+    file: str | None,
+    controllers: tuple[str, ...],
+    kubeconfig: str,
+    address: str,
+    name: str,
+    record: Path | None,
+    record_max_size: int,
+    check_invariants: float | None,
+    log_level: str | None,
 ) -> None:
     """Schedule pods on the cluster of the kubeconfig."""
     from trimtab.apps.logs import configure
     from trimtab.apps.process import Options
-    from trimtab.cli.config import load_or_exit
+    from trimtab.apps.recording import RecordingOptions
+    from trimtab.cli.config import load_with_text_or_exit
+    from trimtab.core.model.events import ConfigText
 
     config_file = config_file_for(controllers, file) if file else None
-    configuration = load_or_exit(config_file) if config_file is not None else default_for(controllers)
+    configuration, config = (
+        load_with_text_or_exit(config_file) if config_file is not None else (default_for(controllers), ConfigText())
+    )
     try:
         host, port = parse_address(address)
     except InvalidAddress as error:
@@ -78,7 +125,9 @@ def command(
     for note in configuration.notes:
         logging.getLogger("trimtab").info("%s", note)
     where = kubeconfig or configuration.client_connection.kubeconfig
-    sys.exit(run_process(configuration, where, Options(unique_identity(name), host, port), config_file, controllers))
+    recording = RecordingOptions(record, config, record_max_size, controllers) if record is not None else None
+    options = Options(unique_identity(name), host, port, recording, check_invariants)
+    sys.exit(run_process(configuration, where, options, config_file, controllers))
 
 
 def unique_identity(name: str) -> str:
@@ -122,6 +171,7 @@ def run_process(
 ) -> int:
     """Run until it ends; failures to start are reported in one sentence. Returns the exit code."""
     from trimtab.apps import process
+    from trimtab.apps.recording import RecordingError
     from trimtab.config.diagnostics import ConfigError, printable
     from trimtab.kube.credentials import CredentialsError, find_credentials
     from trimtab.kube.kinds import UnknownKind
@@ -132,6 +182,9 @@ def run_process(
         return process.run(configuration, find_credentials(kubeconfig), options, file, specs)
     except (CredentialsError, UnknownKind, PreflightError) as error:
         report(configuration, printable(f"trimtab: {error}."))
+    except RecordingError as error:
+        report(configuration, printable(f"trimtab: {error}."))
+        return BAD_INPUT
     except ConfigError as error:
         report(configuration, str(error))
         return BAD_INPUT

@@ -51,6 +51,7 @@ class ProcessStats:
     node_usage: bool = False  # two gauges per node, hence optional
     sources: Callable[[], Mapping[str, int]] = _no_counts  # by query: 1 while it fails
     reloads: Callable[[], Mapping[str, int]] = _no_counts  # by outcome
+    recorded: Callable[[], Mapping[str, int]] = _no_counts  # records and bytes of the recording
     config_in_force: Callable[[], bool] | None = None  # None without a configuration file
 
 
@@ -148,6 +149,8 @@ class Gauges:
             "trimtab_source_failing", "1 while a query to a metric source fails, else 0.", ("source",), failing
         )
         yield from self._config_metrics()
+        for name, number in stats.recorded().items():
+            yield _counter(f"trimtab_recorded_{name}_total", f"Size of the recording in {name}.", (), [((), number)])
         yield _counter(
             "trimtab_watch_incidents_total",
             "Lists, watches, expirations, stalls and malformed objects of each informer.",

@@ -163,6 +163,10 @@ class Metrics:
             "trimtab_source_failures_total", "Times a query to a metric source began to fail.", ("source",)
         )
 
+        self.invariant_violations = Counter(
+            "trimtab_invariant_violations_total", "Violations found by --check-invariants; the log names them."
+        )
+
     def _define_labelling(self) -> None:
         self.label_patches = Counter(
             "trimtab_node_marks_total", "Patches of pressure labels and taints, by result.", ("result",)
@@ -243,6 +247,10 @@ class PrometheusRecorder(MetricsRecorder):
     def node_patched(self, result: str) -> None:
         """A node patch was answered."""
         self._metrics.label_patches.add(result)
+
+    def invariants_violated(self, count: int) -> None:
+        """A check of the engine's state found so many violations."""
+        self._metrics.invariant_violations.add(by=count)
 
     def all_under_pressure(self, nodes: int) -> None:
         """Every eligible node is under pressure."""
