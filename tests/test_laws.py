@@ -170,20 +170,20 @@ def test_broken(law: str, plugin: Plugin) -> None:
 
 
 def test_every_law_has_a_breaker() -> None:
-    """No law stands here without a plugin that breaks it."""
+    """Every law has a plugin that breaks it."""
     assert set(BY_NAME) == {law for law, _ in BREAKERS}
 
 
 @pytest.mark.parametrize(("plugin", "caught"), [(Honest(), False), (Concealing(), True)])
 def test_signature(plugin: Plugin, caught: bool) -> None:
-    """A plugin that looks at more of the pod than it signs is caught."""
+    """A plugin whose signature is incomplete is caught."""
     view = cluster(*CLUSTER).view
     assert caught == bool(list(signature_is_complete(plugin, view, pod("web"), pod("longer"))))
 
 
 @pytest.mark.parametrize(("plugin", "caught"), [(Honest(), False), (Unreading(), True)])
 def test_kept(plugin: Plugin, caught: bool) -> None:
-    """A plugin that does not name a change that alters its answers is caught when that change comes."""
+    """A plugin with an incomplete `depends_on` is caught when such a change happens."""
     held, kept, profile = cluster(*CLUSTER), EvaluationCache(), multipoint("one", [(plugin, 1)])
     assert [] == list(cached_equals_fresh(held, pod("web"), profile, kept))
     held.upsert_pod(pod("new", on="a"))
@@ -192,6 +192,6 @@ def test_kept(plugin: Plugin, caught: bool) -> None:
 
 @pytest.mark.parametrize(("plugin", "caught"), [(Honest(), False), (FirstRow(), True)])
 def test_order(plugin: Plugin, caught: bool) -> None:
-    """A plugin that looks at row numbers is caught when nodes come in another order."""
+    """A plugin that depends on row numbers is caught when nodes are added in another order."""
     profile = multipoint("one", [(plugin, 1)])
     assert caught == bool(list(independent_of_node_order(cluster(*CLUSTER), NODES[::-1], pod("web"), profile)))

@@ -83,5 +83,5 @@ def _answer(plugin: str) -> Answer:
 
 
 def _arguments(case: Case, taken: set[str]) -> dict[str, Any]:
-    """Those of the case; a plugin that mends its original is asked for the original's answers."""
+    """The arguments of the case, with `strict` for plugins that fix their original."""
     return {**(case.get("args") or {}), **({"strict": True} if "strict" in taken else {})}

@@ -75,7 +75,7 @@ def cluster_of(case: Case) -> Cluster:
 
 
 def nominated(case: Case) -> list[Pod]:
-    """Pods to whom a node is promised, as the recorded plugins saw them.
+    """Nominated pods, as the recorded plugins saw them.
 
     kube-scheduler remembers nominations as references and looks the pods up in its queue. Where none were queued, what
     was added to a node is a pod with a name and nothing else: no requests, no labels, priority 0.

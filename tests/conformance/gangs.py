@@ -75,7 +75,7 @@ class Steps:
         return Gang(key, group, members, {**flying, **bound}, *past)
 
     def fails(self, gang: Gang) -> None:
-        """No time passes in a case, but what fails later stands behind; all of it is long after the recorded times."""
+        """No time passes in a case, but what fails later is queued later; all of it is long after the recorded times."""
         self.failed[gang.key] = AFTERWARDS + self.count
         self.count += 1
         self.passed.discard(gang.key)

@@ -41,7 +41,7 @@ SKIP: Mapping[str, Any] = {"code": "Skip"}
 
 
 def answer(plugin: Plugin, case: Case) -> dict[str, Any]:
-    """What the plugin says at each point that the recording has an answer for; a point without an entry cannot be asked."""
+    """The plugin's result at each recorded extension point; a point without an entry is unsupported."""
     asked = PluginCase(plugin, case)
     points: dict[str, Callable[[], Any]] = {
         "preEnqueue": asked.pre_enqueue,

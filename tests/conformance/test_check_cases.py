@@ -57,7 +57,7 @@ def test_few_are_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> No
 
 
 def test_not_built(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A plugin that nobody has built is listed as such and is no disagreement."""
+    """A plugin that is not built in is listed as such and is no disagreement."""
     write(tmp_path, "NeverHeardOf", case(1, CORDONED), case(2, CORDONED))
     code, lines = run(tmp_path, capsys)
     assert 0 == code
@@ -66,7 +66,7 @@ def test_not_built(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
 
 @pytest.mark.parametrize("profile", WHOLE_PROFILES)
 def test_profile_waits_for_its_plugins(profile: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The whole profile is compared only when each of its plugins is there, and says which are not."""
+    """The whole profile is compared only when all its plugins exist; missing ones are named."""
     monkeypatch.delitem(IN_TREE, "NodePorts")
     assert "NodePorts" in check(profile, [case(1, CORDONED)]).missing
 
@@ -90,7 +90,7 @@ def test_unanswerable_point(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
 
 
 def test_nothing_to_compare(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A folder without cases is a mistake in the command, said in a sentence."""
+    """A folder without cases is an error of the command, with a message."""
     assert 2 == main([str(tmp_path)])
     assert "no *.json.gz there" in capsys.readouterr().err
 

@@ -30,7 +30,7 @@ def answer(profile: Profile, case: Case) -> dict[str, Any]:
 
 
 def one_pod(profile: Profile, case: Case) -> dict[str, Any]:
-    """The table of one decision: who rejects which node, and what each plugin gives to the others."""
+    """The table of one decision: which plugin rejects which node, and the scores of the others."""
     pod, view = read_pod(case["pod"]), cluster_of(case).view
     answers = evaluate(view, pod, profile)
     if answers.pre_filter_rejection is not None:

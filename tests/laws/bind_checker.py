@@ -28,7 +28,7 @@ ENDED = ("Succeeded", "Failed")
 
 @dataclass
 class Sent:
-    """A bind of ours as far as we have heard: unanswered, lost (as of event number `lost`), or accepted."""
+    """A bind of ours as far as events tell: unanswered, lost (as of event number `lost`), or accepted."""
 
     pod: Pod
     node: str
@@ -133,7 +133,7 @@ class BindChecker:
     # --- what a bind may do
 
     def violations(self, bind: Bind) -> list[str]:
-        """Why this bind should not have been asked for; none when all is well."""
+        """Why this bind should not have been sent; empty if it was allowed."""
         pod, node = self.pods.get(bind.uid), self.nodes.get(bind.node)
         if pod is None or node is None:
             return [f"{bind}: no such pod or node"]

@@ -117,7 +117,7 @@ def nodes(draw: Any, name: str | None = None) -> Node:
 
 @st.composite
 def demands(draw: Any) -> PodRequests:
-    """What a pod asks for: mostly little, now and then with limits, with sidecars, by the pod as a whole, or far too much."""
+    """A pod's requests: mostly small, sometimes with limits, with sidecars, at pod level, or far too large."""
     plain = asks(
         cpu=draw(st.sampled_from(("", "", *CPUS))),
         memory=draw(st.sampled_from(("", "", *MEMORIES))),
@@ -158,7 +158,7 @@ def pods(draw: Any, name: str | None = None, on: str = "") -> Pod:
 
 @st.composite
 def clusters(draw: Any) -> Cluster:
-    """Up to eight nodes with pods on them, some of which are on nodes that nobody has seen, other objects, and some load."""
+    """Up to eight nodes with pods, some of them on unknown nodes, other objects, and some load."""
     made = draw(st.lists(nodes(), unique_by=lambda each: each.name, max_size=len(NAMES)))
     names = draw(st.lists(st.sampled_from(PODS), unique=True))
     standing = [draw(pods(name, draw(st.sampled_from(NAMES)))) for name in names]
@@ -226,7 +226,7 @@ def _lose_pod(held: Cluster, uid: str) -> None:
 
 
 def _assume(held: Cluster, brought: Pod, name: str) -> None:
-    """As the engine does it: a pod that is known, stands nowhere, and is given a node that is there."""
+    """As the engine does it: a known pod without a node is assumed on an existing node."""
     if held.is_newer(brought) and brought.uid not in held.placements and name in held.node_table.row:
         held.upsert_pod(brought)
         held.assume(brought, name)

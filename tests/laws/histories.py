@@ -55,7 +55,7 @@ POD_NAMES, NODE_NAMES = tuple("pqrstuvwxyz"), tuple("abc")
 
 
 def histories(shortest: int = 30, longest: int = 70) -> st.SearchStrategy[list[Step]]:
-    """Each step picks what happens, and two numbers that say to whom and how; short histories show little."""
+    """Each step picks what happens, and two numbers that say to which object and how; short histories show little."""
     step = st.tuples(st.integers(0, len(World.MOVES) - 1), st.integers(0, 30), st.integers(0, 30))
     return st.lists(step, min_size=shortest, max_size=longest)
 
@@ -73,7 +73,7 @@ class Request:
 
 @dataclass
 class World:
-    """The truth, and what of it has been told."""
+    """The true state, and what of it has been delivered."""
 
     at: float = 0.0
     version: int = 0
@@ -101,7 +101,7 @@ class World:
                 self._put_pod(replace(held, nominated_node=wish.node))
 
     def events(self, step: Step) -> Iterator[Event]:
-        """What the engine hears of this step, one by one."""
+        """The events of this step, one by one."""
         move, who, how = step
         self.at += 0.01
         return self._delivered(World.MOVES[move](self, who, how))
@@ -239,7 +239,7 @@ class World:
         return [replace(old, at=self.at)] if old is not None else []
 
     def everything_is_listed_anew(self, who: int, how: int) -> Iterator[Event]:
-        """A relist: what vanished unseen is reported as gone, before or after what is there."""
+        """A relist: what was deleted unseen is reported, before or after what exists."""
         gone = {"pods": self._vanished_pods(), "nodes": self._vanished_nodes()}
         kind = "pods" if who % 2 else "nodes"
         there: list[Event] = (
@@ -301,7 +301,7 @@ class World:
         return BindFailed(bind.wish.uid, bind.wish.node, fault, "no", self.at)
 
     def a_victim_is_deleted(self, who: int, how: int) -> list[Event]:
-        """Or not, or only nobody hears of it; deletion takes its time."""
+        """Or not, or the response is lost; deletion takes its time."""
         wish = _pick(self.preempts, who)
         if wish is None:
             return []
@@ -378,7 +378,7 @@ World.MOVES = (
 
 
 def bindable(pod: Pod) -> bool:
-    """What the API server asks of a pod before it binds it."""
+    """The conditions under which the API server binds a pod."""
     return not (pod.node or pod.terminating or pod.scheduling_gates or pod.phase in ("Succeeded", "Failed"))
 
 

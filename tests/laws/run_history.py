@@ -48,7 +48,7 @@ def engine() -> Engine:
 
 
 class HistoryRunner:
-    """Plays a history to an engine, with the ledger listening and every promise looked at after every event."""
+    """Feeds a history to an engine and to the bind checker, and checks every guarantee after every event."""
 
     def __init__(self) -> None:
         self.engine, self.world, self.ledger = engine(), World(), BindChecker()
@@ -105,7 +105,7 @@ class HistoryRunner:
         }
 
     def settle(self) -> HistoryRunner:
-        """Faults end, everything is heard, and two minutes pass."""
+        """Failures end, everything is delivered, and two minutes pass."""
         self.feed([LeaseAcquired(99, self.world.at)])
         for _ in range(24):
             self.world.at += 5.0

@@ -51,7 +51,7 @@ SPREADING = sorted({*BY_LOAD, *({"LowestLoad"} & {*IN_TREE})} - PACKING)
 
 @dataclass(frozen=True, slots=True)
 class Burst:
-    """How many pods on how many nodes, how far apart in time, what each asks for and uses, and how busy nodes are."""
+    """How many pods on how many nodes, how far apart in time, their requests and usage, and the nodes' load."""
 
     pods: int
     nodes: int
@@ -141,7 +141,7 @@ class Stage:
 
 
 def crowded(policy: str, burst: Burst) -> str:
-    """What is wrong with how the burst was spread, in words; nothing when all is well."""
+    """What is wrong with how the burst was spread; empty if nothing is."""
     counts = Stage(policy, burst).played()
     highest = max(counts.values(), default=0)
     return f"{policy}: {highest} pods on one node, {burst.most} allowed: {counts}" if highest > burst.most else ""

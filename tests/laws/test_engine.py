@@ -24,7 +24,7 @@ EXAMPLES = settings(max_examples=160, deadline=None, derandomize=True)
 @EXAMPLES
 @given(histories())
 def test_every_promise_holds_after_every_event(steps: list[Step]) -> None:
-    """Binds fit on what was delivered, one at a time; what is no news changes nothing; no pod is lost; sums are true."""
+    """Binds fit the delivered state, one at a time; stale events change nothing; no pod is lost; sums are correct."""
     trial = HistoryRunner().play(steps)
     assert len(trial.journal) == trial.ledger.number
 
@@ -32,7 +32,7 @@ def test_every_promise_holds_after_every_event(steps: list[Step]) -> None:
 @EXAMPLES
 @given(histories())
 def test_when_all_is_quiet_the_engine_knows_the_truth_and_has_done_its_work(steps: list[Step]) -> None:
-    """No flight is left, each pod and node is held as it is, and whoever is still unbound is gated or fits nowhere."""
+    """No binding cycle is left, each pod and node is known as it is, and unbound pods are gated or fit nowhere."""
     trial = HistoryRunner().play(steps).settle()
     cluster, world = trial.engine.cluster, trial.world
     assert world.pods == cluster.pods

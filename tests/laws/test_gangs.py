@@ -45,7 +45,7 @@ class Life:
         self.hear(self.scene.turn(1 + how % 3))
 
     def hear(self, instructions: list[Instruction] | None) -> None:
-        """What one event wishes for is sent at once; no event may leave a gang begun and short of its quorum."""
+        """Instructions of one event are sent at once; no event may leave a gang started and below its quorum."""
         binds = of_kind(Bind, instructions or [])
         begun = {self.alive.get(bind.uid, "") for bind in binds} - {""}
         self.sent |= {bind.uid: bind for bind in binds}
@@ -107,7 +107,7 @@ class Life:
 @settings(max_examples=60, deadline=None, derandomize=True)
 @given(STEPS)
 def test_no_gang_is_begun_and_left_short_of_its_quorum(steps: list[Step]) -> None:
-    """Whenever a member is sent, so many are sent or bound that the gang's quorum is reached; else nothing holds room."""
+    """Whenever a member is bound, the gang's quorum is reached; otherwise no member holds resources."""
     life = Life()
     for step in [(5, 0, 1), (5, 1, 2), (4, 0, 1), (4, 1, 2), *steps]:
         life.play(step)

@@ -85,7 +85,7 @@ class Life:
         return self.scene.engine.cluster.pods
 
     def pod_comes(self, who: int, how: int) -> None:
-        """A few equal ones, for they must not stand in each other's way."""
+        """A few equal pods, which must not block each other."""
         labels = {"shy": "yes"} if who % 3 == 0 else {}
         for _ in range(1 + who % 4):
             self.made += 1

@@ -91,7 +91,7 @@ PLUGINS: list[Plugin] = [
 
 @dataclass(frozen=True, slots=True)
 class Crowd:
-    """Declares nothing, and looks at all nodes for each: what may not be kept, and must be right all the same."""
+    """Declares nothing, and reads all nodes for each: its results may not be cached, and must still be right."""
 
     name: ClassVar[str] = "Crowd"
     requeue_on: ClassVar[Change] = Change.PODS
@@ -140,7 +140,7 @@ ASKED_ANEW = {
 
 
 def test_all_plugins_declare() -> None:
-    """Every built plugin that judges node by node declares what it depends on, so that its answers are kept."""
+    """Every built-in plugin that evaluates nodes independently declares `depends_on`, so that its results are cached."""
     judges = [plugin for plugin in PLUGINS if isinstance(plugin, Filter | Score)]
     assert ASKED_ANEW == {plugin.name for plugin in judges if not isinstance(plugin, Cacheable)}
 

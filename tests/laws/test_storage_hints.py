@@ -42,7 +42,7 @@ def overlooked(scene: EngineHarness) -> list[str]:
 
 
 def forgotten(scene: EngineHarness) -> list[str]:
-    """Pods in their stages that would go on, or back, if they were asked again."""
+    """Pods waiting in a stage that would continue, or be rejected, if it ran again."""
     twin = scene.engine.fork().controller(Scheduling)
     return [each.pod.name for each in twin.bindings.waiting() if twin._resume(each, scene.at)]
 
@@ -50,7 +50,7 @@ def forgotten(scene: EngineHarness) -> list[str]:
 @settings(max_examples=150, deadline=None, derandomize=True)
 @given(STEPS)
 def test_whoever_has_a_place_to_go_is_woken(steps: list[tuple[Object, int]]) -> None:
-    """After news of any claim, volume, class or driver nobody is unschedulable who has a place, or waits who could go on."""
+    """After any storage event no schedulable pod is left unschedulable, and no pod waits that could continue."""
     scene = EngineHarness(max_unschedulable_wait=NEVER_LATE)
     scene.upsert(node("a", labels={"zone": "z1", "disk": "ssd"}), node("b", labels={"zone": "z2"}), *PODS)
     for seen, how in steps:

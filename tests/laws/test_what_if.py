@@ -19,7 +19,7 @@ OFTEN = settings(max_examples=100, deadline=None)
 
 
 def changed(cluster: Cluster, node: str, added: Iterable[Pod], removed: Iterable[Pod]) -> Cluster:
-    """A real copy in which these pods have come to, and gone from, one node."""
+    """A real copy in which these pods are added to, and removed from, one node."""
     fork = cluster.fork()
     for pod in removed:
         fork.delete_pod(pod.uid)
@@ -36,7 +36,7 @@ def told_alone(plugin: Filter, cluster: Cluster, pod: Pod, node: str) -> int:
 
 
 def usual(pod: Pod) -> bool:
-    """Whether kube-scheduler itself counts such a pod alike when it stands and when it is only tried out."""
+    """Whether kube-scheduler counts such a pod alike when it exists and when it is only added in a dry run."""
     return not any(each.selector is not None and each.selector.empty for each in pod.spec.topology_spread)
 
 

@@ -21,13 +21,13 @@ def decide(wanted: Pod, *objects: Node | Pod, nominated: tuple[Pod, ...] = ()) -
 
 
 def placed(wanted: Pod, *objects: Node | Pod, nominated: tuple[Pod, ...] = ()) -> str:
-    """The chosen node, or the sentence that says why there is none."""
+    """The chosen node, or the message that says why there is none."""
     verdict = decide(wanted, *objects, nominated=nominated)
     return verdict.node if isinstance(verdict, Placement) else verdict.message()
 
 
 def test_emptiest_node() -> None:
-    """With the default profile the emptier node wins, with its total and the next best told."""
+    """With the default profile the emptier node wins; its total and the next best are reported."""
     verdict = decide(pod("web", cpu="1", memory="2Gi"), node("a"), node("b"), pod("old", cpu="2", memory="4Gi", on="a"))
     assert isinstance(verdict, Placement)
     assert ("b", 2, 2) == (verdict.node, verdict.feasible, verdict.nodes)
@@ -114,13 +114,13 @@ HOLDER = pod("vip", cpu="4", priority=10, nominated="a")
     ],
 )
 def test_promised_room(wanted: Pod, expected: str) -> None:
-    """Room reserved for another pod is left alone, unless one is more important, needs none of it, or is that pod."""
+    """A nominated pod's resources are left alone, except by pods of higher priority and pods that need none."""
     seen: list[Node | Pod] = [node("a"), node("b"), pod("old", cpu="1", on="b")]
     assert expected == placed(wanted, *seen, nominated=(HOLDER,))
 
 
 def test_promised_refusal_is_told() -> None:
-    """A node rejected only because of a promise is reported with the reason that the promise gives."""
+    """A node rejected only because of a nominated pod is reported with that reason."""
     verdict = decide(pod("web", cpu="1"), node("a"), nominated=(HOLDER,))
     assert (Rejection("NodeResourcesFit", ("Insufficient cpu",), 1, False),) == verdict.rejections
 
@@ -133,7 +133,7 @@ def test_own_nomination_goes_first() -> None:
 
 
 def test_ties_by_name() -> None:
-    """Among equals the smallest name wins where the profile says so."""
+    """Ties go to the smallest name where the profile says so."""
     assert "a" == placed(pod("web"), node("c"), node("a"), node("b"))
 
 

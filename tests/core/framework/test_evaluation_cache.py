@@ -27,7 +27,7 @@ NODES = [node(f"node-{number:02}") for number in range(20)]
 
 @dataclass(frozen=True)
 class Watched:
-    """Passes every node, and writes down for how many it was asked."""
+    """Passes every node, and records for how many it was called."""
 
     name: ClassVar[str] = "Watched"
     requeue_on: ClassVar[Change] = Change.NOTHING
@@ -66,7 +66,7 @@ def test_what_a_template_is(other: Pod, shared: bool) -> None:
 
 
 def asked_after(step: Node | Pod | None) -> list[int]:
-    """For how many rows the plugin is asked after this was seen."""
+    """For how many rows the plugin is called after this change."""
     held, kept, profile = cluster(*NODES), EvaluationCache(), multipoint("watched", [(Watched(), 1)])
     choose(held.view, pod("a"), profile, cache=kept)
     if isinstance(step, Node):
@@ -89,7 +89,7 @@ def asked_after(step: Node | Pod | None) -> list[int]:
     ],
 )
 def test_only_what_changed(step: Node | Pod | None, rows: list[int]) -> None:
-    """Only rows with a change that the plugin reads are asked again; a new node voids all."""
+    """Only rows with a change in `depends_on` are recomputed; a new node invalidates all."""
     assert rows == asked_after(step)
 
 

@@ -25,7 +25,7 @@ def test_table() -> None:
 
 
 def test_promised_room() -> None:
-    """A node whose room is reserved for another pod is reported as rejected."""
+    """A node that a nominated pod fills is reported as rejected."""
     holder = pod("vip", cpu="4", priority=10, nominated="a")
     told = explain(cluster(node("a")).view, pod("web", cpu="1"), PROFILE, [holder])
     assert (NodeRow("a", "NodeResourcesFit", ("Insufficient cpu",)),) == told.lines
@@ -43,7 +43,7 @@ def test_left_out() -> None:
 
 
 def test_refused_ahead() -> None:
-    """When no node was looked at, every node is reported with the reason for that."""
+    """When PreFilter rejects the pod, every node is reported with that reason."""
     wanted = pod("web", required=[term(fields=["metadata.name In a", "metadata.name In b"])])
     told = explain(cluster(node("a")).view, wanted, PROFILE)
     assert (NodeRow("a", "NodeAffinity", ("pod affinity terms conflict",), final=True),) == told.lines

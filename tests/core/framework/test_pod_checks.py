@@ -50,6 +50,6 @@ AFFINITY = "spec.affinity.podAffinity.requiredDuringSchedulingIgnoredDuringExecu
     ],
 )
 def test_words(spec: PodSpec, expected: str) -> None:
-    """Hard wishes only, and only keys that nobody has."""
+    """Required keys only, and only those that no node has."""
     held = cluster(node("a", labels={"zone": "z1"}), node("b"))
     assert expected == unknown_topology_keys(held.view, replace(pod("web"), spec=spec))

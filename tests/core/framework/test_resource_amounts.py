@@ -36,5 +36,5 @@ def test_nothing_offered() -> None:
     ],
 )
 def test_scalars(resource: str, expected: bool) -> None:
-    """Devices and their like are told from what every node has."""
+    """Scalar resources are distinguished from those that every node has."""
     assert expected == is_scalar(resource)

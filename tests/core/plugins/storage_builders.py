@@ -19,7 +19,7 @@ GIB = 1 << 30
 
 
 def uses(*claims: str) -> tuple[Volume, ...]:
-    """A pod's volumes that stand for these claims."""
+    """A pod's volumes for these claims."""
     return tuple(Volume("persistentVolumeClaim", each) for each in claims)
 
 

@@ -49,7 +49,7 @@ PODS = tuple(pod(f"p{number}") for number in range(3))
     ],
 )
 def test_may_it_be_tried(tried: Gang, words: str | None) -> None:
-    """Enough members, enough without gates, no recent failure, and room for `minResources` in all nodes together."""
+    """Enough members, enough of them ungated, no recent failure, and `minResources` available in all nodes together."""
     told = Coscheduling().pre_filter_gang(cluster(*NODES, MINE).view, PODS[0], tried)
     assert (words is None) == (told is None)
     assert told is None or (words is not None and words in told.reason)
@@ -66,7 +66,7 @@ def test_may_it_be_tried(tried: Gang, words: str | None) -> None:
     ],
 )
 def test_is_it_enough(counted: Gang, answer: object) -> None:
-    """Those who stand are counted against the group's least number; its own limit goes before the plugin's."""
+    """Placed members are compared with minMember; the group's timeout overrides the plugin's."""
     assert answer == Coscheduling().permit_gang(counted)
 
 

@@ -94,7 +94,7 @@ def test_a_large_pod_leaves_where_small_ones_would_not_do() -> None:
     ],
 )
 def test_least_harm_decides(others: list[Pod], why: str) -> None:
-    """Of two nodes the one with the lesser victims is promised; node a always wins here."""
+    """Of two nodes the one with the less important victims is picked; node a always wins here."""
     held = cluster(node("a", cpu="4"), node("b", cpu="4"), running("a1", "3", "a", started=20.0), *others)
     assert ("a", ["a1"]) == candidate(held), why
 
@@ -134,7 +134,7 @@ def test_who_breaks_a_budget_is_taken_back_first() -> None:
     ],
 )
 def test_which_budgets_count(held_budget: PodDisruptionBudget, broken: int) -> None:
-    """Those of the pod's namespace that select it, unless they have counted its eviction; an empty one selects nobody."""
+    """Budgets of the namespace that select the pod, unless its eviction is counted; an empty selector matches none."""
     held = cluster(node("a", cpu="4"), running("web", "3", "a", labels={"app": "web"}))
     held.upsert_object(held_budget)
     answer = asked(held)
@@ -154,13 +154,13 @@ def test_nodes_that_refuse_for_good_are_not_looked_at() -> None:
 
 
 def test_ports_can_be_cleared() -> None:
-    """A pod that holds the wanted host port has to leave, although there is room enough."""
+    """A pod that holds the requested host port is a victim, although resources suffice."""
     held = cluster(node("a", cpu="4"), running("holder", "1", "a", ports=[80]), running("other", "1", "a", ports=[81]))
     assert ("a", ["holder"]) == candidate(held, pod("new", cpu="1", ports=[80], priority=100))
 
 
 def test_promised_room_is_not_counted_on() -> None:
-    """A pod that was promised the node keeps its room, so more have to leave, or another node is better."""
+    """A pod nominated for the node counts there, so there are more victims, or another node is better."""
     held = cluster(node("a", cpu="4"), running("one", "2", "a", 5), running("two", "2", "a"))
     assert ("a", ["two"]) == candidate(held)
     promised = replace(pod("promised", cpu="2", priority=100), nominated_node="a")
@@ -168,7 +168,7 @@ def test_promised_room_is_not_counted_on() -> None:
 
 
 def test_why_nobody_can_be_displaced() -> None:
-    """Each node says why, in kube-scheduler's words."""
+    """Each node has its reason, in kube-scheduler's wording."""
     held = cluster(
         node("a", cpu="4"),
         node("b", cpu="1"),
@@ -194,7 +194,7 @@ def test_why_nobody_can_be_displaced() -> None:
     ],
 )
 def test_who_waits_for_victims_asks_for_no_more(leaving: dict[str, Any], eligible: bool) -> None:
-    """Only victims of a preemption, of lower priority and on the promised node, are waited for."""
+    """Only victims of a preemption, of lower priority and on the nominated node, are waited for."""
     held = cluster(
         node("a", cpu="4"), node("b", cpu="4"), running("b1", "3", "b", 50), replace(running("a1", "3", "a"), **leaving)
     )
@@ -217,7 +217,7 @@ some_pod = st.tuples(
 def test_victims_are_lesser_pods_and_just_enough_of_them(
     crowd: list[tuple[str, int, int, float | None, tuple[int, ...]]], cpu: int, wants_port: bool, allowed: int
 ) -> None:
-    """For every crowd: nobody of equal or higher priority leaves, the pod then fits, and each victim was needed."""
+    """For any pods: no victim has equal or higher priority, the pod then fits, and each victim was needed."""
     newcomer = pod("newcomer", cpu=str(cpu), priority=3, ports=[80] if wants_port else [])
     standing = [
         running(f"p{number}", str(size), on, priority, started, ports=ports, labels={"app": str(priority)})
@@ -251,6 +251,6 @@ def fits(held: Cluster, newcomer: Pod, name: str, leaving: tuple[Pod, ...]) -> b
 
 
 def test_a_pod_that_fits_needs_no_room() -> None:
-    """Where a node will do, nobody is looked at; the choice is made without this plugin."""
+    """Where a node is feasible, this plugin does not run."""
     held = cluster(node("a", cpu="4"), running("low", "1", "a"))
     assert not isinstance(choose(held.view, NEW, PROFILE), Unschedulable)

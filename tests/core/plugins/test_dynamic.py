@@ -29,7 +29,7 @@ def calmed() -> Cluster:
 
 
 def test_predicates() -> None:
-    """65 % now or 75 % in the last hour are too much; each is told by the metric's name."""
+    """65 % now or 75 % in the last hour are too much; each is reported by the metric's name."""
     held = loaded(cool=(60, 60), cpu=(66, 10), memory=(10, 80))
     now, hour = "Load[{}_usage_avg_5m] of node(s) is too high", "Load[{}_usage_max_avg_1h] of node(s) is too high"
     expected = {"cool": "", "cpu": now.format("cpu"), "memory": f"{now.format('mem')}, {hour.format('mem')}"}
@@ -69,7 +69,7 @@ def test_strict_scores(cpu: float, memory: float, expected: int) -> None:
 
 
 def test_the_past_counts() -> None:
-    """A node that was busy within the hour scores lower than its load of now says: weights .2, .3 and .5."""
+    """A node that was busy within the hour scores lower than by its current load: weights .2, .3 and .5."""
     told = points(Dynamic(COOL), WEB, calmed())["a"]
     assert 30 < told < 50
 
@@ -113,7 +113,7 @@ def test_a_burst_spreads() -> None:
 
 
 def test_nonsense_is_refused() -> None:
-    """A metric that nobody knows and figures out of range are named, with what is allowed."""
+    """Unknown metrics and values out of range are named, with what is allowed."""
     with pytest.raises(ValueError, match="unknown metric 'gpu_usage': use one of cpu_usage_avg_5m"):
         Predicate("gpu_usage", 0.5)
     with pytest.raises(ValueError, match="maxLimitPecent is 65: it must be from 0 to 1"):

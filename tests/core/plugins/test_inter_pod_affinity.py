@@ -35,7 +35,7 @@ def db(name: str, on: str = "", namespace: str = "default") -> Pod:
 
 
 def told(new: Pod, *standing: Pod | Namespace) -> list[str]:
-    """What is said of a and b in one zone, c in another, and a node without labels."""
+    """The result for a and b in one zone, c in another, and a node without labels."""
     return [*rejections(InterPodAffinity(), new, *NODES, *standing).values()]
 
 
@@ -97,7 +97,7 @@ def test_a_namespace_gets_another_label() -> None:
 
 
 def test_nothing_to_judge() -> None:
-    """Without own terms, and with no standing pod's term about it, a pod is not judged at all."""
+    """A pod without terms that no existing pod's term matches is skipped."""
     held = cluster(*NODES, far(db("d", "a"), TO_DB))
     assert PreFilterStatus.SKIP is InterPodAffinity().pre_filter(held.view, web("new"))
     assert None is InterPodAffinity().score(held.view, web("new"), ALL_ROWS)
@@ -129,14 +129,14 @@ def test_nothing_to_judge() -> None:
     ],
 )
 def test_preferred(new: Pod, standing: list[Pod], expected: list[int]) -> None:
-    """Weights of all that stand in a node's domains are summed, and scaled from the lowest to the highest."""
+    """Weights of all matching pods in a node's domains are summed, and scaled from the lowest to the highest."""
     found = scores(InterPodAffinity(), new, *NODES, *standing)
     assert found is not None
     assert expected == [*found.values()]
 
 
 def test_arguments() -> None:
-    """A weight of 0 leaves required affinity of others out of scores, and their wishes can be left out, too."""
+    """A weight of 0 leaves required affinity of others out of scores; their preferences can be ignored, too."""
     held = cluster(*NODES, near(db("d", "c"), TO_WEB)).view
     assert None is InterPodAffinity(hard_pod_affinity_weight=0).score(held, web("new"), ALL_ROWS)
     lazy = InterPodAffinity(ignore_preferred_terms_of_existing_pods=True)
@@ -147,7 +147,7 @@ def test_arguments() -> None:
 
 
 def test_malformed_terms() -> None:
-    """A pod with a selector that makes no sense is rejected with the list named; in one that stands it is passed over."""
+    """A pod with an invalid selector is rejected with the list named; in an existing pod it is ignored."""
     broken = far(web("new"), replace(HERE, selector=label_selector("app Like web")))
     held = cluster(*NODES, replace(broken, uid="other", node="a", phase="Running"))
     assert Reject(

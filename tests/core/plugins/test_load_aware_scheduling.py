@@ -46,7 +46,7 @@ def test_estimate_is_at_most_the_limit() -> None:
 
 
 def test_estimate_of_memory() -> None:
-    """70 % of what is asked for, and 200 MiB for pods that say nothing."""
+    """70 % of the request, and 200 MiB for pods without one."""
     assert (70 * MIB, 200 * MIB) == tuple(scaled_request(each, "memory", 70) for each in (WEB, limited("1", "")))
 
 
@@ -99,7 +99,7 @@ def test_daemon_pods_are_not_held_back() -> None:
     ],
 )
 def test_an_outage(plugin: LoadAwareScheduling, expected: str) -> None:
-    """A node without data passes, unless that was asked for or the original is."""
+    """A node without metrics passes, unless configured otherwise or `strict`."""
     held = with_samples(cluster(large("a"), large("b")), {"b": 20}, {"b": 20})
     assert {"a": expected, "b": ""} == rejections(plugin, WEB, held)
 
@@ -156,7 +156,7 @@ def test_nonsense_is_refused() -> None:
 
 
 def test_a_node_that_offers_nothing_where_nothing_is_asked_of_it() -> None:
-    """No limit of no memory is no number: the other limit is judged all the same, and past help."""
+    """A node without memory and a limit of 0 give no NaN: the other limit still applies, and is unresolvable."""
     held = cluster(large("a"), node("none", cpu="0", memory="0"))
     used = {"a": 500.0, "none": 500.0}
     held.ingest_samples(
@@ -192,7 +192,7 @@ BY_PROD = LoadAwareScheduling(prod_usage_thresholds=ByResource(30, 0), score_acc
     ],
 )
 def test_who_is_prod(labels: dict[str, str], priority: int, cpu: str, expected: bool) -> None:
-    """The label of the class, else the band of the priority, else the quality of service, else whether it asks at all."""
+    """The priority-class label, else the priority band, else the QoS label, else whether it has requests."""
     one = pod("one", labels=labels, priority=priority, cpu=cpu, on="a")
     held = with_samples(cluster(large("a"), one), {"a": 50}, {"a": 50})
     held.ingest_samples((Reading("meter", "cpu", (one.key,), (300.0,), (NOW,), subject=Subject.PODS),), NOW)
@@ -223,7 +223,7 @@ def test_prod_pods_are_judged_by_what_prod_pods_use() -> None:
 
 
 def test_prod_use_with_the_system() -> None:
-    """What a node uses beside its pods counts with prod pods if so asked."""
+    """Usage outside pods counts for prod pods if configured."""
     held = colocated()
     alone, with_system = (prod_usage(held.view, ALL_ROWS, each)[0].tolist() for each in (False, True))
     assert [4500.0, 0.0] == alone

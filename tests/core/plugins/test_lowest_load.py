@@ -99,7 +99,7 @@ def fly(held: Cluster, memory: RoundRobin | None, flying: dict[str, str], name: 
 
 
 def test_a_pod_placed_by_load_owes_no_turn() -> None:
-    """Only who has taken a turn can give it back, and only once."""
+    """Only a pod that has taken a turn can return it, and only once."""
     held = cluster(*map(node, NAMES))
     memory, _ = PLUGIN.reserve(held.view, None, WEB, "a")
     assert memory is not None
@@ -113,7 +113,7 @@ def test_a_pod_placed_by_load_owes_no_turn() -> None:
 
 
 def test_turns_survive_nodes_that_come_and_go() -> None:
-    """A new node is next; the others keep their order, in whatever rows they stand now."""
+    """A new node is next; the others keep their order, whatever their rows are now."""
     held = cluster(*map(node, "abc"))
     memory = None
     for name in "bca":
@@ -133,7 +133,7 @@ def test_without_the_reserve_point_the_fewest_pods_go_first() -> None:
 
 
 def test_the_explanation_says_so() -> None:
-    """Whoever asks why reads that nodes take turns, or which are evaluated by requests."""
+    """The explanation says that nodes take turns, or how many are scored by requests."""
     alone = multipoint("p", [(PLUGIN, 1)], TieBreak.NAME)
     held = cluster(*map(node, "ab"))
     turns = "(LowestLoad: no node has trusted metrics: nodes take turns)"

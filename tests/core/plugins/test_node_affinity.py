@@ -35,7 +35,7 @@ NODE = node("a", labels={"zone": "z1", "gen": "4", "empty": ""})
     ],
 )
 def test_line(line: str, matches: bool) -> None:
-    """Each operator asks of one label what Kubernetes' operator asks; an unknown or unsound one matches nothing."""
+    """Each operator matches as in Kubernetes; an unknown or invalid one matches nothing."""
     assert ("" if matches else MISMATCH) == rejection(NodeAffinity(), pod("web", required=[term(line)]), NODE)
 
 
@@ -57,7 +57,7 @@ def test_terms(required: list[NodeSelectorTerm], matches: bool) -> None:
 
 
 def test_selector_and_affinity() -> None:
-    """Selector, affinity and what the profile enforces must all hold; the profile's word is told first."""
+    """Selector, affinity and the profile's added affinity must all match; the latter is reported first."""
     plugin = NodeAffinity(Wishes(required=(term("gen Exists"),)))
     wanted = pod("web", selector={"zone": "z1"}, required=[term("disk In ssd")])
     labels = {"zone": "z1", "disk": "ssd", "gen": "1"}
@@ -103,7 +103,7 @@ def test_score(
     raw: dict[str, int] | None,
     normal: dict[str, int] | None,
 ) -> None:
-    """Weights of matching wishes are summed, the pod's and the profile's, and scaled by the highest sum."""
+    """Weights of matching preferences are summed, the pod's and the profile's, and scaled by the highest sum."""
     plugin = NodeAffinity(Wishes(preferred=tuple(added)) if added else None)
     seen = [node("a", labels={"zone": "z1"}), node("b", labels={"zone": "z2"})]
     assert raw == raw_scores(plugin, pod("web", preferred=own), *seen)

@@ -31,7 +31,7 @@ def test_clash(held: list[int | HostPort], wanted: list[int | HostPort], expecte
 
 
 def test_freed() -> None:
-    """A port is free again when its pod has gone."""
+    """A port is free again when its pod is deleted."""
     held = cluster(node("a"), pod("old", ports=[80], on="a"))
     assert [1] == NodePorts().filter(held.view, pod("web", ports=[80]), slice(None)).tolist()
     held.delete_pod("uid-old")
@@ -40,5 +40,5 @@ def test_freed() -> None:
 
 @pytest.mark.parametrize(("ports", "expected"), [([], PreFilterStatus.SKIP), ([80], PreFilterStatus.SUCCESS)])
 def test_prefilter(ports: list[int], expected: PreFilterStatus) -> None:
-    """A pod without host ports needs no look at nodes."""
+    """A pod without host ports is skipped."""
     assert expected == NodePorts().pre_filter(cluster(node("a")).view, pod("web", ports=ports))

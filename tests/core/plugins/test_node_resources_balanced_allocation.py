@@ -31,7 +31,7 @@ def test_two_resources(cpu: str, memory: str, expected: int) -> None:
 
 
 def test_what_stands_there_counts() -> None:
-    """Shares are of what would be requested with the pod on the node, asked for and nothing else."""
+    """Fractions are of requests including the pod's, without defaults for missing requests."""
     seen: list[Node | Pod] = [node("even"), node("odd"), pod("one", cpu="1", on="odd"), pod("silent", on="even")]
     wanted = pod("web", cpu="1", memory="2Gi")
     assert {"even": 100, "odd": 87} == scores(NodeResourcesBalancedAllocation(), wanted, *seen)

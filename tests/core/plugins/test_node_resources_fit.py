@@ -91,7 +91,7 @@ def strategy(kind: str, *resources: tuple[str, int], shape: tuple[tuple[int, int
     ],
 )
 def test_strategies(plugin: NodeResourcesFit, expected: dict[str, int]) -> None:
-    """The emptier, the fuller, or as the line says; a device that the pod does not want does not count."""
+    """Emptier, fuller, or by the shape; a device that the pod does not request does not count."""
     seen: list[Node | Pod] = [
         node("empty"),
         node("half", extra={GPU: "1"}),
@@ -118,7 +118,7 @@ def test_silent_containers() -> None:
 
 
 def test_whole_pod_counts_once_it_stands() -> None:
-    """What a pod asks for as a whole is left out of scores while it looks for a node, and counted once it has one."""
+    """Pod-level requests are left out of scores while the pod has no node, and counted once it has one."""
     demand = pod_requests(
         [ContainerRequests()], pod_level=ContainerRequests({"cpu": nanos("2"), "memory": nanos("4Gi")})
     )

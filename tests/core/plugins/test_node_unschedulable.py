@@ -21,7 +21,7 @@ CORDONED = "! node(s) were unschedulable"
     ],
 )
 def test_cordon(tolerations: list[str], expected: str) -> None:
-    """A cordon counts like its taint: whoever tolerates that may pass."""
+    """A cordon counts like its taint: a pod that tolerates the taint passes."""
     seen = [node("open"), node("cordoned", unschedulable=True)]
     assert {"open": "", "cordoned": expected} == rejections(
         NodeUnschedulable(), pod("web", tolerations=tolerations), *seen

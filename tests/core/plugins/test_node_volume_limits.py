@@ -44,19 +44,19 @@ WEB = pod("web", volumes=uses("one"))
     ],
 )
 def test_pods(most: int, standing: tuple[Pod, ...], expected: str) -> None:
-    """Each volume counts once, however many pods use it, and one that is there already needs no room."""
+    """Each volume counts once, however many pods use it, and one that is attached already adds nothing."""
     assert expected == rejection(NodeVolumeLimits(), WEB, node("a"), limited(most), *STORED, *standing)
 
 
 @pytest.mark.parametrize(("volume_name", "expected"), [("pv-two", FULL), ("pv-gone", "")])
 def test_attachments(volume_name: str, expected: str) -> None:
-    """What is attached counts although no pod uses it any more, if it can be told what it is."""
+    """An attached volume counts although no pod uses it any more, if it can be identified."""
     left = VolumeAttachment(name="x", uid="x", attacher="disks", node="a", volume=volume_name)
     assert expected == rejection(NodeVolumeLimits(), WEB, node("a"), limited(1), *STORED, left)
 
 
 def test_drivers_are_counted_apart() -> None:
-    """Volumes of another driver take no room."""
+    """Volumes of another driver do not count."""
     others = stored("other", "tapes")
     old = pod("old", volumes=uses("other"), on="a")
     assert PASSES == rejection(NodeVolumeLimits(), WEB, node("a"), limited(1), *STORED, *others, old)
@@ -85,7 +85,7 @@ def test_a_disk_named_in_the_pod_counts_for_the_driver_that_took_over() -> None:
 
 
 def test_looked_at_only_if_need_be() -> None:
-    """Pods without volumes that are attached are not looked at; a claim that is not there keeps the pod off every node."""
+    """Pods without attachable volumes are skipped; a missing claim rejects every node."""
     view = cluster(node("a")).view
     assert NodeVolumeLimits().pre_filter(view, pod("plain", volumes=[Volume("csi", "v")])) is PreFilterStatus.SKIP
     words = '! looking up PVC default/one: persistentvolumeclaim "one" not found'

@@ -36,7 +36,7 @@ def shares(resource: str, values: dict[str, float], at: float, statistic: Statis
 
 
 def measured(held: Cluster, *, cpu: Shares, memory: Shares | None = None, at: float = NOW) -> Cluster:
-    """So many samples a minute apart, the last one at `at`; memory is idle where nothing is said."""
+    """This many samples a minute apart, the last one at `at`; memory is idle unless given."""
     count = max(map(len, cpu.values()))
     for number in range(count):
         when = at - 60.0 * (count - 1 - number)
@@ -114,7 +114,7 @@ def test_pods_that_no_sample_shows_count() -> None:
 
 @pytest.mark.parametrize("share", [0.05, 0.3, 0.6, 0.79, 0.85, 1.2])
 def test_no_data_is_never_an_advantage(share: float) -> None:
-    """A node that nobody measures is not better than one of which is known what the pods of both ask for."""
+    """A node without metrics is not better than one whose measured load equals the requests of both."""
     asks = f"{int(16000 * share)}m"
     held = cluster(*(node(name, cpu="16", memory="64Gi") for name in ("blind", "seen")))
     for name in ("blind", "seen"):
@@ -126,7 +126,7 @@ def test_no_data_is_never_an_advantage(share: float) -> None:
 
 
 def test_without_any_data_requests_decide() -> None:
-    """Where nothing is measured the node whose fuller resource is asked for least is the best, then the next."""
+    """Without any metrics nodes rank by the requests of their fuller resource."""
     asked = {"a": ("8", "4Gi"), "b": ("1", "4Gi"), "c": ("1", "60Gi"), "d": ("0", "0")}
     held = cluster(
         *(node(name, cpu="16", memory="64Gi") for name in asked),

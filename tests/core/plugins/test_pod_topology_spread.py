@@ -59,7 +59,7 @@ def test_the_first_failure_is_told() -> None:
 
 @pytest.mark.parametrize(("policy", "expected"), [("Honor", PASSES), ("Ignore", CROWDED)])
 def test_node_affinity_policy(policy: str, expected: str) -> None:
-    """A zone that the pod cannot go to is not the emptiest one, if the policy says so."""
+    """A zone excluded by node affinity is not the emptiest one, if the policy honours it."""
     new = with_spread(
         pod("new", labels=WEB, selector={ZONE: "one"}), replace(BY_ZONE, max_skew=2, node_affinity_policy=policy)
     )
@@ -69,7 +69,7 @@ def test_node_affinity_policy(policy: str, expected: str) -> None:
 
 @pytest.mark.parametrize(("policy", "expected"), [("Honor", PASSES), ("Ignore", CROWDED)])
 def test_node_taints_policy(policy: str, expected: str) -> None:
-    """A zone whose nodes the pod does not tolerate is not the emptiest one, if the policy says so."""
+    """A zone whose taints the pod does not tolerate is not the emptiest one, if the policy honours them."""
     constraint = replace(BY_ZONE, node_taints_policy=policy)
     tainted = host("c", "two", taints=["gpu=yes:NoSchedule"])
     told = rejections(
@@ -79,7 +79,7 @@ def test_node_taints_policy(policy: str, expected: str) -> None:
 
 
 def test_match_label_keys() -> None:
-    """Pods of another version are no kin; a key that the pod lacks is passed over."""
+    """Pods of another version do not match; a key that the pod lacks is ignored."""
     constraint = replace(BY_ZONE, match_label_keys=("version", "lacking"))
     new = with_spread(pod("new", labels={**WEB, "version": "2"}), constraint)
     old = pod("old", on="a", labels={**WEB, "version": "1"})
@@ -90,7 +90,7 @@ def test_match_label_keys() -> None:
 
 
 def test_malformed_selectors_are_named() -> None:
-    """A pod with a selector that makes no sense is rejected with the field, hard or soft."""
+    """A pod with an invalid selector is rejected with the field, hard or soft."""
     for hard in (True, False):
         new = with_spread(web("new"), BY_ZONE, replace(BY_ZONE, hard=hard, selector=label_selector("app Like web")))
         assert Reject(
@@ -143,7 +143,7 @@ def test_system_defaults(new: Pod, selecting: Service | ReplicaSet, opinion: boo
 
 
 def test_defaults_of_the_profile() -> None:
-    """Listed constraints stand in for those that a pod does not have, hard ones too."""
+    """Listed constraints apply to pods without their own, hard ones too."""
     plugin = PodTopologySpread((TopologySpreadConstraint(HOSTNAME, 1),), LIST)
     told = rejections(plugin, web("new"), host("a"), host("b"), web("w", "a"), SERVICE)
     assert {"a": CROWDED, "b": PASSES} == told

@@ -17,7 +17,7 @@ from trimtab.core.plugins.priority_sort import PrioritySort
     ],
 )
 def test_order(first: tuple[int, float], second: tuple[int, float]) -> None:
-    """Higher priority goes first, and among equals whoever has waited longer."""
+    """Higher priority goes first, then the pod queued longer."""
     (priority, since), (other, later) = first, second
     order = PrioritySort().queue_sort_key
     assert order(pod("a", priority=priority), since) < order(pod("b", priority=other), later)

@@ -34,7 +34,7 @@ def test_maintenance() -> None:
 
 
 def test_no_data_refuses_nobody() -> None:
-    """A node that nobody has measured passes, however much its pods ask for."""
+    """A node without metrics passes, whatever its pods request."""
     assert {"a": ""} == rejections(Rescheduler(), WEB, cluster(large("a"), pod("big", cpu="9900m", on="a")))
 
 
@@ -62,7 +62,7 @@ def test_daemon_pods_are_not_held_back() -> None:
 
 
 def test_off() -> None:
-    """With the optimisation switched off nothing is rejected or scored, and with prevention off nobody is warned."""
+    """With the optimisation switched off nothing is rejected or scored, and with prevention off there is no warning."""
     off = Rescheduler(enable_scheduling_optimization=False, enable_preventive_rescheduling=False)
     held = loaded(hot=(99, 99))
     assert ({"hot": ""}, None) == (rejections(off, WEB, held), off.score(held.view, WEB, slice(None)))
@@ -100,7 +100,7 @@ def test_strict_scores(cpu: int, memory: int, expected: int) -> None:
 
 
 def test_strict_filter() -> None:
-    """The original looks at requests alone, whatever is really used."""
+    """With `strict` requests alone count, whatever the real usage."""
     held = with_samples(cluster(large("a"), large("b"), pod("big", cpu="9", on="a")), {"b": 99}, {"b": 99})
     assert {"a": "node(s) used more than 80% of their CPU", "b": ""} == rejections(STRICT, WEB, held)
 
@@ -129,7 +129,7 @@ def test_nothing_leaks() -> None:
 
 
 def test_warning_before_the_bind() -> None:
-    """A node that ends up above a threshold is told of; the pod goes on all the same."""
+    """A node that ends up above a threshold causes a warning; the pod is bound all the same."""
     held = loaded(a=(79, 10), b=(10, 10))
     held.assume(pod("one", cpu="300m", memory="1Mi"), "a")
     warning = Warn("NodeNearlyFull", "with this pod a will use 82% of its CPU (limit 80%)")

@@ -23,7 +23,7 @@ sizes = st.tuples(st.sampled_from(CPUS), st.sampled_from(MEMORIES))
     ],
 )
 def test_small_before_large(first: dict[str, object], second: dict[str, object]) -> None:
-    """Of pods that came at once the smaller goes first, by its larger part; but priority goes before size."""
+    """Of pods queued together the smaller goes first, by its larger resource; but priority goes before size."""
     order = SmallestFirst().queue_sort_key
     assert order(pod("a", **first), 5.0) < order(pod("b", **second), 5.0)  # type: ignore[arg-type]
 

@@ -32,7 +32,7 @@ def test_a_pod_that_is_too_much_by_itself() -> None:
 
 
 def test_no_threshold() -> None:
-    """A threshold of 0 rejects nobody."""
+    """A threshold of 0 is no threshold."""
     assert {"a": ""} == rejections(Usage(thresholds=Thresholds(0, 0)), WEB, loaded(a=(99, 99)))
 
 
@@ -81,7 +81,7 @@ def test_nonsense_is_refused() -> None:
 
 
 def test_a_node_that_offers_nothing_where_nothing_is_asked_of_it() -> None:
-    """No limit of no memory is no number: the other limit is judged all the same, and past help."""
+    """A node without memory and a limit of 0 give no NaN: the other limit still applies, and is unresolvable."""
     held = cluster(large("a"), node("none", cpu="0", memory="0"))
     used = {"a": 500.0, "none": 500.0}
     held.ingest_samples(

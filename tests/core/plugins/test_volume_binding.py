@@ -63,13 +63,13 @@ def faults(wanted: Pod, *objects: Object) -> tuple[int, int]:
     ],
 )
 def test_refused_before_any_node(wanted: Pod, objects: tuple[Object, ...], words: str) -> None:
-    """A claim that cannot be used is told of in kube-scheduler's words."""
+    """A claim that cannot be used is reported with kube-scheduler's message."""
     assert Reject(words) == PLUGIN.pre_filter(cluster(A, *objects).view, wanted)
     assert {"a": f"! {words}"} == rejections(PLUGIN, wanted, A, *objects)
 
 
 def test_skipped() -> None:
-    """A pod without claims is not looked at; one whose claim can be used is."""
+    """A pod without claims is skipped; one with a usable claim is not."""
     view = cluster(A, claim("data"), LOCAL, claim("web-scratch", controller_uid="uid-web")).view
     assert PLUGIN.pre_filter(view, pod("plain", volumes=[Volume("csi", "v")])) is PreFilterStatus.SKIP
     assert [PreFilterStatus.SUCCESS, PreFilterStatus.SUCCESS] == [
@@ -93,7 +93,7 @@ def test_bound_claims(objects: tuple[Object, ...], expected: tuple[int, int]) ->
 
 
 def test_a_migrated_volume_is_reached_by_its_drivers_labels() -> None:
-    """Where the node says that a driver has taken over, the driver's word for the zone counts; elsewhere the old one."""
+    """On a node where the CSI driver has taken over, its zone label counts; elsewhere the in-tree one."""
     moved = volume("disk", at="b", in_tree="kubernetes.io/gce-pd", migrated_terms=(term("host In a"),))
     bound, driver_there = claim("data", volume="disk"), CsiNode(name="a", uid="csi", migrated=("kubernetes.io/gce-pd",))
     assert (NODE_CONFLICT, 0) == faults(WEB, bound, moved)
@@ -163,7 +163,7 @@ def test_two_claims_get_two_volumes(disks: tuple[Object, ...], expected: tuple[i
     ],
 )
 def test_volumes_to_be_made(given: Object, objects: tuple[Object, ...], expected: tuple[int, int]) -> None:
-    """Where no volume is free one can be made, where the class allows it and its driver has not said it is full."""
+    """Without a free volume one can be provisioned, where the class allows it and its driver has capacity."""
     assert expected == faults(WEB, claim("data", given="made"), given, *objects)
 
 
@@ -178,7 +178,7 @@ def test_volumes_to_be_made(given: Object, objects: tuple[Object, ...], expected
     ],
 )
 def test_capacity(host: str, largest: int | None, expected: tuple[int, int]) -> None:
-    """A driver that keeps count must have room that the node can reach."""
+    """A driver that tracks capacity must have enough within the node's reach."""
     where = LabelSelector((("host", host),)) if host else LabelSelector()
     left = CsiStorageCapacity(name="x", uid="x", storage_class="made", topology=where, max_volume_size=largest)
     counted = CsiDriver(name="disks", uid="d", tracks_capacity=True)
@@ -209,7 +209,7 @@ FREE = (A, B, LOCAL, claim("data", version=5), claim("wish", version=6), DISK)
 
 
 def test_a_promised_volume_is_not_promised_twice() -> None:
-    """The next pod finds it taken, until the promise is taken back or the API server says otherwise."""
+    """The next pod finds it taken, until the reservation is removed or the API server reports otherwise."""
     held = cluster(*FREE)
     assert [0, -BIND_CONFLICT] == PLUGIN.filter(held.view, OTHER, ALL_ROWS).tolist()
     assert reserved(held, WEB, "a") is StageStatus.SUCCESS
@@ -233,7 +233,7 @@ def test_nothing_is_promised_to_claims_that_have_their_volume() -> None:
 
 
 def test_the_api_server_is_told_and_waited_for() -> None:
-    """A free volume is promised in the version that was seen; the pod goes on when the claim is bound."""
+    """A free volume is reserved in the observed version; the pod continues when the claim is bound."""
     held = cluster(*FREE)
     reserved(held, WEB, "a")
     bind = BindVolume("uid-web", "disk", 7, "default", "data", "uid-data")
@@ -316,7 +316,7 @@ def test_a_volume_that_cannot_be_made(change: Object, words: str) -> None:
 
 
 def test_what_is_gone_is_not_waited_for() -> None:
-    """A claim or volume that was deleted meanwhile, or a promise that was lost, sends the pod back."""
+    """A claim or volume deleted meanwhile, or a lost reservation, rejects the pod."""
     held = cluster(*FREE)
     reserved(held, WEB, "a")
     lost = held.fork()

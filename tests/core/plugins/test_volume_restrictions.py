@@ -44,7 +44,7 @@ def test_disks(held: Volume, wanted: Volume, expected: str) -> None:
 
 
 def test_a_claim_for_one_pod() -> None:
-    """It is rejected everywhere while another pod uses it, and by words that an eviction could help against."""
+    """It is rejected everywhere while another pod uses it, and an eviction could help."""
     old = pod("old", volumes=uses("data"), on="a")
     assert {"a": CLAIMED, "b": CLAIMED} == rejections(VolumeRestrictions(), WEB, node("a"), node("b"), old, ALONE)
     shared = claim("data")
@@ -62,7 +62,7 @@ def test_what_is_pretended_concerns_its_node_alone() -> None:
 
 
 def test_looked_at_only_if_need_be() -> None:
-    """Pods without such volumes are not looked at, and a claim that is not there is told of."""
+    """Pods without such volumes are skipped, and a missing claim is reported."""
     view = cluster(node("a"), ALONE).view
     assert VolumeRestrictions().pre_filter(view, pod("plain")) is PreFilterStatus.SKIP
     assert VolumeRestrictions().pre_filter(view, WEB) is PreFilterStatus.SKIP

@@ -51,7 +51,7 @@ def test_zones(labels: dict[str, str], refused: set[str]) -> None:
     ],
 )
 def test_refused_before_any_node(objects: tuple[Object, ...], words: str) -> None:
-    """A claim whose volume cannot be known is told of in kube-scheduler's words."""
+    """A claim whose volume is unknown is reported with kube-scheduler's message."""
     assert Reject(words) == VolumeZone().pre_filter(cluster(*NODES, *objects).view, WEB)
 
 

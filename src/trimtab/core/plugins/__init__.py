@@ -1,1 +1,1 @@
-"""Holds one file per plugin, each of which judges nodes for one reason; leaves their choice and weights to config."""
+"""The built-in plugins, one module or package each. Profiles enable and weigh them; see `trimtab.config.registry`."""

@@ -43,7 +43,7 @@ def test_outside() -> None:
 
 @pytest.mark.parametrize(("bound", "expected"), [(0.3, 0.5), (0.3 + 1e-6, 0.8413), (0.29, 0.0), (0.31, 1.0)])
 def test_narrow(bound: float, expected: float) -> None:
-    """A load that hardly varies is below the bound, or it is not; close to it the normal distribution says how likely."""
+    """A load that hardly varies is below the bound or not; close to it the normal distribution applies."""
     assert pytest.approx(expected, abs=1e-4) == likely(0.3, 1e-6, bound)
 
 
@@ -93,14 +93,14 @@ figures = st.tuples(
 @OFTEN
 @given(rows=st.lists(figures, min_size=1, max_size=2 * MAX_SCALAR_ROWS))
 def test_one_as_many(rows: list[tuple[float, float, float, float]]) -> None:
-    """A row's figure is the same to the last digit, however many are asked for together."""
+    """A row's value is the same to the last digit, however many rows are computed together."""
     asked = [np.array(column) for column in zip(*(rows * (MAX_SCALAR_ROWS + 1)), strict=True)]
     alone = [likely(*row) for row in rows * (MAX_SCALAR_ROWS + 1)]
     assert alone == beta_cdf(*asked).tolist()
 
 
 def test_remembered() -> None:
-    """What was asked before alters no answer, whether figures change, or how many there are."""
+    """Earlier inputs never alter a result, whether values change or their number does."""
     remembered = CachedCdf()
     for count, bound in ((40, 0.2), (40, 0.4), (39, 0.4), (0, 0.4), (40, 0.4)):
         mean = np.where(np.arange(count) < count // 2, 0.3, 0.3 + bound / 10)

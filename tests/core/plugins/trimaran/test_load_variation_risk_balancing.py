@@ -119,6 +119,6 @@ def test_bursts_are_felt() -> None:
     ],
 )
 def test_senseless_arguments(arguments: dict[str, float], words: str) -> None:
-    """Arguments that make no sense are rejected with the field and the value."""
+    """Invalid arguments are rejected with the field and the value."""
     with pytest.raises(ValueError, match=words):
         LoadVariationRiskBalancing(**arguments)  # type: ignore[arg-type]

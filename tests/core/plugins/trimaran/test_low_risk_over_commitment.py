@@ -21,7 +21,7 @@ BY_LIMITS = LowRiskOverCommitment(risk_limit_weights=ResourceValues((("cpu", 1.0
 
 
 def bursting(name: str, cpu: str, limit: str, on: str = "") -> Pod:
-    """A pod that may use more than it asks for."""
+    """A pod whose limit is above its request."""
     return pod(name, requests=pod_requests([ContainerRequests({"cpu": nanos(cpu)}, {"cpu": nanos(limit)})]), on=on)
 
 
@@ -37,7 +37,7 @@ def varying(held: Cluster, mean: float, deviation: float) -> Cluster:
 
 
 def kep_357() -> Cluster:
-    """Story 2 of the proposal, node-28: 3568m of 3910m requested and 4380m of limits, both with a pod that asks for 100m."""
+    """Story 2 of the proposal, node-28: 3568m of 3910m requested and 4380m of limits, both with a pod that requests 100m."""
     return varying(cluster(node("a", cpu="3910m"), bursting("there", "3468m", "4280m", on="a")), 0.34, 0.24)
 
 
@@ -60,7 +60,7 @@ def test_smoothing() -> None:
 
 @pytest.mark.parametrize(("limit", "expected"), [("6", 100), ("10", 100), ("15", 50), ("5", 100), ("1", 100)])
 def test_limits(limit: str, expected: int) -> None:
-    """The risk of limits is their part beyond the node, of the room between requests and limits."""
+    """The limit risk is the part of limits beyond the node, relative to the gap between requests and limits."""
     assert {"a": expected} == points(BY_LIMITS, bursting("p", "5", limit), loaded(a=(0.0, 0.0)))
 
 
@@ -114,7 +114,7 @@ def test_lower_limits_decide_among_equals() -> None:
 
 
 def test_some_rows_as_all() -> None:
-    """One row, which is worked out in plain numbers, is told what it is told among many, before and after a change."""
+    """One row, computed in plain numbers, gets the same score as among many, before and after a change."""
     names = [f"n{number:02}" for number in range(40)]
     held = cluster(*map(large, names), *(bursting(f"on-{name}", "2", "4", on=name) for name in names))
     for lap in range(3):
@@ -143,6 +143,6 @@ def test_some_rows_as_all() -> None:
     ],
 )
 def test_senseless_arguments(arguments: dict[str, object], words: str) -> None:
-    """Arguments that make no sense are rejected with the field, the value and what is allowed."""
+    """Invalid arguments are rejected with the field, the value and what is allowed."""
     with pytest.raises(ValueError, match=words):
         LowRiskOverCommitment(**arguments)  # type: ignore[arg-type]

@@ -113,7 +113,7 @@ def aged(held: Cluster, seconds: float) -> Cluster:
     ],
 )
 def test_senseless_arguments(arguments: dict[str, object], words: str) -> None:
-    """Arguments that make no sense are rejected with the field, the value and what is allowed."""
+    """Invalid arguments are rejected with the field, the value and what is allowed."""
     with pytest.raises(ValueError, match=words.replace("(", r"\(")):
         TargetLoadPacking(**arguments)  # type: ignore[arg-type]
 

@@ -1,1 +1,1 @@
-"""What policies that look at measured load have in common; what each makes of it is left to the plugins."""
+"""What load-aware plugins share: utilisation of nodes, in arrays and in plain numbers, and thresholds as filter codes."""
