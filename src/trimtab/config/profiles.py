@@ -32,16 +32,17 @@ _SCHEMA = "profiles[]"
 
 @dataclass(frozen=True, slots=True)
 class ParsedProfile:
-    """A profile, its node in the file, and the nodes of its plugins' arguments.
-
-    unused: the arguments of plugins that it does not enable.
-    """
+    """A profile, its node in the file, and its plugins, enabled or only configured, with the nodes of their arguments."""
 
     profile: Profile
     node: ConfigNode
     plugins: Mapping[str, Plugin]
     arguments: Mapping[str, ConfigNode]
-    unused: Mapping[str, ConfigNode]
+
+    @property
+    def enabled(self) -> frozenset[str]:
+        """The names of the plugins that run at any point."""
+        return frozenset(name for listed in self.profile.enabled.values() for name in listed)
 
 
 class DefaultBinder:
@@ -74,15 +75,7 @@ def _parse_profile(node: ConfigNode, catalogue: PluginCatalogue, alone: bool) ->
     if plugins is None or name is None:
         return None
     expand = expand_multi_point if catalogue.version.multi_point else merge_at_point
-    profile = _build_profile(name, node, sets, multi, plugins, expand)
-    enabled = {each for listed in profile.enabled.values() for each in listed}
-    return ParsedProfile(
-        profile,
-        name_node,
-        {each: plugin for each, plugin in plugins.items() if each in enabled},
-        {each: args for each, args in arguments.items() if each in enabled},
-        {each: args for each, args in arguments.items() if each not in enabled},
-    )
+    return ParsedProfile(_build_profile(name, node, sets, multi, plugins, expand), name_node, plugins, arguments)
 
 
 def _scheduler_name(node: ConfigNode, entries: Mapping[str, ConfigNode], alone: bool) -> tuple[str | None, ConfigNode]:

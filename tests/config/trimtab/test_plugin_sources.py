@@ -102,7 +102,14 @@ def test_trimaran_prometheus() -> None:
     assert (expected,) == sources(body(profile("TargetLoadPacking", args)))
 
 
-@pytest.mark.parametrize("args", ["{}", "{metricProvider: {type: KubernetesMetricsServer}}"])
+@pytest.mark.parametrize(
+    "args",
+    [
+        "{}",
+        "{metricProvider: {type: KubernetesMetricsServer}}",
+        "{metricProvider: {type: KubernetesMetricsServer, insecureSkipVerify: true}}",
+    ],
+)
 def test_trimaran_metrics_server(args: str) -> None:
     """metrics-server is the default of these plugins, and is used only if there is no other source."""
     stock = body(profile("LoadVariationRiskBalancing", args))

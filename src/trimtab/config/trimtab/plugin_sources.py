@@ -7,8 +7,9 @@ are not enabled add no source, but are validated as the others are.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
+from typing import Any
 
 from trimtab.config.config_node import ConfigNode
 from trimtab.config.profiles import ParsedProfile
@@ -24,12 +25,10 @@ from trimtab.config.trimtab.settings import (
     parse_url,
 )
 from trimtab.config.trimtab.validation import normalise_url
-from trimtab.config.yaml import MappingNode, ScalarNode
 from trimtab.core.load.settings import LoadSettings
 from trimtab.core.model.change import Change
-from trimtab.core.plugins.trimaran import METRICS_SERVER
+from trimtab.core.plugins.trimaran import METRICS_SERVER, MetricProvider
 
-REAL_USAGE_INTERVAL = 10.0
 METRICS_SERVER_NAME = "metrics-server"
 
 
@@ -49,7 +48,7 @@ def add_plugin_sources(
 ) -> TrimtabConfiguration:
     """The document with the sources of plugins; notes plugins that need measurements where nothing is measured."""
     sources = (*document.sources, *_plugin_sources(document, load, profiles))
-    if not sources and any(_uses_metrics_server(plugin) for one in profiles for plugin in one.plugins.values()):
+    if not sources and any(_uses_metrics_server(one.plugins[name]) for one in profiles for name in one.enabled):
         sources = (MetricsServerSettings(METRICS_SERVER_NAME),)
     for profile in profiles if not sources else ():
         _note_no_source(profile)
@@ -58,7 +57,8 @@ def add_plugin_sources(
 
 def _uses_metrics_server(plugin: object) -> bool:
     """The default of Trimaran's plugins, so it counts only where there is no other source."""
-    return getattr(getattr(plugin, "metric_provider", None), "type", "") == METRICS_SERVER.type
+    provider = getattr(plugin, "metric_provider", None)
+    return isinstance(provider, MetricProvider) and provider.type == METRICS_SERVER.type
 
 
 def _plugin_sources(
@@ -67,15 +67,14 @@ def _plugin_sources(
     """One for each URL; of several requests for it the shortest interval counts."""
     known = {normalise_url(each.url) for each in document.sources if isinstance(each, PrometheusSettings)}
     sources: dict[str, PrometheusSettings] = {}
-    for each in (each for one in profiles for args in one.arguments.values() for each in _requested(args)):
-        url = normalise_url(each.url)
-        if url not in known and parse_url(each.node) is not None:
+    for profile, name, args in ((one, name, args) for one in profiles for name, args in one.arguments.items()):
+        for each in _requested(profile.plugins[name], args):
+            url = normalise_url(each.url)
+            if url in known or parse_url(each.node) is None or name not in profile.enabled:
+                continue
             sources[url] = _merge(each, sources.get(url), (*document.sources, *sources.values()))
             if (error := validate_interval(sources[url], load)) is not None:
                 each.node.error(error)
-    for each in (each for one in profiles for args in one.unused.values() for each in _requested(args)):
-        if normalise_url(each.url) not in known:
-            parse_url(each.node)
     return sources.values()
 
 
@@ -105,51 +104,27 @@ def _unused_name(name: str, sources: Collection[SourceSettings]) -> str:
     return next(each for each in numbered if each not in taken)
 
 
-def _requested(args: ConfigNode) -> Iterator[_RequestedPrometheus]:
-    """Values of a wrong type have been reported when the arguments were parsed, and are skipped here."""
-    entries = _entries(args)
-    if url := _address(entries.get("prometheusApiAddr")):
-        interval, timeout = (
-            _seconds(entries.get(name)) for name in ("queryMetricIntervalSeconds", "queryMetricTimeSeconds")
-        )
-        yield _RequestedPrometheus(entries["prometheusApiAddr"], url, interval, timeout)
-    if "metricProvider" in entries:
-        yield from _from_metric_provider(entries["metricProvider"])
+def _requested(plugin: Any, args: ConfigNode) -> Iterator[_RequestedPrometheus]:
+    if url := getattr(plugin, "prometheus_api_addr", ""):
+        interval, timeout = plugin.query_metric_interval_seconds, plugin.query_metric_time_seconds
+        yield _RequestedPrometheus(args.child("prometheusApiAddr"), url, float(interval), float(timeout))
+    provider = getattr(plugin, "metric_provider", None)
+    if isinstance(provider, MetricProvider) and provider != METRICS_SERVER:
+        yield from _from_metric_provider(provider, args.child("metricProvider"))
 
 
-def _from_metric_provider(node: ConfigNode) -> Iterator[_RequestedPrometheus]:
-    entries = _entries(node)
-    if _value(entries.get("token")):
-        entries["token"].error(
+def _from_metric_provider(provider: MetricProvider, node: ConfigNode) -> Iterator[_RequestedPrometheus]:
+    if provider.token:
+        node.child("token").error(
             "a token may not be written here, where everybody can read it: put it in a file, and name that in a "
             "TrimtabConfiguration as bearerTokenFile of a source with this URL"
         )
-    kind = _value(entries.get("type"))
-    if kind != "Prometheus" and "@" in _address(entries.get("address")):
-        parse_url(entries["address"])
-    if kind == "Prometheus" and (url := _address(entries.get("address"))):
-        yield _RequestedPrometheus(
-            entries["address"], url, insecure_skip_verify=_value(entries.get("insecureSkipVerify")) is True
-        )
-    elif kind == "Prometheus":
+    if provider.type == "Prometheus" and provider.address:
+        skip = provider.insecure_skip_verify
+        yield _RequestedPrometheus(node.child("address"), provider.address, insecure_skip_verify=skip)
+    elif provider.type == "Prometheus":
         node.error("address is missing: write the URL of that Prometheus")
-    elif kind is not None and kind != METRICS_SERVER.type:
-        entries["type"].note(f"ignored: only Prometheus and {METRICS_SERVER.type} are supported")
-
-
-def _entries(node: ConfigNode) -> Mapping[str, ConfigNode]:
-    return node.entries() or {} if isinstance(node.yaml, MappingNode) else {}
-
-
-def _value(node: ConfigNode | None) -> object:
-    return node.yaml.value if node is not None and isinstance(node.yaml, ScalarNode) else None
-
-
-def _address(node: ConfigNode | None) -> str:
-    value = _value(node)
-    return value if isinstance(value, str) else ""
-
-
-def _seconds(node: ConfigNode | None) -> float:
-    value = _value(node)
-    return max(float(value), 1.0) if isinstance(value, int) and value > 0 else REAL_USAGE_INTERVAL
+    elif "@" in provider.address:
+        parse_url(node.child("address"))
+    if provider.type not in ("Prometheus", METRICS_SERVER.type):
+        node.child("type").note(f"ignored: only Prometheus and {METRICS_SERVER.type} are supported")
