@@ -1,5 +1,5 @@
-# Every target makes its own .venv first; Python 3.11 or newer and make are all that must be there.
-# PYTHON=... chooses the interpreter, ARGS=... goes to the command.
+# Needs Python 3.11 or newer and make; every target creates .venv if it is missing.
+# PYTHON=... selects the interpreter, ARGS=... is passed to the command.
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test check bench bench-live conformance differential controlplane lock format clean
@@ -16,7 +16,7 @@ MYPY_ROOTS = $(wildcard src tests/build.py tools bench)
 COMPILE = $(PY) -m uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
 	--no-header --no-annotate --no-emit-index-url $(ARGS)
 
-# The first interpreter that is new enough and can make an environment; asked only when .venv is missing or stale.
+# Finds the first interpreter that is new enough and can create an environment; runs only if .venv is missing or outdated.
 define BOOTSTRAP
 for python in $(if $(PYTHON),"$(PYTHON)",python3 python3.11 python3.12 python3.13 python3.14 python); do \
 	if "$$python" -c 'import sys, ensurepip, venv; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then \
@@ -35,17 +35,17 @@ $(DEV): requirements-dev.lock requirements.lock requirements-build.lock pyprojec
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' Makefile | awk -F'|' '{ printf "make %-14s %s\n", $$1, $$2 }'
 
-demo: $(RUNTIME) ## a simulated cluster in the terminal; no Kubernetes needed
+demo: $(RUNTIME) ## run a simulated cluster in the terminal; no Kubernetes needed
 	@.venv/bin/python -m trimtab demo $(ARGS)
 
-# Exit 5 of pytest means that ARGS chose no test of this half.
-# Exit 3 of the builder means that there is no Go and no proxy here: then the live tests skip, but never in CI.
-test: $(DEV) ## all tests, the live ones on a real control plane
+# pytest exits with 5 if ARGS selects no test of this half.
+# The builder exits with 3 if Go or its modules are not available: live tests are then skipped, except in CI.
+test: $(DEV) ## run all tests, the live ones on a real control plane
 	@$(PY) tools/controlplane/build.py >/dev/null || { code=$$?; [ $$code -eq 3 ] && [ -z "$$CI" ] || exit $$code; }
 	@$(PY) -m pytest -q -n 2 -m "not live" $(ARGS) $(if $(ARGS),|| [ $$? -eq 5 ])
 	@$(PY) -m pytest -q -n 3 --dist loadfile --no-loadscope-reorder -m live $(ARGS) $(if $(ARGS),|| [ $$? -eq 5 ])
 
-check: $(DEV) ## linters, types, import contracts, house rules, dead links
+check: $(DEV) ## run linters, type checks, import contracts, house rules, dead links
 	@$(PY) -m ruff check .
 	@$(PY) -m ruff format --check .
 	@$(PY) -m mypy $(MYPY_ROOTS)
@@ -53,20 +53,20 @@ check: $(DEV) ## linters, types, import contracts, house rules, dead links
 	@$(PY) -m tools.house_rules
 	@$(PY) -m tools.dead_links
 
-bench: $(DEV) ## decisions, decoding and events, timed without a cluster
+bench: $(DEV) ## measure decisions, decoding and events without a cluster
 	@$(PY) -m bench $(ARGS)
 
-bench-live: $(DEV) ## side by side with kube-scheduler on a real control plane
+bench-live: $(DEV) ## measure against kube-scheduler on a real control plane
 	@$(PY) -m bench.live $(ARGS)
 
-conformance: $(DEV) ## compare every plugin with recorded answers: CORPUS=dir
+conformance: $(DEV) ## compare every plugin with recorded results: CORPUS=dir
 	@$(PY) -m tests.conformance "$(CORPUS)"
 
-differential: $(DEV) ## compare with kube-scheduler's own code: CASES=n SEED=n
+differential: $(DEV) ## compare with kube-scheduler's code on random clusters: CASES=n SEED=n
 	@$(PY) tools/controlplane/build.py >/dev/null
 	@$(PY) -m tests.differential --cases $(CASES) --seed $(SEED) $(ARGS)
 
-controlplane: $(DEV) ## build the real control plane; the last line printed is its folder
+controlplane: $(DEV) ## build the real control plane; prints its directory last
 	@$(PY) tools/controlplane/build.py $(ARGS)
 
 lock: $(DEV) ## refresh the lock files: ARGS=--upgrade for newer versions
@@ -74,9 +74,9 @@ lock: $(DEV) ## refresh the lock files: ARGS=--upgrade for newer versions
 	@$(COMPILE) --constraint requirements-dev.lock --output-file requirements.lock pyproject.toml
 	@$(COMPILE) --group build --output-file requirements-build.lock
 
-format: $(DEV) ## format the code and mend what ruff can mend
+format: $(DEV) ## format the code and apply ruff's fixes
 	@$(PY) -m ruff format .
 	@$(PY) -m ruff check --fix .
 
-clean: ## remove .venv and every cache of the tools
+clean: ## remove .venv and all tool caches
 	@rm -rf .venv .venv.lock .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis

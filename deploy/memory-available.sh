@@ -1,15 +1,15 @@
 #!/bin/sh
-# What the kubelet compares with its eviction threshold, measured on the node itself, for cgroup v1 and v2:
+# Measures the memory.available of this node, which the kubelet compares with its eviction threshold (cgroup v1 and v2):
 #
 #     memory.available = MemTotal - working set,   working set = usage - inactive_file (not below 0)
 #
-#     memory-available.sh                      prints it, as Prometheus reads it
+#     memory-available.sh                      prints it in Prometheus' text format
 #     memory-available.sh --textfile DIR       writes DIR/memory_available.prom, for node-exporter's textfile collector
-#     memory-available.sh --push URL           pushes it to a Pushgateway; the labeller knows this series by itself
+#     memory-available.sh --push URL           pushes it to a Pushgateway; the labeller queries it by default
 #
-# Run it every 15 s or so on each node (a systemd timer, a DaemonSet). The value is in MiB, under the name and job that
-# dynamic-Scheduler's script gave it, so that rules written for that one go on. NODE_NAME names the node, else its host name.
-# HOST_ROOT is where the host's / is, when this runs in a container.
+# Run it about every 15 s on each node (a systemd timer, a DaemonSet). The value is in MiB, with the metric name and job of
+# dynamic-Scheduler's script, so that existing rules keep working. NODE_NAME is the node's name; default: the host name.
+# HOST_ROOT is the path of the host's / when this runs in a container.
 set -eu
 
 root=${HOST_ROOT:-}
@@ -22,13 +22,13 @@ fail() {
     exit 1
 }
 
-# A line of meminfo, in bytes.
+# A value of meminfo, in bytes.
 info() {
     awk -v name="$1:" '$1 == name { printf "%.0f", $2 * 1024; found = 1 } END { exit !found }' "$meminfo" ||
         fail "no $1 in $meminfo"
 }
 
-# A line of memory.stat.
+# A value of memory.stat.
 stat() {
     awk -v name="$2" '$1 == name { print $2; found = 1 } END { exit !found }' "$1" || fail "no $2 in $1"
 }
@@ -44,8 +44,8 @@ elif [ -r "$cgroup/cgroup.controllers" ]; then # v2
     idle=$(stat "$cgroup/memory.stat" inactive_file)
     if [ -r "$cgroup/memory.current" ]; then
         usage=$(cat "$cgroup/memory.current")
-    else # the root cgroup of a host has none: the kubelet goes by what is not free
-        free=$(info MemFree) # by itself: where it fails nothing is printed
+    else # a host's root cgroup has no memory.current: the kubelet uses MemTotal - MemFree
+        free=$(info MemFree) # a separate assignment, so that its failure ends the script
         usage=$(awk -v total="$total" -v free="$free" 'BEGIN { printf "%.0f", total - free }')
     fi
 else
@@ -58,7 +58,7 @@ available=$(awk -v total="$total" -v usage="$usage" -v idle="$idle" 'BEGIN {
 }')
 
 metric() {
-    echo "# HELP k8_node_cgroups_mem_available Memory that is available by the kubelet's reckoning, in MiB."
+    echo "# HELP k8_node_cgroups_mem_available The kubelet's memory.available, in MiB."
     echo "# TYPE k8_node_cgroups_mem_available gauge"
     echo "k8_node_cgroups_mem_available{node=\"$node\"} $available"
 }
@@ -67,7 +67,7 @@ case ${1:-} in
 "") metric ;;
 --textfile)
     file=${2:?a directory is missing}/memory_available.prom
-    metric >"$file.$$" && mv "$file.$$" "$file" # never half written
+    metric >"$file.$$" && mv "$file.$$" "$file" # atomic
     ;;
 --push)
     metric | curl --fail --silent --show-error --max-time 10 --data-binary @- \

@@ -28,7 +28,7 @@ CPU = "{name: cpu, metric: cpu, above: 80%}"
 SOFT = f"{{name: soft, metric: cpu, above: 90%, label: {{key: {KEY}, value: most}}, taint: {KEY}}}"
 WORDS = (
     "nodes \"a\" is forbidden: ValidatingAdmissionPolicy 'trimtab-labeller' with binding 'trimtab-labeller' denied "
-    "request: the labeller may put labels under pressure.trimtab.dev/ alone"
+    "request: the labeller may only set labels under pressure.trimtab.dev/"
 )
 PLANE = {"node-role.kubernetes.io/control-plane": ""}
 

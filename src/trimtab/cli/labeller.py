@@ -43,7 +43,7 @@ def _normalise_flag(arg: str) -> list[str]:
     "-kubeconfig",
     "--kubeconfig",
     default="",
-    help="Path of the kubeconfig; default: KUBECONFIG, ~/.kube/config, in-cluster.",
+    help="Path of the kubeconfig; default: KUBECONFIG, in-cluster, ~/.kube/config.",
 )
 @click.option("-prom", "--prom", "url", default="", help="URL of a Prometheus, instead of --config.")
 @click.option(

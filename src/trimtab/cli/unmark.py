@@ -25,7 +25,7 @@ CANNOT_RUN = 2
     "-kubeconfig",
     "--kubeconfig",
     default="",
-    help="Path of the kubeconfig; default: KUBECONFIG, ~/.kube/config, in-cluster.",
+    help="Path of the kubeconfig; default: KUBECONFIG, in-cluster, ~/.kube/config.",
 )
 @click.option(
     "--after",
