@@ -101,4 +101,4 @@ def findings_of(
 ) -> list[tuple[str, str, str]]:
     """Subject, sentence and remedy of those of this severity, in one area or all."""
     mine = [each for each in findings if each.severity is severity and area in (None, each.area)]
-    return [(each.subject, each.says, each.remedy) for each in mine]
+    return [(each.subject, each.message, each.remedy) for each in mine]

@@ -13,7 +13,7 @@ from tests.kube.fake_transport import FakeResponse, json_response
 from tests.kube.fault_server import serving
 from tests.sources.fake_prometheus import NODES, NOW, respond_with, series, vector
 from trimtab.apps.doctor.finding import Area, Finding, Severity, by_severity, ok, shorten
-from trimtab.apps.doctor.plugin_checks import metrics_read
+from trimtab.apps.doctor.source_checks import metrics_read
 from trimtab.config.kube_scheduler import default_configuration
 from trimtab.config.registry import IN_TREE, default_profile
 from trimtab.core.framework.profile import multipoint
@@ -50,8 +50,8 @@ def used(**values: float) -> bytes:
     ("answer", "says"),
     [
         (Unreachable("connection refused", sent=False), "cannot be reached: connection refused"),
-        (json_response({"kind": "Status", "message": "Unauthorized"}, 401), "does not know us: Unauthorized"),
-        (json_response(b"<html>hello</html>"), "does not answer like one: status 200, '<html>hello</html>'"),
+        (json_response({"kind": "Status", "message": "Unauthorized"}, 401), "rejects our credentials: Unauthorized"),
+        (json_response(b"<html>hello</html>"), "does not answer like an API server: status 200, '<html>hello</html>'"),
     ],
 )
 async def test_a_server_that_cannot_be_worked_with(answer: FakeResponse, says: str) -> None:
@@ -76,7 +76,7 @@ async def test_clocks_that_differ(ahead: float, severity: Severity | None, says:
     """Above five seconds people are told; a minute makes samples look like those of the future."""
     found = await FakeApiServer(ahead=ahead).run_doctor(default_configuration())
     expected = [] if severity is None else [(severity, says)]
-    assert expected == [(each.severity, each.says) for each in found if each.subject == "clock"]
+    assert expected == [(each.severity, each.message) for each in found if each.subject == "clock"]
 
 
 async def test_nodes_that_may_not_be_listed() -> None:
@@ -87,7 +87,7 @@ async def test_nodes_that_may_not_be_listed() -> None:
         configuration = configured(BY_LOAD, f"{TRIMTAB_HEAD}sources: [{source}]\n")
         found = await FakeApiServer(pages={"/api/v1/nodes": forbidden}).run_doctor(configuration)
     assert ["cannot be listed: 403 nodes is forbidden"] == [each[1] for each in findings_of(found, Severity.PROBLEM)]
-    assert "which nodes are meant cannot be told" in findings_of(found, Severity.WARNING, Area.SOURCE)[0][1]
+    assert "its series cannot be matched" in findings_of(found, Severity.WARNING, Area.SOURCE)[0][1]
 
 
 # --- which nodes have no data, and why
@@ -102,7 +102,7 @@ async def test_nodes_that_no_series_names() -> None:
     """What the series are called stands beside what the node is called."""
     found = only(await examined(used(a=1.0, b=1.0, stranger=1.0)), "c")
     assert (Severity.WARNING, ("c",)) == (found.severity, found.nodes)
-    assert "1 of 3 nodes: c (c, fd00::3); series that match no node have instance=stranger:9100" in found.says
+    assert "1 of 3 nodes: c (c, fd00::3); series that match no node have instance=stranger:9100" in found.message
     assert "set nodeLabel" in found.remedy
 
 
@@ -110,25 +110,25 @@ async def test_nodes_that_nobody_measures() -> None:
     """Without strange series there is nothing to relabel: it is not scraped, or not ready."""
     nodes = (*NODES[:2], Node(name="c", addresses=("fd00::3",), ready=False))
     found = only(await examined(used(a=1.0, b=1.0), nodes=nodes), "c")
-    assert "c (c, fd00::3; the node is not ready)" in found.says and "see its targets" in found.remedy
+    assert "c (c, fd00::3; the node is not ready)" in found.message and "check the targets" in found.remedy
 
 
 @pytest.mark.parametrize(
     ("answer", "says"),
     [
         ((series({"node": "c"}, "1", NOW - 400),), "too old for 1 of 3 nodes: c (400 s)"),
-        ((series({"node": "c"}, str(64 * GIB)),), "more than the machine has for 1 of 3 nodes: c (64.0 GiB)"),
-        ((series({"node": "c"}, "-1"),), "below zero for 1 of 3 nodes: c"),
+        ((series({"node": "c"}, str(64 * GIB)),), "more than the node's capacity for 1 of 3 nodes: c (64.0 GiB)"),
+        ((series({"node": "c"}, "-1"),), "negative for 1 of 3 nodes: c"),
         ((series({"node": "c"}, "NaN"),), "not a number for 1 of 3 nodes: c (node=c)"),
-        ((series({"node": "c"}, "1", NOW + 100),), "measured in the future for 1 of 3 nodes: c (node=c)"),
-        ((series({"node": "c"}, "1", None),), "without a time of its own for 1 of 3 nodes: c (node=c)"),
+        ((series({"node": "c"}, "1", NOW + 100),), "in the future for 1 of 3 nodes: c (node=c)"),
+        ((series({"node": "c"}, "1", None),), "without a timestamp for 1 of 3 nodes: c (node=c)"),
         (
             (series({"node": "c", "job": "x"}, "1"), series({"node": "c", "instance": "y"}, "1")),
-            "ambiguous (two series of one node, or one of two) for 1 of 3 nodes: c (node=c and node=c instance=y)",
+            "ambiguous (two series for one node, or one for two) for 1 of 3 nodes: c (node=c and node=c instance=y)",
         ),
         (
             (series({"node": "c", "instance": "10.0.0.1:9100"}, "1"),),
-            "ambiguous (two series of one node, or one of two) for 1 of 3 nodes: c (node=c instance=10.0.0.1:9100)",
+            "ambiguous (two series for one node, or one for two) for 1 of 3 nodes: c (node=c instance=10.0.0.1:9100)",
         ),
     ],
 )
@@ -136,7 +136,7 @@ async def test_values_that_are_not_believed(answer: tuple[list[object], ...], sa
     """The reason is that of the scheduler itself, with what is peculiar to the node."""
     well_told = (series({"node": "a"}, "1"), series({"node": "b"}, "1"))
     found = only(await examined(vector(*well_told, *answer)), "c")
-    assert says in found.says and found.remedy
+    assert says in found.message and found.remedy
 
 
 async def test_most_nodes_without_data_are_a_problem() -> None:
@@ -150,8 +150,8 @@ async def test_no_node_is_matched() -> None:
     found = await examined(used(x=1.0, y=1.0, z=1.0, w=1.0))
     assert "none of the memory series can be used" in findings_of(found, Severity.PROBLEM, Area.SOURCE)[0][1]
     lost = only(found, "a")
-    assert "a (a, 10.0.0.1), b (b, 10.0.0.2), c (c, fd00::3)" in lost.says
-    assert "instance=x:9100, instance=y:9100, instance=z:9100 and 1 more" in lost.says
+    assert "a (a, 10.0.0.1), b (b, 10.0.0.2), c (c, fd00::3)" in lost.message
+    assert "instance=x:9100, instance=y:9100, instance=z:9100 and 1 more" in lost.message
 
 
 # --- sources, plugins, rules
@@ -167,16 +167,16 @@ async def test_a_source_that_fails_is_told_once() -> None:
         each[:2] for each in findings_of(found, Severity.PROBLEM, Area.SOURCE)
     ]
     blind = [each[1] for each in findings_of(found, Severity.PROBLEM, Area.PLUGIN)]
-    assert "MemRealUsage of profile trimtab looks at memory of nodes; prom should tell it" in blind[0]
-    assert "TargetLoadPacking of profile trimtab looks at cpu of nodes; prom should tell it" in blind[1]
+    assert "MemRealUsage of profile trimtab reads memory of nodes, and prom returns it for none" in blind[0]
+    assert "TargetLoadPacking of profile trimtab reads cpu of nodes, and prom returns it for none" in blind[1]
 
 
 async def test_a_measurement_that_nobody_takes() -> None:
     """MemRealUsage has its memory, and TargetLoadPacking no source for CPU."""
     found = await examined(used(a=1.0, b=1.0, c=1.0))
     (lacking,) = findings_of(found, Severity.PROBLEM)
-    assert "TargetLoadPacking of profile trimtab looks at cpu of nodes, and no source measures it" in lacking[1]
-    assert [("memory", "known of all 3 nodes", "")] == findings_of(found, Severity.OK, Area.NODES)
+    assert "TargetLoadPacking of profile trimtab reads cpu of nodes, and no source returns it" in lacking[1]
+    assert [("memory", "known for all 3 nodes", "")] == findings_of(found, Severity.OK, Area.NODES)
 
 
 async def test_each_query_fails_under_its_own_name() -> None:

@@ -57,7 +57,7 @@ def patches(server: FakeApiServer) -> list[tuple[str, object]]:
 
 
 async def marks(server: FakeApiServer, configuration: Configuration, account: str = "") -> list[Finding]:
-    return [each for each in await server.run_doctor(configuration, account) if each.subject == "marks"]
+    return [each for each in await server.run_doctor(configuration, account) if each.subject == "dry run"]
 
 
 async def test_a_policy_that_refuses_every_mark_is_a_problem() -> None:
@@ -65,7 +65,7 @@ async def test_a_policy_that_refuses_every_mark_is_a_problem() -> None:
     server = FakeApiServer((node("a"), node("b")), patched=says(403, WORDS))
     (found,) = await marks(server, old_rules())
     assert (Severity.PROBLEM, Area.LABELS) == (found.severity, found.area)
-    assert f"the API server refuses +status=presure on a: 403 {WORDS}" == found.says
+    assert f"the API server rejects +status=presure on a: 403 {WORDS}" == found.message
     assert "variable legacy" in found.remedy and 'to "true"' in found.remedy
     assert [("/api/v1/nodes/a?dryRun=All", {"metadata": {"uid": "a", "labels": {"status": "presure"}}})] == patches(
         server
@@ -86,8 +86,8 @@ async def test_another_refusal_has_another_remedy(configuration: Configuration, 
 async def test_what_is_taken_is_told_with_who_asked() -> None:
     """That of a person proves nothing for the account that a policy narrows, so it is said which is meant."""
     (found,) = await marks(FakeApiServer((node("a"),)), old_rules())
-    assert "the API server takes +status=presure on a from ann (tried as a dry run)" == found.says
-    assert (Severity.OK, True) == (found.severity, "trimtab:trimtab-labeller otherwise" in found.remedy)
+    assert "the API server accepts +status=presure on a from ann" == found.message
+    assert (Severity.OK, True) == (found.severity, "trimtab:trimtab-labeller differently" in found.remedy)
     who = json_response({"status": {"userInfo": {"username": "system:serviceaccount:x:y"}}}, 201)
     server = FakeApiServer((node("a"),), pages={"/apis/authentication.k8s.io/v1/selfsubjectreviews": who})
     assert "" == (await marks(server, old_rules()))[0].remedy
@@ -97,7 +97,7 @@ async def test_each_label_and_taint_is_tried_as_the_labeller_would_write_it() ->
     """A label alone by one form of patch, with a taint by the other; another value of a key is another mark."""
     server = FakeApiServer((node("a"),))
     (found,) = await marks(server, own_rules(CPU, CPU.replace("name: cpu", "name: again"), SOFT))
-    assert f"+{KEY}=high on a, +{KEY}=most, +taint {KEY}:PreferNoSchedule on a" in found.says
+    assert f"+{KEY}=high on a, +{KEY}=most, +taint {KEY}:PreferNoSchedule on a" in found.message
     (plain, steps) = (body for _, body in patches(server))
     assert {"metadata": {"uid": "a", "labels": {KEY: "high"}}} == plain
     assert isinstance(steps, list) and {"key": KEY, "effect": PREFER_NO_SCHEDULE} in steps[-1]["value"]
@@ -110,7 +110,7 @@ async def test_a_node_is_chosen_where_the_mark_would_be_news() -> None:
     await marks(server, old_rules())
     assert ["/api/v1/nodes/z?dryRun=All"] == [path for path, _ in patches(server)]
     server = FakeApiServer(nodes[:3])  # all that may be marked are: so it is tried to take one off
-    assert "-status on y" in (await marks(server, old_rules()))[0].says
+    assert "-status on y" in (await marks(server, old_rules()))[0].message
     assert {"metadata": {"uid": "y", "labels": {"status": None}}} == patches(server)[0][1]
     server = FakeApiServer(nodes[:2])
     assert ([], []) == (await marks(server, old_rules()), patches(server))
@@ -125,11 +125,11 @@ async def test_a_node_that_changes_meanwhile_says_nothing(status: int) -> None:
         return says(status, "not as it was")(request) if "/a?" in request.path else json_response({"kind": "Node"})
 
     (found,) = await marks(FakeApiServer(nodes, patched=first), old_rules())
-    assert (Severity.OK, True) == (found.severity, "on b" in found.says)
+    assert (Severity.OK, True) == (found.severity, "on b" in found.message)
     server = FakeApiServer(nodes, patched=says(status, "not as it was"))
     (found,) = await marks(server, old_rules())
     assert (Severity.WARNING, 3) == (found.severity, len(patches(server)))
-    assert f"+status=presure on c cannot be tried: {status} not as it was" == found.says
+    assert f"+status=presure on c cannot be tried: {status} not as it was" == found.message
 
 
 @pytest.mark.parametrize(
@@ -144,7 +144,7 @@ async def test_a_node_that_changes_meanwhile_says_nothing(status: int) -> None:
 async def test_what_cannot_be_tried_is_no_refusal(answer: FakeResponse) -> None:
     """It is a warning: nobody knows."""
     (found,) = await marks(FakeApiServer((node("a"),), patched=lambda request: answer), old_rules())
-    assert (Severity.WARNING, True) == (found.severity, "cannot be tried: " in found.says)
+    assert (Severity.WARNING, True) == (found.severity, "cannot be tried: " in found.message)
 
 
 async def test_a_webhook_that_refuses_is_a_problem() -> None:
@@ -160,7 +160,7 @@ async def test_nobody_can_try_for_another_account() -> None:
     server = FakeApiServer((node("a"),))
     (found,) = await marks(server, old_rules(), "bob")
     assert (Severity.WARNING, Area.LABELS) == (found.severity, found.area)
-    assert "cannot be tried for bob" in found.says and "without --as" in found.remedy
+    assert "not possible for bob" in found.message and "without --as" in found.remedy
     assert [] == patches(server)
 
 

@@ -9,7 +9,7 @@ from tests.config.config_files import TRIMTAB_HEAD
 from tests.kube.fault_server import ReceivedRequest, serving
 from tests.sources.fake_prometheus import NOW, respond_with, series, vector
 from trimtab.apps.doctor.finding import Area, Finding, Severity
-from trimtab.apps.doctor.label_rule_checks import has_comparison
+from trimtab.apps.doctor.label_checks import has_comparison
 from trimtab.config.trimtab.labeller import from_rule_file, labeller_configuration
 from trimtab.core.model.node import Node
 
@@ -50,11 +50,11 @@ async def test_a_rule_that_knows_every_node() -> None:
     asked: list[ReceivedRequest] = []
     found = await examined((node("a"), node("b")), uses("a", 83), uses("b", 12), asked=asked)
     assert 1 == len(asked)
-    assert "its query tells of all 2 nodes that may be marked" == of(found, "Node_mem").says
+    assert "its query is known for all 2 eligible nodes" == of(found, "Node_mem").message
     now = of(found, "now")
     assert (Severity.OK, ("a",)) == (now.severity, now.nodes)
     why = "Node_mem is 83 (labels above 70, clears at 63)"
-    assert f"would mark 1, once that lasts: a (+status=presure; {why})" == now.says
+    assert f"would label 1, if it lasts: a (+status=presure; {why})" == now.message
     assert [] == findings_of(found, Severity.PROBLEM) + findings_of(found, Severity.WARNING)
 
 
@@ -64,10 +64,11 @@ async def test_nodes_that_a_rule_knows_nothing_of() -> None:
     found = await examined(nodes, *(uses(name, 10) for name in "abc"), uses("d", 10, NOW - 400), uses("x", 10))
     rule = of(found, "Node_mem")
     assert (Severity.WARNING, ("d", "e", "f")) == (rule.severity, rule.nodes)
-    assert "its query tells of 3 of 6 nodes; others are not marked, and lose their marks" in rule.says
-    assert "not by any name or address of 2 of 6 nodes: e (e), f (f)" in rule.says
+    assert "its query is known for 3 of 6 nodes; others are not labelled, and lose labels" in rule.message
+    assert "no series for 2 of 6 nodes: e (e), f (f)" in rule.message
     assert (
-        "series that match no node have instance=x" in rule.says and "too old for 1 of 6 nodes: d (400 s)" in rule.says
+        "series that match no node have instance=x" in rule.message
+        and "too old for 1 of 6 nodes: d (400 s)" in rule.message
     )
     assert "set nodeLabel" in rule.remedy
     assert [] == [each for each in found if each.area is Area.NODES]  # said once
@@ -95,7 +96,7 @@ def test_a_query_that_leaves_nodes_out(query: str, leaves_out: bool) -> None:
 async def test_a_comparison_in_a_query_is_told() -> None:
     """It looks as if nodes were not scraped, and they are merely well."""
     found = await examined((node("a"), node("b")), uses("a", 90), text=RULES.replace("used", "used > 70"))
-    assert "leave the comparison to above or below" in of(found, "Node_mem").remedy
+    assert "compare by above or below" in of(found, "Node_mem").remedy
 
 
 @pytest.mark.parametrize("many", [0, 1])
@@ -105,18 +106,18 @@ async def test_a_rule_that_knows_nobody_or_few(many: int) -> None:
     found = await examined(nodes, *([uses("a", 10)] if many else [uses("x", 10)]))
     rule = of(found, "Node_mem")
     assert (Severity.PROBLEM, 4 - many) == (rule.severity, len(rule.nodes))
-    assert many or "its query tells of no node, so the rule marks nobody" in rule.says
+    assert many or "its query is known for no node, so the rule labels none" in rule.message
 
 
 async def test_control_planes_are_not_missed() -> None:
     """Nobody marks them, so a query that leaves them out is whole; and a hot one is no news."""
     plane = Node("m", labels={"node-role.kubernetes.io/control-plane": ""}, addresses=("m",))
     found = await examined((node("a"), plane), uses("a", 10))
-    assert "its query tells of the one node that may be marked" == of(found, "Node_mem").says
+    assert "its query is known for the one eligible node" == of(found, "Node_mem").message
     found = await examined((node("a"), plane), uses("a", 10), uses("m", 99))
-    assert "would mark no node, and none is marked" == of(found, "now").says
+    assert "would label no node, and none is labelled" == of(found, "now").message
     found = await examined((plane,), uses("m", 99))
-    assert "every node is excluded, so none is ever marked" == of(found, "rules").says
+    assert "every node is excluded, so none is ever labelled" == of(found, "rules").message
 
 
 async def test_marks_that_are_there() -> None:
@@ -124,21 +125,21 @@ async def test_marks_that_are_there() -> None:
     marked = {"status": "presure"}
     nodes = (node("hot", **marked), node("calm", **marked), node("silent", **marked), node("new"))
     found = await examined(nodes, uses("hot", 90), uses("calm", 10), uses("new", 99))
-    says = of(found, "now").says
-    assert "would take marks off 1: calm (-status; no rule holds any more)" in says
-    assert "would mark 1, once that lasts: new" in says and "2 marked already: hot, silent" in says
+    says = of(found, "now").message
+    assert "would remove labels from 1: calm (-status; no rule holds any more)" in says
+    assert "would label 1, if it lasts: new" in says and "2 already labelled: hot, silent" in says
     crowded = of(await examined(nodes[:1], uses("hot", 90)), "now")
     assert Severity.OK is crowded.severity  # one alone is no crowd
     crowded = of(await examined((node("a"), node("b")), uses("a", 90), uses("b", 91)), "now")
-    assert (Severity.WARNING, True) == (crowded.severity, "every node would be marked" in crowded.says)
+    assert (Severity.WARNING, True) == (crowded.severity, "all eligible nodes are under pressure" in crowded.message)
 
 
 async def test_a_key_that_somebody_else_uses() -> None:
     """Is named: these nodes are left alone, however hot."""
     found = await examined((node("a", status="mine"), node("b")), uses("a", 90), uses("b", 10))
     taken = of(found, "status")
-    assert (("a",), True) == (taken.nodes, "which are never marked: a" in taken.says)
-    assert "would mark no node" in of(found, "now").says
+    assert (("a",), True) == (taken.nodes, "which are never labelled: a" in taken.message)
+    assert "would label no node" in of(found, "now").message
 
 
 @pytest.mark.parametrize(("mode", "found"), [("apply", ["a"]), ("observe", [])])
@@ -158,5 +159,5 @@ async def test_more_nodes_than_are_written_at_once() -> None:
     nodes = tuple(node(f"n{number:03}") for number in range(120))
     found = await examined(nodes, *(uses(each.name, 90 if each.name < "n110" else 10) for each in nodes))
     now = of(found, "now")
-    assert ("would mark 110, once that lasts: n000", 110) == (now.says[:37], len(now.nodes))
-    assert "and 107 more" in now.says
+    assert ("would label 110, if it lasts: n000", 110) == (now.message[:34], len(now.nodes))
+    assert "and 107 more" in now.message

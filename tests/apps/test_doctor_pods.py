@@ -42,14 +42,14 @@ async def examined(pods: list[Pod], *found: list[object], **server: object) -> l
 async def test_every_pod_is_known() -> None:
     """One line, however many."""
     (found,) = await examined([pod("x"), pod("y", "b")], seen("x"), seen("y"))
-    assert (Severity.OK, "memory", "known of all 2 running pods") == (found.severity, found.subject, found.says)
+    assert (Severity.OK, "memory", "known for all 2 running pods") == (found.severity, found.subject, found.message)
 
 
 async def test_a_node_whose_clock_is_ahead_makes_nobody_young() -> None:
     """Its pods start in the future: their samples are not those of earlier ones, and who has none is not waited for."""
     pods = [pod("x", "a", NOW + 3600), pod("y", "a", NOW + 3600)]
     (found,) = await examined(pods, seen("x"))
-    assert "no series for 1 of 2 running pods: shop/y (on a)" == found.says
+    assert "no series for 1 of 2 running pods: shop/y (on a)" == found.message
 
 
 async def test_each_reason_has_a_line_of_its_own() -> None:
@@ -75,14 +75,14 @@ async def test_each_reason_has_a_line_of_its_own() -> None:
     )
     said = {each.pods[0].removeprefix("shop/"): each for each in found}
     assert {"lost", "dark", "old", "huge", "moved", "anew", "fresh"} == said.keys()
-    assert "no series for 1 of 15 running pods: shop/lost (on a)" == said["lost"].says
-    assert "nor of any other pod of the node for 1 of 15 running pods: shop/dark (on b)" == said["dark"].says
+    assert "no series for 1 of 15 running pods: shop/lost (on a)" == said["lost"].message
+    assert "no series of any pod of the node for 1 of 15 running pods: shop/dark (on b)" == said["dark"].message
     assert "kubelets are scraped" in said["dark"].remedy
-    assert "too old for 1 of 15 running pods: shop/old (400 s)" == said["old"].says
-    assert "more than the node has or uses for 1 of 15 running pods: shop/huge (6.0 GiB)" == said["huge"].says
-    assert "under another namespace for 1 of 15 running pods: shop/moved (as other/moved)" == said["moved"].says
+    assert "too old for 1 of 15 running pods: shop/old (400 s)" == said["old"].message
+    assert "more than the node has or uses for 1 of 15 running pods: shop/huge (6.0 GiB)" == said["huge"].message
+    assert "under another namespace for 1 of 15 running pods: shop/moved (as other/moved)" == said["moved"].message
     assert "honor_labels" in said["moved"].remedy
-    assert "of an earlier pod of that name for 1 of 15 running pods: shop/anew" == said["anew"].says
+    assert "of an earlier pod of that name for 1 of 15 running pods: shop/anew" == said["anew"].message
     assert (Severity.OK, "") == (said["fresh"].severity, said["fresh"].remedy)
     assert {Severity.WARNING} == {each.severity for name, each in said.items() if name != "fresh"}
 
@@ -92,21 +92,21 @@ async def test_thousands_are_a_line_and_a_few_examples() -> None:
     pods = [pod(f"p{number:04}") for number in range(3000)]
     (found,) = await examined(pods, *(seen(each.name) for each in pods[:100]))
     assert (Severity.PROBLEM, 2900, 20) == (found.severity, found.count, len(found.pods))
-    assert "no series for 2900 of 3000 running pods: shop/p0100 (on a), " in found.says
-    assert "and 2897 more" in found.says and len(found.says) < 200
+    assert "no series for 2900 of 3000 running pods: shop/p0100 (on a), " in found.message
+    assert "and 2897 more" in found.message and len(found.message) < 200
 
 
 async def test_a_source_without_any_pod() -> None:
     """The source is to blame, and is told by itself."""
     (found,) = await examined([pod("x"), pod("y")])
-    assert ("no sample of any of 2 running pods: no source answers about them", 2) == (found.says, found.count)
+    assert ("no sample of any of 2 running pods: no source answers about them", 2) == (found.message, found.count)
 
 
 async def test_pods_that_may_not_be_listed() -> None:
     """Then nobody can say."""
     forbidden = json_response({"kind": "Status", "message": "pods is forbidden"}, 403)
     (found,) = await examined([], seen("x"), pages={"/api/v1/pods": forbidden})
-    assert (Severity.WARNING, "cannot be listed: 403 pods is forbidden") == (found.severity, found.says)
+    assert (Severity.WARNING, "cannot be listed: 403 pods is forbidden") == (found.severity, found.message)
 
 
 async def test_pods_are_listed_only_where_they_are_measured() -> None:

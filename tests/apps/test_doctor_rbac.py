@@ -113,9 +113,7 @@ async def test_rights_of_another_account() -> None:
     groups = ["system:serviceaccounts", "system:serviceaccounts:team", "system:authenticated"]
     assert {"SubjectAccessReview"} == {review["kind"] for review in server.reviews}
     assert all((account, groups) == (each["spec"]["user"], each["spec"]["groups"]) for each in server.reviews)
-    assert [(account, f"has all {len(server.reviews)} that are needed", "")] == findings_of(
-        found, Severity.OK, Area.RIGHTS
-    )
+    assert [(account, f"has all {len(server.reviews)} permissions", "")] == findings_of(found, Severity.OK, Area.RIGHTS)
 
 
 async def test_rights_that_cannot_be_asked_about_are_no_rights_that_are_missing() -> None:
@@ -124,4 +122,4 @@ async def test_rights_that_cannot_be_asked_about_are_no_rights_that_are_missing(
     path = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
     found = await FakeApiServer(pages={path: forbidden}).run_doctor(default_configuration())
     assert [] == findings_of(found, Severity.PROBLEM)
-    assert "cannot be asked about: 403 not yours to ask" in findings_of(found, Severity.WARNING, Area.RIGHTS)[0][1]
+    assert "cannot be reviewed: 403 not yours to ask" in findings_of(found, Severity.WARNING, Area.RIGHTS)[0][1]

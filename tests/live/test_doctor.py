@@ -132,7 +132,7 @@ def test_every_fault_is_reported_with_its_remedy(cluster: Rig, exporters: Export
     nodes = findings(done, "warning", "nodes")
     assert "too old for 1 of 6" in nodes[FROZEN]["says"] and "cpu and memory" in nodes[FROZEN]["subject"]
     assert "instance=10.64.0.4:9100" in nodes[TWICE]["says"] and "instance=again:9100" in nodes[TWICE]["says"]
-    assert "more than the machine has for 1 of 6" in nodes[HUGE]["says"]
+    assert "more than the node's capacity for 1 of 6" in nodes[HUGE]["says"]
     assert "node-5, 10.64.0.6" in nodes[ELSEWHERE]["says"]
     assert "series that match no node have instance=192.0.2.7:9100" in nodes[ELSEWHERE]["says"]
     sources = findings(done, "problem", "source")
@@ -142,9 +142,9 @@ def test_every_fault_is_reported_with_its_remedy(cluster: Rig, exporters: Export
     assert {"slip": "problem", "busy": "warning", "own": "ok", "now": "warning"} == {
         name: each["severity"] for name, each in rules.items()
     }
-    assert ([*NAMES[2:]], True) == (rules["busy"]["nodes"], "memory tells of 2 of 6 nodes" in rules["busy"]["says"])
+    assert ([*NAMES[2:]], True) == (rules["busy"]["nodes"], "memory is known for 2 of 6 nodes" in rules["busy"]["says"])
     assert "too old for 1 of 6 nodes: node-2" in rules["busy"]["says"]
-    assert "more than the machine has for 1 of 6 nodes: node-4" in rules["busy"]["says"]
+    assert "more than the node's capacity for 1 of 6 nodes: node-4" in rules["busy"]["says"]
 
 
 def test_a_correct_setup_passes_for_each_account(cluster: Rig, prometheus: Prometheus) -> None:
@@ -155,7 +155,7 @@ def test_a_correct_setup_passes_for_each_account(cluster: Rig, prometheus: Prome
     done = doctor(file, cluster.service_account_kubeconfig("trimtab", "trimtab"), "--strict")
     assert 0 == done.returncode, done.stdout
     assert "system:serviceaccount:trimtab:trimtab: has all" in done.stdout
-    assert "cpu and memory: known of all 6 nodes" in done.stdout
+    assert "cpu and memory: known for all 6 nodes" in done.stdout
     assert "0 problems, 0 warnings" in done.stdout.splitlines()[-1]
     account = "system:serviceaccount:trimtab:trimtab-labeller"
     done = doctor(file, cluster.admin_kubeconfig, "--as", account, "--json")
@@ -204,9 +204,9 @@ def test_a_rule_file_is_checked_with_the_labellers_flags(cluster: Rig, prometheu
     told = of_rules(done)
     assert {"roomy", "some", "nobody", "now"} == told.keys()
     assert ("problem", [*NAMES]) == (told["nobody"]["severity"], told["nobody"]["nodes"])
-    assert "its query tells of all 6 nodes that may be marked" == told["roomy"]["says"] == told["some"]["says"]
+    assert "its query is known for all 6 eligible nodes" == told["roomy"]["says"] == told["some"]["says"]
     assert (
-        "every node would be marked; would mark 6, once that lasts: node-0 (+status=presure; roomy is"
+        "all eligible nodes are under pressure; would label 6, if it lasts: node-0 (+status=presure; roomy is"
         in told["now"]["says"]
     )
     assert before == [each["metadata"]["resourceVersion"] for each in cluster.admin.list("/api/v1/nodes")]

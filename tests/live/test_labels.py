@@ -21,7 +21,7 @@ from tests.live.audit_checker import AuditedRequest, grants
 from tests.live.metering.metered_cluster import MeteredCluster
 from tests.live.requires_controlplane import controlplane_or_skip
 from tools.controlplane.client import Document
-from tools.controlplane.objects import node
+from tools.controlplane.objects import node, pod
 from tools.controlplane.process import Process, free_port
 
 pytestmark = pytest.mark.live
@@ -322,3 +322,34 @@ def test_no_request_was_forbidden_and_every_permission_was_used(cluster: Metered
     assert [] == [deed.grant for deed in deeds if deed.code in (401, 403)]
     shipped = grants(yaml.safe_load_all((trimtab_process.ROOT / "deploy" / "labeller.yaml").read_text()))
     assert shipped == {deed.grant for deed in deeds}
+
+
+def test_one_process_schedules_and_labels(cluster: MeteredCluster) -> None:
+    """With both controllers and one lease: a pod is bound, a node is labelled within the policy, and both pages answer."""
+    file = Path(own_file(cluster, "both.yaml"))
+    stock = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
+    profiles = {**stock, "profiles": [trimtab_process.WITHOUT_OPTIONAL]}
+    file.write_text(f"{json.dumps(profiles)}\n---\n{file.read_text()}")
+    flags = ("--controllers", "scheduler,labeller")
+    forbidden = trimtab_process.launch(cluster.rig, file, "forbidden", *flags)
+    trimtab_process.wait_for(lambda: not forbidden.running(), 40, "end", forbidden)
+    assert "Apply deploy/labeller.yaml and deploy/rbac-labeller.yaml" in forbidden.log_tail()
+    trimtab_process.install(cluster.rig, "rbac-labeller.yaml")
+    process = trimtab_process.launch(cluster.rig, file, "both", *flags)
+    try:
+        trimtab_process.wait_for(lambda: trimtab_process.is_ready(process), 40, "ready", process)
+        cluster.rig.admin.create(pod("both", scheduler=trimtab_process.SCHEDULER))
+        trimtab_process.wait_for(lambda: "both" in trimtab_process.bound(cluster.rig), 20, "a bound pod", process)
+        cluster.exporters.set("node-2", memory=0.9)
+        trimtab_process.wait_for(lambda: {"node-2": "high"} == labels(cluster), 20, "the label", process)
+        trimtab_process.wait_for(lambda: (200, "ok") == trimtab_process.page(process, "/status"), 20, "ok", process)
+        nodes = '{"type":"Label type=presure Nodes","num":1,"node_names":["node-2"]}'
+        trimtab_process.wait_for(lambda: (200, nodes) == trimtab_process.page(process, "/nodes"), 20, "node-2", process)
+        metrics = trimtab_process.page(process, "/metrics")[1]
+        assert 'leader_election_master_status{name="trimtab"} 1.0' in metrics
+        assert 'trimtab_node_marks_total{result="done"} 1.0' in metrics
+        cluster.exporters.set("node-2", memory=0.2)
+        trimtab_process.wait_for(lambda: {} == labels(cluster), 20, "no label", process)
+    finally:
+        code = process.terminate()
+    assert 0 == code, process.log_tail()

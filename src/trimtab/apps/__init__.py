@@ -1,1 +1,1 @@
-"""Decides how the parts are wired into a program; leaves every decision to them."""
+"""Programs: the live process, the doctor, the demo and label clean-up, put together from the other packages."""

@@ -90,7 +90,7 @@ async def clean_up(options: CleanupOptions, server: ApiServer, clocks: Clocks = 
 async def _nodes_with_labels(options: CleanupOptions, server: ApiServer) -> list[LabelNode]:
     found = await list_nodes(server)
     if found.nodes is None:
-        raise CleanupError(f"nodes: {found.findings[0].says}: {RBAC_REMEDY}")
+        raise CleanupError(f"nodes: {found.findings[0].message}: {RBAC_REMEDY}")
     instructions = (removal_patch(node, options.legacy) for node in found.nodes)
     return [instruction for instruction in instructions if instruction is not None]
 

@@ -138,7 +138,7 @@ def _render(findings: Sequence[Finding]) -> Iterator[str]:
 
     for each in findings:
         head = f"{SEVERITY_TEXT[each.severity]:<8} {each.area:<13} "
-        text = printable(f"{each.subject}: {each.says}")
+        text = printable(f"{each.subject}: {each.message}")
         yield from textwrap.wrap(text, WIDTH, initial_indent=head, subsequent_indent=" " * len(head))
         if each.remedy:
             arrow = " " * len(head) + "→ "

@@ -1,7 +1,4 @@
-"""Decides whether the API server can be worked with: reached, known to us, its clock near ours, its nodes and pods readable.
-
-Who asks for rights, and what sources say of nodes, is left to others.
-"""
+"""Checks that the API server is reachable, accepts our credentials and has a correct clock; lists nodes and pods."""
 
 from __future__ import annotations
 
@@ -25,26 +22,26 @@ T = TypeVar("T", Node, Pod)
 TIMEOUT = 10.0
 PAGE_SIZE = 500
 MAX_PAGE_BYTES = 256 << 20
-SKEW_WARNING, SKEW_PROBLEM = 5.0, 60.0  # seconds: from the second on samples are refused as of the future
-ADDRESS_REMEDY = "check the address, and that it runs"
+SKEW_WARNING, SKEW_PROBLEM = 5.0, 60.0  # seconds; beyond the second, samples are rejected as being in the future
+ADDRESS_REMEDY = "check its address, and whether it runs"
 
 
 class ApiServer(NamedTuple):
-    """The API server in words, and how to speak to it."""
+    """The API server and its URL."""
 
     transport: Transport
     url: str
 
 
 class Reachability(NamedTuple):
-    """What came of knocking; None for nodes where they cannot be listed."""
+    """Whether it can be used, and what was found."""
 
     findings: tuple[Finding, ...]
     ok: bool
 
 
 class NodeListing(NamedTuple):
-    """All nodes, or None and why they cannot be known."""
+    """All nodes, or None if they cannot be listed, and why."""
 
     nodes: tuple[Node, ...] | None
     findings: tuple[Finding, ...] = ()
@@ -55,7 +52,7 @@ class _Version(Struct, frozen=True, rename={"git": "gitVersion"}):
 
 
 async def check_apiserver(server: ApiServer, now: Callable[[], float]) -> Reachability:
-    """Its version and its clock; what is wrong is said, and whether anything else is worth asking."""
+    """Its version and its clock."""
     began = now()
     try:
         answer = await server.transport.send(Request("GET", "/version"), TIMEOUT)
@@ -64,9 +61,11 @@ async def check_apiserver(server: ApiServer, now: Callable[[], float]) -> Reacha
             (problem(Area.SERVER, server.url, f"cannot be reached: {error}", ADDRESS_REMEDY),), ok=False
         )
     if answer.status == 401:
-        said = read_status(answer.body).message
+        message = read_status(answer.body).message
         remedy = "renew the token or certificate of the kubeconfig"
-        return Reachability((problem(Area.SERVER, server.url, f"does not know us: {said}", remedy),), ok=False)
+        return Reachability(
+            (problem(Area.SERVER, server.url, f"rejects our credentials: {message}", remedy),), ok=False
+        )
     version = decode_part(answer.body, _Version, "", [])
     if answer.status != 200 or version is None or not version.git:
         return Reachability((_unexpected_response(server, answer),), ok=False)
@@ -76,14 +75,17 @@ async def check_apiserver(server: ApiServer, now: Callable[[], float]) -> Reacha
 
 
 def _unexpected_response(server: ApiServer, answer: Response) -> Finding:
-    said = read_status(answer.body).message[:100]
+    message = read_status(answer.body).message[:100]
     return problem(
-        Area.SERVER, server.url, f"does not answer like one: status {answer.status}, {said!r}", ADDRESS_REMEDY
+        Area.SERVER,
+        server.url,
+        f"does not answer like an API server: status {answer.status}, {message!r}",
+        ADDRESS_REMEDY,
     )
 
 
 def _clock_skew(answer: Response, began: float, ended: float) -> tuple[Finding, ...]:
-    """How far its clock is from ours, beyond what the way there and the full seconds of the header explain."""
+    """The difference of its clock and ours, beyond the latency and the full seconds of the Date header."""
     stamp = next((value for name, value in answer.headers.items() if name.lower() == "date"), "")
     try:
         theirs = parsedate_to_datetime(stamp).timestamp()
@@ -92,22 +94,22 @@ def _clock_skew(answer: Response, began: float, ended: float) -> tuple[Finding, 
     ahead = max(theirs - ended, 0.0) - max(began - 1.0 - theirs, 0.0)
     if abs(ahead) <= SKEW_WARNING:
         return ()
-    says = f"its clock is {abs(ahead):.0f} s {'ahead of' if ahead > 0 else 'behind'} ours"
-    told = problem if abs(ahead) > SKEW_PROBLEM else warning
-    return (told(Area.SERVER, "clock", says, "let NTP set both clocks: samples are judged by their age"),)
+    message = f"its clock is {abs(ahead):.0f} s {'ahead of' if ahead > 0 else 'behind'} ours"
+    finding = problem if abs(ahead) > SKEW_PROBLEM else warning
+    return (finding(Area.SERVER, "clock", message, "synchronise both clocks by NTP: samples are judged by their age"),)
 
 
 async def list_nodes(server: ApiServer) -> NodeListing:
-    """All nodes, page by page; those that cannot be read are told and left out."""
+    """All nodes; those that cannot be decoded are reported and left out."""
     found = await _list_all(server, NODES, NodeReader())
     if isinstance(found, str):
-        remedy = "allow to list nodes: without them nobody can tell whose measurements are missing"
+        remedy = "allow listing nodes, to find those without samples"
         return NodeListing(None, (problem(Area.NODES, "all", found, remedy),))
     return _node_findings(found)
 
 
 async def list_running_pods(server: ApiServer) -> tuple[Pod, ...] | str:
-    """All pods that run, or why they cannot be known; those that cannot be read are left out."""
+    """All running pods, or why they cannot be listed; those that cannot be decoded are left out."""
     found = await _list_all(server, PODS, PodReader(), "status.phase=Running")
     return found if isinstance(found, str) else tuple(each for each in found if isinstance(each, Pod))
 
@@ -131,12 +133,12 @@ async def _list_all(server: ApiServer, path: str, reader: Reader[T], fields: str
 
 def _node_findings(found: list[Node | Malformed]) -> NodeListing:
     nodes = tuple(each for each in found if isinstance(each, Node))
-    unread = [f"{each.key} ({each.error})" for each in found if isinstance(each, Malformed)]
+    undecodable = [f"{each.key} ({each.error})" for each in found if isinstance(each, Malformed)]
     if not found:
         return NodeListing(
-            nodes, (warning(Area.NODES, "all", "there are none", "add nodes, or check which cluster it is"),)
+            nodes, (warning(Area.NODES, "all", "there are none", "add nodes, or check that it is the right cluster"),)
         )
-    if not unread:
+    if not undecodable:
         return NodeListing(nodes)
-    says = f"{len(unread)} cannot be read and take no pods: {shorten(unread)}"
-    return NodeListing(nodes, (warning(Area.NODES, "all", says, "correct the field that is named"),))
+    message = f"{len(undecodable)} cannot be decoded and get no pods: {shorten(undecodable)}"
+    return NodeListing(nodes, (warning(Area.NODES, "all", message, "correct the field"),))

@@ -1,4 +1,4 @@
-"""What a check came to, as a plain value with its remedy, and how findings are put in order; the checks are elsewhere."""
+"""`Finding`, the result of a check with its remedy, and how findings are sorted and counted."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ EXAMPLES = 3
 
 
 class Severity(StrEnum):
-    """PROBLEM: something asked for does not work. WARNING: it works, but perhaps not as meant. Worst first."""
+    """PROBLEM: something configured does not work. WARNING: it works, but perhaps not as intended. Worst first."""
 
     PROBLEM = "problem"
     WARNING = "warning"
@@ -20,7 +20,7 @@ class Severity(StrEnum):
 
 
 class Area(StrEnum):
-    """What a check looks at, in the order in which people mend it."""
+    """What a check is about, in the order in which problems should be fixed."""
 
     SERVER = "API server"
     RIGHTS = "rights"
@@ -32,8 +32,8 @@ class Area(StrEnum):
     LABELS = "labels"
 
 
-class Finding(Struct, frozen=True, omit_defaults=True):
-    """One sentence about one subject; `nodes` are all that it concerns, where the sentence names only a few.
+class Finding(Struct, frozen=True, omit_defaults=True, rename={"message": "says"}):
+    """One sentence about one subject; `nodes` are all that it concerns, also where the sentence names only a few.
 
     Of pods, which may be very many, there is the `count` and some examples.
     """
@@ -41,38 +41,38 @@ class Finding(Struct, frozen=True, omit_defaults=True):
     severity: Severity
     area: Area
     subject: str
-    says: str
+    message: str
     remedy: str = ""
     nodes: tuple[str, ...] = ()
     count: int = 0
     pods: tuple[str, ...] = ()
 
 
-def ok(area: Area, subject: str, says: str, remedy: str = "") -> Finding:
-    return Finding(Severity.OK, area, subject, says, remedy)
+def ok(area: Area, subject: str, message: str, remedy: str = "") -> Finding:
+    return Finding(Severity.OK, area, subject, message, remedy)
 
 
-def warning(area: Area, subject: str, says: str, remedy: str = "") -> Finding:
-    return Finding(Severity.WARNING, area, subject, says, remedy)
+def warning(area: Area, subject: str, message: str, remedy: str = "") -> Finding:
+    return Finding(Severity.WARNING, area, subject, message, remedy)
 
 
-def problem(area: Area, subject: str, says: str, remedy: str = "") -> Finding:
-    return Finding(Severity.PROBLEM, area, subject, says, remedy)
+def problem(area: Area, subject: str, message: str, remedy: str = "") -> Finding:
+    return Finding(Severity.PROBLEM, area, subject, message, remedy)
 
 
 def by_severity(findings: Iterable[Finding]) -> tuple[Finding, ...]:
-    """Worst first, then as people would mend them: what comes later often follows from what comes before."""
+    """Worst first, then by area: later ones often follow from earlier ones."""
     severities, areas = list(Severity), list(Area)
     return tuple(sorted(findings, key=lambda each: (severities.index(each.severity), areas.index(each.area))))
 
 
 def count_by_severity(findings: Iterable[Finding]) -> dict[Severity, int]:
-    """How many there are of each severity."""
+    """The number of findings of each severity."""
     found = Counter(each.severity for each in findings)
     return {severity: found[severity] for severity in Severity}
 
 
 def shorten(items: Sequence[str], count: int = 0) -> str:
-    """A few of them, and how many more there are, of these or of so many."""
+    """The first few, and how many more there are of `count`, or of these."""
     shown, more = ", ".join(items[:EXAMPLES]), max(count, len(items)) - EXAMPLES
     return f"{shown} and {more} more" if more > 0 else shown

@@ -1,7 +1,4 @@
-"""Decides why nodes that exist have no usable series in a Prometheus, by the labels of those that there are.
-
-Asked only for nodes that a look has missed; who is missed is `coverage`'s to say.
-"""
+"""Diagnoses why a node has no usable series in Prometheus, by the labels of the series that there are."""
 
 from __future__ import annotations
 
@@ -26,19 +23,19 @@ from trimtab.sources.prometheus.response import (
 )
 
 MAX_LABEL_CHARS = 100
-TOO_FEW_SAMPLES, NO_ANSWER = "too few samples", "untold"
+TOO_FEW_SAMPLES, NO_ANSWER = "too few samples", "no response"
 Series = Sequence[Any]
 
 
 class MissingReason(NamedTuple):
-    """Why a node has no value: a word, and what is peculiar to this node."""
+    """Why a node or pod has no value, and the details of this one."""
 
     reason: str
     detail: str = ""
 
 
 class SeriesDiagnosis(NamedTuple):
-    """Why each node has none, where there is a trace of it; and how series are labelled that count for nobody."""
+    """Why each node has no value, as far as series tell; and the labels of series that match no node."""
 
     missing: Mapping[str, MissingReason]
     unmatched: tuple[str, ...] = ()
@@ -47,76 +44,76 @@ class SeriesDiagnosis(NamedTuple):
 async def diagnose(
     settings: PrometheusSettings, resource: str, nodes: Sequence[Node], missing: Collection[str], now: float
 ) -> SeriesDiagnosis:
-    """One more look at what the source asks about this resource; nothing where it does not answer now."""
-    ways = [way for question in plan_queries(settings) for way in question.alternatives]
-    asked = [way for way in ways if (way.resource, way.subject) == (resource, Subject.NODES)]
-    identity, asking = NodeMatcher(nodes, settings.node_label), PrometheusClient(settings)
+    """Run the source's queries for this metric once more, and match their series to nodes."""
+    queries = [query for planned in plan_queries(settings) for query in planned.alternatives]
+    relevant = [query for query in queries if (query.resource, query.subject) == (resource, Subject.NODES)]
+    matcher, client = NodeMatcher(nodes, settings.node_label), PrometheusClient(settings)
     best: tuple[Query, dict[str | MatchFailure, list[Any]]] | None = None
     try:
         async with asyncio.timeout(settings.timeout):
-            for way in asked:
-                owned = _by_owner(await _series(asking, way, settings), identity)
-                if best is None and owned:
-                    best = way, owned
-                if any(isinstance(owner, str) for owner in owned):
-                    best = way, owned
+            for query in relevant:
+                by_owner = _by_owner(await _series(client, query, settings), matcher)
+                if best is None and by_owner:
+                    best = query, by_owner
+                if any(isinstance(match, str) for match in by_owner):
+                    best = query, by_owner
                     break
     except (SourceError, TimeoutError):
         return SeriesDiagnosis(dict.fromkeys(missing, MissingReason(NO_ANSWER)))
     finally:
-        await asking.close()
-    return SeriesDiagnosis({}) if best is None else _diagnose_nodes(best, settings, identity, nodes, missing, now)
+        await client.close()
+    return SeriesDiagnosis({}) if best is None else _diagnose_nodes(best, settings, matcher, nodes, missing, now)
 
 
-async def _series(asking: PrometheusClient, way: Query, settings: PrometheusSettings) -> Series:
-    answer = await asking.post("/api/v1/query", {"query": way.promql, "timeout": f"{settings.timeout:g}"})
-    found: Series = VECTOR_DECODERS[False].decode(answer, Counter())
+async def _series(client: PrometheusClient, query: Query, settings: PrometheusSettings) -> Series:
+    response = await client.post("/api/v1/query", {"query": query.promql, "timeout": f"{settings.timeout:g}"})
+    found: Series = VECTOR_DECODERS[False].decode(response, Counter())
     return found
 
 
-def _by_owner(series: Series, identity: NodeMatcher) -> dict[str | MatchFailure, list[Any]]:
-    owned: dict[str | MatchFailure, list[Any]] = {}
+def _by_owner(series: Series, matcher: NodeMatcher) -> dict[str | MatchFailure, list[Any]]:
+    by_owner: dict[str | MatchFailure, list[Any]] = {}
     for each in series:
-        owned.setdefault(identity.match(each.metric), []).append(each)
-    return owned
+        by_owner.setdefault(matcher.match(each.metric), []).append(each)
+    return by_owner
 
 
 def _diagnose_nodes(
     best: tuple[Query, dict[str | MatchFailure, list[Any]]],
     settings: PrometheusSettings,
-    identity: NodeMatcher,
+    matcher: NodeMatcher,
     nodes: Sequence[Node],
     missing: Collection[str],
     now: float,
 ) -> SeriesDiagnosis:
-    way, owned = best
-    losses: dict[str, MissingReason] = {}
-    unclear = _by_label_value(owned.get(MatchFailure.AMBIGUOUS, []))
+    query, by_owner = best
+    missing_reasons: dict[str, MissingReason] = {}
+    ambiguous = _by_label_value(by_owner.get(MatchFailure.AMBIGUOUS, []))
     for node in (node for node in nodes if node.name in missing):
-        mine = owned.get(node.name)
-        if mine:
-            losses[node.name] = _missing_reason(way, mine, identity, settings, now)
-        elif named := [each for text in (node.name, *node.addresses) for each in unclear.get(text, ())]:
-            losses[node.name] = MissingReason(MatchFailure.AMBIGUOUS.value, _example_labels(named, settings))
-    nobody = dict.fromkeys(
-        _identifying_labels(each.metric, settings) for each in _values(owned.get(MatchFailure.UNMATCHED, []))
+        series = by_owner.get(node.name)
+        if series:
+            missing_reasons[node.name] = _missing_reason(query, series, matcher, settings, now)
+        elif named := [each for text in (node.name, *node.addresses) for each in ambiguous.get(text, ())]:
+            missing_reasons[node.name] = MissingReason(MatchFailure.AMBIGUOUS.value, _example_labels(named, settings))
+    unmatched = dict.fromkeys(
+        _identifying_labels(each.metric, settings) for each in _values(by_owner.get(MatchFailure.UNMATCHED, []))
     )
-    return SeriesDiagnosis(losses, tuple(nobody))
+    return SeriesDiagnosis(missing_reasons, tuple(unmatched))
 
 
 def _missing_reason(
-    way: Query, mine: Series, identity: NodeMatcher, settings: PrometheusSettings, now: float
+    query: Query, series: Series, matcher: NodeMatcher, settings: PrometheusSettings, now: float
 ) -> MissingReason:
-    """Why the series of a node come to nothing, in the words of whoever left them out."""
-    skipped = to_reading(way, mine, node_owners(identity), now, Counter()).skipped
+    """Why the series of a node give no value."""
+    skipped = to_reading(query, series, node_owners(matcher), now, Counter()).skipped
     if skipped:
-        return MissingReason(skipped[0][0], _example_labels(mine, settings))
-    age = now - max(parse_number(each.value.value, 1.0) for each in mine)
+        return MissingReason(skipped[0][0], _example_labels(series, settings))
+    age = now - max(parse_number(each.value.value, 1.0) for each in series)
     return MissingReason("stale", f"{age:.0f} s") if age > settings.rate_window else MissingReason(TOO_FEW_SAMPLES)
 
 
 def _by_label_value(series: Series) -> dict[str, list[Any]]:
-    """By whatever in their labels could be a name or an address."""
+    """By each label value that could be a name or an address."""
     found: dict[str, list[Any]] = {}
     for each in series:
         for text in {part for value in each.metric.values() for part in (value, strip_port(value))}:
@@ -134,8 +131,8 @@ def _example_labels(series: Series, settings: PrometheusSettings) -> str:
 
 
 def _identifying_labels(labels: Mapping[str, str], settings: PrometheusSettings) -> str:
-    """The labels that could name a node; of a series without one, whatever it has."""
+    """The labels that could identify a node; of a series without such labels, the first three."""
     wanted = NODE_LABELS if settings.node_label == AUTO else (settings.node_label, "instance")
     plain = {key: value for key, value in labels.items() if key != SERIES_KIND_LABEL and not key.startswith("__")}
     shown = {key: plain[key] for key in wanted if key in plain} or dict(list(plain.items())[:3])
-    return printable(" ".join(f"{key}={value}" for key, value in shown.items()))[:MAX_LABEL_CHARS] or "no label at all"
+    return printable(" ".join(f"{key}={value}" for key, value in shown.items()))[:MAX_LABEL_CHARS] or "no labels"

@@ -1,7 +1,6 @@
-"""Decides which rights a configuration needs, which file in deploy/ grants each, and which of them are missing.
+"""The permissions that a configuration needs, the file in deploy/ that grants each, and access reviews of them.
 
-Only reviews are asked for, by which the API server says what it would allow; whether admission lets it pass is tried by
-`trying`.
+A review covers RBAC alone; admission is checked by the dry runs of `label_checks`.
 """
 
 from __future__ import annotations
@@ -45,7 +44,7 @@ APPLY_FILE = "apply deploy/{}"
 
 
 class Permission(NamedTuple):
-    """A verb on a kind (`pods/binding` for a part of it), and what to do where it is missing."""
+    """A verb on a resource (or a subresource: `pods/binding`), and the remedy if it is missing."""
 
     verb: str
     resource: str
@@ -56,13 +55,13 @@ class Permission(NamedTuple):
 
     @property
     def target(self) -> str:
-        """Whatever the verb is for."""
+        """What the verb applies to."""
         group, name = (f".{self.group}" if self.group else ""), (f" {self.name}" if self.name else "")
         return f"{self.resource}{group}{name}" + (f" in {self.namespace}" if self.namespace else "")
 
 
 class ReviewResult(NamedTuple):
-    """A right and what the server says of it: None where it does not say, for the reason beside."""
+    """A permission and the server's answer: allowed, denied, or None if it does not say, and why."""
 
     permission: Permission
     allowed: bool | None
@@ -90,14 +89,14 @@ class _SelfReview(Struct, frozen=True):
 
 
 def required(configuration: Configuration) -> Iterator[Permission]:
-    """All that is asked of the API server with this configuration; without profiles it is the labeller's."""
-    settings, places = configuration.settings, bool(configuration.settings.profiles)
-    basic = APPLY_FILE.format("rbac.yaml" if places else "labeller.yaml")
-    plain = [kind for kind in ("pods", "nodes") if kind in settings.kinds]
-    yield from (Permission(verb, kind, basic) for kind in plain for verb in ("list", "watch"))
-    yield from _scheduling(configuration, basic) if places else ()
+    """All permissions that a process with this configuration uses."""
+    settings, schedules = configuration.settings, bool(configuration.settings.profiles)
+    basic = APPLY_FILE.format("rbac.yaml" if schedules else "labeller.yaml")
+    core = [kind for kind in ("pods", "nodes") if kind in settings.kinds]
+    yield from (Permission(verb, kind, basic) for kind in core for verb in ("list", "watch"))
+    yield from _scheduling(configuration, basic) if schedules else ()
     if settings.labels is not None and settings.labels.apply:
-        yield from _for_instructions(f"apply {LABELLER_IN_SCHEDULER}" if places else basic, LabelNode)
+        yield from _for_instructions(f"apply {LABELLER_IN_SCHEDULER}" if schedules else basic, LabelNode)
     if any(isinstance(source, MetricsServerSettings) for source in configuration.trimtab.sources):
         remedy = APPLY_FILE.format("rbac-metrics.yaml")
         yield from (Permission("list", kind, remedy, METRICS) for kind in ("nodes", "pods"))
@@ -125,7 +124,7 @@ def _for_instructions(remedy: str, *instructions: type[Instruction]) -> Iterator
 
 
 def _unique(permissions: Iterable[Permission]) -> tuple[Permission, ...]:
-    """Each once, with the remedy that comes first."""
+    """Each once, with its first remedy."""
     found: dict[Permission, Permission] = {}
     for permission in permissions:
         found.setdefault(permission._replace(remedy=""), permission)
@@ -149,8 +148,13 @@ def _leader_election(leader: LeaderElection, basic: str) -> Iterator[Permission]
     yield from (Permission(verb, "leases", remedy, LEASES, leader.namespace, leader.name) for verb in ("get", "update"))
 
 
+def account_of(configuration: Configuration) -> str:
+    """The service account of the shipped roles for this configuration."""
+    return SCHEDULER_ACCOUNT if configuration.settings.profiles else LABELLER_ACCOUNT
+
+
 async def check_rbac(server: ApiServer, configuration: Configuration, account: str) -> tuple[Finding, ...]:
-    """All rights at once, those of an account, or our own where none is named."""
+    """Review all permissions concurrently: those of the account, or our own if it is empty."""
     try:
         rights = _unique(required(configuration))
     except UnknownKind as error:
@@ -159,7 +163,7 @@ async def check_rbac(server: ApiServer, configuration: Configuration, account: s
         asyncio.gather(*(_send_review(server, right, account) for right in rights)),
         whoami(server) if not account else _named(account),
     )
-    return _findings(asked, who, LABELLER_ACCOUNT if not configuration.settings.profiles else SCHEDULER_ACCOUNT)
+    return _findings(asked, who, account_of(configuration))
 
 
 def _findings(results: list[ReviewResult], who: str, expected: str) -> tuple[Finding, ...]:
@@ -175,12 +179,12 @@ def _findings(results: list[ReviewResult], who: str, expected: str) -> tuple[Fin
         for (what, remedy), those in verbs.items()
     ]
     if silent:
-        says = f"{len(silent)} of {len(results)} cannot be asked about: {silent[0].reason}"
-        remedy = "let doctor ask: reviews are granted by system:basic-user, those of others (--as) to administrators"
-        found.append(warning(Area.RIGHTS, "reviews", says, remedy))
+        message = f"{len(silent)} of {len(results)} cannot be reviewed: {silent[0].reason}"
+        remedy = "allow access reviews: system:basic-user grants one's own, administrators may review others (--as)"
+        found.append(warning(Area.RIGHTS, "reviews", message, remedy))
     if not missing and not silent:
-        hint = "" if who.startswith(SERVICE_ACCOUNT) else f"the same of the account that runs it: --as {expected}"
-        found.append(ok(Area.RIGHTS, who, f"has all {len(results)} that are needed", hint))
+        hint = "" if who.startswith(SERVICE_ACCOUNT) else f"check the account that runs it, too: --as {expected}"
+        found.append(ok(Area.RIGHTS, who, f"has all {len(results)} permissions", hint))
     return tuple(found)
 
 
@@ -208,7 +212,7 @@ def _review_request(permission: Permission, account: str) -> Request:
 
 
 def _groups(account: str) -> list[str]:
-    """Those that the server itself puts a service account into; nobody knows a person's."""
+    """The groups that the server gives a service account; a person's groups are not known."""
     if not account.startswith(SERVICE_ACCOUNT):
         return ["system:authenticated"]
     namespace = account.removeprefix(SERVICE_ACCOUNT).partition(":")[0]
@@ -220,7 +224,7 @@ async def _named(account: str) -> str:
 
 
 async def whoami(server: ApiServer) -> str:
-    """Who we are to the server, as far as it says."""
+    """Our user name, as the server sees it."""
     body = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
     try:
         answer = await server.transport.send(json_request("POST", SELF_REVIEWS, body), TIMEOUT)

@@ -1,27 +1,18 @@
-"""Wires the doctor: asks the API server, rights and sources side by side, and puts what they say in order.
+"""Runs all checks of `trimtab doctor`, concurrently where they do not depend on each other, and sorts the findings.
 
-knock ─▶ (reached) rights │ nodes ─▶ sources ─▶ (pods) whose values are missing ─▶ which plugins and rules lack theirs
-                                 └─▶ (marks are written) each mark tried, as a dry run
-     └─▶ (not) sources alone, and what they say of nodes cannot be told
+API server ─▶ (reachable) permissions │ nodes ─▶ sources ─▶ coverage of nodes and pods ─▶ plugins and label rules
+                                            └─▶ (labels are written) a dry run of each label
+           └─▶ (not) sources alone: their series cannot be matched to nodes
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from trimtab.apps.doctor import (
-    config_checks,
-    label_dry_run,
-    label_rule_checks,
-    node_coverage,
-    plugin_checks,
-    pod_coverage,
-    rbac_checks,
-    source_checks,
-)
+from trimtab.apps.doctor import coverage, label_checks, rbac_checks, source_checks
 from trimtab.apps.doctor.apiserver_checks import (
     ApiServer,
     NodeListing,
@@ -29,88 +20,152 @@ from trimtab.apps.doctor.apiserver_checks import (
     list_nodes,
     list_running_pods,
 )
-from trimtab.apps.doctor.finding import Finding, by_severity
+from trimtab.apps.doctor.finding import Area, Finding, by_severity, ok, problem, warning
+from trimtab.apps.doctor.source_checks import MetricKey, Probe, expected_metrics
 from trimtab.apps.process import MAX_LIST_BYTES, READ_TIMEOUT
 from trimtab.config.configuration import Configuration
+from trimtab.config.diagnostics import Info
+from trimtab.config.trimtab.labeller import combined_configuration
+from trimtab.config.trimtab.settings import SourceSettings
 from trimtab.core.model.node import Node
+from trimtab.core.model.readings import Subject
 from trimtab.kube.credentials import Credentials
 from trimtab.kube.transport import AiohttpTransport
+from trimtab.sources.interface import SourceError
 from trimtab.wire.requests import Request
 
 
 class DoctorRun(NamedTuple):
-    """What is examined: a configuration, with whose rights (our own unless said), and who is told of progress."""
+    """What to check: a configuration, and the account whose permissions count (default: our own)."""
 
     configuration: Configuration
     account: str = ""
-    on_progress: Callable[[str], None] = lambda words: None
+    on_progress: Callable[[str], None] = lambda message: None
     now: Callable[[], float] = time.time
 
 
-async def run_checks(case: DoctorRun, server: ApiServer) -> tuple[Finding, ...]:
-    """Everything once; no longer than the slowest source and a little."""
-    case.on_progress("asking the API server")
-    reached = await check_apiserver(server, case.now)
-    found = [*config_checks.check_config(case.configuration), *reached.findings]
-    if reached.ok:
-        of_rights, of_sources = await asyncio.gather(
-            rbac_checks.check_rbac(server, case.configuration, case.account),
-            _check_load(case, server, list_nodes(server)),
-        )
-        return by_severity([*found, *of_rights, *of_sources])
-    return by_severity([*found, *await _check_load(case, server, _no_nodes())])
+def run(options: DoctorRun, credentials: Credentials) -> tuple[Finding, ...]:
+    """Run the checks on an event loop of their own."""
+
+    async def start() -> tuple[Finding, ...]:
+        transport = AiohttpTransport(credentials, rate_limiter=None)
+        try:
+            return await run_checks(options, ApiServer(transport, credentials.server))
+        finally:
+            await transport.close()
+
+    return asyncio.run(start())
+
+
+async def run_checks(options: DoctorRun, server: ApiServer) -> tuple[Finding, ...]:
+    """Takes hardly longer than the slowest source."""
+    options.on_progress("connecting to the API server")
+    reachability = await check_apiserver(server, options.now)
+    found = [*check_config(options.configuration), *reachability.findings]
+    if not reachability.ok:
+        return by_severity([*found, *await _check_load(options, server, _no_nodes())])
+    permissions, load = await asyncio.gather(
+        rbac_checks.check_rbac(server, options.configuration, options.account),
+        _check_load(options, server, list_nodes(server)),
+    )
+    return by_severity([*found, *permissions, *load])
 
 
 async def _no_nodes() -> NodeListing:
     return NodeListing(None)
 
 
-async def _check_load(case: DoctorRun, server: ApiServer, listing: Awaitable[NodeListing]) -> list[Finding]:
-    known = await listing
-    sources, load = config_checks.sources_to_probe(case.configuration), case.configuration.settings.load
-    case.on_progress(f"asking {len(sources)} sources about {len(known.nodes or ())} nodes")
+async def _check_load(options: DoctorRun, server: ApiServer, listing: Awaitable[NodeListing]) -> list[Finding]:
+    listed = await listing
+    nodes = listed.nodes or ()
+    sources, load = sources_to_probe(options.configuration), options.configuration.settings.load
+    options.on_progress(f"querying {len(sources)} sources about {len(nodes)} nodes")
 
     async def get(path: str) -> tuple[int, bytes]:
         response = await server.transport.send(Request("GET", path), READ_TIMEOUT, MAX_LIST_BYTES)
         return response.status, response.body
 
-    nodes = known.nodes or ()
-    looked, tried = await asyncio.gather(
-        source_checks.probe_all(sources, nodes, get, case.now),
-        label_dry_run.check_dry_runs(server, case.configuration, nodes, case.account),
+    probes, dry_runs = await asyncio.gather(
+        source_checks.probe_all(sources, nodes, get, options.now),
+        label_checks.check_dry_runs(server, options.configuration, nodes, options.account),
     )
-    found = [*known.findings, *tried, *source_checks.check_sources(looked, known.nodes is not None, load, case.now())]
-    return [*found, *await _check_coverage(case, server, nodes, looked)] if nodes else found
+    found = [*listed.findings, *dry_runs]
+    found += source_checks.check_sources(probes, listed.nodes is not None, load, options.now())
+    return [*found, *await _check_coverage(options, server, nodes, probes)] if nodes else found
 
 
 async def _check_coverage(
-    case: DoctorRun, server: ApiServer, nodes: Sequence[Node], looked: Sequence[source_checks.Probe]
+    options: DoctorRun, server: ApiServer, nodes: Sequence[Node], probes: Sequence[Probe]
 ) -> list[Finding]:
-    """What lacks measurements: nodes, pods, plugins, rules."""
-    configuration, load, now = case.configuration, case.configuration.settings.load, case.now()
-    case.on_progress("looking for nodes and pods without data")
-    covered = await node_coverage.measure_coverage(looked, nodes, load, now)
-    cluster = node_coverage.cluster_from_readings(looked, nodes, load, now)
-    found = [*node_coverage.check_nodes(covered, nodes, load)]
-    if configuration.settings.profiles and (wanted := pod_coverage.pod_metrics(looked)):
-        found += pod_coverage.check_pods(looked, wanted, await list_running_pods(server), cluster, now)
-    sources = config_checks.sources_by_metric(config_checks.sources_to_probe(configuration))
-    found += plugin_checks.check_plugins(configuration, sources, covered)
-    if (labels := configuration.trimtab.labels) is not None and looked:
-        found += label_rule_checks.check_rules(
-            labels, label_rule_checks.evaluate_rules(labels, cluster, now), covered, load
-        )
+    """Nodes and pods without samples, and the plugins and label rules that lack them."""
+    configuration, load, now = options.configuration, options.configuration.settings.load, options.now()
+    options.on_progress("checking nodes and pods without samples")
+    coverages = await coverage.node_coverage(probes, nodes, load, now)
+    cluster = coverage.cluster_from_readings(probes, nodes, load, now)
+    found = [*coverage.check_nodes(coverages, nodes, load)]
+    if configuration.settings.profiles and (metrics := coverage.pod_metrics(probes)):
+        found += coverage.check_pods(probes, metrics, await list_running_pods(server), cluster, now)
+    known = {each.resource: len(each.known) for each in coverages}
+    found += source_checks.check_plugins(configuration, _sources_by_metric(configuration), known)
+    if (labels := configuration.trimtab.labels) is not None and probes:
+        evaluation = label_checks.evaluate_rules(labels, cluster, now)
+        found += label_checks.check_rules(labels, evaluation, coverages, load)
     return found
 
 
-def run(case: DoctorRun, credentials: Credentials) -> tuple[Finding, ...]:
-    """On an event loop of its own."""
+# --- the configuration by itself
 
-    async def examining() -> tuple[Finding, ...]:
-        transport = AiohttpTransport(credentials, rate_limiter=None)
+
+def check_config(configuration: Configuration) -> Iterator[Finding]:
+    """Notes on the file, metrics that two sources return, and label rules without a source."""
+    for note in configuration.notes:
+        position = f"{note.file}:{note.line}" if note.line else note.file
+        if isinstance(note, Info):
+            yield ok(Area.CONFIGURATION, note.path or position, note.message)
+        else:
+            yield warning(Area.CONFIGURATION, note.path or position, note.message, f"see {position}")
+    document = configuration.trimtab
+    yield from _duplicate_metrics(document.sources)
+    if document.labels is not None and not document.sources:
+        remedy = "add a source, or remove labels"
+        yield problem(Area.LABELS, "rules", "there is no source, so no node is ever under pressure", remedy)
+    names = ", ".join(profile.name for profile in configuration.settings.profiles)
+    sources = ", ".join(source.name for source in document.sources) or "none, scores use requests"
+    purpose = f"profiles: {names}" if names else "labels nodes"
+    yield ok(Area.CONFIGURATION, "file", f"valid; {purpose}; metric sources: {sources}")
+
+
+def sources_to_probe(configuration: Configuration) -> tuple[SourceSettings, ...]:
+    """The sources, each with the queries of the label rules added."""
+    document = configuration.trimtab
+    if document.labels is None or not configuration.settings.profiles or not document.sources:
+        return document.sources
+    return combined_configuration(configuration, "").trimtab.sources
+
+
+def _duplicate_metrics(sources: Iterable[SourceSettings]) -> Iterator[Finding]:
+    duplicates: dict[tuple[str, ...], list[str]] = {}
+    for (resource, subject), names in _sources_by_key(sources).items():
+        if len(names) > 1:
+            duplicates.setdefault(names, []).append(f"{resource} of {subject}")
+    for names, metrics in duplicates.items():
+        message = f"{', '.join(metrics)} come from {' and '.join(names)}: of each node the newer sample counts"
+        yield warning(Area.CONFIGURATION, "sources", message, "use one source for each: set metrics on the other")
+
+
+def _sources_by_key(sources: Iterable[SourceSettings]) -> Mapping[MetricKey, tuple[str, ...]]:
+    found: dict[MetricKey, tuple[str, ...]] = {}
+    for source in sources:
         try:
-            return await run_checks(case, ApiServer(transport, credentials.server))
-        finally:
-            await transport.close()
+            keys = expected_metrics(source)
+        except SourceError:  # reported when it is probed
+            continue
+        for key in sorted(keys):
+            found[key] = (*found.get(key, ()), source.name)
+    return found
 
-    return asyncio.run(examining())
+
+def _sources_by_metric(configuration: Configuration) -> Mapping[str, tuple[str, ...]]:
+    """The sources that should return each node metric."""
+    by_key = _sources_by_key(sources_to_probe(configuration))
+    return {resource: names for (resource, subject), names in by_key.items() if subject is Subject.NODES}

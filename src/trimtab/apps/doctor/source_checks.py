@@ -1,35 +1,44 @@
-"""Decides how every part of every source is looked at once, and what is said of those that fail; whose values are missing
-is left to `coverage`.
+"""Probes every query of every metric source once, and finds the plugins that lack a metric.
 
-Each part is asked as a source of its own, so that each query's failure is told under its name.
+Each query is sent as a source of its own, so that its failure is reported under its name. Which metrics a plugin reads is
+found by calling it on a sample node.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from trimtab.apps.doctor.finding import Area, Finding, ok, problem, warning
+from trimtab.config.configuration import Configuration
 from trimtab.config.diagnostics import printable
 from trimtab.config.trimtab.settings import MetricsServerSettings, PrometheusSettings, SourceSettings
+from trimtab.core.cluster.cluster import Cluster
+from trimtab.core.framework.interface import ALL_ROWS, Filter, Score
+from trimtab.core.framework.profile import Profile, plugin_name
 from trimtab.core.load.settings import LoadSettings
+from trimtab.core.model.change import Change
 from trimtab.core.model.node import Node
+from trimtab.core.model.pod import Pod
 from trimtab.core.model.readings import Reading, Statistic, Subject
-from trimtab.core.model.resources import CPU, MEMORY
+from trimtab.core.model.resources import CPU, MEMORY, PodRequests
 from trimtab.sources.interface import Scrape, SourceError
 from trimtab.sources.prometheus.queries import plan_queries
 from trimtab.sources.prometheus.source import UnusableResponse
 from trimtab.sources.registry import open_source
 
-SLACK = 5.0  # beyond what a source allows itself
+SLACK = 5.0  # seconds beyond a source's own timeout
 MetricKey = tuple[str, Subject]
 Get = Callable[[str], Awaitable[tuple[int, bytes]]]
+_RESOURCES = ((CPU, 1000), (MEMORY, 1 << 30), ("pods", 110))
+_FALLBACK = "pods are scored by requests"
 
 
 class Probe(NamedTuple):
-    """One part of a source, its settings as a source of its own, and what came of asking it."""
+    """One query of a source, its settings as a source of its own, and the result."""
 
     source: str
     subject: str
@@ -38,18 +47,18 @@ class Probe(NamedTuple):
     error: SourceError | None = None
 
     def readings(self) -> Iterator[Reading]:
-        """Without those that nothing depends on."""
+        """Without those that are only read to compute others."""
         wanted = expected_metrics(self.settings)
         return (each for each in self.scrape.readings if not wanted or (each.resource, each.subject) in wanted)
 
     @property
     def matched_no_node(self) -> bool:
-        """There are series, and none of them could be used."""
+        """There are series, and none of them matches a node."""
         return isinstance(self.error, UnusableResponse)
 
 
 def split_by_query(settings: SourceSettings) -> list[tuple[str, SourceSettings]]:
-    """Each question of a source as a source that asks this one alone."""
+    """Each query of a source as a source that sends this one alone."""
     if not isinstance(settings, PrometheusSettings):
         return [(settings.name, settings)]
     built = [(metric.value, replace(settings, metrics=(metric,), queries=())) for metric in settings.metrics]
@@ -58,7 +67,7 @@ def split_by_query(settings: SourceSettings) -> list[tuple[str, SourceSettings]]
 
 
 def expected_metrics(settings: SourceSettings) -> frozenset[MetricKey]:
-    """What a source is meant to measure; nothing for one that says so only in its answers."""
+    """The metrics that a source should return; empty if only its responses tell."""
     match settings:
         case PrometheusSettings():
             asked = [question.alternatives[0] for question in plan_queries(settings) if not question.optional]
@@ -71,7 +80,7 @@ def expected_metrics(settings: SourceSettings) -> frozenset[MetricKey]:
 async def probe_all(
     sources: Iterable[SourceSettings], nodes: Sequence[Node], get: Get, now: Callable[[], float]
 ) -> list[Probe]:
-    """All parts of all sources at once."""
+    """All queries of all sources, concurrently."""
     parts = [(source.name, subject, part) for source in sources for subject, part in split_by_query(source)]
     return await asyncio.gather(*(_probe(Probe(*each), nodes, get, now) for each in parts))
 
@@ -81,22 +90,22 @@ async def _probe(probe: Probe, nodes: Sequence[Node], get: Get, now: Callable[[]
         source = open_source(probe.settings, lambda: nodes, get, now)
     except SourceError as error:
         return probe._replace(error=error)
-    patience = getattr(probe.settings, "timeout", SLACK) + SLACK
+    timeout = getattr(probe.settings, "timeout", SLACK) + SLACK
     try:
-        async with asyncio.timeout(patience):
+        async with asyncio.timeout(timeout):
             return probe._replace(scrape=await source.read())
     except SourceError as error:
         return probe._replace(error=error)
     except TimeoutError:
-        return probe._replace(error=SourceError(f"no answer within {patience:g} s", "see whether it is overloaded"))
-    except Exception as error:  # one source in trouble keeps no other from being looked at
-        return probe._replace(error=SourceError(f"fault of our own ({type(error).__name__})", "report it"))
+        return probe._replace(error=SourceError(f"no answer within {timeout:g} s", "check whether it is overloaded"))
+    except Exception as error:  # one failing source must not stop the others
+        return probe._replace(error=SourceError(f"internal error ({type(error).__name__})", "report it"))
     finally:
         await source.close()
 
 
 def check_sources(probes: Sequence[Probe], nodes_known: bool, load: LoadSettings, now: float) -> Iterator[Finding]:
-    """What is to be said of each source; of one that fails altogether, once."""
+    """One finding per query; a source that fails as a whole is reported once."""
     for name in dict.fromkeys(each.source for each in probes):
         mine = [each for each in probes if each.source == name]
         errors = {str(each.error) for each in mine}
@@ -113,7 +122,8 @@ def _failed(subject: str, error: SourceError) -> Finding:
 
 def _probe_findings(each: Probe, nodes_known: bool, load: LoadSettings, now: float) -> Iterator[Finding]:
     if each.matched_no_node and not nodes_known:
-        yield warning(Area.SOURCE, each.subject, "answers, but which nodes are meant cannot be told", "see nodes")
+        message = "answers, but its series cannot be matched: nodes are not known"
+        yield warning(Area.SOURCE, each.subject, message, "see the findings about nodes")
     elif each.error is not None:
         yield _failed(each.subject, each.error)
     yield from (_failed(part, error) for part, error in each.scrape.failures)
@@ -122,11 +132,92 @@ def _probe_findings(each: Probe, nodes_known: bool, load: LoadSettings, now: flo
 
 
 def _reading_finding(each: Probe, reading: Reading, load: LoadSettings, now: float) -> Finding:
-    many = f"{reading.resource} of {len(reading.names)} {reading.subject}"
+    summary = f"{reading.resource} of {len(reading.names)} {reading.subject}"
     if not reading.names:
-        return ok(Area.SOURCE, each.subject, many)
+        return ok(Area.SOURCE, each.subject, summary)
     newest, oldest = now - max(reading.measured), now - min(reading.measured)
     if newest > load.fresh:
-        says, remedy = f"{many}, but even the newest sample is {newest:.0f} s old", "see whether they are still scraped"
-        return warning(Area.SOURCE, each.subject, says, f"{remedy}, or raise load.freshFor ({load.fresh:g} s)")
-    return ok(Area.SOURCE, each.subject, f"{many}, {max(newest, 0):.0f} to {max(oldest, 0):.0f} s old")
+        message = f"{summary}, but even the newest sample is {newest:.0f} s old"
+        remedy = f"check whether they are still scraped, or raise load.freshFor ({load.fresh:g} s)"
+        return warning(Area.SOURCE, each.subject, message, remedy)
+    return ok(Area.SOURCE, each.subject, f"{summary}, {max(newest, 0):.0f} to {max(oldest, 0):.0f} s old")
+
+
+# --- plugins
+
+
+class RecordingLoad:
+    """A load view that records which metrics are read."""
+
+    def __init__(self, load: Any, metrics: dict[str, None]) -> None:
+        self._load, self._metrics = load, metrics
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._load, name)
+        if not callable(found):
+            return found
+
+        def recorded(*arguments: Any) -> Any:
+            if arguments and isinstance(arguments[0], str):
+                self._metrics[arguments[0]] = None
+            return found(*arguments)
+
+        return recorded
+
+
+def metrics_read(profile: Profile) -> dict[str, tuple[str, ...]]:
+    """The metrics that each load-aware plugin of a profile reads."""
+    load_aware = [name for name, changes in profile.depends_on.items() if changes & int(Change.LOAD)]
+    plugins: dict[str, list[object]] = {name: [] for name in sorted(load_aware)}
+    for plugin in (*profile.filters, *(score.plugin for score in profile.scores)):
+        plugins.get(plugin_name(plugin), []).append(plugin)
+    return {name: _metrics_of(those) for name, those in plugins.items()}
+
+
+def _metrics_of(plugins: Iterable[object]) -> tuple[str, ...]:
+    metrics: dict[str, None] = {}
+    cluster = _sample_cluster()
+    cluster.load = RecordingLoad(cluster.load, metrics)  # type: ignore[assignment]
+    view, pod = cluster.view, Pod("u", "n", "p", requests=PodRequests(_RESOURCES[:2], _RESOURCES[:2]))
+    for plugin in plugins:
+        with suppress(Exception):  # a plugin that fails on the sample is reported where it really runs
+            if isinstance(plugin, Filter):
+                plugin.filter(view, pod, ALL_ROWS)
+            if isinstance(plugin, Score):
+                plugin.score(view, pod, ALL_ROWS)
+    return tuple(sorted(metrics)) or (CPU, MEMORY)
+
+
+def _sample_cluster() -> Cluster:
+    """One node with samples; without them plugins would use requests."""
+    cluster = Cluster()
+    cluster.upsert_node(Node("n", allocatable=_RESOURCES, capacity=_RESOURCES))
+    readings = [Reading("s", name, ("n",), (amount / 2,), (1.0,)) for name, amount in _RESOURCES[:2]]
+    cluster.ingest_samples(tuple(readings), 1.0)
+    return cluster
+
+
+def check_plugins(
+    configuration: Configuration, sources: Mapping[str, tuple[str, ...]], known: Mapping[str, int]
+) -> Iterator[Finding]:
+    """Metrics that a plugin reads and no node has. Without any source a note on the configuration says so."""
+    for profile in configuration.settings.profiles if configuration.trimtab.sources else ():
+        missing: dict[str, list[str]] = {}
+        plugins = metrics_read(profile)
+        for name, resources in plugins.items():
+            for resource in (each for each in resources if not known.get(each)):
+                missing.setdefault(resource, []).append(name)
+        for resource, names in missing.items():
+            yield _missing_metric(profile.name, names, resource, sources.get(resource, ()))
+        if plugins and not missing:
+            yield ok(Area.PLUGIN, profile.name, f"all metrics are available for {', '.join(plugins)}")
+
+
+def _missing_metric(profile: str, plugins: list[str], resource: str, sources: tuple[str, ...]) -> Finding:
+    who = f"{', '.join(plugins)} of profile {profile}"
+    if sources:
+        message = f"{who} reads {resource} of nodes, and {', '.join(sources)} returns it for none: {_FALLBACK}"
+        return problem(Area.PLUGIN, f"{profile} {resource}", message, "see the findings about the source")
+    message = f"{who} reads {resource} of nodes, and no source returns it: {_FALLBACK}"
+    remedy = "add it to a source (metrics or queries), or disable the plugin"
+    return problem(Area.PLUGIN, f"{profile} {resource}", message, remedy)
