@@ -3,10 +3,10 @@
 from trimtab import plugin
 
 NAMES = (
-    "ALL_ROWS Bools Cacheable Change CustomNormalise ExplainNote Filter FilterStatus Ints MAX_SCORE NeedsKinds Node "
-    "NodeSubset Normalise ObservesPods Permit Plugin Pod PostFilter PreBind PreEnqueue PreFilter PreFilterResult "
-    "PreFilterStatus PreemptionCandidate QueueSort QueueingHint Reject Requirement Reserve Rows Score StageResult "
-    "StageStatus View Wait Warn filter_codes"
+    "ALL_ROWS ArgumentError Bools Cacheable Change CustomNormalise Duration ExplainNote Filter FilterStatus Ints MAX_SCORE "
+    "NeedsKinds Node NodeSubset Normalise ObservesPods Permit Plugin Pod PostFilter PreBind PreEnqueue PreFilter "
+    "PreFilterResult PreFilterStatus PreemptionCandidate QueueSort QueueingHint Reject Requirement Reserve Rows Score "
+    "StageResult StageStatus View Wait Warn filter_codes setting"
 )
 
 

@@ -37,17 +37,21 @@ from trimtab.core.framework.interface import (
     filter_codes,
 )
 from trimtab.core.model.change import Change
+from trimtab.core.model.duration import Duration
 from trimtab.core.model.node import Node
 from trimtab.core.model.pod import Pod
 from trimtab.core.model.selectors import Requirement
+from trimtab.core.model.setting import ArgumentError, setting
 
 __all__ = [
     "ALL_ROWS",
     "MAX_SCORE",
+    "ArgumentError",
     "Bools",
     "Cacheable",
     "Change",
     "CustomNormalise",
+    "Duration",
     "ExplainNote",
     "Filter",
     "FilterStatus",
@@ -80,4 +84,5 @@ __all__ = [
     "Wait",
     "Warn",
     "filter_codes",
+    "setting",
 ]

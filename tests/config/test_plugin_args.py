@@ -18,6 +18,7 @@ from trimtab.core.model.affinity import PreferredSchedulingTerm
 from trimtab.core.model.change import Change
 from trimtab.core.model.duration import parse_duration
 from trimtab.core.model.selectors import NodeSelectorTerm, Requirement
+from trimtab.core.model.setting import ArgumentError, setting
 from trimtab.core.plugins.node_affinity import NodeAffinity
 from trimtab.core.plugins.node_resources_balanced_allocation import NodeResourcesBalancedAllocation
 from trimtab.core.plugins.node_resources_fit import NodeResourcesFit, ScoringStrategy, ShapePoint
@@ -53,10 +54,14 @@ class Foreign:
     several: tuple[Inner, ...] = ()
     perhaps: str | None = None
     odd: object = None
+    percent: int = setting(50, "how full", between=(1, 100))
+    at_most: int = setting(60, "how full at the most", name="most")
 
     def __post_init__(self) -> None:
         if self.share > 1:
             raise ValueError("share is more than all")
+        if self.at_most < self.percent:
+            raise ArgumentError("most", f"must be at least percent ({self.percent})")
 
 
 def read_foreign(args: str) -> None:
@@ -101,6 +106,9 @@ def test_written_and_read() -> None:
         ("{several: [{longName: 5}]}", "args.several[0].longName: expected a string, got the number 5"),
         ("{odd: 1}", "args.odd: cannot be set in a file"),
         ("{share: 2}", "f.yaml:3:50: profiles[0].pluginConfig[0].args: share is more than all"),
+        ("{percent: 0}", "args.percent: 0 is not between 1 and 100"),
+        ("{most: 7}", "f.yaml:3:57: profiles[0].pluginConfig[0].args.most: must be at least percent (50)"),
+        ("{percent: 70}", "f.yaml:3:50: profiles[0].pluginConfig[0].args: must be at least percent (70)"),
         ("[]", "args: expected a mapping, got a list"),
         ("{kind: OtherArgs}", "args.kind: 'OtherArgs' is not one of ForeignArgs"),
     ],
