@@ -49,23 +49,20 @@ def trimtab(rig: Rig) -> Process:
 @pytest.mark.parametrize("scheduler", [kube_scheduler, trimtab])
 def test_mixed_workload(scheduler: Callable[[Rig], Process]) -> None:
     """Every schedulable pod is bound without violations, no other is, and none is preempted."""
-    early, late, hoped = (
-        list(from_the_start()),
-        list(after_the_others()),
-        {full_name(pod) for pod in schedulable_pods()},
-    )
+    early, late = list(from_the_start()), list(after_the_others())
+    schedulable = {full_name(pod) for pod in schedulable_pods()}
     with Rig(controlplane_or_skip(), controllers=[BINDER], audited=False, gogc=400) as rig:
         create_cluster(rig)
         process = scheduler(rig)
         try:
-            came = create_pods(rig, [*schedulable_pods(), *(pod for pod, _ in early)])
-            wait_until_none(lambda: hoped & without_node(rig), "has no place", process)
-            came += create_pods(rig, [pod for pod, _ in late])
-            wait_until_none(lambda: without_expected_event(rig, [*early, *late]), "is not told of rightly", process)
+            created = create_pods(rig, [*schedulable_pods(), *(pod for pod, _ in early)])
+            wait_until_none(lambda: schedulable & without_node(rig), "is not bound", process)
+            created += create_pods(rig, [pod for pod, _ in late])
+            wait_until_none(lambda: without_expected_event(rig, [*early, *late]), "has no expected Event", process)
         finally:
             process.terminate()
         assert {full_name(pod) for pod, _ in (*early, *late)} == without_node(rig)
-        assert uids(came) == uids(everything(rig, "pods"))
+        assert uids(created) == uids(everything(rig, "pods"))
         assert [] == violations(cluster_objects(rig))
 
 

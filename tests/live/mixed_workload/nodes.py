@@ -27,15 +27,16 @@ POOLS = {
     "keep": 1,
     "vault": 4,
 }
+NAMESPACE = "workload"
 TEAMS: Mapping[str, Mapping[str, str]] = {
-    "zoo": {},
+    NAMESPACE: {},
     "red": {"team": "yes"},
     "blue": {"team": "yes"},
     "noisy": {},
 }
 ATTACHABLE = 4
 GPUS = 5
-IMAGE = "registry.example.com/lion:1"
+IMAGE = "registry.example.com/app:1"
 
 
 def nodes() -> Iterator[Document]:

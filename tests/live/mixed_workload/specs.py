@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from tests.live.mixed_workload.nodes import DEDICATED, POOL
+from tests.live.mixed_workload.nodes import DEDICATED, NAMESPACE, POOL
 from tools.controlplane.client import Document
 from tools.controlplane.objects import pod
 
@@ -15,7 +15,7 @@ def make_pod(kind: str, number: int | str, /, **fields: Any) -> Document:
     """A small pod of this kind; extra fields of its spec, its namespace and labels as keywords."""
     known = {"kind": kind, **fields.pop("labels", {})}
     name = f"{kind}-{number:03}" if isinstance(number, int) else f"{kind}-{number}"
-    small = {"cpu": "40m", "memory": "32Mi", "namespace": "zoo", **fields}
+    small = {"cpu": "40m", "memory": "32Mi", "namespace": NAMESPACE, **fields}
     return pod(name, labels=known, **small)
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
-from tests.live.mixed_workload.nodes import ATTACHABLE, DRIVER, HOST, POOLS, ZONE
+from tests.live.mixed_workload.nodes import ATTACHABLE, DRIVER, HOST, NAMESPACE, POOLS, ZONE
 from tests.live.mixed_workload.specs import expression
 from tools.controlplane.client import Document
 
@@ -28,14 +28,14 @@ def volume(name: str, storage_class: str, *, labels: dict[str, str] | None = Non
 
 
 def claim(name: str, storage_class: str, size: str = "1Gi", mode: str = "ReadWriteOnce", **spec: Any) -> Document:
-    """A claim of the zoo."""
+    """A claim in the workload's namespace."""
     fields = {
         "accessModes": [mode],
         "storageClassName": storage_class,
         "resources": {"requests": {"storage": size}},
         **spec,
     }
-    meta = {"name": name, "namespace": "zoo"}
+    meta = {"name": name, "namespace": NAMESPACE}
     return {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": meta, "spec": fields}
 
 
@@ -49,7 +49,7 @@ def pair(
     name: str, *, labels: dict[str, str] | None = None, mode: str = "ReadWriteOnce", **spec: Any
 ) -> list[Document]:
     """A volume and a claim that name each other, so that they become bound whoever uses them."""
-    kept = {"claimRef": {"namespace": "zoo", "name": name}, "accessModes": [mode], **spec}
+    kept = {"claimRef": {"namespace": NAMESPACE, "name": name}, "accessModes": [mode], **spec}
     if "csi" not in spec:
         kept["nfs"] = SHARE
     return [

@@ -51,8 +51,8 @@ def from_the_start() -> Iterator[UnschedulablePod]:
     few = [{"key": DEDICATED, "value": "edge", "effect": "NoSchedule"}]
     yield _unschedulable("half-barred", TAINTED, nodeSelector={POOL: "edge"}, tolerations=few)
     yield _unschedulable("cordoned", "10 node(s) were unschedulable", nodeSelector={POOL: "cordoned"})
-    unicorns = pod_affinity(affinity_term(ZONE, {"kind": "unicorn"}))
-    yield _unschedulable("following", "200 node(s) didn't match pod affinity rules", affinity=unicorns)
+    missing = pod_affinity(affinity_term(ZONE, {"kind": "missing"}))
+    yield _unschedulable("following", "200 node(s) didn't match pod affinity rules", affinity=missing)
     planets = {"topologySpreadConstraints": [spread_constraint("example.com/planet", "never")]}
     yield _unschedulable("spread", f"{UNEQUAL} (missing required label)", **planets)
     yield _unschedulable("unclaimed", 'persistentvolumeclaim "nowhere" not found', volumes=claim_volume("nowhere"))
