@@ -1,4 +1,4 @@
-"""`trimtab replay FILE`: does a recording give the same decisions again?"""
+"""`trimtab replay FILE`: runs a recording through a new engine, and prints whether the same decisions come out."""
 
 from __future__ import annotations
 
