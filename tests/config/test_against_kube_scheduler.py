@@ -14,8 +14,7 @@ import yaml
 from tests.config.config_files import FILE, problems_of
 from tests.live.requires_controlplane import controlplane_or_skip
 from tools.controlplane.process import free_port
-from trimtab.config.dump import dump
-from trimtab.config.kube_scheduler import parse
+from trimtab.config.kube_scheduler import dump, parse
 from trimtab.config.registry import DEFAULT_BINDER, DEFAULT_PLUGINS, IN_TREE, KUBERNETES_POINTS
 from trimtab.core.framework.profile import ExtensionPoint, Profile
 

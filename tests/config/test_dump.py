@@ -4,8 +4,7 @@ import pytest
 import yaml
 
 from tests.config.config_files import FILE, FULL, HEAD, TRIMTAB_FULL, TRIMTAB_HEAD, comparable
-from trimtab.config.dump import dump
-from trimtab.config.kube_scheduler import default_configuration, parse
+from trimtab.config.kube_scheduler import default_configuration, dump, parse
 from trimtab.config.registry import DEFAULT_PLUGINS, IN_TREE
 from trimtab.config.schema import dump_fields, fields_of
 from trimtab.core.model.setting import Support

@@ -7,7 +7,7 @@ import pytest
 
 from tests.config.config_files import notes_of_body, problems_of_body
 from trimtab.config.fields import FIELDS, children
-from trimtab.config.plugin_sets import point_names
+from trimtab.config.profiles import point_names
 from trimtab.config.registry import DEFAULT_BINDER, DEFAULT_PLUGINS, IN_TREE, KUBERNETES_POINTS
 from trimtab.config.schema import document_fields, fields_of
 from trimtab.core.framework.profile import ExtensionPoint

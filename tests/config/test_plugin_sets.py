@@ -3,7 +3,7 @@
 import pytest
 
 from tests.config.config_files import parse_body, problems_of_body
-from trimtab.config.plugin_sets import PluginRef, PluginSet, expand_multi_point, merge_plugin_set
+from trimtab.config.profiles import PluginRef, PluginSet, expand_multi_point, merge_plugin_set
 from trimtab.config.registry import DEFAULT_PLUGINS, KUBERNETES_POINTS, REMOVED, default_profile
 from trimtab.core.framework.profile import ExtensionPoint, Profile, plugin_name
 
