@@ -251,7 +251,7 @@ def test_other_accounts_are_not_affected(rig: Rig) -> None:
     assert "b" == rig.admin.get(NODE)["metadata"]["labels"]["zone"]
 
 
-def marks(rig: Rig, *flags: str) -> Document:
+def dry_run_finding(rig: Rig, *flags: str) -> Document:
     """The finding of `trimtab doctor` about labels, run by the labeller's own account; it must change no node."""
     before = rig.admin.list("/api/v1/nodes")
     kubeconfig = rig.service_account_kubeconfig("trimtab", "trimtab-labeller")
@@ -259,7 +259,7 @@ def marks(rig: Rig, *flags: str) -> Document:
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert "" == done.stderr
     assert before == rig.admin.list("/api/v1/nodes")
-    (found,) = (each for each in json.loads(done.stdout)["findings"] if each["subject"] == "marks")
+    (found,) = (each for each in json.loads(done.stdout)["findings"] if each["subject"] == "dry run")
     return dict(found)
 
 
@@ -271,10 +271,10 @@ def old_rules(rig: Rig) -> tuple[str, ...]:
 
 def test_doctor_reports_that_the_policy_forbids_labels(rig: Rig, account: Account) -> None:
     """The role allows them and the policy does not: a problem with its remedy, before the labeller runs."""
-    found = marks(rig, *old_rules(rig))
+    found = dry_run_finding(rig, *old_rules(rig))
     assert ("problem", True) == (
         found["severity"],
-        "the API server refuses +status=presure on node: 403" in found["says"],
+        "the API server rejects +status=presure on node: 403" in found["says"],
     )
     assert "may only set labels under" in found["says"] and "set the variable legacy" in found["remedy"]
 
@@ -287,7 +287,7 @@ def test_doctor_reports_that_labels_are_allowed(rig: Rig, account: Account) -> N
     file = trimtab_process.write_config(
         rig, "marks", {"sources": [source], "labels": {"mode": "apply", "rules": rules}}
     )
-    found = marks(rig, "--labeller", "--config", str(file))
+    found = dry_run_finding(rig, "--labeller", "--config", str(file))
     assert ("ok", "") == (found["severity"], found.get("remedy", "")), found
     assert f"+{KEY}=high on node, +taint {KEY}:PreferNoSchedule on node" in found["says"]
 
@@ -300,7 +300,7 @@ def test_the_legacy_label_if_the_policy_allows_it(rig: Rig, account: Account) ->
     trimtab_process.wait_for(lambda: account.patches(labelled(status="presure"))[0] == 200, 60, "the policy changed")
     assert 403 == account.patches(labelled(status="fine"))[0]
     assert 200 == account.patches(labelled(status=None))[0]
-    assert "ok" == marks(rig, *old_rules(rig))["severity"]
+    assert "ok" == dry_run_finding(rig, *old_rules(rig))["severity"]
     rig.admin.patch(NODE, labelled(status="maintenance"))
     time.sleep(0.1)
     assert [403, 403] == [account.patches(labelled(status=value))[0] for value in ("presure", None)]
