@@ -1,5 +1,8 @@
 """A dumped configuration means the same as the file it came from."""
 
+from dataclasses import dataclass
+from typing import ClassVar
+
 import pytest
 import yaml
 
@@ -7,6 +10,10 @@ from tests.config.config_files import FILE, FULL, HEAD, TRIMTAB_FULL, TRIMTAB_HE
 from trimtab.config.kube_scheduler import default_configuration, dump, parse
 from trimtab.config.registry import DEFAULT_PLUGINS, IN_TREE
 from trimtab.config.schema import dump_fields, fields_of
+from trimtab.core.cluster.view import View
+from trimtab.core.framework.interface import FilterStatus, Reject
+from trimtab.core.model.change import Change
+from trimtab.core.model.pod import Pod
 from trimtab.core.model.setting import Support
 
 ODD_TIMES = HEAD + "leaderElection: {leaseDuration: 100h, renewDeadline: 2.0000001s, retryPeriod: 1.1ms}\n"
@@ -45,3 +52,23 @@ def test_notes_are_comments() -> None:
     comments = [line for line in dump(configuration).splitlines() if line.startswith("#")]
     assert [f"# {note}" for note in configuration.notes] == comments
     assert 2 <= len(comments)
+
+
+@dataclass(frozen=True, slots=True)
+class Evictor:
+    """A plugin of another package that serves postFilter alone."""
+
+    name: ClassVar[str] = "Evictor"
+    requeue_on: ClassVar[Change] = Change.NOTHING
+
+    at_most: int = 3
+
+    def post_filter(self, view: View, pod: Pod, status: FilterStatus) -> Reject:
+        return Reject("")
+
+
+def test_arguments_of_post_filter_plugins_are_dumped() -> None:
+    """A plugin that only serves postFilter keeps its arguments."""
+    plugins = "{postFilter: {enabled: [{name: Evictor}]}}"
+    content = f"{HEAD}profiles: [{{plugins: {plugins}, pluginConfig: [{{name: Evictor, args: {{atMost: 7}}}}]}}]\n"
+    assert "atMost: 7" in dump(parse(content, FILE, {"Evictor": Evictor}))

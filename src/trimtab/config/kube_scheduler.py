@@ -221,18 +221,18 @@ def dump(configuration: Configuration) -> str:
         "clientConnection": dump_fields(configuration.client_connection),
         "podInitialBackoffSeconds": int(configuration.settings.initial_backoff),
         "podMaxBackoffSeconds": int(configuration.settings.max_backoff),
-        "profiles": [_profile(each) for each in configuration.settings.profiles],
+        "profiles": [_dump_profile(each) for each in configuration.settings.profiles],
     }
     document = dump_document(configuration.trimtab, configuration.settings.load)
     notes = "".join(f"# {note}\n" for note in configuration.notes)
-    return f"{notes}{_yaml(scheduler)}---\n{_yaml(document)}"
+    return f"{notes}{_to_yaml(scheduler)}---\n{_to_yaml(document)}"
 
 
-def _yaml(plain: object) -> str:
+def _to_yaml(plain: object) -> str:
     return yaml.dump(plain, Dumper=yaml.CSafeDumper, sort_keys=False, allow_unicode=True, width=100)
 
 
-def _profile(profile: Profile) -> dict[str, object]:
+def _dump_profile(profile: Profile) -> dict[str, object]:
     """Each point by itself, without defaults; preScore is enabled by score."""
     weights = {each.name: each.weight for each in profile.scores}
     plugins: dict[str, object] = {MULTI_POINT: {"disabled": [{"name": ALL}]}}
@@ -244,15 +244,16 @@ def _profile(profile: Profile) -> dict[str, object]:
         elif listed:
             plugins[point.value] = {"enabled": [{"name": name} for name in listed]}
     plugins[ExtensionPoint.BIND.value] = {"enabled": [{"name": DEFAULT_BINDER}]}
-    return {"schedulerName": profile.name, "plugins": plugins, "pluginConfig": _arguments(profile)}
+    return {"schedulerName": profile.name, "plugins": plugins, "pluginConfig": _dump_plugin_config(profile)}
 
 
-def _arguments(profile: Profile) -> list[object]:
+def _dump_plugin_config(profile: Profile) -> list[object]:
     groups: Iterable[Iterable[object]] = (
         profile.pre_enqueues,
         (profile.queue_sort,) if profile.queue_sort else (),
         profile.pre_filters,
         profile.filters,
+        profile.post_filters,
         (each.plugin for each in profile.scores),
         profile.reserves,
         profile.permits,
