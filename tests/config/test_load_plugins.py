@@ -18,7 +18,8 @@ from trimtab.config.schema import dump_fields
 from trimtab.core.framework.profile import Profile, plugin_name
 from trimtab.core.model.duration import Duration
 from trimtab.core.plugins.dynamic import DEFAULT_POLICY, HotValue, Policy, Predicate, Priority
-from trimtab.core.plugins.load_aware_scheduling import Aggregated, ByResource, LoadAwareScheduling
+from trimtab.core.plugins.load_aware_scheduling import LoadAwareScheduling
+from trimtab.core.plugins.load_aware_scheduling.arguments import Aggregated, ByResource
 from trimtab.core.plugins.rescheduler import Rescheduler
 
 RESCHEDULER = """\

@@ -16,7 +16,8 @@ from trimtab.core.load.settings import LoadSettings
 from trimtab.core.model.duration import Duration
 from trimtab.core.model.readings import Reading, Unit
 from trimtab.core.plugins.dynamic import Dynamic, HotValue, Policy, Priority
-from trimtab.core.plugins.load_aware_scheduling import ByResource, LoadAwareScheduling
+from trimtab.core.plugins.load_aware_scheduling import LoadAwareScheduling
+from trimtab.core.plugins.load_aware_scheduling.arguments import ByResource
 from trimtab.core.plugins.rescheduler import Rescheduler
 from trimtab.core.plugins.trimaran.load_variation_risk_balancing import LoadVariationRiskBalancing
 from trimtab.core.plugins.trimaran.low_risk_over_commitment import LowRiskOverCommitment

@@ -10,7 +10,7 @@ from trimtab.core.framework.pod_checks import unknown_topology_keys, unsupported
 from trimtab.core.model.affinity import Affinity, PodAffinity, PodAffinityTerm, TopologySpreadConstraint
 from trimtab.core.model.pod import PodSpec, Volume
 
-CLAIMS, GROUP = "resource claims (plugin DynamicResources)", "a scheduling group of its spec (plugin GangScheduling)"
+CLAIMS, GROUP = "resource claims (plugin DynamicResources)", "a scheduling group (plugin GangScheduling)"
 
 
 @pytest.mark.parametrize(

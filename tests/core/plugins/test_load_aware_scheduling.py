@@ -17,7 +17,8 @@ from trimtab.core.model.node import UsageThresholds
 from trimtab.core.model.pod import Owner, Pod
 from trimtab.core.model.readings import Reading, Subject
 from trimtab.core.model.resources import ContainerRequests, pod_requests
-from trimtab.core.plugins.load_aware_scheduling import Aggregated, ByResource, LoadAwareScheduling, scaled_request
+from trimtab.core.plugins.load_aware_scheduling import LoadAwareScheduling, scaled_request
+from trimtab.core.plugins.load_aware_scheduling.arguments import Aggregated, ByResource
 from trimtab.core.plugins.load_aware_scheduling.prod_usage import is_prod, prod_usage
 from trimtab.wire.quantity import nanos
 

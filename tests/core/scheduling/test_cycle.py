@@ -183,7 +183,7 @@ def test_a_pod_that_respects_a_nomination_is_woken_when_that_is_given_up() -> No
     ("spec", "words"),
     [
         (PodSpec(resource_claims=("gpu",)), "resource claims (plugin DynamicResources)"),
-        (PodSpec(scheduling_group="gang"), "a scheduling group of its spec (plugin GangScheduling)"),
+        (PodSpec(scheduling_group="gang"), "a scheduling group (plugin GangScheduling)"),
     ],
 )
 def test_a_hard_requirement_that_is_not_modelled_is_named_and_never_guessed(spec: PodSpec, words: str) -> None:

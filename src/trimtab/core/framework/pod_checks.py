@@ -18,7 +18,7 @@ def unsupported_features(pod: Pod) -> tuple[str, ...]:
     """
     features = (
         ("resource claims (plugin DynamicResources)", pod.spec.resource_claims),
-        ("a scheduling group of its spec (plugin GangScheduling)", pod.spec.scheduling_group),
+        ("a scheduling group (plugin GangScheduling)", pod.spec.scheduling_group),
     )
     return tuple(name for name, present in features if present)
 

@@ -33,11 +33,19 @@ from trimtab.core.framework.interface import MAX_SCORE, Bools, Ints, Normalise, 
 from trimtab.core.framework.load_scoring import scalar, utilisation
 from trimtab.core.framework.load_scoring.threshold_codes import decode, encode, encode_row
 from trimtab.core.model.change import Change
-from trimtab.core.model.duration import Duration
 from trimtab.core.model.node import UsageThresholds
 from trimtab.core.model.pod import Pod
 from trimtab.core.model.resources import CPU, MEMORY
 from trimtab.core.model.setting import Support, setting
+from trimtab.core.plugins.load_aware_scheduling.arguments import (
+    AGGREGATION_TYPES,
+    AGGREGATION_WINDOWS,
+    DEFAULT_FACTORS,
+    DEFAULT_THRESHOLDS,
+    EQUAL_WEIGHTS,
+    Aggregated,
+    ByResource,
+)
 from trimtab.core.plugins.load_aware_scheduling.node_thresholds import (
     NO_THRESHOLDS,
     CpuAndMemory,
@@ -49,72 +57,8 @@ from trimtab.core.tables import Floats
 
 METRICS_EXPIRED = -1
 AGGREGATED_SHIFT = 2  # bits of CPU and memory by percentile come after the others
-AGGREGATION_TYPES = {"avg": 0, "p50": 50, "p90": 90, "p95": 95, "p99": 99}
-AGGREGATION_WINDOWS = (300.0, 600.0, 1800.0)
 LEARNED_RULES = ("siblings", "cluster")  # estimates that are better than a fixed factor
 DEFAULT_ESTIMATES = {CPU: 250.0, MEMORY: 200.0 * 1024 * 1024}
-
-
-@dataclass(frozen=True, slots=True)
-class ByResource:
-    """A whole number for each resource, 0 to 100; 0 stands for unset.
-
-    As in Koordinator, an empty map in a file is the same as none (`empty_is_unset`); one with zeros removes the limits.
-    """
-
-    empty_is_unset: ClassVar[bool] = True
-
-    cpu: int = 0
-    memory: int = 0
-
-    def __post_init__(self) -> None:
-        for name, percent in (("cpu", self.cpu), ("memory", self.memory)):
-            if not 0 <= percent <= 100:
-                raise ValueError(f"{name} is {percent}: it must be from 0 to 100")
-
-    def of(self, resource: str) -> int:
-        return self.cpu if resource == CPU else self.memory
-
-    @property
-    def pair(self) -> CpuAndMemory:
-        return self.cpu, self.memory
-
-    def __bool__(self) -> bool:
-        return bool(self.cpu or self.memory)
-
-
-NO_LIMITS = ByResource()
-DEFAULT_THRESHOLDS = ByResource(65, 95)
-EQUAL_WEIGHTS = ByResource(1, 1)
-DEFAULT_FACTORS = ByResource(85, 70)
-UNSET = Duration(0)
-
-
-@dataclass(frozen=True, slots=True)
-class Aggregated:
-    """Percentiles in place of the latest value: for the filter with thresholds of their own, and for the score."""
-
-    usage_thresholds: ByResource = NO_LIMITS
-    usage_aggregation_type: str = ""
-    usage_aggregated_duration: Duration = UNSET
-    score_aggregation_type: str = ""
-    score_aggregated_duration: Duration = UNSET
-
-    def __post_init__(self) -> None:
-        for name, kind in (
-            ("usageAggregationType", self.usage_aggregation_type),
-            ("scoreAggregationType", self.score_aggregation_type),
-        ):
-            if kind and kind not in AGGREGATION_TYPES:
-                raise ValueError(f"{name}: {kind!r} is not one of {', '.join(AGGREGATION_TYPES)}")
-        for name, span in (
-            ("usageAggregatedDuration", self.usage_aggregated_duration),
-            ("scoreAggregatedDuration", self.score_aggregated_duration),
-        ):
-            if span and span not in AGGREGATION_WINDOWS:
-                raise ValueError(f"{name} is {span:g}s: it must be 5m, 10m or 30m")
-        if self.usage_thresholds and not self.usage_aggregation_type:
-            raise ValueError(f"usageThresholds need a usageAggregationType: {', '.join(AGGREGATION_TYPES)}")
 
 
 @dataclass(frozen=True, slots=True)
