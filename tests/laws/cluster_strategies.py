@@ -17,12 +17,13 @@ from tests.laws.sample_strategies import SOURCES, moment, readings
 from tests.laws.storage_strategies import VOLUMES, storage
 from trimtab.core.cluster.cluster import Cluster
 from trimtab.core.model.affinity import PreferredSchedulingTerm
-from trimtab.core.model.node import Image, Node, UsageThresholds
+from trimtab.core.model.node import Image, Node
 from trimtab.core.model.objects import Object
 from trimtab.core.model.pod import HostPort, Pod
 from trimtab.core.model.readings import Reading
 from trimtab.core.model.resources import ContainerRequests, PodRequests, pod_requests
 from trimtab.core.model.selectors import NodeSelectorTerm
+from trimtab.core.plugins.load_aware_scheduling.node_thresholds import ANNOTATION
 from trimtab.wire.quantity import nanos
 
 NAMES = tuple("abcdefgh")
@@ -48,10 +49,11 @@ LINES = (
 
 # What nodes say of themselves by Koordinator's annotation; most say nothing.
 OWN_THRESHOLDS = (
-    *(None,) * 4,
-    UsageThresholds(usage=(30, 0)),
-    UsageThresholds(prod=(20, 50)),
-    UsageThresholds(usage=(50, 50), aggregated=(40, 40), kind="p95", seconds=300.0),
+    *("",) * 4,
+    '{"usageThresholds": {"cpu": 30}}',
+    '{"prodUsageThresholds": {"cpu": 20, "memory": 50}}',
+    '{"usageThresholds": {"cpu": 50, "memory": 50}, "aggregatedUsage": {"usageThresholds": {"cpu": 40, "memory": 40}, '
+    '"usageAggregationType": "p95", "usageAggregatedDuration": "5m"}}',
 )
 CLASSES = ("koord-prod", "koord-batch", "odd")
 
@@ -112,7 +114,8 @@ def nodes(draw: Any, name: str | None = None) -> Node:
     )
     sizes = draw(st.dictionaries(st.sampled_from(IMAGES), st.integers(0, 3000), max_size=2))
     images = tuple(Image((each,), size * MIB) for each, size in sizes.items())
-    return replace(made, images=images, thresholds=draw(st.sampled_from(OWN_THRESHOLDS)))
+    thresholds = draw(st.sampled_from(OWN_THRESHOLDS))
+    return replace(made, images=images, annotations={ANNOTATION: thresholds} if thresholds else {})
 
 
 @st.composite

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.wire.json_objects import Json, encoded, node_json, read_node
-from trimtab.core.model.node import Image, Node, UsageThresholds
+from trimtab.core.model.node import Image, Node
 from trimtab.core.model.resources import MAX_AMOUNT
 from trimtab.core.model.taints import Taint
 from trimtab.wire.decoding import Malformed
@@ -160,57 +160,36 @@ def test_any_name_will_do(name: str) -> None:
     assert (name, 100) == (node.name, len(node.taints))
 
 
-THRESHOLDS = "scheduling.koordinator.sh/usage-thresholds"
+def parse_even(text: str) -> int | None:
+    """The number in the annotation, None for 0; odd ones are invalid."""
+    number = int(text)
+    if number % 2:
+        raise ValueError(f"{number} is odd")
+    return number or None
 
 
 def annotated(text: object, **others: object) -> Node | Malformed:
-    return NodeReader().read(encoded({"metadata": {"name": "n", "annotations": {THRESHOLDS: text, **others}}}))
+    reader = NodeReader({"example.com/even": parse_even, "example.com/other": parse_even})
+    return reader.read(encoded({"metadata": {"name": "n", "annotations": {"example.com/even": text, **others}}}))
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ('{"usageThresholds": {"cpu": 70}}', UsageThresholds((70, 0))),
-        ('{"usageThresholds": {"cpu": 0, "memory": 0}}', UsageThresholds((0, 0))),
-        ('{"prodUsageThresholds": {"cpu": 55, "memory": 80, "gpu": 1}}', UsageThresholds(None, (55, 80))),
-        (
-            '{"aggregatedUsage": {"usageThresholds": {"cpu": 60}, "usageAggregationType": "p95",'
-            ' "usageAggregatedDuration": "10m0s"}}',
-            UsageThresholds(None, None, (60, 0), "p95", 600.0),
-        ),
-        ('{"aggregatedUsage": {"usageThresholds": {"cpu": 60}}}', None),
-        ('{"aggregatedUsage": {"usageAggregationType": "p95"}}', None),
-        ('{"usageThresholds": {}}', None),
-        ("{}", None),
-        ("", None),
-    ],
-)
-def test_thresholds_of_its_own(text: str, expected: UsageThresholds | None) -> None:
-    """Koordinator's annotation, map by map; an empty map, and half of a percentile, say nothing."""
-    assert Node(name="n", thresholds=expected) == annotated(text, other="x" * 1000)
+@pytest.mark.parametrize(("text", "expected"), [("4", {"example.com/even": "4"}), ("0", {}), ("", {}), (None, {})])
+def test_annotations_that_a_plugin_reads_are_kept(text: str | None, expected: dict[str, str]) -> None:
+    """As text; one without effect is dropped, and so are all the others."""
+    assert Node(name="n", annotations=expected) == annotated(text, foreign="x" * 1000)
 
 
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("{", "metadata.annotations[scheduling.koordinator.sh/usage-thresholds]: Input data was truncated"),
-        ('{"usageThresholds": {"cpu": "70"}}', ".usageThresholds[...]: Expected `int`, got `str`"),
-        ('{"usageThresholds": {"cpu": 170}}', "cpu is 170, and must be from 0 to 100"),
-        (
-            '{"aggregatedUsage": {"usageThresholds": {"cpu": 6}, "usageAggregationType": "p66"}}',
-            "usageAggregationType 'p66' is not one of avg, p50, p90, p95, p99",
-        ),
-        (
-            '{"aggregatedUsage": {"usageThresholds": {"cpu": 6}, "usageAggregationType": "p95",'
-            ' "usageAggregatedDuration": "7m"}}',
-            "usageAggregatedDuration '7m' is not 5m, 10m or 30m",
-        ),
+        ("3", "metadata.annotations[example.com/even]: 3 is odd; correct the field"),
+        ("x", "metadata.annotations[example.com/even]: invalid literal"),
         (7, "metadata.annotations"),
     ],
 )
-def test_thresholds_that_cannot_be_read(text: object, words: str) -> None:
-    """The node has none of its own then, and says what is wrong; pods may go there as before."""
+def test_invalid_annotations_are_dropped_and_named(text: object, words: str) -> None:
+    """The node is kept without the annotation, and pods may go there as before."""
     node = annotated(text)
     assert isinstance(node, Node)
-    assert (None, False) == (node.thresholds, node.unschedulable)
+    assert ({}, False) == (node.annotations, node.unschedulable)
     assert words in node.error

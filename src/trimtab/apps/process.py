@@ -35,6 +35,7 @@ from trimtab.apps.reload import Reload
 from trimtab.apps.runtime import Runtime
 from trimtab.apps.source_pollers import SourcePollers
 from trimtab.config.configuration import Configuration
+from trimtab.config.registry import NODE_ANNOTATIONS
 from trimtab.config.trimtab.labeller import combined_configuration, labeller_configuration
 from trimtab.core.engine import Engine
 from trimtab.core.model.events import Event, LeaseAcquired, LeaseLost
@@ -295,7 +296,7 @@ class Process:
 
 def watched_kinds(settings: Settings, reader: PodReader) -> Iterator[kinds.WatchedKind[Any]]:
     """Pods and nodes as far as they are needed, and the kinds that some plugin needs."""
-    core = (kinds.pod_kind(reader), kinds.node_kind(NodeReader()))
+    core = (kinds.pod_kind(reader), kinds.node_kind(NodeReader(NODE_ANNOTATIONS)))
     yield from (kind for kind in core if kind.name in settings.kinds)
     yield from extra_watched_kinds(settings)
 

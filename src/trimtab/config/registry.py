@@ -5,7 +5,7 @@ The only module that names concrete plugins. A new one takes its file, its test,
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from trimtab.core.framework.interface import Plugin
 from trimtab.core.framework.profile import ExtensionPoint, Profile, TieBreak, multipoint
@@ -72,6 +72,10 @@ _BUILTIN: tuple[type[Plugin], ...] = (
     Usage,
 )
 IN_TREE: Mapping[str, type[Plugin]] = {plugin.name: plugin for plugin in _BUILTIN}
+# The node annotations that plugins read, with a parser for each: None means without effect, ValueError invalid.
+NODE_ANNOTATIONS: Mapping[str, Callable[[str], object]] = {
+    key: parse for plugin in _BUILTIN for key, parse in getattr(plugin, "node_annotations", {}).items()
+}
 
 # The default plugins of kube-scheduler 1.35 with their weights, in its order; 0 for plugins that do not score.
 DEFAULT_PLUGINS: Mapping[str, int] = {

@@ -1,20 +1,20 @@
-"""Decodes nodes, and Koordinator's annotation with a node's own usage thresholds.
+"""Decodes nodes.
 
-A node whose labels or taints cannot be read is treated as unschedulable: scheduling by what is left would be guessing. No
-other annotation is kept.
+A node whose labels or taints cannot be read is treated as unschedulable: scheduling by what is left would be guessing. Of its
+annotations only those that plugins read are decoded.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Mapping
 from sys import intern
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 from msgspec import Raw, Struct
 
-from trimtab.core.model.duration import parse_duration
-from trimtab.core.model.node import Image, Node, UsageThresholds
-from trimtab.core.model.resources import CPU, MEMORY, Amounts, amounts
+from trimtab.core.model.node import Image, Node
+from trimtab.core.model.resources import Amounts, amounts
 from trimtab.core.model.taints import Taint
 from trimtab.wire.decoding import (
     NULL,
@@ -33,19 +33,11 @@ from trimtab.wire.pod_json import ConditionShape, Name, RawObject
 ADDRESS_TYPES = ("InternalIP", "Hostname")
 SCHEDULING_FIELDS = ("metadata.labels", "spec", "object")
 
-THRESHOLDS_ANNOTATION = "scheduling.koordinator.sh/usage-thresholds"
-THRESHOLDS_PATH = f"metadata.annotations[{THRESHOLDS_ANNOTATION}]"
-AGGREGATIONS = ("avg", "p50", "p90", "p95", "p99")
-DURATIONS = (0.0, 300.0, 600.0, 1800.0)  # 0 means the longest available
-
-Percents = dict[str, int]
-ParsedThresholds = tuple[UsageThresholds | None, str]
+ParseAnnotation = Callable[[str], object]  # None for an annotation without effect; ValueError for an invalid one
 
 
 class AnnotationsShape(Struct, frozen=True, gc=False):
-    """The one annotation that is decoded."""
-
-    thresholds: str | None = msgspec.field(default=None, name=THRESHOLDS_ANNOTATION)
+    """The annotations that plugins read, which a NodeReader adds as fields."""
 
 
 class NodeMetaShape(Struct, frozen=True, rename="camel"):
@@ -100,16 +92,22 @@ class NodeIdentity(Struct, frozen=True, rename="camel"):
 
 
 class NodeReader:
-    """Decodes nodes; use one for all, because it caches what nodes share: images, sizes and thresholds."""
+    """Decodes nodes; use one for all, because it caches what nodes share.
+
+    annotations: a parser for each annotation that some plugin reads.
+    """
 
     kind = "Node"
-    shape = NodeShape
 
-    def __init__(self) -> None:
-        self._decode = msgspec.json.Decoder(NodeShape).decode
+    def __init__(self, annotations: Mapping[str, ParseAnnotation] | None = None) -> None:
+        self._parsers = tuple((annotations or {}).items())
+        self._meta_shape, self.shape = _shapes(annotations or ())
+        self._decode = msgspec.json.Decoder(self.shape).decode
         self._images: GenerationalCache[bytes, tuple[Image, str]] = GenerationalCache(_image)
         self._amounts: GenerationalCache[bytes, tuple[Amounts | None, str]] = GenerationalCache(_allocatable)
-        self._thresholds: GenerationalCache[str | None, ParsedThresholds] = GenerationalCache(parse_thresholds)
+        self._annotations: GenerationalCache[AnnotationsShape | None, tuple[Mapping[str, str], str]] = (
+            GenerationalCache(self._read_annotations)
+        )
 
     def read(self, data: bytes | Raw) -> Node | Malformed:
         """The node in these bytes."""
@@ -126,7 +124,7 @@ class NodeReader:
             allocatable, allocatable_error = self._amounts[bytes(status.capacity)]
         capacity, _ = self._amounts[bytes(status.capacity)]
         images = [self._images[bytes(raw)] for raw in status.images or ()]
-        thresholds, thresholds_error = self._thresholds[meta.annotations.thresholds if meta.annotations else None]
+        annotations, annotation_error = self._annotations[meta.annotations]
         return Node(
             name=intern(meta.name),
             uid=meta.uid or "",
@@ -138,22 +136,22 @@ class NodeReader:
             images=tuple(image for image, _ in images),
             addresses=tuple(each.address or "" for each in status.addresses or () if each.type in ADDRESS_TYPES),
             ready=all(each.status == "True" for each in status.conditions or () if each.type == "Ready"),
-            error=allocatable_error or next((error for _, error in images if error), thresholds_error),
+            error=allocatable_error or next((error for _, error in images if error), annotation_error),
             capacity=capacity or (),
-            thresholds=thresholds,
+            annotations=annotations,
         )
 
     def _decode_fields(self, data: bytes | Raw) -> Node | Malformed:
         errors: list[str] = []
         raw_object = decode_part(data, RawObject, "object", errors) or RawObject()
         identity = decode_part(raw_object.metadata, NodeIdentity, "metadata", errors)
-        metadata = decode_fields(raw_object.metadata, NodeMetaShape, "metadata", [] if identity is None else errors)
+        metadata = decode_fields(raw_object.metadata, self._meta_shape, "metadata", [] if identity is None else errors)
         if identity is None:
             return self._malformed(metadata, summarize(errors) or "metadata: missing")
         spec = NodeSpecShape(**decode_fields(raw_object.spec, NodeSpecShape, "spec", errors))
         status = NodeStatusShape(**decode_fields(raw_object.status, NodeStatusShape, "status", errors))
         try:
-            node = self.build(NodeShape(NodeMetaShape(**metadata), spec, status))
+            node = self.build(self.shape(metadata=self._meta_shape(**metadata), spec=spec, status=status))
         except UNREADABLE:
             return self._malformed(metadata, "metadata.resourceVersion: not a number")
         if not errors:
@@ -161,8 +159,34 @@ class NodeReader:
         unschedulable = node.unschedulable or any(error.startswith(SCHEDULING_FIELDS) for error in errors)
         return msgspec.structs.replace(node, error=summarize(errors), unschedulable=unschedulable)
 
+    def _read_annotations(self, shape: AnnotationsShape | None) -> tuple[Mapping[str, str], str]:
+        """The valid annotations that have an effect, by key, and the first error."""
+        found: dict[str, str] = {}
+        errors: list[str] = []
+        texts = msgspec.structs.astuple(shape) if shape is not None else ()
+        for (key, parse), text in zip(self._parsers, texts, strict=False):
+            try:
+                if text and parse(text) is not None:
+                    found[key] = text
+            except UNREADABLE as error:
+                errors.append(format_error(f"metadata.annotations[{key}]", error))
+        return found, summarize(errors)
+
     def _malformed(self, metadata: dict[str, Any], error: str) -> Malformed:
         return Malformed(self.kind, metadata.get("name") or "", metadata.get("uid") or "", error)
+
+
+def _shapes(annotations: Iterable[str]) -> tuple[type[NodeMetaShape], type[NodeShape]]:
+    """The shapes with these annotations as fields, so that no other annotation is decoded."""
+    fields = [
+        (f"at_{index}", str | None, msgspec.field(default=None, name=key)) for index, key in enumerate(annotations)
+    ]
+    shape = msgspec.defstruct("AnnotationsShape", fields, bases=(AnnotationsShape,), frozen=True, gc=False)
+    meta = msgspec.defstruct(
+        "NodeMetaShape", [("annotations", shape | None, None)], bases=(NodeMetaShape,), frozen=True, rename="camel"
+    )
+    node = msgspec.defstruct("NodeShape", [("metadata", meta)], bases=(NodeShape,), frozen=True, gc=False, kw_only=True)
+    return cast("type[NodeMetaShape]", meta), cast("type[NodeShape]", node)
 
 
 def _allocatable(raw: bytes) -> tuple[Amounts | None, str]:
@@ -177,55 +201,3 @@ def _image(raw: bytes) -> tuple[Image, str]:
     errors: list[str] = []
     shape = decode_part(raw, ImageShape, "status.images", errors) or ImageShape()
     return Image(shape.names or (), max(shape.size_bytes or 0, 0)), summarize(errors)
-
-
-class AggregatedShape(Struct, frozen=True, rename="camel"):
-    usage_thresholds: Percents | None = None
-    usage_aggregation_type: str = ""
-    usage_aggregated_duration: str = "0s"
-
-
-class ThresholdsShape(Struct, frozen=True, rename="camel"):
-    usage_thresholds: Percents | None = None
-    prod_usage_thresholds: Percents | None = None
-    aggregated_usage: AggregatedShape | None = None
-
-
-def parse_thresholds(text: str | None) -> ParsedThresholds:
-    """The thresholds in the annotation, and its error if it is invalid; as in Koordinator, an empty map sets none."""
-    if not text:
-        return None, ""
-    try:
-        shape = msgspec.json.decode(text, type=ThresholdsShape)
-        return _validated(shape), ""
-    except UNREADABLE as error:
-        return None, summarize([format_error(THRESHOLDS_PATH, error)])
-
-
-def _validated(shape: ThresholdsShape) -> UsageThresholds | None:
-    usage, prod = _cpu_and_memory(shape.usage_thresholds), _cpu_and_memory(shape.prod_usage_thresholds)
-    aggregated, kind, seconds = _aggregated(shape.aggregated_usage or AggregatedShape())
-    if usage is None and prod is None and aggregated is None:
-        return None
-    return UsageThresholds(usage, prod, aggregated, kind, seconds)
-
-
-def _aggregated(shape: AggregatedShape) -> tuple[tuple[int, int] | None, str, float]:
-    percents, kind, seconds = _cpu_and_memory(shape.usage_thresholds), shape.usage_aggregation_type, 0.0
-    if percents is None or not kind:  # Koordinator ignores one without the other
-        return None, "", 0.0
-    if kind not in AGGREGATIONS:
-        raise ValueError(f"usageAggregationType {kind[:20]!r} is not one of {', '.join(AGGREGATIONS)}")
-    seconds = parse_duration(shape.usage_aggregated_duration) or 0.0
-    if seconds not in DURATIONS:
-        raise ValueError(f"usageAggregatedDuration {shape.usage_aggregated_duration[:20]!r} is not 5m, 10m or 30m")
-    return percents, kind, seconds
-
-
-def _cpu_and_memory(percents: Percents | None) -> tuple[int, int] | None:
-    if not percents:
-        return None
-    for name, percent in percents.items():
-        if not 0 <= percent <= 100:
-            raise ValueError(f"{name[:40]} is {percent}, and must be from 0 to 100")
-    return percents.get(CPU, 0), percents.get(MEMORY, 0)

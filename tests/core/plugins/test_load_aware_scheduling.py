@@ -13,12 +13,12 @@ from trimtab.core.framework.interface import ALL_ROWS
 from trimtab.core.framework.load_scoring.utilisation import RESOURCES
 from trimtab.core.framework.profile import multipoint
 from trimtab.core.model.duration import Duration
-from trimtab.core.model.node import UsageThresholds
 from trimtab.core.model.pod import Owner, Pod
 from trimtab.core.model.readings import Reading, Subject
 from trimtab.core.model.resources import ContainerRequests, pod_requests
 from trimtab.core.plugins.load_aware_scheduling import LoadAwareScheduling, scaled_request
 from trimtab.core.plugins.load_aware_scheduling.arguments import Aggregated, ByResource
+from trimtab.core.plugins.load_aware_scheduling.node_thresholds import ANNOTATION
 from trimtab.core.plugins.load_aware_scheduling.prod_usage import is_prod, prod_usage
 from trimtab.wire.quantity import nanos
 
@@ -261,22 +261,34 @@ def test_prod_use_is_unknown_where_nobody_measures() -> None:
     assert 0 < points(BY_PROD, WEB, held)["a"] < points(BY_PROD, WEB, held)["b"]
 
 
+STEADY = (
+    '{"usageThresholds": {"cpu": 90}, "aggregatedUsage": {"usageThresholds": {"cpu": 30}, '
+    '"usageAggregationType": "avg", "usageAggregatedDuration": "5m"}}'
+)
+
+
+def usage_thresholds(text: str) -> dict[str, str]:
+    return {ANNOTATION: text}
+
+
 def test_a_node_may_have_thresholds_of_its_own() -> None:
     """The annotation goes before the arguments, map by map; the other nodes go by the arguments."""
     nodes = {
-        "plain": None,
-        "strict": UsageThresholds(usage=(30, 0)),
-        "loose": UsageThresholds(usage=(90, 0)),
-        "prod": UsageThresholds(prod=(10, 0)),
-        "steady": UsageThresholds(usage=(90, 0), aggregated=(30, 0), kind="avg", seconds=300.0),
+        "plain": {},
+        "strict": usage_thresholds('{"usageThresholds": {"cpu": 30}}'),
+        "loose": usage_thresholds('{"usageThresholds": {"cpu": 90}}'),
+        "prod": usage_thresholds('{"prodUsageThresholds": {"cpu": 10}}'),
+        "steady": usage_thresholds(STEADY),
     }
-    held = cluster(*(replace(large(name), thresholds=own) for name, own in nodes.items()))
+    held = cluster(*(replace(large(name), annotations=own) for name, own in nodes.items()))
     with_samples(held, dict.fromkeys(nodes, 70.0), dict.fromkeys(nodes, 10.0))
     words = "node(s) cpu usage exceed threshold"
     expected = {"plain": words, "strict": words, "loose": "", "steady": "node(s) cpu aggregated usage exceed threshold"}
     assert {**expected, "prod": words} == rejections(LoadAwareScheduling(), BATCH, held)
     assert {**expected, "prod": ""} == rejections(LoadAwareScheduling(), WEB, held)
-    held.upsert_node(replace(large("loose"), thresholds=UsageThresholds(usage=(50, 0)), version=2))
+    held.upsert_node(
+        replace(large("loose"), annotations=usage_thresholds('{"usageThresholds": {"cpu": 50}}'), version=2)
+    )
     assert words == rejections(LoadAwareScheduling(), WEB, held)["loose"]
     held.upsert_node(replace(large("strict"), version=3))
     held.delete_node("plain", "", 3)

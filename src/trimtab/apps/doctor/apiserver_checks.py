@@ -9,6 +9,7 @@ from typing import NamedTuple, TypeVar
 from msgspec import Struct
 
 from trimtab.apps.doctor.finding import Area, Finding, ok, problem, shorten, warning
+from trimtab.config.registry import NODE_ANNOTATIONS
 from trimtab.core.model.node import Node
 from trimtab.core.model.pod import Pod
 from trimtab.kube.transport import Response, Transport, Unreachable
@@ -101,7 +102,7 @@ def _clock_skew(answer: Response, began: float, ended: float) -> tuple[Finding, 
 
 async def list_nodes(server: ApiServer) -> NodeListing:
     """All nodes; those that cannot be decoded are reported and left out."""
-    found = await _list_all(server, NODES, NodeReader())
+    found = await _list_all(server, NODES, NodeReader(NODE_ANNOTATIONS))
     if isinstance(found, str):
         remedy = "allow listing nodes, to find those without samples"
         return NodeListing(None, (problem(Area.NODES, "all", found, remedy),))

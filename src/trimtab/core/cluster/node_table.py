@@ -99,7 +99,7 @@ class NodeTable(ArrayTable):
         self.volume_usage = VolumeUsage(self.size)
         self.images: dict[str, dict[str, int]] = {}  # size by image name and node name
         self.image_columns: dict[str, tuple[Index, Ints]] = {}  # rows and sizes, computed on demand
-        self.with_thresholds = 0  # nodes with usage thresholds of their own
+        self.annotated = 0  # nodes with annotations that some plugin reads
         self.epoch = 0
         self.label_changes = self.taint_changes = 0  # rise when a known node's labels or taints change
         self.log: list[tuple[int, int]] = []
@@ -169,7 +169,7 @@ class NodeTable(ArrayTable):
         self.unschedulable[row] = node.unschedulable
         self.taint_set[row] = self.taint_sets.setdefault(node.taints, len(self.taint_sets))
         self.labels.set(row, node.labels)
-        self.with_thresholds += node.thresholds is not None
+        self.annotated += bool(node.annotations)
         for image in node.images:
             for name in image.names:
                 self.images.setdefault(name, {})[node.name] = image.size
@@ -183,7 +183,7 @@ class NodeTable(ArrayTable):
             exact.set(row, amount)
 
     def _unfill(self, row: int, node: Node) -> None:
-        self.with_thresholds -= node.thresholds is not None
+        self.annotated -= bool(node.annotations)
         for resource, _ in node.allocatable:
             self.allocatable[resource].set(row, 0)
         for resource, _ in node.capacity or node.allocatable:
@@ -287,7 +287,7 @@ def _copy_values(columns: dict[str, ExactColumn]) -> dict[str, ExactColumn]:
 def node_changes(old: Node, new: Node) -> Change:
     """What changed of a node, among everything a plugin can depend on."""
     changed = Change.NOTHING
-    if (old.allocatable, old.capacity, old.thresholds) != (new.allocatable, new.capacity, new.thresholds):
+    if (old.allocatable, old.capacity, old.annotations) != (new.allocatable, new.capacity, new.annotations):
         changed |= Change.ALLOCATABLE
     if old.labels != new.labels:
         changed |= Change.LABELS

@@ -17,19 +17,6 @@ class Image(Struct, frozen=True, gc=False):
     size: int
 
 
-class UsageThresholds(Struct, frozen=True, gc=False):
-    """Koordinator's annotation of one node: percent of CPU and memory, 0 for no limit, None for not set.
-
-    `usage` limits total usage, `prod` that of prod pods, `aggregated` a percentile (`kind`) over `seconds`.
-    """
-
-    usage: tuple[int, int] | None = None
-    prod: tuple[int, int] | None = None
-    aggregated: tuple[int, int] | None = None
-    kind: str = ""
-    seconds: float = 0.0
-
-
 class Node(Struct, frozen=True, gc=False):
     """One node; allocatable is rounded up, as in kube-scheduler and the kubelet, and capped.
 
@@ -48,4 +35,4 @@ class Node(Struct, frozen=True, gc=False):
     ready: bool = True
     error: str = ""
     capacity: Amounts = ()  # of the machine; `allocatable` is what pods may use of it
-    thresholds: UsageThresholds | None = None
+    annotations: Mapping[str, str] = {}  # only valid ones that some plugin reads

@@ -20,7 +20,7 @@ alone, and scores in whole points. The age at which metrics expire is a setting 
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from math import floor, inf
@@ -33,7 +33,6 @@ from trimtab.core.framework.interface import MAX_SCORE, Bools, Ints, Normalise, 
 from trimtab.core.framework.load_scoring import scalar, utilisation
 from trimtab.core.framework.load_scoring.threshold_codes import decode, encode, encode_row
 from trimtab.core.model.change import Change
-from trimtab.core.model.node import UsageThresholds
 from trimtab.core.model.pod import Pod
 from trimtab.core.model.resources import CPU, MEMORY
 from trimtab.core.model.setting import Support, setting
@@ -45,12 +44,15 @@ from trimtab.core.plugins.load_aware_scheduling.arguments import (
     EQUAL_WEIGHTS,
     Aggregated,
     ByResource,
+    CpuAndMemory,
 )
 from trimtab.core.plugins.load_aware_scheduling.node_thresholds import (
-    NO_THRESHOLDS,
-    CpuAndMemory,
+    ANNOTATION,
     UsageMetric,
+    UsageThresholds,
     limits_by_metric,
+    parse_thresholds,
+    thresholds_of,
 )
 from trimtab.core.plugins.load_aware_scheduling.prod_usage import is_prod, prod_usage, prod_usage_row
 from trimtab.core.tables import Floats
@@ -72,6 +74,7 @@ class LoadAwareScheduling:
     depends_on: ClassVar[Change] = Change.LOAD | Change.PODS | Change.ALLOCATABLE
     normalise: ClassVar[Normalise] = Normalise.NONE
     score_scale: ClassVar[int] = utilisation.SCORE_SCALE
+    node_annotations: ClassVar[Mapping[str, Callable[[str], object]]] = {ANNOTATION: parse_thresholds}
 
     filter_expired_node_metrics: bool = setting(True, "true unless set: false never rejects nodes without data")
     node_metric_expiration_seconds: int = setting(
@@ -145,7 +148,7 @@ class LoadAwareScheduling:
             return np.zeros(count, dtype=np.int64)
         prod = is_prod(pod)
         if self._is_latest_only() and not self._rejects_expired() and (few_rows := scalar.small_selection(view, rows)):
-            limits = {row: self._limits_for(view.nodes[row].thresholds or NO_THRESHOLDS, prod) for row in few_rows}
+            limits = {row: self._limits_for(thresholds_of(view.nodes[row]), prod) for row in few_rows}
             if not any(metric.aggregation for metric, _ in limits.values()):
                 estimate = self._pod_estimate_pair(view, pod)
                 return scalar.per_row(lambda row: self._code_row(view, estimate, row, *limits[row]), few_rows)

@@ -7,7 +7,8 @@ from typing import ClassVar
 
 from trimtab.core.model.duration import Duration
 from trimtab.core.model.resources import CPU
-from trimtab.core.plugins.load_aware_scheduling.node_thresholds import CpuAndMemory
+
+CpuAndMemory = tuple[int, int]  # percent, 0 for no limit
 
 AGGREGATION_TYPES = {"avg": 0, "p50": 50, "p90": 90, "p95": 95, "p99": 99}
 AGGREGATION_WINDOWS = (300.0, 600.0, 1800.0)
