@@ -48,7 +48,7 @@ def one_pod(profile: Profile, case: Case) -> dict[str, Any]:
         "preFilter": {**SUCCESS, **names},
         "filter": {line.node: _verdict(line) for line in lines},
     }
-    feasible = [line for line in lines if not line.refused_by]
+    feasible = [line for line in lines if not line.rejected_by]
     if feasible:
         told["preScore"] = SUCCESS
         told["weightedScore"] = {line.node: line.scores for line in feasible}
@@ -57,7 +57,9 @@ def one_pod(profile: Profile, case: Case) -> dict[str, Any]:
 
 
 def _verdict(line: NodeRow) -> dict[str, Any]:
-    return {**rejection(line.final, line.reasons), "plugin": line.refused_by} if line.refused_by else {**SUCCESS}
+    return (
+        {**rejection(line.unresolvable, line.reasons), "plugin": line.rejected_by} if line.rejected_by else {**SUCCESS}
+    )
 
 
 def sequence(profile: Profile, case: Case) -> dict[str, Any]:
@@ -67,7 +69,7 @@ def sequence(profile: Profile, case: Case) -> dict[str, Any]:
         told = {"pod": pod.key, "node": "", "totalScore": 0, "feasibleNodes": 0, "nodesWithTopScore": 0}
         if isinstance(verdict, Placement):
             lines = node_rows(cluster.view, pod, evaluate(cluster.view, pod, profile))
-            best = sum(not line.refused_by and line.total == verdict.total for line in lines)
+            best = sum(not line.rejected_by and line.total == verdict.total for line in lines)
             told |= {"node": verdict.node, "totalScore": verdict.total}
             told |= {"feasibleNodes": verdict.feasible, "nodesWithTopScore": best}
             cluster.assume(pod, verdict.node)

@@ -214,7 +214,7 @@ def test_explained_as_decided(cluster: Cluster, pod: Pod, promised: Pod, node: s
     nominated = replace(promised, uid="other", nominated_node=node)
     for profile in PROFILES:
         told = explain(cluster.view, pod, profile, [nominated])
-        feasible = {line.node: line.total for line in told.lines if not line.refused_by}
+        feasible = {line.node: line.total for line in told.rows if not line.rejected_by}
         assert bool(told.node) == bool(feasible)
         assert max(feasible.values(), default=0) == feasible.get(told.node, 0)
-        assert all(line.reasons for line in told.lines if line.refused_by)
+        assert all(line.reasons for line in told.rows if line.rejected_by)

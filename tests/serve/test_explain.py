@@ -76,7 +76,7 @@ def test_pod_that_is_bound() -> None:
     bound = cluster.engine.cluster.pods["small"]
     told = explain_pod(cluster.engine.controller(Scheduling), bound)
     assert f"is bound to {bind.node}" == told.state
-    assert ["", ""] == [line.refused_by for line in told.lines]
+    assert ["", ""] == [line.rejected_by for line in told.lines]
 
 
 async def test_pod_without_a_node(base: str) -> None:

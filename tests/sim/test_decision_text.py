@@ -11,7 +11,7 @@ from trimtab.core.scheduling.explain import explain_now
 from trimtab.sim.demo.decision_text import format_scores, full_reason, short_reason
 from trimtab.sim.driver import SimulationDriver
 
-TAINTED = NodeRow("cp", refused_by="TaintToleration", reasons=("node(s) had untolerated taint(s)",))
+TAINTED = NodeRow("cp", rejected_by="TaintToleration", reasons=("node(s) had untolerated taint(s)",))
 ONE = NodeRow("w1", scores={"NodeResourcesFit": 80, "TaintToleration": 300, "ImageLocality": 0}, total=380)
 TWO = NodeRow("w2", scores={"NodeResourcesFit": 70, "TaintToleration": 300, "ImageLocality": 5}, total=375)
 TWIN = NodeRow("w3", scores=ONE.scores, total=380)
@@ -31,9 +31,9 @@ def test_the_table_agrees_with_the_decision_it_explains() -> None:
         verdict = decision.verdict
         seen[type(verdict)] += 1
         if isinstance(verdict, Placement):
-            chosen = next(line for line in table.lines if line.node == verdict.node)
+            chosen = next(line for line in table.rows if line.node == verdict.node)
             assert (verdict.node, verdict.total) == (table.node, chosen.total)
-            assert verdict.feasible == sum(not line.refused_by for line in table.lines)
+            assert verdict.feasible == sum(not line.rejected_by for line in table.rows)
         else:
             assert ("", replace(verdict, preemption_message="").message()) == (table.node, table.verdict)
 

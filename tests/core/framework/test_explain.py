@@ -13,22 +13,22 @@ def test_table() -> None:
     held = cluster(node("a", taints=["gpu=yes:NoSchedule"]), node("b"), node("c"), pod("old", cpu="1", on="b"))
     told = explain(held.view, pod("web", cpu="1", memory="2Gi"), PROFILE)
     assert ("default/web", "c", "c: best of 2 of 3 nodes") == (told.pod, told.node, told.verdict)
-    assert ["c", "b", "a"] == [line.node for line in told.lines]
+    assert ["c", "b", "a"] == [line.node for line in told.rows]
     assert {
         "TaintToleration": 300,
         "NodeResourcesFit": 75,
         "NodeResourcesBalancedAllocation": 100,
         "ImageLocality": 0,
-    } == told.lines[0].scores
-    assert 475 == told.lines[0].total
-    assert NodeRow("a", "TaintToleration", ("node(s) had untolerated taint(s)",), final=True) == told.lines[2]
+    } == told.rows[0].scores
+    assert 475 == told.rows[0].total
+    assert NodeRow("a", "TaintToleration", ("node(s) had untolerated taint(s)",), unresolvable=True) == told.rows[2]
 
 
 def test_promised_room() -> None:
     """A node that a nominated pod fills is reported as rejected."""
     holder = pod("vip", cpu="4", priority=10, nominated="a")
     told = explain(cluster(node("a")).view, pod("web", cpu="1"), PROFILE, [holder])
-    assert (NodeRow("a", "NodeResourcesFit", ("Insufficient cpu",)),) == told.lines
+    assert (NodeRow("a", "NodeResourcesFit", ("Insufficient cpu",)),) == told.rows
     assert "0/1 nodes are available: 1 Insufficient cpu." == told.verdict
 
 
@@ -38,7 +38,8 @@ def test_left_out() -> None:
     told = explain(cluster(node("a"), node("b")).view, wanted, PROFILE)
     assert "b" == told.node
     assert (
-        NodeRow("a", "NodeAffinity", ("node(s) didn't satisfy plugin(s) [NodeAffinity]",), final=True) == told.lines[1]
+        NodeRow("a", "NodeAffinity", ("node(s) didn't satisfy plugin(s) [NodeAffinity]",), unresolvable=True)
+        == told.rows[1]
     )
 
 
@@ -46,4 +47,4 @@ def test_refused_ahead() -> None:
     """When PreFilter rejects the pod, every node is reported with that reason."""
     wanted = pod("web", required=[term(fields=["metadata.name In a", "metadata.name In b"])])
     told = explain(cluster(node("a")).view, wanted, PROFILE)
-    assert (NodeRow("a", "NodeAffinity", ("pod affinity terms conflict",), final=True),) == told.lines
+    assert (NodeRow("a", "NodeAffinity", ("pod affinity terms conflict",), unresolvable=True),) == told.rows

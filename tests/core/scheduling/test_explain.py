@@ -26,7 +26,7 @@ def test_a_plugin_that_raises_is_told_and_hides_no_other_pod() -> None:
     told = explain_node(scene.engine.controller(Scheduling), "a")
     assert told is not None
     lines = {each.pod: each.line for each in told.waiting}
-    assert ((FAILED,), "") == (lines["default/bad"].reasons, lines["default/web"].refused_by)
+    assert ((FAILED,), "") == (lines["default/bad"].reasons, lines["default/web"].rejected_by)
 
 
 def test_a_promise_that_is_being_kept_counts_once() -> None:
@@ -36,4 +36,4 @@ def test_a_promise_that_is_being_kept_counts_once() -> None:
     assert 1 == len(scene.turn())
     second = pod("second", cpu=500)
     scene.upsert(second)
-    assert [""] == [line.refused_by for line in explain_pod(scene.engine.controller(Scheduling), second).lines]
+    assert [""] == [line.rejected_by for line in explain_pod(scene.engine.controller(Scheduling), second).lines]

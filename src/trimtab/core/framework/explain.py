@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 import numpy as np
-from msgspec import Struct
+from msgspec import Struct, field
 
 from trimtab.core.cluster.view import View
 from trimtab.core.framework.choose import (
@@ -25,12 +25,15 @@ from trimtab.core.model.schedule_result import Placement
 
 
 class NodeRow(Struct, frozen=True):
-    """One node of the table: rejected by a plugin with reasons, or its weighted scores by plugin and their sum."""
+    """One node of the table: rejected by a plugin with reasons, or its weighted scores by plugin and their sum.
+
+    The names in JSON are older than those in code, and stay for those who read the explain pages.
+    """
 
     node: str
-    refused_by: str = ""
+    rejected_by: str = field(default="", name="refused_by")
     reasons: tuple[str, ...] = ()
-    final: bool = False
+    unresolvable: bool = field(default=False, name="final")
     scores: dict[str, float] = {}
     total: float = 0
 
@@ -41,7 +44,7 @@ class Explanation(Struct, frozen=True):
     pod: str
     verdict: str
     node: str
-    lines: tuple[NodeRow, ...]
+    rows: tuple[NodeRow, ...] = field(name="lines")
 
 
 def explain(view: View, pod: Pod, profile: Profile, nominated: Iterable[Pod] = ()) -> Explanation:
@@ -49,7 +52,7 @@ def explain(view: View, pod: Pod, profile: Profile, nominated: Iterable[Pod] = (
     verdict = choose(view, pod, profile, nominated_pods)
     rows = sorted(
         node_rows(view, pod, evaluate(view, pod, profile), nominated_pods),
-        key=lambda row: (bool(row.refused_by), -row.total, row.node),
+        key=lambda row: (bool(row.rejected_by), -row.total, row.node),
     )
     if isinstance(verdict, Placement):
         text = f"{verdict.node}: best of {verdict.feasible} of {verdict.nodes} nodes"

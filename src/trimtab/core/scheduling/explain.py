@@ -104,8 +104,8 @@ def explain_pod(scheduling: Scheduling, pod: Pod, wanted: Iterable[str] = ()) ->
     """Everything about the pod; the rows of `wanted` nodes are shown however they rank."""
     now = explain_now(scheduling, pod)
     named = {*wanted, pod.node}
-    best = now.lines[:NODES_SHOWN]
-    more = tuple(line for line in now.lines[NODES_SHOWN:] if line.node in named)
+    best = now.rows[:NODES_SHOWN]
+    more = tuple(line for line in now.rows[NODES_SHOWN:] if line.node in named)
     decisions = [each for each in scheduling.decisions if each.uid == pod.uid][-DECISIONS_SHOWN:]
     return PodExplanation(
         pod.key,
@@ -114,7 +114,7 @@ def explain_pod(scheduling: Scheduling, pod: Pod, wanted: Iterable[str] = ()) ->
         pod.node,
         now.verdict,
         (*best, *more),
-        len(now.lines),
+        len(now.rows),
         tuple(_past(each) for each in decisions),
         _standby(scheduling),
     )

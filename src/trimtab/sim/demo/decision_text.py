@@ -13,23 +13,23 @@ def full_reason(explanation: Explanation, by_requests: str = "") -> str:
     """Why this node was chosen, or why none; and why not `by_requests`, the node that requests alone would choose."""
     if not explanation.node:
         return explanation.verdict
-    feasible = [row for row in explanation.lines if not row.refused_by]
+    feasible = [row for row in explanation.rows if not row.rejected_by]
     chosen = next(row for row in feasible if row.node == explanation.node)
     others = [row for row in feasible if row is not chosen]
-    best = f"best of {len(feasible)} of {len(explanation.lines)} nodes"
+    best = f"best of {len(feasible)} of {len(explanation.rows)} nodes"
     reason = f"{best}: {_comparison(chosen, others)}" if others else ONLY_FEASIBLE
-    alternatives = [row for row in explanation.lines if row.node == by_requests and row is not chosen]
+    alternatives = [row for row in explanation.rows if row.node == by_requests and row is not chosen]
     why_not = [f"by requests alone: {row.node} ({_why_not(chosen, row)})" for row in alternatives]
-    return "; ".join([reason, *_rejections(explanation.lines), *why_not])
+    return "; ".join([reason, *_rejections(explanation.rows), *why_not])
 
 
 def short_reason(explanation: Explanation) -> str:
     """For a table cell: the score, the next best node, and the number of rejected nodes."""
     if not explanation.node:
         return explanation.verdict
-    chosen = next(row for row in explanation.lines if row.node == explanation.node)
-    others = [row for row in explanation.lines if row is not chosen and not row.refused_by]
-    count = len(explanation.lines) - len(others) - 1
+    chosen = next(row for row in explanation.rows if row.node == explanation.node)
+    others = [row for row in explanation.rows if row is not chosen and not row.rejected_by]
+    count = len(explanation.rows) - len(others) - 1
     rejected = f"; {count} rejected" if count else ""
     if not others:
         return f"{ONLY_FEASIBLE}{rejected}"
@@ -59,7 +59,7 @@ def _score_differences(chosen: NodeRow, other: NodeRow) -> str:
 
 
 def _why_not(chosen: NodeRow, other: NodeRow) -> str:
-    return f"rejected by {other.refused_by}" if other.refused_by else _score_differences(chosen, other)
+    return f"rejected by {other.rejected_by}" if other.rejected_by else _score_differences(chosen, other)
 
 
 def _rejections(rows: tuple[NodeRow, ...]) -> list[str]:
