@@ -1,7 +1,7 @@
 """The contract between the engine and its controllers, and the state that they share.
 
     event ──▶ Engine: cluster state ──▶ on_change of every controller ──▶ outputs
-    answer to a write ─────────────────▶ on_answer of whoever takes that type of answer
+    answer to a write ─────────────────▶ on_answer of the controller that takes that type
     Tick ──▶ tick          Turn(n) ──▶ turn(n), only while synced and leading
 
 A controller holds what it needs to decide (a queue, a state machine) and never acts: what it wants done leaves as

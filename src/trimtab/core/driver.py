@@ -1,6 +1,6 @@
 """`Driver`: feeds an engine with events and hands out its outputs; the live runtime, the simulator and benchmarks share it.
 
-Decisions go to `on_decision` before the instructions that follow from them are performed, so whoever listens sees the
+Decisions go to `on_decision` before the instructions that follow from them are performed, so a listener sees the
 engine's state as it was decided upon. `record` gets every event with the outputs that it led to.
 """
 

@@ -77,7 +77,7 @@ class PendingWrites:
             call.deadline = now + (MAX_BACKOFF if forbidden else backoff(call.failures))
 
     def end(self, kind: type, target: str) -> PendingWrite | None:
-        """It is confirmed, or nobody waits for it any more."""
+        """It is confirmed, or no longer awaited."""
         call = self._by_type.setdefault(kind, {}).pop(target, None)
         if call is not None and call.owner:
             owned = self._by_owner[kind, call.owner]

@@ -336,3 +336,14 @@ def test_an_engine_without_profiles_needs_no_pods() -> None:
     """A labeller follows nodes alone, and has no right to anything else."""
     assert ("nodes",) == Settings((), labels=LabellingSettings((cpu_rule(),))).kinds
     assert Engine(Settings(())).controller(LabellingController).labeller is None
+
+
+def test_without_rules_nothing_stays_under_way() -> None:
+    """A patch whose answer comes after the rules were removed is not awaited for ever."""
+    scene = Labeller(cpu_rule())
+    scene.sees(node("a"))
+    scene.measures("cpu", a=HOT)
+    scene.engine.handle(Tick(scene.at))
+    assert ["a"] == list(scene.engine.state.writes.of(LabelNode))
+    scene.tells(SettingsRead(Settings(()), scene.at))
+    assert {} == scene.engine.state.writes.of(LabelNode)

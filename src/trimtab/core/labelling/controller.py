@@ -8,6 +8,7 @@ from typing import ClassVar
 from trimtab.core.controllers import Changed, Controller, EngineState, Output
 from trimtab.core.labelling.node_labeller import NodeLabeller
 from trimtab.core.model.events import Event, LabelDone, LabelFailed, SettingsRead
+from trimtab.core.model.instructions import LabelNode
 
 
 class Labelling(Controller):
@@ -30,6 +31,7 @@ class Labelling(Controller):
         rules = self.state.settings.labels
         if rules is None or not rules.rules:
             self.labeller = None
+            self.state.writes.end_all(LabelNode)
         elif self.labeller is None:
             self.labeller = NodeLabeller(rules, self.state.writes)
         else:

@@ -75,7 +75,7 @@ class PatchTracker:
         return repeat.times
 
     def forget_settled(self, differs: Callable[[str], bool], now: float) -> None:
-        """Forget the writes that the watch shows by now, and the repeats that nobody reverted for long."""
+        """Forget the writes that the watch shows by now, and the repeats that were not reverted for long."""
         writes = self.writes.of(LabelNode)
         for name in [name for name, call in writes.items() if call.answered and not differs(name)]:
             self.writes.end(LabelNode, name)

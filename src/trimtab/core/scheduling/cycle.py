@@ -1,4 +1,4 @@
-"""One scheduling cycle of one pod: evaluate, assume, start the binding cycle; or preempt, report and park it."""
+"""The scheduling cycle of one pod: evaluate, assume, start the binding cycle; or preempt, report and queue it again."""
 
 from __future__ import annotations
 
@@ -58,15 +58,15 @@ class PodCycle:
     def unschedulable(
         self, pod: Pod, profile: Profile, verdict: Unschedulable, entry: QueuedPod, now: float
     ) -> list[Output]:
-        """No node is feasible: try preemption, and park the pod until a change may help it."""
+        """No node is feasible: try preemption, and queue the pod until a change may help it."""
         evaluated = verdict.nodes and verdict.plugins not in NOT_EVALUATED
         result = self.preemption.try_preempt(pod, profile, verdict, now) if evaluated else PreemptionResult(verdict)
         decision = Decision(pod.uid, pod.key, profile.name, now, entry.attempts, result.verdict)
-        parked = self._park(pod, profile, result.verdict, now)
+        reported = self._add_unschedulable(pod, profile, result.verdict, now)
         self.requeuer.wake(result.freed, now)
-        return [decision, *result.outputs, *parked]
+        return [decision, *result.outputs, *reported]
 
-    def _park(self, pod: Pod, profile: Profile, verdict: Unschedulable, now: float) -> list[Output]:
+    def _add_unschedulable(self, pod: Pod, profile: Profile, verdict: Unschedulable, now: float) -> list[Output]:
         cluster = self.state.cluster
         nominated = bool(pod.nominated_node) or pod.uid in cluster.nominated
         kind = queueing_hints.equivalence_of(pod, profile, verdict, nominated)

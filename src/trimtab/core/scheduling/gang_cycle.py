@@ -3,7 +3,7 @@
     a member is next ─▶ all that wait are taken ─▶ may it be tried? ─▶ each: evaluate, assume, reserve ─▶ quorum? ─▶ Bind
                                                      │ no                                                │ no
                                                      ▼                                                   ▼
-                        parked together, with one reason ◀──────────────────────── everything undone, last first
+                        unschedulable, with one reason ◀────────────────────────── everything undone, last first
 
 No member of an incomplete gang holds room, so two gangs cannot keep each other waiting. Members beyond the quorum are
 ordinary pods.
@@ -92,7 +92,7 @@ class GangCycle:
     def _decide(self, attempt: GangAttempt) -> list[Output]:
         gang, now = attempt.gang, attempt.now
         if gang.group is None:
-            return self._park(attempt, f"pod group {gang.key} does not exist", queueing_hints.ALWAYS, ())
+            return self._add_unschedulable(attempt, f"pod group {gang.key} does not exist", queueing_hints.ALWAYS, ())
         rejected = attempt.plugin.pre_filter_gang(self.state.cluster.view, attempt.pods[0], gang)
         if rejected is None:
             return self._try(attempt)
@@ -104,7 +104,7 @@ class GangCycle:
         plugin: Plugin = attempt.plugin  # type: ignore[assignment]
         lacks_room = len(gang.members) >= gang.group.min_member
         requeue_on = queueing_hints.ALWAYS | (plugin.requeue_on if lacks_room else Change.NOTHING)
-        return self._park(attempt, message, requeue_on, (plugin.name,))
+        return self._add_unschedulable(attempt, message, requeue_on, (plugin.name,))
 
     def _try(self, attempt: GangAttempt) -> list[Output]:
         verdicts = {pod.uid: self._assume(pod, attempt) for pod in attempt.pods}
@@ -125,7 +125,7 @@ class GangCycle:
         message = f"pod group {gang.key}: {len(gang.placed)} of {needed} members fit; {first.message()}"
         requeue_on = reduce(or_, (queueing_hints.requeue_on(attempt.profile, each) for each in failed.values()))
         plugins = tuple(dict.fromkeys(name for each in failed.values() for name in each.plugins))
-        return self._park(attempt, message, requeue_on, plugins, attempt.plugin.gang_backoff(gang))
+        return self._add_unschedulable(attempt, message, requeue_on, plugins, attempt.plugin.gang_backoff(gang))
 
     def _assume(self, pod: Pod, attempt: GangAttempt) -> Placement | Unschedulable:
         verdict = self.evaluator.evaluate(pod, attempt.profile, attempt.timer)
@@ -167,7 +167,7 @@ class GangCycle:
             self.queue.scheduled(pod.uid, attempt.now)
         return outputs
 
-    def _park(
+    def _add_unschedulable(
         self,
         attempt: GangAttempt,
         message: str,

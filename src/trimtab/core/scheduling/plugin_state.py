@@ -1,7 +1,7 @@
 """Plugin state: tells plugins that keep a state of their own which pods took or left a node.
 
 The state itself is part of the cluster state, so a fork and a replay have it too. A plugin that is new in the settings
-is told of every pod that holds a node, as after a restart.
+observes every pod that has a node, as after a restart.
 """
 
 from __future__ import annotations

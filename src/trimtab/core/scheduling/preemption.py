@@ -116,7 +116,7 @@ class Preemption:
         return Preempt(victim.uid, victim.namespace, victim.name, pod.uid, pod.scheduler_name)
 
     def pod_settled(self, uid: str, *, terminating: bool) -> None:
-        """A pod has its node or is terminating: it preempts nobody now, and if terminating it is no pending victim."""
+        """A pod has its node or is terminating: it preempts no other pod now, and if terminating it is no pending victim."""
         self.state.writes.end_owned(Preempt, uid)
         if terminating:
             self.state.writes.end(Preempt, uid)
