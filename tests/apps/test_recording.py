@@ -15,8 +15,20 @@ from tests.core.engine_harness import EngineHarness, node, pod
 from trimtab.apps import recording
 from trimtab.apps.recording import MAGIC, Recording, RecordingError, RecordingOptions, RecordingReader
 from trimtab.core.driver import Driver
-from trimtab.core.model.events import ConfigText, Event, LeaseLost, NodeUpserted, PodUpserted, SettingsRead, Tick, Turn
+from trimtab.core.model.events import (
+    ConfigText,
+    Event,
+    LeaseLost,
+    NodeUpserted,
+    PodUpserted,
+    SamplesRead,
+    SettingsRead,
+    SourceFailed,
+    Tick,
+    Turn,
+)
 from trimtab.core.model.instructions import Bind
+from trimtab.core.model.readings import Reading
 from trimtab.core.recording import Record, RecordDecoder
 from trimtab.core.settings import Settings
 
@@ -171,6 +183,20 @@ def test_only_one_older_file_is_kept(tmp_path: Path) -> None:
         wait_until(lambda: not live.recording._rotating)
     live.recording.close()
     assert {"r", "r.1"} == {each.name for each in tmp_path.iterdir()}
+
+
+def test_a_snapshot_has_the_newest_samples(tmp_path: Path) -> None:
+    """Not those of a source that fails; older ones are not in it."""
+    path = tmp_path / "r"
+    live = RecordedEngine(path).put(NodeUpserted(node("a"), 1.0))
+    older, newer = Reading("s", "cpu", ("a",), (100.0,), (1.0,)), Reading("s", "cpu", ("a",), (200.0,), (2.0,))
+    failing = Reading("t", "memory", ("a",), (1.0,), (1.0,))
+    live.put(SamplesRead((older, failing), 2.0), SamplesRead((newer,), 3.0), SourceFailed("t", "timeout", 3.0))
+    fill(live)
+    live.put(Tick(4.0))
+    wait_until(lambda: rotated(live, path))
+    live.recording.close()
+    assert [SamplesRead((newer,), 4.0)] == [each.event for each in read(path)[1] if isinstance(each.event, SamplesRead)]
 
 
 # --- a disk that fails

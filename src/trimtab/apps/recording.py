@@ -26,13 +26,21 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
-from msgspec import MsgspecError
 from msgspec.structs import replace
 
 from trimtab.core.controllers import Output
 from trimtab.core.engine import Engine
-from trimtab.core.model.events import ConfigText, Event, SettingsRead
-from trimtab.core.recording import FORMAT_VERSION, Header, decode_header, encode_header, encode_record, snapshot
+from trimtab.core.model.events import ConfigText, Event, SamplesRead, SettingsRead, SourceFailed
+from trimtab.core.model.readings import Reading
+from trimtab.core.recording import (
+    FORMAT_VERSION,
+    UNREADABLE,
+    Header,
+    decode_header,
+    encode_header,
+    encode_record,
+    snapshot,
+)
 from trimtab.core.scheduling.controller import Scheduling
 
 log = logging.getLogger(__name__)
@@ -88,6 +96,7 @@ class Recording:
         )
         self._file = _FileWriter(options.path, self._header)
         self._rotating = False
+        self._samples: dict[tuple[str, ...], Reading] = {}
         self._queue: queue.SimpleQueue[_Item | _NewFile | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._run, name="recording", daemon=True)
         self._thread.start()
@@ -96,8 +105,7 @@ class Recording:
         """Called after the engine handled the event."""
         if self.error:
             return
-        if isinstance(event, SettingsRead):
-            self._header = replace(self._header, config=event.config)
+        self._keep_for_snapshot(event)
         self._queue.put(_Item(event, outputs))
         if self._queue.qsize() > MAX_QUEUED:
             self._fail("the disk does not keep up")
@@ -112,6 +120,17 @@ class Recording:
     def counts(self) -> dict[str, int]:
         return {"records": self._file.records, "bytes": self._file.bytes}
 
+    def _keep_for_snapshot(self, event: Event) -> None:
+        """The configuration in force, and the newest samples of each metric."""
+        match event:
+            case SettingsRead():
+                self._header = replace(self._header, config=event.config)
+            case SamplesRead():
+                for each in event.readings:
+                    self._samples[each.source, each.resource, each.subject, each.statistic] = each
+            case SourceFailed():
+                self._samples = {key: each for key, each in self._samples.items() if each.source != event.source}
+
     def _may_rotate(self) -> bool:
         """A snapshot holds no binding cycle and no back-off: wait for a moment without, but not forever."""
         idle = all(
@@ -123,7 +142,7 @@ class Recording:
 
     def _rotate(self, now: float) -> None:
         self._rotating = True
-        events = list(snapshot(self._engine, now))
+        events = [*snapshot(self._engine, now), SamplesRead(tuple(self._samples.values()), now)]
         header = replace(self._header, started=time.time(), snapshot_events=len(events))
         self._queue.put(_NewFile(header, events))
 
@@ -276,7 +295,7 @@ class RecordingReader:
             raise RecordingError(f"{self._path} ends before its header is complete")
         try:
             return decode_header(content)
-        except MsgspecError as error:
+        except UNREADABLE as error:
             raise self.damaged(len(MAGIC), f"its header cannot be read: {error}") from None
 
     def _check_magic(self) -> None:

@@ -27,7 +27,7 @@ from trimtab.core.model.events import BindFailed, BindFailure, ConfigText, Turn
 from trimtab.core.model.instructions import Bind
 from trimtab.core.model.pod import Pod
 from trimtab.core.model.schedule_result import Decision
-from trimtab.core.recording import Record, RecordDecoder
+from trimtab.core.recording import UNREADABLE, Record, RecordDecoder
 from trimtab.core.scheduling.controller import Scheduling
 from trimtab.core.scheduling.explain import PodExplanation, explain_pod
 from trimtab.core.settings import Settings
@@ -99,7 +99,7 @@ class Replay:
         for offset, content in self.reader.records():
             try:
                 record = self.decoder.decode(content)
-            except msgspec.MsgspecError as error:
+            except UNREADABLE as error:
                 raise self.reader.damaged(offset, str(error)) from None
             if stop(record, self.result.records + 1):
                 return

@@ -98,8 +98,8 @@ def _report(replay: Replay) -> Iterator[str]:
     yield f"recorded by trimtab {header.trimtab} ({header.platform}), controllers: {', '.join(header.controllers)}"
     if header.snapshot_events:
         yield (
-            f"the file starts from a snapshot of {header.snapshot_events} events: back-off, binds under way and load "
-            "history from before are not in it, so decisions may differ for that reason"
+            f"the file starts from a snapshot of {header.snapshot_events} events: back-off, binds under way and older "
+            "samples are not in it, so decisions may differ for that reason"
         )
     if replay.reader.truncated:
         yield (

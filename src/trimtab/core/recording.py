@@ -2,7 +2,7 @@
 
 Times and amounts survive exactly, NaN included. `SettingsRead` names plugin objects, so its record holds the configuration's
 text instead, which replay reads again. A recording that does not start with the process starts with a snapshot: the
-cluster at that moment as ordinary events. Back-off, binding cycles and load history are not part of a snapshot.
+cluster at that moment as ordinary events. Back-off and binding cycles are not part of a snapshot, nor are older samples.
 """
 
 from __future__ import annotations
@@ -50,6 +50,8 @@ from trimtab.core.scheduling.controller import Scheduling
 from trimtab.core.settings import Settings
 
 FORMAT_VERSION = 1
+UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError)  # what decoding raises
+MIN_INTEGER, MAX_INTEGER = -(1 << 63), (1 << 64) - 1
 
 AnyObject = (
     Namespace
@@ -114,9 +116,9 @@ def _encode_scalar(value: Any) -> Any:
 
 
 _encoder = msgspec.msgpack.Encoder(enc_hook=_encode_scalar)
-_decoder: msgspec.msgpack.Decoder[tuple[Any, tuple[Output, ...]]] = msgspec.msgpack.Decoder(
-    tuple[_StoredEvent, tuple[Output, ...]]
-)
+_RecordType: Any = tuple[_StoredEvent, tuple[Output, ...]]
+_decoder = msgspec.msgpack.Decoder(_RecordType)
+_lax_decoder = msgspec.msgpack.Decoder(_RecordType, strict=False)  # takes integers that are text
 _header_decoder = msgspec.msgpack.Decoder(Header)
 
 
@@ -130,7 +132,22 @@ def decode_header(content: bytes) -> Header:
 
 def encode_record(event: Event, outputs: Sequence[Output]) -> bytes:
     stored = _StoredSettings(event.config, event.at) if isinstance(event, SettingsRead) else event
-    return _encoder.encode((stored, outputs))
+    try:
+        return _encoder.encode((stored, outputs))
+    except OverflowError:  # MessagePack ends at 64 bits, and a claim may ask for 1e100 bytes
+        plain = msgspec.to_builtins((stored, outputs), builtin_types=(bytes,), enc_hook=_encode_scalar)
+        return _encoder.encode(_large_integers_as_text(plain))
+
+
+def _large_integers_as_text(value: Any) -> Any:
+    match value:
+        case dict():
+            return {key: _large_integers_as_text(each) for key, each in value.items()}
+        case list() | tuple():
+            return [_large_integers_as_text(each) for each in value]
+        case int() if not MIN_INTEGER <= value <= MAX_INTEGER:
+            return str(value)
+    return value
 
 
 class RecordDecoder:
@@ -144,8 +161,11 @@ class RecordDecoder:
         self._interned: dict[Any, Any] = {}
 
     def decode(self, content: bytes | memoryview) -> Record:
-        """Raises MsgspecError where it is not a record."""
-        stored, outputs = _decoder.decode(content)
+        """Raises one of UNREADABLE where it is not a record."""
+        try:
+            stored, outputs = _decoder.decode(content)
+        except msgspec.ValidationError:
+            stored, outputs = _lax_decoder.decode(content)
         return Record(self._event(stored), outputs)
 
     def _event(self, stored: Any) -> Event:
