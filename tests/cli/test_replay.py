@@ -20,6 +20,7 @@ from trimtab.core.model.events import (
     Event,
     LeaseAcquired,
     NodeUpserted,
+    ObjectUpserted,
     PodUpserted,
     SettingsRead,
     Synced,
@@ -27,6 +28,7 @@ from trimtab.core.model.events import (
 )
 from trimtab.core.model.instructions import Bind, Instruction
 from trimtab.core.model.schedule_result import Decision, NodeScore, Placement
+from trimtab.core.model.storage import PersistentVolumeClaim
 
 START = 1_800_000_000.0
 CONTROLLERS = ("scheduler",)
@@ -190,6 +192,15 @@ def test_records_as_lines_of_json(tmp_path: Path) -> None:
     assert ["Decision", "Bind"] == [output["type"] for output in turn["outputs"]]
     assert "MostAllocated" in next(line for line in lines if line["event"] == "SettingsRead")["config"]["content"]
     assert "same decisions: 1 of 1" in done.stderr
+
+
+def test_numbers_of_any_size_are_printed(tmp_path: Path) -> None:
+    """A claim may ask for more bytes than 64 bits can say."""
+    claim = PersistentVolumeClaim(name="c", namespace="default", uid="u", requested=10**30)
+    RecordedRun(tmp_path / "r").put(ObjectUpserted(claim, START)).close()
+    done = replay("--print", tmp_path / "r")
+    (line,) = [json.loads(line) for line in done.stdout.splitlines() if '"ObjectUpserted"' in line]
+    assert (0, 10**30) == (done.exit_code, line["object"]["requested"])
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -150,7 +151,11 @@ def _as_json(record: Record, number: int) -> str:
             {"file": config.file, "content": config.content.decode(errors="replace")},
         )
     line: dict[str, Any] = {"record": number, "time": _time(record.event.at), "event": type(record.event).__name__}
-    return msgspec.json.encode({**line, **event, "outputs": record.outputs}).decode()
+    whole = {**line, **event, "outputs": record.outputs}
+    try:
+        return msgspec.json.encode(whole).decode()
+    except OverflowError:  # a number of more than 64 bits
+        return json.dumps(msgspec.to_builtins(whole))
 
 
 def _explain(replay: Replay, key: str) -> str:
