@@ -63,7 +63,7 @@ def test_invalid_pods_delay_no_others(rig: Rig) -> None:
         trimtab_process.wait_for(
             lambda: len(trimtab_process.bound(rig)) == GOOD, 60, "all good ones are bound", trimtab
         )
-        trimtab_process.wait_for(lambda: not _without_reason(rig, bad), 60, "all bad ones are told why", trimtab)
+        trimtab_process.wait_for(lambda: not _without_reason(rig, bad), 60, "all invalid pods have a reason", trimtab)
         assert {f"good-{n}" for n in range(GOOD)} == set(trimtab_process.bound(rig))
         assert trimtab.running()
     finally:

@@ -102,7 +102,7 @@ def test_the_node_is_deleted_while_a_bind_is_held(rig: Rig) -> None:
             assert point.held.wait(40), trimtab.log_tail()
             rig.admin.delete("/api/v1/nodes/doomed")
             point.release()
-        trimtab_process.wait_for(lambda: "no longer exists" in _notes(rig), 30, "the orphan is told of", trimtab)
+        trimtab_process.wait_for(lambda: "no longer exists" in _notes(rig), 30, "the orphan is reported of", trimtab)
         rig.admin.create(node("heir", cpu="1", labels={"race": "yes"}))
         rig.admin.create(
             pod("next", "race", cpu="900m", scheduler=trimtab_process.SCHEDULER, nodeSelector={"race": "yes"})

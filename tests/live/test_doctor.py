@@ -103,8 +103,8 @@ def doctor(file: Path, kubeconfig: Path, *flags: str) -> subprocess.CompletedPro
 
 def findings(done: subprocess.CompletedProcess[str], severity: str, area: str) -> dict[str, Document]:
     """Findings by subject or, for nodes, by the metrics that are missing."""
-    told = json.loads(done.stdout)["findings"]
-    mine = [each for each in told if (each["severity"], each["area"]) == (severity, area)]
+    found = json.loads(done.stdout)["findings"]
+    mine = [each for each in found if (each["severity"], each["area"]) == (severity, area)]
     mine = [each for each in mine if not each["subject"].startswith("rule/")]
     return {",".join(each.get("nodes", ())) or each["subject"]: each for each in mine}
 
@@ -201,13 +201,13 @@ def test_a_rule_file_is_checked_with_the_labellers_flags(cluster: Rig, prometheu
     command += ["-prom", prometheus.url, "-r", str(file), "-s", "5"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert 1 == done.returncode, done.stderr
-    told = of_rules(done)
-    assert {"roomy", "some", "nobody", "now"} == told.keys()
-    assert ("problem", [*NAMES]) == (told["nobody"]["severity"], told["nobody"]["nodes"])
-    assert "its query is known for all 6 eligible nodes" == told["roomy"]["says"] == told["some"]["says"]
+    found = of_rules(done)
+    assert {"roomy", "some", "nobody", "now"} == found.keys()
+    assert ("problem", [*NAMES]) == (found["nobody"]["severity"], found["nobody"]["nodes"])
+    assert "its query is known for all 6 eligible nodes" == found["roomy"]["says"] == found["some"]["says"]
     assert (
         "all eligible nodes are under pressure; would label 6, if it lasts: node-0 (+status=presure; roomy is"
-        in told["now"]["says"]
+        in found["now"]["says"]
     )
     assert before == [each["metadata"]["resourceVersion"] for each in cluster.admin.list("/api/v1/nodes")]
 

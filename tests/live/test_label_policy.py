@@ -179,9 +179,9 @@ def test_a_patch_returns_the_resulting_version(account: Account, rig: Rig) -> No
     """For labels by merge patch and taints by JSON patch: from that version on, a watch shows the change."""
     for change in ({"labels": ((KEY, "high"),)}, {"taint": (SOFT_TAINT,)}):
         meta = rig.admin.get(NODE)["metadata"]
-        wish = LabelNode("node", meta["uid"], int(meta["resourceVersion"]), **change)  # type: ignore[arg-type]
+        patch = LabelNode("node", meta["uid"], int(meta["resourceVersion"]), **change)  # type: ignore[arg-type]
         expected = LabelDone("node", 1.0, 0)
-        status, outcome = sends(account, wish)
+        status, outcome = sends(account, patch)
         now = int(rig.admin.get(NODE)["metadata"]["resourceVersion"])
         assert (200, replace(expected, version=now)) == (status, outcome)
 
@@ -191,14 +191,14 @@ def _made_anew(instruction: LabelNode) -> LabelNode:
 
 
 STALE: dict[str, tuple[int, Callable[[LabelNode], LabelNode]]] = {
-    "label of a node made anew": (422, lambda wish: replace(_made_anew(wish), labels=((KEY, "high"),))),
-    "taint of a node made anew": (422, lambda wish: replace(_made_anew(wish), add_taints=(SOFT_TAINT,))),
-    "taint at an old version": (409, lambda wish: replace(wish, version=wish.version - 1, add_taints=(SOFT_TAINT,))),
-    "somebody else's place": (422, lambda wish: replace(wish, remove_taints=((0, KEY),))),
-    "a place that is not there": (422, lambda wish: replace(wish, remove_taints=((5, KEY),))),
-    "a label that is gone": (422, lambda wish: replace(wish, labels=((KEY, None),), add_taints=(SOFT_TAINT,))),
-    "a value that is none": (422, lambda wish: replace(wish, labels=((KEY, "no such value!"),))),
-    "a node that is gone": (404, lambda wish: replace(wish, node="gone", labels=((KEY, "high"),))),
+    "label of a node made anew": (422, lambda patch: replace(_made_anew(patch), labels=((KEY, "high"),))),
+    "taint of a node made anew": (422, lambda patch: replace(_made_anew(patch), add_taints=(SOFT_TAINT,))),
+    "taint at an old version": (409, lambda patch: replace(patch, version=patch.version - 1, add_taints=(SOFT_TAINT,))),
+    "somebody else's place": (422, lambda patch: replace(patch, remove_taints=((0, KEY),))),
+    "a place that is not there": (422, lambda patch: replace(patch, remove_taints=((5, KEY),))),
+    "a label that is gone": (422, lambda patch: replace(patch, labels=((KEY, None),), add_taints=(SOFT_TAINT,))),
+    "a value that is none": (422, lambda patch: replace(patch, labels=((KEY, "no such value!"),))),
+    "a node that is gone": (404, lambda patch: replace(patch, node="gone", labels=((KEY, "high"),))),
 }
 
 

@@ -138,9 +138,9 @@ def test_dynamic_schedulers_flags_and_rules(cluster: MeteredCluster) -> None:
         trimtab_process.wait_for(lambda: (200, "ok") == trimtab_process.page(labeller, "/status"), 20, "well", labeller)
         cluster.exporters.set("node-2", memory=0.9)
         trimtab_process.wait_for(lambda: {"node-2": "presure"} == labels(cluster, "status"), 20, "the label", labeller)
-        told = '{"type":"Label type=presure Nodes","num":1,"node_names":["node-2"]}'
+        page = '{"type":"Label type=presure Nodes","num":1,"node_names":["node-2"]}'
         trimtab_process.wait_for(
-            lambda: (200, told) == trimtab_process.page(labeller, "/nodes"), 5, "the old page", labeller
+            lambda: (200, page) == trimtab_process.page(labeller, "/nodes"), 5, "the old page", labeller
         )
         written = patches(cluster)
         time.sleep(3.0)
@@ -279,16 +279,16 @@ def test_labels_of_a_dead_labeller_can_be_removed(cluster: MeteredCluster) -> No
     before = taints(cluster, "node-1")
     with labelling(cluster, "--config", own_file(cluster, taint=KEY, label={"key": KEY}), name="doomed") as labeller:
         trimtab_process.wait_for(lambda: {"node-1": "high"} == labels(cluster), 40, "the label", labeller)
-        code, told = unmark(cluster, "--apply", "--after", "0s")
-        assert (0, True) == (code, "a labeller runs" in told), told
+        code, output = unmark(cluster, "--apply", "--after", "0s")
+        assert (0, True) == (code, "a labeller runs" in output), output
         labeller.kill()
         labeller.terminate = lambda: 0  # type: ignore[method-assign]
-    code, told = unmark(cluster, "--apply")
-    assert (0, True) == (code, "labels stay for 600 s" in told), told
+    code, output = unmark(cluster, "--apply")
+    assert (0, True) == (code, "labels stay for 600 s" in output), output
     assert "would clean up 1 node: add --apply" in unmark(cluster, "--after", "0s")[1]
     assert ({"node-1": "high"}, [*before, SOFT]) == (labels(cluster), taints(cluster, "node-1"))
-    code, told = unmark(cluster, "--apply", "--after", "1s")
-    assert (0, f"node-1: -{KEY}, -taint {KEY}\ncleaned up 1 node\n") == (code, told)
+    code, output = unmark(cluster, "--apply", "--after", "1s")
+    assert (0, f"node-1: -{KEY}, -taint {KEY}\ncleaned up 1 node\n") == (code, output)
     assert ({}, before) == (labels(cluster), taints(cluster, "node-1"))
     (lease,) = (each for each in cluster.rig.admin.list(LEASES) if each["metadata"]["name"] == "trimtab-labeller")
     assert "" == lease["spec"].get("holderIdentity", "")

@@ -23,7 +23,7 @@ pytestmark = pytest.mark.live
 HOT, FULL = "node-2", 0.79
 # The source is asked every second and given one to answer; the rest is for a busy machine. That one look is enough is shown
 # on a clock that stands still between looks (tests/sources/test_poller.py).
-ONE_LOOK = 40.0
+ONE_POLL = 40.0
 FAILURES = 'trimtab_source_failures_total{source="prom/nodeMemory"}'
 SERIAL = itertools.count()
 
@@ -55,9 +55,9 @@ def with_metrics(cluster: MeteredCluster, trimtab: Process) -> Iterator[None]:
 
 
 def assert_avoids_full_node(cluster: MeteredCluster, trimtab: Process) -> None:
-    trimtab_process.wait_for(lambda: knows_usage(trimtab, HOT, FULL), ONE_LOOK, "the load of the full node", trimtab)
+    trimtab_process.wait_for(lambda: knows_usage(trimtab, HOT, FULL), ONE_POLL, "the load of the full node", trimtab)
     trimtab_process.wait_for(
-        lambda: all(knows_usage(trimtab, each) for each in WORKERS if each != HOT), ONE_LOOK, "the rest", trimtab
+        lambda: all(knows_usage(trimtab, each) for each in WORKERS if each != HOT), ONE_POLL, "the rest", trimtab
     )
     assert 0 == place_thirty(cluster, trimtab)
 
@@ -76,10 +76,10 @@ def place_thirty(cluster: MeteredCluster, trimtab: Process) -> int:
 def assert_scheduled_by_requests(cluster: MeteredCluster, trimtab: Process, before: float) -> None:
     """Within one poll no sample is trusted, which is reported, and pods are placed nevertheless."""
     trimtab_process.wait_for(
-        lambda: 0 == stage.resource_use(trimtab, HOT)["trust"], ONE_LOOK, "nothing believed", trimtab
+        lambda: 0 == stage.resource_use(trimtab, HOT)["trust"], ONE_POLL, "nothing believed", trimtab
     )
     trimtab_process.wait_for(
-        lambda: before < stage.metric_value(trimtab, FAILURES), ONE_LOOK, "the failure told", trimtab
+        lambda: before < stage.metric_value(trimtab, FAILURES), ONE_POLL, "the failure reported", trimtab
     )
     assert (None, None) == tuple(stage.resource_use(trimtab, HOT)[each] for each in ("latest", "expected"))
     assert 0 < place_thirty(cluster, trimtab)
@@ -134,7 +134,7 @@ def test_garbage(cluster: MeteredCluster, trimtab: Process) -> None:
     try:
         with InvalidResponses(cluster.prometheus.url) as garbage:
             assert_scheduled_by_requests(cluster, trimtab, before)
-            trimtab_process.wait_for(garbage.all_sent_twice, 60, "all nonsense told", trimtab)
+            trimtab_process.wait_for(garbage.all_sent_twice, 60, "all bodies sent", trimtab)
             assert 0 == stage.resource_use(trimtab, HOT)["trust"]
     finally:
         cluster.prometheus.start()

@@ -177,8 +177,8 @@ def test_without_any_metrics_workers_are_used_round_robin(cluster: MeteredCluste
         cluster.rig.admin.create_many(twelve())
         assert {1} == {*stage.placed(cluster, "pod-", 12, trimtab).values()}
         stage.burst(cluster, "pod-more", 33)
-        told = stage.placed(cluster, "pod-", 45, trimtab)
-        assert ({*WORKERS}, {1, 2}) == ({*told}, {*told.values()})
+        placed = stage.placed(cluster, "pod-", 45, trimtab)
+        assert ({*WORKERS}, {1, 2}) == ({*placed}, {*placed.values()})
         why = stage.get_explain(trimtab, "pod/default/pod-1")["verdict"]
         assert "no node has trusted metrics: nodes take turns" in why
 

@@ -300,8 +300,8 @@ async def test_user_queries_and_their_errors(exporters: Exporters, prometheus: P
             with pytest.raises(SourceError, match=says):
                 await broken.read()
     queries = QuerySettings("good", "up"), QuerySettings("bad", "rate(up)"), QuerySettings("number", "1")
-    told = await invalid_queries(PrometheusSettings("prom", prometheus.url, queries=queries))
-    assert ["bad", "number"] == [query.name for query, _ in told] and "range vector" in told[0][1].problem
+    invalid = await invalid_queries(PrometheusSettings("prom", prometheus.url, queries=queries))
+    assert ["bad", "number"] == [query.name for query, _ in invalid] and "range vector" in invalid[0][1].problem
 
 
 async def test_s18_label_values_cannot_inject_promql(exporters: Exporters, prometheus: Prometheus) -> None:

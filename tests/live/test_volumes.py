@@ -121,9 +121,9 @@ def test_pods_with_local_volumes(rig: Rig) -> None:
             lambda: len(trimtab_process.bound(rig)) == 2, 60, "two pods bound", trimtab, rig.controller_manager
         )
         waits = next(name for name in names if name not in trimtab_process.bound(rig))
-        told = "2 node(s) didn't find available persistent volumes to bind"
+        message = "2 node(s) didn't find available persistent volumes to bind"
         trimtab_process.wait_for(
-            lambda: told in rig.kubectl("describe", "pod", waits), 20, "why the third waits", trimtab
+            lambda: message in rig.kubectl("describe", "pod", waits), 20, "why the third waits", trimtab
         )
     finally:
         code = trimtab.terminate()

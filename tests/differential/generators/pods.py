@@ -69,7 +69,7 @@ def port(rng: Rng) -> JsonObject:
     )
 
 
-def wishes(rng: Rng, made: JsonObject, often: int) -> JsonObject:
+def constrained(rng: Rng, made: JsonObject, often: int) -> JsonObject:
     """The pod with affinities, spread and tolerations, each with this probability in percent."""
     own = made["metadata"]["labels"]
     affinity = without_empty(
@@ -122,7 +122,7 @@ def existing(
     count = rng.between(low, high) if on else 0
     minutes = {node: iter(rng.some(range(count), count, count)) for node in on}
     homes = [rng.one(*on) for _ in range(count)]
-    made = [wishes(rng, pod(rng, f"run-{number}", namespace), often) for number in range(count)]
+    made = [constrained(rng, pod(rng, f"run-{number}", namespace), often) for number in range(count)]
     running = [placed(rng, each, home, next(minutes[home])) for each, home in zip(made, homes, strict=True)]
     return _ports_once(running)
 

@@ -17,7 +17,7 @@ from tests.differential.generators.rng import JsonObject, Rng, without_empty
 def default_profile(rng: Rng) -> JsonObject:
     found = open_nodes(rng, 1, 7)
     running = pods.existing(rng, names(found), 0, 12, 8)
-    pod = pods.wishes(rng, pods.pod(rng, "pod"), 20)
+    pod = pods.constrained(rng, pods.pod(rng, "pod"), 20)
     objects = {"namespaces": other_objects.namespaces(rng)}
     if rng.chance(25):
         pod, owners = other_objects.owner(rng, pod)
@@ -44,14 +44,14 @@ def with_storage(rng: Rng, pod: JsonObject, on: list[str]) -> tuple[JsonObject, 
 
 def nominated(rng: Rng, on: list[str]) -> JsonObject:
     """Pods that wait in kube-scheduler's queue for their victims to terminate."""
-    made = [pods.wishes(rng, pods.pod(rng, f"nominated-{number}"), 10) for number in range(rng.between(1, 2))]
+    made = [pods.constrained(rng, pods.pod(rng, f"nominated-{number}"), 10) for number in range(rng.between(1, 2))]
     promised = [{**each, "status": {"nominatedNodeName": rng.one(*on)}} for each in made]
     return {"nominatedPods": promised, "nominatedQueued": True}
 
 
 def sequence(rng: Rng) -> JsonObject:
     found = open_nodes(rng, 3, 6)
-    templates = [pods.wishes(rng, pods.pod(rng, f"kind-{number}"), 20) for number in range(rng.between(1, 3))]
+    templates = [pods.constrained(rng, pods.pod(rng, f"kind-{number}"), 20) for number in range(rng.between(1, 3))]
     pending = [_copy(rng.one(*templates), number) for number in range(rng.between(2, 8))]
     return {
         "extensionPoints": ["SchedulingCycle"],
@@ -70,7 +70,7 @@ def _copy(template: JsonObject, number: int) -> JsonObject:
 def preemption(rng: Rng) -> JsonObject:
     found, home = open_nodes(rng, 2, 6), rng.one("default", None)
     running = [_low(rng, each) for each in pods.existing(rng, names(found), 8, 26, 6, home)]
-    pod = pods.wishes(rng, pods.pod(rng, "pod"), 12)
+    pod = pods.constrained(rng, pods.pod(rng, "pod"), 12)
     pod = plugin_cases.spec(
         pod, priority=rng.one(1000, 1000, 100, 5), preemptionPolicy="Never" if rng.chance(8) else None
     )

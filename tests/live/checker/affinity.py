@@ -112,11 +112,11 @@ def spread(cluster: ClusterObjects) -> Iterator[str]:
         first, key = pods[0], rule["topologyKey"]
         nodes = [node for node in cluster.nodes if _counts(first, rule, node)]
         eligible = {node["metadata"]["name"] for node in nodes}
-        kin = [pod for pod in cluster.bound if _is_kin(first, rule, pod) and pod["spec"]["nodeName"] in eligible]
-        if {full_name(pod) for pod in kin} - {full_name(pod) for pod in pods}:
+        matching = [pod for pod in cluster.bound if _matches(first, rule, pod) and pod["spec"]["nodeName"] in eligible]
+        if {full_name(pod) for pod in matching} - {full_name(pod) for pod in pods}:
             yield f"the spread of {full_name(first)} cannot be judged: others count that do not keep to it"
         sums = Counter({labels(node)[key]: 0 for node in nodes})
-        sums.update(labels(cluster.node_of(pod))[key] for pod in kin)
+        sums.update(labels(cluster.node_of(pod))[key] for pod in matching)
         yield from _skewed(cluster, pods, rule, sums)
 
 
@@ -153,7 +153,7 @@ def _counts(pod: Document, rule: Document, node: Document) -> bool:
     return keyed and chosen and (rule.get("nodeTaintsPolicy") != "Honor" or not untolerated(pod, node))
 
 
-def _is_kin(owner: Document, rule: Document, pod: Document) -> bool:
+def _matches(owner: Document, rule: Document, pod: Document) -> bool:
     same = pod["metadata"]["namespace"] == owner["metadata"]["namespace"]
     return same and selects(with_label_keys(owner, rule), labels(pod))
 

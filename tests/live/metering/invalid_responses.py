@@ -32,7 +32,7 @@ BODIES = (
 
 
 class InvalidResponses:
-    """Answers everything with 200 and the next piece of nonsense, until the block ends; `told` counts them."""
+    """Responds to every request with 200 and the next body, until the block ends; `sent` counts them."""
 
     def __init__(self, url: str) -> None:
         self._port = int(url.rpartition(":")[2])

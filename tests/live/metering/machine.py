@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 GIB = 1 << 30
-# Machines were up before the test: nobody's counter starts at zero, and a past can be told (`recall`).
+# Machines were up before the test: no counter starts at zero, and history can be backfilled.
 UPTIME = 30 * 86_400.0
 
 
