@@ -76,7 +76,7 @@ def test_a_step(machine: FakeMachine, step: float, caplog: pytest.LogCaptureFixt
     machine.clock.resync()
     assert (0.0, 40.0) == machine.ages_seen(0.0, 40.0)
     assert NOON + 20.0 == machine.clock()
-    assert [f"the wall clock was set: moved={step:+.1f}s"] == warnings(caplog)
+    assert [f"wall clock stepped: seconds={step:.1f}"] == warnings(caplog)
 
 
 def test_there_and_back(machine: FakeMachine, caplog: pytest.LogCaptureFixture) -> None:

@@ -78,36 +78,36 @@ def test_arguments_by_fields(offer: Offer, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("source", "name", "fault"),
+    ("source", "name", "reason"),
     [
         ("import nowhere", "Late", "it cannot be imported: ModuleNotFoundError: No module named 'nowhere'"),
         ("1 +", "Late", "it cannot be imported: SyntaxError"),
         ("x = 1", "Late", "it cannot be imported: AttributeError"),
-        ("Late = 5", "Late", "it is no dataclass"),
-        ("class Late: name = 'Late'", "Late", "it is no dataclass"),
-        (GOOD, "Later", "its class calls itself 'Late'"),
+        ("Late = 5", "Late", "it is not a dataclass"),
+        ("class Late: name = 'Late'", "Late", "it is not a dataclass"),
+        (GOOD, "Later", "its class is named 'Late'"),
         (GOOD.replace("requeue_on", "other_name"), "Late", "its class has no requeue_on"),
-        (GOOD.replace(": int = 5", ": int"), "Late", "it cannot be made with default arguments"),
+        (GOOD.replace(": int = 5", ": int"), "Late", "it cannot be created with default arguments"),
         (GOOD.replace("def pre_enqueue", "def pre_enqeue"), "Late", "it has none of the methods of a plugin"),
-        (GOOD, "NodeName", "that name is one of Trimtab's own"),
-        (GOOD, "DefaultBinder", "that name is one of Trimtab's own"),
+        (GOOD, "NodeName", "the name belongs to a built-in plugin"),
+        (GOOD, "DefaultBinder", "the name belongs to a built-in plugin"),
     ],
 )
-def test_unusable(offer: Offer, source: str, name: str, fault: str) -> None:
+def test_unusable(offer: Offer, source: str, name: str, reason: str) -> None:
     """A plugin that cannot be used is told with its package, what is wrong, and what to do."""
     offer(source, name)
     with pytest.raises(PluginError) as caught:
         installed_plugins()
     said = str(caught.value)
-    assert said.startswith(f"the plugin {name} (late_plugin:Late) of the package late 1.2 cannot be used: {fault}")
-    assert said.endswith(". Mend that package, or uninstall it")
+    assert said.startswith(f"the plugin {name} (late_plugin:Late) of the package late 1.2 cannot be used: {reason}")
+    assert said.endswith(". Fix that package, or uninstall it")
 
 
 def test_two_packages(offer: Offer) -> None:
     """Two packages may not offer the same name."""
     offer(GOOD)
     offer(GOOD, package="tardy")
-    with pytest.raises(PluginError, match=r"the package (late|tardy) 1.2 offers that name too"):
+    with pytest.raises(PluginError, match=r"the package (late|tardy) 1.2 has a plugin of that name, too"):
         installed_plugins()
 
 

@@ -171,7 +171,7 @@ async def test_one_that_could_not_be_opened_before_is_no_reason_to_refuse(
     stage.looking.change((tape("one", "another"), bad))
     await stage.asked(1)
     assert [("one", True), ("one", False)] == stage.states()
-    assert 2 == caplog.text.count("source not opened: source=bad problem=its address is nonsense: write another")
+    assert 2 == caplog.text.count("failed to open source: source=bad error=its address is nonsense: write another")
 
 
 async def test_changes_in_a_row(stage: PollersHarness) -> None:
@@ -193,7 +193,7 @@ async def test_one_that_ends_by_itself_is_told(stage: PollersHarness, caplog: py
 
     MADE[0].read = strange  # type: ignore[method-assign]
     await until(lambda: ["one"] == stage.failed)
-    assert "source not asked any more: source=one" in caplog.text and "error=CancelledError" in caplog.text
+    assert "source is not polled any more: source=one" in caplog.text and "error=CancelledError" in caplog.text
     await stage.asked(1, MADE[1].looks + 1)
 
 

@@ -69,11 +69,11 @@ def test_the_comparison_is_a_table_of_what_both_runs_came_to(shown: bytes) -> No
     ended = moments()[-1]
     assert isinstance(ended, DemoEnded)
     assert [
-        "put on worker-2 while the process ran there",
+        "scheduled to worker-2 while the process ran there",
         str(ended.measured.on_hot_node),
         str(ended.requested.on_hot_node),
     ] == rows[0]
-    assert ["pods without a node at the end", "0", "0"] == rows[-1]
+    assert ["pods pending at the end", "0", "0"] == rows[-1]
 
 
 def test_it_opens_with_a_node_that_runs_hot_and_its_label(shown: bytes) -> None:

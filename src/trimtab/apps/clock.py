@@ -1,11 +1,11 @@
-"""Decides what time it is: for the engine, whose time only passes, and for everybody else, whose wall clock may be set.
+"""The engine's monotonic clock, and conversion from and to the wall clock.
 
-    the engine's clock   counts what passes, also while the machine sleeps; it begins with the wall's time and never jumps
-    the wall             what samples, Events and leases are stamped by; NTP or a person may set it at any moment
+    engine clock   starts at the wall time, counts also while the machine sleeps, and never jumps
+    wall clock     the timestamps of samples, Events and leases; NTP or a person may set it at any time
 
-Backoffs, patience and ages are differences on the first one. What others have stamped by the wall is put on it at the door
-(`settled`), by how far the wall is ahead now: so a sample is as old after a step as it was before it. The core, and a journal
-of what it was told, know of one clock only. What people are shown is put back (`to_wall_time`).
+Back-offs, timeouts and ages are differences of engine times. Timestamps of others are converted when an event is dispatched
+(`to_engine_time`), by the current offset, so a sample has the same age before and after a step of the wall clock. The core
+and recordings know the engine clock only. Times for people are converted back (`to_wall_time`).
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from trimtab.kube.lease import boot_time
 
 log = logging.getLogger(__name__)
 
-DRIFT = 0.1  # seconds that make no difference to any age
-STEP = 1.0  # seconds that no clock drifts between two looks
+DRIFT = 0.1  # seconds of offset that are ignored
+STEP = 1.0  # seconds; more than a clock drifts between two resyncs, so it is logged
 SAMPLE_EVENTS = (SamplesRead, HistoryRead)
 
 
 class Clock:
-    """Called, it is the engine's; `ahead` is how far the wall was ahead of it when it was last looked at."""
+    """Calling it gives the engine time; `wall_offset` is how far the wall clock was ahead at the last resync."""
 
     def __init__(self, wall: Callable[[], float] = time.time, boot_time: Callable[[], float] = boot_time) -> None:
         self.wall = wall
@@ -41,7 +41,7 @@ class Clock:
         return self._epoch + self._boot_time()
 
     def resync(self) -> None:
-        """Follow the wall; a step is told, once. Whoever was held up between the two clocks looks again next time."""
+        """Update the offset and log a step. Skipped if the two clock reads were too far apart."""
         before = self()
         ahead = self.wall() - before
         moved = ahead - self.wall_offset
@@ -49,10 +49,10 @@ class Clock:
             return
         self.wall_offset = ahead if abs(ahead) >= DRIFT else 0.0
         if abs(moved) >= STEP:
-            log.warning("the wall clock was set: moved=%+.1fs", moved)
+            log.warning("wall clock stepped: seconds=%.1f", moved)
 
     def to_engine_time(self, event: Event) -> Event:
-        """The same with all times on the engine's clock."""
+        """The event with all its timestamps in engine time."""
         if isinstance(event, SAMPLE_EVENTS):
             self.resync()
         if not self.wall_offset:
@@ -67,9 +67,9 @@ class Clock:
         return event
 
     def to_wall_time(self, at: float) -> float:
-        """A moment of the engine's as people read it."""
+        """An engine time as a wall time."""
         return at + self.wall_offset
 
     def _shift_reading(self, reading: Reading) -> Reading:
-        later = (-self.wall_offset).__add__  # a hundred thousand times in a look
-        return replace(reading, measured=tuple(map(later, reading.measured)))
+        shift = (-self.wall_offset).__add__  # called a hundred thousand times per poll
+        return replace(reading, measured=tuple(map(shift, reading.measured)))

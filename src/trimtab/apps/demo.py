@@ -1,4 +1,4 @@
-"""Wires the demo: scenes on a pretended world under the real engine, as a stream of moments; leaves drawing to the CLI."""
+"""The demo: runs scenes on a simulated cluster with the real engine, as a stream of events for the CLI to show."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ LABELS = LabellingSettings((Rule(CPU, CPU, threshold=0.8, clear=0.65, label=(PRE
 
 
 class SceneStarted(Struct, frozen=True):
-    """A scene begins; `number` counts from 1, over all acts."""
+    """A scene starts; `number` counts from 1 over all scenarios."""
 
     number: int
     of: int
@@ -42,7 +42,7 @@ class SceneStarted(Struct, frozen=True):
 
 
 class PodDecided(Struct, frozen=True):
-    """The engine has decided about a pod; without a node it has to wait."""
+    """The engine decided about a pod; `node` is empty if it is unschedulable."""
 
     at: float
     pod: Pod
@@ -53,23 +53,23 @@ class PodDecided(Struct, frozen=True):
 
 
 class NodeLabelled(Struct, frozen=True):
-    """A node got or lost a label."""
+    """A label was added to a node or removed."""
 
     at: float
     instruction: LabelNode
 
 
 class ClusterFrame(Struct, frozen=True):
-    """Time has passed; `last` marks the end of a scene."""
+    """A snapshot of the cluster; `last` is the end of a scene."""
 
     picture: WorldSnapshot
     last: bool
 
 
 class DemoEnded(Struct, frozen=True):
-    """The story is over: each pod's last decision in the order in which pods came, the world, and the Events written.
+    """The end: the last decision about each pod, the cluster and the Events written, all of the last scenario.
 
-    They are those of the last act. `measured` is how the first act went, and `requested` how it would have by requests.
+    measured: the outcome of the first scenario. requested: its outcome with pods scheduled by requests.
     """
 
     rows: tuple[PodDecided, ...]
@@ -83,18 +83,18 @@ DemoEvent = SceneStarted | PodDecided | NodeLabelled | ClusterFrame | DemoEnded
 
 
 def load_aware_settings() -> Settings:
-    """What the template `default` comes to, and a rule that labels nodes."""
+    """The template `default`, and a rule that labels nodes."""
     template = resources.files("trimtab.config") / "templates" / TEMPLATE
     return replace(parse(template.read_bytes(), TEMPLATE).settings, labels=LABELS)
 
 
 def requests_only_settings() -> Settings:
-    """What kube-scheduler does by itself."""
+    """kube-scheduler's default profile."""
     return Settings((default_profile(SCHEDULER),))
 
 
 class Demo:
-    """One showing; the same seed shows the same."""
+    """One run; the same seed gives the same events."""
 
     def __init__(self, seed: int) -> None:
         self.seed = seed
@@ -104,27 +104,27 @@ class Demo:
         self._latest: dict[str, PodDecided] = {}
         self._labels_seen = 0
 
-    def _driver_for(self, act: Scenario) -> SimulationDriver:
-        return SimulationDriver(self.settings, self.seed, act.starts_at, self._on_decision)
+    def _driver_for(self, scenario: Scenario) -> SimulationDriver:
+        return SimulationDriver(self.settings, self.seed, scenario.starts_at, self._on_decision)
 
     def events(self) -> Iterator[DemoEvent]:
-        gauge = UtilisationProbe(self.driver.world)
-        yield from self._play_act(HOT_NODE_SCENARIO, first=1)
+        probe = UtilisationProbe(self.driver.world)
+        yield from self._play_scenario(HOT_NODE_SCENARIO, first=1)
         self.driver, self._latest, self._labels_seen = self._driver_for(DAY_SCENARIO), {}, 0
-        yield from self._play_act(DAY_SCENARIO, first=1 + len(HOT_NODE_SCENARIO.scenes))
-        yield self._summary(gauge)
+        yield from self._play_scenario(DAY_SCENARIO, first=1 + len(HOT_NODE_SCENARIO.scenes))
+        yield self._summary(probe)
 
-    def _play_act(self, act: Scenario, first: int) -> Iterator[DemoEvent]:
-        for number, scene in enumerate(act.scenes, first):
+    def _play_scenario(self, scenario: Scenario, first: int) -> Iterator[DemoEvent]:
+        for number, scene in enumerate(scenario.scenes, first):
             yield SceneStarted(number, SCENES, scene)
             yield from self._play(scene)
 
-    def _summary(self, gauge: UtilisationProbe) -> DemoEnded:
+    def _summary(self, probe: UtilisationProbe) -> DemoEnded:
         world = self.driver.world
-        events = Counter(tell.reason for tell in world.kube_events)
-        other = run_headless(SimulationDriver(self.stock, self.seed, HOT_NODE_SCENARIO.starts_at), HOT_NODE_SCENARIO)
+        events = Counter(event.reason for event in world.kube_events)
+        baseline = run_headless(SimulationDriver(self.stock, self.seed, HOT_NODE_SCENARIO.starts_at), HOT_NODE_SCENARIO)
         measured, requested = (
-            each.outcome(hot_node.HOT_NODE, hot_node.HOT_FROM, hot_node.HOT_UNTIL) for each in (gauge, other)
+            each.outcome(hot_node.HOT_NODE, hot_node.HOT_FROM, hot_node.HOT_UNTIL) for each in (probe, baseline)
         )
         rows = tuple(self._latest.values())
         return DemoEnded(rows, take_snapshot(world), tuple(sorted(events.items())), measured, requested)
@@ -142,9 +142,9 @@ class Demo:
     def _new_events(self) -> Iterator[DemoEvent]:
         yield from self._undelivered
         self._undelivered.clear()
-        marked = self.driver.world.label_patches
-        yield from (NodeLabelled(self.driver.clock.now, wish) for wish in marked[self._labels_seen :])
-        self._labels_seen = len(marked)
+        patches = self.driver.world.label_patches
+        yield from (NodeLabelled(self.driver.clock.now, patch) for patch in patches[self._labels_seen :])
+        self._labels_seen = len(patches)
 
     def _on_decision(self, decision: Decision) -> None:
         engine = self.driver.engine
@@ -152,6 +152,8 @@ class Demo:
         table = explain_now(engine.controller(Scheduling), pod)
         stock = choose(view_without_pod(engine.cluster, pod), pod, self.stock.profiles[0])
         node, elsewhere = getattr(decision.verdict, "node", ""), getattr(stock, "node", "")
-        told = PodDecided(decision.at, pod, node, decision.attempt, full_reason(table, elsewhere), short_reason(table))
-        self._undelivered.append(told)
-        self._latest[decision.uid] = told
+        decided = PodDecided(
+            decision.at, pod, node, decision.attempt, full_reason(table, elsewhere), short_reason(table)
+        )
+        self._undelivered.append(decided)
+        self._latest[decision.uid] = decided

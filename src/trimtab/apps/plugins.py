@@ -1,4 +1,4 @@
-"""Decides which plugins other packages offer, by their entry points; whether a file may name them is left to config."""
+"""Finds the plugins of installed packages by their entry points."""
 
 from __future__ import annotations
 
@@ -15,55 +15,55 @@ ENTRY_POINT_GROUP = "trimtab.plugins"
 
 
 class PluginError(Exception):
-    """A package offers a plugin that cannot be used; the text says which package, why, and what to do."""
+    """An installed plugin cannot be used; says which package, why, and the remedy."""
 
 
 def installed_plugins(found: Iterable[EntryPoint] | None = None) -> dict[str, type]:
-    """The plugins of installed packages by name; raises PluginError on the first that cannot be used."""
-    offered: dict[str, EntryPoint] = {}
+    """Plugins by name; raises PluginError on the first that cannot be used."""
+    entries: dict[str, EntryPoint] = {}
     for entry in entry_points(group=ENTRY_POINT_GROUP) if found is None else found:
-        if entry.name in offered:
-            raise _error(entry, f"{_package(offered[entry.name])} offers that name too")
-        offered[entry.name] = entry
-    return {name: _load(entry) for name, entry in offered.items()}
+        if entry.name in entries:
+            raise _error(entry, f"{_package(entries[entry.name])} has a plugin of that name, too")
+        entries[entry.name] = entry
+    return {name: _load(entry) for name, entry in entries.items()}
 
 
 def _load(entry: EntryPoint) -> type:
     if entry.name in {*IN_TREE, DEFAULT_BINDER}:
-        raise _error(entry, "that name is one of Trimtab's own")
+        raise _error(entry, "the name belongs to a built-in plugin")
     try:
         kind = entry.load()
     except Exception as error:
         raise _error(entry, f"it cannot be imported: {type(error).__name__}: {error}") from error
-    if (fault := _invalid_reason(entry.name, kind)) is not None:
-        raise _error(entry, fault)
+    if (reason := _invalid_reason(entry.name, kind)) is not None:
+        raise _error(entry, reason)
     assert isinstance(kind, type)
     return kind
 
 
 def _invalid_reason(name: str, kind: object) -> str | None:
-    """What keeps a class from being a plugin."""
+    """Why a class is not a plugin; None if it is."""
     if not isinstance(kind, type) or not dataclasses.is_dataclass(kind):
-        return "it is no dataclass"
+        return "it is not a dataclass"
     if getattr(kind, "name", None) != name:
-        return f"its class calls itself {getattr(kind, 'name', None)!r}"
+        return f"its class is named {getattr(kind, 'name', None)!r}"
     if not isinstance(getattr(kind, "requeue_on", None), Change):
         return "its class has no requeue_on"
     try:
         plugin = kind()
     except Exception as error:
-        return f"it cannot be made with default arguments: {error}"
+        return f"it cannot be created with default arguments: {error}"
     points = {*POINT_INTERFACES.values(), ObservesPods}
     return None if any(isinstance(plugin, point) for point in points) else "it has none of the methods of a plugin"
 
 
-def _error(entry: EntryPoint, fault: str) -> PluginError:
+def _error(entry: EntryPoint, reason: str) -> PluginError:
     return PluginError(
-        f"the plugin {entry.name} ({entry.value}) of {_package(entry)} cannot be used: {fault}. "
-        "Mend that package, or uninstall it"
+        f"the plugin {entry.name} ({entry.value}) of {_package(entry)} cannot be used: {reason}. "
+        "Fix that package, or uninstall it"
     )
 
 
 def _package(entry: EntryPoint) -> str:
-    held = entry.dist
-    return f"the package {held.name} {held.version}" if held is not None else "an unknown package"
+    package = entry.dist
+    return f"the package {package.name} {package.version}" if package is not None else "an unknown package"

@@ -1,7 +1,7 @@
-"""Drives the engine as time passes: gives turns between reads, hands wishes to whoever performs them.
+"""Drives the engine in real time: dispatches events as they arrive, ticks, and turns of a few decisions.
 
-The live counterpart of `sim/driver.py`. Facts are taken in where they arrive; decisions are made in small turns with a
-breath after each, so that neither the lease nor a watch ever waits for a backlog.
+The live counterpart of `sim/driver.py`. The event loop runs other tasks after each turn, so neither the lease nor a watch
+waits for a backlog of pods.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ TICK = 0.5
 
 
 class Runtime:
-    """Owns the engine while it is live; everything happens on one event loop, so nothing needs a lock."""
+    """Runs one engine on one event loop, so nothing needs a lock."""
 
     def __init__(
         self,
@@ -38,7 +38,7 @@ class Runtime:
         self._work = asyncio.Event()
 
     def dispatch(self, event: Event) -> None:
-        """Take a fact in, on the engine's clock, and pass on what the engine wishes for."""
+        """Hand an event to the engine, with its times converted, and perform the instructions."""
         self._driver.put(self.clock.to_engine_time(event))
         self._work.set()
 

@@ -1,7 +1,7 @@
-"""Decides which looks at sources of measurements run: those of the settings in force; asks and judges nothing itself.
+"""Runs one poller per configured metric source, and replaces those whose settings change.
 
-A change ends the looks whose settings are no more, and begins those that are new. A source that stays as it is goes on, and
-keeps what it has found out. What the ended ones have measured is not believed from that moment on.
+A source with unchanged settings continues, with all that it has learned. Samples of a removed source are not trusted from
+then on.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ log = logging.getLogger(__name__)
 
 @dataclass(eq=False)
 class RunningPoller:
-    """One source that was opened; it is asked while its task runs."""
+    """An opened source and the task that polls it."""
 
     settings: SourceSettings
     poller: Poller
     task: asyncio.Task[None] | None = None
 
     def is_failing(self, query: str) -> bool:
-        """Whether this part does not answer, or nobody asks any more."""
+        """Whether this query fails, or its source is not polled any more."""
         return query in self.poller.failing or (self.task is not None and self.task.done())
 
     async def stop(self) -> None:
-        """The source is closed after that, whether or not it was ever asked."""
+        """Stop polling and close the source."""
         if self.task is None:
             self.task = asyncio.create_task(self.poller.close())
         else:
@@ -46,9 +46,9 @@ class RunningPoller:
 
 
 class SourcePollers:
-    """One polling for each source; `change` puts others in the place of those that changed.
+    """The pollers of all sources; `change` replaces them.
 
-    now: what the core is told. wall: the clock that samples are stamped by.
+    now: the engine's clock. wall: the clock of the samples' timestamps.
     """
 
     def __init__(
@@ -68,74 +68,76 @@ class SourcePollers:
         self._running = self._open(sources, tolerated=sources)
 
     def change(self, sources: tuple[SourceSettings, ...]) -> None:
-        """From now on these; SourceError where one that is new cannot be opened, and then all stays as it is."""
-        kept = [look for look in self._running if look.settings in sources]
-        held = [look.settings for look in kept]
-        new = self._open([each for each in sources if each not in held], tolerated=self.sources)
-        self._stopping += [look for look in self._running if look not in kept]
+        """Poll these from now on. Raises SourceError if a new one cannot be opened, and then nothing changes."""
+        kept = [each for each in self._running if each.settings in sources]
+        known = [each.settings for each in kept]
+        new = self._open([each for each in sources if each not in known], tolerated=self.sources)
+        self._stopping += [each for each in self._running if each not in kept]
         self._running, self.sources = kept + new, sources
         self._changed.set()
 
     def failing(self) -> dict[str, int]:
-        """1 for each part of the sources in force that fails now, else 0; a source that is not asked fails as a whole."""
-        held = [look.settings for look in self._running]
-        lost = {each.name: 1 for each in self.sources if each not in held}
-        return lost | {part: int(look.is_failing(part)) for look in self._running for part in look.poller.query_names}
+        """By query: 1 while it fails, else 0; a source that could not be opened counts as one failing query."""
+        known = [each.settings for each in self._running]
+        unopened = {each.name: 1 for each in self.sources if each not in known}
+        return unopened | {
+            query: int(each.is_failing(query)) for each in self._running for query in each.poller.query_names
+        }
 
     async def run(self) -> None:
-        """For ever; sources that are no more are closed before new ones are asked."""
+        """Run for ever; removed sources are closed before new ones are polled."""
         try:
             while True:
                 self._changed.clear()
                 await self._stop_removed()
-                for look in self._running:
-                    if look.task is None:
-                        look.task = asyncio.create_task(look.poller.run())
-                        look.task.add_done_callback(partial(self._on_exit, look))
+                for each in self._running:
+                    if each.task is None:
+                        each.task = asyncio.create_task(each.poller.run())
+                        each.task.add_done_callback(partial(self._on_exit, each))
                 await self._changed.wait()
         finally:
             self._stopping, self._running = self._stopping + self._running, []
-            await asyncio.gather(*(look.stop() for look in self._stopping), return_exceptions=True)
+            await asyncio.gather(*(each.stop() for each in self._stopping), return_exceptions=True)
 
     async def _stop_removed(self) -> None:
-        """What was measured by sources of before holds only if others say it again."""
+        """Close removed sources; their samples are not trusted any more."""
         while self._stopping:
-            look = self._stopping[0]
-            began = look.task is not None
-            await look.stop()
-            self._stopping.remove(look)
-            for part in look.poller.query_names if began else ():
-                self._emit(SourceFailed(part, "its settings have changed", self._now()))
+            each = self._stopping[0]
+            polled = each.task is not None
+            await each.stop()
+            self._stopping.remove(each)
+            for query in each.poller.query_names if polled else ():
+                self._emit(SourceFailed(query, "its settings have changed", self._now()))
 
     def _on_exit(self, poller: RunningPoller, task: asyncio.Task[None]) -> None:
-        """Told when it was not we who ended it: a source of another package may raise what nobody expects."""
+        """Report a poller that ended by itself: a source of another package may raise anything."""
         if poller not in self._running:
             return
-        log.error("source not asked any more: source=%s", poller.settings.name)
+        log.error("source is not polled any more: source=%s", poller.settings.name)
         log_task_exit(task)
-        for part in poller.poller.query_names:
-            self._emit(SourceFailed(part, "is not asked any more: see the log", self._now()))
+        for query in poller.poller.query_names:
+            self._emit(SourceFailed(query, "is not polled any more: see the log", self._now()))
 
     def _open(self, sources: Iterable[SourceSettings], tolerated: Sequence[SourceSettings]) -> list[RunningPoller]:
-        """Of those that are tolerated one that cannot be opened is told, and keeps no other from being asked."""
-        looks: list[RunningPoller] = []
+        """Open these; one of `tolerated` that cannot be opened is logged, and the others are polled."""
+        opened: list[RunningPoller] = []
         for settings in sources:
             try:
-                looks.append(RunningPoller(settings, self._poller(settings)))
+                opened.append(RunningPoller(settings, self._poller(settings)))
             except SourceError as error:
                 if settings not in tolerated:
-                    self._stopping += looks
+                    self._stopping += opened
                     self._changed.set()
                     raise
-                log.error("source not opened: source=%s problem=%s", settings.name, error)
-        return looks
+                log.error("failed to open source: source=%s error=%s", settings.name, error)
+        return opened
 
     def _poller(self, settings: SourceSettings) -> Poller:
         try:
             source = open_source(settings, self._nodes, self._get, self._wall)
         except SourceError:
             raise
-        except Exception as error:  # of another package, say
-            log.exception("source not opened: source=%s problem=fault of our own", settings.name)
+        except Exception as error:  # for example of a source of another package
+            log.exception("failed to open source: source=%s error=internal error", settings.name)
             raise SourceError(f"source {settings.name!r} raises {type(error).__name__}", "see the log") from error
         return Poller(source, self._emit, self._now, ranges=self._history)

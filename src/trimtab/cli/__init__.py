@@ -1,4 +1,4 @@
-"""The command line: decides which command is meant and loads only that one; what it does is left to its own file."""
+"""The command line: one module per command, imported when it is called."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ from importlib import import_module
 import click
 
 COMMANDS = {
-    "config": "Check a configuration file, show it in full, or print one.",
-    "demo": "A simulated cluster in the terminal; no Kubernetes needed.",
-    "doctor": "What is wrong with cluster and configuration, with remedies.",
-    "explain": "Why this node, why not that one: asked of the live process.",
-    "labeller": "Label nodes that are really under pressure.",
+    "config": "Check a configuration file, show it in full, or print a template.",
+    "demo": "Run a simulated cluster in the terminal; needs no Kubernetes.",
+    "doctor": "Check cluster and configuration; print problems with remedies.",
+    "explain": "Explain why a pod is on its node, or on none.",
+    "labeller": "Label nodes under pressure, by measured load.",
     "replay": "Replay a recording, and compare the decisions.",
     "run": "Schedule pods on the cluster of the kubeconfig.",
-    "unmark": "Take marks off nodes where no labeller is left.",
+    "unmark": "Remove labels from nodes if no labeller is left.",
 }
 
 
 class LazyGroup(click.Group):
-    """Commands by name; each is imported when it is called, so that `--help` costs nothing."""
+    """Imports a command when it is called, so that `--help` is fast."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)

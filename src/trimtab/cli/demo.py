@@ -1,4 +1,4 @@
-"""`trimtab demo`: decides when each moment is shown, and how fast; what happens in it is left to `apps.demo`."""
+"""`trimtab demo`: shows the demo in the terminal, as a live screen or as plain lines."""
 
 from __future__ import annotations
 
@@ -28,19 +28,21 @@ def validate_speed(ctx: click.Context, param: click.Parameter, value: float) -> 
 
 
 @click.command()
-@click.option("--seed", type=click.IntRange(min=0), default=1, show_default=True, help="The same seed shows the same.")
 @click.option(
-    "--speed", default=1.0, show_default=True, callback=validate_speed, help="2 is twice as fast, 0 never waits."
+    "--seed", type=click.IntRange(min=0), default=1, show_default=True, help="The same seed gives the same run."
 )
-@click.option("--plain", is_flag=True, help="Lines of text without colour or waiting, as for a pipe.")
+@click.option(
+    "--speed", default=1.0, show_default=True, callback=validate_speed, help="2 is twice as fast, 0 does not wait."
+)
+@click.option("--plain", is_flag=True, help="Plain lines without colour or waiting.")
 def command(seed: int, speed: float, plain: bool) -> None:
-    """A simulated cluster in the terminal: the real engine places pods and says why. No Kubernetes needed."""
-    moments = Demo(seed).events()
+    """Run a simulated cluster in the terminal: the real engine schedules pods and explains why. Needs no Kubernetes."""
+    events = Demo(seed).events()
     console = None if plain else _interactive_console()
     if console is None:
-        show_plain(seed, moments)
+        show_plain(seed, events)
     else:
-        show_live(seed, moments, console, lambda seconds: time.sleep(seconds / speed if speed else 0))
+        show_live(seed, events, console, lambda seconds: time.sleep(seconds / speed if speed else 0))
 
 
 def _supports_unicode() -> bool:
@@ -48,7 +50,7 @@ def _supports_unicode() -> bool:
 
 
 def _interactive_console() -> Console | None:
-    """The terminal, if it can show pictures that change in place."""
+    """The terminal, if it can update in place."""
     if not (sys.stdout.isatty() and _supports_unicode()):
         return None
     from rich.console import Console
@@ -65,46 +67,46 @@ def show_plain(seed: int, events: Iterable[DemoEvent]) -> None:
 
 
 def _plain_lines(events: Iterable[DemoEvent]) -> Iterator[demo_screen.Line]:
-    """Everything but the pictures in the middle of scenes; a blank line parts decisions from a picture."""
+    """All events, with a snapshot only at the end of a scene; a blank line separates decisions from it."""
     gap: list[demo_screen.Line] = []
-    for moment in events:
-        match moment:
+    for event in events:
+        match event:
             case SceneStarted():
-                yield from demo_screen.scene_heading(moment)
+                yield from demo_screen.scene_heading(event)
                 gap = []
             case PodDecided():
-                yield from demo_screen.decision(moment)
+                yield from demo_screen.decision(event)
                 gap = [demo_screen.EMPTY]
             case NodeLabelled():
-                yield from demo_screen.label_change(moment)
+                yield from demo_screen.label_change(event)
                 gap = [demo_screen.EMPTY]
             case ClusterFrame(picture=picture, last=True):
                 yield from (*gap, *demo_screen.cluster(picture))
             case DemoEnded():
-                yield from demo_screen.final_report(moment)
+                yield from demo_screen.final_report(event)
 
 
 def show_live(seed: int, events: Iterable[DemoEvent], console: Console, wait: Callable[[float], None]) -> None:
-    """One picture that changes in place; at the end the table, which stays."""
+    """One screen that is updated in place, and the final report."""
     from rich.live import Live
     from rich.text import Text
 
-    def drawn(lines: Iterable[demo_screen.Line]) -> Text:
+    def render(lines: Iterable[demo_screen.Line]) -> Text:
         return Text("\n", no_wrap=True, overflow="ellipsis").join(Text.assemble(*line) for line in lines)
 
-    stage = LiveScreen(seed)
+    live_screen = LiveScreen(seed)
     with Live(console=console, screen=True, auto_refresh=False) as live:
-        for moment in events:
-            stage.update(moment, console.width)
-            live.update(drawn(stage.lines(console.height)), refresh=True)
-            wait(SCENE_PAUSE if isinstance(moment, SceneStarted) else FRAME if isinstance(moment, ClusterFrame) else 0)
-    console.print(drawn([*demo_screen.title(seed), *stage.final_lines]))
+        for event in events:
+            live_screen.update(event, console.width)
+            live.update(render(live_screen.lines(console.height)), refresh=True)
+            wait(SCENE_PAUSE if isinstance(event, SceneStarted) else FRAME if isinstance(event, ClusterFrame) else 0)
+    console.print(render([*demo_screen.title(seed), *live_screen.final_lines]))
 
 
 class LiveScreen:
-    """What stands on the screen: the scene's opening, the cluster, and as many of the last decisions as fit.
+    """The screen: the scene's heading, the cluster, and as many of the last decisions as fit.
 
-    The newest one is shown as far as there is room; older ones whole or not at all.
+    The newest is cut to the space left; older ones are shown in full or not at all.
     """
 
     def __init__(self, seed: int) -> None:
@@ -131,8 +133,8 @@ class LiveScreen:
         lines = [*self._title, *self._opening, *self._picture, demo_screen.EMPTY]
         log: list[demo_screen.Line] = []
         for decision in reversed(self._decisions):
-            room = height - len(lines) - len(log)
-            if log and len(decision) > room:
+            space = height - len(lines) - len(log)
+            if log and len(decision) > space:
                 break
-            log = [*decision[: max(room, 0)], *log]
+            log = [*decision[: max(space, 0)], *log]
         return [*lines, *log]

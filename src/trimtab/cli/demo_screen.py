@@ -1,6 +1,6 @@
-"""How a simulated cluster and its decisions look in a terminal, as lines of styled text; when they are shown is not its say.
+"""Renders the demo's events as lines of styled text.
 
-A line is a tuple of (text, style): joined it is plain text, and with the styles it is what `rich` colours.
+A line is a tuple of (text, style): the texts joined are plain text, and `rich` applies the styles.
 """
 
 from __future__ import annotations
@@ -17,23 +17,23 @@ from trimtab.sim.workloads import DAY, HOUR, MIB
 Line = tuple[tuple[str, str], ...]
 
 WIDTH = 100
-LABELS, FIGURES = 28, 14  # columns left of the bars, and right of each
+LABELS, FIGURES = 28, 14  # widths left of the bars, and right of each
 SHORTEST_BAR, LONGEST_BAR = 6, 22
-WARM, HOT = 0.7, 0.9  # shares in use from which a bar changes colour
+WARM, HOT = 0.7, 0.9  # utilisation at which a bar changes colour
 CORE, GIB = 1000.0, 1024.0 * MIB
 EMPTY: Line = (("", ""),)
 
-COMPARED = 68  # columns of words in the comparison
+COMPARED = 68  # width of the labels in the comparison
 COMPARISONS: tuple[tuple[str, Callable[[Outcome], str]], ...] = (
-    (f"put on {HOT_NODE} while the process ran there", lambda each: f"{each.on_hot_node}"),
-    ("CPU between the fullest and the emptiest node meanwhile, on average", lambda each: f"{each.spread * 100:.0f} %"),
-    ("CPU that a node wanted at most, of what it has", lambda each: f"{each.peak * 100:.0f} %"),
-    ("core-seconds that were wanted and not to be had", lambda each: f"{each.unmet_core_seconds:.0f}"),
+    (f"scheduled to {HOT_NODE} while the process ran there", lambda each: f"{each.on_hot_node}"),
+    ("mean CPU spread between fullest and emptiest node meanwhile", lambda each: f"{each.spread * 100:.0f} %"),
+    ("highest CPU demand of a node, of its capacity", lambda each: f"{each.peak * 100:.0f} %"),
+    ("core-seconds of unmet demand", lambda each: f"{each.unmet_core_seconds:.0f}"),
     ("node-seconds above 80 % of CPU", lambda each: f"{each.seconds_above_80:.0f}"),
-    ("pods without a node at the end", lambda each: f"{each.pending}"),
+    ("pods pending at the end", lambda each: f"{each.pending}"),
 )
 
-# For terminals that know nothing but ASCII.
+# For terminals without Unicode.
 ASCII = str.maketrans({"█": "#", "░": ".", "→": "->"})
 
 
@@ -52,7 +52,7 @@ def scene_heading(opened: SceneStarted, width: int = WIDTH) -> list[Line]:
 
 
 def decision(decided: PodDecided, width: int = WIDTH) -> list[Line]:
-    """Two lines or more: where the pod goes, and why."""
+    """The pod's node, and why."""
     where = (f"→ {decided.node}", "bold green") if decided.node else ("stays pending", "bold red")
     again = f", attempt {decided.attempt}" if decided.attempt > 1 else ""
     head = (
@@ -64,7 +64,7 @@ def decision(decided: PodDecided, width: int = WIDTH) -> list[Line]:
 
 
 def label_change(marked: NodeLabelled, width: int = WIDTH) -> list[Line]:
-    """Where a label came or went, and why."""
+    """The label that was added or removed, and why."""
     wish = marked.instruction
     labels = ", ".join(
         f"loses the label {key}" if value is None else f"is labelled {key}={value}" for key, value in wish.labels
@@ -74,7 +74,7 @@ def label_change(marked: NodeLabelled, width: int = WIDTH) -> list[Line]:
 
 
 def cluster(picture: WorldSnapshot, width: int = WIDTH) -> list[Line]:
-    """Two lines a node, with bars of what is requested and what is used; then a line on all of them."""
+    """Two lines per node, with bars of requests and usage, and a summary line."""
     bar = min(max((width - LABELS - 2 * FIGURES) // 2, SHORTEST_BAR), LONGEST_BAR)
     head = f"{'  at ' + time_of_day(picture.at):<{LABELS}}{'requested':<{bar + FIGURES}}used"
     lines: list[Line] = [((head, "dim"),)]
@@ -85,7 +85,7 @@ def cluster(picture: WorldSnapshot, width: int = WIDTH) -> list[Line]:
 
 
 def final_report(ended: DemoEnded) -> Iterator[Line]:
-    """The table pod, node, why; the sum of it; and how to go on."""
+    """The table of pods, a summary, the comparison, and what to try next."""
     yield EMPTY
     yield ((f"{'pod':<8}{'asks':<20}{'node':<10}why", "bold"),)
     for row in ended.rows:
@@ -116,7 +116,7 @@ def summary(ended: DemoEnded) -> str:
 
 
 def comparison(measured: Outcome, requested: Outcome) -> Iterator[Line]:
-    """What became of the same pods in both worlds, line by line."""
+    """Outcomes of scheduling by load and by requests."""
     head = f"the {measured.placed + measured.pending} pods of scenes 1 and 2, placed by"
     yield ((f"{head:<{COMPARED}}{'measured load':>15}{'requests':>11}", "bold"),)
     for words, figure in COMPARISONS:
@@ -160,7 +160,7 @@ def _bar(share: float, style: str, width: int) -> Line:
 
 
 def _spread(picture: WorldSnapshot) -> str:
-    """How uneven the nodes are that take pods."""
+    """The range of CPU over the nodes that accept pods."""
     meters = [node.cpu for node in picture.nodes if node.status != "tainted"]
     requested = _range(meter.requested / meter.allocatable for meter in meters)
     used = _range(meter.used / meter.allocatable for meter in meters if meter.used is not None)

@@ -1,4 +1,4 @@
-"""`trimtab explain pod/NAME` and `node/NAME`: asks the live process why, and draws its answer; reasons are the core's."""
+"""`trimtab explain pod/NAME` and `node/NAME`: asks the live process, and renders its answer."""
 
 from __future__ import annotations
 
@@ -26,36 +26,36 @@ Json = dict[str, Any]
 
 @click.command("explain")
 @click.argument("what", metavar="pod/NAME|node/NAME")
-@click.option("-n", "--namespace", default="default", show_default=True, help="The pod's.")
-@click.option("--node", "nodes", multiple=True, metavar="NAME", help="Why not this node? May be given more than once.")
+@click.option("-n", "--namespace", default="default", show_default=True, help="Namespace of the pod.")
+@click.option("--node", "nodes", multiple=True, metavar="NAME", help="Also explain this node; may be repeated.")
 @click.option(
     "--address",
     default=DEFAULT_ADDRESS,
     show_default=True,
-    help="Where the live process serves (`trimtab run --serve`).",
+    help="Address of the live process (`trimtab run --serve`).",
 )
-@click.option("--json", "as_json", is_flag=True, help="The answer as it came.")
+@click.option("--json", "as_json", is_flag=True, help="Print the answer as JSON.")
 def command(what: str, namespace: str, nodes: tuple[str, ...], address: str, as_json: bool) -> None:
-    """Why this node, why not that one, why nothing happened: from the live process."""
+    """Explain from the live process why a pod is on its node, why not on another, or why it is pending."""
     kind, _, name = what.partition("/")
     if kind not in ("pod", "node") or not name:
         raise click.BadParameter(f"{what!r} is neither pod/NAME nor node/NAME", param_hint="WHAT")
     if kind == "node" and nodes:
-        raise click.UsageError("--node asks why a pod is not there: use it with pod/NAME")
-    told = fetch(address.removeprefix("http://").rstrip("/"), _path(kind, namespace, name), nodes)
-    if "problem" in told:
-        click.echo(printable(f"trimtab: {told['problem']}."), err=True)
+        raise click.UsageError("--node is for pods: use it with pod/NAME")
+    answer = fetch(address.removeprefix("http://").rstrip("/"), _path(kind, namespace, name), nodes)
+    if "problem" in answer:
+        click.echo(printable(f"trimtab: {answer['problem']}."), err=True)
         sys.exit(1)
-    click.echo(json.dumps(told, indent=2) if as_json else render(kind, told, nodes))
+    click.echo(json.dumps(answer, indent=2) if as_json else render(kind, answer, nodes))
 
 
-def render(kind: str, told: Json, nodes: tuple[str, ...]) -> str:
-    """The answer for people; ends the process with 1 where it is not one of ours."""
+def render(kind: str, answer: Json, nodes: tuple[str, ...]) -> str:
+    """The answer as text; exits with 1 if it is not understood."""
     try:
-        lines = [*(_pod(told, nodes) if kind == "pod" else _node(told))]
-        return "\n".join(map(printable, [*filter(None, [told.get("standby")]), *lines]))
+        lines = [*(_pod(answer, nodes) if kind == "pod" else _node(answer))]
+        return "\n".join(map(printable, [*filter(None, [answer.get("standby")]), *lines]))
     except (KeyError, TypeError, AttributeError, ValueError):
-        click.echo(f"trimtab: the process there does not answer as expected: {UNEXPECTED}.", err=True)
+        click.echo(f"trimtab: unexpected answer: {UNEXPECTED}.", err=True)
         sys.exit(1)
 
 
@@ -65,63 +65,63 @@ def _path(kind: str, namespace: str, name: str) -> str:
 
 
 def fetch(address: str, path: str, nodes: tuple[str, ...]) -> Json:
-    """The process' answer, or a `problem` in words."""
+    """The process' answer, or a `problem`."""
     query = urllib.parse.urlencode([("node", node) for node in nodes])
     try:
-        # Not by urllib: a proxy of the environment would look for the process on a machine of its own.
-        with closing(http.client.HTTPConnection(address, timeout=TIMEOUT)) as line:
-            line.request("GET", f"{path}?{query}")
-            answer = line.getresponse()
-            status, content = answer.status, answer.read()
+        # Not by urllib: a proxy from the environment would connect to its own loopback address.
+        with closing(http.client.HTTPConnection(address, timeout=TIMEOUT)) as connection:
+            connection.request("GET", f"{path}?{query}")
+            response = connection.getresponse()
+            status, content = response.status, response.read()
     except (OSError, ValueError, http.client.HTTPException) as error:
         reason = getattr(error, "strerror", None) or str(error).strip() or type(error).__name__
-        remedy = "start `trimtab run` there, or say with --address where it serves"
-        return {"problem": f"nobody answers at {address} ({reason}): {remedy}"}
+        remedy = "start `trimtab run`, or set --address"
+        return {"problem": f"no answer at {address} ({reason}): {remedy}"}
     return _parse(status, content)
 
 
 def _parse(status: int, content: bytes) -> Json:
     try:
-        told = json.loads(content)
+        answer = json.loads(content)
     except (ValueError, RecursionError):
-        told = None
-    if isinstance(told, dict) and (status == OK or "problem" in told):
-        return told
-    return {"problem": f"the process there answers {status}, and nothing that can be read: {UNEXPECTED}"}
+        answer = None
+    if isinstance(answer, dict) and (status == OK or "problem" in answer):
+        return answer
+    return {"problem": f"unexpected answer with status {status}: {UNEXPECTED}"}
 
 
-def _pod(told: Json, asked: tuple[str, ...]) -> Iterator[str]:
-    yield f"pod {told['pod']} {told['state']}"
-    yield f"if it were placed now ({told['scheduler']}): {told['verdict']}"
-    yield from _past_decisions(told["past"])
-    feasible = [line for line in told["lines"] if not line.get("refused_by")]
+def _pod(answer: Json, nodes: tuple[str, ...]) -> Iterator[str]:
+    yield f"pod {answer['pod']} {answer['state']}"
+    yield f"if it were scheduled now ({answer['scheduler']}): {answer['verdict']}"
+    yield from _past_decisions(answer["past"])
+    feasible = [line for line in answer["lines"] if not line.get("refused_by")]
     yield from _table(feasible)
-    yield from _rejections([line for line in told["lines"] if line.get("refused_by")])
-    known = {line["node"] for line in told["lines"]}  # those that were asked about are always among them
-    yield from (f"  not {name}: no such node is known here" for name in asked if known and name not in known)
-    if (hidden := told["nodes"] - len(told["lines"])) > 0:
-        yield f"{hidden} more nodes: name one with --node"
+    yield from _rejections([line for line in answer["lines"] if line.get("refused_by")])
+    known = {line["node"] for line in answer["lines"]}  # includes the nodes named by --node
+    yield from (f"  not {name}: node not found" for name in nodes if known and name not in known)
+    if (hidden := answer["nodes"] - len(answer["lines"])) > 0:
+        yield f"{hidden} more nodes: select one with --node"
 
 
-def _node(told: Json) -> Iterator[str]:
-    yield f"node {told['node']}: {told['state']}, {len(told['pods'])} pods"
-    for use in told["uses"]:
+def _node(answer: Json) -> Iterator[str]:
+    yield f"node {answer['node']}: {answer['state']}, {len(answer['pods'])} pods"
+    for use in answer["uses"]:
         yield f"  {_use(use)}"
-    yield from _past_decisions(told["past"])
-    for here in told["waiting"]:
+    yield from _past_decisions(answer["past"])
+    for here in answer["waiting"]:
         line = here["line"]
-        verdict = ", ".join(line["reasons"]) if line.get("refused_by") else f"would do, score {line['total']:g}"
+        verdict = ", ".join(line["reasons"]) if line.get("refused_by") else f"feasible, score {line['total']:g}"
         by = f"{line['refused_by']}: " if line.get("refused_by") else ""
-        yield f"  waiting pod {here['pod']}: {by}{verdict}"
+        yield f"  pending pod {here['pod']}: {by}{verdict}"
 
 
 def _use(use: Json) -> str:
     def amount(value: float | None) -> str:
         if value is None:
-            return "not known"
+            return "unknown"
         return f"{value / 1000:.2f} CPU" if use["resource"] == "cpu" else f"{value / GIB:.2f} GiB"
 
-    trust = {1.0: "fresh", 0.5: "getting old"}.get(use["trust"], "not to be believed")
+    trust = {1.0: "fresh", 0.5: "ageing"}.get(use["trust"], "not trusted")
     return (
         f"{use['resource']}: {amount(use['allocatable'])} allocatable, {amount(use['requested'])} requested, "
         f"{amount(use['latest'])} measured ({trust}), {amount(use['expected'])} expected"
@@ -148,5 +148,5 @@ def _table(lines: list[Json]) -> Iterator[str]:
 
 def _rejections(lines: list[Json]) -> Iterator[str]:
     for line in lines:
-        final = "" if line.get("final") else " (an eviction there could help)"
+        final = "" if line.get("final") else " (preemption could help)"
         yield f"  not {line['node']}: {line['refused_by']}: {', '.join(line['reasons'])}{final}"
