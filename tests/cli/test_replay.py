@@ -10,7 +10,7 @@ from click.testing import CliRunner, Result
 
 from tests.core.engine_harness import node, pod
 from trimtab.apps.recording import Recording, RecordingOptions
-from trimtab.apps.replay import read_settings, same, unmatched
+from trimtab.apps.replay import read_settings, same, same_scores, unmatched
 from trimtab.cli import main
 from trimtab.core.driver import Driver
 from trimtab.core.engine import Engine
@@ -27,7 +27,7 @@ from trimtab.core.model.events import (
     Tick,
 )
 from trimtab.core.model.instructions import Bind, Instruction
-from trimtab.core.model.schedule_result import Decision, NodeScore, Placement
+from trimtab.core.model.schedule_result import Decision, NodeScore, Placement, Unschedulable
 from trimtab.core.model.storage import PersistentVolumeClaim
 
 START = 1_800_000_000.0
@@ -93,6 +93,7 @@ def test_a_recording_gives_the_same_decisions(tmp_path: Path) -> None:
     assert "records from 2027-01-15T08:00:00.000Z to 2027-01-15T08:00:04.000Z\n" in done.output
     assert " 4 PodUpserted\n" in done.output
     assert "snapshot" not in done.output
+    assert "other scores" not in done.output
 
 
 def test_other_settings_give_other_decisions(tmp_path: Path) -> None:
@@ -100,9 +101,9 @@ def test_other_settings_give_other_decisions(tmp_path: Path) -> None:
     RecordedRun(tmp_path / "r", SPREAD, recorded_config=PACK).pods("one", "two", "three").close()
     done = replay(tmp_path / "r")
     assert 1 == done.exit_code
-    assert "same decisions: 0 of 3\n" in done.output
-    assert "(Turn) differs:\n  recorded: pod default/one, attempt 1: " in done.output
-    assert "  replayed: pod default/one, attempt 1: " in done.output
+    assert "same decisions: 1 of 3\n" in done.output
+    assert "(Turn) differs:\n  recorded: pod default/two, attempt 1: b " in done.output
+    assert "  replayed: pod default/two, attempt 1: a " in done.output
 
 
 def test_settings_that_changed_on_the_way_are_read_again(tmp_path: Path) -> None:
@@ -228,10 +229,21 @@ def test_the_last_digits_of_scores_do_not_count() -> None:
     def decision(node: str, total: float) -> Decision:
         return Decision("u", "default/p", "trimtab", 1.0, 1, Placement(node, total, 2, 2, (NodeScore(node, total),)))
 
-    assert same(decision("a", 0.1 + 0.2), decision("a", 0.3))
-    assert same(decision("a", float("nan")), decision("a", float("nan")))
-    assert not same(decision("a", 0.3), decision("a", 0.4))
+    def message(note: str) -> Decision:
+        return Decision("u", "default/p", "trimtab", 1.0, 1, Unschedulable(2, note=note))
+
+    assert same_scores(decision("a", 0.1 + 0.2), decision("a", 0.3))
+    assert same_scores(decision("a", float("nan")), decision("a", float("nan")))
+    assert not same_scores(decision("a", 0.3), decision("a", 0.4))
+    assert same(decision("a", 0.3), decision("a", 0.4))
     assert not same(decision("a", 0.3), decision("b", 0.3))
+    assert not same(decision("a", 0.3), message("full"))
+    assert same(message("full"), message("full"))
+    assert not same(message("full"), message("gone"))
+
+
+def test_outputs_that_only_one_side_has() -> None:
+    """Another order is a difference, too."""
     one, other = Bind("u", "n", "p", "a"), Bind("v", "n", "q", "a")
     assert ((), ()) == unmatched([one, other], [one, other])
     assert ((other,), ()) == unmatched([one, other], [one])

@@ -1,7 +1,8 @@
 """`trimtab replay`: runs a recording through a new engine, and compares what comes out with what was recorded.
 
-Instructions and verdicts must be equal; scores may differ in the last digits, for processors round differently. After the
-first difference the two engines know different things, so further ones are counted and only the first few are kept.
+Instructions must be equal, and decisions must come to the same node or the same message; decisions that do so with other
+scores are counted. Scores may differ in the last digits, because processors round differently. After the first difference
+the two engines know different things, so further ones are counted and only the first few are kept.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from trimtab.core.engine import Engine
 from trimtab.core.model.events import BindFailed, BindFailure, ConfigText, Turn
 from trimtab.core.model.instructions import Bind
 from trimtab.core.model.pod import Pod
-from trimtab.core.model.schedule_result import Decision
+from trimtab.core.model.schedule_result import Decision, Placement
 from trimtab.core.recording import UNREADABLE, Record, RecordDecoder
 from trimtab.core.scheduling.controller import Scheduling
 from trimtab.core.scheduling.explain import PodExplanation, explain_pod
@@ -67,6 +68,7 @@ class Result:
     same_decisions: int = 0
     instructions: int = 0
     same_instructions: int = 0
+    other_scores: int = 0  # decisions that are the same, with other scores or in another attempt
     different_records: int = 0
     differences: list[Difference] = field(default_factory=list)
 
@@ -134,6 +136,7 @@ class Replay:
         result.instructions += len(record.outputs) - decisions
         result.same_instructions += len(record.outputs) - decisions - (len(missing) - missing_decisions)
         if not (missing or extra or error):
+            result.other_scores += sum(not same_scores(*pair) for pair in zip(record.outputs, outputs, strict=True))
             return
         result.different_records += 1
         if len(result.differences) < MAX_DIFFERENCES:
@@ -198,7 +201,20 @@ def unmatched(recorded: Sequence[Output], replayed: Sequence[Output]) -> tuple[t
 
 
 def same(one: Output, other: Output) -> bool:
-    return one == other or (type(one) is type(other) and _close(_plain(one), _plain(other)))
+    """Whether they come to the same."""
+    if isinstance(one, Decision) and isinstance(other, Decision):
+        return _outcome(one) == _outcome(other)
+    return one == other
+
+
+def same_scores(one: Output, other: Output) -> bool:
+    return one == other or _close(_plain(one), _plain(other))
+
+
+def _outcome(decision: Decision) -> tuple[str, ...]:
+    verdict = decision.verdict
+    result = ("node", verdict.node) if isinstance(verdict, Placement) else ("message", verdict.message())
+    return decision.uid, decision.profile, *result
 
 
 def _plain(output: Output) -> Any:

@@ -111,6 +111,8 @@ def _report(replay: Replay) -> Iterator[str]:
     yield from (f"  {count:>9} {name}" for name, count in result.events.most_common())
     yield f"same decisions: {result.same_decisions} of {result.decisions}"
     yield f"same instructions: {result.same_instructions} of {result.instructions}"
+    if result.other_scores:
+        yield f"same decisions with other scores or another attempt number: {result.other_scores}"
     for difference in result.differences:
         yield from _difference(difference)
     if (more := result.different_records - len(result.differences)) > 0:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from random import Random
 
-from trimtab.core.driver import Driver
+from trimtab.core.driver import Driver, Record
 from trimtab.core.engine import Engine
 from trimtab.core.model.events import Event, LeaseAcquired, Synced, Tick
 from trimtab.core.model.schedule_result import Decision
@@ -20,7 +20,7 @@ class SimulationDriver:
     """One engine on one world; the same settings and seed give the same run.
 
     on_decision: called with each decision while the engine's state is still the one it was based on. metrics_lag: delay of
-    samples in seconds. idle: may be set for less frequent ticks and scrapes.
+    samples in seconds. record: called with every event and its outputs. idle: may be set for less frequent ticks and scrapes.
     """
 
     def __init__(
@@ -30,11 +30,12 @@ class SimulationDriver:
         start: float,
         on_decision: Callable[[Decision], None] | None = None,
         metrics_lag: float = 0.0,
+        record: Record | None = None,
     ) -> None:
         self.clock = VirtualClock(start)
         self.engine = Engine(settings)
         self.world = World(self.clock, Random(seed), self.feed, metrics_lag)
-        self._driver = Driver(self.engine, self.world.perform, on_decision)
+        self._driver = Driver(self.engine, self.world.perform, on_decision, record)
         self.idle = False
         for kind in settings.kinds:
             self.feed(Synced(kind, start))
