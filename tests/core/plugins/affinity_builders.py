@@ -28,7 +28,7 @@ def host(name: str, zone: str = "", **more: Any) -> Node:
 
 
 def label_selector(*wanted: str, **labels: str) -> LabelSelector:
-    """`lines("app In a,b", tier="x")`; with nothing it matches everything."""
+    """`label_selector("app In a,b", tier="x")`; with nothing it matches everything."""
     return LabelSelector(label_pairs(labels), tuple(map(build.requirement, wanted)))
 
 
@@ -47,6 +47,6 @@ def far(pod: Pod, *terms: PodAffinityTerm, prefers: tuple[tuple[int, PodAffinity
 def _with(
     pod: Pod, side: str, terms: tuple[PodAffinityTerm, ...], prefers: tuple[tuple[int, PodAffinityTerm], ...]
 ) -> Pod:
-    made = PodAffinity(terms, tuple(WeightedPodAffinityTerm(weight, term) for weight, term in prefers))
-    held = pod.spec.affinity or Affinity()
-    return replace(pod, spec=replace(pod.spec, affinity=replace(held, **{side: made})))
+    affinity = PodAffinity(terms, tuple(WeightedPodAffinityTerm(weight, term) for weight, term in prefers))
+    existing = pod.spec.affinity or Affinity()
+    return replace(pod, spec=replace(pod.spec, affinity=replace(existing, **{side: affinity})))

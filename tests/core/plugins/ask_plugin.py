@@ -14,33 +14,37 @@ PASSES = ""
 
 
 def rejections(plugin: Filter, pod: Pod, *objects: Node | Pod | Object) -> dict[str, str]:
-    """Per node: nothing when it passes, else the reasons, with a ! in front when no eviction could help."""
-    view = cluster(*objects).view
-    told = {}
+    """By node: empty when it passes, else the reasons, with a ! in front when no eviction could help."""
+    return rejections_in(cluster(*objects), plugin, pod)
+
+
+def rejections_in(cluster: Cluster, plugin: Filter, pod: Pod) -> dict[str, str]:
+    """The same for the nodes of this cluster."""
+    view, found = cluster.view, {}
     for row, code in enumerate(plugin.filter(view, pod, ALL_ROWS).tolist()):
-        words = ", ".join(plugin.reasons(view, pod, code)) if code else PASSES
-        told[view.nodes[row].name] = f"! {words}" if code < 0 else words
-    return told
+        reasons = ", ".join(plugin.reasons(view, pod, code)) if code else PASSES
+        found[view.nodes[row].name] = f"! {reasons}" if code < 0 else reasons
+    return found
 
 
-def rejection(plugin: Filter, pod: Pod, node: Node, *standing: Pod | Object) -> str:
+def rejection(plugin: Filter, pod: Pod, node: Node, *others: Pod | Object) -> str:
     """The same for a single node."""
-    return rejections(plugin, pod, node, *standing)[node.name]
+    return rejections(plugin, pod, node, *others)[node.name]
 
 
 def raw_scores(plugin: Score, pod: Pod, *objects: Node | Pod | Object) -> dict[str, int] | None:
-    """Per node, as the plugin gives them; None when it has no opinion."""
+    """Raw scores by node; None if the plugin skips the pod."""
     return _by_name(cluster(*objects), plugin, pod, scaled=False)
 
 
 def scores(plugin: Score, pod: Pod, *objects: Node | Pod | Object) -> dict[str, int] | None:
-    """Per node, normalised over all of them."""
+    """By node, normalised over all of them."""
     return _by_name(cluster(*objects), plugin, pod, scaled=True)
 
 
-def _by_name(held: Cluster, plugin: Score, pod: Pod, *, scaled: bool) -> dict[str, int] | None:
-    column = plugin.score(held.view, pod, ALL_ROWS)
+def _by_name(state: Cluster, plugin: Score, pod: Pod, *, scaled: bool) -> dict[str, int] | None:
+    column = plugin.score(state.view, pod, ALL_ROWS)
     if column is None:
         return None
-    column = WeightedScore.of(plugin, 1).normalised(held.view, pod, ALL_ROWS, column) if scaled else column
-    return {node.name: int(score) for node, score in zip(held.view.nodes, column, strict=True)}
+    column = WeightedScore.of(plugin, 1).normalised(state.view, pod, ALL_ROWS, column) if scaled else column
+    return {node.name: int(score) for node, score in zip(state.view.nodes, column, strict=True)}
