@@ -108,6 +108,29 @@ def test_an_older_recording_is_kept(tmp_path: Path) -> None:
     assert [Tick(2.0)] == [record.event for record in read(path)[1]]
 
 
+def test_a_restart_that_records_nothing_does_not_push_out_what_counts(tmp_path: Path) -> None:
+    """A process that crashed may be started several times before it gets anywhere."""
+    path = tmp_path / "r"
+    RecordedEngine(path).put(Tick(1.0)).recording.close()
+    for _ in range(3):
+        RecordedEngine(path).recording.close()
+    assert [Tick(1.0)] == [record.event for record in read(tmp_path / "r.1")[1]]
+
+
+def test_a_file_that_is_no_recording_is_left_alone(tmp_path: Path) -> None:
+    """Somebody gave the wrong path; an empty file may be replaced, and an unreadable recording is kept."""
+    path = tmp_path / "r"
+    path.write_text("kind: KubeSchedulerConfiguration")
+    with pytest.raises(OSError, match="exists and is not a recording"):
+        RecordedEngine(path)
+    assert "kind: KubeSchedulerConfiguration" == path.read_text()
+    path.write_text("")
+    RecordedEngine(path).recording.close()
+    path.write_bytes(b"trimtab recording 99\nwhatever")
+    RecordedEngine(path).recording.close()
+    assert b"trimtab recording 99\nwhatever" == (tmp_path / "r.1").read_bytes()
+
+
 def test_a_path_that_cannot_be_written_is_an_error_at_once(tmp_path: Path) -> None:
     """Before anything is scheduled; what is there stays."""
     with pytest.raises(FileNotFoundError):

@@ -7,15 +7,22 @@ from importlib import resources
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from trimtab.apps.recording import Recording, RecordingOptions
 from trimtab.apps.replay import Replay, Result, read_settings
 from trimtab.core.controllers import Output
 from trimtab.core.model.events import ConfigText, Event
+from trimtab.core.model.instructions import LabelNode
 from trimtab.sim.demo.hot_node import END, HOT_NODE_SCENARIO, START
 from trimtab.sim.driver import SimulationDriver
 
-CONTROLLERS = ("scheduler",)
+SCHEDULER, BOTH = ("scheduler",), ("scheduler", "labeller")
+LABELS = b"""labels:
+  mode: apply
+  rules:
+  - {name: cpu, metric: cpu, above: 80%, clear: 65%, for: 1s}
+"""
 
 
 def template(name: str) -> ConfigText:
@@ -26,12 +33,12 @@ def template(name: str) -> ConfigText:
 class RecordedSimulation:
     """The demo's hot node, recorded from its first event."""
 
-    def __init__(self, path: Path, config: ConfigText, seed: int = 7) -> None:
+    def __init__(self, path: Path, config: ConfigText, controllers: tuple[str, ...] = SCHEDULER, seed: int = 7) -> None:
         self._early: list[tuple[Event, Sequence[Output]]] = []
         self.recording: Recording | None = None
-        settings = read_settings(config, CONTROLLERS)
+        settings = read_settings(config, controllers)
         self.driver = SimulationDriver(settings, seed, START, record=self._record)
-        self.recording = Recording(RecordingOptions(path, config), self.driver.engine)
+        self.recording = Recording(RecordingOptions(path, config, controllers=controllers), self.driver.engine)
         for event, outputs in self._early:
             self.recording.record(event, outputs)
 
@@ -74,6 +81,17 @@ def test_a_run_by_measured_load_replays_to_the_same_decisions(tmp_path: Path, na
     assert (0, []) == (result.other_scores, result.differences)
     assert result.decisions == result.same_decisions >= 25
     assert result.events["SamplesRead"] >= 20
+
+
+def test_a_process_that_schedules_and_labels_replays_to_the_same_labels(tmp_path: Path) -> None:
+    """Rules walk their states again, and the hot node is labelled at the same moments."""
+    config = template("default")
+    config = replace(config, content=config.content + LABELS)
+    RecordedSimulation(tmp_path / "r", config, BOTH).run().close()
+    replay = Replay(tmp_path / "r")
+    labels = [each for record in replay.run() for each in record.outputs if isinstance(each, LabelNode)]
+    assert (0, []) == (replay.result.other_scores, replay.result.differences)
+    assert {"worker-2"} == {each.node for each in labels}
 
 
 def test_a_replay_from_a_snapshot_decides_by_the_newest_samples(tmp_path: Path) -> None:

@@ -208,9 +208,7 @@ class _FileWriter:
         """Keep the present file as FILE.1, and start another."""
         self.close()
         if self._path.exists():
-            if not self._path.is_file():
-                raise OSError(0, "not a regular file")
-            self._path.replace(self._path.with_name(f"{self._path.name}.1"))
+            _keep_older(self._path)
         # Names and labels of pods are nobody else's business; a link is not followed.
         self._file = os.fdopen(os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb", buffering=0)
         self.size = 0
@@ -244,6 +242,28 @@ class _FileWriter:
             left = left[self._file.write(left) :]
         self.size += len(content)
         self.bytes += len(content)
+
+
+def _keep_older(path: Path) -> None:
+    """Rename a recording to FILE.1, unless it has no records: restarts that fail early must not push out what counts."""
+    if not path.is_file():
+        raise OSError(0, "not a regular file")
+    with path.open("rb") as file:
+        start = file.read(len(PREFIX))
+    if start and start != PREFIX:
+        raise OSError(0, "the file exists and is not a recording")
+    if _has_records(path):
+        path.replace(path.with_name(f"{path.name}.1"))
+    else:
+        path.unlink()
+
+
+def _has_records(path: Path) -> bool:
+    try:
+        with RecordingReader(path) as reader:
+            return reader.offset < reader.size
+    except RecordingError:  # damaged, or of another version
+        return path.stat().st_size > 0
 
 
 class RecordingError(Exception):
