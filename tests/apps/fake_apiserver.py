@@ -1,4 +1,4 @@
-"""Decides what a pretended API server says to the doctor; leaves what must be found to the tests."""
+"""A fake API server for the doctor's tests: nodes, pods, access reviews, and answers to patches."""
 
 from __future__ import annotations
 

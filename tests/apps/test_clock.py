@@ -1,4 +1,4 @@
-"""Proves that the engine's time only passes, whatever is done to the wall clock, and that samples keep their age."""
+"""The engine clock never jumps, whatever is done to the wall clock, and samples keep their age."""
 
 from __future__ import annotations
 

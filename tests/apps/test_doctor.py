@@ -1,4 +1,4 @@
-"""Proves that the doctor finds what is wrong with server, sources, nodes, plugins and rules, and what to do about each."""
+"""The doctor finds what is wrong with server, sources, nodes, plugins and rules, and gives remedies."""
 
 from __future__ import annotations
 

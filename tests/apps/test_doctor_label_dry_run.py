@@ -1,4 +1,4 @@
-"""Proves that the doctor tries the labeller's own marks as a dry run, and sends no patch that could be written."""
+"""The doctor tries the labeller's own patches as dry runs, and sends no patch that could be persisted."""
 
 from __future__ import annotations
 

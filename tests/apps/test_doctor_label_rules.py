@@ -1,4 +1,4 @@
-"""Proves what the doctor says of rules for labels: whom they know, whom not and why, and whom they would mark."""
+"""The doctor's findings about label rules: nodes with and without samples, and what would be labelled now."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Proves that the doctor counts running pods without a sample by the reason, and names a few of them."""
+"""The doctor counts running pods without a sample by reason, and names a few of them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Proves that the doctor asks for exactly the rights that the product needs, and says which file grants what is missing."""
+"""The doctor checks exactly the permissions that the product needs, and names the file that grants each."""
 
 from __future__ import annotations
 

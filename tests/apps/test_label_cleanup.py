@@ -1,4 +1,4 @@
-"""Marks that no labeller looks after any more are taken off, and never those of one that lives."""
+"""Labels of a dead labeller are removed, and never those of a live one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When the labeller says that it is well, which changes of its rules it takes while it runs, and what it asks."""
+"""A labeller process: when /status is ok, which changes of its rules it applies, and what it watches."""
 
 from __future__ import annotations
 

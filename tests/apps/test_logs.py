@@ -1,12 +1,13 @@
-"""Proves that a log line is one line, that JSON has the pairs as fields, and that no secret is ever in it."""
+"""Log lines: one line per record, pairs as JSON fields, no secrets, and why a task ended."""
 
+import asyncio
 import json
 import logging
 import sys
 
 import pytest
 
-from trimtab.apps.logs import JsonFormatter, TextFormatter, log_decision
+from trimtab.apps.logs import JsonFormatter, TextFormatter, log_decision, log_task_exit
 from trimtab.core.model.schedule_result import Decision, Placement, Unschedulable
 
 CANARIES = {
@@ -64,3 +65,42 @@ def test_one_line_a_decision(caplog: pytest.LogCaptureFixture) -> None:
         "scheduled: pod=shop/cart node=one profile=trimtab attempt=2 feasible=3 nodes=5 score=399.5",
         "unable to schedule: pod=shop/big profile=trimtab attempt=1 nodes=5 reason=0/5 nodes are available: too big.",
     ] == caplog.messages
+
+
+async def _ended(part: asyncio.Task[None]) -> asyncio.Task[None]:
+    await asyncio.wait({part})
+    return part
+
+
+async def _group() -> None:
+    async def lost() -> None:
+        raise KeyError("uid-web")
+
+    async with asyncio.TaskGroup() as group:
+        group.create_task(lost())
+
+
+async def test_the_cause_inside_a_group_is_named(caplog: pytest.LogCaptureFixture) -> None:
+    """Not "unhandled errors in a TaskGroup" but the error itself, with the line that raised it."""
+    log_task_exit(await _ended(asyncio.create_task(_group())))
+    (record,) = caplog.records
+    assert "task exited: task=_group error=KeyError: 'uid-web'" == record.getMessage()
+    assert 'raise KeyError("uid-web")' in caplog.text
+
+
+async def test_a_cancelled_part_is_told_too(caplog: pytest.LogCaptureFixture) -> None:
+    """Asking a cancelled task for its error raises; the end is told all the same."""
+    part = asyncio.create_task(_group())
+    part.cancel()
+    log_task_exit(await _ended(part))
+    assert "error=CancelledError" in caplog.text
+
+
+async def test_a_part_that_returns_has_lost_the_lease(caplog: pytest.LogCaptureFixture) -> None:
+    """Only striving for the lease ever returns."""
+
+    async def lead() -> None:
+        pass
+
+    log_task_exit(await _ended(asyncio.create_task(lead())))
+    assert "error=leadership lost" in caplog.text

@@ -1,4 +1,4 @@
-"""Proves that plugins of other packages are found, and that what is wrong with one is told with its package."""
+"""Plugins of other packages are found, and errors name the package."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""Proves what becomes of a configuration file that changes while the scheduler runs."""
+"""A configuration file that changes while the scheduler runs."""
 
 import json
 import logging

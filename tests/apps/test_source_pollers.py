@@ -1,4 +1,4 @@
-"""Proves that sources are exchanged while it runs, and only those that changed: one bad one stops no other."""
+"""Sources are replaced while the process runs, and only those that changed; a bad one stops no other."""
 
 import asyncio
 import json

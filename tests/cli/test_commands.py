@@ -1,4 +1,4 @@
-"""Proves that the command line knows its commands without loading them."""
+"""The command line lists its commands without importing them."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""Proves what `trimtab config` prints and how it exits; what files are worth is proved elsewhere."""
+"""`trimtab config`: its output and exit codes."""
 
 from pathlib import Path
 

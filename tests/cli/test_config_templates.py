@@ -1,4 +1,4 @@
-"""Proves that every template is a good file, says what each field is for, and holds the values it is known for."""
+"""Every template is a valid file, explains each field, and has the values it is known for."""
 
 import re
 from itertools import pairwise

@@ -1,4 +1,4 @@
-"""`trimtab demo` as a user meets it: the same bytes for the same seed, plain in a pipe, clear words for bad options."""
+"""`trimtab demo`: the same bytes for the same seed, plain text in a pipe, clear messages for bad options."""
 
 import io
 import os

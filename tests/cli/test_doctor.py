@@ -1,4 +1,4 @@
-"""`trimtab doctor`: exit codes for scripts, the table for people, and what is said where it cannot look at all."""
+"""`trimtab doctor`: exit codes, the table, and errors where it cannot run."""
 
 from __future__ import annotations
 

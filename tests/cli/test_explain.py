@@ -1,4 +1,4 @@
-"""Proves that `trimtab explain` draws what the live process answers, and says what to do when nobody does."""
+"""`trimtab explain` renders the live process' answer, and says what to do without one."""
 
 import json
 import socket

@@ -1,4 +1,4 @@
-"""`trimtab labeller`: dynamic-Scheduler's flags and ours, and what is said where it cannot start."""
+"""`trimtab labeller`: dynamic-Scheduler's flags and ours, and errors where it cannot start."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`trimtab run` when it cannot: a sentence saying what was tried and what to do, exit 1 or 2, and no traceback."""
+"""`trimtab run` where it cannot start: one sentence with a remedy, exit 1 or 2, and no traceback."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""`trimtab unmark`: its flags and exit codes, and what is said where it cannot look at all."""
+"""`trimtab unmark`: its flags, exit codes and errors."""
 
 from __future__ import annotations
 

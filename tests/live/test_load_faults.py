@@ -92,7 +92,7 @@ def test_stopped(cluster: MeteredCluster, trimtab: Process) -> None:
     try:
         assert_scheduled_by_requests(cluster, trimtab, before)
         said = trimtab_process.trimtab("explain", f"node/{HOT}", "--address", trimtab.url.removeprefix("http://"))
-        assert "not known measured (not to be believed), not known expected" in said
+        assert "unknown measured (not trusted), unknown expected" in said
     finally:
         cluster.prometheus.start()
 

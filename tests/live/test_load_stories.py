@@ -293,6 +293,6 @@ def explanations(trimtab: Process) -> list[str]:
     giant = trimtab_process.trimtab("explain", "pod/giant-0", *where)
     assert "pod default/web-0 is bound to" in placed and "best of 30 of 31 nodes" in placed
     assert any(line.split()[:1] == [HOT] for line in placed.splitlines())
-    assert "11.2" in node and "measured (fresh)" in node and "waiting pod default/giant-0: NodeResourcesFit" in node
+    assert "11.2" in node and "measured (fresh)" in node and "pending pod default/giant-0: NodeResourcesFit" in node
     assert "not node-0: TaintToleration" in giant and "NodeResourcesFit: Insufficient cpu" in giant
     return [placed, node, giant]

@@ -1,4 +1,4 @@
-"""Decides how tests read a metrics page: parsed by Prometheus' own client, asked for one value at a time."""
+"""Parses a /metrics page with Prometheus' own client, for tests to query."""
 
 from typing import NamedTuple
 

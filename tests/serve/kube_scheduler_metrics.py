@@ -1,4 +1,4 @@
-"""Decides what kube-scheduler 1.35.8 promises on /metrics, as a table; leaves looking at the real one to a live test.
+"""The metrics that kube-scheduler 1.35.8 guarantees, as a table; a live test compares it with the real one.
 
 Taken from its source: every metric under `scheduler_` that is STABLE or BETA, and the plugins' histogram, which is ALPHA.
 """

@@ -1,4 +1,4 @@
-"""Decides what happens in the small cluster that metrics are tested on: one pod for each way a scheduling attempt can end."""
+"""A small cluster for tests of metrics: one pod for each way a scheduling attempt can end."""
 
 from trimtab.config.registry import default_profile
 from trimtab.core.engine import Engine

@@ -1,4 +1,4 @@
-"""Decides whether pages are served on loopback alone, and whoever asks for more is told why not."""
+"""`--serve` accepts loopback addresses only, and errors say why."""
 
 import pytest
 

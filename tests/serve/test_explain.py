@@ -1,4 +1,4 @@
-"""Proves that the live process says why: of pods that have a node, of pods that have none, and of nodes."""
+"""The /explain endpoints: pods with a node, pods without, and nodes."""
 
 from collections.abc import AsyncIterator
 

@@ -1,4 +1,4 @@
-"""Decides whether the health pages say what Kubernetes' own say."""
+"""The health pages answer as Kubernetes' own do."""
 
 import logging
 

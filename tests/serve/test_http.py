@@ -1,4 +1,4 @@
-"""Decides whether the pages are served as they should be: where, to whom, by which methods and with which headers."""
+"""The HTTP server: addresses, methods and headers."""
 
 import asyncio
 from collections.abc import AsyncIterator

@@ -1,4 +1,4 @@
-"""The labeller's own pages: a status that can fail, and nodes in the form that others read already."""
+"""The labeller's endpoints: a status that can fail, and nodes in dynamic-Scheduler's format."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Decides whether what happens in the engine is what the metrics page tells of it."""
+"""/metrics shows what happened in the engine."""
 
 import math
 from collections.abc import Iterator
