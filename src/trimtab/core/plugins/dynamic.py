@@ -27,7 +27,6 @@ from trimtab.core.cluster.recently_placed import recent_count, recent_sum, recen
 from trimtab.core.cluster.view import View
 from trimtab.core.framework.interface import MAX_SCORE, Bools, Ints, Normalise, Rows
 from trimtab.core.framework.load_scoring import scalar, utilisation
-from trimtab.core.framework.load_scoring.threshold_codes import decode, encode, encode_row
 from trimtab.core.model.change import Change
 from trimtab.core.model.duration import Duration
 from trimtab.core.model.pod import Pod
@@ -193,19 +192,24 @@ class Dynamic:
         metrics = [METRICS[each.name] for each in self.policy.predicate]
         limits = np.array([[each.max_limit_pecent or np.inf] for each in self.policy.predicate])
         above = self._utilisations(view, metrics, pod, rows) > limits
-        return encode(above, None if self.strict else lambda: _pod_only(view, metrics, pod, rows) > limits)
+        return utilisation.threshold_codes(
+            above, None if self.strict else lambda: _pod_only(view, metrics, pod, rows) > limits
+        )
 
     def _code_row(self, view: View, estimate: CpuAndMemory, row: int) -> int:
         """The same for one row."""
         predicate = self.policy.predicate
         limits = [each.max_limit_pecent or inf for each in predicate]
-        return encode_row(
+        return scalar.threshold_code(
             map(gt, _utilisations_row(view, predicate, estimate, row), limits),
             lambda: map(gt, _pod_only_row(view, predicate, estimate, row), limits),
         )
 
     def reasons(self, view: View, pod: Pod, code: int) -> tuple[str, ...]:
-        return tuple(f"Load[{self.policy.predicate[bit].name}] of node(s) is too high" for bit in decode(code))
+        return tuple(
+            f"Load[{self.policy.predicate[bit].name}] of node(s) is too high"
+            for bit in utilisation.exceeded_thresholds(code)
+        )
 
     def score(self, view: View, pod: Pod, rows: Rows) -> Ints | None:
         if not self.policy.priority:

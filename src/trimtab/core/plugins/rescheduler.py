@@ -27,7 +27,6 @@ import numpy as np
 from trimtab.core.cluster.view import View
 from trimtab.core.framework.interface import Bools, Ints, Normalise, Reject, Rows, StageResult, StageStatus, Warn
 from trimtab.core.framework.load_scoring import scalar, utilisation
-from trimtab.core.framework.load_scoring.threshold_codes import decode, encode, encode_row
 from trimtab.core.model.change import Change
 from trimtab.core.model.duration import Duration
 from trimtab.core.model.pod import Pod
@@ -139,12 +138,12 @@ class Rescheduler:
         used = self._utilisation(view, rows)
         above = used * 100 > ((self.cpu_threshold,), (self.memory_threshold,))
         if self.strict:
-            return encode(above)
+            return utilisation.threshold_codes(above)
         pod_only = utilisation.ratios(
             utilisation.pod_estimate(view, pod), utilisation.quantities(view.allocatable, rows)
         )
         pod_too_large = pod_only > HARD_LIMIT
-        return encode(
+        return utilisation.threshold_codes(
             np.concatenate((above, used + pod_only > HARD_LIMIT)),
             lambda: np.concatenate((above & False, pod_too_large)),
         )
@@ -161,7 +160,9 @@ class Rescheduler:
         )
         above = cpu * 100 > self.cpu_threshold, memory * 100 > self.memory_threshold
         beyond = cpu + pod_cpu > HARD_LIMIT, memory + pod_memory > HARD_LIMIT
-        return encode_row((*above, *beyond), lambda: (False, False, pod_cpu > HARD_LIMIT, pod_memory > HARD_LIMIT))
+        return scalar.threshold_code(
+            (*above, *beyond), lambda: (False, False, pod_cpu > HARD_LIMIT, pod_memory > HARD_LIMIT)
+        )
 
     def _utilisation(self, view: View, rows: Rows) -> Floats:
         """Utilisation of nodes, a line each for CPU and memory; NaN, which exceeds no threshold, where unknown."""
@@ -181,7 +182,7 @@ class Rescheduler:
         beyond = [
             f"would use more than {HARD_LIMIT:.0%} of their {name} with the pod" for name in RESOURCE_NAMES.values()
         ]
-        return tuple(f"node(s) {(*above, *beyond)[bit]}" for bit in decode(code))
+        return tuple(f"node(s) {(*above, *beyond)[bit]}" for bit in utilisation.exceeded_thresholds(code))
 
     # --- score
 

@@ -25,7 +25,6 @@ import numpy as np
 from trimtab.core.cluster.view import View
 from trimtab.core.framework.interface import Ints, Normalise, Rows
 from trimtab.core.framework.load_scoring import scalar, utilisation
-from trimtab.core.framework.load_scoring.threshold_codes import decode, encode, encode_row
 from trimtab.core.model.change import Change
 from trimtab.core.model.pod import Pod
 from trimtab.core.model.setting import Support, setting
@@ -91,21 +90,21 @@ class Usage:
         limits = np.array(((self.thresholds.cpu or np.inf,), (self.thresholds.mem or np.inf,))) / 100
         capacity = utilisation.quantities(view.capacity, rows)
         if self.strict:
-            return encode(utilisation.ratios(_average(view, rows), capacity) > limits)
+            return utilisation.threshold_codes(utilisation.ratios(_average(view, rows), capacity) > limits)
         estimate = utilisation.pod_estimate(view, pod)
         above = utilisation.ratios(_recent_or_expected(view, rows) + estimate, capacity) > limits
-        return encode(above, lambda: utilisation.ratios(estimate, capacity) > limits)
+        return utilisation.threshold_codes(above, lambda: utilisation.ratios(estimate, capacity) > limits)
 
     def _code_row(self, view: View, estimate: tuple[float, float], row: int) -> int:
         """The same for one row."""
         limits = ((self.thresholds.cpu or inf) / 100, (self.thresholds.mem or inf) / 100)
         above = map(gt, _utilisations_row(view, estimate, row), limits)
         capacity = (view.capacity(resource).item(row) for resource in utilisation.RESOURCES)
-        return encode_row(above, lambda: map(gt, map(scalar.ratio, estimate, capacity), limits))
+        return scalar.threshold_code(above, lambda: map(gt, map(scalar.ratio, estimate, capacity), limits))
 
     def reasons(self, view: View, pod: Pod, code: int) -> tuple[str, ...]:
         messages = (f"CPU is used above {self.thresholds.cpu:g}%", f"memory is used above {self.thresholds.mem:g}%")
-        return tuple(f"node(s) whose {messages[bit]}" for bit in decode(code))
+        return tuple(f"node(s) whose {messages[bit]}" for bit in utilisation.exceeded_thresholds(code))
 
     def score(self, view: View, pod: Pod, rows: Rows) -> Ints | None:
         if not self.strict and (few_rows := scalar.small_selection(view, rows)):

@@ -77,3 +77,15 @@ def requested_ratio(view: View, resource: str, row: int, pod: Pod) -> float:
 
 def free_score(share: float) -> int:
     return round((1.0 - min(share, 1.0)) * (MAX_SCORE * SCORE_SCALE))
+
+
+def threshold_code(above: Iterable[bool], pod_only_above: Callable[[], Iterable[bool]]) -> int:
+    """The filter code of one row; see `utilisation.threshold_codes`."""
+    exceeded = [*above]
+    if True not in exceeded:
+        return 0
+    bits = sum(1 << bit for bit, above_limit in enumerate(exceeded) if above_limit)
+    unresolvable = any(
+        above_limit and pod_only for above_limit, pod_only in zip(exceeded, pod_only_above(), strict=True)
+    )
+    return -2 * bits if unresolvable else bits

@@ -149,3 +149,23 @@ def unmeasured_note(view: View, resources: tuple[str, ...] = RESOURCES) -> str:
     counts = {each: int(np.isnan(expected(view, each, ALL_ROWS)).sum()) for each in resources}
     missing = [f"{count} of {view.count} nodes without {each} metrics" for each, count in counts.items() if count]
     return f"{', '.join(missing)}: scored by requests" if missing else ""
+
+
+# --- thresholds as filter codes: one bit per threshold in order; -2 times the bits where no eviction helps, because
+# the pod alone exceeds one, so that -1 stays free for other reasons of the plugin
+
+
+def threshold_codes(above: Bools, pod_only_above: Callable[[], Bools] | None = None) -> Ints:
+    """One line per threshold: which rows exceed it, and, evaluated only where some do, where the pod alone does."""
+    if not above.any():
+        return np.zeros(above.shape[1], dtype=np.int64)
+    codes: Ints = (1 << np.arange(len(above), dtype=np.int64)) @ above
+    if pod_only_above is not None:
+        codes[(above & pod_only_above()).any(axis=0)] *= -2
+    return codes
+
+
+def exceeded_thresholds(code: int) -> list[int]:
+    """The indices of the thresholds behind a code."""
+    bits = code if code > 0 else -code // 2
+    return [bit for bit in range(bits.bit_length()) if bits >> bit & 1]

@@ -31,7 +31,6 @@ import numpy as np
 from trimtab.core.cluster.view import View
 from trimtab.core.framework.interface import MAX_SCORE, Bools, Ints, Normalise, Rows
 from trimtab.core.framework.load_scoring import scalar, utilisation
-from trimtab.core.framework.load_scoring.threshold_codes import decode, encode, encode_row
 from trimtab.core.model.change import Change
 from trimtab.core.model.pod import Pod
 from trimtab.core.model.resources import CPU, MEMORY
@@ -178,7 +177,7 @@ class LoadAwareScheduling:
         ).items():
             percent = utilisation.ratios(self._usage(view, rows, metric) + estimate, allocatable) * 100
             above = np.floor(percent + 0.5) > limits
-            codes = encode(above, partial(_pod_only_above, estimate, allocatable, limits))
+            codes = utilisation.threshold_codes(above, partial(_pod_only_above, estimate, allocatable, limits))
             result += codes << AGGREGATED_SHIFT if metric.aggregation else codes
         return result
 
@@ -205,14 +204,16 @@ class LoadAwareScheduling:
         above = [share * 100 + 0.5 >= limit + 1 for share, limit in zip(shares, limits, strict=True)]
         allocatable = (view.allocatable(resource).item(row) for resource in utilisation.RESOURCES)
         pod_only = map(scalar.ratio, estimate, allocatable)
-        return encode_row(above, lambda: [share * 100 > limit for share, limit in zip(pod_only, limits, strict=True)])
+        return scalar.threshold_code(
+            above, lambda: [share * 100 > limit for share, limit in zip(pod_only, limits, strict=True)]
+        )
 
     def reasons(self, view: View, pod: Pod, code: int) -> tuple[str, ...]:
         if code == METRICS_EXPIRED:
             return ("node(s) nodeMetric expired",)
         kinds = [
             (utilisation.RESOURCES[bit % AGGREGATED_SHIFT], " aggregated" * (bit >= AGGREGATED_SHIFT))
-            for bit in decode(code)
+            for bit in utilisation.exceeded_thresholds(code)
         ]
         return tuple(f"node(s) {resource}{kind} usage exceed threshold" for resource, kind in kinds)
 

@@ -21,11 +21,11 @@ class ChangeCursor:
 
     def rows(self, view: View) -> list[int] | None:
         """Changed rows in order; None if all rows may have changed."""
-        columns, settings, telling = view.node_table, view.load.settings, self._mask
-        if columns.epoch != self._epoch or settings is not self._settings or len(columns.log) < self._position:
+        nodes, settings, mask = view.node_table, view.load.settings, self._mask
+        if nodes.epoch != self._epoch or settings is not self._settings or len(nodes.log) < self._position:
             found = None
         else:
-            fresh = {row for change, row in columns.log[self._position :] if change & telling}
+            fresh = {row for change, row in nodes.log[self._position :] if change & mask}
             found = None if EVERY_ROW in fresh or len(fresh) > MAX_ROWS else sorted(fresh)
-        self._epoch, self._position, self._settings = columns.epoch, len(columns.log), settings
+        self._epoch, self._position, self._settings = nodes.epoch, len(nodes.log), settings
         return found
