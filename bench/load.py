@@ -100,7 +100,7 @@ def scrapes() -> tuple[Table, Table]:
     table: Table = [("CPU and memory of all nodes and pods", f"{min(spent[1:]):,.1f}", "50")]
     table += [(f"  {label}", f"{figure:,.1f}", "") for label, figure in parts.items()]
     table += [("the first one, which allocates", f"{spent[0]:,.0f}", "")]
-    table += [("pod history, MB per resource", f"{_history_megabytes(cluster.load_store):,.1f}", "4")]
+    table += [("pod history, MB per resource", f"{_history_megabytes(cluster.load_store):,.1f}", "5")]
     table += [("all arrays, MB", f"{_megabytes_held(cluster.load_store):,.0f}", "")]
     return table, _query_costs(cluster) + _pod_move_costs(cluster)
 

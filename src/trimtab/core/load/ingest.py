@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trimtab.core.load.estimates import ratio_basis
-from trimtab.core.load.history import HOUR, NodeHistory
+from trimtab.core.load.history import NodeHistory
 from trimtab.core.load.latest_samples import LatestSamples
 from trimtab.core.load.store import LoadStore
 from trimtab.core.load.usage_accounting import UsageAccounting, window_fraction
@@ -61,8 +61,8 @@ def ingest_history(store: LoadStore, readings: Sequence[Reading], now: float, no
     ]
     for reading in _about(usable, Subject.NODES):
         _ingest_node_history(store, reading, nodes, rejected)
-    pods, since = _about(usable, Subject.PODS), store.now - HOUR
-    _learn(store, {each.resource for each in pods if _ingest_pod_history(store, each, nodes, rejected) > since})
+    pods = _about(usable, Subject.PODS)
+    _learn(store, {reading.resource for reading in pods if _ingest_pod_history(store, reading, nodes, rejected)})
     store.recompute()
     return rejected
 
@@ -137,18 +137,18 @@ def _ingest_pods(store: LoadStore, reading: Reading, nodes: NodeIndex, rejected:
     return True
 
 
-def _ingest_pod_history(store: LoadStore, reading: Reading, nodes: NodeIndex, rejected: Counter[str]) -> float:
-    """Returns the newest accepted timestamp, -inf for none."""
+def _ingest_pod_history(store: LoadStore, reading: Reading, nodes: NodeIndex, rejected: Counter[str]) -> bool:
+    """Returns whether any sample was accepted."""
     accounting = store.accounting.get(reading.resource)
     if accounting is None:
-        return -np.inf
+        return False
     samples = _validator(reading, store.placed_pods.slots_of(reading.names), rejected)
     samples.reject(samples.measured > store.now, "future")
     _check_pods(store, accounting, reading, samples, nodes)
     if not len(samples.index):
-        return -np.inf
+        return False
     _add_to_history(store, accounting, reading, samples, nodes)
-    return samples.newest
+    return True
 
 
 def _check_pods(

@@ -18,6 +18,7 @@ subtracted below what the remaining pods were measured to use.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection
 from copy import copy as shallow_copy
 
@@ -75,8 +76,9 @@ class UsageAccounting:
             window = self.samples.window.item(row)
             age = now - self.samples.sampled_at.item(row) + window + TINY
             self.totals.leaving[row] += in_sample * _window_fraction_one(age, window)
+        if not math.isnan(self.pods.hourly_mean.item(slot)):  # else there is nothing in its history
+            self.history.clear(slot)
         self.pods.release(slot)
-        self.history.clear(slot)
         return in_sample, loses_precision
 
     def _add_to_totals(self, slot: int, placed: PlacedPods) -> None:
