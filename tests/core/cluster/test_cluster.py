@@ -1,4 +1,4 @@
-"""Decides whether the cluster believes the right facts, counts each pod once, and says truly what has changed."""
+"""The cluster state: which events are taken in, that each pod counts once, and what is reported as changed."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ def requested(cluster: Cluster, name: str) -> int:
 # --- a pod's place
 
 
-def test_an_assumed_pod_counts_and_is_then_held_without_counting_twice() -> None:
-    """The watch's confirmation says that a pod came, and changes no sum."""
+def test_an_assumed_pod_counts_once_when_it_is_observed() -> None:
+    """The watch's confirmation reports an added pod and changes no sum."""
     cluster = cluster_of("a")
     cluster.upsert_pod(WEB)
     cluster.assume(WEB, "a")
@@ -40,8 +40,8 @@ def test_an_assumed_pod_counts_and_is_then_held_without_counting_twice() -> None
     assert (1000, None, []) == (requested(cluster, "a"), assumed_on(cluster, WEB.uid), check_invariants(cluster))
 
 
-def test_an_assumed_pod_that_is_forgotten_gives_its_room_back_once() -> None:
-    """A held pod is not ours to forget."""
+def test_forgetting_an_assumed_pod_releases_its_resources_once() -> None:
+    """An observed pod cannot be forgotten."""
     cluster = cluster_of("a")
     cluster.upsert_pod(WEB)
     cluster.assume(WEB, "a")
@@ -50,8 +50,8 @@ def test_an_assumed_pod_that_is_forgotten_gives_its_room_back_once() -> None:
     assert (Change.NOTHING, 1000) == (cluster.forget(WEB.uid), requested(cluster, "a"))
 
 
-def test_a_pod_seen_elsewhere_than_assumed_is_moved_there() -> None:
-    """The API server's word goes over ours."""
+def test_a_pod_observed_on_another_node_than_assumed_moves_there() -> None:
+    """The API server is right."""
     cluster = cluster_of("a", "b")
     cluster.upsert_pod(WEB)
     cluster.assume(WEB, "a")
@@ -60,8 +60,8 @@ def test_a_pod_seen_elsewhere_than_assumed_is_moved_there() -> None:
 
 
 @pytest.mark.parametrize("phase", ["Succeeded", "Failed"])
-def test_a_pod_that_has_ended_takes_no_room(phase: str) -> None:
-    """Whether it was held, or is only now seen for the first time."""
+def test_a_finished_pod_holds_no_resources(phase: str) -> None:
+    """Whether it was placed before, or is first seen now."""
     cluster = cluster_of("a")
     cluster.upsert_pod(replace(WEB, node="a"))
     assert Change.POD_DELETED == cluster.upsert_pod(replace(WEB, node="a", phase=phase, version=6))
@@ -69,23 +69,23 @@ def test_a_pod_that_has_ended_takes_no_room(phase: str) -> None:
     assert (0, []) == (requested(cluster, "a"), check_invariants(cluster))
 
 
-def test_a_pod_resized_in_place_counts_with_its_new_size() -> None:
-    """And those who wait for room hear of it."""
+def test_a_pod_resized_in_place_counts_with_its_new_requests() -> None:
+    """And the change is reported, so that unschedulable pods are requeued."""
     cluster = cluster_of("a")
     cluster.upsert_pod(replace(WEB, node="a"))
     change = cluster.upsert_pod(replace(pod("web", cpu=300), node="a", version=6))
     assert (300, True) == (requested(cluster, "a"), bool(change & Change.POD_DELETED))
 
 
-def test_an_edit_of_a_waiting_pod_concerns_nobody_else() -> None:
-    """No other pod is helped by it, so it is no change of the cluster."""
+def test_an_update_of_a_pending_pod_is_no_change_of_the_cluster() -> None:
+    """No other pod becomes schedulable by it."""
     cluster = cluster_of("a")
     cluster.upsert_pod(WEB)
     assert Change.NOTHING == cluster.upsert_pod(replace(WEB, labels={"new": "label"}, version=6))
 
 
-def test_sums_beyond_the_cap_shrink_again() -> None:
-    """The exact sum is kept beside the capped cell."""
+def test_sums_above_the_maximum_shrink_again() -> None:
+    """The exact sum is kept next to the capped cell."""
     cluster = cluster_of("a")
     for name in ("huge", "vast"):
         cluster.upsert_pod(pod(name, cpu=MAX_AMOUNT, node="a"))
@@ -99,8 +99,8 @@ def test_sums_beyond_the_cap_shrink_again() -> None:
 
 
 @pytest.mark.parametrize("end", ["deleted", "bound", "withdrawn", "elsewhere"])
-def test_a_nomination_that_ends_is_told(end: str) -> None:
-    """The room that was promised may serve somebody else."""
+def test_the_end_of_a_nomination_is_reported(end: str) -> None:
+    """Other pods may use the node's resources."""
     cluster = cluster_of("a", "b")
     promised = replace(WEB, nominated_node="a")
     cluster.upsert_pod(promised)
@@ -130,15 +130,15 @@ def test_a_nomination_that_ends_is_told(end: str) -> None:
         ({"unschedulable": True, "labels": {"zone": "x"}}, Change.TAINTS | Change.LABELS),
     ],
 )
-def test_what_changed_of_a_node_is_told(fields: dict[str, object], change: Change) -> None:
-    """Nothing else is: a heartbeat wakes nobody."""
+def test_node_changes_are_reported_by_kind(fields: dict[str, object], change: Change) -> None:
+    """A heartbeat is not a change."""
     cluster = cluster_of("a", "b")
     assert change == cluster.upsert_node(replace(node("a", version=6), **fields))
     assert [] == check_invariants(cluster)
 
 
-def test_a_node_that_goes_leaves_its_row_to_another_with_all_its_pods() -> None:
-    """And takes its own pods with it until it comes back."""
+def test_the_last_row_moves_into_a_removed_one_with_all_its_pods() -> None:
+    """The removed node's own pods have no row until it comes back."""
     cluster = cluster_of("a", "b", "c")
     for name in "abc":
         cluster.upsert_pod(pod(f"on-{name}", cpu=100, node=name))
@@ -148,8 +148,8 @@ def test_a_node_that_goes_leaves_its_row_to_another_with_all_its_pods() -> None:
     assert (100, []) == (requested(cluster, "a"), check_invariants(cluster))
 
 
-def test_a_dead_node_is_not_believed_again() -> None:
-    """Its UID is buried, whether its deletion was seen or a new node took its name."""
+def test_events_of_a_deleted_node_are_ignored() -> None:
+    """By UID, whether its deletion was observed or a new node took its name."""
     cluster = cluster_of("a", "b")
     cluster.delete_node("a", "uid-a", 9)
     cluster.upsert_node(node("b", uid="uid-new", version=10))
@@ -175,16 +175,16 @@ def test_tombstones_are_bounded() -> None:
 # --- forks
 
 
-def test_nothing_done_to_a_fork_is_seen_by_the_original() -> None:
-    """Nor the other way round."""
+def test_a_fork_and_the_original_are_independent() -> None:
+    """In both directions."""
     cluster = cluster_of("a", "b")
     cluster.upsert_pod(WEB)
-    twin = cluster.fork()
-    twin.assume(WEB, "a")
-    twin.upsert_pod(pod("more", cpu=7, node="b"))
-    twin.delete_node("a")
-    twin.upsert_node(node("c"))
+    fork = cluster.fork()
+    fork.assume(WEB, "a")
+    fork.upsert_pod(pod("more", cpu=7, node="b"))
+    fork.delete_node("a")
+    fork.upsert_node(node("c"))
     cluster.upsert_pod(pod("other", cpu=5, node="b"))
     assert ([0, 5], ["a", "b"]) == ([requested(cluster, n) for n in "ab"], [n.name for n in cluster.node_table.nodes])
-    assert (7, ["b", "c"]) == (requested(twin, "b"), [n.name for n in twin.node_table.nodes])
-    assert ([], []) == (check_invariants(cluster), check_invariants(twin))
+    assert (7, ["b", "c"]) == (requested(fork, "b"), [n.name for n in fork.node_table.nodes])
+    assert ([], []) == (check_invariants(cluster), check_invariants(fork))

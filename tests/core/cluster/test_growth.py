@@ -1,4 +1,4 @@
-"""Decides nothing new: shows that columns forget what no node has any more."""
+"""Node tables do not keep what no node has any more."""
 
 from msgspec.structs import replace
 
@@ -10,8 +10,8 @@ from trimtab.core.model.selectors import Requirement
 from trimtab.core.model.taints import Taint
 
 
-def test_values_that_come_and_go_are_forgotten() -> None:
-    """A label and a taint that change without end leave tables no larger than a few entries a row."""
+def test_label_values_and_taint_sets_stay_bounded() -> None:
+    """A label and a taint that change forever leave only a few entries per row."""
     cluster = Cluster()
     cluster.upsert_node(Node("a", "u", 1))
     for i in range(1_000):
@@ -26,8 +26,8 @@ def test_values_that_come_and_go_are_forgotten() -> None:
     assert [] == check_invariants(cluster)
 
 
-def test_keys_and_ports_that_nobody_asks_for_any_more_are_forgotten() -> None:
-    """Selectors over endless keys keep a bounded number of columns; a port that was given back keeps none."""
+def test_label_keys_and_host_ports_stay_bounded() -> None:
+    """Selectors over ever new keys keep a bounded number of columns; a released port keeps none."""
     cluster = Cluster()
     cluster.upsert_node(Node("a", "u", 1, labels={"kept": "yes"}))
     for i in range(1_000):

@@ -1,4 +1,4 @@
-"""Decides whether the recount of the cluster sees every kind of damage, and finds nothing where there is none."""
+"""check_invariants finds every kind of damage, and nothing in an intact cluster."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ PORT = HostPort("TCP", "0.0.0.0", 80)
 
 
 def busy_cluster() -> Cluster:
-    """Two nodes, a pod that runs, one that is assumed and one that is nominated."""
+    """Two nodes, a running pod, an assumed one and a nominated one."""
     cluster = Cluster()
     cluster.upsert_node(node("a", labels={"zone": "x"}, taints=(Taint("k", "", NO_SCHEDULE),)))
     cluster.upsert_node(node("b", images=(Image(("app:1",), 10),)))
@@ -35,12 +35,12 @@ def busy_cluster() -> Cluster:
     return cluster
 
 
-def test_a_cluster_that_was_only_told_facts_has_no_faults() -> None:
-    """The damage below is the tests' own."""
+def test_an_intact_cluster_has_no_errors() -> None:
+    """The damage below is made by the tests."""
     assert [] == check_invariants(busy_cluster())
 
 
-def lose_a_row(cluster: Cluster) -> None:
+def swap_rows(cluster: Cluster) -> None:
     cluster.node_table.row["a"], cluster.node_table.row["b"] = 1, 0
 
 
@@ -73,23 +73,23 @@ def other_label(cluster: Cluster) -> None:
     ids[0] = ids[1]
 
 
-def port_given_back(cluster: Cluster) -> None:
+def port_released(cluster: Cluster) -> None:
     cluster.node_table.host_ports.add(0, (PORT,), -1)
 
 
-def image_forgotten(cluster: Cluster) -> None:
+def images_dropped(cluster: Cluster) -> None:
     cluster.node_table.images.clear()
 
 
-def scored_twice(cluster: Cluster) -> None:
+def nonzero_cpu_twice(cluster: Cluster) -> None:
     cluster.node_table.nonzero_cpu.add(1, 5)
 
 
-def moved_unseen(cluster: Cluster) -> None:
+def placed_on_another_node(cluster: Cluster) -> None:
     cluster.placements["uid-runs"] = PodPlacement("b", cluster.placements["uid-runs"].pod, assumed=False)
 
 
-def left_behind(cluster: Cluster) -> None:
+def unknown_pod(cluster: Cluster) -> None:
     del cluster.pods["uid-waits"]
 
 
@@ -99,15 +99,15 @@ def does_not_count(cluster: Cluster) -> None:
     cluster.node_table.remove_pod("a", place.pod)
 
 
-def out_of_date(cluster: Cluster) -> None:
+def outdated_pod(cluster: Cluster) -> None:
     cluster.pods["uid-runs"] = replace(cluster.pods["uid-runs"], labels={"new": "label"})
 
 
-def promise_kept_too_long(cluster: Cluster) -> None:
+def outdated_nomination(cluster: Cluster) -> None:
     del cluster.pods["uid-promised"]
 
 
-def stands_elsewhere(cluster: Cluster) -> None:
+def in_another_row(cluster: Cluster) -> None:
     cluster.pod_table.row[cluster.pod_table.slot["uid-runs"]] = 1
 
 
@@ -124,9 +124,9 @@ def another_domain(cluster: Cluster) -> None:
 
 
 @pytest.mark.parametrize(
-    ("damage", "told"),
+    ("damage", "expected"),
     [
-        (lose_a_row, "looked up"),
+        (swap_rows, "looked up"),
         (count_cpu_twice, "requested cpu of a"),
         (raise_a_limit, "limits cpu of a"),
         (wrong_cell, "allocatable cpu of b"),
@@ -134,22 +134,22 @@ def another_domain(cluster: Cluster) -> None:
         (cordoned, "unschedulable of b"),
         (other_taints, "taints of b"),
         (other_label, "label zone of a"),
-        (port_given_back, "ports of a"),
-        (image_forgotten, "images differ"),
-        (scored_twice, "nonzero_cpu of b"),
-        (moved_unseen, "not among its pods"),
-        (left_behind, "but not known"),
+        (port_released, "ports of a"),
+        (images_dropped, "images differ"),
+        (nonzero_cpu_twice, "nonzero_cpu of b"),
+        (placed_on_another_node, "not among its pods"),
+        (unknown_pod, "but not known"),
         (does_not_count, "does not count there"),
-        (out_of_date, "in an outdated version"),
-        (promise_kept_too_long, "nominated to b"),
-        (stands_elsewhere, "is in its slot as"),
+        (outdated_pod, "in an outdated version"),
+        (outdated_nomination, "nominated to b"),
+        (in_another_row, "is in its slot as"),
         (no_slot, "slots for"),
         (counted_twice, "a count by label_set is [2.0, 1.0], computed [1.0, 1.0]"),
         (another_domain, "the domain zone=x has 2.0, computed 1.0"),
     ],
 )
-def test_each_kind_of_damage_is_told(damage: Callable[[Cluster], None], told: str) -> None:
+def test_each_kind_of_damage_is_found(damage: Callable[[Cluster], None], expected: str) -> None:
     """A sentence names what is wrong and where."""
     cluster = busy_cluster()
     damage(cluster)
-    assert any(told in fault for fault in check_invariants(cluster)), check_invariants(cluster)
+    assert any(expected in error for error in check_invariants(cluster)), check_invariants(cluster)

@@ -1,4 +1,4 @@
-"""Shows that each pod with a place has a true slot, however it came and went; laws over random clusters are elsewhere."""
+"""Slots of the pod table; property tests over random clusters are in tests/laws."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from trimtab.core.cluster.invariants import check_invariants
 from trimtab.core.cluster.pod_table import NO_ROW, NOT_STARTED
 
 
-def test_a_slot_holds_what_its_pod_is() -> None:
-    """Row, priority, start and requests stand in the columns under the pod's slot."""
+def test_a_slot_holds_its_pods_values() -> None:
+    """Row, priority, start and requests."""
     started = replace(pod("web", cpu="2", on="b", priority=7), started=9.0)
     held = cluster(node("a"), node("b"), started, pod("db", on="a", memory="1Gi")).pod_table
     slot, other = held.slot["uid-web"], held.slot["uid-db"]
@@ -25,8 +25,8 @@ def test_a_slot_holds_what_its_pod_is() -> None:
     )
 
 
-def test_slots_are_given_on() -> None:
-    """A pod that goes leaves an empty slot behind, which the next one takes."""
+def test_slots_are_reused() -> None:
+    """A removed pod leaves an empty slot, which the next one gets."""
     held = cluster(node("a"), pod("web", cpu="1", on="a"))
     slot = held.pod_table.slot["uid-web"]
     held.delete_pod("uid-web")
@@ -40,8 +40,8 @@ def test_slots_are_given_on() -> None:
     assert [] == check_invariants(held)
 
 
-def test_a_node_that_comes_after_its_pods() -> None:
-    """A pod on an unknown node stands nowhere until the node is seen, and again once it has gone."""
+def test_a_node_added_after_its_pods() -> None:
+    """A pod on an unknown node has no row until the node is added, and again once it is removed."""
     held = cluster(node("a"), pod("web", on="b"))
     row = held.pod_table.row
     slot = held.pod_table.slot["uid-web"]
@@ -55,14 +55,14 @@ def test_a_node_that_comes_after_its_pods() -> None:
 
 
 def test_more_pods_than_slots() -> None:
-    """Columns grow, and nobody loses a place."""
+    """The table grows, and every pod keeps its slot."""
     held = cluster(node("a"), *(pod(f"p{number}", on="a", cpu="1") for number in range(150)))
     assert 150 == len(set(held.pod_table.slot.values()))
     assert [] == check_invariants(held)
 
 
-def test_a_fork_is_apart() -> None:
-    """What happens to a copy is not seen by the original, nor the other way round."""
+def test_a_fork_is_independent() -> None:
+    """In both directions."""
     held = cluster(node("a"), pod("web", on="a"))
     fork = held.fork()
     fork.upsert_pod(pod("db", on="a"))
@@ -71,8 +71,8 @@ def test_a_fork_is_apart() -> None:
     assert ([], []) == (check_invariants(fork), check_invariants(held))
 
 
-def test_kinds_of_pods_that_are_gone_are_forgotten() -> None:
-    """Labels that no pod has any more do not pile up, and counts go on being true."""
+def test_ids_of_unused_label_sets_are_dropped() -> None:
+    """Labels that no pod has any more do not accumulate, and counts stay correct."""
     with patch.object(module, "MIN_IDS", 8):
         held = cluster(node("a"), pod("stays", on="a", labels={"number": "0"}))
         for number in range(1, 50):

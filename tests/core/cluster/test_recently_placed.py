@@ -1,4 +1,4 @@
-"""Proves that newcomers are found by the moment they took their place, whichever rows are asked for."""
+"""Recently placed pods, for any selection of rows."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PICKED = np.array([2, 0], dtype=np.intp)
 
 
 class FixedPlacementTimes(LoadView):
-    """Knows nothing but when pods came."""
+    """Knows only when pods were placed."""
 
     def __init__(self, times: dict[str, float], held: Cluster) -> None:
         super().__init__()
@@ -35,10 +35,10 @@ class FixedPlacementTimes(LoadView):
 
 @pytest.fixture(params=[0, recently_placed.SMALL_SELECTION])
 def view(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> View:
-    """Three nodes; both ways of looking for newcomers must say the same."""
+    """Three nodes; both ways of finding recent pods must agree."""
     monkeypatch.setattr(recently_placed, "SMALL_SELECTION", request.param)
-    standing = [pod("old", cpu="1", on="a"), pod("new", cpu="2", on="b"), pod("newer", cpu="3", on="b")]
-    held = cluster(node("a"), node("b"), node("c"), *standing, pod("elsewhere", on="nowhere"))
+    placed = [pod("old", cpu="1", on="a"), pod("new", cpu="2", on="b"), pod("newer", cpu="3", on="b")]
+    held = cluster(node("a"), node("b"), node("c"), *placed, pod("elsewhere", on="nowhere"))
     load = FixedPlacementTimes({"old": 10.0, "new": 20.0, "newer": 30.0, "elsewhere": 30.0}, held)
     return View(
         held.node_table, load, on_node=held.on_node, pod_table=held.pod_table, topology_counts=held.topology_counts
@@ -46,23 +46,23 @@ def view(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Vie
 
 
 @pytest.mark.parametrize(("rows", "expected"), [(ALL_ROWS, [0, 2, 0]), (ONE, [2]), (PICKED, [0, 0])])
-def test_one_moment_for_all(view: View, rows: Rows, expected: list[int]) -> None:
-    """Pods that came after the moment count on their row, and those that came at it or before do not."""
+def test_one_time_for_all_rows(view: View, rows: Rows, expected: list[int]) -> None:
+    """Pods placed after that time count on their row, others do not."""
     assert expected == recent_count(view, 10.0, rows).tolist()
 
 
-def test_a_moment_for_each_row(view: View) -> None:
-    """Each row has its own moment; where it is unknown, nobody is recent."""
+def test_one_time_per_row(view: View) -> None:
+    """No pod is recent where the time is unknown."""
     assert [1, 1, 0] == recent_count(view, np.array([0.0, 20.0, 0.0]), ALL_ROWS).tolist()
     assert [1, 0, 0] == recent_count(view, np.array([0.0, np.nan, 0.0]), ALL_ROWS).tolist()
 
 
-def test_amounts(view: View) -> None:
-    """Each newcomer counts as much as it is said to be worth."""
+def test_sum_of_amounts(view: View) -> None:
+    """Each recent pod counts with its amount."""
     assert [0, 5000, 0] == recent_sum(view, 10.0, ALL_ROWS, lambda each: each.requests.of(CPU)).tolist()
 
 
 def test_overlays(view: View) -> None:
-    """A pod that an overlay takes away is none of them, and one that it adds has only just come."""
+    """A pod removed by an overlay does not count, and an added one is recent."""
     gone = next(each for each in view.pods_on("b").values() if each.name == "newer")
     assert [0, 1, 1] == recent_count(view.with_pods({"c": [pod("added")]}, {"b": [gone]}), 10.0, ALL_ROWS).tolist()

@@ -1,4 +1,4 @@
-"""Shows that counts stay true whenever they were first asked for; laws over random clusters are elsewhere."""
+"""Topology counts stay correct whenever they were first asked for; property tests are in tests/laws."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ ZONE = "topology.kubernetes.io/zone"
 WEB = PodSelector(frozenset(("default",)), LabelSelector((("app", "web"),)))
 
 
-def test_the_first_pod_of_all_is_counted() -> None:
-    """A count that was asked for while no pod stood anywhere has, by row and by domain, the pods that came since."""
+def test_a_count_made_before_the_first_pod() -> None:
+    """It has, by row and by domain, the pods that were added since."""
     held = cluster(node("a", labels={ZONE: "one"}), node("b", labels={ZONE: "one"}), node("c", labels={ZONE: "two"}))
     census = held.view.topology_counts
     count = census.count_selected((PodSelector(None, LabelSelector()),))
@@ -30,7 +30,7 @@ def test_the_first_pod_of_all_is_counted() -> None:
 
 
 def test_labels_that_change_under_a_count() -> None:
-    """A pod that stays where it is and gets other labels, or is on its way out, is counted as it now is."""
+    """A placed pod that gets other labels, or is terminating, counts as it is now."""
     held = cluster(node("a"), pod("web", on="a", labels={"app": "web"}, version=1))
     alive = held.topology_counts.count_selected((WEB,), skip_terminating=True)
     present = held.topology_counts.count_selected((WEB,))
@@ -41,8 +41,8 @@ def test_labels_that_change_under_a_count() -> None:
     assert (0.0, 0.0) == (alive.rows[0], present.rows[0])
 
 
-def test_pods_with_labels_of_their_own() -> None:
-    """Kinds of pods that nobody had when a count was made are found by it later, and leave it again."""
+def test_label_sets_that_are_new_since_the_count() -> None:
+    """They are found when the count is next asked for, and removed again."""
     held = cluster(node("a"), node("b"), pod("first", on="a", labels={"app": "web", "index": "0"}))
     count = held.topology_counts.count_selected((WEB,))
     for number in range(1, 9):
@@ -53,7 +53,7 @@ def test_pods_with_labels_of_their_own() -> None:
 
 
 def test_counts_are_bounded() -> None:
-    """However many selectors are asked for, no more than so many counts are kept, and the last one is right."""
+    """However many selectors are counted, only so many counts are kept, and the last one is correct."""
     held = cluster(node("a"), pod("web", on="a", labels={"app": "web"}))
     with patch.object(module, "MIN_COUNTS", 8), patch.object(module, "MAX_CELLS", 8):
         for number in range(50):

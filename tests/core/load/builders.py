@@ -1,4 +1,4 @@
-"""Readings for tests in one line: who, how much, when; a cluster's load is asked by name, not by row."""
+"""Readings, pods and clusters for load tests in one line; load is read by node name instead of by row."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Figures = Mapping[str, float]
 
 
 def reading(values: Figures, at: float = 0.0, resource: str = CPU, **more: Any) -> Reading:
-    """Of nodes, unless more is said."""
+    """Of nodes, unless `subject` says otherwise."""
     source = more.pop("source", "meter")
     return Reading(source, resource, tuple(values), tuple(values.values()), (at,) * len(values), **more)
 
@@ -32,13 +32,13 @@ def pod_reading(values: Figures, at: float = 0.0, resource: str = CPU, **more: A
 
 
 def ingest(cluster: Cluster, *readings: Reading, at: float | None = None) -> Counter[str]:
-    """Just when the newest of them was measured, unless another time is given; returns what was refused."""
+    """At the time of the newest sample, unless another is given; returns what was rejected."""
     newest = max((moment for each in readings for moment in each.measured), default=0.0)
     return cluster.ingest_samples(readings, newest if at is None else at)
 
 
 def cluster_of(*names: str, settings: LoadSettings | None = None) -> Cluster:
-    """Nodes of 4 cores and 8 GiB."""
+    """Nodes with 4 cores and 8 GiB."""
     cluster = Cluster()
     if settings is not None:
         cluster.load_store.apply_settings(settings)

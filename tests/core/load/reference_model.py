@@ -1,7 +1,7 @@
-"""What nodes are expected to use, worked out pod by pod from all that was ever told: slow, plain, without columns.
+"""A reference model of expected usage: computed pod by pod from all events so far, slow and without arrays.
 
-It knows the rules of docs/load.md and of the account's table, and shares no code with either; it takes readings that make
-sense only. Time stands still while something happens.
+It follows the rules of docs/load.md and of the table in usage_accounting.py, and shares no code with the product. It accepts
+valid readings only. Time does not pass while an event is handled.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ FRESH, STALE, WHOLE, NEVER = 120.0, 300.0, 4000.0, -math.inf
 
 @dataclass
 class ModelSample:
-    """One sample: how much, when by its source, over which span, by whom; and when at the latest, for it was read then."""
+    """One sample: value, timestamp of its source, window, source, and `measured`, at most when it was read."""
 
     value: float
     stamped: float
@@ -100,19 +100,19 @@ class ReferenceModel:
     # --- what follows
 
     def trusted(self, node: str) -> ModelSample | None:
-        """The node's sample."""
+        """The node's sample, if it is trusted."""
         sample = self.machines[node].sample if node in self.machines else None
         return sample if sample is not None and self._holds(sample, self.now - sample.measured <= STALE) else None
 
     def own_sample(self, pod: ModelPod) -> ModelSample | None:
-        """The pod's sample."""
+        """The pod's sample, if it is trusted."""
         return pod.sample if pod.sample and self._holds(pod.sample, pod.sample.measured > self.now - STALE) else None
 
     def _holds(self, sample: ModelSample, young: bool) -> bool:
         return young and sample.source not in self.failed
 
     def has_pod_metrics(self, node: str) -> bool:
-        """Whether pods of the node are measured, as far as any could be."""
+        """Whether the node's pods are measured, as far as they could be."""
         if not any(self.own_sample(pod) and pod.node in self.machines for pod in self.pods.values()):
             return False
         here, seen = self.pods_on(node), self.trusted(node)
@@ -123,7 +123,7 @@ class ReferenceModel:
         return [pod for pod in self.pods.values() if pod.node == node]
 
     def sampled_fraction(self, pod: ModelPod) -> float | None:
-        """How much of the pod its node's sample shows, None where that is older than the pod or not believed."""
+        """How much of the pod its node's sample contains, None if the sample is older than the pod or not trusted."""
         seen, own = self.trusted(pod.node), self.own_sample(pod)
         if seen is None or seen.measured < pod.since:
             return None
@@ -133,12 +133,12 @@ class ReferenceModel:
         return 0.0 if waits else window_fraction(seen.measured - pod.since, seen.window)
 
     def estimated(self, pod: ModelPod) -> float:
-        """Of one without a sample: by its estimate, and not above all that is seen."""
+        """A pod without a sample: its estimate, at most the node's sample."""
         seen, share = self.trusted(pod.node), self.sampled_fraction(pod)
         return 0.0 if seen is None or share is None or self.own_sample(pod) else min(share * pod.asks, seen.value)
 
     def terminated(self, node: str) -> float:
-        """What the sample shows of pods that have gone."""
+        """How much of the node's sample is due to removed pods."""
         seen, machine = self.trusted(node), self.machines[node]
         if seen is None:
             return 0.0
@@ -162,7 +162,7 @@ class ReferenceModel:
         return self.estimated(pod) * (room / wanted if wanted > room else 1.0)
 
     def expected(self, node: str) -> float:
-        """What it is seen to use, less what leaves, but not less than who stays was measured to use; and who comes."""
+        """The sample, minus leaving pods, but not below what the others were measured to use; plus unsampled pods."""
         seen = self.trusted(node)
         if seen is None:
             return math.nan
@@ -188,6 +188,6 @@ def window_fraction(age: float, window: float) -> float:
 
 
 def remaining_fraction(left: float, seen: ModelSample) -> float:
-    """Who went at the very moment of the sample is in it."""
+    """A pod removed at the very moment of the sample is part of it."""
     reach = left - (seen.measured - seen.window)
     return min(max(reach / seen.window, 0.0), 1.0) if seen.window else float(reach >= 0.0)

@@ -1,4 +1,4 @@
-"""Decides what counts where clocks differ and where several sources measure the same: nobody is lost between them."""
+"""Clocks that differ, and several sources of one metric: no pod is lost between them."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ BY_REQUESTS = LoadSettings(estimates=("requests",))
 
 
 def scene(at: float, stamped: float) -> Cluster:
-    """A node whose sample says another time than it was read at."""
+    """A node whose sample has another timestamp than the time it was read."""
     cluster = cluster_of("a", settings=BY_REQUESTS)
     ingest(cluster, reading({"a": 1000.0}, at=stamped), at=at)
     return cluster
 
 
 @pytest.mark.parametrize("ahead", [0.0, 30.0, 119.0])
-def test_who_comes_after_a_sample_was_read_is_not_in_it(ahead: float) -> None:
-    """However far ahead the clock of its source is; nor when the same sample is read again."""
+def test_a_pod_added_after_a_sample_was_read_is_not_in_it(ahead: float) -> None:
+    """However far ahead the source's clock is; nor when the same sample is read again."""
     cluster = scene(at=1000.0, stamped=1000.0 + ahead)
     cluster.age_load(1005.0)
     cluster.upsert_pod(running_pod("web", "a"))
@@ -44,8 +44,8 @@ def test_who_comes_after_a_sample_was_read_is_not_in_it(ahead: float) -> None:
     assert [] == check_invariants(cluster)
 
 
-def test_a_sample_of_a_clock_that_is_ahead_is_believed_no_longer_than_others() -> None:
-    """Its age is counted from when it was read."""
+def test_a_sample_from_a_clock_that_is_ahead_is_trusted_no_longer() -> None:
+    """Its age counts from when it was read."""
     cluster = scene(at=1000.0, stamped=1100.0)
     cluster.age_load(1121.0)
     assert [0.5] == cluster.load.trust(CPU).tolist()
@@ -54,8 +54,8 @@ def test_a_sample_of_a_clock_that_is_ahead_is_believed_no_longer_than_others() -
 
 
 @pytest.mark.parametrize("started", [1003.0, 940.0, 1060.0])
-def test_a_pod_began_between_its_placing_and_the_news_of_it(started: float) -> None:
-    """Whatever the clock of its node says: it is not in the sample before, and it is in the one after."""
+def test_a_pod_starts_between_its_placement_and_the_update_about_it(started: float) -> None:
+    """Whatever the node's clock says: it is not in the sample before, and it is in the one after."""
     cluster = scene(at=1000.0, stamped=1000.0)
     cluster.age_load(1002.0)
     web = running_pod("web", "a")
@@ -70,7 +70,7 @@ def test_a_pod_began_between_its_placing_and_the_news_of_it(started: float) -> N
 
 
 def test_of_two_sources_the_newer_sample_of_a_pod_counts() -> None:
-    """Until the one that gave it fails: then the other is heard, though its clock is behind."""
+    """Until its source fails: then the other one counts, though its clock is behind."""
     cluster = scene(at=1000.0, stamped=1000.0)
     cluster.upsert_pod(running_pod("web", "a", started=100.0))
     ingest(cluster, pod_reading({"web": 300.0}, at=1060.0, source="ahead"), at=1005.0)

@@ -1,4 +1,4 @@
-"""Decides what pods are taken to use that nobody has seen: by kin, by the cluster, by a peer's rule."""
+"""Estimates of unmeasured pods: by siblings, by the cluster, by a default rule."""
 
 from __future__ import annotations
 
@@ -34,57 +34,57 @@ from trimtab.core.model.resources import CPU, MEMORY
         ("requests", MEMORY, 0, 0, 200 * MIB),
     ],
 )
-def test_the_peers_rules(rule: str, resource: str, request_: float, limit: float, amount: float) -> None:
-    """Their factors, caps and defaults for who asks for nothing."""
+def test_default_rules(rule: str, resource: str, request_: float, limit: float, amount: float) -> None:
+    """Factors, caps and defaults without a request."""
     assert amount == pytest.approx(RULES_BY_NAME[rule](resource, request_, limit))
 
 
-def test_every_rule_of_the_settings_is_there() -> None:
-    """Two are learnt, the others are the peers'."""
+def test_every_rule_of_the_settings_exists() -> None:
+    """Two are learned, the others are default rules."""
     assert set(RULES) == {"siblings", "cluster", *RULES_BY_NAME}
 
 
-def told(cluster: Cluster, pod: Pod) -> tuple[float, float, str]:
+def estimate(cluster: Cluster, pod: Pod) -> tuple[float, float, str]:
     mean, deviation, rule = cluster.load.estimate(pod, CPU)
     return round(mean, 3), round(deviation, 3), rule
 
 
-def test_siblings_tell_first_whatever_the_cluster_does() -> None:
-    """Their mean share of the limit, and both their own deviation and that between them."""
+def test_siblings_come_before_the_cluster() -> None:
+    """Their mean ratio of the limit, and both their own deviation and that between them."""
     cluster = cluster_of("a")
     for number in range(2):
         cluster.upsert_pod(running_pod(f"web-{number}", "a", limit="1", owner="web"))
     for step in range(20):
         ingest(cluster, pod_reading({"web-0": 100.0, "web-1": 300.0}, at=15.0 * step))
-    mean, deviation, rule = told(cluster, running_pod("web-9", "", limit="2", owner="web"))
+    mean, deviation, rule = estimate(cluster, running_pod("web-9", "", limit="2", owner="web"))
     assert (400.0, "siblings") == (mean, rule)
     assert 200.0 < deviation < 300.0
-    assert "koordinator" == told(cluster, running_pod("other", "", owner="other"))[2]
+    assert "koordinator" == estimate(cluster, running_pod("other", "", owner="other"))[2]
 
 
-def test_another_revision_is_no_kin() -> None:
-    """A new image may behave in another way."""
+def test_another_revision_is_no_sibling() -> None:
+    """A new image may behave differently."""
     cluster = cluster_of("a")
     old, new = {"controller-revision-hash": "1"}, {"controller-revision-hash": "2"}
     cluster.upsert_pod(running_pod("db-0", "a", owner="db", labels=old))
     ingest(cluster, pod_reading({"db-0": 100.0}))
-    assert "siblings" == told(cluster, running_pod("db-1", "", owner="db", labels=old))[2]
-    assert "koordinator" == told(cluster, running_pod("db-1", "", owner="db", labels=new))[2]
+    assert "siblings" == estimate(cluster, running_pod("db-1", "", owner="db", labels=old))[2]
+    assert "koordinator" == estimate(cluster, running_pod("db-1", "", owner="db", labels=new))[2]
 
 
-def test_kin_are_remembered_after_the_last_of_them_has_gone() -> None:
-    """Scaled to nothing and back, they are no strangers."""
+def test_siblings_are_remembered_after_the_last_pod_is_removed() -> None:
+    """When a workload is scaled to zero and back."""
     cluster = cluster_of("a")
     cluster.upsert_pod(running_pod("web-0", "a", owner="web"))
     ingest(cluster, pod_reading({"web-0": 100.0}))
     cluster.delete_pod("uid-web-0")
     cluster.upsert_pod(running_pod("else", "a", owner="else"))
     ingest(cluster, pod_reading({"else": 400.0}, at=15.0))
-    assert (100.0, "siblings") == told(cluster, running_pod("web-1", "", owner="web"))[::2]
+    assert (100.0, "siblings") == estimate(cluster, running_pod("web-1", "", owner="web"))[::2]
 
 
-def test_the_clusters_share_of_limits_and_of_requests() -> None:
-    """From twenty first samples on: of the limit for who has one, else of the request, else as it is."""
+def test_cluster_ratios_of_limits_and_requests() -> None:
+    """From twenty first samples on: of the limit, else of the request, else absolute."""
     cluster = cluster_of("a", "b", "c", "d")
     kinds = {"limited": {"cpu": "100m", "limit": "1"}, "asking": {"cpu": "100m"}, "silent": {"cpu": ""}}
     uses = {}
@@ -94,14 +94,14 @@ def test_the_clusters_share_of_limits_and_of_requests() -> None:
             cluster.upsert_pod(running_pod(name, "abcd"[number % 4], **asks))
             uses[name] = {"limited": 200.0, "asking": 50.0, "silent": 30.0}[kind] * (1.5 if number % 2 else 0.5)
     ingest(cluster, pod_reading(uses))
-    assert (400.0, 200.0, "cluster") == told(cluster, running_pod("x", "", cpu="100m", limit="2"))
-    assert (30.0, 15.0, "cluster") == told(cluster, running_pod("x", "", cpu=""))
-    mean, _, rule = told(cluster, running_pod("x", "", cpu="1"))
+    assert (400.0, 200.0, "cluster") == estimate(cluster, running_pod("x", "", cpu="100m", limit="2"))
+    assert (30.0, 15.0, "cluster") == estimate(cluster, running_pod("x", "", cpu=""))
+    mean, _, rule = estimate(cluster, running_pod("x", "", cpu="1"))
     assert (1250.0, "cluster") == (mean, rule)  # of requests: half of them use 0.5, half 2.0 (they have limits)
 
 
-def test_a_young_pods_first_sample_teaches_when_its_window_is_half_full() -> None:
-    """A tenth of a window shows a tenth of the use: no share is learnt of it yet."""
+def test_ratios_are_learned_once_half_of_the_window_has_passed() -> None:
+    """A tenth of a window contains a tenth of the usage."""
     cluster = cluster_of("a")
     for number in range(20):
         cluster.upsert_pod(running_pod(f"web-{number}", "a", started=100.0))
@@ -109,11 +109,11 @@ def test_a_young_pods_first_sample_teaches_when_its_window_is_half_full() -> Non
     ingest(cluster, pod_reading(few, at=130.0, window=300.0))
     assert 0 == cluster.load_store.estimator.ratios[CPU].seen[1]
     ingest(cluster, pod_reading(dict.fromkeys(few, 50.0), at=250.0, window=300.0))
-    assert (200.0, "cluster") == told(cluster, running_pod("x", "", cpu="1"))[::2]
+    assert (200.0, "cluster") == estimate(cluster, running_pod("x", "", cpu="1"))[::2]
 
 
-def test_only_the_last_two_thousand_count() -> None:
-    """What came before is forgotten."""
+def test_only_the_last_two_thousand_samples_count() -> None:
+    """Older ones are dropped."""
     ratios = ClusterRatios()
     for share in (0.9, 0.1):
         used = np.full(MAX_SAMPLES + 500, share * 1000)
@@ -122,16 +122,16 @@ def test_only_the_last_two_thousand_count() -> None:
 
 
 @pytest.mark.parametrize(
-    ("rules", "told_by"), [(("requests",), "requests"), (("siblings",), "requests"), ((), "requests")]
+    ("rules", "used_rule"), [(("requests",), "requests"), (("siblings",), "requests"), ((), "requests")]
 )
-def test_the_order_of_rules_is_the_users(rules: tuple[str, ...], told_by: str) -> None:
-    """Who leaves out every rule that always knows gets requests in the end."""
+def test_the_configured_order_of_rules(rules: tuple[str, ...], used_rule: str) -> None:
+    """Without any rule that always applies, requests are used in the end."""
     cluster = cluster_of("a", settings=LoadSettings(estimates=rules))
-    assert (500.0, 250.0, told_by) == told(cluster, running_pod("x", ""))
+    assert (500.0, 250.0, used_rule) == estimate(cluster, running_pod("x", ""))
 
 
-def test_pods_that_wait_for_their_first_sample_are_estimated_anew() -> None:
-    """When kin have been measured meanwhile, what is pending follows them at the next reading."""
+def test_estimates_of_unsampled_pods_follow_their_siblings() -> None:
+    """At the next reading, once a sibling has been measured."""
     cluster = cluster_of("a", "b")
     cluster.load_store.advance(0.0)
     cluster.upsert_pod(running_pod("web-0", "a", owner="web", started=0.0))
@@ -141,11 +141,11 @@ def test_pods_that_wait_for_their_first_sample_are_estimated_anew() -> None:
     assert [100.0, 100.0] == cluster.load.unsampled(CPU).tolist()
 
 
-def test_kin_that_nobody_has_any_more_are_forgotten_in_the_end() -> None:
-    """Numbers of those that are left change, and what was learnt goes with them."""
+def test_ids_of_unused_workloads_are_dropped() -> None:
+    """The others get new ids and keep what was learned."""
     estimator = Estimator((CPU,))
-    kin = [estimator.workload_id(running_pod(f"p{number}", "a", owner=f"o{number}")) for number in range(6000)]
-    estimator.siblings[CPU].learn(np.array(kin), np.arange(6000.0), np.zeros(6000))
+    workloads = [estimator.workload_id(running_pod(f"p{number}", "a", owner=f"o{number}")) for number in range(6000)]
+    estimator.siblings[CPU].learn(np.array(workloads), np.arange(6000.0), np.zeros(6000))
     left = estimator.compact_ids(np.array([5999, -1, 17]))
     assert 2 == len(estimator.workload_ids)
     assert [5999.0, 17.0] == estimator.siblings[CPU].mean[left[[0, 2]]].tolist()
@@ -158,7 +158,7 @@ def test_kin_that_nobody_has_any_more_are_forgotten_in_the_end() -> None:
     )
 
 
-def test_kin_that_went_are_forgotten_though_nothing_is_measured() -> None:
+def test_ids_of_unused_workloads_are_dropped_without_samples() -> None:
     """Every run of a Job is an owner of its own, and there may be no source at all."""
     cluster = cluster_of("a")
     for number in range(6000):
@@ -168,23 +168,23 @@ def test_kin_that_went_are_forgotten_though_nothing_is_measured() -> None:
     assert 4500 > len(cluster.load_store.estimator.workload_ids)
 
 
-def test_idle_kin_do_not_make_a_newcomer_nothing() -> None:
-    """A tenth of its request is the least, one by one and all together: what counts for nothing cannot be spread."""
+def test_idle_siblings_do_not_give_an_estimate_of_zero() -> None:
+    """A tenth of the request is the minimum: pods that count nothing cannot be spread."""
     cluster = cluster_of("a")
     cluster.load_store.advance(0.0)
     for name in ("web-0", "web-1"):
         cluster.upsert_pod(running_pod(name, "a", owner="web", started=0.0))
     ingest(cluster, pod_reading({"web-0": 0.0}, at=15.0))
-    assert (50.0, "siblings") == told(cluster, running_pod("web-2", "", owner="web"))[::2]
+    assert (50.0, "siblings") == estimate(cluster, running_pod("web-2", "", owner="web"))[::2]
     assert [50.0] == cluster.load_store.accounting[CPU].pods.estimate[[cluster.pod_table.slot["uid-web-1"]]].tolist()
 
 
-def test_one_pod_that_asks_for_next_to_nothing_does_not_speak_for_the_cluster() -> None:
-    """It uses two thousand times its request: taken as it is, every newcomer would seem to need more than any node has."""
+def test_one_pod_with_a_tiny_request_does_not_dominate_the_cluster_ratio() -> None:
+    """It uses two thousand times its request: uncapped, every new pod would seem to need more than any node has."""
     cluster = cluster_of("a")
     cluster.upsert_pod(running_pod("tiny", "a", cpu="1m"))
     for number in range(19):
         cluster.upsert_pod(running_pod(f"p{number}", "a", cpu="200m"))
     ingest(cluster, pod_reading({"tiny": 2000.0} | {f"p{number}": 100.0 for number in range(19)}))
-    mean, _, rule = told(cluster, running_pod("x", "", cpu="1"))
+    mean, _, rule = estimate(cluster, running_pod("x", "", cpu="1"))
     assert (pytest.approx((4.0 + 19 * 0.5) / 20 * 1000.0), "cluster") == (mean, rule)

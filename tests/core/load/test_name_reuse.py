@@ -1,4 +1,4 @@
-"""Decides whose a sample is where one name has had several owners: of one that has gone, nothing counts for the next."""
+"""Samples under a name that several pods or nodes have had: those of a removed one never count for the next."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ BY_REQUESTS = LoadSettings(estimates=("requests",))
 
 
 def returned(**news: object) -> Cluster:
-    """A pod of a StatefulSet ran on a until moment 100, and stands on b now under its old name."""
+    """A StatefulSet's pod ran on a until time 100, and is on b now under its old name."""
     cluster = cluster_of("a", "b", settings=BY_REQUESTS)
     cluster.upsert_pod(running_pod("db-0", "a", uid="old", started=-1000.0))
     ingest(cluster, reading({"a": 1000.0, "b": 1000.0}, at=95.0), pod_reading({"db-0": 900.0}, at=95.0, window=60.0))
@@ -44,11 +44,11 @@ def sampled(cluster: Cluster, uid: str = "new") -> list[float]:
 
 @pytest.mark.parametrize("started", [None, 20.0, 101.0])
 @pytest.mark.parametrize(("measured", "window"), [(95.0, 0.0), (100.0, 0.0), (115.0, 60.0), (160.0, 60.0)])
-def test_a_sample_that_reaches_back_to_the_last_of_that_name_is_not_the_pods(
+def test_a_sample_that_reaches_back_to_the_predecessor_is_rejected(
     started: float | None, measured: float, window: float
 ) -> None:
-    """Of two containers of a name Prometheus tells the larger, as long as its span holds both; nor does it help if the clock
-    of the new node is behind, so that the pod seems to have started while the other one was there."""
+    """Prometheus reports the larger of two containers of one name while its window contains both; nor does it help if the new
+    node's clock is behind, so that the pod seems to have started while its predecessor was running."""
     cluster = returned(started=started)
     assert {"earlier": 1} == ingest(cluster, pod_reading({"db-0": 900.0}, at=measured, window=window), at=160.0)
     assert [True] == [math.isnan(when) for when in sampled(cluster)]
@@ -59,7 +59,7 @@ def test_a_sample_that_reaches_back_to_the_last_of_that_name_is_not_the_pods(
 
 
 def test_a_pod_is_not_its_own_predecessor() -> None:
-    """One that is placed anew after a bind that failed comes still after the other, and after nobody else."""
+    """Placed again after a failed bind, it still comes after the other pod, and after no one else."""
     cluster = returned(node="", phase="Pending")
     waiting = cluster.pods["new"]
     for at, on in ((101.0, "a"), (120.0, "b")):
@@ -71,8 +71,8 @@ def test_a_pod_is_not_its_own_predecessor() -> None:
     assert {} == ingest(cluster, pod_reading({"db-0": 200.0}, at=131.0, window=30.0))
 
 
-def test_a_successor_that_is_seen_before_the_other_has_gone() -> None:
-    """Until that one has gone the name is of two."""
+def test_a_successor_seen_before_its_predecessor_is_removed() -> None:
+    """Until then, two pods have the name."""
     cluster = cluster_of("a", "b", settings=BY_REQUESTS)
     cluster.upsert_pod(running_pod("db-0", "a", uid="old", started=-1000.0))
     ingest(cluster, reading({"a": 1000.0, "b": 1000.0}, at=100.0))
@@ -83,8 +83,8 @@ def test_a_successor_that_is_seen_before_the_other_has_gone() -> None:
     assert {} == ingest(cluster, pod_reading({"db-0": 200.0}, at=151.0))
 
 
-def test_a_pod_that_has_ended_is_gone_though_it_is_listed() -> None:
-    """Its samples are nobody's, and its name may be another's."""
+def test_a_finished_pod_has_no_samples_though_it_still_exists() -> None:
+    """And its name may be another pod's."""
     cluster = cluster_of("a", settings=BY_REQUESTS)
     job = running_pod("job", "a", uid="old", started=-1000.0)
     cluster.upsert_pod(job)
@@ -95,8 +95,8 @@ def test_a_pod_that_has_ended_is_gone_though_it_is_listed() -> None:
     assert {"a": 600.0} == expected(cluster)
 
 
-def test_before_anything_is_timed_a_pod_is_as_old_as_its_object() -> None:
-    """Just after a restart: its predecessor's sample of a while ago is not its own, though no node has begun with it."""
+def test_before_the_first_event_with_a_time_a_pod_is_as_old_as_its_object() -> None:
+    """Just after a restart: its predecessor's sample is not its own, though no kubelet has started it."""
     cluster = cluster_of("a", settings=BY_REQUESTS)
     cluster.upsert_pod(replace(running_pod("db-0", "a"), created=90.0))
     assert {"earlier": 1} == ingest(
@@ -105,8 +105,8 @@ def test_before_anything_is_timed_a_pod_is_as_old_as_its_object() -> None:
     assert {"a": 500.0} == unsampled(cluster)
 
 
-def test_a_node_of_a_name_that_another_had() -> None:
-    """What was measured before that one went is not of this machine, nor is its past."""
+def test_a_node_with_the_name_of_a_deleted_one() -> None:
+    """Samples and history from before the deletion are rejected."""
     cluster = cluster_of("a", "b", settings=BY_REQUESTS)
     ingest(cluster, reading({"a": 3000.0, "b": 1000.0}, at=100.0))
     old = cluster.node_table.nodes[cluster.node_table.row["a"]]
@@ -127,11 +127,9 @@ LOOKS = st.lists(st.tuples(st.integers(1, 200), st.integers(0, 30), st.sampled_f
 
 @settings(max_examples=200, deadline=None)
 @given(LIVES, LOOKS)
-def test_what_is_held_of_a_pod_is_its_own(
-    lives: list[tuple[int, int, str]], looks: list[tuple[int, int, float]]
-) -> None:
-    """One name lives again and again, here and there, each time with another use. What its source says is the mean over a
-    span of whoever had the name; it comes late. The law: what is held is what this pod alone comes to over that span."""
+def test_a_pods_sample_is_its_own(lives: list[tuple[int, int, str]], looks: list[tuple[int, int, float]]) -> None:
+    """One name is used again and again, on two nodes, each time with another usage. The source reports, late, the mean over a
+    window of whichever pods had the name. Property: an accepted sample is what this pod alone used in that window."""
     cluster, spans, moment = cluster_of("a", "b", settings=BY_REQUESTS), list[tuple[float, float]](), 1000.0
     for length, gap, _ in lives:
         spans.append((moment, moment + length))
@@ -164,7 +162,7 @@ def _look(cluster: Cluster, spans: list[tuple[float, float]], at: float, late: i
 
 
 def _use(number: int, span: tuple[float, float], measured: float, window: float) -> float:
-    """The number-th uses 100 times that and 100 more; it is there from its first moment to its last."""
+    """The n-th pod uses 100 * (n + 1) while it runs."""
     begin, end = span
     if not window:
         return 100.0 * (number + 1) if begin <= measured <= end else 0.0

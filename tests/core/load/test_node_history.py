@@ -1,4 +1,4 @@
-"""Decides whether percentiles, means and maxima of nodes are exact, in whatever order samples arrive."""
+"""Percentiles, means and peaks of nodes are exact, in whatever order samples arrive."""
 
 from __future__ import annotations
 
@@ -12,55 +12,55 @@ from trimtab.core.model.resources import CPU
 ROW = np.array([0])
 
 
-def course(*samples: tuple[float, float]) -> NodeHistory:
-    """Of one node: moments and values."""
-    made = NodeHistory(1)
+def history_of(*samples: tuple[float, float]) -> NodeHistory:
+    """One node: times and values."""
+    history = NodeHistory(1)
     for at, value in samples:
-        made.add(at, ROW, np.array([value]))
-    return made
+        history.add(at, ROW, np.array([value]))
+    return history
 
 
 @pytest.mark.parametrize("percent", [50, 90, 95, 99])
 @pytest.mark.parametrize("seconds", [300, 600, 1800])
-def test_percentiles_are_those_of_the_samples_in_the_span(percent: int, seconds: int) -> None:
-    """Exactly, as far as the samples' own precision goes."""
-    dice = np.random.default_rng(7)
-    times, values = np.arange(0.0, 3600.0, 15.0), dice.uniform(0, 4000, 240).astype(np.float32)
-    made = course(*zip(times, values, strict=True))
+def test_statistics_are_those_of_the_samples_in_the_window(percent: int, seconds: int) -> None:
+    """Exactly, within the precision of the samples."""
+    rng = np.random.default_rng(7)
+    times, values = np.arange(0.0, 3600.0, 15.0), rng.uniform(0, 4000, 240).astype(np.float32)
+    history = history_of(*zip(times, values, strict=True))
     within = values[times > times[-1] - seconds]
-    assert np.percentile(within, percent) == pytest.approx(made.percentile(percent, seconds)[0])
-    assert within.mean() == pytest.approx(made.mean(seconds)[0])
-    assert within.std(ddof=1) == pytest.approx(made.deviation(seconds)[0], rel=1e-5)
+    assert np.percentile(within, percent) == pytest.approx(history.percentile(percent, seconds)[0])
+    assert within.mean() == pytest.approx(history.mean(seconds)[0])
+    assert within.std(ddof=1) == pytest.approx(history.deviation(seconds)[0], rel=1e-5)
 
 
-def test_samples_in_any_order_make_the_same_course() -> None:
+def test_samples_in_any_order_give_the_same_statistics() -> None:
     """History is often read after the first live samples."""
     samples = [(15.0 * step, float(step * step % 17)) for step in range(100)]
-    ordered, mixed = course(*samples), course(*(samples[-3:] + samples[:-3]))
+    ordered, mixed = history_of(*samples), history_of(*(samples[-3:] + samples[:-3]))
     for name in ("mean", "deviation", "peak"):
         assert getattr(ordered, name)(1800) == pytest.approx(getattr(mixed, name)(1800))
     assert ordered.percentile(95, 1800) == pytest.approx(mixed.percentile(95, 1800))
 
 
-def test_a_source_that_looks_every_second_does_not_push_half_an_hour_out() -> None:
-    """At most one sample in twelve seconds is kept, so that the span of the ring does not shrink."""
-    made = course(*((float(second), 1.0 if second < 1200 else 3.0) for second in range(1800)))
-    assert [1.0] == made.percentile(50, 1800).tolist()
-    assert [3.0] == made.percentile(99, 1800).tolist()
-    assert made.ring.within(1800).sum() <= 150
+def test_frequent_samples_do_not_shorten_the_history() -> None:
+    """At most one sample per twelve seconds is kept."""
+    history = history_of(*((float(second), 1.0 if second < 1200 else 3.0) for second in range(1800)))
+    assert [1.0] == history.percentile(50, 1800).tolist()
+    assert [3.0] == history.percentile(99, 1800).tolist()
+    assert history.ring.within(1800).sum() <= 150
 
 
-def test_the_peak_is_the_highest_mean_of_five_minutes() -> None:
-    """A single spike counts with the minutes around it; what is older than asked for does not count."""
+def test_the_peak_is_the_highest_five_minute_mean() -> None:
+    """A single spike counts with the minutes around it; older buckets do not count."""
     spike = [(15.0 * step, 100.0) for step in range(241)]
     spike[10] = (150.0, 2100.0)
-    made = course(*spike, (3600.0 + 3600.0, 50.0))
-    assert [50.0] == made.peak(3600).tolist()
-    assert [200.0] == pytest.approx(made.peak(86400).tolist())
+    history = history_of(*spike, (3600.0 + 3600.0, 50.0))
+    assert [50.0] == history.peak(3600).tolist()
+    assert [200.0] == pytest.approx(history.peak(86400).tolist())
 
 
-def test_nodes_keep_their_course_when_rows_change_hands() -> None:
-    """The last node takes the row of one that goes; a newcomer starts with nothing."""
+def test_nodes_keep_their_history_when_rows_move() -> None:
+    """The last node moves into a removed row; a new node starts empty."""
     cluster = cluster_of("a", "b", "c")
     for step, at in enumerate((0.0, 15.0)):
         ingest(cluster, reading({"a": 100.0, "b": 200.0, "c": 300.0 + 10 * step}, at=at))
@@ -73,7 +73,7 @@ def test_nodes_keep_their_course_when_rows_change_hands() -> None:
 
 
 def test_history_is_never_the_newest_value() -> None:
-    """It fills rings and means; what the node uses now is not known by it."""
+    """It fills statistics, but does not tell the current usage."""
     cluster = cluster_of("a")
     past = [reading({"a": 100.0 + step}, at=15.0 * step) for step in range(20)]
     assert {"future": 1} == cluster.ingest_history((*past, reading({"a": 1.0}, at=9999.0)), 300.0)

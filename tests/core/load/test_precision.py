@@ -1,4 +1,4 @@
-"""Decides whether pods that ask for more than any machine has leave the sums of their node as they found them."""
+"""Pods with absurd requests leave no rounding errors in the sums of their node."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from trimtab.core.model.resources import CPU
 ABSURD = "9e18"
 
 
-def figures(cluster: Cluster) -> list[list[float]]:
+def forecast(cluster: Cluster) -> list[list[float]]:
     return [column.tolist() for column in cluster.load.forecast(CPU)]
 
 
 @pytest.mark.parametrize("way", ["leaves", "is on its way out", "asks for less"])
-def test_nothing_is_left_behind(way: str) -> None:
-    """Neither of its estimate nor of the square of that; what others count for is what it was."""
+def test_no_rounding_error_is_left(way: str) -> None:
+    """Neither of its estimate nor of the square of that."""
     cluster = cluster_of("a")
     ingest(cluster, reading({"a": 1000.0}, at=100.0))
     cluster.upsert_pod(running_pod("p", "a"))
-    before = figures(cluster)
+    before = forecast(cluster)
     absurd = running_pod("absurd", "a", cpu=ABSURD)
     cluster.upsert_pod(absurd)
     if way == "leaves":
@@ -35,12 +35,12 @@ def test_nothing_is_left_behind(way: str) -> None:
     else:
         cluster.upsert_pod(replace(running_pod("absurd", "a", cpu=""), version=2))
         cluster.delete_pod(absurd.uid)
-    assert before == figures(cluster)
+    assert before == forecast(cluster)
     assert [] == list(check_load_sums(cluster.load_store))
 
 
-def test_nothing_is_left_behind_by_one_that_was_measured() -> None:
-    """It is seen to use little, but how far it may vary was taken from its estimate."""
+def test_no_rounding_error_is_left_by_a_measured_pod() -> None:
+    """Its usage is small, but its variance came from the estimate."""
     cluster = cluster_of("a")
     cluster.upsert_pod(running_pod("p", "a", started=0.0))
     cluster.upsert_pod(running_pod("absurd", "a", cpu=ABSURD, started=0.0))
@@ -50,20 +50,20 @@ def test_nothing_is_left_behind_by_one_that_was_measured() -> None:
     assert [212.5**2] == cluster.load.forecast(CPU)[1].tolist()
 
 
-def test_nothing_is_left_behind_where_one_is_only_thought_away() -> None:
-    """An explanation and a search for victims see the node as it will be without it."""
+def test_no_rounding_error_is_left_in_an_overlay() -> None:
+    """Explain and the victim search see the node as it will be without the pod."""
     cluster = cluster_of("a")
     cluster.upsert_pod(running_pod("p", "a", started=0.0))
     ingest(cluster, reading({"a": 1000.0}, at=100.0))
-    before = figures(cluster)
+    before = forecast(cluster)
     absurd = running_pod("absurd", "a", cpu=ABSURD)
     cluster.upsert_pod(absurd)
     overlay = cluster.view.with_pods({}, {"a": [absurd]})
     assert before == [column.tolist() for column in overlay.load.forecast(CPU)]
 
 
-def test_who_goes_takes_no_more_along_than_the_sample_shows() -> None:
-    """The node is seen to use half a core; what an estimate says beyond that was never in it, and hides nobody who comes."""
+def test_a_removed_pod_subtracts_no_more_than_the_sample() -> None:
+    """The node uses half a core; the estimate beyond that was never in the sample, and hides no added pod."""
     cluster = cluster_of("a", settings=LoadSettings(estimates=("requests",)))
     large = running_pod("large", "a", cpu="3", started=0.0)
     cluster.upsert_pod(large)
@@ -73,8 +73,8 @@ def test_who_goes_takes_no_more_along_than_the_sample_shows() -> None:
     assert {"a": 2000.0} == expected(cluster)
 
 
-def test_other_rules_for_estimates_hold_for_pods_that_stand_already() -> None:
-    """As if they had come under the new settings."""
+def test_new_estimate_rules_apply_to_placed_pods() -> None:
+    """As if they had been added under the new settings."""
     cluster = cluster_of("a", settings=LoadSettings(estimates=("requests",)))
     ingest(cluster, reading({"a": 1000.0}, at=100.0))
     cluster.upsert_pod(running_pod("p", "a", cpu="1"))
@@ -84,21 +84,21 @@ def test_other_rules_for_estimates_hold_for_pods_that_stand_already() -> None:
     assert {"a": 2500.0} == expected(cluster)
 
 
-def test_the_first_sample_of_an_absurd_pod_teaches_no_more_than_its_machine_has() -> None:
-    """What a young pod's sample lacks is taken from its estimate, and that is no measure of anything here."""
+def test_the_first_sample_of_a_pod_with_an_absurd_request_is_filled_up_to_the_capacity() -> None:
+    """Its estimate is no measure of anything, so siblings learn nothing from it."""
     cluster = cluster_of("a")
     ingest(cluster, reading({"a": 1000.0}, at=0.0))
     cluster.upsert_pod(running_pod("absurd", "a", cpu=ABSURD, started=90.0, owner="web"))
     for at in (100.0, 130.0):
         ingest(cluster, reading({"a": 1000.0}, at=at), pod_reading({"absurd": 100.0}, at=at, window=300.0))
-    kin = running_pod("next", "a", cpu=ABSURD, owner="web")
+    sibling = running_pod("next", "a", cpu=ABSURD, owner="web")
     assert (
-        MIN_OF_REQUEST * kin.requests.of(CPU) == cluster.load.estimate(kin, CPU)[0]
+        MIN_OF_REQUEST * sibling.requests.of(CPU) == cluster.load.estimate(sibling, CPU)[0]
     )  # the least of any estimate, nothing learnt
 
 
-def test_who_is_on_the_way_out_before_time_begins() -> None:
-    """Nothing was timed yet: it counts again once something is, for nobody knows since when it has been leaving."""
+def test_a_pod_terminating_before_the_first_event_with_a_time() -> None:
+    """It counts again from then on, because it is unknown since when it has been terminating."""
     cluster = cluster_of("a")
     cluster.upsert_pod(running_pod("p", "a"))
     cluster.upsert_pod(replace(running_pod("p", "a"), version=2, terminating=True))

@@ -115,8 +115,8 @@ class Replay:
 
     def pods(self, who: int, how: int) -> None:
         self.at += 15.0
-        standing = [pod.name for pod in self.cluster.pods.values() if pod.node in self.cluster.node_table.row]
-        values = {name: 10.0 + how + i for i, name in enumerate(standing) if (who + i) % 3}
+        placed = [pod.name for pod in self.cluster.pods.values() if pod.node in self.cluster.node_table.row]
+        values = {name: 10.0 + how + i for i, name in enumerate(placed) if (who + i) % 3}
         if values:
             its_own = {name: value for name, value in values.items() if self.at - WINDOW > self.gone.get(name, -1.0)}
             for name, value in its_own.items():
@@ -166,8 +166,8 @@ class Replay:
 
 @settings(max_examples=150, deadline=None)
 @given(STEPS)
-def test_whatever_happens_columns_are_as_a_fresh_count_and_histories_follow_names(steps: list[Step]) -> None:
-    """One pod counted by itself is one of all pods counted together; no node or pod gets another's samples."""
+def test_sums_equal_a_fresh_computation_and_history_follows_names(steps: list[Step]) -> None:
+    """After any events; no node or pod gets another's samples."""
     replay = Replay()
     for step in steps:
         replay.play(step)
@@ -176,8 +176,8 @@ def test_whatever_happens_columns_are_as_a_fresh_count_and_histories_follow_name
 
 @settings(max_examples=60, deadline=None)
 @given(STEPS, STEPS)
-def test_a_fork_and_its_origin_never_meet(before: list[Step], after: list[Step]) -> None:
-    """What is read, counted and learnt in one is not seen in the other."""
+def test_a_fork_and_the_original_are_independent(before: list[Step], after: list[Step]) -> None:
+    """What is ingested, counted and learned in one is not seen in the other."""
     replay = Replay()
     for step in before:
         replay.play(step)
@@ -192,7 +192,7 @@ def test_a_fork_and_its_origin_never_meet(before: list[Step], after: list[Step])
 @settings(max_examples=60, deadline=None)
 @given(STEPS, st.randoms(use_true_random=False))
 def test_the_order_of_rows_and_slots_does_not_matter(steps: list[Step], rng: Random) -> None:
-    """The same load under other numbers gives the same answers by name."""
+    """The same load under other row and slot numbers gives the same results by name."""
     replay = Replay()
     for step in steps:
         replay.play(step)

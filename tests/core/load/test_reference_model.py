@@ -1,4 +1,4 @@
-"""Proves that columns say of every node what a plain recount says, pod by pod, whatever came, went and was measured when."""
+"""The load of every node equals a simple reference model, whatever was added, removed and measured when."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ STEPS = st.lists(
 
 
 class BothModels:
-    """The cluster and the plain recount, told the same."""
+    """The cluster and the reference model, given the same events."""
 
     def __init__(self) -> None:
         self.cluster = cluster_of(settings=LoadSettings(estimates=("requests",)))
-        self.plain, self.at, self.version = ReferenceModel(), 1000.0, 0
+        self.model, self.at, self.version = ReferenceModel(), 1000.0, 0
         self.wait(0.0)
         for number in range(3):
             self.node(number, 0)
@@ -55,43 +55,43 @@ class BothModels:
         self.wait(0.0)
 
     def wait(self, pause: float) -> None:
-        """What was believed is judged anew, in both."""
+        """Trust is updated in both."""
         self.at += pause
-        self.plain.now = self.at
+        self.model.now = self.at
         self.cluster.age_load(self.at)
         self.cluster.source_failed("nobody", self.at)
 
     def node(self, who: int, how: int) -> None:
         name = NODES[who % len(NODES)]
-        if name not in self.plain.machines or how % 4 == 0:  # or made anew between two looks
-            if name in self.plain.machines:
-                self.plain.remove_node(name)
+        if name not in self.model.machines or how % 4 == 0:  # or made anew between two looks
+            if name in self.model.machines:
+                self.model.remove_node(name)
             self.cluster.upsert_node(node(name, uid=f"{name}-{self.version}", version=self.version + 1))
-            self.plain.add_node(name)
+            self.model.add_node(name)
 
     def no_node(self, who: int, how: int) -> None:
         name = NODES[who % len(NODES)]
-        if name in self.plain.machines:
+        if name in self.model.machines:
             self.cluster.delete_node(name)
-            self.plain.remove_node(name)
+            self.model.remove_node(name)
 
     def pod(self, who: int, how: int) -> None:
         name, on, asks = PODS[who % len(PODS)], NODES[how % len(NODES)], ASKS[how // 3 % len(ASKS)]
-        if any(pod.name == name for pod in self.plain.pods.values()):
+        if any(pod.name == name for pod in self.model.pods.values()):
             return
         started = (None, self.at - 400.0, self.at - 10.0)[who % 3]
         uid = f"{name}-{self.version}"
         self.cluster.upsert_pod(running_pod(name, on, cpu=f"{asks}m", uid=uid, version=1, started=started))
-        self.plain.add_pod(uid, name, on, float(asks), started)
+        self.model.add_pod(uid, name, on, float(asks), started)
 
     def start(self, who: int, how: int) -> None:
-        for uid, pod in self.plain.pods.items():
+        for uid, pod in self.model.pods.items():
             if pod.name == PODS[who % len(PODS)] and self.cluster.pods[uid].started is None:
                 self._alter(uid, started=self.at - how)
                 pod.since = max(pod.since, self.at - how)
 
     def delete(self, who: int, how: int) -> None:
-        for uid, pod in self.plain.pods.items():
+        for uid, pod in self.model.pods.items():
             if pod.name == PODS[who % len(PODS)] and pod.leaving != pod.leaving:
                 self._alter(uid, terminating=True)
                 pod.leaving = self.at
@@ -102,57 +102,57 @@ class BothModels:
 
     def no_pod(self, who: int, how: int) -> None:
         """One of them, or all at once."""
-        for uid, pod in list(self.plain.pods.items()):
+        for uid, pod in list(self.model.pods.items()):
             if pod.name == PODS[who % len(PODS)] or how % 7 == 0:
-                self.plain.remove_pod(uid)
+                self.model.remove_pod(uid)
                 self.cluster.delete_pod(uid)
                 if how % 7:
                     return
                 self.wait(0.0)
 
     def nodes(self, who: int, how: int) -> None:
-        values = {name: 500.0 + 17 * ((who + i) % 60) for i, name in enumerate(NODES) if name in self.plain.machines}
+        values = {name: 500.0 + 17 * ((who + i) % 60) for i, name in enumerate(NODES) if name in self.model.machines}
         values = {name: value for i, (name, value) in enumerate(values.items()) if (how + i) % 4}
         if values:
-            told = self._moment(who, how)
-            self.cluster.ingest_samples((reading(values, told[0], window=told[1], source=told[2]),), self.at)
-            self.plain.node_samples(values, *told)
+            timing = self._moment(who, how)
+            self.cluster.ingest_samples((reading(values, timing[0], window=timing[1], source=timing[2]),), self.at)
+            self.model.node_samples(values, *timing)
 
     def pods(self, who: int, how: int) -> None:
         values = {name: 11.0 * ((who + 13 * i) % 60) for i, name in enumerate(PODS) if (how + i) % 3}
         measured, window, source = self._moment(who, how)
         self.cluster.ingest_samples((pod_reading(values, measured, window=window, source=f"{source}/pods"),), self.at)
-        self.plain.pod_samples(values, measured, window, f"{source}/pods")
+        self.model.pod_samples(values, measured, window, f"{source}/pods")
 
     def _moment(self, who: int, how: int) -> tuple[float, float, str]:
-        """Clocks of two sources differ, and so do the spans that they speak for."""
+        """Two sources with different clocks and windows."""
         return self.at - LATE[how % 5], WINDOWS[who % 3], SOURCES[who % 2]
 
     def fail(self, who: int, how: int) -> None:
         part = SOURCES[who % 2] + ("/pods" if how % 2 else "")
         self.cluster.source_failed(part, self.at)
-        self.plain.failed.add(part)
+        self.model.failed.add(part)
 
-    def judge(self) -> None:
+    def check(self) -> None:
         load = self.cluster.load
         for name, row in self.cluster.node_table.row.items():
-            ours, theirs = load.expected(CPU).item(row), self.plain.expected(name)
+            ours, theirs = load.expected(CPU).item(row), self.model.expected(name)
             assert math.isclose(ours, theirs, rel_tol=1e-5, abs_tol=1e-3) or (ours != ours and theirs != theirs), (
                 name, ours, theirs,
             )  # fmt: skip
             if theirs == theirs:
-                assert self.plain.has_pod_metrics(name) is not bool(load.node_metrics_only(CPU)[row])
-                stay = [pod for pod in self.plain.pods_on(name) if not self.plain.now <= pod.leaving + 300.0]
-                measured = [own.value for pod in stay if (own := self.plain.own_sample(pod))]
+                assert self.model.has_pod_metrics(name) is not bool(load.node_metrics_only(CPU)[row])
+                stay = [pod for pod in self.model.pods_on(name) if not self.model.now <= pod.leaving + 300.0]
+                measured = [own.value for pod in stay if (own := self.model.own_sample(pod))]
                 seen = load.latest(CPU).item(row)
                 assert ours >= min(sum(measured), seen) - 1e-3 >= -1e-3
 
 
 @settings(max_examples=250, deadline=None)
 @given(STEPS)
-def test_columns_say_what_a_plain_recount_says(steps: list[Step]) -> None:
-    """And nobody who leaves takes off what others were measured to use."""
+def test_expected_usage_equals_the_reference_model(steps: list[Step]) -> None:
+    """And removed pods never subtract what others were measured to use."""
     both = BothModels()
     for step in steps:
         both.play(step)
-        both.judge()
+        both.check()

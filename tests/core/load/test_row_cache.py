@@ -1,4 +1,4 @@
-"""Proves that rows which a pod has touched are brought up to date one by one as all rows at once would be."""
+"""Rows changed by a pod are recomputed one by one, with the same result as computing all of them."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ def measured(held: Cluster, at: float, *, pods: bool) -> None:
 
 @pytest.mark.parametrize("resource", ["cpu", "memory"])
 @pytest.mark.parametrize("pods", [True, False])
-def test_touched_rows_as_all(resource: str, pods: bool) -> None:
-    """A pod comes, another leaves: what is foretold and expected is what a twin works out for all rows anew."""
+def test_changed_rows_equal_a_full_computation(resource: str, pods: bool) -> None:
+    """A pod is added, another removed: forecast and expected usage equal those of a fork, which computes all rows."""
     old = pod("old", cpu="1", memory="1Gi", on="by-pods")
     held = cluster(*(node(name, cpu="16") for name in NAMES), old)
     for at in (15.0, 30.0, 45.0):
@@ -37,22 +37,22 @@ def test_touched_rows_as_all(resource: str, pods: bool) -> None:
         held.assume(pod(f"new-{number}", cpu="500m", memory="256Mi"), name)
     held.assume(pod("other", cpu="300m", memory="64Mi"), "by-node")
     held.delete_pod("uid-new-1")
-    kept = (*held.load.forecast(resource), held.load.expected(resource))
+    cached = (*held.load.forecast(resource), held.load.expected(resource))
     fork = held.fork().load
-    anew = (*fork.forecast(resource), fork.expected(resource))
-    for expected, touched in zip(anew, kept, strict=True):
-        np.testing.assert_allclose(touched, expected, rtol=1e-12)
-    assert [False, True, True] == (kept[0] > before).tolist()
+    fresh = (*fork.forecast(resource), fork.expected(resource))
+    for expected, by_row in zip(fresh, cached, strict=True):
+        np.testing.assert_allclose(by_row, expected, rtol=1e-12)
+    assert [False, True, True] == (cached[0] > before).tolist()
 
 
-def test_estimates_and_means_are_asked_anew_after_news() -> None:
-    """What was said of a pod and of a node's last minutes holds until settings or a reading say otherwise."""
-    held, newcomer = cluster(*(node(name, cpu="16") for name in NAMES)), pod("new", cpu="1", memory="1Gi")
+def test_cached_estimates_and_means_are_dropped() -> None:
+    """When settings change, samples arrive or a source fails."""
+    held, incoming = cluster(*(node(name, cpu="16") for name in NAMES)), pod("new", cpu="1", memory="1Gi")
     measured(held, 15.0, pods=False)
-    by_rule = held.load.estimate(newcomer, "cpu")
+    by_rule = held.load.estimate(incoming, "cpu")
     means = held.load.recent_mean("cpu", 300.0).copy()
     held.load_store.apply_settings(LoadSettings(estimates=("requests",)))
-    assert (1000.0, "requests") == (held.load.estimate(newcomer, "cpu")[0], held.load.estimate(newcomer, "cpu")[2])
+    assert (1000.0, "requests") == (held.load.estimate(incoming, "cpu")[0], held.load.estimate(incoming, "cpu")[2])
     assert "requests" != by_rule[2]
     measured(held, 315.0, pods=False)
     assert [False, True, False] == (held.load.recent_mean("cpu", 300.0) > means).tolist()

@@ -1,4 +1,4 @@
-"""Decides how much those who leave take off their node, however many they are: never what others were seen to use."""
+"""How much terminating and removed pods subtract from their node: never what others were measured to use."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ BY_REQUESTS = LoadSettings(estimates=("requests",))
 
 
 def crowd(count: int, *, cpu: str = "500m", used: float = 1000.0, measured: dict[str, float] | None = None) -> Cluster:
-    """So many pods on one node, and what is seen of it and of some of them."""
+    """So many pods on one node, with samples of it and of some of them."""
     cluster = cluster_of("a", settings=BY_REQUESTS)
     for name in (*(f"p{number}" for number in range(count)), *(measured or ())):
         cluster.upsert_pod(running_pod(name, "a", cpu=cpu, started=-1000.0))
@@ -24,8 +24,8 @@ def crowd(count: int, *, cpu: str = "500m", used: float = 1000.0, measured: dict
     return cluster
 
 
-def test_expected_use_is_never_below_nothing_and_hides_nobody_who_comes() -> None:
-    """What two who have gone were taken to use may together be above what the node was seen to use."""
+def test_expected_usage_is_never_negative_and_contains_added_pods() -> None:
+    """The estimates of two removed pods may exceed the node's sample."""
     cluster = crowd(2, cpu="3", used=100.0)
     for name in ("p0", "p1"):
         cluster.delete_pod(f"uid-{name}")
@@ -38,8 +38,8 @@ def test_expected_use_is_never_below_nothing_and_hides_nobody_who_comes() -> Non
 
 
 @pytest.mark.parametrize("way", ["gone", "on their way out"])
-def test_pods_without_a_sample_share_what_their_node_shows(way: str) -> None:
-    """Four that ask for twice of what is used: each has a quarter, and who stays has the rest."""
+def test_pods_without_a_sample_share_their_nodes_sample(way: str) -> None:
+    """Four that request twice the usage: each counts a quarter, and the remaining ones keep the rest."""
     cluster = crowd(4)
     for number, left in enumerate((750.0, 500.0, 250.0, 0.0)):
         pod = cluster.pods[f"uid-p{number}"]
@@ -51,8 +51,8 @@ def test_pods_without_a_sample_share_what_their_node_shows(way: str) -> None:
     assert [] == check_invariants(cluster)
 
 
-def test_what_measured_pods_use_is_never_taken_off_with_others() -> None:
-    """Two without a sample leave: what stays was measured to use 800."""
+def test_measured_usage_is_never_subtracted_with_other_pods() -> None:
+    """Two pods without a sample are removed: the remaining one was measured at 800."""
     cluster = crowd(2, measured={"web": 800.0})
     for name in ("p0", "p1"):
         cluster.delete_pod(f"uid-{name}")
@@ -61,8 +61,8 @@ def test_what_measured_pods_use_is_never_taken_off_with_others() -> None:
     assert {"a": 810.0} == expected(cluster)
 
 
-def test_samples_of_pods_that_come_to_more_than_their_node_leave_each_other_theirs() -> None:
-    """They were measured at other moments than the node; who goes takes what the others leave."""
+def test_samples_of_pods_may_exceed_their_node() -> None:
+    """They were taken at other times than the node's; a removed pod subtracts only what the others leave."""
     cluster = crowd(0, measured={"web": 700.0, "job": 600.0})
     cluster.delete_pod("uid-job")
     assert {"a": 700.0} == expected(cluster)
@@ -70,8 +70,8 @@ def test_samples_of_pods_that_come_to_more_than_their_node_leave_each_other_thei
     assert {"a": 0.0} == expected(cluster)
 
 
-def test_many_that_leave_while_the_sample_is_old() -> None:
-    """The node is not measured for minutes; pods come and go on it all the while."""
+def test_pods_added_and_removed_while_the_sample_is_old() -> None:
+    """The node is not sampled for minutes."""
     cluster = crowd(3, measured={"web": 300.0})
     for turn in range(20):
         cluster.age_load(10.0 * turn)
@@ -85,8 +85,8 @@ def test_many_that_leave_while_the_sample_is_old() -> None:
     assert [] == check_invariants(cluster)
 
 
-def test_who_came_after_its_nodes_sample_is_not_in_it() -> None:
-    """Pods are measured more often here than nodes: what the pod uses is on top, and gone with it."""
+def test_a_pod_added_after_its_nodes_sample_is_not_in_it() -> None:
+    """Pods are sampled more often here: the pod's usage is added, and removed with it."""
     cluster = crowd(0, measured={"web": 400.0})
     cluster.age_load(10.0)
     cluster.upsert_pod(running_pod("new", "a", started=10.0))
@@ -97,8 +97,8 @@ def test_who_came_after_its_nodes_sample_is_not_in_it() -> None:
     assert [] == check_invariants(cluster)
 
 
-def test_a_node_that_falls_idle_with_its_only_pod_is_believed() -> None:
-    """What the pod was measured to use is nothing to hold against its node once it has gone."""
+def test_a_node_may_fall_idle_with_its_only_pod() -> None:
+    """Its sample is not rejected because of the removed pod's."""
     cluster = cluster_of("a", settings=BY_REQUESTS)
     cluster.upsert_pod(running_pod("web", "a", started=-1000.0))
     ingest(cluster, reading({"a": 3900.0}), pod_reading({"web": 3800.0}))
@@ -107,8 +107,8 @@ def test_a_node_that_falls_idle_with_its_only_pod_is_believed() -> None:
     assert {"a": 20.0} == expected(cluster)
 
 
-def test_more_leave_in_one_scrape_than_are_remembered_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    """None of them is forgotten: those of one node and minute are joined."""
+def test_entries_are_merged_when_the_list_is_full(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is lost: those of one node and minute are merged."""
     monkeypatch.setattr(terminated_pods, "MAX_ENTRIES", 10)
     names = [f"n{number}" for number in range(4)]
     cluster = cluster_of(*names, settings=BY_REQUESTS)

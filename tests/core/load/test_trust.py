@@ -1,4 +1,4 @@
-"""Decides how long samples are believed, and what a source that falls silent takes with it."""
+"""How long samples are trusted, and what a failing source invalidates."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ def latest(cluster: Cluster) -> dict[str, float | None]:
 
 
 def test_of_two_samples_in_one_scrape_the_newer_counts() -> None:
-    """Also of a node of which nothing was believed before."""
+    """Also for a node without a trusted sample before."""
     cluster = cluster_of("a")
     ingest(cluster, reading({"a": 2000.0}, at=400.0, source="one"), reading({"a": 1000.0}, at=390.0, source="two"))
     assert {"a": 2000.0} == latest(cluster)
 
 
-def test_trust_goes_in_steps_by_the_samples_own_age() -> None:
-    """Whole until 120 s, half until 300 s, then none; each node by its own sample, and only a step is a change."""
+def test_trust_drops_in_steps_with_age() -> None:
+    """1 until 120 s, 0.5 until 300 s, then 0; each node by its own sample, and only a step is a change."""
     cluster = cluster_of("old", "new")
     ingest(cluster, reading({"old": 100.0}, at=0.0))
     ingest(cluster, reading({"new": 100.0}, at=100.0))
@@ -47,8 +47,8 @@ def test_trust_goes_in_steps_by_the_samples_own_age() -> None:
     assert {"old": None, "new": None} == latest(cluster)
 
 
-def test_a_frozen_series_grows_old_however_often_it_is_read() -> None:
-    """The same sample again is no news."""
+def test_a_frozen_series_ages_however_often_it_is_read() -> None:
+    """The same sample again is not newer."""
     cluster = cluster_of("a")
     for at in (0.0, 60.0, 121.0):
         ingest(cluster, reading({"a": 100.0}, at=0.0), at=at)
@@ -57,8 +57,8 @@ def test_a_frozen_series_grows_old_however_often_it_is_read() -> None:
     assert {"a": None} == latest(cluster)
 
 
-def test_a_source_that_fails_is_not_believed_until_it_answers() -> None:
-    """Within one event each way; what another source says goes on."""
+def test_a_failed_source_is_not_trusted_until_it_answers() -> None:
+    """From one event to the next; samples of other sources stay."""
     cluster = cluster_of("a", "b")
     ingest(cluster, reading({"a": 100.0}), reading({"b": 200.0}, source="other"))
     cluster.source_failed("meter", 10.0)
@@ -68,7 +68,7 @@ def test_a_source_that_fails_is_not_believed_until_it_answers() -> None:
 
 
 def test_another_source_takes_over_at_once() -> None:
-    """Even with a sample that is older than the one nobody believes any more."""
+    """Even with a sample that is older than the one no longer trusted."""
     cluster = cluster_of("a")
     ingest(cluster, reading({"a": 100.0}, at=50.0))
     cluster.source_failed("meter", 60.0)
@@ -76,8 +76,8 @@ def test_another_source_takes_over_at_once() -> None:
     assert {"a": 300.0} == latest(cluster)
 
 
-def test_settings_judge_what_is_held_already() -> None:
-    """A shorter patience takes trust away at once."""
+def test_new_settings_apply_to_samples_held() -> None:
+    """A shorter `stale` lowers trust at once."""
     cluster = cluster_of("a")
     ingest(cluster, reading({"a": 100.0}), at=0.0)
     cluster.load_store.advance(60.0)
@@ -85,8 +85,8 @@ def test_settings_judge_what_is_held_already() -> None:
     assert [0.0] == trusts(cluster)
 
 
-def test_what_a_source_makes_of_many_samples_goes_before_our_own() -> None:
-    """Means and deviations that it gives, where it gives them."""
+def test_statistics_of_the_source_take_precedence() -> None:
+    """Means and deviations, for the nodes where it gives them."""
     cluster = cluster_of("a", "b")
     for at in (0.0, 15.0):
         ingest(cluster, reading({"a": 100.0 + at, "b": 100.0 + at}, at=at))
@@ -101,7 +101,7 @@ def test_what_a_source_makes_of_many_samples_goes_before_our_own() -> None:
 
 
 def test_one_sample_has_no_deviation() -> None:
-    """And what was never measured has nothing at all."""
+    """And a resource that was never measured has no statistics at all."""
     cluster = cluster_of("a")
     ingest(cluster, reading({"a": 100.0}))
     load = cluster.load
@@ -110,27 +110,27 @@ def test_one_sample_has_no_deviation() -> None:
     assert [{"a": None}] * 4 == [by_name(cluster, each) for each in nothing]
 
 
-def test_a_metric_of_the_users_own_is_kept_apart_from_what_it_is_named_after() -> None:
-    """It may be negative, and it is no share of anything."""
+def test_a_custom_metric_is_separate_from_a_resource_of_the_same_name() -> None:
+    """It may be negative, and is not a fraction of anything."""
     cluster = cluster_of("a")
     ingest(cluster, reading({"a": -7.0}, unit=Unit.RAW), reading({"a": 100.0}))
     assert ({"a": -7.0}, {"a": 100.0}) == (by_name(cluster, cluster.load.custom(CPU)), latest(cluster))
     assert {"a": None} == by_name(cluster, cluster.load.custom("other"))
 
 
-def test_a_fork_goes_its_own_way() -> None:
-    """Nothing read, failed, come or gone in one is seen in the other, histories included."""
+def test_a_fork_is_independent() -> None:
+    """Samples, failures, added and removed pods and history."""
     cluster = cluster_of("a")
     cluster.upsert_pod(running_pod("web", "a"))
     for at in (0.0, 15.0):
         ingest(cluster, reading({"a": 1000.0}, at=at), pod_reading({"web": 400.0}, at=at))
     before = [column.copy() for column in (cluster.load.mean(CPU), *cluster.load.forecast(CPU))]
-    twin = cluster.fork()
+    fork = cluster.fork()
     for at in (30.0, 45.0):
-        ingest(twin, reading({"a": 2000.0}, at=at), pod_reading({"web": 1900.0}, at=at))
-    twin.delete_pod("uid-web")
-    twin.source_failed("meter", 50.0)
-    twin.delete_node("a")
+        ingest(fork, reading({"a": 2000.0}, at=at), pod_reading({"web": 1900.0}, at=at))
+    fork.delete_pod("uid-web")
+    fork.source_failed("meter", 50.0)
+    fork.delete_node("a")
     after = (cluster.load.mean(CPU), *cluster.load.forecast(CPU))
     assert [column.tolist() for column in before] == [column.tolist() for column in after]
     ingest(cluster, reading({"a": 1000.0}, at=60.0), pod_reading({"web": 400.0}, at=60.0))

@@ -1,4 +1,4 @@
-"""Decides what of a node's use is still to come, and what of its sample belongs to pods that have gone."""
+"""What a node's newest sample does not contain yet, and what of it is due to removed pods."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ BY_REQUESTS = LoadSettings(estimates=("requests",))
 
 
 def scene(*names: str) -> Cluster:
-    """Nodes at 1,000 since moment 0; who comes is estimated at 500."""
+    """Nodes at 1000 since time 0; added pods are estimated at 500."""
     cluster = cluster_of(*(names or ("a",)), settings=BY_REQUESTS)
     ingest(cluster, reading(dict.fromkeys(names or ("a",), 1000.0), at=0.0))
     return cluster
 
 
-def test_what_was_there_before_anything_was_measured_is_in_the_sample() -> None:
-    """Nothing is pending for it."""
+def test_pods_from_before_the_first_sample_are_in_it() -> None:
+    """Nothing is unsampled."""
     cluster = cluster_of("a", settings=BY_REQUESTS)
     cluster.upsert_pod(running_pod("web", "a"))
     ingest(cluster, reading({"a": 1000.0}, at=0.0))
@@ -39,7 +39,7 @@ def test_what_was_there_before_anything_was_measured_is_in_the_sample() -> None:
 
 
 def test_an_assumed_pod_counts_at_once_and_until_a_sample_contains_it() -> None:
-    """The next one that is placed sees it; a sample measured after it started takes it over."""
+    """The next placement sees it; a sample taken after its start contains it."""
     cluster = scene("a", "b")
     cluster.upsert_pod(replace(running_pod("web", ""), node=""))
     cluster.assume(replace(running_pod("web", ""), node=""), "a")
@@ -52,7 +52,7 @@ def test_an_assumed_pod_counts_at_once_and_until_a_sample_contains_it() -> None:
 
 
 def test_a_bind_that_failed_leaves_nothing_behind() -> None:
-    """What was assumed and forgotten was never there."""
+    """An assumed and forgotten pod leaves no trace."""
     cluster = scene()
     cluster.upsert_pod(running_pod("web", "", phase="Pending"))
     cluster.assume(running_pod("web", ""), "a")
@@ -61,8 +61,8 @@ def test_a_bind_that_failed_leaves_nothing_behind() -> None:
 
 
 @pytest.mark.parametrize(("after", "left"), [(0.0, 500.0), (60.0, 400.0), (150.0, 250.0), (300.0, 0.0), (900.0, 0.0)])
-def test_a_sample_over_five_minutes_shows_a_young_pod_in_part(after: float, left: float) -> None:
-    """As much as it has run of the window; the rest is still to come."""
+def test_a_sample_contains_a_young_pod_in_part(after: float, left: float) -> None:
+    """As much as it has run of the window; the rest is unsampled."""
     cluster = cluster_of("a", settings=BY_REQUESTS)
     cluster.load_store.advance(1000.0)
     cluster.upsert_pod(running_pod("web", "a", started=1000.0))
@@ -83,8 +83,8 @@ def test_where_pods_are_measured_the_first_own_sample_counts() -> None:
     assert [] == check_invariants(cluster)
 
 
-def test_a_pod_that_is_never_measured_is_taken_to_be_in_its_nodes_sample_in_the_end() -> None:
-    """After as long as samples are believed: some pods have no metrics, and must not count twice for ever."""
+def test_a_pod_that_is_never_measured_counts_as_sampled_in_the_end() -> None:
+    """After as long as samples are trusted: some pods have no metrics, and must not count twice forever."""
     cluster = scene()
     cluster.upsert_pod(running_pod("there", "a", started=-1000.0))
     cluster.upsert_pod(running_pod("dark", "a", started=10.0))
@@ -93,8 +93,8 @@ def test_a_pod_that_is_never_measured_is_taken_to_be_in_its_nodes_sample_in_the_
         assert {"a": left} == unsampled(cluster)
 
 
-def test_who_leaves_is_taken_off_at_once_with_what_was_measured_of_it() -> None:
-    """When its deletion is seen, while it ends, and after it has gone until a sample without it is there."""
+def test_a_terminating_pod_is_subtracted_at_once() -> None:
+    """When its deletion is seen, while it terminates, and after that until a sample without it arrives."""
     cluster = cluster_of("a", settings=BY_REQUESTS)
     web = running_pod("web", "a", started=-500.0)
     cluster.upsert_pod(web)
@@ -112,8 +112,8 @@ def test_who_leaves_is_taken_off_at_once_with_what_was_measured_of_it() -> None:
     assert {"a": 710.0} == expected(cluster)
 
 
-def test_who_takes_longer_to_leave_than_samples_are_believed_counts_again() -> None:
-    """Long graces and stuck finalizers: what is used, is used."""
+def test_a_pod_that_terminates_for_too_long_counts_again() -> None:
+    """Long grace periods and stuck finalizers."""
     cluster = cluster_of("a", settings=BY_REQUESTS)
     web = running_pod("web", "a", started=-500.0)
     cluster.upsert_pod(web)
@@ -125,7 +125,7 @@ def test_who_takes_longer_to_leave_than_samples_are_believed_counts_again() -> N
 
 
 @pytest.mark.parametrize(("after", "shown"), [(0.0, 500.0), (60.0, 400.0), (270.0, 50.0), (300.0, 0.0)])
-def test_a_sample_over_five_minutes_shows_who_has_gone_for_a_while(after: float, shown: float) -> None:
+def test_a_sample_contains_a_removed_pod_for_its_window(after: float, shown: float) -> None:
     """Less and less: as much as its window reaches back to the pod."""
     cluster = cluster_of("a", settings=BY_REQUESTS)
     cluster.upsert_pod(running_pod("web", "a"))
@@ -135,8 +135,8 @@ def test_a_sample_over_five_minutes_shows_who_has_gone_for_a_while(after: float,
     assert {"a": pytest.approx(-shown, abs=0.01)} == unsampled(cluster)
 
 
-def test_without_a_sample_all_that_pods_come_to_is_pending_and_nothing_is_expected() -> None:
-    """Missing is not zero; the same once the sample has grown too old."""
+def test_without_a_sample_all_pods_are_unsampled_and_expected_usage_is_unknown() -> None:
+    """Missing is not zero; the same once the sample is too old."""
     cluster = cluster_of("a", settings=BY_REQUESTS)
     cluster.upsert_pod(running_pod("web", "a"))
     assert ({"a": 500.0}, {"a": None}) == (unsampled(cluster), expected(cluster))
@@ -146,8 +146,8 @@ def test_without_a_sample_all_that_pods_come_to_is_pending_and_nothing_is_expect
     assert ({"a": 500.0}, {"a": None}) == (unsampled(cluster), expected(cluster))
 
 
-def test_a_pod_that_asks_for_more_where_it_stands_is_measured_on() -> None:
-    """In-place resize: its use goes on, nothing is taken off, nothing is pending."""
+def test_a_pod_resized_in_place_keeps_its_samples() -> None:
+    """Nothing is subtracted, and nothing is unsampled."""
     cluster = cluster_of("a", settings=BY_REQUESTS)
     cluster.upsert_pod(running_pod("web", "a"))
     ingest(cluster, reading({"a": 1000.0}, at=0.0), pod_reading({"web": 300.0}, at=0.0))
@@ -157,8 +157,8 @@ def test_a_pod_that_asks_for_more_where_it_stands_is_measured_on() -> None:
     assert [] == check_invariants(cluster)
 
 
-def test_news_that_change_what_is_counted_are_noted_for_the_row() -> None:
-    """Kept answers of that node are asked again, also where no request has changed."""
+def test_updates_that_change_the_load_are_logged_for_the_row() -> None:
+    """Cached results of that node are recomputed, although no request has changed."""
     cluster = scene("a", "b")
     web = running_pod("web", "b", started=-100.0)
     cluster.upsert_pod(web)
@@ -169,8 +169,8 @@ def test_news_that_change_what_is_counted_are_noted_for_the_row() -> None:
         assert [1, 0, 1][number] == len(cluster.node_table.log) - before
 
 
-def test_pods_on_a_node_that_goes_and_comes_back() -> None:
-    """They are pending there until it is measured; what was taken off the old one is not taken off the new one."""
+def test_pods_on_a_node_that_is_removed_and_added_again() -> None:
+    """They are unsampled until it is measured; removed pods of the old node do not count for the new one."""
     cluster = scene("a", "b")
     cluster.upsert_pod(running_pod("web", "a", started=-100.0))
     cluster.upsert_pod(running_pod("job", "a", started=-100.0))
@@ -186,8 +186,8 @@ def test_pods_on_a_node_that_goes_and_comes_back() -> None:
     assert [] == check_invariants(cluster)
 
 
-def test_placed_is_when_the_pod_took_its_place() -> None:
-    """As far as anybody saw it; who was there before any clock is older than everything."""
+def test_placed_at() -> None:
+    """As far as observed; pods from before the first event with a time are older than everything."""
     cluster = cluster_of("a")
     cluster.upsert_pod(running_pod("first", "a"))
     cluster.load_store.advance(50.0)
@@ -197,8 +197,8 @@ def test_placed_is_when_the_pod_took_its_place() -> None:
     assert [float("-inf"), 50.0, 20.0] == cluster.load.placed_at[slots].tolist()
 
 
-def test_a_pods_source_that_fails_takes_its_samples_with_it() -> None:
-    """Then the node's own sample says what it shows of whom."""
+def test_samples_of_pods_are_not_trusted_after_their_source_failed() -> None:
+    """Then the node's own sample decides what it contains."""
     cluster = cluster_of("a", settings=BY_REQUESTS)
     cluster.upsert_pod(running_pod("web", "a", started=0.0))
     at = 100.0
@@ -208,8 +208,8 @@ def test_a_pods_source_that_fails_takes_its_samples_with_it() -> None:
     assert ({"a": 375.0}, [True]) == (unsampled(cluster), cluster.load.node_metrics_only(CPU).tolist())
 
 
-def test_what_was_measured_of_pods_outlives_their_node_object() -> None:
-    """A node that registers anew has the same pods: they are no strangers on it."""
+def test_samples_of_pods_outlive_their_node_object() -> None:
+    """A node that registers again has the same pods."""
     cluster = scene("a", "b")
     cluster.upsert_pod(running_pod("web", "a", started=-100.0))
     ingest(cluster, pod_reading({"web": 300.0}, at=5.0))
