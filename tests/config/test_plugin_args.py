@@ -21,7 +21,12 @@ from trimtab.core.model.selectors import NodeSelectorTerm, Requirement
 from trimtab.core.model.setting import ArgumentError, setting
 from trimtab.core.plugins.node_affinity import NodeAffinity
 from trimtab.core.plugins.node_resources_balanced_allocation import NodeResourcesBalancedAllocation
-from trimtab.core.plugins.node_resources_fit import NodeResourcesFit, ScoringStrategy, ShapePoint
+from trimtab.core.plugins.node_resources_fit import (
+    NodeResourcesFit,
+    RequestedToCapacityRatio,
+    ScoringStrategy,
+    ShapePoint,
+)
 
 
 class Colour(StrEnum):
@@ -157,7 +162,9 @@ def test_strategy() -> None:
         }
     }
     resources = (ResourceWeight("cpu", 1), ResourceWeight("example.com/x", 5))
-    strategy = ScoringStrategy("RequestedToCapacityRatio", resources, (ShapePoint(0, 10), ShapePoint(100, 0)))
+    strategy = ScoringStrategy(
+        "RequestedToCapacityRatio", resources, RequestedToCapacityRatio((ShapePoint(0, 10), ShapePoint(100, 0)))
+    )
     expected = NodeResourcesFit(scoring_strategy=strategy)
     assert expected == build_plugin("NodeResourcesFit", NodeResourcesFit, args)
 

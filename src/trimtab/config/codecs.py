@@ -12,22 +12,18 @@ from typing import Any
 
 from trimtab.config.config_node import INT32, ConfigNode, strings
 from trimtab.config.yaml import ScalarNode
-from trimtab.core.framework.resource_amounts import ResourceAmounts, ResourceValues, ResourceWeight
+from trimtab.core.framework.resource_amounts import ResourceAmounts, ResourceValues
 from trimtab.core.model.affinity import NodeAffinity, PreferredSchedulingTerm, TopologySpreadConstraint
 from trimtab.core.model.duration import Duration, format_duration
-from trimtab.core.model.resources import CPU, MEMORY, amounts
+from trimtab.core.model.resources import CPU, amounts
 from trimtab.core.model.selectors import NodeSelectorTerm, Requirement
-from trimtab.core.plugins.node_resources_fit import ScoringStrategy, ShapePoint
 from trimtab.wire.quantity import QuantityError, nanos
 
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt")
-STRATEGIES = ("LeastAllocated", "MostAllocated", "RequestedToCapacityRatio")
-RATIO = "requestedToCapacityRatio"
 HARD, SOFT = "DoNotSchedule", "ScheduleAnyway"
 POLICIES = ("Honor", "Ignore")
-DEFAULT_RESOURCES = (ResourceWeight(CPU), ResourceWeight(MEMORY))
 _PART = r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?"
 LABEL_NAME = re.compile(rf"([a-z0-9]([-a-z0-9.]{{0,251}}[a-z0-9])?/)?{_PART}")
 
@@ -119,60 +115,6 @@ def _dump_requirement(value: Requirement) -> object:
     return {"key": value.key, "operator": value.operator, "values": list(value.values)}
 
 
-def _parse_resources(node: ConfigNode) -> tuple[ResourceWeight, ...]:
-    return tuple(map(_parse_resource, node.items())) or DEFAULT_RESOURCES
-
-
-def _parse_resource(node: ConfigNode) -> ResourceWeight:
-    entries = node.fields(["name", "weight"])
-    if entries is not None and "name" not in entries:
-        node.error("name is missing: write that of the resource")
-    entries = entries or {}
-    name = entries["name"].string() if "name" in entries else ""
-    weight = entries["weight"].integer(0, 100) if "weight" in entries else 1
-    return ResourceWeight(name or "", weight or 1)
-
-
-def _parse_strategy(node: ConfigNode) -> ScoringStrategy | None:
-    entries = node.fields(["type", "resources", RATIO])
-    if entries is None:
-        return None
-    if "type" not in entries:
-        node.error(f"type is missing: one of {', '.join(STRATEGIES)}")
-        return None
-    kind = entries["type"].choice(STRATEGIES)
-    resources = _parse_resources(entries["resources"]) if "resources" in entries else DEFAULT_RESOURCES
-    shape = _parse_shape(entries[RATIO]) if RATIO in entries else ()
-    if kind == STRATEGIES[2] and RATIO not in entries:
-        node.error(f"the type {kind} needs {RATIO}.shape")
-    elif kind is not None and kind != STRATEGIES[2] and RATIO in entries:
-        entries[RATIO].note(f"ignored: the type is {kind}")
-        shape = ()
-    return ScoringStrategy(kind or STRATEGIES[0], resources, shape)
-
-
-def _parse_shape(node: ConfigNode) -> tuple[ShapePoint, ...]:
-    entries = node.fields(["shape"])
-    if entries is None:
-        return ()
-    items = entries["shape"].items() if "shape" in entries else []
-    points = tuple(map(_parse_point, items))
-    if not points:
-        node.error("the shape needs at least one point")
-    for item, before, after in zip(items[1:], points, points[1:], strict=False):
-        if before.utilization >= after.utilization:
-            item.error("utilization must increase from point to point")
-            break
-    return points
-
-
-def _parse_point(node: ConfigNode) -> ShapePoint:
-    entries = node.fields(["utilization", "score"]) or {}
-    utilization = entries["utilization"].integer(0, 100) if "utilization" in entries else 0
-    score = entries["score"].integer(0, 10) if "score" in entries else 0
-    return ShapePoint(utilization or 0, score or 0)
-
-
 def _parse_spread(node: ConfigNode) -> TopologySpreadConstraint:
     """A default constraint; it has no selector, which is deduced for each pod."""
     entries = node.fields(["maxSkew", "topologyKey", "whenUnsatisfiable", "labelSelector", *_SPREAD_EXTRAS]) or {}
@@ -209,21 +151,6 @@ def _dump_spread(value: TopologySpreadConstraint) -> object:
     if value.min_domains is not None:
         plain["minDomains"] = value.min_domains
     return {**plain, "matchLabelKeys": list(value.match_label_keys)} if value.match_label_keys else plain
-
-
-def _dump_resource(value: ResourceWeight) -> object:
-    return {"name": value.name, "weight": value.weight}
-
-
-def _dump_strategy(value: ScoringStrategy) -> object:
-    plain: dict[str, object] = {
-        "type": value.type,
-        "resources": [_dump_resource(each) for each in value.resources],
-    }
-    if value.shape:
-        points = [{"utilization": point.utilization, "score": point.score} for point in value.shape]
-        plain[RATIO] = {"shape": points}
-    return plain
 
 
 def _parse_amounts(node: ConfigNode) -> ResourceAmounts:
@@ -278,8 +205,5 @@ CODECS: Mapping[object, Codec] = {
     ResourceValues: Codec(_parse_values, lambda value: dict(value.values)),
     Requirement: Codec(lambda node: _parse_label_requirement(node, OPERATORS[:4]), _dump_requirement),
     NodeAffinity: Codec(_parse_affinity, _dump_affinity),
-    ScoringStrategy: Codec(_parse_strategy, _dump_strategy),
-    tuple[ResourceWeight, ...]: Codec(_parse_resources, lambda value: [_dump_resource(each) for each in value]),
-    ResourceWeight: Codec(_parse_resource, _dump_resource),
     TopologySpreadConstraint: Codec(_parse_spread, _dump_spread),
 }

@@ -1,8 +1,7 @@
 """Parses the arguments of plugins into their dataclasses, as the schema of each says.
 
 An argument may name a file with the value of another one (`SpecFile`); problems in it are reported with its own name and
-lines. What is wrong with several arguments together a plugin may yield from `argument_errors()`: the argument, the item
-of a list or None, and a message.
+lines.
 """
 
 from __future__ import annotations
@@ -17,6 +16,7 @@ from trimtab.config.schema import (
     INVALID,
     FieldSchema,
     Parsed,
+    check_fields,
     construct,
     dump_fields,
     fields_of,
@@ -45,9 +45,6 @@ def parse_plugin(name: str, kind: type[Plugin], args: ConfigNode | None, version
     if parsed is None or len(node.report.problems) > before:
         return None
     plugin = construct(kind, parsed.values, node, quiet=False)
-    for argument, number, message in getattr(plugin, "argument_errors", tuple)():
-        where = parsed.at(argument)
-        (where if number is None else where.items()[number]).error(message)
     return plugin if plugin is not INVALID else None  # type: ignore[return-value]
 
 
@@ -65,6 +62,7 @@ def _parse_args(name: str, kind: type, node: ConfigNode, version: str) -> Parsed
             parsed.entries[field.key].note(f"ignored: {field.setting.doc}")
         if field.setting.spec_file is not None and field.name in parsed.values:
             _load_spec_file(parsed, field, field.setting.spec_file, accepted)
+    check_fields(kind, parsed)
     return parsed
 
 

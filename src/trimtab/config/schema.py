@@ -20,7 +20,7 @@ from typing import Any
 
 from trimtab.config.codecs import CODECS
 from trimtab.config.config_node import INT64, ConfigNode
-from trimtab.config.yaml import MappingNode, ScalarNode
+from trimtab.config.yaml import MappingNode, ScalarNode, SequenceNode
 from trimtab.core.model.duration import format_duration
 from trimtab.core.model.setting import ArgumentError, Setting
 
@@ -59,9 +59,6 @@ class Parsed:
         return next((self.entries[key] for key in keys if key in self.entries), self.node)
 
 
-Check = Callable[[Parsed], None]
-
-
 @cache
 def fields_of(kind: type) -> tuple[FieldSchema, ...]:
     """The fields that a file may set; none of a class that is no dataclass."""
@@ -94,7 +91,6 @@ def parse_dataclass(
     kind: type,
     fixed: Mapping[str, object] | None = None,
     defaults: Mapping[str, object] | None = None,
-    check: Check | None = None,
 ) -> object:
     """The value of this class in a mapping; INVALID only if none can be made at all.
 
@@ -104,11 +100,16 @@ def parse_dataclass(
     before = len(node.report.problems)
     fields = [each for each in fields_of(kind) if each.name not in (fixed or {})]
     parsed = parse_fields(node, fields)
-    check = check or getattr(kind, "check_fields", None)
-    if parsed is not None and check is not None:
-        check(parsed)
+    if parsed is not None:
+        check_fields(kind, parsed)
     values = {**(defaults or {}), **(parsed.values if parsed is not None else {}), **(fixed or {})}
     return construct(kind, values, node, quiet=len(node.report.problems) > before)
+
+
+def check_fields(kind: type, parsed: Parsed) -> None:
+    """What the class has to say about its fields together."""
+    if hasattr(kind, "check_fields"):
+        kind.check_fields(parsed)
 
 
 def parse_fields(node: ConfigNode, fields: Collection[FieldSchema], extra: Collection[str] = ()) -> Parsed | None:
@@ -124,14 +125,14 @@ def parse_fields(node: ConfigNode, fields: Collection[FieldSchema], extra: Colle
 
 def parse_entries(node: ConfigNode, entries: Mapping[str, ConfigNode], fields: Collection[FieldSchema]) -> Parsed:
     """The same for a mapping whose keys have been checked."""
-    given = [each for each in fields if each.key in entries and not _is_unset(entries[each.key], each.type)]
+    given = [each for each in fields if each.key in entries and not _is_unset(entries[each.key], each)]
     values = {each.name: _parse_field(entries[each.key], each) for each in given}
     return Parsed(node, entries, {name: value for name, value in values.items() if value is not INVALID})
 
 
-def _is_unset(node: ConfigNode, kind: object) -> bool:
-    """Whether an empty mapping counts as none: a class with `empty_is_unset` says so, as Koordinator's do."""
-    return getattr(kind, "empty_is_unset", False) and isinstance(node.yaml, MappingNode) and not node.yaml.entries
+def _is_unset(node: ConfigNode, field: FieldSchema) -> bool:
+    is_empty = node.yaml in (SequenceNode((), node.yaml.position), MappingNode({}, {}, node.yaml.position))
+    return field.setting.empty_is_unset and is_empty
 
 
 def construct(kind: Callable[..., object], values: Mapping[str, object], node: ConfigNode, quiet: bool) -> object:

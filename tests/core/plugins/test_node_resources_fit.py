@@ -8,7 +8,12 @@ from trimtab.core.framework.resource_amounts import ResourceWeight
 from trimtab.core.model.node import Node
 from trimtab.core.model.pod import Pod
 from trimtab.core.model.resources import ContainerRequests, pod_requests
-from trimtab.core.plugins.node_resources_fit import NodeResourcesFit, ScoringStrategy, ShapePoint
+from trimtab.core.plugins.node_resources_fit import (
+    NodeResourcesFit,
+    RequestedToCapacityRatio,
+    ScoringStrategy,
+    ShapePoint,
+)
 from trimtab.wire.quantity import nanos
 
 GPU = "nvidia.com/gpu"
@@ -74,7 +79,8 @@ def test_ignored(plugin: NodeResourcesFit, expected: str) -> None:
 
 def strategy(kind: str, *resources: tuple[str, int], shape: tuple[tuple[int, int], ...] = ()) -> NodeResourcesFit:
     weights = tuple(ResourceWeight(name, weight) for name, weight in resources or (("cpu", 1), ("memory", 1)))
-    return NodeResourcesFit(scoring_strategy=ScoringStrategy(kind, weights, tuple(ShapePoint(*each) for each in shape)))
+    ratio = RequestedToCapacityRatio(tuple(ShapePoint(*each) for each in shape)) if shape else None
+    return NodeResourcesFit(scoring_strategy=ScoringStrategy(kind, weights, ratio))
 
 
 @pytest.mark.parametrize(

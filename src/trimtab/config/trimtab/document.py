@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import TypeVar
 
 from trimtab.config.config_node import ConfigNode
-from trimtab.config.schema import Check, Parsed, document_fields, dump_fields, parse_dataclass
+from trimtab.config.schema import document_fields, dump_fields, parse_dataclass
 from trimtab.config.trimtab.labels import dump_labels, parse_labels
 from trimtab.config.trimtab.settings import (
     BUILTIN_SOURCES,
@@ -42,7 +42,7 @@ def parse_document(root: ConfigNode, source_kinds: SourceKinds) -> tuple[Trimtab
     entries = root.fields(_FIELDS) or {}
     if not _is_supported(root, entries):
         return TrimtabConfiguration(), LoadSettings()
-    load = _section(entries, "load", LoadSettings(), _check_load)
+    load = _section(entries, "load", LoadSettings())
     labels = parse_labels(entries["labels"]) if "labels" in entries else LabellingSettings()
     rules = labels.rules if labels is not None else None
     kinds = {**BUILTIN_SOURCES, **source_kinds}
@@ -69,19 +69,9 @@ def _is_supported(root: ConfigNode, entries: Mapping[str, ConfigNode]) -> bool:
     return len(root.report.problems) == before
 
 
-def _section(entries: Mapping[str, ConfigNode], name: str, default: T, check: Check | None = None) -> T:
-    value = parse_dataclass(entries[name], type(default), check=check) if name in entries else default
+def _section(entries: Mapping[str, ConfigNode], name: str, default: T) -> T:
+    value = parse_dataclass(entries[name], type(default)) if name in entries else default
     return value if isinstance(value, type(default)) else default
-
-
-def _check_load(parsed: Parsed) -> None:
-    usual = LoadSettings()
-    fresh = parsed.values.get("fresh", usual.fresh)
-    stale = parsed.values.setdefault("stale", max(usual.stale, fresh))
-    if stale < fresh:
-        parsed.at("freshFor", "staleAfter").error(
-            f"freshFor ({format_duration(fresh)}) must not be longer than staleAfter ({format_duration(stale)})"
-        )
 
 
 def validate_interval(source: SourceSettings, load: LoadSettings) -> str | None:

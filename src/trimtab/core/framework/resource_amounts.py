@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 from msgspec import Struct
 
@@ -9,16 +11,22 @@ from trimtab.core.cluster.view import View
 from trimtab.core.framework.interface import MAX_SCORE, Ints, Rows
 from trimtab.core.model.pod import Pod
 from trimtab.core.model.resources import CPU, EPHEMERAL_STORAGE, MEMORY, Amounts
+from trimtab.core.model.setting import ParsedFields, setting
 
 EXACT_AS_FLOAT = 1 << 46  # times 100 it stays below 2^53, where division and floor of floats are exact
 EXACT_AS_INT = 1 << 56
 
 
-class ResourceWeight(Struct, frozen=True):
-    """A resource and its weight."""
+@dataclass(frozen=True, slots=True)
+class ResourceWeight:
+    """A resource and its weight; 0 counts as 1, as in kube-scheduler."""
 
-    name: str
-    weight: int = 1
+    name: str = setting("", required="write that of the resource")
+    weight: int = setting(1, between=(0, 100))
+
+    @staticmethod
+    def check_fields(parsed: ParsedFields) -> None:
+        parsed.values["weight"] = parsed.values.get("weight") or 1
 
 
 class ResourceAmounts(Struct, frozen=True):

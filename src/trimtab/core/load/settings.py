@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from trimtab.core.model.duration import format_duration
 from trimtab.core.model.resources import CPU, MEMORY
-from trimtab.core.model.setting import DAY, HOUR, setting
+from trimtab.core.model.setting import DAY, HOUR, ParsedFields, setting
 
 TRACKED = (CPU, MEMORY)  # resources for which the usage of pods is accounted
+FRESH, STALE = 120.0, 300.0  # defaults, in seconds
 RULES = ("siblings", "cluster", "koordinator", "trimaran", "volcano", "requests")
 
 
@@ -29,10 +31,10 @@ class LoadSettings:
     """
 
     fresh: float = setting(
-        120.0, "2m unless set: how old a sample may be to count in full", name="freshFor", seconds=(1, DAY)
+        FRESH, "2m unless set: how old a sample may be to count in full", name="freshFor", seconds=(1, DAY)
     )
     stale: float = setting(
-        300.0,
+        STALE,
         "5m unless set: from this age on a sample is ignored; not less than freshFor",
         name="staleAfter",
         seconds=(1, DAY),
@@ -54,6 +56,15 @@ class LoadSettings:
         validate=_rules_error,
         choices=RULES,
     )
+
+    @staticmethod
+    def check_fields(parsed: ParsedFields) -> None:
+        fresh = parsed.values.get("fresh", FRESH)
+        stale = parsed.values.setdefault("stale", max(STALE, fresh))
+        if stale < fresh:
+            parsed.at("freshFor", "staleAfter").error(
+                f"freshFor ({format_duration(fresh)}) must not be longer than staleAfter ({format_duration(stale)})"
+            )
 
     def __post_init__(self) -> None:
         if not 0 < self.fresh <= self.stale:

@@ -7,10 +7,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 HOUR = 3600.0
 DAY = 24 * HOUR
@@ -42,7 +42,8 @@ class Setting:
 
     name: in the file, if not the field's own in camelCase. seconds: written as a Go duration, within this range.
     between: the range of an integer. choices: of a string, or of the items of a list, as `validate_item` is.
-    required: what to write, if the field may not be left out. omit_default: not dumped while it has its default.
+    required: what to write, if the field may not be left out. empty_is_unset: an empty list or mapping is the default.
+    omit_default: not dumped while it has its default.
     """
 
     doc: str = ""
@@ -52,11 +53,32 @@ class Setting:
     choices: tuple[str, ...] = ()
     unique: bool = False
     required: str = ""
+    empty_is_unset: bool = False
     validate: Validate | None = None
     validate_item: Validate | None = None
     omit_default: bool = False
     spec_file: SpecFile | None = None
     support: Support = Support.SUPPORTED
+
+
+class ParsedFields(Protocol):
+    """What a static method `check_fields(parsed)` of a settings class gets, before an instance is created.
+
+    entries: the nodes of the fields that are set, by their names in the file; each has `error`, `note` and `items`.
+    values: the parsed values by the fields' names, which may be changed.
+    """
+
+    @property
+    def node(self) -> Any: ...
+
+    @property
+    def entries(self) -> Mapping[str, Any]: ...
+
+    @property
+    def values(self) -> dict[str, Any]: ...
+
+    def at(self, *keys: str) -> Any:
+        """The node of the first of these fields that is set, or of the whole mapping."""
 
 
 class ArgumentError(ValueError):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -14,7 +14,7 @@ from trimtab.core.framework.resource_amounts import ResourceWeight, allocatable_
 from trimtab.core.model.change import Change
 from trimtab.core.model.pod import Pod
 from trimtab.core.model.resources import CPU, MEMORY
-from trimtab.core.model.setting import setting
+from trimtab.core.model.setting import ParsedFields, setting
 from trimtab.core.tables import Floats
 
 
@@ -28,16 +28,21 @@ class NodeResourcesBalancedAllocation:
     normalise: ClassVar[Normalise] = Normalise.NONE
 
     resources: tuple[ResourceWeight, ...] = setting(
-        (ResourceWeight(CPU), ResourceWeight(MEMORY)), "cpu and memory unless set; weights must be 1"
+        (ResourceWeight(CPU), ResourceWeight(MEMORY)),
+        "cpu and memory unless set; weights must be 1",
+        empty_is_unset=True,
     )
 
-    def argument_errors(self) -> Iterator[tuple[str, int | None, str]]:
-        names = [resource.name for resource in self.resources]
-        for number, resource in enumerate(self.resources):
-            if resource.name in names[:number]:
-                yield "resources", number, f"the resource {resource.name[:100]} is listed twice"
+    @staticmethod
+    def check_fields(parsed: ParsedFields) -> None:
+        seen: set[str] = set()
+        for number, resource in enumerate(parsed.values.get("resources", ())):
+            node = parsed.entries["resources"].items()[number]
+            if resource.name in seen:
+                node.error(f"the resource {resource.name[:100]} is listed twice")
             if resource.weight != 1:
-                yield "resources", number, "the weight must be 1"
+                node.error("the weight must be 1")
+            seen.add(resource.name)
 
     def signature(self, pod: Pod) -> Hashable:
         return pod.requests

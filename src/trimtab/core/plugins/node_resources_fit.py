@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import pairwise
 from typing import ClassVar
 
 import numpy as np
-from msgspec import Struct
 
 from trimtab.core.cluster.view import View
 from trimtab.core.framework.interface import MAX_SCORE, Ints, Normalise, Rows
@@ -17,28 +17,64 @@ from trimtab.core.model.change import Change
 from trimtab.core.model.pod import Pod
 from trimtab.core.model.resources import CPU, EPHEMERAL_STORAGE, MEMORY, PODS
 from trimtab.core.model.selectors import is_label_key
-from trimtab.core.model.setting import setting
+from trimtab.core.model.setting import ParsedFields, setting
 
 TOO_MANY_PODS = 1
 NATIVE = frozenset({CPU, MEMORY, EPHEMERAL_STORAGE})
 MAX_SHAPE_SCORE = 10
+LEAST_ALLOCATED, BY_RATIO = "LeastAllocated", "RequestedToCapacityRatio"
+TYPES = (LEAST_ALLOCATED, "MostAllocated", BY_RATIO)
+CPU_AND_MEMORY = (ResourceWeight(CPU), ResourceWeight(MEMORY))
 
 AmountToScore = Callable[[Ints, Ints], Ints]  # of what is offered and taken
 
 
-class ShapePoint(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class ShapePoint:
     """At this utilization, in percent, the score is this, out of 10."""
 
-    utilization: int
-    score: int
+    utilization: int = setting(0, between=(0, 100))
+    score: int = setting(0, between=(0, MAX_SHAPE_SCORE))
 
 
-class ScoringStrategy(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class RequestedToCapacityRatio:
+    """A piecewise linear function of the utilization."""
+
+    shape: tuple[ShapePoint, ...] = ()
+
+    @staticmethod
+    def check_fields(parsed: ParsedFields) -> None:
+        points: tuple[ShapePoint, ...] = parsed.values.get("shape", ())
+        if not points:
+            parsed.node.error("the shape needs at least one point")
+        for number, (before, after) in enumerate(pairwise(points), start=1):
+            if before.utilization >= after.utilization:
+                parsed.entries["shape"].items()[number].error("utilization must increase from point to point")
+                break
+
+
+@dataclass(frozen=True, slots=True)
+class ScoringStrategy:
     """Which nodes are better: emptier ones, fuller ones, or by a piecewise linear function."""
 
-    type: str = "LeastAllocated"
-    resources: tuple[ResourceWeight, ...] = (ResourceWeight(CPU), ResourceWeight(MEMORY))
-    shape: tuple[ShapePoint, ...] = ()
+    type: str = setting(LEAST_ALLOCATED, choices=TYPES, required=f"one of {', '.join(TYPES)}")
+    resources: tuple[ResourceWeight, ...] = setting(CPU_AND_MEMORY, empty_is_unset=True)
+    requested_to_capacity_ratio: RequestedToCapacityRatio | None = None
+
+    @staticmethod
+    def check_fields(parsed: ParsedFields) -> None:
+        kind, ratio = parsed.values.get("type"), parsed.entries.get("requestedToCapacityRatio")
+        if kind == BY_RATIO and ratio is None:
+            parsed.node.error(f"the type {kind} needs requestedToCapacityRatio.shape")
+        elif kind is not None and kind != BY_RATIO and ratio is not None:
+            ratio.note(f"ignored: the type is {kind}")
+            parsed.values.pop("requested_to_capacity_ratio", None)
+
+    @property
+    def shape(self) -> tuple[ShapePoint, ...]:
+        ratio = self.requested_to_capacity_ratio
+        return ratio.shape if ratio is not None else ()
 
 
 DEFAULT_STRATEGY = ScoringStrategy()

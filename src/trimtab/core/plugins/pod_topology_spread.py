@@ -8,7 +8,7 @@ pods without their own, score nodes in emptier domains higher.
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable
 from dataclasses import dataclass
 from functools import reduce
 from typing import ClassVar
@@ -37,7 +37,7 @@ from trimtab.core.model.affinity import TopologySpreadConstraint
 from trimtab.core.model.change import Change
 from trimtab.core.model.pod import Pod
 from trimtab.core.model.selectors import LabelSelector, selector_error
-from trimtab.core.model.setting import ArgumentError, setting
+from trimtab.core.model.setting import ArgumentError, ParsedFields, setting
 from trimtab.core.model.taints import NO_EXECUTE, NO_SCHEDULE, Taint, tolerated
 from trimtab.core.tables import Floats
 
@@ -81,12 +81,13 @@ class PodTopologySpread:
         if self.default_constraints and self.defaulting_type == SYSTEM:
             raise ArgumentError("defaultConstraints", f"must be empty unless defaultingType is {LIST}")
 
-    def argument_errors(self) -> Iterator[tuple[str, int | None, str]]:
+    @staticmethod
+    def check_fields(parsed: ParsedFields) -> None:
         seen: set[tuple[str, bool | None]] = set()
-        for number, each in enumerate(self.default_constraints):
+        for number, each in enumerate(parsed.values.get("default_constraints", ())):
             if (each.topology_key, each.hard) in seen:
                 message = f"a second one for {each.topology_key[:100]} with the same whenUnsatisfiable"
-                yield "defaultConstraints", number, message
+                parsed.entries["defaultConstraints"].items()[number].error(message)
             seen.add((each.topology_key, each.hard))
 
     def pre_filter(self, view: View, pod: Pod) -> PreFilterResult:

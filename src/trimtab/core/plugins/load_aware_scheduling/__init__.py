@@ -84,7 +84,9 @@ class LoadAwareScheduling:
         None, "true unless set (in Koordinator false): false rejects nodes without data"
     )
     resource_weights: ByResource = setting(
-        EQUAL_WEIGHTS, "`{cpu: 1, memory: 1}` unless set, 0 to 100: the weight of each in the score"
+        EQUAL_WEIGHTS,
+        "`{cpu: 1, memory: 1}` unless set, 0 to 100: the weight of each in the score",
+        empty_is_unset=True,
     )
     dominant_resource_weight: int = setting(
         0, "0 unless set, up to 100: an additional weight for the scarcer of the two"
@@ -92,9 +94,12 @@ class LoadAwareScheduling:
     usage_thresholds: ByResource = setting(
         DEFAULT_THRESHOLDS,
         "`{cpu: 65, memory: 95}` unless set: the utilization, with the pod, above which a node is rejected; 0 is none",
+        empty_is_unset=True,
     )
     prod_usage_thresholds: ByResource | None = setting(
-        None, "none unless set: the same for prod pods, by the usage of prod pods, in place of usageThresholds"
+        None,
+        "none unless set: the same for prod pods, by the usage of prod pods, in place of usageThresholds",
+        empty_is_unset=True,
     )
     score_according_prod_usage: bool = setting(
         False, "false unless set: true scores nodes for prod pods by the usage of prod pods"
@@ -110,6 +115,7 @@ class LoadAwareScheduling:
     estimated_scaling_factors: ByResource = setting(
         DEFAULT_FACTORS,
         "`{cpu: 85, memory: 70}` unless set: the estimated usage of a pod in percent of its request or limit",
+        empty_is_unset=True,
     )
     estimated_seconds_after_pod_scheduled: int = setting(
         0, "a pod is estimated until it is measured", support=Support.IGNORED

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 from trimtab.core.model.duration import Duration
 from trimtab.core.model.resources import CPU
@@ -18,10 +17,8 @@ AGGREGATION_WINDOWS = (300.0, 600.0, 1800.0)
 class ByResource:
     """A whole number for each resource, 0 to 100; 0 stands for unset.
 
-    As in Koordinator, an empty map in a file is the same as none (`empty_is_unset`); one with zeros removes the limits.
+    As in Koordinator, an empty map in a file is the same as none; one with zeros removes the limits.
     """
-
-    empty_is_unset: ClassVar[bool] = True
 
     cpu: int = 0
     memory: int = 0
