@@ -25,7 +25,7 @@ def authority() -> trustme.CA:
 
 @cache
 def other_authority() -> trustme.CA:
-    """One that nobody trusts."""
+    """An untrusted CA."""
     return trustme.CA()
 
 

@@ -19,7 +19,7 @@ Send = Callable[[Request], Awaitable[FakeResponse] | FakeResponse]
 
 @dataclass
 class FakeStream:
-    """Lines, silence or an end, put in by the test as it goes."""
+    """A stream whose lines, idleness or end the test controls."""
 
     status: int = 200
     headers: Mapping[str, str] = field(default_factory=dict)

@@ -44,7 +44,7 @@ Behaviour = Callable[[ReceivedRequest], Awaitable[None] | None]
 
 @dataclass
 class FaultServer:
-    """What was asked so far, and where to ask."""
+    """The server's address, and the requests it has received."""
 
     port: int = 0
     received: list[ReceivedRequest] = field(default_factory=list)

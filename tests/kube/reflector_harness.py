@@ -19,7 +19,7 @@ from trimtab.wire.requests import Request
 
 @dataclass
 class ReflectorHarness:
-    """A reflector on a pretend server whose answers the test may change as it goes."""
+    """A reflector on a fake transport whose responses the test may change."""
 
     answer: Callable[[Request], FakeResponse] = lambda request: listing(10)
     open: Callable[[Request], FakeStream | Exception] = lambda request: FakeStream()
@@ -40,7 +40,7 @@ class ReflectorHarness:
         return [_short(event) for event in self.events]
 
     def lists(self) -> list[float]:
-        """When whole lists, or further pages of them, were asked for."""
+        """When pages of lists were requested."""
         return [round(at, 3) for at, request in self.transport.sent if not is_probe(request)]
 
     def watches(self) -> list[float]:

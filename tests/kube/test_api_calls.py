@@ -20,7 +20,7 @@ BIND = Bind("u1", "ns", "web", "node-1")
 GET_POD = GetPod("u1", "ns", "web")
 
 
-async def test_a_bind_is_sent_with_its_uid_and_told_back() -> None:
+async def test_a_bind_is_sent_with_its_uid_and_its_outcome_reported() -> None:
     """The binding names pod, UID and node; the outcome comes back with the clock's time."""
     harness = ApiCallsHarness()
     assert BindDone("u1", "node-1", pytest.approx(1e9)) == await outcome(harness, BIND)
@@ -43,22 +43,22 @@ async def test_a_bind_is_sent_with_its_uid_and_told_back() -> None:
         (Unreachable("refused", sent=False), BindFailure.NOT_SENT),
     ],
 )
-async def test_every_failure_is_told_by_what_is_known(answer: FakeResponse, fault: BindFailure) -> None:
-    """Only a request that certainly had no effect is said to have had none."""
+async def test_failures_are_classified_by_what_is_known(answer: FakeResponse, fault: BindFailure) -> None:
+    """Only a request that certainly had no effect is reported as not sent."""
     event = await outcome(ApiCallsHarness(answer=lambda request: answer), BIND)
     assert isinstance(event, BindFailed)
     assert (fault, "u1", "node-1") == (event.reason, event.uid, event.node)
 
 
-async def test_who_does_not_lead_does_not_bind() -> None:
-    """With the door closed nothing is sent, and the engine is told so."""
+async def test_a_replica_that_does_not_lead_does_not_bind() -> None:
+    """Without leadership nothing is sent, and the engine hears of it."""
     harness = ApiCallsHarness(open=False)
     event = await outcome(harness, BIND)
     assert isinstance(event, BindFailed)
     assert (BindFailure.NOT_SENT, []) == (event.reason, harness.transport.sent)
 
 
-async def test_the_door_is_asked_when_the_bind_leaves_the_queue() -> None:
+async def test_leadership_is_checked_when_the_bind_leaves_the_queue() -> None:
     """Binds that still wait when leadership is lost are not sent."""
     harness = ApiCallsHarness()
 
@@ -77,7 +77,7 @@ async def test_the_door_is_asked_when_the_bind_leaves_the_queue() -> None:
 
 
 async def test_binds_in_flight_are_bounded() -> None:
-    """Never more than the cap at once, however many are asked for."""
+    """Never more than the limit at once, however many are submitted."""
     harness = ApiCallsHarness()
     current, most = 0, 0
 
@@ -99,8 +99,8 @@ async def test_binds_in_flight_are_bounded() -> None:
     assert (MAX_IN_FLIGHT, 100) == (most, len(harness.events))
 
 
-async def test_a_busy_server_is_asked_once_more() -> None:
-    """After a 429 of priority and fairness the bind waits as told, tries again, and then gives up as not sent."""
+async def test_a_throttled_bind_is_retried_once() -> None:
+    """After a 429 of priority and fairness the bind waits for Retry-After, is sent again, and then counts as not sent."""
     harness = ApiCallsHarness(answer=lambda request: json_response(b"Too many requests", 429, **{"Retry-After": "1"}))
     event = await outcome(harness, BIND)
     assert isinstance(event, BindFailed)
@@ -110,7 +110,7 @@ async def test_a_busy_server_is_asked_once_more() -> None:
 
 
 @pytest.mark.parametrize("node", ["", "node-1"])
-async def test_a_reread_brings_the_pod(node: str) -> None:
+async def test_get_pod_returns_the_pod(node: str) -> None:
     """The pod as it is now, with its node if it has one."""
     harness = ApiCallsHarness(answer=lambda request: json_response(pod(node=node)))
     event = await outcome(harness, GET_POD)
@@ -120,7 +120,7 @@ async def test_a_reread_brings_the_pod(node: str) -> None:
 
 
 @pytest.mark.parametrize("answer", [failure(404, "NotFound"), json_response(pod(uid="another"))])
-async def test_a_reread_finds_that_the_pod_is_gone(answer: FakeResponse) -> None:
+async def test_get_pod_finds_that_the_pod_is_gone(answer: FakeResponse) -> None:
     """No pod, or another one under its name: this UID is gone."""
     assert GetPodDone("u1", None, pytest.approx(1e9)) == await outcome(
         ApiCallsHarness(answer=lambda request: answer), GET_POD
@@ -137,14 +137,14 @@ async def test_a_reread_finds_that_the_pod_is_gone(answer: FakeResponse) -> None
         Unreachable("cut", sent=True),
     ],
 )
-async def test_a_reread_that_says_nothing(answer: FakeResponse) -> None:
+async def test_get_pod_without_a_usable_answer(answer: FakeResponse) -> None:
     """Anything else leaves the outcome as unknown as it was."""
     assert GetPodFailed("u1", pytest.approx(1e9)) == await outcome(
         ApiCallsHarness(answer=lambda request: answer), GET_POD
     )
 
 
-async def test_rereads_need_no_leadership() -> None:
+async def test_get_pod_needs_no_leadership() -> None:
     """Reading is always allowed."""
     assert isinstance(
         await outcome(ApiCallsHarness(answer=lambda request: json_response(pod()), open=False), GET_POD), GetPodDone
@@ -155,8 +155,8 @@ def conditions(harness: ApiCallsHarness) -> list[dict[str, Any]]:
     return [json.loads(request.body)["status"]["conditions"][0] for _, request in harness.transport.sent]
 
 
-async def test_what_is_written_is_stamped_by_the_wall_clock() -> None:
-    """One that was set by an hour since the start: others read these times, while the engine is told its own."""
+async def test_written_times_are_of_the_wall_clock() -> None:
+    """Also after it was set forward by an hour: written times are for others, event times are the engine's own."""
     harness = ApiCallsHarness(answer=lambda request: json_response({}, 201), ahead=3600.0)
     async with running(harness) as api_calls:
         api_calls.submit(unschedulable("one", "u2"))
@@ -171,7 +171,7 @@ async def test_what_is_written_is_stamped_by_the_wall_clock() -> None:
 
 
 async def test_a_condition_keeps_the_time_of_its_first_change() -> None:
-    """The first mark says since when; a later one changes the message alone."""
+    """The first patch sets lastTransitionTime; a later one changes only the message."""
     harness = ApiCallsHarness(answer=lambda request: json_response({}))
     async with running(harness) as api_calls:
         for message in ("one", "two"):
@@ -184,8 +184,8 @@ async def test_a_condition_keeps_the_time_of_its_first_change() -> None:
     assert "lastTransitionTime" not in second
 
 
-async def test_only_the_newest_mark_of_a_pod_is_sent() -> None:
-    """Marks that wait are replaced, not queued up."""
+async def test_only_the_newest_condition_of_a_pod_is_sent() -> None:
+    """Queued conditions are replaced, not accumulated."""
     harness = ApiCallsHarness(answer=lambda request: json_response({}))
     for message in ("one", "two", "three"):
         harness.api_calls.submit(unschedulable(message))
@@ -194,8 +194,8 @@ async def test_only_the_newest_mark_of_a_pod_is_sent() -> None:
     assert ["three"] == [condition["message"] for condition in conditions(harness)]
 
 
-async def test_a_bind_cancels_the_mark_that_waits() -> None:
-    """A pod that is bound while its mark waits for a lull is never called unschedulable; one that is not bound is."""
+async def test_a_bind_drops_the_queued_condition() -> None:
+    """A pod that is bound while its condition waits at the gate is never reported unschedulable; another one is."""
     harness = ApiCallsHarness()
 
     async def slowly() -> FakeResponse:
@@ -235,7 +235,7 @@ async def test_a_bind_waits_for_the_patch_of_its_own_pod_only() -> None:
     assert ["u2", "u1"] == [event.uid for event in harness.events if isinstance(event, BindDone)]
 
 
-async def test_a_failed_mark_is_counted() -> None:
+async def test_a_failed_status_patch_is_counted() -> None:
     """A condition that could not be set is counted, and the next one is tried."""
     harness = ApiCallsHarness(answer=lambda request: failure(500))
     async with running(harness) as api_calls:
@@ -249,7 +249,7 @@ async def test_a_failed_mark_is_counted() -> None:
 
 
 async def test_events_go_out_after_binds() -> None:
-    """With many binds waiting, an Event told first is written when the rush is over."""
+    """With many binds waiting, an Event submitted first is written after them."""
     harness = ApiCallsHarness()
 
     async def slowly() -> FakeResponse:
@@ -283,7 +283,7 @@ async def test_draining_has_an_end() -> None:
         assert not api_calls.idle
 
 
-async def test_binds_are_drained_without_waiting_for_lesser_writes() -> None:
+async def test_binds_are_drained_without_waiting_for_status_patches() -> None:
     """Binds answered is all that a drain of binds waits for; a patch under way still counts as unsettled."""
     harness = ApiCallsHarness()
 

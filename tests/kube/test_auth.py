@@ -130,7 +130,7 @@ async def test_a_plugin_is_run_when_its_token_expires(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("version", [V1, f"{V1}beta1"])
-async def test_a_plugin_is_told_what_it_needs(version: str, tmp_path: Path) -> None:
+async def test_a_plugin_gets_its_input(version: str, tmp_path: Path) -> None:
     """It gets its version, its variables and, where it asks, the cluster."""
     given = plugin(tmp_path, {"token": "t"}, version, env=(Variable("EXTRA", "more"),), provide_cluster_info=True)
     await ExecCredentials(given, ClusterConfig(server="https://x")).auth_state(0.0, unauthorized=False)
@@ -163,7 +163,7 @@ async def test_a_plugin_may_issue_a_certificate(tmp_path: Path) -> None:
     ],
 )
 async def test_a_bad_plugin_is_named(status: Any, code: int, sentence: str, tmp_path: Path) -> None:
-    """What a plugin does wrong is said, and nothing that it printed."""
+    """The error says what is wrong, and contains nothing that the plugin printed."""
     with pytest.raises(CredentialsError, match=sentence):
         await ExecCredentials(plugin(tmp_path, status, code=code), ClusterConfig()).auth_state(0.0, unauthorized=False)
 
@@ -175,8 +175,8 @@ async def test_a_missing_plugin_comes_with_its_hint() -> None:
         await ExecCredentials(missing, ClusterConfig()).auth_state(0.0, unauthorized=False)
 
 
-async def test_a_run_outlives_whoever_is_impatient(tmp_path: Path) -> None:
-    """Who gives up waiting does not end the run: whoever asks next gets its token, and the program has run once."""
+async def test_a_run_outlives_a_caller_that_times_out(tmp_path: Path) -> None:
+    """A caller that times out does not end the run: the next caller gets its token, and the plugin has run once."""
     source = ExecCredentials(plugin(tmp_path, {"token": "t"}, seconds=0.5), ClusterConfig())
     for _ in range(2):
         with pytest.raises(TimeoutError):
@@ -186,7 +186,7 @@ async def test_a_run_outlives_whoever_is_impatient(tmp_path: Path) -> None:
 
 
 async def test_after_a_failed_run_the_next_is_another(tmp_path: Path) -> None:
-    """A failure is told to whoever waited for it, and is not kept."""
+    """A failure goes to those that waited for it, and is not cached."""
     source = ExecCredentials(plugin(tmp_path, {}), ClusterConfig())
     with pytest.raises(CredentialsError):
         await source.auth_state(0.0, unauthorized=False)

@@ -28,7 +28,7 @@ def tell(name: str = "web", note: str = "0/3 nodes are available", reason: str =
 
 @dataclass
 class RecorderHarness:
-    """A recorder harness with a pretend server behind it."""
+    """An EventRecorder on a fake transport."""
 
     answer: Callable[[Request], FakeResponse] = lambda request: json_response({}, 201)
     open: bool = True
@@ -58,7 +58,7 @@ async def running(harness: RecorderHarness) -> AsyncIterator[EventRecorder]:
         await asyncio.gather(task, return_exceptions=True)
 
 
-async def test_what_is_told_is_written() -> None:
+async def test_a_recorded_event_is_written() -> None:
     """An Event about the pod, by its UID, with our instance and the time of telling."""
     harness = RecorderHarness()
     async with running(harness) as recorder:
@@ -76,7 +76,7 @@ async def test_what_is_told_is_written() -> None:
 
 
 async def test_no_two_events_share_a_name() -> None:
-    """Different things told of one pod at one moment are different Events."""
+    """Different Events about one pod at one moment have different names."""
     harness = RecorderHarness()
     async with running(harness) as recorder:
         for number in range(5):
@@ -118,7 +118,7 @@ async def test_what_differs_is_not_a_repeat() -> None:
 
 
 async def test_repeats_of_what_is_still_queued_are_one_event() -> None:
-    """What is told often before it could be written is written once, and then counted once."""
+    """An Event recorded several times before it is written is written once, and then counted once."""
     harness = RecorderHarness()
     for _ in range(5):
         harness.recorder.record(tell())
@@ -128,7 +128,7 @@ async def test_repeats_of_what_is_still_queued_are_one_event() -> None:
     assert 5 == harness.written()[1][2]["series"]["count"]
 
 
-async def test_an_expired_event_begins_anew() -> None:
+async def test_an_expired_event_is_written_again() -> None:
     """The server forgets Events; a patch that finds none is followed, at the next repeat, by a new one."""
     harness = RecorderHarness(answer=lambda request: json_response({}, 404 if request.method == "PATCH" else 201))
     async with running(harness) as recorder:
@@ -153,7 +153,7 @@ async def test_a_count_that_was_refused_is_tried_again_at_the_next_repeat() -> N
 
 
 async def test_too_many_are_dropped_and_counted() -> None:
-    """A full queue drops the newest and says how many; what was dropped may be told again later."""
+    """A full queue drops and counts the newest; a dropped Event may be recorded again later."""
     harness = RecorderHarness(capacity=3)
     for number in range(5):
         harness.recorder.record(tell(f"pod-{number}"))
@@ -166,14 +166,14 @@ async def test_too_many_are_dropped_and_counted() -> None:
 
 
 async def test_memory_is_bounded() -> None:
-    """However many different things are told, no more than a fixed number is remembered."""
+    """However many different Events are recorded, the number of remembered series is limited."""
     harness = RecorderHarness(capacity=3)
     for number in range(MAX_SERIES + 100):
         harness.recorder.record(tell(f"pod-{number}"))
     assert len(harness.recorder._series) <= MAX_SERIES
 
 
-async def test_events_wait_for_a_lull_but_not_for_ever() -> None:
+async def test_events_wait_at_the_gate_but_not_for_ever() -> None:
     """While binds are under way Events only trickle, a few each second; afterwards all of them go."""
     harness = RecorderHarness()
     harness.lull.start()
@@ -204,7 +204,7 @@ async def test_a_failure_is_counted_and_the_rest_goes_on(answer: FakeResponse) -
 
 
 async def test_a_busy_server_is_given_its_time() -> None:
-    """After a 429 the Event waits as long as it was told to, and a little more, then tries once more."""
+    """After a 429 the Event waits for Retry-After, and a little more, and is sent once more."""
     harness = RecorderHarness()
     answers = iter([json_response(b"busy", 429, **{"Retry-After": "2"}), json_response({}, 201)])
     harness.answer = lambda request: next(answers)
@@ -216,8 +216,8 @@ async def test_a_busy_server_is_given_its_time() -> None:
     assert (1, 0) == (recorder.written, recorder.failed)
 
 
-async def test_who_does_not_lead_writes_no_events() -> None:
-    """With the door closed nothing is sent."""
+async def test_a_replica_that_does_not_lead_writes_no_events() -> None:
+    """Without leadership nothing is sent."""
     harness = RecorderHarness(open=False)
     async with running(harness) as recorder:
         recorder.record(tell())

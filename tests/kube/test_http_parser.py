@@ -24,7 +24,7 @@ def read(data: bytes) -> ParsedResponse:
     ("data", "status", "body"), [(PLAIN, 201, b"body"), (CHUNKED, 409, b"body"), (EMPTY, 204, b"")]
 )
 def test_answers_are_read(data: bytes, status: int, body: bytes) -> None:
-    """By length, in chunks, or without a body; and the connection can be asked again."""
+    """By length, in chunks, or without a body; and the connection can be reused."""
     answer = read(data)
     assert (status, body, True) == (answer.response.status, answer.response.body, answer.reusable)
 
@@ -36,7 +36,7 @@ def test_a_part_is_not_an_answer(data: bytes) -> None:
 
 
 def test_header_names_are_in_lower_case() -> None:
-    """So that whoever looks for one finds it."""
+    """So that lookups find them."""
     assert "1" == read(EMPTY).response.headers["retry-after"]
 
 
@@ -48,8 +48,8 @@ def test_header_names_are_in_lower_case() -> None:
         PLAIN + b"HTTP/1.1 200",
     ],
 )
-def test_some_connections_are_not_asked_again(data: bytes) -> None:
-    """The server says that it closes, or is old, or has said more than was received."""
+def test_some_connections_are_not_reused(data: bytes) -> None:
+    """The server closes it, speaks HTTP/1.0, or has sent more than the response."""
     answer = read(data)
     assert (b"body", False) == (answer.response.body, answer.reusable)
 
@@ -95,7 +95,7 @@ def test_chunks_add_up(body: bytes, sizes: list[int]) -> None:
 
 
 @given(st.binary(max_size=200), st.integers(0, 60), st.sampled_from([PLAIN, CHUNKED, EMPTY]))
-def test_nothing_but_garbled_is_raised(noise: bytes, at: int, data: bytes) -> None:
+def test_only_parse_errors_are_raised(noise: bytes, at: int, data: bytes) -> None:
     """Whatever arrives, it is an answer, a part of one, or Garbled."""
     try:
         found = parse(data[:at] + noise + data[at:], CAP)

@@ -36,7 +36,7 @@ def listing(version: int, *items: dict[str, Any]) -> FakeResponse:
 
 @dataclass
 class InformersHarness:
-    """Watches on a pretend server; what it does not know is a 404, until the test puts it there."""
+    """Informers on a fake transport; unknown paths are 404 until the test adds them."""
 
     kinds: tuple[str, ...]
     answers: dict[str, FakeResponse] = field(default_factory=dict)
@@ -91,7 +91,7 @@ async def test_listed_watched_and_gone() -> None:
     assert expected == harness.events
 
 
-async def test_a_kind_that_nobody_has_installed(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_kind_that_is_not_installed(caplog: pytest.LogCaptureFixture) -> None:
     """It is complete without objects, one line says so, and once installed it is found within minutes."""
     caplog.set_level("INFO")
     async with running(InformersHarness(("podgroups",))) as harness:
@@ -106,7 +106,7 @@ async def test_a_kind_that_nobody_has_installed(caplog: pytest.LogCaptureFixture
         assert (1, 0) == (caplog.text.count("not served"), caplog.text.count("deprecated"))
 
 
-async def test_both_homes_are_read(caplog: pytest.LogCaptureFixture) -> None:
+async def test_both_api_groups_are_watched(caplog: pytest.LogCaptureFixture) -> None:
     """A kind served under both of its groups is complete when both are listed, and the older one is remarked on."""
     late: asyncio.Future[FakeResponse] = asyncio.get_running_loop().create_future()
     harness = InformersHarness(
@@ -158,7 +158,7 @@ async def test_a_kind_that_may_not_be_listed(caplog: pytest.LogCaptureFixture) -
         assert harness.informers.unsynced() is None
 
 
-def test_a_kind_that_cannot_be_followed() -> None:
+def test_a_kind_that_cannot_be_watched() -> None:
     """A plugin that looks at it is named, with what there is to look at."""
     with pytest.raises(UnknownKind, match=r"Mine needs elephants, but only .*namespaces, .* can be watched"):
         extra_kinds("elephants", ("Mine",))
@@ -170,7 +170,7 @@ def test_each_kind_is_called_what_its_path_says(name: str) -> None:
     assert {name} == {kind.path.rpartition("/")[2] for kind in extra_kinds(name, ("One",))}
 
 
-def test_a_gang_is_told_by_its_own_key() -> None:
+def test_a_pod_group_is_deleted_by_its_key() -> None:
     """The key of a deletion is the one under which the core keeps the object."""
     gang = PodGroup(name="gang", namespace="shop", uid="u", version=3)
     event = extra_kinds("podgroups", ("One",))[0].deleted(gang, 9, 1.0)

@@ -15,7 +15,7 @@ pytestmark = pytest.mark.looptime
 WISH = LabelNode("n1", "u", 7, (("pressure.trimtab.dev/cpu", "high"),), reason="cpu is 0.9")
 
 
-async def test_a_mark_is_written_and_told(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_label_is_written_and_logged(caplog: pytest.LogCaptureFixture) -> None:
     """One patch, one event, one line that says what and why."""
     caplog.set_level("INFO")
     harness = ApiCallsHarness(answer=lambda request: json_response({"kind": "Node"}))
@@ -33,7 +33,7 @@ async def test_a_mark_is_written_and_told(caplog: pytest.LogCaptureFixture) -> N
         (Unreachable("no route", sent=False), "no route", False),
     ],
 )
-async def test_a_refusal_is_told_with_its_reason(
+async def test_a_failure_is_reported_with_its_reason(
     answer: object, words: str, forbidden: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The engine hears whether a right is missing, and people hear why."""
@@ -43,7 +43,7 @@ async def test_a_refusal_is_told_with_its_reason(
     assert f"error={words}" in caplog.text
 
 
-async def test_who_observes_only_tells(caplog: pytest.LogCaptureFixture) -> None:
+async def test_observe_only_writes_nothing(caplog: pytest.LogCaptureFixture) -> None:
     """Nothing leaves, and nothing has to be answered."""
     caplog.set_level("INFO")
     harness = ApiCallsHarness()
@@ -54,7 +54,7 @@ async def test_who_observes_only_tells(caplog: pytest.LogCaptureFixture) -> None
     assert "would label node: node=n1 change=+pressure.trimtab.dev/cpu=high reason=cpu is 0.9" in caplog.messages
 
 
-async def test_who_may_not_write_does_not() -> None:
+async def test_without_leadership_nothing_is_written() -> None:
     """A instruction that waited until the lease was lost is a refusal, and no patch."""
     harness = ApiCallsHarness(open=False)
     assert isinstance(await outcome(harness, WISH), LabelFailed)

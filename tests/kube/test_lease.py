@@ -45,7 +45,7 @@ async def test_a_fraction_of_a_second_is_rounded_up() -> None:
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT"])
-async def test_a_refused_write_is_told_once(method: str, caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_rejected_write_is_logged_once(method: str, caplog: pytest.LogCaptureFixture) -> None:
     """A namespace or right that is missing shows in the log, once and not at each try."""
     server = LeaseServer(lease_spec("") if method == "PUT" else None)
     said = json_response({"kind": "Status", "code": 403, "reason": "Forbidden", "message": "leases is forbidden"}, 403)
@@ -57,8 +57,8 @@ async def test_a_refused_write_is_told_once(method: str, caplog: pytest.LogCaptu
     await ended(task)
 
 
-async def test_a_lost_race_is_no_problem(caplog: pytest.LogCaptureFixture) -> None:
-    """That somebody else was faster is how leases work: nothing to tell."""
+async def test_a_lost_race_is_no_error(caplog: pytest.LogCaptureFixture) -> None:
+    """A conflict is how leases work: nothing is logged."""
     server = LeaseServer(lease_spec(""), override=lambda request: CONFLICT if request.method == "PUT" else None)
     task = Contender(server).start()
     await asyncio.sleep(10.0)
@@ -100,7 +100,7 @@ async def test_a_renewed_lease_is_left_alone() -> None:
 
 @pytest.mark.parametrize("spec", [lease_spec(""), lease_spec("me"), lease_spec("other", seconds=0), {}])
 async def test_a_free_lease_is_taken_at_once(spec: dict[str, Any]) -> None:
-    """A lease of nobody, or still in our name, needs no waiting; one of no duration a second at most."""
+    """A lease without a holder, or still ours, needs no waiting; one without a duration a second at most."""
     server = LeaseServer(spec)
     me = Contender(server)
     await me.elector.acquire()
@@ -165,7 +165,7 @@ async def test_a_paused_leader_does_not_write_after_it_wakes() -> None:
 
 
 async def test_take_over_after_a_crash() -> None:
-    """When the leader falls silent, the other leads within the lease and 5 s, and never while the first still may write."""
+    """When the leader crashes, the other leads within the lease duration and 5 s, never while the first may still write."""
     server = LeaseServer()
     first, second = Contender(server, "first"), Contender(server, "second")
     tasks = [first.start(), second.start()]
@@ -183,7 +183,7 @@ async def test_take_over_after_a_crash() -> None:
 
 
 async def test_a_released_lease_is_taken_within_two_seconds() -> None:
-    """A clean end leaves nobody's name in the lease; the next one leads at once, with the next term."""
+    """A clean exit clears the holder; the next one leads at once, with the next term."""
     server = LeaseServer()
     first, second = Contender(server, "first"), Contender(server, "second")
     task = first.start()
@@ -250,7 +250,7 @@ async def test_a_release_has_an_end(caplog: pytest.LogCaptureFixture) -> None:
 
 
 async def test_release_leaves_another_holder_alone() -> None:
-    """Who is not leading any more takes nobody's name out."""
+    """A replica that lost the lease does not clear its holder."""
     server = LeaseServer()
     me = Contender(server)
     await me.elector.acquire()
@@ -304,7 +304,7 @@ async def test_a_lease_taken_or_deleted_by_force_is_lost_at_the_next_renewal(spe
     ],
 )
 async def test_nonsense_is_no_lease(answer: FakeResponse) -> None:
-    """Whatever else the server says, nobody leads by it; with sense coming back, somebody does."""
+    """Nobody leads by an unusable answer; with valid answers again, somebody does."""
     server = LeaseServer(override=lambda request: answer)
     me = Contender(server)
     task = me.start()
@@ -320,8 +320,8 @@ async def test_nonsense_is_no_lease(answer: FakeResponse) -> None:
     assert isinstance(me.events[-1], LeaseLost)
 
 
-async def test_leading_is_said_after_the_preparation() -> None:
-    """The engine hears of it only when the caches are fresh; a lease lost meanwhile is never said to be held."""
+async def test_lease_acquired_is_sent_after_the_preparation() -> None:
+    """LeaseAcquired comes only when the stores are fresh, and never for a lease that was lost meanwhile."""
     for cut in (False, True):
         server = LeaseServer()
         me = Contender(server)

@@ -35,7 +35,7 @@ def methods(harness: ApiCallsHarness) -> list[str]:
     return [request.method for _, request in harness.transport.sent]
 
 
-async def test_a_victim_is_marked_before_it_is_deleted() -> None:
+async def test_a_victim_gets_its_condition_before_it_is_deleted() -> None:
     """The condition is there when the kubelet and its controller hear of the deletion."""
     harness = ApiCallsHarness(answer=answers())
     event = await outcome(harness)
@@ -44,8 +44,8 @@ async def test_a_victim_is_marked_before_it_is_deleted() -> None:
     assert ["PATCH", "DELETE"] == methods(harness)
 
 
-async def test_without_the_mark_nothing_is_deleted() -> None:
-    """A pod whose status cannot be patched is left alone, and that is told."""
+async def test_without_the_condition_nothing_is_deleted() -> None:
+    """A pod whose status cannot be patched is left alone, and the failure is reported."""
     harness = ApiCallsHarness(answer=answers(patch=failure(500, "", "etcd is down")))
     event = await outcome(harness)
     assert isinstance(event, PreemptFailed)
@@ -55,7 +55,7 @@ async def test_without_the_mark_nothing_is_deleted() -> None:
 
 @pytest.mark.parametrize("method", ["patch", "delete"])
 async def test_a_victim_that_is_gone_is_as_good_as_deleted(method: str) -> None:
-    """404 from the API server means that nobody is in the way any more."""
+    """A 404 from the API server means that the pod is gone."""
     assert isinstance(await outcome(ApiCallsHarness(answer=answers(**{method: failure(404, "NotFound")}))), PreemptDone)
 
 
@@ -68,7 +68,7 @@ async def test_a_victim_that_is_gone_is_as_good_as_deleted(method: str) -> None:
     ],
 )
 async def test_a_conflict_is_as_good_only_where_the_name_is_anothers(method: str, words: str, event: type) -> None:
-    """After any other conflict the victim is still there, and nobody must be told that it was preempted."""
+    """After any other conflict the victim is still there, and must not be reported as preempted."""
     found = await outcome(ApiCallsHarness(answer=answers(**{method: failure(409, "Conflict", words)})))
     assert event is type(found)
 
@@ -82,7 +82,7 @@ async def test_a_conflict_is_as_good_only_where_the_name_is_anothers(method: str
         (Unreachable("cut", sent=True), False),
     ],
 )
-async def test_a_failed_delete_is_told(answer: FakeResponse, forbidden: bool) -> None:
+async def test_a_failed_delete_is_reported(answer: FakeResponse, forbidden: bool) -> None:
     """The engine hears of it, and whether it is for want of a permission."""
     event = await outcome(ApiCallsHarness(answer=answers(delete=answer)))
     assert isinstance(event, PreemptFailed)
@@ -90,14 +90,14 @@ async def test_a_failed_delete_is_told(answer: FakeResponse, forbidden: bool) ->
 
 
 async def test_nobody_is_deleted_without_the_lease() -> None:
-    """With the door closed nothing is sent, and the engine is told so."""
+    """Without leadership nothing is sent, and the engine hears of it."""
     harness = ApiCallsHarness(open=False)
     assert isinstance(await outcome(harness), PreemptFailed)
     assert [] == methods(harness)
 
 
 async def test_condition_and_nomination_go_out_in_one_patch() -> None:
-    """What is asked for one pod before the patch leaves is sent together, the newest of each."""
+    """What is queued for one pod is sent in one patch, the newest of each."""
     harness = ApiCallsHarness(answer=answers())
     async with running(harness) as api_calls:
         api_calls.submit(Nominate("u1", "ns", "web", "n-1"))

@@ -17,7 +17,7 @@ def credentials() -> Credentials:
     return Credentials(ClusterConfig(server="https://x:6443"), UserConfig(token="canary"), "context 'c' of file")
 
 
-async def test_a_good_server_is_greeted_in_silence() -> None:
+async def test_a_usable_server_passes() -> None:
     """One pod and one node are listed, no more."""
     transport = FakeTransport(lambda request: GOOD)
     await check_access(transport, credentials())
@@ -40,7 +40,7 @@ async def test_a_good_server_is_greeted_in_silence() -> None:
         (json_response(b"nothing here", 404), "does not answer like an API server: status 404"),
     ],
 )
-async def test_a_bad_one_is_named(answer: FakeResponse, sentence: str) -> None:
+async def test_errors_say_what_to_do(answer: FakeResponse, sentence: str) -> None:
     """The sentence names the server, where its address came from, what happened, and what to do."""
     with pytest.raises(PreflightError) as failure:
         await check_access(FakeTransport(lambda request: answer), credentials())

@@ -32,8 +32,8 @@ async def test_first_a_consistent_list_then_a_watch_from_there() -> None:
     assert 300 <= int(asked["timeoutSeconds"]) <= 600
 
 
-async def test_a_long_batch_of_news_leaves_others_their_turns() -> None:
-    """While a thousand lines that came at once are taken in, whoever else is ready runs many times in between."""
+async def test_other_tasks_run_during_a_long_batch() -> None:
+    """While a thousand lines that arrived at once are handled, other tasks run many times in between."""
     seen = [1]
     async with running(ReflectorHarness()) as harness:
         harness.stream.push(*(line("ADDED", f"n{n}", 11 + n) for n in range(1_000)))
@@ -43,8 +43,8 @@ async def test_a_long_batch_of_news_leaves_others_their_turns() -> None:
     assert max(after - before for before, after in pairwise(seen)) <= 8
 
 
-async def test_a_long_list_leaves_others_their_turns() -> None:
-    """The same while a list is taken in, which after a break may hold as much news as a watch."""
+async def test_other_tasks_run_during_a_long_list() -> None:
+    """The same for a list, which after an outage may bring as many changes."""
     seen = [0]
     harness = ReflectorHarness(answer=lambda request: listing(2_000, *(node(f"n{n}", 11 + n) for n in range(1_000))))
     async with running(harness):
@@ -59,7 +59,7 @@ async def test_a_long_list_leaves_others_their_turns() -> None:
 
 
 async def test_a_long_list_comes_in_pages() -> None:
-    """Each page is asked for with the token of the one before; events and Synced follow when the last one is there."""
+    """Each page is requested with the token of the one before; events and Synced follow after the last."""
     pages = {"": page(10, "x/1", node("a", 7)), "x/1": page(10, "x/2", node("b", 8)), "x/2": listing(10, node("c", 9))}
     async with running(ReflectorHarness(answer=lambda request: pages[query(request).get("continue", "")])) as harness:
         pass
@@ -71,8 +71,8 @@ async def test_a_long_list_comes_in_pages() -> None:
 @pytest.mark.parametrize(
     "second", [json_response({"kind": "Status", "code": 410}, 410), listing(11, node("b", 11)), DOWN]
 )
-async def test_a_list_that_breaks_off_begins_anew(second: FakeResponse) -> None:
-    """A page that expired, is of another version or does not come tells nothing; the next list starts at its first page."""
+async def test_a_list_that_fails_halfway_starts_again(second: FakeResponse) -> None:
+    """A page that expired, is of another version or does not arrive has no effect; the next list starts at its first page."""
     harness = ReflectorHarness(
         answer=lambda request: second if "continue" in query(request) else page(10, "x", node("a", 7))
     )
@@ -83,7 +83,7 @@ async def test_a_list_that_breaks_off_begins_anew(second: FakeResponse) -> None:
     assert ["+b@11", "Synced"] == harness.names()
 
 
-async def test_facts_carry_the_time_of_the_clock() -> None:
+async def test_events_carry_the_time_of_the_clock() -> None:
     """`at` is what the injected clock says when the line is taken in."""
     async with running(ReflectorHarness()) as harness:
         await asyncio.sleep(7.0)
@@ -107,7 +107,7 @@ async def test_an_ended_watch_goes_on_where_it_was() -> None:
 
 
 async def test_a_watch_that_ends_at_once_is_not_repeated_at_once() -> None:
-    """A server that ends every watch as it begins is asked ever less often."""
+    """A server that ends every watch as it begins is contacted less and less often."""
 
     def ended(request: Request) -> FakeStream:
         stream = FakeStream()
@@ -119,15 +119,15 @@ async def test_a_watch_that_ends_at_once_is_not_repeated_at_once() -> None:
     assert len(harness.watches()) < 10
 
 
-async def test_silence_means_another_watch() -> None:
-    """A watch that brings nothing for 45 s is opened anew from its version, well within 60 s, without a list."""
+async def test_an_idle_watch_is_opened_again() -> None:
+    """A watch that brings nothing for 45 s is opened again from its version, well within 60 s, without a list."""
     async with running(ReflectorHarness()) as harness:
         await asyncio.sleep(60.0)
     assert [0.0, 45.0] == harness.watches()
     assert (1, 1, 0) == (len(harness.lists()), harness.reflector.counts.silences, harness.reflector.counts.setbacks)
 
 
-async def test_after_silence_the_watches_are_short() -> None:
+async def test_after_an_idle_timeout_watches_are_short() -> None:
     """So that the bookmark that ends them is heard in time; with the first real line they are long again."""
     async with running(ReflectorHarness()) as harness:
         await asyncio.sleep(46.0)
@@ -144,7 +144,7 @@ async def test_after_silence_the_watches_are_short() -> None:
 
 @pytest.mark.parametrize("shape", ["answer", "line"])
 async def test_both_shapes_of_410_mean_another_list(shape: str) -> None:
-    """HTTP 410 and an ERROR line of code 410 both lead to a new list whose difference is told, and are counted apart."""
+    """HTTP 410 and an ERROR event of code 410 both lead to a new list, and are counted apart."""
     harness = ReflectorHarness(answer=lambda request: listing(10, node("a", 7), node("b", 8)))
 
     def first_expired(request: Request) -> FakeStream:
@@ -180,7 +180,7 @@ async def test_both_shapes_of_410_mean_another_list(shape: str) -> None:
     ],
 )
 async def test_garbage_is_never_an_empty_cluster(body: bytes) -> None:
-    """A list with status 200 that is no list changes nothing; it is asked for again."""
+    """A 200 whose body is not a list changes nothing; the list is requested again."""
     harness = ReflectorHarness(answer=lambda request: listing(10, node("a", 7)))
     async with running(harness):
         harness.answer = lambda request: json_response(body)
@@ -193,7 +193,7 @@ async def test_garbage_is_never_an_empty_cluster(body: bytes) -> None:
 
 @pytest.mark.parametrize("garbage", [b"<html>", b'{"type":"WHAT","object":{}}', b'{"type":"ADDED"}'])
 async def test_garbage_in_a_watch_means_another_list(garbage: bytes) -> None:
-    """A line that says nothing readable may have hidden a change, so a list follows."""
+    """An undecodable line may have been a change, so a list follows."""
     async with running(ReflectorHarness()) as harness:
         harness.answer = lambda request: listing(30, node("c", 25))
         harness.stream.push(garbage)
@@ -201,7 +201,7 @@ async def test_garbage_in_a_watch_means_another_list(garbage: bytes) -> None:
     assert ["Synced", "+c@25"] == harness.names()
 
 
-async def test_an_unreachable_server_is_asked_ever_less_often() -> None:
+async def test_an_unreachable_server_is_contacted_less_and_less_often() -> None:
     """Waits grow from 0.8 s to 30 s, jittered downwards by at most a quarter, for lists."""
     async with running(ReflectorHarness(answer=lambda request: DOWN)) as harness:
         await asyncio.sleep(200.0)
@@ -241,7 +241,7 @@ async def test_a_broken_watch_is_opened_again_without_a_list() -> None:
 
 
 async def test_retry_after_is_honoured() -> None:
-    """A server that says when to come back is not asked before."""
+    """A server is not contacted before its Retry-After."""
     harness = ReflectorHarness(answer=lambda request: json_response(b"busy", 429, **{"Retry-After": "25"}))
     async with running(harness):
         await asyncio.sleep(26.0)
@@ -280,7 +280,7 @@ async def test_refresh_during_a_list_is_not_served_by_it() -> None:
 
 
 async def test_refresh_does_not_wait_for_a_back_off() -> None:
-    """After an outage the next try may be 30 s away; whoever begins to lead has it at once, and only once."""
+    """After an outage the next try may be 30 s away; a new leader gets it at once, and only once."""
     harness = ReflectorHarness(answer=lambda request: DOWN)
     async with running(harness):
         await asyncio.sleep(60.0)
@@ -293,7 +293,7 @@ async def test_refresh_does_not_wait_for_a_back_off() -> None:
         await asyncio.wait_for(asyncio.gather(refreshing, other), 0.1)
 
 
-async def test_refresh_keeps_to_what_the_server_asked_for() -> None:
+async def test_refresh_honours_retry_after() -> None:
     """A Retry-After is waited out all the same."""
     harness = ReflectorHarness(answer=lambda request: json_response(b"busy", 429, **{"Retry-After": "25"}))
     async with running(harness):
@@ -303,7 +303,7 @@ async def test_refresh_keeps_to_what_the_server_asked_for() -> None:
     assert [0.0, 25.0] == harness.lists()
 
 
-async def test_a_watch_that_stays_behind_is_not_believed() -> None:
+async def test_a_watch_that_stays_behind_is_stalled() -> None:
     """When bookmarks stop while the cluster moves on, the watchdog asks for a list."""
     harness = ReflectorHarness()
     version = iter(range(100, 10_000, 100))
@@ -321,7 +321,7 @@ async def test_a_watch_that_stays_behind_is_not_believed() -> None:
     assert (1, 2) == (harness.reflector.counts.stalls, harness.reflector.counts.lists)
 
 
-async def test_a_quiet_watch_with_bookmarks_is_believed() -> None:
+async def test_an_idle_watch_with_bookmarks_is_not_stalled() -> None:
     """Bookmarks that pass the cluster's version show that nothing was missed: no list."""
     harness = ReflectorHarness()
     async with running(harness):
@@ -333,7 +333,7 @@ async def test_a_quiet_watch_with_bookmarks_is_believed() -> None:
 
 
 async def test_a_cluster_that_went_back_in_time_ends_the_run() -> None:
-    """After a restore from backup the watch is silent for ever; within five minutes that is noticed, and nothing is told."""
+    """After a restore from backup the watch stays idle for ever; that is noticed within five minutes, without events."""
     harness = ReflectorHarness(answer=lambda request: listing(1_000, node("a", 900)))
     async with running(harness):
         harness.answer = lambda request: listing(500)
@@ -343,7 +343,7 @@ async def test_a_cluster_that_went_back_in_time_ends_the_run() -> None:
     assert ["+a@900", "Synced"] == harness.names()
 
 
-async def test_synced_is_said_once() -> None:
+async def test_synced_is_sent_once() -> None:
     """Later lists repair; they do not begin anything."""
     harness = ReflectorHarness()
     async with running(harness):

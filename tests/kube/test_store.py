@@ -35,8 +35,8 @@ def test_a_first_list_is_all_new() -> None:
     assert (10, 2) == (store.version, len(store))
 
 
-def test_a_later_list_tells_the_difference() -> None:
-    """What vanished unseen is gone first, then what is new or changed is seen; the rest is not told again."""
+def test_a_later_list_becomes_the_difference() -> None:
+    """First deletions, then what is new or changed; the rest is not repeated."""
     store = filled_store(pod("kept", 3), pod("changed", 4), pod("vanished", 5))
     listed = ListPage(20, "", (pod("kept", 3), pod("changed", 15), pod("new", 16)))
     expected = [PodDeleted("vanished", 2.0, 20), PodUpserted(pod("changed", 15), 2.0), PodUpserted(pod("new", 16), 2.0)]
@@ -44,8 +44,8 @@ def test_a_later_list_tells_the_difference() -> None:
     assert {"kept", "changed", "new"} == store.objects().keys()
 
 
-def test_a_node_made_anew_under_its_name() -> None:
-    """A node deleted and recreated while nobody looked is gone by its old UID before it is seen by its new one."""
+def test_a_node_recreated_under_its_name() -> None:
+    """A node recreated during an outage is deleted by its old UID before it is added by its new one."""
     store = Store(node_kind(NodeReader()))
     list(store.replace(ListPage(10, "", (Node("n", uid="old", version=3),)), 0.0))
     events = list(store.replace(ListPage(20, "", (Node("n", uid="new", version=15),)), 1.0))
@@ -60,7 +60,7 @@ def test_a_list_from_the_past_is_refused() -> None:
     assert (10, {"a"}) == (store.version, set(store.objects()))
 
 
-def test_lines_are_facts() -> None:
+def test_watch_events_become_events() -> None:
     """Added and modified objects are seen, deleted ones gone, and a bookmark only moves the version."""
     store = filled_store()
     assert PodUpserted(pod("a", 11), 1.0) == store.apply(WatchEvent("ADDED", pod("a", 11), 11), 1.0)
@@ -72,7 +72,7 @@ def test_lines_are_facts() -> None:
 
 @pytest.mark.parametrize("version", [1, 10])
 @pytest.mark.parametrize("kind", ["ADDED", "MODIFIED", "DELETED", "BOOKMARK"])
-def test_repeats_say_nothing(kind: str, version: int) -> None:
+def test_repeats_are_ignored(kind: str, version: int) -> None:
     """A line that is not newer than what is known changes nothing: not its object, not the version."""
     store = filled_store(pod("a", 3), version=10)
     found = None if kind == "BOOKMARK" else pod("a", version)
@@ -80,7 +80,7 @@ def test_repeats_say_nothing(kind: str, version: int) -> None:
     assert ({"a": pod("a", 3)}, 10) == (store.objects(), store.version)
 
 
-def test_the_unreadable_has_not_vanished() -> None:
+def test_a_malformed_object_is_not_deleted() -> None:
     """An object in the list that cannot be read is skipped, and not taken for deleted: known by UID or by name."""
     store = filled_store(pod("a", 3), pod("b", 3), pod("c", 3))
     broken = (Malformed("Pod", "", "a", "bad"), Malformed("Pod", "ns/name-b", "", "bad"))
@@ -88,8 +88,8 @@ def test_the_unreadable_has_not_vanished() -> None:
     assert 2 == store.malformed
 
 
-def test_the_unreadable_can_still_be_deleted() -> None:
-    """When an unreadable object of a known UID is deleted, it is gone; of an unknown one, nothing is said."""
+def test_a_malformed_object_can_be_deleted() -> None:
+    """The deletion of a malformed object is an event if its UID is known, else none."""
     store = filled_store(pod("a", 3))
     assert PodDeleted("a", 1.0, 11) == store.apply(WatchEvent("DELETED", Malformed("Pod", "", "a", "bad"), 11), 1.0)
     assert store.apply(WatchEvent("DELETED", Malformed("Pod", "", "z", "bad"), 12), 1.0) is None

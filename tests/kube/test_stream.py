@@ -59,7 +59,7 @@ async def test_a_zero_length_chunk_ends_a_stream() -> None:
     assert ([[b"one"]], None) == await asyncio.wait_for(_lines(end), 10)
 
 
-async def test_a_silent_stream_is_noticed() -> None:
+async def test_an_idle_stream_times_out() -> None:
     """A connection that stays open and brings nothing is Silent after the time allowed; what came before counts."""
 
     async def silent(received: ReceivedRequest) -> None:
@@ -72,12 +72,12 @@ async def test_a_silent_stream_is_noticed() -> None:
     assert isinstance(failure, IdleTimeout)
 
 
-async def test_a_server_that_never_begins_is_silent() -> None:
-    """No head of an answer within the time allowed is silence, too."""
+async def test_a_server_that_never_responds_times_out() -> None:
+    """No response head within the idle timeout is an IdleTimeout, too."""
     assert isinstance((await _lines(_never, silence=0.2))[1], IdleTimeout)
 
 
-async def test_a_cut_stream_is_told_from_an_ended_one() -> None:
+async def test_a_cut_stream_differs_from_an_ended_one() -> None:
     """A connection that breaks in the middle is a failure."""
 
     async def cut(received: ReceivedRequest) -> None:
@@ -107,7 +107,7 @@ async def test_a_long_line_is_read_and_an_endless_one_is_not() -> None:
 
 
 async def test_a_stream_can_be_closed_from_outside() -> None:
-    """Whoever waits for lines of a stream that is closed is told so at once."""
+    """A reader of a closed stream gets Unreachable at once."""
 
     async def open_ended(received: ReceivedRequest) -> None:
         received.start_stream()

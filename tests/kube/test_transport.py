@@ -41,7 +41,7 @@ async def speaking(behave: Behaviour, **more: Any) -> AsyncIterator[tuple[FaultS
 
 
 async def test_a_request_arrives_as_it_was_built() -> None:
-    """Method, path, query, body, type, token and encoding are what was asked for."""
+    """Method, path, query, body, type, token and encoding are those of the request."""
     async with speaking(lambda received: received.respond(201, b"done", "X-Y: z")) as (server, transport):
         response = await transport.send(POST, 5.0)
         await transport.send(GET, 5.0)
@@ -128,7 +128,7 @@ async def test_a_cancelled_request_leaves_no_stray_answer() -> None:
 
 
 async def test_closing_ends_what_is_under_way() -> None:
-    """After close nothing stays open, and whoever waits is told that the outcome is not known."""
+    """After close nothing stays open, and pending requests end with an unknown outcome."""
     async with speaking(_never) as (_, transport):
         waiting = asyncio.create_task(transport.send(POST, 60.0))
         await asyncio.sleep(0.05)
@@ -198,7 +198,7 @@ async def _nonsense(received: ReceivedRequest) -> None:
 
 @pytest.mark.parametrize("behave", [_cut, _half, _never, _nonsense])
 async def test_a_lost_answer_leaves_it_open(behave: Behaviour) -> None:
-    """After the request went out, a cut, a half answer, silence and nonsense all leave open whether it took effect."""
+    """After the request went out, a cut, half a response, no response and garbage all leave open whether it took effect."""
     async with speaking(behave) as (server, transport):
         with pytest.raises(Unreachable) as failure:
             await transport.send(POST, 0.3)
@@ -281,7 +281,7 @@ async def test_a_token_that_stays_refused_is_tried_twice() -> None:
 
 
 async def test_credentials_that_no_header_can_hold() -> None:
-    """What cannot be put into HTTP is told as a request not sent, without its characters; nothing else goes wrong."""
+    """A request that cannot be encoded is reported as not sent, without its characters; nothing else goes wrong."""
     async with serving(lambda received: received.respond(200)) as server:
         credentials = server.credentials()
 
@@ -310,7 +310,7 @@ async def test_secrets_are_in_no_log_and_no_error(caplog: pytest.LogCaptureFixtu
     assert failure.value.__context__ is None or failure.value.__suppress_context__
 
 
-async def test_the_limiter_is_asked() -> None:
+async def test_the_rate_limiter_is_used() -> None:
     """With a rate set, each request waits for its turn."""
     async with speaking(lambda received: received.respond(200), rate_limiter=RateLimiter(20.0, 1)) as (_, transport):
         loop = asyncio.get_running_loop()
@@ -321,7 +321,9 @@ async def test_the_limiter_is_asked() -> None:
 
 
 @asynccontextmanager
-async def slow_to_prove(behave: Behaviour, when_refused: bool) -> AsyncIterator[tuple[FaultServer, AiohttpTransport]]:
+async def with_slow_credentials(
+    behave: Behaviour, when_refused: bool
+) -> AsyncIterator[tuple[FaultServer, AiohttpTransport]]:
     """A way whose credentials take 0.3 s, each time or only after a 401."""
     async with serving(behave) as server:
         credentials = server.credentials()
@@ -346,14 +348,14 @@ async def sent_until(transport: AiohttpTransport, seconds: float) -> Unreachable
 
 
 @pytest.mark.parametrize("when_refused", [False, True])
-async def test_the_door_is_asked_after_the_proof(when_refused: bool) -> None:
+async def test_leadership_is_checked_after_the_credentials(when_refused: bool) -> None:
     """Leadership lost while credentials are issued keeps the request, or its second try after a 401, from leaving."""
-    async with slow_to_prove(lambda received: received.respond(401), when_refused) as (server, transport):
+    async with with_slow_credentials(lambda received: received.respond(401), when_refused) as (server, transport):
         assert (await sent_until(transport, 0.15)).sent is False
     assert int(when_refused) == len(server.received)
 
 
-async def test_the_door_is_asked_after_the_limiter() -> None:
+async def test_leadership_is_checked_after_the_rate_limiter() -> None:
     """Leadership lost while a request waits for its turn keeps it from leaving."""
     async with speaking(lambda received: received.respond(200), rate_limiter=RateLimiter(5.0, 1)) as (
         server,
@@ -365,16 +367,16 @@ async def test_the_door_is_asked_after_the_limiter() -> None:
 
 
 @pytest.mark.parametrize("when_refused", [False, True])
-async def test_patience_covers_the_proof(when_refused: bool) -> None:
-    """Credentials that take too long use up the patience; nothing has been sent, or only what never happened."""
-    async with slow_to_prove(lambda received: received.respond(401), when_refused) as (server, transport):
+async def test_the_timeout_covers_the_credentials(when_refused: bool) -> None:
+    """Slow credentials use up the timeout; nothing has been sent, or only what had no effect."""
+    async with with_slow_credentials(lambda received: received.respond(401), when_refused) as (server, transport):
         with pytest.raises(Unreachable, match=r"no response within 0\.15 s") as failure:
             await transport.send(POST, 0.15)
     assert failure.value.sent is False
     assert int(when_refused) == len(server.received)
 
 
-async def test_patience_covers_the_limiter() -> None:
+async def test_the_timeout_covers_the_rate_limiter() -> None:
     """A turn that comes too late is not waited for."""
     async with speaking(lambda received: received.respond(200), rate_limiter=RateLimiter(0.1, 1)) as (
         server,

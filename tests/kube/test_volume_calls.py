@@ -17,8 +17,8 @@ SELECT = SelectNode("u1", "ns", "data", 7, "node-1")
 
 
 @pytest.mark.parametrize("instruction", [BIND, SELECT])
-async def test_a_promise_is_sent_and_answered(instruction: BindVolume | SelectNode) -> None:
-    """A yes lets the harness be asked again."""
+async def test_a_volume_patch_is_sent_and_answered(instruction: BindVolume | SelectNode) -> None:
+    """A success lets the stage run again."""
     harness = ApiCallsHarness(lambda request: json_response({}))
     assert StageAnswered("u1", 1e9) == await outcome(harness, instruction)
     assert ["PATCH"] == [request.method for _, request in harness.transport.sent]
@@ -32,13 +32,13 @@ async def test_a_promise_is_sent_and_answered(instruction: BindVolume | SelectNo
         (Unreachable("broken off", sent=True), "volume disk could not be prepared: broken off"),
     ],
 )
-async def test_a_promise_that_was_not_taken_is_a_problem(answer: object, problem: str) -> None:
+async def test_a_rejected_volume_patch_is_an_error(answer: object, problem: str) -> None:
     """Whatever went wrong, the pod hears of it and looks for a node again."""
     assert StageAnswered("u1", 1e9, problem) == await outcome(ApiCallsHarness(lambda request: answer), BIND)
 
 
-async def test_nothing_is_promised_without_the_lease() -> None:
-    """A closed door is a problem, too: somebody else may have other plans for the volume."""
+async def test_no_volume_is_patched_without_the_lease() -> None:
+    """Lost leadership is an error, too: the new leader may use the volume for another claim."""
     harness = ApiCallsHarness(open=False)
     assert StageAnswered("u1", 1e9, "volume disk could not be prepared: not sent") == await outcome(harness, BIND)
     assert [] == harness.transport.sent
