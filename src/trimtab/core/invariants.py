@@ -32,6 +32,11 @@ class InvariantChecker:
         """Whether the round is complete."""
         return not self._nodes and not self._pods and not self._checks
 
+    @property
+    def sliced(self) -> bool:
+        """Whether the next slice is as small as it is asked to be; what concerns all is checked in one."""
+        return bool(self._nodes or self._pods)
+
     def check(self, nodes: int) -> list[str]:
         """One sentence for each violation in the next slice, of so many nodes or as much else."""
         if self._nodes:
