@@ -141,7 +141,7 @@ def test_damaged_bytes_are_read_without_an_exception(at: int, byte: int) -> None
 
 @given(st.integers(0, 10_000))
 def test_what_is_ignored_changes_nothing(i: int) -> None:
-    """A pod without the fields that nobody looks at is the same pod."""
+    """A pod without the fields that are not used is the same pod."""
     whole = json.loads(pending_pod(i))
     for ignored in ("managedFields", "annotations", "generateName"):
         del whole["metadata"][ignored]

@@ -30,7 +30,7 @@ def test_the_table_holds_two_generations_at_most() -> None:
         assert 10 >= len(table._old)
 
 
-def test_what_is_asked_for_again_survives() -> None:
+def test_what_is_used_again_survives() -> None:
     """A key that is used in every generation keeps its value while others pass through."""
     table: GenerationalCache[int, list[int]] = GenerationalCache(lambda key: [key], generation=10)
     first = table[-1]
@@ -40,7 +40,7 @@ def test_what_is_asked_for_again_survives() -> None:
 
 
 def test_what_is_seen_once_passes_through() -> None:
-    """A key that is not asked for any more is forgotten, and built anew when it comes back."""
+    """A key that is not used any more is dropped, and built again when it comes back."""
     table: GenerationalCache[int, list[int]] = GenerationalCache(lambda key: [key], generation=10)
     first = table[-1]
     for key in range(30):

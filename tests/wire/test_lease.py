@@ -69,7 +69,7 @@ def test_an_update_keeps_what_others_wrote() -> None:
 
 
 def test_a_release_empties_the_holder() -> None:
-    """A lease that is let go says so: an empty holder, and no time instead of an empty one."""
+    """A released lease has an empty holder, and null instead of empty times."""
     spec = json.loads(update_lease_request(msgspec.structs.replace(_read(SPEC), holder="", acquire_time="")).body)[
         "spec"
     ]
@@ -77,7 +77,7 @@ def test_a_release_empties_the_holder() -> None:
 
 
 def test_only_a_lease_that_was_read_can_be_updated() -> None:
-    """Without the object that was read there is no version to protect somebody else's write."""
+    """Without the object that was read there is no version to protect the write of another replica."""
     with pytest.raises(ValueError, match="was not read"):
         update_lease_request(Lease("kube-system", "trimtab"))
 

@@ -51,7 +51,7 @@ def test_every_field_lands_where_it_belongs() -> None:
     "value", [{"metadata": {"name": "n"}}, {"metadata": {"name": "n"}, "spec": None, "status": None}]
 )
 def test_what_is_absent_has_its_default(value: Json) -> None:
-    """A node that says nothing offers nothing, and is no worse than that."""
+    """A node without status offers nothing, and is otherwise valid."""
     assert Node(name="n") == read_node(value)
 
 
@@ -102,7 +102,7 @@ def test_a_bad_quantity_offers_nothing_of_it(text: str) -> None:
     ],
 )
 def test_a_node_that_cannot_be_judged_takes_no_pods(value: Json, path: str) -> None:
-    """Without its labels or taints a node is as good as cordoned, and says why."""
+    """Without its labels or taints a node counts as unschedulable, and its error says why."""
     node = read_node(value)
     assert node.unschedulable
     assert node.error.startswith(path)
@@ -117,7 +117,7 @@ def test_a_node_that_cannot_be_judged_takes_no_pods(value: Json, path: str) -> N
         ({"allocatable": 5}, "status.allocatable"),
     ],
 )
-def test_other_faults_leave_it_open(status: Json, path: str) -> None:
+def test_other_errors_leave_it_schedulable(status: Json, path: str) -> None:
     """What does not decide where pods may go is named and left out."""
     node = read_node(node_json(status=status))
     assert node.error.startswith(path)

@@ -67,7 +67,7 @@ def test_taints_are_taken_from_their_places() -> None:
     ] == steps
 
 
-def test_a_change_is_told_in_one_line() -> None:
+def test_a_change_is_formatted_in_one_line() -> None:
     """What comes has a plus, what goes a minus."""
     assert f"+{KEY}=high, -status, +taint {KEY}:PreferNoSchedule" == format_label_change(BOTH)
     assert f"-taint {KEY}" == format_label_change(LabelNode("n", "u", 7, remove_taints=((0, KEY),)))
@@ -89,5 +89,5 @@ REFUSED = b'{"kind":"Status","status":"Failure","message":"only our own keys","c
     ],
 )
 def test_outcomes(status: int, body: bytes, outcome: LabelDone | LabelFailed) -> None:
-    """Only a 200 is a yes, with the version that it made where it says so; a right that is missing is told apart."""
+    """Only a 200 is a success, with the new version if the body has it; a missing permission is told apart."""
     assert outcome == label_outcome(BOTH, Reply(status, body), 9.0)

@@ -119,7 +119,7 @@ def test_a_budget_allows_what_its_status_says(
     ],
 )
 def test_a_gang_is_read_with_its_numbers(spec: Json | None, expected: PodGroup) -> None:
-    """What is not said has the default: one member, no resources, the plugin's own patience."""
+    """Absent fields have defaults: one member, no resources, the plugin's own timeout."""
     assert expected == pod_groups().read(encoded(an_object(spec)))
 
 

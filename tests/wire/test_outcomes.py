@@ -51,7 +51,7 @@ def test_a_success_is_done() -> None:
     ],
 )
 def test_each_failure_has_its_meaning(status: int, body: bytes, fault: BindFailure) -> None:
-    """Refusals are told from conflicts, and whatever leaves it open whether the write happened is unknown."""
+    """Refusals differ from conflicts, and whatever leaves open whether the write took effect is unknown."""
     outcome = bind_outcome(BIND, Reply(status, body), 5.0)
     assert isinstance(outcome, BindFailed)
     assert ("u", "n", fault, 5.0) == (outcome.uid, outcome.node, outcome.reason, outcome.at)
@@ -59,7 +59,7 @@ def test_each_failure_has_its_meaning(status: int, body: bytes, fault: BindFailu
 
 
 def test_the_message_is_the_servers() -> None:
-    """What the server said is passed on; without a word it is the status, without an answer that."""
+    """The server's message is passed on; without one it is the status, or that there was no answer."""
     messages = [
         getattr(bind_outcome(BIND, Reply(status, body), 0), "message", "")
         for status, body in ((409, _failure(409, "Conflict")), (503, b""), (0, b""))
@@ -68,7 +68,7 @@ def test_the_message_is_the_servers() -> None:
 
 
 def test_a_reread_gives_the_pod() -> None:
-    """The pod that was asked for is read as any other."""
+    """The pod is decoded as any other."""
     outcome = get_pod_outcome(GET, Reply(200, encoded(pod_json({"nodeName": "n-1"}))), 5.0, PodReader())
     assert isinstance(outcome, GetPodDone)
     assert outcome.pod is not None

@@ -134,7 +134,7 @@ def test_only_a_false_pod_scheduled_is_unscheduled(condition: Json) -> None:
 
 @pytest.mark.parametrize("phase", ["Unknown", "Invented", "Succeeded"])
 def test_any_phase_is_kept_as_it_is(phase: str) -> None:
-    """A phase that nobody knows is no error; an empty one counts as Pending."""
+    """An unknown phase is no error; an empty one counts as Pending."""
     assert phase == read_pod(pod_json(status={"phase": phase})).phase
     assert "Pending" == read_pod(pod_json(status={"phase": ""})).phase
 
@@ -165,7 +165,7 @@ FAULTS = [
 
 @pytest.mark.parametrize(("spec", "path"), FAULTS)
 def test_an_unreadable_field_is_named(spec: Json, path: str) -> None:
-    """A pod with one bad field keeps its identity and the rest, and says which field it is and what to do."""
+    """A pod with one bad field keeps its identity and the rest; the error names the field and what to do."""
     pod = read_pod(pod_json({"schedulerName": "trimtab", **spec}))
     assert pod.spec_error.startswith(path)
     assert pod.spec_error.endswith("; correct the field")
@@ -196,7 +196,7 @@ def test_an_unreadable_status_leaves_the_pod_in_place(status: Json) -> None:
     assert 1000 == pod.requests.of("cpu")
 
 
-def test_a_fault_is_told_again_for_the_sibling() -> None:
+def test_an_error_is_reported_for_the_next_pod_of_the_template() -> None:
     """The second pod of a faulty template is as faulty as the first, although nothing is decoded for it."""
     reader, spec = PodReader(), {"containers": [container(requests={"cpu": "-1"})]}
     first, second = (read_pod(pod_json(spec, uid=uid), reader) for uid in ("a", "b"))
@@ -204,8 +204,8 @@ def test_a_fault_is_told_again_for_the_sibling() -> None:
     assert 0 == second.requests.of("cpu")
 
 
-def test_several_faults_are_counted() -> None:
-    """The first error is told in full, the others by number."""
+def test_several_errors_are_counted() -> None:
+    """The first error is given in full, the others by number."""
     pod = read_pod(pod_json({"containers": [container(requests={"cpu": "x", "memory": "y"})]}))
     assert "(and 1 more)" in pod.spec_error
 
@@ -228,7 +228,7 @@ def test_several_faults_are_counted() -> None:
     ],
 )
 def test_without_identity_it_is_malformed(data: bytes, key: str, uid: str) -> None:
-    """What cannot be told apart from other pods is no pod; as much of its identity as there is comes along."""
+    """A pod that cannot be identified is Malformed, with as much of its identity as there is."""
     found = PodReader().read(data)
     assert isinstance(found, Malformed)
     assert ("Pod", key, uid) == (found.kind, found.key, found.uid)

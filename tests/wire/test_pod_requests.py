@@ -69,7 +69,7 @@ def test_overhead_comes_on_top() -> None:
 
 
 def test_pod_level_resources_stand_for_the_sum() -> None:
-    """What the pod as a whole asks for replaces the sum of its containers, for the resources that can be so asked."""
+    """Pod-level requests replace the sum of the containers, for the resources that support them."""
     spec = {"containers": _asks("500m", "500m"), "resources": {"requests": {"cpu": "300m", "x.y/gpu": "4"}}}
     assert (("cpu", 300),) == _demand(spec).amounts
 
@@ -88,22 +88,22 @@ def test_pod_level_resources_stand_for_the_sum() -> None:
     ],
 )
 def test_a_resize_keeps_room_for_the_largest(given: str, allocated: str, conditions: list[Json], cpu: int) -> None:
-    """Wish, allocation and what the container has: the largest counts; an infeasible wish does not."""
+    """The largest of request, allocation and what the container has counts; an infeasible request does not."""
     status = {"name": "c0", "resources": {"requests": {"cpu": given}}, "allocatedResources": {"cpu": allocated}}
     found = _cpu({"containers": _asks("500m")}, {"containerStatuses": [status], "conditions": conditions})
     assert cpu == found
 
 
 def test_a_status_without_resources_says_nothing() -> None:
-    """Only a status that tells what the container has takes part; allocation alone does not."""
+    """Only a status with the container's resources counts; allocation alone does not."""
     status = {
         "containerStatuses": [{"name": "c0", "allocatedResources": {"cpu": "9"}}, {"name": "gone", "resources": {}}]
     }
     assert 500 == _cpu({"containers": _asks("500m")}, status)
 
 
-def test_an_empty_status_of_an_infeasible_wish_counts_nothing() -> None:
-    """A container that is told to have nothing has nothing while its wish is infeasible."""
+def test_an_empty_status_of_an_infeasible_request_counts_nothing() -> None:
+    """A container whose status is empty counts nothing while its request is infeasible."""
     status = {"containerStatuses": [{"name": "c0", "resources": {}}], "conditions": INFEASIBLE}
     assert 0 == _cpu({"containers": _asks("500m")}, status)
 
@@ -116,7 +116,7 @@ def test_sidecars_can_be_resized_and_init_steps_cannot() -> None:
 
 
 def test_limits_follow_the_resize_too() -> None:
-    """Limits are the larger of wish and what the container has."""
+    """Limits are the larger of the spec's and what the container has."""
     spec = {"containers": [container("c0", limits={"cpu": "1"})]}
     status = {"containerStatuses": [{"name": "c0", "resources": {"limits": {"cpu": "2"}}}]}
     assert (("cpu", 2000),) == _demand(spec, status).limits
@@ -134,7 +134,7 @@ def test_ephemeral_containers_ask_for_nothing() -> None:
 
 
 def test_cpu_container_by_container() -> None:
-    """Limits and overhead, requests without a limit, and silent containers are told apart; init containers are left out."""
+    """Limits with overhead, requests without a limit, and containers with neither; init containers are left out."""
     spec = {
         "containers": [
             container("both", {"cpu": "100m"}, {"cpu": "2"}),
@@ -151,6 +151,6 @@ def test_cpu_container_by_container() -> None:
 
 
 def test_limits_are_not_below_requests() -> None:
-    """Where there is no limit, or a smaller one, what is asked for stands for it."""
+    """Without a limit, or with a smaller one, the request counts."""
     spec = {"containers": [container("a", {"cpu": "300m", "memory": "1Gi"}, {"cpu": "2"})]}
     assert (2000, 1 << 30, 0) == tuple(map(_demand(spec).limit_of, ("cpu", "memory", "x.y/gpu")))

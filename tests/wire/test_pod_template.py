@@ -120,7 +120,7 @@ def test_a_token_volume_is_not_part_of_the_template() -> None:
     ],
 )
 def test_volumes_that_tie_to_nodes_are_kept(volume: Json, expected: Volume) -> None:
-    """A volume that some scheduling rule looks at is kept with its kind and what it points at."""
+    """A volume that affects scheduling is kept with its kind and its source."""
     assert (expected,) == _spec({"volumes": [{"name": "v", **volume}]}).volumes
 
 
@@ -264,11 +264,11 @@ def test_tolerations_may_leave_out_anything() -> None:
         ({}, ""),
     ],
 )
-def test_groups_are_told_as_text(spec: Json, group: str) -> None:
+def test_scheduling_groups_become_text(spec: Json, group: str) -> None:
     """Both spellings of a scheduling group give a name, and a pod without one gives none."""
     assert group == _spec(spec).scheduling_group
 
 
-def test_resource_claims_are_told_by_name() -> None:
+def test_resource_claims_are_kept_by_name() -> None:
     """The names of resource claims are kept, so that such a pod is never placed as if it had none."""
     assert ("gpu", "nic") == _spec({"resourceClaims": [{"name": "gpu"}, {"name": "nic"}]}).resource_claims

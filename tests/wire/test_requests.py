@@ -84,7 +84,7 @@ def test_a_nomination_shares_the_patch() -> None:
     assert {"metadata": {"uid": "u"}, "status": {"nominatedNodeName": None}} == alone
 
 
-def test_a_victim_is_told_why_and_then_deleted() -> None:
+def test_a_victim_gets_its_condition_and_is_then_deleted() -> None:
     """The condition names the scheduler; the delete carries the UID and leaves the grace to the pod."""
     preempt = Preempt("u-1", "shop", "web-1", "u-2", "trimtab")
     told = disruption_target_request(preempt, NOW)
@@ -104,7 +104,7 @@ def test_a_victim_is_told_why_and_then_deleted() -> None:
 
 
 def test_an_event_is_about_the_pod() -> None:
-    """An Event regards the pod by UID, says who speaks, and is a warning only when told so."""
+    """An Event regards the pod by UID, names its reporter, and is a warning only if it says so."""
     request = event_request(TELL, NOW, "web-1.1", "trimtab-0")
     assert ("POST", "/apis/events.k8s.io/v1/namespaces/shop/events") == (request.method, request.path)
     assert {

@@ -172,15 +172,15 @@ def test_the_field_is_named(spec: Json, error: str) -> None:
         {"nodeSelector": {"a b": "c d"}},
     ],
 )
-def test_what_kubernetes_lives_with_is_no_fault(spec: Json) -> None:
-    """One good node term is enough; a weightless wish, an empty selector and a key that no node has are all allowed."""
+def test_what_kubernetes_accepts_is_valid(spec: Json) -> None:
+    """One valid node term is enough; a preference without weight, an empty selector and an unused key are all allowed."""
     assert "" == read_pod(pod_json(spec)).spec.error
 
 
 @settings(max_examples=300)
 @given(st.sampled_from(_places(EVERYTHING)), ANY_JSON)
 def test_any_part_of_what_a_pod_wishes_may_hold_anything(place: tuple[str | int, ...], part: Any) -> None:
-    """With one part replaced it is a pod still: with its wishes, a senseless one named, or the unreadable one named."""
+    """With one part replaced it is still a pod, and an invalid or undecodable field is named."""
     data = json.loads(_changed(copy.deepcopy(EVERYTHING), place, part))
     found = PODS.read(json.dumps(pod_json(data)).encode())
     assert isinstance(found, Pod | Malformed)

@@ -15,8 +15,8 @@ BIND = BindVolume("u", "disk/1", 7, "shop", "data", "c-1")
 SELECT = SelectNode("u", "shop", "data", 8, "node-1")
 
 
-def test_a_volume_is_promised_in_the_version_that_was_seen() -> None:
-    """The patch names the claim by UID, and says that it was no person who kept the volume for it."""
+def test_a_volume_patch_holds_for_one_version() -> None:
+    """The patch names the claim by UID, and marks the volume as bound by the controller."""
     request = bind_volume_request(BIND)
     assert ("PATCH", "/api/v1/persistentvolumes/disk%2F1", MERGE_PATCH) == (
         request.method,
@@ -32,7 +32,7 @@ def test_a_volume_is_promised_in_the_version_that_was_seen() -> None:
     assert {"metadata": {"resourceVersion": "7"}, "spec": {"claimRef": claim}} == json.loads(kept.body)
 
 
-def test_a_claim_is_given_to_a_node_in_the_version_that_was_seen() -> None:
+def test_a_claim_patch_holds_for_one_version() -> None:
     """The provisioner goes by the annotation."""
     request = select_node_request(SELECT)
     assert ("PATCH", "/api/v1/namespaces/shop/persistentvolumeclaims/data") == (request.method, request.path)

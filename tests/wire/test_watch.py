@@ -88,7 +88,7 @@ def test_nodes_are_watched_likewise() -> None:
 
 
 def test_a_malformed_object_still_moves_the_watch_on() -> None:
-    """A change whose object cannot be read is told as such, with its version if that can be."""
+    """A change whose object cannot be read is Malformed, with its version if that can be decoded."""
     line = decode_watch_event(
         encoded({"type": "ADDED", "object": {"metadata": {"uid": "u", "resourceVersion": "9"}}}), PodReader()
     )
@@ -133,7 +133,7 @@ def test_an_error_carries_its_code() -> None:
         encoded({"type": "INVENTED", "object": pod_json()}),
     ],
 )
-def test_a_line_that_makes_no_sense_is_an_error(data: bytes) -> None:
+def test_an_undecodable_line_is_an_error(data: bytes) -> None:
     """Half a line, a line of an unknown type and a bookmark without version are errors with a message, and no change."""
     line = decode_watch_event(data, PodReader())
     assert ("ERROR", None, 0) == (line.type, line.object, line.code)
