@@ -50,8 +50,9 @@ def reading(rule: str, at: float) -> Reading:
 
 
 def status_of(labeller: Process) -> LabellerStatus:
-    assert labeller.labeller_status is not None
-    return labeller.labeller_status
+    (status,) = labeller.extensions
+    assert isinstance(status, LabellerStatus)
+    return status
 
 
 def problems(labeller: Process) -> list[str]:
@@ -154,7 +155,8 @@ async def test_other_queries_reach_the_source(labeller: Process) -> None:
 async def test_the_mode_is_settled_at_the_start(labeller: Process) -> None:
     """Who observes holds no lease: a file that says `apply` is refused until the restart that takes one."""
     assert labeller.reload is not None
-    labeller.reload._apply(reads(apply=True)((TEXT % 90).encode()))
+    content = (TEXT % 90).encode()
+    labeller.reload._apply(reads(apply=True)(content), content)
     assert "labels.mode: cannot change while running: restart to apply it" in labeller.reload.error
     assert 70.0 == labeller.current.settings.labels.rules[1].threshold  # type: ignore[union-attr]
 

@@ -177,7 +177,7 @@ def sends(account: Account, instruction: LabelNode) -> tuple[int, LabelDone | La
 
 def test_a_patch_returns_the_resulting_version(account: Account, rig: Rig) -> None:
     """For labels by merge patch and taints by JSON patch: from that version on, a watch shows the change."""
-    for change in ({"labels": ((KEY, "high"),)}, {"taint": (SOFT_TAINT,)}):
+    for change in ({"labels": ((KEY, "high"),)}, {"add_taints": (SOFT_TAINT,)}):
         meta = rig.admin.get(NODE)["metadata"]
         patch = LabelNode("node", meta["uid"], int(meta["resourceVersion"]), **change)  # type: ignore[arg-type]
         expected = LabelDone("node", 1.0, 0)

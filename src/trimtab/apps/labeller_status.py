@@ -1,4 +1,4 @@
-"""The labeller's health: whether its rules have recent samples, and warnings about its labels."""
+"""The labeller's part of a process: /status, which fails if a rule has no recent sample, and warnings about labels."""
 
 from __future__ import annotations
 
@@ -8,9 +8,11 @@ from collections.abc import Callable, Iterator
 
 from trimtab.apps.clock import Clock
 from trimtab.config.configuration import Configuration
+from trimtab.core.engine import Engine
 from trimtab.core.model.events import SamplesRead
 from trimtab.kube.informers import Informers
 from trimtab.serve.health import Check, freshness_check
+from trimtab.serve.labels import LabellerEndpoints
 from trimtab.serve.metrics import PrometheusRecorder
 from trimtab.sources.poller import SourceEvent
 
@@ -39,26 +41,30 @@ class LabellerStatus:
 
     def __init__(
         self,
+        engine: Engine,
         clock: Clock,
         informers: Informers,
         current: Callable[[], Configuration],
         reload_error: Callable[[], str],
     ) -> None:
-        self.clock, self.informers = clock, informers
+        self.engine, self.clock, self.informers = engine, clock, informers
         self._current, self._reload_error = current, reload_error
         self.last_read: dict[str, float] = {}
         self.rules_since = clock()
 
-    def observe(self, event: SourceEvent) -> None:
+    def on_samples(self, event: SourceEvent) -> None:
         """Note which metrics have a sample that is young enough for a rule."""
         if isinstance(event, SamplesRead):
             oldest = self.clock.wall() - self._current().settings.load.stale
             fresh = [each for each in event.readings if max(each.measured, default=-math.inf) >= oldest]
             self.last_read |= {reading.resource: event.at for reading in fresh}
 
-    def rules_changed(self) -> None:
+    def on_reload(self) -> None:
         """Give a new rule time to be read."""
         self.rules_since = self.clock()
+
+    def endpoints(self) -> LabellerEndpoints:
+        return LabellerEndpoints(self.engine, self.checks(), self.clock.to_wall_time)
 
     def checks(self) -> Iterator[Check]:
         yield freshness_check("watch", lambda: self.clock() - self.informers.last_heard("nodes"), WATCH_SILENT_SECONDS)

@@ -16,11 +16,11 @@ from __future__ import annotations
 import asyncio
 import logging
 import signal
-from collections.abc import Collection, Coroutine, Iterator, Sequence
+from collections.abc import Callable, Collection, Coroutine, Iterator, Sequence
 from dataclasses import dataclass, replace
 from importlib.metadata import version
 from random import Random
-from typing import Any
+from typing import Any, Protocol
 
 import uvloop
 from aiohttp import web
@@ -51,7 +51,6 @@ from trimtab.serve.explain import ExplainEndpoints
 from trimtab.serve.gauges import Gauges, ProcessStats
 from trimtab.serve.health import Check, Health, flag_check, freshness_check
 from trimtab.serve.http import Endpoints, MetricsEndpoint, create_app, serve
-from trimtab.serve.labels import LabellerEndpoints
 from trimtab.sources.interface import HistoryRange
 from trimtab.sources.poller import HISTORY_RANGES, SourceEvent
 from trimtab.wire.node import NodeReader
@@ -70,18 +69,35 @@ CORE_KINDS = ("pods", "nodes")
 LABELLER_IN_SCHEDULER = "deploy/labeller.yaml and deploy/rbac-labeller.yaml"
 
 
+class Extension(Protocol):
+    """A part of the process that belongs to one controller: it sees samples and reloads, and has endpoints."""
+
+    def on_samples(self, event: SourceEvent) -> None: ...
+
+    def on_reload(self) -> None: ...
+
+    def endpoints(self) -> Endpoints: ...
+
+
 @dataclass(frozen=True, eq=False)
 class ControllerSpec:
-    """What one controller adds to a process."""
+    """What one controller adds to a process. To add a controller, add a value to `CONTROLLERS`."""
 
     name: str
     role_file: str  # in deploy/, named where the preflight check fails
     preflight_paths: tuple[str, ...]
     history: Sequence[HistoryRange] = ()  # read from the sources at the start
+    extension: Callable[[Process], Extension] | None = None
+
+
+def _labeller_status(process: Process) -> LabellerStatus:
+    return LabellerStatus(
+        process.engine, process.clock, process.informers, lambda: process.current, process.reload_error
+    )
 
 
 SCHEDULER = ControllerSpec("scheduler", "rbac.yaml", (PODS, NODES), HISTORY_RANGES)
-LABELLER = ControllerSpec("labeller", "labeller.yaml", (NODES,))
+LABELLER = ControllerSpec("labeller", "labeller.yaml", (NODES,), extension=_labeller_status)
 CONTROLLERS = {each.name: each for each in (SCHEDULER, LABELLER)}
 
 
@@ -143,7 +159,7 @@ class Process:
         self.informers = Informers(self.read_transport, watched, self.runtime.dispatch, self.clock, random)
         self.pollers = self._create_pollers()
         self.reload = self._create_reload(file) if file is not None else None
-        self.labeller_status = self._create_labeller_status() if LABELLER in self.controllers else None
+        self.extensions = [spec.extension(self) for spec in self.controllers if spec.extension is not None]
         self.stopping = False
 
     # --- parts
@@ -163,25 +179,23 @@ class Process:
     def _create_reload(self, file: ConfigFile) -> Reload:
         return Reload(file, self.configuration, self._on_config, self.clock, self.pollers.change)
 
-    def _create_labeller_status(self) -> LabellerStatus:
-        def error() -> str:
-            return self.reload.error if self.reload is not None else ""
-
-        return LabellerStatus(self.clock, self.informers, lambda: self.current, error)
-
     @property
     def current(self) -> Configuration:
         """The configuration in force."""
         return self.reload.current if self.reload is not None else self.configuration
 
+    def reload_error(self) -> str:
+        """Why the file on disk is not in force; empty if it is."""
+        return self.reload.error if self.reload is not None else ""
+
     def _on_config(self, event: Event) -> None:
-        if self.labeller_status is not None:
-            self.labeller_status.rules_changed()
+        for each in self.extensions:
+            each.on_reload()
         self.runtime.dispatch(event)
 
     def _on_samples(self, event: SourceEvent) -> None:
-        if self.labeller_status is not None:
-            self.labeller_status.observe(event)
+        for each in self.extensions:
+            each.on_samples(event)
         self.runtime.dispatch(event)
 
     async def _get(self, path: str) -> tuple[int, bytes]:
@@ -265,11 +279,8 @@ class Process:
     # --- endpoints
 
     def _web_app(self) -> web.Application:
-        endpoints: list[Endpoints] = [ExplainEndpoints(self.engine, self.clock.to_wall_time)]
-        if self.labeller_status is not None:
-            checks = self.labeller_status.checks()
-            endpoints.append(LabellerEndpoints(self.engine, checks, self.clock.to_wall_time))
-        return create_app(self._health(), self._metrics(), *endpoints)
+        explain = ExplainEndpoints(self.engine, self.clock.to_wall_time)
+        return create_app(self._health(), self._metrics(), explain, *(each.endpoints() for each in self.extensions))
 
     def _health(self) -> Health:
         live = (freshness_check("eventLoop", lambda: self.clock() - self.runtime.last_tick, STALL_SECONDS),)
