@@ -188,7 +188,8 @@ def test_records_as_lines_of_json(tmp_path: Path) -> None:
     run.put(SettingsRead(read_settings(PACK, CONTROLLERS), run.at, PACK)).close()
     done = replay("--print", tmp_path / "r")
     lines = [json.loads(line) for line in done.stdout.splitlines()]
-    assert [*range(1, len(lines) + 1)] == [line["record"] for line in lines]
+    assert [*range(len(lines))] == [line["record"] for line in lines]
+    assert ("Header", SPREAD.content.decode()) == (lines[0]["event"], lines[0]["config"]["content"])
     (turn,) = [line for line in lines if line["event"] == "Turn"]
     assert ["Decision", "Bind"] == [output["type"] for output in turn["outputs"]]
     assert "MostAllocated" in next(line for line in lines if line["event"] == "SettingsRead")["config"]["content"]

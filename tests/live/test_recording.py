@@ -1,4 +1,4 @@
-"""A live run that is recorded gives the same decisions when it is replayed without a cluster, and holds no secrets."""
+"""A live run that is recorded gives the same decisions when it is replayed without a cluster, and holds no token."""
 
 from __future__ import annotations
 

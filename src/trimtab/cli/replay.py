@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+import msgspec
 
 from trimtab.config.diagnostics import printable
 
@@ -20,12 +21,13 @@ MAX_SHOWN = 1_000  # characters of one output
 if TYPE_CHECKING:
     from trimtab.apps.replay import Difference, Replay
     from trimtab.core.controllers import Output
-    from trimtab.core.recording import Record
+    from trimtab.core.model.events import ConfigText
+    from trimtab.core.recording import Header, Record
 
 
 @click.command("replay")
 @click.argument("file", type=click.Path(path_type=Path))
-@click.option("--print", "print_records", is_flag=True, help="Print every record as a line of JSON, with what it gave.")
+@click.option("--print", "print_records", is_flag=True, help="Print the header and every record as lines of JSON.")
 @click.option("--until", metavar="N|TIME", help="Stop after record N, or before TIME (2026-01-31T08:00:00Z).")
 @click.option("--explain", "explained", metavar="pod/NAMESPACE/NAME", help="Explain the pod as of where it stopped.")
 def command(file: Path, print_records: bool, until: str | None, explained: str | None) -> None:
@@ -39,6 +41,8 @@ def command(file: Path, print_records: bool, until: str | None, explained: str |
     stop, key = _parse_until(until), _parse_pod(explained)
     try:
         replay = Replay(file)
+        if print_records:
+            click.echo(_header_as_json(replay.header))
         for record in _with_progress(replay, stop, hidden=print_records):
             if print_records:
                 click.echo(_as_json(record, replay.result.records))
@@ -140,18 +144,16 @@ def _output(output: Output) -> str:
     return f"{head}{output.verdict.message()}"[:MAX_SHOWN]
 
 
+def _header_as_json(header: Header) -> str:
+    """The configuration is in it, so that whoever sends the file can see what it holds."""
+    line = {"record": 0, "time": _time(header.started), "event": "Header", **msgspec.structs.asdict(header)}
+    return msgspec.json.encode({**line, "config": _config(header.config)}).decode()
+
+
 def _as_json(record: Record, number: int) -> str:
-    import msgspec
-
-    from trimtab.core.model.events import SettingsRead
-
     event = msgspec.structs.asdict(record.event)
-    if isinstance(record.event, SettingsRead):
-        config = record.event.config
-        event["settings"], event["config"] = (
-            None,
-            {"file": config.file, "content": config.content.decode(errors="replace")},
-        )
+    if "settings" in event:  # plugins are objects: the text that they were read from stands for them
+        event = {**event, "settings": None, "config": _config(event["config"])}
     line: dict[str, Any] = {"record": number, "time": _time(record.event.at), "event": type(record.event).__name__}
     whole = {**line, **event, "outputs": record.outputs}
     try:
@@ -160,9 +162,12 @@ def _as_json(record: Record, number: int) -> str:
         return json.dumps(msgspec.to_builtins(whole))
 
 
-def _explain(replay: Replay, key: str) -> str:
-    import msgspec
+def _config(config: ConfigText) -> dict[str, Any]:
+    included = {path: content.decode(errors="replace") for path, content in config.included}
+    return {"file": config.file, "content": config.content.decode(errors="replace"), "included": included}
 
+
+def _explain(replay: Replay, key: str) -> str:
     from trimtab.cli.explain import render
 
     explanation = replay.explain(key)
