@@ -14,7 +14,7 @@ from tests.conformance.corpus import SUFFIX, cases
 
 SHOWN_CASES = 5
 SHOWN_DIFFERENCES = 3
-LONGEST = 400
+MAX_LINE = 400
 
 
 def lines(result: Result) -> Iterator[str]:
@@ -30,13 +30,13 @@ def summary(results: Sequence[Result]) -> str:
     return f"{agreed} cases agree, {disagreed} disagree, {waiting} wait for plugins that are not built"
 
 
-def _first(found: Sequence[Disagreement]) -> Iterator[str]:
-    for case in found[:SHOWN_CASES]:
+def _first(disagreements: Sequence[Disagreement]) -> Iterator[str]:
+    for case in disagreements[:SHOWN_CASES]:
         yield f"  {case.case}"
-        yield from (f"    {each}"[:LONGEST] for each in case.differences[:SHOWN_DIFFERENCES])
+        yield from (f"    {each}"[:MAX_LINE] for each in case.differences[:SHOWN_DIFFERENCES])
         if more := len(case.differences[SHOWN_DIFFERENCES:]):
             yield f"    and {more} more differences"
-    if more := len(found[SHOWN_CASES:]):
+    if more := len(disagreements[SHOWN_CASES:]):
         yield f"  and {more} more cases"
 
 
@@ -49,8 +49,8 @@ def main(arguments: Sequence[str]) -> int:
         print(f"{arguments[0]}: no *{SUFFIX} there to compare with", file=sys.stderr)
         return 2
     results: list[Result] = []
-    for plugin, found in corpus.items():
-        results.append(check(plugin, found))
+    for plugin, recorded in corpus.items():
+        results.append(check(plugin, recorded))
         print(*lines(results[-1]), sep="\n", flush=True)
     print(summary(results))
     return 1 if any(result.disagreements for result in results) else 0

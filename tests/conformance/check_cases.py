@@ -1,6 +1,6 @@
 """Compares plugins with recorded cases and reports where they disagree.
 
-A plugin is found by its name among those that are built, so a new one is judged without a change here.
+A plugin is looked up by name in the registry, so a new one is compared without a change here.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Runs recorded steps of gangs through Coscheduling and returns the results in the recorded format.
 
-The recorded plugin remembers between steps who was permitted, which gang has passed the look at its resources, and which
-has failed of late. Here that is the engine's business, so this file plays the engine as upstream has it: a permitted pod
-takes a place, and an unreserved one gives it back.
+The recorded plugin keeps state between steps: permitted pods, gangs whose resources were checked, and gangs that failed
+recently. Here the engine keeps it, so this module stands in for the engine as upstream does it: a permitted pod is placed,
+and an unreserved one is removed.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from trimtab.wire.decoding import Malformed
 from trimtab.wire.objects import pod_groups
 
 GROUPS = pod_groups()
-AFTERWARDS = 1e10
+FIRST_FAILURE_AT = 1e10
 GAP = "resource gap"  # to which the recording shortens the words
 
 
 def answer(plugin: Coscheduling, case: Case) -> dict[str, Any]:
     steps = Steps(plugin, case)
-    return {"steps": [steps.take(step) for step in case["steps"]]}
+    return {"steps": [steps.run(step) for step in case["steps"]]}
 
 
 def read_group(data: Mapping[str, Any]) -> PodGroup:
@@ -41,7 +41,7 @@ def read_group(data: Mapping[str, Any]) -> PodGroup:
 
 
 class Steps:
-    """One plugin, the cluster of a case, and what upstream's plugin would remember."""
+    """One plugin, the cluster of a case, and the state that upstream's plugin would keep."""
 
     def __init__(self, plugin: Coscheduling, case: Case) -> None:
         self.plugin, self.case, self.cluster = plugin, case, cluster_of(case)
@@ -50,43 +50,43 @@ class Steps:
         self.pods = {pod.name: pod for pod in map(read_pod, case["pendingPods"])}
         self.known = {pod.uid: pod for pod in (*self.cluster.pods.values(), *self.pods.values())}
         self.permitted: dict[str, Pod] = {}
-        self.passed: set[str] = set()
-        self.resting: set[str] = set()
-        self.failed: dict[str, float] = {}
+        self.resources_checked: set[str] = set()
+        self.backing_off: set[str] = set()
+        self.failed_at: dict[str, float] = {}
         self.count = 0
 
-    def take(self, step: Mapping[str, str]) -> dict[str, Any]:
-        ways: dict[str, Callable[[Pod], dict[str, Any]]] = {
+    def run(self, step: Mapping[str, str]) -> dict[str, Any]:
+        handlers: dict[str, Callable[[Pod], dict[str, Any]]] = {
             "preFilter": self.pre_filter,
             "permit": self.permit,
             "unreserve": self.unreserve,
             "postFilter": self.post_filter,
             "less": lambda pod: {"less": self.key(pod) < self.key(self.pods[step["other"]])},
         }
-        return ways[step["op"]](self.pods[step["pod"]])
+        return handlers[step["op"]](self.pods[step["pod"]])
 
     def gang(self, pod: Pod) -> Gang:
         key = pod_group_key(pod)
         members = {uid: each for uid, each in self.known.items() if pod_group_key(each) == key}
         bound = {uid: each.node for uid, each in members.items() if each.node}
-        flying = {uid: "" for uid, each in self.permitted.items() if pod_group_key(each) == key}
+        assumed = {uid: "" for uid, each in self.permitted.items() if pod_group_key(each) == key}
         group = self.cluster.objects.of_kind(PodGroup).get(key)
-        past = (self.failed.get(key), key in self.resting, key in self.passed)
-        return Gang(key, group, members, {**flying, **bound}, *past)
+        history = (self.failed_at.get(key), key in self.backing_off, key in self.resources_checked)
+        return Gang(key, group, members, {**assumed, **bound}, *history)
 
-    def fails(self, gang: Gang) -> None:
+    def record_failure(self, gang: Gang) -> None:
         """No time passes in a case, but what fails later is queued later; all of it is long after the recorded times."""
-        self.failed[gang.key] = AFTERWARDS + self.count
+        self.failed_at[gang.key] = FIRST_FAILURE_AT + self.count
         self.count += 1
-        self.passed.discard(gang.key)
+        self.resources_checked.discard(gang.key)
 
     def pre_filter(self, pod: Pod) -> dict[str, Any]:
         gang = self.gang(pod)
-        refused = self.plugin.pre_filter_gang(self.cluster.view, pod, gang) if gang.key else None
-        if refused is None:
-            self.passed |= {gang.key} if gang.group and gang.group.min_resources else set()
+        rejected = self.plugin.pre_filter_gang(self.cluster.view, pod, gang) if gang.key else None
+        if rejected is None:
+            self.resources_checked |= {gang.key} if gang.group and gang.group.min_resources else set()
             return {**SUCCESS}
-        return rejection(refused.unresolvable, (GAP if refused.reason.startswith(GAP) else refused.reason,))
+        return rejection(rejected.unresolvable, (GAP if rejected.reason.startswith(GAP) else rejected.reason,))
 
     def permit(self, pod: Pod) -> dict[str, Any]:
         if not pod_group_key(pod):
@@ -95,33 +95,35 @@ class Steps:
         if gang.group is not None:
             self.permitted[pod.uid] = pod
         match self.plugin.permit_gang(self.gang(pod)):
-            case Reject(reason, final):
-                return {**rejection(final, (reason,)), "waitSeconds": 0}
+            case Reject(reason, unresolvable):
+                return {**rejection(unresolvable, (reason,)), "waitSeconds": 0}
             case Wait(seconds):
                 return {"code": "Wait", "waitSeconds": int(seconds)}
-        self.failed.pop(gang.key, None)
+        self.failed_at.pop(gang.key, None)
         return {**SUCCESS, "waitSeconds": 0}
 
     def unreserve(self, pod: Pod) -> dict[str, Any]:
         if self.gang(pod).group is not None:
             self.permitted.pop(pod.uid, None)
-            self.fails(self.gang(pod))
+            self.record_failure(self.gang(pod))
         return {}
 
     def post_filter(self, pod: Pod) -> dict[str, Any]:
         gang = self.gang(pod)
-        refused = self.plugin.post_filter_rejection(pod, gang)
-        if refused.reason.startswith("PodGroup"):
-            self.fails(gang)
-            self.resting |= {gang.key} if self.plugin.gang_backoff(gang) else set()
-        return rejection(refused.unresolvable, (refused.reason,) if refused.reason else ())
+        rejected = self.plugin.post_filter_rejection(pod, gang)
+        if rejected.reason.startswith("PodGroup"):
+            self.record_failure(gang)
+            self.backing_off |= {gang.key} if self.plugin.gang_backoff(gang) else set()
+        return rejection(rejected.unresolvable, (rejected.reason,) if rejected.reason else ())
 
     def key(self, pod: Pod) -> tuple[tuple[float, ...], str]:
         """Ties go by name; the queue's own go by UID, which is as good where members of a gang go together."""
-        first = self.case.get("initialAttemptTimestamps", {}).get(pod.name)
-        since = (
-            self.plugin.gang_queued_at(self.gang(pod), _seconds(first) if first else 0.0)
+        first_attempt = self.case.get("initialAttemptTimestamps", {}).get(pod.name)
+        queued_at = (
+            self.plugin.gang_queued_at(self.gang(pod), _seconds(first_attempt) if first_attempt else 0.0)
             if pod_group_key(pod)
             else None
         )
-        return self.plugin.queue_sort_key(pod, _seconds(first) if since is None else since), replace(pod, node="").key
+        return self.plugin.queue_sort_key(pod, _seconds(first_attempt) if queued_at is None else queued_at), replace(
+            pod, node=""
+        ).key

@@ -1,6 +1,6 @@
 """Runs recorded preemptions through the default profile and returns the results in the recorded format.
 
-A case says who would be displaced on each node that was looked at, why others do not help, and which nodes may be chosen.
+A case has the victims on each evaluated node, why other nodes do not help, and which nodes may be chosen.
 """
 
 from __future__ import annotations
@@ -32,50 +32,53 @@ NO_VICTIMS_MESSAGE = "No preemption victims found for incoming pod"
 
 
 def answer(profile: Profile, case: Case) -> dict[str, Any]:
-    told = whole_profile.one_pod(profile, case)
+    result = whole_profile.one_pod(profile, case)
     pod, view = read_pod(case["pod"]), cluster_of(case).view
-    stuck = _filter_status(profile, case, view, pod)
-    if "totalScore" in told and case["preemptionMode"] == "auto":
-        return told
-    told = {point: told[point] for point in ("preFilter", "filter") if point in told}
-    words = ineligible_reason(view, pod, stuck)
-    if words:
-        return {**told, "preemption": {"eligible": False, "eligibleReason": words}}
-    return {**told, "preemption": {"eligible": True, **_shown(view, pod, stuck, dry_run(view, pod, stuck), case)}}
+    status = _filter_status(profile, case, view, pod)
+    if "totalScore" in result and case["preemptionMode"] == "auto":
+        return result
+    result = {point: result[point] for point in ("preFilter", "filter") if point in result}
+    reason = ineligible_reason(view, pod, status)
+    if reason:
+        return {**result, "preemption": {"eligible": False, "eligibleReason": reason}}
+    return {
+        **result,
+        "preemption": {"eligible": True, **_preemption(view, pod, status, dry_run(view, pod, status), case)},
+    }
 
 
 def _filter_status(profile: Profile, case: Case, view: View, pod: Pod) -> FilterStatus:
-    answers, promised = evaluate(view, pod, profile), nominated_by_node(view, pod, nominated(case))
-    found = final_rejections(view, pod, answers, promised)
-    codes = np.where(found.excluded, -1, np.where(found.rejected_by == PASSES, 0, found.codes))
+    evaluation, by_node = evaluate(view, pod, profile), nominated_by_node(view, pod, nominated(case))
+    rejections = final_rejections(view, pod, evaluation, by_node)
+    codes = np.where(rejections.excluded, -1, np.where(rejections.rejected_by == PASSES, 0, rejections.codes))
     if case["preemptionMode"] == "force":
         codes = np.ones_like(codes)
-    return FilterStatus(tuple(profile.filters[index] for index in sorted(answers.codes)), codes, promised)
+    return FilterStatus(tuple(profile.filters[index] for index in sorted(evaluation.codes)), codes, by_node)
 
 
-def _shown(view: View, pod: Pod, status: FilterStatus, run: DryRun, case: Case) -> dict[str, Any]:
+def _preemption(view: View, pod: Pod, status: FilterStatus, run: DryRun, case: Case) -> dict[str, Any]:
     names = [view.nodes[row].name for row in run.rows.tolist()]
     if not names:
         return {}
     candidates = {
         name: {
-            "victims": [each.key for each in victims(view, run, place)],
-            "pdbViolations": int(run.pdb_violations[place]),
+            "victims": [each.key for each in victims(view, run, index)],
+            "pdbViolations": int(run.pdb_violations[index]),
         }
-        for place, name in enumerate(names)
-        if len(run.victims_of(place))
+        for index, name in enumerate(names)
+        if len(run.victims_of(index))
     }
     statuses = {
-        name: _status(view, pod, status, run, place)
-        for place, name in enumerate(names)
-        if run.rejected_by[place] != FITS
+        name: _status(view, pod, status, run, index)
+        for index, name in enumerate(names)
+        if run.rejected_by[index] != FITS
     }
     best = pick_one_node(view, pod, run)
-    told: dict[str, Any] = {"potentialNodes": sorted(names), "candidates": candidates, "nodeStatuses": statuses}
+    result: dict[str, Any] = {"potentialNodes": sorted(names), "candidates": candidates, "nodeStatuses": statuses}
     if best is not None:
         recorded = case["expected"]["preemption"].get("selectedAnyOf", [])
-        told["selectedAnyOf"] = recorded if names[best] in recorded else [names[best]]
-    return {point: value for point, value in told.items() if value}
+        result["selectedAnyOf"] = recorded if names[best] in recorded else [names[best]]
+    return {point: value for point, value in result.items() if value}
 
 
 def _status(view: View, pod: Pod, status: FilterStatus, run: DryRun, place: int) -> dict[str, Any]:

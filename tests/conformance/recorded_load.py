@@ -1,7 +1,7 @@
 """A LoadView of a recorded case's metrics.
 
-A case holds what load-watcher answered: percentages by node, and the window that they speak for. Here they stand in the
-columns as they are, however odd: the recorded plugins believe everything.
+A case has the response of load-watcher: percentages by node, and their window. Here they are put into columns without
+validation, because the recorded plugins trust everything.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Runs one recorded case through one plugin and returns the results in the recorded format.
 
-preFilter ──▶ filter per node        with the promised pods first, then without them
+preFilter ──▶ filter per node        with the nominated pods first, then without them
 preScore  ──▶ rawScore ──▶ score     over the nodes that the case gives to Score
 """
 

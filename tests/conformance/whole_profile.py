@@ -1,7 +1,7 @@
 """Runs recorded cases through the whole default profile and returns the results in the recorded format.
 
-DefaultProfile looks at one pod on every node; DefaultProfileSequence places one pod after another, each standing before
-the next is looked at, and takes the smallest name among equal nodes.
+DefaultProfile evaluates one pod on every node; DefaultProfileSequence schedules one pod after another and breaks ties by the
+smallest name.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Hypothesis strategies for affinity between pods, spread constraints, and objects that select pods.
 
-Keys, selectors and names come from a few values each, so that they meet: the same labels are on nodes and pods. A pod's
-namespace never changes, so it goes by the pod's name.
+Keys, selectors and names come from a few values each, so that they match: nodes and pods share labels. A pod's
+namespace never changes, so it depends on the pod's name.
 """
 
 from __future__ import annotations

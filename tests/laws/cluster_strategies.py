@@ -1,6 +1,6 @@
 """Hypothesis strategies for nodes, pods, clusters and changes of clusters.
 
-Names, labels and amounts come from a few values each, so that things meet: equal taints, taken ports, full nodes.
+Names, labels and amounts come from a few values each, so that they coincide: equal taints, ports in use, full nodes.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Random but possible histories: a simulated API server, a lagging watch, and lost responses.
 
-What is true lives in `World`; what the engine hears of it, and when, is drawn step by step. Steps are plain numbers, so
-that a failing history shrinks. Nothing here knows what the engine ought to do: that is for `recount` and the laws.
+`World` holds the true state; which events of it are delivered, and when, is drawn step by step. Steps are plain numbers,
+so that a failing history shrinks. What the engine must do is checked by `bind_checker` and the laws.
 """
 
 from __future__ import annotations

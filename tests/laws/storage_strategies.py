@@ -1,6 +1,6 @@
 """Hypothesis strategies for claims, volumes, classes and drivers, from a few names each so that they match.
 
-Volumes of a pod never change, so they go by its name.
+Volumes of a pod never change, so they depend on its name.
 """
 
 from __future__ import annotations

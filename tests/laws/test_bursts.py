@@ -1,7 +1,7 @@
 """A burst of equal pods spreads under every spreading policy, although metrics are two minutes late.
 
-The scene: equal nodes with some load on each; a scrape every 15 seconds, of what was so 120 seconds ago; then pods of one
-Deployment, at once or one by one, each of which uses more or less than it asked for from the moment that it is placed.
+The setup: equal nodes with some load; a scrape every 15 seconds that shows the usage of 120 seconds ago; then pods of one
+Deployment, at once or one by one, each of which uses more or less than its request as soon as it is placed.
 """
 
 from __future__ import annotations
