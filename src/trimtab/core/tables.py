@@ -17,6 +17,8 @@ Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 Selection = Index | slice
 
+NO_ROW = -1  # of a free slot, and of a pod on an unknown node
+
 
 class Column(NamedTuple):
     """How a column is allocated: the default of unused cells, the element type, and any leading dimensions."""

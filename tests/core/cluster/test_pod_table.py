@@ -9,7 +9,8 @@ from msgspec.structs import replace
 from tests.build import cluster, node, pod
 from trimtab.core.cluster import pod_table as module
 from trimtab.core.cluster.invariants import check_invariants
-from trimtab.core.cluster.pod_table import NO_ROW, NOT_STARTED
+from trimtab.core.cluster.pod_table import NOT_STARTED
+from trimtab.core.tables import NO_ROW
 
 
 def test_a_slot_holds_its_pods_values() -> None:

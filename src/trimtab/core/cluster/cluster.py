@@ -21,7 +21,7 @@ from msgspec.structs import replace
 
 from trimtab.core.cluster.node_table import EVERY_ROW, NodeTable
 from trimtab.core.cluster.objects import Objects
-from trimtab.core.cluster.pod_table import NO_ROW, PodTable
+from trimtab.core.cluster.pod_table import PodTable
 from trimtab.core.cluster.topology.topology_counts import TopologyCounts
 from trimtab.core.cluster.view import View
 from trimtab.core.load.ingest import ingest, ingest_history
@@ -32,6 +32,7 @@ from trimtab.core.model.node import Node
 from trimtab.core.model.objects import Object
 from trimtab.core.model.pod import Pod
 from trimtab.core.model.readings import Reading
+from trimtab.core.tables import NO_ROW
 
 MAX_TOMBSTONES = 50_000
 

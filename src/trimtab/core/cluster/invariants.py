@@ -12,13 +12,13 @@ import numpy as np
 
 from trimtab.core.cluster.cluster import Cluster
 from trimtab.core.cluster.node_table import NodeTable
-from trimtab.core.cluster.pod_table import NO_ROW, PodTable
+from trimtab.core.cluster.pod_table import PodTable
 from trimtab.core.cluster.topology.pod_count import Domains, PodCount
 from trimtab.core.load.pod_usage import SUMMED
 from trimtab.core.load.store import LoadStore
 from trimtab.core.model.node import Node
 from trimtab.core.model.resources import MAX_AMOUNT
-from trimtab.core.tables import Floats
+from trimtab.core.tables import NO_ROW, Floats
 
 MAX_NAMED = 10  # pods in one sentence
 

@@ -14,9 +14,8 @@ import numpy as np
 
 from trimtab.core.cluster.topology.affinity_terms import AffinityTerms
 from trimtab.core.model.pod import Pod
-from trimtab.core.tables import ArrayTable, Bools, Floats, Index, Ints, column
+from trimtab.core.tables import NO_ROW, ArrayTable, Bools, Floats, Index, Ints, column
 
-NO_ROW = -1
 FIRST_CAPACITY = 64
 NOT_STARTED = math.inf
 MIN_IDS, STALE_PER_POD = 4096, 4

@@ -6,18 +6,15 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import numpy as np
 
-from trimtab.core.cluster.pod_table import NO_ROW
 from trimtab.core.cluster.view import View
 from trimtab.core.model.pod import Pod
-from trimtab.core.tables import Floats, Index
-
-Rows = slice | Index
+from trimtab.core.tables import NO_ROW, Floats, Selection
 
 SMALL_SELECTION = 8  # rows, up to which going through their own pods is cheaper than through all slots
 NONE: frozenset[int] = frozenset()
 
 
-def recent_count(view: View, after: Floats | float, rows: Rows) -> Floats:
+def recent_count(view: View, after: Floats | float, rows: Selection) -> Floats:
     """Pods placed on each of these rows later than `after`: one time for all, or one per row of the view.
 
     None are counted where the time is NaN.
@@ -25,7 +22,7 @@ def recent_count(view: View, after: Floats | float, rows: Rows) -> Floats:
     return recent_sum(view, after, rows, lambda pod: 1.0)
 
 
-def recent_sum(view: View, after: Floats | float, rows: Rows, amount: Callable[[Pod], float]) -> Floats:
+def recent_sum(view: View, after: Floats | float, rows: Selection, amount: Callable[[Pod], float]) -> Floats:
     """The sum of `amount` over those pods."""
     small = _small_selection(view, rows)
     total = _on_all_rows(view, after, amount)[rows] if small is None else _on_rows(view, after, small, amount)
@@ -40,7 +37,7 @@ def recent_sum_on_row(view: View, after: float, row: int, amount: Callable[[Pod]
     return total if view.delta is None else total + _added(view, amount).item(row)
 
 
-def _small_selection(view: View, rows: Rows) -> Sequence[int] | None:
+def _small_selection(view: View, rows: Selection) -> Sequence[int] | None:
     """The selected row numbers, unless there are many."""
     selected = range(*rows.indices(view.count)) if isinstance(rows, slice) else rows
     return None if len(selected) > SMALL_SELECTION else [int(row) for row in selected]

@@ -12,9 +12,8 @@ from typing import Self
 import numpy as np
 
 from trimtab.core.model.pod import Pod
-from trimtab.core.tables import ArrayTable, Bools, Floats, Index, Selection, column, indices_of
+from trimtab.core.tables import NO_ROW, ArrayTable, Bools, Floats, Index, Selection, column, indices_of
 
-NO_ROW = -1
 FIRST_SIZE = 64
 MAX_DELETED_NAMES = 20_000
 

@@ -13,14 +13,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trimtab.core.cluster.labels import ABSENT, LabelColumn
-from trimtab.core.tables import Bools, Floats, Index
+from trimtab.core.tables import Bools, Floats, Index, Selection
 
-Rows = slice | Index
 IdColumn = Literal["label_set", "term_set"]  # of the pod table
 Weigh = Callable[[int], dict[int, int]]  # what a pod adds, by its id, for ids from this one on; zeros are left out
 
 
-def take_rows(column: NDArray[Any], rows: Rows) -> NDArray[Any]:
+def take_rows(column: NDArray[Any], rows: Selection) -> NDArray[Any]:
     """These rows of a column; `take` is much faster than indexing with an array."""
     return column[rows] if isinstance(rows, slice) else column.take(rows)
 
@@ -78,7 +77,7 @@ class Domains:
             if domain != ABSENT:
                 self.total += amount
 
-    def at_rows(self, rows: Rows) -> Floats:
+    def at_rows(self, rows: Selection) -> Floats:
         """The count in the domain of each row; rows without the label have their common count, or their own."""
         if self.by_row:
             return take_rows(self.counts, rows)
@@ -88,7 +87,7 @@ class Domains:
         """Counts by domain, as a copy."""
         return _sum_by_domain(self.key, self.counts) if self.by_row else self.counts.copy()
 
-    def rows_above(self, limit: float, rows: Rows) -> Bools:
+    def rows_above(self, limit: float, rows: Selection) -> Bools:
         """Rows in a domain with a higher count; never rows without the label."""
         if self.by_row:
             found: Bools = take_rows(self.counts, rows) > limit
@@ -114,7 +113,7 @@ class Domains:
         others = np.delete(counts, first)
         return float(counts[first]), int(self.eligible_domains[first]), float(others.min(initial=np.inf))
 
-    def in_eligible_domain(self, rows: Rows) -> Bools:
+    def in_eligible_domain(self, rows: Selection) -> Bools:
         """Rows in a domain with an eligible row."""
         table = np.zeros(self.key.size, dtype=np.bool_)
         table[self.eligible_domains] = True

@@ -16,10 +16,10 @@ import numpy as np
 
 from trimtab.core.cluster.node_table import NodeTable
 from trimtab.core.cluster.overlay import PodDelta
-from trimtab.core.cluster.pod_table import NO_ROW, PodTable
+from trimtab.core.cluster.pod_table import PodTable
 from trimtab.core.cluster.topology.pod_count import IdColumn, PodCount, TopologyKey, Weigh
 from trimtab.core.cluster.topology.pod_selectors import PodSelector, matches_all, required_label
-from trimtab.core.tables import Bools, Floats
+from trimtab.core.tables import NO_ROW, Bools, Floats
 
 T = TypeVar("T")
 

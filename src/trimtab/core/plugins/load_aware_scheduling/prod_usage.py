@@ -15,7 +15,7 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from trimtab.core.cluster.pod_table import NO_ROW, LabelSets
+from trimtab.core.cluster.pod_table import LabelSets
 from trimtab.core.cluster.view import View
 from trimtab.core.framework.interface import Bools, Rows
 from trimtab.core.framework.load_scoring.utilisation import RESOURCES, cpu_and_memory
@@ -23,7 +23,7 @@ from trimtab.core.model.change import Change
 from trimtab.core.model.pod import Pod
 from trimtab.core.model.resources import CPU, MEMORY
 from trimtab.core.plugins.load_aware_scheduling.change_cursor import ChangeCursor
-from trimtab.core.tables import Floats
+from trimtab.core.tables import NO_ROW, Floats
 
 CLASS_LABEL, QOS_LABEL = "koordinator.sh/priority-class", "koordinator.sh/qosClass"
 UNSET, PROD, OTHER, UNKNOWN = 0, 1, 2, 3  # unknown: a label with an unknown value
