@@ -7,7 +7,7 @@ import pytest
 from tests.kube.fake_transport import FakeResponse, FakeTransport, json_response
 from trimtab.kube.credentials import Credentials
 from trimtab.kube.credentials.kubeconfig import ClusterConfig, UserConfig
-from trimtab.kube.preflight import PreflightError, check_access
+from trimtab.kube.preflight import PreflightError, check_access, check_permission
 from trimtab.kube.transport import Unreachable
 
 GOOD = json_response({"kind": "PodList", "metadata": {"resourceVersion": "5"}, "items": []})
@@ -47,3 +47,22 @@ async def test_errors_say_what_to_do(answer: FakeResponse, sentence: str) -> Non
     assert sentence in str(failure.value)
     assert "https://x:6443 (context 'c' of file)" in str(failure.value)
     assert "canary" not in str(failure.value)
+
+
+@pytest.mark.parametrize(
+    ("answer", "passes"),
+    [
+        (json_response({"status": {"allowed": True}}, 201), True),
+        (json_response({"status": {"allowed": False}}, 201), False),
+        (json_response({"kind": "Status", "message": "no reviews here"}, 403), True),
+        (Unreachable("connection refused", sent=False), True),
+    ],
+)
+async def test_only_a_denied_permission_is_an_error(answer: FakeResponse, passes: bool) -> None:
+    """A server that does not answer an access review gets the benefit of the doubt: the write itself will tell."""
+    checking = check_permission(FakeTransport(lambda request: answer), credentials(), "patch", "nodes", "deploy/x.yaml")
+    if passes:
+        await checking
+        return
+    with pytest.raises(PreflightError, match=r"forbids to patch nodes. Apply deploy/x.yaml"):
+        await checking

@@ -4,27 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from msgspec import Struct
-
+from trimtab.kube.access_review import review
 from trimtab.kube.credentials import Credentials
 from trimtab.kube.transport import Transport, Unreachable
-from trimtab.wire.decoding import Malformed, decode_part, read_status
+from trimtab.wire.decoding import Malformed, read_status
 from trimtab.wire.node import NodeReader
-from trimtab.wire.requests import NODES, PODS, json_request, list_request
+from trimtab.wire.requests import NODES, PODS, list_request
 from trimtab.wire.watch import decode_list
 
 TIMEOUT = 10.0
-
-
-SELF_REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
-
-
-class _ReviewStatus(Struct, frozen=True):
-    allowed: bool = False
-
-
-class _Review(Struct, frozen=True):
-    status: _ReviewStatus | None = None
 
 
 class PreflightError(Exception):
@@ -64,14 +52,7 @@ async def check_permission(
     transport: Transport, credentials: Credentials, verb: str, resource: str, remedy: str
 ) -> None:
     """Raise PreflightError if an access review says that this is not allowed; one that is not answered passes."""
-    attributes = {"verb": verb, "resource": resource}
-    spec = {"resourceAttributes": attributes}
-    body = {"apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview", "spec": spec}
-    try:
-        response = await transport.send(json_request("POST", SELF_REVIEWS, body), TIMEOUT)
-    except Unreachable:
-        return
-    review = decode_part(response.body, _Review, "", [])
-    if response.status == 201 and review is not None and review.status is not None and not review.status.allowed:
+    result = await review(transport, {"verb": verb, "resource": resource})
+    if result.allowed is False:
         who = f"the API server {credentials.server} ({credentials.origin})"
         raise PreflightError(f"{who} forbids to {verb} {resource}. Apply {remedy} and use its service account")

@@ -16,7 +16,7 @@ from typing import NamedTuple
 from trimtab.apps.doctor.apiserver_checks import TIMEOUT, ApiServer
 from trimtab.apps.doctor.coverage import Coverage, describe_gap
 from trimtab.apps.doctor.finding import Area, Finding, Severity, ok, problem, shorten, warning
-from trimtab.apps.doctor.rbac_checks import SERVICE_ACCOUNT, account_of, whoami
+from trimtab.apps.doctor.rbac_checks import account_of
 from trimtab.config.configuration import Configuration
 from trimtab.core.cluster.cluster import Cluster
 from trimtab.core.labelling.node_labeller import NodeLabeller
@@ -26,6 +26,7 @@ from trimtab.core.load.settings import LoadSettings
 from trimtab.core.model.instructions import LabelNode
 from trimtab.core.model.node import Node
 from trimtab.core.recorder import MetricsRecorder
+from trimtab.kube.access_review import SERVICE_ACCOUNT, whoami
 from trimtab.kube.transport import Unreachable
 from trimtab.wire.decoding import read_status
 from trimtab.wire.requests import dry_run_label_request, format_label_change
@@ -201,7 +202,7 @@ async def check_dry_runs(
         message = f"not possible for {account}: only its permissions can be checked"
         return (warning(Area.LABELS, DRY_RUN, message, OWN_ACCOUNT_REMEDY),)
     results = await asyncio.gather(*(_dry_run(server, each) for each in _candidate_patches(labels, nodes)))
-    user = await whoami(server) if any(each.accepted for each in results) else ""
+    user = await whoami(server.transport) if any(each.accepted for each in results) else ""
     return tuple(_dry_run_findings(results, user, account_of(configuration)))
 
 

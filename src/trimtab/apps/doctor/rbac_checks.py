@@ -6,12 +6,10 @@ A review covers RBAC alone; admission is checked by the dry runs of `label_check
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from msgspec import Struct
-
-from trimtab.apps.doctor.apiserver_checks import TIMEOUT, ApiServer
+from trimtab.apps.doctor.apiserver_checks import ApiServer
 from trimtab.apps.doctor.finding import Area, Finding, ok, problem, warning
 from trimtab.apps.process import LABELLER_IN_SCHEDULER, extra_watched_kinds
 from trimtab.config.configuration import Configuration, LeaderElection
@@ -28,17 +26,12 @@ from trimtab.core.model.instructions import (
     SelectNode,
     SetUnschedulable,
 )
+from trimtab.kube.access_review import SERVICE_ACCOUNT, ReviewResult, review, whoami
 from trimtab.kube.api_calls import required_rules
 from trimtab.kube.kinds import UnknownKind
-from trimtab.kube.transport import Unreachable
-from trimtab.wire.decoding import decode_part, read_status
-from trimtab.wire.requests import Request, json_request
 
-ACCESS_REVIEWS = "/apis/authorization.k8s.io/v1"
-SELF_REVIEWS = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
 SCHEDULER_ACCOUNT = "system:serviceaccount:trimtab:trimtab"
 LABELLER_ACCOUNT = "system:serviceaccount:trimtab:trimtab-labeller"
-SERVICE_ACCOUNT = "system:serviceaccount:"
 LEASES, METRICS = "coordination.k8s.io", "metrics.k8s.io"
 APPLY_FILE = "apply deploy/{}"
 
@@ -54,38 +47,17 @@ class Permission(NamedTuple):
     name: str = ""
 
     @property
+    def attributes(self) -> dict[str, str]:
+        """The resource attributes of an access review."""
+        resource, _, subresource = self.resource.partition("/")
+        attributes = {"verb": self.verb, "group": self.group, "resource": resource, "subresource": subresource}
+        return attributes | {"namespace": self.namespace, "name": self.name}
+
+    @property
     def target(self) -> str:
         """What the verb applies to."""
         group, name = (f".{self.group}" if self.group else ""), (f" {self.name}" if self.name else "")
         return f"{self.resource}{group}{name}" + (f" in {self.namespace}" if self.namespace else "")
-
-
-class ReviewResult(NamedTuple):
-    """A permission and the server's answer: allowed, denied, or None if it does not say, and why."""
-
-    permission: Permission
-    allowed: bool | None
-    reason: str = ""
-
-
-class _ReviewStatus(Struct, frozen=True):
-    allowed: bool = False
-
-
-class _Review(Struct, frozen=True):
-    status: _ReviewStatus | None = None
-
-
-class _User(Struct, frozen=True):
-    username: str = ""
-
-
-class _SelfStatus(Struct, frozen=True, rename={"user": "userInfo"}):
-    user: _User = _User()
-
-
-class _SelfReview(Struct, frozen=True):
-    status: _SelfStatus = _SelfStatus()
 
 
 def required(configuration: Configuration) -> Iterator[Permission]:
@@ -156,24 +128,22 @@ def account_of(configuration: Configuration) -> str:
 async def check_rbac(server: ApiServer, configuration: Configuration, account: str) -> tuple[Finding, ...]:
     """Review all permissions concurrently: those of the account, or our own if it is empty."""
     try:
-        rights = _unique(required(configuration))
+        permissions = _unique(required(configuration))
     except UnknownKind as error:
         return (problem(Area.RIGHTS, "kinds", str(error), "disable that plugin"),)
-    asked, who = await asyncio.gather(
-        asyncio.gather(*(_send_review(server, right, account) for right in rights)),
-        whoami(server) if not account else _named(account),
-    )
-    return _findings(asked, who, account_of(configuration))
+    results = await asyncio.gather(*(review(server.transport, each.attributes, account) for each in permissions))
+    who = account or await whoami(server.transport)
+    return _findings(permissions, results, who, account_of(configuration))
 
 
-def _findings(results: list[ReviewResult], who: str, expected: str) -> tuple[Finding, ...]:
-    missing, silent = (
-        [each for each in results if each.allowed is False],
-        [each for each in results if each.allowed is None],
-    )
+def _findings(
+    permissions: Sequence[Permission], results: Sequence[ReviewResult], who: str, expected: str
+) -> tuple[Finding, ...]:
+    missing = [each for each, result in zip(permissions, results, strict=True) if result.allowed is False]
+    silent = [result for result in results if result.allowed is None]
     verbs: dict[tuple[str, str], list[str]] = {}
-    for right, _, _ in missing:
-        verbs.setdefault((right.target, right.remedy), []).append(right.verb)
+    for each in missing:
+        verbs.setdefault((each.target, each.remedy), []).append(each.verb)
     found = [
         problem(Area.RIGHTS, what, f"{who} may not {', '.join(those)} them", remedy)
         for (what, remedy), those in verbs.items()
@@ -186,49 +156,3 @@ def _findings(results: list[ReviewResult], who: str, expected: str) -> tuple[Fin
         hint = "" if who.startswith(SERVICE_ACCOUNT) else f"check the account that runs it, too: --as {expected}"
         found.append(ok(Area.RIGHTS, who, f"has all {len(results)} permissions", hint))
     return tuple(found)
-
-
-async def _send_review(server: ApiServer, permission: Permission, account: str) -> ReviewResult:
-    try:
-        answer = await server.transport.send(_review_request(permission, account), TIMEOUT)
-    except Unreachable as error:
-        return ReviewResult(permission, None, str(error))
-    review = decode_part(answer.body, _Review, "", [])
-    if answer.status != 201 or review is None or review.status is None:
-        return ReviewResult(permission, None, f"{answer.status} {read_status(answer.body).message}")
-    return ReviewResult(permission, review.status.allowed)
-
-
-def _review_request(permission: Permission, account: str) -> Request:
-    resource, _, part = permission.resource.partition("/")
-    attributes = {"verb": permission.verb, "group": permission.group, "resource": resource, "subresource": part}
-    attributes |= {"namespace": permission.namespace, "name": permission.name}
-    kind = "SubjectAccessReview" if account else "SelfSubjectAccessReview"
-    spec: dict[str, object] = {"resourceAttributes": {key: value for key, value in attributes.items() if value}}
-    if account:
-        spec |= {"user": account, "groups": _groups(account)}
-    body = {"apiVersion": "authorization.k8s.io/v1", "kind": kind, "spec": spec}
-    return json_request("POST", f"{ACCESS_REVIEWS}/{kind.lower()}s", body)
-
-
-def _groups(account: str) -> list[str]:
-    """The groups that the server gives a service account; a person's groups are not known."""
-    if not account.startswith(SERVICE_ACCOUNT):
-        return ["system:authenticated"]
-    namespace = account.removeprefix(SERVICE_ACCOUNT).partition(":")[0]
-    return ["system:serviceaccounts", f"system:serviceaccounts:{namespace}", "system:authenticated"]
-
-
-async def _named(account: str) -> str:
-    return account
-
-
-async def whoami(server: ApiServer) -> str:
-    """Our user name, as the server sees it."""
-    body = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
-    try:
-        answer = await server.transport.send(json_request("POST", SELF_REVIEWS, body), TIMEOUT)
-    except Unreachable:
-        return "this account"
-    found = decode_part(answer.body, _SelfReview, "", [])
-    return (found.status.user.username if found is not None else "") or "this account"
