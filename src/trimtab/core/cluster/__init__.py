@@ -1,1 +1,1 @@
-"""The state: one array per resource with one cell per node, and the pods behind the sums; decides nothing."""
+"""The cluster state: nodes, pods and other objects, and the tables that plugins read."""

@@ -1,1 +1,1 @@
-"""Measurements as columns: what each node really uses, and whether that can still be believed."""
+"""Measured load: what nodes and pods use, how far that is trusted, and what they are expected to use."""

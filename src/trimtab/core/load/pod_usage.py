@@ -79,7 +79,7 @@ class PodUsage(ArrayTable):
 
 
 class NodeTotals(ArrayTable):
-    """By row: sums over pods, where `leaving` includes pods that are gone already; and what the node uses besides pods.
+    """By row: sums over pods, where `leaving` includes removed pods; and what the node uses besides pods.
 
     `system_usage` was last updated by the sample of `system_sampled_at`. `unmeasured_scale` scales the estimates of pods
     without a sample down to what the node's sample leaves for them. `has_pod_metrics`: this node's pods are measured.
