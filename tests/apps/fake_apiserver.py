@@ -59,9 +59,9 @@ class FakeApiServer:
 
     def _reviewed(self, review: dict[str, Any]) -> FakeResponse:
         self.reviews.append(review)
-        asked = review["spec"]["resourceAttributes"]
-        resource = "/".join(asked[key] for key in ("resource", "subresource") if key in asked)
-        return json_response({"status": {"allowed": f"{asked['verb']} {resource}" not in self.denied}}, 201)
+        attributes = review["spec"]["resourceAttributes"]
+        resource = "/".join(attributes[key] for key in ("resource", "subresource") if key in attributes)
+        return json_response({"status": {"allowed": f"{attributes['verb']} {resource}" not in self.denied}}, 201)
 
     async def run_doctor(self, configuration: Configuration, account: str = "") -> tuple[Finding, ...]:
         case = DoctorRun(configuration, account, now=lambda: NOW)

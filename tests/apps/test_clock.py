@@ -176,10 +176,10 @@ class LiveEngine:
     """An engine that is driven as in earnest, by the hand of the test."""
 
     def __init__(self, machine: FakeMachine) -> None:
-        self.machine, self.scene = machine, EngineHarness()
+        self.machine, self.harness = machine, EngineHarness()
         self.instructions: list[Instruction] = []
-        self.checkpoint, self.recorded = self.scene.engine.fork(), list[Event]()
-        self.runtime = Runtime(self.scene.engine, self.instructions.append, machine.clock, record=self._record)
+        self.checkpoint, self.recorded = self.harness.engine.fork(), list[Event]()
+        self.runtime = Runtime(self.harness.engine, self.instructions.append, machine.clock, record=self._record)
         self.runtime.dispatch(NodeUpserted(node("a"), machine.clock()))
 
     def _record(self, event: Event, outputs: Sequence[Output]) -> None:
@@ -201,11 +201,11 @@ class LiveEngine:
 
     @property
     def trust(self) -> float:
-        return float(self.scene.engine.cluster.load.trust(CPU)[0])
+        return float(self.harness.engine.cluster.load.trust(CPU)[0])
 
     @property
     def cpu(self) -> float:
-        return float(self.scene.engine.cluster.load.latest(CPU)[0])
+        return float(self.harness.engine.cluster.load.latest(CPU)[0])
 
 
 def test_no_pod_begins_anew_at_each_sight(machine: FakeMachine) -> None:
@@ -216,7 +216,7 @@ def test_no_pod_begins_anew_at_each_sight(machine: FakeMachine) -> None:
     live.runtime.dispatch(PodUpserted(pod, machine.clock()))
     live.tick(60.0)
     live.runtime.dispatch(PodUpserted(replace(pod, version=2, ready=True), machine.clock()))
-    standing = live.scene.engine.cluster.load_store.placed_pods
+    standing = live.harness.engine.cluster.load_store.placed_pods
     assert NOON == standing.running_since[standing.slot["ns/p"]]
 
 
@@ -246,9 +246,9 @@ def test_nothing_that_waits_is_woken_or_delayed(machine: FakeMachine, step: floa
     live.runtime.dispatch(BindFailed(WEB.uid, "a", BindFailure.NOT_SENT, "no", machine.clock()))
     machine.wall += step
     live.tick(0.5)
-    assert not live.scene.engine.has_work()
+    assert not live.harness.engine.has_work()
     live.tick(0.6)
-    assert live.scene.engine.has_work()
+    assert live.harness.engine.has_work()
     live.runtime.dispatch(Turn(1, machine.clock()))
     moments = [event.at for event in live.recorded]
     assert moments == sorted(moments)

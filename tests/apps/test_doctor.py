@@ -39,7 +39,7 @@ async def examined(
         return [*await FakeApiServer(nodes).run_doctor(configuration)]
 
 
-def used(**values: float) -> bytes:
+def usage(**values: float) -> bytes:
     return vector(*(series({"instance": f"{name}:9100"}, str(value)) for name, value in values.items()))
 
 
@@ -82,7 +82,7 @@ async def test_clocks_that_differ(ahead: float, severity: Severity | None, says:
 async def test_nodes_that_may_not_be_listed() -> None:
     """Is a problem, and sources are not blamed for it."""
     forbidden = json_response({"kind": "Status", "message": "nodes is forbidden"}, 403)
-    async with serving(respond_with(used(a=1.0))) as prometheus:
+    async with serving(respond_with(usage(a=1.0))) as prometheus:
         source = f"{{name: prom, prometheus: {{url: 'http://127.0.0.1:{prometheus.port}', {OWN}}}}}"
         configuration = configured(BY_LOAD, f"{TRIMTAB_HEAD}sources: [{source}]\n")
         found = await FakeApiServer(pages={"/api/v1/nodes": forbidden}).run_doctor(configuration)
@@ -100,7 +100,7 @@ def only(findings: list[Finding], node: str) -> Finding:
 
 async def test_nodes_that_no_series_names() -> None:
     """What the series are called stands beside what the node is called."""
-    found = only(await examined(used(a=1.0, b=1.0, stranger=1.0)), "c")
+    found = only(await examined(usage(a=1.0, b=1.0, stranger=1.0)), "c")
     assert (Severity.WARNING, ("c",)) == (found.severity, found.nodes)
     assert "1 of 3 nodes: c (c, fd00::3); series that match no node have instance=stranger:9100" in found.message
     assert "set nodeLabel" in found.remedy
@@ -109,7 +109,7 @@ async def test_nodes_that_no_series_names() -> None:
 async def test_nodes_that_nobody_measures() -> None:
     """Without strange series there is nothing to relabel: it is not scraped, or not ready."""
     nodes = (*NODES[:2], Node(name="c", addresses=("fd00::3",), ready=False))
-    found = only(await examined(used(a=1.0, b=1.0), nodes=nodes), "c")
+    found = only(await examined(usage(a=1.0, b=1.0), nodes=nodes), "c")
     assert "c (c, fd00::3; the node is not ready)" in found.message and "check the targets" in found.remedy
 
 
@@ -141,13 +141,13 @@ async def test_values_that_are_not_believed(answer: tuple[list[object], ...], sa
 
 async def test_most_nodes_without_data_are_a_problem() -> None:
     """From the share on from which the whole picture is not believed."""
-    assert Severity.PROBLEM is only(await examined(used(a=1.0)), "c").severity
-    assert Severity.WARNING is only(await examined(used(a=1.0), rest="load: {mostMissing: 0.9}\n"), "c").severity
+    assert Severity.PROBLEM is only(await examined(usage(a=1.0)), "c").severity
+    assert Severity.WARNING is only(await examined(usage(a=1.0), rest="load: {mostMissing: 0.9}\n"), "c").severity
 
 
 async def test_no_node_is_matched() -> None:
     """The source's own sentence, and what nodes and series are called."""
-    found = await examined(used(x=1.0, y=1.0, z=1.0, w=1.0))
+    found = await examined(usage(x=1.0, y=1.0, z=1.0, w=1.0))
     assert "none of the memory series can be used" in findings_of(found, Severity.PROBLEM, Area.SOURCE)[0][1]
     lost = only(found, "a")
     assert "a (a, 10.0.0.1), b (b, 10.0.0.2), c (c, fd00::3)" in lost.message
@@ -173,7 +173,7 @@ async def test_a_source_that_fails_is_told_once() -> None:
 
 async def test_a_measurement_that_nobody_takes() -> None:
     """MemRealUsage has its memory, and TargetLoadPacking no source for CPU."""
-    found = await examined(used(a=1.0, b=1.0, c=1.0))
+    found = await examined(usage(a=1.0, b=1.0, c=1.0))
     (lacking,) = findings_of(found, Severity.PROBLEM)
     assert "TargetLoadPacking of profile trimtab reads cpu of nodes, and no source returns it" in lacking[1]
     assert [("memory", "known for all 3 nodes", "")] == findings_of(found, Severity.OK, Area.NODES)
@@ -184,7 +184,7 @@ async def test_each_query_fails_under_its_own_name() -> None:
     refused = json.dumps({"status": "error", "errorType": "bad_data", "error": "unknown function foo"}).encode()
 
     def answer(query: str) -> bytes:
-        return refused if "foo" in query else used(a=1.0, b=1.0, c=1.0)
+        return refused if "foo" in query else usage(a=1.0, b=1.0, c=1.0)
 
     rules = "[{name: slip, query: foo(up), above: 1}, {name: full, metric: memory, above: 80%}]"
     async with serving(respond_with(answer)) as prometheus:
@@ -236,7 +236,7 @@ async def test_a_secret_is_never_told(tmp_path: Path) -> None:
     """Neither the token of the source nor what stands in its file."""
     secret = tmp_path / "token"
     secret.write_text("hunter2\nsecond")
-    found = await examined(used(a=1.0), f"{OWN}, bearerTokenFile: {secret}")
+    found = await examined(usage(a=1.0), f"{OWN}, bearerTokenFile: {secret}")
     assert "is not a single line of printable ASCII" in findings_of(found, Severity.PROBLEM, Area.SOURCE)[0][1]
     assert "hunter2" not in repr(found)
 

@@ -47,7 +47,7 @@ def own_rules(*rules: str, mode: str = "apply") -> Configuration:
     )
 
 
-def says(status: int, message: str = "") -> Callable[[Request], FakeResponse]:
+def reply(status: int, message: str = "") -> Callable[[Request], FakeResponse]:
     return lambda request: json_response({"kind": "Status", "message": message}, status)
 
 
@@ -56,14 +56,14 @@ def patches(server: FakeApiServer) -> list[tuple[str, object]]:
     return [(each.path, json.loads(each.body)) for each in found]
 
 
-async def marks(server: FakeApiServer, configuration: Configuration, account: str = "") -> list[Finding]:
+async def dry_runs(server: FakeApiServer, configuration: Configuration, account: str = "") -> list[Finding]:
     return [each for each in await server.run_doctor(configuration, account) if each.subject == "dry run"]
 
 
 async def test_a_policy_that_refuses_every_mark_is_a_problem() -> None:
     """In the API server's words and with the remedy, once for two rules that give the same label."""
-    server = FakeApiServer((node("a"), node("b")), patched=says(403, WORDS))
-    (found,) = await marks(server, old_rules())
+    server = FakeApiServer((node("a"), node("b")), patched=reply(403, WORDS))
+    (found,) = await dry_runs(server, old_rules())
     assert (Severity.PROBLEM, Area.LABELS) == (found.severity, found.area)
     assert f"the API server rejects +status=presure on a: 403 {WORDS}" == found.message
     assert "variable legacy" in found.remedy and 'to "true"' in found.remedy
@@ -78,25 +78,25 @@ async def test_a_policy_that_refuses_every_mark_is_a_problem() -> None:
 )
 async def test_another_refusal_has_another_remedy(configuration: Configuration, words: str) -> None:
     """The variable is no help to who may not patch, nor for a label under our prefix."""
-    (found,) = await marks(FakeApiServer((node("a"),), patched=says(403, words)), configuration)
+    (found,) = await dry_runs(FakeApiServer((node("a"),), patched=reply(403, words)), configuration)
     assert (Severity.PROBLEM, True) == (found.severity, "deploy/labeller.yaml" in found.remedy)
     assert "legacy" not in found.remedy
 
 
 async def test_what_is_taken_is_told_with_who_asked() -> None:
     """That of a person proves nothing for the account that a policy narrows, so it is said which is meant."""
-    (found,) = await marks(FakeApiServer((node("a"),)), old_rules())
+    (found,) = await dry_runs(FakeApiServer((node("a"),)), old_rules())
     assert "the API server accepts +status=presure on a from ann" == found.message
     assert (Severity.OK, True) == (found.severity, "trimtab:trimtab-labeller differently" in found.remedy)
     who = json_response({"status": {"userInfo": {"username": "system:serviceaccount:x:y"}}}, 201)
     server = FakeApiServer((node("a"),), pages={"/apis/authentication.k8s.io/v1/selfsubjectreviews": who})
-    assert "" == (await marks(server, old_rules()))[0].remedy
+    assert "" == (await dry_runs(server, old_rules()))[0].remedy
 
 
 async def test_each_label_and_taint_is_tried_as_the_labeller_would_write_it() -> None:
     """A label alone by one form of patch, with a taint by the other; another value of a key is another mark."""
     server = FakeApiServer((node("a"),))
-    (found,) = await marks(server, own_rules(CPU, CPU.replace("name: cpu", "name: again"), SOFT))
+    (found,) = await dry_runs(server, own_rules(CPU, CPU.replace("name: cpu", "name: again"), SOFT))
     assert f"+{KEY}=high on a, +{KEY}=most, +taint {KEY}:PreferNoSchedule on a" in found.message
     (plain, steps) = (body for _, body in patches(server))
     assert {"metadata": {"uid": "a", "labels": {KEY: "high"}}} == plain
@@ -107,13 +107,13 @@ async def test_a_node_is_chosen_where_the_mark_would_be_news() -> None:
     """Not one that is excluded, has the key in other use or carries the mark: a patch that changes nothing always passes."""
     nodes = (node("m", PLANE), node("x", {"status": "mine"}), node("y", {"status": "presure"}), node("z"))
     server = FakeApiServer(nodes)
-    await marks(server, old_rules())
+    await dry_runs(server, old_rules())
     assert ["/api/v1/nodes/z?dryRun=All"] == [path for path, _ in patches(server)]
     server = FakeApiServer(nodes[:3])  # all that may be marked are: so it is tried to take one off
-    assert "-status on y" in (await marks(server, old_rules()))[0].message
+    assert "-status on y" in (await dry_runs(server, old_rules()))[0].message
     assert {"metadata": {"uid": "y", "labels": {"status": None}}} == patches(server)[0][1]
     server = FakeApiServer(nodes[:2])
-    assert ([], []) == (await marks(server, old_rules()), patches(server))
+    assert ([], []) == (await dry_runs(server, old_rules()), patches(server))
 
 
 @pytest.mark.parametrize("status", [404, 409])
@@ -122,12 +122,12 @@ async def test_a_node_that_changes_meanwhile_says_nothing(status: int) -> None:
     nodes = tuple(map(node, "abcdef"))
 
     def first(request: Request) -> FakeResponse:
-        return says(status, "not as it was")(request) if "/a?" in request.path else json_response({"kind": "Node"})
+        return reply(status, "not as it was")(request) if "/a?" in request.path else json_response({"kind": "Node"})
 
-    (found,) = await marks(FakeApiServer(nodes, patched=first), old_rules())
+    (found,) = await dry_runs(FakeApiServer(nodes, patched=first), old_rules())
     assert (Severity.OK, True) == (found.severity, "on b" in found.message)
-    server = FakeApiServer(nodes, patched=says(status, "not as it was"))
-    (found,) = await marks(server, old_rules())
+    server = FakeApiServer(nodes, patched=reply(status, "not as it was"))
+    (found,) = await dry_runs(server, old_rules())
     assert (Severity.WARNING, 3) == (found.severity, len(patches(server)))
     assert f"+status=presure on c cannot be tried: {status} not as it was" == found.message
 
@@ -143,14 +143,14 @@ async def test_a_node_that_changes_meanwhile_says_nothing(status: int) -> None:
 )
 async def test_what_cannot_be_tried_is_no_refusal(answer: FakeResponse) -> None:
     """It is a warning: nobody knows."""
-    (found,) = await marks(FakeApiServer((node("a"),), patched=lambda request: answer), old_rules())
+    (found,) = await dry_runs(FakeApiServer((node("a"),), patched=lambda request: answer), old_rules())
     assert (Severity.WARNING, True) == (found.severity, "cannot be tried: " in found.message)
 
 
 async def test_a_webhook_that_refuses_is_a_problem() -> None:
     """Whatever its status."""
-    (found,) = await marks(
-        FakeApiServer((node("a"),), patched=says(400, 'webhook "w" denied the request: no')), old_rules()
+    (found,) = await dry_runs(
+        FakeApiServer((node("a"),), patched=reply(400, 'webhook "w" denied the request: no')), old_rules()
     )
     assert Severity.PROBLEM is found.severity
 
@@ -158,7 +158,7 @@ async def test_a_webhook_that_refuses_is_a_problem() -> None:
 async def test_nobody_can_try_for_another_account() -> None:
     """One line says so, and how it can be tried; nothing is sent."""
     server = FakeApiServer((node("a"),))
-    (found,) = await marks(server, old_rules(), "bob")
+    (found,) = await dry_runs(server, old_rules(), "bob")
     assert (Severity.WARNING, Area.LABELS) == (found.severity, found.area)
     assert "not possible for bob" in found.message and "without --as" in found.remedy
     assert [] == patches(server)
@@ -170,13 +170,20 @@ async def test_who_schedules_marks_nobody() -> None:
     whole = configured(
         f"{HEAD}profiles: [{{schedulerName: t}}]\n", f"{SOURCES}labels: {{mode: apply, rules: [{CPU}]}}\n"
     )
-    (found,) = await marks(server, whole)
+    (found,) = await dry_runs(server, whole)
     assert (Severity.OK, True, []) == (found.severity, "add --labeller" in found.remedy, patches(server))
 
 
 # --- a law
 
-ANSWERS = [says(200), says(403, WORDS), says(404), says(409), says(422, "no"), says(503)]
+ANSWERS = [
+    reply(200),
+    reply(403, WORDS),
+    reply(404),
+    reply(409),
+    reply(422, "no"),
+    reply(503),
+]
 LABELS = st.sampled_from(
     [{}, {"zone": "a"}, {"status": "presure"}, {"status": "x"}, {KEY: "high"}, {KEY: "old"}, PLANE]
 )

@@ -25,18 +25,18 @@ async def examined(
     *found: list[object],
     text: str = RULES,
     apply: bool = False,
-    asked: list[ReceivedRequest] | None = None,
+    requests: list[ReceivedRequest] | None = None,
 ) -> list[Finding]:
     """What is found where a Prometheus answers a rule.yaml's query so, and what it was asked for that."""
     async with serving(respond_with(vector(*found))) as prometheus:
         url = f"http://127.0.0.1:{prometheus.port}"
-        told = [*await FakeApiServer(nodes).run_doctor(from_rule_file(text, "rule.yaml", url, 10.0, apply))]
-    if asked is not None:
-        asked += prometheus.received
-    return told
+        findings = [*await FakeApiServer(nodes).run_doctor(from_rule_file(text, "rule.yaml", url, 10.0, apply))]
+    if requests is not None:
+        requests += prometheus.received
+    return findings
 
 
-def uses(name: str, percent: float, at: float = NOW - 5) -> list[object]:
+def sample(name: str, percent: float, at: float = NOW - 5) -> list[object]:
     return list(series({"instance": name}, str(percent), at))
 
 
@@ -47,9 +47,9 @@ def of(findings: list[Finding], subject: str) -> Finding:
 
 async def test_a_rule_that_knows_every_node() -> None:
     """Says so, and what it would do now in the labeller's own words; patience is named, and nothing is asked twice."""
-    asked: list[ReceivedRequest] = []
-    found = await examined((node("a"), node("b")), uses("a", 83), uses("b", 12), asked=asked)
-    assert 1 == len(asked)
+    requests: list[ReceivedRequest] = []
+    found = await examined((node("a"), node("b")), sample("a", 83), sample("b", 12), requests=requests)
+    assert 1 == len(requests)
     assert "its query is known for all 2 eligible nodes" == of(found, "Node_mem").message
     now = of(found, "now")
     assert (Severity.OK, ("a",)) == (now.severity, now.nodes)
@@ -61,7 +61,7 @@ async def test_a_rule_that_knows_every_node() -> None:
 async def test_nodes_that_a_rule_knows_nothing_of() -> None:
     """Each with its reason, the remedy of what most of them lack, and all of them for scripts."""
     nodes = tuple(map(node, "abcdef"))
-    found = await examined(nodes, *(uses(name, 10) for name in "abc"), uses("d", 10, NOW - 400), uses("x", 10))
+    found = await examined(nodes, *(sample(name, 10) for name in "abc"), sample("d", 10, NOW - 400), sample("x", 10))
     rule = of(found, "Node_mem")
     assert (Severity.WARNING, ("d", "e", "f")) == (rule.severity, rule.nodes)
     assert "its query is known for 3 of 6 nodes; others are not labelled, and lose labels" in rule.message
@@ -95,7 +95,7 @@ def test_a_query_that_leaves_nodes_out(query: str, leaves_out: bool) -> None:
 
 async def test_a_comparison_in_a_query_is_told() -> None:
     """It looks as if nodes were not scraped, and they are merely well."""
-    found = await examined((node("a"), node("b")), uses("a", 90), text=RULES.replace("used", "used > 70"))
+    found = await examined((node("a"), node("b")), sample("a", 90), text=RULES.replace("used", "used > 70"))
     assert "compare by above or below" in of(found, "Node_mem").remedy
 
 
@@ -103,7 +103,7 @@ async def test_a_comparison_in_a_query_is_told() -> None:
 async def test_a_rule_that_knows_nobody_or_few(many: int) -> None:
     """Is a problem, by the share from which on the whole picture is not believed."""
     nodes = tuple(map(node, "abcd"))
-    found = await examined(nodes, *([uses("a", 10)] if many else [uses("x", 10)]))
+    found = await examined(nodes, *([sample("a", 10)] if many else [sample("x", 10)]))
     rule = of(found, "Node_mem")
     assert (Severity.PROBLEM, 4 - many) == (rule.severity, len(rule.nodes))
     assert many or "its query is known for no node, so the rule labels none" in rule.message
@@ -112,31 +112,31 @@ async def test_a_rule_that_knows_nobody_or_few(many: int) -> None:
 async def test_control_planes_are_not_missed() -> None:
     """Nobody marks them, so a query that leaves them out is whole; and a hot one is no news."""
     plane = Node("m", labels={"node-role.kubernetes.io/control-plane": ""}, addresses=("m",))
-    found = await examined((node("a"), plane), uses("a", 10))
+    found = await examined((node("a"), plane), sample("a", 10))
     assert "its query is known for the one eligible node" == of(found, "Node_mem").message
-    found = await examined((node("a"), plane), uses("a", 10), uses("m", 99))
+    found = await examined((node("a"), plane), sample("a", 10), sample("m", 99))
     assert "would label no node, and none is labelled" == of(found, "now").message
-    found = await examined((plane,), uses("m", 99))
+    found = await examined((plane,), sample("m", 99))
     assert "every node is excluded, so none is ever labelled" == of(found, "rules").message
 
 
 async def test_marks_that_are_there() -> None:
     """Stay on who is hot or not known, and go from who is calm; on all nodes at once they are of no use."""
-    marked = {"status": "presure"}
-    nodes = (node("hot", **marked), node("calm", **marked), node("silent", **marked), node("new"))
-    found = await examined(nodes, uses("hot", 90), uses("calm", 10), uses("new", 99))
+    labelled = {"status": "presure"}
+    nodes = (node("hot", **labelled), node("calm", **labelled), node("silent", **labelled), node("new"))
+    found = await examined(nodes, sample("hot", 90), sample("calm", 10), sample("new", 99))
     says = of(found, "now").message
     assert "would remove labels from 1: calm (-status; no rule holds any more)" in says
     assert "would label 1, if it lasts: new" in says and "2 already labelled: hot, silent" in says
-    crowded = of(await examined(nodes[:1], uses("hot", 90)), "now")
+    crowded = of(await examined(nodes[:1], sample("hot", 90)), "now")
     assert Severity.OK is crowded.severity  # one alone is no crowd
-    crowded = of(await examined((node("a"), node("b")), uses("a", 90), uses("b", 91)), "now")
+    crowded = of(await examined((node("a"), node("b")), sample("a", 90), sample("b", 91)), "now")
     assert (Severity.WARNING, True) == (crowded.severity, "all eligible nodes are under pressure" in crowded.message)
 
 
 async def test_a_key_that_somebody_else_uses() -> None:
     """Is named: these nodes are left alone, however hot."""
-    found = await examined((node("a", status="mine"), node("b")), uses("a", 90), uses("b", 10))
+    found = await examined((node("a", status="mine"), node("b")), sample("a", 90), sample("b", 10))
     taken = of(found, "status")
     assert (("a",), True) == (taken.nodes, "which are never labelled: a" in taken.message)
     assert "would label no node" in of(found, "now").message
@@ -146,18 +146,18 @@ async def test_a_key_that_somebody_else_uses() -> None:
 async def test_marks_that_no_rule_gives(mode: str, found: list[str]) -> None:
     """They would go where marks are written, perhaps those of another labeller: that is worth a warning."""
     nodes = (Node("a", labels={"pressure.trimtab.dev/old": "high"}, addresses=("a",)), node("b"))
-    async with serving(respond_with(vector(uses("a", 1), uses("b", 1)))) as prometheus:
+    async with serving(respond_with(vector(sample("a", 1), sample("b", 1)))) as prometheus:
         source = f"{{name: p, prometheus: {{url: 'http://127.0.0.1:{prometheus.port}'}}}}"
         labels = f"labels: {{mode: {mode}, rules: [{{name: own, query: used, above: 70}}]}}\n"
         configuration = labeller_configuration(configured(f"{TRIMTAB_HEAD}sources: [{source}]\n{labels}"), "f.yaml")
-        told = await FakeApiServer(nodes).run_doctor(configuration)
-    assert found == [name for each in told if each.subject == "leftovers" for name in each.nodes]
+        findings = await FakeApiServer(nodes).run_doctor(configuration)
+    assert found == [name for each in findings if each.subject == "leftovers" for name in each.nodes]
 
 
 async def test_more_nodes_than_are_written_at_once() -> None:
     """All are told, however many patches the labeller would have under way."""
     nodes = tuple(node(f"n{number:03}") for number in range(120))
-    found = await examined(nodes, *(uses(each.name, 90 if each.name < "n110" else 10) for each in nodes))
+    found = await examined(nodes, *(sample(each.name, 90 if each.name < "n110" else 10) for each in nodes))
     now = of(found, "now")
     assert ("would label 110, if it lasts: n000", 110) == (now.message[:34], len(now.nodes))
     assert "and 107 more" in now.message

@@ -20,7 +20,7 @@ def pod(name: str, node: str = "a", started: float | None = LONG_AGO) -> Pod:
     return Pod(name, "shop", name, node=node, started=started, phase="Running")
 
 
-def seen(name: str, value: float = 64 * MIB, at: float = NOW - 5, namespace: str = "shop") -> list[object]:
+def sample(name: str, value: float = 64 * MIB, at: float = NOW - 5, namespace: str = "shop") -> list[object]:
     return list(series({"namespace": namespace, "pod": name}, str(value), at))
 
 
@@ -35,20 +35,20 @@ async def examined(pods: list[Pod], *found: list[object], **server: object) -> l
         url = f"http://127.0.0.1:{prometheus.port}"
         source = f"{{name: prom, prometheus: {{url: '{url}', metrics: [nodeMemory, podMemory]}}}}"
         configuration = configured(BY_LOAD, f"{TRIMTAB_HEAD}sources: [{source}]\n")
-        told = await FakeApiServer(pods=pods, **server).run_doctor(configuration)  # type: ignore[arg-type]
-    return [each for each in told if each.area is Area.PODS]
+        findings = await FakeApiServer(pods=pods, **server).run_doctor(configuration)  # type: ignore[arg-type]
+    return [each for each in findings if each.area is Area.PODS]
 
 
 async def test_every_pod_is_known() -> None:
     """One line, however many."""
-    (found,) = await examined([pod("x"), pod("y", "b")], seen("x"), seen("y"))
+    (found,) = await examined([pod("x"), pod("y", "b")], sample("x"), sample("y"))
     assert (Severity.OK, "memory", "known for all 2 running pods") == (found.severity, found.subject, found.message)
 
 
 async def test_a_node_whose_clock_is_ahead_makes_nobody_young() -> None:
     """Its pods start in the future: their samples are not those of earlier ones, and who has none is not waited for."""
     pods = [pod("x", "a", NOW + 3600), pod("y", "a", NOW + 3600)]
-    (found,) = await examined(pods, seen("x"))
+    (found,) = await examined(pods, sample("x"))
     assert "no series for 1 of 2 running pods: shop/y (on a)" == found.message
 
 
@@ -66,31 +66,31 @@ async def test_each_reason_has_a_line_of_its_own() -> None:
     pods += [pod("fresh", "a", NOW - 10), *(pod(f"fine{number}") for number in range(7))]
     found = await examined(
         pods,
-        *(seen(each.name) for each in pods if each.name.startswith("fine")),
-        seen("well"),
-        seen("old", at=NOW - 400),
-        seen("huge", 6 << 30),
-        seen("moved", namespace="other"),
-        seen("anew", at=NOW - 30),
+        *(sample(each.name) for each in pods if each.name.startswith("fine")),
+        sample("well"),
+        sample("old", at=NOW - 400),
+        sample("huge", 6 << 30),
+        sample("moved", namespace="other"),
+        sample("anew", at=NOW - 30),
     )
-    said = {each.pods[0].removeprefix("shop/"): each for each in found}
-    assert {"lost", "dark", "old", "huge", "moved", "anew", "fresh"} == said.keys()
-    assert "no series for 1 of 15 running pods: shop/lost (on a)" == said["lost"].message
-    assert "no series of any pod of the node for 1 of 15 running pods: shop/dark (on b)" == said["dark"].message
-    assert "kubelets are scraped" in said["dark"].remedy
-    assert "too old for 1 of 15 running pods: shop/old (400 s)" == said["old"].message
-    assert "more than the node has or uses for 1 of 15 running pods: shop/huge (6.0 GiB)" == said["huge"].message
-    assert "under another namespace for 1 of 15 running pods: shop/moved (as other/moved)" == said["moved"].message
-    assert "honor_labels" in said["moved"].remedy
-    assert "of an earlier pod of that name for 1 of 15 running pods: shop/anew" == said["anew"].message
-    assert (Severity.OK, "") == (said["fresh"].severity, said["fresh"].remedy)
-    assert {Severity.WARNING} == {each.severity for name, each in said.items() if name != "fresh"}
+    by_pod = {each.pods[0].removeprefix("shop/"): each for each in found}
+    assert {"lost", "dark", "old", "huge", "moved", "anew", "fresh"} == by_pod.keys()
+    assert "no series for 1 of 15 running pods: shop/lost (on a)" == by_pod["lost"].message
+    assert "no series of any pod of the node for 1 of 15 running pods: shop/dark (on b)" == by_pod["dark"].message
+    assert "kubelets are scraped" in by_pod["dark"].remedy
+    assert "too old for 1 of 15 running pods: shop/old (400 s)" == by_pod["old"].message
+    assert "more than the node has or uses for 1 of 15 running pods: shop/huge (6.0 GiB)" == by_pod["huge"].message
+    assert "under another namespace for 1 of 15 running pods: shop/moved (as other/moved)" == by_pod["moved"].message
+    assert "honor_labels" in by_pod["moved"].remedy
+    assert "of an earlier pod of that name for 1 of 15 running pods: shop/anew" == by_pod["anew"].message
+    assert (Severity.OK, "") == (by_pod["fresh"].severity, by_pod["fresh"].remedy)
+    assert {Severity.WARNING} == {each.severity for name, each in by_pod.items() if name != "fresh"}
 
 
 async def test_thousands_are_a_line_and_a_few_examples() -> None:
     """For scripts there is the number, and twenty names."""
     pods = [pod(f"p{number:04}") for number in range(3000)]
-    (found,) = await examined(pods, *(seen(each.name) for each in pods[:100]))
+    (found,) = await examined(pods, *(sample(each.name) for each in pods[:100]))
     assert (Severity.PROBLEM, 2900, 20) == (found.severity, found.count, len(found.pods))
     assert "no series for 2900 of 3000 running pods: shop/p0100 (on a), " in found.message
     assert "and 2897 more" in found.message and len(found.message) < 200
@@ -105,7 +105,7 @@ async def test_a_source_without_any_pod() -> None:
 async def test_pods_that_may_not_be_listed() -> None:
     """Then nobody can say."""
     forbidden = json_response({"kind": "Status", "message": "pods is forbidden"}, 403)
-    (found,) = await examined([], seen("x"), pages={"/api/v1/pods": forbidden})
+    (found,) = await examined([], sample("x"), pages={"/api/v1/pods": forbidden})
     assert (Severity.WARNING, "cannot be listed: 403 pods is forbidden") == (found.severity, found.message)
 
 

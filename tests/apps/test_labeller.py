@@ -25,7 +25,7 @@ INTERVAL = 10.0
 TEXT = "Rulename: {cpu: {Promsql: a, Threshold: 70}, mem: {Promsql: b, Threshold: %s}}"
 
 
-def reads(apply: bool = False) -> Callable[[bytes], Configuration]:
+def reader(apply: bool = False) -> Callable[[bytes], Configuration]:
     return lambda content: from_rule_file(content, "rule.yaml", "http://127.0.0.1:9", INTERVAL, apply)
 
 
@@ -33,8 +33,8 @@ def reads(apply: bool = False) -> Callable[[bytes], Configuration]:
 async def labeller(tmp_path: Path) -> AsyncIterator[Process]:
     """One that was never run, on a clock that the test moves."""
     credentials = Credentials(ClusterConfig(server="http://127.0.0.1:1"), UserConfig(), "test")
-    file = ConfigFile(tmp_path / "rule.yaml", reads())
-    made = Process(reads()((TEXT % 70).encode()), credentials, Options("me", "127.0.0.1", 0), file, (LABELLER,))
+    file = ConfigFile(tmp_path / "rule.yaml", reader())
+    made = Process(reader()((TEXT % 70).encode()), credentials, Options("me", "127.0.0.1", 0), file, (LABELLER,))
     made.time, made.set_by = 1000.0, 0.0  # type: ignore[attr-defined]
     wall = lambda: made.time + made.set_by  # type: ignore[attr-defined] # noqa: E731
     made.clock = made.runtime.clock = Clock(wall, lambda: made.time)  # type: ignore[attr-defined]
@@ -96,23 +96,23 @@ async def test_a_clock_that_is_set_makes_no_sample_old_nor_young(labeller: Proce
 async def test_a_file_that_is_refused_gives_nobody_time(labeller: Process) -> None:
     """Nor does one that means the same: a rule that is never read is told of, however often the file is touched."""
     labeller.informers.last_heard = lambda kind: labeller.clock()  # type: ignore[method-assign]
-    await writes(labeller, TEXT % 70)
+    await write(labeller, TEXT % 70)
     labeller.time = 1036.0  # type: ignore[attr-defined]
     labeller._on_samples(SamplesRead((reading("cpu", 1036.0),), 1036.0))
     for content in ("# hello\n" + TEXT % 70, TEXT % "much"):
-        reload = await writes(labeller, content)
+        reload = await write(labeller, content)
         assert ("much" in content) == ("'much' is not a number" in reload.error)
-        told = f"rules: mem was last read 36 s ago, more than 30 s: {reload.error or 'see the log of its source'}"
-        assert [told] == problems(labeller)
+        expected = f"rules: mem was last read 36 s ago, more than 30 s: {reload.error or 'see the log of its source'}"
+        assert [expected] == problems(labeller)
 
 
 async def test_a_new_rule_has_its_time_to_be_read(labeller: Process) -> None:
     """The page does not fail because a file was changed an hour after the start."""
     labeller.informers.last_heard = lambda kind: labeller.clock()  # type: ignore[method-assign]
-    await writes(labeller, TEXT % 70)
+    await write(labeller, TEXT % 70)
     labeller.time = 5000.0  # type: ignore[attr-defined]
     labeller._on_samples(SamplesRead((reading("cpu", 5000.0), reading("mem", 5000.0)), 5000.0))
-    await writes(labeller, "Rulename: {cpu: {Promsql: a, Threshold: 70}, disk: {Promsql: c, Threshold: 1}}")
+    await write(labeller, "Rulename: {cpu: {Promsql: a, Threshold: 70}, disk: {Promsql: c, Threshold: 1}}")
     assert [] == problems(labeller)
     labeller.time = 5000.0 + MISSED_CYCLES * INTERVAL + GRACE + 1  # type: ignore[attr-defined]
     labeller._on_samples(SamplesRead((reading("cpu", labeller.clock()),), labeller.clock()))
@@ -126,7 +126,7 @@ async def test_a_watch_that_fell_silent_is_told(labeller: Process) -> None:
     assert ["watch: last seen 130.0 s ago, more than 120 s"] == problems(labeller)
 
 
-async def writes(labeller: Process, content: str) -> Reload:
+async def write(labeller: Process, content: str) -> Reload:
     """The file changes, and stands like that for two looks."""
     assert labeller.reload is not None
     labeller.reload._file.path.write_text(content)
@@ -138,7 +138,7 @@ async def writes(labeller: Process, content: str) -> Reload:
 async def test_changed_rules_are_taken_and_asked_for(labeller: Process) -> None:
     """The engine hears of them, and the source gets the new queries; a bad file keeps the last good one."""
     for content in (TEXT % 70, TEXT % 90, TEXT % "much"):
-        reload = await writes(labeller, content)
+        reload = await write(labeller, content)
     marking = labeller.engine.controller(Labelling).labeller
     assert marking is not None
     assert [70.0, 90.0] == [rule.threshold for rule in marking.settings.rules]
@@ -147,7 +147,7 @@ async def test_changed_rules_are_taken_and_asked_for(labeller: Process) -> None:
 
 async def test_other_queries_reach_the_source(labeller: Process) -> None:
     """A new rule is asked from the next look on."""
-    await writes(labeller, "Rulename: {disk: {Promsql: c, Threshold: 1}}")
+    await write(labeller, "Rulename: {disk: {Promsql: c, Threshold: 1}}")
     (source,) = labeller.pollers.sources
     assert ["rule/disk"] == [query.name for query in source.queries]  # type: ignore[union-attr]
 
@@ -156,7 +156,7 @@ async def test_the_mode_is_settled_at_the_start(labeller: Process) -> None:
     """Who observes holds no lease: a file that says `apply` is refused until the restart that takes one."""
     assert labeller.reload is not None
     content = (TEXT % 90).encode()
-    labeller.reload._apply(reads(apply=True)(content), content)
+    labeller.reload._apply(reader(apply=True)(content), content)
     assert "labels.mode: cannot change while running: restart to apply it" in labeller.reload.error
     assert 70.0 == labeller.current.settings.labels.rules[1].threshold  # type: ignore[union-attr]
 

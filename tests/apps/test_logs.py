@@ -27,9 +27,9 @@ def record(message: str, *arguments: object) -> logging.LogRecord:
 
 def test_json_fields() -> None:
     """The pairs of a message are fields of their own, numbers stay numbers."""
-    said = json.loads(JsonFormatter().format(record("stopping: drained=%s after=%d", "all", 3)))
+    output = json.loads(JsonFormatter().format(record("stopping: drained=%s after=%d", "all", 3)))
     assert ("stopping: drained=all after=3", "all", 3, "info") == (
-        said["message"], said["drained"], said["after"], said["level"],
+        output["message"], output["drained"], output["after"], output["level"],
     )  # fmt: skip
 
 

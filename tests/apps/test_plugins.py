@@ -98,9 +98,9 @@ def test_unusable(offer: Offer, source: str, name: str, reason: str) -> None:
     offer(source, name)
     with pytest.raises(PluginError) as caught:
         installed_plugins()
-    said = str(caught.value)
-    assert said.startswith(f"the plugin {name} (late_plugin:Late) of the package late 1.2 cannot be used: {reason}")
-    assert said.endswith(". Fix that package, or uninstall it")
+    message = str(caught.value)
+    assert message.startswith(f"the plugin {name} (late_plugin:Late) of the package late 1.2 cannot be used: {reason}")
+    assert message.endswith(". Fix that package, or uninstall it")
 
 
 def test_two_packages(offer: Offer) -> None:

@@ -40,14 +40,14 @@ async def test_exchanged(tmp_path: Path) -> None:
     """After a change each part of the source of before has failed, once, and the new one is asked."""
     told: list[SourceEvent] = []
     first, second = MetricsServerSettings("one", interval=1.0), MetricsServerSettings("two", interval=1.0)
-    looking = SourcePollers((first,), lambda: [Node("a")], get, told.append, lambda: 1.0, history=())
-    running = asyncio.create_task(looking.run())
+    pollers = SourcePollers((first,), lambda: [Node("a")], get, told.append, lambda: 1.0, history=())
+    running = asyncio.create_task(pollers.run())
     await until(lambda: any(isinstance(each, SamplesRead) for each in told))
     told.clear()
-    assert {"one/nodes": 0, "one/pods": 0} == looking.failing()
-    looking.change((second, ReplaySettings("lost", str(tmp_path / "nowhere.jsonl"))))
+    assert {"one/nodes": 0, "one/pods": 0} == pollers.failing()
+    pollers.change((second, ReplaySettings("lost", str(tmp_path / "nowhere.jsonl"))))
     await until(lambda: any(isinstance(each, SamplesRead) for each in told))
-    await until(lambda: {"two/nodes": 0, "two/pods": 0, "lost": 1} == looking.failing())
+    await until(lambda: {"two/nodes": 0, "two/pods": 0, "lost": 1} == pollers.failing())
     running.cancel()
     with pytest.raises(asyncio.CancelledError):
         await running
@@ -67,11 +67,11 @@ class FakeSource:
         if name == "bad":
             raise SourceError("its address is nonsense", "write another")
         self.name, self.query_names = name, (name,)
-        self.looks, self.closed = 0, False
-        MADE.append(self)
+        self.polls, self.closed = 0, False
+        CREATED.append(self)
 
     async def read(self) -> Scrape:
-        self.looks += 1
+        self.polls += 1
         return Scrape((Reading(self.name, "cpu", ("a",), (1.0,), (1.0,)),))
 
     def read_history(self, ranges: Sequence[HistoryRange]) -> AsyncIterator[tuple[Reading, ...]]:
@@ -81,38 +81,38 @@ class FakeSource:
         self.closed = True
 
 
-MADE: list[FakeSource] = []
+CREATED: list[FakeSource] = []
 
 
 class PollersHarness:
     """A `SourcePollers` that runs, the sources that it made, and what it told."""
 
     def __init__(self, *sources: SourceSettings) -> None:
-        MADE.clear()
+        CREATED.clear()
         self.told: list[SourceEvent] = []
-        self.looking = SourcePollers(sources, lambda: [Node("a")], get, self.told.append, lambda: 1.0, history=())
-        self.running = asyncio.create_task(self.looking.run())
+        self.pollers = SourcePollers(sources, lambda: [Node("a")], get, self.told.append, lambda: 1.0, history=())
+        self.running = asyncio.create_task(self.pollers.run())
 
     def states(self) -> list[tuple[str, bool]]:
         """Of all that were ever made: the name, and whether it is closed."""
-        return [(each.name, each.closed) for each in MADE]
+        return [(each.name, each.closed) for each in CREATED]
 
     @property
     def failed(self) -> list[str]:
         return [each.source for each in self.told if isinstance(each, SourceFailed)]
 
-    async def asked(self, place: int, times: int = 1) -> None:
+    async def polled(self, place: int, times: int = 1) -> None:
         """Until the source that was made in this place has been asked so often."""
-        await until(lambda: len(MADE) > place and MADE[place].looks >= times)
+        await until(lambda: len(CREATED) > place and CREATED[place].polls >= times)
 
 
 @pytest.fixture
-async def stage(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[PollersHarness]:
+async def harness(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[PollersHarness]:
     """Two sources, asked once each."""
     monkeypatch.setitem(registry.SOURCE_KINDS, "replay", registry.SourceKind(ReplaySettings, FakeSource))  # type: ignore[arg-type]
-    made = PollersHarness(tape("one"), tape("two"))
-    await made.asked(0)
-    await made.asked(1)
+    made = PollersHarness(source_settings("one"), source_settings("two"))
+    await made.polled(0)
+    await made.polled(1)
     yield made
     made.running.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -120,81 +120,81 @@ async def stage(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[PollersHarness
     assert all(closed for _, closed in made.states())
 
 
-def tape(name: str, path: str = "tape") -> ReplaySettings:
+def source_settings(name: str, path: str = "tape") -> ReplaySettings:
     return ReplaySettings(name, path, 0.01)
 
 
-async def test_only_what_changed_is_exchanged(stage: PollersHarness) -> None:
+async def test_only_what_changed_is_exchanged(harness: PollersHarness) -> None:
     """The other source is the very one of before, goes on being asked, and is believed all the time."""
-    stage.looking.change((tape("one"), tape("two", "another")))
-    await stage.asked(2)
-    assert [("one", False), ("two", True), ("two", False)] == stage.states()
-    await stage.asked(0, MADE[0].looks + 1)
-    assert ["two"] == stage.failed
+    harness.pollers.change((source_settings("one"), source_settings("two", "another")))
+    await harness.polled(2)
+    assert [("one", False), ("two", True), ("two", False)] == harness.states()
+    await harness.polled(0, CREATED[0].polls + 1)
+    assert ["two"] == harness.failed
 
 
-async def test_another_order_is_no_change(stage: PollersHarness) -> None:
+async def test_another_order_is_no_change(harness: PollersHarness) -> None:
     """Nor is being told the same again."""
-    stage.looking.change((tape("two"), tape("one")))
-    await stage.asked(0, MADE[0].looks + 1)
-    assert ([("one", False), ("two", False)], []) == (stage.states(), stage.failed)
+    harness.pollers.change((source_settings("two"), source_settings("one")))
+    await harness.polled(0, CREATED[0].polls + 1)
+    assert ([("one", False), ("two", False)], []) == (harness.states(), harness.failed)
 
 
-async def test_one_that_comes_and_one_that_goes(stage: PollersHarness) -> None:
+async def test_one_that_comes_and_one_that_goes(harness: PollersHarness) -> None:
     """What went is closed and no longer believed; what came is asked."""
-    stage.looking.change((tape("two"), tape("three")))
-    await stage.asked(2)
-    assert [("one", True), ("two", False), ("three", False)] == stage.states()
-    assert ["one"] == stage.failed
+    harness.pollers.change((source_settings("two"), source_settings("three")))
+    await harness.polled(2)
+    assert [("one", True), ("two", False), ("three", False)] == harness.states()
+    assert ["one"] == harness.failed
 
 
-async def test_one_that_cannot_be_opened_keeps_all_as_it_is(stage: PollersHarness) -> None:
+async def test_one_that_cannot_be_opened_keeps_all_as_it_is(harness: PollersHarness) -> None:
     """Whoever asked for the change is told why; what was opened before it is closed again, unasked."""
-    before = stage.looking.sources
+    before = harness.pollers.sources
     with pytest.raises(SourceError, match="its address is nonsense"):
-        stage.looking.change((tape("one"), tape("three"), tape("bad")))
-    await until(lambda: MADE[2].closed)
-    await stage.asked(1, MADE[1].looks + 1)
-    assert [("one", False), ("two", False), ("three", True)] == stage.states()
-    assert (before, 0, []) == (stage.looking.sources, MADE[2].looks, stage.failed)
+        harness.pollers.change((source_settings("one"), source_settings("three"), source_settings("bad")))
+    await until(lambda: CREATED[2].closed)
+    await harness.polled(1, CREATED[1].polls + 1)
+    assert [("one", False), ("two", False), ("three", True)] == harness.states()
+    assert (before, 0, []) == (harness.pollers.sources, CREATED[2].polls, harness.failed)
 
 
 async def test_one_that_could_not_be_opened_before_is_no_reason_to_refuse(
-    stage: PollersHarness, caplog: pytest.LogCaptureFixture
+    harness: PollersHarness, caplog: pytest.LogCaptureFixture
 ) -> None:
     """It was told at the start, is tried and told again, and the change of another counts."""
-    stage.running.cancel()
-    await asyncio.gather(stage.running, return_exceptions=True)
-    bad = tape("bad")
-    stage.__init__(tape("one"), bad)  # type: ignore[misc]
-    await stage.asked(0)
-    stage.looking.change((tape("one", "another"), bad))
-    await stage.asked(1)
-    assert [("one", True), ("one", False)] == stage.states()
+    harness.running.cancel()
+    await asyncio.gather(harness.running, return_exceptions=True)
+    bad = source_settings("bad")
+    harness.__init__(source_settings("one"), bad)  # type: ignore[misc]
+    await harness.polled(0)
+    harness.pollers.change((source_settings("one", "another"), bad))
+    await harness.polled(1)
+    assert [("one", True), ("one", False)] == harness.states()
     assert 2 == caplog.text.count("failed to open source: source=bad error=its address is nonsense: write another")
 
 
-async def test_changes_in_a_row(stage: PollersHarness) -> None:
+async def test_changes_in_a_row(harness: PollersHarness) -> None:
     """Also before it has come to the first of them: at the end there is what was wanted last."""
     for path in ("x", "y", "z"):
-        stage.looking.change((tape("one"), tape("two", path)))
-    await stage.asked(4)
-    await until(lambda: all(each.closed for each in MADE[1:4]))
-    assert not MADE[0].closed and not MADE[4].closed
-    assert [0, 0] == [each.looks for each in MADE[2:4]]
-    assert ["two"] == stage.failed
+        harness.pollers.change((source_settings("one"), source_settings("two", path)))
+    await harness.polled(4)
+    await until(lambda: all(each.closed for each in CREATED[1:4]))
+    assert not CREATED[0].closed and not CREATED[4].closed
+    assert [0, 0] == [each.polls for each in CREATED[2:4]]
+    assert ["two"] == harness.failed
 
 
-async def test_one_that_ends_by_itself_is_told(stage: PollersHarness, caplog: pytest.LogCaptureFixture) -> None:
+async def test_one_that_ends_by_itself_is_told(harness: PollersHarness, caplog: pytest.LogCaptureFixture) -> None:
     """What it raises is nothing that is expected of a source: it is not believed any more, and the others go on."""
 
     async def strange() -> Scrape:
         raise asyncio.CancelledError
 
-    MADE[0].read = strange  # type: ignore[method-assign]
-    await until(lambda: ["one"] == stage.failed)
+    CREATED[0].read = strange  # type: ignore[method-assign]
+    await until(lambda: ["one"] == harness.failed)
     assert "source is not polled any more: source=one" in caplog.text and "error=CancelledError" in caplog.text
-    await stage.asked(1, MADE[1].looks + 1)
+    await harness.polled(1, CREATED[1].polls + 1)
 
 
 async def test_one_that_cannot_be_made_stops_no_other(monkeypatch: pytest.MonkeyPatch) -> None:

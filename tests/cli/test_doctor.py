@@ -34,7 +34,7 @@ def kubeconfig(tmp_path: Path) -> str:
     return str(file)
 
 
-def said(*arguments: str) -> tuple[int, str]:
+def run_doctor(*arguments: str) -> tuple[int, str]:
     done = CliRunner().invoke(main, ["doctor", *arguments])
     return done.exit_code, done.output
 
@@ -55,7 +55,7 @@ def test_exit_codes(
 ) -> None:
     """Problems are 1; warnings only where asked to be strict."""
     monkeypatch.setattr(run_checks, "run", lambda case, credentials: tuple(found))
-    assert code == said("--kubeconfig", kubeconfig, *flags)[0]
+    assert code == run_doctor("--kubeconfig", kubeconfig, *flags)[0]
 
 
 def test_the_table(kubeconfig: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -68,20 +68,20 @@ def test_the_table(kubeconfig: str, monkeypatch: pytest.MonkeyPatch) -> None:
         "                       → see whether they are still scraped",
         "ok       API server    https://x: answers, v1.35.8",
         "1 problem, 1 warning, 1 ok",
-    ] == said("--kubeconfig", kubeconfig)[1].splitlines()
+    ] == run_doctor("--kubeconfig", kubeconfig)[1].splitlines()
 
 
 def test_json(kubeconfig: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The same for scripts, with every node that is concerned."""
     monkeypatch.setattr(run_checks, "run", lambda case, credentials: (replace(ODD, nodes=("a", "b")),))
-    told = json.loads(said("--kubeconfig", kubeconfig, "--json")[1])
-    assert {"problem": 0, "warning": 1, "ok": 0} == told["counts"]
-    assert (["a", "b"], "nodes", "cpu") == tuple(told["findings"][0][key] for key in ("nodes", "area", "subject"))
+    document = json.loads(run_doctor("--kubeconfig", kubeconfig, "--json")[1])
+    assert {"problem": 0, "warning": 1, "ok": 0} == document["counts"]
+    assert (["a", "b"], "nodes", "cpu") == tuple(document["findings"][0][key] for key in ("nodes", "area", "subject"))
 
 
 def test_a_server_that_is_gone(kubeconfig: str) -> None:
     """Is a problem like others, and no traceback."""
-    code, output = said("--kubeconfig", kubeconfig)
+    code, output = run_doctor("--kubeconfig", kubeconfig)
     assert (1, True) == (code, "http://127.0.0.1:9: cannot be reached: no connection" in output)
 
 
@@ -99,19 +99,19 @@ def test_a_bad_configuration_cannot_be_looked_at(
     """Exit code 2 with field, value and remedy."""
     file = tmp_path / "f.yaml"
     file.write_text(content)
-    code, output = said("--config", str(file), "--kubeconfig", kubeconfig, *flags)
+    code, output = run_doctor("--config", str(file), "--kubeconfig", kubeconfig, *flags)
     assert (2, True) == (code, words in output), output
 
 
 def test_without_a_cluster_there_is_nothing_to_look_at() -> None:
     """Exit code 2, too."""
-    code, output = said("--kubeconfig", "/nonexistent")
+    code, output = run_doctor("--kubeconfig", "/nonexistent")
     assert (2, True) == (code, "the kubeconfig /nonexistent cannot be read" in output)
 
 
 def test_a_labeller_is_described_in_a_file(kubeconfig: str) -> None:
     """Without one there are no rules."""
-    code, output = said("--kubeconfig", kubeconfig, "--labeller")
+    code, output = run_doctor("--kubeconfig", kubeconfig, "--labeller")
     assert (2, True) == (code, "--labeller needs --config FILE" in output)
 
 
@@ -132,7 +132,7 @@ def test_the_flags_of_the_labeller(
     """What `trimtab labeller` takes, the doctor takes: address, rule.yaml, seconds, and whether marks would be written."""
     seen: list[DoctorRun] = []
     monkeypatch.setattr(run_checks, "run", lambda case, credentials: seen.append(case) or ())
-    code, output = said("-kubeconfig", kubeconfig, "-prom", "http://p:9090", "-r", rules, "-s", "7", *flags)
+    code, output = run_doctor("-kubeconfig", kubeconfig, "-prom", "http://p:9090", "-r", rules, "-s", "7", *flags)
     assert 0 == code, output
     (case,) = seen
     labels, (source,) = case.configuration.trimtab.labels, case.configuration.trimtab.sources
@@ -155,5 +155,5 @@ def test_the_flags_of_the_labeller(
 )
 def test_flags_that_make_no_sense_together(flags: tuple[str, ...], words: str, rules: str, kubeconfig: str) -> None:
     """Exit code 2, in the labeller's own words."""
-    code, output = said("--kubeconfig", kubeconfig, *(rules if flag == "RULES" else flag for flag in flags))
+    code, output = run_doctor("--kubeconfig", kubeconfig, *(rules if flag == "RULES" else flag for flag in flags))
     assert (2, True) == (code, words in output), output

@@ -39,10 +39,10 @@ def address() -> Iterator[str]:
 
     class Pages(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            told = {"/explain/pod/shop/cart": POD, "/explain/node/one": NODE}.get(self.path.partition("?")[0])
-            self.send_response(200 if told else 404)
+            response = {"/explain/pod/shop/cart": POD, "/explain/node/one": NODE}.get(self.path.partition("?")[0])
+            self.send_response(200 if response else 404)
             self.end_headers()
-            self.wfile.write(json.dumps(told or {"problem": "no such thing is known here"}).encode())
+            self.wfile.write(json.dumps(response or {"problem": "no such thing is known here"}).encode())
 
         def log_message(self, *args: object) -> None:
             """Say nothing."""
@@ -54,7 +54,7 @@ def address() -> Iterator[str]:
     server.server_close()
 
 
-def said(*arguments: str) -> tuple[int, str]:
+def run_explain(*arguments: str) -> tuple[int, str]:
     """What the command prints."""
     result = CliRunner().invoke(main, ["explain", *arguments])
     return result.exit_code, result.output
@@ -62,7 +62,7 @@ def said(*arguments: str) -> tuple[int, str]:
 
 def test_pod(address: str) -> None:
     """The table has a column a plugin; refused nodes come with plugin and reason; the hidden ones are counted."""
-    code, text = said("pod/cart", "-n", "shop", "--address", address)
+    code, text = run_explain("pod/cart", "-n", "shop", "--address", address)
     assert 0 == code
     assert "  node  total  PeakRisk  TaintToleration\n  one   399.5  99.5      300" in text
     assert "not two: NodeResourcesFit: Insufficient cpu (preemption could help)" in text
@@ -71,55 +71,57 @@ def test_pod(address: str) -> None:
 
 def test_a_node_that_is_not_there(address: str) -> None:
     """Who asks about a node that nobody has seen is told, and who asks about two nodes at once, too."""
-    assert "not three: node not found" in said("pod/cart", "-n", "shop", "--node", "three", "--address", address)[1]
-    assert "known here" not in said("pod/cart", "-n", "shop", "--node", "two", "--address", address)[1]
-    assert 2 == said("node/one", "--node", "two", "--address", address)[0]
+    assert (
+        "not three: node not found" in run_explain("pod/cart", "-n", "shop", "--node", "three", "--address", address)[1]
+    )
+    assert "known here" not in run_explain("pod/cart", "-n", "shop", "--node", "two", "--address", address)[1]
+    assert 2 == run_explain("node/one", "--node", "two", "--address", address)[0]
 
 
 def test_the_address_may_be_a_url(address: str) -> None:
     """As the log of `trimtab run` has it."""
-    assert 0 == said("node/one", "--address", f"http://{address}/")[0]
+    assert 0 == run_explain("node/one", "--address", f"http://{address}/")[0]
 
 
 def test_node(address: str) -> None:
     """Missing measurements are not zero."""
-    code, text = said("node/one", "--address", address)
+    code, text = run_explain("node/one", "--address", address)
     assert 0 == code
     assert "cpu: 4.00 CPU allocatable, 0.50 CPU requested, 3.50 CPU measured (fresh), 3.60 CPU expected" in text
     assert "unknown measured (not trusted)" in text
     assert "pending pod shop/big: Fit: no room" in text
 
 
-@pytest.mark.parametrize("told", [POD, NODE])
-def test_a_standby(told: dict[str, object]) -> None:
+@pytest.mark.parametrize("response", [POD, NODE])
+def test_a_standby(response: dict[str, object]) -> None:
     """The first line says that somebody else decides; a leader's answer begins with the pod or the node."""
-    kind = "pod" if "pod" in told else "node"
-    body = json.dumps({**told, "standby": "this process is a standby"}).encode()
-    with stranger(b"HTTP/1.1 200 OK\r\n\r\n" + body) as address:
-        lines = said(f"{kind}/any", "--address", address)[1].splitlines()
+    kind = "pod" if "pod" in response else "node"
+    body = json.dumps({**response, "standby": "this process is a standby"}).encode()
+    with other_server(b"HTTP/1.1 200 OK\r\n\r\n" + body) as address:
+        lines = run_explain(f"{kind}/any", "--address", address)[1].splitlines()
     assert ("this process is a standby", kind) == (lines[0], lines[1].split()[0])
 
 
 def test_json(address: str) -> None:
     """For scripts the answer comes as it is."""
-    assert NODE == json.loads(said("node/one", "--address", address, "--json")[1])
+    assert NODE == json.loads(run_explain("node/one", "--address", address, "--json")[1])
 
 
 def test_unknown(address: str) -> None:
     """What the process does not know is said, with exit code 1."""
-    assert (1, "trimtab: no such thing is known here.\n") == said("node/none", "--address", address)
+    assert (1, "trimtab: no such thing is known here.\n") == run_explain("node/none", "--address", address)
 
 
 def test_nobody_there() -> None:
     """Where nobody serves, the words name the address and the remedy."""
-    code, text = said("node/one", "--address", "127.0.0.1:1")
+    code, text = run_explain("node/one", "--address", "127.0.0.1:1")
     assert 1 == code
     assert "no answer at 127.0.0.1:1" in text
     assert "--address" in text
 
 
 @contextmanager
-def stranger(answer: bytes) -> Iterator[str]:
+def other_server(answer: bytes) -> Iterator[str]:
     """Another program, which says this to whoever comes."""
     with socket.create_server(("127.0.0.1", 0)) as server:
 
@@ -149,8 +151,8 @@ def stranger(answer: bytes) -> Iterator[str]:
 )
 def test_somebody_else_there(answer: bytes, words: str) -> None:
     """Whatever another program says, it ends in a sentence and with exit code 1."""
-    with stranger(answer) as address:
-        code, text = said("node/one", "--address", address)
+    with other_server(answer) as address:
+        code, text = run_explain("node/one", "--address", address)
     assert (1, 1, "trimtab: ") == (code, text.count("\n"), text[:9])
     assert words in text
 
@@ -158,7 +160,7 @@ def test_somebody_else_there(answer: bytes, words: str) -> None:
 @pytest.mark.parametrize("address", ["foo bar:1", "127.0.0.1:abc", "http://127.0.0.1:1", "", "a..b:1"])
 def test_no_address(address: str) -> None:
     """What is no address is told as such an one where nobody answers, with the remedy."""
-    code, text = said("node/one", "--address", address)
+    code, text = run_explain("node/one", "--address", address)
     assert 1 == code
     assert "set --address" in text
 
@@ -166,7 +168,7 @@ def test_no_address(address: str) -> None:
 def test_no_proxy_is_asked(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The process is looked for on this machine, whatever proxy the environment names."""
     monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")
-    assert 0 == said("node/one", "--address", address)[0]
+    assert 0 == run_explain("node/one", "--address", address)[0]
 
 
 def test_no_server_is_loaded_to_ask_one() -> None:
@@ -177,4 +179,4 @@ def test_no_server_is_loaded_to_ask_one() -> None:
 
 def test_neither_pod_nor_node() -> None:
     """Anything else is refused before it is asked."""
-    assert 2 == said("deployment/web")[0]
+    assert 2 == run_explain("deployment/web")[0]

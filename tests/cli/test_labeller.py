@@ -30,7 +30,7 @@ def rules(tmp_path: Path) -> str:
     return str(file)
 
 
-def told(*arguments: str) -> tuple[int, str]:
+def run_labeller(*arguments: str) -> tuple[int, str]:
     """Without a cluster to be found, so that it ends as soon as it would start."""
     done = CliRunner().invoke(main, ["labeller", "-kubeconfig", "/nonexistent", *arguments])
     return done.exit_code, done.output
@@ -48,7 +48,7 @@ def told(*arguments: str) -> tuple[int, str]:
 )
 def test_old_flags_and_new_ones(rules: str, flags: list[str]) -> None:
     """All spellings come as far as looking for the cluster, and the first line says that nothing will be written."""
-    code, output = told(*(flag.replace("RULES", rules) for flag in flags))
+    code, output = run_labeller(*(flag.replace("RULES", rules) for flag in flags))
     first, *rest = output.splitlines()
     assert 1 == code
     assert first.startswith("trimtab labeller: mode observe: logs changes and writes nothing; add --apply")
@@ -57,15 +57,15 @@ def test_old_flags_and_new_ones(rules: str, flags: list[str]) -> None:
 
 def test_apply_is_said_too(rules: str) -> None:
     """Who asked for it reads it in the first line."""
-    assert "mode apply: nodes are labelled" in told("-prom", GONE, "-r", rules, "--apply")[1].splitlines()[0]
+    assert "mode apply: nodes are labelled" in run_labeller("-prom", GONE, "-r", rules, "--apply")[1].splitlines()[0]
 
 
 def test_a_configuration_of_our_own(tmp_path: Path) -> None:
     """The mode stands in the file there, and the first line says how to change it."""
     file = tmp_path / "f.yaml"
     file.write_text(TRIMTAB_HEAD + LABELS)
-    assert "set labels.mode to apply to label nodes" in told("--config", str(file))[1].splitlines()[0]
-    code, output = told("--config", str(file), "--apply")
+    assert "set labels.mode to apply to label nodes" in run_labeller("--config", str(file))[1].splitlines()[0]
+    code, output = run_labeller("--config", str(file), "--apply")
     assert (2, True) == (code, "--apply is for a rule.yaml: with --config, write labels.mode: apply in" in output)
 
 
@@ -102,19 +102,19 @@ def test_bad_input_is_refused_at_the_start(
     """Exit code 2, with field, value and remedy; rule.yaml in the working folder is what is read unless said."""
     (tmp_path / "rule.yaml").write_text(content)
     monkeypatch.chdir(tmp_path)
-    code, output = told(*flags)
+    code, output = run_labeller(*flags)
     assert (2, True) == (code, words in output), output
 
 
 def test_a_missing_rule_file_is_no_empty_one(tmp_path: Path) -> None:
     """It used to be printed and passed over."""
-    code, output = told("-prom", GONE, "-r", str(tmp_path / "nothing.yaml"))
+    code, output = run_labeller("-prom", GONE, "-r", str(tmp_path / "nothing.yaml"))
     assert (2, True) == (code, "nothing.yaml: cannot be read: No such file or directory" in output)
 
 
 def test_a_secret_in_the_address_is_not_repeated(rules: str) -> None:
     """The refusal says what to do instead, without it."""
-    code, output = told("-prom", "http://me:hunter2@prom:9090", "-r", rules)
+    code, output = run_labeller("-prom", "http://me:hunter2@prom:9090", "-r", rules)
     assert (2, False) == (code, "hunter2" in output)
 
 
@@ -132,7 +132,9 @@ def test_a_package_whose_plugin_is_no_good_is_told(tmp_path: Path, monkeypatch: 
     monkeypatch.setattr("trimtab.apps.plugins.installed_plugins", broken)
     file = tmp_path / "f.yaml"
     file.write_text(TRIMTAB_HEAD + LABELS)
-    assert (2, "trimtab: the plugin Late of the package late 1.2 cannot be used.\n") == told("--config", str(file))
+    assert (2, "trimtab: the plugin Late of the package late 1.2 cannot be used.\n") == run_labeller(
+        "--config", str(file)
+    )
 
 
 def test_no_traceback_from_a_real_process(rules: str, tmp_path: Path) -> None:

@@ -110,10 +110,10 @@ async def test_a_query_that_prometheus_cannot_read(tmp_path: Path) -> None:
         kubeconfig.write_text(kubeconfig_of("https://127.0.0.1:1"))
         done = await asyncio.to_thread(run, "--config", str(path), "--kubeconfig", str(kubeconfig), home=tmp_path)
     assert 2 == done.returncode
-    told = (
+    expected = (
         f"{path}:8:27: query 'disk' of source 'prom': 'rate(x)': Prometheus rejected the query (400): 1:1: parse error"
     )
-    assert done.stderr.splitlines()[-1].startswith(told) and done.stderr.rstrip().endswith("correct the query")
+    assert done.stderr.splitlines()[-1].startswith(expected) and done.stderr.rstrip().endswith("correct the query")
 
 
 @pytest.mark.parametrize(

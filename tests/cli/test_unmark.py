@@ -13,7 +13,7 @@ from trimtab.apps.label_cleanup import CleanupOptions, CleanupResult
 from trimtab.cli import main
 
 
-def said(*arguments: str) -> tuple[int, str]:
+def run_unmark(*arguments: str) -> tuple[int, str]:
     done = CliRunner().invoke(main, ["unmark", *arguments])
     return done.exit_code, done.output
 
@@ -43,26 +43,26 @@ def test_flags(
     """Ten minutes, our own marks, and nothing written, unless said."""
     seen: list[CleanupOptions] = []
 
-    async def unmark(asked: CleanupOptions, server: object) -> CleanupResult:
-        seen.append(asked)
+    async def unmark(options: CleanupOptions, server: object) -> CleanupResult:
+        seen.append(options)
         return CleanupResult(("a \x1b[2J",), ok=not legacy)
 
     monkeypatch.setattr(label_cleanup, "clean_up", unmark)
-    assert (int(legacy), r"a \x1b[2J" + "\n") == said("-kubeconfig", kubeconfig, *flags)
-    (asked,) = seen
-    assert (after, legacy, apply) == (asked.after, asked.legacy, asked.apply)
-    assert (*lease, True) == (asked.lease.namespace, asked.lease.name, asked.lease.enabled)
+    assert (int(legacy), r"a \x1b[2J" + "\n") == run_unmark("-kubeconfig", kubeconfig, *flags)
+    (options,) = seen
+    assert (after, legacy, apply) == (options.after, options.legacy, options.apply)
+    assert (*lease, True) == (options.lease.namespace, options.lease.name, options.lease.enabled)
 
 
 @pytest.mark.parametrize("after", ["soon", "-1m", ""])
 def test_a_span_that_is_none(after: str) -> None:
     """Exit code 2, with the value and what would do."""
-    code, output = said("--after", after)
+    code, output = run_unmark("--after", after)
     assert (2, True) == (code, f"{after!r} is not a duration such as 10m" in output)
 
 
 def test_without_a_cluster(kubeconfig: str, tmp_path: Path) -> None:
     """2 without a kubeconfig, 1 where nobody answers; no traceback."""
-    assert 2 == said("--kubeconfig", str(tmp_path / "none"))[0]
-    code, output = said("--kubeconfig", kubeconfig)
+    assert 2 == run_unmark("--kubeconfig", str(tmp_path / "none"))[0]
+    code, output = run_unmark("--kubeconfig", kubeconfig)
     assert (1, True) == (code, "nodes: cannot be listed: no connection" in output), output

@@ -45,8 +45,8 @@ class SmallCluster:
 
     def decide(self) -> list[Bind]:
         """Give one turn and return the binds that it asks for."""
-        wishes = self.engine.handle(Turn(100, self.at))
-        return [wish for wish in wishes if isinstance(wish, Bind)]
+        outputs = self.engine.handle(Turn(100, self.at))
+        return [output for output in outputs if isinstance(output, Bind)]
 
     def accept(self, bind: Bind) -> None:
         """Let the API server accept it."""

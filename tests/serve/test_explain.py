@@ -106,11 +106,11 @@ async def test_a_standby_says_so() -> None:
     )
     async with serve(app, "127.0.0.1", 0) as port:
         for page in ("pod/default/small", "node/one"):
-            said = []
+            message = []
             for event in (LeaseLost(cluster.at), LeaseAcquired(2, cluster.at)):
                 cluster.engine.handle(event)
-                said.append((await ask(f"http://127.0.0.1:{port}/explain/{page}"))[1]["standby"])
-            assert [STANDBY, ""] == said
+                message.append((await ask(f"http://127.0.0.1:{port}/explain/{page}"))[1]["standby"])
+            assert [STANDBY, ""] == message
 
 
 @pytest.mark.parametrize("path", ["/explain/pod/default/nobody", "/explain/node/nowhere"])

@@ -30,31 +30,31 @@ async def got(address: str) -> tuple[int, str]:
         return response.status, await response.text()
 
 
-def pressed(apply: bool = True) -> Engine:
-    scene = Labeller(cpu_rule(), cpu_rule(name="slow", for_seconds=60.0), apply=apply)
-    scene.sees(node("b"), node("a"), node("c"))
-    scene.measures("cpu", a=3600, b=3900, c=100)
-    scene.runs(5)
-    return scene.engine
+def engine_under_pressure(apply: bool = True) -> Engine:
+    harness = Labeller(cpu_rule(), cpu_rule(name="slow", for_seconds=60.0), apply=apply)
+    harness.sees(node("b"), node("a"), node("c"))
+    harness.measures("cpu", a=3600, b=3900, c=100)
+    harness.runs(5)
+    return harness.engine
 
 
 async def test_nodes_are_listed_in_the_old_form() -> None:
     """To the byte: fields in their order, names in order, the number beside them."""
-    async with pages(pressed()) as base:
+    async with pages(engine_under_pressure()) as base:
         expected = '{"type":"Label type=presure Nodes","num":2,"node_names":["a","b"]}'
         assert (200, expected) == await got(f"{base}/nodes")
 
 
 async def test_who_observes_lists_those_that_would_be_marked() -> None:
     """Else there would be nothing to look at before it is trusted to write."""
-    async with pages(pressed(apply=False)) as base:
+    async with pages(engine_under_pressure(apply=False)) as base:
         assert '"num":2,"node_names":["a","b"]' in (await got(f"{base}/nodes"))[1]
         assert '{"mode":"observe","all_marked":false,' in (await got(f"{base}/pressure"))[1]
 
 
 async def test_pressure_tells_rule_state_value_and_time() -> None:
     """Of every node that is not calm, for each rule that says so, by the wall clock."""
-    async with pages(pressed(), ahead=3600.0) as base:
+    async with pages(engine_under_pressure(), ahead=3600.0) as base:
         text = (await got(f"{base}/pressure"))[1]
     assert '{"node":"b","rule":"cpu","state":"pressed","value":0.975,"since":4600.5}' in text
     assert '{"node":"a","rule":"slow","state":"rising","value":0.9,"since":4600.5}' in text
@@ -64,50 +64,50 @@ async def test_pressure_tells_rule_state_value_and_time() -> None:
 async def test_status_says_ok_or_why_not() -> None:
     """All is well, or 503 with each thing that is not."""
     well, ill = Check("watch", lambda: None), Check("rules", lambda: "Node_mem was last read 99 s ago")
-    async with pages(pressed(), well) as base:
+    async with pages(engine_under_pressure(), well) as base:
         assert (200, "ok") == await got(f"{base}/status")
-    async with pages(pressed(), well, ill) as base:
+    async with pages(engine_under_pressure(), well, ill) as base:
         assert (503, "rules: Node_mem was last read 99 s ago") == await got(f"{base}/status")
 
 
 async def test_status_says_that_all_marks_are_refused() -> None:
     """In the server's words, until one is granted or none is wanted any more; who does not lead is refused nothing."""
-    scene = Labeller(cpu_rule())
-    scene.sees(node("a"), node("b"))
-    scene.measures("cpu", a=3900, b=3900)
-    async with pages(scene.engine, Check("watch", lambda: None)) as base:
-        for wish in scene.later():
-            scene.tells(LabelFailed(wish.node, "policy says\nno", scene.at, forbidden=True))
+    harness = Labeller(cpu_rule())
+    harness.sees(node("a"), node("b"))
+    harness.measures("cpu", a=3900, b=3900)
+    async with pages(harness.engine, Check("watch", lambda: None)) as base:
+        for instruction in harness.later():
+            harness.tells(LabelFailed(instruction.node, "policy says\nno", harness.at, forbidden=True))
         status, text = await got(f"{base}/status")
         assert (503, True) == (
             status,
             text.startswith(r"labels: the API server rejects all patches (403): policy says\nno: "),
         )
         assert 1 == len(text.splitlines())
-        scene.tells(LeaseLost(scene.at))
+        harness.tells(LeaseLost(harness.at))
         assert (200, "ok") == await got(f"{base}/status")
-        scene.tells(LeaseAcquired(2, scene.at))
-        scene.later(61)  # tried again, and not answered yet
+        harness.tells(LeaseAcquired(2, harness.at))
+        harness.later(61)  # tried again, and not answered yet
         assert 503 == (await got(f"{base}/status"))[0]
-        scene.tells(LabelDone("a", scene.at))
+        harness.tells(LabelDone("a", harness.at))
         assert (200, "ok") == await got(f"{base}/status")
 
 
 async def test_a_refusal_of_what_nobody_wants_any_more_is_past() -> None:
     """Else a night without pressure would look like trouble; a failure of another kind is none of rights."""
-    scene = Labeller(cpu_rule())
-    scene.sees(node("a"))
-    scene.measures("cpu", a=3900)
-    async with pages(scene.engine) as base:
-        scene.later()
-        scene.tells(LabelFailed("a", "conflict", scene.at))
+    harness = Labeller(cpu_rule())
+    harness.sees(node("a"))
+    harness.measures("cpu", a=3900)
+    async with pages(harness.engine) as base:
+        harness.later()
+        harness.tells(LabelFailed("a", "conflict", harness.at))
         assert (200, "ok") == await got(f"{base}/status")
-        scene.later(2)
-        scene.tells(LabelFailed("a", "no", scene.at, forbidden=True))
+        harness.later(2)
+        harness.tells(LabelFailed("a", "no", harness.at, forbidden=True))
         assert 503 == (await got(f"{base}/status"))[0]
-        scene.measures("cpu", a=100)
-        scene.later(30)
-        scene.later(61)
+        harness.measures("cpu", a=100)
+        harness.later(30)
+        harness.later(61)
         assert (200, "ok") == await got(f"{base}/status")
 
 
