@@ -99,7 +99,7 @@ def log_task_exit(task: asyncio.Task[Any]) -> None:
         log.error("task exited: task=%s error=leadership lost", name)
         return
     for cause in _causes(error):
-        log.error("task exited: task=%s error=%s: %s", name, type(cause).__name__, cause, exc_info=cause)
+        log.error("task exited: task=%s error=%s", name, f"{type(cause).__name__}: {cause}", exc_info=cause)
 
 
 def _causes(error: BaseException) -> Iterator[BaseException]:

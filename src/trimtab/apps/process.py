@@ -212,7 +212,7 @@ class Process:
         try:
             await self._preflight()
             async with serve(self._web_app(), self.options.host, self.options.port) as port:
-                log.info("serving: address=http://%s:%d", self.options.host, port)
+                log.info("serving: address=%s", f"http://{self.options.host}:{port}")
                 return await self._run_until(stop)
         finally:
             for transport in (self.read_transport, self.write_transport, self.lease_transport):

@@ -6,7 +6,7 @@
 
 A controller holds what it needs to decide (a queue, a state machine) and never acts: what it wants done leaves as
 instructions, and what it decided as `Decision` values. A new controller is a package beside `scheduling` and `labelling`
-and a line in `engine.CONTROLLERS`.
+and a line in `engine.CONTROLLERS`; to run live it also has a `ControllerSpec` in `apps/process.py`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`Engine.handle(event) -> list[Output]`: takes events in at once, and lets its controllers decide in turns.
+"""`Engine.handle(event) -> list[Output]`: takes events in at once, and lets its controllers decide.
 
 The engine owns the cluster state, sync and leadership, and the writes under way. A turn decides only after every kind is
 `Synced` and while this process holds the lease. It has no clock and no randomness: the same events give the same outputs.
@@ -105,7 +105,7 @@ class Engine:
         copied._host(state, tuple(controller.fork(state) for controller in self.controllers))
         return copied
 
-    def _notify(self, changed: Changed) -> list[Output]:
+    def _tell_controllers(self, changed: Changed) -> list[Output]:
         return [output for controller in self.controllers for output in controller.on_change(changed)]
 
     # --- pods
@@ -116,7 +116,7 @@ class Engine:
             return []
         pod = cluster.with_nomination(event.pod)
         before = cluster.pods.get(pod.uid)
-        return self._notify(Changed(event, cluster.upsert_pod(pod), before, pod))
+        return self._tell_controllers(Changed(event, cluster.upsert_pod(pod), before, pod))
 
     def _pod_deleted(self, event: PodDeleted) -> list[Output]:
         cluster = self.state.cluster
@@ -125,18 +125,18 @@ class Engine:
             return []
         if before is not None and 0 < event.version < before.version:
             return []
-        return self._notify(Changed(event, cluster.delete_pod(event.uid), before))
+        return self._tell_controllers(Changed(event, cluster.delete_pod(event.uid), before))
 
     # --- nodes and other objects
 
     def _node_upserted(self, event: NodeUpserted) -> list[Output]:
         before = self._node(event.node.name)
-        return self._notify(Changed(event, self.state.cluster.upsert_node(event.node), before, event.node))
+        return self._tell_controllers(Changed(event, self.state.cluster.upsert_node(event.node), before, event.node))
 
     def _node_deleted(self, event: NodeDeleted) -> list[Output]:
         before = self._node(event.name)
         change = self.state.cluster.delete_node(event.name, event.uid, event.version)
-        return self._notify(Changed(event, change, before)) if change else []
+        return self._tell_controllers(Changed(event, change, before)) if change else []
 
     def _node(self, name: str) -> Any:
         columns = self.state.cluster.node_table
@@ -146,12 +146,12 @@ class Engine:
     def _object_upserted(self, event: ObjectUpserted) -> list[Output]:
         cluster, after = self.state.cluster, event.object
         before = cluster.objects.get(after.kind, after.key)
-        return self._notify(Changed(event, cluster.upsert_object(after), before, after))
+        return self._tell_controllers(Changed(event, cluster.upsert_object(after), before, after))
 
     def _object_deleted(self, event: ObjectDeleted) -> list[Output]:
         cluster = self.state.cluster
         before = cluster.objects.get(event.kind, event.key)
-        return self._notify(
+        return self._tell_controllers(
             Changed(event, cluster.delete_object(event.kind, event.key, event.uid, event.version), before)
         )
 
@@ -160,17 +160,17 @@ class Engine:
     def _samples_read(self, event: SamplesRead) -> list[Output]:
         for reason, count in self.state.cluster.ingest_samples(event.readings, event.at).items():
             self.state.recorder.samples_rejected(reason, count)
-        return self._notify(Changed(event, Change.LOAD))
+        return self._tell_controllers(Changed(event, Change.LOAD))
 
     def _history_read(self, event: HistoryRead) -> list[Output]:
         for reason, count in self.state.cluster.ingest_history(event.readings, event.at).items():
             self.state.recorder.samples_rejected(reason, count)
-        return self._notify(Changed(event, Change.LOAD))
+        return self._tell_controllers(Changed(event, Change.LOAD))
 
     def _source_failed(self, event: SourceFailed) -> list[Output]:
         self.state.cluster.source_failed(event.source, event.at)
         self.state.recorder.source_failed(event.source)
-        return self._notify(Changed(event, Change.LOAD))
+        return self._tell_controllers(Changed(event, Change.LOAD))
 
     # --- settings, sync and leadership
 
@@ -179,7 +179,7 @@ class Engine:
         state.unsynced |= set(settings.kinds) - set(state.settings.kinds)
         state.settings = settings
         state.cluster.load_store.apply_settings(settings.load)
-        return self._notify(Changed(event))
+        return self._tell_controllers(Changed(event))
 
     def _synced(self, event: Synced) -> list[Output]:
         self.state.unsynced.discard(event.kind)
@@ -191,7 +191,7 @@ class Engine:
 
     def _lease_lost(self, event: LeaseLost) -> list[Output]:
         self.state.term = None
-        return self._notify(Changed(event, self.state.cluster.drop_nominations()))
+        return self._tell_controllers(Changed(event, self.state.cluster.drop_nominations()))
 
     # --- answers to writes, time and turns
 

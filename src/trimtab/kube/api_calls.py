@@ -305,9 +305,8 @@ class ApiCalls:
         if reply.status != OK:
             self.patches_failed += 1
             log.warning(
-                "failed to update pod status: pod=%s/%s status=%d error=%s",
-                pod.namespace,
-                pod.name,
+                "failed to update pod status: pod=%s status=%d error=%s",
+                f"{pod.namespace}/{pod.name}",
                 reply.status,
                 reply.message,
             )

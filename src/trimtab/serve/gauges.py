@@ -41,7 +41,7 @@ def _no_informers() -> Mapping[str, Mapping[str, int]]:
 
 @dataclass(frozen=True)
 class ProcessStats:
-    """Values that the process keeps stats the engine, as functions to call at each scrape."""
+    """Values that the process keeps beside the engine, as functions to call at each scrape."""
 
     version: str = ""
     lease: str = ""  # its name; empty without leader election

@@ -28,8 +28,9 @@ from trimtab.core.controllers import EngineState, Output
 from trimtab.core.framework.interface import Reject, Reserve, StageStatus, Wait, Warn
 from trimtab.core.framework.profile import Profile, plugin_name
 from trimtab.core.model.change import Change
-from trimtab.core.model.instructions import Bind, EmitEvent, GetPod
+from trimtab.core.model.instructions import Bind, GetPod
 from trimtab.core.model.pod import Pod
+from trimtab.core.scheduling import pod_events
 from trimtab.core.scheduling.queue.pods_by_claim import Pods
 
 REREAD_DELAY = 5.0
@@ -48,7 +49,7 @@ AWAITING_ANSWER = frozenset({BindState.SENT, BindState.UNKNOWN})
 
 
 class BindingCycle(Struct):
-    """One pod on its way to a node; `stage` counts the Permit and PreBind plugins that have said Go."""
+    """One pod on its way to a node; `stage` counts the Permit and PreBind plugins that have succeeded."""
 
     pod: Pod
     node: str
@@ -60,7 +61,7 @@ class BindingCycle(Struct):
     wait_until: float | None = None
     waited: bool = False
     retry_on: int = 0
-    server_refused: bool = False  # the server itself said that our request did not bind the pod
+    conflicted: bool = False  # the server answered 409: our request did not bind the pod
     unbound_at: float | None = None  # when the pod was first read without a node
     read_is_conclusive: bool = False  # the read was sent late enough to tell that the bind did not happen
 
@@ -110,7 +111,7 @@ class BindingCycles:
         return None
 
     def run_stages(self, cycle: BindingCycle, now: float, error: str = "") -> list[Output] | StageRejected:
-        """Run the stages that have not said Go yet, and then bind; an error counts as the current stage's rejection."""
+        """Run the stages that have not succeeded yet, and then bind; an error counts as the current stage's rejection."""
         cluster = self.state.cluster
         stages = [each.permit for each in cycle.profile.permits] + [each.pre_bind for each in cycle.profile.pre_binds]
         plugins = (*cycle.profile.permits, *cycle.profile.pre_binds)
@@ -125,7 +126,7 @@ class BindingCycles:
                 waited = self._wait(cycle, answer, plugin_name(plugins[cycle.stage]), now)
                 return waited if isinstance(waited, StageRejected) else [*warnings, *waited]
             if isinstance(answer, Warn):
-                warnings.append(_warning(cycle.pod, answer))
+                warnings.append(pod_events.warning(cycle.pod, answer.reason, answer.message))
             else:
                 assert answer is StageStatus.SUCCESS
             cycle.stage, cycle.wait_until = cycle.stage + 1, None
@@ -172,21 +173,21 @@ class BindingCycles:
         writes.begin(GetPod, uid, now)
         writes.begin(Bind, uid, now, deadline=now + self.timeout)
         seen_twice = cycle.unbound_at is not None and now >= cycle.unbound_at + REREAD_DELAY
-        cycle.read_is_conclusive = cycle.state is BindState.UNKNOWN and (cycle.server_refused or seen_twice)
+        cycle.read_is_conclusive = cycle.state is BindState.UNKNOWN and (cycle.conflicted or seen_twice)
         return GetPod(uid, cycle.pod.namespace, cycle.pod.name)
 
     def read_ended(self, uid: str) -> None:
         self.state.writes.end(GetPod, uid)
 
-    def outcome_unknown(self, cycle: BindingCycle, now: float, *, server_refused: bool) -> list[Output]:
+    def outcome_unknown(self, cycle: BindingCycle, now: float, *, conflicted: bool) -> list[Output]:
         """Read the pod back; a read that is under way already was sent too early to tell."""
-        cycle.state, cycle.server_refused = BindState.UNKNOWN, server_refused
+        cycle.state, cycle.conflicted = BindState.UNKNOWN, conflicted
         reading = self.state.writes.get(GetPod, cycle.pod.uid)
         return [] if reading is not None else [self.read_back(cycle, now)]
 
     def read_unbound(self, cycle: BindingCycle, now: float) -> list[Output]:
         """The pod was read without a node, by a read that cannot tell: read it again, now or after `REREAD_DELAY`."""
-        if cycle.server_refused:
+        if cycle.conflicted:
             return [self.read_back(cycle, now)]
         if cycle.unbound_at is None:
             cycle.unbound_at = now
@@ -217,12 +218,6 @@ class BindingCycles:
         copied = BindingCycles(state)
         copied.by_uid = {uid: replace(cycle) for uid, cycle in self.by_uid.items()}
         return copied
-
-
-def _warning(pod: Pod, warn: Warn) -> EmitEvent:
-    return EmitEvent(
-        pod.uid, pod.namespace, pod.name, warn.reason, warn.message, warning=True, scheduler_name=pod.scheduler_name
-    )
 
 
 def _recheck_filters(cluster: Cluster, cycle: BindingCycle) -> StageRejected | None:

@@ -29,10 +29,10 @@ from trimtab.core.model.events import (
     SettingsRead,
     StageAnswered,
 )
-from trimtab.core.model.instructions import EmitEvent
 from trimtab.core.model.objects import Object
 from trimtab.core.model.pod import Pod
 from trimtab.core.model.schedule_result import Decision
+from trimtab.core.scheduling import pod_events
 from trimtab.core.scheduling.binding import AWAITING_ANSWER, BindingCycle, BindingCycles, BindState
 from trimtab.core.scheduling.cycle import PodCycle
 from trimtab.core.scheduling.evaluator import Evaluator
@@ -109,12 +109,12 @@ class Scheduling(Controller):
 
     def on_change(self, changed: Changed) -> Sequence[Output]:
         handler = self._on_change.get(type(changed.event))
-        return handler(changed) if handler is not None else self._notify(changed.change, changed.event.at)
+        return handler(changed) if handler is not None else self._wake_waiting(changed.change, changed.event.at)
 
     def on_answer(self, answer: Event) -> Sequence[Output | PodDeleted]:
         return self._on_answer[type(answer)](answer)
 
-    def _notify(self, change: Change, now: float, pods: Pods = None) -> list[Output]:
+    def _wake_waiting(self, change: Change, now: float, pods: Pods = None) -> list[Output]:
         """Wake those that wait for such a change (of these pods, if any are named), in the queue and in binding cycles."""
         if not change:
             return []
@@ -133,7 +133,7 @@ class Scheduling(Controller):
         outputs = self.pod_cycle.resume(cycle, now, error)
         if cycle.pod.uid in cycles:
             return outputs
-        return outputs + self._notify(Change.POD_DELETED | Change.PLUGIN_STATE, now)
+        return outputs + self._wake_waiting(Change.POD_DELETED | Change.PLUGIN_STATE, now)
 
     # --- turns and ticks
 
@@ -189,13 +189,13 @@ class Scheduling(Controller):
         self.pods_by_claim.update(pod, pending=not (pod.node or pod.finished or pod.terminating))
         if pod.node or pod.finished or pod.terminating:
             freed, outputs = self._pod_settled(pod, now)
-            return outputs + self._notify(change | freed, now)
+            return outputs + self._wake_waiting(change | freed, now)
         self._enqueue(pod, before, now)
         cycle = self.bindings.by_uid.get(pod.uid)
         if cycle is not None and cycle.retry_on & Change.OWN_POD_UPDATED:
             cycle.pod = pod
-            return self._resume(cycle, now) + self._notify(change, now)
-        return self._notify(change, now)
+            return self._resume(cycle, now) + self._wake_waiting(change, now)
+        return self._wake_waiting(change, now)
 
     def _enqueue(self, pod: Pod, before: Pod | None, now: float) -> None:
         """Let the queue know of a pod that waits for a node."""
@@ -237,28 +237,17 @@ class Scheduling(Controller):
         self.bindings.end(pod.uid, bound=True)
         outputs = self._bound(cycle, entry, now) if cycle.state in AWAITING_ANSWER else []
         if self.state.cluster.view.row(pod.node) is None:
-            note = f"bound to node {pod.node}, which no longer exists"
             self.state.recorder.bound_to_missing_node()
-            outputs.append(
-                EmitEvent(
-                    pod.uid, pod.namespace, pod.name, "NodeGone", note, warning=True, scheduler_name=pod.scheduler_name
-                )
-            )
+            outputs.append(pod_events.bound_to_missing_node(pod))
         return Change.NOTHING, outputs
 
     def _bound(self, cycle: BindingCycle, entry: QueuedPod | None, now: float) -> list[Output]:
         """Reported once for each cycle, on whichever comes first: the answer to our bind, or the watch."""
-        pod = cycle.pod
         if entry is not None:
             self.state.recorder.bound(
                 cycle.profile.name, entry.attempts, now - entry.first_attempt_at, now - cycle.started_at
             )
-        note = f"Successfully assigned {pod.key} to {cycle.node}"
-        return [
-            EmitEvent(
-                pod.uid, pod.namespace, pod.name, "Scheduled", note, action="Binding", scheduler_name=pod.scheduler_name
-            )
-        ]
+        return [pod_events.scheduled(cycle.pod, cycle.node)]
 
     def _pod_deleted(self, changed: Changed) -> list[Output]:
         before = changed.before
@@ -272,7 +261,7 @@ class Scheduling(Controller):
         self.gangs.pod_changed(before, None, now)
         if before is not None:
             self.pods_by_claim.update(before, pending=False)
-        return self._notify(change, now)
+        return self._wake_waiting(change, now)
 
     # --- nodes, other objects, leadership and settings
 
@@ -286,7 +275,7 @@ class Scheduling(Controller):
         for cycle in self.bindings.waiting():
             if cycle.node == name:
                 outputs += self._resume(cycle, now, f"node {name} no longer exists")
-        return outputs + self._notify(changed.change, now)
+        return outputs + self._wake_waiting(changed.change, now)
 
     def _object_changed(self, changed: Changed) -> list[Output]:
         change, now = changed.change, changed.event.at
@@ -296,15 +285,15 @@ class Scheduling(Controller):
         if change & Change.POD_GROUPS and known is not None:
             self.gangs.group_changed(known.key, now)
         if not change & Change.STORAGE:
-            return self._notify(change, now)
-        return self._notify(change, now, self.pods_by_claim.affected_by(self.state.cluster, before, after))
+            return self._wake_waiting(change, now)
+        return self._wake_waiting(change, now, self.pods_by_claim.affected_by(self.state.cluster, before, after))
 
     def _lease_lost(self, changed: Changed) -> list[Output]:
         """The next leader may decide on the pods in Permit and PreBind; those whose bind was sent are still followed up."""
         now = changed.event.at
         self.preemption.lease_lost()
         freed = [self.requeuer.unreserve_and_requeue(cycle.pod.uid, now) for cycle in self.bindings.waiting()]
-        return self._notify(reduce(or_, freed, changed.change), now)
+        return self._wake_waiting(reduce(or_, freed, changed.change), now)
 
     def _settings_read(self, changed: Changed) -> list[Output]:
         now = changed.event.at
@@ -338,7 +327,7 @@ class Scheduling(Controller):
             return []
         self.state.recorder.bind_failed(cycle.profile.name, event.reason.value, event.at - cycle.started_at)
         if event.reason in OUTCOME_UNKNOWN:
-            return self.bindings.outcome_unknown(cycle, event.at, server_refused=event.reason is BindFailure.CONFLICT)
+            return self.bindings.outcome_unknown(cycle, event.at, conflicted=event.reason is BindFailure.CONFLICT)
         if event.reason is BindFailure.GONE:
             return [PodDeleted(event.uid, event.at)]
         return self._requeue(cycle, event.message if event.reason is BindFailure.REFUSED else "", event.at)
@@ -366,7 +355,7 @@ class Scheduling(Controller):
         """The bind did not happen: the room is given back, others may want it, and the pod tries again later."""
         change = self.requeuer.unreserve_and_requeue(cycle.pod.uid, now)
         reported = self.requeuer.report(cycle.pod, f"binding rejected: {message}", ERROR) if message else []
-        return reported + self._notify(change, now)
+        return reported + self._wake_waiting(change, now)
 
 
 def affects_scheduling(before: Pod, after: Pod) -> bool:

@@ -15,7 +15,7 @@ from trimtab.core.framework.rejections import PASSES
 from trimtab.core.model.pod import Pod
 from trimtab.core.model.schedule_result import Placement, Unschedulable
 
-INVALID, UNSUPPORTED = ("Unreadable",), ("Unmodelled",)
+INVALID, UNSUPPORTED = ("Unreadable",), ("Unmodelled",)  # the names are label values of a metric
 NOT_EVALUATED = (INVALID, UNSUPPORTED)  # no plugin was called, so preemption cannot help
 
 

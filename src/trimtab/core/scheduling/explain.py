@@ -134,7 +134,7 @@ def state_of(scheduling: Scheduling, pod: Pod) -> str:
         return f"is being bound to {cycle.node} ({cycle.state.value})"
     if (waiting := scheduling.queue.pods.get(pod.uid)) is not None:
         by = f", because of {', '.join(waiting.plugins)}" if waiting.plugins else ""
-        return f"waits ({waiting.state.value}) after {waiting.attempts} attempts{by}"
+        return f"waits ({waiting.state.value}) after {waiting.attempts} attempt(s){by}"
     return "is not scheduled by this process"
 
 

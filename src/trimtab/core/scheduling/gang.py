@@ -14,9 +14,9 @@ from msgspec.structs import replace
 from trimtab.core.controllers import EngineState, Output
 from trimtab.core.framework.interface import Gang, Wait
 from trimtab.core.framework.profile import Profile
-from trimtab.core.model.instructions import EmitEvent
 from trimtab.core.model.objects import PodGroup, pod_group_key
 from trimtab.core.model.pod import Pod
+from trimtab.core.scheduling import pod_events
 from trimtab.core.scheduling.queue import queueing_hints
 from trimtab.core.scheduling.queue.queue import QueuedPod, QueueState, SchedulingQueue
 from trimtab.core.scheduling.queue.unschedulable import Key
@@ -151,8 +151,7 @@ class Gangs:
             limit = profile.gang_plugin.permit_gang(gang)
             if isinstance(limit, Wait) and now - history.first >= limit.seconds:
                 history.timeout_reported = True
-                message = f"pod group {key} was not scheduled within {limit.seconds:.0f} s, retrying"
-                outputs.append(warning(waiting[0], "PodGroupTimeout", f"{message}: {history.message}"))
+                outputs.append(pod_events.pod_group_timeout(waiting[0], key, limit.seconds, history.message))
         return outputs
 
     def representatives(self, pod: Pod, profile: Profile) -> Iterable[Pod]:
@@ -176,7 +175,3 @@ def _hint_signature(pod: Pod, profile: Profile) -> Hashable:
     """All that hints depend on; a pod with volumes is unique, for its claims are."""
     unique = pod.uid if pod.spec.volumes else ""
     return unique, tuple(each.signature(pod) for each in queueing_hints.per_node_filters(profile))  # type: ignore[attr-defined]
-
-
-def warning(pod: Pod, reason: str, note: str) -> EmitEvent:
-    return EmitEvent(pod.uid, pod.namespace, pod.name, reason, note, warning=True, scheduler_name=pod.scheduler_name)

@@ -22,13 +22,14 @@ from trimtab.core.framework.evaluation import PluginTimer
 from trimtab.core.framework.interface import Gang, GangPlugin, Plugin, StageStatus
 from trimtab.core.framework.profile import Profile
 from trimtab.core.model.change import Change
-from trimtab.core.model.objects import LEGACY_POD_GROUP_LABEL, POD_GROUP_LABEL, pod_group_key
+from trimtab.core.model.objects import POD_GROUP_LABEL, pod_group_key
 from trimtab.core.model.pod import Pod
 from trimtab.core.model.resources import CPU, MEMORY
 from trimtab.core.model.schedule_result import Decision, Placement, Unschedulable
+from trimtab.core.scheduling import pod_events
 from trimtab.core.scheduling.binding import BindingCycles, StageRejected
 from trimtab.core.scheduling.cycle import PodCycle
-from trimtab.core.scheduling.gang import GangHistory, Gangs, equivalence_key, warning
+from trimtab.core.scheduling.gang import GangHistory, Gangs, equivalence_key
 from trimtab.core.scheduling.queue import queueing_hints
 from trimtab.core.scheduling.queue.queue import QueuedPod, QueueState, SchedulingQueue
 from trimtab.core.scheduling.queue.unschedulable import Equivalence
@@ -201,5 +202,4 @@ def _larger_first(pod: Pod) -> tuple[float, float, float, str]:
 def _notes(pod: Pod, head: QueuedPod) -> list[Output]:
     if head.attempts > 1 or POD_GROUP_LABEL in pod.labels:
         return []
-    note = f"label {LEGACY_POD_GROUP_LABEL} is deprecated and still read: use {POD_GROUP_LABEL}"
-    return [warning(pod, "OlderLabel", note)]
+    return [pod_events.deprecated_label(pod)]

@@ -24,6 +24,7 @@ from trimtab.core.model.events import PreemptDone, PreemptFailed
 from trimtab.core.model.instructions import EmitEvent, Nominate, Preempt
 from trimtab.core.model.pod import Pod
 from trimtab.core.model.schedule_result import Unschedulable
+from trimtab.core.scheduling import pod_events
 from trimtab.core.scheduling.binding import BindingCycles, BindState
 from trimtab.core.scheduling.evaluator import Evaluator
 from trimtab.core.scheduling.queue.queue import SchedulingQueue
@@ -98,8 +99,7 @@ class Preemption:
         outputs: list[Output] = [Nominate(pod.uid, pod.namespace, pod.name, candidate.node)]
         self.requeuer.wake(cluster.nominate(pod.uid, candidate.node), now)
         outputs += self.clear_nominations(outranked, now)
-        note = f"Preempting {len(candidate.victims)} lower-priority pod(s) on node {candidate.node}"
-        outputs.append(_event(pod, "Preempting", note, pod.scheduler_name))
+        outputs.append(pod_events.preempting(pod, len(candidate.victims), candidate.node))
         for victim in candidate.victims:
             cycle = self.bindings.by_uid.get(victim.uid)
             if cycle is not None and cycle.state is BindState.WAITING:
@@ -111,8 +111,7 @@ class Preemption:
 
     def _delete(self, victim: Pod, pod: Pod, now: float) -> Preempt:
         self.state.writes.begin(Preempt, victim.uid, now, owner=pod.uid)
-        note = f"Preempted by pod {pod.uid} on node {victim.node}"
-        self.events[victim.uid] = _event(victim, "Preempted", note, pod.scheduler_name)
+        self.events[victim.uid] = pod_events.preempted(victim, pod)
         return Preempt(victim.uid, victim.namespace, victim.name, pod.uid, pod.scheduler_name)
 
     def pod_settled(self, uid: str, *, terminating: bool) -> None:
@@ -144,10 +143,7 @@ class Preemption:
         if pod is None or pod.uid not in self.queue.pods:
             return []
         victim = f"{planned.namespace}/{planned.name}" if planned is not None else event.uid
-        note = f"preemption: {victim} was not deleted: {event.message or FORBIDDEN}"
-        failed = EmitEvent(
-            pod.uid, pod.namespace, pod.name, "FailedScheduling", note, warning=True, scheduler_name=pod.scheduler_name
-        )
+        failed = pod_events.preemption_failed(pod, victim, event.message or FORBIDDEN)
         cleared = self.clear_nominations([pod], event.at, wake=not event.forbidden) if pod.nominated_node else []
         return [failed, *cleared]
 
@@ -160,10 +156,6 @@ class Preemption:
             if wake:
                 self.queue.wake_one(pod.uid, now)
         return outputs
-
-
-def _event(pod: Pod, reason: str, note: str, scheduler: str) -> EmitEvent:
-    return EmitEvent(pod.uid, pod.namespace, pod.name, reason, note, action="Preempting", scheduler_name=scheduler)
 
 
 def _outranked(other: Pod, pod: Pod, node: str) -> bool:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from trimtab.core.controllers import EngineState, Output
 from trimtab.core.framework.profile import Profile
 from trimtab.core.model.change import Change
-from trimtab.core.model.instructions import EmitEvent, SetUnschedulable
+from trimtab.core.model.instructions import SetUnschedulable
 from trimtab.core.model.pod import Pod
+from trimtab.core.scheduling import pod_events
 from trimtab.core.scheduling.binding import BindingCycles, StageRejected
 from trimtab.core.scheduling.evaluator import Evaluator
 from trimtab.core.scheduling.gang import Gangs
@@ -55,17 +56,7 @@ class Requeuer:
 
     def report(self, pod: Pod, message: str, reason: str = UNSCHEDULABLE) -> list[Output]:
         """A FailedScheduling Event each time, and the PodScheduled condition when it changes."""
-        outputs: list[Output] = [
-            EmitEvent(
-                pod.uid,
-                pod.namespace,
-                pod.name,
-                "FailedScheduling",
-                message,
-                warning=True,
-                scheduler_name=pod.scheduler_name,
-            )
-        ]
+        outputs: list[Output] = [pod_events.failed_scheduling(pod, message)]
         shown = self.state.cluster.pods.get(pod.uid, pod).unschedulable_condition
         if (reason, message) != self.last_reported.get(pod.uid, shown):
             outputs.append(SetUnschedulable(pod.uid, pod.namespace, pod.name, reason, message))

@@ -28,7 +28,7 @@ from trimtab.core.scheduling.queue.unschedulable import Equivalence, Key, MayHel
 
 
 class QueueState(StrEnum):
-    """Where a pending pod is; the values are kube-scheduler's names for its queues."""
+    """Where a pending pod is. The values but the last are kube-scheduler's names for its queues."""
 
     ACTIVE = "active"
     BACKOFF = "backoff"
