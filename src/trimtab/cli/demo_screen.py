@@ -63,14 +63,14 @@ def decision(decided: PodDecided, width: int = WIDTH) -> list[Line]:
     return [(*head, where), *_wrapped(decided.why, " " * 12, width)]
 
 
-def label_change(marked: NodeLabelled, width: int = WIDTH) -> list[Line]:
+def label_change(labelled: NodeLabelled, width: int = WIDTH) -> list[Line]:
     """The label that was added or removed, and why."""
-    wish = marked.instruction
+    patch = labelled.instruction
     labels = ", ".join(
-        f"loses the label {key}" if value is None else f"is labelled {key}={value}" for key, value in wish.labels
+        f"loses the label {key}" if value is None else f"is labelled {key}={value}" for key, value in patch.labels
     )
-    head = ((f"  {time_of_day(marked.at)}  ", "dim"), (wish.node, "bold magenta"), (f" {labels}", "magenta"))
-    return [head, *_wrapped(wish.reason, " " * 12, width)]
+    head = ((f"  {time_of_day(labelled.at)}  ", "dim"), (patch.node, "bold magenta"), (f" {labels}", "magenta"))
+    return [head, *_wrapped(patch.reason, " " * 12, width)]
 
 
 def cluster(picture: WorldSnapshot, width: int = WIDTH) -> list[Line]:
