@@ -32,12 +32,14 @@ from trimtab.core.model.events import (
 )
 from trimtab.core.model.instructions import (
     Bind,
+    BindVolume,
     EmitEvent,
     GetPod,
     Instruction,
     LabelNode,
     Nominate,
     Preempt,
+    SelectNode,
     SetUnschedulable,
 )
 from trimtab.core.model.node import Node
@@ -149,6 +151,8 @@ class World:
                 self._after(CALL_DELAY, lambda: self._label(instruction))
             case EmitEvent():
                 self.kube_events.append(instruction)
+            case BindVolume() | SelectNode():
+                raise NotImplementedError("the simulated cluster has no volumes")
 
     def _bind(self, bind: Bind) -> None:
         pod = self.pods.get(bind.uid)
