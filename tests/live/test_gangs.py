@@ -69,7 +69,7 @@ def test_a_gang_is_bound_completely_or_not_at_all(gang_rig: Rig) -> None:
         trimtab_process.wait_for(
             lambda: words in gang_rig.kubectl("describe", "pod", "wide-2"), 30, "an Event", trimtab
         )
-        late = "did not come together within 3 s"
+        late = "was not scheduled within 3 s"
         trimtab_process.wait_for(lambda: late in gang_rig.kubectl("get", "events"), 30, "another Event", trimtab)
         assert {f"fits-{i}" for i in range(5)} == set(trimtab_process.bound(gang_rig))
     finally:
