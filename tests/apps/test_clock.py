@@ -37,7 +37,7 @@ STEPS = [seconds * sign for seconds in (3.0, 90.0, 7_200.0, 864_000.0) for sign 
 
 
 class FakeMachine:
-    """A machine whose time passes, and whose wall clock is set, when a test says so."""
+    """A machine whose clocks the test moves."""
 
     def __init__(self) -> None:
         self.wall, self.passed = NOON, 500.0
@@ -66,7 +66,7 @@ def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
 
 @pytest.mark.parametrize("step", STEPS)
 def test_a_step(machine: FakeMachine, step: float, caplog: pytest.LogCaptureFixture) -> None:
-    """Forwards or backwards, by seconds or days: ages are right, the engine's time goes on, and one line tells it."""
+    """Forwards or backwards, by seconds or days: ages are right, engine time goes on, and it is logged once."""
     assert (0.0, 40.0) == machine.ages_seen(0.0, 40.0)
     machine.passes(10.0)
     machine.wall += step
@@ -80,7 +80,7 @@ def test_a_step(machine: FakeMachine, step: float, caplog: pytest.LogCaptureFixt
 
 
 def test_there_and_back(machine: FakeMachine, caplog: pytest.LogCaptureFixture) -> None:
-    """Each step is told; at the end nothing is to be settled."""
+    """Each step is logged; at the end the offset is 0."""
     for step in (3600.0, -3600.0):
         machine.wall += step
         machine.clock.resync()
@@ -90,7 +90,7 @@ def test_there_and_back(machine: FakeMachine, caplog: pytest.LogCaptureFixture) 
 
 
 def test_drift(machine: FakeMachine, caplog: pytest.LogCaptureFixture) -> None:
-    """A wall that gains two milliseconds a second is followed for an hour, and nobody hears of it."""
+    """A wall clock that drifts two milliseconds a second is followed for an hour without a warning."""
     for _ in range(240):
         machine.passes(15.0)
         machine.wall += 0.03
@@ -100,7 +100,7 @@ def test_drift(machine: FakeMachine, caplog: pytest.LogCaptureFixture) -> None:
 
 
 def test_sleep(machine: FakeMachine, caplog: pytest.LogCaptureFixture) -> None:
-    """Hours that the machine slept have passed: what was measured before is that much older, and nobody set a clock."""
+    """Sleep counts: samples from before are older by it, and no step is logged."""
     measured = machine.clock() - 5.0
     machine.passes(7_200.0)
     machine.clock.resync()
@@ -109,7 +109,7 @@ def test_sleep(machine: FakeMachine, caplog: pytest.LogCaptureFixture) -> None:
 
 
 def test_held_up_between_the_clocks(machine: FakeMachine, caplog: pytest.LogCaptureFixture) -> None:
-    """A process that is stopped between its two glances has seen no step; the next look is as good as any."""
+    """A process stopped between the two clock reads sees no step; the next resync is correct."""
 
     def stalls() -> float:
         machine.passes(30.0)
@@ -121,7 +121,7 @@ def test_held_up_between_the_clocks(machine: FakeMachine, caplog: pytest.LogCapt
 
 
 def test_what_has_not_moved_is_not_touched(machine: FakeMachine) -> None:
-    """While nobody sets the clock every event is handed on as it is."""
+    """Without an offset every event is passed on unchanged."""
     machine.wall += 0.05
     pod = Pod("u", "ns", "p", started=NOON - 1.0)
     events: list[Event] = [
@@ -137,7 +137,7 @@ def test_what_has_not_moved_is_not_touched(machine: FakeMachine) -> None:
 
 @pytest.mark.parametrize("step", STEPS)
 def test_pods_and_the_past(machine: FakeMachine, step: float) -> None:
-    """When a pod started and what a source recalls are on the same clock as samples."""
+    """Start times of pods and history are converted like samples."""
     machine.wall += step
     machine.clock.resync()
     past = machine.clock.to_engine_time(
@@ -154,7 +154,7 @@ def test_pods_and_the_past(machine: FakeMachine, step: float) -> None:
 
 @pytest.mark.parametrize("step", STEPS)
 def test_gangs_and_pods_stand_in_one_queue(machine: FakeMachine, step: float) -> None:
-    """The age of a PodGroup is compared with when pods came; one that nobody has dated stays so."""
+    """Creation times of PodGroups are converted; a missing one stays missing."""
     machine.wall += step
     machine.clock.resync()
     for created, expected in ((machine.wall - 60.0, NOON - 60.0), (0.0, 0.0)):
@@ -165,7 +165,7 @@ def test_gangs_and_pods_stand_in_one_queue(machine: FakeMachine, step: float) ->
 
 
 def test_what_people_read(machine: FakeMachine) -> None:
-    """A moment of the engine's is shown by the wall as it is now."""
+    """An engine time is converted by the current offset."""
     machine.passes(10.0)
     machine.wall += 3_600.0
     machine.clock.resync()
@@ -173,7 +173,7 @@ def test_what_people_read(machine: FakeMachine) -> None:
 
 
 class LiveEngine:
-    """An engine that is driven as in earnest, by the hand of the test."""
+    """An engine driven by a Runtime, step by step."""
 
     def __init__(self, machine: FakeMachine) -> None:
         self.machine, self.harness = machine, EngineHarness()
@@ -209,7 +209,7 @@ class LiveEngine:
 
 
 def test_no_pod_begins_anew_at_each_sight(machine: FakeMachine) -> None:
-    """Its node's clock is an hour ahead: it has begun when it was first seen to run, whatever is news of it later."""
+    """With its node's clock an hour ahead it started when it was first seen running, whatever comes later."""
     live = LiveEngine(machine)
     live.tick()
     pod = Pod("u", "ns", "p", node="a", phase="Running", started=machine.wall + 3_600.0, version=1)
@@ -222,7 +222,7 @@ def test_no_pod_begins_anew_at_each_sight(machine: FakeMachine) -> None:
 
 @pytest.mark.parametrize("step", STEPS)
 def test_the_engine_believes_by_true_ages(machine: FakeMachine, step: float) -> None:
-    """What it holds is as old as before the step, what comes after is taken, and both grow old in their time."""
+    """Samples keep their age over the step, later ones are accepted, and both age normally."""
     live = LiveEngine(machine)
     live.measure(100.0)
     machine.wall += step

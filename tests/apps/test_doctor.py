@@ -32,7 +32,7 @@ OWN = "queries: [{name: memory, query: used, unit: bytes}], metrics: []"
 async def examined(
     body: bytes, more: str = OWN, nodes: tuple[Node, ...] = tuple(NODES), rest: str = ""
 ) -> list[Finding]:
-    """What is found where a Prometheus answers so to every question, or to that of the user's own."""
+    """The findings if Prometheus answers every query, or the user's own, with this body."""
     async with serving(respond_with(body)) as prometheus:
         source = f"{{name: prom, prometheus: {{url: 'http://127.0.0.1:{prometheus.port}', timeout: 2s, {more}}}}}"
         configuration = configured(BY_LOAD, f"{TRIMTAB_HEAD}sources: [{source}]\n{rest}")
@@ -55,7 +55,7 @@ def usage(**values: float) -> bytes:
     ],
 )
 async def test_a_server_that_cannot_be_worked_with(answer: FakeResponse, says: str) -> None:
-    """Is one problem with a remedy; nothing else is asked of it."""
+    """One problem with a remedy, and no further requests."""
     server = FakeApiServer(pages={"/version": answer})
     (found,) = findings_of(await server.run_doctor(default_configuration()), Severity.PROBLEM)
     assert (URL, says, True) == (*found[:2], bool(found[2]))
@@ -73,14 +73,14 @@ async def test_a_server_that_cannot_be_worked_with(answer: FakeResponse, says: s
     ],
 )
 async def test_clocks_that_differ(ahead: float, severity: Severity | None, says: str) -> None:
-    """Above five seconds people are told; a minute makes samples look like those of the future."""
+    """Five seconds are a warning; a minute is a problem, because samples seem to be in the future."""
     found = await FakeApiServer(ahead=ahead).run_doctor(default_configuration())
     expected = [] if severity is None else [(severity, says)]
     assert expected == [(each.severity, each.message) for each in found if each.subject == "clock"]
 
 
 async def test_nodes_that_may_not_be_listed() -> None:
-    """Is a problem, and sources are not blamed for it."""
+    """A problem, without problems of the sources."""
     forbidden = json_response({"kind": "Status", "message": "nodes is forbidden"}, 403)
     async with serving(respond_with(usage(a=1.0))) as prometheus:
         source = f"{{name: prom, prometheus: {{url: 'http://127.0.0.1:{prometheus.port}', {OWN}}}}}"
@@ -99,7 +99,7 @@ def only(findings: list[Finding], node: str) -> Finding:
 
 
 async def test_nodes_that_no_series_names() -> None:
-    """What the series are called stands beside what the node is called."""
+    """The finding names the node's addresses and the labels of unmatched series."""
     found = only(await examined(usage(a=1.0, b=1.0, stranger=1.0)), "c")
     assert (Severity.WARNING, ("c",)) == (found.severity, found.nodes)
     assert "1 of 3 nodes: c (c, fd00::3); series that match no node have instance=stranger:9100" in found.message
@@ -107,7 +107,7 @@ async def test_nodes_that_no_series_names() -> None:
 
 
 async def test_nodes_that_nobody_measures() -> None:
-    """Without strange series there is nothing to relabel: it is not scraped, or not ready."""
+    """Without unmatched series the remedy is the scrape, and the finding says that the node is not ready."""
     nodes = (*NODES[:2], Node(name="c", addresses=("fd00::3",), ready=False))
     found = only(await examined(usage(a=1.0, b=1.0), nodes=nodes), "c")
     assert "c (c, fd00::3; the node is not ready)" in found.message and "check the targets" in found.remedy
@@ -133,20 +133,20 @@ async def test_nodes_that_nobody_measures() -> None:
     ],
 )
 async def test_values_that_are_not_believed(answer: tuple[list[object], ...], says: str) -> None:
-    """The reason is that of the scheduler itself, with what is peculiar to the node."""
+    """The scheduler's own reason, with the details of this node."""
     well_told = (series({"node": "a"}, "1"), series({"node": "b"}, "1"))
     found = only(await examined(vector(*well_told, *answer)), "c")
     assert says in found.message and found.remedy
 
 
 async def test_most_nodes_without_data_are_a_problem() -> None:
-    """From the share on from which the whole picture is not believed."""
+    """If more are missing than load.mostMissing allows."""
     assert Severity.PROBLEM is only(await examined(usage(a=1.0)), "c").severity
     assert Severity.WARNING is only(await examined(usage(a=1.0), rest="load: {mostMissing: 0.9}\n"), "c").severity
 
 
 async def test_no_node_is_matched() -> None:
-    """The source's own sentence, and what nodes and series are called."""
+    """The source's own error, the nodes' addresses and the series' labels."""
     found = await examined(usage(x=1.0, y=1.0, z=1.0, w=1.0))
     assert "none of the memory series can be used" in findings_of(found, Severity.PROBLEM, Area.SOURCE)[0][1]
     lost = only(found, "a")
@@ -158,7 +158,7 @@ async def test_no_node_is_matched() -> None:
 
 
 async def test_a_source_that_fails_is_told_once() -> None:
-    """However many questions it has; and each plugin that is blind for it is named with its profile."""
+    """However many queries it has; each plugin that lacks its metrics is named with its profile."""
     configuration = configured(
         BY_LOAD, TRIMTAB_HEAD + "sources: [{name: prom, prometheus: {url: 'http://127.0.0.1:9'}}]\n"
     )
@@ -180,7 +180,7 @@ async def test_a_measurement_that_nobody_takes() -> None:
 
 
 async def test_each_query_fails_under_its_own_name() -> None:
-    """With the words of Prometheus, and the rule that has nothing to compare."""
+    """With Prometheus' message, and the rule that lacks a value."""
     refused = json.dumps({"status": "error", "errorType": "bad_data", "error": "unknown function foo"}).encode()
 
     def answer(query: str) -> bytes:
@@ -200,7 +200,7 @@ async def test_each_query_fails_under_its_own_name() -> None:
 
 
 async def test_a_cluster_without_metrics_server() -> None:
-    """The API server is asked the way the scheduler asks it, and what is missing is named with its remedy."""
+    """Metrics are requested as the scheduler does, and the finding has a remedy."""
     found = await FakeApiServer().run_doctor(
         configured(BY_LOAD, TRIMTAB_HEAD + "sources: [{name: ms, metricsServer: {}}]\n")
     )
@@ -209,7 +209,7 @@ async def test_a_cluster_without_metrics_server() -> None:
 
 
 async def test_two_sources_for_one_measurement() -> None:
-    """It works, and is worth a warning."""
+    """A warning."""
     kind = "prometheus: {url: 'http://127.0.0.1:9', metrics: [nodeCPU]}"
     found = await FakeApiServer().run_doctor(
         configured(TRIMTAB_HEAD + f"sources: [{{name: a, {kind}}}, {{name: b, {kind}}}]\n")
@@ -218,7 +218,7 @@ async def test_two_sources_for_one_measurement() -> None:
 
 
 async def test_plugins_without_any_source_are_the_notes_business() -> None:
-    """What the file's reader says is repeated as a warning, and nothing is said twice."""
+    """The parser's note is repeated as a warning, and nothing is reported twice."""
     found = await FakeApiServer().run_doctor(configured(BY_LOAD.replace("{name: TargetLoadPacking}, ", "")))
     (note,) = findings_of(found, Severity.WARNING)
     assert "MemRealUsage would use measured load, but there is no source" in note[1]
@@ -226,14 +226,14 @@ async def test_plugins_without_any_source_are_the_notes_business() -> None:
 
 
 async def test_what_no_file_can_help_is_no_warning() -> None:
-    """With `--strict` every stock file would fail for a default plugin that is not built."""
+    """Else every stock file would fail with `--strict`, for a default plugin that is not supported."""
     found = await FakeApiServer().run_doctor(configured(HEAD + "profiles: [{schedulerName: trimtab}]\n"))
     assert [] == findings_of(found, Severity.WARNING)
     assert "ignored: DynamicResources" in findings_of(found, Severity.OK, Area.CONFIGURATION)[0][1]
 
 
 async def test_a_secret_is_never_told(tmp_path: Path) -> None:
-    """Neither the token of the source nor what stands in its file."""
+    """Neither a source's token nor the content of its file."""
     secret = tmp_path / "token"
     secret.write_text("hunter2\nsecond")
     found = await examined(usage(a=1.0), f"{OWN}, bearerTokenFile: {secret}")
@@ -242,7 +242,7 @@ async def test_a_secret_is_never_told(tmp_path: Path) -> None:
 
 
 def test_what_each_plugin_looks_at() -> None:
-    """Found out by asking it, so a new plugin needs no list here."""
+    """Found by calling it, so a new plugin needs no list here."""
     looking = [kind for kind in IN_TREE.values() if getattr(kind, "depends_on", Change.NOTHING) & Change.LOAD]
     asked = {kind.name: metrics_read(multipoint("p", [(kind(), 1)]))[kind.name] for kind in looking}
     assert {("cpu",): {"TargetLoadPacking", "CpuRealUsage"}, ("memory",): {"MemRealUsage"}} == {
@@ -253,7 +253,7 @@ def test_what_each_plugin_looks_at() -> None:
 
 
 def test_worst_first() -> None:
-    """And then in the order in which people mend it."""
+    """Then by area."""
     mixed = [
         ok(Area.SERVER, "a", ""),
         Finding(Severity.PROBLEM, Area.PLUGIN, "b", ""),
@@ -264,6 +264,6 @@ def test_worst_first() -> None:
 
 
 def test_a_few_examples_stand_for_many() -> None:
-    """Three, and how many more; of more than are named, where that is said."""
+    """Three, and how many more there are in all."""
     assert ("", "a, b, c", "a, b, c and 2 more") == (shorten([]), shorten(["a", "b", "c"]), shorten([*"abcde"]))
     assert "a, b, c and 7 more" == shorten([*"abcd"], 10)

@@ -61,7 +61,7 @@ async def dry_runs(server: FakeApiServer, configuration: Configuration, account:
 
 
 async def test_a_policy_that_refuses_every_mark_is_a_problem() -> None:
-    """In the API server's words and with the remedy, once for two rules that give the same label."""
+    """With the API server's message and a remedy, once for two rules that give the same label."""
     server = FakeApiServer((node("a"), node("b")), patched=reply(403, WORDS))
     (found,) = await dry_runs(server, old_rules())
     assert (Severity.PROBLEM, Area.LABELS) == (found.severity, found.area)
@@ -77,14 +77,14 @@ async def test_a_policy_that_refuses_every_mark_is_a_problem() -> None:
     [(old_rules(), 'nodes "a" is forbidden: User "ann" cannot patch resource "nodes"'), (own_rules(CPU), WORDS)],
 )
 async def test_another_refusal_has_another_remedy(configuration: Configuration, words: str) -> None:
-    """The variable is no help to who may not patch, nor for a label under our prefix."""
+    """The policy's variable helps neither without the permission to patch, nor for a label under our prefix."""
     (found,) = await dry_runs(FakeApiServer((node("a"),), patched=reply(403, words)), configuration)
     assert (Severity.PROBLEM, True) == (found.severity, "deploy/labeller.yaml" in found.remedy)
     assert "legacy" not in found.remedy
 
 
 async def test_what_is_taken_is_told_with_who_asked() -> None:
-    """That of a person proves nothing for the account that a policy narrows, so it is said which is meant."""
+    """A person's success proves nothing for the account that a policy restricts, so the hint names it."""
     (found,) = await dry_runs(FakeApiServer((node("a"),)), old_rules())
     assert "the API server accepts +status=presure on a from ann" == found.message
     assert (Severity.OK, True) == (found.severity, "trimtab:trimtab-labeller differently" in found.remedy)
@@ -94,7 +94,7 @@ async def test_what_is_taken_is_told_with_who_asked() -> None:
 
 
 async def test_each_label_and_taint_is_tried_as_the_labeller_would_write_it() -> None:
-    """A label alone by one form of patch, with a taint by the other; another value of a key is another mark."""
+    """A label alone by merge patch, with a taint by JSON patch; another value of a key is another label."""
     server = FakeApiServer((node("a"),))
     (found,) = await dry_runs(server, own_rules(CPU, CPU.replace("name: cpu", "name: again"), SOFT))
     assert f"+{KEY}=high on a, +{KEY}=most, +taint {KEY}:PreferNoSchedule on a" in found.message
@@ -104,7 +104,7 @@ async def test_each_label_and_taint_is_tried_as_the_labeller_would_write_it() ->
 
 
 async def test_a_node_is_chosen_where_the_mark_would_be_news() -> None:
-    """Not one that is excluded, has the key in other use or carries the mark: a patch that changes nothing always passes."""
+    """Not one that is excluded, uses the key otherwise or has the label: a patch without effect always passes."""
     nodes = (node("m", PLANE), node("x", {"status": "mine"}), node("y", {"status": "presure"}), node("z"))
     server = FakeApiServer(nodes)
     await dry_runs(server, old_rules())
@@ -118,7 +118,7 @@ async def test_a_node_is_chosen_where_the_mark_would_be_news() -> None:
 
 @pytest.mark.parametrize("status", [404, 409])
 async def test_a_node_that_changes_meanwhile_says_nothing(status: int) -> None:
-    """Another one is asked about, but not all of a large cluster."""
+    """Another node is tried, but not all of a large cluster."""
     nodes = tuple(map(node, "abcdef"))
 
     def first(request: Request) -> FakeResponse:
@@ -142,7 +142,7 @@ async def test_a_node_that_changes_meanwhile_says_nothing(status: int) -> None:
     ],
 )
 async def test_what_cannot_be_tried_is_no_refusal(answer: FakeResponse) -> None:
-    """It is a warning: nobody knows."""
+    """It is a warning, because the outcome is unknown."""
     (found,) = await dry_runs(FakeApiServer((node("a"),), patched=lambda request: answer), old_rules())
     assert (Severity.WARNING, True) == (found.severity, "cannot be tried: " in found.message)
 
@@ -156,7 +156,7 @@ async def test_a_webhook_that_refuses_is_a_problem() -> None:
 
 
 async def test_nobody_can_try_for_another_account() -> None:
-    """One line says so, and how it can be tried; nothing is sent."""
+    """The finding says so and how to try it; nothing is sent."""
     server = FakeApiServer((node("a"),))
     (found,) = await dry_runs(server, old_rules(), "bob")
     assert (Severity.WARNING, Area.LABELS) == (found.severity, found.area)
@@ -165,7 +165,7 @@ async def test_nobody_can_try_for_another_account() -> None:
 
 
 async def test_who_schedules_marks_nobody() -> None:
-    """With the rules in the same file it is said where they are looked at; the account there is not the one that marks."""
+    """For `trimtab run` the finding names the flags that check the labeller: its account is another one."""
     server = FakeApiServer((node("a"),))
     whole = configured(
         f"{HEAD}profiles: [{{schedulerName: t}}]\n", f"{SOURCES}labels: {{mode: apply, rules: [{CPU}]}}\n"
@@ -209,7 +209,7 @@ def test_nothing_is_ever_written(
     answer: Callable[[Request], FakeResponse],
     account: str,
 ) -> None:
-    """Reads, reviews and dry runs of patches to nodes are all that is sent; no patch at all where marks are not written."""
+    """Only reads, reviews and dry runs of node patches are sent; no patch at all where labels are not written."""
     configuration, applies = case
     nodes = [node(f"n{number}", labels, *taints) for number, (labels, taints) in enumerate(machines)]
     server = FakeApiServer(nodes, patched=answer)

@@ -27,7 +27,7 @@ async def examined(
     apply: bool = False,
     requests: list[ReceivedRequest] | None = None,
 ) -> list[Finding]:
-    """What is found where a Prometheus answers a rule.yaml's query so, and what it was asked for that."""
+    """The findings if Prometheus answers a rule.yaml's query with these series, and the requests it received."""
     async with serving(respond_with(vector(*found))) as prometheus:
         url = f"http://127.0.0.1:{prometheus.port}"
         findings = [*await FakeApiServer(nodes).run_doctor(from_rule_file(text, "rule.yaml", url, 10.0, apply))]
@@ -46,7 +46,7 @@ def of(findings: list[Finding], subject: str) -> Finding:
 
 
 async def test_a_rule_that_knows_every_node() -> None:
-    """Says so, and what it would do now in the labeller's own words; patience is named, and nothing is asked twice."""
+    """The finding says so and what the labeller would do now; nothing is queried twice."""
     requests: list[ReceivedRequest] = []
     found = await examined((node("a"), node("b")), sample("a", 83), sample("b", 12), requests=requests)
     assert 1 == len(requests)
@@ -59,7 +59,7 @@ async def test_a_rule_that_knows_every_node() -> None:
 
 
 async def test_nodes_that_a_rule_knows_nothing_of() -> None:
-    """Each with its reason, the remedy of what most of them lack, and all of them for scripts."""
+    """Each with its reason, the remedy of the most frequent one, and all nodes for scripts."""
     nodes = tuple(map(node, "abcdef"))
     found = await examined(nodes, *(sample(name, 10) for name in "abc"), sample("d", 10, NOW - 400), sample("x", 10))
     rule = of(found, "Node_mem")
@@ -89,19 +89,19 @@ async def test_nodes_that_a_rule_knows_nothing_of() -> None:
     ],
 )
 def test_a_query_that_leaves_nodes_out(query: str, leaves_out: bool) -> None:
-    """By a comparison that filters; those of label matchers and texts are none."""
+    """A comparison that filters; not one in label matchers or strings."""
     assert leaves_out == has_comparison(query)
 
 
 async def test_a_comparison_in_a_query_is_told() -> None:
-    """It looks as if nodes were not scraped, and they are merely well."""
+    """It looks as if nodes were not scraped, but they are calm."""
     found = await examined((node("a"), node("b")), sample("a", 90), text=RULES.replace("used", "used > 70"))
     assert "compare by above or below" in of(found, "Node_mem").remedy
 
 
 @pytest.mark.parametrize("many", [0, 1])
 async def test_a_rule_that_knows_nobody_or_few(many: int) -> None:
-    """Is a problem, by the share from which on the whole picture is not believed."""
+    """A problem if more are missing than load.mostMissing allows."""
     nodes = tuple(map(node, "abcd"))
     found = await examined(nodes, *([sample("a", 10)] if many else [sample("x", 10)]))
     rule = of(found, "Node_mem")
@@ -110,7 +110,7 @@ async def test_a_rule_that_knows_nobody_or_few(many: int) -> None:
 
 
 async def test_control_planes_are_not_missed() -> None:
-    """Nobody marks them, so a query that leaves them out is whole; and a hot one is no news."""
+    """They are never labelled, so a query without them is complete, and pressure on them is not reported."""
     plane = Node("m", labels={"node-role.kubernetes.io/control-plane": ""}, addresses=("m",))
     found = await examined((node("a"), plane), sample("a", 10))
     assert "its query is known for the one eligible node" == of(found, "Node_mem").message
@@ -121,7 +121,7 @@ async def test_control_planes_are_not_missed() -> None:
 
 
 async def test_marks_that_are_there() -> None:
-    """Stay on who is hot or not known, and go from who is calm; on all nodes at once they are of no use."""
+    """Labels stay on pressed and unknown nodes and go from calm ones; on all nodes at once they are a warning."""
     labelled = {"status": "presure"}
     nodes = (node("hot", **labelled), node("calm", **labelled), node("silent", **labelled), node("new"))
     found = await examined(nodes, sample("hot", 90), sample("calm", 10), sample("new", 99))
@@ -135,7 +135,7 @@ async def test_marks_that_are_there() -> None:
 
 
 async def test_a_key_that_somebody_else_uses() -> None:
-    """Is named: these nodes are left alone, however hot."""
+    """A warning: these nodes are never labelled."""
     found = await examined((node("a", status="mine"), node("b")), sample("a", 90), sample("b", 10))
     taken = of(found, "status")
     assert (("a",), True) == (taken.nodes, "which are never labelled: a" in taken.message)
@@ -144,7 +144,7 @@ async def test_a_key_that_somebody_else_uses() -> None:
 
 @pytest.mark.parametrize(("mode", "found"), [("apply", ["a"]), ("observe", [])])
 async def test_marks_that_no_rule_gives(mode: str, found: list[str]) -> None:
-    """They would go where marks are written, perhaps those of another labeller: that is worth a warning."""
+    """They would be removed, and may belong to another labeller: a warning."""
     nodes = (Node("a", labels={"pressure.trimtab.dev/old": "high"}, addresses=("a",)), node("b"))
     async with serving(respond_with(vector(sample("a", 1), sample("b", 1)))) as prometheus:
         source = f"{{name: p, prometheus: {{url: 'http://127.0.0.1:{prometheus.port}'}}}}"
@@ -155,7 +155,7 @@ async def test_marks_that_no_rule_gives(mode: str, found: list[str]) -> None:
 
 
 async def test_more_nodes_than_are_written_at_once() -> None:
-    """All are told, however many patches the labeller would have under way."""
+    """All are listed, however many patches the labeller sends at once."""
     nodes = tuple(node(f"n{number:03}") for number in range(120))
     found = await examined(nodes, *(sample(each.name, 90 if each.name < "n110" else 10) for each in nodes))
     now = of(found, "now")

@@ -25,7 +25,7 @@ def sample(name: str, value: float = 64 * MIB, at: float = NOW - 5, namespace: s
 
 
 async def examined(pods: list[Pod], *found: list[object], **server: object) -> list[Finding]:
-    """Where a Prometheus answers so about the memory of pods, and every node uses a gibibyte."""
+    """The findings if Prometheus has these series of pod memory, and every node uses a gibibyte."""
     nodes = [series({"node": name}, str(1 << 30)) for name in "abc"]
 
     def answer(query: str) -> bytes:
@@ -40,20 +40,20 @@ async def examined(pods: list[Pod], *found: list[object], **server: object) -> l
 
 
 async def test_every_pod_is_known() -> None:
-    """One line, however many."""
+    """One finding, however many."""
     (found,) = await examined([pod("x"), pod("y", "b")], sample("x"), sample("y"))
     assert (Severity.OK, "memory", "known for all 2 running pods") == (found.severity, found.subject, found.message)
 
 
 async def test_a_node_whose_clock_is_ahead_makes_nobody_young() -> None:
-    """Its pods start in the future: their samples are not those of earlier ones, and who has none is not waited for."""
+    """Its pods start in the future: their samples count, and a pod without one is not taken for a starting one."""
     pods = [pod("x", "a", NOW + 3600), pod("y", "a", NOW + 3600)]
     (found,) = await examined(pods, sample("x"))
     assert "no series for 1 of 2 running pods: shop/y (on a)" == found.message
 
 
 async def test_each_reason_has_a_line_of_its_own() -> None:
-    """No series, none of the whole node, too old, more than the node uses, another namespace, an earlier pod, young."""
+    """No series, none of the node, too old, more than the node uses, another namespace, an earlier pod, starting."""
     pods = [
         pod("well"),
         pod("lost"),
@@ -88,7 +88,7 @@ async def test_each_reason_has_a_line_of_its_own() -> None:
 
 
 async def test_thousands_are_a_line_and_a_few_examples() -> None:
-    """For scripts there is the number, and twenty names."""
+    """Scripts get the count, and twenty names."""
     pods = [pod(f"p{number:04}") for number in range(3000)]
     (found,) = await examined(pods, *(sample(each.name) for each in pods[:100]))
     assert (Severity.PROBLEM, 2900, 20) == (found.severity, found.count, len(found.pods))
@@ -97,20 +97,20 @@ async def test_thousands_are_a_line_and_a_few_examples() -> None:
 
 
 async def test_a_source_without_any_pod() -> None:
-    """The source is to blame, and is told by itself."""
+    """The finding refers to the source, which is reported by itself."""
     (found,) = await examined([pod("x"), pod("y")])
     assert ("no sample of any of 2 running pods: no source answers about them", 2) == (found.message, found.count)
 
 
 async def test_pods_that_may_not_be_listed() -> None:
-    """Then nobody can say."""
+    """A warning with the server's message."""
     forbidden = json_response({"kind": "Status", "message": "pods is forbidden"}, 403)
     (found,) = await examined([], sample("x"), pages={"/api/v1/pods": forbidden})
     assert (Severity.WARNING, "cannot be listed: 403 pods is forbidden") == (found.severity, found.message)
 
 
 async def test_pods_are_listed_only_where_they_are_measured() -> None:
-    """They may be a hundred thousand."""
+    """There may be a hundred thousand."""
     server = FakeApiServer(pods=[pod("x")])
     await server.run_doctor(default_configuration())
     paths = [request.path.partition("?")[0] for _, request in server.transport.sent]

@@ -69,7 +69,7 @@ def labelling(content: str) -> Configuration:
     ],
 )
 def test_rights_are_those_of_the_shipped_files(configuration: Configuration, files: tuple[str, ...]) -> None:
-    """Neither more nor fewer, so that nobody is told to grant what is not used."""
+    """Neither more nor fewer, so that no unused permission is recommended."""
     account = "trimtab" if configuration.settings.profiles else "trimtab-labeller"
     assert granted(account, *files) == {(right.group, right.resource, right.verb) for right in required(configuration)}
 
@@ -89,13 +89,13 @@ def test_rights_are_those_of_the_shipped_files(configuration: Configuration, fil
     ],
 )
 def test_a_lease_by_another_name_needs_another_role(leader: str, remedy: str) -> None:
-    """The file that grants it is named, or what to change in it."""
+    """The remedy names the file that grants it, or what to change in it."""
     rights = required(configured(f"{HEAD}profiles: [{{schedulerName: trimtab}}]\nleaderElection: {leader}\n"))
     assert {remedy} == {right.remedy for right in rights if right.resource == "leases"}
 
 
 async def test_what_is_missing_is_named_by_verb_and_file() -> None:
-    """One finding a kind, and nothing else is said to be well."""
+    """One finding per resource, and no ok finding."""
     server = FakeApiServer(denied={"list persistentvolumes", "patch persistentvolumes", "create pods/binding"})
     found = await server.run_doctor(default_configuration())
     volumes = "apply deploy/rbac-volumes.yaml, or disable NodeVolumeLimits, VolumeBinding and VolumeZone"
@@ -107,7 +107,7 @@ async def test_what_is_missing_is_named_by_verb_and_file() -> None:
 
 
 async def test_rights_of_another_account() -> None:
-    """A service account is asked about with the groups that the server gives it."""
+    """A service account is reviewed with the groups that the server gives it."""
     server, account = FakeApiServer(), "system:serviceaccount:team:trimtab"
     found = await server.run_doctor(default_configuration(), account)
     groups = ["system:serviceaccounts", "system:serviceaccounts:team", "system:authenticated"]
@@ -117,7 +117,7 @@ async def test_rights_of_another_account() -> None:
 
 
 async def test_rights_that_cannot_be_asked_about_are_no_rights_that_are_missing() -> None:
-    """It is said why, and as a warning."""
+    """A warning with the reason."""
     forbidden = json_response({"kind": "Status", "message": "not yours to ask"}, 403)
     path = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
     found = await FakeApiServer(pages={path: forbidden}).run_doctor(default_configuration())

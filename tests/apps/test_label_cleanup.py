@@ -28,7 +28,7 @@ def wall() -> float:
 
 
 class LabelledCluster:
-    """Nodes and one lease; `lives` renews it as a labeller does, `refuse` says who is not patched the first time."""
+    """Nodes and one lease; `lives` renews it as a labeller does, `refuse` lists nodes whose first patch fails."""
 
     def __init__(self, nodes: dict[str, dict[str, Any]], silent_for: float | None, holder: str = "dead") -> None:
         self.nodes, self.version, self.lives, self.refuse = nodes, 1, False, list[str]()
@@ -89,7 +89,7 @@ MARKED = {"a": {"labels": {KEY: "high", "zone": "1"}}, "b": {"taints": [*OTHERS,
 
 @pytest.mark.parametrize(("silent_for", "after"), [(601.0, 600.0), (86_400.0, 600.0), (-86_400.0, 600.0), (None, 0.0)])
 async def test_marks_of_whoever_has_gone_are_taken_off(silent_for: float | None, after: float) -> None:
-    """Ours alone, by label and by place; the lease was taken for that, and is given back."""
+    """Only ours, by key and taint index; the lease is acquired and released."""
     server = LabelledCluster(dict(MARKED), silent_for)
     found = await server.unmarked(after=after)
     assert (("a: -pressure.trimtab.dev/cpu", f"b: -taint {KEY}", "cleaned up 2 nodes"), True) == found
@@ -108,7 +108,7 @@ async def test_marks_of_whoever_has_gone_are_taken_off(silent_for: float | None,
     ],
 )
 async def test_a_labeller_that_was_there_lately_is_waited_for(silent_for: float, holder: str, words: str) -> None:
-    """A restart and a rollout have their time, also by a clock a little ahead: marks stay, and the lease is not touched."""
+    """A restart or rollout has its time, also if clocks differ a little: labels stay, and the lease is not written."""
     server = LabelledCluster(dict(MARKED), silent_for, holder)
     found = await server.unmarked()
     assert (True, True) == (found.ok, words in found.lines[0])
@@ -117,7 +117,7 @@ async def test_a_labeller_that_was_there_lately_is_waited_for(silent_for: float,
 
 @pytest.mark.parametrize("silent_for", [86_400.0, -86_400.0])
 async def test_a_clock_that_is_wrong_takes_nothing_from_who_lives(silent_for: float) -> None:
-    """Its time is long ago, or to come, but the lease goes on changing: it cannot be had."""
+    """Its renew time is long ago or in the future, but the lease keeps changing: it cannot be acquired."""
     server = LabelledCluster(dict(MARKED), silent_for, "lives")
     server.lives = True
     found = await server.unmarked()
@@ -127,7 +127,7 @@ async def test_a_clock_that_is_wrong_takes_nothing_from_who_lives(silent_for: fl
 
 @pytest.mark.parametrize("apply", [True, False])
 async def test_no_lease_is_no_proof(apply: bool) -> None:
-    """Whoever left marks had one: it may be in another namespace, and renewed there every two seconds."""
+    """Labels imply a lease: it may be in another namespace, and renewed there."""
     server = LabelledCluster(dict(MARKED), None)
     found = await server.unmarked(apply=apply)
     assert not found.ok
@@ -137,7 +137,7 @@ async def test_no_lease_is_no_proof(apply: bool) -> None:
 
 @pytest.mark.parametrize("silent_for", [86_400.0, None])
 async def test_a_lease_that_may_not_be_taken_is_no_labeller(silent_for: float | None) -> None:
-    """Who lacks the right is told so, and that it did not go well; nothing is said of somebody who lives."""
+    """A missing permission is an error, and not taken for a live labeller."""
     server = LabelledCluster(dict(MARKED), silent_for)
     forbidden = json_response({"kind": "Status", "message": "not yours"}, 403)
     obey = server._of_lease
@@ -157,7 +157,7 @@ async def test_without_apply_it_only_says() -> None:
 
 
 async def test_the_old_mark_only_where_asked() -> None:
-    """Who else puts status=presure may live without a lease; another value is never ours."""
+    """Another program may set status=presure without a lease; another value is never ours."""
     nodes = {"a": {"labels": {"status": "presure"}}, "b": {"labels": {"status": "ok"}}}
     assert ("no node has a pressure label",) == (await LabelledCluster(dict(nodes), 601.0).unmarked()).lines
     server = LabelledCluster(dict(nodes), 601.0)
@@ -166,7 +166,7 @@ async def test_the_old_mark_only_where_asked() -> None:
 
 
 async def test_a_node_that_changed_in_between_is_met_again() -> None:
-    """A refusal is not the end; three are."""
+    """A rejected patch is retried, three times in all."""
     server = LabelledCluster(dict(MARKED), 601.0)
     server.refuse = ["a", "a"]
     assert (True, "cleaned up 2 nodes") == ((found := await server.unmarked()).ok, found.lines[-1])

@@ -31,7 +31,7 @@ def reader(apply: bool = False) -> Callable[[bytes], Configuration]:
 
 @pytest.fixture
 async def labeller(tmp_path: Path) -> AsyncIterator[Process]:
-    """One that was never run, on a clock that the test moves."""
+    """A labeller that was never run, on a clock that the test moves."""
     credentials = Credentials(ClusterConfig(server="http://127.0.0.1:1"), UserConfig(), "test")
     file = ConfigFile(tmp_path / "rule.yaml", reader())
     made = Process(reader()((TEXT % 70).encode()), credentials, Options("me", "127.0.0.1", 0), file, (LABELLER,))
@@ -62,7 +62,7 @@ def problems(labeller: Process) -> list[str]:
 
 
 async def test_well_is_who_has_read_every_rule_lately(labeller: Process) -> None:
-    """Three cycles without one of them, and the page says which; a failed source is no reading."""
+    """After three cycles without a sample of a rule the check names it; a failed source is not a sample."""
     labeller.informers.last_heard = lambda kind: labeller.clock()  # type: ignore[method-assign]
     assert ["rules: no rule has been read yet"] == problems(labeller)
     labeller._on_samples(SamplesRead((reading("cpu", 1000.0), reading("mem", 1000.0)), 1000.0))
@@ -76,7 +76,7 @@ async def test_well_is_who_has_read_every_rule_lately(labeller: Process) -> None
 
 
 async def test_old_samples_are_no_reading(labeller: Process) -> None:
-    """A Pushgateway shows what it was last told for ever: that keeps nobody marked, and /status from saying ok."""
+    """A Pushgateway serves its last value for ever: an old value keeps neither labels nor /status ok."""
     labeller.informers.last_heard = lambda kind: labeller.clock()  # type: ignore[method-assign]
     labeller.time = 2000.0  # type: ignore[attr-defined]
     labeller._on_samples(SamplesRead((reading("cpu", 1990.0), reading("mem", 1600.0)), 2000.0))
@@ -85,7 +85,7 @@ async def test_old_samples_are_no_reading(labeller: Process) -> None:
 
 @pytest.mark.parametrize("step", [-7200.0, 7200.0])
 async def test_a_clock_that_is_set_makes_no_sample_old_nor_young(labeller: Process, step: float) -> None:
-    """Samples are stamped by the wall: one just taken is a reading after a step, too, and an old one is none."""
+    """Samples have wall times: after a step a new sample counts, and an old one does not."""
     labeller.informers.last_heard = lambda kind: labeller.clock()  # type: ignore[method-assign]
     labeller.set_by, labeller.time = step, 2000.0  # type: ignore[attr-defined]
     wall = labeller.clock.wall()
@@ -94,7 +94,7 @@ async def test_a_clock_that_is_set_makes_no_sample_old_nor_young(labeller: Proce
 
 
 async def test_a_file_that_is_refused_gives_nobody_time(labeller: Process) -> None:
-    """Nor does one that means the same: a rule that is never read is told of, however often the file is touched."""
+    """Nor does an equivalent file: a rule without samples is reported, however often the file is touched."""
     labeller.informers.last_heard = lambda kind: labeller.clock()  # type: ignore[method-assign]
     await write(labeller, TEXT % 70)
     labeller.time = 1036.0  # type: ignore[attr-defined]
@@ -107,7 +107,7 @@ async def test_a_file_that_is_refused_gives_nobody_time(labeller: Process) -> No
 
 
 async def test_a_new_rule_has_its_time_to_be_read(labeller: Process) -> None:
-    """The page does not fail because a file was changed an hour after the start."""
+    """/status does not fail because a rule was added an hour after the start."""
     labeller.informers.last_heard = lambda kind: labeller.clock()  # type: ignore[method-assign]
     await write(labeller, TEXT % 70)
     labeller.time = 5000.0  # type: ignore[attr-defined]
@@ -120,14 +120,14 @@ async def test_a_new_rule_has_its_time_to_be_read(labeller: Process) -> None:
 
 
 async def test_a_watch_that_fell_silent_is_told(labeller: Process) -> None:
-    """Nodes that come and go would be missed."""
+    """Changes of nodes would be missed."""
     labeller._on_samples(SamplesRead((reading("cpu", 1000.0), reading("mem", 1000.0)), 1000.0))
     labeller.informers.last_heard = lambda kind: 870.0  # type: ignore[method-assign]
     assert ["watch: last seen 130.0 s ago, more than 120 s"] == problems(labeller)
 
 
 async def write(labeller: Process, content: str) -> Reload:
-    """The file changes, and stands like that for two looks."""
+    """Change the file, and check it twice."""
     assert labeller.reload is not None
     labeller.reload._file.path.write_text(content)
     await labeller.reload.check()
@@ -136,7 +136,7 @@ async def write(labeller: Process, content: str) -> Reload:
 
 
 async def test_changed_rules_are_taken_and_asked_for(labeller: Process) -> None:
-    """The engine hears of them, and the source gets the new queries; a bad file keeps the last good one."""
+    """The engine gets new rules, and an invalid file leaves the last valid one in force."""
     for content in (TEXT % 70, TEXT % 90, TEXT % "much"):
         reload = await write(labeller, content)
     marking = labeller.engine.controller(Labelling).labeller
@@ -146,14 +146,14 @@ async def test_changed_rules_are_taken_and_asked_for(labeller: Process) -> None:
 
 
 async def test_other_queries_reach_the_source(labeller: Process) -> None:
-    """A new rule is asked from the next look on."""
+    """A new rule is queried from the next poll on."""
     await write(labeller, "Rulename: {disk: {Promsql: c, Threshold: 1}}")
     (source,) = labeller.pollers.sources
     assert ["rule/disk"] == [query.name for query in source.queries]  # type: ignore[union-attr]
 
 
 async def test_the_mode_is_settled_at_the_start(labeller: Process) -> None:
-    """Who observes holds no lease: a file that says `apply` is refused until the restart that takes one."""
+    """An observer has no lease: a change to `apply` is rejected until a restart."""
     assert labeller.reload is not None
     content = (TEXT % 90).encode()
     labeller.reload._apply(reader(apply=True)(content), content)
@@ -162,19 +162,19 @@ async def test_the_mode_is_settled_at_the_start(labeller: Process) -> None:
 
 
 async def test_it_knows_nodes_and_follows_nothing_else(labeller: Process) -> None:
-    """Pods are no business of it, and it needs no right to see them."""
+    """It does not watch pods, and needs no permission for them."""
     labeller.runtime.dispatch(NodeUpserted(node("a"), 1000.0))
     assert ["a"] == [each.name for each in labeller.pollers._nodes()]
     assert (("/api/v1/nodes",), {"nodes"}) == (LABELLER.preflight_paths, {*labeller.informers.counts()})
 
 
 async def test_every_node_marked_is_a_warning(labeller: Process, caplog: pytest.LogCaptureFixture) -> None:
-    """Counted, and said."""
+    """Counted and logged."""
     labeller.recorder.all_under_pressure(30)
     assert "all eligible nodes are under pressure" in caplog.text and "nodes=30" in caplog.text
 
 
 async def test_a_mark_that_somebody_undoes_is_a_warning(labeller: Process, caplog: pytest.LogCaptureFixture) -> None:
-    """With the node, and who it may be."""
+    """With the node, and a hint."""
     labeller.recorder.label_contested("node-3")
     assert "label contested: node=node-3 hint=another client keeps reverting it" in caplog.text

@@ -21,7 +21,7 @@ CANARIES = {
 
 
 def record(message: str, *arguments: object) -> logging.LogRecord:
-    """A record as the program makes it."""
+    """A record as the program creates it."""
     return logging.LogRecord("trimtab.test", logging.INFO, __file__, 1, message, arguments, None)
 
 
@@ -36,7 +36,7 @@ def test_json_fields() -> None:
 @pytest.mark.parametrize("name", ["a\nb", "a\r\n2026 ERROR forged", "\x1b[31mred", "a\u2028b", "a\x00b"])
 @pytest.mark.parametrize("lines", [TextFormatter(), JsonFormatter()])
 def test_one_line(lines: logging.Formatter, name: str) -> None:
-    """Whatever a name holds, a record is one line and recolours nothing."""
+    """Whatever a name contains, a record is one line without escape sequences."""
     text = lines.format(record("bad pod: name=%s", name))
     assert [] == [character for character in "\n\r\x1b\x00" if character in text]
     assert 1 == len(text.splitlines())
@@ -57,7 +57,7 @@ def test_no_secret(lines: logging.Formatter, canary: str) -> None:
 
 
 def test_one_line_a_decision(caplog: pytest.LogCaptureFixture) -> None:
-    """A placement and a refusal are one line each, with what decided them."""
+    """A scheduled and an unschedulable pod are one line each, with the reason."""
     with caplog.at_level(logging.INFO):
         log_decision(Decision("u", "shop/cart", "trimtab", 0.0, 2, Placement("one", 399.5, 3, 5)))
         log_decision(Decision("u", "shop/big", "trimtab", 0.0, 1, Unschedulable(5, note="too big")))
@@ -89,7 +89,7 @@ async def test_the_cause_inside_a_group_is_named(caplog: pytest.LogCaptureFixtur
 
 
 async def test_a_cancelled_part_is_told_too(caplog: pytest.LogCaptureFixture) -> None:
-    """Asking a cancelled task for its error raises; the end is told all the same."""
+    """A cancelled task is logged, too."""
     part = asyncio.create_task(_group())
     part.cancel()
     log_task_exit(await _ended(part))
@@ -97,7 +97,7 @@ async def test_a_cancelled_part_is_told_too(caplog: pytest.LogCaptureFixture) ->
 
 
 async def test_a_part_that_returns_has_lost_the_lease(caplog: pytest.LogCaptureFixture) -> None:
-    """Only striving for the lease ever returns."""
+    """Only leader election returns."""
 
     async def lead() -> None:
         pass

@@ -37,7 +37,7 @@ Offer = Callable[..., None]
 
 @pytest.fixture
 def offer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Offer]:
-    """Installs a package that offers one plugin, as far as Python can tell."""
+    """Installs the metadata of a package with one plugin."""
 
     def offered(source: str, name: str = "Late", target: str = "late_plugin:Late", package: str = "late") -> None:
         (tmp_path / "late_plugin.py").write_text(source)
@@ -53,7 +53,7 @@ def offer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Offer]:
 
 
 def test_nothing_installed() -> None:
-    """Without other packages there is no further plugin."""
+    """Without other packages there are no plugins."""
     assert {} == installed_plugins([])
 
 
@@ -94,7 +94,7 @@ def test_arguments_by_fields(offer: Offer, tmp_path: Path) -> None:
     ],
 )
 def test_unusable(offer: Offer, source: str, name: str, reason: str) -> None:
-    """A plugin that cannot be used is told with its package, what is wrong, and what to do."""
+    """The error has the package, the reason and the remedy."""
     offer(source, name)
     with pytest.raises(PluginError) as caught:
         installed_plugins()
@@ -104,7 +104,7 @@ def test_unusable(offer: Offer, source: str, name: str, reason: str) -> None:
 
 
 def test_two_packages(offer: Offer) -> None:
-    """Two packages may not offer the same name."""
+    """Two packages may not have plugins of one name."""
     offer(GOOD)
     offer(GOOD, package="tardy")
     with pytest.raises(PluginError, match=r"the package (late|tardy) 1.2 has a plugin of that name, too"):
@@ -112,7 +112,7 @@ def test_two_packages(offer: Offer) -> None:
 
 
 def test_told_by_the_command(offer: Offer, tmp_path: Path) -> None:
-    """The command line tells it in a sentence and exits with 2."""
+    """The command prints one sentence and exits with 2."""
     offer("import nowhere")
     (tmp_path / "any.yaml").write_text("")
     result = CliRunner().invoke(main, ["config", "check", str(tmp_path / "any.yaml")])
@@ -141,7 +141,7 @@ def test_the_example_is_accepted(example: dict[str, str]) -> None:
 
 
 def test_the_example_is_unknown_without_its_package() -> None:
-    """Without the package the same file is refused by the plugin's name."""
+    """Without the package the same file is rejected with the plugin's name."""
     result = CliRunner().invoke(main, ["config", "check", str(EXAMPLE / "scheduler.yaml")])
     assert 2 == result.exit_code
     assert "unknown plugin 'QuietNodes'" in result.stderr

@@ -35,7 +35,7 @@ KILLED_AFTER = 30.0
 
 @dataclass
 class SlowLease:
-    """A lease that takes five seconds to give back."""
+    """A lease that takes five seconds to release."""
 
     released: list[float] = field(default_factory=list)
 
@@ -54,7 +54,7 @@ def slow(seconds: float) -> Callable[[Request], Awaitable[FakeResponse]]:
 
 @asynccontextmanager
 async def leading(answer: Callable[[Request], Awaitable[FakeResponse]]) -> AsyncIterator[tuple[Process, SlowLease]]:
-    """A scheduler whose writes go to a pretend server."""
+    """A scheduler whose writes go to a fake server."""
     credentials = Credentials(ClusterConfig(server="http://127.0.0.1:1"), UserConfig(), "test")
     scheduler, held = Process(default_configuration(), credentials, Options("me", "127.0.0.1", 0)), SlowLease()
     scheduler.elector = held  # type: ignore[assignment]
@@ -76,7 +76,7 @@ async def leading(answer: Callable[[Request], Awaitable[FakeResponse]]) -> Async
 async def test_the_lease_is_given_back_when_all_is_answered(
     instruction: Bind | SetUnschedulable, seconds: float, released: list[float], caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A write that may still arrive keeps the lease ours until it expires; either way we end before we are killed."""
+    """With an unanswered write the lease is left to expire; either way the process ends before it is killed."""
     async with leading(slow(seconds)) as (scheduler, held):
         scheduler.api_calls.submit(instruction)
         await asyncio.sleep(0.0)
@@ -87,7 +87,7 @@ async def test_the_lease_is_given_back_when_all_is_answered(
 
 
 async def test_who_winds_down_is_not_ready() -> None:
-    """From the word to stop on the readiness page fails, while the process is still alive."""
+    """After SIGTERM /readyz fails, while /livez passes."""
     async with leading(slow(1.0)) as (scheduler, _):
         health = scheduler._health()
         assert health.page("readyz", verbose=True).text.count("[+]shutdown ok") == 1
@@ -103,7 +103,7 @@ async def test_who_winds_down_is_not_ready() -> None:
 
 
 async def test_sources_are_asked_when_nodes_are_known() -> None:
-    """Series of nodes that were not listed yet would count for nobody, and be told as wrongly labelled."""
+    """Series of nodes that are not listed yet would match none, and be reported as wrongly labelled."""
     async with leading(slow(1.0)) as (scheduler, _):
         begun = asyncio.Event()
 

@@ -31,7 +31,7 @@ BY_PATH = HEAD + (
 
 
 class ReloadHarness:
-    """A file, whoever watches it, and what came of it."""
+    """A file, its Reload, and the events and sources that it caused."""
 
     def __init__(self, file: Path, content: str) -> None:
         self.file = file
@@ -83,7 +83,7 @@ async def test_a_good_file(harness: ReloadHarness) -> None:
 
 
 async def test_a_bad_file(harness: ReloadHarness, caplog: pytest.LogCaptureFixture) -> None:
-    """A bad file keeps the last good one, and every problem is told once with its place."""
+    """An invalid file leaves the last valid one in force, and every problem is logged once with its position."""
     await harness.write(HEAD + "paralelism: 3\nprofiles: 5\n")
     await harness.checks(3)
     messages = [record.getMessage() for record in caplog.records if record.levelno == logging.ERROR]
@@ -97,7 +97,7 @@ async def test_a_bad_file(harness: ReloadHarness, caplog: pytest.LogCaptureFixtu
 
 
 async def test_a_mended_file(harness: ReloadHarness) -> None:
-    """A file that is mended, or put back as it was, has no problem any more."""
+    """A file that is corrected or reverted has no error any more."""
     await harness.write("")
     assert "f.yaml: the file is empty" == harness.reload.error
     await harness.write(NAMED % "b")
@@ -109,7 +109,7 @@ async def test_a_mended_file(harness: ReloadHarness) -> None:
 
 
 async def test_a_file_that_is_being_written(harness: ReloadHarness) -> None:
-    """What is seen only once is not taken, be it good or bad: it may be half of something."""
+    """Content seen only once is not evaluated: it may be half written."""
     harness.file.write_text(NAMED % "half")
     await harness.checks(1)
     harness.file.write_text(NAMED % "whole")
@@ -120,7 +120,7 @@ async def test_a_file_that_is_being_written(harness: ReloadHarness) -> None:
 
 
 async def test_a_file_that_goes(harness: ReloadHarness) -> None:
-    """A file that is taken away leaves the last good one in force; when it comes back it counts again."""
+    """Without the file the last valid one stays in force; when it is back it is applied."""
     harness.file.unlink()
     await harness.checks()
     assert ("cannot be read: No such file or directory", "a") == (
@@ -132,7 +132,7 @@ async def test_a_file_that_goes(harness: ReloadHarness) -> None:
 
 
 async def test_a_config_map_that_swaps_its_links(tmp_path: Path) -> None:
-    """The file behind a chain of links, as kubelet makes them, is followed when a link is swapped for another."""
+    """A file behind a chain of links, as the kubelet makes them, is reloaded when a link is swapped."""
     for version, name in (("one", "a"), ("two", "b")):
         (tmp_path / version).mkdir()
         (tmp_path / version / "f.yaml").write_text(NAMED % name)
@@ -147,7 +147,7 @@ async def test_a_config_map_that_swaps_its_links(tmp_path: Path) -> None:
 
 
 async def test_there_and_back(harness: ReloadHarness) -> None:
-    """After a change and its reversal holds what held at first."""
+    """A change and its reversal give the first configuration."""
     await harness.write(SLOW)
     await harness.write(NAMED % "a")
     assert 30.0 == harness.events[0].settings.max_backoff
@@ -155,20 +155,20 @@ async def test_there_and_back(harness: ReloadHarness) -> None:
 
 
 async def test_a_change_before_the_first_look(tmp_path: Path) -> None:
-    """What was written after the file was read and before anybody watched it is not missed."""
+    """A change between the first read and the first check is not missed."""
     harness = ReloadHarness(tmp_path / "f.yaml", NAMED % "a")
     await harness.write(NAMED % "b")
     assert ["b"] == harness.names
 
 
 async def test_a_comment(harness: ReloadHarness) -> None:
-    """A file that reads differently and means the same disturbs nobody."""
+    """An equivalent file changes nothing."""
     await harness.write("# hello\n" + NAMED % "a")
     assert ([], []) == (harness.events, harness.sources)
 
 
 async def test_sources(harness: ReloadHarness) -> None:
-    """Changed sources are handed to whoever asks them, and only when they changed."""
+    """Sources are handed on only when they changed."""
     await harness.write(MEASURED % "a")
     await harness.write(MEASURED % "a" + "load: {freshFor: 1m}\n")
     assert [(MetricsServerSettings("s"),)] == harness.sources
@@ -176,7 +176,7 @@ async def test_sources(harness: ReloadHarness) -> None:
 
 
 async def test_a_source_that_cannot_be_opened(harness: ReloadHarness, caplog: pytest.LogCaptureFixture) -> None:
-    """Nothing of such a file counts, its profiles neither; the log and the problem say why, and mended it is taken."""
+    """Nothing of such a file is applied; the log and the error say why, and a corrected file is applied."""
     await harness.write((MEASURED % "b").replace("name: s", "name: bad"))
     problem = "the address of source 'bad' is none: write another"
     assert ([], [], problem) == (harness.names, harness.sources, harness.reload.error)
@@ -199,7 +199,7 @@ async def test_a_source_that_cannot_be_opened(harness: ReloadHarness, caplog: py
 async def test_what_needs_a_restart(
     harness: ReloadHarness, caplog: pytest.LogCaptureFixture, body: str, part: str
 ) -> None:
-    """A change of what is looked at only at the start is told, and the rest of the file counts."""
+    """A change of fields that are read only at the start is logged, and the rest of the file is applied."""
     await harness.write(NAMED % "b" + body)
     assert ["b"] == harness.names
     assert f"configuration change ignored until restart: file={harness.file} field={part}" in caplog.text
@@ -208,7 +208,7 @@ async def test_what_needs_a_restart(
 
 
 async def test_new_kinds_of_objects(tmp_path: Path) -> None:
-    """Plugins that look at kinds nobody follows would wait for ever: such a file needs a restart and is not taken."""
+    """Plugins that need kinds without an informer would wait for ever: such a file is rejected until a restart."""
     bare = HEAD + "profiles: [{plugins: {multiPoint: {disabled: [{name: VolumeBinding}]}}}]\n"
     harness = ReloadHarness(tmp_path / "f.yaml", bare)
     await harness.checks()
@@ -221,7 +221,7 @@ async def test_new_kinds_of_objects(tmp_path: Path) -> None:
 
 
 async def test_a_reader_that_fails(harness: ReloadHarness) -> None:
-    """Whatever a reader raises is told, and the last good one stays in force."""
+    """Any exception of the parser is logged, and the last valid file stays in force."""
 
     def fails(content: bytes) -> Configuration:
         raise RuntimeError("no idea")
@@ -232,7 +232,7 @@ async def test_a_reader_that_fails(harness: ReloadHarness) -> None:
 
 
 async def test_a_file_that_the_file_names(tmp_path: Path) -> None:
-    """A policy that changes alone is taken; one that is no good is told once, and the last good one stays in force."""
+    """A policy that changes alone is applied; an invalid one is logged once, and the last valid one stays in force."""
     policy = tmp_path / "crane.yaml"
     written = POLICY + "spec: {predicate: [{name: cpu_usage_avg_5m, maxLimitPecent: %s}]}\n"
     policy.write_text(written % 0.5)
@@ -252,7 +252,7 @@ async def test_a_file_that_the_file_names(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("content", ["profiles: [", None, NAMED % "a"])
 async def test_a_change_of_both_is_looked_at_once(tmp_path: Path, content: str | None) -> None:
-    """Where the file is no good, is gone, or names the policy no more, what became of that is not read again for ever."""
+    """If the file is invalid, gone, or no longer includes the policy, the policy is not read for ever."""
     policy = tmp_path / "crane.yaml"
     policy.write_text(POLICY + "spec: {}\n")
     harness = ReloadHarness(tmp_path / "f.yaml", BY_PATH)
@@ -273,7 +273,7 @@ async def test_a_change_of_both_is_looked_at_once(tmp_path: Path, content: str |
 
 
 async def test_queries_that_nobody_can_read(harness: ReloadHarness) -> None:
-    """Where sources differ their questions are tried first; one that cannot be read keeps the last good file in force."""
+    """Queries of changed sources are validated first; an invalid one leaves the last valid file in force."""
     tried: list[str] = []
 
     async def examine(configuration: Configuration, file: Path) -> None:

@@ -19,14 +19,14 @@ from trimtab.sources.replay import ReplaySettings
 
 
 async def until(done: Callable[[], bool]) -> None:
-    """Wait for it, half a minute at most."""
+    """Wait up to half a minute."""
     async with asyncio.timeout(30):
         while not done():  # noqa: ASYNC110 -- a list that others fill
             await asyncio.sleep(0.01)
 
 
 async def get(path: str) -> tuple[int, bytes]:
-    """A metrics-server that knows one node and no pod."""
+    """A metrics-server with one node and no pods."""
     item = {
         "metadata": {"name": "a"},
         "timestamp": "2026-01-01T00:00:00Z",
@@ -37,7 +37,7 @@ async def get(path: str) -> tuple[int, bytes]:
 
 
 async def test_exchanged(tmp_path: Path) -> None:
-    """After a change each part of the source of before has failed, once, and the new one is asked."""
+    """After a change each query of the old source has failed once, and the new source is polled."""
     told: list[SourceEvent] = []
     first, second = MetricsServerSettings("one", interval=1.0), MetricsServerSettings("two", interval=1.0)
     pollers = SourcePollers((first,), lambda: [Node("a")], get, told.append, lambda: 1.0, history=())
@@ -58,7 +58,7 @@ async def test_exchanged(tmp_path: Path) -> None:
 
 
 class FakeSource:
-    """A source that notes when it is asked and closed; named "bad", it cannot be opened."""
+    """A source that counts polls and notes when it is closed; one named "bad" cannot be opened."""
 
     interval = 0.02
 
@@ -85,7 +85,7 @@ CREATED: list[FakeSource] = []
 
 
 class PollersHarness:
-    """A `SourcePollers` that runs, the sources that it made, and what it told."""
+    """A running `SourcePollers`, the sources that it opened, and its events."""
 
     def __init__(self, *sources: SourceSettings) -> None:
         CREATED.clear()
@@ -108,7 +108,7 @@ class PollersHarness:
 
 @pytest.fixture
 async def harness(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[PollersHarness]:
-    """Two sources, asked once each."""
+    """Two sources, polled once each."""
     monkeypatch.setitem(registry.SOURCE_KINDS, "replay", registry.SourceKind(ReplaySettings, FakeSource))  # type: ignore[arg-type]
     made = PollersHarness(source_settings("one"), source_settings("two"))
     await made.polled(0)
@@ -125,7 +125,7 @@ def source_settings(name: str, path: str = "tape") -> ReplaySettings:
 
 
 async def test_only_what_changed_is_exchanged(harness: PollersHarness) -> None:
-    """The other source is the very one of before, goes on being asked, and is believed all the time."""
+    """The other source is the same object, still polled and trusted."""
     harness.pollers.change((source_settings("one"), source_settings("two", "another")))
     await harness.polled(2)
     assert [("one", False), ("two", True), ("two", False)] == harness.states()
@@ -134,14 +134,14 @@ async def test_only_what_changed_is_exchanged(harness: PollersHarness) -> None:
 
 
 async def test_another_order_is_no_change(harness: PollersHarness) -> None:
-    """Nor is being told the same again."""
+    """Nor is the same configuration again."""
     harness.pollers.change((source_settings("two"), source_settings("one")))
     await harness.polled(0, CREATED[0].polls + 1)
     assert ([("one", False), ("two", False)], []) == (harness.states(), harness.failed)
 
 
 async def test_one_that_comes_and_one_that_goes(harness: PollersHarness) -> None:
-    """What went is closed and no longer believed; what came is asked."""
+    """A removed source is closed and not trusted any more; a new one is polled."""
     harness.pollers.change((source_settings("two"), source_settings("three")))
     await harness.polled(2)
     assert [("one", True), ("two", False), ("three", False)] == harness.states()
@@ -149,7 +149,7 @@ async def test_one_that_comes_and_one_that_goes(harness: PollersHarness) -> None
 
 
 async def test_one_that_cannot_be_opened_keeps_all_as_it_is(harness: PollersHarness) -> None:
-    """Whoever asked for the change is told why; what was opened before it is closed again, unasked."""
+    """The caller gets the error; sources opened before it are closed without being polled."""
     before = harness.pollers.sources
     with pytest.raises(SourceError, match="its address is nonsense"):
         harness.pollers.change((source_settings("one"), source_settings("three"), source_settings("bad")))
@@ -162,7 +162,7 @@ async def test_one_that_cannot_be_opened_keeps_all_as_it_is(harness: PollersHarn
 async def test_one_that_could_not_be_opened_before_is_no_reason_to_refuse(
     harness: PollersHarness, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """It was told at the start, is tried and told again, and the change of another counts."""
+    """It is logged at the start and again, and the change of another source is applied."""
     harness.running.cancel()
     await asyncio.gather(harness.running, return_exceptions=True)
     bad = source_settings("bad")
@@ -175,7 +175,7 @@ async def test_one_that_could_not_be_opened_before_is_no_reason_to_refuse(
 
 
 async def test_changes_in_a_row(harness: PollersHarness) -> None:
-    """Also before it has come to the first of them: at the end there is what was wanted last."""
+    """Also before the first is applied: the last one wins."""
     for path in ("x", "y", "z"):
         harness.pollers.change((source_settings("one"), source_settings("two", path)))
     await harness.polled(4)
@@ -186,7 +186,7 @@ async def test_changes_in_a_row(harness: PollersHarness) -> None:
 
 
 async def test_one_that_ends_by_itself_is_told(harness: PollersHarness, caplog: pytest.LogCaptureFixture) -> None:
-    """What it raises is nothing that is expected of a source: it is not believed any more, and the others go on."""
+    """After an unexpected exception it is not trusted any more, and the others go on."""
 
     async def strange() -> Scrape:
         raise asyncio.CancelledError
@@ -198,7 +198,7 @@ async def test_one_that_ends_by_itself_is_told(harness: PollersHarness, caplog: 
 
 
 async def test_one_that_cannot_be_made_stops_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever it raises: the others are asked, and the scheduler goes on."""
+    """Whatever it raises, the others are polled, and the process goes on."""
 
     def broken(settings: SourceSettings, context: object) -> Source:
         raise RuntimeError(settings.name)

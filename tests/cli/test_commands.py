@@ -16,7 +16,7 @@ def test_help_names_every_command() -> None:
 
 
 def test_help_loads_no_command() -> None:
-    """Asking for help imports neither the commands nor what they stand on."""
+    """`--help` imports neither the commands nor their dependencies."""
     code = (
         "import sys; from trimtab.cli import main; main(['--help'], standalone_mode=False); "
         "sys.exit(any(name in sys.modules for name in ('numpy', 'aiohttp', 'yaml', 'rich')))"
@@ -25,7 +25,7 @@ def test_help_loads_no_command() -> None:
 
 
 def test_unknown_command() -> None:
-    """A command that does not exist is refused with exit code 2."""
+    """An unknown command exits with 2."""
     result = CliRunner().invoke(main, ["rum"])
     assert 2 == result.exit_code
     assert "No such command 'rum'" in result.stderr
@@ -38,7 +38,7 @@ def test_version() -> None:
 
 @pytest.mark.parametrize("command", ["run", "doctor"])
 def test_nothing_in_a_refusal_commands_the_terminal(command: str) -> None:
-    """What files and servers say is written out before it is shown."""
+    """Control characters from files and servers are escaped."""
     arguments = [sys.executable, "-m", "trimtab", command, "--kubeconfig", "/nonexistent/\x1b[31m"]
     said = subprocess.run(arguments, capture_output=True, text=True, timeout=60, check=False).stderr
     assert (True, False) == (r"/nonexistent/\x1b[31m cannot be read" in said, "\x1b" in said)

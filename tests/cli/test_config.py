@@ -21,7 +21,7 @@ def written(folder: Path, content: str) -> str:
 
 
 def test_good_file(tmp_path: Path) -> None:
-    """A file that can be used is said to be so, with its notes, and the exit code is 0."""
+    """A valid file is reported with its notes, and the exit code is 0."""
     file = written(tmp_path, FULL + "parallelism: 4\n")
     result = ran("config", "check", file)
     first, *_, last = result.stdout.splitlines()
@@ -32,7 +32,7 @@ def test_good_file(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("verb", ["check", "show"])
 def test_bad_file(tmp_path: Path, verb: str) -> None:
-    """A file that cannot be used is refused on stderr with every problem, and the exit code is 2."""
+    """Every problem of an invalid file is printed to stderr, and the exit code is 2."""
     file = written(tmp_path, HEAD + "paralelism: 4\nprofiles: 5\n")
     result = ran("config", verb, file)
     assert (2, "") == (result.exit_code, result.stdout)
@@ -44,7 +44,7 @@ def test_bad_file(tmp_path: Path, verb: str) -> None:
 
 @pytest.mark.parametrize("name", ["nowhere.yaml", "."])
 def test_unreadable_file(tmp_path: Path, name: str) -> None:
-    """A file that is not there, or is none, is told in a sentence, and the exit code is 2."""
+    """A missing or unreadable file is one sentence, and the exit code is 2."""
     result = ran("config", "check", str(tmp_path / name))
     assert 2 == result.exit_code
     assert f"{tmp_path / name}: cannot be read: " in result.stderr

@@ -30,7 +30,7 @@ def arguments(name: str, plugin: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize("name", TEMPLATES)
 def test_good_files(name: str) -> None:
-    """Each can be used as it stands, with nothing to note about it, and what is shown of it means the same."""
+    """Each is valid without notes, and its dump is equivalent."""
     configuration = configured(name)
     assert [] == [note for note in configuration.notes if "not supported yet" not in note.message]
     assert comparable(configuration) == comparable(parse(dump(configuration), FILE))
@@ -52,7 +52,7 @@ def test_listed() -> None:
 
 
 def test_unknown_template() -> None:
-    """A name that is none is told with the one that may be meant, and the exit code is 2."""
+    """An unknown name gets a suggestion, and the exit code is 2."""
     result = ran("config", "template", "produktion")
     assert (2, "") == (result.exit_code, result.stdout)
     assert "unknown template 'produktion' (did you mean production?): default, production," in result.stderr
@@ -60,7 +60,7 @@ def test_unknown_template() -> None:
 
 @pytest.mark.parametrize("name", TEMPLATES)
 def test_every_field_is_explained(name: str) -> None:
-    """Each field with a value has a word beside it, or in the line above."""
+    """Each field with a value has a comment beside it, or in the line above."""
     lines = templates()[name].splitlines()
     for above, line in pairwise(lines):
         field = re.match(r" *(?:- )?(\w+): +[^# ]", line)
@@ -70,7 +70,7 @@ def test_every_field_is_explained(name: str) -> None:
 
 @pytest.mark.parametrize("name", TEMPLATES)
 def test_measured_load_decides(name: str) -> None:
-    """PeakRisk scores in place of what goes by requests, Rescheduler filters, and the rest is as in kube-scheduler."""
+    """PeakRisk replaces scores by requests, Rescheduler filters, and the rest is kube-scheduler's."""
     (profile,) = configured(name).settings.profiles
     (stock,) = default_configuration().settings.profiles
     weights = {each.name: each.weight for each in profile.scores}

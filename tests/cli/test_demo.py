@@ -41,18 +41,18 @@ def test_the_same_seed_shows_the_same_bytes(shown: bytes, options: tuple[str, ..
 
 
 def test_another_seed_shows_something_else(shown: bytes) -> None:
-    """Chance comes from the seed."""
+    """Randomness comes from the seed."""
     assert shown.splitlines()[5:] != demo("--seed", "8").stdout.splitlines()[5:]
 
 
 def test_plain_text_has_no_control_characters_and_fits_a_hundred_columns(shown: bytes) -> None:
-    """What goes into a pipe is text in lines of at most a hundred characters."""
+    """In a pipe the output is plain text in lines of at most a hundred characters."""
     lines = shown.decode().splitlines()
     assert [] == [line for line in lines if not line.isprintable() or len(line) > demo_screen.WIDTH]
 
 
 def test_the_end_says_what_became_of_each_pod_and_how_to_go_on(shown: bytes) -> None:
-    """The last lines are a table of sixteen pods with node and reason, the sum, the comparison, and the way on."""
+    """The last lines are a table of sixteen pods with node and reason, a summary, the comparison, and what to try next."""
     text = shown.decode()
     head, *rest = text[text.index("pod     asks") :].splitlines()
     assert ["pod", "asks", "node", "why"] == head.split()
@@ -63,7 +63,7 @@ def test_the_end_says_what_became_of_each_pod_and_how_to_go_on(shown: bytes) -> 
 
 
 def test_the_comparison_is_a_table_of_what_both_runs_came_to(shown: bytes) -> None:
-    """For each line the figure by measured load, then the one by requests alone, as the demo counted them."""
+    """Each line has the value by measured load and the one by requests, as the demo counted them."""
     text = shown.decode()
     rows = [line.rsplit(maxsplit=2) for line in text[text.index("pods of scenes 1 and 2") :].splitlines()[1:7]]
     ended = moments()[-1]
@@ -77,7 +77,7 @@ def test_the_comparison_is_a_table_of_what_both_runs_came_to(shown: bytes) -> No
 
 
 def test_it_opens_with_a_node_that_runs_hot_and_its_label(shown: bytes) -> None:
-    """The first scene has the label's coming, the second its going, each with the time and the reason."""
+    """The label is added in the first scene and removed in the second, each with time and reason."""
     scenes = shown.decode().split("\nScene ")
     assert scenes[1].startswith("1 of 8: A node runs hot")
     assert "worker-2 is labelled pressure.trimtab.dev/cpu=high\n            cpu is 0." in scenes[1]
@@ -86,7 +86,7 @@ def test_it_opens_with_a_node_that_runs_hot_and_its_label(shown: bytes) -> None:
 
 
 def test_the_sample_in_the_readme_is_what_is_shown(shown: bytes) -> None:
-    """Each line of it stands in the output of seed 1, word for word; if not, take the new ones over."""
+    """Each line of it is in the output of seed 1; if not, update the README."""
     readme = (Path(__file__).parents[2] / "README.md").read_text()
     sample = readme[readme.index("$ make demo") :].split("```")[0].splitlines()[1:]
     told = [line for line in sample if line.strip() not in ("", "…")]
@@ -95,12 +95,12 @@ def test_the_sample_in_the_readme_is_what_is_shown(shown: bytes) -> None:
 
 
 def test_the_refusal_has_kube_schedulers_wording(shown: bytes) -> None:
-    """A pod that fits nowhere is told so with a count for each reason."""
+    """An unschedulable pod has a count for each reason."""
     assert "0/4 nodes are available: 1 node(s) had untolerated taint(s), 3 Insufficient cpu." in shown.decode()
 
 
 def test_a_terminal_without_unicode_gets_ascii(shown: bytes) -> None:
-    """The same lines, with bars and arrows of ASCII characters."""
+    """The same lines, with bars and arrows in ASCII."""
     done = demo("--seed", "1", PYTHONIOENCODING="ascii")
     assert 0 == done.returncode
     assert shown.decode().translate(demo_screen.ASCII).encode("ascii") == done.stdout
@@ -139,12 +139,12 @@ def test_the_command_is_listed_with_its_options() -> None:
 
 @cache
 def moments() -> tuple[DemoEvent, ...]:
-    """All that seed 1 shows."""
+    """All events of seed 1."""
     return tuple(Demo(1).events())
 
 
 def live(width: int, height: int) -> tuple[str, list[float]]:
-    """What a terminal of this size was sent, and how long each wait was to be."""
+    """The output to a terminal of this size, and the waits."""
     sent, waits = io.StringIO(), list[float]()
     console = Console(file=sent, force_terminal=True, width=width, height=height, color_system="standard", _environ={})
     show_live(1, moments(), console, waits.append)
@@ -176,7 +176,7 @@ def test_every_frame_fits_the_terminal(width: int, height: int) -> None:
 
 
 def test_a_frame_shows_bars_of_requested_and_used() -> None:
-    """Requested bars fill while pods come in, and use is shown once it is measured."""
+    """Request bars grow while pods are added, and usage is shown once it is measured."""
     first, *_, last = (frame for frame in frames(100, 40) if any("at 07:4" in line for line in frame))
     assert any("not measured yet" in line for line in first)
     workers = [line for line in last if line.startswith("  worker-1")]

@@ -53,7 +53,7 @@ def run_doctor(*arguments: str) -> tuple[int, str]:
 def test_exit_codes(
     found: list[Finding], flags: tuple[str, ...], code: int, kubeconfig: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Problems are 1; warnings only where asked to be strict."""
+    """1 with problems; with warnings only if --strict."""
     monkeypatch.setattr(run_checks, "run", lambda case, credentials: tuple(found))
     assert code == run_doctor("--kubeconfig", kubeconfig, *flags)[0]
 
@@ -80,7 +80,7 @@ def test_json(kubeconfig: str, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_server_that_is_gone(kubeconfig: str) -> None:
-    """Is a problem like others, and no traceback."""
+    """A problem like others, and no traceback."""
     code, output = run_doctor("--kubeconfig", kubeconfig)
     assert (1, True) == (code, "http://127.0.0.1:9: cannot be reached: no connection" in output)
 
@@ -129,7 +129,7 @@ def rules(tmp_path: Path) -> str:
 def test_the_flags_of_the_labeller(
     flags: tuple[str, ...], applies: bool, rules: str, kubeconfig: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What `trimtab labeller` takes, the doctor takes: address, rule.yaml, seconds, and whether marks would be written."""
+    """The doctor takes the labeller's flags: URL, rule.yaml, seconds, and --apply."""
     seen: list[DoctorRun] = []
     monkeypatch.setattr(run_checks, "run", lambda case, credentials: seen.append(case) or ())
     code, output = run_doctor("-kubeconfig", kubeconfig, "-prom", "http://p:9090", "-r", rules, "-s", "7", *flags)
@@ -154,6 +154,6 @@ def test_the_flags_of_the_labeller(
     ],
 )
 def test_flags_that_make_no_sense_together(flags: tuple[str, ...], words: str, rules: str, kubeconfig: str) -> None:
-    """Exit code 2, in the labeller's own words."""
+    """Exit code 2, with the labeller's own message."""
     code, output = run_doctor("--kubeconfig", kubeconfig, *(rules if flag == "RULES" else flag for flag in flags))
     assert (2, True) == (code, words in output), output

@@ -61,7 +61,7 @@ def run_explain(*arguments: str) -> tuple[int, str]:
 
 
 def test_pod(address: str) -> None:
-    """The table has a column a plugin; refused nodes come with plugin and reason; the hidden ones are counted."""
+    """The table has a column per plugin; rejected nodes have plugin and reason; hidden ones are counted."""
     code, text = run_explain("pod/cart", "-n", "shop", "--address", address)
     assert 0 == code
     assert "  node  total  PeakRisk  TaintToleration\n  one   399.5  99.5      300" in text
@@ -70,7 +70,7 @@ def test_pod(address: str) -> None:
 
 
 def test_a_node_that_is_not_there(address: str) -> None:
-    """Who asks about a node that nobody has seen is told, and who asks about two nodes at once, too."""
+    """An unknown node of --node is reported, also among several."""
     assert (
         "not three: node not found" in run_explain("pod/cart", "-n", "shop", "--node", "three", "--address", address)[1]
     )
@@ -79,7 +79,7 @@ def test_a_node_that_is_not_there(address: str) -> None:
 
 
 def test_the_address_may_be_a_url(address: str) -> None:
-    """As the log of `trimtab run` has it."""
+    """As in the log of `trimtab run`."""
     assert 0 == run_explain("node/one", "--address", f"http://{address}/")[0]
 
 
@@ -94,7 +94,7 @@ def test_node(address: str) -> None:
 
 @pytest.mark.parametrize("response", [POD, NODE])
 def test_a_standby(response: dict[str, object]) -> None:
-    """The first line says that somebody else decides; a leader's answer begins with the pod or the node."""
+    """The first line says that another process decides; a leader's answer starts with the pod or the node."""
     kind = "pod" if "pod" in response else "node"
     body = json.dumps({**response, "standby": "this process is a standby"}).encode()
     with other_server(b"HTTP/1.1 200 OK\r\n\r\n" + body) as address:
@@ -103,17 +103,17 @@ def test_a_standby(response: dict[str, object]) -> None:
 
 
 def test_json(address: str) -> None:
-    """For scripts the answer comes as it is."""
+    """The answer is printed unchanged."""
     assert NODE == json.loads(run_explain("node/one", "--address", address, "--json")[1])
 
 
 def test_unknown(address: str) -> None:
-    """What the process does not know is said, with exit code 1."""
+    """An unknown object is an error with exit code 1."""
     assert (1, "trimtab: no such thing is known here.\n") == run_explain("node/none", "--address", address)
 
 
 def test_nobody_there() -> None:
-    """Where nobody serves, the words name the address and the remedy."""
+    """Without a server the error has the address and the remedy."""
     code, text = run_explain("node/one", "--address", "127.0.0.1:1")
     assert 1 == code
     assert "no answer at 127.0.0.1:1" in text
@@ -122,7 +122,7 @@ def test_nobody_there() -> None:
 
 @contextmanager
 def other_server(answer: bytes) -> Iterator[str]:
-    """Another program, which says this to whoever comes."""
+    """Another program that answers every connection with these bytes."""
     with socket.create_server(("127.0.0.1", 0)) as server:
 
         def greet() -> None:
@@ -150,7 +150,7 @@ def other_server(answer: bytes) -> Iterator[str]:
     ],
 )
 def test_somebody_else_there(answer: bytes, words: str) -> None:
-    """Whatever another program says, it ends in a sentence and with exit code 1."""
+    """Whatever another program answers, the error is one sentence with exit code 1."""
     with other_server(answer) as address:
         code, text = run_explain("node/one", "--address", address)
     assert (1, 1, "trimtab: ") == (code, text.count("\n"), text[:9])
@@ -159,24 +159,24 @@ def test_somebody_else_there(answer: bytes, words: str) -> None:
 
 @pytest.mark.parametrize("address", ["foo bar:1", "127.0.0.1:abc", "http://127.0.0.1:1", "", "a..b:1"])
 def test_no_address(address: str) -> None:
-    """What is no address is told as such an one where nobody answers, with the remedy."""
+    """An invalid address is an error with the remedy."""
     code, text = run_explain("node/one", "--address", address)
     assert 1 == code
     assert "set --address" in text
 
 
 def test_no_proxy_is_asked(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The process is looked for on this machine, whatever proxy the environment names."""
+    """Proxies of the environment are ignored."""
     monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")
     assert 0 == run_explain("node/one", "--address", address)[0]
 
 
 def test_no_server_is_loaded_to_ask_one() -> None:
-    """Asking takes neither the server nor the engine into memory."""
+    """The command imports neither the server nor the engine."""
     code = "import sys, trimtab.cli.explain; print(sorted({'aiohttp', 'numpy'} & sys.modules.keys()))"
     assert "[]\n" == subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
 
 
 def test_neither_pod_nor_node() -> None:
-    """Anything else is refused before it is asked."""
+    """Anything else is rejected before a request is sent."""
     assert 2 == run_explain("deployment/web")[0]

@@ -31,7 +31,7 @@ def rules(tmp_path: Path) -> str:
 
 
 def run_labeller(*arguments: str) -> tuple[int, str]:
-    """Without a cluster to be found, so that it ends as soon as it would start."""
+    """Run it without a cluster, so that it ends when it would start."""
     done = CliRunner().invoke(main, ["labeller", "-kubeconfig", "/nonexistent", *arguments])
     return done.exit_code, done.output
 
@@ -47,7 +47,7 @@ def run_labeller(*arguments: str) -> tuple[int, str]:
     ],
 )
 def test_old_flags_and_new_ones(rules: str, flags: list[str]) -> None:
-    """All spellings come as far as looking for the cluster, and the first line says that nothing will be written."""
+    """All spellings are accepted, and the first line says that nothing is written."""
     code, output = run_labeller(*(flag.replace("RULES", rules) for flag in flags))
     first, *rest = output.splitlines()
     assert 1 == code
@@ -56,12 +56,12 @@ def test_old_flags_and_new_ones(rules: str, flags: list[str]) -> None:
 
 
 def test_apply_is_said_too(rules: str) -> None:
-    """Who asked for it reads it in the first line."""
+    """The first line says so."""
     assert "mode apply: nodes are labelled" in run_labeller("-prom", GONE, "-r", rules, "--apply")[1].splitlines()[0]
 
 
 def test_a_configuration_of_our_own(tmp_path: Path) -> None:
-    """The mode stands in the file there, and the first line says how to change it."""
+    """The mode is in the file, and the first line says how to change it."""
     file = tmp_path / "f.yaml"
     file.write_text(TRIMTAB_HEAD + LABELS)
     assert "set labels.mode to apply to label nodes" in run_labeller("--config", str(file))[1].splitlines()[0]
@@ -70,7 +70,7 @@ def test_a_configuration_of_our_own(tmp_path: Path) -> None:
 
 
 def test_all_is_json_where_the_log_is(tmp_path: Path) -> None:
-    """Also the first line, and the last one of a process that cannot go on: collectors read nothing else."""
+    """Also the first line, and the error of a process that cannot start."""
     file = tmp_path / "f.yaml"
     file.write_text(TRIMTAB_HEAD + LABELS + "logging: {format: json}\n")
     for command in ("labeller", "run"):
@@ -99,7 +99,7 @@ def test_all_is_json_where_the_log_is(tmp_path: Path) -> None:
 def test_bad_input_is_refused_at_the_start(
     tmp_path: Path, content: str, flags: tuple[str, ...], words: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Exit code 2, with field, value and remedy; rule.yaml in the working folder is what is read unless said."""
+    """Exit code 2, with field, value and remedy; the default is rule.yaml in the working directory."""
     (tmp_path / "rule.yaml").write_text(content)
     monkeypatch.chdir(tmp_path)
     code, output = run_labeller(*flags)
@@ -107,24 +107,24 @@ def test_bad_input_is_refused_at_the_start(
 
 
 def test_a_missing_rule_file_is_no_empty_one(tmp_path: Path) -> None:
-    """It used to be printed and passed over."""
+    """dynamic-Scheduler printed an error and went on."""
     code, output = run_labeller("-prom", GONE, "-r", str(tmp_path / "nothing.yaml"))
     assert (2, True) == (code, "nothing.yaml: cannot be read: No such file or directory" in output)
 
 
 def test_a_secret_in_the_address_is_not_repeated(rules: str) -> None:
-    """The refusal says what to do instead, without it."""
+    """The error does not contain it."""
     code, output = run_labeller("-prom", "http://me:hunter2@prom:9090", "-r", rules)
     assert (2, False) == (code, "hunter2" in output)
 
 
 def test_the_old_address_means_loopback() -> None:
-    """`:9000` was every address of the machine; these pages ask nobody who he is."""
+    """`:9000` was every interface in dynamic-Scheduler; these endpoints are unauthenticated."""
     assert ("127.0.0.1", 9000) == _parse_serve(":9000")
 
 
 def test_a_package_whose_plugin_is_no_good_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """In a sentence and with exit code 2, as every other command does."""
+    """In one sentence and with exit code 2, as for every other command."""
 
     def broken() -> dict[str, type]:
         raise PluginError("the plugin Late of the package late 1.2 cannot be used")

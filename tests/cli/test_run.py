@@ -41,7 +41,7 @@ def kubeconfig_of(server: str) -> str:
 
 
 def test_no_kubeconfig(tmp_path: Path) -> None:
-    """Says where it looked and what to set."""
+    """The error says where it searched and what to set."""
     done = run(home=tmp_path)
     assert 1 == done.returncode
     assert "no kubeconfig found: tried KUBECONFIG (unset) and" in done.stderr
@@ -49,7 +49,7 @@ def test_no_kubeconfig(tmp_path: Path) -> None:
 
 
 def test_an_api_server_that_is_not_there(tmp_path: Path) -> None:
-    """Says which address was tried."""
+    """The error has the address."""
     server = f"https://127.0.0.1:{free_port()}"
     kubeconfig = tmp_path / "kubeconfig"
     kubeconfig.write_text(kubeconfig_of(server))
@@ -83,7 +83,7 @@ def test_a_bad_configuration(tmp_path: Path, fields: dict[str, object], words: s
 
 
 def test_pages_are_for_loopback_only(tmp_path: Path) -> None:
-    """An address that others can reach is refused: the pages ask nobody who they are."""
+    """An address that is not loopback is rejected: the endpoints are unauthenticated."""
     done = run("--serve", "0.0.0.0:1", home=tmp_path)
     assert 2 == done.returncode
     assert "127.0.0.1" in done.stderr
@@ -91,14 +91,14 @@ def test_pages_are_for_loopback_only(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["", "first"])
 def test_no_two_replicas_are_called_the_same(name: str) -> None:
-    """The same host, the same process number and even the same --identity: still two holders to the lease."""
+    """With the same host, process id and even --identity there are still two holders."""
     one, other = unique_identity(name), unique_identity(name)
     assert one != other
     assert one.startswith(f"{name or socket.gethostname()}_")
 
 
 async def test_a_query_that_prometheus_cannot_read(tmp_path: Path) -> None:
-    """It is refused at the start, with its place, its value and what Prometheus says."""
+    """It is rejected at the start, with its position, its value and Prometheus' message."""
     says = {"status": "error", "errorType": "bad_data", "error": "1:1: parse error: expected type range vector"}
     async with serving(respond_with(json.dumps(says).encode(), 400)) as server:
         path = tmp_path / "config.yaml"
@@ -133,7 +133,7 @@ def test_controllers_that_cannot_run(tmp_path: Path, arguments: tuple[str, ...],
 
 
 def test_a_labeller_in_the_scheduler_needs_rules(tmp_path: Path) -> None:
-    """A file without label rules is no good for it."""
+    """A file without label rules is rejected."""
     file = config(tmp_path, profiles=[{"schedulerName": "a"}])
     done = run("--controllers", "scheduler,labeller", "--config", file, home=tmp_path)
     assert (2, True) == (done.returncode, "labels: is missing" in done.stderr), done.stderr

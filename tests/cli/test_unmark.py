@@ -40,7 +40,7 @@ def test_flags(
     kubeconfig: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Ten minutes, our own marks, and nothing written, unless said."""
+    """The defaults are ten minutes, our own labels, and nothing written."""
     seen: list[CleanupOptions] = []
 
     async def unmark(options: CleanupOptions, server: object) -> CleanupResult:
@@ -56,13 +56,13 @@ def test_flags(
 
 @pytest.mark.parametrize("after", ["soon", "-1m", ""])
 def test_a_span_that_is_none(after: str) -> None:
-    """Exit code 2, with the value and what would do."""
+    """Exit code 2, with the value and an example."""
     code, output = run_unmark("--after", after)
     assert (2, True) == (code, f"{after!r} is not a duration such as 10m" in output)
 
 
 def test_without_a_cluster(kubeconfig: str, tmp_path: Path) -> None:
-    """2 without a kubeconfig, 1 where nobody answers; no traceback."""
+    """2 without a kubeconfig, 1 without an API server; no traceback."""
     assert 2 == run_unmark("--kubeconfig", str(tmp_path / "none"))[0]
     code, output = run_unmark("--kubeconfig", kubeconfig)
     assert (1, True) == (code, "nodes: cannot be listed: no connection" in output), output

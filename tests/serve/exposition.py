@@ -8,7 +8,7 @@ LE = "le"
 
 
 class MetricShape(NamedTuple):
-    """What a page offers of one metric."""
+    """One metric of a page."""
 
     type: str
     help: str

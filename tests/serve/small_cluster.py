@@ -58,7 +58,7 @@ class SmallCluster:
 
 
 def run_every_outcome(recorder: MetricsRecorder) -> SmallCluster:
-    """Pods that are bound, refused by the API server, too big, and gated: every way there is."""
+    """Pods that are bound, rejected by the API server, too big, and gated."""
     cluster = SmallCluster(recorder)
     for number in range(12):
         cluster.pod(f"bound-{number}")

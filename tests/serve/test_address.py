@@ -29,6 +29,6 @@ def test_loopback_addresses_are_taken(text: str, address: tuple[str, int]) -> No
     ],
 )
 def test_other_addresses_are_refused(text: str, words: str) -> None:
-    """What is no address, or one that others can reach, is refused with a sentence."""
+    """Invalid addresses, and those that are not loopback, are rejected with a message."""
     with pytest.raises(InvalidAddress, match=words):
         parse_address(text)

@@ -21,7 +21,7 @@ from trimtab.serve.metrics import PrometheusRecorder
 
 @pytest.fixture
 async def base() -> AsyncIterator[str]:
-    """A process with one pod placed, one that is too big, and load measured on node one alone."""
+    """A process with one bound pod, one that is too big, and samples of node one alone."""
     cluster = SmallCluster(MetricsRecorder())
     cluster.pod("small")
     cluster.pod("big", cpu=100_000)
@@ -42,7 +42,7 @@ async def ask(url: str) -> tuple[int, dict]:
 
 
 async def test_pod_with_a_node(base: str) -> None:
-    """A placed pod's table has both nodes with scores by plugin, without the room that the pod itself takes."""
+    """A bound pod's table has both nodes with scores by plugin, without the pod's own requests."""
     status, told = await ask(f"{base}/explain/pod/default/small")
     assert 200 == status
     assert "is being bound to" in told["state"]
@@ -53,7 +53,7 @@ async def test_pod_with_a_node(base: str) -> None:
 
 
 async def test_when_it_was_decided() -> None:
-    """By the wall clock as it is now, of pods and of nodes: the engine's own goes on from where the wall was at the start."""
+    """For pods and nodes: the engine clock is converted by the current offset."""
     cluster = SmallCluster(MetricsRecorder())
     cluster.pod("small")
     (bind,) = cluster.decide()
@@ -66,7 +66,7 @@ async def test_when_it_was_decided() -> None:
 
 
 def test_pod_that_is_bound() -> None:
-    """That it has a node is no reason against the others: both have scores, as if it were placed now."""
+    """Its node does not rule out the others: both have scores, as if it were scheduled now."""
     cluster = SmallCluster(MetricsRecorder())
     cluster.pod("small")
     (bind,) = cluster.decide()
@@ -80,7 +80,7 @@ def test_pod_that_is_bound() -> None:
 
 
 async def test_pod_without_a_node(base: str) -> None:
-    """A pod that waits says who refuses each node, in kube-scheduler's words."""
+    """A pending pod's table has kube-scheduler's reasons for each node."""
     _, told = await ask(f"{base}/explain/pod/default/big")
     assert "0/2 nodes are available: 2 Insufficient cpu." == told["verdict"]
     assert {("NodeResourcesFit", "Insufficient cpu")} == {
@@ -89,7 +89,7 @@ async def test_pod_without_a_node(base: str) -> None:
 
 
 async def test_node(base: str) -> None:
-    """A node says what it uses, None where nothing is measured, and what it is to the pod that waits."""
+    """A node's usage, None without samples, and how it ranks for the pending pod."""
     _, one = await ask(f"{base}/explain/node/one")
     _, two = await ask(f"{base}/explain/node/two")
     assert [3000.0, None] == [use["latest"] for use in one["uses"]]
@@ -98,7 +98,7 @@ async def test_node(base: str) -> None:
 
 
 async def test_a_standby_says_so() -> None:
-    """Whoever does not lead explains as well, but decides nothing: the answer begins with that; a leader says nothing."""
+    """A standby explains, too, and says that it is one."""
     cluster = SmallCluster(MetricsRecorder())
     cluster.pod("small")
     app = create_app(
@@ -115,7 +115,7 @@ async def test_a_standby_says_so() -> None:
 
 @pytest.mark.parametrize("path", ["/explain/pod/default/nobody", "/explain/node/nowhere"])
 async def test_unknown(base: str, path: str) -> None:
-    """What nobody has seen is a 404 that says so."""
+    """An unknown object is a 404 with a message."""
     status, told = await ask(f"{base}{path}")
     assert 404 == status
     assert "not found" in told["problem"]

@@ -13,7 +13,7 @@ def broken(name: str = "watches-synced", reason: str = "pods are not listed") ->
 
 
 def test_all_well_is_ok() -> None:
-    """A page whose checks all pass says ok, and names them when asked."""
+    """A page whose checks all pass says ok, and lists them if verbose."""
     health = Health(ready=(flag_check("watches-synced", lambda: True, "never said"),))
     assert (True, "ok") == health.page("readyz")
     assert (True, "[+]ping ok\n[+]watches-synced ok\nreadyz check passed\n") == health.page("readyz", verbose=True)
@@ -26,20 +26,20 @@ def test_a_failure_is_named_and_its_reason_withheld() -> None:
 
 
 def test_readiness_does_not_restart_anybody() -> None:
-    """With no watch synced because the API server is down, liveness and the old health page still say ok."""
+    """Without an API server no informer syncs, and /livez and /healthz still pass."""
     health = Health(ready=(broken(),))
     assert {"livez": True, "readyz": False, "healthz": True} == {page: health.page(page).ok for page in health.pages}
 
 
 def test_a_stuck_loop_is_not_alive() -> None:
-    """When the loop has not come round for longer than the limit, liveness fails, also on the old page."""
+    """When the event loop has stalled, /livez and /healthz fail."""
     health = Health(live=(freshness_check("runtime", lambda: 31.0, 30.0),))
     assert {"livez": False, "readyz": True, "healthz": False} == {page: health.page(page).ok for page in health.pages}
 
 
 @pytest.mark.parametrize(("age", "well"), [(0.0, True), (30.0, True), (30.1, False), (float("inf"), False)])
 def test_recent_is_judged_by_age(age: float, well: bool) -> None:
-    """Up to the limit all is well, beyond it not."""
+    """It passes up to the limit."""
     assert well == (freshness_check("lease", lambda: age, 30.0).run() is None)
 
 
@@ -50,7 +50,7 @@ def test_a_check_that_raises_has_failed() -> None:
 
 
 def test_one_check_can_be_asked_alone() -> None:
-    """A single check answers for itself, and an unknown one is unknown."""
+    """A single check can be requested; an unknown one is not found."""
     health = Health(ready=(broken(),))
     assert (True, "ok") == health.single("readyz", "ping")
     assert (False, "internal server error: reason withheld\n") == health.single("readyz", "watches-synced")

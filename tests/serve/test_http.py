@@ -45,7 +45,7 @@ async def client() -> AsyncIterator[aiohttp.ClientSession]:
     ],
 )
 async def test_pages(base: str, client: aiohttp.ClientSession, path: str, status: int, text: str) -> None:
-    """Each page has Kubernetes' status and words, as plain text."""
+    """Each page has Kubernetes' status and text."""
     async with client.get(base + path) as response:
         assert (status, text) == (response.status, await response.text())
         assert "text/plain; charset=utf-8" == response.headers["Content-Type"]
@@ -71,7 +71,7 @@ async def test_scrapes_at_once_are_all_answered(base: str, client: aiohttp.Clien
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "HEAD", "OPTIONS"])
 async def test_nothing_but_get(base: str, client: aiohttp.ClientSession, method: str) -> None:
-    """Every other method is refused on every page."""
+    """Every other method is rejected on every page."""
     for path in ("/metrics", "/livez", "/readyz/ping"):
         async with client.request(method, base + path) as response:
             assert 405 == response.status
@@ -79,7 +79,7 @@ async def test_nothing_but_get(base: str, client: aiohttp.ClientSession, method:
 
 @pytest.mark.parametrize("path", ["/livez", "/metrics", "/nothing"])
 async def test_headers_give_nothing_away(base: str, client: aiohttp.ClientSession, path: str) -> None:
-    """No header names the program or its version, and browsers neither guess nor keep."""
+    """No header has the program or its version; sniffing and caching are forbidden."""
     async with client.get(base + path) as response:
         assert "Server" not in response.headers
         assert "nosniff" == response.headers["X-Content-Type-Options"]

@@ -39,21 +39,21 @@ def engine_under_pressure(apply: bool = True) -> Engine:
 
 
 async def test_nodes_are_listed_in_the_old_form() -> None:
-    """To the byte: fields in their order, names in order, the number beside them."""
+    """To the byte: fields in their order, sorted names, and the count."""
     async with pages(engine_under_pressure()) as base:
         expected = '{"type":"Label type=presure Nodes","num":2,"node_names":["a","b"]}'
         assert (200, expected) == await got(f"{base}/nodes")
 
 
 async def test_who_observes_lists_those_that_would_be_marked() -> None:
-    """Else there would be nothing to look at before it is trusted to write."""
+    """In observe mode /nodes lists nodes that would be labelled."""
     async with pages(engine_under_pressure(apply=False)) as base:
         assert '"num":2,"node_names":["a","b"]' in (await got(f"{base}/nodes"))[1]
         assert '{"mode":"observe","all_marked":false,' in (await got(f"{base}/pressure"))[1]
 
 
 async def test_pressure_tells_rule_state_value_and_time() -> None:
-    """Of every node that is not calm, for each rule that says so, by the wall clock."""
+    """Every node that is not calm, for each rule, in wall time."""
     async with pages(engine_under_pressure(), ahead=3600.0) as base:
         text = (await got(f"{base}/pressure"))[1]
     assert '{"node":"b","rule":"cpu","state":"pressed","value":0.975,"since":4600.5}' in text
@@ -62,7 +62,7 @@ async def test_pressure_tells_rule_state_value_and_time() -> None:
 
 
 async def test_status_says_ok_or_why_not() -> None:
-    """All is well, or 503 with each thing that is not."""
+    """200, or 503 with each failing check."""
     well, ill = Check("watch", lambda: None), Check("rules", lambda: "Node_mem was last read 99 s ago")
     async with pages(engine_under_pressure(), well) as base:
         assert (200, "ok") == await got(f"{base}/status")
@@ -71,7 +71,7 @@ async def test_status_says_ok_or_why_not() -> None:
 
 
 async def test_status_says_that_all_marks_are_refused() -> None:
-    """In the server's words, until one is granted or none is wanted any more; who does not lead is refused nothing."""
+    """With the server's message, until one is accepted or none is wanted any more; a standby sends none."""
     harness = Labeller(cpu_rule())
     harness.sees(node("a"), node("b"))
     harness.measures("cpu", a=3900, b=3900)
@@ -94,7 +94,7 @@ async def test_status_says_that_all_marks_are_refused() -> None:
 
 
 async def test_a_refusal_of_what_nobody_wants_any_more_is_past() -> None:
-    """Else a night without pressure would look like trouble; a failure of another kind is none of rights."""
+    """After the pressure has gone /status is ok again; a conflict is not a missing permission."""
     harness = Labeller(cpu_rule())
     harness.sees(node("a"))
     harness.measures("cpu", a=3900)
@@ -112,7 +112,7 @@ async def test_a_refusal_of_what_nobody_wants_any_more_is_past() -> None:
 
 
 async def test_without_rules_the_pages_are_empty() -> None:
-    """An engine that labels nothing has nothing to tell."""
+    """An engine without rules has empty pages."""
     async with pages(Engine(Settings(()))) as base:
         assert '{"type":"Label type=presure Nodes","num":0,"node_names":[]}' == (await got(f"{base}/nodes"))[1]
         assert '{"mode":"off","nodes":[]}' == (await got(f"{base}/pressure"))[1]

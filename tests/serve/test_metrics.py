@@ -50,7 +50,7 @@ def test_what_kube_scheduler_promises_is_offered(page: Exposition, name: str) ->
 
 
 def test_attempts_count_by_their_end(page: Exposition) -> None:
-    """A bound pod is scheduled, a refused bind is an error, a pod too big is unschedulable, a gated one never tried."""
+    """A bound pod is scheduled, a rejected bind is an error, a pod too big is unschedulable, a gated one has no attempt."""
     for result, times in {"scheduled": 12, "error": 1, "unschedulable": 1}.items():
         assert times == page.value("scheduler_schedule_attempts_total", result=result, profile=PROFILE)
         name = "scheduler_scheduling_attempt_duration_seconds_count"
@@ -67,7 +67,7 @@ def test_a_scheduled_attempt_lasts_until_its_bind_is_answered(page: Exposition) 
 
 
 def test_queues_and_caches_are_read_from_the_engine(page: Exposition) -> None:
-    """Pending pods by queue, who is to blame, and the cache's sizes are those of the engine at that moment."""
+    """Pending pods by queue, rejecting plugins, and cache sizes are the engine's at that moment."""
     pending = {queue: page.value("scheduler_pending_pods", queue=queue) for queue in ("active", "backoff")}
     assert {"active": 0, "backoff": 1} == pending
     assert 1 == page.value("scheduler_pending_pods", queue="unschedulable")
@@ -80,7 +80,7 @@ def test_queues_and_caches_are_read_from_the_engine(page: Exposition) -> None:
 
 
 def test_pods_enter_queues_in_kube_scheduler_s_words(page: Exposition) -> None:
-    """Arrivals and failures bear the event names that kube-scheduler uses; a gated pod counts as unschedulable."""
+    """Events have kube-scheduler's names; a gated pod counts as unschedulable."""
     name = "scheduler_queue_incoming_pods_total"
     assert 14 == page.value(name, queue="active", event="UnschedulablePodAdd")
     assert 1 == page.value(name, queue="unschedulable", event="UnschedulablePodAdd")
@@ -89,7 +89,7 @@ def test_pods_enter_queues_in_kube_scheduler_s_words(page: Exposition) -> None:
 
 
 async def test_a_configuration_file_that_does_not_hold() -> None:
-    """Where there is a file, the page says whether it is in force and what became of its changes; else nothing."""
+    """With a file, the page shows whether it is in force and the outcome of reloads."""
     recorder = PrometheusRecorder()
     cluster = run_every_outcome(recorder)
     bad = ProcessStats(reloads=lambda: {"taken": 3, "refused": 1}, config_in_force=lambda: False)
@@ -100,7 +100,7 @@ async def test_a_configuration_file_that_does_not_hold() -> None:
 
 
 async def test_a_source_that_fails_now() -> None:
-    """A gauge, for a counter that begins with 1 shows no increase: a source that never answered would raise no alert."""
+    """A gauge, because a counter that starts at 1 shows no increase for an alert."""
     recorder = PrometheusRecorder()
     stats = ProcessStats(sources=lambda: {"main/nodeCPU": 1, "main/podCPU": 0})
     page = await page_of(recorder, run_every_outcome(recorder), stats)
@@ -109,7 +109,7 @@ async def test_a_source_that_fails_now() -> None:
 
 
 def test_the_shell_s_own_counts_are_on_the_page(page: Exposition) -> None:
-    """What the shell counts for itself appears under trimtab_, and the lease as Kubernetes names it."""
+    """The process' own counts are under trimtab_, and the lease has Kubernetes' metric."""
     assert 7 == page.value("trimtab_events_total", outcome="dropped")
     assert 2 == page.value("trimtab_conditions_failed_total")
     assert 1 == page.value("trimtab_build_info", version="1.2.3")
@@ -123,13 +123,13 @@ def test_the_shell_s_own_counts_are_on_the_page(page: Exposition) -> None:
 
 
 def test_every_metric_is_explained_and_none_has_a_birthday(page: Exposition) -> None:
-    """Each metric has help, and no counter brings a second series with the time it was made."""
+    """Each metric has help, and no counter has a _created series."""
     assert [] == [name for name, family in page.families.items() if not family.documentation]
     assert [] == [name for name in page.families if name.endswith("_created")]
 
 
 async def test_without_a_lease_nobody_claims_to_lead() -> None:
-    """Where no lease is competed for, the leader's metric is absent, as in kube-scheduler."""
+    """Without leader election the leader's metric is absent, as in kube-scheduler."""
     recorder = PrometheusRecorder()
     page = await page_of(recorder, SmallCluster(recorder))
     assert page.shape("leader_election_master_status") is None
@@ -137,7 +137,7 @@ async def test_without_a_lease_nobody_claims_to_lead() -> None:
 
 @dataclass(frozen=True)
 class BrokenGate:
-    """A gate with a mistake in it."""
+    """A PreEnqueue plugin that raises."""
 
     name: ClassVar[str] = "BrokenGate"
     requeue_on: ClassVar[Change] = Change.NOTHING
@@ -148,7 +148,7 @@ class BrokenGate:
 
 
 async def test_a_broken_gate_is_blamed_and_the_page_is_written() -> None:
-    """A pod held because its gate raises counts for that gate, and reading the page does not fail."""
+    """A pod whose gate raises counts for that gate, and the scrape does not fail."""
     recorder = PrometheusRecorder()
     cluster = SmallCluster(recorder)
     profile = multipoint(PROFILE, [(BrokenGate(), 1)])
@@ -160,7 +160,7 @@ async def test_a_broken_gate_is_blamed_and_the_page_is_written() -> None:
 
 
 async def test_rare_events_move_their_counters() -> None:
-    """Orphans, plugin faults, refused samples and marks each have a counter."""
+    """Orphaned pods, plugin failures, rejected samples and label patches have counters."""
     recorder = PrometheusRecorder()
     recorder.bound_to_missing_node()
     recorder.plugin_failed("ValueError('secret')")
@@ -200,7 +200,7 @@ async def test_many_attempts_share_one_label() -> None:
 
 
 async def test_an_unknown_outcome_is_an_error_until_it_is_known() -> None:
-    """A bind that nobody answered counts as an error, by its fault."""
+    """A bind without an answer counts as an error, by its failure."""
     recorder = PrometheusRecorder()
     cluster = SmallCluster(recorder)
     cluster.pod("lost")
@@ -227,12 +227,12 @@ async def test_a_limit_belongs_to_its_bucket(seconds: float, counts: list[int]) 
 
 
 def ticking() -> Iterator[float]:
-    """A clock that moves by one second each time it is looked at."""
+    """A clock that advances by one second at each call."""
     return map(float, count())
 
 
 async def test_marks_are_timed_by_plugin_and_by_point() -> None:
-    """Each mark is the time since the one before, and a point is the sum of its plugins."""
+    """Each duration is the time since the previous one, and a point is the sum of its plugins."""
     clock = ticking()
     recorder = PrometheusRecorder(TimerSampler(lambda: next(clock)))
     laps = recorder.timer()
@@ -257,7 +257,7 @@ def test_only_every_tenth_decision_is_split() -> None:
 
 
 async def test_foreign_laps_are_counted_and_not_timed() -> None:
-    """A decision that somebody else timed, or nobody, is counted without a duration."""
+    """A decision without a DecisionTimer is counted without a duration."""
     recorder = PrometheusRecorder()
     recorder.attempted(PROFILE, "scheduled", NO_TIMER)
     page = await page_of(recorder, SmallCluster(recorder))
@@ -266,7 +266,7 @@ async def test_foreign_laps_are_counted_and_not_timed() -> None:
 
 
 async def test_two_tallies_never_mix() -> None:
-    """What one engine counts is on its own page only, and nowhere that other code of the process would see it."""
+    """One engine's metrics are on its own page only, not in the global registry."""
     one, other = PrometheusRecorder(), PrometheusRecorder()
     one.bound_to_missing_node()
     page = await page_of(other, SmallCluster(other))
