@@ -111,8 +111,8 @@ async def _active_holder(options: CleanupOptions, transport: Transport, now: flo
         return None
     lease = read_lease(answer.body) if answer.status == 200 else Malformed("Lease", "", "", "")
     if not isinstance(lease, Lease):
-        problem = f"{answer.status} {read_status(answer.body).message}"
-        raise CleanupError(f"lease {namespace}/{name} cannot be read: {problem}: {RBAC_REMEDY}")
+        error = f"{answer.status} {read_status(answer.body).message}"
+        raise CleanupError(f"lease {namespace}/{name} cannot be read: {error}: {RBAC_REMEDY}")
     age = _age(lease, now)
     if age is None or abs(age) >= options.after:  # a clock that far ahead proves nothing
         return None

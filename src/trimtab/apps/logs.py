@@ -96,7 +96,7 @@ def log_task_exit(task: asyncio.Task[Any]) -> None:
     name = getattr(task.get_coro(), "__qualname__", "?")
     error = asyncio.CancelledError("cancelled") if task.cancelled() else task.exception()
     if error is None:
-        log.error("task exited: task=%s error=leadership lost", name)
+        log.error("task exited: task=%s error=%s", name, "leadership lost")
         return
     for cause in _causes(error):
         log.error("task exited: task=%s error=%s", name, f"{type(cause).__name__}: {cause}", exc_info=cause)

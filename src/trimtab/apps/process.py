@@ -274,7 +274,7 @@ class Process:
         if self.elector is not None and self.api_calls.idle:
             await self.elector.release()
         elif self.elector is not None:
-            log.warning("lease not released, it will expire: reason=not every write was answered")
+            log.warning("lease not released, it will expire: reason=%s", "not every write was answered")
 
     # --- endpoints
 

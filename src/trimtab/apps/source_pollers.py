@@ -138,6 +138,6 @@ class SourcePollers:
         except SourceError:
             raise
         except Exception as error:  # for example of a source of another package
-            log.exception("failed to open source: source=%s error=internal error", settings.name)
+            log.exception("failed to open source: source=%s error=%s", settings.name, "internal error")
             raise SourceError(f"source {settings.name!r} raises {type(error).__name__}", "see the log") from error
         return Poller(source, self._emit, self._now, ranges=self._history)
