@@ -63,6 +63,7 @@ class EngineState:
 class Controller(Protocol):
     """One control loop of the engine; constructed with the shared state."""
 
+    listens_to: ClassVar[frozenset[type] | None] = None  # the events that `on_change` hears of; None stands for all
     answers: ClassVar[frozenset[type]] = frozenset()  # the answers to its own writes
 
     def on_change(self, changed: Changed) -> Sequence[Output]:

@@ -39,6 +39,11 @@ from trimtab.core.settings import Settings
 MakeController = Callable[[EngineState], Controller]
 CONTROLLERS: tuple[MakeController, ...] = (Scheduling, Labelling)
 AController = TypeVar("AController", bound=Controller)
+# The events that `on_change` hears of.
+CHANGES = (
+    *(PodUpserted, PodDeleted, NodeUpserted, NodeDeleted, ObjectUpserted, ObjectDeleted),
+    *(SamplesRead, HistoryRead, SourceFailed, SettingsRead, LeaseLost),
+)
 
 
 class Engine:
@@ -58,9 +63,12 @@ class Engine:
     def _host(self, state: EngineState, controllers: tuple[Controller, ...]) -> None:
         self.state, self.controllers = state, controllers
         self._takers: dict[type, list[Controller]] = {}
+        self._listeners: dict[type, list[Controller]] = {kind: [] for kind in CHANGES}
         for controller in controllers:
             for kind in controller.answers:
                 self._takers.setdefault(kind, []).append(controller)
+            for kind in controller.listens_to if controller.listens_to is not None else CHANGES:
+                self._listeners[kind].append(controller)
         self._handlers: dict[type, Callable[[Any], list[Output]]] = {
             PodUpserted: self._pod_upserted,
             PodDeleted: self._pod_deleted,
@@ -106,7 +114,10 @@ class Engine:
         return copied
 
     def _tell_controllers(self, changed: Changed) -> list[Output]:
-        return [output for controller in self.controllers for output in controller.on_change(changed)]
+        outputs: list[Output] = []
+        for controller in self._listeners[type(changed.event)]:
+            outputs += controller.on_change(changed)
+        return outputs
 
     # --- pods
 

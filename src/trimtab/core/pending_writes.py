@@ -42,7 +42,7 @@ class PendingWrites:
 
     def of(self, kind: type) -> Mapping[str, PendingWrite]:
         """All calls of a type, by target, oldest first."""
-        return self._by_type.setdefault(kind, {})
+        return self._by_type.get(kind, {})
 
     def owned(self, kind: type, owner: str) -> Iterable[PendingWrite]:
         return self._by_owner.get((kind, owner), {}).values()
@@ -56,8 +56,9 @@ class PendingWrites:
         """A call is sent; failures of an earlier one for the same target still count."""
         calls = self._by_type.setdefault(kind, {})
         before = calls.get(target)
-        failures, error = (before.failures, before.error) if before is not None else (0, "")
-        call = calls[target] = PendingWrite(target, now, deadline, owner, version, failures=failures, error=error)
+        call = calls[target] = PendingWrite(target, now, deadline, owner, version)
+        if before is not None:
+            call.failures, call.error = before.failures, before.error
         if owner:
             self._by_owner.setdefault((kind, owner), {})[target] = call
         return call
@@ -78,7 +79,8 @@ class PendingWrites:
 
     def end(self, kind: type, target: str) -> PendingWrite | None:
         """It is confirmed, or no longer awaited."""
-        call = self._by_type.setdefault(kind, {}).pop(target, None)
+        calls = self._by_type.get(kind)
+        call = calls.pop(target, None) if calls else None
         if call is not None and call.owner:
             owned = self._by_owner[kind, call.owner]
             del owned[target]
@@ -87,8 +89,9 @@ class PendingWrites:
         return call
 
     def end_owned(self, kind: type, owner: str) -> None:
-        for call in list(self.owned(kind, owner)):
-            self.end(kind, call.target)
+        owned = self._by_owner.get((kind, owner))
+        for target in list(owned) if owned else ():
+            self.end(kind, target)
 
     def end_all(self, kind: type) -> None:
         for target in list(self.of(kind)):

@@ -14,6 +14,7 @@ from trimtab.core.model.instructions import LabelNode
 class Labelling(Controller):
     """Compares nodes with the rules at every tick; idle without rules. A standby only follows the nodes' pressure."""
 
+    listens_to: ClassVar[frozenset[type] | None] = frozenset({SettingsRead})
     answers: ClassVar[frozenset[type]] = frozenset({LabelDone, LabelFailed})
 
     def __init__(self, state: EngineState) -> None:
@@ -38,8 +39,7 @@ class Labelling(Controller):
             self.labeller = self.labeller.apply_settings(rules, now)
 
     def on_change(self, changed: Changed) -> Sequence[Output]:
-        if isinstance(changed.event, SettingsRead):
-            self._apply_settings(changed.event.at)
+        self._apply_settings(changed.event.at)
         return ()
 
     def on_answer(self, answer: Event) -> Sequence[Output]:
