@@ -33,3 +33,4 @@ def test_every_value_of_a_log_line_has_a_key_of_its_own() -> None:
     assert 20 < len(calls)
     keyed = [(place, text, len(re.findall(r"\w+=%", text)), count) for place, text, count in calls if "=" in text]
     assert [] == [(place, text) for place, text, keys, count in keyed if keys != count]
+    assert [] == [(place, text) for place, text, _ in calls if re.search(r"\b\w+=[^%]", text)]

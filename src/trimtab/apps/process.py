@@ -153,8 +153,16 @@ class Process:
         record = self.recording.record if self.recording is not None else None
         self.runtime = Runtime(self.engine, lambda each: self.api_calls.submit(each), self.clock, on_decision, record)
         may_write = self.elector.may_write if self.elector else lambda: True
-        write = self.write_transport, self.runtime.dispatch, may_write
-        self.api_calls = ApiCalls(*write, self.clock, random, reader, options.identity, wall=self.clock.wall)
+        self.api_calls = ApiCalls(
+            self.write_transport,
+            sink=self.runtime.dispatch,
+            may_write=may_write,
+            clock=self.clock,
+            random=random,
+            reader=reader,
+            instance=options.identity,
+            wall=self.clock.wall,
+        )
         watched = tuple(watched_kinds(configuration.settings, reader))
         self.informers = Informers(self.read_transport, watched, self.runtime.dispatch, self.clock, random)
         self.pollers = self._create_pollers()

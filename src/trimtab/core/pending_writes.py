@@ -71,14 +71,14 @@ class PendingWrites:
             call.deadline, call.written_version = deadline, written_version
 
     def failed(self, kind: type, target: str, now: float, *, forbidden: str = "") -> None:
-        """It did not; the target is left alone for a back-off, the longest one where permission is missing."""
+        """The call failed; the target is left alone for a back-off, the longest one where permission is missing."""
         call = self.get(kind, target)
         if call is not None:
             call.answered, call.failures, call.error = True, call.failures + 1, forbidden
             call.deadline = now + (MAX_BACKOFF if forbidden else backoff(call.failures))
 
     def end(self, kind: type, target: str) -> PendingWrite | None:
-        """It is confirmed, or no longer awaited."""
+        """The call is confirmed, or no longer awaited."""
         calls = self._by_type.get(kind)
         call = calls.pop(target, None) if calls else None
         if call is not None and call.owner:

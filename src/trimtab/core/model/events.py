@@ -139,7 +139,7 @@ class SettingsRead(Struct, frozen=True, tag=True):
 
 
 class BindFailure(StrEnum):
-    """Why a bind failed; only UNKNOWN leaves open whether it took effect."""
+    """Why a bind failed; after CONFLICT and UNKNOWN the pod may be bound all the same, so it is read back."""
 
     GONE = "gone"
     REFUSED = "refused"
@@ -157,7 +157,7 @@ class BindDone(Struct, frozen=True, tag=True):
 
 
 class BindFailed(Struct, frozen=True, tag=True):
-    """It did not, or the outcome is unknown."""
+    """The API server rejected the binding, or its outcome is unknown."""
 
     uid: str
     node: str
@@ -190,7 +190,7 @@ class PreemptDone(Struct, frozen=True, tag=True):
 
 
 class PreemptFailed(Struct, frozen=True, tag=True):
-    """It is not, or the outcome is unknown; `forbidden` means that RBAC does not allow deleting pods."""
+    """The victim was not deleted, or the outcome is unknown; `forbidden` means that RBAC does not allow deleting pods."""
 
     uid: str
     preemptor: str
@@ -208,7 +208,7 @@ class LabelDone(Struct, frozen=True, tag=True):
 
 
 class LabelFailed(Struct, frozen=True, tag=True):
-    """It did not; `forbidden` means that RBAC or admission does not allow this patch."""
+    """A node's labels and taints were not applied; `forbidden` means that RBAC or admission does not allow this patch."""
 
     node: str
     message: str

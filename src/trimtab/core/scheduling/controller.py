@@ -45,7 +45,7 @@ from trimtab.core.scheduling.queue.queue import QueuedPod, QueueState, Schedulin
 from trimtab.core.scheduling.requeue import ERROR, Requeuer
 
 MAX_DECISIONS = 10_000
-OUTCOME_UNKNOWN = frozenset({BindFailure.UNKNOWN, BindFailure.CONFLICT})
+READ_BACK = frozenset({BindFailure.UNKNOWN, BindFailure.CONFLICT})
 Handler = Callable[[Any], Sequence[Output]]
 AnswerHandler = Callable[[Any], Sequence[Output | PodDeleted]]
 
@@ -163,7 +163,7 @@ class Scheduling(Controller):
             return []
         timer = self.state.recorder.timer()
         try:
-            outputs = self.gang_cycle.run(entry, pod, profile, timer, now)
+            outputs = self.gang_cycle.run(entry, pod, profile, timer, now)  # None: it is in no gang that waits
             return outputs if outputs is not None else self.pod_cycle.run(pod, profile, entry, timer, now)
         except Exception as error:
             self.state.recorder.attempted(profile.name, "error", timer)
@@ -326,7 +326,7 @@ class Scheduling(Controller):
         if cycle is None or cycle.state is not BindState.SENT:
             return []
         self.state.recorder.bind_failed(cycle.profile.name, event.reason.value, event.at - cycle.started_at)
-        if event.reason in OUTCOME_UNKNOWN:
+        if event.reason in READ_BACK:
             return self.bindings.outcome_unknown(cycle, event.at, conflicted=event.reason is BindFailure.CONFLICT)
         if event.reason is BindFailure.GONE:
             return [PodDeleted(event.uid, event.at)]
