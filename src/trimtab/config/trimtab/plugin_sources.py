@@ -1,6 +1,6 @@
 """Adds the sources that plugins name in their arguments, as the projects they come from configure them.
 
-MemRealUsage and CpuRealUsage name a Prometheus (`prometheusApiAddr`), the Trimaran plugins a `metricProvider`. The same
+A plugin says so itself (`NamesSource`): MemRealUsage and CpuRealUsage name a Prometheus, for instance. The same
 URL twice is one source, and a source of the TrimtabConfiguration with that URL goes before it. Arguments of plugins that
 are not enabled add no source, but are validated as the others are.
 """
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any
+from functools import reduce
 
 from trimtab.config.config_node import ConfigNode
 from trimtab.config.profiles import ParsedProfile
@@ -25,9 +25,9 @@ from trimtab.config.trimtab.settings import (
     parse_url,
 )
 from trimtab.config.trimtab.validation import normalise_url
+from trimtab.core.framework.interface import NamesSource
 from trimtab.core.load.settings import LoadSettings
 from trimtab.core.model.change import Change
-from trimtab.core.plugins.trimaran import METRICS_SERVER, MetricProvider
 
 METRICS_SERVER_NAME = "metrics-server"
 
@@ -56,9 +56,9 @@ def add_plugin_sources(
 
 
 def _uses_metrics_server(plugin: object) -> bool:
-    """The default of Trimaran's plugins, so it counts only where there is no other source."""
-    provider = getattr(plugin, "metric_provider", None)
-    return isinstance(provider, MetricProvider) and provider.type == METRICS_SERVER.type
+    """A mere default of these plugins, so it counts only where there is no other source."""
+    named = plugin.named_source() if isinstance(plugin, NamesSource) else None
+    return named is not None and named.kind == "metrics-server"
 
 
 def _plugin_sources(
@@ -104,27 +104,13 @@ def _unused_name(name: str, sources: Collection[SourceSettings]) -> str:
     return next(each for each in numbered if each not in taken)
 
 
-def _requested(plugin: Any, args: ConfigNode) -> Iterator[_RequestedPrometheus]:
-    if url := getattr(plugin, "prometheus_api_addr", ""):
-        interval, timeout = plugin.query_metric_interval_seconds, plugin.query_metric_time_seconds
-        yield _RequestedPrometheus(args.child("prometheusApiAddr"), url, float(interval), float(timeout))
-    provider = getattr(plugin, "metric_provider", None)
-    if isinstance(provider, MetricProvider) and provider != METRICS_SERVER:
-        yield from _from_metric_provider(provider, args.child("metricProvider"))
-
-
-def _from_metric_provider(provider: MetricProvider, node: ConfigNode) -> Iterator[_RequestedPrometheus]:
-    if provider.token:
-        node.child("token").error(
-            "a token may not be written here, where everybody can read it: put it in a file, and name that in a "
-            "TrimtabConfiguration as bearerTokenFile of a source with this URL"
-        )
-    if provider.type == "Prometheus" and provider.address:
-        skip = provider.insecure_skip_verify
-        yield _RequestedPrometheus(node.child("address"), provider.address, insecure_skip_verify=skip)
-    elif provider.type == "Prometheus":
-        node.error("address is missing: write the URL of that Prometheus")
-    elif "@" in provider.address:
-        parse_url(node.child("address"))
-    if provider.type not in ("Prometheus", METRICS_SERVER.type):
-        node.child("type").note(f"ignored: only Prometheus and {METRICS_SERVER.type} are supported")
+def _requested(plugin: object, args: ConfigNode) -> Iterator[_RequestedPrometheus]:
+    named = plugin.named_source() if isinstance(plugin, NamesSource) else None
+    if named is None or not named.url:
+        return
+    node = reduce(ConfigNode.child, named.argument, args)
+    if named.kind == "prometheus":
+        interval, timeout = named.interval or PROMETHEUS_INTERVAL, named.timeout or TIMEOUT
+        yield _RequestedPrometheus(node, named.url, interval, timeout, named.insecure_skip_verify)
+    elif "@" in named.url:
+        parse_url(node)  # not queried, but a password may not be written there either

@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any, ClassVar, Protocol, runtime_checkable
+from typing import Any, ClassVar, Literal, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -316,3 +316,24 @@ def scale_by_table(raw: Ints, low: int, high: int, scale: Callable[[Ints], Ints]
     if high - low > len(raw):
         return scale(raw)
     return scale(np.arange(low, high + 1)).take(raw - low, mode="clip")
+
+
+class NamedSource(NamedTuple):
+    """A source of metrics that a plugin's arguments name, as the project that it comes from configures it.
+
+    argument: the path of the argument with the URL. kind: empty where no such source is supported.
+    """
+
+    argument: tuple[str, ...]
+    kind: Literal["prometheus", "metrics-server", ""]
+    url: str = ""
+    interval: float | None = None
+    timeout: float | None = None
+    insecure_skip_verify: bool = False
+
+
+@runtime_checkable
+class NamesSource(Protocol):
+    """A plugin whose arguments name a source of metrics; `config` adds that source."""
+
+    def named_source(self) -> NamedSource | None: ...

@@ -21,7 +21,7 @@ from typing import ClassVar
 import numpy as np
 
 from trimtab.core.cluster.view import View
-from trimtab.core.framework.interface import MAX_SCORE, Ints, Normalise, Rows
+from trimtab.core.framework.interface import MAX_SCORE, Ints, NamedSource, Normalise, Rows
 from trimtab.core.framework.load_scoring import utilisation
 from trimtab.core.model.change import Change
 from trimtab.core.model.pod import Pod
@@ -51,6 +51,11 @@ class RealUsage:
         ):
             if not 0 < seconds <= 3600:
                 raise ValueError(f"{name} is {seconds}: it must be from 1 to 3600 seconds")
+
+    def named_source(self) -> NamedSource | None:
+        interval, timeout = self.query_metric_interval_seconds, self.query_metric_time_seconds
+        url = self.prometheus_api_addr
+        return NamedSource(("prometheusApiAddr",), "prometheus", url, float(interval), float(timeout)) if url else None
 
     @property
     def normalise(self) -> Normalise:

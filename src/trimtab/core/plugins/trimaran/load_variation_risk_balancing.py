@@ -26,7 +26,7 @@ from typing import ClassVar
 import numpy as np
 
 from trimtab.core.cluster.view import View
-from trimtab.core.framework.interface import MAX_SCORE, Ints, Normalise, Rows
+from trimtab.core.framework.interface import MAX_SCORE, Ints, NamedSource, Normalise, Rows
 from trimtab.core.framework.load_scoring.scalar import per_row, ratio, requested_ratio, small_selection
 from trimtab.core.framework.load_scoring.utilisation import (
     RESOURCES,
@@ -86,6 +86,9 @@ class LoadVariationRiskBalancing:
             raise ValueError(f"safeVarianceMargin: {self.safe_variance_margin:g} must be a number, 0 or more")
         if not 0 <= self.safe_variance_sensitivity < math.inf:
             raise ValueError(f"safeVarianceSensitivity: {self.safe_variance_sensitivity:g} must be a number, 0 or more")
+
+    def named_source(self) -> NamedSource:
+        return self.metric_provider.named_source()
 
     def signature(self, pod: Pod) -> Hashable:
         return estimate_signature(pod)

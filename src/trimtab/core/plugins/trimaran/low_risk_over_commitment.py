@@ -28,7 +28,7 @@ from typing import ClassVar
 import numpy as np
 
 from trimtab.core.cluster.view import View
-from trimtab.core.framework.interface import MAX_SCORE, Ints, Normalise, Rows
+from trimtab.core.framework.interface import MAX_SCORE, Ints, NamedSource, Normalise, Rows
 from trimtab.core.framework.load_scoring.scalar import per_row, ratio, requested_ratio, small_selection
 from trimtab.core.framework.load_scoring.utilisation import (
     RESOURCES,
@@ -97,6 +97,9 @@ class LowRiskOverCommitment:
                 raise ValueError(f"riskLimitWeights: {name[:100]!r} is neither cpu nor memory")
             if not 0 <= weight <= 1:
                 raise ValueError(f"riskLimitWeights: {weight:g} for {name} is not between 0 and 1")
+
+    def named_source(self) -> NamedSource:
+        return self.metric_provider.named_source()
 
     def signature(self, pod: Pod) -> Hashable:
         return pod.requests

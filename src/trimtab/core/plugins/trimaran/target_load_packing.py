@@ -26,7 +26,7 @@ import numpy as np
 
 from trimtab.core.cluster.recently_placed import recent_sum
 from trimtab.core.cluster.view import View
-from trimtab.core.framework.interface import MAX_SCORE, Ints, Normalise, Rows
+from trimtab.core.framework.interface import MAX_SCORE, Ints, NamedSource, Normalise, Rows
 from trimtab.core.framework.load_scoring.utilisation import (
     SCORE_SCALE,
     estimate_signature,
@@ -80,6 +80,9 @@ class TargetLoadPacking:
         if not 0 <= _number(self.default_requests_multiplier) < math.inf:
             text = self.default_requests_multiplier[:100]
             raise ValueError(f'defaultRequestsMultiplier: {text!r} is not a number such as "1.5", 0 or more')
+
+    def named_source(self) -> NamedSource:
+        return self.metric_provider.named_source()
 
     def signature(self, pod: Pod) -> Hashable:
         return estimate_signature(pod)
