@@ -7,7 +7,7 @@ The engine owns the cluster state, sync and leadership, and the writes under way
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_args
 
 from trimtab.core.cluster.cluster import Cluster
 from trimtab.core.controllers import Changed, Controller, EngineState, Output
@@ -39,8 +39,8 @@ from trimtab.core.settings import Settings
 MakeController = Callable[[EngineState], Controller]
 CONTROLLERS: tuple[MakeController, ...] = (Scheduling, Labelling)
 AController = TypeVar("AController", bound=Controller)
-# The events that `on_change` hears of.
-CHANGES = (
+# What a controller's `on_change` may hear of.
+CHANGE_EVENTS = (
     *(PodUpserted, PodDeleted, NodeUpserted, NodeDeleted, ObjectUpserted, ObjectDeleted),
     *(SamplesRead, HistoryRead, SourceFailed, SettingsRead, LeaseLost),
 )
@@ -63,11 +63,11 @@ class Engine:
     def _host(self, state: EngineState, controllers: tuple[Controller, ...]) -> None:
         self.state, self.controllers = state, controllers
         self._takers: dict[type, list[Controller]] = {}
-        self._listeners: dict[type, list[Controller]] = {kind: [] for kind in CHANGES}
+        self._listeners: dict[type, list[Controller]] = {kind: [] for kind in CHANGE_EVENTS}
         for controller in controllers:
             for kind in controller.answers:
                 self._takers.setdefault(kind, []).append(controller)
-            for kind in controller.listens_to if controller.listens_to is not None else CHANGES:
+            for kind in controller.listens_to if controller.listens_to is not None else CHANGE_EVENTS:
                 self._listeners[kind].append(controller)
         self._handlers: dict[type, Callable[[Any], list[Output]]] = {
             PodUpserted: self._pod_upserted,
@@ -85,12 +85,12 @@ class Engine:
             LeaseLost: self._lease_lost,
             Tick: self._tick,
             Turn: self._turn,
-            **dict.fromkeys(self._takers, self._answered),
         }
+        for kind in get_args(Event):  # all others answer a write
+            self._handlers.setdefault(kind, self._answered)
 
     def handle(self, event: Event) -> list[Output]:
-        handler = self._handlers.get(type(event))
-        return handler(event) if handler is not None else []
+        return self._handlers[type(event)](event)
 
     @property
     def cluster(self) -> Cluster:
@@ -207,9 +207,9 @@ class Engine:
     # --- answers to writes, time and turns
 
     def _answered(self, event: Event) -> list[Output]:
-        """A pod that was read back is news of it, before anybody takes the answer."""
+        """A pod that was read back is news of it, before a controller takes the answer; one that none takes is dropped."""
         outputs = self._pod_read(event) if isinstance(event, GetPodDone) else []
-        for controller in self._takers[type(event)]:
+        for controller in self._takers.get(type(event), ()):
             for output in controller.on_answer(event):
                 outputs += self._pod_deleted(output) if isinstance(output, PodDeleted) else [output]
         return outputs

@@ -67,7 +67,7 @@ def _check_pending(engine: Engine, uids: Sequence[str]) -> Iterator[str]:
         cycles, queued, pods = scheduling.bindings.by_uid, scheduling.queue.pods, engine.cluster.pods
         for uid in uids:
             pod, entry = pods.get(uid), queued.get(uid)
-            if pod is None or pod.node or pod.finished or pod.terminating or uid in cycles:
+            if pod is None or not pod.pending or uid in cycles:
                 continue
             lost = entry is None or entry.state is QueueState.POPPED
             if lost and engine.state.settings.profile_of(pod.scheduler_name) is not None:

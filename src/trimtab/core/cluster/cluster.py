@@ -256,7 +256,7 @@ class Cluster:
 
     def _update_nomination(self, pod: Pod) -> Change:
         before = self.nominated.pop(pod.uid, None)
-        if pod.nominated_node and not pod.node and not pod.finished and not pod.terminating:
+        if pod.nominated_node and pod.pending:
             self.nominated[pod.uid] = pod
         if before is None or (pod.holds_resources and pod.node == before.nominated_node):
             return Change.NOTHING

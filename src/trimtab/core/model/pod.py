@@ -91,6 +91,11 @@ class Pod(Struct, frozen=True, gc=False):
         return self.phase in TERMINAL_PHASES
 
     @property
+    def pending(self) -> bool:
+        """Whether the pod waits for a node: it has none, is not terminating and not in a terminal phase."""
+        return not (self.node or self.terminating or self.phase in TERMINAL_PHASES)
+
+    @property
     def holds_resources(self) -> bool:
         """Whether the pod uses resources of a node: it has one and is not in a terminal phase."""
         return bool(self.node) and self.phase not in TERMINAL_PHASES

@@ -186,8 +186,9 @@ class Scheduling(Controller):
         change = changed.change | self.observers.pod_changed(before, pod)
         self.requeuer.last_reported.pop(pod.uid, None)
         self.gangs.pod_changed(before, pod, now)
-        self.pods_by_claim.update(pod, pending=not (pod.node or pod.finished or pod.terminating))
-        if pod.node or pod.finished or pod.terminating:
+        pending = pod.pending
+        self.pods_by_claim.update(pod, pending=pending)
+        if not pending:
             freed, outputs = self._pod_settled(pod, now)
             return outputs + self._wake_waiting(change | freed, now)
         self._enqueue(pod, before, now)
@@ -299,7 +300,7 @@ class Scheduling(Controller):
         now = changed.event.at
         self._apply_settings()
         for pod in self.state.cluster.pods.values():
-            if not (pod.node or pod.finished or pod.terminating):
+            if pod.pending:
                 self._enqueue(pod, None, now)
         self.queue.wake_all(now)
         return []
