@@ -32,6 +32,7 @@ from trimtab.core.model.events import (
     Tick,
     Turn,
 )
+from trimtab.core.model.node import Node
 from trimtab.core.recorder import MetricsRecorder
 from trimtab.core.scheduling.controller import Scheduling
 from trimtab.core.settings import Settings
@@ -149,7 +150,7 @@ class Engine:
         change = self.state.cluster.delete_node(event.name, event.uid, event.version)
         return self._tell_controllers(Changed(event, change, before)) if change else []
 
-    def _node(self, name: str) -> Any:
+    def _node(self, name: str) -> Node | None:
         columns = self.state.cluster.node_table
         row = columns.row.get(name)
         return columns.nodes[row] if row is not None else None
