@@ -26,11 +26,10 @@ from trimtab.core.controllers import Output
 from trimtab.core.engine import Engine
 from trimtab.core.model.events import BindFailed, BindFailure, ConfigText, Turn
 from trimtab.core.model.instructions import Bind
-from trimtab.core.model.pod import Pod
 from trimtab.core.model.schedule_result import Decision, Placement
 from trimtab.core.recording import UNREADABLE, Record, RecordDecoder
 from trimtab.core.scheduling.controller import Scheduling
-from trimtab.core.scheduling.explain import PodExplanation, explain_pod
+from trimtab.core.scheduling.explain import PodExplanation, explain_pod, find_pod
 from trimtab.core.settings import Settings
 from trimtab.sources.registry import SOURCE_SETTINGS
 
@@ -111,8 +110,7 @@ class Replay:
 
     def explain(self, key: str) -> PodExplanation | None:
         """What `trimtab explain` would have said at this moment of the pod; None where no such pod is known."""
-        pods = [pod for pod in self.engine.cluster.pods.values() if pod.key == key]
-        pod: Pod | None = max(pods, key=lambda pod: pod.created, default=None)
+        pod = find_pod(self.engine.cluster, key)
         return None if pod is None else explain_pod(self.engine.controller(Scheduling), pod)
 
     def _handle(self, record: Record) -> None:

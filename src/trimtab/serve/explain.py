@@ -14,9 +14,8 @@ from aiohttp import web
 from msgspec.structs import replace
 
 from trimtab.core.engine import Engine
-from trimtab.core.model.pod import Pod
 from trimtab.core.scheduling.controller import Scheduling
-from trimtab.core.scheduling.explain import NodeExplanation, PodExplanation, explain_node, explain_pod
+from trimtab.core.scheduling.explain import NodeExplanation, PodExplanation, explain_node, explain_pod, find_pod
 
 Explanation = TypeVar("Explanation", PodExplanation, NodeExplanation)
 
@@ -33,7 +32,7 @@ class ExplainEndpoints:
 
     async def _pod(self, request: web.Request) -> web.Response:
         key = f"{request.match_info['namespace']}/{request.match_info['name']}"
-        pod = self._find(key)
+        pod = find_pod(self._engine.cluster, key)
         if pod is None:
             return _error(404, f"pod {key} not found: check its namespace and name")
         nodes = request.query.getall("node", [])
@@ -47,11 +46,6 @@ class ExplainEndpoints:
     def _with_wall_times(self, explanation: Explanation) -> Explanation:
         past = tuple(replace(each, at=self._to_wall_time(each.at)) for each in explanation.past)
         return replace(explanation, past=past)
-
-    def _find(self, key: str) -> Pod | None:
-        """The newest pod of this name: a finished one may still be listed beside its successor."""
-        found = [pod for pod in self._engine.cluster.pods.values() if pod.key == key]
-        return max(found, key=lambda pod: pod.created, default=None)
 
 
 def _json(explanation: msgspec.Struct) -> web.Response:

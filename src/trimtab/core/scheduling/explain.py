@@ -100,6 +100,11 @@ def view_without_pod(cluster: Cluster, pod: Pod) -> View:
     return cluster.view if placed is None else cluster.view.with_pods({}, {placed.node: [placed.pod]})
 
 
+def find_pod(cluster: Cluster, key: str) -> Pod | None:
+    """The newest pod of this namespace/name: one that has finished may still be listed beside its successor."""
+    return max((pod for pod in cluster.pods.values() if pod.key == key), key=lambda pod: pod.created, default=None)
+
+
 def explain_pod(scheduling: Scheduling, pod: Pod, wanted: Iterable[str] = ()) -> PodExplanation:
     """Everything about the pod; the rows of `wanted` nodes are shown however they rank."""
     now = explain_now(scheduling, pod)
