@@ -16,37 +16,44 @@ def copied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("TRIMTAB_CACHE", str(tmp_path / "cache"))
     kubernetes = build.Module("kubernetes", target, build.KUBERNETES.programs)
     companions = build.Module("companions", target / "companions", build.COMPANIONS.programs)
+    operations = build.Module("operations", target / "operations", build.OPERATIONS.programs)
     for name, value in {
         "HERE": target,
         "KUBERNETES": kubernetes,
         "COMPANIONS": companions,
-        "MODULES": (kubernetes, companions),
+        "OPERATIONS": operations,
+        "MODULES": (kubernetes, companions, operations),
     }.items():
         monkeypatch.setattr(build, name, value)
     return target
 
 
 @pytest.mark.parametrize(
-    ("changed", "kubernetes", "companions"),
-    [("companions/go.sum", False, True), ("go.sum", True, False), ("differential/world.go", True, False)],
+    ("changed", "rebuilt"),
+    [
+        ("go.sum", "kubernetes"),
+        ("differential/world.go", "kubernetes"),
+        ("companions/go.sum", "companions"),
+        ("operations/go.sum", "operations"),
+    ],
 )
-def test_a_change_of_one_module_does_not_rebuild_the_other(
-    copied: Path, changed: str, kubernetes: bool, companions: bool
-) -> None:
-    """Only the changed module gets another folder, and so does the folder that links both."""
-    before = build.module_folder(build.KUBERNETES), build.module_folder(build.COMPANIONS), build.folder()
+def test_a_change_of_one_module_does_not_rebuild_the_others(copied: Path, changed: str, rebuilt: str) -> None:
+    """Only the changed module gets another folder, and so does the folder that links all of them."""
+    before, folder = [build.module_folder(module) for module in build.MODULES], build.folder()
     (copied / changed).write_text((copied / changed).read_text() + "\n")
-    after = build.module_folder(build.KUBERNETES), build.module_folder(build.COMPANIONS), build.folder()
-    assert (kubernetes, companions, True) == tuple(old != new for old, new in zip(before, after, strict=True))
+    after = [build.module_folder(module) for module in build.MODULES]
+    pairs = zip(build.MODULES, before, after, strict=True)
+    assert [rebuilt] == [module.name for module, old, new in pairs if old != new]
+    assert folder != build.folder()
 
 
 def test_built_modules_are_only_linked(copied: Path) -> None:
-    """With both modules in the cache nothing is compiled, and the folder has links to both."""
-    for module, name in ((build.KUBERNETES, "etcd"), (build.COMPANIONS, "prometheus")):
+    """With all modules in the cache nothing is compiled, and the folder has links to each."""
+    for module, name in zip(build.MODULES, ("etcd", "prometheus", "helm"), strict=True):
         build.module_folder(module).mkdir(parents=True)
         (build.module_folder(module) / name).write_text(name)
     folder = build.build()
-    assert ["etcd", "prometheus"] == [(folder / name).read_text() for name in ("etcd", "prometheus")]
+    assert ["etcd", "prometheus", "helm"] == [(folder / name).read_text() for name in ("etcd", "prometheus", "helm")]
     assert folder == build.build()
 
 
