@@ -22,11 +22,11 @@ from importlib.metadata import version
 from random import Random
 from typing import Any, Protocol
 
-import uvloop
 from aiohttp import web
 
 from trimtab.apps.clock import Clock
 from trimtab.apps.config_file import ConfigFile, validate_queries
+from trimtab.apps.event_loop import run_event_loop
 from trimtab.apps.invariant_checks import InvariantChecks
 from trimtab.apps.labeller_status import LabellerStatus, LoggingRecorder
 from trimtab.apps.logs import log_decision, log_task_exit
@@ -343,4 +343,4 @@ def run(
             await validate_queries(configuration, file.path)
         return await Process(configuration, credentials, options, file, controllers).run()
 
-    return uvloop.run(start())
+    return run_event_loop(start())

@@ -15,6 +15,7 @@ COMMANDS = {
     "replay": "Replay a recording, and compare the decisions.",
     "run": "Schedule pods on the cluster of the kubeconfig.",
     "unmark": "Remove labels from nodes if no labeller is left.",
+    "version": "Print the versions of Trimtab, of Python and of what it follows.",
 }
 
 
