@@ -2,7 +2,7 @@
 # PYTHON=... selects the interpreter, ARGS=... is passed to the command.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check bench bench-live conformance differential controlplane lock format clean
+.PHONY: help demo test check bench bench-live conformance differential controlplane manifests lock format clean
 .DELETE_ON_ERROR:
 MAKEFLAGS += --no-builtin-rules
 
@@ -68,6 +68,9 @@ differential: $(DEV) ## compare with kube-scheduler's code on random clusters: C
 
 controlplane: $(DEV) ## build the real control plane; prints its directory last
 	@$(PY) tools/controlplane/build.py $(ARGS)
+
+manifests: $(DEV) ## write the files in deploy/ that are made from others
+	@$(PY) -m tools.manifests
 
 lock: $(DEV) ## refresh the lock files: ARGS=--upgrade for newer versions
 	@$(COMPILE) --group dev --output-file requirements-dev.lock pyproject.toml

@@ -79,7 +79,7 @@ async def test_a_policy_that_refuses_every_mark_is_a_problem() -> None:
 async def test_another_refusal_has_another_remedy(configuration: Configuration, words: str) -> None:
     """The policy's variable helps neither without the permission to patch, nor for a label under our prefix."""
     (found,) = await dry_runs(FakeApiServer((node("a"),), patched=reply(403, words)), configuration)
-    assert (Severity.PROBLEM, True) == (found.severity, "deploy/labeller.yaml" in found.remedy)
+    assert (Severity.PROBLEM, True) == (found.severity, "deploy/components/labeller/labeller.yaml" in found.remedy)
     assert "legacy" not in found.remedy
 
 

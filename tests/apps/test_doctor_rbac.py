@@ -59,12 +59,18 @@ def labelling(content: str) -> Configuration:
         (default_configuration(), ("rbac.yaml", "rbac-volumes.yaml", "rbac-preemption.yaml")),
         (
             configured(HEAD + WITH_GANGS, TRIMTAB_HEAD + SERVER),
-            ("rbac.yaml", "rbac-volumes.yaml", "rbac-preemption.yaml", "rbac-gang.yaml", "rbac-metrics.yaml"),
+            (
+                "rbac.yaml",
+                "rbac-volumes.yaml",
+                "rbac-preemption.yaml",
+                "components/gang/rbac-gang.yaml",
+                "rbac-metrics.yaml",
+            ),
         ),
-        (labelling(TRIMTAB_HEAD + LABELS), ("labeller.yaml", "rbac-metrics.yaml")),
+        (labelling(TRIMTAB_HEAD + LABELS), ("components/labeller/labeller.yaml", "rbac-metrics.yaml")),
         (
             combined_configuration(parse(f"{HEAD}{WITHOUT_OPTIONAL}---\n{TRIMTAB_HEAD}{LABELS}", "f.yaml"), "f.yaml"),
-            ("rbac.yaml", "labeller.yaml", "rbac-labeller.yaml", "rbac-metrics.yaml"),
+            ("rbac.yaml", "components/labeller/labeller.yaml", "rbac-labeller.yaml", "rbac-metrics.yaml"),
         ),
     ],
 )
@@ -84,7 +90,7 @@ def test_rights_are_those_of_the_shipped_files(configuration: Configuration, fil
         ),
         (
             "{resourceName: kube-scheduler, resourceNamespace: kube-system}",
-            "apply deploy/rbac-default-scheduler.yaml",
+            "apply deploy/components/default-scheduler/rbac-default-scheduler.yaml",
         ),
     ],
 )

@@ -145,7 +145,7 @@ async def test_a_lease_that_may_not_be_taken_is_no_labeller(silent_for: float | 
     found = await server.unmarked(after=0.0)
     words = "lease trimtab/trimtab-labeller cannot be acquired: status 403: not yours: "
     assert (False, True) == (found.ok, found.lines[0].startswith(words))
-    assert "deploy/labeller.yaml" in found.lines[0]
+    assert "deploy/components/labeller/labeller.yaml" in found.lines[0]
     assert [] == server.patches()
 
 

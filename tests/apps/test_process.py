@@ -174,7 +174,7 @@ async def test_two_controllers_in_one_process(tmp_path: Path) -> None:
     ("forbidden", "remedy"),
     [
         ("/api/v1/pods", "Apply deploy/rbac.yaml"),
-        ("selfsubjectaccessreviews", "Apply deploy/labeller.yaml and deploy/rbac-labeller.yaml"),
+        ("selfsubjectaccessreviews", "Apply deploy/components/labeller/labeller.yaml and deploy/rbac-labeller.yaml"),
     ],
 )
 async def test_both_role_files_are_checked_at_the_start(tmp_path: Path, forbidden: str, remedy: str) -> None:

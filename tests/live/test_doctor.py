@@ -163,7 +163,7 @@ def test_a_correct_setup_passes_for_each_account(cluster: Rig, prometheus: Prome
 
 
 def test_the_labeller_is_checked_with_its_own_permissions(cluster: Rig, prometheus: Prometheus) -> None:
-    """They come from deploy/labeller.yaml: before it is applied, nodes may not be patched."""
+    """They come from deploy/components/labeller/labeller.yaml: before it is applied, nodes may not be patched."""
     own = {**asking(prometheus, "well"), "labels": {"mode": "apply", "rules": RULES[:1]}}
     file, account = (
         trimtab_process.write_config(cluster, "labels", own),
@@ -175,8 +175,8 @@ def test_the_labeller_is_checked_with_its_own_permissions(cluster: Rig, promethe
         done.returncode,
         {*rights} - {_lease("labeller")},
     )
-    assert "apply deploy/labeller.yaml" == rights["nodes"]["remedy"]
-    trimtab_process.install(cluster, "labeller.yaml")
+    assert "apply deploy/components/labeller/labeller.yaml" == rights["nodes"]["remedy"]
+    trimtab_process.install(cluster, "components/labeller/labeller.yaml")
     time.sleep(1)
     done = doctor(file, cluster.admin_kubeconfig, "--labeller", "--as", account)
     assert 0 == done.returncode, done.stdout

@@ -42,7 +42,7 @@ def members(name: str, count: int) -> list[Document]:
 @pytest.fixture(scope="module")
 def gang_rig(rig: Rig) -> Rig:
     """The shipped CRD of PodGroups and the role to watch them."""
-    trimtab_process.install(rig, *trimtab_process.ROLES, "rbac-gang.yaml")
+    trimtab_process.install(rig, *trimtab_process.ROLES, "components/gang/rbac-gang.yaml")
     rig.apply(trimtab_process.ROOT / "deploy" / "crd-podgroup.yaml")
     trimtab_process.wait_for(lambda: _served(rig), 30, "PodGroups are served")
     return rig

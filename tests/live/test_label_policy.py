@@ -40,7 +40,7 @@ LABELS = {"kubernetes.io/hostname": "node", "zone": "a"}
 def rig() -> Iterator[Rig]:
     """One node with a foreign taint; the shipped account, with extra permissions."""
     with Rig(controlplane_or_skip()) as running:
-        trimtab_process.install(running, "rbac.yaml", "labeller.yaml")
+        trimtab_process.install(running, "rbac.yaml", "components/labeller/labeller.yaml")
         running.apply([_role(), _binding()])
         yield running
 

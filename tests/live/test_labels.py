@@ -44,7 +44,7 @@ NODES = 5
 def cluster() -> Iterator[MeteredCluster]:
     """Five nodes with metrics; node-0 is a control plane, and node-1 has a foreign taint and `status` label."""
     with MeteredCluster(controlplane_or_skip(), nodes=NODES, instance="{name}") as running:
-        trimtab_process.install(running.rig, "rbac.yaml", "labeller.yaml")
+        trimtab_process.install(running.rig, "rbac.yaml", "components/labeller/labeller.yaml")
         running.rig.admin.patch("/api/v1/nodes/node-0", {"metadata": {"labels": {MASTER: ""}}})
         running.rig.admin.patch(
             "/api/v1/nodes/node-1", {"metadata": {"labels": {"zone": "a"}}, "spec": {"taints": [FOREIGN]}}
@@ -320,7 +320,9 @@ def test_no_request_was_forbidden_and_every_permission_was_used(cluster: Metered
     """Over all these tests: no 403, and the role grants nothing that is not needed."""
     deeds = [deed for deed in map(AuditedRequest, cluster.rig.audit_events()) if deed.user == ACCOUNT]
     assert [] == [deed.grant for deed in deeds if deed.code in (401, 403)]
-    shipped = grants(yaml.safe_load_all((trimtab_process.ROOT / "deploy" / "labeller.yaml").read_text()))
+    shipped = grants(
+        yaml.safe_load_all((trimtab_process.ROOT / "deploy" / "components/labeller/labeller.yaml").read_text())
+    )
     assert shipped == {deed.grant for deed in deeds}
 
 
@@ -333,7 +335,7 @@ def test_one_process_schedules_and_labels(cluster: MeteredCluster) -> None:
     flags = ("--controllers", "scheduler,labeller")
     forbidden = trimtab_process.launch(cluster.rig, file, "forbidden", *flags)
     trimtab_process.wait_for(lambda: not forbidden.running(), 40, "end", forbidden)
-    assert "Apply deploy/labeller.yaml and deploy/rbac-labeller.yaml" in forbidden.log_tail()
+    assert "Apply deploy/components/labeller/labeller.yaml and deploy/rbac-labeller.yaml" in forbidden.log_tail()
     trimtab_process.install(cluster.rig, "rbac-labeller.yaml")
     process = trimtab_process.launch(cluster.rig, file, "both", *flags)
     try:

@@ -55,7 +55,7 @@ def _series(rig: Rig) -> bool:
 def test_the_lease_of_kube_scheduler_is_shared_with_it(rig: Rig) -> None:
     """A profile called default-scheduler takes kube-scheduler's own lease, so the two never lead together."""
     trimtab_process.install(rig)
-    rig.apply(trimtab_process.ROOT / "deploy" / "rbac-default-scheduler.yaml")
+    rig.apply(trimtab_process.ROOT / "deploy" / "components/default-scheduler/rbac-default-scheduler.yaml")
     trimtab = trimtab_process.start(rig, "ours", profiles=[{"schedulerName": "default-scheduler"}])
     try:
         trimtab_process.wait_for(lambda: _holder(rig).startswith("ours"), 40, "we lead", trimtab)

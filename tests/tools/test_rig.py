@@ -94,7 +94,7 @@ def test_compaction_and_a_restart_invalidate_old_revisions(rig: Rig) -> None:
 def test_a_service_account_has_only_the_permissions_of_its_roles(rig: Rig) -> None:
     """With the shipped RBAC, Trimtab's account may list pods but not read secrets."""
     rig.admin.create(pod("seen", scheduler="nobody"))
-    for name in ("rbac.yaml", "rbac-default-scheduler.yaml"):
+    for name in ("rbac.yaml", "components/default-scheduler/rbac-default-scheduler.yaml"):
         rig.apply(DEPLOY / name)
     token = f"--kubeconfig={rig.service_account_kubeconfig('trimtab', 'trimtab')}"
     assert "seen" in rig.kubectl(token, "get", "pods")

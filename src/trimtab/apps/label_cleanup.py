@@ -35,7 +35,9 @@ from trimtab.wire.requests import format_label_change, label_request
 
 TIMEOUT = 10.0
 SLACK = 5.0  # seconds beyond the lease duration in which to acquire it
-RBAC_REMEDY = "check that the API server answers, and apply deploy/labeller.yaml for the permissions"
+RBAC_REMEDY = (
+    "check that the API server answers, and apply deploy/components/labeller/labeller.yaml for the permissions"
+)
 LEASE_REMEDY = "set --lease-namespace or --lease-name, or --after 0s if no labeller will come back"
 ROUNDS = 3
 CONCURRENCY = 20

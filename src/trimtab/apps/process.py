@@ -66,7 +66,7 @@ STALL_SECONDS = 20.0
 READ_TIMEOUT = 30.0
 MAX_LIST_BYTES = 256 << 20  # metrics.k8s.io has no pagination
 CORE_KINDS = ("pods", "nodes")
-LABELLER_IN_SCHEDULER = "deploy/labeller.yaml and deploy/rbac-labeller.yaml"
+LABELLER_IN_SCHEDULER = "deploy/components/labeller/labeller.yaml and deploy/rbac-labeller.yaml"
 
 
 class Extension(Protocol):
@@ -97,7 +97,7 @@ def _labeller_status(process: Process) -> LabellerStatus:
 
 
 SCHEDULER = ControllerSpec("scheduler", "rbac.yaml", (PODS, NODES), HISTORY_RANGES)
-LABELLER = ControllerSpec("labeller", "labeller.yaml", (NODES,), extension=_labeller_status)
+LABELLER = ControllerSpec("labeller", "components/labeller/labeller.yaml", (NODES,), extension=_labeller_status)
 CONTROLLERS = {each.name: each for each in (SCHEDULER, LABELLER)}
 
 

@@ -124,7 +124,7 @@ EXTRA_KINDS: Mapping[str, ExtraKind] = {
     "podgroups": ExtraKind(
         "/apis/scheduling.x-k8s.io/v1alpha1/podgroups",
         pod_groups,
-        "rbac-gang.yaml",
+        "components/gang/rbac-gang.yaml",
         legacy_path="/apis/scheduling.sigs.k8s.io/v1alpha1/podgroups",
         optional=True,
     ),

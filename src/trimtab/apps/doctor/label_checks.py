@@ -41,10 +41,10 @@ OK, GONE, CHANGED, BUSY = 200, 404, 409, 429
 NO_DRY_RUN = "does not support dry run"  # the server's message for a webhook with side effects
 POLICY = "ValidatingAdmissionPolicy"
 LEGACY_REMEDY = (
-    'set the variable legacy of the ValidatingAdmissionPolicy trimtab-labeller (deploy/labeller.yaml) to "true", or label '
-    "under pressure.trimtab.dev/ instead"
+    "set the variable legacy of the ValidatingAdmissionPolicy trimtab-labeller "
+    '(deploy/components/labeller/labeller.yaml) to "true", or label under pressure.trimtab.dev/ instead'
 )
-REJECTED_REMEDY = "allow it; deploy/labeller.yaml has the permissions and the policy"
+REJECTED_REMEDY = "allow it; deploy/components/labeller/labeller.yaml has the permissions and the policy"
 OWN_ACCOUNT_REMEDY = "run doctor with a kubeconfig of that account, without --as: a policy may reject what RBAC allows"
 NOT_HERE = "`trimtab run` labels no nodes; add --labeller, or --controllers scheduler,labeller"
 RETRY_REMEDY = "run doctor again"

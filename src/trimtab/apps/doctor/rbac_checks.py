@@ -63,7 +63,7 @@ class Permission(NamedTuple):
 def required(configuration: Configuration) -> Iterator[Permission]:
     """All permissions that a process with this configuration uses."""
     settings, schedules = configuration.settings, bool(configuration.settings.profiles)
-    basic = APPLY_FILE.format("rbac.yaml" if schedules else "labeller.yaml")
+    basic = APPLY_FILE.format("rbac.yaml" if schedules else "components/labeller/labeller.yaml")
     core = [kind for kind in ("pods", "nodes") if kind in settings.kinds]
     yield from (Permission(verb, kind, basic) for kind in core for verb in ("list", "watch"))
     yield from _scheduling(configuration, basic) if schedules else ()
@@ -113,7 +113,7 @@ def _leader_election(leader: LeaderElection, basic: str) -> Iterator[Permission]
     shipped = {("trimtab", "trimtab"), ("trimtab", "trimtab-labeller")}
     place = (leader.namespace, leader.name)
     if place == ("kube-system", "kube-scheduler"):
-        remedy = APPLY_FILE.format("rbac-default-scheduler.yaml")
+        remedy = APPLY_FILE.format("components/default-scheduler/rbac-default-scheduler.yaml")
     else:
         remedy = basic if place in shipped else f"{basic} with the lease's namespace and name in its Role"
     yield Permission("create", "leases", remedy, LEASES, leader.namespace)
