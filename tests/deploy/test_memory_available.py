@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import subprocess
 import threading
+import time
 from collections.abc import Mapping
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
 import pytest
 
-SCRIPT = Path(__file__).parents[2] / "deploy" / "memory-available.sh"
+SCRIPT = Path(__file__).parents[2] / "deploy" / "memory-available" / "memory-available.sh"
 MIB = 1 << 20
 MEMINFO = "MemTotal:       16777216 kB\nMemFree:         4194304 kB\nMemAvailable:   12582912 kB\n"
 V1 = {
@@ -54,7 +55,15 @@ def test_the_value_equals_the_kubelets(tmp_path: Path, cgroup: Mapping[str, str]
     """Capacity less the working set, which is never negative; inactive file pages do not count as used."""
     done = run(host(tmp_path, cgroup))
     assert ("", 0) == (done.stderr, done.returncode)
-    assert f'k8_node_cgroups_mem_available{{node="node-7"}} {mib}' == done.stdout.splitlines()[-1]
+    assert f'k8_node_cgroups_mem_available{{node="node-7"}} {mib}' in done.stdout.splitlines()
+
+
+def test_the_time_of_measuring_is_a_metric_of_its_own(tmp_path: Path) -> None:
+    """In seconds, between the start and the end of the script."""
+    started = int(time.time())
+    name, at = run(host(tmp_path, V1)).stdout.splitlines()[-1].split()
+    assert 'k8_node_cgroups_mem_available_timestamp_seconds{node="node-7"}' == name
+    assert started <= int(at) <= time.time()
 
 
 @pytest.mark.parametrize("name", ["MemTotal", "MemFree"])
@@ -94,7 +103,8 @@ def test_it_is_pushed_with_the_old_labels(tmp_path: Path) -> None:
     assert ("", 0) == (done.stderr, done.returncode)
     ((path, body),) = heard
     assert "/metrics/job/CollectK8sCgroupsMem/instance/node-7" == path
-    assert body.endswith('k8_node_cgroups_mem_available{node="node-7"} 8384\n')
+    assert 'k8_node_cgroups_mem_available{node="node-7"} 8384' in body.splitlines()
+    assert body.endswith("\n")
 
 
 @pytest.mark.parametrize(

@@ -94,19 +94,6 @@ async def test_recording_rules_are_also_read_under_their_own_name() -> None:
     }
 
 
-async def test_pushed_values_are_as_old_as_their_push() -> None:
-    """A Pushgateway exposes the last push for ever, so the time of the push counts; MiB become bytes."""
-    asked: list[str] = []
-
-    def push(query: str) -> bytes:
-        asked.append(query)
-        return having("k8_node_cgroups_mem_available")(query)
-
-    scrape = await read_once(push, metrics=(BuiltinMetric.MEMORY_AVAILABLE,))
-    assert {"a": 50.0 * (1 << 20)} == values_by_name(scrape.readings[0])
-    assert "push_time_seconds" in asked[-1] and "timestamp" not in asked[-1]
-
-
 async def test_the_alternative_that_works_is_kept() -> None:
     """Once found, only it is queried; an absent recording rule is not tried again at once."""
     async with fake_prometheus(respond_with(having(CADVISOR)), metrics=(BuiltinMetric.NODE_MEMORY,)) as (

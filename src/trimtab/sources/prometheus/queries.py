@@ -22,6 +22,7 @@ from trimtab.sources.interface import SourceError
 SERIES_KIND_LABEL = "trimtab_of"  # tells values from times in one response
 TIME, VALUE = "time", "value"
 _LABEL_NAME = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
+_SELECTOR = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:]*(\{[^{}#]*\})?")
 _PLACEHOLDER = re.compile(r"\$(only|and|window)")
 _UNITS: Mapping[QueryUnit, tuple[Unit, float]] = {
     QueryUnit.NONE: (Unit.RAW, 1.0),
@@ -123,7 +124,6 @@ def promql_duration(seconds: float) -> str:
 
 
 CPU_RULE, MEMORY_RULE = "node_cpu_usage_avg_5m", "node_mem_usage_avg_5m"
-PUSH_JOB = "CollectK8sCgroupsMem"
 MIB = 1 << 20
 
 _CONTAINERS = 'container!="",container!="POD",pod!=""$and'
@@ -229,6 +229,19 @@ def _pressure(resource: str) -> tuple[Query, ...]:
     )
 
 
+def _measured_at(selector: str) -> str:
+    """When the series of a selector were measured, best answer first.
+
+    A Pushgateway and node-exporter's textfile collector expose the last value for ever, so the time of the scrape says
+    nothing: what counts is a series of the same name with the suffix `_timestamp_seconds`, or the time of the push.
+    """
+    name, brace, matchers = selector.partition("{")
+    written = f"{name}_timestamp_seconds{brace}{matchers}"
+    group = "job, instance, exported_job, exported_instance"  # what identifies a push, with and without honor_labels
+    pushed = f"max by ({group}) (push_time_seconds) * on ({group}) group_right () ({selector} ^ 0)"
+    return f"{written} or {pushed} or timestamp({selector})"
+
+
 # The kubelet's own signal for eviction: the machine's memory less the working set.
 _MEMORY_AVAILABLE = Query(
     "memory.available",
@@ -237,13 +250,9 @@ _MEMORY_AVAILABLE = Query(
     'timestamp(container_memory_working_set_bytes{id="/"$and})',
     unit=Unit.RAW,
 )
-# Pushed by a script on each node. A Pushgateway exposes the last push for ever, so the time of the push counts.
-_PUSHED_AVAILABLE = Query(
-    "memory.available",
-    f'k8_node_cgroups_mem_available{{job="{PUSH_JOB}"$and}}',
-    f'push_time_seconds{{job="{PUSH_JOB}"$and}}',
-    unit=Unit.RAW,
-    scale=float(MIB),
+_SCRIPT_AVAILABLE = "k8_node_cgroups_mem_available{$only}"  # pushed by a script on each node, or in a textfile
+_MEASURED_AVAILABLE = Query(
+    "memory.available", _SCRIPT_AVAILABLE, _measured_at(_SCRIPT_AVAILABLE), unit=Unit.RAW, scale=float(MIB)
 )
 
 _EXPORTERS = "let Prometheus scrape node-exporter on every node (or the kubelets)"
@@ -276,7 +285,7 @@ DEFAULT_QUERIES: Mapping[BuiltinMetric, tuple[MetricQuery, ...]] = {
         for resource in ("cpu", "memory", "io")
     ),
     BuiltinMetric.MEMORY_AVAILABLE: (
-        MetricQuery("memoryAvailable", (_MEMORY_AVAILABLE, _PUSHED_AVAILABLE), _KUBELETS),
+        MetricQuery("memoryAvailable", (_MEMORY_AVAILABLE, _MEASURED_AVAILABLE), _KUBELETS),
     ),
 }
 
@@ -317,6 +326,7 @@ def _user_query(own: QuerySettings, settings: PrometheusSettings, window: float)
     expression = substitute(own.query, {"window": own.window or window, "interval": settings.interval})
     name = f"{settings.name}/{own.name}.{own.of}.{own.statistic}"
     # For a plain selector this is the time of its samples; for anything computed, the time of the evaluation.
-    time = f"timestamp(\n{expression}\n)"
+    plain = _SELECTOR.fullmatch(expression.strip())
+    time = _measured_at(plain[0]) if plain else f"timestamp(\n{expression}\n)"
     query = Query(own.name, expression, time, own.of, unit, own.statistic, own.window, scale, name)
     return MetricQuery(name, (query,), "correct the query, or let Prometheus scrape what it selects")

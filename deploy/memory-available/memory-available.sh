@@ -7,7 +7,10 @@
 #     memory-available.sh --textfile DIR       writes DIR/memory_available.prom, for node-exporter's textfile collector
 #     memory-available.sh --push URL           pushes it to a Pushgateway; the labeller queries it by default
 #
-# Run it about every 15 s on each node (a systemd timer, a DaemonSet). The value is in MiB, with the metric name and job of
+# The time of measuring is a second metric, so that the last value of a script that no longer runs is not used for ever: a
+# Pushgateway accepts no timestamps, and the time of a scrape says nothing about when the value was pushed or written.
+#
+# Run it about every 15 s on each node: by a systemd timer, or by the DaemonSet beside this file. The value is in MiB, with the metric name and job of
 # dynamic-Scheduler's script, so that existing rules keep working. NODE_NAME is the node's name; default: the host name.
 # HOST_ROOT is the path of the host's / when this runs in a container.
 set -eu
@@ -52,6 +55,7 @@ else
     fail "$cgroup has neither cgroup v1 nor v2: is HOST_ROOT right?"
 fi
 
+measured=$(date +%s)
 available=$(awk -v total="$total" -v usage="$usage" -v idle="$idle" 'BEGIN {
     working = usage > idle ? usage - idle : 0
     printf "%d", (total - working) / 1048576
@@ -61,6 +65,9 @@ metric() {
     echo "# HELP k8_node_cgroups_mem_available The kubelet's memory.available, in MiB."
     echo "# TYPE k8_node_cgroups_mem_available gauge"
     echo "k8_node_cgroups_mem_available{node=\"$node\"} $available"
+    echo "# HELP k8_node_cgroups_mem_available_timestamp_seconds When it was measured, in seconds since 1970."
+    echo "# TYPE k8_node_cgroups_mem_available_timestamp_seconds gauge"
+    echo "k8_node_cgroups_mem_available_timestamp_seconds{node=\"$node\"} $measured"
 }
 
 case ${1:-} in
