@@ -209,12 +209,12 @@ def test_only_one_older_file_is_kept(tmp_path: Path) -> None:
 
 
 def test_a_snapshot_has_the_newest_samples(tmp_path: Path) -> None:
-    """Not those of a source that fails; older ones are not in it."""
+    """Not those of a source that answers with nonsense; older ones are not in it."""
     path = tmp_path / "r"
     live = RecordedEngine(path).put(NodeUpserted(node("a"), 1.0))
     older, newer = Reading("s", "cpu", ("a",), (100.0,), (1.0,)), Reading("s", "cpu", ("a",), (200.0,), (2.0,))
     failing = Reading("t", "memory", ("a",), (1.0,), (1.0,))
-    live.put(SamplesRead((older, failing), 2.0), SamplesRead((newer,), 3.0), SourceFailed("t", "timeout", 3.0))
+    live.put(SamplesRead((older, failing), 2.0), SamplesRead((newer,), 3.0), SourceFailed("t", "x", 3.0, True))
     fill(live)
     live.put(Tick(4.0))
     wait_until(lambda: rotated(live, path))

@@ -255,4 +255,4 @@ def _read_load(held: Cluster, scrape: tuple[Reading, ...], at: int) -> None:
 
 
 def _fail(held: Cluster, source: str, at: int) -> None:
-    held.source_failed(source, moment(at))
+    held.discard_source(source, moment(at))

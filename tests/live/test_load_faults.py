@@ -1,7 +1,8 @@
-"""A real Prometheus that stops, hangs, is empty, or returns garbage: one poll later pods are placed by requests.
+"""A real Prometheus that stops, hangs, is empty, or returns garbage: its last samples hold until they are too old.
 
-And one poll after its recovery by measured load again. One worker is just below its threshold, so the two differ: by measured
-load it gets no pod, by requests its share.
+Then pods are placed by requests, and one poll after its recovery by measured load again. One worker is just below its
+threshold, so the two differ: by measured load it gets no pod, by requests its share. Samples age within seconds here, but for
+one process, `patient`, which has the default ages.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from tests.live.metering import load_scenario as stage
 from tests.live.metering.invalid_responses import InvalidResponses
 from tests.live.metering.load_scenario import IDLE_LOAD, WORKERS
 from tests.live.metering.metered_cluster import MeteredCluster
+from tools.controlplane.objects import pod
 from tools.controlplane.process import Process
 
 pytestmark = pytest.mark.live
@@ -26,6 +28,8 @@ HOT, FULL = "node-2", 0.79
 ONE_POLL = 40.0
 FAILURES = 'trimtab_source_failures_total{source="prom/nodeMemory"}'
 SERIAL = itertools.count()
+PATIENT = "patient"
+METRICS = {"metrics": ["nodeCPU", "nodeMemory"]}
 
 
 @pytest.fixture(scope="module")
@@ -39,8 +43,22 @@ def cluster() -> Iterator[MeteredCluster]:
 @pytest.fixture(scope="module")
 def trimtab(cluster: MeteredCluster) -> Iterator[Process]:
     """One process for all faults, which must survive each of them."""
-    own = stage.prometheus_config(cluster, {"metrics": ["nodeCPU", "nodeMemory"]})
+    own = stage.prometheus_config(cluster, METRICS, load={"freshFor": "5s", "staleAfter": "12s"})
     process = trimtab_process.start(cluster.rig, own=own, profiles=[stage.profile("MemRealUsage")])
+    with stage.ready_process(process):
+        yield process
+
+
+@pytest.fixture
+def patient(cluster: MeteredCluster) -> Iterator[Process]:
+    """Another scheduler beside the first."""
+    process = trimtab_process.start(
+        cluster.rig,
+        PATIENT,
+        own=stage.prometheus_config(cluster, METRICS),
+        profiles=[stage.profile("MemRealUsage") | {"schedulerName": PATIENT}],
+        leaderElection={"leaderElect": False},
+    )
     with stage.ready_process(process):
         yield process
 
@@ -74,7 +92,7 @@ def place_thirty(cluster: MeteredCluster, trimtab: Process) -> int:
 
 
 def assert_scheduled_by_requests(cluster: MeteredCluster, trimtab: Process, before: float) -> None:
-    """Within one poll no sample is trusted, which is reported, and pods are placed nevertheless."""
+    """Soon no sample is trusted, which is reported, and pods are placed nevertheless."""
     trimtab_process.wait_for(
         lambda: 0 == stage.resource_use(trimtab, HOT)["trust"], ONE_POLL, "nothing believed", trimtab
     )
@@ -83,6 +101,20 @@ def assert_scheduled_by_requests(cluster: MeteredCluster, trimtab: Process, befo
     )
     assert (None, None) == tuple(stage.resource_use(trimtab, HOT)[each] for each in ("latest", "expected"))
     assert 0 < place_thirty(cluster, trimtab)
+
+
+def test_the_last_samples_hold(cluster: MeteredCluster, patient: Process) -> None:
+    """Prometheus is killed, and nine pods arrive: none goes to the fullest node, which is empty by requests."""
+    trimtab_process.wait_for(lambda: knows_usage(patient, HOT, FULL), ONE_POLL, "the load of the full node", patient)
+    cluster.prometheus.kill()
+    try:
+        trimtab_process.wait_for(lambda: stage.metric_value(patient, FAILURES), ONE_POLL, "the failure", patient)
+        names = [f"nine-{number}" for number in range(9)]
+        cluster.rig.admin.create_many(pod(name, scheduler=PATIENT, cpu="10m", memory="64Mi") for name in names)
+        assert 0 == stage.placed(cluster, "nine", 9, patient)[HOT]
+        assert stage.knows_memory(patient, HOT, FULL)
+    finally:
+        cluster.prometheus.start()
 
 
 def test_stopped(cluster: MeteredCluster, trimtab: Process) -> None:

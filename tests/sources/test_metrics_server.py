@@ -108,11 +108,22 @@ async def test_pods_may_fail_alone() -> None:
     assert (["ms/pods"], 2) == ([failure.query for failure in scrape.failures], len(scrape.readings))
 
 
-@pytest.mark.parametrize("answer", [b"", b"no", b"[]", b'{"items":7}', body()])
-async def test_an_invalid_list_is_a_failure(answer: bytes) -> None:
-    """Neither an invalid list nor one without nodes means that nodes are idle."""
-    with pytest.raises(SourceError):
-        await read((200, answer), (404, b""))
+@pytest.mark.parametrize(
+    ("answer", "invalid"),
+    [(b"", True), (b"no", True), (b"[]", True), (b'{"items":7}', True), (b'{"items":[{}]}', True), (body(), False)],
+)
+async def test_an_invalid_list_is_a_failure(answer: bytes, invalid: bool) -> None:
+    """Neither an invalid list nor one without nodes means that nodes are idle; only the first voids what was read before."""
+    failures = (await read((200, answer), (200, body()))).failures
+    assert [("ms/nodes", invalid)] == [(query, error.invalid) for query, error in failures]
+
+
+async def test_each_list_fails_for_its_own_reason() -> None:
+    """Nonsense in one of them does not void what the other said."""
+    failures = (await read((200, b"no"), (503, b""))).failures
+    assert [("ms/nodes", True), ("ms/pods", False)] == [(query, error.invalid) for query, error in failures]
+    with pytest.raises(SourceError, match="not available"):
+        await read((503, b""), (503, b""))
 
 
 async def test_d14_an_old_timestamp_is_passed_on() -> None:

@@ -102,6 +102,14 @@ async def test_a_failure_is_reported_once_and_recovery_within_a_cycle() -> None:
     assert (7.0, "gone: look for it") == (failed.at, failed.problem)
 
 
+async def test_only_an_invalid_answer_discards_samples() -> None:
+    """Without an answer they age; if nonsense follows, they are discarded, once, until the query recovers."""
+    nonsense = Scrape((), (Failure(CPU, SourceError("not JSON", invalid=True)), Failure(MEMORY, GONE)))
+    events = await polled(ScriptedSource(BOTH, GONE, nonsense, nonsense, GONE, BOTH, GONE), seconds=65.0)
+    failed = [(event.source, event.discard_samples) for event in events if isinstance(event, SourceFailed)]
+    assert [(CPU, False), (MEMORY, False), (CPU, True), (CPU, False), (MEMORY, False)] == failed
+
+
 async def test_a_single_query_fails_on_its_own() -> None:
     """The others go on, and it recovers on its own."""
     half = Scrape((reading(MEMORY),), (Failure(CPU, GONE),))

@@ -50,6 +50,28 @@ async def test_d5_values_that_are_not_numbers_are_dropped(value: Any, reason: st
     assert ({"a": 100.0}, {reason: 1}) == await read_one(series({"node": "b"}, value))
 
 
+@pytest.mark.parametrize(
+    ("body", "invalid"),
+    [
+        (b"<html>Sign in</html>", True),
+        (b'{"status":"success","data":{"resultType":"scalar","result":[1,"2"]}}', True),
+        (b'{"status":"success","data":{"resultType":"vector","result":7}}', True),
+        (vector(series({"node": "a"}, "NaN")), True),
+        (vector(series({"node": "a"}, "7", NOW + 3600)), True),
+        (vector(), False),
+        (vector(series({"node": "stranger"}, "7")), False),
+        (vector(series({"node": "a"}, "7", None)), False),
+        (b'{"status":"error","errorType":"timeout","error":"query timed out"}', False),
+        (vector(series({"node": "a"}, "7"), warnings=["a remote store is missing"]), False),
+    ],
+)
+async def test_nonsense_is_told_from_missing_data(body: bytes, invalid: bool) -> None:
+    """Only values that cannot be true, and answers that are none, make earlier samples of the query doubtful."""
+    with pytest.raises(SourceError) as caught:
+        await read_once(body)
+    assert invalid is caught.value.invalid
+
+
 @pytest.mark.parametrize("value", ["-3", "1e308", "0"])
 async def test_d5_numbers_are_validated_by_the_core(value: str) -> None:
     """The source passes on any number, plausible for its node or not."""

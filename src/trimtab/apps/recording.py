@@ -128,7 +128,7 @@ class Recording:
             case SamplesRead():
                 for each in event.readings:
                     self._samples[each.source, each.resource, each.subject, each.statistic] = each
-            case SourceFailed():
+            case SourceFailed(discard_samples=True):
                 self._samples = {key: each for key, each in self._samples.items() if each.source != event.source}
 
     def _may_rotate(self) -> bool:

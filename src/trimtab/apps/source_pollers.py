@@ -107,7 +107,7 @@ class SourcePollers:
             await each.stop()
             self._stopping.remove(each)
             for query in each.poller.query_names if polled else ():
-                self._emit(SourceFailed(query, "its settings have changed", self._now()))
+                self._emit(SourceFailed(query, "its settings have changed", self._now(), discard_samples=True))
 
     def _on_exit(self, poller: RunningPoller, task: asyncio.Task[None]) -> None:
         """Report a poller that ended by itself: a source of another package may raise anything."""

@@ -180,9 +180,11 @@ class Engine:
         return self._tell_controllers(Changed(event, Change.LOAD))
 
     def _source_failed(self, event: SourceFailed) -> list[Output]:
-        self.state.cluster.source_failed(event.source, event.at)
+        """The last samples of a source that does not answer are worth more than none: they age as usual."""
+        if event.discard_samples:
+            self.state.cluster.discard_source(event.source, event.at)
         self.state.recorder.source_failed(event.source)
-        return self._tell_controllers(Changed(event, Change.LOAD))
+        return self._tell_controllers(Changed(event, Change.LOAD if event.discard_samples else Change.NOTHING))
 
     # --- settings, sync and leadership
 

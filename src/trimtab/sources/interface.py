@@ -1,7 +1,7 @@
 """What a source of metrics must implement, and how it reports failures.
 
-A source runs one or more named queries. A query that fails is reported by its name and does not affect the others: its
-samples are not trusted until it succeeds again.
+A source runs one or more named queries. A query that fails is reported by its name and does not affect the others. Without
+an answer its last samples age as usual; after an invalid answer nothing of it is trusted until it succeeds again.
 """
 
 from __future__ import annotations
@@ -17,11 +17,15 @@ Get = Callable[[str], Awaitable[tuple[int, bytes]]]
 
 
 class SourceError(Exception):
-    """What failed and how to fix it, never with a secret in it; `transient` if retrying soon may help."""
+    """What failed and how to fix it, never with a secret in it.
 
-    def __init__(self, problem: str, remedy: str = "", transient: bool = False) -> None:
+    transient: retrying soon may help. invalid: there was an answer that cannot be true, so what this query said before is
+    not trusted either; missing data is not invalid.
+    """
+
+    def __init__(self, problem: str, remedy: str = "", transient: bool = False, *, invalid: bool = False) -> None:
         super().__init__(f"{problem}: {remedy}" if remedy else problem)
-        self.problem, self.remedy, self.transient = problem, remedy, transient
+        self.problem, self.remedy, self.transient, self.invalid = problem, remedy, transient, invalid
 
 
 class Failure(NamedTuple):
@@ -74,7 +78,7 @@ class Source(Protocol):
         """Every query that may return readings or fail; each starts with the source's name."""
 
     async def read(self) -> Scrape:
-        """Poll once, within a bounded time; SourceError if nothing could be read at all."""
+        """Poll once, within a bounded time; SourceError if nothing could be read at all, which holds for every query."""
 
     def read_history(self, ranges: Sequence[HistoryRange]) -> AsyncIterator[tuple[Reading, ...]]:
         """Past values of these ranges, oldest first and in chunks of moderate size; may be empty."""

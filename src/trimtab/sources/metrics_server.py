@@ -96,7 +96,7 @@ class MetricsServerSource:
         results = await asyncio.gather(*(self._read_subject(subject) for subject in Subject))
         readings = tuple(reading for each in results if not isinstance(each, Failure) for reading in each)
         failures = tuple(each for each in results if isinstance(each, Failure))
-        if len(failures) == len(results):
+        if not readings and len({each.error.invalid for each in failures}) == 1:
             raise failures[0].error
         return Scrape(readings, failures)
 
@@ -134,7 +134,7 @@ class MetricsServerSource:
                 decode = self._list.decode
                 page = await asyncio.to_thread(decode, body) if len(body) > THREAD_ABOVE_BYTES else decode(body)
             except UNREADABLE:
-                raise SourceError("metrics.k8s.io returned an invalid list", CHECK_LOG) from None
+                raise SourceError("metrics.k8s.io returned an invalid list", CHECK_LOG, invalid=True) from None
             items += page.items or ()
             if page.metadata is None or not page.metadata.more:
                 break
@@ -151,7 +151,8 @@ class MetricsServerSource:
                 skipped["malformed"] += 1
         if subject is Subject.NODES and not columns.names:
             problem = f"metrics.k8s.io returned no node ({skipped['malformed']} malformed)"
-            raise SourceError(problem, "wait a minute after its start, then check the metrics-server log")
+            remedy = "wait a minute after its start, then check the metrics-server log"
+            raise SourceError(problem, remedy, invalid=bool(skipped))
         return self._readings(subject, columns, median(windows or [0.0]), skipped)
 
     def _readings(

@@ -4,8 +4,9 @@
      └──(failed)──▶ retried once, if time is left ──(failed)──▶ SourceFailed for every query ──▶ waiting
     waiting ──(one interval after it was due)──▶ due
 
-After the first readings the source's history is read (HistoryRead), concurrently with the polls. No failure of a source ends
-the loop.
+The last samples of a query that is not answered age as usual; those of one that is answered with nonsense are discarded, also
+if that begins while it was failing already. After the first readings the source's history is read (HistoryRead), concurrently
+with the polls. No failure of a source ends the loop.
 """
 
 from __future__ import annotations
@@ -49,7 +50,9 @@ class Poller:
     ) -> None:
         self._source, self._emit, self._now, self._ranges = source, emit, now, ranges
         self._random = random or Random()
-        self._reported: set[str] = set()  # queries whose failure was emitted and that have not recovered
+        self._reported: dict[
+            str, bool
+        ] = {}  # failing queries that were emitted, and whether their answers were invalid
         self.failing: frozenset[str] = frozenset()  # queries that failed at the last poll; optional ones do not count
         self._history: asyncio.Task[None] | None = None
 
@@ -108,9 +111,10 @@ class Poller:
 
     def _emit_scrape(self, scrape: Scrape) -> None:
         answered = {reading.source for reading in scrape.readings}
-        if recovered := sorted(self._reported & answered):
+        if recovered := sorted(self._reported.keys() & answered):
             log.info("source recovered: queries=%s", ",".join(recovered))
-        self._reported -= answered
+        for query in recovered:
+            del self._reported[query]
         if scrape.readings:
             self._emit(SamplesRead(scrape.readings, self._now()))
         self._emit_failures(scrape.failures)
@@ -121,10 +125,11 @@ class Poller:
         failed = tuple(failures)
         self.failing = frozenset(query for query, _ in failed)
         for query, error in failed:
-            if query not in self._reported:
-                self._reported.add(query)
-                log.warning("source failed: query=%s error=%s", query, error)
-                self._emit(SourceFailed(query, str(error), self._now()))
+            if query not in self._reported or (error.invalid and not self._reported[query]):
+                self._reported[query] = error.invalid
+                samples = "discarded" if error.invalid else "age"
+                log.warning("source failed: query=%s samples=%s error=%s", query, samples, error)
+                self._emit(SourceFailed(query, str(error), self._now(), discard_samples=error.invalid))
 
     async def _read_history(self) -> None:
         """Missing history is no failure: polling makes up for it in time."""

@@ -76,7 +76,8 @@ class ReplaySource:
             return _validate(self._decode(line))
         except UNREADABLE as error:
             problem = f"{self._path}:{self._line}: {str(error)[:200]}"
-            raise SourceError(problem, "each line must be a SamplesRead as written by `record`") from None
+            remedy = "each line must be a SamplesRead as written by `record`"
+            raise SourceError(problem, remedy, invalid=True) from None
 
     def _next_line(self) -> bytes:
         try:

@@ -76,7 +76,7 @@ def test_of_two_sources_the_newer_sample_of_a_pod_counts() -> None:
     ingest(cluster, pod_reading({"web": 300.0}, at=1060.0, source="ahead"), at=1005.0)
     ingest(cluster, pod_reading({"web": 200.0}, at=1010.0, source="behind"))
     assert [1060.0] == pods_sampled_at(cluster)[:1].tolist()
-    cluster.source_failed("ahead", 1015.0)
+    cluster.discard_source("ahead", 1015.0)
     ingest(cluster, pod_reading({"web": 200.0}, at=1020.0, source="behind"))
     assert [1020.0] == pods_sampled_at(cluster)[:1].tolist()
     cluster.delete_pod("uid-web")

@@ -39,7 +39,7 @@ def test_system_usage_is_known_whichever_sample_came_first() -> None:
     ingest(cluster, pod_reading({"web": 500.0}, at=400.0))
     assert [1500.0] == cluster.load.system_usage(CPU).tolist()
     assert 2000.0 == forecast(cluster)[0]
-    cluster.source_failed("pods", 410.0)
+    cluster.discard_source("pods", 410.0)
     assert {"a": None} == by_name(cluster, cluster.load.system_usage(CPU))
 
 

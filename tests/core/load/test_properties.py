@@ -137,7 +137,7 @@ class Replay:
         self.pods(how, who)
 
     def fail(self, who: int, how: int) -> None:
-        self.cluster.source_failed("meter" if who % 2 else "pods", self.at)
+        self.cluster.discard_source("meter" if who % 2 else "pods", self.at)
 
     # --- what the load says, by name
 

@@ -59,7 +59,7 @@ class BothModels:
         self.at += pause
         self.model.now = self.at
         self.cluster.age_load(self.at)
-        self.cluster.source_failed("nobody", self.at)
+        self.cluster.discard_source("nobody", self.at)
 
     def node(self, who: int, how: int) -> None:
         name = NODES[who % len(NODES)]
@@ -130,7 +130,7 @@ class BothModels:
 
     def fail(self, who: int, how: int) -> None:
         part = SOURCES[who % 2] + ("/pods" if how % 2 else "")
-        self.cluster.source_failed(part, self.at)
+        self.cluster.discard_source(part, self.at)
         self.model.failed.add(part)
 
     def check(self) -> None:

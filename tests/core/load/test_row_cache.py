@@ -56,5 +56,5 @@ def test_cached_estimates_and_means_are_dropped() -> None:
     assert "requests" != by_rule[2]
     measured(held, 315.0, pods=False)
     assert [False, True, False] == (held.load.recent_mean("cpu", 300.0) > means).tolist()
-    held.load_store.source_failed("meter", 316.0)
+    held.load_store.discard_source("meter", 316.0)
     assert np.isnan(held.load.recent_mean("cpu", 300.0)).all()

@@ -1,4 +1,4 @@
-"""How long samples are trusted, and what a failing source invalidates."""
+"""How long samples are trusted, and what discarding a source invalidates."""
 
 from __future__ import annotations
 
@@ -57,11 +57,11 @@ def test_a_frozen_series_ages_however_often_it_is_read() -> None:
     assert {"a": None} == latest(cluster)
 
 
-def test_a_failed_source_is_not_trusted_until_it_answers() -> None:
+def test_a_discarded_source_is_not_trusted_until_it_answers() -> None:
     """From one event to the next; samples of other sources stay."""
     cluster = cluster_of("a", "b")
     ingest(cluster, reading({"a": 100.0}), reading({"b": 200.0}, source="other"))
-    cluster.source_failed("meter", 10.0)
+    cluster.discard_source("meter", 10.0)
     assert {"a": None, "b": 200.0} == latest(cluster)
     ingest(cluster, reading({"a": 110.0}, at=20.0))
     assert {"a": 110.0, "b": 200.0} == latest(cluster)
@@ -71,7 +71,7 @@ def test_another_source_takes_over_at_once() -> None:
     """Even with a sample that is older than the one no longer trusted."""
     cluster = cluster_of("a")
     ingest(cluster, reading({"a": 100.0}, at=50.0))
-    cluster.source_failed("meter", 60.0)
+    cluster.discard_source("meter", 60.0)
     ingest(cluster, reading({"a": 300.0}, at=40.0, source="other"), at=65.0)
     assert {"a": 300.0} == latest(cluster)
 
@@ -129,7 +129,7 @@ def test_a_fork_is_independent() -> None:
     for at in (30.0, 45.0):
         ingest(fork, reading({"a": 2000.0}, at=at), pod_reading({"web": 1900.0}, at=at))
     fork.delete_pod("uid-web")
-    fork.source_failed("meter", 50.0)
+    fork.discard_source("meter", 50.0)
     fork.delete_node("a")
     after = (cluster.load.mean(CPU), *cluster.load.forecast(CPU))
     assert [column.tolist() for column in before] == [column.tolist() for column in after]

@@ -204,7 +204,7 @@ def test_samples_of_pods_are_not_trusted_after_their_source_failed() -> None:
     at = 100.0
     ingest(cluster, reading({"a": 1000.0}, at, window=400.0), pod_reading({"web": 300.0}, at, window=0.0))
     assert ({"a": 0.0}, [False]) == (unsampled(cluster), cluster.load.node_metrics_only(CPU).tolist())
-    cluster.source_failed("pods", 101.0)
+    cluster.discard_source("pods", 101.0)
     assert ({"a": 375.0}, [True]) == (unsampled(cluster), cluster.load.node_metrics_only(CPU).tolist())
 
 

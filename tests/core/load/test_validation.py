@@ -107,10 +107,12 @@ def test_an_older_sample_never_replaces_a_newer_one() -> None:
 
 
 def test_an_empty_response_does_not_mean_idle_nodes() -> None:
-    """What this source reported before is invalid at once."""
+    """What this source reported before ages as if it had not answered."""
     cluster = cluster_of("a")
     ingest(cluster, reading({"a": 100.0}))
     assert {"empty": 1} == ingest(cluster, reading({}), at=15.0)
+    assert {"a": 100.0} == latest(cluster)
+    ingest(cluster, reading({}), at=301.0)
     assert {"a": None} == latest(cluster)
 
 

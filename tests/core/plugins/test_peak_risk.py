@@ -141,7 +141,7 @@ def test_a_source_that_fails_leaves_requests() -> None:
     held.upsert_pod(pod("heavy", cpu="8", on="calm"))
     measured(held, cpu={"busy": (0.7,) * 4, "calm": (0.1,) * 4})
     assert "calm busy" == ranked(held)
-    held.source_failed("meter", NOW)
+    held.discard_source("meter", NOW)
     assert "busy calm" == ranked(held)
     measured(held, cpu={"busy": (0.7,), "calm": (0.1,)}, at=NOW + 15.0)
     assert "calm busy" == ranked(held)

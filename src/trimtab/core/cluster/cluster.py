@@ -295,9 +295,9 @@ class Cluster:
         self.node_table.log_change(Change.LOAD, EVERY_ROW)
         return ingest_history(self.load_store, readings, now, self.node_table)
 
-    def source_failed(self, source: str, now: float) -> None:
+    def discard_source(self, source: str, now: float) -> None:
         self.node_table.log_change(Change.LOAD, EVERY_ROW)
-        self.load_store.source_failed(source, now)
+        self.load_store.discard_source(source, now)
 
     def age_load(self, now: float) -> None:
         if self.load_store.advance(now):

@@ -43,7 +43,7 @@ def ingest(store: LoadStore, readings: Sequence[Reading], now: float, nodes: Nod
     rejected: Counter[str] = Counter()
     usable = [reading for reading in readings if well_formed(reading, rejected)]
     for reading in usable:
-        store.failed_sources.discard(store.source_id(reading.source))
+        store.discarded_sources.discard(store.source_id(reading.source))
     for reading in _about(usable, Subject.NODES):
         _ingest_nodes(store, reading, nodes, rejected)
     pods = _about(usable, Subject.PODS)
@@ -74,7 +74,6 @@ def _ingest_nodes(store: LoadStore, reading: Reading, nodes: NodeIndex, rejected
     latest, source = _latest_samples(store, reading), store.source_id(reading.source)
     if not reading.names:
         rejected["empty"] += 1
-        latest.invalidate_source(source)
         return
     capacity, is_usage = _capacity(store, reading.resource, nodes), _is_usage(reading)
     accounting = store.accounting.get(reading.resource)
@@ -121,12 +120,11 @@ def _ingest_pods(store: LoadStore, reading: Reading, nodes: NodeIndex, rejected:
     pods = accounting.pods
     if not reading.names:
         rejected["empty"] += 1
-        pods.sampled_at[pods.source == source] = np.nan
         return False
     samples = _validator(reading, store.placed_pods.slots_of(reading.names), rejected)
     samples.drop_untimely(store.now, store.settings)
     _check_pods(store, accounting, reading, samples, nodes)
-    samples.keep(accounting.is_newer(samples.index, samples.measured, store.failed_sources))
+    samples.keep(accounting.is_newer(samples.index, samples.measured, store.discarded_sources))
     if not len(samples.index):
         return False
     fraction = _add_to_history(store, accounting, reading, samples, nodes)

@@ -43,10 +43,6 @@ class LatestSamples(ArrayTable):
         """The source sent invalid values for these rows: what it said of them before no longer holds."""
         self._clear_rows(rows[self.source[rows] == source])
 
-    def invalidate_source(self, source: int) -> None:
-        """The source answered without any series, which does not mean zero usage."""
-        self._clear_rows(np.flatnonzero(self.source == source))
-
     def update_trust(self, now: float, settings: LoadSettings, failed: Collection[int]) -> tuple[bool, bool]:
         """Recompute trust by age; returns whether it changed anywhere, and whether any row went to or from 0."""
         age = now - self.sampled_at

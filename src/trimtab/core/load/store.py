@@ -77,7 +77,7 @@ class LoadStore:
         self.terminated_pods = TerminatedPods()
         self.estimator = Estimator(TRACKED)
         self.source_ids: dict[str, int] = {}
-        self.failed_sources: set[int] = set()
+        self.discarded_sources: set[int] = set()
         self.jump_guard = JumpGuard()
         self.changes = RowChanges()
         self._next_trust_change = math.inf
@@ -107,10 +107,10 @@ class LoadStore:
             self.update_estimates(name, np.flatnonzero(self.placed_pods.in_use), by_rule=True)
         self.recompute()
 
-    def source_failed(self, source: str, now: float) -> None:
-        """Nothing of this source is trusted until it answers again."""
+    def discard_source(self, source: str, now: float) -> None:
+        """Nothing of this source is trusted until it answers again: it was removed, or its answers are invalid."""
         self.now = max(self.now, now)
-        self.failed_sources.add(self.source_id(source))
+        self.discarded_sources.add(self.source_id(source))
         self.recompute()
 
     def advance(self, now: float) -> bool:
@@ -118,7 +118,9 @@ class LoadStore:
         self.now = max(self.now, now)
         if self.now <= self._next_trust_change:
             return False
-        results = [samples.update_trust(self.now, self.settings, self.failed_sources) for samples in self.all_samples()]
+        results = [
+            samples.update_trust(self.now, self.settings, self.discarded_sources) for samples in self.all_samples()
+        ]
         if any(crossed for _, crossed in results):
             self.recompute()
         self._next_trust_change = self._compute_next_trust_change()
@@ -127,10 +129,10 @@ class LoadStore:
     def recompute(self, *, new_samples: bool = False) -> None:
         """Update trust as of now, and compute everything that depends on it."""
         for samples in self.all_samples():
-            samples.update_trust(self.now, self.settings, self.failed_sources)
+            samples.update_trust(self.now, self.settings, self.discarded_sources)
         self.terminated_pods.trim(self.now, self._horizon())
         for accounting in self.accounting.values():
-            accounting.set_trust(self.now, self.settings.stale, self.failed_sources)
+            accounting.set_trust(self.now, self.settings.stale, self.discarded_sources)
             accounting.recompute(self.placed_pods, self.terminated_pods)
             if new_samples:
                 accounting.update_system_usage(self.placed_pods, self.terminated_pods)
@@ -288,7 +290,7 @@ class LoadStore:
         copy.other_samples = {key: samples.copy() for key, samples in self.other_samples.items()}
         copy.node_histories = {name: history.copy() for name, history in self.node_histories.items()}
         copy.estimator, copy.node_names = self.estimator.copy(), self.node_names.copy()
-        copy.source_ids, copy.failed_sources = self.source_ids.copy(), self.failed_sources.copy()
+        copy.source_ids, copy.discarded_sources = self.source_ids.copy(), self.discarded_sources.copy()
         copy.jump_guard, copy.changes = self.jump_guard.copy(), RowChanges()
         return copy
 

@@ -47,7 +47,7 @@ class UsageAccounting:
         self.pods, self.totals = PodUsage(slots), NodeTotals(rows)
         self.samples, self.history = LatestSamples(rows), PodHistory(slots)
         self.trusted_at, self.stale_after = -np.inf, 0.0
-        self.failed_sources: frozenset[int] = frozenset()
+        self.discarded_sources: frozenset[int] = frozenset()
 
     # --- one pod
 
@@ -118,7 +118,9 @@ class UsageAccounting:
         if mean != mean:
             mean, variance = estimate, deviation * deviation
         sampled_at = pods.sampled_at.item(slot)
-        measured = sampled_at > self.trusted_at - self.stale_after and pods.source.item(slot) not in self.failed_sources
+        measured = (
+            sampled_at > self.trusted_at - self.stale_after and pods.source.item(slot) not in self.discarded_sources
+        )
         trusted = row >= 0 and self.samples.trust.item(row) > 0
         age = self.samples.sampled_at.item(row) - since if trusted else -1.0
         in_sample, unsampled, unsampled_variance = 0.0, mean, variance
@@ -141,7 +143,7 @@ class UsageAccounting:
 
     def set_trust(self, now: float, stale_after: float, failed: Collection[int]) -> None:
         """From now on, samples are trusted as of this moment."""
-        self.trusted_at, self.stale_after, self.failed_sources = now, stale_after, frozenset(failed)
+        self.trusted_at, self.stale_after, self.discarded_sources = now, stale_after, frozenset(failed)
 
     def recompute(self, placed: PlacedPods, terminated: TerminatedPods) -> None:
         """Compute every pod's contribution and all totals from what is known of each pod."""
@@ -241,8 +243,8 @@ class UsageAccounting:
     def _has_own_sample(self, slots: Selection) -> Bools:
         """Pods with a trusted sample of their own."""
         measured = self.pods.sampled_at[slots] > self.trusted_at - self.stale_after
-        if self.failed_sources and measured.any():
-            measured &= ~np.isin(self.pods.source[slots], list(self.failed_sources))
+        if self.discarded_sources and measured.any():
+            measured &= ~np.isin(self.pods.source[slots], list(self.discarded_sources))
         return np.asarray(measured)
 
     def _trusted_samples(self) -> tuple[Floats, Floats]:

@@ -8,7 +8,7 @@
 | future, stale | sampled too far in the future, or too long ago | ages |
 | earlier | sampled before the node or pod was there; for a pod, a window in which another pod had its name | |
 | jump | nine nodes of ten went to nothing, or to all of their capacity, in one step | stays, for three readings |
-| empty, malformed | no series at all; columns of different lengths | is dropped; stays |
+| empty, malformed | no series at all; columns of different lengths | ages |
 | unused | of pods, but neither CPU nor memory usage (counted in `ingest`) | |
 """
 

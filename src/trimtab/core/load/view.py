@@ -92,7 +92,7 @@ class LoadView:
     # --- samples of nodes
 
     def trust(self, resource: str) -> Floats:
-        """1 while fresh, 0.5 when older, 0 once stale, missing, or after its source has failed."""
+        """1 while fresh, 0.5 when older, 0 once stale, missing or discarded."""
         samples = self.store.latest_samples(resource)
         return np.zeros(self.rows) if samples is None else samples.trust[: self.rows]
 

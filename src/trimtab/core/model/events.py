@@ -105,11 +105,12 @@ class SamplesRead(Struct, frozen=True, tag=True):
 
 
 class SourceFailed(Struct, frozen=True, tag=True):
-    """A metric source failed: its samples are not trusted until it answers again."""
+    """A metric source failed. Its last samples age as usual, unless they are to be discarded at once."""
 
     source: str
     problem: str
     at: float
+    discard_samples: bool = False
 
 
 class HistoryRead(Struct, frozen=True, tag=True):

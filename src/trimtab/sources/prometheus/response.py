@@ -122,16 +122,15 @@ class ResponseDecoder(Generic[L]):
             raise SourceError(f"Prometheus warns about its own response: {_short(warnings[0])}", "check its log")
         if envelope.data.resultType != self._result_type:
             found = _short(envelope.data.resultType)
-            raise SourceError(
-                f"the result is a {found}, not a {self._result_type}", "write a query that returns one value per node"
-            )
+            remedy = "write a query that returns one value per node"
+            raise SourceError(f"the result is a {found}, not a {self._result_type}", remedy, invalid=True)
         return envelope.data
 
     def _decode_each(self, result: Raw, skipped: Counter[str]) -> Sequence[L]:
         try:
             elements = self._elements.decode(result)
         except UNREADABLE:
-            raise SourceError("the response has no list of series", CHECK_URL) from None
+            raise SourceError("the response has no list of series", CHECK_URL, invalid=True) from None
         series: list[L] = []
         for element in elements:
             try:
@@ -161,7 +160,7 @@ def _not_prometheus(response: HttpResponse) -> SourceError:
     if response.status != 200:
         remedy = TRY_TLS if response.status == 400 else REMEDIES.get(response.status, CHECK_URL)
         return SourceError(f"the response is HTTP {response.status}", remedy, transient=response.status >= 500)
-    return SourceError(f"the response is not JSON ({_short(response.content_type)})", CHECK_URL)
+    return SourceError(f"the response is not JSON ({_short(response.content_type)})", CHECK_URL, invalid=True)
 
 
 def _query_error(status: int, error: str) -> SourceError:

@@ -31,6 +31,7 @@ from trimtab.sources.prometheus.queries import MetricQuery, Query, plan_queries
 from trimtab.sources.prometheus.response import (
     NO_TIME,
     POD_OWNERS,
+    UNNAMED,
     VECTOR_DECODERS,
     InvalidQuery,
     node_owners,
@@ -38,6 +39,7 @@ from trimtab.sources.prometheus.response import (
 )
 
 REPROBE_AFTER = 600.0
+MISSING = {NO_TIME, UNNAMED, *(each.value for each in MatchFailure)}  # such series say nothing about our nodes or pods
 CHECK_TIMEOUT = 5.0  # seconds that a start may wait for `invalid_queries`
 
 
@@ -83,7 +85,7 @@ class PrometheusSource:
         results = await asyncio.gather(*(self._read_query(query, matcher, now) for query in queries))
         readings = tuple(each for each in results if isinstance(each, Reading))
         failures = tuple(each for each in results if isinstance(each, Failure))
-        if failures and not readings:
+        if not readings and len({each.error.invalid for each in failures}) == 1:
             raise failures[0].error
         return Scrape(readings, failures)
 
@@ -183,12 +185,11 @@ def _unusable(reading: Reading, series: Sequence[Any]) -> UnusableResponse:
     counts = ", ".join(f"{count} {reason}" for reason, count in reasons.items())
     problem = f"none of the {reading.resource} series can be used ({counts})"
     if reading.subject is Subject.PODS or not reasons.keys() & {each.value for each in MatchFailure}:
-        return UnusableResponse(problem, "check what exports and relabels them")
+        return UnusableResponse(problem, "check what exports and relabels them", invalid=bool(reasons.keys() - MISSING))
     labels = {key: value for key, value in series[0].metric.items() if not key.startswith(("trimtab_", "__"))}
     example = printable(", ".join(f"{key}={value!r}" for key, value in labels.items())[:200])
-    return UnusableResponse(
-        f"{problem}, for example {example}", "set nodeLabel to a label that holds the node's name or address"
-    )
+    remedy = "set nodeLabel to a label that holds the node's name or address"
+    return UnusableResponse(f"{problem}, for example {example}", remedy, invalid=bool(reasons.keys() - MISSING))
 
 
 async def invalid_queries(settings: PrometheusSettings) -> list[tuple[QuerySettings, InvalidQuery]]:
