@@ -91,6 +91,18 @@ async def test_listed_watched_and_gone() -> None:
     assert expected == harness.events
 
 
+async def test_silence_grows_until_something_is_received() -> None:
+    """Seconds since the last line of a watch; before the first list there is nothing to tell."""
+    harness = InformersHarness(("services",), {SERVICES: listing(10)})
+    assert {} == harness.informers.silences()
+    async with running(harness):
+        await asyncio.sleep(20.0)
+        assert {"services": pytest.approx(20.0, abs=0.1)} == harness.informers.silences()
+        harness.transport.streams[-1].push({"type": "ADDED", "object": an_object("db", 11)})
+        await asyncio.sleep(0.01)
+        assert {"services": pytest.approx(0.0, abs=0.1)} == harness.informers.silences()
+
+
 async def test_a_kind_that_is_not_installed(caplog: pytest.LogCaptureFixture) -> None:
     """It is complete without objects, one line says so, and once installed it is found within minutes."""
     caplog.set_level("INFO")

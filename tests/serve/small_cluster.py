@@ -36,12 +36,13 @@ class SmallCluster:
             self.engine.handle(Synced(kind, at))
         self.engine.handle(LeaseAcquired(1, at))
 
-    def pod(self, name: str, cpu: int = 100, gates: tuple[str, ...] = (), version: int = 1) -> None:
+    def pod(
+        self, name: str, cpu: int = 100, gates: tuple[str, ...] = (), version: int = 1, created: float = 0.0
+    ) -> None:
         """See a pod that wants so many thousandths of a core."""
         demand = PodRequests(amounts=(("cpu", cpu),), nonzero=(("cpu", cpu), ("memory", 0)))
-        self.engine.handle(
-            PodUpserted(Pod(name, "default", name, version=version, scheduling_gates=gates, requests=demand), self.at)
-        )
+        pod = Pod(name, "default", name, version=version, scheduling_gates=gates, requests=demand, created=created)
+        self.engine.handle(PodUpserted(pod, self.at))
 
     def decide(self) -> list[Bind]:
         """Give one turn and return the binds that it asks for."""

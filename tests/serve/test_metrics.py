@@ -99,6 +99,38 @@ async def test_a_configuration_file_that_does_not_hold() -> None:
     assert (await page_of(recorder, cluster, ProcessStats())).shape("trimtab_config_last_reload_successful") is None
 
 
+def test_attempts_without_a_node_count_for_each_plugin(page: Exposition) -> None:
+    """The pod that is too big was rejected by NodeResourcesFit."""
+    assert 1 == page.value("trimtab_unschedulable_attempts_total", plugin="NodeResourcesFit", profile=PROFILE)
+
+
+def test_failures_start_at_zero(page: Exposition) -> None:
+    """A series that starts at 1 shows no increase, so an alert would miss the first failure."""
+    assert {1, 0} == {page.value("trimtab_bind_failures_total", fault=fault) for fault in BindFailure}
+    assert 0 == page.value("trimtab_node_marks_total", result="forbidden")
+
+
+async def test_the_age_of_pending_pods_is_from_their_creation() -> None:
+    """The oldest of each queue; a pod whose creation is unknown, and an empty queue, have none."""
+    recorder = PrometheusRecorder()
+    cluster = SmallCluster(recorder)
+    for name, created in {"old": 40.0, "new": 90.0, "unknown": 0.0}.items():
+        cluster.pod(name, cpu=100_000, created=created)
+    cluster.decide()
+    page = await page_of(recorder, cluster, ProcessStats(wall=lambda: 100.0))
+    assert 60 == page.value("trimtab_oldest_pending_pod_age_seconds", queue="unschedulable")
+    assert page.value("trimtab_oldest_pending_pod_age_seconds", queue="active") is None
+
+
+async def test_the_api_server_s_answers_and_its_silence() -> None:
+    """Requests by code, host and method as client-go counts them, and how long each informer heard nothing."""
+    recorder = PrometheusRecorder()
+    stats = ProcessStats(requests=lambda: {("409", "api:6443", "POST"): 3}, silences=lambda: {"pods": 7.5})
+    page = await page_of(recorder, SmallCluster(recorder), stats)
+    assert 3 == page.value("rest_client_requests_total", code="409", host="api:6443", method="POST")
+    assert 7.5 == page.value("trimtab_watch_silence_seconds", kind="pods")
+
+
 async def test_a_source_that_fails_now() -> None:
     """A gauge, because a counter that starts at 1 shows no increase for an alert."""
     recorder = PrometheusRecorder()

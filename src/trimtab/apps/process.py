@@ -16,11 +16,13 @@ from __future__ import annotations
 import asyncio
 import logging
 import signal
-from collections.abc import Callable, Collection, Coroutine, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Coroutine, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib.metadata import version
 from random import Random
 from typing import Any, Protocol
+from urllib.parse import urlsplit
 
 from aiohttp import web
 
@@ -303,6 +305,9 @@ class Process:
             events=lambda: {"written": events.written, "dropped": events.dropped, "failed": events.failed},
             conditions_failed=lambda: self.api_calls.patches_failed,
             informers=self.informers.counts,
+            silences=self.informers.silences,
+            requests=self._requests_sent,
+            wall=self.clock.wall,
             sources=self.pollers.failing,
             node_usage=self.configuration.trimtab.metrics.node_usage,
         )
@@ -311,6 +316,13 @@ class Process:
         if reload is not None:
             stats = replace(stats, reloads=lambda: reload.counts, config_in_force=lambda: reload.in_force)
         return MetricsEndpoint(self.recorder, Gauges(self.engine, stats))
+
+    def _requests_sent(self) -> Mapping[tuple[str, str, str], int]:
+        """Requests to the API server by code, host and method."""
+        host, sent = urlsplit(self.credentials.server).netloc, Counter[tuple[str, str]]()
+        for transport in (self.read_transport, self.write_transport, self.lease_transport):
+            sent.update(transport.requests)
+        return {(code, host, method): number for (method, code), number in sent.items()}
 
 
 def watched_kinds(settings: Settings, reader: PodReader) -> Iterator[kinds.WatchedKind[Any]]:

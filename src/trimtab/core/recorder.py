@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from trimtab.core.framework.evaluation import NO_TIMER, PluginTimer
 
 
@@ -16,6 +18,9 @@ class MetricsRecorder:
 
     def attempted(self, profile: str, result: str, timer: PluginTimer) -> None:
         """A scheduling attempt ended as `scheduled`, `unschedulable` or `error`."""
+
+    def unschedulable(self, profile: str, plugins: Sequence[str]) -> None:
+        """An attempt found no node; these plugins rejected some."""
 
     def preemption_attempted(self, victims: int) -> None:
         """A PostFilter plugin was called and chose so many victims; 0 when it found no candidate."""

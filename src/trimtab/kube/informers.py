@@ -30,7 +30,7 @@ class Informers:
         clock: Callable[[], float],
         random: Random,
     ) -> None:
-        self._sink = sink
+        self._sink, self._clock = sink, clock
         self._reflectors = [(kind.name, Reflector(transport, kind, self._handle, clock, random)) for kind in kinds]
         self._unsynced = Counter(name for name, _ in self._reflectors)
         self._synced = asyncio.Event()
@@ -66,6 +66,11 @@ class Informers:
     def last_heard(self, kind: str) -> float:
         """When this kind's reflector last received anything; bookmarks and a new watch count."""
         return min((each.last_heard for name, each in self._reflectors if name == kind), default=float("-inf"))
+
+    def silences(self) -> Mapping[str, float]:
+        """By kind: seconds since its reflector last received anything; a kind that never did is left out."""
+        now = self._clock()
+        return {name: now - heard for name in self._unsynced if (heard := self.last_heard(name)) > float("-inf")}
 
     def counts(self) -> Mapping[str, Mapping[str, int]]:
         """Incident counts by kind; the API groups of a kind are added up."""

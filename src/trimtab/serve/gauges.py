@@ -9,21 +9,18 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from math import isfinite
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
-from prometheus_client.samples import Sample
 
 from trimtab.core.engine import Engine
 from trimtab.core.framework.interface import PreEnqueue
 from trimtab.core.framework.profile import plugin_name
 from trimtab.core.model.pod import Pod
-from trimtab.core.model.resources import CPU, MEMORY
 from trimtab.core.scheduling.controller import Scheduling
 from trimtab.core.scheduling.queue.queue import QueueState
+from trimtab.serve.node_gauges import cluster_gauges, node_gauges
 
-Values = Iterable[tuple[tuple[str, ...], int]]
-NODE_USAGE = {CPU: "node_cpu_usage_percent", MEMORY: "node_memory_usage_percent"}
+Values = Iterable[tuple[tuple[str, ...], float]]
 QUEUES = (QueueState.ACTIVE, QueueState.BACKOFF, QueueState.UNSCHEDULABLE, QueueState.GATED)
 
 
@@ -39,6 +36,14 @@ def _no_informers() -> Mapping[str, Mapping[str, int]]:
     return {}
 
 
+def _no_seconds() -> Mapping[str, float]:
+    return {}
+
+
+def _no_requests() -> Mapping[tuple[str, str, str], int]:
+    return {}
+
+
 @dataclass(frozen=True)
 class ProcessStats:
     """Values that the process keeps beside the engine, as functions to call at each scrape."""
@@ -48,7 +53,10 @@ class ProcessStats:
     events: Callable[[], Mapping[str, int]] = _no_counts  # by outcome: {"written": 9, "dropped": 0}
     conditions_failed: Callable[[], int] = _zero
     informers: Callable[[], Mapping[str, Mapping[str, int]]] = _no_informers  # {"pods": {"lists": 1, "malformed": 0}}
-    node_usage: bool = False  # two gauges per node, hence optional
+    silences: Callable[[], Mapping[str, float]] = _no_seconds  # by kind: how long its informer has received nothing
+    requests: Callable[[], Mapping[tuple[str, str, str], int]] = _no_requests  # by code, host and method
+    wall: Callable[[], float] | None = None  # the time, to compute ages; None: no ages are served
+    node_usage: bool = False  # several gauges per node, hence optional
     sources: Callable[[], Mapping[str, int]] = _no_counts  # by query: 1 while it fails
     reloads: Callable[[], Mapping[str, int]] = _no_counts  # by outcome
     recorded: Callable[[], Mapping[str, int]] = _no_counts  # records and bytes of the recording
@@ -71,8 +79,13 @@ class Gauges:
         yield from self._queue_gauges()
         yield from self._cache_gauges()
         yield from self._process_metrics()
+        yield from self._node_metrics()
+
+    def _node_metrics(self) -> Iterator[Metric]:
+        view, pods = self._engine.cluster.view, "pods" in self._engine.state.settings.kinds
+        yield from cluster_gauges(view, measured=bool(self._stats.sources()), pods=pods)
         if self._stats.node_usage:
-            yield from self._node_gauges()
+            yield from node_gauges(view, pods)
 
     def _queue_gauges(self) -> Iterator[Metric]:
         states = Counter(pod.state for pod in self._scheduling.queue.pods.values())
@@ -88,6 +101,21 @@ class Gauges:
             ("plugin", "profile"),
             self._unschedulable_by_plugin().items(),
         )
+        if self._stats.wall is not None:
+            documentation = (
+                "Time since the creation of the oldest pending pod, by queue; a queue without pods has none."
+            )
+            ages = self._oldest_ages(self._stats.wall()).items()
+            yield _gauge("trimtab_oldest_pending_pod_age_seconds", documentation, ("queue",), ages)
+
+    def _oldest_ages(self, now: float) -> dict[tuple[str, ...], float]:
+        """By queue, as far as creation times are known; they survive a restart, which the time in our queue does not."""
+        ages: dict[tuple[str, ...], float] = {}
+        for each in self._scheduling.queue.pods.values():
+            created = self._engine.cluster.pods[each.uid].created
+            if created and each.state in QUEUES:
+                ages[each.state.value,] = max(now - created, ages.get((each.state.value,), 0.0))
+        return ages
 
     def _unschedulable_by_plugin(self) -> Counter[tuple[str, str]]:
         """The number of unschedulable and gated pods by plugin and profile."""
@@ -124,14 +152,6 @@ class Gauges:
             [(("hit",), cache.hits), (("miss",), cache.misses)],
         )
 
-    def _node_gauges(self) -> Iterator[Metric]:
-        """Arrays are copied here, on the event loop; samples are made of them where the page is rendered."""
-        view = self._engine.cluster.view
-        names = [node.name for node in view.nodes]
-        for resource, name in NODE_USAGE.items():
-            shares = (view.used_share(resource) * 100).tolist()
-            yield NodeUsage(name, f"Measured {resource} of a node in percent of allocatable.", names, shares)
-
     def _process_metrics(self) -> Iterator[Metric]:
         stats = self._stats
         yield _gauge("trimtab_build_info", "The running version.", ("version",), [((stats.version,), 1)])
@@ -151,12 +171,22 @@ class Gauges:
         yield from self._config_metrics()
         for name, number in stats.recorded().items():
             yield _counter(f"trimtab_recorded_{name}_total", f"Size of the recording in {name}.", (), [((), number)])
+        yield from self._api_server_metrics()
+
+    def _api_server_metrics(self) -> Iterator[Metric]:
+        stats = self._stats
         yield _counter(
             "trimtab_watch_incidents_total",
             "Lists, watches, expirations, stalls and malformed objects of each informer.",
             ("kind", "incident"),
             [((kind, what), n) for kind, counts in stats.informers().items() for what, n in counts.items()],
         )
+        documentation = "Time since an informer last received anything; bookmarks and new watches count."
+        silences = [((kind,), seconds) for kind, seconds in stats.silences().items()]
+        yield _gauge("trimtab_watch_silence_seconds", documentation, ("kind",), silences)
+        documentation = "Requests to the API server by status; <error> had no response."
+        labels = ("code", "host", "method")
+        yield _counter("rest_client_requests_total", documentation, labels, stats.requests().items())
 
     def _config_metrics(self) -> Iterator[Metric]:
         stats = self._stats
@@ -168,23 +198,6 @@ class Gauges:
         yield _counter(
             "trimtab_config_reloads_total", "Reloads of the configuration file by outcome.", ("outcome",), counts
         )
-
-
-class NodeUsage(Metric):
-    """A gauge per node whose samples are made when it is rendered; a node without trusted data has none."""
-
-    def __init__(self, name: str, documentation: str, nodes: list[str], values: list[float]) -> None:
-        self._nodes, self._values = nodes, values
-        super().__init__(name, documentation, "gauge")
-
-    @property
-    def samples(self) -> list[Sample]:
-        pairs = zip(self._nodes, self._values, strict=True)
-        return [Sample(self.name, {"node": node}, value) for node, value in pairs if isfinite(value)]
-
-    @samples.setter
-    def samples(self, samples: list[Sample]) -> None:
-        """The base class assigns an empty list."""
 
 
 def _is_closed(gate: PreEnqueue, pod: Pod) -> bool:

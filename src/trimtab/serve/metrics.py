@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import accumulate
 from time import perf_counter
 
@@ -23,6 +23,7 @@ from prometheus_client.core import CounterMetricFamily, HistogramMetricFamily, M
 from prometheus_client.utils import floatToGoString
 
 from trimtab.core.framework.evaluation import PluginTimer
+from trimtab.core.model.events import BindFailure
 from trimtab.core.recorder import MetricsRecorder
 
 Labels = tuple[str, ...]
@@ -33,6 +34,7 @@ SUCCESS = "Success"  # a plugin that raises is not timed
 # kube-scheduler counts gated pods as unschedulable, and prefixes these two events.
 QUEUES = {"gated": "unschedulable"}
 EVENTS = {"PodAdd": "UnschedulablePodAdd", "PodUpdate": "UnschedulablePodUpdate"}
+PATCH_RESULTS = ("done", "failed", "forbidden")
 SPLIT_EVERY = 10  # decisions of which one is timed plugin by plugin
 
 
@@ -45,11 +47,14 @@ def exponential_buckets(start: float, factor: float, count: int) -> tuple[float,
 
 
 class Counter:
-    """A counter by label values; one without labels starts at 0."""
+    """A counter by label values; one without labels starts at 0, and so do `known` values of a single label.
 
-    def __init__(self, name: str, documentation: str, labels: Labels = ()) -> None:
+    A series that starts at 1 shows no increase, so an alert would miss the first time.
+    """
+
+    def __init__(self, name: str, documentation: str, labels: Labels = (), known: Iterable[str] = ()) -> None:
         self._name, self._documentation, self._labels = name, documentation, labels
-        self._values: dict[Labels, int] = {} if labels else {(): 0}
+        self._values: dict[Labels, int] = {(value,): 0 for value in known} if labels else {(): 0}
 
     def add(self, *labels: str, by: int = 1) -> None:
         """Increment for these label values, in the order of the label names."""
@@ -146,6 +151,11 @@ class Metrics:
         self.decisions = Counter(
             "trimtab_decisions_total", "Decisions by result, before any bind.", ("result", "profile")
         )
+        self.unschedulable = Counter(
+            "trimtab_unschedulable_attempts_total",
+            "Attempts that found no node, once for each plugin that rejected one.",
+            ("plugin", "profile"),
+        )
         self.decision_seconds = Histogram(
             "trimtab_decision_duration_seconds",
             "Duration of one decision over all nodes, without its bind.",
@@ -154,7 +164,7 @@ class Metrics:
 
     def _define_failures(self) -> None:
         self.bind_failures = Counter(
-            "trimtab_bind_failures_total", "Binds that failed or whose outcome is unknown.", ("fault",)
+            "trimtab_bind_failures_total", "Binds that failed or whose outcome is unknown.", ("fault",), BindFailure
         )
         self.orphaned_pods = Counter("trimtab_orphaned_pods_total", "Pods bound to a node that no longer exists.")
         self.plugin_failures = Counter("trimtab_plugin_faults_total", "Decisions abandoned because a plugin raised.")
@@ -169,7 +179,7 @@ class Metrics:
 
     def _define_labelling(self) -> None:
         self.label_patches = Counter(
-            "trimtab_node_marks_total", "Patches of pressure labels and taints, by result.", ("result",)
+            "trimtab_node_marks_total", "Patches of pressure labels and taints, by result.", ("result",), PATCH_RESULTS
         )
         self.all_under_pressure = Counter(
             "trimtab_all_marked_total", "Times when every eligible node was labelled as under pressure."
@@ -209,6 +219,11 @@ class PrometheusRecorder(MetricsRecorder):
                 self._attempt_finished(profile, result, seconds)
         if isinstance(timer, SplitTimer):
             self._observe_plugins(profile, timer)
+
+    def unschedulable(self, profile: str, plugins: Sequence[str]) -> None:
+        """An attempt found no node because of these plugins."""
+        for plugin in plugins:
+            self._metrics.unschedulable.add(plugin, profile)
 
     def preemption_attempted(self, victims: int) -> None:
         """A PostFilter plugin was asked to preempt; victims are observed only if it found a node."""

@@ -306,9 +306,9 @@ class LoggingSettings:
 
 @dataclass(frozen=True, slots=True)
 class MetricsSettings:
-    """Which optional metrics are served; `node_usage` is two series per node."""
+    """Which optional metrics are served; `node_usage` is seven series per node."""
 
-    node_usage: bool = setting(False, "false unless set: also serve each node's usage, two series per node")
+    node_usage: bool = setting(False, "false unless set: also serve each node's usage, seven series per node")
 
 
 @dataclass(frozen=True, slots=True)

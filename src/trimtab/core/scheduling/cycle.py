@@ -59,6 +59,7 @@ class PodCycle:
         self, pod: Pod, profile: Profile, verdict: Unschedulable, entry: QueuedPod, now: float
     ) -> list[Output]:
         """No node is feasible: try preemption, and queue the pod until a change may help it."""
+        self.state.recorder.unschedulable(profile.name, verdict.plugins)
         evaluated = verdict.nodes and verdict.plugins not in NOT_EVALUATED
         result = self.preemption.try_preempt(pod, profile, verdict, now) if evaluated else PreemptionResult(verdict)
         decision = Decision(pod.uid, pod.key, profile.name, now, entry.attempts, result.verdict)

@@ -187,6 +187,7 @@ class GangCycle:
         for entry in attempt.entries:
             pod = self.state.cluster.pods[entry.uid]
             self.state.recorder.attempted(attempt.profile.name, "unschedulable", attempt.timer)
+            self.state.recorder.unschedulable(attempt.profile.name, plugins)
             outputs.append(attempt.decision(pod, entry, verdict))
             self.queue.add_unschedulable(pod.uid, requeue_on, plugins, now, group, backoff)
             self.state.recorder.queued("unschedulable", "ScheduleAttemptFailure")

@@ -12,6 +12,7 @@ import errno
 import os
 import socket
 import ssl
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager, suppress
 from types import TracebackType
@@ -41,6 +42,7 @@ from trimtab.wire.requests import Request
 CLOSE_ITERATIONS = 5  # of the event loop, until a dropped TLS connection has closed its socket
 MAX_LINE_BYTES = 16 << 20
 READ_BUFFER = 2 << 20
+NO_RESPONSE = "<error>"  # client-go's status of a request without a response
 
 Timeouts = Callable[[], aiohttp.ClientTimeout]
 
@@ -137,6 +139,7 @@ class AiohttpTransport:
         self._credentials, self._connections, self._rate_limiter = credentials, connections, rate_limiter
         self._session: aiohttp.ClientSession | None = None
         self._sockets: list[socket.socket] = []
+        self.requests: Counter[tuple[str, str]] = Counter()  # by method and status
 
     async def __aenter__(self) -> Self:
         return self
@@ -154,13 +157,17 @@ class AiohttpTransport:
         may_send: Callable[[], bool] = allow,
     ) -> Response:
         """The response, or Unreachable."""
-        gate = SendGate(may_send)
+        gate, code = SendGate(may_send), NO_RESPONSE
         try:
             async with asyncio.timeout(timeout) as deadline:
                 with translate_errors():
-                    return await self._exchange(request, deadline, max_bytes, gate)
+                    response = await self._exchange(request, deadline, max_bytes, gate)
+                    code = str(response.status)
+                    return response
         except TimeoutError:
             raise Unreachable(f"no response within {timeout:g} s", sent=gate.maybe_sent) from None
+        finally:
+            self.requests[request.method, code] += 1
 
     async def _exchange(self, request: Request, deadline: asyncio.Timeout, max_bytes: int, gate: SendGate) -> Response:
         def limits() -> aiohttp.ClientTimeout:
@@ -178,8 +185,13 @@ class AiohttpTransport:
     async def stream(self, request: Request, idle_timeout: float) -> AsyncIterator[Stream]:
         """A response without end; its connection is not reused."""
         limits = aiohttp.ClientTimeout(total=None, connect=CONNECT_TIMEOUT, sock_read=idle_timeout)
-        with translate_errors():
-            stream = AiohttpStream(await self._send_authenticated(request, lambda: limits, SendGate(allow)))
+        code = NO_RESPONSE
+        try:
+            with translate_errors():
+                stream = AiohttpStream(await self._send_authenticated(request, lambda: limits, SendGate(allow)))
+                code = str(stream.status)
+        finally:
+            self.requests[request.method, code] += 1
         try:
             yield stream
         finally:
