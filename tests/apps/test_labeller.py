@@ -34,7 +34,7 @@ async def labeller(tmp_path: Path) -> AsyncIterator[Process]:
     """A labeller that was never run, on a clock that the test moves."""
     credentials = Credentials(ClusterConfig(server="http://127.0.0.1:1"), UserConfig(), "test")
     file = ConfigFile(tmp_path / "rule.yaml", reader())
-    made = Process(reader()((TEXT % 70).encode()), credentials, Options("me", "127.0.0.1", 0), file, (LABELLER,))
+    made = Process(reader()((TEXT % 70).encode()), credentials, Options("me"), file, (LABELLER,))
     made.time, made.set_by = 1000.0, 0.0  # type: ignore[attr-defined]
     wall = lambda: made.time + made.set_by  # type: ignore[attr-defined] # noqa: E731
     made.clock = made.runtime.clock = Clock(wall, lambda: made.time)  # type: ignore[attr-defined]

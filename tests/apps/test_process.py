@@ -56,7 +56,7 @@ def slow(seconds: float) -> Callable[[Request], Awaitable[FakeResponse]]:
 async def leading(answer: Callable[[Request], Awaitable[FakeResponse]]) -> AsyncIterator[tuple[Process, SlowLease]]:
     """A scheduler whose writes go to a fake server."""
     credentials = Credentials(ClusterConfig(server="http://127.0.0.1:1"), UserConfig(), "test")
-    scheduler, held = Process(default_configuration(), credentials, Options("me", "127.0.0.1", 0)), SlowLease()
+    scheduler, held = Process(default_configuration(), credentials, Options("me")), SlowLease()
     scheduler.elector = held  # type: ignore[assignment]
     scheduler.api_calls = ApiCalls(
         FakeTransport(answer), lambda event: None, lambda: True, lambda: 1e9, Random(1), PodReader(), "me"
@@ -151,7 +151,7 @@ async def both(tmp_path: Path) -> Process:
     credentials = Credentials(ClusterConfig(server="http://127.0.0.1:1"), UserConfig(), "test")
     configuration = configuration_for(("scheduler", "labeller"), parse(BOTH, "f.yaml"), "f.yaml")
     file = ConfigFile(tmp_path / "f.yaml", lambda content: configuration)
-    return Process(configuration, credentials, Options("me", "127.0.0.1", 0), file, (SCHEDULER, LABELLER))
+    return Process(configuration, credentials, Options("me"), file, (SCHEDULER, LABELLER))
 
 
 async def test_two_controllers_in_one_process(tmp_path: Path) -> None:
@@ -164,7 +164,7 @@ async def test_two_controllers_in_one_process(tmp_path: Path) -> None:
         [each.value for each in source.metrics],
         [each.name for each in source.queries],
     )
-    paths = {route.resource.canonical for route in process._web_app().router.routes() if route.resource is not None}
+    paths = {route.resource.canonical for route in process._pages().all().router.routes() if route.resource is not None}
     assert {"/livez", "/metrics", "/explain/node/{name}", "/status", "/nodes", "/pressure"} <= paths
     engine = process.engine
     assert engine.controller(Labelling).labeller is not None and engine.state.settings.profiles

@@ -14,7 +14,9 @@ from click.testing import CliRunner
 from tests.config.config_files import TRIMTAB_HEAD
 from trimtab.apps.plugins import PluginError
 from trimtab.cli import main
-from trimtab.cli.labeller import _parse_serve
+from trimtab.cli.labeller import _read_serving, command
+from trimtab.cli.serving_flags import SERVING_FLAGS
+from trimtab.serve.options import Address, Serving
 
 RULES = "Rulename:\n  Node_mem: {Promsql: used, Threshold: 70}\n"
 GONE = "http://127.0.0.1:9"
@@ -73,8 +75,8 @@ def test_all_is_json_where_the_log_is(tmp_path: Path) -> None:
     """Also the first line, and the error of a process that cannot start."""
     file = tmp_path / "f.yaml"
     file.write_text(TRIMTAB_HEAD + LABELS + "logging: {format: json}\n")
-    for command in ("labeller", "run"):
-        arguments = [sys.executable, "-m", "trimtab", command, "--config", str(file), "--kubeconfig", "/nonexistent"]
+    for name in ("labeller", "run"):
+        arguments = [sys.executable, "-m", "trimtab", name, "--config", str(file), "--kubeconfig", "/nonexistent"]
         said = subprocess.run(arguments, capture_output=True, text=True, timeout=60, check=False).stderr
         lines = [json.loads(line)["message"] for line in said.splitlines()]
         assert "the kubeconfig /nonexistent cannot be read" in lines[-1]
@@ -87,7 +89,7 @@ def test_all_is_json_where_the_log_is(tmp_path: Path) -> None:
         (RULES, (), "no metric source: set -prom http://HOST:9090, or --config FILE"),
         (RULES, ("-prom", "ftp://x"), "-prom"),
         (RULES, ("-prom", GONE, "-s", "0"), "0 is not in the range"),
-        (RULES, ("-prom", GONE, "-webaddr", "0.0.0.0:9000"), "is not a loopback address"),
+        (RULES, ("-prom", GONE, "-webaddr", "here:9000"), "'here' is not an IP address"),
         (
             RULES.replace("70", "much"),
             ("-prom", GONE),
@@ -118,9 +120,20 @@ def test_a_secret_in_the_address_is_not_repeated(rules: str) -> None:
     assert (2, False) == (code, "hunter2" in output)
 
 
-def test_the_old_address_means_loopback() -> None:
-    """`:9000` was every interface in dynamic-Scheduler; these endpoints are unauthenticated."""
-    assert ("127.0.0.1", 9000) == _parse_serve(":9000")
+@pytest.mark.parametrize(
+    ("address", "expected"),
+    [
+        ("", Serving(loopback=Address("127.0.0.1", 9000, "--serve"))),
+        ("127.0.0.1:9001", Serving(loopback=Address("127.0.0.1", 9001, "-webaddr"))),
+        (":9000", Serving(status=Address("0.0.0.0", 9000, "-webaddr"))),
+        ("10.0.0.7:9000", Serving(status=Address("10.0.0.7", 9000, "-webaddr"))),
+    ],
+)
+def test_where_it_serves(address: str, expected: Serving) -> None:
+    """Loopback, unless the operator asks for another address; that one gets the status pages only."""
+    made = command.make_context("labeller", ["-webaddr", address] if address else [])
+    flags = {each.parameter: made.params[each.parameter] for each in SERVING_FLAGS}
+    assert expected == _read_serving(flags, made.params["address"]).serving(in_cluster=False)
 
 
 def test_a_package_whose_plugin_is_no_good_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

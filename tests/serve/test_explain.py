@@ -15,8 +15,12 @@ from trimtab.core.scheduling.explain import STANDBY, explain_pod
 from trimtab.serve.explain import ExplainEndpoints
 from trimtab.serve.gauges import Gauges
 from trimtab.serve.health import Health
-from trimtab.serve.http import MetricsEndpoint, create_app, serve
+from trimtab.serve.http import MetricsEndpoint, create_app
+from trimtab.serve.listener import listen, serve
 from trimtab.serve.metrics import PrometheusRecorder
+from trimtab.serve.options import Address
+
+ANY = Address("127.0.0.1", 0, "--serve")
 
 
 @pytest.fixture
@@ -31,7 +35,7 @@ async def base() -> AsyncIterator[str]:
     app = create_app(
         Health(), MetricsEndpoint(PrometheusRecorder(), Gauges(cluster.engine)), ExplainEndpoints(cluster.engine)
     )
-    async with serve(app, "127.0.0.1", 0) as port:
+    async with serve(app, listen(ANY)) as port:
         yield f"http://127.0.0.1:{port}"
 
 
@@ -59,7 +63,7 @@ async def test_when_it_was_decided() -> None:
     (bind,) = cluster.decide()
     explaining = ExplainEndpoints(cluster.engine, lambda at: at + 3600.0)
     app = create_app(Health(), MetricsEndpoint(PrometheusRecorder(), Gauges(cluster.engine)), explaining)
-    async with serve(app, "127.0.0.1", 0) as port:
+    async with serve(app, listen(ANY)) as port:
         for page in ("pod/default/small", f"node/{bind.node}"):
             _, told = await ask(f"http://127.0.0.1:{port}/explain/{page}")
             assert [cluster.at + 3600.0] == [each["at"] for each in told["past"]]
@@ -104,7 +108,7 @@ async def test_a_standby_says_so() -> None:
     app = create_app(
         Health(), MetricsEndpoint(PrometheusRecorder(), Gauges(cluster.engine)), ExplainEndpoints(cluster.engine)
     )
-    async with serve(app, "127.0.0.1", 0) as port:
+    async with serve(app, listen(ANY)) as port:
         for page in ("pod/default/small", "node/one"):
             message = []
             for event in (LeaseLost(cluster.at), LeaseAcquired(2, cluster.at)):

@@ -13,15 +13,18 @@ from trimtab.core.engine import Engine
 from trimtab.core.model.events import LabelDone, LabelFailed, LeaseAcquired, LeaseLost
 from trimtab.core.settings import Settings
 from trimtab.serve.health import Check
-from trimtab.serve.http import serve
 from trimtab.serve.labels import LabellerEndpoints
+from trimtab.serve.listener import listen, serve
+from trimtab.serve.options import Address
+
+ANY = Address("127.0.0.1", 0, "--serve")
 
 
 @asynccontextmanager
 async def pages(engine: Engine, *checks: Check, ahead: float = 0.0) -> AsyncIterator[str]:
     app = web.Application()
     LabellerEndpoints(engine, checks, lambda at: at + ahead).register(app)
-    async with serve(app, "127.0.0.1", 0) as port:
+    async with serve(app, listen(ANY)) as port:
         yield f"http://127.0.0.1:{port}"
 
 

@@ -24,8 +24,6 @@ from random import Random
 from typing import Any, Protocol
 from urllib.parse import urlsplit
 
-from aiohttp import web
-
 from trimtab.apps.clock import Clock
 from trimtab.apps.config_file import ConfigFile, validate_queries
 from trimtab.apps.event_loop import run_event_loop
@@ -35,6 +33,7 @@ from trimtab.apps.logs import log_decision, log_task_exit
 from trimtab.apps.recording import RecordingOptions, open_recording
 from trimtab.apps.reload import Reload
 from trimtab.apps.runtime import Runtime
+from trimtab.apps.serving import Pages, Ports
 from trimtab.apps.source_pollers import SourcePollers
 from trimtab.config.configuration import Configuration
 from trimtab.config.registry import NODE_ANNOTATIONS
@@ -52,7 +51,8 @@ from trimtab.kube.transport import AiohttpTransport, PooledTransport, rate_limit
 from trimtab.serve.explain import ExplainEndpoints
 from trimtab.serve.gauges import Gauges, ProcessStats
 from trimtab.serve.health import Check, Health, flag_check, freshness_check
-from trimtab.serve.http import Endpoints, MetricsEndpoint, create_app, serve
+from trimtab.serve.http import Endpoints, MetricsEndpoint
+from trimtab.serve.options import Serving
 from trimtab.sources.interface import HistoryRange
 from trimtab.sources.poller import HISTORY_RANGES, SourceEvent
 from trimtab.wire.node import NodeReader
@@ -68,6 +68,7 @@ STALL_SECONDS = 20.0
 READ_TIMEOUT = 30.0
 MAX_LIST_BYTES = 256 << 20  # metrics.k8s.io has no pagination
 CORE_KINDS = ("pods", "nodes")
+NOT_SERVING = Serving()
 LABELLER_IN_SCHEDULER = "deploy/components/labeller/labeller.yaml and deploy/rbac-labeller.yaml"
 
 
@@ -119,8 +120,7 @@ class Options:
     """What the command line sets."""
 
     identity: str
-    host: str
-    port: int
+    serving: Serving = NOT_SERVING
     recording: RecordingOptions | None = None
     check_invariants: float | None = None  # every so many seconds; None for never
 
@@ -219,12 +219,13 @@ class Process:
         stop = asyncio.Event()
         for number in (signal.SIGTERM, signal.SIGINT):
             asyncio.get_running_loop().add_signal_handler(number, stop.set)
+        ports = Ports(self.options.serving, self.credentials)
         try:
             await self._preflight()
-            async with serve(self._web_app(), self.options.host, self.options.port) as port:
-                log.info("serving: address=%s", f"http://{self.options.host}:{port}")
+            async with ports.serve(self._pages()):
                 return await self._run_until(stop)
         finally:
+            ports.close()
             for transport in (self.read_transport, self.write_transport, self.lease_transport):
                 await transport.close()
             if self.recording is not None:
@@ -288,9 +289,10 @@ class Process:
 
     # --- endpoints
 
-    def _web_app(self) -> web.Application:
+    def _pages(self) -> Pages:
         explain = ExplainEndpoints(self.engine, self.clock.to_wall_time)
-        return create_app(self._health(), self._metrics(), explain, *(each.endpoints() for each in self.extensions))
+        status = tuple(each.endpoints() for each in self.extensions)
+        return Pages(self._health(), self._metrics(), (explain,), status)
 
     def _health(self) -> Health:
         live = (freshness_check("eventLoop", lambda: self.clock() - self.runtime.last_tick, STALL_SECONDS),)

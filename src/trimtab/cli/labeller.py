@@ -5,13 +5,15 @@ from __future__ import annotations
 import re
 import sys
 from dataclasses import replace
+from ipaddress import ip_address
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from trimtab.cli.flags import GroupedCommand, add_flags
 from trimtab.cli.run import config_file_for, report, run_process, unique_identity
-from trimtab.serve.address import InvalidAddress, parse_address
+from trimtab.cli.serving_flags import SERVING_FLAGS, Flags, ServingFlags, address_of, read_serving_flags
 
 if TYPE_CHECKING:
     from trimtab.apps.config_file import ConfigFile
@@ -23,7 +25,7 @@ SECONDS = 10
 _GO_FLAG = re.compile(r"--?(r|s|webaddr)(?:=(.*))?", re.S)
 
 
-class GoStyleFlags(click.Command):
+class GoStyleFlags(GroupedCommand):
     """Flags as Go parses them: one dash or two, the value after a space or `=`."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
@@ -67,9 +69,8 @@ def _normalise_flag(arg: str) -> list[str]:
     "-webaddr",
     "--serve",
     "address",
-    default=ADDRESS,
-    show_default=True,
-    help="Address of /status and other endpoints; loopback only.",
+    default="",
+    help=f"Address of /status and /nodes in plain HTTP; default {ADDRESS}, or none if the secure port is used.",
 )
 @click.option("--lease-namespace", default="trimtab", show_default=True, help="Namespace of the lease.")
 @click.option("--identity", "name", default="", help="Prefix of this replica's name in the lease; default: hostname.")
@@ -79,6 +80,7 @@ def _normalise_flag(arg: str) -> list[str]:
     type=click.Choice(["", "debug", "info", "warning", "error"]),
     help="Overrides logging.level.",
 )
+@add_flags(SERVING_FLAGS)
 def command(
     file: str | None,
     kubeconfig: str,
@@ -90,26 +92,29 @@ def command(
     lease_namespace: str,
     name: str,
     log_level: str,
+    **flags: Any,
 ) -> None:
     """Label or softly taint nodes under pressure, by measured load; see docs/labels.md."""
     from trimtab.apps.process import Options
     from trimtab.cli.config import load_or_exit
 
-    host, port = _parse_serve(address)
+    serving = _read_serving(flags, address)
     config_file = labeller_config(file, url, rules, seconds, apply, lease_namespace)
     configuration = load_or_exit(config_file)
     _configure_logging(configuration, log_level, _mode_message(configuration, bool(file)))
     where = kubeconfig or configuration.client_connection.kubeconfig
-    options = Options(unique_identity(name), host, port)
-    sys.exit(run_process(configuration, where, options, config_file, ("labeller",), "-webaddr"))
+    options = Options(unique_identity(name))
+    sys.exit(run_process(configuration, where, options, config_file, ("labeller",), serving))
 
 
-def _parse_serve(address: str) -> tuple[str, int]:
-    """`:9000` used to mean all interfaces; these endpoints are unauthenticated, so it means loopback now."""
-    try:
-        return parse_address(f"127.0.0.1{address}" if address.startswith(":") else address)
-    except InvalidAddress as error:
-        raise click.BadParameter(str(error), param_hint="-webaddr") from None
+def _read_serving(flags: Flags, address: str) -> ServingFlags:
+    """An address that is not loopback gets only the pages that dynamic-Scheduler served, and the health checks."""
+    found = read_serving_flags(flags, "", ADDRESS)
+    if not address:
+        return found
+    where = address_of(address, "-webaddr", anywhere=True)
+    loopback = ip_address(where.host).is_loopback
+    return replace(found, loopback=where if loopback else None, status=None if loopback else where)
 
 
 def labeller_config(

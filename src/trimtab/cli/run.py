@@ -8,11 +8,13 @@ import socket
 import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from trimtab.serve.address import DEFAULT_ADDRESS, InvalidAddress, parse_address
+from trimtab.cli.flags import GroupedCommand, add_flags
+from trimtab.cli.serving_flags import SERVING_FLAGS, ServingFlags, read_serving_flags
+from trimtab.serve.address import DEFAULT_ADDRESS
 
 BAD_INPUT = 2
 CONTROLLERS = ("scheduler", "labeller")
@@ -56,7 +58,7 @@ controllers_option = click.option(
 )
 
 
-@click.command("run")
+@click.command("run", cls=GroupedCommand)
 @click.option(
     "--config", "file", type=click.Path(), help="A KubeSchedulerConfiguration; default: one profile, `trimtab`."
 )
@@ -65,9 +67,8 @@ controllers_option = click.option(
 @click.option(
     "--serve",
     "address",
-    default=DEFAULT_ADDRESS,
-    show_default=True,
-    help="Address of health checks and metrics; loopback only.",
+    default="",
+    help=f"Plain HTTP on this loopback address; default {DEFAULT_ADDRESS}, or none if the secure port is used.",
 )
 @click.option(
     "--identity",
@@ -94,6 +95,7 @@ controllers_option = click.option(
     help=f"Check the state for inconsistencies every so many seconds, by default {INVARIANTS_INTERVAL}; see metrics and log.",
 )
 @click.option("--log-level", type=click.Choice(["debug", "info", "warning", "error"]), help="Overrides logging.level.")
+@add_flags(SERVING_FLAGS)
 def command(
     file: str | None,
     controllers: tuple[str, ...],
@@ -104,6 +106,7 @@ def command(
     record_max_size: int,
     check_invariants: float | None,
     log_level: str | None,
+    **flags: Any,
 ) -> None:
     """Schedule pods on the cluster of the kubeconfig."""
     from trimtab.apps.logs import configure
@@ -112,22 +115,19 @@ def command(
     from trimtab.cli.config import load_with_text_or_exit
     from trimtab.core.model.events import ConfigText
 
+    serving = read_serving_flags(flags, address, DEFAULT_ADDRESS)
     config_file = config_file_for(controllers, file) if file else None
     configuration, config = (
         load_with_text_or_exit(config_file) if config_file is not None else (default_for(controllers), ConfigText())
     )
-    try:
-        host, port = parse_address(address)
-    except InvalidAddress as error:
-        raise click.BadParameter(str(error), param_hint="--serve") from None
     configure(log_level or configuration.trimtab.logging.level, configuration.trimtab.logging.format)
     logging.getLogger("trimtab").info("starting: controllers=%s", ",".join(controllers))
     for note in configuration.notes:
         logging.getLogger("trimtab").info("%s", note)
     where = kubeconfig or configuration.client_connection.kubeconfig
     recording = RecordingOptions(record, config, record_max_size, controllers) if record is not None else None
-    options = Options(unique_identity(name), host, port, recording, check_invariants)
-    sys.exit(run_process(configuration, where, options, config_file, controllers))
+    options = Options(unique_identity(name), recording=recording, check_invariants=check_invariants)
+    sys.exit(run_process(configuration, where, options, config_file, controllers, serving))
 
 
 def unique_identity(name: str) -> str:
@@ -167,7 +167,7 @@ def run_process(
     options: Options,
     file: ConfigFile | None,
     controllers: tuple[str, ...],
-    serve_flag: str = "--serve address",
+    serving: ServingFlags,
 ) -> int:
     """Run until it ends; failures to start are reported in one sentence. Returns the exit code."""
     from trimtab.apps import process
@@ -176,19 +176,21 @@ def run_process(
     from trimtab.kube.credentials import CredentialsError, find_credentials
     from trimtab.kube.kinds import UnknownKind
     from trimtab.kube.preflight import PreflightError
+    from trimtab.serve.client_authorities import LookupFailed
+    from trimtab.serve.listener import CannotListen
+    from trimtab.serve.tls import CertificateError
 
     specs = [process.CONTROLLERS[name] for name in controllers]
     try:
-        return process.run(configuration, find_credentials(kubeconfig), options, file, specs)
-    except (CredentialsError, UnknownKind, PreflightError) as error:
+        credentials = find_credentials(kubeconfig)
+        options = replace(options, serving=serving.serving(credentials.in_cluster))
+        return process.run(configuration, credentials, options, file, specs)
+    except (CannotListen, CredentialsError, LookupFailed, UnknownKind, PreflightError) as error:
         report(configuration, printable(f"trimtab: {error}."))
-    except RecordingError as error:
+    except (CertificateError, RecordingError) as error:
         report(configuration, printable(f"trimtab: {error}."))
         return BAD_INPUT
     except ConfigError as error:
         report(configuration, str(error))
         return BAD_INPUT
-    except OSError as error:
-        where = f"{options.host}:{options.port}"
-        report(configuration, f"trimtab: cannot serve on {where}: {error.strerror}. Choose another {serve_flag}.")
     return 1

@@ -1,16 +1,16 @@
-"""The HTTP server: health checks, /metrics and further endpoints, in plain HTTP on a loopback address.
+"""The pages: health checks, /metrics and further endpoints. They accept GET only and change nothing.
 
-The endpoints are unauthenticated, hence loopback only. They accept GET only and change nothing.
+`listener.py` serves them, on each port those that it may have (`apps/serving.py`).
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Protocol
 
 from aiohttp import web
+from aiohttp.typedefs import Middleware
 from prometheus_client import CONTENT_TYPE_PLAIN_0_0_4, ProcessCollector, generate_latest
 from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
@@ -20,10 +20,6 @@ from trimtab.serve.health import Health, HealthResult
 from trimtab.serve.metrics import PrometheusRecorder
 
 MAX_BODY_BYTES = 1 << 10
-MAX_LINE_BYTES = 4 << 10
-KEEP_ALIVE = 75.0
-SHUTDOWN_TIMEOUT = 1.0
-BACKLOG = 64
 
 RequestHandler = Callable[[web.Request], Awaitable[web.Response]]
 
@@ -61,36 +57,23 @@ class _Snapshot(Collector):
         return [*self._families, *self._process.collect()]
 
 
-def create_app(health: Health, metrics: MetricsEndpoint, *endpoints: Endpoints) -> web.Application:
-    """The health checks, /metrics, and further endpoints."""
-    app = web.Application(client_max_size=MAX_BODY_BYTES)
+def create_app(
+    health: Health,
+    metrics: MetricsEndpoint | None = None,
+    *endpoints: Endpoints,
+    middlewares: Iterable[Middleware] = (),
+) -> web.Application:
+    """The health checks, /metrics if given, and further endpoints."""
+    app = web.Application(client_max_size=MAX_BODY_BYTES, middlewares=middlewares)
     app.on_response_prepare.append(_set_headers)
     for page in health.pages:
         app.router.add_get(f"/{page}", _page_handler(health, page), allow_head=False)
         app.router.add_get(f"/{page}/{{name}}", _check_handler(health, page), allow_head=False)
-    app.router.add_get("/metrics", _metrics_handler(metrics), allow_head=False)
+    if metrics is not None:
+        app.router.add_get("/metrics", _metrics_handler(metrics), allow_head=False)
     for each in endpoints:
         each.register(app)
     return app
-
-
-@asynccontextmanager
-async def serve(app: web.Application, host: str, port: int) -> AsyncIterator[int]:
-    """Serve inside the block; yields the port. Raises OSError when the port is in use."""
-    runner = web.AppRunner(
-        app,
-        access_log=None,
-        keepalive_timeout=KEEP_ALIVE,
-        shutdown_timeout=SHUTDOWN_TIMEOUT,
-        max_line_size=MAX_LINE_BYTES,
-        max_field_size=MAX_LINE_BYTES,
-    )
-    await runner.setup()
-    try:
-        await web.TCPSite(runner, host, port, backlog=BACKLOG).start()
-        yield runner.addresses[0][1]
-    finally:
-        await runner.cleanup()
 
 
 def _page_handler(health: Health, page: str) -> RequestHandler:

@@ -194,12 +194,17 @@ def _trust(context: ssl.SSLContext, ca: bytes) -> None:
 
 
 def _present(context: ssl.SSLContext, certificate: bytes, key: bytes) -> None:
+    try:
+        load_key_pair(context, certificate, key)
+    except (ssl.SSLError, ValueError) as error:
+        reason = _reason(error)
+        raise CredentialsError(f"the client certificate and its key cannot be used together: {reason}") from None
+
+
+def load_key_pair(context: ssl.SSLContext, certificate: bytes, key: bytes) -> None:
+    """Present this certificate, given with its key as PEM; raises SSLError or ValueError if they do not fit."""
     with _file(certificate.rstrip(b"\n") + b"\n" + key) as path:
-        try:
-            context.load_cert_chain(path, password="")
-        except (ssl.SSLError, ValueError) as error:
-            reason = _reason(error)
-            raise CredentialsError(f"the client certificate and its key cannot be used together: {reason}") from None
+        context.load_cert_chain(path, password="")
 
 
 def _reason(error: Exception) -> str:

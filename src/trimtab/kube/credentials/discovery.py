@@ -33,6 +33,7 @@ class Credentials:
     ) -> None:
         _validate(cluster, user, origin)
         self.origin = origin
+        self.in_cluster = False  # whether this is the service account of the pod that we run in
         self.server = _address(cluster, user)
         self.server_name = cluster.tls_server_name
         self.proxy = cluster.proxy_url
@@ -83,7 +84,9 @@ def _in_cluster(environment: Mapping[str, str], account: Path) -> Credentials:
         server=f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}",
         certificate_authority=str(account / "ca.crt"),
     )
-    return Credentials(cluster, UserConfig(token_file=str(account / "token")), f"service account in {account}")
+    found = Credentials(cluster, UserConfig(token_file=str(account / "token")), f"service account in {account}")
+    found.in_cluster = True
+    return found
 
 
 def _address(cluster: ClusterConfig, user: UserConfig) -> str:

@@ -1,0 +1,145 @@
+"""The ports of a process: opened first, so that a bad certificate or a taken port is known at once, and then served.
+
+secure port    HTTPS: all pages, for callers that the API server knows and allows
+loopback       HTTP: all pages, for this machine alone
+health         HTTP: only /livez, /readyz and /healthz
+status         HTTP: these and the labeller's pages, where its operator asked for that
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+import ssl
+import time
+from collections.abc import AsyncIterator, Coroutine
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from aiohttp import web
+
+from trimtab.kube.credentials import Credentials, find_credentials
+from trimtab.kube.transport import AiohttpTransport, Transport
+from trimtab.serve.access_filter import AccessFilter
+from trimtab.serve.authentication import Authenticator
+from trimtab.serve.authorization import AlwaysAllowedPaths, Authorizer
+from trimtab.serve.client_authorities import ClientAuthorities
+from trimtab.serve.health import Health
+from trimtab.serve.http import Endpoints, MetricsEndpoint, create_app
+from trimtab.serve.listener import listen, serve
+from trimtab.serve.options import Address, SecureServing, Serving
+from trimtab.serve.tls import ServerTls
+
+log = logging.getLogger(__name__)
+REVIEW_CONNECTIONS = 4  # reviews that are under way at once; further callers wait
+
+
+@dataclass(frozen=True)
+class Pages:
+    """All pages of a process; `status` are those of the labeller."""
+
+    health: Health
+    metrics: MetricsEndpoint
+    endpoints: tuple[Endpoints, ...] = ()
+    status: tuple[Endpoints, ...] = ()
+
+    def all(self, *filters: AccessFilter) -> web.Application:
+        """Every page."""
+        middlewares = [each.middleware for each in filters]
+        return create_app(self.health, self.metrics, *self.endpoints, *self.status, middlewares=middlewares)
+
+
+class Ports:
+    """The sockets and the certificate; raises CannotListen, CertificateError or CredentialsError, and leaves nothing open."""
+
+    def __init__(self, serving: Serving, credentials: Credentials) -> None:
+        self._serving = serving
+        self._sockets: dict[Address, socket.socket] = {}
+        secure = serving.secure
+        self._secure_port = _SecurePort(secure, credentials) if secure is not None else None
+        addresses = [serving.loopback, serving.health, serving.status]
+        try:
+            if secure is not None:
+                self._sockets[secure.address] = listen(secure.address, secure.share_port)
+            for each in filter(None, addresses):
+                self._sockets[each] = listen(each)
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """Close all sockets."""
+        for each in self._sockets.values():
+            each.close()
+
+    @asynccontextmanager
+    async def serve(self, pages: Pages) -> AsyncIterator[None]:
+        """Serve inside the block."""
+        serving = self._serving
+        async with AsyncExitStack() as stack:
+            if serving.secure is not None and self._secure_port is not None:
+                access = await stack.enter_async_context(self._secure_port.delegate())
+                await self._enter(stack, serving.secure.address, pages.all(access), self._secure_port.context)
+            if serving.loopback is not None:
+                await self._enter(stack, serving.loopback, pages.all())
+            if serving.health is not None:
+                await self._enter(stack, serving.health, create_app(pages.health))
+            if serving.status is not None:
+                log.warning("anybody who can connect may read the status, without TLS: address=%s", serving.status)
+                await self._enter(stack, serving.status, create_app(pages.health, None, *pages.status))
+            yield
+
+    async def _enter(
+        self, stack: AsyncExitStack, address: Address, app: web.Application, context: ssl.SSLContext | None = None
+    ) -> None:
+        port = await stack.enter_async_context(serve(app, self._sockets[address], context))
+        scheme = "http" if context is None else "https"
+        log.info("serving: address=%s", f"{scheme}://{address._replace(port=port)}")
+
+
+class _SecurePort:
+    """TLS, and who may read what."""
+
+    def __init__(self, options: SecureServing, own: Credentials) -> None:
+        self._options = options
+        self._authenticating, self._authorizing = (
+            find_credentials(each.kubeconfig) if each.kubeconfig else own
+            for each in (options.authentication, options.authorization)
+        )
+        self._allowed = AlwaysAllowedPaths(options.authorization.always_allow_paths)
+        self._authorities = ClientAuthorities(options.authentication)
+        self._tls = ServerTls(options.certificate, options.address.host, self._authorities.pem, time.time)
+
+    @property
+    def context(self) -> ssl.SSLContext:
+        return self._tls.context
+
+    @asynccontextmanager
+    async def delegate(self) -> AsyncIterator[AccessFilter]:
+        """Ask the API server inside the block, and keep certificates up to date."""
+        async with (
+            AiohttpTransport(self._authenticating, REVIEW_CONNECTIONS) as authenticating,
+            AiohttpTransport(self._authorizing, REVIEW_CONNECTIONS) as authorizing,
+        ):
+            await self._authorities.look_up(authenticating)
+            self._tls.update()
+            async with _background(self._tls.run(), self._authorities.run(authenticating, self._tls.reload)):
+                yield self._filter(authenticating, authorizing)
+
+    def _filter(self, authenticating: Transport, authorizing: Transport) -> AccessFilter:
+        clock = asyncio.get_running_loop().time
+        authenticator = Authenticator(authenticating, self._options.authentication.cache_ttl, clock, time.time)
+        return AccessFilter(authenticator, Authorizer(authorizing, self._options.authorization, clock), self._allowed)
+
+
+@asynccontextmanager
+async def _background(*loops: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
+    tasks = [asyncio.create_task(each) for each in loops]
+    try:
+        yield
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)

@@ -1,0 +1,70 @@
+"""The filter before every page of the secure port: 401 without credentials, 403 without the right, 503 if nobody can tell.
+
+The texts are the API server's own. Paths that are always allowed pass without a question, so probes work while the API server
+is down.
+"""
+
+from __future__ import annotations
+
+import logging
+
+import msgspec
+from aiohttp import web
+from aiohttp.typedefs import Handler
+
+from trimtab.kube.delegated_reviews import ReviewUnavailable, UserInfo
+from trimtab.serve.authentication import Authenticator
+from trimtab.serve.authorization import AlwaysAllowedPaths, Authorizer
+
+log = logging.getLogger(__name__)
+
+UNAUTHORIZED, FORBIDDEN, UNAVAILABLE = 401, 403, 503
+
+
+class AccessFilter:
+    """A middleware; says once in the log when callers begin to be refused because nobody can tell who they are."""
+
+    def __init__(self, authenticator: Authenticator, authorizer: Authorizer, allowed: AlwaysAllowedPaths) -> None:
+        self._authenticator, self._authorizer, self._allowed = authenticator, authorizer, allowed
+        self._failing = ""
+
+    @web.middleware
+    async def middleware(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        """Answer the refusal, or hand the request on."""
+        if request.path not in self._allowed:
+            try:
+                refusal = await self._refusal(request)
+                self._log_transition("")
+            except ReviewUnavailable as error:
+                self._log_transition(str(error))
+                refusal = status_response(UNAVAILABLE, "ServiceUnavailable", "the API server could not be asked")
+            if refusal is not None:
+                return refusal
+        return await handler(request)
+
+    async def _refusal(self, request: web.Request) -> web.Response | None:
+        user = await self._authenticator.authenticate(request)
+        if user is None:
+            return status_response(UNAUTHORIZED, "Unauthorized", "Unauthorized")
+        verb = request.method.lower()
+        if not await self._authorizer.authorize(user, verb, request.path):
+            return status_response(FORBIDDEN, "Forbidden", _forbidden(user, verb, request.path))
+        return None
+
+    def _log_transition(self, reason: str) -> None:
+        if reason and not self._failing:
+            log.error("requests to the secure port are refused, the API server could not be asked: reason=%s", reason)
+        elif self._failing and not reason:
+            log.info("requests to the secure port are answered again")
+        self._failing = reason
+
+
+def _forbidden(user: UserInfo, verb: str, path: str) -> str:
+    return f'forbidden: User "{user.username}" cannot {verb} path "{path}"'
+
+
+def status_response(code: int, reason: str, message: str) -> web.Response:
+    """A Status object, as the API server answers."""
+    status: dict[str, object] = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure"}
+    status |= {"message": message, "reason": reason, **({"details": {}} if code == FORBIDDEN else {}), "code": code}
+    return web.Response(status=code, body=msgspec.json.encode(status), content_type="application/json")

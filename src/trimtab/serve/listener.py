@@ -1,0 +1,191 @@
+"""Accepts connections on one socket, within limits on their number and on the time they take.
+
+    accepted ──(TLS handshake)──▶ open ──(request head complete)──▶ in a request ──▶ idle ──▶ (next request head) …
+       └─ HANDSHAKE_SECONDS          └─ HEAD_SECONDS                                  └─ IDLE_SECONDS ──▶ aborted
+
+When all places are taken, a new connection takes the place of the one that has been without a request for longest: clients
+that only hold connections open never keep a probe or a scrape out.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import logging
+import os
+import socket
+import ssl
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+
+from aiohttp import web
+from aiohttp.typedefs import Handler
+from aiohttp.web_protocol import RequestHandler
+
+from trimtab.serve.options import Address
+
+log = logging.getLogger(__name__)
+
+MAX_CONNECTIONS = 256
+MAX_LINE_BYTES = 4 << 10
+MAX_FIELD_BYTES = 8 << 10  # a token with many groups is long
+MAX_HEADERS = 64
+HANDSHAKE_SECONDS = 10.0
+HEAD_SECONDS = 10.0
+KEEP_ALIVE = 75.0
+IDLE_SECONDS = KEEP_ALIVE + HEAD_SECONDS  # also what a client may take to read a response
+SHUTDOWN_TIMEOUT = 1.0
+SWEEP_SECONDS = 1.0
+BACKLOG = 128
+RETRY_SECONDS = 0.5
+
+
+class CannotListen(Exception):
+    """Says which address cannot be used, why, and which flag chooses another."""
+
+
+def listen(address: Address, share_port: bool = False) -> socket.socket:
+    """A socket on this address; on all interfaces and families if it is unspecified."""
+    everywhere = ipaddress.ip_address(address.host).is_unspecified
+    dual = everywhere and socket.has_dualstack_ipv6()
+    family = socket.AF_INET6 if dual or ":" in address.host else socket.AF_INET
+    host = "" if everywhere else address.host
+    try:
+        made = socket.create_server(
+            (host, address.port), family=family, backlog=BACKLOG, reuse_port=share_port, dualstack_ipv6=dual
+        )
+    except OSError as error:
+        reason = os.strerror(error.errno) if error.errno else str(error)  # without the address, which comes first
+        raise CannotListen(f"cannot serve on {address}: {reason}. Choose another {address.flag}") from None
+    made.setblocking(False)
+    return made
+
+
+@dataclass(eq=False)
+class _Connection:
+    """One connection: `accepting` performs the handshake, after which aiohttp's protocol has a transport."""
+
+    protocol: RequestHandler
+    deadline: float  # by when its next request must be complete; infinite during one
+    accepting: asyncio.Task[None] | None = None
+
+    @property
+    def closed(self) -> bool:
+        handshaking = self.accepting is not None and not self.accepting.done()
+        return not handshaking and self.protocol.transport is None
+
+    def abort(self) -> None:
+        """Close it at once, without a farewell that the client may never read."""
+        if self.accepting is not None:
+            self.accepting.cancel()
+        if self.protocol.transport is not None:
+            self.protocol.transport.abort()
+
+
+class Connections:
+    """The connections of one port."""
+
+    def __init__(self, limit: int = MAX_CONNECTIONS) -> None:
+        self._limit = limit
+        self._by_protocol: dict[object, _Connection] = {}
+
+    def __len__(self) -> int:
+        return len(self._by_protocol)
+
+    def add(self, protocol: RequestHandler, accepting: asyncio.Task[None]) -> None:
+        """Count one more; if there are too many, the one with the earliest deadline has to go."""
+        self._by_protocol[protocol] = _Connection(protocol, _now() + HANDSHAKE_SECONDS + HEAD_SECONDS, accepting)
+        if len(self._by_protocol) > self._limit:
+            self.sweep()
+        if len(self._by_protocol) > self._limit:
+            first = min(self._by_protocol.values(), key=lambda each: each.deadline)
+            self._by_protocol.pop(first.protocol).abort()
+
+    def sweep(self) -> None:
+        """Forget those that are closed, and abort those whose time is over."""
+        for each in [*self._by_protocol.values()]:
+            if each.closed or each.deadline < _now():
+                self._by_protocol.pop(each.protocol).abort()
+
+    def abort_all(self) -> None:
+        """At the end."""
+        for each in self._by_protocol.values():
+            each.abort()
+
+    @web.middleware
+    async def middleware(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        """No deadline during a request; after it one for the client to read the response and to ask again."""
+        connection = self._by_protocol.get(request.protocol)
+        if connection is None:  # aborted meanwhile
+            return await handler(request)
+        connection.deadline = float("inf")
+        try:
+            return await handler(request)
+        finally:
+            connection.deadline = _now() + IDLE_SECONDS
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()
+
+
+@asynccontextmanager
+async def serve(
+    app: web.Application, on: socket.socket, context: ssl.SSLContext | None = None, limit: int = MAX_CONNECTIONS
+) -> AsyncIterator[int]:
+    """Serve on this socket inside the block, with TLS if there is a context; yields the port."""
+    connections = Connections(limit)
+    app.middlewares.insert(0, connections.middleware)
+    runner = web.AppRunner(
+        app,
+        access_log=None,
+        keepalive_timeout=KEEP_ALIVE,
+        shutdown_timeout=SHUTDOWN_TIMEOUT,
+        max_line_size=MAX_LINE_BYTES,
+        max_field_size=MAX_FIELD_BYTES,
+        max_headers=MAX_HEADERS,
+    )
+    await runner.setup()
+    accepting = asyncio.create_task(_accept(on, runner, context, connections))
+    sweeping = asyncio.create_task(_sweep(connections))
+    try:
+        yield on.getsockname()[1]
+    finally:
+        for task in (accepting, sweeping):
+            task.cancel()
+        await asyncio.gather(accepting, sweeping, return_exceptions=True)
+        on.close()
+        await runner.cleanup()
+        connections.abort_all()
+
+
+async def _accept(
+    on: socket.socket, runner: web.AppRunner, context: ssl.SSLContext | None, connections: Connections
+) -> None:
+    loop = asyncio.get_running_loop()
+    while True:
+        try:
+            client, _ = await loop.sock_accept(on)
+        except OSError as error:  # no file descriptor left, or the client is gone
+            log.warning("failed to accept a connection: error=%s", error.strerror)
+            await asyncio.sleep(RETRY_SECONDS)
+            continue
+        assert runner.server is not None
+        protocol = runner.server()
+        connections.add(protocol, asyncio.create_task(_start(client, protocol, context)))
+
+
+async def _start(client: socket.socket, protocol: RequestHandler, context: ssl.SSLContext | None) -> None:
+    """The TLS handshake; one that fails is the client's problem."""
+    timeout = HANDSHAKE_SECONDS if context is not None else None
+    with suppress(OSError, ConnectionError):
+        await asyncio.get_running_loop().connect_accepted_socket(
+            lambda: protocol, client, ssl=context, ssl_handshake_timeout=timeout
+        )
+
+
+async def _sweep(connections: Connections) -> None:
+    while True:
+        await asyncio.sleep(SWEEP_SECONDS)
+        connections.sweep()

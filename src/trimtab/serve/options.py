@@ -1,0 +1,74 @@
+"""What a process serves, where, and to whom: the values of the serving flags, with kube-scheduler's names and defaults."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+ALWAYS_ALLOW_PATHS = ("/healthz", "/readyz", "/livez")
+SECURE_PORT = 10259
+CACHE_SECONDS = 10.0
+
+
+class Address(NamedTuple):
+    """Where to listen, and the flag that says so; 0.0.0.0 and :: mean all interfaces."""
+
+    host: str
+    port: int
+    flag: str
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+@dataclass(frozen=True)
+class CertificateOptions:
+    """Files and TLS settings; without files the certificate is self-signed, in `cert_dir` or in memory."""
+
+    cert_file: str = ""
+    key_file: str = ""
+    cert_dir: str = ""
+    min_version: str = "VersionTLS12"
+    cipher_suites: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class AuthenticationOptions:
+    """How callers prove who they are: by a token or a client certificate."""
+
+    kubeconfig: str = ""  # empty for the credentials of the process
+    client_ca_file: str = ""
+    skip_lookup: bool = False
+    tolerate_lookup_failure: bool = True
+    cache_ttl: float = CACHE_SECONDS
+
+
+@dataclass(frozen=True)
+class AuthorizationOptions:
+    """What they may read."""
+
+    kubeconfig: str = ""  # empty for the credentials of the process
+    always_allow_paths: tuple[str, ...] = ALWAYS_ALLOW_PATHS
+    authorized_ttl: float = CACHE_SECONDS
+    unauthorized_ttl: float = CACHE_SECONDS
+
+
+@dataclass(frozen=True)
+class SecureServing:
+    """HTTPS with delegated authentication and authorization."""
+
+    address: Address
+    certificate: CertificateOptions = CertificateOptions()
+    authentication: AuthenticationOptions = AuthenticationOptions()
+    authorization: AuthorizationOptions = AuthorizationOptions()
+    share_port: bool = False
+
+
+@dataclass(frozen=True)
+class Serving:
+    """The ports of a process; None where it does not listen."""
+
+    loopback: Address | None = None  # everything, in plain HTTP
+    secure: SecureServing | None = None  # everything
+    health: Address | None = None  # health checks alone, in plain HTTP
+    status: Address | None = None  # health checks and the labeller's pages, in plain HTTP
