@@ -80,7 +80,7 @@ def test_all_is_json_where_the_log_is(tmp_path: Path) -> None:
         said = subprocess.run(arguments, capture_output=True, text=True, timeout=60, check=False).stderr
         lines = [json.loads(line)["message"] for line in said.splitlines()]
         assert "the kubeconfig /nonexistent cannot be read" in lines[-1]
-        assert command == "run" or "mode observe" in lines[0]
+        assert name == "run" or "mode observe" in lines[0]
 
 
 @pytest.mark.parametrize(

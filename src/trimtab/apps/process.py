@@ -18,6 +18,7 @@ import logging
 import signal
 from collections import Counter
 from collections.abc import Callable, Collection, Coroutine, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
 from importlib.metadata import version
 from random import Random
@@ -219,13 +220,12 @@ class Process:
         stop = asyncio.Event()
         for number in (signal.SIGTERM, signal.SIGINT):
             asyncio.get_running_loop().add_signal_handler(number, stop.set)
-        ports = Ports(self.options.serving, self.credentials)
         try:
-            await self._preflight()
-            async with ports.serve(self._pages()):
-                return await self._run_until(stop)
+            with closing(Ports(self.options.serving, self.credentials)) as ports:
+                await self._preflight()
+                async with ports.serve(self._pages()):
+                    return await self._run_until(stop)
         finally:
-            ports.close()
             for transport in (self.read_transport, self.write_transport, self.lease_transport):
                 await transport.close()
             if self.recording is not None:

@@ -23,8 +23,9 @@ from aiohttp import web
 from trimtab.kube.credentials import Credentials, find_credentials
 from trimtab.kube.transport import AiohttpTransport, Transport
 from trimtab.serve.access_filter import AccessFilter
+from trimtab.serve.allowed_paths import AlwaysAllowedPaths
 from trimtab.serve.authentication import Authenticator
-from trimtab.serve.authorization import AlwaysAllowedPaths, Authorizer
+from trimtab.serve.authorization import Authorizer
 from trimtab.serve.client_authorities import ClientAuthorities
 from trimtab.serve.health import Health
 from trimtab.serve.http import Endpoints, MetricsEndpoint, create_app

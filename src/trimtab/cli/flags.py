@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -22,7 +22,21 @@ class GroupedOption(click.Option):
 
 
 class GroupedCommand(click.Command):
-    """Shows its own options first, then those of each group."""
+    """Shows its own options first, then those of each group; a flag in `refused` is rejected with that reason."""
+
+    def __init__(self, *args: Any, refused: Mapping[str, str] | None = None, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.context_settings = {"help_option_names": ["-h", "--help"], **self.context_settings}
+        self._refused = refused or {}
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        try:
+            return super().parse_args(ctx, [normalise(arg) for arg in args])
+        except click.NoSuchOption as error:
+            reason = self._refused.get(error.option_name)
+            if reason is None:
+                raise
+            raise click.UsageError(f"{error.option_name}: {reason}", ctx) from None
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         groups: dict[str, list[tuple[str, str]]] = {"Options": []}
@@ -32,6 +46,16 @@ class GroupedCommand(click.Command):
         for name, records in groups.items():
             with formatter.section(name):
                 formatter.write_dl(records)
+
+
+def normalise(arg: str) -> str:
+    """Kubernetes' programs take `--leader_elect` and `-v=2`, and Go's `-help`."""
+    if arg == "-help":
+        return "--help"
+    if arg.startswith("-v="):
+        return f"-{arg}"
+    name, equals, value = arg.partition("=")
+    return name.replace("_", "-") + equals + value if name.startswith("--") else arg
 
 
 class Duration(click.ParamType[Any]):
@@ -70,6 +94,7 @@ class Flag:
     kind: click.ParamType[Any]
     help: str
     short: tuple[str, ...] = ()
+    hidden: bool = False
 
     @property
     def parameter(self) -> str:
@@ -86,6 +111,7 @@ class Flag:
             group=self.group,
             type=self.kind,
             help=self.help,
+            hidden=self.hidden,
             multiple=isinstance(self.kind, Strings),
             **more,
         )

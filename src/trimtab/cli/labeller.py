@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from trimtab.cli.flags import GroupedCommand, add_flags
-from trimtab.cli.run import config_file_for, report, run_process, unique_identity
+from trimtab.cli.run import config_file_for, overridden, report, run_process, unique_identity
 from trimtab.cli.serving_flags import SERVING_FLAGS, Flags, ServingFlags, address_of, read_serving_flags
 
 if TYPE_CHECKING:
@@ -141,11 +141,9 @@ def _from_rules(url: str, rules: str, seconds: int, apply: bool) -> ConfigFile:
 
 
 def _with_lease_namespace(config_file: ConfigFile, namespace: str) -> ConfigFile:
-    def read(content: bytes) -> Configuration:
-        found = config_file.read(content)
-        return replace(found, leader_election=replace(found.leader_election, namespace=namespace))
-
-    return replace(config_file, read=read)
+    return overridden(
+        config_file, lambda found: replace(found, leader_election=replace(found.leader_election, namespace=namespace))
+    )
 
 
 def _mode_message(configuration: Configuration, documented: bool) -> str:

@@ -6,12 +6,16 @@ import logging
 import secrets
 import socket
 import sys
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
+from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from trimtab.cli import kube_scheduler_flags
 from trimtab.cli.flags import GroupedCommand, add_flags
 from trimtab.cli.serving_flags import SERVING_FLAGS, ServingFlags, read_serving_flags
 from trimtab.serve.address import DEFAULT_ADDRESS
@@ -49,6 +53,15 @@ def parse_size(ctx: click.Context, param: click.Parameter, value: str) -> int:
     return size
 
 
+def print_version(ctx: click.Context, param: click.Parameter, value: str | None) -> None:
+    """As `trimtab --version`; kube-scheduler's `--version=raw` prints more than one line, too."""
+    if value not in (None, "false"):
+        from trimtab.cli.version import command as versions
+
+        ctx.invoke(versions, output="text") if value == "raw" else click.echo(f"trimtab, version {version('trimtab')}")
+        ctx.exit()
+
+
 controllers_option = click.option(
     "--controllers",
     default="scheduler",
@@ -58,7 +71,7 @@ controllers_option = click.option(
 )
 
 
-@click.command("run", cls=GroupedCommand)
+@click.command("run", cls=GroupedCommand, refused=kube_scheduler_flags.REFUSED, epilog=kube_scheduler_flags.EPILOG)
 @click.option(
     "--config", "file", type=click.Path(), help="A KubeSchedulerConfiguration; default: one profile, `trimtab`."
 )
@@ -95,7 +108,17 @@ controllers_option = click.option(
     help=f"Check the state for inconsistencies every so many seconds, by default {INVARIANTS_INTERVAL}; see metrics and log.",
 )
 @click.option("--log-level", type=click.Choice(["debug", "info", "warning", "error"]), help="Overrides logging.level.")
-@add_flags(SERVING_FLAGS)
+@add_flags((*SERVING_FLAGS, *kube_scheduler_flags.KUBE_SCHEDULER_FLAGS))
+@click.option(
+    "--version",
+    is_flag=False,
+    flag_value="true",
+    is_eager=True,
+    expose_value=False,
+    metavar="[raw]",
+    callback=print_version,
+    help="Print the version and exit.",
+)
 def command(
     file: str | None,
     controllers: tuple[str, ...],
@@ -116,18 +139,50 @@ def command(
     from trimtab.core.model.events import ConfigText
 
     serving = read_serving_flags(flags, address, DEFAULT_ADDRESS)
-    config_file = config_file_for(controllers, file) if file else None
+    if record is not None and flags["pod_max_in_unschedulable_pods_duration"] is not None:
+        raise click.UsageError("--record keeps the file, not --pod-max-in-unschedulable-pods-duration: leave one out")
+    override = partial(kube_scheduler_flags.overrides, flags, file is not None)
+    config_file = overridden(config_file_for(controllers, file), override) if file else None
     configuration, config = (
-        load_with_text_or_exit(config_file) if config_file is not None else (default_for(controllers), ConfigText())
+        load_with_text_or_exit(config_file)
+        if config_file is not None
+        else (override(default_for(controllers)), ConfigText())
     )
-    configure(log_level or configuration.trimtab.logging.level, configuration.trimtab.logging.format)
-    logging.getLogger("trimtab").info("starting: controllers=%s", ",".join(controllers))
-    for note in configuration.notes:
-        logging.getLogger("trimtab").info("%s", note)
+    write_and_exit(configuration, flags["write_config_to"])
+    level = log_level or kube_scheduler_flags.log_level(flags) or configuration.trimtab.logging.level
+    configure(level, configuration.trimtab.logging.format)
+    _log_start(configuration, controllers, [*kube_scheduler_flags.ignored_flags(flags, file is not None)])
     where = kubeconfig or configuration.client_connection.kubeconfig
     recording = RecordingOptions(record, config, record_max_size, controllers) if record is not None else None
     options = Options(unique_identity(name), recording=recording, check_invariants=check_invariants)
-    sys.exit(run_process(configuration, where, options, config_file, controllers, serving))
+    sys.exit(run_process(configuration, where, options, config_file, controllers, serving, flags["master"] or ""))
+
+
+def overridden(config_file: ConfigFile, override: Callable[[Configuration], Configuration]) -> ConfigFile:
+    """The file with what flags say, also after a reload."""
+    return replace(config_file, read=lambda content: override(config_file.read(content)))
+
+
+def _log_start(configuration: Configuration, controllers: tuple[str, ...], ignored: list[str]) -> None:
+    log = logging.getLogger("trimtab")
+    log.info("starting: controllers=%s", ",".join(controllers))
+    for note in configuration.notes:
+        log.info("%s", note)
+    if ignored:
+        log.info("flags of kube-scheduler that have no effect here: flags=%s", ", ".join(ignored))
+
+
+def write_and_exit(configuration: Configuration, path: str | None) -> None:
+    """For --write-config-to: write the configuration and exit, unless there is no path."""
+    from trimtab.config.kube_scheduler import dump
+
+    if path is None:
+        return
+    try:
+        Path(path).write_text(dump(configuration))
+    except OSError as error:
+        raise click.BadParameter(f"{path}: {error.strerror}", param_hint="--write-config-to") from None
+    sys.exit(0)
 
 
 def unique_identity(name: str) -> str:
@@ -168,6 +223,7 @@ def run_process(
     file: ConfigFile | None,
     controllers: tuple[str, ...],
     serving: ServingFlags,
+    master: str = "",
 ) -> int:
     """Run until it ends; failures to start are reported in one sentence. Returns the exit code."""
     from trimtab.apps import process
@@ -182,7 +238,7 @@ def run_process(
 
     specs = [process.CONTROLLERS[name] for name in controllers]
     try:
-        credentials = find_credentials(kubeconfig)
+        credentials = find_credentials(kubeconfig, server=master)
         options = replace(options, serving=serving.serving(credentials.in_cluster))
         return process.run(configuration, credentials, options, file, specs)
     except (CannotListen, CredentialsError, LookupFailed, UnknownKind, PreflightError) as error:

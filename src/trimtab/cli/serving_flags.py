@@ -14,6 +14,7 @@ import click
 
 from trimtab.cli.flags import Boolean, Duration, Flag, Strings, strings
 from trimtab.serve.address import InvalidAddress, parse_address
+from trimtab.serve.allowed_paths import AlwaysAllowedPaths
 from trimtab.serve.options import (
     ALWAYS_ALLOW_PATHS,
     CACHE_SECONDS,
@@ -25,6 +26,7 @@ from trimtab.serve.options import (
     SecureServing,
     Serving,
 )
+from trimtab.serve.tls_settings import MIN_VERSION, VERSIONS, TlsSettings, tls_settings
 
 Flags = Mapping[str, Any]
 
@@ -161,9 +163,17 @@ def _certificate(given: Flags) -> CertificateOptions:
         given.get("tls_cert_file", ""),
         given.get("tls_private_key_file", ""),
         given.get("cert_dir", ""),
-        given.get("tls_min_version", "VersionTLS12"),
-        strings(given.get("tls_cipher_suites", ())),
+        _tls_settings(given),
     )
+
+
+def _tls_settings(given: Flags) -> TlsSettings:
+    version = given.get("tls_min_version", MIN_VERSION)
+    flag = "--tls-min-version" if version not in VERSIONS else "--tls-cipher-suites"
+    try:
+        return tls_settings(version, strings(given.get("tls_cipher_suites", ())))
+    except ValueError as error:
+        raise click.BadParameter(str(error), param_hint=flag) from None
 
 
 def _authentication(given: Flags) -> AuthenticationOptions:
@@ -179,7 +189,16 @@ def _authentication(given: Flags) -> AuthenticationOptions:
 def _authorization(given: Flags) -> AuthorizationOptions:
     return AuthorizationOptions(
         given.get("authorization_kubeconfig", ""),
-        strings(given.get("authorization_always_allow_paths", ()), ALWAYS_ALLOW_PATHS),
+        _allowed_paths(given),
         given.get("authorization_webhook_cache_authorized_ttl", CACHE_SECONDS),
         given.get("authorization_webhook_cache_unauthorized_ttl", CACHE_SECONDS),
     )
+
+
+def _allowed_paths(given: Flags) -> tuple[str, ...]:
+    paths = strings(given.get("authorization_always_allow_paths", ()), ALWAYS_ALLOW_PATHS)
+    try:
+        AlwaysAllowedPaths(paths)
+    except ValueError as error:
+        raise click.BadParameter(str(error), param_hint="--authorization-always-allow-paths") from None
+    return paths

@@ -13,8 +13,9 @@ from aiohttp import web
 from aiohttp.typedefs import Handler
 
 from trimtab.kube.delegated_reviews import ReviewUnavailable, UserInfo
+from trimtab.serve.allowed_paths import AlwaysAllowedPaths
 from trimtab.serve.authentication import Authenticator
-from trimtab.serve.authorization import AlwaysAllowedPaths, Authorizer
+from trimtab.serve.authorization import Authorizer
 
 log = logging.getLogger(__name__)
 

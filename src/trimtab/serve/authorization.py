@@ -1,4 +1,4 @@
-"""What a caller may read: paths that are always allowed, and for all others what the API server says."""
+"""What a caller may read: what the API server says."""
 
 from __future__ import annotations
 
@@ -8,25 +8,6 @@ from trimtab.kube.delegated_reviews import UserInfo, review_path
 from trimtab.kube.transport import Transport
 from trimtab.serve.expiring_cache import ExpiringCache
 from trimtab.serve.options import AuthorizationOptions
-
-
-class InvalidPath(ValueError):
-    """Not a path that can be always allowed."""
-
-
-class AlwaysAllowedPaths:
-    """Paths as kube-scheduler takes them: whole ones, or with a `*` at the end that stands for any rest."""
-
-    def __init__(self, paths: tuple[str, ...]) -> None:
-        if wrong := [path for path in paths if "*" in path[:-1]]:
-            raise InvalidPath(f"{wrong[0]!r} has a * that is not at its end, for example /healthz/*")
-        bare = [path.removeprefix("/") for path in paths]
-        self._exact = frozenset(path for path in bare if not path.endswith("*"))
-        self._prefixes = tuple(path[:-1] for path in bare if path.endswith("*"))
-
-    def __contains__(self, path: str) -> bool:
-        bare = path.removeprefix("/")
-        return bare in self._exact or bare.startswith(self._prefixes)
 
 
 class Authorizer:

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from ssl import TLSVersion
 from typing import NamedTuple
+
+from trimtab.serve.tls_settings import TlsSettings
 
 ALWAYS_ALLOW_PATHS = ("/healthz", "/readyz", "/livez")
 SECURE_PORT = 10259
 CACHE_SECONDS = 10.0
+DEFAULT_TLS = TlsSettings(TLSVersion.TLSv1_2)
 
 
 class Address(NamedTuple):
@@ -28,8 +32,7 @@ class CertificateOptions:
     cert_file: str = ""
     key_file: str = ""
     cert_dir: str = ""
-    min_version: str = "VersionTLS12"
-    cipher_suites: tuple[str, ...] = ()
+    settings: TlsSettings = DEFAULT_TLS
 
 
 @dataclass(frozen=True)

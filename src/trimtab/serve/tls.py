@@ -22,8 +22,6 @@ log = logging.getLogger(__name__)
 REREAD_INTERVAL = 20.0
 RENEW_BEFORE = 30 * 86400.0
 PAIR_NAME = "kube-scheduler"  # kube-scheduler's own file names in --cert-dir, so that a folder made for it is used
-VERSIONS = {"VersionTLS12": ssl.TLSVersion.TLSv1_2, "VersionTLS13": ssl.TLSVersion.TLSv1_3}
-OLD_VERSIONS = ("VersionTLS10", "VersionTLS11")  # raised to 1.2
 
 
 class CertificateError(Exception):
@@ -126,6 +124,8 @@ class ServerTls:
     ) -> None:
         self._options, self._client_ca, self._clock = options, client_ca, clock
         self._certificate = open_certificate(options, host, clock())
+        if options.settings.weak:
+            log.warning("weak TLS settings are not used: settings=%s", ", ".join(options.settings.weak))
         self._in_use: tuple[KeyPair, bytes] | None = None
         self._error = ""
         self.context = SwitchingContext(ssl.PROTOCOL_TLS_SERVER)
@@ -160,7 +160,7 @@ class ServerTls:
 def server_context(options: CertificateOptions, pair: KeyPair, client_ca: bytes) -> ssl.SSLContext:
     """A context for new connections; a client certificate is asked for if there are authorities to check it by."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.minimum_version = VERSIONS.get(options.min_version, ssl.TLSVersion.TLSv1_2)
+    options.settings.apply(context)
     context.options |= ssl.OP_NO_RENEGOTIATION | ssl.OP_CIPHER_SERVER_PREFERENCE
     context.set_alpn_protocols(["http/1.1"])
     load_key_pair(context, *pair)

@@ -53,13 +53,19 @@ def find_credentials(
     context: str = "",
     environment: Mapping[str, str] = os.environ,
     account: Path = SERVICE_ACCOUNT,
+    server: str = "",
 ) -> Credentials:
-    """The credentials, or a CredentialsError that says where they were searched."""
+    """The credentials, or a CredentialsError that says where they were searched.
+
+    `server` is an address in place of the one found; without a kubeconfig there are no credentials for it.
+    """
     if path:
-        return _from_files([Path(path).expanduser()], context)
+        return _from_files([Path(path).expanduser()], context, server)
     listed = [Path(item) for item in environment.get("KUBECONFIG", "").split(os.pathsep) if item]
     if existing := [item for item in listed if item.exists()]:
-        return _from_files(existing, context)
+        return _from_files(existing, context, server)
+    if server:
+        return Credentials(ClusterConfig(server=server), UserConfig(), "--master")
     if environment.get("KUBERNETES_SERVICE_HOST") and (account / "token").exists() and not context:
         return _in_cluster(environment, account)
     default = Path(environment.get("HOME", "~")).expanduser() / ".kube" / "config"
@@ -72,10 +78,11 @@ def find_credentials(
     )
 
 
-def _from_files(paths: list[Path], context: str) -> Credentials:
+def _from_files(paths: list[Path], context: str, server: str = "") -> Credentials:
     resolved: ResolvedContext = resolve_context(paths, context)
     files = os.pathsep.join(str(path) for path in paths)
-    return Credentials(resolved.cluster, resolved.user, f"context {resolved.context!r} of {files}")
+    cluster = msgspec.structs.replace(resolved.cluster, server=server) if server else resolved.cluster
+    return Credentials(cluster, resolved.user, f"context {resolved.context!r} of {files}")
 
 
 def _in_cluster(environment: Mapping[str, str], account: Path) -> Credentials:
