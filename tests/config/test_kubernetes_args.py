@@ -98,16 +98,16 @@ def test_read_and_written(plugin: str, args: dict[str, object], expected: dict[s
     [
         ("InterPodAffinity", {"hardPodAffinityWeight": 101}, "hardPodAffinityWeight: 101 is not between 0 and 100"),
         ("InterPodAffinity", {"hardPodAffinityWeight": -1}, "hardPodAffinityWeight: -1 is not between 0 and 100"),
-        ("VolumeBinding", {"bindTimeoutSeconds": -1}, "bindTimeoutSeconds: -1 is not between 0 and"),
+        ("VolumeBinding", {"bindTimeoutSeconds": -1}, "bindTimeoutSeconds: -1 must be 0 or more"),
         ("VolumeBinding", {"shape": []}, "args.shape: storage capacity is not scored"),
         ("DefaultPreemption", {"minCandidateNodesPercentage": 101}, "101 is not between 0 and 100"),
-        ("DefaultPreemption", {"minCandidateNodesAbsolute": -1}, "minCandidateNodesAbsolute: -1 is not between 0 and"),
+        ("DefaultPreemption", {"minCandidateNodesAbsolute": -1}, "minCandidateNodesAbsolute: -1 must be 0 or more"),
         (
             "DefaultPreemption",
             {"minCandidateNodesAbsolute": 0, "minCandidateNodesPercentage": 0},
             "args.minCandidateNodesAbsolute: cannot be 0 while minCandidateNodesPercentage is 0",
         ),
-        ("Coscheduling", {"permitWaitingTimeSeconds": -1}, "permitWaitingTimeSeconds: -1 is not between 0 and"),
+        ("Coscheduling", {"permitWaitingTimeSeconds": -1}, "permitWaitingTimeSeconds: -1 must be 0 or more"),
         (
             "PodTopologySpread",
             {"defaultingType": "system"},

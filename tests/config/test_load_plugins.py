@@ -231,15 +231,15 @@ def test_one_policy_is_enough(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("plugin", "args", "words"),
     [
-        ("Rescheduler", "cpuThreshold: 180", "cpuThreshold is 180: it must be above 0 and at most 100"),
+        ("Rescheduler", "cpuThreshold: 180", "args.cpuThreshold: 180 is not above 0 and at most 100"),
         ("Rescheduler", "reschedulingInterval: fast", "'fast' is not a duration"),
         ("LoadAwareScheduling", "usageThresholds: {gpu: 5}", "gpu: unknown field"),
         ("LoadAwareScheduling", "aggregated: {usageAggregationType: p66}", "'p66' is not one of avg, p50"),
         ("Dynamic", "policy: {predicate: [{name: gpu, maxLimitPecent: 0.5}]}", "unknown metric 'gpu'"),
         ("Dynamic", "policy: {hotValue: [{timeRange: 0s, count: 2}]}", "timeRange must be positive"),
-        ("Usage", "thresholds: {cpu: -1}", "cpu is -1: it must be from 0 to 100"),
-        ("MemRealUsage", "queryMetricTimeSeconds: 0", "it must be from 1 to 3600"),
-        ("LowestLoad", "cpuWeight: 1000", "cpuWeight is 1000: it must be from 0 to 100"),
+        ("Usage", "thresholds: {cpu: -1}", "args.thresholds.cpu: -1 is not between 0 and 100"),
+        ("MemRealUsage", "queryMetricTimeSeconds: 0", "args.queryMetricTimeSeconds: 0 is not between 1 and 3600"),
+        ("LowestLoad", "cpuWeight: 1000", "args.cpuWeight: 1000 is not between 0 and 100"),
     ],
 )
 def test_nonsense_is_named(plugin: str, args: str, words: str) -> None:

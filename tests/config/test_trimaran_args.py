@@ -59,7 +59,7 @@ def test_a_token_is_not_shown() -> None:
         ("TargetLoadPacking", {"defaultRequests": {"cpu": ["1"]}}, "expected a quantity such as"),
         ("TargetLoadPacking", {"defaultRequests": "1"}, "args.defaultRequests: expected a mapping"),
         ("TargetLoadPacking", {"defaultRequestsMultiplier": 1.5}, "put it in quotes"),
-        ("TargetLoadPacking", {"targetUtilization": 120}, "targetUtilization: 120 is not a percentage from 1 to 99"),
+        ("TargetLoadPacking", {"targetUtilization": 120}, "targetUtilization: 120 is not between 1 and 99"),
         (
             "TargetLoadPacking",
             {"metricProvider": {"type": "Graphite"}},

@@ -58,7 +58,7 @@ def _parse_args(name: str, kind: type, node: ConfigNode, version: str) -> Parsed
     for field in (each for each in fields if each.key in parsed.entries):
         if field.setting.support is Support.REJECTED:
             parsed.entries[field.key].error(field.setting.doc)
-        elif field.setting.support is Support.IGNORED:
+        elif field.setting.support is Support.IGNORED and parsed.values.get(field.name) not in field.setting.anyway:
             parsed.entries[field.key].note(f"ignored: {field.setting.doc}")
         if field.setting.spec_file is not None and field.name in parsed.values:
             _load_spec_file(parsed, field, field.setting.spec_file, accepted)

@@ -19,10 +19,10 @@ from operator import or_
 from typing import Any
 
 from trimtab.config.codecs import CODECS
-from trimtab.config.config_node import INT64, ConfigNode
+from trimtab.config.config_node import ConfigNode
 from trimtab.config.yaml import MappingNode, ScalarNode, SequenceNode
 from trimtab.core.model.duration import format_duration
-from trimtab.core.model.setting import ArgumentError, Setting
+from trimtab.core.model.setting import ArgumentError, Setting, camel_case
 
 PLAIN = Setting()
 
@@ -72,11 +72,6 @@ def _field_schema(field: dataclasses.Field[Any], hint: object) -> FieldSchema:
     kind, setting = _without_none(hint), field.metadata.get("setting", PLAIN)
     key = setting.name or camel_case(field.name)
     return FieldSchema(field.name, key, kind, field.default, setting, not field.repr and kind is str)
-
-
-def camel_case(name: str) -> str:
-    head, *rest = name.split("_")
-    return head + "".join(word.capitalize() for word in rest)
 
 
 def _without_none(hint: object) -> object:
@@ -168,9 +163,11 @@ def _parse_secret(node: ConfigNode) -> object:
 def _parse_checked(node: ConfigNode, kind: object, setting: Setting) -> object:
     before = len(node.report.problems)
     value = _parse_typed(node, kind, setting)
-    if setting.validate is None or value is INVALID or len(node.report.problems) > before:
+    if value is INVALID or len(node.report.problems) > before:
         return value
-    error = setting.validate(value)
+    error = None if isinstance(value, bool) or not isinstance(value, int | float) else setting.range_error(value)
+    if error is None and setting.validate is not None:
+        error = setting.validate(value)
     if error is not None:
         node.error(error)
     return value if error is None else INVALID
@@ -207,11 +204,10 @@ def _parse_items(node: ConfigNode, kind: object, setting: Setting) -> Iterator[o
 def _parse_plain(node: ConfigNode, kind: object, setting: Setting) -> object:
     if setting.seconds is not None:
         return _parse_seconds(node, *setting.seconds)
-    low, high = setting.between or (-INT64, INT64)
     parsers: dict[object, Callable[[], object]] = {
         str: node.string,
         bool: node.boolean,
-        int: lambda: node.integer(low, high),
+        int: node.integer,
         float: node.number,
     }
     if kind not in parsers:

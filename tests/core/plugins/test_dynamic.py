@@ -116,9 +116,9 @@ def test_nonsense_is_refused() -> None:
     """Unknown metrics and values out of range are named, with what is allowed."""
     with pytest.raises(ValueError, match="unknown metric 'gpu_usage': use one of cpu_usage_avg_5m"):
         Predicate("gpu_usage", 0.5)
-    with pytest.raises(ValueError, match="maxLimitPecent is 65: it must be from 0 to 1"):
+    with pytest.raises(ValueError, match="maxLimitPecent: 65 is not between 0 and 1"):
         Predicate("cpu_usage_avg_5m", 65)
-    with pytest.raises(ValueError, match="weight is -1"):
+    with pytest.raises(ValueError, match="weight: -1 is not between 0 and 100"):
         Priority("cpu_usage_avg_5m", -1)
     with pytest.raises(ValueError, match="count at least 1"):
         HotValue(Duration(60), 0)

@@ -142,7 +142,7 @@ def test_arguments() -> None:
     lazy = InterPodAffinity(ignore_preferred_terms_of_existing_pods=True)
     assert None is lazy.score(held, web("new"), ALL_ROWS)
     assert [0, 0, 7, 0] == InterPodAffinity(7).score(held, web("new"), ALL_ROWS).tolist()  # type: ignore[union-attr]
-    with pytest.raises(ValueError, match="0 to 100"):
+    with pytest.raises(ValueError, match="between 0 and 100"):
         InterPodAffinity(101)
 
 

@@ -144,7 +144,7 @@ def test_a_burst_spreads() -> None:
 
 def test_nonsense_is_refused() -> None:
     """Figures out of range, unknown percentiles and odd spans are named, with what is allowed."""
-    with pytest.raises(ValueError, match="cpu is 101: it must be from 0 to 100"):
+    with pytest.raises(ValueError, match="cpu: 101 is not between 0 and 100"):
         ByResource(101, 5)
     with pytest.raises(ValueError, match="'p66' is not one of avg, p50, p90, p95, p99"):
         Aggregated(usage_aggregation_type="p66")

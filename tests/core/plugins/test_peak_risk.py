@@ -171,14 +171,14 @@ def test_some_rows_as_all() -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ({"floor": 0}, "floor (0) must be above 0"),
+        ({"floor": 0}, "args.floor: 0 is not above 0 and at most 100"),
         ({"floor": 30}, "at most spread (25)"),
-        ({"spread": 120}, "which must be at most 100"),
-        ({"lean": 0}, "lean is 0: it must be above 0"),
+        ({"spread": 120}, "args.spread: 120 is not above 0 and at most 100"),
+        ({"lean": 0}, "args.lean: 0 is not above 0"),
         ({"resources": []}, "name cpu, memory or both"),
         ({"resources": [{"name": "cpu"}, {"name": "cpu"}]}, "each once"),
         ({"resources": [{"name": "gpu"}]}, "not 'gpu'"),
-        ({"resources": [{"name": "cpu", "limit": 120}]}, "limit is 120: it must be above 0 and at most 100"),
+        ({"resources": [{"name": "cpu", "limit": 120}]}, "args.resources[0].limit: 120 is not above 0 and at most 100"),
     ],
 )
 def test_nonsense_is_refused(arguments: dict[str, object], words: str) -> None:

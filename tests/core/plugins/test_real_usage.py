@@ -72,5 +72,5 @@ def test_a_rollout_spreads() -> None:
 @pytest.mark.parametrize("field", ["query_metric_time_seconds", "query_metric_interval_seconds"])
 def test_times_are_checked(field: str) -> None:
     """An interval of 0, which made the original spin, is rejected."""
-    with pytest.raises(ValueError, match="Seconds is 0: it must be from 1 to 3600"):
+    with pytest.raises(ValueError, match="Seconds: 0 is not between 1 and 3600"):
         CpuRealUsage(**{field: 0})  # type: ignore[arg-type]

@@ -33,9 +33,66 @@ def test_maintenance() -> None:
     assert {"a": "! node(s) were under maintenance", "b": ""} == rejections(Rescheduler(), WEB, held)
 
 
-def test_no_data_refuses_nobody() -> None:
-    """A node without metrics passes, whatever its pods request."""
-    assert {"a": ""} == rejections(Rescheduler(), WEB, cluster(large("a"), pod("big", cpu="9900m", on="a")))
+def test_thresholds_hold_without_data() -> None:
+    """A node without metrics is compared by the requests of its pods, strictly above, and the reason says so."""
+    held = cluster(
+        *(large(name) for name in ("at", "cpu", "full")),
+        pod("p1", cpu="8", memory="1Gi", on="at"),
+        pod("p2", cpu="8100m", memory="1Gi", on="cpu"),
+        pod("p3", cpu="9500m", memory="1Gi", on="full"),
+    )
+    above = "node(s) had requests for more than 80% of their CPU"
+    beyond = "node(s) would have requests for more than 95% of their CPU with the pod"
+    assert {"at": "", "cpu": above, "full": f"{above}, {beyond}"} == rejections(Rescheduler(), WEB, held)
+
+
+def test_measurement_goes_before_requests() -> None:
+    """Where a resource is measured its requests do not matter; where the other one is not, they do."""
+    held = cluster(large("a"), large("b"), pod("p1", cpu="9", on="a"), pod("p2", cpu="9", memory="9Gi", on="b"))
+    told = rejections(Rescheduler(), WEB, with_samples(held, {"a": 10, "b": 10}, {"a": 10}))
+    assert {"a": "", "b": "node(s) had requests for more than 80% of their memory"} == told
+
+
+def test_pods_without_requests_count_for_nothing() -> None:
+    """Thresholds compare what was requested, without the defaults that a score assumes for pods that request nothing."""
+    held = cluster(large("a"), *(pod(f"p{number}", on="a") for number in range(100)))
+    assert {"a": ""} == rejections(Rescheduler(), WEB, held)
+
+
+def test_a_pod_too_large_for_an_empty_node() -> None:
+    """Without data, too, a pod that alone exceeds 95 % of a node is rejected there for good."""
+    words = "! node(s) would have requests for more than 95% of their CPU with the pod"
+    assert {"a": words} == rejections(Rescheduler(), pod("all", cpu="9900m"), cluster(large("a")))
+
+
+def test_stages_without_data() -> None:
+    """Reserve and PreBind go by requests as the filter does, and their messages say so."""
+    held = cluster(large("a"))
+    held.assume(pod("one", cpu="9600m", memory="1Mi"), "a")
+    refusal = Reject("a would use 96% of its CPU (limit 95%, by requests)", unresolvable=False)
+    warning = Warn("NodeNearlyFull", "with this pod a will use 96% of its CPU (limit 80%, by requests)")
+    assert (None, refusal) == Rescheduler().reserve(held.view, None, WEB, "a")
+    assert warning == Rescheduler().pre_bind(held.view, WEB, "a")
+
+
+@pytest.mark.parametrize("measured", [{}, {"a": 50}, {"a": 50, "b": 85}])
+def test_one_row_as_all_rows(measured: dict[str, int]) -> None:
+    """A node's result is the same alone and among all, measured or not."""
+    held = cluster(
+        *(large(name) for name in "abc"), pod("p1", cpu="8500m", memory="9Gi", on="b"), pod("p2", cpu="5", on="c")
+    )
+    view = with_samples(held, measured, measured).view
+    for each in (WEB, pod("half", cpu="5"), pod("all", cpu="9900m")):
+        alone = [Rescheduler().filter(view, each, slice(row, row + 1)).item() for row in range(3)]
+        assert Rescheduler().filter(view, each, ALL_ROWS).tolist() == alone
+
+
+def test_explained_without_data() -> None:
+    """The note of an explanation says which nodes are compared by requests, in score and thresholds."""
+    held = with_samples(cluster(large("a"), large("b")), {"a": 10}, {"a": 10})
+    note = "1 of 2 nodes without cpu metrics, 1 of 2 nodes without memory metrics: scored by requests"
+    assert f"{note}, and compared with thresholds by requests" == Rescheduler().explain_note(held.view, WEB)
+    assert "" == STRICT.explain_note(held.view, WEB)
 
 
 def test_overfull_with_the_pod() -> None:
@@ -146,12 +203,11 @@ def test_a_burst_spreads() -> None:
 @pytest.mark.parametrize(
     ("fields", "words"),
     [
-        ({"cpu_threshold": 0.0}, "cpuThreshold is 0: it must be above 0 and at most 100"),
-        ({"memory_threshold": 101.0}, "memoryThreshold is 101"),
-        ({"cpu_score_weight": 1.5}, "cpuScoreWeight is 1.5: it must be from 0 to 1"),
+        ({"cpu_threshold": 0.0}, "cpuThreshold: 0 is not above 0 and at most 100"),
+        ({"memory_threshold": 101.0}, "memoryThreshold: 101 is not above 0"),
+        ({"cpu_score_weight": 1.5}, "cpuScoreWeight: 1.5 is not between 0 and 1"),
         ({"cpu_score_weight": 0.0, "memory_score_weight": 0.0}, "both 0"),
-        ({"load_balance_bonus": 51.0}, "loadBalanceBonus is 51: it must be from 0 to 50"),
-        ({"excluded_namespaces": ("",)}, "excludedNamespaces"),
+        ({"load_balance_bonus": 51.0}, "loadBalanceBonus: 51 is not between 0 and 50"),
         ({"enabled_strategies": ("Magic",)}, "'Magic' is not one of LoadBalancing"),
         ({"max_reschedule_pods": 0}, "maxReschedulePods"),
     ],

@@ -74,7 +74,7 @@ def test_a_burst_spreads(plugin: Usage) -> None:
 
 def test_nonsense_is_refused() -> None:
     """Thresholds and weights out of range are named, with what is allowed."""
-    with pytest.raises(ValueError, match="mem is 120: it must be from 0 to 100"):
+    with pytest.raises(ValueError, match="mem: 120 is not between 0 and 100"):
         Thresholds(80, 120)
     with pytest.raises(ValueError, match="both 0"):
         Usage(cpu_weight=0, memory_weight=0)

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from functools import reduce
 
 from trimtab.config.config_node import ConfigNode
+from trimtab.config.diagnostics import Info
 from trimtab.config.profiles import ParsedProfile
 from trimtab.config.trimtab.document import validate_interval
 from trimtab.config.trimtab.settings import (
@@ -48,11 +49,21 @@ def add_plugin_sources(
 ) -> TrimtabConfiguration:
     """The document with the sources of plugins; notes plugins that need measurements where nothing is measured."""
     sources = (*document.sources, *_plugin_sources(document, load, profiles))
-    if not sources and any(_uses_metrics_server(one.plugins[name]) for one in profiles for name in one.enabled):
-        sources = (MetricsServerSettings(METRICS_SERVER_NAME),)
+    for profile in profiles if not sources else ():
+        if names := [name for name in sorted(profile.enabled) if _uses_metrics_server(profile.plugins[name])]:
+            sources = (MetricsServerSettings(METRICS_SERVER_NAME),)
+            _note_metrics_server(profile, names)
     for profile in profiles if not sources else ():
         _note_no_source(profile)
     return replace(document, sources=sources)
+
+
+def _note_metrics_server(parsed: ParsedProfile, names: list[str]) -> None:
+    parsed.node.note(
+        f"the file names no source, so {', '.join(names)} reads metrics-server, as `kubectl top nodes` does; "
+        "nodes without data are compared by requests",
+        Info,
+    )
 
 
 def _uses_metrics_server(plugin: object) -> bool:

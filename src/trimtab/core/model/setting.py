@@ -7,11 +7,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, fields
 from enum import StrEnum
+from math import inf
 from typing import Any, Protocol, TypeVar
 
+INT32 = (1 << 31) - 1  # ranges up to this or beyond have no upper end that a person would choose
+PERCENTAGE: Mapping[str, Any] = {"above": 0, "between": (0, 100)}  # options of a setting
 HOUR = 3600.0
 DAY = 24 * HOUR
 T = TypeVar("T")
@@ -41,15 +44,18 @@ class Setting:
     """A field's documentation, and which values it takes.
 
     name: in the file, if not the field's own in camelCase. seconds: written as a Go duration, within this range.
-    between: the range of an integer. choices: of a string, or of the items of a list, as `validate_item` is.
+    between: the range of a number, both ends included; above: its low end, excluded.
+    choices: of a string, or of the items of a list, as `validate_item` is.
     required: what to write, if the field may not be left out. empty_is_unset: an empty list or mapping is the default.
-    omit_default: not dumped while it has its default.
+    omit_default: not dumped while it has its default. anyway: values of an ignored field that ask for what happens here
+    in any case, so that they need no note.
     """
 
     doc: str = ""
     name: str = ""
     seconds: tuple[float, float] | None = None
-    between: tuple[int, int] | None = None
+    between: tuple[float, float] | None = None
+    above: float | None = None
     choices: tuple[str, ...] = ()
     unique: bool = False
     required: str = ""
@@ -59,6 +65,19 @@ class Setting:
     omit_default: bool = False
     spec_file: SpecFile | None = None
     support: Support = Support.SUPPORTED
+    anyway: tuple[object, ...] = ()
+
+    def range_error(self, value: float) -> str | None:
+        """What is wrong with a number of this field, if anything."""
+        low, high = self.between or (-inf, inf)
+        if low <= value <= high and (self.above is None or value > self.above):
+            return None
+        if high < INT32:
+            limits = f"between {low:g} and" if self.above is None else f"above {self.above:g} and at most"
+            return f"{value:g} is not {limits} {high:g}"
+        if value > high:
+            return f"{value:g} must be at most {high}"
+        return f"{value:g} must be {low:g} or more" if self.above is None else f"{value:g} must be above {self.above:g}"
 
 
 class ParsedFields(Protocol):
@@ -87,6 +106,30 @@ class ArgumentError(ValueError):
     def __init__(self, key: str, message: str) -> None:
         super().__init__(message)
         self.key = key
+
+
+def camel_case(name: str) -> str:
+    """A field's name as Kubernetes spells it in files."""
+    head, *rest = name.split("_")
+    return head + "".join(word.capitalize() for word in rest)
+
+
+def check_ranges(value: Any) -> None:
+    """Raises ArgumentError for the first number of a dataclass that is out of its declared range.
+
+    In a file every such number is reported, at its own place, before an instance is created.
+    """
+    for key, message in _out_of_range(value):
+        raise ArgumentError(key, f"{key}: {message}")
+
+
+def _out_of_range(value: Any) -> Iterator[tuple[str, str]]:
+    for each in fields(value):
+        declared, number = each.metadata.get("setting"), getattr(value, each.name)
+        if declared is None or isinstance(number, bool) or not isinstance(number, int | float):
+            continue
+        if (message := declared.range_error(number)) is not None:
+            yield declared.name or camel_case(each.name), message
 
 
 def setting(default: T, doc: str = "", **options: Any) -> T:

@@ -18,7 +18,7 @@ from trimtab.core.model.change import Change
 from trimtab.core.model.duration import INT64
 from trimtab.core.model.pod import Pod
 from trimtab.core.model.resources import PODS
-from trimtab.core.model.setting import Support, setting
+from trimtab.core.model.setting import Support, check_ranges, setting
 from trimtab.core.tables import Ints
 
 
@@ -41,12 +41,7 @@ class Coscheduling:
     )
 
     def __post_init__(self) -> None:
-        if self.permit_waiting_time_seconds < 0:
-            raise ValueError("permitWaitingTimeSeconds must be 0 or more")
-        if self.pod_group_backoff_seconds < 0:
-            raise ValueError("podGroupBackoffSeconds must be 0 or more")
-        if not 0 <= self.pod_group_reject_percentage <= 100:
-            raise ValueError("podGroupRejectPercentage must be from 0 to 100")
+        check_ranges(self)
 
     def queue_sort_key(self, pod: Pod, queued_at: float) -> tuple[float, ...]:
         return (-pod.priority, queued_at)

@@ -31,7 +31,7 @@ from trimtab.core.model.change import Change
 from trimtab.core.model.duration import Duration
 from trimtab.core.model.pod import Pod
 from trimtab.core.model.resources import CPU, MEMORY
-from trimtab.core.model.setting import SpecFile, setting
+from trimtab.core.model.setting import SpecFile, check_ranges, setting
 from trimtab.core.tables import Floats
 
 FIVE_MINUTES = 300
@@ -57,12 +57,11 @@ class Predicate:
     """The metric must not exceed this ratio; 0 is no limit. The field is spelt as in Crane."""
 
     name: str
-    max_limit_pecent: float = 0.0
+    max_limit_pecent: float = setting(0.0, between=(0, 1))
 
     def __post_init__(self) -> None:
         _check_metric(self.name)
-        if not 0 <= self.max_limit_pecent <= 1:
-            raise ValueError(f"maxLimitPecent is {self.max_limit_pecent:g}: it must be from 0 to 1")
+        check_ranges(self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,12 +69,11 @@ class Priority:
     """The weight of a metric."""
 
     name: str
-    weight: float = 0.0
+    weight: float = setting(0.0, between=(0, 100))
 
     def __post_init__(self) -> None:
         _check_metric(self.name)
-        if not 0 <= self.weight <= 100:
-            raise ValueError(f"weight is {self.weight:g}: it must be from 0 to 100")
+        check_ranges(self)
 
 
 @dataclass(frozen=True, slots=True)

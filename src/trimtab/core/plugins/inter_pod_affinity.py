@@ -39,7 +39,7 @@ from trimtab.core.model.change import Change
 from trimtab.core.model.objects import Namespace
 from trimtab.core.model.pod import Pod
 from trimtab.core.model.selectors import selector_error
-from trimtab.core.model.setting import setting
+from trimtab.core.model.setting import check_ranges, setting
 from trimtab.core.tables import Floats
 
 AFFINITY, ANTI_AFFINITY, EXISTING_ANTI_AFFINITY = -1, 1, 2
@@ -75,8 +75,7 @@ class InterPodAffinity:
     )
 
     def __post_init__(self) -> None:
-        if not 0 <= self.hard_pod_affinity_weight <= 100:
-            raise ValueError("hardPodAffinityWeight must be from 0 to 100")
+        check_ranges(self)
 
     def pre_filter(self, view: View, pod: Pod) -> PreFilterResult:
         terms = self._terms(view, pod)

@@ -26,7 +26,7 @@ from trimtab.core.framework.load_scoring import utilisation
 from trimtab.core.model.change import Change
 from trimtab.core.model.pod import Pod
 from trimtab.core.model.resources import CPU, MEMORY
-from trimtab.core.model.setting import setting
+from trimtab.core.model.setting import check_ranges, setting
 
 MAX_SCALED_SCORE = MAX_SCORE * utilisation.SCORE_SCALE
 
@@ -43,13 +43,11 @@ class LowestLoad:
     normalise: ClassVar[Normalise] = Normalise.NONE
     score_scale: ClassVar[int] = utilisation.SCORE_SCALE
 
-    cpu_weight: float = setting(1.0, "1 unless set, 0 to 100: the weight of CPU in a node's load")
-    memory_weight: float = setting(1.0, "1 unless set, 0 to 100: the same for memory")
+    cpu_weight: float = setting(1.0, "1 unless set, 0 to 100: the weight of CPU in a node's load", between=(0, 100))
+    memory_weight: float = setting(1.0, "1 unless set, 0 to 100: the same for memory", between=(0, 100))
 
     def __post_init__(self) -> None:
-        for name, weight in (("cpuWeight", self.cpu_weight), ("memoryWeight", self.memory_weight)):
-            if not 0 <= weight <= 100:
-                raise ValueError(f"{name} is {weight:g}: it must be from 0 to 100")
+        check_ranges(self)
         if self.cpu_weight + self.memory_weight == 0:
             raise ValueError("cpuWeight and memoryWeight are both 0: set at least one of them")
 

@@ -38,7 +38,7 @@ from trimtab.core.framework.load_scoring.scalar import SMALL_SELECTION
 from trimtab.core.model.change import Change
 from trimtab.core.model.pod import Pod
 from trimtab.core.model.resources import CPU, MEMORY
-from trimtab.core.model.setting import setting
+from trimtab.core.model.setting import PERCENTAGE, ArgumentError, check_ranges, setting
 from trimtab.core.tables import Floats
 
 MAX_LOAD_RATIO = 2.0  # times the limit, above which loads count as equal
@@ -53,13 +53,12 @@ class RiskLimit:
     """A resource, and the percentage of capacity that its load should not exceed."""
 
     name: str
-    limit: float = 80.0
+    limit: float = setting(80.0, **PERCENTAGE)
 
     def __post_init__(self) -> None:
         if self.name not in (CPU, MEMORY):
             raise ValueError(f"resources[].name: must be cpu or memory, not {self.name!r}")
-        if not 0 < self.limit <= 100:
-            raise ValueError(f"resources[].limit is {self.limit:g}: it must be above 0 and at most 100")
+        check_ranges(self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,23 +82,25 @@ class PeakRisk:
         "cpu at 80 and memory at 90 unless set: each with `name`, and `limit`, the target for its load in"
         " percent of capacity",
     )
-    floor: float = setting(2.0, "2 unless set: the minimum deviation of a node's load, in percent of its capacity")
-    spread: float = setting(25.0, "25 unless set, at least floor: the same for a node without measurements")
+    floor: float = setting(
+        2.0, "2 unless set: the minimum deviation of a node's load, in percent of its capacity", **PERCENTAGE
+    )
+    spread: float = setting(
+        25.0, "25 unless set, at least floor: the same for a node without measurements", **PERCENTAGE
+    )
     lean: float = setting(
         10.0,
         "10 unless set, above 0 to 100: the percentage of the score that depends on the mean load instead of the risk",
+        **PERCENTAGE,
     )
 
     def __post_init__(self) -> None:
         names = [each.name for each in self.resources]
         if not names or len({*names}) < len(names):
             raise ValueError("resources must name cpu, memory or both, each once")
-        if not 0 < self.floor <= self.spread <= 100:
-            raise ValueError(
-                f"floor ({self.floor:g}) must be above 0 and at most spread ({self.spread:g}), which must be at most 100"
-            )
-        if not 0 < self.lean <= 100:
-            raise ValueError(f"lean is {self.lean:g}: it must be above 0 and at most 100")
+        check_ranges(self)
+        if self.floor > self.spread:
+            raise ArgumentError("floor", f"floor ({self.floor:g}) must be at most spread ({self.spread:g})")
 
     def signature(self, pod: Pod) -> Hashable:
         return utilisation.estimate_signature(pod)

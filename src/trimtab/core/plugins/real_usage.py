@@ -26,7 +26,7 @@ from trimtab.core.framework.load_scoring import utilisation
 from trimtab.core.model.change import Change
 from trimtab.core.model.pod import Pod
 from trimtab.core.model.resources import CPU, MEMORY
-from trimtab.core.model.setting import setting
+from trimtab.core.model.setting import check_ranges, setting
 
 WINDOW = 300.0
 
@@ -40,17 +40,16 @@ class RealUsage:
     depends_on: ClassVar[Change] = Change.LOAD | Change.PODS | Change.ALLOCATABLE
 
     prometheus_api_addr: str = setting("", "the URL of a Prometheus: becomes a source, see below")
-    query_metric_time_seconds: int = setting(10, "10 unless set, 1 to 3600: the timeout of that source")
-    query_metric_interval_seconds: int = setting(10, "10 unless set, 1 to 3600: how often it is queried")
+    query_metric_time_seconds: int = setting(
+        10, "10 unless set, 1 to 3600: the timeout of that source", between=(1, 3600)
+    )
+    query_metric_interval_seconds: int = setting(
+        10, "10 unless set, 1 to 3600: how often it is queried", between=(1, 3600)
+    )
     strict: bool = setting(False, "false unless set: true scales whole percents to 0 to 100, as the original does")
 
     def __post_init__(self) -> None:
-        for name, seconds in (
-            ("queryMetricTimeSeconds", self.query_metric_time_seconds),
-            ("queryMetricIntervalSeconds", self.query_metric_interval_seconds),
-        ):
-            if not 0 < seconds <= 3600:
-                raise ValueError(f"{name} is {seconds}: it must be from 1 to 3600 seconds")
+        check_ranges(self)
 
     def named_source(self) -> NamedSource | None:
         interval, timeout = self.query_metric_interval_seconds, self.query_metric_time_seconds

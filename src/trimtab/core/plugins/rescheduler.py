@@ -5,7 +5,8 @@ The scheduling half of the plugin of this name in scodemay/plugins-improve. Fixe
 - Utilisation is the expected real usage, including pods that no sample shows yet, relative to allocatable. Upstream
   summed requests of running pods over capacity, so it sent pods back to nodes from which its controller had just
   evicted some.
-- A node without metrics is scored by requests and its thresholds do not apply: scheduling continues when metrics fail.
+- A node without metrics is judged by requests over allocatable, in the filter as in the score: so thresholds hold when
+  metrics fail, and in a cluster without any.
 - Reserving a pod records nothing, so nothing can leak: the pod's estimate is counted while it has the node.
 - A node that the pod would fill above 95 % is rejected by the filter, not only after it was chosen.
 - Scores are not cut off at 100, where all nodes with little load were equal, and the bonus fades out between 20 and 40
@@ -18,21 +19,32 @@ init containers and overhead, because that is how requests are summed here.
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
+from math import inf, nan
 from typing import Any, ClassVar
 
 import numpy as np
 
 from trimtab.core.cluster.view import View
-from trimtab.core.framework.interface import Bools, Ints, Normalise, Reject, Rows, StageResult, StageStatus, Warn
+from trimtab.core.framework.interface import (
+    Bools,
+    Ints,
+    NamedSource,
+    Normalise,
+    Reject,
+    Rows,
+    StageResult,
+    StageStatus,
+    Warn,
+)
 from trimtab.core.framework.load_scoring import scalar, utilisation
 from trimtab.core.model.change import Change
-from trimtab.core.model.duration import Duration
+from trimtab.core.model.duration import INT64, Duration
 from trimtab.core.model.pod import Pod
 from trimtab.core.model.resources import CPU, MEMORY
 from trimtab.core.model.selectors import Requirement
-from trimtab.core.model.setting import Support, setting
+from trimtab.core.model.setting import PERCENTAGE, ArgumentError, Support, check_ranges, setting
 from trimtab.core.tables import Floats
 
 MAINTENANCE = Requirement("scheduler.alpha.kubernetes.io/maintenance", "In", ("true",))
@@ -40,6 +52,7 @@ UNDER_MAINTENANCE = -1
 HARD_LIMIT = 0.95
 LOW_LOAD = 0.30
 FADE_WIDTH = 0.10
+HARD_LIMITS = ((CPU, HARD_LIMIT * 100), (MEMORY, HARD_LIMIT * 100))
 NO_ESTIMATE = (0.0, 0.0)
 RESOURCE_NAMES = {CPU: "CPU", MEMORY: "memory"}
 DEFAULT_INTERVAL = Duration(30)
@@ -48,7 +61,7 @@ STRATEGIES = ("LoadBalancing", "ResourceOptimization", "NodeMaintenance")
 
 @dataclass(frozen=True, slots=True)
 class Rescheduler:
-    """Codes are bits: CPU, memory above the threshold; CPU, memory above 95 % with the pod."""
+    """Codes are bits: CPU, memory above the threshold; CPU, memory above 95 % with the pod; the same four by requests."""
 
     name: ClassVar[str] = "Rescheduler"
     requeue_on: ClassVar[Change] = (
@@ -59,12 +72,16 @@ class Rescheduler:
     score_scale: ClassVar[int] = utilisation.SCORE_SCALE
 
     cpu_threshold: float = setting(
-        80.0, "80 unless set: a node whose CPU usage is above this percentage gets no new pods"
+        80.0, "80 unless set: a node whose CPU usage is above this percentage gets no new pods", **PERCENTAGE
     )
-    memory_threshold: float = setting(80.0, "80 unless set: the same for memory")
-    cpu_score_weight: float = setting(0.6, "0.6 unless set, 0 to 1: the weight of free CPU in the score")
-    memory_score_weight: float = setting(0.4, "0.4 unless set, 0 to 1: the same for memory")
-    load_balance_bonus: float = setting(10.0, "10 unless set, 0 to 50: added to the score of a node with little load")
+    memory_threshold: float = setting(80.0, "80 unless set: the same for memory", **PERCENTAGE)
+    cpu_score_weight: float = setting(
+        0.6, "0.6 unless set, 0 to 1: the weight of free CPU in the score", between=(0, 1)
+    )
+    memory_score_weight: float = setting(0.4, "0.4 unless set, 0 to 1: the same for memory", between=(0, 1))
+    load_balance_bonus: float = setting(
+        10.0, "10 unless set, 0 to 50: added to the score of a node with little load", between=(0, 50)
+    )
     enable_scheduling_optimization: bool = setting(
         True, "true unless set: false switches filter, score and reserve off"
     )
@@ -72,49 +89,47 @@ class Rescheduler:
         True, "true unless set: a warning Event when a pod brings its node above a threshold"
     )
     enable_rescheduling_controller: bool = setting(
-        True, "rescheduling running pods is not supported yet", support=Support.IGNORED
+        True, "rescheduling running pods is not supported yet", support=Support.IGNORED, anyway=(False,)
     )
     rescheduling_interval: Duration = setting(
-        DEFAULT_INTERVAL, "rescheduling running pods is not supported yet", support=Support.IGNORED
+        DEFAULT_INTERVAL,
+        "rescheduling running pods is not supported yet",
+        between=(0, inf),
+        support=Support.IGNORED,
+        anyway=(0,),  # off
     )
     excluded_namespaces: tuple[str, ...] = setting(
-        ("kube-system",), "rescheduling running pods is not supported yet", support=Support.IGNORED
+        ("kube-system",),
+        "rescheduling running pods is not supported yet",
+        validate_item=lambda name: None if name else "a namespace must not be empty: remove it",
+        support=Support.IGNORED,
     )
     enabled_strategies: tuple[str, ...] = setting(
-        ("LoadBalancing",), "rescheduling running pods is not supported yet", support=Support.IGNORED
+        ("LoadBalancing",),
+        "rescheduling running pods is not supported yet",
+        choices=STRATEGIES,
+        support=Support.IGNORED,
+        anyway=((),),
     )
     imbalance_threshold: float = setting(
-        20.0, "rescheduling running pods is not supported yet", support=Support.IGNORED
+        20.0, "rescheduling running pods is not supported yet", **PERCENTAGE, support=Support.IGNORED
     )
-    max_reschedule_pods: int = setting(10, "rescheduling running pods is not supported yet", support=Support.IGNORED)
+    max_reschedule_pods: int = setting(
+        10, "rescheduling running pods is not supported yet", between=(1, INT64), support=Support.IGNORED
+    )
     excluded_pod_selector: str = setting("", "rescheduling running pods is not supported yet", support=Support.IGNORED)
     strict: bool = setting(False, "false unless set: true uses requests over capacity, as the original does")
 
     def __post_init__(self) -> None:
-        for name, value, maximum in (
-            ("cpuThreshold", self.cpu_threshold, 100),
-            ("memoryThreshold", self.memory_threshold, 100),
-            ("imbalanceThreshold", self.imbalance_threshold, 100),
-        ):
-            if not 0 < value <= maximum:
-                raise ValueError(f"{name} is {value:g}: it must be above 0 and at most {maximum}")
-        for name, value, maximum in (
-            ("cpuScoreWeight", self.cpu_score_weight, 1),
-            ("memoryScoreWeight", self.memory_score_weight, 1),
-            ("loadBalanceBonus", self.load_balance_bonus, 50),
-        ):
-            if not 0 <= value <= maximum:
-                raise ValueError(f"{name} is {value:g}: it must be from 0 to {maximum}")
+        check_ranges(self)
         if self.cpu_score_weight + self.memory_score_weight == 0:
-            raise ValueError("cpuScoreWeight and memoryScoreWeight are both 0: set at least one of them")
-        if self.rescheduling_interval <= 0:
-            raise ValueError("reschedulingInterval must be positive")
-        if self.max_reschedule_pods < 1:
-            raise ValueError("maxReschedulePods must be 1 or more")
-        if "" in self.excluded_namespaces:
-            raise ValueError("excludedNamespaces contains an empty name")
+            raise ArgumentError("cpuScoreWeight", "cpuScoreWeight and memoryScoreWeight are both 0: set at least one")
         if unknown := [each for each in self.enabled_strategies if each not in STRATEGIES]:
-            raise ValueError(f"enabledStrategies: {unknown[0]!r} is not one of {', '.join(STRATEGIES)}")
+            raise ArgumentError("enabledStrategies", f"{unknown[0]!r} is not one of {', '.join(STRATEGIES)}")
+
+    def named_source(self) -> NamedSource | None:
+        """metrics-server, as its project needs, where the file names no other source; `strict` measures nothing."""
+        return None if self.strict else NamedSource((), "metrics-server")
 
     def signature(self, pod: Pod) -> Hashable:
         return (utilisation.estimate_signature(pod), utilisation.is_daemon_set_pod(pod))
@@ -128,7 +143,7 @@ class Rescheduler:
         exempt = not self.strict and utilisation.is_daemon_set_pod(pod)
         if not self.strict and (few_rows := scalar.small_selection(view, rows)):
             estimate = None if exempt else scalar.pod_estimate(view, pod)
-            return scalar.per_row(lambda row: self._code_row(view, estimate, row), few_rows)
+            return scalar.per_row(lambda row: self._code_row(view, pod, estimate, row), few_rows)
         codes = np.zeros(count, dtype=np.int64) if exempt else self._codes(view, pod, rows)
         if (maintenance := _under_maintenance(view, rows)) is not None:
             codes[maintenance] = UNDER_MAINTENANCE
@@ -136,32 +151,49 @@ class Rescheduler:
 
     def _codes(self, view: View, pod: Pod, rows: Rows) -> Ints:
         used = self._utilisation(view, rows)
-        above = used * 100 > ((self.cpu_threshold,), (self.memory_threshold,))
         if self.strict:
-            return utilisation.threshold_codes(above)
-        pod_only = utilisation.ratios(
-            utilisation.pod_estimate(view, pod), utilisation.quantities(view.allocatable, rows)
-        )
-        pod_too_large = pod_only > HARD_LIMIT
-        return utilisation.threshold_codes(
-            np.concatenate((above, used + pod_only > HARD_LIMIT)),
-            lambda: np.concatenate((above & False, pod_too_large)),
-        )
+            return utilisation.threshold_codes(self._above_thresholds(used))
+        allocatable = utilisation.quantities(view.allocatable, rows)
+        pod_only = utilisation.ratios(utilisation.pod_estimate(view, pod), allocatable)
+        exceeded = [self._exceeded_limits(used, pod_only)]
+        unknown = np.isnan(used)
+        if unknown.any():
+            requests = np.array([[pod.requests.of(resource)] for resource in utilisation.RESOURCES], dtype=np.float64)
+            pod_only = np.concatenate((pod_only, utilisation.ratios(requests, allocatable)))
+            requested = np.where(unknown, _requested(view, rows), np.nan)
+            exceeded.append(self._exceeded_limits(requested, pod_only[2:]))
+        return utilisation.threshold_codes(np.concatenate(exceeded), lambda: _too_large(pod_only))
 
-    def _code_row(self, view: View, estimate: tuple[float, float] | None, row: int) -> int:
+    def _exceeded_limits(self, used: Floats, pod_only: Floats) -> Bools:
+        """A line each: CPU, memory above the threshold; CPU, memory above 95 % with the pod. NaN exceeds nothing."""
+        return np.concatenate((self._above_thresholds(used), used + pod_only > HARD_LIMIT))
+
+    def _above_thresholds(self, used: Floats) -> Bools:
+        above: Bools = used * 100 > ((self.cpu_threshold,), (self.memory_threshold,))
+        return above
+
+    def _code_row(self, view: View, pod: Pod, estimate: tuple[float, float] | None, row: int) -> int:
         """The same for one row; without an estimate only maintenance is checked."""
         if view.nodes[row].labels.get(MAINTENANCE.key) in MAINTENANCE.values:
             return UNDER_MAINTENANCE
         if estimate is None:
             return 0
-        (cpu, memory), (pod_cpu, pod_memory) = (
-            _utilisations_row(view, NO_ESTIMATE, row),
-            _pod_only_row(view, estimate, row),
-        )
-        above = cpu * 100 > self.cpu_threshold, memory * 100 > self.memory_threshold
-        beyond = cpu + pod_cpu > HARD_LIMIT, memory + pod_memory > HARD_LIMIT
-        return scalar.threshold_code(
-            (*above, *beyond), lambda: (False, False, pod_cpu > HARD_LIMIT, pod_memory > HARD_LIMIT)
+        used: Sequence[float] = _utilisations_row(view, NO_ESTIMATE, row)
+        pod_only: tuple[float, ...] = _pod_only_row(view, estimate, row)
+        exceeded = self._exceeded_limits_row(used, pod_only)
+        if any(share != share for share in used):
+            requests = float(pod.requests.of(CPU)), float(pod.requests.of(MEMORY))
+            pod_only = (*pod_only, *_pod_only_row(view, requests, row))
+            exceeded = (*exceeded, *self._exceeded_limits_row(_requested_row(view, used, row), pod_only[2:]))
+        return scalar.threshold_code(exceeded, lambda: _too_large_row(pod_only))
+
+    def _exceeded_limits_row(self, used: Sequence[float], pod_only: Sequence[float]) -> tuple[bool, ...]:
+        (cpu, memory), (pod_cpu, pod_memory) = used, pod_only
+        return (
+            cpu * 100 > self.cpu_threshold,
+            memory * 100 > self.memory_threshold,
+            cpu + pod_cpu > HARD_LIMIT,
+            memory + pod_memory > HARD_LIMIT,
         )
 
     def _utilisation(self, view: View, rows: Rows) -> Floats:
@@ -178,11 +210,13 @@ class Rescheduler:
         if code == UNDER_MAINTENANCE:
             return ("node(s) were under maintenance",)
         limits = ((CPU, self.cpu_threshold), (MEMORY, self.memory_threshold))
-        above = [f"used more than {limit:g}% of their {RESOURCE_NAMES[resource]}" for resource, limit in limits]
-        beyond = [
-            f"would use more than {HARD_LIMIT:.0%} of their {name} with the pod" for name in RESOURCE_NAMES.values()
+        texts = [
+            f"{verb} more than {limit:g}% of their {RESOURCE_NAMES[resource]}{with_pod}"
+            for now, then in (("used", "would use"), ("had requests for", "would have requests for"))
+            for verb, with_pod, percentages in ((now, "", limits), (then, " with the pod", HARD_LIMITS))
+            for resource, limit in percentages
         ]
-        return tuple(f"node(s) {(*above, *beyond)[bit]}" for bit in utilisation.exceeded_thresholds(code))
+        return tuple(f"node(s) {texts[bit]}" for bit in utilisation.exceeded_thresholds(code))
 
     # --- score
 
@@ -250,18 +284,56 @@ class Rescheduler:
         row = view.row(node)
         if row is None:
             return []
-        used = (self._utilisation(view, slice(row, row + 1)) * 100).ravel().tolist()
-        usages = zip(RESOURCE_NAMES.values(), (cpu, memory), used, strict=True)
-        above = ((resource, limit, percent) for resource, limit, percent in usages if percent > limit)
-        return [f"{percent:.0f}% of its {resource} (limit {limit:g}%)" for resource, limit, percent in above]
+        rows = slice(row, row + 1)
+        measured = self._utilisation(view, rows)
+        used = utilisation.fill_unknown(measured, lambda: _requested(view, rows))
+        return [
+            f"{percent:.0f}% of its {name} (limit {limit:g}%{', by requests' if unknown else ''})"
+            for name, limit, percent, unknown in zip(
+                RESOURCE_NAMES.values(), (cpu, memory), (used * 100).ravel(), np.isnan(measured).ravel(), strict=True
+            )
+            if percent > limit
+        ]
 
     def explain_note(self, view: View, pod: Pod) -> str:
-        return "" if self.strict else utilisation.unmeasured_note(view)
+        note = "" if self.strict else utilisation.unmeasured_note(view)
+        return f"{note}, and compared with thresholds by requests" if note else ""
 
 
 def _utilisations_row(view: View, estimate: tuple[float, float], row: int) -> list[float]:
     """One node's utilisation with this much more, of CPU and memory."""
     return scalar.measured_ratios(view.load.expected, view.allocatable, estimate, row)
+
+
+def _requested(view: View, rows: Rows) -> Floats:
+    """Requests over allocatable, a line each for CPU and memory."""
+    return utilisation.ratios(
+        utilisation.cpu_and_memory(view.requested, view, rows), utilisation.quantities(view.allocatable, rows)
+    )
+
+
+def _requested_row(view: View, used: Sequence[float], row: int) -> list[float]:
+    """The same for one node, of the resources whose use is unknown; NaN for the others."""
+    return [
+        scalar.ratio(float(view.requested(resource).item(row)), view.allocatable(resource).item(row))
+        if share != share
+        else nan
+        for resource, share in zip(utilisation.RESOURCES, used, strict=True)
+    ]
+
+
+def _too_large(pod_only: Floats) -> Bools:
+    """For each limit whether the pod alone exceeds it; of two lines for CPU and memory, or four with its requests."""
+    too_large = pod_only > HARD_LIMIT
+    never = too_large[:2] & False
+    return np.concatenate(
+        [part for start in range(0, len(pod_only), 2) for part in (never, too_large[start : start + 2])]
+    )
+
+
+def _too_large_row(pod_only: Sequence[float]) -> list[bool]:
+    pairs = [pod_only[start : start + 2] for start in range(0, len(pod_only), 2)]
+    return [each for cpu, memory in pairs for each in (False, False, cpu > HARD_LIMIT, memory > HARD_LIMIT)]
 
 
 def _pod_only_row(view: View, estimate: tuple[float, float], row: int) -> tuple[float, float]:

@@ -7,14 +7,13 @@ of small pods can starve a large one.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import ClassVar
 
 from trimtab.core.model.change import Change
 from trimtab.core.model.pod import Pod
 from trimtab.core.model.resources import CPU, MEMORY
-from trimtab.core.model.setting import setting
+from trimtab.core.model.setting import INT32, check_ranges, setting
 
 MILLIS = 1000
 GIB = 1 << 30
@@ -27,15 +26,16 @@ class SmallestFirst:
     name: ClassVar[str] = "SmallestFirst"
     requeue_on: ClassVar[Change] = Change.NOTHING
 
-    longest_penalty: float = setting(60.0, "60 unless set: by how many seconds the largest pods are delayed")
-    large_cpu: float = setting(8.0, "8 unless set: the cores from which a pod has the full penalty")
-    large_memory: float = setting(32.0, "32 unless set: the same in GiB of memory")
+    longest_penalty: float = setting(
+        60.0, "60 unless set: by how many seconds the largest pods are delayed", between=(0, INT32)
+    )
+    large_cpu: float = setting(
+        8.0, "8 unless set: the cores from which a pod has the full penalty", above=0, between=(0, INT32)
+    )
+    large_memory: float = setting(32.0, "32 unless set: the same in GiB of memory", above=0, between=(0, INT32))
 
     def __post_init__(self) -> None:
-        if not 0 <= self.longest_penalty < math.inf:
-            raise ValueError("longestPenalty must be a number of seconds, 0 or more")
-        if not (0 < self.large_cpu < math.inf and 0 < self.large_memory < math.inf):
-            raise ValueError("largeCpu (cores) and largeMemory (GiB) must be above 0")
+        check_ranges(self)
 
     def queue_sort_key(self, pod: Pod, queued_at: float) -> tuple[float, ...]:
         return (-pod.priority, queued_at + self.longest_penalty * self._size(pod))

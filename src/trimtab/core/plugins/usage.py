@@ -26,8 +26,9 @@ from trimtab.core.cluster.view import View
 from trimtab.core.framework.interface import Ints, Normalise, Rows
 from trimtab.core.framework.load_scoring import scalar, utilisation
 from trimtab.core.model.change import Change
+from trimtab.core.model.duration import INT64
 from trimtab.core.model.pod import Pod
-from trimtab.core.model.setting import Support, setting
+from trimtab.core.model.setting import Support, check_ranges, setting
 from trimtab.core.tables import Floats
 
 WINDOW = 600.0
@@ -37,13 +38,11 @@ WINDOW = 600.0
 class Thresholds:
     """In percent; 0 is no threshold."""
 
-    cpu: float = 80.0
-    mem: float = 80.0
+    cpu: float = setting(80.0, between=(0, 100))
+    mem: float = setting(80.0, between=(0, 100))
 
     def __post_init__(self) -> None:
-        for name, percent in (("cpu", self.cpu), ("mem", self.mem)):
-            if not 0 <= percent <= 100:
-                raise ValueError(f"{name} is {percent:g}: it must be from 0 to 100")
+        check_ranges(self)
 
 
 DEFAULT_THRESHOLDS = Thresholds()
@@ -65,15 +64,21 @@ class Usage:
         DEFAULT_THRESHOLDS, "`{cpu: 80, mem: 80}` unless set: the utilization above which a node is rejected; 0 is none"
     )
     usage_weight: int = setting(
-        5, "set the weight where the plugin is enabled; Volcano multiplies by 5", support=Support.IGNORED
+        5,
+        "set the weight where the plugin is enabled; Volcano multiplies by 5",
+        between=(0, INT64),
+        support=Support.IGNORED,
     )
-    cpu_weight: int = setting(1, "1 unless set: the weight of CPU in the score (`cpu.weight` in Volcano)")
-    memory_weight: int = setting(1, "1 unless set: the same for memory (`memory.weight` in Volcano)")
+    cpu_weight: int = setting(
+        1, "1 unless set: the weight of CPU in the score (`cpu.weight` in Volcano)", between=(0, INT64)
+    )
+    memory_weight: int = setting(
+        1, "1 unless set: the same for memory (`memory.weight` in Volcano)", between=(0, INT64)
+    )
     strict: bool = setting(False, "false unless set: true uses ten-minute averages only, as the original does")
 
     def __post_init__(self) -> None:
-        if min(self.usage_weight, self.cpu_weight, self.memory_weight) < 0:
-            raise ValueError("usageWeight, cpuWeight and memoryWeight must be 0 or more")
+        check_ranges(self)
         if self.cpu_weight + self.memory_weight == 0:
             raise ValueError("cpuWeight and memoryWeight are both 0: set at least one of them")
 

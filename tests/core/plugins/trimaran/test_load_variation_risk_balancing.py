@@ -112,7 +112,7 @@ def test_bursts_are_felt() -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ({"safe_variance_margin": -1.0}, "safeVarianceMargin: -1 must be a number, 0 or more"),
+        ({"safe_variance_margin": -1.0}, "safeVarianceMargin: -1 must be 0 or more"),
         ({"safe_variance_margin": float("nan")}, "safeVarianceMargin: nan"),
         ({"safe_variance_sensitivity": -0.5}, "safeVarianceSensitivity: -0.5 must be"),
         ({"safe_variance_sensitivity": float("inf")}, "safeVarianceSensitivity: inf"),

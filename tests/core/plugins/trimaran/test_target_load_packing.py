@@ -104,7 +104,7 @@ def aged(held: Cluster, seconds: float) -> Cluster:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ({"target_utilization": 0}, "targetUtilization: 0 is not a percentage from 1 to 99"),
+        ({"target_utilization": 0}, "targetUtilization: 0 is not between 1 and 99"),
         ({"target_utilization": 100}, "targetUtilization: 100 is not"),
         ({"default_requests_multiplier": "x"}, "defaultRequestsMultiplier: 'x' is not a number such as \"1.5\""),
         ({"default_requests_multiplier": "-1"}, "defaultRequestsMultiplier: '-1'"),

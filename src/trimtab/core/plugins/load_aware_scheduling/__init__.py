@@ -34,7 +34,7 @@ from trimtab.core.framework.load_scoring import scalar, utilisation
 from trimtab.core.model.change import Change
 from trimtab.core.model.pod import Pod
 from trimtab.core.model.resources import CPU, MEMORY
-from trimtab.core.model.setting import Support, setting
+from trimtab.core.model.setting import INT32, Support, check_ranges, setting
 from trimtab.core.plugins.load_aware_scheduling.arguments import (
     AGGREGATION_TYPES,
     AGGREGATION_WINDOWS,
@@ -79,6 +79,7 @@ class LoadAwareScheduling:
     node_metric_expiration_seconds: int = setting(
         180,
         "180 unless set: a node whose metrics are older than this, compared to the others', counts as one without data",
+        between=(1, INT32),
     )
     enable_schedule_when_node_metrics_expired: bool | None = setting(
         None, "true unless set (in Koordinator false): false rejects nodes without data"
@@ -89,7 +90,7 @@ class LoadAwareScheduling:
         empty_is_unset=True,
     )
     dominant_resource_weight: int = setting(
-        0, "0 unless set, up to 100: an additional weight for the scarcer of the two"
+        0, "0 unless set, up to 100: an additional weight for the scarcer of the two", between=(0, 100)
     )
     usage_thresholds: ByResource = setting(
         DEFAULT_THRESHOLDS,
@@ -137,10 +138,7 @@ class LoadAwareScheduling:
     def __post_init__(self) -> None:
         if not self.resource_weights and not self.dominant_resource_weight:
             raise ValueError("resourceWeights and dominantResourceWeight are all 0: set at least one of them")
-        if not 0 <= self.dominant_resource_weight <= 100:
-            raise ValueError(f"dominantResourceWeight is {self.dominant_resource_weight}: it must be from 0 to 100")
-        if self.node_metric_expiration_seconds <= 0:
-            raise ValueError("nodeMetricExpirationSeconds must be 1 or more")
+        check_ranges(self)
 
     def signature(self, pod: Pod) -> Hashable:
         return (utilisation.estimate_signature(pod), utilisation.is_daemon_set_pod(pod), is_prod(pod))

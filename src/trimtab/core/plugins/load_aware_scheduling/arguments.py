@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from trimtab.core.model.duration import Duration
 from trimtab.core.model.resources import CPU
+from trimtab.core.model.setting import check_ranges, setting
 
 CpuAndMemory = tuple[int, int]  # percent, 0 for no limit
 
@@ -20,13 +21,11 @@ class ByResource:
     As in Koordinator, an empty map in a file is the same as none; one with zeros removes the limits.
     """
 
-    cpu: int = 0
-    memory: int = 0
+    cpu: int = setting(0, between=(0, 100))
+    memory: int = setting(0, between=(0, 100))
 
     def __post_init__(self) -> None:
-        for name, percent in (("cpu", self.cpu), ("memory", self.memory)):
-            if not 0 <= percent <= 100:
-                raise ValueError(f"{name} is {percent}: it must be from 0 to 100")
+        check_ranges(self)
 
     def of(self, resource: str) -> int:
         return self.cpu if resource == CPU else self.memory

@@ -39,7 +39,7 @@ from trimtab.core.framework.load_scoring.utilisation import (
 )
 from trimtab.core.model.change import Change
 from trimtab.core.model.pod import Pod
-from trimtab.core.model.setting import Support, setting
+from trimtab.core.model.setting import INT32, Support, check_ranges, setting
 from trimtab.core.plugins.trimaran import METRICS_SERVER, MetricProvider
 from trimtab.core.plugins.trimaran.measurements import (
     blend_with_requests,
@@ -71,8 +71,12 @@ class LoadVariationRiskBalancing:
     normalise: ClassVar[Normalise] = Normalise.NONE
     score_scale: ClassVar[int] = SCORE_SCALE
 
-    safe_variance_margin: float = setting(1.0, "1 unless set: the factor on the variation of the load")
-    safe_variance_sensitivity: float = setting(1.0, "1 unless set: the degree of the root taken of it first")
+    safe_variance_margin: float = setting(
+        1.0, "1 unless set: the factor on the variation of the load", between=(0, INT32)
+    )
+    safe_variance_sensitivity: float = setting(
+        1.0, "1 unless set: the degree of the root taken of it first", between=(0, INT32)
+    )
     metric_provider: MetricProvider = setting(
         METRICS_SERVER, "`Prometheus` with an address, or `KubernetesMetricsServer`: becomes a source, see below"
     )
@@ -82,10 +86,7 @@ class LoadVariationRiskBalancing:
     strict: bool = setting(False, "false unless set: true scores exactly as the original does")
 
     def __post_init__(self) -> None:
-        if not 0 <= self.safe_variance_margin < math.inf:
-            raise ValueError(f"safeVarianceMargin: {self.safe_variance_margin:g} must be a number, 0 or more")
-        if not 0 <= self.safe_variance_sensitivity < math.inf:
-            raise ValueError(f"safeVarianceSensitivity: {self.safe_variance_sensitivity:g} must be a number, 0 or more")
+        check_ranges(self)
 
     def named_source(self) -> NamedSource:
         return self.metric_provider.named_source()

@@ -39,9 +39,10 @@ from trimtab.core.framework.load_scoring.utilisation import (
 )
 from trimtab.core.framework.resource_amounts import ResourceValues
 from trimtab.core.model.change import Change
+from trimtab.core.model.duration import INT64
 from trimtab.core.model.pod import Pod
 from trimtab.core.model.resources import CPU, MEMORY
-from trimtab.core.model.setting import Support, setting
+from trimtab.core.model.setting import Support, check_ranges, setting
 from trimtab.core.plugins.trimaran import METRICS_SERVER, MetricProvider
 from trimtab.core.plugins.trimaran.beta_cdf import CachedCdf, beta_cdf, beta_cdf_one
 from trimtab.core.plugins.trimaran.measurements import (
@@ -76,7 +77,7 @@ class LowRiskOverCommitment:
     normalise: ClassVar[Normalise] = Normalise.NONE
     score_scale: ClassVar[int] = SCORE_SCALE
 
-    smoothing_window_size: int = setting(5, "5 unless set: over how many samples usage is averaged")
+    smoothing_window_size: int = setting(5, "5 unless set: over how many samples usage is averaged", between=(1, INT64))
     risk_limit_weights: ResourceValues = setting(
         EQUAL_WEIGHTS,
         "`{cpu: 0.5, memory: 0.5}` unless set, 0 to 1: the share of limits, as opposed to load, in the risk",
@@ -90,8 +91,7 @@ class LowRiskOverCommitment:
     strict: bool = setting(False, "false unless set: true scores exactly as the original does")
 
     def __post_init__(self) -> None:
-        if self.smoothing_window_size < 1:
-            raise ValueError(f"smoothingWindowSize: {self.smoothing_window_size} must be 1 or more")
+        check_ranges(self)
         for name, weight in self.risk_limit_weights.values:
             if name not in (CPU, MEMORY):
                 raise ValueError(f"riskLimitWeights: {name[:100]!r} is neither cpu nor memory")

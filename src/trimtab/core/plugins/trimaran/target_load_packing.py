@@ -38,7 +38,7 @@ from trimtab.core.framework.resource_amounts import ResourceAmounts
 from trimtab.core.model.change import Change
 from trimtab.core.model.pod import Pod
 from trimtab.core.model.resources import CPU
-from trimtab.core.model.setting import Support, setting
+from trimtab.core.model.setting import Support, check_ranges, setting
 from trimtab.core.plugins.trimaran import METRICS_SERVER, MetricProvider
 from trimtab.core.plugins.trimaran.measurements import blend_with_requests, rounded_score, scaled_score
 from trimtab.core.tables import Floats
@@ -65,7 +65,9 @@ class TargetLoadPacking:
     default_requests_multiplier: str = setting(
         "1.5", '`"1.5"` unless set: times its request, the estimate for a container without a limit'
     )
-    target_utilization: int = setting(40, "40 unless set, 1 to 99: the target CPU utilization of nodes in percent")
+    target_utilization: int = setting(
+        40, "40 unless set, 1 to 99: the target CPU utilization of nodes in percent", between=(1, 99)
+    )
     metric_provider: MetricProvider = setting(
         METRICS_SERVER, "`Prometheus` with an address, or `KubernetesMetricsServer`: becomes a source, see below"
     )
@@ -75,8 +77,7 @@ class TargetLoadPacking:
     strict: bool = setting(False, "false unless set: true scores exactly as the original does")
 
     def __post_init__(self) -> None:
-        if not 1 <= self.target_utilization <= 99:
-            raise ValueError(f"targetUtilization: {self.target_utilization} is not a percentage from 1 to 99")
+        check_ranges(self)
         if not 0 <= _number(self.default_requests_multiplier) < math.inf:
             text = self.default_requests_multiplier[:100]
             raise ValueError(f'defaultRequestsMultiplier: {text!r} is not a number such as "1.5", 0 or more')
