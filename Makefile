@@ -2,7 +2,7 @@
 # PYTHON=... selects the interpreter, ARGS=... is passed to the command.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check bench bench-live conformance differential controlplane manifests lock format clean
+.PHONY: help demo test check bench bench-live conformance differential controlplane manifests e2e compat lock format clean
 .DELETE_ON_ERROR:
 MAKEFLAGS += --no-builtin-rules
 
@@ -33,7 +33,7 @@ $(DEV): requirements-dev.lock requirements.lock requirements-build.lock pyprojec
 	@$(BOOTSTRAP) dev; $(NO_PYTHON)
 
 help: ## list the targets
-	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' Makefile | awk -F'|' '{ printf "make %-14s %s\n", $$1, $$2 }'
+	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/\1|\2/p' Makefile | awk -F'|' '{ printf "make %-14s %s\n", $$1, $$2 }'
 
 demo: $(RUNTIME) ## run a simulated cluster in the terminal; no Kubernetes needed
 	@.venv/bin/python -m trimtab demo $(ARGS)
@@ -71,6 +71,12 @@ controlplane: $(DEV) ## build the real control plane; prints its directory last
 
 manifests: $(DEV) ## write the files in deploy/ that are made from others
 	@$(PY) -m tools.manifests
+
+e2e: $(DEV) ## run Kubernetes' own scheduling specs with Trimtab and with kube-scheduler
+	@$(PY) -m tools.e2e $(ARGS)
+
+compat: $(DEV) ## run the live tests on other releases: VERSIONS="1.33.13 1.37.1"
+	@$(PY) -m tools.compat $(VERSIONS) $(if $(ARGS),--tests $(ARGS))
 
 lock: $(DEV) ## refresh the lock files: ARGS=--upgrade for newer versions
 	@$(COMPILE) --group dev --output-file requirements-dev.lock pyproject.toml

@@ -15,6 +15,8 @@ TARGETS = {
     "conformance",
     "differential",
     "controlplane",
+    "e2e",
+    "compat",
     "lock",
     "format",
     "clean",

@@ -104,16 +104,16 @@ def cache() -> Path:
 def key(module: Module) -> str:
     """A hash of all inputs of a module's binaries."""
     own = {
-        KUBERNETES.name: (PARTS, version_variables()),
+        KUBERNETES.name: (PARTS, linker_variables(pinned_version())),
         COMPANIONS.name: (KWOK_FILES,),
         OPERATIONS.name: (PROMETHEUS_OPERATOR, CRD_FILES),
-    }[module.name]
+    }.get(module.name, (linker_variables(pinned_version()),))
     settings = (module.name, module.programs, FLAGS, platform.system(), platform.machine(), own)
     digest = hashlib.sha256(repr(settings).encode())
     nested = [each.source for each in MODULES if each.source.parent == module.source]
     inputs = [path for path in module.source.rglob("*") if path.suffix == ".go" or path.name in ("go.mod", "go.sum")]
     for path in sorted(path for path in inputs if path.parent not in nested):
-        digest.update(f"\0{path.relative_to(HERE)}\0".encode() + path.read_bytes())
+        digest.update(f"\0{os.path.relpath(path, HERE)}\0".encode() + path.read_bytes())
     return digest.hexdigest()[:16]
 
 
@@ -224,11 +224,17 @@ def compile_program(go: str, source: Path, output: Path, program: Program, varia
     log_progress(f"built {output.name} in {time.monotonic() - started:.0f} s")
 
 
-def version_variables() -> str:
-    """Linker flags without which the API server, and every client's user agent, report v0.0.0."""
-    match = re.search(r"k8s\.io/kubernetes v((\d+)\.(\d+)\.\d+)", (HERE / "go.mod").read_text())
+def pinned_version() -> str:
+    """The Kubernetes version that go.mod requires."""
+    match = re.search(r"k8s\.io/kubernetes v(\d+\.\d+\.\d+)", (HERE / "go.mod").read_text())
     assert match
-    values = {"gitVersion": f"v{match[1]}", "gitMajor": match[2], "gitMinor": match[3]}
+    return match[1]
+
+
+def linker_variables(version: str) -> str:
+    """Linker flags without which the API server, and every client's user agent, report v0.0.0."""
+    major, minor, _ = version.split(".")
+    values = {"gitVersion": f"v{version}", "gitMajor": major, "gitMinor": minor}
     packages = ("k8s.io/component-base/version", "k8s.io/client-go/pkg/version")
     return " ".join(f"-X {package}.{name}={value}" for package in packages for name, value in values.items())
 
@@ -247,7 +253,7 @@ def gather_kwok_files(go: str, target: Path) -> None:
 def build_kubernetes(go: str, target: Path) -> None:
     """Build the control plane: one binary with several names."""
     log_progress("building the control plane, once: six minutes on two idle cores")
-    compile_program(go, HERE, target / "controlplane", KUBERNETES.programs[0], version_variables())
+    compile_program(go, HERE, target / "controlplane", KUBERNETES.programs[0], linker_variables(pinned_version()))
     for part in PARTS:
         (target / part).symlink_to("controlplane")
 

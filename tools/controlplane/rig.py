@@ -27,6 +27,7 @@ from tools.controlplane.client import ApiError, Client, Document
 from tools.controlplane.credentials import Credentials
 from tools.controlplane.process import PortTaken, Process, Startable, free_port, retry_port_taken, wait_ready
 
+FOLDER_VARIABLE = "TRIMTAB_CONTROLPLANE"
 WORKLOADS = (
     "deployment-controller",
     "replicaset-controller",
@@ -45,7 +46,14 @@ class NotBuilt(Exception):
 
 
 def controlplane_folder() -> Path:
-    """The folder of the built control plane; NotBuilt, with the remedy, if there is none."""
+    """The folder of the built control plane; NotBuilt, with the remedy, if there is none.
+
+    TRIMTAB_CONTROLPLANE names that of another Kubernetes release, see tools/compat.
+    """
+    if named := os.environ.get(FOLDER_VARIABLE):
+        if not (Path(named) / "kube-apiserver").exists():
+            raise NotBuilt(f"{FOLDER_VARIABLE}={named} has no kube-apiserver: make compat prints the folders it builds")
+        return Path(named)
     folder = build.folder()
     if not folder.is_dir():
         raise NotBuilt("the real control plane is not built: make controlplane builds it")
@@ -72,14 +80,19 @@ class Rig(Startable):
         *,
         controllers: Sequence[str] = (),
         kwok: bool = False,
+        stages: Path | None = None,
         priority_and_fairness: bool = True,
         audited: bool = True,
         metered: bool = False,
         gogc: int | None = None,
         workspace: Path | None = None,
     ) -> None:
-        """Set the options; nothing runs yet. A given workspace is kept, with its logs; a temporary one is removed."""
+        """Set the options; nothing runs yet. A given workspace is kept, with its logs; a temporary one is removed.
+
+        `stages` replaces kwok's default stages: what its kubelets do with pods and nodes.
+        """
         self.binaries = folder or controlplane_folder()
+        self._stages = stages or self.binaries / "kwok-stages.yaml"
         self._controllers = tuple(controllers)
         self._with_kwok = kwok
         self._fair = priority_and_fairness
@@ -164,7 +177,7 @@ class Rig(Startable):
 
     def _start_kwok(self) -> Process:
         port = free_port()
-        files = [self.binaries / name for name in ("kwok-stages.yaml", "kwok-metrics.yaml")[: 1 + self._metered]]
+        files = (self._stages, self.binaries / "kwok-metrics.yaml")[: 1 + self._metered]
         flags = commands.kwok(self.admin_kubeconfig, files, port, self.credentials)
         process = self._launch("kwok", flags, f"https://127.0.0.1:{port}")
         return self._ready(process, lambda: bool(self.scrape(process, "/healthz")))

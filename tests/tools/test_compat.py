@@ -1,0 +1,98 @@
+"""Control planes of other Kubernetes releases: their Go module, their folder, and the report of the tests."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+import pytest
+
+from tools.compat import release
+from tools.compat.__main__ import Run, parse_version, read_report
+from tools.controlplane import build
+from tools.controlplane.rig import FOLDER_VARIABLE, NotBuilt, controlplane_folder
+
+OWN = """module k8s.io/kubernetes
+
+go 1.22.0
+
+require (
+	k8s.io/api v0.0.0
+	sigs.k8s.io/yaml v1.4.0
+)
+
+replace (
+	k8s.io/api => ./staging/src/k8s.io/api
+)
+"""
+OURS = """module trimtab.invalid/controlplane
+
+go 1.22.0
+
+require (
+	k8s.io/api v0.0.0
+	sigs.k8s.io/yaml v1.4.0
+)
+
+replace (
+	k8s.io/api => k8s.io/api v0.31.12
+)
+
+require k8s.io/kubernetes v1.31.12
+"""
+REPORT = """<testsuites><testsuite>
+<testcase classname="tests.live.test_a" name="test_one" time="1"/>
+<testcase classname="tests.live.test_a" name="test_two" time="1">
+  <failure message="assert 1 == 2&#10;more">…</failure></testcase>
+<testcase classname="tests.live.test_b" name="test_three" time="1"><error message="no rig">…</error></testcase>
+<testcase classname="tests.live.test_b" name="test_four" time="0"><skipped message="needs 1.33"/></testcase>
+</testsuite></testsuites>"""
+
+
+def test_staging_folders_become_published_modules() -> None:
+    """The rest of the release's go.mod, its Go version above all, stays as it is."""
+    assert OURS == release.module_file(OWN, "1.31.12")
+
+
+def test_a_release_has_its_own_programs_and_the_pinned_companions(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only Kubernetes differs from the pinned control plane."""
+    monkeypatch.setenv("TRIMTAB_CACHE", str(tmp_path))
+    for folder in (build.folder(), release.release_folder("1.31.12")):
+        folder.mkdir()
+        for name in ("kube-apiserver", "kwok", "etcd"):
+            (folder / name).write_text(folder.name)
+    built = release.build_release("1.31.12")
+    owners = {name: (built / name).read_text() for name in ("kube-apiserver", "kwok", "etcd")}
+    pinned = build.folder().name
+    assert {"kube-apiserver": release.release_folder("1.31.12").name, "kwok": pinned, "etcd": pinned} == owners
+
+
+def test_the_pinned_release_is_not_built_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its folder is the usual one."""
+    monkeypatch.setenv("TRIMTAB_CACHE", str(tmp_path))
+    build.folder().mkdir()
+    assert build.folder() == release.build_release(build.pinned_version())
+
+
+def test_the_rig_uses_the_named_control_plane(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A folder without an API server is refused, so that no run passes on the wrong release."""
+    monkeypatch.setenv(FOLDER_VARIABLE, str(tmp_path))
+    with pytest.raises(NotBuilt, match="has no kube-apiserver"):
+        controlplane_folder()
+    (tmp_path / "kube-apiserver").touch()
+    assert tmp_path == controlplane_folder()
+
+
+def test_a_report_is_counted_by_outcome() -> None:
+    """Errors of fixtures are failures."""
+    failed = {"test_a::test_two": "assert 1 == 2", "test_b::test_three": "no rig"}
+    assert Run("1.31.12", 1, failed, {"test_b::test_four": "needs 1.33"}, 60.0) == read_report("1.31.12", REPORT, 60.0)
+
+
+@pytest.mark.parametrize("text", ["1.33", "v1.33.13", "latest", "1.33.13-rc.0"])
+def test_what_is_no_release(text: str) -> None:
+    """The message has an example."""
+    with pytest.raises(argparse.ArgumentTypeError, match=r"as in 1\.33\.13"):
+        parse_version(text)
