@@ -17,6 +17,7 @@ TARGETS = {
     "controlplane",
     "e2e",
     "compat",
+    "manifests",
     "lock",
     "format",
     "clean",

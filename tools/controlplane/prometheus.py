@@ -58,6 +58,7 @@ class Prometheus(Startable):
         targets: Iterable[Target] = (),
         *,
         binaries: Path,
+        jobs: Iterable[Document] = (),
         interval: str = "1s",
         rules: Document | None = None,
         web: Document | None = None,
@@ -65,10 +66,11 @@ class Prometheus(Startable):
     ) -> None:
         """Set the options; nothing runs yet.
 
-        `rules` is the content of a rule file (groups), `web` of a web configuration (see `web_config`; then queries are up to
-        the caller), `flags` are extra flags.
+        `jobs` are further scrape configs; `rules` is the content of a rule file (groups), `web` of a web configuration (see
+        `web_config`; then queries are up to the caller), `flags` are extra flags.
         """
         self._binaries = binaries
+        self._jobs = tuple(jobs)
         self._interval = interval
         self._rules = rules
         self._web = web
@@ -171,7 +173,10 @@ class Prometheus(Startable):
         content: Document = {
             "global": {**every, "scrape_timeout": self._interval},
             "storage": {"tsdb": {"out_of_order_time_window": "8d"}},
-            "scrape_configs": [{"job_name": job, "static_configs": groups} for job, groups in jobs.items()],
+            "scrape_configs": [
+                *({"job_name": job, "static_configs": groups} for job, groups in jobs.items()),
+                *self._jobs,
+            ],
         }
         if self._rules is not None:
             content["rule_files"] = [str(self._written("rules.json", self._rules))]
