@@ -2,7 +2,7 @@
 # PYTHON=... selects the interpreter, ARGS=... is passed to the command.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check bench bench-live conformance differential controlplane manifests e2e compat lock format clean
+.PHONY: help demo test check bench bench-live conformance differential controlplane manifests e2e compat image image-lock sbom wheel lock format clean
 .DELETE_ON_ERROR:
 MAKEFLAGS += --no-builtin-rules
 
@@ -77,6 +77,17 @@ e2e: $(DEV) ## run Kubernetes' own scheduling specs with Trimtab and with kube-s
 
 compat: $(DEV) ## run the live tests on other releases: VERSIONS="1.33.13 1.37.1"
 	@$(PY) -m tools.compat $(VERSIONS) $(if $(ARGS),--tests $(ARGS))
+image: $(RUNTIME) ## build the container image into dist/, without a registry: ARGS="--architecture arm64"
+	@$(PY) -m tools.image build $(ARGS)
+
+image-lock: $(RUNTIME) ## take the newest Debian packages into the image's lock file; needs apt
+	@$(PY) -m tools.image lock
+
+wheel: $(RUNTIME) ## build the wheel into dist/
+	@$(PY) -m tools.image wheel $(ARGS)
+
+sbom: $(RUNTIME) ## write the bill of materials of requirements.lock (CycloneDX) into dist/
+	@$(PY) -m tools.image sbom $(ARGS)
 
 lock: $(DEV) ## refresh the lock files: ARGS=--upgrade for newer versions
 	@$(COMPILE) --group dev --output-file requirements-dev.lock pyproject.toml

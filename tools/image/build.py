@@ -1,0 +1,103 @@
+"""Builds the image from lock files and the source tree, and measures what it became."""
+
+from __future__ import annotations
+
+import os
+import platform
+import statistics
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import NamedTuple
+
+from tools.image import oci, sandbox, sbom, wheels
+from tools.image.debian import Gone, Package, fetch_all, newest, read_lock
+from tools.image.folders import ImageError, version
+from tools.image.layers import Layer
+from tools.image.root_filesystem import PROGRAM, build_layers
+
+STARTS = 5
+MEGABYTE = 1e6
+
+
+class StartTime(NamedTuple):
+    """Seconds from exec to exit: elapsed, and of a CPU."""
+
+    elapsed: float
+    cpu: float
+
+
+@dataclass(frozen=True)
+class Contents:
+    """What an image is made of."""
+
+    architecture: str
+    packages: Sequence[Package]
+    layers: Sequence[Layer]
+    sbom: str
+
+
+def build_contents(architecture: str, allow_newer: bool = False) -> Contents:
+    """All that is in the image; `allow_newer` uses today's Debian packages if a locked one has left the mirrors."""
+    wheels.check_interpreter()
+    packages = read_lock(architecture)
+    try:
+        fetch_all(packages)
+    except Gone:
+        if not allow_newer:
+            raise
+        packages = newest(architecture)
+    with TemporaryDirectory() as folder:
+        own = wheels.build_wheel(Path(folder))
+        bill = sbom.of_image(packages, wheels.locked_wheels(architecture), own)
+        return Contents(architecture, packages, build_layers(architecture, packages, own, bill), bill)
+
+
+def write_image(contents: Contents, folder: Path) -> tuple[Path, str]:
+    """Write the archive and, beside it, the bill of materials; returns the archive and the image's digest."""
+    folder.mkdir(parents=True, exist_ok=True)
+    archive = folder / f"trimtab-{version()}-{contents.architecture}.tar"
+    digest = oci.write_archive(contents.architecture, contents.layers, archive)
+    archive.with_suffix(".cdx.json").write_text(contents.sbom)
+    return archive, digest
+
+
+def sizes(layers: Sequence[Layer]) -> tuple[float, float]:
+    """Compressed and uncompressed, in megabytes."""
+    compressed = sum(layer.file.stat().st_size for layer in layers)
+    return compressed / MEGABYTE, sum(layer.uncompressed for layer in layers) / MEGABYTE
+
+
+def start_times(contents: Contents) -> dict[str, StartTime]:
+    """The median start of several; empty where the image cannot be started."""
+    if os.geteuid() != 0 or wheels.MACHINES[contents.architecture] != platform.machine():
+        return {}
+    imports = ("/usr/bin/python3.11", "-sP", "-c", "import trimtab.apps.process, trimtab.cli.run")
+    programs = {"trimtab version": (f"/{PROGRAM}", "version"), "imports of trimtab run": imports}
+    with TemporaryDirectory() as folder:
+        root = Path(folder, "root")
+        oci.unpack(contents.layers, root)
+        starts = {name: [start(root, program) for _ in range(STARTS)] for name, program in programs.items()}
+    return {name: statistics.median_low(times) for name, times in starts.items()}
+
+
+def start(root: Path, program: tuple[str, ...]) -> StartTime:
+    """Run a program in a sandbox to its end."""
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        sandbox.enter(root, ())
+        sandbox.drop_privileges()
+        os.dup2(os.open("/dev/null", os.O_WRONLY), 1)
+        os.write(writer, repr(time.monotonic()).encode())
+        os.execve(program[0], program, dict(each.split("=", 1) for each in oci.ENVIRONMENT))
+    _, status, used = os.wait4(child, 0)
+    ended = time.monotonic()
+    began = os.read(reader, 64)
+    os.close(reader)
+    os.close(writer)
+    if status:
+        raise ImageError(f"{' '.join(program)} failed in the image, with wait status {status}")
+    return StartTime(ended - float(began), used.ru_utime + used.ru_stime)
