@@ -12,7 +12,7 @@ from tests.apps.fake_apiserver import FakeApiServer, configured, findings_of
 from tests.config.config_files import HEAD, TRIMTAB_HEAD
 from tests.kube.fake_transport import json_response
 from trimtab.apps.doctor.finding import Area, Severity
-from trimtab.apps.doctor.rbac_checks import required
+from trimtab.apps.doctor.rbac_checks import SCHEDULER_ACCOUNT, required
 from trimtab.config.configuration import Configuration
 from trimtab.config.kube_scheduler import default_configuration, parse
 from trimtab.config.trimtab.labeller import combined_configuration, labeller_configuration
@@ -101,14 +101,17 @@ def test_a_lease_by_another_name_needs_another_role(leader: str, remedy: str) ->
 
 
 async def test_what_is_missing_is_named_by_verb_and_file() -> None:
-    """One finding per resource, and no ok finding."""
+    """One finding per resource, and no ok finding; the files are for another account than the one that was refused."""
     server = FakeApiServer(denied={"list persistentvolumes", "patch persistentvolumes", "create pods/binding"})
     found = await server.run_doctor(default_configuration())
     volumes = "apply deploy/rbac-volumes.yaml, or disable NodeVolumeLimits, VolumeBinding and VolumeZone"
+    to_ann = f"; it grants them to {SCHEDULER_ACCOUNT}, so bind its roles to ann"
     assert [
-        ("pods/binding", "ann may not create them", "apply deploy/rbac.yaml"),
-        ("persistentvolumes", "ann may not list, patch them", volumes),
+        ("pods/binding", "ann may not create them", f"apply deploy/rbac.yaml{to_ann}"),
+        ("persistentvolumes", "ann may not list, patch them", volumes + to_ann),
     ] == findings_of(found, Severity.PROBLEM)
+    found = await server.run_doctor(default_configuration(), SCHEDULER_ACCOUNT)
+    assert "apply deploy/rbac.yaml" == findings_of(found, Severity.PROBLEM)[0][2]
     assert [] == findings_of(found, Severity.OK, Area.RIGHTS)
 
 

@@ -114,9 +114,9 @@ async def test_sources_are_asked_when_nodes_are_known() -> None:
         looking = asyncio.create_task(scheduler._poll())
         await asyncio.sleep(60.0)
         assert not begun.is_set()
-        for kind in scheduler.configuration.settings.kinds:
-            for _ in range(scheduler.informers._unsynced[kind]):
-                scheduler.informers._handle(Synced(kind, 1.0))
+        for kind, reflector in scheduler.informers._reflectors:
+            reflector.counts.lists = 1
+            scheduler.informers._handle(Synced(kind, 1.0))
         await looking
         assert begun.is_set()
 

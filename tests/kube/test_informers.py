@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 
 from tests.kube.fake_transport import FakeResponse, FakeStream, FakeTransport, json_response
-from trimtab.core.model.events import Event, ObjectDeleted, ObjectUpserted, Synced
+from trimtab.core.model.events import Event, KindForbidden, ObjectDeleted, ObjectUpserted, Synced
 from trimtab.core.model.objects import PodGroup, Service
 from trimtab.core.model.selectors import LabelSelector
 from trimtab.kube.informers import Informers
-from trimtab.kube.kinds import EXTRA_KINDS, UnknownKind, extra_kinds
+from trimtab.kube.kinds import EXTRA_KINDS, IfForbidden, UnknownKind, extra_kinds
 from trimtab.wire.requests import Request
 
 pytestmark = pytest.mark.looptime
@@ -40,11 +40,12 @@ class InformersHarness:
 
     kinds: tuple[str, ...]
     answers: dict[str, FakeResponse] = field(default_factory=dict)
+    if_forbidden: IfForbidden = IfForbidden.WAIT
     events: list[Event] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.transport = FakeTransport(self.answer, self.open)
-        followed = [kind for name in self.kinds for kind in extra_kinds(name, ("One", "Other"))]
+        followed = [kind for name in self.kinds for kind in extra_kinds(name, ("One", "Other"), self.if_forbidden)]
         clock = asyncio.get_running_loop().time
         self.informers = Informers(self.transport, followed, self.events.append, clock, Random(1))
 
@@ -168,6 +169,53 @@ async def test_a_kind_that_may_not_be_listed(caplog: pytest.LogCaptureFixture) -
         harness.answers[SERVICES] = listing(10)
         await asyncio.wait_for(harness.informers.wait_synced(), 31.0)
         assert harness.informers.unsynced() is None
+
+
+ALICE = 'podgroups.scheduling.x-k8s.io is forbidden: User "alice" cannot list resource "podgroups"'
+REFUSED = json_response({"kind": "Status", "code": 403, "message": ALICE}, 403)
+
+
+async def test_a_kind_that_some_pods_need_may_be_forbidden() -> None:
+    """It is reported once with the account, holds up neither lease nor refresh, and is not ready until Synced."""
+    harness = InformersHarness(("podgroups", "services"), {NEW: REFUSED, SERVICES: listing(10)}, IfForbidden.REPORT)
+    remedy = "grant it to alice, as deploy/components/gang/rbac-gang.yaml does for Trimtab's service account"
+    async with running(harness):
+        await asyncio.wait_for(harness.informers.wait_synced(), 1.0)
+        await asyncio.wait_for(harness.informers.refresh(), 5.0)
+        await asyncio.sleep(60.0)
+        (event,) = [event for event in harness.events if isinstance(event, KindForbidden)]
+        assert ("podgroups", f"list: 403 {ALICE}; {remedy}, or disable One and Other") == (event.kind, event.problem)
+        assert f"podgroups: {event.problem}" == harness.informers.unsynced()
+        assert ["services"] == [event.kind for event in harness.events if isinstance(event, Synced)]
+        harness.answers[NEW] = listing(50, an_object("gang", 49))
+        await asyncio.sleep(31.0)
+        assert (["+gang"], None) == (harness.seen(), harness.informers.unsynced())
+        assert Synced("podgroups", pytest.approx(90.0, abs=30.0)) == harness.events[-1]
+
+
+async def test_a_permission_that_is_revoked() -> None:
+    """What was listed before may be out of date: pods that need it wait from then on."""
+    harness = InformersHarness(("podgroups",), {NEW: listing(10, an_object("gang", 9))}, IfForbidden.REPORT)
+    async with running(harness):
+        harness.answers[NEW] = REFUSED
+        harness.transport.open = lambda request: FakeStream(status=403, text=REFUSED.body)
+        for stream in harness.transport.streams:
+            stream.end()
+        await asyncio.sleep(10.0)
+        assert ["podgroups"] == [event.kind for event in harness.events if isinstance(event, KindForbidden)]
+
+
+async def test_a_dispensable_kind_is_done_without(caplog: pytest.LogCaptureFixture) -> None:
+    """As one that is not served: it counts as empty, one line says why, and it is listed again within minutes."""
+    path = "/apis/storage.k8s.io/v1/volumeattachments"
+    async with running(InformersHarness(("volumeattachments",), {path: REFUSED})) as harness:
+        assert [Synced("volumeattachments", pytest.approx(0.0, abs=0.1))] == harness.events
+        assert harness.informers.unsynced() is None
+        assert 1 == caplog.text.count("forbidden, treated as empty: kind=volumeattachments")
+        assert 'User "alice" cannot list' in caplog.text
+        harness.answers[path] = listing(50)
+        await asyncio.sleep(185.0)
+        assert 2 == harness.informers.counts()["volumeattachments"]["lists"]
 
 
 def test_a_kind_that_cannot_be_watched() -> None:

@@ -34,7 +34,13 @@ async def test_a_usable_server_passes() -> None:
         ),
         (
             json_response({"kind": "Status", "message": "cannot list"}, 403),
-            "forbids listing /api/v1/pods: cannot list. Apply",
+            "forbids listing /api/v1/pods: cannot list. Apply deploy/rbac.yaml and use its service account",
+        ),
+        (
+            json_response(
+                {"kind": "Status", "message": 'pods is forbidden: User "ann" cannot list resource "pods"'}, 403
+            ),
+            "Grant it to ann, as deploy/rbac.yaml does for Trimtab's service account, or use that one",
         ),
         (json_response(b"<html>hello</html>"), "does not answer like an API server: status 200, '<html>hello</html>'"),
         (json_response(b"nothing here", 404), "does not answer like an API server: status 404"),
@@ -64,5 +70,5 @@ async def test_only_a_denied_permission_is_an_error(answer: FakeResponse, passes
     if passes:
         await checking
         return
-    with pytest.raises(PreflightError, match=r"forbids to patch nodes. Apply deploy/x.yaml"):
+    with pytest.raises(PreflightError, match=r"forbids this account to patch nodes. Apply deploy/x.yaml"):
         await checking

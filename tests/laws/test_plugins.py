@@ -25,6 +25,7 @@ from trimtab.core.framework.interface import (
     Cacheable,
     Filter,
     Ints,
+    NeedsKindsForSomePods,
     Normalise,
     Plugin,
     PreFilterResult,
@@ -218,3 +219,19 @@ def test_explained_as_decided(cluster: Cluster, pod: Pod, promised: Pod, node: s
         assert bool(told.node) == bool(feasible)
         assert max(feasible.values(), default=0) == feasible.get(told.node, 0)
         assert all(line.reasons for line in told.rows if line.rejected_by)
+
+
+@OFTEN
+@given(st.data())
+def test_pods_that_do_not_need_a_kind_get_the_same_answers_without_it(data: st.DataObject) -> None:
+    """Else a pod would be scheduled wrongly while listing the kind is forbidden."""
+    cluster, pod = data.draw(clusters()), data.draw(pods())
+    plain = replace(pod, labels={}, spec=replace(pod.spec, volumes=()))
+    for plugin in PLUGINS:
+        if isinstance(plugin, NeedsKindsForSomePods) and isinstance(plugin, Filter):
+            assert not plugin.needs_kinds_for(plain)
+            without = cluster.fork()
+            for each in [each for each in without.objects if each.kind in plugin.needs_kinds]:
+                without.delete_object(each.kind, each.key, each.uid, each.version + 1)
+            answers = [plugin.filter(seen.view, plain, ALL_ROWS).tolist() for seen in (cluster, without)]
+            assert answers[0] == answers[1]

@@ -40,12 +40,14 @@ from trimtab.config.configuration import Configuration
 from trimtab.config.registry import NODE_ANNOTATIONS
 from trimtab.config.trimtab.labeller import combined_configuration, labeller_configuration
 from trimtab.core.engine import Engine
+from trimtab.core.framework.forbidden_kinds import only_some_pods_need
 from trimtab.core.model.events import Event, LeaseAcquired, LeaseLost
 from trimtab.core.settings import Settings
 from trimtab.kube import kinds
 from trimtab.kube.api_calls import ApiCalls
 from trimtab.kube.credentials import Credentials
 from trimtab.kube.informers import Informers
+from trimtab.kube.kinds import IfForbidden
 from trimtab.kube.lease import LeaderElector
 from trimtab.kube.preflight import check_access, check_permission
 from trimtab.kube.transport import AiohttpTransport, PooledTransport, rate_limiter
@@ -340,7 +342,8 @@ def extra_watched_kinds(settings: Settings) -> Iterator[kinds.WatchedKind[Any]]:
         plugins = dict.fromkeys(
             plugin for profile in settings.profiles for plugin in profile.needed_kinds.get(name, ())
         )
-        yield from kinds.extra_kinds(name, plugins)
+        some = only_some_pods_need(name, settings.profiles)
+        yield from kinds.extra_kinds(name, plugins, IfForbidden.REPORT if some else IfForbidden.WAIT)
 
 
 def run(

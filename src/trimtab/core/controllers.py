@@ -49,6 +49,7 @@ class EngineState:
     writes: PendingWrites = field(default_factory=PendingWrites)
     unsynced: set[str] = field(default_factory=set)
     term: int | None = None  # of the lease, while this process holds it
+    forbidden: dict[str, str] = field(default_factory=dict)  # kinds that may not be listed, and why
 
     @property
     def may_decide(self) -> bool:
@@ -57,7 +58,8 @@ class EngineState:
     def fork(self) -> EngineState:
         """A copy that records no metrics."""
         cluster, writes = self.cluster.fork(), self.writes.copy()
-        return EngineState(self.settings, MetricsRecorder(), cluster, writes, self.unsynced.copy(), self.term)
+        unsynced, forbidden = self.unsynced.copy(), self.forbidden.copy()
+        return EngineState(self.settings, MetricsRecorder(), cluster, writes, unsynced, self.term, forbidden)
 
 
 class Controller(Protocol):

@@ -11,12 +11,14 @@ from typing import Any, TypeVar, get_args
 
 from trimtab.core.cluster.cluster import Cluster
 from trimtab.core.controllers import Changed, Controller, EngineState, Output
+from trimtab.core.framework.forbidden_kinds import only_some_pods_need
 from trimtab.core.labelling.controller import Labelling
 from trimtab.core.model.change import Change
 from trimtab.core.model.events import (
     Event,
     GetPodDone,
     HistoryRead,
+    KindForbidden,
     LeaseAcquired,
     LeaseLost,
     NodeDeleted,
@@ -43,7 +45,7 @@ AController = TypeVar("AController", bound=Controller)
 # What a controller's `on_change` may hear of.
 CHANGE_EVENTS = (
     *(PodUpserted, PodDeleted, NodeUpserted, NodeDeleted, ObjectUpserted, ObjectDeleted),
-    *(SamplesRead, HistoryRead, SourceFailed, SettingsRead, LeaseLost),
+    *(SamplesRead, HistoryRead, SourceFailed, SettingsRead, LeaseLost, Synced),
 )
 
 
@@ -82,6 +84,7 @@ class Engine:
             SourceFailed: self._source_failed,
             SettingsRead: self._settings_read,
             Synced: self._synced,
+            KindForbidden: self._kind_forbidden,
             LeaseAcquired: self._lease_acquired,
             LeaseLost: self._lease_lost,
             Tick: self._tick,
@@ -192,11 +195,22 @@ class Engine:
         state, settings = self.state, event.settings
         state.unsynced |= set(settings.kinds) - set(state.settings.kinds)
         state.settings = settings
+        state.unsynced |= {kind for kind in state.forbidden if not only_some_pods_need(kind, settings.profiles)}
         state.cluster.load_store.apply_settings(settings.load)
         return self._tell_controllers(Changed(event))
 
     def _synced(self, event: Synced) -> list[Output]:
         self.state.unsynced.discard(event.kind)
+        was_forbidden = self.state.forbidden.pop(event.kind, None) is not None
+        return self._tell_controllers(Changed(event)) if was_forbidden else []
+
+    def _kind_forbidden(self, event: KindForbidden) -> list[Output]:
+        """Pods that need the kind wait for it; where any pod may need it, nothing is decided."""
+        self.state.forbidden[event.kind] = event.problem
+        if only_some_pods_need(event.kind, self.state.settings.profiles):
+            self.state.unsynced.discard(event.kind)
+        elif event.kind in self.state.settings.kinds:
+            self.state.unsynced.add(event.kind)
         return []
 
     def _lease_acquired(self, event: LeaseAcquired) -> list[Output]:

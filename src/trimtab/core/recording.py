@@ -20,6 +20,7 @@ from trimtab.core.model.events import (
     ConfigText,
     Event,
     GetPodDone,
+    KindForbidden,
     LeaseAcquired,
     NodeUpserted,
     ObjectUpserted,
@@ -205,7 +206,9 @@ def snapshot(engine: Engine, now: float) -> Iterator[Event]:
     for uid, pod in state.cluster.pods.items():
         yield PodUpserted(pod, queued[uid].since if uid in queued else now)
     for kind in state.settings.kinds:
-        if kind not in state.unsynced:
+        if kind in state.forbidden:
+            yield KindForbidden(kind, state.forbidden[kind], now)
+        elif kind not in state.unsynced:
             yield Synced(kind, now)
     if state.term is not None:
         yield LeaseAcquired(state.term, now)

@@ -1,7 +1,8 @@
 """All reflectors of a process, and when their first lists are complete.
 
 A kind with two API groups is synced when both have been listed. A replica competes for the lease only when every kind is
-synced: one that lacks a permission (after an upgrade without its role, say) must not take the lease from one that works.
+synced, or forbidden and needed by some pods only. It is not ready while any is forbidden, so that an upgrade without its
+new role does not replace replicas that work.
 """
 
 from __future__ import annotations
@@ -32,17 +33,16 @@ class Informers:
     ) -> None:
         self._sink, self._clock = sink, clock
         self._reflectors = [(kind.name, Reflector(transport, kind, self._handle, clock, random)) for kind in kinds]
-        self._unsynced = Counter(name for name, _ in self._reflectors)
-        self._synced = asyncio.Event()
+        self._settled = asyncio.Event()
 
     def _handle(self, event: Event) -> None:
-        if isinstance(event, Synced):
-            self._unsynced[event.kind] -= 1
-            if self._unsynced[event.kind]:
-                return
+        if isinstance(event, Synced) and any(
+            each.forbidden or not each.counts.lists for name, each in self._reflectors if name == event.kind
+        ):
+            return  # its other API group has not been listed
         self._sink(event)
-        if not self._synced.is_set() and not any(self._unsynced.values()):
-            self._synced.set()
+        if not self._settled.is_set() and all(each.counts.lists or each.forbidden for _, each in self._reflectors):
+            self._settled.set()
 
     async def run(self) -> None:
         """List and watch until cancelled, or until ResourceVersionRegressed (in an ExceptionGroup)."""
@@ -51,8 +51,8 @@ class Informers:
                 group.create_task(reflector.run())
 
     async def wait_synced(self) -> None:
-        """Wait until every kind has been listed once."""
-        await self._synced.wait()
+        """Wait until every kind has been listed once, or is known to be forbidden."""
+        await self._settled.wait()
 
     async def refresh(self) -> None:
         """List every kind once more: a new leader must not act on a lagging watch."""
@@ -60,7 +60,9 @@ class Informers:
 
     def unsynced(self) -> str | None:
         """Kinds that have not been listed yet, and why; None when all are synced."""
-        unsynced = [(name, each.last_error) for name, each in self._reflectors if not each.counts.lists]
+        unsynced = [
+            (name, each.last_error) for name, each in self._reflectors if each.forbidden or not each.counts.lists
+        ]
         return "; ".join(f"{name}: {error or 'not listed yet'}" for name, error in unsynced) or None
 
     def last_heard(self, kind: str) -> float:
@@ -70,7 +72,8 @@ class Informers:
     def silences(self) -> Mapping[str, float]:
         """By kind: seconds since its reflector last received anything; a kind that never did is left out."""
         now = self._clock()
-        return {name: now - heard for name in self._unsynced if (heard := self.last_heard(name)) > float("-inf")}
+        names = (name for name, _ in self._reflectors)
+        return {name: now - heard for name in names if (heard := self.last_heard(name)) > float("-inf")}
 
     def counts(self) -> Mapping[str, Mapping[str, int]]:
         """Incident counts by kind; the API groups of a kind are added up."""

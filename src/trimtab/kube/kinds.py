@@ -7,7 +7,8 @@ API groups: both are watched, and a group that is not served has none.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from enum import Enum
 from typing import Any, Generic, Protocol, TypeVar
 
 from trimtab.core.model.events import (
@@ -22,6 +23,7 @@ from trimtab.core.model.events import (
 from trimtab.core.model.node import Node
 from trimtab.core.model.objects import Object
 from trimtab.core.model.pod import Pod
+from trimtab.wire.forbidden import grant_remedy
 from trimtab.wire.node import NodeReader
 from trimtab.wire.objects import (
     budgets,
@@ -51,6 +53,14 @@ class WatchedObject(Protocol):
 T = TypeVar("T", bound=WatchedObject)
 
 
+class IfForbidden(Enum):
+    """What happens while listing a kind is forbidden."""
+
+    WAIT = "nothing is decided"
+    REPORT = "the pods that need it wait"
+    EMPTY = "there are none, as far as we know"
+
+
 @dataclass(frozen=True)
 class WatchedKind(Generic[T]):
     """One kind at one path."""
@@ -61,10 +71,16 @@ class WatchedKind(Generic[T]):
     key: Callable[[T], str]
     upserted: Callable[[T, float], Event]
     deleted: Callable[[T, int, float], Event]
-    remedy: str = ""  # what to do when listing it is forbidden
+    role: str = ""  # the file in deploy/ that allows to list it
+    wanted_by: str = ""  # the plugins that need it
+    if_forbidden: IfForbidden = IfForbidden.WAIT
     optional: bool = False  # whether the server may not serve it
     deprecation: str = ""  # logged where the server serves it
     error: Callable[[T], str] | None = None  # a field of the object that cannot be read
+
+    def remedy(self, message: str = "") -> str:
+        """What to do when listing it is forbidden with this message; empty where the start would have failed."""
+        return f"{grant_remedy(message, self.role)}, or disable {self.wanted_by}" if self.role else ""
 
 
 def pod_kind(reader: PodReader) -> WatchedKind[Pod]:
@@ -101,6 +117,7 @@ class ExtraKind:
     role: str = "rbac.yaml"
     legacy_path: str = ""
     optional: bool = False
+    dispensable: bool = False  # without permission, results are nearly as good
 
 
 _VOLUMES_ROLE = "rbac-volumes.yaml"
@@ -119,7 +136,8 @@ EXTRA_KINDS: Mapping[str, ExtraKind] = {
     "csinodes": ExtraKind(f"{_STORAGE_API}/csinodes", csi_nodes, _VOLUMES_ROLE),
     "csidrivers": ExtraKind(f"{_STORAGE_API}/csidrivers", csi_drivers, _VOLUMES_ROLE),
     "csistoragecapacities": ExtraKind(f"{_STORAGE_API}/csistoragecapacities", capacities, _VOLUMES_ROLE),
-    "volumeattachments": ExtraKind(f"{_STORAGE_API}/volumeattachments", attachments, _VOLUMES_ROLE),
+    # Attached volumes of deleted pods count against a node's limit; kube-scheduler did not read them before 1.32 either.
+    "volumeattachments": ExtraKind(f"{_STORAGE_API}/volumeattachments", attachments, _VOLUMES_ROLE, dispensable=True),
     # An API server accepts a definition in scheduling.k8s.io, Kubernetes' own group, but never serves it.
     "podgroups": ExtraKind(
         "/apis/scheduling.x-k8s.io/v1alpha1/podgroups",
@@ -135,30 +153,28 @@ class UnknownKind(ValueError):
     """A plugin needs a kind that cannot be watched."""
 
 
-def extra_kinds(name: str, plugins: Iterable[str]) -> tuple[WatchedKind[Object], ...]:
+def extra_kinds(
+    name: str, plugins: Iterable[str], if_forbidden: IfForbidden = IfForbidden.WAIT
+) -> tuple[WatchedKind[Object], ...]:
     """The kind of this name, once for each of its API groups, for the plugins that need it."""
     *first, last = plugins
     wanted_by = f"{', '.join(first)} and {last}" if first else last
     if name not in EXTRA_KINDS:
         raise UnknownKind(f"{wanted_by} needs {name}, but only {', '.join(sorted(EXTRA_KINDS))} can be watched")
     extra = EXTRA_KINDS[name]
-    remedy = f"apply deploy/{extra.role}, or disable {wanted_by}"
-    kinds = [_object_kind(name, extra, extra.path, remedy)]
-    if extra.legacy_path:
-        note = f"{extra.legacy_path} is deprecated; use {extra.path}"
-        kinds.append(_object_kind(name, extra, extra.legacy_path, remedy, note))
-    return tuple(kinds)
-
-
-def _object_kind(name: str, extra: ExtraKind, path: str, remedy: str, note: str = "") -> WatchedKind[Object]:
-    return WatchedKind(
+    current = WatchedKind(
         name=name,
-        path=path,
+        path=extra.path,
         reader=extra.reader(),
         key=lambda each: each.key,
         upserted=ObjectUpserted,
         deleted=lambda each, version, at: ObjectDeleted(each.kind, each.key, at, each.uid, version),
-        remedy=remedy,
+        role=extra.role,
+        wanted_by=wanted_by,
+        if_forbidden=IfForbidden.EMPTY if extra.dispensable else if_forbidden,
         optional=extra.optional,
-        deprecation=note,
     )
+    if not extra.legacy_path:
+        return (current,)
+    note = f"{extra.legacy_path} is deprecated; use {extra.path}"
+    return current, replace(current, path=extra.legacy_path, reader=extra.reader(), deprecation=note)

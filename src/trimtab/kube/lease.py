@@ -24,6 +24,7 @@ from trimtab.config.configuration import LeaderElection
 from trimtab.core.model.events import Event, LeaseAcquired, LeaseLost
 from trimtab.kube.transport import Response, Transport, Unreachable
 from trimtab.wire.decoding import Malformed, read_status
+from trimtab.wire.forbidden import grant_remedy, refused_account
 from trimtab.wire.lease import Lease, create_lease_request, get_lease_request, read_lease, update_lease_request
 from trimtab.wire.requests import Request, rfc3339_micro
 
@@ -32,6 +33,14 @@ RELEASE_TIMEOUT = 5.0
 NEVER = float("-inf")
 NOT_FOUND, CONFLICT = 404, 409
 WRITTEN = (200, 201)
+STOCK_ACCOUNT, STOCK_LEASE = "system:kube-scheduler", "kube-scheduler"
+USE_STOCK_LEASE = (
+    f"set leaderElection.resourceName to {STOCK_LEASE} and resourceNamespace to kube-system, the one lease it may use"
+)
+ROLE_FILES = {  # in deploy/, by the lease's name
+    STOCK_LEASE: "components/default-scheduler/rbac-default-scheduler.yaml",
+    "trimtab-labeller": "components/labeller/labeller.yaml",
+}
 
 
 def boot_time() -> float:
@@ -170,7 +179,17 @@ class LeaderElector:
         """Log each error once, not at every attempt."""
         if error != self.last_error:
             self.last_error = error
-            log.warning("failed to acquire lease: lease=%s error=%s", self._name, error)
+            log.warning("failed to acquire lease: lease=%s error=%s", self._name, error + self._remedy(error))
+
+    def _remedy(self, error: str) -> str:
+        """How to get the permission, if that is what is missing."""
+        account = refused_account(error)
+        if not account:
+            return ""
+        file = ROLE_FILES.get(self._settings.name, "rbac.yaml")
+        remedy = grant_remedy(error, file, "get, create and update of this lease")
+        stock = account == STOCK_ACCOUNT and self._settings.name != STOCK_LEASE
+        return f"; {remedy}{f', or {USE_STOCK_LEASE}' if stock else ''}"
 
     async def _try_renew(self) -> bool:
         """False only when the lease is certainly not ours any more; else the deadline decides."""

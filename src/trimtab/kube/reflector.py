@@ -6,7 +6,7 @@
               ▲ │                                          ▲ ▲                                                │
               │ └─(failed)─▶ back off 0.8→30 s ─▶ LIST     │ └──(idle for 45 s: quiet or half-open)───────────┤
               │                                            └────(end of stream; broken or refused: back off)──┘
-              └─(404 of an optional kind)─▶ as an empty list; 3 min later, or at refresh(): LIST
+              └─(404 of an optional kind, 403 of a dispensable one)─▶ as an empty list; 3 min later, or at refresh(): LIST
     every 2 min a consistent list of one object shows the cluster's resourceVersion:
               ├─ the watch is still behind it two minutes later ─▶ stalled, LIST
               └─ it is behind ours ─▶ ResourceVersionRegressed: run() ends
@@ -14,7 +14,8 @@
 Every list is consistent, in pages of one version; an expired continue token (410) means another list. After an idle timeout
 the next watches are short, so that the server ends them before the next timeout: an idle kind and a dead connection can be
 told apart. Before it ends a watch the server sends a bookmark if it knows of anything newer; the consistent list every two
-minutes makes it know. refresh() ends a back-off, but not a Retry-After.
+minutes makes it know. refresh() ends a back-off, but not a Retry-After. A kind that only some pods need is reported when
+listing it is forbidden (`KindForbidden`); the next complete list ends that with another Synced.
 """
 
 from __future__ import annotations
@@ -27,8 +28,8 @@ from dataclasses import dataclass
 from random import Random
 from typing import Generic
 
-from trimtab.core.model.events import Event, Synced
-from trimtab.kube.kinds import T, WatchedKind
+from trimtab.core.model.events import Event, KindForbidden, Synced
+from trimtab.kube.kinds import IfForbidden, T, WatchedKind
 from trimtab.kube.store import ResourceVersionRegressed, Store
 from trimtab.kube.transport import IdleTimeout, Stream, Transport, Unreachable
 from trimtab.wire.decoding import Malformed, read_status
@@ -70,13 +71,13 @@ class Counts:
 class ListWatchError(Exception):
     """The server answered a list or watch with an error."""
 
-    def __init__(self, message: str, relist: bool = False, retry_after: float = 0.0) -> None:
+    def __init__(self, message: str, relist: bool = False, retry_after: float = 0.0, forbidden: bool = False) -> None:
         super().__init__(message)
-        self.relist, self.retry_after = relist, retry_after
+        self.relist, self.retry_after, self.forbidden = relist, retry_after, forbidden
 
 
 class NotServed(Exception):
-    """The server does not serve this optional kind, so no object of it exists."""
+    """The server does not serve this optional kind, so no object of it exists; or a dispensable one is forbidden."""
 
 
 class Backoff:
@@ -113,10 +114,11 @@ class Reflector(Generic[T]):
         self.last_heard = float("-inf")
         self.last_error = ""
         self.served = True
+        self.forbidden = ""  # why the kind may not be listed, once that was reported
         self._transport, self._kind, self._sink, self._clock, self._random = transport, kind, sink, clock, random
         self._backoff = Backoff(random)
         # A request is done when a list that began after it is complete.
-        self._lists_requested, self._lists_done = 1, 0
+        self._lists_requested, self._lists_done, self._lists_refused = 1, 0, 0
         self._idle = False
         self._interrupted = False
         self._wake = asyncio.Event()
@@ -130,11 +132,11 @@ class Reflector(Generic[T]):
             group.create_task(self._detect_stalls())
 
     async def refresh(self) -> None:
-        """List once more, and return when that is done: a new leader must not act on a lagging watch."""
+        """List once more, and return when that is done or forbidden: a new leader must not act on a lagging watch."""
         async with self._listed:
             self._relist()
             requested = self._lists_requested
-            await self._listed.wait_for(lambda: self._lists_done >= requested)
+            await self._listed.wait_for(lambda: max(self._lists_done, self._lists_refused) >= requested)
 
     @property
     def _must_list(self) -> bool:
@@ -159,20 +161,32 @@ class Reflector(Generic[T]):
     async def _list(self) -> None:
         requested, self._interrupted = self._lists_requested, False
         self._wake.clear()
-        was_served, self.served = self.served, True
+        was_served, self.served, reason = self.served, True, ""
         try:
             listed = await self._pages()
-        except NotServed:
-            listed, self.served = ListPage(self.store.version, "", ()), False
+        except NotServed as error:
+            listed, self.served, reason = ListPage(self.store.version, "", ()), False, str(error)
+        except ListWatchError as error:
+            if error.forbidden and self._kind.if_forbidden is IfForbidden.REPORT:
+                await self._report_forbidden(str(error), requested)
+            raise
         for count, event in enumerate(self.store.replace(listed, self._clock())):
             self._sink(event)
             if count % BATCH == BATCH - 1:
                 await asyncio.sleep(0)
         await self._list_done(requested)
         if self.served != was_served or self.counts.lists == 1:
-            self._log_served()
+            self._log_served(reason)
         if not self.served:
             await self._wait_until_served()
+
+    async def _report_forbidden(self, error: str, requested: int) -> None:
+        self._lists_refused = requested
+        if error != self.forbidden:
+            self.forbidden = error
+            self._sink(KindForbidden(self._kind.name, error, self._clock()))
+        async with self._listed:
+            self._listed.notify_all()
 
     async def _wait_until_served(self) -> None:
         """A CustomResourceDefinition may be installed at any time."""
@@ -180,15 +194,16 @@ class Reflector(Generic[T]):
             await asyncio.wait_for(self._wake.wait(), NOT_SERVED_RETRY)
         self._lists_requested += not self._must_list
 
-    def _log_served(self) -> None:
+    def _log_served(self, reason: str) -> None:
         """Of a kind with two API groups, the legacy one is logged only where it is in use."""
         kind = self._kind
-        if self.served and kind.deprecation:
+        named = kind.name, NOT_SERVED_RETRY
+        if reason:
+            log.warning("forbidden, treated as empty: kind=%s retry_seconds=%d error=%s", *named, reason)
+        elif self.served and kind.deprecation:
             log.warning("deprecated: kind=%s note=%s", kind.name, kind.deprecation)
         elif not self.served and not kind.deprecation:
-            log.info(
-                "not served, treated as empty: kind=%s path=%s retry_seconds=%d", kind.name, kind.path, NOT_SERVED_RETRY
-            )
+            log.info("not served, treated as empty: kind=%s retry_seconds=%d path=%s", *named, kind.path)
 
     async def _pages(self) -> ListPage[T]:
         """The whole list, page by page: decoding it in one go would delay lease renewals and binds."""
@@ -209,17 +224,22 @@ class Reflector(Generic[T]):
         if response.status == NOT_FOUND and self._kind.optional:
             raise NotServed
         if response.status != 200:
-            raise self._error("list", response.status, response.headers, response.body)
+            error = self._error("list", response.status, response.headers, response.body)
+            raise NotServed(str(error)) if self._may_do_without(response.status) else error
         page = decode_list(response.body, self._kind.reader)
         if isinstance(page, Malformed):
             raise ListWatchError(f"list: {page.error}")
         return page
 
+    def _may_do_without(self, status: int) -> bool:
+        return status == FORBIDDEN and self._kind.if_forbidden is IfForbidden.EMPTY
+
     async def _list_done(self, requested: int) -> None:
         self._lists_done = requested
         self.counts.lists += 1
         self.last_heard, self.last_error = self._clock(), ""
-        if self.counts.lists == 1:
+        was_forbidden, self.forbidden = self.forbidden, ""
+        if self.counts.lists == 1 or was_forbidden:
             self._sink(Synced(self._kind.name, self.last_heard))
         if self.served:
             log.info("listed: kind=%s objects=%d version=%d", self._kind.name, len(self.store), self.store.version)
@@ -332,6 +352,8 @@ class Reflector(Generic[T]):
     def _error(self, what: str, status: int, headers: Mapping[str, str], body: bytes) -> ListWatchError:
         throttled = throttle(status, headers, body)
         wait = float(throttled.seconds) if isinstance(throttled, Throttled) else 0.0
-        remedy = f"; {self._kind.remedy}" if status == FORBIDDEN and self._kind.remedy else ""
-        relist = status == GONE or (status == NOT_FOUND and self._kind.optional)
-        return ListWatchError(f"{what}: {status} {read_status(body).message}{remedy}", relist, wait)
+        forbidden, message = status == FORBIDDEN, read_status(body).message
+        remedy = f"; {self._kind.remedy(message)}" if forbidden and self._kind.role else ""
+        revoked = forbidden and self._kind.if_forbidden is not IfForbidden.WAIT
+        relist = status == GONE or revoked or (status == NOT_FOUND and self._kind.optional)
+        return ListWatchError(f"{what}: {status} {message}{remedy}", relist, wait, forbidden)

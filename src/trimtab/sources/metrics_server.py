@@ -21,11 +21,13 @@ from trimtab.core.model.duration import parse_duration
 from trimtab.core.model.readings import Reading, Subject
 from trimtab.core.model.resources import NANOS
 from trimtab.sources.interface import Failure, Get, HistoryRange, Scrape, SourceError, no_history
-from trimtab.wire.decoding import UNREADABLE, Quantities
+from trimtab.wire.decoding import UNREADABLE, Quantities, read_status
+from trimtab.wire.forbidden import grant_remedy
 from trimtab.wire.pod_json import Time
 from trimtab.wire.quantity import QuantityError, nanos
 
 ROOT = "/apis/metrics.k8s.io/v1beta1"
+FORBIDDEN = 403
 MAX_PAGES = 1000
 MAX_WINDOW_SAMPLES = 200
 THREAD_ABOVE_ITEMS = 1000  # more take milliseconds to decode
@@ -33,7 +35,6 @@ THREAD_ABOVE_BYTES = 1 << 20  # a larger list takes milliseconds to split into i
 NANOS_PER_MILLI = 1_000_000
 CHECK_LOG = "check the metrics-server log"
 REMEDIES: Mapping[int, tuple[str, str]] = {
-    403: ("is forbidden", "allow listing nodes and pods in metrics.k8s.io: apply deploy/rbac-metrics.yaml"),
     404: ("is not served by this cluster", "install metrics-server, or remove this source"),
     503: (
         "is not available",
@@ -128,8 +129,7 @@ class MetricsServerSource:
         for _ in range(MAX_PAGES):
             status, body = await self._get(f"{ROOT}/{subject}{parameters}")
             if status != 200:
-                problem, remedy = REMEDIES.get(status, (f"returned HTTP {status}", CHECK_LOG))
-                raise SourceError(f"metrics.k8s.io {problem}", remedy, transient=status >= 500)
+                raise _error(status, body)
             try:
                 decode = self._list.decode
                 page = await asyncio.to_thread(decode, body) if len(body) > THREAD_ABOVE_BYTES else decode(body)
@@ -172,6 +172,14 @@ class MetricsServerSource:
             )
             for resource, values, averaged_over in (("cpu", columns.cpu, window), ("memory", columns.memory, 0.0))
         )
+
+
+def _error(status: int, body: bytes) -> SourceError:
+    if status == FORBIDDEN:
+        remedy = grant_remedy(read_status(body).message, "rbac-metrics.yaml", "that")
+        return SourceError("metrics.k8s.io is forbidden", f"allow listing nodes and pods there: {remedy}")
+    problem, remedy = REMEDIES.get(status, (f"returned HTTP {status}", CHECK_LOG))
+    return SourceError(f"metrics.k8s.io {problem}", remedy, transient=status >= 500)
 
 
 def _append(item: ItemShape, columns: UsageColumns, windows: list[float]) -> None:

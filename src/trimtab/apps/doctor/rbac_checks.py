@@ -80,9 +80,9 @@ def _scheduling(configuration: Configuration, basic: str) -> Iterator[Permission
     yield from _for_instructions(basic, GetPod, Bind, SetUnschedulable, Nominate, EmitEvent)
     profiles, remedies = configuration.settings.profiles, dict[str, str]()
     for kind in extra_watched_kinds(configuration.settings):
-        remedies[kind.name] = kind.remedy
+        remedies[kind.name] = kind.remedy()
         group, resource = _group_and_resource(kind.path)
-        yield from (Permission(verb, resource, kind.remedy, group) for verb in ("list", "watch"))
+        yield from (Permission(verb, resource, kind.remedy(), group) for verb in ("list", "watch"))
     if "poddisruptionbudgets" in remedies and any(profile.post_filters for profile in profiles):
         yield from _for_instructions(remedies["poddisruptionbudgets"], Preempt)
     if any(profile.pre_binds for profile in profiles):
@@ -144,8 +144,9 @@ def _findings(
     verbs: dict[tuple[str, str], list[str]] = {}
     for each in missing:
         verbs.setdefault((each.target, each.remedy), []).append(each.verb)
+    others = "" if who == expected else f"; it grants them to {expected}, so bind its roles to {who}"
     found = [
-        problem(Area.RIGHTS, what, f"{who} may not {', '.join(those)} them", remedy)
+        problem(Area.RIGHTS, what, f"{who} may not {', '.join(those)} them", remedy + others)
         for (what, remedy), those in verbs.items()
     ]
     if silent:

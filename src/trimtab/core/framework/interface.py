@@ -54,6 +54,17 @@ class NeedsKinds(Protocol):
     needs_kinds: ClassVar[tuple[str, ...]]
 
 
+@runtime_checkable
+class NeedsKindsForSomePods(NeedsKinds, Protocol):
+    """Without its kinds the plugin cannot answer for these pods, and answers rightly for all others.
+
+    If listing one of the kinds is forbidden, these pods stay pending, and others are scheduled. Without this method
+    nothing is scheduled until the kind can be listed.
+    """
+
+    def needs_kinds_for(self, pod: Pod) -> bool: ...
+
+
 @dataclass(frozen=True, slots=True)
 class Reject:
     """No node is feasible, whatever its state; `unresolvable` as for codes below 0."""

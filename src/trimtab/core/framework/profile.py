@@ -134,6 +134,7 @@ class Profile:
     needed_kinds: Mapping[str, tuple[str, ...]] = field(
         default_factory=dict
     )  # extra kinds and the plugins that need them
+    kind_readers: Mapping[str, tuple[Plugin, ...]] = field(default_factory=dict)  # the same plugins themselves
 
 
 def plugin_name(plugin: object) -> str:
@@ -170,6 +171,8 @@ def build_profile(
     score_scale = lcm(*(score_scale_of(plugin) for plugin, _ in capable[ExtensionPoint.SCORE]))
     scores = tuple(WeightedScore.of(plugin, weight, score_scale) for plugin, weight in capable[ExtensionPoint.SCORE])  # type: ignore[arg-type]
 
+    needed_kinds = _needed_kinds(plugins)
+
     def group(*, cached: bool) -> PluginGroup:
         def belongs(plugin: object) -> bool:
             return (plugin_name(plugin) in cacheable) is cached
@@ -200,7 +203,8 @@ def build_profile(
         uncached=group(cached=False),
         custom_scores=tuple(index for index, each in enumerate(scores) if each.custom),
         enabled={point: tuple(plugin_name(plugin) for plugin, _ in pairs) for point, pairs in capable.items()},
-        needed_kinds=_needed_kinds(plugins),
+        needed_kinds=needed_kinds,
+        kind_readers={kind: tuple(plugins[each] for each in names) for kind, names in needed_kinds.items()},
     )
 
 

@@ -104,6 +104,14 @@ class SamplesRead(Struct, frozen=True, tag=True):
     at: float
 
 
+class KindForbidden(Struct, frozen=True, tag=True):
+    """The API server does not allow to list this kind; `problem` is its message and the remedy. `Synced` ends it."""
+
+    kind: str
+    problem: str
+    at: float
+
+
 class SourceFailed(Struct, frozen=True, tag=True):
     """A metric source failed. Its last samples age as usual, unless they are to be discarded at once."""
 
@@ -238,6 +246,7 @@ Event = (
     | Turn
     | Tick
     | SamplesRead
+    | KindForbidden
     | SourceFailed
     | HistoryRead
     | SettingsRead

@@ -16,6 +16,7 @@ from trimtab.core.cluster.view import View
 from trimtab.core.framework.interface import Gang, Reject, StageResult, StageStatus, Wait
 from trimtab.core.model.change import Change
 from trimtab.core.model.duration import INT64
+from trimtab.core.model.objects import pod_group_key
 from trimtab.core.model.pod import Pod
 from trimtab.core.model.resources import PODS
 from trimtab.core.model.setting import Support, check_ranges, setting
@@ -42,6 +43,9 @@ class Coscheduling:
 
     def __post_init__(self) -> None:
         check_ranges(self)
+
+    def needs_kinds_for(self, pod: Pod) -> bool:
+        return bool(pod_group_key(pod))
 
     def queue_sort_key(self, pod: Pod, queued_at: float) -> tuple[float, ...]:
         return (-pod.priority, queued_at)

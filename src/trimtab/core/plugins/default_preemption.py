@@ -61,6 +61,10 @@ class DefaultPreemption:
         if self.min_candidate_nodes_percentage == self.min_candidate_nodes_absolute == 0:
             raise ArgumentError("minCandidateNodesAbsolute", "cannot be 0 while minCandidateNodesPercentage is 0")
 
+    def needs_kinds_for(self, pod: Pod) -> bool:
+        """No pod needs budgets to find a node; without them nothing is preempted (`core/scheduling/preemption.py`)."""
+        return False
+
     def post_filter(self, view: View, pod: Pod, status: FilterStatus) -> PreemptionCandidate | Reject:
         reason = ineligible_reason(view, pod, status)
         if reason:

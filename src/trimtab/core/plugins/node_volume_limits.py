@@ -54,6 +54,9 @@ class NodeVolumeLimits:
         VolumeAttachment.kind,
     )
 
+    def needs_kinds_for(self, pod: Pod) -> bool:
+        return bool(pod.spec.volumes)
+
     def pre_filter(self, view: View, pod: Pod) -> PreFilterResult:
         for volume in pod.spec.volumes:
             if volume.kind in ATTACHABLE_KINDS or volume.kind in UNCOUNTED:

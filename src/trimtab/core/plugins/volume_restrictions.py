@@ -41,6 +41,9 @@ class VolumeRestrictions:
     requeue_on: ClassVar[Change] = Change.POD_DELETED | Change.NODE_ADDED | Change.STORAGE
     needs_kinds: ClassVar[tuple[str, ...]] = (PersistentVolumeClaim.kind,)
 
+    def needs_kinds_for(self, pod: Pod) -> bool:
+        return bool(pod.spec.volumes)
+
     def pre_filter(self, view: View, pod: Pod) -> PreFilterResult:
         if not pod.spec.volumes:
             return PreFilterStatus.SKIP

@@ -46,6 +46,9 @@ class VolumeZone:
     requeue_on: ClassVar[Change] = Change.NODE_ADDED | Change.LABELS | Change.STORAGE
     needs_kinds: ClassVar[tuple[str, ...]] = (PersistentVolumeClaim.kind, PersistentVolume.kind, StorageClass.kind)
 
+    def needs_kinds_for(self, pod: Pod) -> bool:
+        return bool(pod.spec.volumes)
+
     def pre_filter(self, view: View, pod: Pod) -> PreFilterResult:
         if not pod.spec.volumes:
             return PreFilterStatus.SKIP

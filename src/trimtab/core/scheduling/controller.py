@@ -28,6 +28,7 @@ from trimtab.core.model.events import (
     PreemptFailed,
     SettingsRead,
     StageAnswered,
+    Synced,
 )
 from trimtab.core.model.objects import Object
 from trimtab.core.model.pod import Pod
@@ -83,6 +84,7 @@ class Scheduling(Controller):
             ObjectDeleted: self._object_changed,
             LeaseLost: self._lease_lost,
             SettingsRead: self._settings_read,
+            Synced: self._kind_readable,
         }
         self._on_answer: Mapping[type, AnswerHandler] = {
             BindDone: self._bind_done,
@@ -303,6 +305,12 @@ class Scheduling(Controller):
             if pod.pending:
                 self._enqueue(pod, None, now)
         self.queue.wake_all(now)
+        return []
+
+    def _kind_readable(self, changed: Changed) -> list[Output]:
+        """A kind that was forbidden can be listed now: the pods that wait for it try again."""
+        self.evaluator.cache.clear()
+        self.queue.wake_all(changed.event.at)
         return []
 
     def _apply_settings(self) -> None:

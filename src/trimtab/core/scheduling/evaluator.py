@@ -8,6 +8,7 @@ from trimtab.core.controllers import EngineState
 from trimtab.core.framework.choose import choose, final_rejections, nominated_by_node
 from trimtab.core.framework.evaluation import PluginTimer
 from trimtab.core.framework.evaluation_cache import EvaluationCache
+from trimtab.core.framework.forbidden_kinds import pod_waits_for
 from trimtab.core.framework.interface import FilterStatus, Ints
 from trimtab.core.framework.pod_checks import unsupported_features
 from trimtab.core.framework.profile import Profile
@@ -15,8 +16,9 @@ from trimtab.core.framework.rejections import PASSES
 from trimtab.core.model.pod import Pod
 from trimtab.core.model.schedule_result import Placement, Unschedulable
 
-INVALID, UNSUPPORTED = ("Unreadable",), ("Unmodelled",)  # the names are label values of a metric
-NOT_EVALUATED = (INVALID, UNSUPPORTED)  # no plugin was called, so preemption cannot help
+# The names are label values of a metric.
+INVALID, UNSUPPORTED, FORBIDDEN = ("Unreadable",), ("Unmodelled",), ("Forbidden",)
+NOT_EVALUATED = (INVALID, UNSUPPORTED, FORBIDDEN)  # no plugin was called, so preemption cannot help
 
 
 class Evaluator:
@@ -27,15 +29,26 @@ class Evaluator:
         self.cache = EvaluationCache()
 
     def evaluate(self, pod: Pod, profile: Profile, timer: PluginTimer) -> Placement | Unschedulable:
-        cluster = self.state.cluster
-        count = len(cluster.node_table)
+        excluded = self.not_evaluated(pod, profile)
+        return excluded or choose(self.state.cluster.view, pod, profile, self.nominated(), self.cache, timer)
+
+    def not_evaluated(self, pod: Pod, profile: Profile) -> Unschedulable | None:
+        """The verdict on a pod for which no plugin is called; None for all others."""
+        count = len(self.state.cluster.node_table)
         if error := pod.spec_error or pod.spec.error:
             return Unschedulable(count, note=f"the pod spec is invalid: {error}", plugins=INVALID)
         unsupported = unsupported_features(pod)
         if unsupported:
             note = f"Trimtab does not support {' and '.join(unsupported)} yet"
             return Unschedulable(count, note=note, plugins=UNSUPPORTED)
-        return choose(cluster.view, pod, profile, self.nominated(), self.cache, timer)
+        if reason := self.waits_for_kind(pod, profile):
+            return Unschedulable(count, note=reason, plugins=FORBIDDEN)
+        return None
+
+    def waits_for_kind(self, pod: Pod, profile: Profile) -> str:
+        """Which kind the pod needs that may not be listed, and why not; empty if it needs none."""
+        forbidden = self.state.forbidden
+        return pod_waits_for(pod, profile, forbidden) if forbidden else ""
 
     def nominated(self) -> list[Pod]:
         """Pods with a nominated node; one that holds a place already counts there, and must not count twice."""

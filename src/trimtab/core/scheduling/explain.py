@@ -86,6 +86,9 @@ def explain_now(scheduling: Scheduling, pod: Pod) -> Explanation:
     profile = scheduling.state.settings.profile_of(pod.scheduler_name)
     if profile is None:
         return Explanation(pod.key, f"no profile is named {pod.scheduler_name}", "", ())
+    excluded = scheduling.evaluator.not_evaluated(pod, profile)
+    if excluded is not None:
+        return Explanation(pod.key, excluded.message(), "", ())
     unbound = replace(pod, node="")  # else the NodeName filter would reject every other node
     try:
         return explain(

@@ -62,9 +62,9 @@ class GangCycle:
         self.pod_cycle, self.requeuer, self.evaluator = pod_cycle, pod_cycle.requeuer, pod_cycle.evaluator
 
     def run(self, head: QueuedPod, pod: Pod, profile: Profile, timer: PluginTimer, now: float) -> list[Output] | None:
-        """Decide on the pod's whole gang; None when the pod is in none, or its gang has its quorum without it."""
+        """Decide on the pod's whole gang; None when the pod is in none that can be read, or its gang has its quorum."""
         key, plugin = pod_group_key(pod), profile.gang_plugin
-        if not key or plugin is None:
+        if not key or plugin is None or self.evaluator.waits_for_kind(pod, profile):
             return None
         gang = self.gangs.gang(key, now)
         if plugin.permit_gang(gang) is StageStatus.SUCCESS:

@@ -17,6 +17,7 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from trimtab.core.controllers import EngineState, Output
+from trimtab.core.framework.forbidden_kinds import plugin_waits_for
 from trimtab.core.framework.interface import PreemptionCandidate, Reject
 from trimtab.core.framework.profile import Profile
 from trimtab.core.model.change import Change
@@ -33,7 +34,8 @@ from trimtab.core.scheduling.requeue import Requeuer
 TIMEOUT = 60.0
 FORBIDDEN_FOR = 300.0
 WAITING = "waiting for the preemption for this pod to be finished"
-FORBIDDEN = "deleting pods is forbidden; deploy/rbac-preemption.yaml allows it"
+GRANTED_BY = "deploy/rbac-preemption.yaml allows it"
+FORBIDDEN = f"deleting pods is forbidden; {GRANTED_BY}"
 
 
 class PreemptionResult(NamedTuple):
@@ -58,16 +60,17 @@ class Preemption:
         self.state, self.queue, self.bindings = state, queue, bindings
         self.evaluator, self.requeuer = evaluator, requeuer
         self.events: dict[str, EmitEvent] = {}  # by victim: the Event to write once its deletion was accepted
-        self.forbidden_until = 0.0
+        self.forbidden_until, self.forbidden_reason = 0.0, FORBIDDEN
 
     def copy_from(self, other: Preemption) -> None:
-        self.events, self.forbidden_until = other.events.copy(), other.forbidden_until
+        self.events = other.events.copy()
+        self.forbidden_until, self.forbidden_reason = other.forbidden_until, other.forbidden_reason
 
     def try_preempt(self, pod: Pod, profile: Profile, verdict: Unschedulable, now: float) -> PreemptionResult:
         """Run the PostFilter plugins; without a candidate the verdict comes back with their reason."""
         if not profile.post_filters:
             return PreemptionResult(verdict)
-        if reason := self._blocked_reason(pod, now):
+        if reason := self._blocked_reason(pod, profile, now):
             return PreemptionResult(_with(verdict, reason))
         status = self.evaluator.filter_status(pod, profile)
         rejections: list[Reject] = []
@@ -84,12 +87,14 @@ class Preemption:
             _with(verdict, rejections[0].reason), self.clear_nominations([pod], now) if void else []
         )
 
-    def _blocked_reason(self, pod: Pod, now: float) -> str:
+    def _blocked_reason(self, pod: Pod, profile: Profile, now: float) -> str:
         deletions = self.state.writes.owned(Preempt, pod.uid)
         if any(now - each.sent_at < TIMEOUT for each in deletions):
             return WAITING
         self.state.writes.end_owned(Preempt, pod.uid)
-        return FORBIDDEN if now < self.forbidden_until else ""
+        if now < self.forbidden_until:
+            return self.forbidden_reason
+        return next(filter(None, (plugin_waits_for(each, self.state.forbidden) for each in profile.post_filters)), "")
 
     def _nominate(
         self, pod: Pod, candidate: PreemptionCandidate, verdict: Unschedulable, now: float
@@ -135,6 +140,7 @@ class Preemption:
         """Clear the nomination and let the pod try again, but not soon if a permission is missing."""
         if event.forbidden:
             self.forbidden_until = event.at + FORBIDDEN_FOR
+            self.forbidden_reason = f"{event.message}; {GRANTED_BY}" if event.message else FORBIDDEN
         deletion = self.state.writes.get(Preempt, event.uid)
         if deletion is None or deletion.owner != event.preemptor:  # seen terminating all the same, or no longer awaited
             return []

@@ -97,6 +97,9 @@ class VolumeBinding:
         if self.shape:
             raise ValueError("shape is not supported: storage capacity is not scored")
 
+    def needs_kinds_for(self, pod: Pod) -> bool:
+        return bool(pod.spec.volumes)
+
     def pre_filter(self, view: View, pod: Pod) -> PreFilterResult:
         if not pod.spec.volumes or next(claim_names(pod), None) is None:
             return PreFilterStatus.SKIP

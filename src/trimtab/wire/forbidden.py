@@ -1,0 +1,22 @@
+"""What a 403 of the API server means for an administrator: which account was refused, and how to grant it the permission."""
+
+from __future__ import annotations
+
+import re
+
+OUR_ACCOUNTS = tuple(f"system:serviceaccount:trimtab:{name}" for name in ("trimtab", "trimtab-labeller"))
+_REFUSED = re.compile(r'[Uu]ser "([^"]+)" cannot')
+
+
+def refused_account(message: str) -> str:
+    """The account in the API server's message; empty if it names none."""
+    found = _REFUSED.search(message)
+    return found[1] if found is not None else ""
+
+
+def grant_remedy(message: str, file: str, what: str = "it") -> str:
+    """How to grant `what`, which a file in deploy/ grants to our own service account and to no other."""
+    account = refused_account(message)
+    if not account or account in OUR_ACCOUNTS:
+        return f"apply deploy/{file}"
+    return f"grant {what} to {account}, as deploy/{file} does for Trimtab's service account"

@@ -1,0 +1,96 @@
+"""What somebody meets in the first hour: running as kube-scheduler's own account, with its stock ClusterRole."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+
+import pytest
+
+from tests.live import trimtab_process
+from tools.controlplane.client import Document
+from tools.controlplane.objects import node, pod
+from tools.controlplane.process import Process, free_port
+from tools.controlplane.rig import Rig
+
+pytestmark = pytest.mark.live
+
+STOCK = "system:kube-scheduler"
+COSCHEDULING = {"multiPoint": {"enabled": [{"name": "Coscheduling"}], "disabled": [{"name": "PrioritySort"}]}}
+GROUP_ROLE: list[Document] = [
+    {
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "ClusterRole",
+        "metadata": {"name": "pod-groups"},
+        "rules": [
+            {
+                "apiGroups": ["scheduling.x-k8s.io", "scheduling.sigs.k8s.io"],
+                "resources": ["podgroups"],
+                "verbs": ["list", "watch"],
+            }
+        ],
+    },
+    {
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "ClusterRoleBinding",
+        "metadata": {"name": "pod-groups"},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "pod-groups"},
+        "subjects": [{"kind": "User", "name": STOCK, "apiGroup": "rbac.authorization.k8s.io"}],
+    },
+]
+
+
+def run_as_kube_scheduler(rig: Rig, name: str, **settings: object) -> Process:
+    """`trimtab run` as the user system:kube-scheduler, which only has the roles that every cluster gives it."""
+    url, config = f"http://127.0.0.1:{free_port()}", trimtab_process.write_config(rig, name, **settings)
+    command = [sys.executable, "-m", "trimtab", "run", "--config", str(config), "--serve", url.removeprefix("http://")]
+    command += ["--kubeconfig", str(rig.client_kubeconfig(STOCK))]
+    paths = f"{trimtab_process.ROOT / 'src'}:{trimtab_process.ROOT}"
+    return Process(command, rig.workspace / f"{name}.log", {"PYTHONPATH": paths}, url)
+
+
+@pytest.fixture
+def stock(rig: Rig) -> Iterator[Process]:
+    """In kube-scheduler's place, with a plugin that needs more than the stock role grants."""
+    rig.admin.create(node("node"))
+    profile = {"schedulerName": "default-scheduler", "plugins": COSCHEDULING}
+    process = run_as_kube_scheduler(rig, "stock", profiles=[profile])
+    try:
+        yield process
+    finally:
+        process.terminate()
+
+
+def condition(rig: Rig, name: str) -> str:
+    """The message of the pod's PodScheduled condition."""
+    status = rig.admin.get(f"/api/v1/namespaces/default/pods/{name}")["status"]
+    return next((each.get("message", "") for each in status.get("conditions", ())), "")
+
+
+def test_the_stock_role_suffices_but_for_the_pods_of_one_plugin(rig: Rig, stock: Process) -> None:
+    """A plain pod is bound, the member of a gang says who may not list what; with that permission it goes on."""
+    member = pod("member", scheduler="default-scheduler")
+    member["metadata"]["labels"] = {"scheduling.x-k8s.io/pod-group": "train"}
+    rig.admin.create(member)
+    rig.admin.create(pod("plain", scheduler="default-scheduler"))
+    trimtab_process.wait_for(lambda: trimtab_process.bound(rig) == {"plain": "node"}, 40, "the plain pod", stock)
+    trimtab_process.wait_for(lambda: condition(rig, "member"), 20, "the condition", stock)
+    said = condition(rig, "member")
+    assert "Coscheduling needs podgroups, which this scheduler cannot list" in said
+    assert f'User "{STOCK}" cannot list resource "podgroups" in API group "scheduling.' in said
+    assert f"grant it to {STOCK}, as deploy/components/gang/rbac-gang.yaml does" in said
+    assert 500 == trimtab_process.page(stock, "/readyz")[0]
+    rig.apply(GROUP_ROLE)
+    trimtab_process.wait_for(lambda: trimtab_process.is_ready(stock), 60, "ready", stock)
+    trimtab_process.wait_for(lambda: "does not exist" in condition(rig, "member"), 20, "the group is missed", stock)
+
+
+def test_a_lease_that_the_account_may_not_use(rig: Rig) -> None:
+    """With another profile's name the lease is another one: the log names the account and both ways out."""
+    process = run_as_kube_scheduler(rig, "lease", profiles=[{"schedulerName": "other"}])
+    try:
+        remedy = f"grant get, create and update of this lease to {STOCK}, as deploy/rbac.yaml does"
+        trimtab_process.wait_for(lambda: remedy in process.log_tail(), 40, "the remedy", process)
+        assert "or set leaderElection.resourceName to kube-scheduler" in process.log_tail()
+    finally:
+        process.terminate()
