@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 
@@ -39,9 +38,9 @@ def unpacked_or_skip(folder: Path) -> Path:
     return folder
 
 
-def run(root: Path, *program: str, binds: Mapping[Path, str] | None = None) -> subprocess.CompletedProcess[str]:
+def run(root: Path, *program: str) -> subprocess.CompletedProcess[str]:
     """Run a program of the image, as its user and without a way to write anywhere but /tmp."""
-    command = sandbox.command(root, program, binds)
+    command = sandbox.command(root, program)
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
 
 

@@ -129,8 +129,8 @@ def download(package: Package, places: Sequence[str]) -> bytes:
             f"{package.name} cannot be downloaded ({unreachable}): check the network, or set DEBIAN_MIRRORS"
         )
     raise Gone(
-        f"{package.name} {package.version} has left the mirrors: run `make image-lock` for today's versions, "
-        "or set DEBIAN_MIRRORS to a snapshot of Debian that still has it"
+        f"{package.name} {package.version} is not on {' or '.join(places)}: if a newer version has replaced it, "
+        "run `make image-lock`, or set DEBIAN_MIRRORS to a snapshot of Debian that still has it"
     )
 
 

@@ -42,7 +42,7 @@ FILES = {
 FOLDERS = ("dev", "etc/trimtab", "proc", "run", "sys", "tmp", "var")
 LINKS = {
     "usr/lib/ssl/cert.pem": f"/{CERTIFICATES}",  # where OpenSSL looks unless told otherwise
-    "var/run": "/run",
+    "var/run": "../run",
 }
 # Extension modules of libraries that are not in the image (databases, terminals, NIS), and those of Python's own tests.
 EXTENSIONS = "_crypt _ctypes_test _curses* _dbm _sqlite3 _test* _uuid _xxtestfuzz nis ossaudiodev readline xxlimited*"

@@ -82,10 +82,16 @@ def drop_privileges() -> None:
     check(libc.prctl(NO_NEW_PRIVILEGES, 1, 0, 0, 0), "no new privileges")
 
 
-def command(root: Path, program: Sequence[str], binds: Mapping[Path, str] | None = None) -> list[str]:
+def command(
+    root: Path,
+    program: Sequence[str],
+    binds: Mapping[Path, str] | None = None,
+    environment: Mapping[str, str] | None = None,
+) -> list[str]:
     """The command that runs a program in the sandbox, for subprocess."""
-    mounts = [part for source, target in (binds or {}).items() for part in ("--bind", f"{source}:{target}")]
-    return [sys.executable, "-m", "tools.image.sandbox", *mounts, str(root), *program]
+    options = [part for source, target in (binds or {}).items() for part in ("--bind", f"{source}:{target}")]
+    options += [part for name, value in (environment or {}).items() for part in ("--env", f"{name}={value}")]
+    return [sys.executable, "-m", "tools.image.sandbox", *options, str(root), *program]
 
 
 def main(arguments: Sequence[str]) -> None:
