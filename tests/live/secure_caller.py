@@ -10,10 +10,11 @@ from tools.controlplane.process import Process
 
 
 class Answer(NamedTuple):
-    """The status and text of a response."""
+    """The status, text and content type of a response."""
 
     status: int
     text: str
+    content_type: str
 
 
 def untrusting() -> ssl.SSLContext:
@@ -40,6 +41,6 @@ def call(
     try:
         connection.request(method, path, headers=sent)
         response = connection.getresponse()
-        return Answer(response.status, response.read().decode())
+        return Answer(response.status, response.read().decode(), response.headers["Content-Type"])
     finally:
         connection.close()
