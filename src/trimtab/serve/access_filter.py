@@ -6,8 +6,6 @@ is down.
 
 from __future__ import annotations
 
-import logging
-
 import msgspec
 from aiohttp import web
 from aiohttp.typedefs import Handler
@@ -17,17 +15,14 @@ from trimtab.serve.allowed_paths import AlwaysAllowedPaths
 from trimtab.serve.authentication import Authenticator
 from trimtab.serve.authorization import Authorizer
 
-log = logging.getLogger(__name__)
-
 UNAUTHORIZED, FORBIDDEN, UNAVAILABLE = 401, 403, 503
 
 
 class AccessFilter:
-    """A middleware; says once in the log when callers begin to be refused because nobody can tell who they are."""
+    """Asks who the caller is and what it may read."""
 
     def __init__(self, authenticator: Authenticator, authorizer: Authorizer, allowed: AlwaysAllowedPaths) -> None:
         self._authenticator, self._authorizer, self._allowed = authenticator, authorizer, allowed
-        self._failing = ""
 
     @web.middleware
     async def middleware(self, request: web.Request, handler: Handler) -> web.StreamResponse:
@@ -35,9 +30,7 @@ class AccessFilter:
         if request.path not in self._allowed:
             try:
                 refusal = await self._refusal(request)
-                self._log_transition("")
-            except ReviewUnavailable as error:
-                self._log_transition(str(error))
+            except ReviewUnavailable:
                 refusal = status_response(UNAVAILABLE, "ServiceUnavailable", "the API server could not be asked")
             if refusal is not None:
                 return refusal
@@ -51,13 +44,6 @@ class AccessFilter:
         if not await self._authorizer.authorize(user, verb, request.path):
             return status_response(FORBIDDEN, "Forbidden", _forbidden(user, verb, request.path))
         return None
-
-    def _log_transition(self, reason: str) -> None:
-        if reason and not self._failing:
-            log.error("requests to the secure port are refused, the API server could not be asked: reason=%s", reason)
-        elif self._failing and not reason:
-            log.info("requests to the secure port are answered again")
-        self._failing = reason
 
 
 def _forbidden(user: UserInfo, verb: str, path: str) -> str:

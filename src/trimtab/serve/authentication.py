@@ -16,6 +16,7 @@ from aiohttp import web
 from trimtab.kube.delegated_reviews import UserInfo, review_token
 from trimtab.kube.transport import Transport
 from trimtab.serve.expiring_cache import ExpiringCache
+from trimtab.serve.review_log import ReviewLog
 
 AUTHENTICATED = "system:authenticated"
 MAX_TOKEN_BYTES = 8 << 10
@@ -27,6 +28,7 @@ class Authenticator:
 
     def __init__(self, transport: Transport, cache_ttl: float, clock: Callable[[], float], wall: Callable[[], float]):
         self._transport, self._wall = transport, wall
+        self._log = ReviewLog("TokenReview")
         self._hash_key = secrets.token_bytes(32)
         self._users: ExpiringCache[bytes, UserInfo | None] = ExpiringCache(lambda user: cache_ttl, clock)
 
@@ -39,7 +41,7 @@ class Authenticator:
         if not token:
             return None
         key = hashlib.blake2b(token.encode(), key=self._hash_key, digest_size=32).digest()
-        return await self._users.get(key, lambda: review_token(self._transport, token))
+        return await self._users.get(key, lambda: self._log.observe(review_token(self._transport, token)))
 
 
 def bearer_token(request: web.Request) -> str:

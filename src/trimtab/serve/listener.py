@@ -18,6 +18,7 @@ import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
+from http import HTTPStatus
 
 from aiohttp import web
 from aiohttp.typedefs import Handler
@@ -60,6 +61,33 @@ def listen(address: Address, share_port: bool = False) -> socket.socket:
         raise CannotListen(f"cannot serve on {address}: {reason}. Choose another {address.flag}") from None
     made.setblocking(False)
     return made
+
+
+class BoundedRequests(RequestHandler):
+    """aiohttp's protocol with limits; a request that breaks them is answered without a word about it or about us."""
+
+    __slots__ = ()
+
+    def __init__(self, server: web.Server) -> None:
+        super().__init__(
+            server,
+            loop=asyncio.get_running_loop(),
+            access_log=None,  # type: ignore[arg-type]  # None is how it is switched off
+            keepalive_timeout=KEEP_ALIVE,
+            max_line_size=MAX_LINE_BYTES,
+            max_field_size=MAX_FIELD_BYTES,
+            max_headers=MAX_HEADERS,
+        )
+
+    def handle_error(
+        self, request: web.BaseRequest, status: int = 500, exc: BaseException | None = None, message: str | None = None
+    ) -> web.StreamResponse:
+        """Not logged if it is the client's error: anybody could fill the log, and a header may hold a token."""
+        if status != HTTPStatus.BAD_REQUEST:
+            return super().handle_error(request, status, exc, message)
+        response = web.Response(status=status, text=HTTPStatus.BAD_REQUEST.phrase, headers={"Server": ""})
+        response.force_close()
+        return response
 
 
 @dataclass(eq=False)
@@ -137,15 +165,7 @@ async def serve(
     """Serve on this socket inside the block, with TLS if there is a context; yields the port."""
     connections = Connections(limit)
     app.middlewares.insert(0, connections.middleware)
-    runner = web.AppRunner(
-        app,
-        access_log=None,
-        keepalive_timeout=KEEP_ALIVE,
-        shutdown_timeout=SHUTDOWN_TIMEOUT,
-        max_line_size=MAX_LINE_BYTES,
-        max_field_size=MAX_FIELD_BYTES,
-        max_headers=MAX_HEADERS,
-    )
+    runner = web.AppRunner(app, access_log=None, shutdown_timeout=SHUTDOWN_TIMEOUT)
     await runner.setup()
     accepting = asyncio.create_task(_accept(on, runner, context, connections))
     sweeping = asyncio.create_task(_sweep(connections))
@@ -172,7 +192,7 @@ async def _accept(
             await asyncio.sleep(RETRY_SECONDS)
             continue
         assert runner.server is not None
-        protocol = runner.server()
+        protocol = BoundedRequests(runner.server)
         connections.add(protocol, asyncio.create_task(_start(client, protocol, context)))
 
 

@@ -1,0 +1,238 @@
+"""Delegated authentication and authorization on canned answers: what is cached, for how long, and what nobody can tell."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections import Counter
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+from aiohttp import ClientSession, web
+
+from tests.kube.fake_transport import FakeResponse, FakeTransport, json_response
+from trimtab.kube.delegated_reviews import UserInfo
+from trimtab.kube.transport import Unreachable
+from trimtab.serve.access_filter import AccessFilter
+from trimtab.serve.allowed_paths import AlwaysAllowedPaths
+from trimtab.serve.authentication import Authenticator, certificate_user
+from trimtab.serve.authorization import Authorizer
+from trimtab.serve.client_authorities import ClientAuthorities, LookupFailed
+from trimtab.serve.expiring_cache import ExpiringCache
+from trimtab.serve.health import Health
+from trimtab.serve.http import create_app
+from trimtab.serve.listener import listen, serve
+from trimtab.serve.options import Address, AuthenticationOptions, AuthorizationOptions
+from trimtab.wire.requests import Request
+
+EVE = {"username": "eve", "groups": ["a"], "extra": {"k": ["v"]}}
+FORBIDDEN = json_response({"kind": "Status", "message": "no", "reason": "Forbidden"}, 403)
+CERTIFICATE: dict[str, Any] = {
+    "subject": ((("organizationName", "a"),), (("organizationName", "b"),), (("commonName", "eve"),)),
+    "notAfter": "Jan  1 00:00:00 2030 GMT",
+}
+
+
+class ApiServer:
+    """Knows the token `good`, and lets eve read /metrics."""
+
+    def __init__(self) -> None:
+        self.asked: Counter[str] = Counter()
+        self.failure: FakeResponse | None = None
+        self.specs: list[dict[str, Any]] = []
+
+    def __call__(self, request: Request) -> FakeResponse:
+        if self.failure is not None:
+            return self.failure
+        review = json.loads(request.body)
+        self.asked[review["kind"]] += 1
+        self.specs.append(review["spec"])
+        if review["kind"] == "TokenReview":
+            good = review["spec"]["token"] == "good"
+            return json_response({"status": {"authenticated": good, "user": EVE if good else {}}}, 201)
+        allowed = review["spec"]["nonResourceAttributes"] == {"path": "/metrics", "verb": "get"}
+        return json_response({"status": {"allowed": allowed}}, 201)
+
+
+class Clock:
+    """Set by the test."""
+
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+class Pages:
+    """One page that says who may read it."""
+
+    def register(self, app: web.Application) -> None:
+        app.router.add_get("/metrics", self._metrics)
+
+    async def _metrics(self, request: web.Request) -> web.Response:
+        return web.Response(text="secret")
+
+
+Get = Callable[..., Any]
+
+
+@asynccontextmanager
+async def filtered(server: ApiServer, clock: Clock, *paths: str) -> AsyncIterator[Get]:
+    """A server behind the filter, and a way to ask it."""
+    transport = FakeTransport(server)
+    authorizer = Authorizer(transport, AuthorizationOptions(authorized_ttl=20.0, unauthorized_ttl=5.0), clock)
+    allowed = AlwaysAllowedPaths(paths or ("/livez",))
+    access = AccessFilter(Authenticator(transport, 10.0, clock, clock), authorizer, allowed)
+    app = create_app(Health(), None, Pages(), middlewares=[access.middleware])
+    async with serve(app, listen(Address("127.0.0.1", 0, ""))) as port, ClientSession() as client:
+
+        async def get(token: str = "", path: str = "/metrics", **headers: str) -> int:
+            sent = {"Authorization": f"Bearer {token}"} if token else headers
+            async with client.get(f"http://127.0.0.1:{port}{path}", headers=sent) as response:
+                return response.status
+
+        yield get
+
+
+async def test_answers_are_cached() -> None:
+    """By token, and by user and path; each for its own time."""
+    server, clock = ApiServer(), Clock()
+    async with filtered(server, clock) as get:
+        for _ in range(3):
+            assert (200, 401) == (await get("good"), await get("bad"))
+        assert {"TokenReview": 2, "SubjectAccessReview": 1} == server.asked
+        clock.now = 10.0
+        assert (200, 401, 403) == (await get("good"), await get("bad"), await get("good", "/nodes"))
+        assert {"TokenReview": 4, "SubjectAccessReview": 2} == server.asked
+        clock.now = 15.0
+        assert 403 == await get("good", "/nodes")
+        assert {"TokenReview": 4, "SubjectAccessReview": 3} == server.asked
+
+
+async def test_what_the_api_server_is_asked() -> None:
+    """The user is passed on as the token's review named it."""
+    server = ApiServer()
+    async with filtered(server, Clock()) as get:
+        await get("good")
+    attributes = {"path": "/metrics", "verb": "get"}
+    expected = {"user": "eve", "groups": ["a"], "extra": {"k": ["v"]}, "nonResourceAttributes": attributes}
+    assert [{"token": "good"}, expected] == server.specs
+
+
+@pytest.mark.parametrize(
+    "failure",
+    [
+        Unreachable("no route", sent=False),
+        FORBIDDEN,
+        json_response({"kind": "Status"}, 500),
+        json_response({"status": "nonsense"}, 201),
+        json_response({}, 429),
+    ],
+)
+async def test_nobody_can_tell(failure: FakeResponse, caplog: pytest.LogCaptureFixture) -> None:
+    """503, never the page; not cached; logged once, and once when it is over. Paths that are always allowed still work."""
+    server, clock = ApiServer(), Clock()
+    server.failure = failure
+    async with filtered(server, clock) as get:
+        for _ in range(2):
+            assert [503, 200, 401] == [await get("good"), await get("", "/livez"), await get()]
+        server.failure = None
+        assert 200 == await get("good")
+        clock.now, server.failure = 10.0, failure
+        assert 503 == await get("good")
+    lines = [each.getMessage() for each in caplog.records if each.levelname == "ERROR"]
+    assert 2 == len(lines) and not any("good" in line for line in lines)
+
+
+@pytest.mark.parametrize(
+    "value", ["good", "Basic good", "Bearer", "Bearer ", "Bearer a b", "Bearer " + "x" * 8190, "Bearer gööd"]
+)
+async def test_what_is_no_token_is_not_asked_about(value: str) -> None:
+    """401 without a question to the API server, or 400 where the header is no header."""
+    server = ApiServer()
+    async with filtered(server, Clock()) as get:
+        assert await get(Authorization=value) in (400, 401)
+    assert not server.asked
+
+
+async def test_the_scheme_is_not_case_sensitive() -> None:
+    """As in Go."""
+    async with filtered(ApiServer(), Clock()) as get:
+        assert 200 == await get(Authorization="bearer  good ")
+
+
+@pytest.mark.parametrize(
+    ("paths", "allowed", "refused"),
+    [
+        (("/livez",), ("/livez",), ("/livez/", "/livez/ping", "/livezz", "//livez", "/LIVEZ", "/livez%2fping")),
+        (("/livez/*",), ("/livez/ping", "/livez/"), ("/livez", "/metrics", "/livez%2f..%2fmetrics/x")),
+        (("livez", ""), ("/livez", "/"), ("/metrics",)),
+        (("*",), ("/", "/metrics"), ()),
+        ((), (), ("/", "/livez")),
+    ],
+)
+def test_paths_that_are_always_allowed(
+    paths: tuple[str, ...], allowed: tuple[str, ...], refused: tuple[str, ...]
+) -> None:
+    """Whole paths, or prefixes with a star; compared as they are sent."""
+    found = AlwaysAllowedPaths(paths)
+    assert all(each in found for each in allowed) and not any(each in found for each in refused)
+
+
+async def test_a_detour_to_a_page_is_refused() -> None:
+    """No way to write a path makes one page look like another."""
+    async with filtered(ApiServer(), Clock(), "/livez/*") as get:
+        for path in ("/livez/../metrics", "/livez/%2e%2e/metrics", "//metrics", "/metrics;/livez/x", "/metrics%00"):
+            assert await get("", path) in (401, 404), path
+
+
+def test_the_user_of_a_certificate() -> None:
+    """Common name and organizations; none if it has no name, or if it has expired since the handshake."""
+    assert UserInfo("eve", groups=("a", "b", "system:authenticated")) == certificate_user(CERTIFICATE, 0.0)
+    assert certificate_user(CERTIFICATE, 2e9) is None
+    assert certificate_user({**CERTIFICATE, "subject": ()}, 0.0) is None
+
+
+async def test_the_cache_is_bounded_and_shared() -> None:
+    """The oldest answer goes first; callers at the same time ask once; an error is not kept, nor is a caller's end."""
+    cache: ExpiringCache[int, int] = ExpiringCache(lambda value: 100.0, lambda: 0.0, max_entries=3)
+    asked: Counter[int] = Counter()
+    go = asyncio.Event()
+
+    async def ask(key: int) -> int:
+        asked[key] += 1
+        await go.wait()
+        if key == 9:
+            raise ValueError
+        return key
+
+    waiting = [asyncio.create_task(cache.get(1, lambda: ask(1))) for _ in range(3)]
+    await asyncio.sleep(0)
+    waiting[0].cancel()
+    go.set()
+    assert [1, 1] == await asyncio.gather(*waiting[1:])
+    for key in (2, 3, 4, 1):
+        assert key == await cache.get(key, lambda key=key: ask(key))
+    for _ in range(2):
+        with pytest.raises(ValueError):
+            await cache.get(9, lambda: ask(9))
+    assert (3, Counter({1: 2, 9: 2, 2: 1, 3: 1, 4: 1})) == (len(cache), asked)
+
+
+async def test_the_clusters_client_ca(caplog: pytest.LogCaptureFixture) -> None:
+    """Looked up; one that cannot be read keeps the last, or ends the process if the flag says so."""
+    answers: list[FakeResponse] = [FORBIDDEN, json_response({"data": {"client-ca-file": "PEM"}}), FORBIDDEN]
+    transport = FakeTransport(lambda request: answers.pop(0))
+    authorities = ClientAuthorities(AuthenticationOptions())
+    found = []
+    for _ in range(3):
+        await authorities.look_up(transport)
+        found.append(authorities.pem())
+    assert ([b"", b"PEM", b"PEM"], 2) == (found, len(caplog.records))
+    assert "bind the Role extension-apiserver-authentication-reader of kube-system" in caplog.records[0].getMessage()
+    strict = ClientAuthorities(AuthenticationOptions(tolerate_lookup_failure=False))
+    with pytest.raises(LookupFailed, match="set --authentication-skip-lookup"):
+        await strict.look_up(FakeTransport(lambda request: FORBIDDEN))
+    await ClientAuthorities(AuthenticationOptions(skip_lookup=True)).look_up(FakeTransport(lambda request: FORBIDDEN))

@@ -1,0 +1,128 @@
+"""Limits of a port: how many connections, how long a client may take, how large a request may be."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+import trustme
+
+from tests.serve.secure_server import ANY, Files, connect, serving, trusting
+from trimtab.serve import listener
+from trimtab.serve.listener import listen
+from trimtab.serve.options import Address
+from trimtab.serve.tls import ServerTls
+
+REQUEST = b"GET /livez HTTP/1.1\r\nHost: x\r\n\r\n"
+LIMIT = 8
+
+
+@pytest.fixture
+async def port() -> AsyncIterator[int]:
+    async with serving(None, LIMIT) as port:
+        yield port
+
+
+async def opened(port: int, first: bytes = b"") -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(first)
+    return reader, writer
+
+
+async def answer(reader: asyncio.StreamReader) -> bytes:
+    """The status line; empty if the server closed the connection."""
+    try:
+        async with asyncio.timeout(30):
+            line = await reader.readline()
+            while line and (await reader.readline()).strip():
+                pass
+            return line.strip()
+    except ConnectionError:
+        return b""
+
+
+async def test_idle_connections_make_room(port: int) -> None:
+    """Many clients that only connect never keep another one out: the oldest of them is dropped."""
+    idle = [await opened(port, b"GET /livez") for _ in range(4 * LIMIT)]
+    reader, writer = await opened(port, REQUEST)
+    assert b"HTTP/1.1 200 OK" == await answer(reader)
+    assert [b""] * LIMIT == [await answer(each) for each, _ in idle[:LIMIT]]
+    for _, each in [*idle, (reader, writer)]:
+        each.close()
+
+
+async def test_a_client_that_sends_nothing_is_dropped(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After the time for a handshake and a request's head; one that has asked is not."""
+    monkeypatch.setattr(listener, "HANDSHAKE_SECONDS", 0.0)
+    monkeypatch.setattr(listener, "HEAD_SECONDS", 0.2)
+    asked, kept = await opened(port, REQUEST)
+    assert b"HTTP/1.1 200 OK" == await answer(asked)
+    silent, closed = await opened(port, b"GET /livez HTTP/1.1\r\nHost:")
+    assert b"" == await answer(silent)
+    kept.write(REQUEST)
+    assert b"ok" in await asked.readuntil(b"ok") and b"HTTP/1.1 200 OK" == await answer(asked)
+    for each in (kept, closed):
+        each.close()
+
+
+async def test_a_client_that_starts_no_handshake_is_dropped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On the secure port, too, and others are served meanwhile."""
+    monkeypatch.setattr(listener, "HANDSHAKE_SECONDS", 0.2)
+    authority = trustme.CA()
+    tls = ServerTls(Files.issue(tmp_path, authority).options, "127.0.0.1", lambda: b"", lambda: 0.0)
+    async with serving(tls, LIMIT) as port:
+        silent, writer = await opened(port)
+        noise, other = await opened(port, REQUEST)
+        assert "server" == (await connect(port, trusting(authority))).common_name
+        assert (b"", True) == (await answer(silent), (await answer(noise))[:8] != b"HTTP/1.1")
+        for each in (writer, other):
+            each.close()
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        b"GET /" + b"x" * 5000 + b" HTTP/1.1\r\nHost: x",
+        b"GET /livez HTTP/1.1\r\nHost: x\r\nX: " + b"x" * 9000,
+        b"GET /livez HTTP/1.1\r\nHost: x" + b"".join(b"\r\nX-%d: x" % n for n in range(200)),
+        b"GET /livez HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\nContent-Length: 5",
+        b"GET /livez HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\nContent-Length: 6",
+        b"nonsense",
+    ],
+)
+async def test_requests_that_are_too_large_or_ambiguous(
+    port: int, head: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    """400 without a word about it or about us, nothing in the log, and the connection is closed."""
+    reader, writer = await opened(port, head + b"\r\n\r\n")
+    said = await reader.read()
+    assert b" 400 Bad Request\r\n" in said and said.endswith(b"\r\n\r\nBad Request")
+    assert b"aiohttp" not in said and [] == caplog.records
+    writer.close()
+    reader, writer = await opened(port, REQUEST)
+    assert b"HTTP/1.1 200 OK" == await answer(reader)
+    writer.close()
+
+
+async def test_a_body_is_not_read(port: int) -> None:
+    """A client that sends one without end is answered, and then dropped."""
+    reader, writer = await opened(port, REQUEST[:-2] + b"Content-Length: 1000000000\r\n\r\n" + b"x" * 1000)
+    assert b"HTTP/1.1 200 OK" == await answer(reader)
+    writer.close()
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::"])
+def test_all_interfaces(host: str) -> None:
+    """Both families where the machine has both."""
+    with listen(ANY._replace(host=host)) as made:
+        port = made.getsockname()[1]
+        with socket.create_connection(("127.0.0.1", port), timeout=5) as client:
+            assert port == client.getpeername()[1]
+
+
+def test_addresses_as_text() -> None:
+    """As a URL has them."""
+    assert ("127.0.0.1:1", "[::1]:1") == (str(Address("127.0.0.1", 1, "")), str(Address("::1", 1, "")))

@@ -1,0 +1,240 @@
+"""TLS of the secure port: which certificates are used and when they change, and which clients get no connection."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+import stat
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, nullcontext
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+import trustme
+from cryptography import x509
+
+from tests.serve.secure_server import NOW, Files, connect, serving, trusting
+from trimtab.serve.options import CertificateOptions
+from trimtab.serve.self_signed import expiry, self_signed
+from trimtab.serve.tls import REREAD_INTERVAL, CertificateError, SelfSignedCertificate, ServerTls
+from trimtab.serve.tls_settings import tls_settings
+
+DAY = timedelta(days=1)
+
+
+@pytest.fixture(scope="module")
+def authority() -> trustme.CA:
+    return trustme.CA()
+
+
+def server_tls(options: CertificateOptions, client_ca: bytes = b"") -> ServerTls:
+    return ServerTls(options, "127.0.0.1", lambda: client_ca, lambda: NOW)
+
+
+async def test_a_given_certificate(tmp_path: Path, authority: trustme.CA) -> None:
+    """A client that trusts its authority gets it."""
+    async with serving(server_tls(Files.issue(tmp_path, authority).options)) as port:
+        assert "server" == (await connect(port, trusting(authority))).common_name
+
+
+async def test_new_files_are_served_to_new_connections(
+    tmp_path: Path, authority: trustme.CA, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A pair that does not fit is logged once, and the old one stays until it does."""
+    tls = server_tls(Files.issue(tmp_path, authority, "old").options)
+    async with serving(tls) as port:
+        files = Files.issue(tmp_path, authority, "new")
+        good = files.key.read_bytes()
+        files.key.write_bytes(authority.issue_cert("other").private_key_pem.bytes())
+        for _ in range(3):
+            tls.reload()
+        assert "old" == (await connect(port, trusting(authority))).common_name
+        assert 1 == sum("failed to reload certificates" in each.getMessage() for each in caplog.records)
+        files.key.write_bytes(good)
+        tls.reload()
+        assert "new" == (await connect(port, trusting(authority))).common_name
+
+
+@pytest.mark.looptime
+async def test_files_are_read_again_within_a_minute(tmp_path: Path, authority: trustme.CA) -> None:
+    """Without a signal or a restart."""
+    tls = server_tls(Files.issue(tmp_path, authority, "old").options)
+    before = tls.context.current
+    task = asyncio.create_task(tls.run())
+    Files.issue(tmp_path, authority, "new")
+    await asyncio.sleep(REREAD_INTERVAL + 1)
+    task.cancel()
+    assert REREAD_INTERVAL < 60 and before is not tls.context.current
+
+
+@pytest.mark.parametrize(
+    ("spoil", "words"),
+    [
+        (lambda files: files.key.unlink(), "the key {key} cannot be read: No such file or directory"),
+        (lambda files: files.cert.unlink(), "the certificate {cert} cannot be read: No such file or directory"),
+        (lambda files: files.key.write_text("-----BEGIN"), "the certificate {cert} and the key {key} cannot be used"),
+        (lambda files: files.cert.write_text(""), "the certificate {cert} and the key {key} cannot be used"),
+        (
+            lambda files: files.key.write_bytes(trustme.CA().issue_cert("x").private_key_pem.bytes()),
+            "cannot be used together (KEY_VALUES_MISMATCH): give a PEM certificate and its own key",
+        ),
+    ],
+)
+def test_files_that_cannot_be_used(tmp_path: Path, authority: trustme.CA, spoil: object, words: str) -> None:
+    """One sentence with both files, the reason and the remedy."""
+    files = Files.issue(tmp_path, authority)
+    spoil(files)  # type: ignore[operator]
+    with pytest.raises(CertificateError) as error:
+        server_tls(files.options)
+    assert words.format(cert=files.cert, key=files.key) in str(error.value)
+
+
+def test_one_file_without_the_other(tmp_path: Path) -> None:
+    """Both flags are named."""
+    expected = "--tls-private-key-file is given without --tls-cert-file: set both, or none"
+    with pytest.raises(CertificateError, match=expected):
+        server_tls(CertificateOptions(key_file="x"))
+
+
+async def test_without_files_it_is_self_signed() -> None:
+    """For localhost and the address; valid for a year; a client that does not trust it gets no connection."""
+    tls = server_tls(CertificateOptions())
+    async with serving(tls) as port:
+        with pytest.raises(ssl.SSLCertVerificationError):
+            await connect(port, trusting(trustme.CA()))
+    certificate, _ = self_signed("10.0.0.7", NOW)
+    names = x509.load_pem_x509_certificate(certificate).extensions.get_extension_for_class(x509.SubjectAlternativeName)
+    assert {"127.0.0.1", "::1", "10.0.0.7"} == {*map(str, names.value.get_values_for_type(x509.IPAddress))}
+    assert "localhost" in names.value.get_values_for_type(x509.DNSName)
+    assert NOW + timedelta(days=365).total_seconds() == expiry(certificate)
+
+
+def test_a_self_signed_certificate_is_renewed() -> None:
+    """A month before it expires, and not before that."""
+    source = SelfSignedCertificate("0.0.0.0")
+    first = source.read(NOW)
+    assert first == source.read(NOW + 330 * 86400)
+    assert first != source.read(NOW + 336 * 86400)
+
+
+def test_the_folder_keeps_a_self_signed_certificate(tmp_path: Path) -> None:
+    """Made once, by kube-scheduler's names, with a key that only its owner can read; what is there is used."""
+    options = CertificateOptions(cert_dir=str(tmp_path / "made"))
+    server_tls(options)
+    key, cert = tmp_path / "made" / "kube-scheduler.key", tmp_path / "made" / "kube-scheduler.crt"
+    written = cert.read_bytes()
+    assert 0o600 == stat.S_IMODE(key.stat().st_mode)
+    server_tls(options)
+    assert written == cert.read_bytes()
+    (tmp_path / "file").touch()
+    with pytest.raises(CertificateError, match=r"cannot be written: .*: make the folder writable"):
+        server_tls(CertificateOptions(cert_dir=str(tmp_path / "file" / "x")))
+
+
+def limited(authority: trustme.CA, version: ssl.TLSVersion, ciphers: str = "ALL:@SECLEVEL=0") -> ssl.SSLContext:
+    context = trusting(authority)
+    context.set_ciphers(ciphers)
+    with pytest.warns(DeprecationWarning) if version < ssl.TLSVersion.TLSv1_2 else nullcontext():
+        context.minimum_version = context.maximum_version = version
+    return context
+
+
+@pytest.fixture
+async def port(tmp_path: Path, authority: trustme.CA) -> AsyncIterator[int]:
+    async with serving(server_tls(Files.issue(tmp_path, authority).options)) as port:
+        yield port
+
+
+async def test_versions(port: int, authority: trustme.CA) -> None:
+    """1.2 and 1.3, and nothing older."""
+    assert "TLSv1.3" == (await connect(port, limited(authority, ssl.TLSVersion.TLSv1_3))).version
+    assert "TLSv1.2" == (await connect(port, limited(authority, ssl.TLSVersion.TLSv1_2))).version
+    for old in (ssl.TLSVersion.TLSv1_1, ssl.TLSVersion.TLSv1):
+        with pytest.raises(OSError):
+            await connect(port, limited(authority, old))
+
+
+async def test_every_weak_suite_is_refused(port: int, authority: trustme.CA) -> None:
+    """Of all suites of TLS 1.2 that OpenSSL knows, only those with forward secrecy and authenticated encryption or SHA-2."""
+    scan = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    scan.set_ciphers("ALL:COMPLEMENTOFALL:@SECLEVEL=0")
+    names = [each["name"] for each in scan.get_ciphers() if not each["name"].startswith("TLS_")]
+    weak = [name for name in names if not name.startswith(("ECDHE-", "DHE-")) or name.endswith("-SHA")]
+    assert len(weak) > 20
+    for name in weak:
+        with pytest.raises(OSError):
+            await connect(port, limited(authority, ssl.TLSVersion.TLSv1_2, f"{name}:@SECLEVEL=0"))
+
+
+async def test_settings_of_the_flags(tmp_path: Path, authority: trustme.CA) -> None:
+    """One suite of TLS 1.2 only; or TLS 1.3 alone."""
+    files = Files.issue(tmp_path, authority)
+    wanted = tls_settings("VersionTLS11", ["TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384", "TLS_RSA_WITH_AES_128_CBC_SHA"])
+    assert ("VersionTLS11", "TLS_RSA_WITH_AES_128_CBC_SHA") == wanted.weak
+    one = CertificateOptions(str(files.cert), str(files.key), settings=wanted)
+    async with serving(server_tls(one)) as port:
+        allowed, other = "ECDHE-ECDSA-AES256-GCM-SHA384", "ECDHE-ECDSA-AES128-GCM-SHA256"
+        assert "TLSv1.2" == (await connect(port, limited(authority, ssl.TLSVersion.TLSv1_2, allowed))).version
+        with pytest.raises(OSError):
+            await connect(port, limited(authority, ssl.TLSVersion.TLSv1_2, other))
+    for settings in (tls_settings("VersionTLS13", ()), tls_settings("VersionTLS12", ["TLS_AES_128_GCM_SHA256"])):
+        new = CertificateOptions(str(files.cert), str(files.key), settings=settings)
+        async with serving(server_tls(new)) as port:
+            assert "TLSv1.3" == (await connect(port, limited(authority, ssl.TLSVersion.TLSv1_3))).version
+            with pytest.raises(OSError):
+                await connect(port, limited(authority, ssl.TLSVersion.TLSv1_2))
+
+
+@asynccontextmanager
+async def asking(tmp_path: Path, authority: trustme.CA, clients: trustme.CA) -> AsyncIterator[int]:
+    """A server that checks client certificates."""
+    tls = server_tls(Files.issue(tmp_path, authority).options, clients.cert_pem.bytes())
+    async with serving(tls) as port:
+        yield port
+
+
+async def test_client_certificates(tmp_path: Path, authority: trustme.CA) -> None:
+    """None is fine, as there are tokens; a wrong one gets no connection: another CA's, an expired or a server's."""
+    clients, now = trustme.CA(), datetime.now(UTC)
+    wrong = [trustme.CA().issue_cert("x", common_name="eve"), clients.issue_cert("x", not_after=now - DAY)]
+    async with asking(tmp_path, authority, clients) as port:
+        assert "TLSv1.3" == (await connect(port, trusting(authority))).version
+        good = trusting(authority)
+        clients.issue_cert("x", common_name="eve").configure_cert(good)
+        assert "TLSv1.3" == (await connect(port, good)).version
+        for each in wrong:
+            bad = trusting(authority)
+            each.configure_cert(bad)
+            with pytest.raises(OSError):
+                await connect(port, bad)
+
+
+async def test_a_removed_authority_is_no_longer_trusted(tmp_path: Path, authority: trustme.CA) -> None:
+    """New connections see only the current ones."""
+    old, new = trustme.CA(), trustme.CA()
+    trusted = [old.cert_pem.bytes()]
+    files = Files.issue(tmp_path, authority)
+    tls = ServerTls(files.options, "127.0.0.1", lambda: trusted[0], lambda: NOW)
+    client = trusting(authority)
+    old.issue_cert("x", common_name="eve").configure_cert(client)
+    async with serving(tls) as port:
+        assert "TLSv1.3" == (await connect(port, client)).version
+        trusted[0] = new.cert_pem.bytes()
+        tls.reload()
+        with pytest.raises(OSError):
+            await connect(port, client)
+
+
+def test_a_client_ca_that_is_none(tmp_path: Path, authority: trustme.CA) -> None:
+    """Refused with the flag."""
+    with pytest.raises(CertificateError, match=r"the client CA is not a PEM certificate .*: check --client-ca-file"):
+        server_tls(Files.issue(tmp_path, authority).options, b"nonsense")
+
+
+def test_an_expired_certificate_is_served_with_a_warning(
+    tmp_path: Path, authority: trustme.CA, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It may be renewed in place any moment."""
+    server_tls(Files.issue(tmp_path, authority, not_after=datetime.fromtimestamp(NOW, UTC) - DAY).options)
+    assert "the serving certificate has expired" in caplog.text
