@@ -84,10 +84,14 @@ def repositories() -> list[tuple[str, str]]:
         )
     command = ["apt-get", "update", "--print-uris"]
     said = subprocess.run(command, capture_output=True, text=True, check=False).stdout
-    found = [(each["mirror"], each["suite"]) for each in INDEX.finditer(said)]
-    if not found:
+    if not (found := parse_repositories(said)):
         raise Unavailable(f"apt has no mirror of Debian {RELEASE}: set DEBIAN_MIRRORS, or build with the Dockerfile")
-    return list(dict.fromkeys(found))
+    return found
+
+
+def parse_repositories(said: str) -> list[tuple[str, str]]:
+    """Mirrors and suites of this release in what apt would download, each once."""
+    return list(dict.fromkeys((each["mirror"], each["suite"]) for each in INDEX.finditer(said)))
 
 
 def mirrors() -> list[str]:

@@ -51,19 +51,19 @@ def download(folder: Path, architecture: str) -> None:
     run(command, "pip cannot download the locked wheels: check the network and pip's settings")
 
 
-def build_wheel(folder: Path) -> Path:
+def build_wheel(folder: Path, source: Path = ROOT) -> Path:
     """Trimtab's own wheel; the same source gives the same bytes."""
     if not BUILD_TOOLS.exists():
         raise Unavailable(f"{BUILD_TOOLS} is missing: run `make demo` once, which creates it")
     command = [sys.executable, "-m", "hatchling", "build", "--target", "wheel", "--directory", str(folder)]
-    run(command, "hatchling cannot build the wheel", {"PYTHONPATH": str(BUILD_TOOLS)})
+    run(command, "hatchling cannot build the wheel", {"PYTHONPATH": str(BUILD_TOOLS)}, source)
     return next(folder.glob("trimtab-*.whl"))
 
 
-def run(command: list[str], trouble: str, environment: Mapping[str, str] | None = None) -> None:
+def run(command: list[str], trouble: str, environment: Mapping[str, str] | None = None, folder: Path = ROOT) -> None:
     """Run a build command; its own message follows ours if it fails."""
     own = {**os.environ, **(environment or {})}
-    ended = subprocess.run(command, cwd=ROOT, env=own, capture_output=True, text=True, check=False)
+    ended = subprocess.run(command, cwd=folder, env=own, capture_output=True, text=True, check=False)
     if ended.returncode:
         raise ImageError(f"{trouble}:\n{(ended.stderr or ended.stdout).strip()[-2000:]}")
 
