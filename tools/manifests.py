@@ -1,4 +1,4 @@
-"""Writes the files in deploy/ that are made from others: ConfigMaps of the configuration templates, and parts of the chart.
+"""Writes the files in deploy/ that are made from others: ConfigMaps of templates, monitoring, parts of the chart.
 
     python -m tools.manifests           write them
     python -m tools.manifests --check   exit 1 and name those that differ
@@ -15,6 +15,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import yaml
+
+from tools.monitoring import files as monitoring
 
 ROOT = Path(__file__).resolve().parents[1]
 TEMPLATES = ROOT / "src" / "trimtab" / "config" / "templates"
@@ -38,6 +40,7 @@ def manifests() -> dict[Path, str]:
     names = sorted(each.stem for each in TEMPLATES.glob("*.yaml"))
     written = dict(each for name in names for each in _of_template(name))
     written[CHART / "files" / "labeller.yaml"] = _labeller_config()
+    written |= {DEPLOY / "monitoring" / name: text for name, text in monitoring.files().items()}
     written[CHART / "README.md"] = _readme((ROOT / CHART / "README.md").read_text())
     return written
 

@@ -7,9 +7,9 @@ import asyncio
 import pytest
 
 from tests.kube.fault_server import Behaviour, ReceivedRequest, serving
-from trimtab.kube.transport import AiohttpTransport, IdleTimeout, Unreachable
+from trimtab.kube.transport import AiohttpTransport, IdleTimeout, PooledTransport, Unreachable
 from trimtab.kube.transport.aiohttp_transport import MAX_LINE_BYTES
-from trimtab.wire.requests import Request
+from trimtab.wire.requests import JSON, Request
 
 GET = Request("GET", "/api/v1/pods?watch=1")
 
@@ -139,3 +139,18 @@ async def test_the_body_of_a_refused_stream() -> None:
     ):
         answer = stream.status, stream.headers["retry-after"], await stream.body()
     assert (429, "1", b"busy") == answer
+
+
+@pytest.mark.parametrize("way", [AiohttpTransport, PooledTransport])
+async def test_streams_and_other_requests_are_counted_by_status(way: type[AiohttpTransport]) -> None:
+    """Reads, writes and watches, each by method and by the status that it got."""
+
+    def by_method(received: ReceivedRequest) -> None:
+        received.respond(200 if received.line.startswith("GET") else 409)
+
+    async with serving(by_method) as server, way(server.credentials()) as transport:
+        await transport.send(GET, 5.0)
+        await transport.send(Request("POST", "/api/v1/namespaces/x/pods/y/binding", b"{}", JSON), 5.0)
+        async with transport.stream(GET, 5.0):
+            pass
+    assert {("GET", "200"): 2, ("POST", "409"): 1} == transport.requests

@@ -153,20 +153,6 @@ async def test_nobody_listens() -> None:
     assert {("POST", "<error>"): 1} == transport.requests
 
 
-async def test_requests_are_counted_by_method_and_status() -> None:
-    """Reads, writes and watches, each by the status that it got."""
-
-    def by_method(received: ReceivedRequest) -> None:
-        received.respond(200 if received.line.startswith("GET") else 409)
-
-    async with speaking(by_method) as (_, transport):
-        await transport.send(GET, 5.0)
-        await transport.send(POST, 5.0)
-        async with transport.stream(GET, 5.0):
-            pass
-    assert {("GET", "200"): 2, ("POST", "409"): 1} == transport.requests
-
-
 async def test_an_untrusted_server_gets_nothing() -> None:
     """A server of another authority never sees the request, nor the token."""
     tls = certificates.server_context(issuer=certificates.other_authority())
