@@ -15,6 +15,7 @@ TARGETS = {
     "conformance",
     "differential",
     "controlplane",
+    "manifests",
     "e2e",
     "compat",
     "manifests",

@@ -11,7 +11,7 @@ import yaml
 from tools.controlplane import build
 from tools.e2e.__main__ import worse
 from tools.e2e.cluster import write_stages
-from tools.e2e.mutants import NO_SCHEDULER, PLUGINS, focus_on, plugin_of
+from tools.e2e.mutants import NO_SCHEDULER, PLUGINS
 from tools.e2e.suite import SUITE, Result, read_report
 from trimtab.config.registry import DEFAULT_PLUGINS
 
@@ -58,14 +58,6 @@ def test_each_part_names_one_spec_and_a_plugin_of_the_default_profile() -> None:
     """Else a mutant would disable nothing, or run several specs as one."""
     assert {NO_SCHEDULER, *DEFAULT_PLUGINS} >= set(PLUGINS.values())
     assert all(1 == sum(other in part for other in PLUGINS) for part in PLUGINS)
-
-
-def test_the_pattern_for_one_spec() -> None:
-    """The part of the name that the table has, quoted."""
-    spec = "SchedulerPredicates validates pod overhead is considered … verify pod overhead is accounted for"
-    assert "NodeResourcesFit" == plugin_of(spec)
-    assert re.search(focus_on(spec), spec)
-    assert "" == plugin_of("a spec of a later release")
 
 
 def test_our_stages_replace_those_of_the_same_name(tmp_path: Path) -> None:

@@ -6,13 +6,13 @@ A spec that still passes says nothing about that plugin. Specs of the API alone 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
 
 from tools.controlplane.rig import Rig
 from tools.e2e.cluster import cluster, start_trimtab
-from tools.e2e.suite import Result, run_specs
+from tools.e2e.suite import Result, SuiteError, run_specs
 
 NO_SCHEDULER = "no scheduler"
 # By a part of the spec's name that no other spec has.
@@ -50,30 +50,22 @@ PLUGINS: Mapping[str, str] = {
 MINUTES = 3
 
 
-def plugin_of(spec: str) -> str:
-    """The plugin that a spec is about; empty for one that the table does not know."""
-    return next((plugin for part, plugin in PLUGINS.items() if part in spec), "")
-
-
-def run_mutants(workspace: Path, specs: Iterable[str], show: Callable[[str, Result], None]) -> None:
-    """Run each spec without its plugin, on one cluster per plugin, and show each result as it comes."""
-    known = sorted((plugin_of(spec), spec) for spec in specs if plugin_of(spec))
-    for plugin, pairs in groupby(known, key=lambda pair: pair[0]):
+def run_mutants(workspace: Path, focus: str, show: Callable[[str, Result], None]) -> None:
+    """Run each spec that matches without its plugin, on one cluster per plugin, and show each result as it comes."""
+    parts = [part for part in PLUGINS if re.search(focus, part)]
+    for plugin, group in groupby(sorted(parts, key=PLUGINS.__getitem__), key=PLUGINS.__getitem__):
         with cluster(workspace / plugin.replace(" ", "-")) as rig:
-            _run_mutant(rig, plugin, [spec for _, spec in pairs], show)
+            _run_mutant(rig, plugin, [*group], show)
 
 
-def _run_mutant(rig: Rig, plugin: str, specs: Iterable[str], show: Callable[[str, Result], None]) -> None:
+def _run_mutant(rig: Rig, plugin: str, parts: Sequence[str], show: Callable[[str, Result], None]) -> None:
     scheduler = None if plugin == NO_SCHEDULER else start_trimtab(rig, [plugin])
     try:
-        for index, spec in enumerate(specs):
-            for result in run_specs(rig, f"spec-{index}", focus_on(spec), MINUTES):
-                show(plugin, result)
+        for index, part in enumerate(parts):
+            results = run_specs(rig, f"spec-{index}", re.escape(part), MINUTES)
+            if len(results) != 1:
+                raise SuiteError(f"{part!r} matches {len(results)} specs: correct PLUGINS in tools/e2e/mutants.py")
+            show(plugin, results[0])
     finally:
         if scheduler:
             scheduler.kill()
-
-
-def focus_on(spec: str) -> str:
-    """A pattern for this spec alone: its part of the table, since the suite's names also have labels inside."""
-    return next(re.escape(part) for part in PLUGINS if part in spec)
