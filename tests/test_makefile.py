@@ -18,7 +18,6 @@ TARGETS = {
     "manifests",
     "e2e",
     "compat",
-    "manifests",
     "lock",
     "format",
     "clean",
