@@ -74,7 +74,7 @@ def start(rig: Rig, pod: Document, address: str) -> PodProcess:
     arguments = [each.replace("0.0.0.0", address) for each in container["args"]]
     program = [sys.executable, "-m", "trimtab", *arguments]
     command = [*_unshare(), "sh", "-ec", SANDBOX, "sh", str(folder / "layers"), name, user, *mounts, "--", *program]
-    port: int = container["ports"][0]["containerPort"]
+    port: int = container["ports"][0]["containerPort"] if "ports" in container else 0
     process = Process(
         ["/usr/bin/env", *command], folder / "log", _environment(rig, container), f"https://{address}:{port}"
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import http.client
 from collections.abc import Iterable, Iterator, Mapping
 
 import pytest
@@ -96,6 +97,38 @@ def test_the_file_for_kube_schedulers_user_grants_what_its_own_roles_lack(instal
     assert LACKING == denied(installed, needed)
     installed.apply(DEPLOY / "rbac-system-kube-scheduler.yaml")
     assert set() == denied(installed, needed)
+
+
+@pytest.mark.parametrize("account", ["trimtab", "trimtab-labeller"])
+def test_requests_go_to_the_priority_levels_of_the_flow_schemas(installed: Rig, account: str) -> None:
+    """Lease, writes and reads each to its own; the API server names in every response the schema that it chose."""
+    token = installed.service_account_token("trimtab", account)
+    lease = f"/apis/coordination.k8s.io/v1/namespaces/trimtab/leases/{account}"
+    assert "trimtab-leader-election" == flow_schema(installed, token, "GET", lease)
+    assert "trimtab-leader-election" == flow_schema(installed, token, "PUT", lease)
+    assert "trimtab-writes" == flow_schema(installed, token, "POST", "/api/v1/namespaces/default/pods/none/binding")
+    assert "trimtab-writes" == flow_schema(installed, token, "PATCH", "/api/v1/nodes/none")
+    assert "trimtab-reads" == flow_schema(installed, token, "GET", "/api/v1/pods")
+    assert "trimtab-reads" == flow_schema(installed, token, "GET", "/apis/storage.k8s.io/v1/csinodes")
+    assert "service-accounts" == flow_schema(
+        installed, token, "POST", "/apis/events.k8s.io/v1/namespaces/default/events"
+    )
+
+
+def flow_schema(rig: Rig, token: str, method: str, path: str) -> str:
+    """The name of the FlowSchema that the request matched, whatever became of it."""
+    connection = http.client.HTTPSConnection(
+        "127.0.0.1", int(rig.url.rpartition(":")[2]), context=rig.credentials.tls()
+    )
+    try:
+        connection.request(
+            method, path, body="{}" if method != "GET" else None, headers={"Authorization": f"Bearer {token}"}
+        )
+        chosen = connection.getresponse().headers["X-Kubernetes-PF-FlowSchema-UID"]
+    finally:
+        connection.close()
+    schemas = rig.admin.list("/apis/flowcontrol.apiserver.k8s.io/v1/flowschemas")
+    return next(each["metadata"]["name"] for each in schemas if each["metadata"]["uid"] == chosen)
 
 
 def served(rig: Rig) -> Iterator[Right]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import http.client
 import json
 import os
 import shutil
@@ -14,7 +15,9 @@ from tests.deploy.rendering import CHART, ROOT, parse, run
 from tests.live import pod_process, trimtab_process
 from tests.live.pod_process import PodProcess
 from tests.live.requires_controlplane import controlplane_or_skip
+from tests.live.test_metrics_stack import PASSWORD, PASSWORD_HASH
 from tools.controlplane.objects import node, pod
+from tools.controlplane.prometheus import Prometheus, web_config
 from tools.controlplane.rig import Rig
 
 pytestmark = pytest.mark.live
@@ -32,12 +35,25 @@ FIRST_VALUES = (
     "rbac.gang=true",
 )
 NAMESPACES = ("trimtab", "scheduling")
-LABELS_OF_NODES = """
+SOURCE = """
 apiVersion: trimtab.dev/v1alpha1
 kind: TrimtabConfiguration
-sources: [{name: metrics-server, metricsServer: {}}]
-labels: {mode: apply, rules: [{name: cpu, metric: cpu, above: 85%}]}
+sources:
+- name: guarded
+  prometheus:
+    url: {url}
+    interval: 1s
+    basicAuth: {{username: reader, passwordFile: /var/run/secrets/prometheus/password}}
+    tls: {{caFile: /var/run/secrets/prometheus/ca.crt}}
+    metrics: []
+    queries: [{{name: cpu, unit: percent, query: 'label_replace(vector(25), "node", "worker", "", "")'}}]
 """
+SCHEDULER_CONFIG = f"""apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+profiles: [{{{{schedulerName: trimtab}}}}]
+---{SOURCE}"""
+LABELLER_CONFIG = SOURCE + "labels: {{mode: apply, rules: [{{name: cpu, metric: cpu, above: 85%}}]}}\n"
+SAMPLED = 'trimtab_node_samples{resource="cpu",state="fresh"} 1.0'
 
 
 @pytest.fixture(scope="module")
@@ -105,13 +121,19 @@ def test_an_upgrade_from_the_first_version_replaces_nothing(cluster: Rig, tmp_pa
     assert {} == ours(cluster)
 
 
-def test_another_release_in_another_namespace_runs_and_leaves_nothing(cluster: Rig) -> None:
-    """Its scheduler and labeller hold the leases of that namespace; after `helm uninstall` not even these are left."""
+@pytest.fixture(scope="module")
+def guarded(cluster: Rig) -> Iterator[Prometheus]:
+    """A Prometheus behind TLS and a password."""
+    web = web_config(cluster.credentials, {"reader": PASSWORD_HASH})
+    with Prometheus(binaries=cluster.binaries, web=web) as running:
+        yield running
+
+
+def test_another_release_in_another_namespace_runs_and_leaves_nothing(cluster: Rig, guarded: Prometheus) -> None:
+    """With a certificate and Prometheus' password from Secrets, and leases of its own; afterwards one lease is left."""
     pod_process.require_mount_namespaces()
     cluster.admin.create(node("worker"))
-    values = ["--set-file", f"labeller.config={_written(cluster, LABELS_OF_NODES)}"]
-    flags = settings("replicas=1", "labeller.enabled=true", "labeller.unmark.enabled=false")
-    helm(cluster, "install", "load", CHART, "--namespace", "scheduling", *flags, *values)
+    helm(cluster, "install", "load", CHART, "--namespace", "scheduling", "--values", _values(cluster, guarded.url))
     running = [*_start(cluster)]
     try:
         processes = [each.process for each in running]
@@ -119,6 +141,7 @@ def test_another_release_in_another_namespace_runs_and_leaves_nothing(cluster: R
         trimtab_process.wait_for(lambda: trimtab_process.bound(cluster) == {"web": "worker"}, 60, "bound", *processes)
         trimtab_process.wait_for(lambda: len(_holders(cluster)) == 2, 40, "both leases held", *processes)
         assert {"load-trimtab", "trimtab-labeller"} == set(_holders(cluster))
+        trimtab_process.wait_for(lambda: SAMPLED in _metrics(cluster, running), 20, "a sample", *processes)
         helm(cluster, "uninstall", "load", "--namespace", "scheduling")
         codes = [each.process.terminate() for each in running]
     finally:
@@ -128,9 +151,19 @@ def test_another_release_in_another_namespace_runs_and_leaves_nothing(cluster: R
     assert {("Lease", "scheduling", "trimtab-labeller")} == set(ours(cluster))  # named by NOTES.txt
 
 
-def _written(rig: Rig, text: str) -> Path:
-    file = rig.workspace / "labeller.yaml"
-    file.write_text(text)
+def _values(rig: Rig, prometheus: str) -> Path:
+    """What an operator with a Prometheus behind a password, and a certificate of the cluster's own CA, would write."""
+    cert, key = rig.credentials.server_certificate("load-trimtab.scheduling.svc", *map(_address, (1, 2)))
+    rig.kubectl("-n", "scheduling", "create", "secret", "tls", "serving", f"--cert={cert}", f"--key={key}")
+    values = {
+        "replicas": 1,
+        "serving": {"tlsSecret": "serving"},
+        "config": {"inline": SCHEDULER_CONFIG.format(url=prometheus)},
+        "prometheus": {"credentials": {"password": PASSWORD, "ca.crt": rig.credentials.ca_file.read_text()}},
+        "labeller": {"enabled": True, "unmark": {"enabled": False}, "config": LABELLER_CONFIG.format(url=prometheus)},
+    }
+    file = rig.workspace / "values.json"
+    file.write_text(json.dumps(values))
     return file
 
 
@@ -139,7 +172,25 @@ def _start(rig: Rig) -> Iterator[PodProcess]:
     path = "/api/v1/namespaces/scheduling/pods"
     trimtab_process.wait_for(lambda: len(rig.admin.list(path)) == 2, 20, "two pods")
     for number, each in enumerate(rig.admin.list(path), start=1):
-        yield pod_process.start(rig, each, f"127.{os.getpid() % 200 + 20}.{os.getpid() // 200 % 250}.{number}")
+        yield pod_process.start(rig, each, _address(number))
+
+
+def _address(number: int) -> str:
+    return f"127.{os.getpid() % 200 + 20}.{os.getpid() // 200 % 250}.{number}"
+
+
+def _metrics(rig: Rig, running: list[PodProcess]) -> str:
+    """Of all pods, with a client certificate; theirs is verified with the CA that issued it."""
+    pages = []
+    for each in running:
+        tls = rig.credentials.tls("admin", "system:masters")
+        connection = http.client.HTTPSConnection(each.address, each.port, timeout=10, context=tls)
+        connection.request("GET", "/metrics")
+        answer = connection.getresponse()
+        pages.append(answer.read().decode())
+        connection.close()
+        assert 200 == answer.status
+    return "\n".join(pages)
 
 
 def _holders(rig: Rig) -> dict[str, str]:

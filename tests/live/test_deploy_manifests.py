@@ -28,6 +28,7 @@ pytestmark = pytest.mark.live
 CONTROLLERS = (
     "deployment-controller",
     "replicaset-controller",
+    "job-controller",
     "serviceaccount-controller",
     "serviceaccount-token-controller",
     "root-ca-certificate-publisher-controller",
@@ -148,6 +149,15 @@ def job(rig: Rig, spec: Document, endpoint: Document, running: dict[str, list[Po
             {"targets": [f"{each.address}:{each.port}" for name in components for each in running[name]]}
         ],
     }
+
+
+def test_the_cron_job_finds_nothing_to_remove(installed: Rig, running: dict[str, list[PodProcess]]) -> None:
+    """Its pod, made by the Job controller, ends well where no node is labelled."""
+    installed.kubectl("-n", "trimtab", "create", "job", "now", "--from=cronjob/trimtab-unmark")
+    job_pod = admitted(installed, "unmark", 1)[0]
+    unmark = pod_process.start(installed, job_pod, "127.0.0.1").process
+    trimtab_process.wait_for(lambda: not unmark.running(), 30, "the end of unmark", unmark)
+    assert 0 == unmark.exit_code(), unmark.log_tail()
 
 
 def test_the_standby_takes_over_and_nothing_was_forbidden(installed: Rig, running: dict[str, list[PodProcess]]) -> None:

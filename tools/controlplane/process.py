@@ -97,6 +97,10 @@ class Process:
         """Whether the process has not exited; a paused one has not."""
         return self._child.poll() is None
 
+    def exit_code(self) -> int | None:
+        """The exit code, or None while it runs."""
+        return self._child.poll()
+
     def pause(self) -> None:
         """Freeze the process: its connections stay open and nothing responds once this returns."""
         self._child.send_signal(signal.SIGSTOP)
