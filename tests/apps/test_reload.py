@@ -13,7 +13,8 @@ from trimtab.apps.logs import JsonFormatter
 from trimtab.apps.reload import APPLIED, REJECTED, Reload
 from trimtab.config.configuration import Configuration
 from trimtab.config.diagnostics import ConfigError, Problem
-from trimtab.config.kube_scheduler import dump, parse
+from trimtab.config.dump import dump
+from trimtab.config.kube_scheduler import parse
 from trimtab.config.trimtab.settings import MetricsServerSettings, SourceSettings
 from trimtab.core.model.events import Event, SettingsRead
 from trimtab.sources.interface import SourceError

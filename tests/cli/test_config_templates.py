@@ -11,7 +11,8 @@ from tests.cli.test_config import ran
 from tests.config.config_files import FILE, HEAD, comparable
 from trimtab.cli.config import TEMPLATES, templates
 from trimtab.config.configuration import Configuration
-from trimtab.config.kube_scheduler import default_configuration, dump, parse
+from trimtab.config.dump import dump
+from trimtab.config.kube_scheduler import default_configuration, parse
 from trimtab.config.trimtab.settings import MetricsServerSettings
 from trimtab.core.model.change import Change
 

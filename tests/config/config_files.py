@@ -124,8 +124,12 @@ def comparable(configuration: Configuration) -> tuple[object, ...]:
             each.queue_sort,
             each.pre_filters,
             each.filters,
+            each.post_filters,
             each.scores,
             each.reserves,
+            each.permits,
+            each.pre_binds,
+            each.gang_plugin,
             each.tie_break,
         )
         for each in configuration.settings.profiles

@@ -14,13 +14,15 @@ import yaml
 from tests.config.config_files import FILE, problems_of
 from tests.live.requires_controlplane import controlplane_or_skip
 from tools.controlplane.process import free_port
-from trimtab.config.kube_scheduler import dump, parse
+from trimtab.config.dump import dump
+from trimtab.config.kube_scheduler import parse
 from trimtab.config.registry import DEFAULT_BINDER, DEFAULT_PLUGINS, IN_TREE, KUBERNETES_POINTS
 from trimtab.core.framework.profile import ExtensionPoint, Profile
 
 pytestmark = pytest.mark.live
 
 PROFILES = 60
+SHOWN = 12
 COMPARED = (ExtensionPoint.PRE_ENQUEUE, ExtensionPoint.QUEUE_SORT, ExtensionPoint.FILTER, ExtensionPoint.SCORE)
 NOWHERE = {
     "apiVersion": "v1",
@@ -242,7 +244,57 @@ def test_same_arguments(tmp_path: Path) -> None:
     assert (False, []) == (refused_there(tmp_path, content), problems_of(content))
 
 
-def test_shown_is_welcome(tmp_path: Path) -> None:
-    """kube-scheduler accepts the output of `config show`."""
-    content = dump(parse(yaml.safe_dump(document(tmp_path, profiles=[{"schedulerName": "a"}])), FILE))
-    assert not refused_there(tmp_path, content)
+def run_there(folder: Path, content: str, profiles: int) -> list[dict[str, list[tuple[str, int]]]]:
+    """By profile and point, the plugins that kube-scheduler runs and that exist here, with the weights of scores."""
+    logged: list[dict[str, Any]] = []
+    for line in log_of(folder, content):
+        logged += [json.loads(found[1])] if (found := LOGGED.search(line)) else []
+        if len(logged) == profiles:
+            break
+    return [
+        {
+            point: [(each["Name"], each["Weight"] if point == "score" else 0) for each in lists["Enabled"] or []]
+            for point, lists in each.items()
+            if point.lower() != "multipoint"
+        }
+        for each in logged
+    ]
+
+
+def without_missing(plugins: list[dict[str, list[tuple[str, int]]]]) -> list[dict[str, list[tuple[str, int]]]]:
+    known = {*IN_TREE, DEFAULT_BINDER}
+    return [{point: [each for each in listed if each[0] in known] for point, listed in one.items()} for one in plugins]
+
+
+def test_shown_is_the_same_there(tmp_path: Path) -> None:
+    """kube-scheduler runs the output of `config show` with the plugins, points and weights of the file itself."""
+    chance = random.Random(36)
+    profiles = [{"schedulerName": "plain"}, *(some_profile(chance, number) for number in range(SHOWN - 1))]
+    content = yaml.safe_dump(document(tmp_path, profiles=profiles))
+    original = run_there(tmp_path, content, SHOWN)
+    assert SHOWN == len(original)
+    assert without_missing(original) == run_there(tmp_path, dump(parse(content, FILE)), SHOWN)
+
+
+def test_shown_is_welcome_there(tmp_path: Path) -> None:
+    """kube-scheduler accepts what becomes of a v1beta2 file, which it refuses, and of arguments with all their fields."""
+    given = [{"name": name, "args": args} for name, args in GOOD_ARGUMENTS.items() if name in IN_TREE]
+    old = {"apiVersion": "kubescheduler.config.k8s.io/v1beta2"}
+    lists = {
+        "preFilter": {"enabled": [{"name": "NodeResourcesFit"}, {"name": "NodePorts"}]},
+        "score": {"enabled": [{"name": "ImageLocality", "weight": 1}]},
+        "bind": {"enabled": [{"name": DEFAULT_BINDER}]},
+    }
+    profile = {"schedulerName": "custom-scheduler", "plugins": lists, "pluginConfig": given}
+    content = yaml.safe_dump(document(tmp_path, **old, profiles=[profile]))
+    shown = dump(parse(content, FILE))
+    assert "# For Trimtab and kube-scheduler," in shown
+    assert (True, False) == (refused_there(tmp_path, content), refused_there(tmp_path, shown))
+
+
+def test_shown_is_refused_there(tmp_path: Path) -> None:
+    """kube-scheduler refuses a file with plugins that it does not have, as the comment above it says."""
+    profile = {"schedulerName": "a", "plugins": {"score": {"enabled": [{"name": "PeakRisk"}]}}}
+    shown = dump(parse(yaml.safe_dump(document(tmp_path, profiles=[profile])), FILE))
+    assert "# For Trimtab: kube-scheduler itself has no PeakRisk." in shown
+    assert refused_there(tmp_path, shown)

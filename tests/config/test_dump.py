@@ -7,7 +7,8 @@ import pytest
 import yaml
 
 from tests.config.config_files import FILE, FULL, HEAD, TRIMTAB_FULL, TRIMTAB_HEAD, comparable
-from trimtab.config.kube_scheduler import default_configuration, dump, parse
+from trimtab.config.dump import dump
+from trimtab.config.kube_scheduler import default_configuration, parse
 from trimtab.config.registry import DEFAULT_PLUGINS, IN_TREE
 from trimtab.config.schema import dump_fields, fields_of
 from trimtab.core.cluster.view import View
@@ -36,7 +37,7 @@ def test_without_a_file() -> None:
     assert comparable(default_configuration()) == comparable(parse(dump(default_configuration()), FILE))
 
 
-def test_every_argument_is_shown() -> None:
+def test_every_argument_with_an_effect_is_shown() -> None:
     """Each default plugin is dumped with all arguments that have an effect."""
     for name in (name for name in DEFAULT_PLUGINS if name in IN_TREE):
         ignored = {each.key for each in fields_of(IN_TREE[name]) if each.setting.support is not Support.SUPPORTED}
@@ -50,8 +51,16 @@ def test_notes_are_comments() -> None:
     """Notes are comments above the dumped file, one line each."""
     configuration = parse(HEAD + "parallelism: 3\npercentageOfNodesToScore: 5\n", FILE)
     comments = [line for line in dump(configuration).splitlines() if line.startswith("#")]
-    assert [f"# {note}" for note in configuration.notes] == comments
-    assert 2 <= len(comments)
+    *notes, readers = comments
+    assert [f"# {note}" for note in configuration.notes] == notes
+    assert 2 <= len(notes)
+    assert "# For Trimtab and kube-scheduler, which reads the first document only." == readers
+
+
+def test_plugins_that_kube_scheduler_lacks() -> None:
+    """A comment names the plugins because of which kube-scheduler itself refuses the file."""
+    content = f"{HEAD}profiles: [{{plugins: {{score: {{enabled: [{{name: PeakRisk}}]}}}}}}]\n"
+    assert "# For Trimtab: kube-scheduler itself has no PeakRisk.\n" in dump(parse(content, FILE))
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,8 @@ from tests.config.config_files import FILE, HEAD, parse_body, problems_of_body
 from trimtab.apps.config_file import IncludedFiles
 from trimtab.config.configuration import Configuration
 from trimtab.config.diagnostics import ConfigError
-from trimtab.config.kube_scheduler import dump, parse
+from trimtab.config.dump import dump
+from trimtab.config.kube_scheduler import parse
 from trimtab.config.plugin_args import build_plugin
 from trimtab.config.registry import IN_TREE
 from trimtab.config.schema import dump_fields

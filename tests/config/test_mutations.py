@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from tests.config.config_files import FILE, FULL, TRIMTAB_FULL, comparable
 from trimtab.config.diagnostics import ConfigError
-from trimtab.config.kube_scheduler import dump, parse
+from trimtab.config.dump import dump
+from trimtab.config.kube_scheduler import parse
 
 BOTH = f"{FULL}---\n{TRIMTAB_FULL}"
 PLAIN: dict[str, Any] = yaml.safe_load(FULL)

@@ -4,7 +4,8 @@ import pytest
 
 from tests.config.config_files import FILE, FULL, HEAD, comparable, problems_of
 from trimtab.config.configuration import Configuration
-from trimtab.config.kube_scheduler import dump, parse
+from trimtab.config.dump import dump
+from trimtab.config.kube_scheduler import parse
 from trimtab.config.registry import REMOVED, VOLUME_LIMITS
 from trimtab.core.framework.profile import Profile, plugin_name
 

@@ -11,7 +11,8 @@ import pytest
 
 from tests.config.config_files import FILE, TRIMTAB_HEAD
 from trimtab.config.diagnostics import ConfigError
-from trimtab.config.kube_scheduler import dump, parse
+from trimtab.config.dump import dump
+from trimtab.config.kube_scheduler import parse
 from trimtab.config.trimtab.settings import MetricsServerSettings
 from trimtab.core.model.duration import Duration
 from trimtab.core.model.readings import Reading

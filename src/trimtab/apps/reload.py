@@ -21,7 +21,7 @@ from pathlib import Path
 from trimtab.apps.config_file import ConfigFile, FileState, validate_queries
 from trimtab.config.configuration import Configuration
 from trimtab.config.diagnostics import ConfigError
-from trimtab.config.kube_scheduler import dump
+from trimtab.config.dump import dump
 from trimtab.config.trimtab.settings import SourceSettings
 from trimtab.core.model.events import Event, SettingsRead
 from trimtab.sources.interface import SourceError

@@ -12,7 +12,8 @@ import click
 from trimtab.apps import plugins
 from trimtab.config.configuration import Configuration
 from trimtab.config.diagnostics import ConfigError, did_you_mean, printable
-from trimtab.config.kube_scheduler import dump, parse
+from trimtab.config.dump import dump
+from trimtab.config.kube_scheduler import parse
 
 if TYPE_CHECKING:
     from trimtab.apps.config_file import ConfigFile

@@ -174,7 +174,7 @@ def _log_start(configuration: Configuration, controllers: tuple[str, ...], ignor
 
 def write_and_exit(configuration: Configuration, path: str | None) -> None:
     """For --write-config-to: write the configuration and exit, unless there is no path."""
-    from trimtab.config.kube_scheduler import dump
+    from trimtab.config.dump import dump
 
     if path is None:
         return

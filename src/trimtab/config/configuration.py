@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from math import inf
 
 from trimtab.config.diagnostics import Note
 from trimtab.config.trimtab.settings import DEFAULT, TrimtabConfiguration
+from trimtab.core.framework.profile import ExtensionPoint
 from trimtab.core.model.setting import setting
 from trimtab.core.settings import Settings
 
@@ -41,6 +43,20 @@ class ClientConnection:
 
 
 @dataclass(frozen=True, slots=True)
+class WrittenProfile:
+    """A profile as a file has it, so that it can be written again.
+
+    plugins: those that are enabled or only configured, by name. enabled: their names and weights at each of
+    kube-scheduler's points, in order, also where one method here does the work of two there.
+    given: the arguments that the file sets, by plugin.
+    """
+
+    plugins: Mapping[str, object]
+    enabled: Mapping[ExtensionPoint, tuple[tuple[str, int], ...]]
+    given: Mapping[str, frozenset[str]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
 class Configuration:
     """Everything that a file configures, and the notes on it."""
 
@@ -49,3 +65,4 @@ class Configuration:
     client_connection: ClientConnection = ClientConnection()
     notes: tuple[Note, ...] = ()
     trimtab: TrimtabConfiguration = DEFAULT
+    written: Mapping[str, WrittenProfile] = field(default_factory=dict)  # profiles of a file, by name

@@ -1,4 +1,4 @@
-"""Parses and dumps a configuration file: a `KubeSchedulerConfiguration`, a `TrimtabConfiguration`, or both."""
+"""Parses a configuration file: a `KubeSchedulerConfiguration`, a `TrimtabConfiguration`, or both."""
 
 from __future__ import annotations
 
@@ -6,22 +6,18 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-import yaml
-
 from trimtab.config.config_node import INT32, INT64, ConfigNode, Report, missing
 from trimtab.config.configuration import ClientConnection, Configuration, LeaderElection
 from trimtab.config.fields import VERSION, PluginCatalogue, Version, checked_fields, parse_version
-from trimtab.config.plugin_args import dump_arguments
-from trimtab.config.profiles import ALL, DEFAULT_SCHEDULER, MULTI_POINT, DefaultBinder, ParsedProfile, parse_profiles
+from trimtab.config.profiles import DEFAULT_SCHEDULER, DefaultBinder, ParsedProfile, parse_profiles
 from trimtab.config.registry import DEFAULT_BINDER, IN_TREE, default_profile
-from trimtab.config.schema import Parsed, dump_fields, fields_of, parse_entries
+from trimtab.config.schema import Parsed, fields_of, parse_entries
 from trimtab.config.trimtab.document import GROUP as TRIMTAB_GROUP
 from trimtab.config.trimtab.document import KIND as TRIMTAB_KIND
-from trimtab.config.trimtab.document import check_rule_sources, dump_document, parse_document
+from trimtab.config.trimtab.document import check_rule_sources, parse_document
 from trimtab.config.trimtab.plugin_sources import add_plugin_sources
 from trimtab.config.trimtab.settings import SourceSettings, TrimtabConfiguration
 from trimtab.config.yaml import MappingNode, ScalarNode, YamlNode, parse_documents
-from trimtab.core.framework.profile import ExtensionPoint, Profile, plugin_name
 from trimtab.core.load.settings import LoadSettings
 from trimtab.core.model.setting import setting
 from trimtab.core.settings import Settings
@@ -118,7 +114,9 @@ def _parse_kube_scheduler(
     profiles = tuple(each.profile for each in parsed)
     leader = _parse_leader_election(_section(entries, "leaderElection", root), {each.name for each in profiles})
     connection = _parse_client_connection(_section(entries, "clientConnection", root))
-    return Configuration(Settings(profiles, float(initial), float(longest)), leader, connection), parsed
+    written = {each.profile.name: each.written for each in parsed}
+    settings = Settings(profiles, float(initial), float(longest))
+    return Configuration(settings, leader, connection, written=written), parsed
 
 
 def _available_plugins(report: Report, extra: Mapping[str, type]) -> dict[str, type]:
@@ -210,56 +208,3 @@ def _check_times(parsed: Parsed, leader: LeaderElection) -> None:
         parsed.at(*reversed(times)).error(
             f"renewDeadline ({renew:g}s) must exceed {JITTER_FACTOR} × retryPeriod ({retry:g}s)"
         )
-
-
-def dump(configuration: Configuration) -> str:
-    """The effective configuration as YAML, Trimtab's own document second, with the notes as comments above them."""
-    scheduler = {
-        "apiVersion": VERSION,
-        "kind": KIND,
-        "leaderElection": dump_fields(configuration.leader_election),
-        "clientConnection": dump_fields(configuration.client_connection),
-        "podInitialBackoffSeconds": int(configuration.settings.initial_backoff),
-        "podMaxBackoffSeconds": int(configuration.settings.max_backoff),
-        "profiles": [_dump_profile(each) for each in configuration.settings.profiles],
-    }
-    document = dump_document(configuration.trimtab, configuration.settings.load)
-    notes = "".join(f"# {note}\n" for note in configuration.notes)
-    return f"{notes}{_to_yaml(scheduler)}---\n{_to_yaml(document)}"
-
-
-def _to_yaml(plain: object) -> str:
-    return yaml.dump(plain, Dumper=yaml.CSafeDumper, sort_keys=False, allow_unicode=True, width=100)
-
-
-def _dump_profile(profile: Profile) -> dict[str, object]:
-    """Each point by itself, without defaults; preScore is enabled by score."""
-    weights = {each.name: each.weight for each in profile.scores}
-    plugins: dict[str, object] = {MULTI_POINT: {"disabled": [{"name": ALL}]}}
-    for point, listed in profile.enabled.items():
-        if point is ExtensionPoint.PRE_SCORE:
-            continue
-        if listed and point is ExtensionPoint.SCORE:
-            plugins[point.value] = {"enabled": [{"name": name, "weight": weights[name]} for name in listed]}
-        elif listed:
-            plugins[point.value] = {"enabled": [{"name": name} for name in listed]}
-    plugins[ExtensionPoint.BIND.value] = {"enabled": [{"name": DEFAULT_BINDER}]}
-    return {"schedulerName": profile.name, "plugins": plugins, "pluginConfig": _dump_plugin_config(profile)}
-
-
-def _dump_plugin_config(profile: Profile) -> list[object]:
-    groups: Iterable[Iterable[object]] = (
-        profile.pre_enqueues,
-        (profile.queue_sort,) if profile.queue_sort else (),
-        profile.pre_filters,
-        profile.filters,
-        profile.post_filters,
-        (each.plugin for each in profile.scores),
-        profile.reserves,
-        profile.permits,
-        profile.pre_binds,
-        profile.observers,
-    )
-    every = {plugin_name(plugin): plugin for group in groups for plugin in group}
-    dumped = {name: dump_arguments(plugin) for name, plugin in every.items()}
-    return [{"name": name, "args": args} for name, args in dumped.items() if args]

@@ -6,7 +6,7 @@ lines.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from trimtab.config.config_node import ConfigNode, Report, missing
@@ -126,7 +126,7 @@ def _find_spec(root: ConfigNode, file: SpecFile) -> ConfigNode | None:
     return entries.get("spec") if len(root.report.problems) == before else None
 
 
-def dump_arguments(plugin: Any) -> dict[str, object]:
-    """The arguments that have an effect, with every default filled in."""
-    ignored = [each.name for each in fields_of(plugin.__class__) if each.setting.support is not Support.SUPPORTED]
-    return dump_fields(plugin, skip=ignored)
+def dump_arguments(plugin: Any, given: Collection[str] = ()) -> dict[str, object]:
+    """The arguments that have an effect, with every default filled in, and those without effect that a file gives."""
+    unused = (each for each in fields_of(plugin.__class__) if each.setting.support is not Support.SUPPORTED)
+    return dump_fields(plugin, skip=[each.name for each in unused if each.key not in given], keep=given)

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from trimtab.config.config_node import INT32, ConfigNode
+from trimtab.config.configuration import WrittenProfile
 from trimtab.config.diagnostics import Info, did_you_mean
 from trimtab.config.fields import VERSION, PluginCatalogue, checked_fields
 from trimtab.config.plugin_args import parse_plugin
@@ -36,11 +37,27 @@ class ParsedProfile:
     node: ConfigNode
     plugins: Mapping[str, Plugin]
     arguments: Mapping[str, ConfigNode]
+    listed: Mapping[ExtensionPoint, tuple[PluginRef, ...]]
 
     @property
     def enabled(self) -> frozenset[str]:
         """The names of the plugins that run at any point."""
         return frozenset(name for listed in self.profile.enabled.values() for name in listed)
+
+    @property
+    def written(self) -> WrittenProfile:
+        enabled = {
+            point: tuple((each.name, each.weight) for each in refs if _is_written(each.name, point))
+            for point, refs in self.listed.items()
+        }
+        names = dict.fromkeys(name for refs in enabled.values() for name, _ in refs)
+        given = {name: frozenset(args.entries() or ()) for name, args in self.arguments.items()}
+        return WrittenProfile({name: self.plugins[name] for name in (*names, *given)}, enabled, given)
+
+
+def _is_written(name: str, point: ExtensionPoint) -> bool:
+    """Score includes preScore here, so at preScore only plugins are written that have that point in Kubernetes."""
+    return point is not ExtensionPoint.PRE_SCORE or point in POINTS.get(name, ())
 
 
 class DefaultBinder:
@@ -73,7 +90,8 @@ def _parse_profile(node: ConfigNode, catalogue: PluginCatalogue, alone: bool) ->
     if plugins is None or name is None:
         return None
     expand = expand_multi_point if catalogue.version.multi_point else merge_at_point
-    return ParsedProfile(_build_profile(name, node, sets, multi, plugins, expand), name_node, plugins, arguments)
+    enabled = _expand_points(node, sets, multi, plugins, expand)
+    return ParsedProfile(_build_profile(name, enabled, plugins), name_node, plugins, arguments, enabled)
 
 
 def _scheduler_name(node: ConfigNode, entries: Mapping[str, ConfigNode], alone: bool) -> tuple[str | None, ConfigNode]:
@@ -143,21 +161,23 @@ def _build_plugins(
     return valid if len(valid) == len(every) else None
 
 
-def _build_profile(
-    name: str,
-    node: ConfigNode,
-    sets: Mapping[str, PluginSet],
-    multi: PluginSet,
-    plugins: Mapping[str, Plugin],
-    expand: Expand,
-) -> Profile:
+def _expand_points(
+    node: ConfigNode, sets: Mapping[str, PluginSet], multi: PluginSet, plugins: Mapping[str, Plugin], expand: Expand
+) -> dict[ExtensionPoint, tuple[PluginRef, ...]]:
+    """The plugins of each point; problems with the lists are reported."""
     enabled: dict[ExtensionPoint, tuple[PluginRef, ...]] = {}
     for point in ExtensionPoint:
         own = sets.get(point.value, PluginSet())
         _check_points(point, own, plugins)
-        enabled[point] = expand(own, multi, partial(_serves_by_name, plugins, point))
+        enabled[point] = expand(own, multi, partial(_implements, plugins, point))
     _check_weights(sets, multi, plugins)
     _check_required(node, enabled, plugins)
+    return enabled
+
+
+def _build_profile(
+    name: str, enabled: Mapping[ExtensionPoint, tuple[PluginRef, ...]], plugins: Mapping[str, Plugin]
+) -> Profile:
     return build_profile(
         name,
         {
@@ -171,8 +191,9 @@ def _build_profile(
     )
 
 
-def _serves_by_name(plugins: Mapping[str, Plugin], point: ExtensionPoint, name: str) -> bool:
-    return name in plugins and _serves(plugins[name], point)
+def _implements(plugins: Mapping[str, Plugin], point: ExtensionPoint, name: str) -> bool:
+    """Whether the plugin has this point, here or in Kubernetes."""
+    return name in plugins and (_serves(plugins[name], point) or point in POINTS.get(name, ()))
 
 
 def _serves(plugin: object, point: ExtensionPoint) -> bool:
@@ -181,15 +202,11 @@ def _serves(plugin: object, point: ExtensionPoint) -> bool:
     return point in POINT_INTERFACES and isinstance(plugin, POINT_INTERFACES[point])
 
 
-def _check_points(point: ExtensionPoint, own: PluginSet, plugins: Mapping[str, object]) -> None:
+def _check_points(point: ExtensionPoint, own: PluginSet, plugins: Mapping[str, Plugin]) -> None:
     for each in own.enabled:
-        if each.node is None or _serves(plugins[each.name], point) or point in POINTS.get(each.name, ()):
+        if each.node is None or _implements(plugins, point, each.name):
             continue
-        others = [
-            other.value
-            for other in ExtensionPoint
-            if _serves(plugins[each.name], other) or other in POINTS.get(each.name, ())
-        ]
+        others = [other.value for other in ExtensionPoint if _implements(plugins, other, each.name)]
         each.node.error(f"{each.name} does not implement {point.value}, only {', '.join(others) or 'nothing'}")
 
 

@@ -229,14 +229,19 @@ def _or_invalid(value: object) -> object:
     return INVALID if value is None else value
 
 
-def dump_fields(value: Any, skip: Collection[str] = ()) -> dict[str, object]:
-    """A dataclass as plain data that parses as the same value; fields that are unset or empty by default are left out."""
+def dump_fields(value: Any, skip: Collection[str] = (), keep: Collection[str] = ()) -> dict[str, object]:
+    """A dataclass as plain data that parses as the same value; fields that are unset or empty by default are left out.
+
+    skip: names of fields to leave out. keep: keys to dump also where they have such a default.
+    """
     found = [(each, getattr(value, each.name)) for each in fields_of(value.__class__) if each.name not in skip]
-    return {each.key: _dump_field(given, each) for each, given in found if not _is_omitted(given, each)}
+    return {
+        each.key: _dump_field(given, each) for each, given in found if not _is_omitted(given, each, each.key in keep)
+    }
 
 
-def _is_omitted(value: object, field: FieldSchema) -> bool:
-    return value is None or (value == field.default and (field.setting.omit_default or value in ((), "")))
+def _is_omitted(value: object, field: FieldSchema, keep: bool) -> bool:
+    return value is None or (not keep and value == field.default and (field.setting.omit_default or value in ((), "")))
 
 
 def _dump_field(value: Any, field: FieldSchema) -> object:

@@ -7,7 +7,8 @@ import pytest
 from tests.config.config_files import TRIMTAB_HEAD
 from trimtab.config.configuration import Configuration
 from trimtab.config.diagnostics import ConfigError
-from trimtab.config.kube_scheduler import dump, parse
+from trimtab.config.dump import dump
+from trimtab.config.kube_scheduler import parse
 from trimtab.config.trimtab.labeller import from_rule_file, labeller_configuration
 from trimtab.config.trimtab.settings import BuiltinMetric, PrometheusSettings, QuerySettings
 

@@ -3,7 +3,8 @@
 import pytest
 
 from tests.config.config_files import FILE, HEAD, TRIMTAB_HEAD, comparable, problems_of
-from trimtab.config.kube_scheduler import dump, parse
+from trimtab.config.dump import dump
+from trimtab.config.kube_scheduler import parse
 from trimtab.config.trimtab.settings import MetricsServerSettings, PrometheusSettings, SourceSettings, Tls
 
 # The file of real-usage-scheduler's README, as it stands.
