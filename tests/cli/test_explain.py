@@ -180,3 +180,18 @@ def test_no_server_is_loaded_to_ask_one() -> None:
 def test_neither_pod_nor_node() -> None:
     """Anything else is rejected before a request is sent."""
     assert 2 == run_explain("deployment/web")[0]
+
+
+@pytest.mark.parametrize(
+    ("flags", "words"),
+    [
+        (("--token-file", "/nonexistent"), "/nonexistent cannot be read: No such file or directory"),
+        (("--certificate-authority", "/nonexistent", "--token", "t"), "/nonexistent cannot be read"),
+        (("--kubeconfig", "/nonexistent"), "the kubeconfig /nonexistent cannot be read"),
+        (("--token", "se\ncret"), "the token contains line breaks"),
+    ],
+)
+def test_credentials_that_cannot_be_used(flags: tuple[str, ...], words: str) -> None:
+    """One sentence, without the secret, before anything is sent."""
+    code, text = run_explain("node/one", "--server", "https://127.0.0.1:1", *flags)
+    assert (1, True, False) == (code, words in text, "cret" in text), text

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 import trustme
+from click.testing import CliRunner
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature
@@ -25,6 +26,7 @@ from tools.controlplane.commands import FRONT_PROXY
 from tools.controlplane.objects import node, pod
 from tools.controlplane.process import Process, free_port
 from tools.controlplane.rig import Rig
+from trimtab.cli import main
 
 pytestmark = pytest.mark.live
 ACCOUNT = {"kind": "ServiceAccount", "name": "trimtab", "namespace": "trimtab"}
@@ -235,6 +237,34 @@ def test_without_the_right_to_delegate(rig: Rig, reader: str) -> None:
         rig.admin.create(node("node-0"))
         rig.admin.create(pod("web", scheduler="trimtab"))
         trimtab_process.wait_for(lambda: trimtab_process.bound(rig), 30, "bound", process)
+
+
+def explain(process: Process, *flags: str) -> tuple[int, str]:
+    """`trimtab explain` from the secure port."""
+    done = CliRunner().invoke(main, ["explain", "pod/none", "--server", process.url, *flags])
+    return done.exit_code, done.output
+
+
+def test_explain_asks_the_secure_port(rig: Rig, trimtab: Process, reader: str, stranger: str, tmp_path: Path) -> None:
+    """With a token or a kubeconfig; refusals name the user, the path and the remedy."""
+    ca = ("--certificate-authority", str(rig.credentials.ca_file))
+    answer = (1, "trimtab: pod default/none not found: check its namespace and name.\n")
+    assert answer == explain(trimtab, "--token", reader, *ca)
+    (tmp_path / "token").write_text(reader + "\n")
+    assert answer == explain(trimtab, "--token-file", str(tmp_path / "token"), "--insecure-skip-tls-verify")
+    assert answer == explain(trimtab, "--kubeconfig", str(rig.client_kubeconfig("eve")), *ca)
+    own = ("--kubeconfig", str(rig.service_account_kubeconfig("default", "reader")))
+    assert answer == explain(trimtab, *own, *ca)
+    assert (
+        "token is not sent to a server that is not verified" in explain(trimtab, *own, "--insecure-skip-tls-verify")[1]
+    )
+    assert "is not trusted" in (untrusted := explain(trimtab, "--token", reader)[1])
+    assert "--certificate-authority FILE, or --insecure-skip-tls-verify" in untrusted
+    assert "(401): give a valid --token" in explain(trimtab, "--token", "garbage", *ca)[1]
+    code, refused = explain(trimtab, "--token", stranger, *ca)
+    expected = 'forbidden: User "system:serviceaccount:default:stranger" cannot get path "/explain/pod/default/none"'
+    assert (1, True, True) == (code, expected in refused, "--non-resource-url='/explain/*'" in refused)
+    assert not any(token in refused for token in (reader, stranger))
 
 
 def test_while_the_api_server_is_down(rig: Rig, trimtab: Process, reader: str, stranger: str) -> None:

@@ -2,26 +2,30 @@
 
 from __future__ import annotations
 
-import http.client
 import json
 import sys
 import urllib.parse
 from collections.abc import Iterator
-from contextlib import closing
 from datetime import UTC, datetime
-from typing import Any
+from typing import TypedDict, Unpack
 
 import click
 
+from trimtab.cli.page_client import UNEXPECTED, Caller, Json, Problem, fetch
 from trimtab.config.diagnostics import printable
 from trimtab.serve.address import DEFAULT_ADDRESS
 
-TIMEOUT = 10.0
-OK = 200
 GIB = 1 << 30
-UNEXPECTED = "it may be another program, or another version"
 
-Json = dict[str, Any]
+
+class CallerFlags(TypedDict):
+    """The flags that say who asks."""
+
+    token: str
+    token_file: str
+    kubeconfig: str
+    authority: str
+    insecure: bool
 
 
 @click.command("explain")
@@ -30,23 +34,42 @@ Json = dict[str, Any]
 @click.option("--node", "nodes", multiple=True, metavar="NAME", help="Also explain this node; may be repeated.")
 @click.option(
     "--address",
+    "--server",
+    "address",
     default=DEFAULT_ADDRESS,
     show_default=True,
-    help="Address of the live process (`trimtab run --serve`).",
+    help="The live process: HOST:PORT of its --serve, or https://HOST:PORT of its secure port.",
 )
+@click.option("--token", default="", help="With https: a bearer token; default: what the kubeconfig has.")
+@click.option("--token-file", default="", help="With https: a file with a bearer token.")
+@click.option("--kubeconfig", default="", help="With https: whose token or client certificate is used.")
+@click.option("--certificate-authority", "authority", default="", help="With https: the CA of its certificate.")
+@click.option("--insecure-skip-tls-verify", "insecure", is_flag=True, help="With https: accept any certificate.")
 @click.option("--json", "as_json", is_flag=True, help="Print the answer as JSON.")
-def command(what: str, namespace: str, nodes: tuple[str, ...], address: str, as_json: bool) -> None:
+def command(
+    what: str, namespace: str, nodes: tuple[str, ...], address: str, as_json: bool, **caller: Unpack[CallerFlags]
+) -> None:
     """Explain from the live process why a pod is on its node, why not on another, or why it is pending."""
     kind, _, name = what.partition("/")
     if kind not in ("pod", "node") or not name:
         raise click.BadParameter(f"{what!r} is neither pod/NAME nor node/NAME", param_hint="WHAT")
     if kind == "node" and nodes:
         raise click.UsageError("--node is for pods: use it with pod/NAME")
-    answer = fetch(address.removeprefix("http://").rstrip("/"), _path(kind, namespace, name), nodes)
-    if "problem" in answer:
-        click.echo(printable(f"trimtab: {answer['problem']}."), err=True)
-        sys.exit(1)
+    answer = _fetch(address, f"{_path(kind, namespace, name)}?{_query(nodes)}", Caller(**caller))
     click.echo(json.dumps(answer, indent=2) if as_json else render(kind, answer, nodes))
+
+
+def _fetch(address: str, target: str, caller: Caller) -> Json:
+    """The answer; exits with 1 and a sentence if there is none."""
+    try:
+        answer = fetch(address, target, caller)
+        problem = answer.get("problem")
+    except Problem as error:
+        answer, problem = {}, str(error)
+    if problem:
+        click.echo(printable(f"trimtab: {problem}."), err=True)
+        sys.exit(1)
+    return answer
 
 
 def render(kind: str, answer: Json, nodes: tuple[str, ...]) -> str:
@@ -59,35 +82,13 @@ def render(kind: str, answer: Json, nodes: tuple[str, ...]) -> str:
         sys.exit(1)
 
 
+def _query(nodes: tuple[str, ...]) -> str:
+    return urllib.parse.urlencode([("node", node) for node in nodes])
+
+
 def _path(kind: str, namespace: str, name: str) -> str:
     parts = [*([namespace] if kind == "pod" else []), name]
     return "/".join(["/explain", kind, *(urllib.parse.quote(part, safe="") for part in parts)])
-
-
-def fetch(address: str, path: str, nodes: tuple[str, ...]) -> Json:
-    """The process' answer, or a `problem`."""
-    query = urllib.parse.urlencode([("node", node) for node in nodes])
-    try:
-        # Not by urllib: a proxy from the environment would connect to its own loopback address.
-        with closing(http.client.HTTPConnection(address, timeout=TIMEOUT)) as connection:
-            connection.request("GET", f"{path}?{query}")
-            response = connection.getresponse()
-            status, content = response.status, response.read()
-    except (OSError, ValueError, http.client.HTTPException) as error:
-        reason = getattr(error, "strerror", None) or str(error).strip() or type(error).__name__
-        remedy = "start `trimtab run`, or set --address"
-        return {"problem": f"no answer at {address} ({reason}): {remedy}"}
-    return _parse(status, content)
-
-
-def _parse(status: int, content: bytes) -> Json:
-    try:
-        answer = json.loads(content)
-    except (ValueError, RecursionError):
-        answer = None
-    if isinstance(answer, dict) and (status == OK or "problem" in answer):
-        return answer
-    return {"problem": f"unexpected answer with status {status}: {UNEXPECTED}"}
 
 
 def _pod(answer: Json, nodes: tuple[str, ...]) -> Iterator[str]:

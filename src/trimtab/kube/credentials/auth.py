@@ -42,6 +42,7 @@ class AuthState(NamedTuple):
 
     headers: Mapping[str, str]
     context: ssl.SSLContext | None
+    material: TlsMaterial | None = None  # what the context was made of
 
 
 class CredentialSource(Protocol):
@@ -78,8 +79,8 @@ class FileCredentials:
             key=_bytes(user.client_key, user.client_key_data, "client key"),
         )
         if material == self._material:
-            return AuthState(headers, self._auth_state.context)
-        auth_state = AuthState(headers, client_context(material))
+            return AuthState(headers, self._auth_state.context, material)
+        auth_state = AuthState(headers, client_context(material), material)
         self._material = material
         return auth_state
 
@@ -113,13 +114,13 @@ class ExecCredentials:
 
     async def _issue(self, now: float) -> AuthState:
         issued = await exec_plugin.run_plugin(self._plugin, self._cluster)
-        headers = _bearer(issued.token)
+        headers = bearer_header(issued.token)
         self._issued_at = now
         self._expires = float("inf") if issued.expires is None else issued.expires - EXPIRY_MARGIN
         if not self._cluster.secure:
             return AuthState(headers, None)
         material = self._material._replace(certificate=issued.certificate, key=issued.key)
-        return AuthState(headers, client_context(material))
+        return AuthState(headers, client_context(material), material)
 
 
 def _server_trust(cluster: ClusterConfig) -> TlsMaterial:
@@ -154,14 +155,14 @@ def _authorization(user: UserConfig) -> Mapping[str, str]:
         if not token:
             raise CredentialsError(f"the token file {user.token_file} is empty: check what writes it")
     if token:
-        return _bearer(token)
+        return bearer_header(token)
     if user.username:
         pair = base64.b64encode(f"{user.username}:{user.password}".encode())
         return {"Authorization": f"Basic {pair.decode()}"}
     return {}
 
 
-def _bearer(token: str) -> Mapping[str, str]:
+def bearer_header(token: str) -> Mapping[str, str]:
     """The token becomes a header, so it must not contain line breaks."""
     if not (token.isascii() and token.isprintable()):
         raise CredentialsError(
