@@ -40,9 +40,19 @@ def manifests() -> dict[Path, str]:
     names = sorted(each.stem for each in TEMPLATES.glob("*.yaml"))
     written = dict(each for name in names for each in _of_template(name))
     written[CHART / "files" / "labeller.yaml"] = _labeller_config()
-    written |= {DEPLOY / "monitoring" / name: text for name, text in monitoring.files().items()}
+    written |= _monitoring()
     written[CHART / "README.md"] = _readme((ROOT / CHART / "README.md").read_text())
     return written
+
+
+def _monitoring() -> dict[Path, str]:
+    """Dashboards and alerts, and their copies in the chart, which makes its own PrometheusRule."""
+    made = monitoring.files()
+    copied = {name: text for name, text in made.items() if name != "prometheusrule.yaml"}
+    return {
+        **{DEPLOY / "monitoring" / name: text for name, text in made.items()},
+        **{CHART / "files" / "monitoring" / name: text for name, text in copied.items()},
+    }
 
 
 def _of_template(name: str) -> Iterator[tuple[Path, str]]:

@@ -30,6 +30,8 @@ EVERYTHING = (
     "labeller.enabled=true",
     "networkPolicy.enabled=true",
     "monitoring.serviceMonitor.enabled=true",
+    "monitoring.prometheusRule.enabled=true",
+    "monitoring.dashboards.enabled=true",
     "rbac.gang=true",
     "rbac.defaultScheduler=true",
     "controlPlane=true",
@@ -224,3 +226,18 @@ def test_versions_agree() -> None:
                 line.split("image: trimtab:")[1] for line in file.read_text().splitlines() if "image: trimtab:" in line
             ]
             assert set(tags) <= {version}, file
+
+
+def test_alerts_know_the_names_of_the_release(binaries: Path) -> None:
+    """The job is the Service's name: one that the rules do not expect is written into them, with the runbooks' address."""
+    settings = ("monitoring.prometheusRule.enabled=true", "monitoring.prometheusRule.runbooks=https://example.com/r")
+    rules = {
+        name: json.dumps(by_name(helm_template(binaries, *settings, f"fullnameOverride={name}"))[kind]["spec"])
+        for name in ("placer", "blue-trimtab")
+        for kind in [("PrometheusRule", "trimtab", name)]
+    }
+    assert 'up{job=~\\"placer\\"}' in rules["placer"]
+    assert "(.+-)?" not in rules["placer"]
+    assert 'up{job=~\\"(.+-)?trimtab\\"}' in rules["blue-trimtab"]
+    assert "https://example.com/r/availability.md#trimtabdown" in rules["placer"]
+    assert "docs/runbooks" not in rules["placer"]
