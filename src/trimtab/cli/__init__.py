@@ -9,6 +9,7 @@ import click
 COMMANDS = {
     "config": "Check a configuration file, show it in full, or print a template.",
     "demo": "Run a simulated cluster in the terminal; needs no Kubernetes.",
+    "deploy": "Install Trimtab into a cluster; upgrade, check and remove it.",
     "doctor": "Check cluster and configuration; print problems with remedies.",
     "explain": "Explain why a pod is on its node, or on none.",
     "labeller": "Label nodes under pressure, by measured load.",

@@ -1,0 +1,214 @@
+"""What an installation would change, found without changing anything.
+
+    namespace usable? ─▶ kinds known? ─▶ rights? ─▶ objects ours? ─▶ dry run of every apply ─▶ Plan
+
+Each step raises DeployError, so a plan that exists can be carried out. Objects whose namespace does not exist yet cannot be
+tried before it does: `install.carry_out` tries them right after creating it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from trimtab.apps.deploy.cluster import Cluster, DeployError, Object, ObjectRef, names, ref_of
+from trimtab.apps.deploy.object_diff import comparable
+from trimtab.apps.deploy.release import (
+    MANAGED_BY,
+    Inventory,
+    Release,
+    deployed_in,
+    in_order,
+    inventory_of,
+    inventory_ref,
+    is_ours,
+    read_inventory,
+    to_config_map,
+)
+from trimtab.kube.access_review import review, whoami
+
+# Others may have made these before us; then they are used and left as they are.
+SHARED_KINDS = ("Namespace", "CustomResourceDefinition")
+OPERATOR = "monitoring.coreos.com"
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """An object before and after; no `before` creates it, no `after` deletes it. `item` is what is applied."""
+
+    ref: ObjectRef
+    before: Object | None
+    after: Object | None
+    item: Object | None = None
+
+    @property
+    def verb(self) -> str:
+        """create, update, delete, or keep."""
+        if self.before is None or self.after is None:
+            return "create" if self.before is None else "delete"
+        return "keep" if comparable(self.before) == comparable(self.after) else "update"
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """All changes in the order of writing, what was installed before, and what people should know."""
+
+    release: Release
+    changes: tuple[Change, ...]
+    installed: Inventory | None
+    notes: tuple[str, ...] = ()
+
+    @property
+    def writes(self) -> tuple[Change, ...]:
+        """The changes that change something."""
+        return tuple(each for each in self.changes if each.verb != "keep")
+
+    @property
+    def creates_namespace(self) -> bool:
+        return any(each.ref.kind == "Namespace" and each.verb == "create" for each in self.changes)
+
+
+async def make_plan(cluster: Cluster, release: Release, rendered: Sequence[Object], force: bool = False) -> Plan:
+    """What applying the rendered objects would change."""
+    await check_namespace(cluster, release.namespace)
+    await _check_kinds(cluster, rendered)
+    installed = await read_inventory(cluster, release.namespace)
+    live = await _read_all(cluster, [ref_of(each) for each in rendered])
+    kept, notes = _leave_to_others(rendered, live)
+    _check_ownership(kept, live, release.namespace)
+    items = _with_inventory(kept, release)
+    stale = await _read_stale(cluster, installed, items)
+    await _check_rights(cluster, items, live, stale)
+    changes = await asyncio.gather(*(_dry_run(cluster, item, live.get(ref_of(item)), force) for item in items))
+    deletions = [Change(ref, stale[ref], None) for ref in reversed(in_order(stale))]
+    return Plan(release, (*changes, *deletions), installed, notes)
+
+
+def _with_inventory(items: Sequence[Object], release: Release) -> list[Object]:
+    """The items in the order of writing; the inventory comes right after the namespace."""
+    by_ref = {ref_of(each): each for each in items}
+    ordered = in_order(by_ref)
+    record = to_config_map(inventory_of(release, ordered), release.namespace)
+    begin = sum(ref.kind == "Namespace" for ref in ordered)
+    listed = [by_ref[ref] for ref in ordered]
+    return [*listed[:begin], record, *listed[begin:]]
+
+
+async def check_namespace(cluster: Cluster, namespace: str) -> Object | None:
+    """The namespace, None if it does not exist; raises DeployError while it is being deleted."""
+    found = await cluster.read(ObjectRef("v1", "Namespace", namespace))
+    if found is not None and found["metadata"].get("deletionTimestamp"):
+        raise DeployError(f"namespace {namespace} is being deleted: wait until it is gone, or choose another with -n")
+    return found
+
+
+async def _check_kinds(cluster: Cluster, rendered: Sequence[Object]) -> None:
+    kinds = {(each["apiVersion"], each["kind"]) for each in rendered}
+    found = await asyncio.gather(*(cluster.resource(*kind) for kind in kinds))
+    missing = sorted(kind for kind, resource in zip(kinds, found, strict=True) if resource is None)
+    if not missing:
+        return
+    listed = names(f"{kind} ({version})" for version, kind in missing)
+    if all(version.startswith(OPERATOR) for version, _ in missing):
+        raise DeployError(f"the cluster does not have {listed}: install the Prometheus operator, or leave out -m")
+    raise DeployError(f"the cluster does not have {listed}: see which versions of Kubernetes are supported")
+
+
+async def _read_all(cluster: Cluster, refs: Iterable[ObjectRef]) -> dict[ObjectRef, Object]:
+    listed = list(refs)
+    found = await asyncio.gather(*map(cluster.read, listed))
+    return {ref: item for ref, item in zip(listed, found, strict=True) if item is not None}
+
+
+def _leave_to_others(rendered: Sequence[Object], live: dict[ObjectRef, Object]) -> tuple[list[Object], tuple[str, ...]]:
+    """Without shared objects that somebody else has made."""
+    foreign = [
+        ref_of(each)
+        for each in rendered
+        if each["kind"] in SHARED_KINDS and ref_of(each) in live and not is_ours(live[ref_of(each)])
+    ]
+    notes = tuple(f"{ref} exists already and is left as it is" for ref in foreign)
+    return [each for each in rendered if ref_of(each) not in foreign], notes
+
+
+def _check_ownership(items: Sequence[Object], live: dict[ObjectRef, Object], namespace: str) -> None:
+    for ref, found in ((ref_of(each), live.get(ref_of(each))) for each in items):
+        if found is None or _is_made_by_a_replica(found):
+            continue
+        if not is_ours(found):
+            raise DeployError(f"{ref} exists and was not made by trimtab deploy ({_maker(found)})")
+        if (other := deployed_in(found)) != namespace:
+            raise DeployError(
+                f"{ref} belongs to the installation in namespace {other}: use -n {other}, or remove that one first "
+                f"with trimtab deploy uninstall -n {other}"
+            )
+
+
+def _is_made_by_a_replica(found: Object) -> bool:
+    """A process that ran before, here or elsewhere, has made the lease itself; then nobody manages it."""
+    return found["kind"] == "Lease" and MANAGED_BY not in (found["metadata"].get("labels") or {})
+
+
+def _maker(found: Object) -> str:
+    """Who made it, as far as it says, and what to do."""
+    by = (found["metadata"].get("labels") or {}).get(MANAGED_BY, "")
+    if by == "Helm":
+        return "Helm did: use helm upgrade, or remove it first with helm uninstall"
+    return "delete it, or go on using what applied it"
+
+
+async def _read_stale(
+    cluster: Cluster, installed: Inventory | None, items: Sequence[Object]
+) -> dict[ObjectRef, Object]:
+    """What the last version had and this one has not, as far as it still exists and is ours."""
+    wanted = {(ref.group, ref.kind, ref.namespace, ref.name) for ref in map(ref_of, items)}
+    gone = [
+        ref
+        for ref in (installed.objects if installed else ())
+        if (ref.group, ref.kind, ref.namespace, ref.name) not in wanted and ref.kind not in SHARED_KINDS
+    ]
+    return {ref: item for ref, item in (await _read_all(cluster, gone)).items() if is_ours(item)}
+
+
+async def _check_rights(
+    cluster: Cluster, items: Sequence[Object], live: dict[ObjectRef, Object], stale: Iterable[ObjectRef]
+) -> None:
+    """Ask for every verb on every resource before anything is written."""
+    needed = {(verb, ref) for ref in map(ref_of, items) for verb in _verbs(ref, live)} | {
+        ("delete", ref) for ref in stale
+    }
+    await require_rights(cluster, needed)
+
+
+def _verbs(ref: ObjectRef, live: dict[ObjectRef, Object]) -> tuple[str, ...]:
+    return ("patch",) if ref in live else ("create", "patch")
+
+
+async def require_rights(cluster: Cluster, needed: Iterable[tuple[str, ObjectRef]]) -> None:
+    """Raise DeployError with every verb on a resource that we may not use."""
+    questions: dict[tuple[str, str, str, str], dict[str, str]] = {}
+    for verb, ref in needed:
+        resource = await cluster.resource(ref.api_version, ref.kind)
+        plural = resource.name if resource is not None else ref.kind
+        attributes = {"verb": verb, "group": ref.group, "resource": plural, "namespace": ref.namespace}
+        questions[verb, ref.group, plural, ref.namespace] = attributes
+    ordered = sorted(questions)
+    answers = await asyncio.gather(*(review(cluster.transport, questions[each]) for each in ordered))
+    denied = [_right(*each) for each, answer in zip(ordered, answers, strict=True) if answer.allowed is False]
+    if denied:
+        who = await whoami(cluster.transport)
+        raise DeployError(
+            f"{who} may not {names(denied)}: use an account that may, or ask an administrator; nothing was changed"
+        )
+
+
+def _right(verb: str, group: str, resource: str, namespace: str) -> str:
+    return f"{verb} {resource}{'.' if group else ''}{group}" + (f" in {namespace}" if namespace else "")
+
+
+async def _dry_run(cluster: Cluster, item: Object, before: Object | None, force: bool) -> Change:
+    ref = ref_of(item)
+    if ref == inventory_ref(ref.namespace):
+        before = await cluster.read(ref)
+    return Change(ref, before, await cluster.dry_run(item, force=force), item)

@@ -1,0 +1,83 @@
+"""Waits until Deployments have rolled out, as `kubectl rollout status` does, and says what keeps them from it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+from trimtab.apps.deploy.cluster import Cluster, DeployError, Object, ObjectRef, Say, names
+
+POLL_SECONDS = 1.0
+
+
+def rollout_state(deployment: Object) -> str:
+    """What the rollout waits for; empty once every replica is of the newest template and available."""
+    spec, status = deployment["spec"], deployment.get("status") or {}
+    wanted = spec.get("replicas", 1)
+    updated, total = status.get("updatedReplicas", 0), status.get("replicas", 0)
+    available = status.get("availableReplicas", 0)
+    if status.get("observedGeneration", 0) < deployment["metadata"].get("generation", 0):
+        return "waiting for the deployment controller"
+    if updated < wanted:
+        return f"{updated} of {wanted} replicas updated"
+    if total > updated:
+        return f"{total - updated} old replicas left"
+    return f"{available} of {wanted} replicas available" if available < wanted else ""
+
+
+async def wait_for_rollout(cluster: Cluster, refs: Sequence[ObjectRef], timeout: float, say: Say) -> None:
+    """Report progress until all are available; DeployError with the reasons after so many seconds."""
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + timeout
+    said: dict[ObjectRef, str] = {}
+    while states := await _unfinished(cluster, refs):
+        for ref, state in states.items():
+            if said.get(ref) != state:
+                say(f"{ref}: {state}")
+        said |= states
+        if loop.time() >= deadline:
+            raise DeployError(await _timeout_message(cluster, states, timeout))
+        await asyncio.sleep(POLL_SECONDS)
+
+
+async def _unfinished(cluster: Cluster, refs: Sequence[ObjectRef]) -> dict[ObjectRef, str]:
+    found = await asyncio.gather(*map(cluster.read, refs))
+    states = ("does not exist" if item is None else rollout_state(item) for item in found)
+    return {ref: state for ref, state in zip(refs, states, strict=True) if state}
+
+
+async def _timeout_message(cluster: Cluster, states: dict[ObjectRef, str], timeout: float) -> str:
+    namespace = next(iter(states)).namespace
+    reasons = await waiting_reasons(cluster, namespace)
+    listed = names((f"{ref}: {state}" for ref, state in states.items()), 3)
+    why = f" ({names(reasons, 3)})" if reasons else ""
+    return (
+        f"not available after {timeout:g} s: {listed}{why}; nothing was rolled back: see trimtab deploy status and logs "
+        f"-n {namespace}"
+    )
+
+
+async def waiting_reasons(cluster: Cluster, namespace: str) -> list[str]:
+    """Why pods of Trimtab are not ready, one reason per pod."""
+    pods = await cluster.list_kind("v1", "Pod", namespace, labels="app.kubernetes.io/name=trimtab")
+    reasons = ((pod["metadata"]["name"], _waiting_reason(pod)) for pod in pods)
+    return [f"{name}: {reason}" for name, reason in reasons if reason]
+
+
+def _waiting_reason(pod: Object) -> str:
+    status: dict[str, Any] = pod.get("status") or {}
+    for container in status.get("containerStatuses") or ():
+        state = container.get("state") or {}
+        held = state.get("waiting") or state.get("terminated")
+        if held:
+            return ": ".join(text for text in (held.get("reason", ""), held.get("message", "")) if text)
+    conditions = {each["type"]: each for each in status.get("conditions") or ()}
+    scheduled = conditions.get("PodScheduled", {})
+    if scheduled.get("status") == "False":
+        return str(scheduled.get("message") or scheduled.get("reason", "not scheduled"))
+    return (
+        ""
+        if conditions.get("Ready", {}).get("status") == "True"
+        else f"not ready, phase {status.get('phase', 'unknown')}"
+    )

@@ -1,0 +1,166 @@
+"""The state of an installation: objects, replicas, leaders, configuration, and the last warnings."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from trimtab.apps.deploy.cluster import Cluster, DeployError, Object
+from trimtab.apps.deploy.plan import check_namespace
+from trimtab.apps.deploy.release import Inventory, read_inventory
+from trimtab.apps.deploy.render import CONFIG_KEY, CONFIG_MAP, VERSION, checksum
+from trimtab.apps.deploy.rollout import rollout_state, waiting_reasons
+from trimtab.wire.decoding import Malformed
+from trimtab.wire.lease import Lease, get_lease_request, read_lease
+
+MAX_WARNINGS = 5
+WARNING_AGE = 3600.0
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """A Deployment's replicas; `waiting_for` is empty once all are available."""
+
+    name: str
+    ready: int
+    wanted: int
+    version: str
+    image: str
+    waiting_for: str
+
+
+@dataclass(frozen=True, slots=True)
+class Leader:
+    """Who holds a lease; `age` is the seconds since it was renewed, None if nobody holds it."""
+
+    lease: str
+    holder: str
+    age: float | None
+    duration: int
+    transitions: int
+
+    @property
+    def is_held(self) -> bool:
+        return bool(self.holder) and self.age is not None and self.age <= 2 * self.duration
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """Everything about one installation; it is healthy if there are no problems."""
+
+    namespace: str
+    version: str
+    config_name: str
+    config_checksum: str
+    components: tuple[str, ...]
+    objects: int
+    missing: tuple[str, ...]
+    workloads: tuple[Workload, ...]
+    leaders: tuple[Leader, ...]
+    warnings: tuple[str, ...]
+    problems: tuple[str, ...] = field(default=())
+
+
+async def read_installation(cluster: Cluster, namespace: str) -> Status:
+    """The state now; DeployError if nothing is installed."""
+    inventory = await find_installation(cluster, namespace)
+    found = await asyncio.gather(*map(cluster.read, inventory.objects))
+    missing = tuple(str(ref) for ref, item in zip(inventory.objects, found, strict=True) if item is None)
+    deployments = [item for item in found if item is not None and item["kind"] == "Deployment"]
+    config = next((each for each in found if each is not None and _is_config(each)), None)
+    leaders = await asyncio.gather(*(_read_leader(cluster, name) for name in inventory.leases))
+    workloads = tuple(_workload(each) for each in deployments)
+    return Status(
+        namespace,
+        inventory.version,
+        f"template {inventory.config_name}" if inventory.is_template else inventory.config_name,
+        checksum(config["data"]) if config is not None else "",
+        inventory.components,
+        len(inventory.objects),
+        missing,
+        workloads,
+        tuple(leaders),
+        await _warnings(cluster, namespace),
+        (*_problems(missing, workloads, leaders), *await waiting_reasons(cluster, namespace)),
+    )
+
+
+async def find_installation(cluster: Cluster, namespace: str) -> Inventory:
+    """The inventory; DeployError with what to do if there is none."""
+    if await check_namespace(cluster, namespace) is None:
+        raise DeployError(
+            f"namespace {namespace} does not exist: choose another with -n, or run trimtab deploy install"
+        )
+    inventory = await read_inventory(cluster, namespace)
+    if inventory is None:
+        raise DeployError(
+            f"trimtab deploy has installed nothing in namespace {namespace}: choose another with -n, or run "
+            "trimtab deploy install"
+        )
+    return inventory
+
+
+def _is_config(item: Object) -> bool:
+    return (
+        item["kind"] == "ConfigMap"
+        and item["metadata"]["name"] == CONFIG_MAP
+        and CONFIG_KEY in (item.get("data") or {})
+    )
+
+
+def _workload(item: Object) -> Workload:
+    status, container = item.get("status") or {}, item["spec"]["template"]["spec"]["containers"][0]
+    version = (item["metadata"].get("labels") or {}).get(VERSION, "")
+    counts = status.get("readyReplicas", 0), item["spec"].get("replicas", 1)
+    return Workload(item["metadata"]["name"], *counts, version, container["image"], rollout_state(item))
+
+
+async def _read_leader(cluster: Cluster, name: str) -> Leader:
+    answer = await cluster.send(get_lease_request(*name.split("/", 1)))
+    lease = read_lease(answer.body) if answer.status == 200 else None
+    if lease is None or isinstance(lease, Malformed):
+        return Leader(name, "", None, 0, 0)
+    return Leader(name, lease.holder, _age(lease), lease.duration_seconds, lease.transitions)
+
+
+def _age(lease: Lease) -> float | None:
+    return _seconds_since(lease.renew_time)
+
+
+def _seconds_since(stamp: str) -> float | None:
+    """By the wall clock; never negative, because the other clock may be ahead."""
+    try:
+        return max(time.time() - datetime.fromisoformat(stamp).timestamp(), 0.0)
+    except ValueError:
+        return None
+
+
+def _problems(missing: tuple[str, ...], workloads: tuple[Workload, ...], leaders: list[Leader]) -> Iterator[str]:
+    yield from (f"{name} is missing: run trimtab deploy upgrade" for name in missing)
+    yield from (f"Deployment {each.name}: {each.waiting_for}" for each in workloads if each.waiting_for)
+    yield from (f"lease {each.lease}: nobody holds it" for each in leaders if not each.is_held)
+
+
+async def _warnings(cluster: Cluster, namespace: str) -> tuple[str, ...]:
+    """The last Warning events of the namespace, newest first."""
+    events = await cluster.list_kind("v1", "Event", namespace, fields="type=Warning")
+    aged = [
+        (age, each) for each in events if (age := _seconds_since(_event_time(each))) is not None and age < WARNING_AGE
+    ]
+    newest = sorted(aged, key=lambda pair: pair[0])[:MAX_WARNINGS]
+    return tuple(_describe(age, each) for age, each in newest)
+
+
+def _event_time(event: Object) -> str:
+    series = event.get("series") or {}
+    stamps = (series.get("lastObservedTime"), event.get("lastTimestamp"), event.get("eventTime"))
+    return str(next((stamp for stamp in stamps if stamp), event["metadata"]["creationTimestamp"]))
+
+
+def _describe(age: float, event: Object) -> str:
+    about = event.get("involvedObject") or {}
+    subject = f"{about.get('kind', '')} {about.get('name', '')}"
+    return f"{age:.0f} s ago: {subject}: {event.get('reason', '')}: {event.get('message', '')}"

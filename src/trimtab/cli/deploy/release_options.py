@@ -1,0 +1,211 @@
+"""From the flags of `trimtab deploy install` and `upgrade` to a Release: a valid template or file, and what it needs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from trimtab.cli.deploy.connection import BAD_INPUT, fail
+from trimtab.config.diagnostics import ConfigError, did_you_mean
+
+if TYPE_CHECKING:
+    from trimtab.apps.deploy.release import Inventory, Release
+    from trimtab.config.configuration import Configuration
+
+DEFAULT_TEMPLATE = "default"
+STOCK_SCHEDULER = "default-scheduler"
+
+
+@dataclass(frozen=True, slots=True)
+class ReleaseFlags:
+    """The flags; None where one is not given, which an upgrade fills in from what is installed."""
+
+    namespace: str
+    config: str | None
+    image: str | None
+    tag: str | None
+    monitoring: bool | None
+    labeller: bool | None
+    network_policy: bool | None
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigSource:
+    """A configuration's name, text and included files; a template is one of this version."""
+
+    name: str
+    text: str
+    is_template: bool = True
+    files: tuple[tuple[str, str], ...] = ()
+
+
+def release_options(function: Any) -> Any:
+    """The flags that describe a release, as deploy.sh had them."""
+    options = (
+        click.option(
+            "-c", "--config", metavar="TEMPLATE|FILE", help="A template's name (trimtab config template), or a file."
+        ),
+        click.option("--image", metavar="NAME", help="The image: NAME, NAME:TAG or NAME@DIGEST; default: trimtab."),
+        click.option("-t", "--tag", metavar="TAG", help="The image's tag; default: this version."),
+        click.option(
+            "-m/ ", "--monitoring/--no-monitoring", default=None, help="ServiceMonitor, alerts and dashboards."
+        ),
+        click.option("--labeller/--no-labeller", default=None, help="The labeller, too."),
+        click.option("--network-policy/--no-network-policy", default=None, help="A NetworkPolicy, too."),
+    )
+    for option in reversed(options):
+        function = option(function)
+    return function
+
+
+def build_release(flags: ReleaseFlags, installed: Inventory | None = None, live: ConfigSource | None = None) -> Release:
+    """The release; what no flag says is as installed. Exits with 2 if the configuration cannot be used."""
+    from importlib.metadata import version
+
+    from trimtab.apps.deploy.release import REPOSITORY, Release
+
+    source = _config_source(flags.config) if flags.config or live is None else live
+    configuration = _parse(source)
+    text = _with_lease(source, configuration, flags.namespace)
+    known = installed.components if installed else ()
+    repository, tag = _image(
+        flags, installed.repository if installed else REPOSITORY, installed.tag if installed else ""
+    )
+    labels, leader = configuration.settings.labels, configuration.leader_election
+    return Release(
+        flags.namespace,
+        version("trimtab"),
+        source.name,
+        text,
+        source.is_template,
+        repository,
+        tag,
+        _components(flags, known, configuration, source.name),
+        source.files,
+        _lease(configuration, flags.namespace),
+        leader.enabled,
+        labels is not None,
+        labels is not None and labels.apply,
+    )
+
+
+def _config_source(given: str | None) -> ConfigSource:
+    from trimtab.cli.config import templates
+
+    written, name = templates(), given or DEFAULT_TEMPLATE
+    if name in written:
+        return ConfigSource(name, written[name])
+    if not Path(name).is_file():
+        near, listed = did_you_mean(name, written), ", ".join(written)
+        fail(f"-c {name[:100]!r} is neither a template{near} nor a file; the templates are {listed}", BAD_INPUT)
+    return _read_file(name)
+
+
+def _read_file(name: str) -> ConfigSource:
+    """The file and those it includes, which must lie next to it, as they will in the ConfigMap."""
+    from trimtab.cli.config import load_with_text_or_exit, open_config
+
+    _, text = load_with_text_or_exit(open_config(name))
+    folder, files = Path(name).parent, []
+    for path, content in text.included:
+        if Path(path).parent != folder:
+            fail(
+                f"{name}: {path} is in another folder, which a ConfigMap cannot have: put it next to {name}", BAD_INPUT
+            )
+        files.append((Path(path).name, content.decode()))
+    return ConfigSource(Path(name).name, text.content.decode(), False, tuple(files))
+
+
+def _parse(source: ConfigSource) -> Configuration:
+    from trimtab.apps import plugins
+    from trimtab.config.kube_scheduler import parse
+    from trimtab.sources.registry import SOURCE_SETTINGS
+
+    included = {name: text.encode() for name, text in source.files}
+
+    def read(path: str) -> tuple[str, bytes]:
+        if path not in included:
+            raise OSError(f"{path} is not in the ConfigMap")
+        return path, included[path]
+
+    try:
+        configuration = parse(source.text, source.name, plugins.installed_plugins(), SOURCE_SETTINGS, read)
+    except ConfigError as error:
+        click.echo(str(error), err=True)
+        raise SystemExit(BAD_INPUT) from None
+    if kubeconfig := configuration.client_connection.kubeconfig:
+        fail(
+            f"{source.name}: clientConnection.kubeconfig is {kubeconfig[:200]}, which does not exist in a pod: remove it, "
+            "and the pod's own service account is used",
+            BAD_INPUT,
+        )
+    return configuration
+
+
+def _lease(configuration: Configuration, namespace: str) -> tuple[str, str]:
+    """Namespace and name of the lease: next to the pods, except for a profile named default-scheduler."""
+    leader = configuration.leader_election
+    return (leader.namespace if _is_stock(configuration) else namespace), leader.name
+
+
+def _is_stock(configuration: Configuration) -> bool:
+    return any(profile.name == STOCK_SCHEDULER for profile in configuration.settings.profiles)
+
+
+def _with_lease(source: ConfigSource, configuration: Configuration, namespace: str) -> str:
+    from trimtab.apps.deploy.lease_setting import with_lease_namespace
+
+    leader = configuration.leader_election
+    if not leader.enabled or _lease(configuration, namespace) == (leader.namespace, leader.name):
+        return source.text
+    text = with_lease_namespace(source.text, namespace, source.name)
+    changed = _parse(ConfigSource(source.name, text, source.is_template, source.files))
+    if changed.leader_election.namespace != namespace:
+        fail(
+            f"{source.name}: set leaderElection.resourceNamespace to {namespace}, where the role allows the lease",
+            BAD_INPUT,
+        )
+    return text
+
+
+def _image(flags: ReleaseFlags, repository: str, tag: str) -> tuple[str, str]:
+    """Repository and tag; a tag of its own stays with its repository, one that was never given is the version's."""
+    if flags.image is not None:
+        name, colon, given = flags.image.rpartition(":")
+        is_tag = bool(colon) and "/" not in given and "@" not in flags.image
+        repository, tag = (name, given) if is_tag else (flags.image, "")
+        if flags.tag is not None and (is_tag or "@" in flags.image):
+            fail(f"--image {flags.image[:200]} has a tag or digest already: leave out -t", BAD_INPUT)
+    tag = flags.tag if flags.tag is not None else tag
+    if not repository or any(each.isspace() or not each.isprintable() for each in repository + tag):
+        fail(f"--image {(flags.image or '')[:200]!r} is not the name of an image", BAD_INPUT)
+    return repository, tag
+
+
+def _components(
+    flags: ReleaseFlags, known: tuple[str, ...], configuration: Configuration, file: str
+) -> tuple[str, ...]:
+    """Those asked for, and those without which this configuration cannot run."""
+    settings = configuration.settings
+    chosen = {"monitoring": flags.monitoring, "labeller": flags.labeller, "network-policy": flags.network_policy}
+    wanted = [name for name, flag in chosen.items() if flag or (flag is None and name in known)]
+    if "podgroups" in settings.kinds:
+        wanted.append("gang")
+    if _is_stock(configuration):
+        wanted.append("default-scheduler")
+    if "labeller" in wanted and settings.labels is not None:
+        _check_label_rules(configuration, file)
+    return tuple(wanted)
+
+
+def _check_label_rules(configuration: Configuration, file: str) -> None:
+    from trimtab.config.trimtab.labeller import labeller_configuration
+
+    try:
+        labeller_configuration(configuration, file)
+    except ConfigError as error:
+        click.echo(str(error), err=True)
+        raise SystemExit(BAD_INPUT) from None

@@ -1,0 +1,154 @@
+"""`trimtab deploy` without a cluster: bad flags and files, an API server that does not answer, and the rendered YAML."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import yaml
+from click.testing import CliRunner, Result
+
+from trimtab.cli import main
+
+HEAD = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
+GANG = "{disabled: [{name: PrioritySort}], enabled: [{name: Coscheduling}]}"
+RULES = """\
+apiVersion: trimtab.dev/v1alpha1
+kind: TrimtabConfiguration
+sources: [{name: m, metricsServer: {}}]
+labels: {mode: apply, rules: [{name: cpu, metric: cpu, above: 85%}]}
+"""
+
+
+def deploy(*arguments: str) -> Result:
+    return CliRunner().invoke(main, ["deploy", *arguments])
+
+
+@pytest.fixture
+def unreachable(tmp_path: Path) -> str:
+    """A kubeconfig of a server that refuses connections."""
+    named = {
+        "clusters": [{"name": "c", "cluster": {"server": "http://127.0.0.1:1"}}],
+        "users": [{"name": "u", "user": {}}],
+        "contexts": [{"name": name, "context": {"cluster": "c", "user": "u"}} for name in ("one", "two")],
+    }
+    path = tmp_path / "kubeconfig"
+    path.write_text(json.dumps({"apiVersion": "v1", "kind": "Config", "current-context": "one", **named}))
+    return str(path)
+
+
+def test_a_template_that_does_not_exist() -> None:
+    """The nearest name, and all of them."""
+    done = deploy("install", "-c", "prodution", "--yes")
+    assert 2 == done.exit_code
+    assert "trimtab: -c 'prodution' is neither a template (did you mean production?) nor a file; " in done.stderr
+    assert "the templates are default, production, development, hpc, memory, microservices, multitenant." in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("kind: [", "f.yaml:2:1: not YAML"),
+        (f"{HEAD}profilez: []", "f.yaml:3:1: profilez"),
+        (
+            f"{HEAD}clientConnection: {{kubeconfig: /etc/kubernetes/scheduler.conf}}",
+            "which does not exist in a pod: remove it",
+        ),
+    ],
+)
+def test_a_file_that_cannot_be_used(text: str, message: str, tmp_path: Path) -> None:
+    """Every problem is printed with its position, and nothing is sent anywhere."""
+    (tmp_path / "f.yaml").write_text(text)
+    done = deploy("install", "-c", str(tmp_path / "f.yaml"), "--yes")
+    assert (2, True) == (done.exit_code, message in done.stderr), done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--image", "a:1", "-t", "2"), "--image a:1 has a tag or digest already: leave out -t"),
+        (("--image", "a@sha256:1", "-t", "2"), "has a tag or digest already"),
+        (("--image", "a b"), "is not the name of an image"),
+        (("--image", ""), "is not the name of an image"),
+        (("--timeout", "soon"), "'soon' is not a duration such as 300 or 5m"),
+        (("--timeout", "0"), "'0' is not a duration"),
+    ],
+)
+def test_flags_that_are_wrong(arguments: tuple[str, ...], message: str, unreachable: str) -> None:
+    """One sentence, exit code 2."""
+    done = deploy("install", "--yes", "--kubeconfig", unreachable, *arguments)
+    assert (2, True) == (done.exit_code, message in done.stderr), done.stderr
+
+
+@pytest.mark.parametrize("command", ["install", "upgrade", "status", "logs", "test", "uninstall"])
+def test_a_cluster_that_does_not_answer(command: str, unreachable: str) -> None:
+    """The address, the context and the reason; exit code 1."""
+    done = deploy(command, "--kubeconfig", unreachable, "--context", "two")
+    assert 1 == done.exit_code
+    assert "the API server http://127.0.0.1:1 (context 'two' of " in done.stderr
+    assert "cannot be reached: no connection to 127.0.0.1:1: Connection refused: check its address" in done.stderr
+
+
+def test_no_kubeconfig(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Says where it was searched; exit code 2."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv("KUBECONFIG", raising=False)
+    done = deploy("status")
+    assert (2, True) == (done.exit_code, "no kubeconfig found: tried KUBECONFIG" in done.stderr)
+
+
+def test_manifests_are_printed_as_yaml() -> None:
+    """The same objects that install would apply; a tag alone keeps the image's name."""
+    done = deploy("manifests", "-n", "mine", "-c", "production", "-t", "next", "--labeller")
+    assert 0 == done.exit_code
+    items = {(each["kind"], each["metadata"]["name"]): each for each in yaml.safe_load_all(done.stdout)}
+    deployment = items["Deployment", "trimtab"]
+    assert "trimtab:next" == deployment["spec"]["template"]["spec"]["containers"][0]["image"]
+    text = items["ConfigMap", "trimtab"]["data"]["config.yaml"]
+    assert (True, True) == (text.startswith("# production: conservative"), '"resourceNamespace": "mine"' in text)
+    assert ("Deployment", "trimtab-labeller") in items
+
+
+@pytest.mark.parametrize(
+    ("text", "present", "absent"),
+    [
+        (
+            f"{HEAD}profiles: [{{schedulerName: a, plugins: {{multiPoint: {GANG}}}}}]",
+            [("ClusterRole", "trimtab-gang"), ("CustomResourceDefinition", "podgroups.scheduling.x-k8s.io")],
+            [("Role", "trimtab-default-scheduler-lease")],
+        ),
+        (
+            f"{HEAD}profiles: [{{schedulerName: default-scheduler}}]",
+            [("Role", "trimtab-default-scheduler-lease")],
+            [("ClusterRole", "trimtab-gang")],
+        ),
+    ],
+)
+def test_a_configuration_brings_what_it_needs(
+    text: str, present: list[tuple[str, str]], absent: list[tuple[str, str]], tmp_path: Path
+) -> None:
+    """Roles and kinds without which its plugins or its profile could not run."""
+    (tmp_path / "f.yaml").write_text(text)
+    done = deploy("manifests", "-n", "mine", "-c", str(tmp_path / "f.yaml"))
+    assert 0 == done.exit_code, done.output
+    items = {(each["kind"], each["metadata"]["name"]) for each in yaml.safe_load_all(done.stdout)}
+    assert ([], []) == ([each for each in present if each not in items], [each for each in absent if each in items])
+
+
+def test_label_rules_of_the_file_are_the_labellers(tmp_path: Path) -> None:
+    """With label rules, both processes read the same file; files that it includes lie next to it."""
+    (tmp_path / "f.yaml").write_text(f"{HEAD}---\n{RULES}")
+    done = deploy("manifests", "-c", str(tmp_path / "f.yaml"), "--labeller")
+    assert 0 == done.exit_code, done.output
+    items = {(each["kind"], each["metadata"]["name"]): each for each in yaml.safe_load_all(done.stdout)}
+    assert "mode: apply" in items["ConfigMap", "trimtab-labeller"]["data"]["config.yaml"]
+    assert items["ConfigMap", "trimtab-labeller"]["data"] == items["ConfigMap", "trimtab"]["data"]
+
+
+def test_without_a_lease_there_is_one_replica() -> None:
+    """The template for development has no leader election."""
+    done = deploy("manifests", "-c", "development")
+    items = {(each["kind"], each["metadata"]["name"]): each for each in yaml.safe_load_all(done.stdout)}
+    spec = items["Deployment", "trimtab"]["spec"]
+    assert (1, {"type": "Recreate"}) == (spec["replicas"], spec["strategy"])

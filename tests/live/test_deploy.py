@@ -1,0 +1,373 @@
+"""`trimtab deploy` on a real control plane: install, upgrade, status, test and uninstall, and everything that stops them.
+
+Pods of the Deployments are scheduled by kube-scheduler and made ready by kwok; nothing runs in them, so where a scheduler is
+needed `trimtab run` runs beside, with the service account that was installed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from tests.live import trimtab_process
+from tests.live.requires_controlplane import controlplane_or_skip
+from tools.controlplane.client import Document
+from tools.controlplane.objects import node
+from tools.controlplane.rig import WORKLOADS, Rig
+from trimtab.apps.deploy.cluster import Cluster
+from trimtab.cli import main
+
+pytestmark = pytest.mark.live
+
+API, RBAC, ADMISSION = "/api/v1", "/apis/rbac.authorization.k8s.io/v1", "/apis/admissionregistration.k8s.io/v1"
+FLOWCONTROL = "/apis/flowcontrol.apiserver.k8s.io/v1"
+COLLECTIONS = (
+    *(f"{API}/{kind}" for kind in ("namespaces", "pods", "services", "configmaps", "serviceaccounts", "secrets")),
+    *(f"/apis/apps/v1/{kind}" for kind in ("deployments", "replicasets")),
+    *("/apis/batch/v1/cronjobs", "/apis/batch/v1/jobs", "/apis/policy/v1/poddisruptionbudgets"),
+    *("/apis/coordination.k8s.io/v1/leases", "/apis/networking.k8s.io/v1/networkpolicies"),
+    *(f"{RBAC}/{kind}" for kind in ("clusterroles", "clusterrolebindings", "roles", "rolebindings")),
+    *("/apis/scheduling.k8s.io/v1/priorityclasses", f"{FLOWCONTROL}/flowschemas"),
+    *(f"{FLOWCONTROL}/prioritylevelconfigurations", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"),
+    *(f"{ADMISSION}/{kind}" for kind in ("validatingadmissionpolicies", "validatingadmissionpolicybindings")),
+)
+ADMIN_WRITES = ("create", "update", "patch", "delete", "deletecollection")
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Rig]:
+    """Three nodes, the controllers of workloads, and the stock scheduler for Trimtab's own pods."""
+    with Rig(controlplane_or_skip(), controllers=WORKLOADS, kwok=True) as rig:
+        rig.ensure_namespace("kube-system")
+        rig.admin.create_many(node(f"node-{index}") for index in range(3))
+        rig.start_kube_scheduler()
+        yield rig
+
+
+def deploy(rig: Rig, *arguments: str, kubeconfig: Path | None = None) -> Result:
+    """Run the command as an administrator, or as the kubeconfig's user."""
+    where = ["--kubeconfig", str(kubeconfig or rig.admin_kubeconfig)]
+    return CliRunner().invoke(main, ["deploy", *arguments, *where])
+
+
+def done(result: Result) -> str:
+    """Its output; fails with all of it unless the command succeeded."""
+    assert 0 == result.exit_code, result.output
+    return result.stdout
+
+
+def everything(rig: Rig) -> set[str]:
+    """All that an installation could leave, by kind, namespace and name."""
+
+    def names(path: str) -> list[str]:
+        found = [each["metadata"] for each in rig.admin.list(path)]
+        return [f"{path.rpartition('/')[2]}/{each.get('namespace', '')}/{each['name']}" for each in found]
+
+    return {name for listed in rig.admin.map_concurrently(names, COLLECTIONS) for name in listed}
+
+
+def exists(rig: Rig, path: str) -> bool:
+    return rig.admin.raw("GET", path)[0] == 200
+
+
+def writes(rig: Rig) -> int:
+    """How many writes the administrator's requests of trimtab deploy made so far, dry runs left out."""
+    return sum(
+        event["verb"] in ADMIN_WRITES
+        and event.get("userAgent") == "trimtab"
+        and event["user"]["username"] == "admin"
+        and "dryRun=All" not in event["requestURI"]
+        and "reviews" not in event["requestURI"]
+        for event in rig.audit_events()
+        if event["stage"] == "ResponseComplete"
+    )
+
+
+@pytest.fixture
+def before(cluster: Rig) -> Iterator[set[str]]:
+    """What was there before; afterwards the installation is removed, and nothing of it may be left."""
+    yield from _restored(cluster, "trimtab")
+
+
+@pytest.fixture
+def mine(cluster: Rig) -> Iterator[set[str]]:
+    """The same for the namespace `mine`, which somebody else has made: it stays, and no test waits for its end."""
+    cluster.ensure_namespace("mine")
+    yield from _restored(cluster, "mine")
+
+
+def _restored(cluster: Rig, namespace: str) -> Iterator[set[str]]:
+    objects = everything(cluster)
+    yield objects
+    done(deploy(cluster, "uninstall", "-n", namespace, "--yes"))
+    trimtab_process.wait_for(lambda: everything(cluster) <= objects, 20, "nothing is left")
+    ending = ("probes", "leaving")  # namespaces that other tests have deleted
+    assert set() == {name for name in objects - everything(cluster) if not any(each in name for each in ending)}
+
+
+def test_install_status_test_and_uninstall(cluster: Rig, before: set[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """A first install, a second that writes nothing, status, the test with a scheduler, a load test, and removal."""
+    asked = deploy(cluster, "install")
+    assert (2, "add --yes") == (asked.exit_code, "add --yes" if "add --yes" in asked.stderr else asked.stderr)
+    assert before == everything(cluster)
+    only_namespace = _interrupted(cluster, 1, monkeypatch, "trimtab")
+    assert (1, True) == (
+        only_namespace.exit_code,
+        "has installed nothing in namespace trimtab" in only_namespace.stderr,
+    )
+    installed = done(deploy(cluster, "install", "--yes", "--timeout", "60"))
+    assert "created Deployment trimtab/trimtab" in installed
+    assert "trimtab:0.1.0 runs in namespace trimtab, with the configuration default" in installed
+    count = writes(cluster)
+    assert "no changes, 26 objects stay as they are" in done(deploy(cluster, "install", "--yes"))
+    assert count == writes(cluster)
+    idle = deploy(cluster, "status")
+    assert (1, True) == (idle.exit_code, "lease trimtab/trimtab: nobody holds it" in idle.stdout)
+    process = trimtab_process.start(cluster)
+    try:
+        trimtab_process.wait_for(lambda: trimtab_process.is_ready(process), 40, "ready", process)
+        trimtab_process.wait_for(lambda: deploy(cluster, "status").exit_code == 0, 20, "healthy", process)
+        state = json.loads(done(deploy(cluster, "status", "-o", "json")))
+        _check_status(state)
+        _check_tests(cluster)
+    finally:
+        process.terminate()
+
+
+def _check_status(state: Document) -> None:
+    assert (True, 25, []) == (state["healthy"], state["objects"], state["missing"])
+    assert ("0.1.0", "template default") == (state["version"], state["config_name"])
+    (workload,), (leader,) = state["workloads"], state["leaders"]
+    assert (2, 2, "trimtab:0.1.0") == (workload["ready"], workload["wanted"], workload["image"])
+    assert leader["holder"].startswith("trimtab_")
+
+
+def _check_tests(cluster: Rig) -> None:
+    """The checks pass and print pods per node; the load test prints percentiles; both clean up."""
+    passed = done(deploy(cluster, "test", "--count", "9", "-t", "30"))
+    assert "PASS  many pods: 9 of 9 bound" in passed
+    assert "PASS  anti-affinity" in passed
+    assert "PASS  impossible pod: stays pending: 0/3 nodes are available" in passed
+    assert "pods per node:" in passed
+    loaded = done(deploy(cluster, "test", "--load", "30", "-t", "30", "-n", "default"))
+    assert "30 of 30 pods bound" in loaded
+    assert "created → bound: p50 " in loaded
+    assert [] == trimtab_process.pods(cluster)
+    trimtab_process.wait_for(lambda: not exists(cluster, f"{API}/namespaces/trimtab-test"), 20, "the namespace is gone")
+
+
+def test_upgrade_keeps_settings_names_conflicts_and_prunes(cluster: Rig, mine: set[str]) -> None:
+    """An upgrade shows the difference, stops at a field that another manager changed, and prunes what is not wanted."""
+    refused = deploy(cluster, "upgrade", "-n", "mine", "--yes")
+    assert (1, True) == (refused.exit_code, "has installed nothing in namespace mine" in refused.stderr)
+    done(deploy(cluster, "install", "-n", "mine", "--yes", "--image", "mine/trimtab", "--labeller"))
+    shown = done(deploy(cluster, "upgrade", "-n", "mine", "-c", "production", "--yes"))
+    assert "-      format: text # easy to read with kubectl logs" in shown
+    assert "mine/trimtab:0.1.0 runs in namespace mine, with the configuration production" in shown
+    cluster.kubectl("-n", "mine", "scale", "deployment/trimtab", "--replicas=3")
+    conflict = deploy(cluster, "upgrade", "-n", "mine", "-t", "next", "--yes")
+    assert 1 == conflict.exit_code
+    assert 'Deployment mine/trimtab was changed by others: .spec.replicas (conflict with "kubectl"' in conflict.stderr
+    forced = done(deploy(cluster, "upgrade", "-n", "mine", "-t", "next", "--no-labeller", "--yes", "--force-conflicts"))
+    assert "deleted Deployment mine/trimtab-labeller" in forced
+    found = _deployment(cluster)["spec"]
+    assert (2, "mine/trimtab:next") == (found["replicas"], found["template"]["spec"]["containers"][0]["image"])
+    left = {name for name in everything(cluster) - mine if "labeller" in name}
+    assert set() == {name for name in left if not name.startswith(("pods/", "replicasets/"))}
+
+
+def _deployment(rig: Rig) -> Document:
+    found: Document = rig.admin.get("/apis/apps/v1/namespaces/mine/deployments/trimtab")
+    return found
+
+
+def test_another_namespace_and_a_single_replica(cluster: Rig, mine: set[str]) -> None:
+    """Into a namespace that exists, which stays; the lease is there, too; without a lease there is one replica."""
+    assert "note: Namespace mine exists already and is left as it is" in done(
+        deploy(cluster, "install", "-n", "mine", "--yes")
+    )
+    state = json.loads(deploy(cluster, "status", "-n", "mine", "-o", "json").stdout)
+    assert ["mine/trimtab"] == [each["lease"] for each in state["leaders"]]
+    other = deploy(cluster, "install", "--yes")
+    assert 1 == other.exit_code
+    assert "belongs to the installation in namespace mine: use -n mine" in other.stderr
+    done(deploy(cluster, "upgrade", "-n", "mine", "-c", "development", "--yes"))
+    found = _deployment(cluster)["spec"]
+    assert (1, {"type": "Recreate"}) == (found["replicas"], found["strategy"])
+    kept = done(deploy(cluster, "uninstall", "-n", "mine", "--yes"))
+    assert "note: namespace mine stays, because trimtab deploy did not make it" in kept
+    assert "has installed nothing in namespace mine" in done(deploy(cluster, "uninstall", "-n", "mine", "--yes"))
+
+
+def test_what_is_not_ours_is_refused_and_left(cluster: Rig) -> None:
+    """An object of the same name, made by kubectl or by Helm, stops the install before anything is written."""
+    rules = [{"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]}]
+    metadata: dict[str, Any] = {"name": "trimtab-volumes"}
+    role = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": metadata, "rules": rules}
+    path = "/apis/rbac.authorization.k8s.io/v1/clusterroles/trimtab-volumes"
+    for labels, remedy in (
+        ({}, "delete it, or go on using"),
+        ({"app.kubernetes.io/managed-by": "Helm"}, "helm upgrade"),
+    ):
+        cluster.admin.create({**role, "metadata": {**metadata, "labels": labels}})
+        try:
+            count = writes(cluster)
+            refused = deploy(cluster, "install", "--yes")
+            assert 1 == refused.exit_code
+            assert "ClusterRole trimtab-volumes exists and was not made by trimtab deploy" in refused.stderr
+            assert remedy in refused.stderr
+            assert count == writes(cluster)
+        finally:
+            cluster.admin.delete(path)
+
+
+def test_missing_rights_are_named_before_anything_is_written(cluster: Rig) -> None:
+    """Without rights: verb, resource and account. With rights to write roles but not to grant them: the server's reason."""
+    before = everything(cluster)
+    nobody = deploy(cluster, "install", "--yes", kubeconfig=cluster.client_kubeconfig("viewer"))
+    assert 1 == nobody.exit_code
+    assert "viewer" in nobody.stderr
+    wide = {"apiGroups": ["*"], "resources": ["*"], "verbs": ["get", "list", "create", "patch", "delete"]}
+    meta = {"name": "installer"}
+    api = "rbac.authorization.k8s.io"
+    cluster.apply(
+        [
+            {
+                "apiVersion": f"{api}/v1",
+                "kind": "ClusterRole",
+                "metadata": meta,
+                "rules": [{**wide, "verbs": ["get", "list"]}],
+            },
+            {
+                "apiVersion": f"{api}/v1",
+                "kind": "ClusterRoleBinding",
+                "metadata": meta,
+                "roleRef": {"apiGroup": api, "kind": "ClusterRole", "name": "installer"},
+                "subjects": [{"apiGroup": api, "kind": "User", "name": "installer"}],
+            },
+        ]
+    )
+    try:
+        reader = deploy(cluster, "install", "--yes", kubeconfig=cluster.client_kubeconfig("installer"))
+        assert "installer may not create configmaps in trimtab, create namespaces, " in reader.stderr
+        assert "nothing was changed" in reader.stderr
+        cluster.apply([{"apiVersion": f"{api}/v1", "kind": "ClusterRole", "metadata": meta, "rules": [wide]}])
+        escalating = deploy(cluster, "install", "--yes", kubeconfig=cluster.client_kubeconfig("installer"))
+        assert "attempting to grant RBAC permissions not currently held" in escalating.stderr
+        assert 1 == reader.exit_code == escalating.exit_code
+    finally:
+        cluster.kubectl("delete", "clusterrole/installer", "clusterrolebinding/installer")
+    assert before == everything(cluster)
+
+
+def test_an_interrupted_install_is_completed(cluster: Rig, mine: set[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Stopped three times, each time later: status says what is missing, and the last run writes only that."""
+    for survivors in (1, 10, 13):
+        half = _interrupted(cluster, survivors, monkeypatch, "mine")
+        assert (1, True) == (half.exit_code, "is missing: run trimtab deploy upgrade" in half.output), half.output
+    assert "1 change, 24 objects stay" in done(deploy(cluster, "install", "-n", "mine", "--yes"))
+    assert "no changes, 25 objects" in done(deploy(cluster, "install", "-n", "mine", "--yes"))
+
+
+def _interrupted(rig: Rig, survivors: int, monkeypatch: pytest.MonkeyPatch, namespace: str) -> Result:
+    """The status after an install that was interrupted once so many objects were written."""
+    with monkeypatch.context() as patching:
+        patching.setattr(Cluster, "apply", _stopping_after(survivors))
+        assert 143 == deploy(rig, "install", "-n", namespace, "--yes").exit_code
+    return deploy(rig, "status", "-n", namespace)
+
+
+def _stopping_after(survivors: int) -> Any:
+    """An apply that is cancelled once so many objects are written."""
+    written, real = 0, Cluster.apply
+
+    async def stopping(self: Cluster, item: Document, *, dry_run: bool = False, force: bool = False) -> Document:
+        nonlocal written
+        if not dry_run and written == survivors:
+            raise asyncio.CancelledError
+        written += not dry_run
+        return await real(self, item, dry_run=dry_run, force=force)
+
+    return stopping
+
+
+def test_a_killed_install_is_completed(cluster: Rig, mine: set[str]) -> None:
+    """After SIGKILL in the middle of an install, the same command completes it."""
+    process = _start(cluster, "install", "-n", "mine", "--yes")
+    inventory = f"{API}/namespaces/mine/configmaps/trimtab-deploy"
+    trimtab_process.wait_for(lambda: exists(cluster, inventory), 30, "the first write")
+    process.kill()
+    process.wait()
+    done(deploy(cluster, "install", "-n", "mine", "--yes"))
+    assert "no changes, 25 objects" in done(deploy(cluster, "install", "-n", "mine", "--yes"))
+
+
+@pytest.mark.parametrize(("number", "namespace"), [(signal.SIGINT, "probes"), (signal.SIGTERM, "default")])
+def test_a_test_cleans_up_when_it_is_interrupted(cluster: Rig, number: signal.Signals, namespace: str) -> None:
+    """Ctrl-C and SIGTERM: the pods go, and the namespace if the test made it."""
+    waiting = _start(cluster, "test", "-s", "nobody", "-n", namespace)
+    trimtab_process.wait_for(lambda: trimtab_process.pods(cluster, namespace), 30, "its pod")
+    waiting.send_signal(number)
+    assert 128 + number == waiting.wait(timeout=30)
+    assert [] == trimtab_process.pods(cluster, namespace)
+    if namespace != "default":
+        assert "Terminating" == cluster.admin.get(f"{API}/namespaces/{namespace}")["status"]["phase"]
+
+
+def _start(rig: Rig, *arguments: str) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-m", "trimtab", "deploy", *arguments, "--kubeconfig", str(rig.admin_kubeconfig)]
+    environment = {**os.environ, "PYTHONPATH": str(trimtab_process.ROOT / "src")}
+    return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=environment)
+
+
+def test_a_failed_test_says_why_and_leaves_the_namespace_of_others(cluster: Rig) -> None:
+    """Nobody schedules the pods: exit 1, the reason, and in a namespace that exists only the pods are removed."""
+    failed = deploy(cluster, "test", "-n", "default", "-s", "nobody", "-t", "1")
+    assert 1 == failed.exit_code
+    assert "FAIL  one pod: still pending after 1 s, and no scheduler has tried it" in failed.stdout
+    assert "skip  many pods: no pod was scheduled" in failed.stdout
+    assert [] == trimtab_process.pods(cluster)
+
+
+def test_a_rollout_that_does_not_finish_says_why(cluster: Rig, mine: set[str]) -> None:
+    """Pods that cannot be scheduled: exit 1 with the scheduler's reason, and everything stays for another try."""
+    taint = {"spec": {"unschedulable": True}}
+    for index in range(3):
+        cluster.admin.patch(f"/api/v1/nodes/node-{index}", taint)
+    try:
+        late = deploy(cluster, "install", "-n", "mine", "--yes", "--timeout", "2")
+    finally:
+        for index in range(3):
+            cluster.admin.patch(f"/api/v1/nodes/node-{index}", {"spec": {"unschedulable": None}})
+    assert 1 == late.exit_code
+    assert "not available after 2 s: Deployment mine/trimtab: 0 of 2 replicas" in late.stderr
+    assert "0/3 nodes are available" in late.stderr
+    assert "nothing was rolled back" in late.stderr
+
+
+def test_a_namespace_that_is_being_deleted(cluster: Rig) -> None:
+    """Neither installed into nor tested in."""
+    finalizer = {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": "held", "finalizers": ["example.com/hold"]},
+    }
+    cluster.ensure_namespace("leaving")
+    cluster.admin.create({**finalizer, "metadata": {**finalizer["metadata"], "namespace": "leaving"}})  # type: ignore[dict-item]
+    cluster.admin.delete("/api/v1/namespaces/leaving")
+    try:
+        for arguments in (("install", "--yes"), ("status",), ("test",)):
+            refused = deploy(cluster, *arguments, "-n", "leaving")
+            assert (1, True) == (refused.exit_code, "namespace leaving is being deleted: wait" in refused.stderr)
+    finally:
+        cluster.admin.patch("/api/v1/namespaces/leaving/configmaps/held", {"metadata": {"finalizers": None}})
