@@ -100,6 +100,14 @@ def test_panels_say_what_they_show(content: Content) -> None:
         assert all(target["legendFormat"] for target in panel["targets"]) or 1 == len(panel["targets"]), panel["title"]
 
 
+def test_thresholds_rise(content: Content) -> None:
+    """Grafana ignores a step that is not above the one before; the first has no value, for it is the base."""
+    for panel in (panel for panel in content["panels"] if panel["type"] != "row"):
+        base, *values = [step["value"] for step in panel["fieldConfig"]["defaults"]["thresholds"]["steps"]]
+        assert base is None, panel["title"]
+        assert sorted(set(values)) == values, panel["title"]
+
+
 def test_every_dashboard_has_the_panels_of_the_earlier_systems() -> None:
     """Status, latency, success rate, attempts, moves, node usage, pods per node, plugin times."""
     assert {} == {

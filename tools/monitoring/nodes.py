@@ -6,9 +6,11 @@ from collections.abc import Iterator
 
 from tools.monitoring.panels import (
     COUNT,
+    GREEN,
     PER_MINUTE,
     PERCENT,
     RATIO,
+    RED,
     SELECTED,
     Heatmap,
     Lines,
@@ -145,9 +147,8 @@ TRUST = Row(
             unit=COUNT,
             queries=(Query(f"max by (source) (trimtab_source_failing{{{SELECTED}}})", "{{source}}"),),
             width=8,
-            warn=1,
             alarm=1,
-            words={"0": "answers", "1": "fails"},
+            words={"0": ("answers", GREEN), "1": ("fails", RED)},
         ),
         Lines(
             title="Failures of sources per hour",

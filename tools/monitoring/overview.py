@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from tools.monitoring.panels import (
+    BLUE,
     COUNT,
+    GREEN,
     PER_MINUTE,
     PER_SECOND,
     RATIO,
+    RED,
     SECONDS,
     SELECTED,
     Heatmap,
@@ -110,7 +113,7 @@ STATUS = Row(
             height=4,
             warn=1,
             alarm=0.5,
-            words={"1": "in force", "0": "rejected"},
+            words={"1": ("in force", GREEN), "0": ("rejected", RED)},
         ),
         Stat(
             title="Firing alerts",
@@ -128,7 +131,7 @@ STATUS = Row(
             unit=COUNT,
             queries=(Query(f"leader_election_master_status{{{SELECTED}}}", "{{job}} {{instance}}"),),
             height=6,
-            words={"1": "leader", "0": "standby"},
+            words={"1": ("leader", GREEN), "0": ("standby", BLUE)},
         ),
         Lines(
             title="Versions",

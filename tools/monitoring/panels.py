@@ -27,7 +27,7 @@ from grafana_foundation_sdk.models.prometheus import PromQueryFormat
 
 DATASOURCE = dashboard.DataSourceRef(type_val="prometheus", uid="${datasource}")
 SELECTED = 'job=~"$job", instance=~"$instance"'
-GREEN, YELLOW, RED = "green", "yellow", "red"
+GREEN, YELLOW, RED, BLUE = "green", "yellow", "red", "blue"
 
 PERCENT, RATIO, SECONDS, COUNT, PER_SECOND, PER_MINUTE, BYTES, CORES = (
     "percent",
@@ -63,7 +63,7 @@ class Panel:
     warn: float | None = None
     alarm: float | None = None
     limits: tuple[float, float] | None = None
-    words: Mapping[str, str] = field(default_factory=dict)  # for values, such as {"1": "in force"}
+    words: Mapping[str, tuple[str, str]] = field(default_factory=dict)  # texts and colours of values
 
 
 class Stat(Panel):
@@ -134,8 +134,8 @@ def _thresholds(panel: Panel) -> grafana.ThresholdsConfig:
     return grafana.ThresholdsConfig().mode(dashboard.ThresholdsMode.ABSOLUTE).steps(steps)
 
 
-def _mapping(words: Mapping[str, str]) -> dashboard.ValueMap:
-    options = {value: dashboard.ValueMappingResult(text=text) for value, text in words.items()}
+def _mapping(words: Mapping[str, tuple[str, str]]) -> dashboard.ValueMap:
+    options = {value: dashboard.ValueMappingResult(text=text, color=color) for value, (text, color) in words.items()}
     return dashboard.ValueMap(options=options)
 
 

@@ -18,7 +18,7 @@ from trimtab.core.framework.profile import plugin_name
 from trimtab.core.model.pod import Pod
 from trimtab.core.scheduling.controller import Scheduling
 from trimtab.core.scheduling.queue.queue import QueueState
-from trimtab.serve.node_gauges import cluster_gauges, node_gauges
+from trimtab.serve.node_gauges import cluster_gauges, node_gauges, node_shares
 
 Values = Iterable[tuple[tuple[str, ...], float]]
 QUEUES = (QueueState.ACTIVE, QueueState.BACKOFF, QueueState.UNSCHEDULABLE, QueueState.GATED)
@@ -83,9 +83,10 @@ class Gauges:
 
     def _node_metrics(self) -> Iterator[Metric]:
         view, pods = self._engine.cluster.view, "pods" in self._engine.state.settings.kinds
-        yield from cluster_gauges(view, measured=bool(self._stats.sources()), pods=pods)
+        shares = node_shares(view, measured=bool(self._stats.sources()), pods=pods)
+        yield from cluster_gauges(view, shares)
         if self._stats.node_usage:
-            yield from node_gauges(view, pods)
+            yield from node_gauges(view, shares)
 
     def _queue_gauges(self) -> Iterator[Metric]:
         states = Counter(pod.state for pod in self._scheduling.queue.pods.values())

@@ -25,45 +25,49 @@ UTILIZATION_LIMITS = (*(tenths / 10 for tenths in range(1, 11)), np.inf)
 DIFFERENCE_LIMITS = (*(fifths / 5 for fifths in range(-4, 5)), np.inf)
 
 
-def cluster_gauges(view: View, measured: bool, pods: bool) -> Iterator[Metric]:
-    """Counts and statistics over all nodes. `measured`: there is a source; `pods`: they are watched, so requests count."""
-    bases: dict[str, dict[str, Floats]] = {}
+Shares = dict[str, dict[str, Floats]]  # fractions of allocatable by row, by basis and resource
+
+
+def node_shares(view: View, measured: bool, pods: bool) -> Shares:
+    """`measured` if there is a source, `requested` if pods are watched, and `forecast`, the usage that decisions reckon with.
+
+    The forecast is computed in a view of its own: a scrape must not touch what decisions have cached.
+    """
+    shares: Shares = {}
     if measured:
-        yield _samples_by_state(view)
-        yield _statistics(view)
-        bases["measured"] = {resource: view.used_share(resource) for resource in RESOURCES}
+        shares["measured"] = {resource: view.used_share(resource) for resource in RESOURCES}
     if pods:
-        bases["requested"] = {resource: requested_share(view, resource) for resource in RESOURCES}
+        shares["requested"] = {each: _share(view, each, view.requested(each).astype(float)) for each in RESOURCES}
     if measured and pods:
-        bases["forecast"] = {resource: forecast_share(view, resource) for resource in RESOURCES}
-        yield _load_over_requests(bases["measured"], bases["requested"])
-    yield _utilization(bases)
+        load = view.load.over(view.load.store)
+        shares["forecast"] = {each: _share(view, each, load.forecast(each)[0][: view.count]) for each in RESOURCES}
+    return shares
 
 
-def node_gauges(view: View, pods: bool) -> Iterator[Metric]:
+def cluster_gauges(view: View, shares: Shares) -> Iterator[Metric]:
+    """Counts and statistics over all nodes."""
+    if "measured" in shares:
+        yield _samples_by_state(view)
+        yield _statistics(view, shares["measured"])
+    if "forecast" in shares:
+        yield _load_over_requests(shares["measured"], shares["requested"])
+    yield _utilization(shares)
+
+
+def node_gauges(view: View, shares: Shares) -> Iterator[Metric]:
     """A series per node; arrays are copied here, and samples are made of them where the page is rendered."""
     names = [node.name for node in view.nodes]
-    for resource, name in USAGE.items():
-        shares = (view.used_share(resource) * 100).tolist()
-        yield NodeSeries(name, f"Measured {resource} of a node in percent of allocatable.", names, [({}, shares)])
-    if not pods:
-        return
-    for basis, share in {"requested": requested_share, "forecast": forecast_share}.items():
-        columns = [({"resource": resource}, (share(view, resource) * 100).tolist()) for resource in RESOURCES]
+    for resource, measured in shares.get("measured", {}).items():
+        documentation = f"Measured {resource} of a node in percent of allocatable."
+        yield NodeSeries(USAGE[resource], documentation, names, [({}, (measured * 100).tolist())])
+    for basis in ("requested", "forecast"):
+        columns = [({"resource": each}, (share * 100).tolist()) for each, share in shares.get(basis, {}).items()]
         documentation = f"What is {basis} of a node in percent of allocatable."
-        yield NodeSeries(f"trimtab_node_{basis}_percent", documentation, names, columns)
-    counts = view.pod_count.astype(float).tolist()
-    yield NodeSeries("trimtab_node_pods", "Pods of a node, including assumed ones.", names, [({}, counts)])
-
-
-def requested_share(view: View, resource: str) -> Floats:
-    """What pods request, as a fraction of allocatable."""
-    return _share(view, resource, view.requested(resource).astype(float))
-
-
-def forecast_share(view: View, resource: str) -> Floats:
-    """The usage that decisions reckon with, as a fraction of allocatable."""
-    return _share(view, resource, view.load.forecast(resource)[0][: view.count])
+        if columns:
+            yield NodeSeries(f"trimtab_node_{basis}_percent", documentation, names, columns)
+    if "requested" in shares:
+        pods = view.pod_count.astype(float).tolist()
+        yield NodeSeries("trimtab_node_pods", "Pods of a node, including assumed ones.", names, [({}, pods)])
 
 
 def _share(view: View, resource: str, amount: Floats) -> Floats:
@@ -91,30 +95,30 @@ def _samples_by_state(view: View) -> Metric:
     return family
 
 
-def _statistics(view: View) -> Metric:
+def _statistics(view: View, measured: Mapping[str, Floats]) -> Metric:
     family = GaugeMetricFamily(
         "trimtab_cluster_usage_percent",
         "Measured usage in percent of allocatable over nodes that are open to all pods.",
         labels=("resource", "statistic"),
     )
-    for resource in RESOURCES:
-        shares = view.used_share(resource)[open_to_all(view)]
-        shares = shares[np.isfinite(shares)]
+    rows = open_to_all(view)
+    for resource, column in measured.items():
+        shares = column[rows & np.isfinite(column)]
         if len(shares):
             for name, share in {"mean": shares.mean(), "min": shares.min(), "max": shares.max()}.items():
                 family.add_metric((resource, name), float(share) * 100)
     return family
 
 
-def _utilization(bases: Mapping[str, Mapping[str, Floats]]) -> Metric:
+def _utilization(shares: Shares) -> Metric:
     family = GaugeMetricFamily(
         "trimtab_nodes_by_utilization",
         "Nodes whose requested, measured or forecast share of allocatable is at most `le`.",
         labels=("basis", "resource", "le"),
     )
-    for basis, columns in bases.items():
-        for resource, shares in columns.items():
-            _add_counts(family, (basis, resource), shares, UTILIZATION_LIMITS)
+    for basis, columns in shares.items():
+        for resource, column in columns.items():
+            _add_counts(family, (basis, resource), column, UTILIZATION_LIMITS)
     return family
 
 
