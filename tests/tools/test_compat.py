@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tools.compat import __main__ as compat
 from tools.compat import release
 from tools.compat.__main__ import Run, parse_version, read_report
 from tools.controlplane import build
@@ -89,6 +90,31 @@ def test_a_report_is_counted_by_outcome() -> None:
     """Errors of fixtures are failures."""
     failed = {"test_a::test_two": "assert 1 == 2", "test_b::test_three": "no rig"}
     assert Run("1.31.12", 1, failed, {"test_b::test_four": "needs 1.33"}, 60.0) == read_report("1.31.12", REPORT, 60.0)
+
+
+def test_a_release_that_cannot_be_built_does_not_stop_the_others(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It is named with the reason, the others are tested, and the exit code says that one is missing."""
+
+    def build_one(version: str) -> Path:
+        if version == "1.31.14":
+            raise build.Unavailable("the Go module proxy does not have it")
+        return Path(version)
+
+    monkeypatch.setattr(compat, "build_release", build_one)
+    monkeypatch.setattr(compat, "run_tests", lambda version, folder, selection: Run(version, 7, {}, {}, 60.0))
+    assert build.EXIT_UNAVAILABLE == compat.main(["1.31.14", "1.33.13"])
+    said = capsys.readouterr()
+    assert "Kubernetes 1.31.14 cannot be built here: the Go module proxy does not have it\n" == said.err
+    assert "1.33.13" in said.out
+
+
+def test_without_a_release_nothing_runs(capsys: pytest.CaptureFixture[str]) -> None:
+    """The message names the variable of make."""
+    with pytest.raises(SystemExit, match="2"):
+        compat.main([])
+    assert "VERSIONS='1.33.13 1.37.1'" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("text", ["1.33", "v1.33.13", "latest", "1.33.13-rc.0"])

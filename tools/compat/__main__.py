@@ -91,24 +91,37 @@ def parse_version(text: str) -> str:
     return text
 
 
-def main(arguments: Sequence[str]) -> int:
-    """Build and test one release after the other."""
+def parse(arguments: Sequence[str]) -> argparse.Namespace:
+    """The command line; at least one release must be named."""
     parser = argparse.ArgumentParser(prog="make compat", description="Run the live tests on other Kubernetes releases.")
-    parser.add_argument("versions", nargs="+", type=parse_version, help="releases, as in VERSIONS='1.33.13 1.37.1'")
+    parser.add_argument("versions", nargs="*", type=parse_version, help="releases, as in VERSIONS='1.33.13 1.37.1'")
     parser.add_argument("--tests", nargs=argparse.REMAINDER, default=[], help="arguments for pytest")
-    options, console = parser.parse_args(arguments), Console()
-    runs = []
+    options = parser.parse_args(arguments)
+    if not options.versions:
+        parser.error("name the releases to test, as in VERSIONS='1.33.13 1.37.1'")
+    return options
+
+
+def run_release(version: str, selection: Sequence[str], console: Console) -> Run | None:
+    """Build and test one release; None if it cannot be built here."""
     try:
-        for version in options.versions:
-            folder = build_release(version)
-            console.print(f"Kubernetes {version}: {folder}", soft_wrap=True, highlight=False)
-            runs.append(run_tests(version, folder, options.tests))
+        folder = build_release(version)
     except build.Unavailable as reason:
-        print(f"the control plane cannot be built here: {reason}", file=sys.stderr)
-        return build.EXIT_UNAVAILABLE
-    finally:
-        show(console, runs)
-    return 1 if any(run.failed for run in runs) else 0
+        print(f"Kubernetes {version} cannot be built here: {reason}", file=sys.stderr)
+        return None
+    console.print(f"Kubernetes {version}: {folder}", soft_wrap=True, highlight=False)
+    return run_tests(version, folder, selection)
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Build and test one release after the other, then print the table."""
+    options, console = parse(arguments), Console()
+    found = [run_release(version, options.tests, console) for version in options.versions]
+    runs = [run for run in found if run]
+    show(console, runs)
+    if any(run.failed for run in runs):
+        return 1
+    return 0 if len(runs) == len(found) else build.EXIT_UNAVAILABLE
 
 
 if __name__ == "__main__":

@@ -76,7 +76,8 @@ def _write_module(go: str, version: str, target: Path) -> None:
         command, cwd=target, env=build.go_environment(), stdout=subprocess.DEVNULL, stderr=sys.stderr, check=False
     )
     if done.returncode:
-        raise build.Unavailable(f"the Go modules of Kubernetes {version} could not be fetched")
+        minor = version.rpartition(".")[0]
+        raise build.Unavailable(f"some of its Go modules could not be fetched; try another patch release of {minor}")
 
 
 def _source_of(go: str, version: str) -> Path:
@@ -86,7 +87,7 @@ def _source_of(go: str, version: str) -> Path:
         command, cwd=build.cache(), env=build.go_environment(), capture_output=True, text=True, check=False
     )
     if answer.returncode:
-        raise build.Unavailable(f"the Go module proxy has no Kubernetes {version}")
+        raise build.Unavailable("the Go module proxy does not have it")
     return Path(json.loads(answer.stdout)["Dir"])
 
 
