@@ -11,6 +11,7 @@ import yaml
 from tests.apps.fake_apiserver import FakeApiServer, configured, findings_of
 from tests.config.config_files import HEAD, TRIMTAB_HEAD
 from tests.kube.fake_transport import json_response
+from trimtab.apps.doctor import serving_checks
 from trimtab.apps.doctor.finding import Area, Severity
 from trimtab.apps.doctor.rbac_checks import SCHEDULER_ACCOUNT, required
 from trimtab.config.configuration import Configuration
@@ -122,7 +123,28 @@ async def test_rights_of_another_account() -> None:
     groups = ["system:serviceaccounts", "system:serviceaccounts:team", "system:authenticated"]
     assert {"SubjectAccessReview"} == {review["kind"] for review in server.reviews}
     assert all((account, groups) == (each["spec"]["user"], each["spec"]["groups"]) for each in server.reviews)
-    assert [(account, f"has all {len(server.reviews)} permissions", "")] == findings_of(found, Severity.OK, Area.RIGHTS)
+    count = len(server.reviews) - len(serving_checks.PERMISSIONS)
+    assert [(account, f"has all {count} permissions", "")] == findings_of(found, Severity.OK, Area.RIGHTS)
+
+
+@pytest.mark.parametrize("account", [SCHEDULER_ACCOUNT, "system:kube-scheduler", "ann"])
+async def test_the_secure_port_needs_rights_of_its_own(account: str) -> None:
+    """A warning for accounts of a cluster, with the roles: pods are scheduled without them, and elsewhere it is off."""
+    server = FakeApiServer(denied={"create tokenreviews", "get configmaps"})
+    found = findings_of(await server.run_doctor(default_configuration(), account), Severity.WARNING, Area.RIGHTS)
+    missing = (
+        "create tokenreviews.authentication.k8s.io, get configmaps extension-apiserver-authentication in kube-system"
+    )
+    others = f", and bind its roles (system:auth-delegator, extension-apiserver-authentication-reader) to {account}"
+    expected = [
+        (
+            "secure port",
+            f"{account} may not {missing}, so the secure port cannot tell who may read /metrics and /explain, and "
+            "refuses them",
+            f"apply deploy/rbac-serving.yaml{'' if account == SCHEDULER_ACCOUNT else others}",
+        )
+    ]
+    assert (expected if account != "ann" else []) == found
 
 
 async def test_rights_that_cannot_be_asked_about_are_no_rights_that_are_missing() -> None:

@@ -149,7 +149,7 @@ def test_every_fault_is_reported_with_its_remedy(cluster: Rig, exporters: Export
 
 def test_a_correct_setup_passes_for_each_account(cluster: Rig, prometheus: Prometheus) -> None:
     """Exit code 0 with the shipped roles, run by the account itself and by an administrator for it."""
-    trimtab_process.install(cluster, *trimtab_process.ROLES)
+    trimtab_process.install(cluster, *trimtab_process.ROLES, "rbac-serving.yaml")
     usual = ["nodeCPU", "nodeMemory"]
     file = trimtab_process.write_config(cluster, "well", asking(prometheus, "well", metrics=usual), profiles=[BY_LOAD])
     done = doctor(file, cluster.service_account_kubeconfig("trimtab", "trimtab"), "--strict")

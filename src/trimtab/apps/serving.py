@@ -21,6 +21,7 @@ from typing import Any
 from aiohttp import web
 
 from trimtab.kube.credentials import Credentials, find_credentials
+from trimtab.kube.delegated_reviews import ACCESS_REVIEWS, DELEGATOR_REMEDY, TOKEN_REVIEWS, may_create
 from trimtab.kube.transport import AiohttpTransport, Transport
 from trimtab.serve.access_filter import AccessFilter
 from trimtab.serve.allowed_paths import AlwaysAllowedPaths
@@ -126,6 +127,8 @@ class _SecurePort:
         ):
             await self._authorities.look_up(authenticating)
             self._tls.update()
+            await _check_rights(authenticating, *TOKEN_REVIEWS)
+            await _check_rights(authorizing, *ACCESS_REVIEWS)
             async with _background(self._tls.run(), self._authorities.run(authenticating, self._tls.reload)):
                 yield self._filter(authenticating, authorizing)
 
@@ -133,6 +136,15 @@ class _SecurePort:
         clock = asyncio.get_running_loop().time
         authenticator = Authenticator(authenticating, self._options.authentication.cache_ttl, clock, time.time)
         return AccessFilter(authenticator, Authorizer(authorizing, self._options.authorization, clock), self._allowed)
+
+
+async def _check_rights(transport: Transport, resource: str, group: str) -> None:
+    """A missing right stops only the pages, so it is no reason to end."""
+    if not await may_create(transport, resource, group):
+        log.warning(
+            "the secure port will refuse every page that is not always allowed: forbidden=%s remedy=%s",
+            *(f"create {resource}.{group}", DELEGATOR_REMEDY),
+        )
 
 
 @asynccontextmanager

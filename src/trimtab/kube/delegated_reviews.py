@@ -11,12 +11,14 @@ from typing import Any, TypeVar
 
 from msgspec import Struct
 
-from trimtab.kube.access_review import AUTHENTICATION, AUTHORIZATION
+from trimtab.kube.access_review import AUTHENTICATION, AUTHORIZATION, review
 from trimtab.kube.transport import Response, Transport, Unreachable
 from trimtab.wire.decoding import decode_part, read_status
 from trimtab.wire.requests import Request, json_request
 
 TIMEOUT = 10.0
+TOKEN_REVIEWS = ("tokenreviews", "authentication.k8s.io")
+ACCESS_REVIEWS = ("subjectaccessreviews", "authorization.k8s.io")
 AUTHENTICATION_CONFIGMAP = "/api/v1/namespaces/kube-system/configmaps/extension-apiserver-authentication"
 DELEGATOR_REMEDY = "bind the ClusterRole system:auth-delegator to this account"
 READER_REMEDY = "bind the Role extension-apiserver-authentication-reader of kube-system to this account"
@@ -79,6 +81,11 @@ async def review_path(transport: Transport, user: UserInfo, verb: str, path: str
     body = {"apiVersion": AUTHORIZATION, "kind": "SubjectAccessReview", "spec": spec}
     request = json_request("POST", f"/apis/{AUTHORIZATION}/subjectaccessreviews", body)
     return (await _ask(transport, request, _SubjectAccessReview, DELEGATOR_REMEDY)).status.allowed
+
+
+async def may_create(transport: Transport, resource: str, group: str) -> bool:
+    """Whether our own account may create such reviews; true if that cannot be asked."""
+    return (await review(transport, {"verb": "create", "group": group, "resource": resource})).allowed is not False
 
 
 async def look_up_client_ca(transport: Transport) -> str:

@@ -12,7 +12,7 @@ import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from trimtab.apps.doctor import coverage, label_checks, rbac_checks, source_checks
+from trimtab.apps.doctor import coverage, label_checks, rbac_checks, serving_checks, source_checks
 from trimtab.apps.doctor.apiserver_checks import (
     ApiServer,
     NodeListing,
@@ -64,11 +64,12 @@ async def run_checks(options: DoctorRun, server: ApiServer) -> tuple[Finding, ..
     found = [*check_config(options.configuration), *reachability.findings]
     if not reachability.ok:
         return by_severity([*found, *await _check_load(options, server, _no_nodes())])
-    permissions, load = await asyncio.gather(
+    permissions, serving, load = await asyncio.gather(
         rbac_checks.check_rbac(server, options.configuration, options.account),
+        serving_checks.check_serving(server, options.account),
         _check_load(options, server, list_nodes(server)),
     )
-    return by_severity([*found, *permissions, *load])
+    return by_severity([*found, *permissions, *serving, *load])
 
 
 async def _no_nodes() -> NodeListing:
