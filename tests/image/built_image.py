@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from tools.image import sandbox
-from tools.image.__main__ import native_architecture
-from tools.image.build import Contents, build_contents
+from tools.image.build import Contents, build_contents, native_architecture
 from tools.image.folders import Unavailable
 from tools.image.oci import unpack
 

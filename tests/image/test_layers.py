@@ -9,10 +9,11 @@ from zipfile import ZipFile
 
 import pytest
 
-from tests.image.built_image import ROOT
+from tests.image.built_image import ROOT, contents_or_skip
 from tools.image import oci, wheels
+from tools.image.bytecode import add_bytecode, unpack_interpreter
 from tools.image.folders import Unavailable
-from tools.image.layers import Layer, add_bytecode, pack
+from tools.image.layers import Layer, pack
 from tools.image.root_filesystem import add_trimtab
 
 SOURCES = ("src", "deploy", "pyproject.toml", "README.md", "LICENSE")
@@ -45,7 +46,7 @@ def copy_of_the_source(folder: Path) -> Path:
 def trimtab_layer(wheel: Path, folder: Path) -> Layer:
     """The layer of Trimtab, not from the cache."""
     add_trimtab(wheel, "{}\n", folder / "files")
-    add_bytecode(folder / "files")
+    add_bytecode(folder / "files", unpack_interpreter(contents_or_skip().packages))
     return pack(folder / "files", folder / "layer.tar.gz")
 
 

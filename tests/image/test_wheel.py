@@ -10,7 +10,7 @@ import pytest
 
 from tests.image.built_image import ROOT
 from tests.image.test_layers import build_wheel
-from tools.image.__main__ import native_architecture
+from tools.image.build import native_architecture
 from tools.image.folders import PYTHON, ImageError, version
 from tools.image.wheels import locked_wheels
 

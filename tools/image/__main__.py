@@ -11,32 +11,26 @@ Exit code 3: something that is needed cannot be had on this machine.
 from __future__ import annotations
 
 import argparse
-import platform
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 from tools.image import oci, sbom, wheels
-from tools.image.build import build_contents, sizes, start_times, write_image
+from tools.image.build import build_contents, native_architecture, sizes, start_times, write_image
 from tools.image.debian import ARCHITECTURES, newest, read_lock, write_lock
 from tools.image.folders import ImageError, Unavailable, version
 
 EXIT_UNAVAILABLE = 3
 
 
-def native_architecture() -> str:
-    """This machine's architecture, as Debian and OCI call it."""
-    return next((name for name, machine in wheels.MACHINES.items() if machine == platform.machine()), "amd64")
-
-
 def build(given: argparse.Namespace) -> None:
     """Build the image, and print what it is."""
-    contents = build_contents(given.architecture, given.allow_newer)
-    if list(contents.packages) != read_lock(given.architecture):
+    contents = build_contents(given.architecture or native_architecture(), given.allow_newer)
+    if list(contents.packages) != read_lock(contents.architecture):
         print("image: a locked Debian package has left the mirrors, so today's versions are used", file=sys.stderr)
     archive, digest = write_image(contents, given.output)
     compressed, uncompressed = sizes(contents.layers)
-    print(f"image:    trimtab:{version()} linux/{given.architecture} {digest}")
+    print(f"image:    trimtab:{version()} linux/{contents.architecture} {digest}")
     print(f"size:     {compressed:.1f} MB compressed, {uncompressed:.1f} MB unpacked")
     starts = start_times(contents)
     for name, start in starts.items():
@@ -49,7 +43,8 @@ def build(given: argparse.Namespace) -> None:
 
 def rootfs(given: argparse.Namespace) -> None:
     """Unpack the image's file system."""
-    oci.unpack(build_contents(given.architecture, given.allow_newer).layers, given.folder)
+    contents = build_contents(given.architecture or native_architecture(), given.allow_newer)
+    oci.unpack(contents.layers, given.folder)
 
 
 def lock(given: argparse.Namespace) -> None:
@@ -83,7 +78,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
         command = commands.add_parser(name, help=action.__doc__)
         command.set_defaults(action=action)
         if action in (build, rootfs):
-            command.add_argument("--architecture", choices=ARCHITECTURES, default=native_architecture())
+            command.add_argument("--architecture", choices=ARCHITECTURES, help="of this machine, unless set")
             command.add_argument("--allow-newer", action="store_true")
         if action is rootfs:
             command.add_argument("folder", type=Path)

@@ -13,8 +13,9 @@ from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
 from tools.image import oci, sandbox, sbom, wheels
+from tools.image.bytecode import Interpreter, unpack_interpreter
 from tools.image.debian import Gone, Package, fetch_all, newest, read_lock
-from tools.image.folders import ImageError, version
+from tools.image.folders import ImageError, Unavailable, version
 from tools.image.layers import Layer
 from tools.image.root_filesystem import PROGRAM, build_layers
 
@@ -51,8 +52,24 @@ def build_contents(architecture: str, allow_newer: bool = False) -> Contents:
         packages = newest(architecture)
     with TemporaryDirectory() as folder:
         own = wheels.build_wheel(Path(folder))
-        bill = sbom.of_image(packages, wheels.locked_wheels(architecture), own)
-        return Contents(architecture, packages, build_layers(architecture, packages, own, bill), bill)
+        locked = wheels.locked_wheels(architecture)
+        bill = sbom.of_image(packages, locked, own)
+        layers = build_layers(packages, locked, own, bill, native_interpreter(architecture, packages))
+    return Contents(architecture, packages, layers, bill)
+
+
+def native_interpreter(architecture: str, packages: Sequence[Package]) -> Interpreter:
+    """The image's interpreter for this machine."""
+    native = native_architecture()
+    return unpack_interpreter(packages if native == architecture else read_lock(native))
+
+
+def native_architecture() -> str:
+    """This machine's architecture, as Debian and OCI call it."""
+    for name, machine in wheels.MACHINES.items():
+        if (platform.system(), platform.machine()) == ("Linux", machine):
+            return name
+    raise Unavailable(f"{platform.system()} on {platform.machine()} cannot build the image: use the Dockerfile")
 
 
 def write_image(contents: Contents, folder: Path) -> tuple[Path, str]:
@@ -72,7 +89,7 @@ def sizes(layers: Sequence[Layer]) -> tuple[float, float]:
 
 def start_times(contents: Contents) -> dict[str, StartTime]:
     """The median start of several; empty where the image cannot be started."""
-    if os.geteuid() != 0 or wheels.MACHINES[contents.architecture] != platform.machine():
+    if os.geteuid() != 0 or contents.architecture != native_architecture():
         return {}
     imports = ("/usr/bin/python3.11", "-sP", "-c", "import trimtab.apps.process, trimtab.cli.run")
     programs = {"trimtab version": (f"/{PROGRAM}", "version"), "imports of trimtab run": imports}

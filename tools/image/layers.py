@@ -5,13 +5,9 @@ from __future__ import annotations
 import gzip
 import hashlib
 import os
-import subprocess
-import sys
 import tarfile
 from dataclasses import dataclass
 from pathlib import Path
-
-from tools.image.folders import ImageError
 
 EPOCH = 0  # of every file: an unchanged layer keeps its digest from release to release
 STICKY = {"tmp": 0o1777}
@@ -25,20 +21,6 @@ class Layer:
     digest: str
     diff_id: str
     uncompressed: int
-
-
-def add_bytecode(folder: Path) -> None:
-    """Compile every module as it will be found in the image, whose root cannot be written.
-
-    The bytecode is never compared with its source, which saves two system calls per import. A process of its own with a fixed
-    hash seed makes the same bytes each time.
-    """
-    command = [sys.executable, "-sP", "-m", "compileall", "-q", "--invalidation-mode", "unchecked-hash"]
-    command += ["-s", str(folder), "-p", "/", str(folder)]
-    environment = {"PYTHONHASHSEED": "0", "PATH": os.environ["PATH"]}
-    ended = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-    if ended.returncode:
-        raise ImageError(f"the image's modules cannot be compiled:\n{ended.stdout[-2000:]}{ended.stderr[-2000:]}")
 
 
 def pack(folder: Path, file: Path) -> Layer:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import re
-import sys
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from fnmatch import fnmatchcase
@@ -15,16 +14,17 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from tools.image import deb_archive, wheels
+from tools.image.bytecode import Interpreter, add_bytecode
 from tools.image.debian import Package, fetch_all
 from tools.image.folders import HERE, cached, hash_of
-from tools.image.layers import Layer, add_bytecode, pack
+from tools.image.layers import Layer, pack
 
 USER = 65532
 SITE = "usr/local/lib/python3.11/dist-packages"
 PROGRAM = "usr/bin/trimtab"
 CERTIFICATES = "etc/ssl/certs/ca-certificates.crt"
 SBOM = "usr/share/sbom/trimtab.cdx.json"
-LAYER_TOOLS = ("deb_archive.py", "layers.py", "root_filesystem.py", "wheels.py")
+LAYER_TOOLS = ("bytecode.py", "deb_archive.py", "layers.py", "root_filesystem.py", "wheels.py")
 
 # The script names the interpreter; -s ignores a user's site-packages, -P keeps /usr/bin out of sys.path.
 SCRIPT = """#!/usr/bin/python3.11 -sP
@@ -98,30 +98,31 @@ def wheel_wanted(path: str) -> bool:
     return not any(fnmatchcase(path, pattern) for pattern in WHEEL_UNWANTED)
 
 
-def build_layers(architecture: str, packages: Sequence[Package], own: Path, sbom: str) -> list[Layer]:
+def build_layers(
+    packages: Sequence[Package], locked: Sequence[Path], own: Path, sbom: str, interpreter: Interpreter
+) -> list[Layer]:
     """The three layers, each taken from the cache if none of its inputs has changed."""
-    locked = wheels.locked_wheels(architecture)
     described = json.dumps([asdict(package) for package in packages])
     return [
-        layer("debian", [described], lambda folder: add_debian(packages, folder)),
-        layer("wheels", [file.name for file in locked], lambda folder: add_wheels(locked, folder)),
-        layer("trimtab", [own.read_bytes(), sbom], lambda folder: add_trimtab(own, sbom, folder)),
+        layer("debian", [described], lambda folder: add_debian(packages, folder), interpreter),
+        layer("wheels", [file.name for file in locked], lambda folder: add_wheels(locked, folder), interpreter),
+        layer("trimtab", [own.read_bytes(), sbom], lambda folder: add_trimtab(own, sbom, folder), interpreter),
     ]
 
 
-def layer(name: str, inputs: Sequence[bytes | str], fill: Callable[[Path], None]) -> Layer:
+def layer(name: str, inputs: Sequence[bytes | str], fill: Callable[[Path], None], interpreter: Interpreter) -> Layer:
     """A layer by its inputs and the code that makes it."""
     code = [(HERE / tool).read_bytes() for tool in LAYER_TOOLS]
 
     def make(target: Path) -> None:
         with TemporaryDirectory() as folder:
             fill(Path(folder))
-            add_bytecode(Path(folder))
+            add_bytecode(Path(folder), interpreter)
             packed = pack(Path(folder), target / "layer.tar.gz")
         described = {"digest": packed.digest, "diff_id": packed.diff_id, "uncompressed": packed.uncompressed}
         (target / "layer.json").write_text(json.dumps(described))
 
-    made = cached(f"layer-{name}-{hash_of([sys.version, *inputs, *code])[:16]}", make)
+    made = cached(f"layer-{name}-{hash_of([interpreter.version, *inputs, *code])[:16]}", make)
     return Layer(file=made / "layer.tar.gz", **json.loads((made / "layer.json").read_text()))
 
 
