@@ -193,7 +193,7 @@ async def test_a_source_that_cannot_be_opened(harness: ReloadHarness, caplog: py
     [
         ("leaderElection: {leaderElect: false}\n", "leaderElection"),
         ("clientConnection: {qps: 5}\n", "clientConnection"),
-        (f"---\n{TRIMTAB_HEAD}logging: {{level: debug}}\n", "logging"),
+        (f"---\n{TRIMTAB_HEAD}logging: {{format: json}}\n", "logging.format"),
         (f"---\n{TRIMTAB_HEAD}metrics: {{nodeUsage: true}}\n", "metrics"),
     ],
 )
@@ -288,3 +288,22 @@ async def test_queries_that_nobody_can_read(harness: ReloadHarness) -> None:
     assert (["c"], ["b"]) == (tried, harness.names) and "query 'x': parse error" in harness.reload.error
     await harness.write(MEASURED % "d")
     assert (["b", "d"], "") == (harness.names, harness.reload.error)
+
+
+async def test_the_log_level_changes_without_a_restart(
+    harness: ReloadHarness, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Level and lines about decisions follow the file, and no warning says that they are ignored."""
+    root, decisions = logging.getLogger(), logging.getLogger("trimtab.decisions")
+    before = root.level, decisions.level
+    try:
+        await harness.write(f"{NAMED % 'a'}---\n{TRIMTAB_HEAD}logging: {{level: debug, decisions: false}}\n")
+        assert (logging.DEBUG, False) == (root.level, decisions.isEnabledFor(logging.INFO))
+        await harness.write(f"{NAMED % 'a'}---\n{TRIMTAB_HEAD}logging: {{level: warning}}\n")
+        assert (logging.WARNING, False) == (root.level, decisions.isEnabledFor(logging.INFO))
+        await harness.write(NAMED % "a")
+        assert (logging.INFO, True) == (root.level, decisions.isEnabledFor(logging.INFO))
+    finally:
+        root.setLevel(before[0])
+        decisions.setLevel(before[1])
+    assert "ignored until restart" not in caplog.text

@@ -16,10 +16,23 @@ from trimtab.cli import main
 
 POD = {
     "pod": "shop/cart", "scheduler": "trimtab", "state": "is bound to one", "node": "one", "nodes": 41,
-    "verdict": "one: best of 2 of 41 nodes",
+    "verdict": "one: best of 2 of 41 nodes", "stock": "two: best of 9 of 41 nodes",
+    "waiting": {
+        "since": 0.0, "until": 61.5, "attempts": 2,
+        "steps": [
+            {"at": 0.0, "queue": "active", "cause": "the pod was seen"},
+            {"at": 0.0, "queue": "unschedulable", "cause": "attempt 1 failed, rejected by NodeResourcesFit"},
+        ],
+    },
     "past": [{"at": 0.0, "attempt": 1, "node": "one", "words": "shop/cart: best of 2 of 41 nodes"}],
     "lines": [
-        {"node": "one", "scores": {"PeakRisk": 99.5, "TaintToleration": 300}, "total": 399.5},
+        {
+            "node": "one", "scores": {"PeakRisk": 99.5, "TaintToleration": 300}, "total": 399.5,
+            "plugins": {
+                "PeakRisk": {"raw": 9.95, "normalised": 9.95, "weight": 10, "points": 99.5},
+                "TaintToleration": {"raw": 0, "normalised": 100, "weight": 3, "points": 300},
+            },
+        },
         {"node": "two", "refused_by": "NodeResourcesFit", "reasons": ["Insufficient cpu"], "final": False},
     ],
 }  # fmt: skip
@@ -67,6 +80,28 @@ def test_pod(address: str) -> None:
     assert "  node  total  PeakRisk  TaintToleration\n  one   399.5  99.5      300" in text
     assert "not two: NodeResourcesFit: Insufficient cpu (preemption could help)" in text
     assert "39 more nodes" in text
+
+
+def test_how_a_score_comes_about_and_how_the_pod_waited(address: str) -> None:
+    """A row per plugin for the best node; the steps through the queue; and the stock profile's choice."""
+    text = run_explain("pod/cart", "-n", "shop", "--address", address)[1]
+    assert (
+        "  score of one     raw   normalised  weight  points\n"
+        "  PeakRisk         9.95  9.95        10      99.5\n"
+        "  TaintToleration  0     100         3       300" in text
+    )
+    assert (
+        "waited 61.5 s from 1970-01-01 00:00:00Z on, 2 attempts:\n  1970-01-01 00:00:00Z active: the pod was seen"
+        in text
+    )
+    assert "unschedulable: attempt 1 failed, rejected by NodeResourcesFit" in text
+    assert "with kube-scheduler's own profile: two: best of 9 of 41 nodes" in text
+
+
+@pytest.mark.parametrize("flags", [("-o", "json"), ("--output", "json"), ("--json",)])
+def test_as_json(address: str, flags: tuple[str, ...]) -> None:
+    """All that the process answers."""
+    assert POD == json.loads(run_explain("pod/cart", "-n", "shop", "--address", address, *flags)[1])
 
 
 def test_a_node_that_is_not_there(address: str) -> None:

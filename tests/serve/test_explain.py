@@ -67,6 +67,9 @@ async def test_when_it_was_decided() -> None:
         for page in ("pod/default/small", f"node/{bind.node}"):
             _, told = await ask(f"http://127.0.0.1:{port}/explain/{page}")
             assert [cluster.at + 3600.0] == [each["at"] for each in told["past"]]
+        waiting = (await ask(f"http://127.0.0.1:{port}/explain/pod/default/small"))[1]["waiting"]
+        assert (cluster.at + 3600.0, None, 1) == (waiting["since"], waiting["until"], waiting["attempts"])
+        assert [(cluster.at + 3600.0, "active")] == [(step["at"], step["queue"]) for step in waiting["steps"]]
 
 
 def test_pod_that_is_bound() -> None:

@@ -1,8 +1,7 @@
-"""The labeller's part of a process: /status, which fails if a rule has no recent sample, and warnings about labels."""
+"""The labeller's part of a process: /status, which fails if a rule has no recent sample."""
 
 from __future__ import annotations
 
-import logging
 import math
 from collections.abc import Callable, Iterator
 
@@ -13,27 +12,11 @@ from trimtab.core.model.events import SamplesRead
 from trimtab.kube.informers import Informers
 from trimtab.serve.health import Check, freshness_check
 from trimtab.serve.labels import LabellerEndpoints
-from trimtab.serve.metrics import PrometheusRecorder
 from trimtab.sources.poller import SourceEvent
-
-log = logging.getLogger(__name__)
 
 MISSED_CYCLES = 3
 WATCH_SILENT_SECONDS = 120.0  # a watch that is idle for a good part of this is restarted
 GRACE = 5.0  # seconds in which a sample that was just read is evaluated
-
-
-class LoggingRecorder(PrometheusRecorder):
-    """Also logs what an operator should see at once."""
-
-    def all_under_pressure(self, nodes: int) -> None:
-        super().all_under_pressure(nodes)
-        log.warning("all eligible nodes are under pressure, their labels no longer tell them apart: nodes=%d", nodes)
-
-    def label_contested(self, node: str) -> None:
-        super().label_contested(node)
-        hint = "another client keeps reverting it, perhaps another labeller with rules and a lease of its own"
-        log.warning("label contested: node=%s hint=%s", node, hint)
 
 
 class LabellerStatus:

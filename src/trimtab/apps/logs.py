@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
 
+from trimtab.config.trimtab.settings import LoggingSettings
 from trimtab.core.model.schedule_result import Decision, Placement
 
 log = logging.getLogger(__name__)
@@ -68,15 +69,24 @@ class JsonFormatter(logging.Formatter):
         return json.dumps(fields, default=str)
 
 
-def configure(level: str, form: str = "text") -> None:
-    """Send all log lines to stderr in this format."""
+def configure(settings: LoggingSettings) -> None:
+    """Send all log lines to stderr."""
     lines = logging.StreamHandler(sys.stderr)
-    lines.setFormatter(JsonFormatter() if form == "json" else TextFormatter())
-    logging.basicConfig(level=level.upper(), handlers=[lines], force=True)
+    lines.setFormatter(JsonFormatter() if settings.format == "json" else TextFormatter())
+    logging.basicConfig(handlers=[lines], force=True)
+    apply_levels(settings)
+
+
+def apply_levels(settings: LoggingSettings) -> None:
+    """From now on log what these settings say; the format stays as it was configured."""
+    logging.getLogger().setLevel(settings.level.upper())
+    decision_log.setLevel(logging.NOTSET if settings.decisions else logging.WARNING)
 
 
 def log_decision(decision: Decision) -> None:
     """One line per decision: the pod, its node or the reason, the attempt and the number of nodes."""
+    if not decision_log.isEnabledFor(logging.INFO):
+        return
     verdict = decision.verdict
     if isinstance(verdict, Placement):
         decision_log.info(

@@ -29,7 +29,8 @@ from trimtab.apps.clock import Clock
 from trimtab.apps.config_file import ConfigFile, validate_queries
 from trimtab.apps.event_loop import run_event_loop
 from trimtab.apps.invariant_checks import InvariantChecks
-from trimtab.apps.labeller_status import LabellerStatus, LoggingRecorder
+from trimtab.apps.labeller_status import LabellerStatus
+from trimtab.apps.logging_recorder import LoggingRecorder
 from trimtab.apps.logs import log_decision, log_task_exit
 from trimtab.apps.recording import RecordingOptions, open_recording
 from trimtab.apps.reload import Reload
@@ -37,11 +38,12 @@ from trimtab.apps.runtime import Runtime
 from trimtab.apps.serving import Pages, Ports
 from trimtab.apps.source_pollers import SourcePollers
 from trimtab.config.configuration import Configuration
-from trimtab.config.registry import NODE_ANNOTATIONS
+from trimtab.config.registry import NODE_ANNOTATIONS, default_profile
 from trimtab.config.trimtab.labeller import combined_configuration, labeller_configuration
 from trimtab.core.engine import Engine
 from trimtab.core.framework.forbidden_kinds import only_some_pods_need
 from trimtab.core.model.events import Event, LeaseAcquired, LeaseLost
+from trimtab.core.scheduling.controller import Scheduling
 from trimtab.core.settings import Settings
 from trimtab.kube import kinds
 from trimtab.kube.api_calls import ApiCalls
@@ -70,6 +72,7 @@ LOW_PRIORITY_DRAIN_SECONDS = 3.0
 STALL_SECONDS = 20.0
 READ_TIMEOUT = 30.0
 MAX_LIST_BYTES = 256 << 20  # metrics.k8s.io has no pagination
+STOCK_PROFILE = "default-scheduler"
 CORE_KINDS = ("pods", "nodes")
 NOT_SERVING = Serving()
 LABELLER_IN_SCHEDULER = "deploy/components/labeller/labeller.yaml and deploy/rbac-labeller.yaml"
@@ -143,6 +146,7 @@ class Process:
         self.credentials, self.options = credentials, options
         self.recorder = LoggingRecorder()
         self.engine = Engine(configuration.settings, self.recorder)
+        self.engine.controller(Scheduling).evaluator.stock = default_profile(STOCK_PROFILE)
         self.recording = open_recording(options.recording, self.engine) if options.recording is not None else None
         self.clock, random, reader = Clock(), Random(), PodReader()
         connection, leader = configuration.client_connection, configuration.leader_election
@@ -154,9 +158,8 @@ class Process:
             if leader.enabled
             else None
         )
-        on_decision = log_decision if configuration.trimtab.logging.decisions else None
         record = self.recording.record if self.recording is not None else None
-        self.runtime = Runtime(self.engine, lambda each: self.api_calls.submit(each), self.clock, on_decision, record)
+        self.runtime = Runtime(self.engine, lambda each: self.api_calls.submit(each), self.clock, log_decision, record)
         may_write = self.elector.may_write if self.elector else lambda: True
         self.api_calls = ApiCalls(
             self.write_transport,

@@ -19,10 +19,11 @@ from dataclasses import replace
 from pathlib import Path
 
 from trimtab.apps.config_file import ConfigFile, FileState, validate_queries
+from trimtab.apps.logs import apply_levels
 from trimtab.config.configuration import Configuration
 from trimtab.config.diagnostics import ConfigError
 from trimtab.config.dump import dump
-from trimtab.config.trimtab.settings import SourceSettings
+from trimtab.config.trimtab.settings import LoggingSettings, SourceSettings
 from trimtab.core.model.events import Event, SettingsRead
 from trimtab.sources.interface import SourceError
 
@@ -36,6 +37,7 @@ class Reload:
     """Checks one file and those it includes; `current` is in force, `error` is why the file on disk is not.
 
     on_sources: called with changed sources; raises SourceError if one cannot be opened, and then nothing changes.
+    on_logging: called with changed levels.
     validate: raises ConfigError for errors in changed sources that only the source can find.
     """
 
@@ -46,12 +48,14 @@ class Reload:
         dispatch: Callable[[Event], None],
         clock: Callable[[], float],
         on_sources: Callable[[tuple[SourceSettings, ...]], None] = lambda sources: None,
+        on_logging: Callable[[LoggingSettings], None] = apply_levels,
         validate: Callable[[Configuration, Path], Awaitable[None]] = validate_queries,
     ) -> None:
         self.current = current
         self.error = ""
         self.counts = Counter({APPLIED: 0, REJECTED: 0})
         self._file, self._dispatch, self._clock, self._on_sources = file, dispatch, clock, on_sources
+        self._on_logging = on_logging
         self._validate = validate
         self._watched_kinds = frozenset(current.settings.kinds)
         self._last_evaluated: tuple[FileState, dict[Path, FileState]] | None = None
@@ -108,6 +112,8 @@ class Reload:
         if _canonical(before) == _canonical(new):
             return
         self.counts[APPLIED] += 1
+        if before.trimtab.logging != new.trimtab.logging:
+            self._on_logging(new.trimtab.logging)
         log.info("configuration reloaded: file=%s", self._file.path)
         for note in new.notes:
             log.info("configuration: note=%s", note)
@@ -147,7 +153,7 @@ def _ignored_changes(before: Configuration, new: Configuration) -> list[str]:
     pairs = {
         "leaderElection": (before.leader_election, new.leader_election),
         "clientConnection": (before.client_connection, new.client_connection),
-        "logging": (before.trimtab.logging, new.trimtab.logging),
+        "logging.format": (before.trimtab.logging.format, new.trimtab.logging.format),
         "metrics": (before.trimtab.metrics, new.trimtab.metrics),
     }
     return [name for name, (one, other) in pairs.items() if one != other]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from dataclasses import replace
+from functools import partial
 from ipaddress import ip_address
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from trimtab.cli.flags import GroupedCommand, add_flags
-from trimtab.cli.run import config_file_for, overridden, report, run_process, unique_identity
+from trimtab.cli.run import config_file_for, overridden, report, run_process, unique_identity, with_log_level
 from trimtab.cli.serving_flags import SERVING_FLAGS, Flags, ServingFlags, address_of, read_serving_flags
 
 if TYPE_CHECKING:
@@ -100,8 +101,9 @@ def command(
 
     serving = _read_serving(flags, address)
     config_file = labeller_config(file, url, rules, seconds, apply, lease_namespace)
+    config_file = overridden(config_file, partial(with_log_level, log_level))
     configuration = load_or_exit(config_file)
-    _configure_logging(configuration, log_level, _mode_message(configuration, bool(file)))
+    _configure_logging(configuration, _mode_message(configuration, bool(file)))
     where = kubeconfig or configuration.client_connection.kubeconfig
     options = Options(unique_identity(name))
     sys.exit(run_process(configuration, where, options, config_file, ("labeller",), serving))
@@ -154,12 +156,12 @@ def _mode_message(configuration: Configuration, documented: bool) -> str:
     return f"trimtab labeller: mode observe: logs changes and writes nothing; {remedy} to label nodes."
 
 
-def _configure_logging(configuration: Configuration, level: str, first: str) -> None:
+def _configure_logging(configuration: Configuration, first: str) -> None:
     import logging
 
     from trimtab.apps.logs import configure
 
-    configure(level or configuration.trimtab.logging.level, configuration.trimtab.logging.format)
+    configure(configuration.trimtab.logging)
     report(configuration, first, logging.WARNING)
     for note in configuration.notes:
         logging.getLogger("trimtab").info("%s", note)

@@ -6,7 +6,7 @@ import logging
 import secrets
 import socket
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from importlib.metadata import version
@@ -141,7 +141,8 @@ def command(
     serving = read_serving_flags(flags, address, DEFAULT_ADDRESS)
     if record is not None and flags["pod_max_in_unschedulable_pods_duration"] is not None:
         raise click.UsageError("--record keeps the file, not --pod-max-in-unschedulable-pods-duration: leave one out")
-    override = partial(kube_scheduler_flags.overrides, flags, file is not None)
+    level = log_level or kube_scheduler_flags.log_level(flags)
+    override = partial(_overrides, flags, file is not None, level)
     config_file = overridden(config_file_for(controllers, file), override) if file else None
     configuration, config = (
         load_with_text_or_exit(config_file)
@@ -149,13 +150,22 @@ def command(
         else (override(default_for(controllers)), ConfigText())
     )
     write_and_exit(configuration, flags["write_config_to"])
-    level = log_level or kube_scheduler_flags.log_level(flags) or configuration.trimtab.logging.level
-    configure(level, configuration.trimtab.logging.format)
+    configure(configuration.trimtab.logging)
     _log_start(configuration, controllers, [*kube_scheduler_flags.ignored_flags(flags, file is not None)])
     where = kubeconfig or configuration.client_connection.kubeconfig
     recording = RecordingOptions(record, config, record_max_size, controllers) if record is not None else None
     options = Options(unique_identity(name), recording=recording, check_invariants=check_invariants)
     sys.exit(run_process(configuration, where, options, config_file, controllers, serving, flags["master"] or ""))
+
+
+def _overrides(flags: Mapping[str, Any], has_file: bool, level: str, configuration: Configuration) -> Configuration:
+    return with_log_level(level, kube_scheduler_flags.overrides(flags, has_file, configuration))
+
+
+def with_log_level(level: str, configuration: Configuration) -> Configuration:
+    """The configuration with the level of the command line, if there is one."""
+    own = configuration.trimtab
+    return replace(configuration, trimtab=replace(own, logging=replace(own.logging, level=level or own.logging.level)))
 
 
 def overridden(config_file: ConfigFile, override: Callable[[Configuration], Configuration]) -> ConfigFile:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from trimtab.core.framework.evaluation import NO_TIMER, PluginTimer
+from trimtab.core.framework.explain import Explanation
 
 
 class MetricsRecorder:
@@ -12,6 +13,16 @@ class MetricsRecorder:
 
     def timer(self) -> PluginTimer:
         return NO_TIMER
+
+    def wants_explanations(self) -> bool:
+        """Whether `explained` and `waited` are to be called; explaining costs many times a decision."""
+        return False
+
+    def explained(self, explanation: Explanation, stock: str) -> None:
+        """What a decision that is being made depends on, and what the stock profile would choose."""
+
+    def waited(self, pod: str, seconds: float, attempts: int, steps: str) -> None:
+        """How a pod waited until the decision just made."""
 
     def queued(self, queue: str, event: str) -> None:
         """A pod entered the `active`, `backoff`, `unschedulable` or `gated` queue because of `event`."""

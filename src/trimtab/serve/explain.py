@@ -1,6 +1,7 @@
 """The /explain endpoints: why a pod is on its node or on none, as JSON from the live engine; `trimtab explain` renders it.
 
-/explain/pod/NAMESPACE/NAME    the pod's state, past decisions, and the node table as of now; ?node=NAME adds that node's row
+/explain/pod/NAMESPACE/NAME    the pod's state, how it waited, past decisions, the node table as of now with raw and
+                               normalised scores, and what the stock profile would choose; ?node=NAME adds that node's row
 /explain/node/NAME             the node's resources, its pods, and how it ranks for pending pods
 """
 
@@ -16,6 +17,7 @@ from msgspec.structs import replace
 from trimtab.core.engine import Engine
 from trimtab.core.scheduling.controller import Scheduling
 from trimtab.core.scheduling.explain import NodeExplanation, PodExplanation, explain_node, explain_pod, find_pod
+from trimtab.core.scheduling.waiting import Waiting
 
 Explanation = TypeVar("Explanation", PodExplanation, NodeExplanation)
 
@@ -36,7 +38,9 @@ class ExplainEndpoints:
         if pod is None:
             return _error(404, f"pod {key} not found: check its namespace and name")
         nodes = request.query.getall("node", [])
-        return _json(self._with_wall_times(explain_pod(self._engine.controller(Scheduling), pod, nodes)))
+        explained = self._with_wall_times(explain_pod(self._engine.controller(Scheduling), pod, nodes))
+        waiting = explained.waiting
+        return _json(replace(explained, waiting=None if waiting is None else self._waiting(waiting)))
 
     async def _node(self, request: web.Request) -> web.Response:
         name = request.match_info["name"]
@@ -46,6 +50,15 @@ class ExplainEndpoints:
     def _with_wall_times(self, explanation: Explanation) -> Explanation:
         past = tuple(replace(each, at=self._to_wall_time(each.at)) for each in explanation.past)
         return replace(explanation, past=past)
+
+    def _waiting(self, waiting: Waiting) -> Waiting:
+        wall = self._to_wall_time
+        return replace(
+            waiting,
+            since=wall(waiting.since),
+            until=None if waiting.until is None else wall(waiting.until),
+            steps=tuple(replace(step, at=wall(step.at)) for step in waiting.steps),
+        )
 
 
 def _json(explanation: msgspec.Struct) -> web.Response:

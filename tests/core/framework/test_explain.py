@@ -2,8 +2,9 @@
 
 from tests.build import cluster, node, pod, term
 from trimtab.config.registry import default_profile
-from trimtab.core.framework.explain import NodeRow, explain
-from trimtab.core.framework.profile import TieBreak
+from trimtab.core.framework.explain import NodeRow, PluginScore, explain
+from trimtab.core.framework.profile import TieBreak, multipoint
+from trimtab.core.plugins.lowest_load import LowestLoad
 
 PROFILE = default_profile("default", TieBreak.NAME)
 
@@ -22,6 +23,18 @@ def test_table() -> None:
     } == told.rows[0].scores
     assert 475 == told.rows[0].total
     assert NodeRow("a", "TaintToleration", ("node(s) had untolerated taint(s)",), unresolvable=True) == told.rows[2]
+
+
+def test_how_a_total_comes_about() -> None:
+    """Raw score, 0 to 100, weight and points of each plugin; the fraction of a finer raw score is kept."""
+    held = cluster(node("a"), node("b", taints=["gpu=yes:PreferNoSchedule"]), pod("old", cpu="1", on="a"))
+    told = explain(held.view, pod("web", cpu="1", memory="2Gi"), PROFILE)
+    by_node = {row.node: row.plugins for row in told.rows}
+    assert PluginScore(raw=1, normalised=0, weight=3, points=0) == by_node["b"]["TaintToleration"]
+    assert PluginScore(raw=0, normalised=100, weight=3, points=300) == by_node["a"]["TaintToleration"]
+    assert all(sum(score.points for score in row.plugins.values()) == row.total for row in told.rows)
+    finer = explain(held.view, pod("web"), multipoint("p", [(LowestLoad(), 2)])).rows[0].plugins["LowestLoad"]
+    assert (2, finer.points) == (finer.weight, finer.normalised * 2) and finer.raw == finer.normalised
 
 
 def test_promised_room() -> None:

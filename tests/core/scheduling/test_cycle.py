@@ -306,3 +306,23 @@ def test_each_decision_is_remembered_with_its_reasons() -> None:
     decisions = [each for each in scene.engine.controller(Scheduling).decisions if each.uid == WEB.uid]
     assert [(1, Unschedulable), (2, Placement)] == [(each.attempt, type(each.verdict)) for each in decisions]
     assert ("b", 1, 2) == (decisions[1].verdict.node, decisions[1].verdict.feasible, decisions[1].verdict.nodes)
+
+
+class Queues(MetricsRecorder):
+    """Keeps which queue each pod went to, and why."""
+
+    def __init__(self) -> None:
+        self.seen: list[tuple[str, str]] = []
+
+    def queued(self, queue: str, event: str) -> None:
+        self.seen.append((str(queue), event))
+
+
+def test_a_pod_that_is_woken_during_its_back_off_counts_for_that_queue() -> None:
+    """As in kube-scheduler: only one whose back-off is over goes to the active queue at once."""
+    recorder = Queues()
+    scene = EngineHarness(recorder=recorder, without=("DefaultPreemption",))
+    scene.upsert(node("a", cpu=100), pod("web", cpu=1000))
+    scene.turn()
+    scene.upsert(node("b", cpu=2000))
+    assert ("backoff", "ClusterEvent") == recorder.seen[-1]

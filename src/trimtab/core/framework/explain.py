@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 import numpy as np
 from msgspec import Struct, field
@@ -18,10 +19,19 @@ from trimtab.core.framework.choose import (
 )
 from trimtab.core.framework.evaluation import Evaluation
 from trimtab.core.framework.interface import Bools, ExplainNote, Ints
-from trimtab.core.framework.profile import Profile, plugin_name, to_points
+from trimtab.core.framework.profile import Profile, WeightedScore, plugin_name, score_scale_of, to_points
 from trimtab.core.framework.rejections import PASSES
 from trimtab.core.model.pod import Pod
 from trimtab.core.model.schedule_result import Placement
+
+
+class PluginScore(Struct, frozen=True):
+    """A plugin's score of one node: as the plugin gave it, as 0 to 100, the plugin's weight, and normalised times weight."""
+
+    raw: float
+    normalised: float
+    weight: int
+    points: float
 
 
 class NodeRow(Struct, frozen=True):
@@ -36,6 +46,7 @@ class NodeRow(Struct, frozen=True):
     unresolvable: bool = field(default=False, name="final")
     scores: dict[str, float] = {}
     total: float = 0
+    plugins: dict[str, PluginScore] = {}
 
 
 class Explanation(Struct, frozen=True):
@@ -75,12 +86,12 @@ def node_rows(
         plugin, rejection = evaluation.pre_filter_rejection
         return [NodeRow(view.nodes[row].name, plugin, (rejection.reason,), rejection.unresolvable) for row in shown]
     charged = final_rejections(view, pod, evaluation, nominated_by_node(view, pod, nominated))
-    weighted = weighted_scores(view, evaluation, (charged.rejected_by == PASSES) & ~charged.excluded)
-    return [_node_row(view, row, evaluation, charged, weighted) for row in shown]
+    columns = score_columns(view, evaluation, (charged.rejected_by == PASSES) & ~charged.excluded)
+    return [_node_row(view, row, evaluation, charged, columns) for row in shown]
 
 
 def _node_row(
-    view: View, row: int, evaluation: Evaluation, rejections: FinalRejections, weighted: dict[str, Ints]
+    view: View, row: int, evaluation: Evaluation, rejections: FinalRejections, columns: Sequence[ScoreColumns]
 ) -> NodeRow:
     name, index = view.nodes[row].name, int(rejections.rejected_by[row])
     if rejections.excluded[row]:
@@ -88,27 +99,43 @@ def _node_row(
     elif index != PASSES:
         rejection = evaluation.rejection(view, index, int(rejections.codes[row]), 1)
     else:
-        scale, cells = evaluation.profile.score_scale, {plugin: int(column[row]) for plugin, column in weighted.items()}
+        scale = evaluation.profile.score_scale
+        plugins = {each.scoring.name: each.score(row, scale) for each in columns}
         return NodeRow(
             name,
-            scores={plugin: to_points(cell, scale) for plugin, cell in cells.items()},
-            total=to_points(sum(cells.values()), scale),
+            scores={plugin: score.points for plugin, score in plugins.items()},
+            total=to_points(sum(int(each.weighted[row]) for each in columns), scale),
+            plugins=plugins,
         )
     return NodeRow(name, rejection.plugin, rejection.reasons, rejection.unresolvable)
 
 
-def weighted_scores(view: View, evaluation: Evaluation, feasible: Bools) -> dict[str, Ints]:
-    """Normalised scores times weight by plugin, one cell per row, 0 where the row is not feasible."""
-    columns: dict[str, Ints] = {}
+class ScoreColumns(NamedTuple):
+    """One plugin's scores, a cell per row; 0 where the row is not feasible."""
+
+    scoring: WeightedScore
+    raw: Ints
+    weighted: Ints  # normalised, times the weight, in units of the profile's score scale
+
+    def score(self, row: int, score_scale: int) -> PluginScore:
+        points, weight = to_points(int(self.weighted[row]), score_scale), self.scoring.weight
+        raw = to_points(int(self.raw[row]), score_scale_of(self.scoring.plugin))
+        return PluginScore(raw, round(points / weight, 3), weight, points)
+
+
+def score_columns(view: View, evaluation: Evaluation, feasible: Bools) -> list[ScoreColumns]:
+    """The scores of all plugins that score this pod."""
+    columns: list[ScoreColumns] = []
     rows = np.flatnonzero(feasible)
     for index in (*evaluation.raw_scores, *evaluation.custom_scores):
         scoring = evaluation.profile.scores[index]
-        raw = (
+        given = (
             evaluation.raw_scores[index][rows]
             if index in evaluation.raw_scores
             else scoring.plugin.score(view, evaluation.pod, rows)
         )
-        if raw is not None and len(rows):
-            column = columns[scoring.name] = np.zeros(view.count, dtype=np.int64)
-            column[rows] = scoring.normalised(view, evaluation.pod, rows, raw)
+        if given is not None and len(rows):
+            raw, weighted = np.zeros((2, view.count), dtype=np.int64)
+            raw[rows], weighted[rows] = given, scoring.normalised(view, evaluation.pod, rows, given)
+            columns.append(ScoreColumns(scoring, raw, weighted))
     return columns

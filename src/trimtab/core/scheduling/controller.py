@@ -44,6 +44,7 @@ from trimtab.core.scheduling.preemption import Preemption
 from trimtab.core.scheduling.queue.pods_by_claim import Pods, PodsByClaim
 from trimtab.core.scheduling.queue.queue import QueuedPod, QueueState, SchedulingQueue
 from trimtab.core.scheduling.requeue import ERROR, Requeuer
+from trimtab.core.scheduling.waiting import waiting_of
 
 MAX_DECISIONS = 10_000
 READ_BACK = frozenset({BindFailure.UNKNOWN, BindFailure.CONFLICT})
@@ -120,8 +121,8 @@ class Scheduling(Controller):
         """Wake those that wait for such a change (of these pods, if any are named), in the queue and in binding cycles."""
         if not change:
             return []
-        for _ in self.requeuer.wake(change, now, pods):
-            self.state.recorder.queued("active", "ClusterEvent")
+        for uid in self.requeuer.wake(change, now, pods):
+            self.state.recorder.queued(self.queue.pods[uid].state, "ClusterEvent")
         outputs: list[Output] = []
         for cycle in self.bindings.waiting_for(change, pods):
             outputs += self._resume(cycle, now)
@@ -149,10 +150,17 @@ class Scheduling(Controller):
             if not self.bindings.below_cap() or (entry := self.queue.pop()) is None:
                 break
             outputs += self._schedule_one(entry, now)
+        self._keep_decisions(outputs, now)
+        return outputs
+
+    def _keep_decisions(self, outputs: Sequence[Output], now: float) -> None:
+        explains = self.state.recorder.wants_explanations()
         for output in outputs:
             if isinstance(output, Decision):
                 self.decisions.append(output)
-        return outputs
+                if explains and (waited := waiting_of(self.queue, output.uid)) is not None:
+                    steps = "; ".join(f"{now - each.at:.3f} s ago {each.queue}: {each.cause}" for each in waited.steps)
+                    self.state.recorder.waited(output.pod, now - waited.since, waited.attempts, steps)
 
     def _schedule_one(self, entry: QueuedPod, now: float) -> list[Output]:
         """A plugin that raises costs its own pod this attempt; the others go on."""
@@ -213,12 +221,12 @@ class Scheduling(Controller):
         since = entry.since if entry is not None else now
         try:
             key = self.gangs.queue_key(pod, profile, since)
-            gated = any(gate.pre_enqueue(pod) for gate in profile.pre_enqueues)
+            gated = next(filter(None, (gate.pre_enqueue(pod) for gate in profile.pre_enqueues)), "")
         except Exception as error:  # the plugin's answer is not guessed: the pod stays gated until it is edited
-            key, gated = (since,), True
+            key, gated = (since,), f"a PreEnqueue plugin failed: {type(error).__name__}"
             recorder.plugin_failed(repr(error))
         if gated:
-            self.queue.gate(pod.uid, key, now)
+            self.queue.gate(pod.uid, key, now, gated)
             recorder.queued("gated", "PodAdd" if before is None else "PodUpdate")
         elif entry is None or entry.state is QueueState.GATED:
             self.queue.add(pod.uid, key, now)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
+from trimtab.core.cluster.view import View
 from trimtab.core.controllers import EngineState
 from trimtab.core.framework.choose import choose, final_rejections, nominated_by_node
 from trimtab.core.framework.evaluation import PluginTimer
 from trimtab.core.framework.evaluation_cache import EvaluationCache
+from trimtab.core.framework.explain import explain
 from trimtab.core.framework.forbidden_kinds import pod_waits_for
 from trimtab.core.framework.interface import FilterStatus, Ints
 from trimtab.core.framework.pod_checks import unsupported_features
@@ -18,6 +20,7 @@ from trimtab.core.model.schedule_result import Placement, Unschedulable
 
 # The names are label values of a metric.
 INVALID, UNSUPPORTED, FORBIDDEN = ("Unreadable",), ("Unmodelled",), ("Forbidden",)
+NOT_WATCHED = "no plugin of our profiles needs it, so it is not watched"
 NOT_EVALUATED = (INVALID, UNSUPPORTED, FORBIDDEN)  # no plugin was called, so preemption cannot help
 
 
@@ -27,9 +30,13 @@ class Evaluator:
     def __init__(self, state: EngineState) -> None:
         self.state = state
         self.cache = EvaluationCache()
+        self.stock: Profile | None = None  # kube-scheduler's own profile, to compare with
 
     def evaluate(self, pod: Pod, profile: Profile, timer: PluginTimer) -> Placement | Unschedulable:
         excluded = self.not_evaluated(pod, profile)
+        if excluded is None and self.state.recorder.wants_explanations():
+            told = explain(self.state.cluster.view, pod, profile, self.nominated())
+            self.state.recorder.explained(told, self.stock_choice(self.state.cluster.view, pod))
         return excluded or choose(self.state.cluster.view, pod, profile, self.nominated(), self.cache, timer)
 
     def not_evaluated(self, pod: Pod, profile: Profile) -> Unschedulable | None:
@@ -44,6 +51,18 @@ class Evaluator:
         if reason := self.waits_for_kind(pod, profile):
             return Unschedulable(count, note=reason, plugins=FORBIDDEN)
         return None
+
+    def stock_choice(self, view: View, pod: Pod) -> str:
+        """What the stock profile would choose, in a sentence; empty if there is none to compare with."""
+        if self.stock is None:
+            return ""
+        unwatched = dict.fromkeys(self.stock.needed_kinds.keys() - {*self.state.settings.kinds}, NOT_WATCHED)
+        if reason := pod_waits_for(pod, self.stock, unwatched | self.state.forbidden):
+            return f"unknown: {reason}"
+        verdict = choose(view, pod, self.stock, self.nominated())
+        if isinstance(verdict, Unschedulable):
+            return verdict.message()
+        return f"{verdict.node}: best of {verdict.feasible} of {verdict.nodes} nodes"
 
     def waits_for_kind(self, pod: Pod, profile: Profile) -> str:
         """Which kind the pod needs that may not be listed, and why not; empty if it needs none."""

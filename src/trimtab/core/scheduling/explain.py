@@ -21,6 +21,7 @@ from trimtab.core.model.pod import Pod
 from trimtab.core.model.resources import CPU, MEMORY
 from trimtab.core.model.schedule_result import Decision, Placement
 from trimtab.core.scheduling.controller import Scheduling
+from trimtab.core.scheduling.waiting import Waiting, waiting_of
 
 NODES_SHOWN = 20
 PODS_SHOWN = 20
@@ -49,6 +50,8 @@ class PodExplanation(Struct, frozen=True):
     nodes: int
     past: tuple[PastDecision, ...]
     standby: str = ""  # a note, unless this process leads
+    waiting: Waiting | None = None
+    stock: str = ""  # what kube-scheduler's own profile would choose now
 
 
 class ResourceUse(Struct, frozen=True):
@@ -125,7 +128,17 @@ def explain_pod(scheduling: Scheduling, pod: Pod, wanted: Iterable[str] = ()) ->
         len(now.rows),
         tuple(_past(each) for each in decisions),
         _standby(scheduling),
+        waiting_of(scheduling.queue, pod.uid),
+        _stock_choice(scheduling, pod),
     )
+
+
+def _stock_choice(scheduling: Scheduling, pod: Pod) -> str:
+    view = view_without_pod(scheduling.state.cluster, pod)
+    try:
+        return scheduling.evaluator.stock_choice(view, replace(pod, node=""))
+    except Exception as error:  # what our own profile says is still shown
+        return _plugin_error(error)
 
 
 def _standby(scheduling: Scheduling) -> str:

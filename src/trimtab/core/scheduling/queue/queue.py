@@ -19,12 +19,16 @@ from __future__ import annotations
 import heapq
 from collections.abc import Hashable, Iterator, Set
 from enum import StrEnum
+from typing import NamedTuple
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from trimtab.core.model.change import Change
 from trimtab.core.scheduling.queue.unschedulable import Equivalence, Key, MayHelp, UnschedulablePods
+
+MAX_STEPS = 40  # kept of a pod's history
+MAX_FINISHED = 10_000  # pods that left the queue
 
 
 class QueueState(StrEnum):
@@ -35,6 +39,14 @@ class QueueState(StrEnum):
     UNSCHEDULABLE = "unschedulable"
     GATED = "gated"
     POPPED = "out"
+
+
+class QueueStep(NamedTuple):
+    """A pod entered one of the queues, or left them all; the cause is a phrase, or the changes that woke it."""
+
+    at: float
+    queue: str
+    cause: str | Change
 
 
 class QueuedPod(Struct):
@@ -52,6 +64,12 @@ class QueuedPod(Struct):
     stamp: int = 0
     equivalence: Equivalence = Equivalence("", "")
     wakes_next: Hashable | None = None  # the equivalent pods to wake once this one is scheduled
+    history: list[QueueStep] = []  # the first step, and the newest ones
+
+    def note(self, at: float, queue: str, cause: str | Change) -> None:
+        self.history.append(QueueStep(at, queue, cause))
+        if len(self.history) > MAX_STEPS:
+            del self.history[1]
 
 
 class SchedulingQueue:
@@ -67,23 +85,28 @@ class SchedulingQueue:
         self._backoff: list[tuple[float, str, int]] = []
         self._unschedulable = UnschedulablePods()
         self._stamps = 0
+        self.finished: dict[str, QueuedPod] = {}  # the newest that left the queue, for explanations
 
     def __len__(self) -> int:
         return len(self.pods)
 
     def add(self, uid: str, key: Key, now: float) -> None:
         """Add a pod that is new to the queue, or whose gates were removed."""
-        entry = self.pods.get(uid)
+        entry, cause = self.pods.get(uid), "the gates were removed"
         if entry is None:
-            entry = self.pods[uid] = QueuedPod(uid, key, now)
+            entry, cause = QueuedPod(uid, key, now), "the pod was seen"
+            self.pods[uid] = entry
         self._leave(entry)
         self._wake_next(entry, now)
         entry.key = key
         self._to_active(entry)
+        entry.note(now, QueueState.ACTIVE, cause)
 
-    def gate(self, uid: str, key: Key, now: float) -> None:
+    def gate(self, uid: str, key: Key, now: float, cause: str = "") -> None:
         """Add a gated pod, which is not attempted."""
         entry = self.pods.setdefault(uid, QueuedPod(uid, key, now))
+        if entry.state is not QueueState.GATED:
+            entry.note(now, QueueState.GATED, cause)
         self._leave(entry)
         self._wake_next(entry, now)
         entry.state = QueueState.GATED
@@ -128,6 +151,8 @@ class SchedulingQueue:
         entry.backoff_until = now + max(self.backoff_of(entry.attempts), backoff)
         self._stamp(entry, QueueState.UNSCHEDULABLE)
         self._unschedulable.add(entry, plugins, now)
+        by = f", rejected by {', '.join(plugins)}" if plugins else ""
+        entry.note(now, QueueState.UNSCHEDULABLE, f"attempt {entry.attempts} failed{by}")
 
     def add_backoff(self, uid: str, now: float, until: float = 0.0) -> None:
         """An attempt failed for another reason than the nodes: try again after a back-off, not before `until`."""
@@ -137,6 +162,8 @@ class SchedulingQueue:
             self._wake_next(entry, now)
             entry.backoff_until = max(now + self.backoff_of(entry.attempts), until)
             self._to_backoff(entry)
+            seconds = entry.backoff_until - now
+            entry.note(now, QueueState.BACKOFF, f"attempt {entry.attempts} failed, back-off of {seconds:.1f} s")
 
     def backoff_of(self, attempts: int) -> float:
         return min(self.initial_backoff * 2.0 ** min(max(attempts - 1, 0), 32), self.max_backoff)
@@ -153,25 +180,25 @@ class SchedulingQueue:
                 [each for each in named if each.state is QueueState.UNSCHEDULABLE], int(change), now, may_help
             )
         for uid in woken:
-            self._wake_leader(self.pods[uid], now)
+            self._wake_leader(self.pods[uid], now, change)
         return woken
 
     def wake_all(self, now: float) -> None:
-        """Requeue every unschedulable pod: the settings changed."""
+        """Requeue every unschedulable pod: the settings, or what can be read, changed."""
         for uid in list(self._unschedulable.since):
-            self._requeue(self.pods[uid], now)
+            self._requeue(self.pods[uid], now, "settings or permissions changed")
 
     def wake_equivalent(self, equivalents: Hashable, now: float) -> None:
         """Requeue the first of these equivalent pods."""
         uid = self._unschedulable.first(equivalents, now)
         if uid is not None:
-            self._wake_leader(self.pods[uid], now)
+            self._wake_leader(self.pods[uid], now, "an equivalent pod was scheduled, or its group changed")
 
     def wake_one(self, uid: str, now: float) -> None:
         """Requeue this pod: it was updated, or its nomination is void."""
         entry = self.pods.get(uid)
         if entry is not None and entry.state is QueueState.UNSCHEDULABLE:
-            self._requeue(entry, now)
+            self._requeue(entry, now, "the pod was updated, or lost its nomination")
         elif entry is not None:
             self._wake_next(entry, now)
 
@@ -200,8 +227,9 @@ class SchedulingQueue:
             entry = self.pods.get(uid)
             if entry is not None and entry.stamp == stamp and entry.state is QueueState.BACKOFF:
                 self._to_active(entry)
+                entry.note(now, QueueState.ACTIVE, "the back-off is over")
         for uid in list(self._unschedulable.overdue(now - self.max_unschedulable_wait)):
-            self._requeue(self.pods[uid], now)
+            self._requeue(self.pods[uid], now, f"{self.max_unschedulable_wait:g} s have passed")
 
     def delete(self, uid: str, now: float) -> QueuedPod | None:
         """Remove a pod that is bound, deleted, or names another scheduler."""
@@ -210,7 +238,15 @@ class SchedulingQueue:
             self._leave(entry)
             del self.pods[uid]
             self._wake_next(entry, now)
+            self._remember(entry, now)
         return entry
+
+    def _remember(self, entry: QueuedPod, now: float) -> None:
+        entry.note(now, QueueState.POPPED, "the pod left the queue")
+        self.finished.pop(entry.uid, None)
+        self.finished[entry.uid] = entry
+        if len(self.finished) > MAX_FINISHED:
+            del self.finished[next(iter(self.finished))]
 
     def counts(self) -> dict[QueueState, int]:
         counts = dict.fromkeys(QueueState, 0)
@@ -232,17 +268,18 @@ class SchedulingQueue:
 
     def copy(self) -> SchedulingQueue:
         copied = SchedulingQueue(self.initial_backoff, self.max_backoff, self.max_unschedulable_wait)
-        copied.pods = {uid: replace(entry) for uid, entry in self.pods.items()}
+        copied.pods = {uid: replace(entry, history=entry.history.copy()) for uid, entry in self.pods.items()}
         copied._active, copied._backoff, copied._stamps = self._active.copy(), self._backoff.copy(), self._stamps
         copied._unschedulable = self._unschedulable.copy()
         return copied
 
-    def _requeue(self, entry: QueuedPod, now: float) -> None:
+    def _requeue(self, entry: QueuedPod, now: float, cause: str | Change) -> None:
         self._leave(entry)
         if entry.backoff_until > now:
             self._to_backoff(entry)
         else:
             self._to_active(entry)
+        entry.note(now, entry.state, cause)
 
     def _to_active(self, entry: QueuedPod) -> None:
         self._stamp(entry, QueueState.ACTIVE)
@@ -256,8 +293,8 @@ class SchedulingQueue:
         self._stamps += 1
         entry.stamp, entry.state = self._stamps, state
 
-    def _wake_leader(self, entry: QueuedPod, now: float) -> None:
-        self._requeue(entry, now)
+    def _wake_leader(self, entry: QueuedPod, now: float, cause: str | Change) -> None:
+        self._requeue(entry, now, cause)
         entry.wakes_next = entry.equivalence.pods
 
     def _wake_next(self, entry: QueuedPod, now: float) -> None:

@@ -1,0 +1,54 @@
+"""The recorder of a live process: counts for /metrics, and logs what an operator should see at once.
+
+At level debug each decision is explained as `trimtab explain` would: scores by plugin, how the pod waited, and what the stock
+profile would choose.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from trimtab.apps.logs import decision_log
+from trimtab.core.framework.explain import Explanation, NodeRow
+from trimtab.serve.metrics import PrometheusRecorder
+
+log = logging.getLogger(__name__)
+
+NODES_LOGGED = 5  # of the feasible and of the rejected ones
+
+
+class LoggingRecorder(PrometheusRecorder):
+    """Logs on top of counting."""
+
+    def all_under_pressure(self, nodes: int) -> None:
+        super().all_under_pressure(nodes)
+        log.warning("all eligible nodes are under pressure, their labels no longer tell them apart: nodes=%d", nodes)
+
+    def label_contested(self, node: str) -> None:
+        super().label_contested(node)
+        hint = "another client keeps reverting it, perhaps another labeller with rules and a lease of its own"
+        log.warning("label contested: node=%s hint=%s", node, hint)
+
+    def wants_explanations(self) -> bool:
+        return decision_log.isEnabledFor(logging.DEBUG)
+
+    def explained(self, explanation: Explanation, stock: str) -> None:
+        pod = explanation.pod
+        decision_log.debug("explained: pod=%s verdict=%s stock=%s", pod, explanation.verdict, stock)
+        feasible = [row for row in explanation.rows if not row.rejected_by]
+        for row in feasible[:NODES_LOGGED]:
+            decision_log.debug("scored: pod=%s node=%s total=%g scores=%s", pod, row.node, row.total, _scores(row))
+        for row in [row for row in explanation.rows if row.rejected_by][:NODES_LOGGED]:
+            by, reasons = row.rejected_by, ", ".join(row.reasons)
+            decision_log.debug("rejected: pod=%s node=%s plugin=%s reasons=%s", pod, row.node, by, reasons)
+
+    def waited(self, pod: str, seconds: float, attempts: int, steps: str) -> None:
+        decision_log.debug("waited: pod=%s seconds=%.3f attempts=%d steps=%s", pod, seconds, attempts, steps)
+
+
+def _scores(row: NodeRow) -> str:
+    """Raw score, normalised score and weight of each plugin, and what they amount to."""
+    return ", ".join(
+        f"{plugin} raw {each.raw:g} normalised {each.normalised:g} x {each.weight} = {each.points:g}"
+        for plugin, each in row.plugins.items()
+    )
