@@ -7,6 +7,7 @@ pod: scheduled, too big, gated, preempting. Pods arrive all the time, so that ra
 from __future__ import annotations
 
 import math
+import re
 import time
 from collections.abc import Iterator
 from itertools import count
@@ -20,11 +21,13 @@ from tests.live.metering.metered_cluster import MeteredCluster
 from tests.live.requires_controlplane import controlplane_or_skip
 from tests.live.test_preemption import priority
 from tests.monitoring.alert_cases import CASES
-from tests.monitoring.promql import FOREIGN, filled, metrics_of, panel_expressions
+from tests.monitoring.promql import DOCUMENT, FOREIGN, METRIC, filled, metrics_of, panel_expressions
 from tests.monitoring.test_alerts import RULES
+from tests.serve.exposition import Exposition
 from tools.controlplane.objects import pod
 from tools.controlplane.process import Process, free_port
 from tools.controlplane.prometheus import Target
+from tools.monitoring.alert import CRITICAL
 from tools.monitoring.alerts import ALERTS
 
 pytestmark = pytest.mark.live
@@ -37,12 +40,14 @@ TARGET_LABELS = {"__name__", "job", "instance"}
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[MeteredCluster]:
-    """node-1 is under memory pressure, node-2 is full, and node-3 sends nonsense; our own rules are loaded."""
+    """node-1 is under memory pressure, node-2 is full, and node-3 sends nonsense; our rules are evaluated every second."""
     rules = yaml.safe_load(RULES.read_text())
+    for group in rules["groups"]:
+        del group["interval"]
     with MeteredCluster(controlplane_or_skip(), nodes=4, prometheus={"rules": rules}, audited=False) as running:
         trimtab_process.install(running.rig, *trimtab_process.ROLES, *ROLES)
         running.rig.admin.create(priority("urgent", 1000))
-        for name, memory in {"node-0": 0.2, "node-1": 0.9, "node-2": 0.3, "node-3": 0.4}.items():
+        for name, memory in {"node-0": 0.2, "node-1": 0.88, "node-2": 0.3, "node-3": 0.4}.items():
             running.exporters.set(name, cpu=memory / 2, memory=memory)
         running.exporters.override("node-3", "node_memory_MemAvailable_bytes", "NaN")
         yield running
@@ -118,6 +123,22 @@ def test_every_alert_has_data_or_is_proved(cluster: MeteredCluster, arrivals: It
         for metric in metrics_of(signal):
             assert metric in proved[name], (name, metric)
             assert FOREIGN.fullmatch(metric) or cluster.prometheus.query(f'{{__name__=~"{metric}(_bucket)?"}}'), name
+
+
+def test_the_right_alerts_are_pending(cluster: MeteredCluster, trimtab: Process) -> None:
+    """Prometheus evaluates the rules on what is wrong here: a dead source, a node without samples, one node far hotter."""
+    wrong = {"TrimtabSourceDown", "TrimtabLoadDataUntrusted", "TrimtabNodeLoadImbalance"}
+    pending = cluster.prometheus.wait_for("ALERTS", lambda found: wrong <= found.keys(), label="alertname")
+    assert set() == {alert.name for alert in ALERTS if alert.severity == CRITICAL} & pending.keys()
+
+
+def test_documented_metrics_are_served(trimtab: Process) -> None:
+    """Every metric in the tables of docs/metrics.md, but for those of --record, which is off."""
+    served = Exposition(trimtab_process.page(trimtab, "/metrics")[1]).families
+    tables = DOCUMENT.read_text().partition("## Metrics of kube-scheduler that are missing")[0]
+    names = {name for cell in re.findall(r"^\| (`[^|]+) \|", tables, re.MULTILINE) for name in METRIC.findall(cell)}
+    assert len(names) > 40
+    assert {"trimtab_recorded_records_total", "trimtab_recorded_bytes_total"} == names - served.keys()
 
 
 def test_promtool_s_series_are_real_ones(cluster: MeteredCluster, trimtab: Process) -> None:
