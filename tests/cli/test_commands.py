@@ -42,3 +42,30 @@ def test_nothing_in_a_refusal_commands_the_terminal(command: str) -> None:
     arguments = [sys.executable, "-m", "trimtab", command, "--kubeconfig", "/nonexistent/\x1b[31m"]
     said = subprocess.run(arguments, capture_output=True, text=True, timeout=60, check=False).stderr
     assert (True, False) == (r"/nonexistent/\x1b[31m cannot be read" in said, "\x1b" in said)
+
+
+@pytest.mark.parametrize("command", [*COMMANDS, "config check", "config show", "config template", ""])
+def test_help_as_in_go(command: str) -> None:
+    """Every command answers to -help and -h as it does to --help."""
+    short, go, long = (
+        CliRunner().invoke(main, [*command.split(), flag], prog_name="trimtab") for flag in ("-h", "-help", "--help")
+    )
+    assert (0, long.output) == (go.exit_code, go.output)
+    assert (0, long.output) == (short.exit_code, short.output)
+    assert f"Usage: trimtab {command}".strip() in long.output
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["doctor", "-config", "f.yaml"], "No such option -config: write --config."),
+        (["config", "show", "-key", "a", "f.yaml"], "No such option -key: write --key."),
+        (["demo", "--sped=3"], "'--speed'"),
+        (["doctor", "-x"], "-x"),
+    ],
+)
+def test_refused_flag(arguments: list[str], words: str) -> None:
+    """A flag with one dash too few, or misspelt, is refused with the right one, and the exit code is 2."""
+    result = CliRunner().invoke(main, arguments)
+    assert 2 == result.exit_code
+    assert words in result.stderr

@@ -6,6 +6,7 @@ from importlib import import_module
 
 import click
 
+GIVEN = "trimtab.cli.given"  # the arguments, in a context's `meta`
 COMMANDS = {
     "config": "Check a configuration file, show it in full, or print a template.",
     "demo": "Run a simulated cluster in the terminal; needs no Kubernetes.",
@@ -21,7 +22,26 @@ COMMANDS = {
 
 
 class LazyGroup(click.Group):
-    """Imports a command when it is called, so that `--help` is fast."""
+    """Imports a command when it is called, so that `--help` is fast.
+
+    `-help`, as Go's programs have it, is the same for every command; a long flag with one dash is refused by its name.
+    """
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        args = ["--help" if each == "-help" else each for each in args]
+        ctx.meta[GIVEN] = tuple(args)
+        return super().parse_args(ctx, args)
+
+    def invoke(self, ctx: click.Context) -> object:
+        try:
+            return super().invoke(ctx)
+        except click.NoSuchOption as error:
+            known = {name for each in error.ctx.command.params for name in each.opts} if error.ctx else set()
+            given = (each.partition("=")[0] for each in ctx.meta[GIVEN])
+            one_dash = next((each for each in given if f"-{each}" in known and len(each) > 2), None)
+            if one_dash is None:
+                raise
+            raise click.UsageError(f"No such option {one_dash}: write -{one_dash}.", error.ctx) from None
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)

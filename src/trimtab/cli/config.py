@@ -17,6 +17,7 @@ from trimtab.config.kube_scheduler import parse
 
 if TYPE_CHECKING:
     from trimtab.apps.config_file import ConfigFile
+    from trimtab.core.load.pressure_rules import Rule
     from trimtab.core.model.events import ConfigText
 
 BAD_INPUT = 2
@@ -28,11 +29,29 @@ def command() -> None:
     """Check a configuration file, show it with all defaults, or print a template."""
 
 
+key_option = click.option(
+    "--key",
+    default="",
+    metavar="KEY|NAME/KEY",
+    help="Where FILE is a ConfigMap or Secret with several configurations: which one.",
+)
+
+
 @command.command()
 @click.argument("file")
-def check(file: str) -> None:
-    """Say whether FILE is valid and what is ignored; exit 2 with every problem if it is not."""
-    configuration = load_or_exit(open_config(file))
+@key_option
+def check(file: str, key: str) -> None:
+    """Say whether FILE is valid and what is ignored; exit 2 with every problem if it is not.
+
+    FILE may also be a ConfigMap or Secret that holds the configuration, or a rule.yaml of dynamic-Scheduler.
+    """
+    rules = rule_file_or_none(file, key)
+    if rules is not None:
+        names = ", ".join(rule.name for rule in rules)
+        click.echo(printable(f"{file}: valid; rules of dynamic-Scheduler: {names}"))
+        click.echo(f"Run them with `trimtab labeller -prom URL -r {file}`.")
+        return
+    configuration = load_or_exit(open_config(file, key))
     for note in configuration.notes:
         click.echo(f"note: {note}")
     names = ", ".join(profile.name for profile in configuration.settings.profiles)
@@ -42,9 +61,61 @@ def check(file: str) -> None:
 
 @command.command()
 @click.argument("file")
-def show(file: str) -> None:
-    """Print FILE with every default filled in, as an equivalent file."""
-    click.echo(dump(load_or_exit(open_config(file))), nl=False)
+@key_option
+@click.option(
+    "-prom", "--prom", "url", default="", help="With a rule.yaml, which names no source: the URL of its Prometheus."
+)
+def show(file: str, key: str, url: str) -> None:
+    """Print FILE with every default filled in, as an equivalent file.
+
+    A rule.yaml of dynamic-Scheduler becomes a TrimtabConfiguration for `trimtab labeller --config`.
+    """
+    if rule_file_or_none(file, key) is None:
+        if url:
+            raise click.UsageError(f"-prom is for a rule.yaml: write the source in {file}")
+        click.echo(dump(load_or_exit(open_config(file, key))), nl=False)
+        return
+    check_prometheus_url(url, f"{file} names no Prometheus: add -prom http://HOST:9090")
+    click.echo(_converted_rules(file, key, url), nl=False)
+
+
+def _converted_rules(file: str, key: str, url: str) -> str:
+    from trimtab.cli.labeller import SECONDS
+    from trimtab.config.dump import to_yaml
+    from trimtab.config.trimtab.document import dump_document
+    from trimtab.config.trimtab.labeller import convert_rule_file
+
+    found = convert_rule_file(Path(file).read_bytes(), file, url, float(SECONDS), key)
+    mode = "# mode: observe only logs what it would do; write apply to label nodes.\n"
+    return mode + to_yaml(dump_document(found.trimtab, found.settings.load))
+
+
+def rule_file_or_none(file: str, key: str) -> tuple[Rule, ...] | None:
+    """The rules of a rule.yaml; None for any other file. Exits with 2 if they are invalid."""
+    from trimtab.config.manifests import locate
+    from trimtab.config.trimtab.labeller import parse_rule_file
+
+    content = _read_or_exit(Path(file))
+    try:
+        if not locate(content, file, key).is_rule_file:
+            return None
+    except ConfigError:
+        return None  # reported when it is parsed as a configuration
+    try:
+        return parse_rule_file(content, file, key)
+    except ConfigError as error:
+        click.echo(str(error), err=True)
+        sys.exit(BAD_INPUT)
+
+
+def check_prometheus_url(url: str, missing: str) -> None:
+    """Ends with a usage error unless this can be the URL of a Prometheus; `missing` is the message for none."""
+    from trimtab.config.trimtab.validation import redact_url, validate_url
+
+    if not url:
+        raise click.UsageError(missing)
+    if (error := validate_url(url)) is not None:
+        raise click.BadParameter(f"{redact_url(url)} {error}", param_hint="-prom")
 
 
 @command.command()
@@ -69,15 +140,15 @@ def templates() -> dict[str, str]:
     return {name: (folder / f"{name}.yaml").read_text() for name in TEMPLATES}
 
 
-def open_config(file: str) -> ConfigFile:
-    """The file and those it includes, parsed with all installed plugins."""
+def open_config(file: str, key: str = "") -> ConfigFile:
+    """The file and those it includes, parsed with all installed plugins. key: in a ConfigMap or Secret."""
     from trimtab.apps.config_file import ConfigFile, IncludedFiles
     from trimtab.sources.registry import SOURCE_SETTINGS
 
     included = IncludedFiles(Path(file))
     return ConfigFile(
         Path(file),
-        lambda content: parse(content, file, plugins.installed_plugins(), SOURCE_SETTINGS, included),
+        lambda content: parse(content, file, plugins.installed_plugins(), SOURCE_SETTINGS, included, key),
         included,
     )
 
@@ -89,13 +160,21 @@ def load_or_exit(config_file: ConfigFile) -> Configuration:
 
 def load_with_text_or_exit(config_file: ConfigFile) -> tuple[Configuration, ConfigText]:
     """The same, with the text that was parsed."""
+    content = _read_or_exit(config_file.path)
     try:
-        content = config_file.path.read_bytes()
         return config_file.read(content), config_file.text(content)
-    except OSError as error:
-        click.echo(printable(f"{config_file.path}: cannot be read: {error.strerror or error}"), err=True)
     except ConfigError as error:
         click.echo(str(error), err=True)
     except plugins.PluginError as error:
         click.echo(printable(f"trimtab: {error}."), err=True)
     sys.exit(BAD_INPUT)
+
+
+def _read_or_exit(path: Path) -> bytes:
+    from trimtab.apps.config_file import os_error_text, read_bounded
+
+    try:
+        return read_bounded(path)
+    except OSError as error:
+        click.echo(printable(f"{path}: {os_error_text(error)}"), err=True)
+        sys.exit(BAD_INPUT)

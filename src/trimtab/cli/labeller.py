@@ -132,13 +132,10 @@ def labeller_config(
 
 def _from_rules(url: str, rules: str, seconds: int, apply: bool) -> ConfigFile:
     from trimtab.apps.config_file import ConfigFile
+    from trimtab.cli.config import check_prometheus_url
     from trimtab.config.trimtab.labeller import from_rule_file
-    from trimtab.config.trimtab.validation import redact_url, validate_url
 
-    if not url:
-        raise click.UsageError("no metric source: set -prom http://HOST:9090, or --config FILE")
-    if (error := validate_url(url)) is not None:
-        raise click.BadParameter(f"{redact_url(url)} {error}", param_hint="-prom")
+    check_prometheus_url(url, "no metric source: set -prom http://HOST:9090, or --config FILE")
     return ConfigFile(Path(rules), lambda content: from_rule_file(content, rules, url, float(seconds), apply))
 
 

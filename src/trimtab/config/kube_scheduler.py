@@ -9,6 +9,7 @@ from typing import Any
 from trimtab.config.config_node import INT32, INT64, ConfigNode, Report, missing
 from trimtab.config.configuration import ClientConnection, Configuration, LeaderElection
 from trimtab.config.fields import VERSION, PluginCatalogue, Version, checked_fields, parse_version
+from trimtab.config.manifests import locate
 from trimtab.config.profiles import DEFAULT_SCHEDULER, DefaultBinder, ParsedProfile, parse_profiles
 from trimtab.config.registry import DEFAULT_BINDER, IN_TREE, default_profile
 from trimtab.config.schema import Parsed, fields_of, parse_entries
@@ -17,7 +18,7 @@ from trimtab.config.trimtab.document import KIND as TRIMTAB_KIND
 from trimtab.config.trimtab.document import check_rule_sources, parse_document
 from trimtab.config.trimtab.plugin_sources import add_plugin_sources
 from trimtab.config.trimtab.settings import SourceSettings, TrimtabConfiguration
-from trimtab.config.yaml import MappingNode, ScalarNode, YamlNode, parse_documents
+from trimtab.config.yaml import MappingNode, ScalarNode, YamlNode
 from trimtab.core.load.settings import LoadSettings
 from trimtab.core.model.setting import setting
 from trimtab.core.settings import Settings
@@ -26,6 +27,10 @@ KIND = "KubeSchedulerConfiguration"
 DEFAULT_PROFILE_NAME = "trimtab"
 JITTER_FACTOR = 1.2  # by how much a retry may be late, as in client-go
 _ALLOWED_DOCUMENTS = f"a file holds one {KIND}, one {TRIMTAB_KIND}, or both"
+RULE_FILE_REMEDY = (
+    "these are rules of dynamic-Scheduler: run `trimtab labeller -prom URL -r {file}`, or convert them with "
+    "`trimtab config show {file} -prom URL`"
+)
 
 Entries = Mapping[str, ConfigNode]
 
@@ -41,14 +46,19 @@ def parse(
     extra_plugins: Mapping[str, type] | None = None,
     source_kinds: Mapping[str, type[SourceSettings]] | None = None,
     read_file: Callable[[str], tuple[str, bytes]] | None = None,
+    key: str = "",
 ) -> Configuration:
     """The configuration in a file's content; raises ConfigError with all its problems.
 
     source_kinds: the settings of further kinds of sources. read_file: reads a file that this one names, and returns its
-    path and content; raises OSError.
+    path and content; raises OSError. key: where a ConfigMap or Secret holds the configuration, if it has several.
     """
-    report = Report(file, read_file=read_file)
-    scheduler, trimtab = _split_documents(parse_documents(content, file), report)
+    located = locate(content, file, key)
+    report = Report(located.file, read_file=read_file)
+    if located.is_rule_file:
+        ConfigNode(located.documents[0], report).error(RULE_FILE_REMEDY.format(file=file))
+        report.finish()
+    scheduler, trimtab = _split_documents(located.documents, report)
     document, load = TrimtabConfiguration(), LoadSettings()
     if trimtab is not None:
         document, load = parse_document(trimtab, source_kinds or {})

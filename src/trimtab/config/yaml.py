@@ -80,15 +80,18 @@ def from_plain(value: object) -> YamlNode:
     raise TypeError(f"{type(value).__name__} is not plain data")
 
 
-def parse_documents(content: str | bytes, file: str) -> tuple[YamlNode, ...]:
-    """The documents of a file without empty ones; raises ConfigError with all syntax problems."""
+def parse_documents(content: str | bytes, file: str, origin: Position = (0, 0)) -> tuple[YamlNode, ...]:
+    """The documents of a file without empty ones; raises ConfigError with all syntax problems.
+
+    origin: the lines and columns before the text, if it is part of a larger file.
+    """
     text = _check_text(content, file)
-    builder = _TreeBuilder(file)
+    builder = _TreeBuilder(file, origin)
     try:
         for event in yaml.parse(text, Loader=yaml.CSafeLoader):
             builder.handle_event(event)
     except yaml.YAMLError as error:
-        builder.problems.append(_syntax_problem(error, text, file))
+        builder.problems.append(_syntax_problem(error, text, file, origin))
     if builder.problems:
         raise ConfigError(builder.problems)
     found = tuple(tree for tree in builder.roots if not (isinstance(tree, ScalarNode) and tree.value is None))
@@ -127,7 +130,7 @@ def _config_error(file: str, place: Position, message: str) -> ConfigError:
     return ConfigError([Problem(file, *place, "", message)])
 
 
-def _syntax_problem(error: yaml.YAMLError, text: str, file: str) -> Problem:
+def _syntax_problem(error: yaml.YAMLError, text: str, file: str, origin: Position) -> Problem:
     mark = getattr(error, "problem_mark", None)
     if mark is None:
         return Problem(file, 0, 0, "", f"not YAML: {error}")
@@ -135,7 +138,12 @@ def _syntax_problem(error: yaml.YAMLError, text: str, file: str) -> Problem:
     line = text.splitlines()[mark.line] if mark.line < len(text.splitlines()) else ""
     if line[mark.column : mark.column + 1] == "\t":
         message = "indent with spaces, not tabs"
-    return Problem(file, mark.line + 1, mark.column + 1, "", f"not YAML: {message}")
+    return Problem(file, *_position(mark, origin), "", f"not YAML: {message}")
+
+
+def _position(mark: Any, origin: Position) -> Position:
+    """Line and column of a mark, counted from 1."""
+    return origin[0] + mark.line + 1, origin[1] + mark.column + 1
 
 
 @dataclass(slots=True)
@@ -160,8 +168,8 @@ class _OpenCollection:
 class _TreeBuilder:
     """Builds nodes from parser events, without recursion, so that no nesting can exhaust the stack."""
 
-    def __init__(self, file: str) -> None:
-        self.file = file
+    def __init__(self, file: str, origin: Position) -> None:
+        self.file, self.origin = file, origin
         self.problems: list[Problem] = []
         self.roots: list[YamlNode] = []
         self._open: list[_OpenCollection] = []
@@ -169,7 +177,7 @@ class _TreeBuilder:
         self._nodes = 0
 
     def handle_event(self, event: Any) -> None:
-        place = (event.start_mark.line + 1, event.start_mark.column + 1)
+        place = _position(event.start_mark, self.origin)
         match event:
             case yaml.DocumentStartEvent():
                 self._anchors = {}

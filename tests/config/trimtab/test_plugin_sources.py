@@ -68,6 +68,16 @@ def test_the_file_of_real_usage_scheduler() -> None:
     )
 
 
+def test_a_timeout_that_is_cut() -> None:
+    """A timeout above the interval counts as the interval, and a note at its place says so; within it there is none."""
+    cut = S2.replace("queryMetricTimeSeconds: 10", "queryMetricTimeSeconds: 60")
+    (source,) = sources(cut)
+    assert PrometheusSettings("prometheus", URL, 10.0, 10.0) == source
+    (note,) = notes(cut)
+    assert note.startswith("f.yaml:19:31: profiles[0].pluginConfig[0].args.queryMetricTimeSeconds: counts as 10")
+    assert [] == notes(S2)
+
+
 def test_one_address_is_one_source() -> None:
     """A URL is one source, however it is spelt and however often it is named; the shortest interval counts."""
     one = profile("MemRealUsage", f"{{prometheusApiAddr: '{URL}', queryMetricIntervalSeconds: 30}}")

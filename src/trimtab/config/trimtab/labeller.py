@@ -11,12 +11,15 @@ lease of its own, and its sources run only what the rules need.
 
 from __future__ import annotations
 
+import re
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from math import isfinite
 
 from trimtab.config.config_node import ConfigNode, Report
 from trimtab.config.configuration import Configuration, LeaderElection
 from trimtab.config.diagnostics import ConfigError, Problem
+from trimtab.config.manifests import locate
 from trimtab.config.schema import parse_dataclass
 from trimtab.config.trimtab.labels import default_clear
 from trimtab.config.trimtab.promql import query_error
@@ -27,7 +30,6 @@ from trimtab.config.trimtab.settings import (
     SourceSettings,
     TrimtabConfiguration,
 )
-from trimtab.config.yaml import parse_documents
 from trimtab.core.load.pressure_rules import (
     LEGACY_KEY,
     LEGACY_VALUE,
@@ -86,6 +88,24 @@ def from_rule_file(content: str | bytes, file: str, url: str, interval: float, a
     source = PrometheusSettings(SOURCE_NAME, url, interval, min(TIMEOUT, interval))
     empty = Configuration(Settings(()))
     return _build(labelling, (source,), LoadSettings(), replace(LEASE, enabled=apply), empty)
+
+
+def convert_rule_file(content: str | bytes, file: str, url: str, interval: float, key: str = "") -> Configuration:
+    """A rule.yaml as a TrimtabConfiguration that only observes; rules get names that it allows."""
+    rules: list[Rule] = []
+    for rule in parse_rule_file(content, file, key):
+        name = _plain_name(rule.name, [each.name for each in rules])
+        rules.append(replace(rule, name=name, metric=f"{RULE_QUERY_PREFIX}{name}"))
+    source = PrometheusSettings(SOURCE_NAME, url, interval, min(TIMEOUT, interval), metrics=())
+    document = TrimtabConfiguration((source,), LabellingSettings(tuple(rules)))
+    return Configuration(Settings(()), trimtab=document)
+
+
+def _plain_name(name: str, taken: Collection[str]) -> str:
+    """The name with '-' for characters that a TrimtabConfiguration rejects, and a number if it is taken."""
+    plain = re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip("-._") or "rule"
+    numbered = (plain, *(f"{plain}-{number}" for number in range(2, len(taken) + 3)))
+    return next(each for each in numbered if each not in taken)
 
 
 def _build(
@@ -154,10 +174,11 @@ class RuleFileEntry:
         )
 
 
-def parse_rule_file(content: str | bytes, file: str) -> tuple[Rule, ...]:
-    """The rules of a rule.yaml; raises ConfigError with all its problems."""
-    report = Report(file)
-    first, *rest = (ConfigNode(each, report) for each in parse_documents(content, file))
+def parse_rule_file(content: str | bytes, file: str, key: str = "") -> tuple[Rule, ...]:
+    """The rules of a rule.yaml, or of a ConfigMap that holds one under `key`; raises ConfigError with all its problems."""
+    located = locate(content, file, key)
+    report = Report(located.file)
+    first, *rest = (ConfigNode(each, report) for each in located.documents)
     for node in rest:
         node.error("a second document is not supported: put all rules under one Rulename")
     entries = first.fields(["PromJob", "Rulename"]) or {}

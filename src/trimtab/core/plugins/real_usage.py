@@ -26,9 +26,10 @@ from trimtab.core.framework.load_scoring import utilisation
 from trimtab.core.model.change import Change
 from trimtab.core.model.pod import Pod
 from trimtab.core.model.resources import CPU, MEMORY
-from trimtab.core.model.setting import check_ranges, setting
+from trimtab.core.model.setting import ParsedFields, check_ranges, setting
 
 WINDOW = 300.0
+DEFAULT_SECONDS = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,12 +42,23 @@ class RealUsage:
 
     prometheus_api_addr: str = setting("", "the URL of a Prometheus: becomes a source, see below")
     query_metric_time_seconds: int = setting(
-        10, "10 unless set, 1 to 3600: the timeout of that source", between=(1, 3600)
+        DEFAULT_SECONDS, "10 unless set, 1 to 3600: the timeout of that source", between=(1, 3600)
     )
     query_metric_interval_seconds: int = setting(
-        10, "10 unless set, 1 to 3600: how often it is queried", between=(1, 3600)
+        DEFAULT_SECONDS, "10 unless set, 1 to 3600: how often it is queried", between=(1, 3600)
     )
     strict: bool = setting(False, "false unless set: true scales whole percents to 0 to 100, as the original does")
+
+    @staticmethod
+    def check_fields(parsed: ParsedFields) -> None:
+        timeout, interval = (
+            parsed.values.get(name, DEFAULT_SECONDS)
+            for name in ("query_metric_time_seconds", "query_metric_interval_seconds")
+        )
+        if timeout > interval and "queryMetricTimeSeconds" in parsed.entries:
+            parsed.entries["queryMetricTimeSeconds"].note(
+                f"counts as {interval}, the interval: a query that takes longer would overlap with the next"
+            )
 
     def __post_init__(self) -> None:
         check_ranges(self)

@@ -1,0 +1,191 @@
+"""Finds the configuration in a Kubernetes manifest, and says what a file is that holds none.
+
+A file may be a ConfigMap or a Secret with the configuration under one of its keys, alone or among other manifests, as
+they are applied to a cluster. Positions of problems point into that file where its text is a literal block (`|`), which is
+how people write it; where it is quoted or encoded, they are counted from the beginning of the key's value.
+"""
+
+from __future__ import annotations
+
+import re
+from base64 import b64decode
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+from trimtab.config.diagnostics import ConfigError, Problem, did_you_mean
+from trimtab.config.yaml import MappingNode, Position, ScalarNode, SequenceNode, YamlNode, parse_documents
+
+CARRIERS = {"ConfigMap": ("data", "binaryData"), "Secret": ("stringData", "data")}
+ENCODED = {("ConfigMap", "binaryData"), ("Secret", "data")}
+RULE_FILE_KEY = "Rulename"
+_OWN_KINDS = ("KubeSchedulerConfiguration", "TrimtabConfiguration")
+_OWN_GROUPS = ("kubescheduler.config.k8s.io/", "trimtab.dev/")
+_CONFIGURATION = re.compile(rf"^\s*kind\s*:\s*[\"']?({'|'.join(_OWN_KINDS)})\b|^\s*{RULE_FILE_KEY}\s*:", re.MULTILINE)
+_APPLY = "apply it with `kubectl apply -f {file}`"
+_REMEDIES = {
+    "Config": "pass it with --kubeconfig",
+    "PodGroup": f"{_APPLY}, see docs/gangs.md",
+    "Kustomization": "apply its folder with `kubectl apply -k`",
+    "Cluster": "create the cluster with `kind create cluster --config {file}`",
+    "DynamicSchedulerPolicy": "name it as policyConfigPath in the arguments of Dynamic",
+    "DeschedulerPolicy": "it is for the descheduler, which runs beside a scheduler",
+    "Policy": "write a KubeSchedulerConfiguration instead (kube-scheduler has no policy files since 1.23)",
+}
+_BY_FIELD = {
+    "groups": ("a file of Prometheus rules", "name it under rule_files in the configuration of Prometheus"),
+    "scrape_configs": ("the configuration of Prometheus", "pass it to Prometheus with --config.file"),
+    "resources": ("a kustomization", _REMEDIES["Kustomization"]),
+}
+
+
+class Located(NamedTuple):
+    """The documents of a configuration, and what messages call their file."""
+
+    documents: tuple[YamlNode, ...]
+    file: str
+
+    @property
+    def is_rule_file(self) -> bool:
+        """Whether these are the rules of a dynamic-Scheduler."""
+        return any(isinstance(each, MappingNode) and RULE_FILE_KEY in each.entries for each in self.documents)
+
+
+class _Entry(NamedTuple):
+    """A key of a ConfigMap or Secret and its value."""
+
+    kind: str
+    name: str
+    field: str
+    key: str
+    value: ScalarNode
+
+    @property
+    def label(self) -> str:
+        return f"{self.name}/{self.key}" if self.name else self.key
+
+
+def locate(content: str | bytes, file: str, key: str = "") -> Located:
+    """The documents of the file, or of the configuration in a ConfigMap or Secret that it holds.
+
+    key: chooses among several, as KEY, NAME or NAME/KEY. Raises ConfigError, also for a file of another kind.
+    """
+    documents = parse_documents(content, file)
+    manifests = [*_manifests(documents)]
+    own = any(_field(each, "kind") in _OWN_KINDS for each in manifests)
+    entries = [] if own else [entry for each in manifests for entry in _entries(each)]
+    if entries:
+        return _open(_choose(entries, file, key), content, file)
+    if key:
+        raise _error(file, (0, 0), f"--key {key[:100]!r} needs a ConfigMap or Secret: leave it out")
+    for each in manifests:
+        _refuse_other_kinds(each, file)
+    return Located(documents, file)
+
+
+def _manifests(documents: Iterable[YamlNode]) -> Iterator[MappingNode]:
+    """The documents that are mappings, and the items of a List."""
+    for each in documents:
+        if not isinstance(each, MappingNode):
+            continue
+        items = each.entries.get("items")
+        if _field(each, "kind") == "List" and isinstance(items, SequenceNode):
+            yield from _manifests(items.items)
+        else:
+            yield each
+
+
+def _field(node: YamlNode | None, name: str) -> str:
+    found = node.entries.get(name) if isinstance(node, MappingNode) else None
+    return found.value if isinstance(found, ScalarNode) and isinstance(found.value, str) else ""
+
+
+def _entries(manifest: MappingNode) -> Iterator[_Entry]:
+    kind, name = _field(manifest, "kind"), _field(manifest.entries.get("metadata"), "name")
+    for field in CARRIERS.get(kind, ()) if _field(manifest, "apiVersion") == "v1" else ():
+        data = manifest.entries.get(field)
+        for key, value in data.entries.items() if isinstance(data, MappingNode) else ():
+            if isinstance(value, ScalarNode) and isinstance(value.value, str):
+                yield _Entry(kind, name, field, key, value)
+
+
+def _choose(entries: Sequence[_Entry], file: str, key: str) -> _Entry:
+    if key:
+        found = [each for each in entries if key in (each.key, each.name, each.label)]
+    else:
+        found = [each for each in entries if _CONFIGURATION.search(_text(each, file))]
+    if len(found) == 1:
+        return found[0]
+    labels = ", ".join(each.label for each in found or entries)
+    if found:
+        remedy = "name one with --key (`trimtab config show FILE --key NAME/KEY` prints it as a file of its own)"
+        raise _error(file, found[1].value.position, f"holds several configurations, {labels}: {remedy}")
+    if key:
+        near = did_you_mean(key, [name for each in entries for name in (each.key, each.label)])
+        raise _error(file, (0, 0), f"has no key {key[:100]!r}{near}: choose from {labels}")
+    first = entries[0]
+    raise _error(
+        file,
+        first.value.position,
+        f"no key of this {first.kind} holds a {_OWN_KINDS[0]} or {_OWN_KINDS[1]}: it has {labels}",
+    )
+
+
+def _text(entry: _Entry, file: str) -> str:
+    """The value; one that cannot be decoded counts as empty unless it is chosen."""
+    try:
+        return _decoded(entry, file)
+    except ConfigError:
+        return ""
+
+
+def _decoded(entry: _Entry, file: str) -> str:
+    text = str(entry.value.value)
+    if (entry.kind, entry.field) not in ENCODED:
+        return text
+    try:
+        return b64decode("".join(text.split()), validate=True).decode()
+    except ValueError:
+        message = f"{entry.field}.{entry.key} is not text in base64: encode it, or write it under stringData"
+        raise _error(file, entry.value.position, message) from None
+
+
+def _open(entry: _Entry, content: str | bytes, file: str) -> Located:
+    text = _decoded(entry, file)
+    origin = _literal_origin(entry.value, content if isinstance(content, str) else content.decode())
+    name = file if origin is not None else f"{file}#{entry.label}"
+    documents = parse_documents(text, name, origin or (0, 0))
+    for each in _manifests(documents):
+        _refuse_other_kinds(each, name)
+    return Located(documents, name)
+
+
+def _literal_origin(value: ScalarNode, text: str) -> Position | None:
+    """How many lines and columns precede the text of a literal block in the file; None for other notations."""
+    line, column = value.position
+    lines = text.splitlines()
+    if not lines[line - 1][column - 1 :].startswith("|"):
+        return None
+    for number, inner in enumerate(str(value.value).splitlines()):
+        if inner.strip():
+            outer = lines[line + number] if line + number < len(lines) else ""
+            return (line, len(outer) - len(inner)) if outer.endswith(inner) else None
+    return None
+
+
+def _refuse_other_kinds(manifest: MappingNode, file: str) -> None:
+    """Raises ConfigError, with what reads it, for a file that is plainly something else."""
+    kind, version = _field(manifest, "kind"), _field(manifest, "apiVersion")
+    if kind and version and kind not in _OWN_KINDS and not version.startswith(_OWN_GROUPS):
+        remedy = _REMEDIES.get(kind, _APPLY)
+        if version.startswith("audit.k8s.io/"):
+            remedy = "pass it to kube-apiserver with --audit-policy-file"
+        what = f"a {kind} of {version}"
+    elif (field := next((each for each in _BY_FIELD if each in manifest.entries and not kind), "")) != "":
+        what, remedy = _BY_FIELD[field]
+    else:
+        return
+    raise _error(file, manifest.position, f"this is {what[:200]}, not a configuration: {remedy.format(file=file)}")
+
+
+def _error(file: str, place: Position, message: str) -> ConfigError:
+    return ConfigError([Problem(file, *place, "", message)])
