@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 from collections.abc import Mapping, Sequence
+from functools import cache
 from pathlib import Path
 
 import kubernetes_validate
@@ -63,7 +64,12 @@ def helm_template(
 def validate_strictly(document: Document) -> None:
     """Raise if the object has a field that Kubernetes does not know, or a value of the wrong type."""
     if "monitoring.coreos.com" not in document["apiVersion"]:
-        kubernetes_validate.validate(document, KUBERNETES.rpartition(".")[0], strict=True)
+        _validate(json.dumps(document))
+
+
+@cache  # most objects are the same whatever the values are
+def _validate(text: str) -> None:
+    kubernetes_validate.validate(json.loads(text), KUBERNETES.rpartition(".")[0], strict=True)
 
 
 def parse(text: str) -> Documents:

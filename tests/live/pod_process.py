@@ -51,9 +51,10 @@ def require_mount_namespaces() -> None:
 
 @dataclass(frozen=True)
 class PodProcess:
-    """The running container, and the address of the pod."""
+    """The running container, and the name, component and address of the pod."""
 
     pod: str
+    component: str
     process: Process
     address: str
     port: int
@@ -78,7 +79,8 @@ def start(rig: Rig, pod: Document, address: str) -> PodProcess:
     process = Process(
         ["/usr/bin/env", *command], folder / "log", _environment(rig, container), f"https://{address}:{port}"
     )
-    return PodProcess(name, process, address, port)
+    component: str = pod["metadata"]["labels"]["app.kubernetes.io/component"]
+    return PodProcess(name, component, process, address, port)
 
 
 def _unshare() -> list[str]:

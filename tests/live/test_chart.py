@@ -15,6 +15,7 @@ from tests.deploy.rendering import CHART, ROOT, parse, run
 from tests.live import pod_process, trimtab_process
 from tests.live.pod_process import PodProcess
 from tests.live.requires_controlplane import controlplane_or_skip
+from tests.live.service_monitor import scrape_jobs
 from tests.live.test_metrics_stack import PASSWORD, PASSWORD_HASH
 from tools.controlplane.objects import node, pod
 from tools.controlplane.prometheus import Prometheus, web_config
@@ -25,6 +26,7 @@ CONTROLLERS = (
     "deployment-controller",
     "replicaset-controller",
     "garbage-collector-controller",
+    "serviceaccount-token-controller",
     "root-ca-certificate-publisher-controller",
 )
 FIRST = ROOT / "tests" / "deploy" / "chart-0.1.0" / "rendered.yaml"
@@ -130,7 +132,7 @@ def guarded(cluster: Rig) -> Iterator[Prometheus]:
 
 
 def test_another_release_in_another_namespace_runs_and_leaves_nothing(cluster: Rig, guarded: Prometheus) -> None:
-    """With a certificate and Prometheus' password from Secrets, and leases of its own; afterwards one lease is left."""
+    """With Prometheus' password and a certificate that scrapers verify from Secrets, and leases of its own."""
     pod_process.require_mount_namespaces()
     cluster.admin.create(node("worker"))
     helm(cluster, "install", "load", CHART, "--namespace", "scheduling", "--values", _values(cluster, guarded.url))
@@ -142,6 +144,7 @@ def test_another_release_in_another_namespace_runs_and_leaves_nothing(cluster: R
         trimtab_process.wait_for(lambda: len(_holders(cluster)) == 2, 40, "both leases held", *processes)
         assert {"load-trimtab", "trimtab-labeller"} == set(_holders(cluster))
         trimtab_process.wait_for(lambda: SAMPLED in _metrics(cluster, running), 20, "a sample", *processes)
+        _check_scraping(cluster, running)
         helm(cluster, "uninstall", "load", "--namespace", "scheduling")
         codes = [each.process.terminate() for each in running]
     finally:
@@ -153,11 +156,16 @@ def test_another_release_in_another_namespace_runs_and_leaves_nothing(cluster: R
 
 def _values(rig: Rig, prometheus: str) -> Path:
     """What an operator with a Prometheus behind a password, and a certificate of the cluster's own CA, would write."""
-    cert, key = rig.credentials.server_certificate("load-trimtab.scheduling.svc", *map(_address, (1, 2)))
-    rig.kubectl("-n", "scheduling", "create", "secret", "tls", "serving", f"--cert={cert}", f"--key={key}")
+    cert, key = rig.credentials.server_certificate(
+        "load-trimtab.scheduling.svc", "load-trimtab-labeller.scheduling.svc", *map(_address, (1, 2))
+    )
+    files = {"tls.crt": cert, "tls.key": key, "ca.crt": rig.credentials.ca_file}  # as cert-manager makes it
+    data = [f"--from-file={name}={path}" for name, path in files.items()]
+    rig.kubectl("-n", "scheduling", "create", "secret", "generic", "serving", "--type=kubernetes.io/tls", *data)
     values = {
         "replicas": 1,
         "serving": {"tlsSecret": "serving"},
+        "monitoring": {"serviceMonitor": {"enabled": True}},
         "config": {"inline": SCHEDULER_CONFIG.format(url=prometheus)},
         "prometheus": {"credentials": {"password": PASSWORD, "ca.crt": rig.credentials.ca_file.read_text()}},
         "labeller": {"enabled": True, "unmark": {"enabled": False}, "config": LABELLER_CONFIG.format(url=prometheus)},
@@ -191,6 +199,17 @@ def _metrics(rig: Rig, running: list[PodProcess]) -> str:
         connection.close()
         assert 200 == answer.status
     return "\n".join(pages)
+
+
+def _check_scraping(rig: Rig, running: list[PodProcess]) -> None:
+    """A real Prometheus scrapes both pods by the ServiceMonitor, which here verifies their certificate."""
+    reader = "/api/v1/namespaces/scheduling/secrets/load-trimtab-metrics-reader"
+    trimtab_process.wait_for(lambda: "token" in rig.admin.get(reader).get("data", {}), 20, "the reader's token")
+    targets = {each.component: [f"{each.address}:{each.port}"] for each in running}
+    jobs = scrape_jobs(rig, "scheduling", "load-trimtab", targets)
+    assert {"ca_file", "server_name"} == set(jobs[0]["tls_config"])
+    with Prometheus(jobs=jobs, binaries=rig.binaries) as prometheus:
+        prometheus.wait_for("up", lambda found: [*found.values()] == [1.0, 1.0])
 
 
 def _holders(rig: Rig) -> dict[str, str]:

@@ -18,8 +18,9 @@ from tests.deploy.rendering import apply_strictly, write_overlay
 from tests.live import pod_process, trimtab_process
 from tests.live.pod_process import PodProcess
 from tests.live.requires_controlplane import controlplane_or_skip
+from tests.live.service_monitor import scrape_jobs
 from tests.live.test_twelve_pods import CONTROL_PLANE, TWELVE
-from tools.controlplane.client import Document, Documents
+from tools.controlplane.client import Documents
 from tools.controlplane.objects import node, pod
 from tools.controlplane.prometheus import Prometheus
 from tools.controlplane.rig import Rig
@@ -120,35 +121,12 @@ def test_only_those_who_may_read_metrics(installed: Rig, running: dict[str, list
 
 def test_prometheus_scrapes_by_the_service_monitor(installed: Rig, running: dict[str, list[PodProcess]]) -> None:
     """A real Prometheus, with the settings of the ServiceMonitor, reads every pod and what they have scheduled."""
-    monitor = installed.admin.get("/apis/monitoring.coreos.com/v1/namespaces/trimtab/servicemonitors/trimtab")
-    endpoints = [job(installed, monitor["spec"], each, running) for each in monitor["spec"]["endpoints"]]
-    with Prometheus(jobs=endpoints, binaries=installed.binaries) as prometheus:
+    targets = {component: [f"{each.address}:{each.port}" for each in pods] for component, pods in running.items()}
+    jobs = scrape_jobs(installed, "trimtab", "trimtab", targets)
+    with Prometheus(jobs=jobs, binaries=installed.binaries) as prometheus:
         up = prometheus.wait_for("up", lambda found: len(found) == 3 and set(found.values()) == {1.0})
-        assert {f"{each.address}:{each.port}" for pods in running.values() for each in pods} == set(up)
+        assert {*targets["scheduler"], *targets["labeller"]} == set(up)
         prometheus.wait_for(SCHEDULED, lambda found: sum(found.values()) == 12)
-
-
-def job(rig: Rig, spec: Document, endpoint: Document, running: dict[str, list[PodProcess]]) -> Document:
-    """The scrape job that the operator makes of an endpoint; its targets are the pods behind the selected Services."""
-    chosen = spec["selector"]["matchLabels"]
-    query = ",".join(f"{key}={value}" for key, value in chosen.items())
-    services = rig.admin.list(f"/api/v1/namespaces/trimtab/services?labelSelector={query}")
-    components = [each["spec"]["selector"]["app.kubernetes.io/component"] for each in services]
-    assert all(endpoint["port"] in {port["name"] for port in each["spec"]["ports"]} for each in services)
-    credentials = endpoint["authorization"]["credentials"]
-    secret = rig.admin.get(f"/api/v1/namespaces/trimtab/secrets/{credentials['name']}")["data"][credentials["key"]]
-    token = rig.workspace / "prometheus.token"
-    token.write_bytes(base64.b64decode(secret))
-    return {
-        "job_name": "serviceMonitor/trimtab/trimtab/0",
-        "scheme": endpoint["scheme"],
-        "metrics_path": endpoint["path"],
-        "authorization": {"type": endpoint["authorization"]["type"], "credentials_file": str(token)},
-        "tls_config": {"insecure_skip_verify": endpoint["tlsConfig"]["insecureSkipVerify"]},
-        "static_configs": [
-            {"targets": [f"{each.address}:{each.port}" for name in components for each in running[name]]}
-        ],
-    }
 
 
 def test_the_cron_job_finds_nothing_to_remove(installed: Rig, running: dict[str, list[PodProcess]]) -> None:
