@@ -139,7 +139,7 @@ def test_one_note_has_all_flags_without_effect() -> None:
 
 def test_the_note_is_one_line_of_the_log(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
     """At the start, at level info."""
-    monkeypatch.setattr("trimtab.apps.logs.configure", lambda level, form: None)
+    monkeypatch.setattr("trimtab.apps.logs.configure", lambda settings: None)
     caplog.set_level(logging.INFO)
     arguments = ["--kubeconfig", "/nonexistent", "--profiling", "--vmodule=a=1", "--v=2"]
     assert 1 == CliRunner().invoke(main, ["run", *arguments]).exit_code
@@ -160,7 +160,7 @@ def test_the_note_is_one_line_of_the_log(caplog: pytest.LogCaptureFixture, monke
 def test_verbosity_is_the_log_level(arguments: tuple[str, ...], level: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """From 4 on it is debug; our own flag wins."""
     seen: list[str] = []
-    monkeypatch.setattr("trimtab.apps.logs.configure", lambda level, form: seen.append(level))
+    monkeypatch.setattr("trimtab.apps.logs.configure", lambda settings: seen.append(settings.level))
     CliRunner().invoke(main, ["run", "--kubeconfig", "/nonexistent", *arguments])
     assert [level] == seen
 

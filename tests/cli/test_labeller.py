@@ -13,9 +13,11 @@ from click.testing import CliRunner
 
 from tests.config.config_files import TRIMTAB_HEAD
 from trimtab.apps.plugins import PluginError
-from trimtab.cli import main
+from trimtab.cli import dynamic_scheduler_flags, main
 from trimtab.cli.labeller import _read_serving, command
 from trimtab.cli.serving_flags import SERVING_FLAGS
+from trimtab.config.trimtab.labeller import from_rule_file
+from trimtab.core.load.pressure_rules import Direction
 from trimtab.serve.options import Address, Serving
 
 RULES = "Rulename:\n  Node_mem: {Promsql: used, Threshold: 70}\n"
@@ -157,3 +159,60 @@ def test_no_traceback_from_a_real_process(rules: str, tmp_path: Path) -> None:
     done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=60, check=False)
     assert (1, False) == (done.returncode, "Traceback" in done.stderr)
     assert "no kubeconfig found" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("flags", "thresholds"),
+    [
+        (("-cpu", "70"), {"Node_cpu": 70.0, "Node_mem": 80.0}),
+        (("-mem=90", "-cmem=2040"), {"Node_cpu": 60.0, "Node_mem": 90.0, "Node_cmem": 2040.0}),
+    ],
+)
+def test_thresholds_of_the_first_version(flags: tuple[str, ...], thresholds: dict[str, float]) -> None:
+    """They are rules with queries of their own; memory.available counts below its threshold, the others above."""
+    params = command.make_context("labeller", ["-prom", GONE, *flags]).params
+    text = dynamic_scheduler_flags.rule_file(params)
+    rules = from_rule_file(text, "flags", GONE, 10.0, False).settings.labels
+    assert rules is not None
+    assert thresholds == {rule.name: rule.threshold for rule in rules.rules}
+    below = {rule.name for rule in rules.rules if rule.direction is Direction.BELOW}
+    assert thresholds.keys() & {"Node_cmem"} == below
+
+
+def test_the_job_of_the_first_version() -> None:
+    """A matcher in every query of node_exporter, quoted."""
+    params = command.make_context("labeller", ["-promjob", 'a"b监控', "-cpu", "1"]).params
+    text = dynamic_scheduler_flags.rule_file(params)
+    queries = [rule["Promsql"] for rule in json.loads(text)["Rulename"].values()]
+    assert 4 == sum(query.count('{job="a\\"b监控"') for query in queries)
+    assert "job=" not in dynamic_scheduler_flags.rule_file({**params, "promjob": None})
+
+
+@pytest.mark.parametrize(
+    ("flags", "words"),
+    [
+        (("-prom", GONE, "-cpu", "70", "-r", "x"), "-cpu, -mem and -cmem are the rules: leave them out, or -r"),
+        (("--config", "x", "-cpu", "70"), "-cpu, -mem or -cmem is for a rule.yaml: with --config, write labels.rules"),
+        (("-prom", GONE, "-cpu", "170"), "170.0 is not in the range"),
+        (("-prom", GONE, "--controllers", "x"), "--controllers: a flag of trimtab run"),
+        (("-prom", GONE, "--port=9000"), "--port: use -webaddr HOST:PORT, or --secure-port"),
+    ],
+)
+def test_flags_that_are_refused(flags: tuple[str, ...], words: str) -> None:
+    """Exit code 2, with the right one."""
+    code, output = run_labeller(*flags)
+    assert (2, True) == (code, words in output), output
+
+
+def test_thresholds_need_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It starts in an empty folder, as far as the kubeconfig."""
+    monkeypatch.chdir(tmp_path)
+    code, output = run_labeller("-prom", GONE, "-cpu", "70", "-promjob", "node")
+    assert (1, True) == (code, "the kubeconfig /nonexistent cannot be read" in output), output
+
+
+@pytest.mark.parametrize("arguments", [["-h"], ["--help"], ["-help"]])
+def test_help(arguments: list[str]) -> None:
+    """As Go writes it, too."""
+    done = CliRunner().invoke(main, ["labeller", *arguments])
+    assert (0, True) == (done.exit_code, "Secure serving flags:" in done.output and "-promjob" in done.output)

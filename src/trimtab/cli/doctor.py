@@ -36,9 +36,8 @@ SEVERITY_TEXT = {"problem": "PROBLEM", "warning": "warning", "ok": "ok"}
     "-r",
     "--rules",
     "rules",
-    default=RULES,
-    show_default=True,
-    help="With -prom: the rules, in dynamic-Scheduler's format.",
+    default="",
+    help=f"With -prom: the rules, in dynamic-Scheduler's format; default {RULES}.",
 )
 @click.option(
     "-s",

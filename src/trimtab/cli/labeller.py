@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 from dataclasses import replace
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from trimtab.cli import dynamic_scheduler_flags
 from trimtab.cli.flags import GroupedCommand, add_flags
 from trimtab.cli.run import config_file_for, overridden, report, run_process, unique_identity, with_log_level
 from trimtab.cli.serving_flags import SERVING_FLAGS, Flags, ServingFlags, address_of, read_serving_flags
@@ -40,7 +42,7 @@ def _normalise_flag(arg: str) -> list[str]:
     return [f"-{found[1]}"] if found[2] is None else [f"-{found[1]}", found[2]]
 
 
-@click.command("labeller", cls=GoStyleFlags)
+@click.command("labeller", cls=GoStyleFlags, refused=dynamic_scheduler_flags.REFUSED)
 @click.option("--config", "file", type=click.Path(), help="A TrimtabConfiguration with sources and labels.")
 @click.option(
     "-kubeconfig",
@@ -53,9 +55,8 @@ def _normalise_flag(arg: str) -> list[str]:
     "-r",
     "--rules",
     "rules",
-    default=RULES,
-    show_default=True,
-    help="With -prom: the rules, in dynamic-Scheduler's format.",
+    default="",
+    help=f"With -prom: the rules, in dynamic-Scheduler's format; default {RULES}.",
 )
 @click.option(
     "-s",
@@ -81,7 +82,7 @@ def _normalise_flag(arg: str) -> list[str]:
     type=click.Choice(["", "debug", "info", "warning", "error"]),
     help="Overrides logging.level.",
 )
-@add_flags(SERVING_FLAGS)
+@add_flags((*dynamic_scheduler_flags.FIRST_VERSION_FLAGS, *SERVING_FLAGS))
 def command(
     file: str | None,
     kubeconfig: str,
@@ -100,7 +101,7 @@ def command(
     from trimtab.cli.config import load_or_exit
 
     serving = _read_serving(flags, address)
-    config_file = labeller_config(file, url, rules, seconds, apply, lease_namespace)
+    config_file = labeller_config(file, url, rules, seconds, apply, lease_namespace, flags)
     config_file = overridden(config_file, partial(with_log_level, log_level))
     configuration = load_or_exit(config_file)
     _configure_logging(configuration, _mode_message(configuration, bool(file)))
@@ -120,23 +121,39 @@ def _read_serving(flags: Flags, address: str) -> ServingFlags:
 
 
 def labeller_config(
-    file: str | None, url: str, rules: str, seconds: int, apply: bool, lease_namespace: str
+    file: str | None,
+    url: str,
+    rules: str,
+    seconds: int,
+    apply: bool,
+    lease_namespace: str,
+    thresholds: Flags | None = None,
 ) -> ConfigFile:
-    """The labeller's configuration: a TrimtabConfiguration, or a rule.yaml and flags."""
-    if file and (apply or url):
+    """The labeller's configuration: a TrimtabConfiguration, or a rule.yaml or thresholds, and flags."""
+    given = thresholds is not None and dynamic_scheduler_flags.has_thresholds(thresholds)
+    if file and (apply or url or given):
         flag, field = ("--apply", "labels.mode: apply") if apply else ("-prom", "a source")
+        flag, field = ("-cpu, -mem or -cmem", "labels.rules") if given else (flag, field)
         raise click.UsageError(f"{flag} is for a rule.yaml: with --config, write {field} in {file}")
-    config_file = config_file_for(("labeller",), file) if file else _from_rules(url, rules, seconds, apply)
+    if rules and given:
+        raise click.UsageError("-cpu, -mem and -cmem are the rules: leave them out, or -r")
+    if file:
+        config_file = config_file_for(("labeller",), file)
+    else:
+        text = dynamic_scheduler_flags.rule_file(thresholds) if thresholds is not None and given else ""
+        config_file = _from_rules(url, rules or RULES, text, seconds, apply)
     return _with_lease_namespace(config_file, lease_namespace)
 
 
-def _from_rules(url: str, rules: str, seconds: int, apply: bool) -> ConfigFile:
+def _from_rules(url: str, rules: str, text: str, seconds: int, apply: bool) -> ConfigFile:
+    """The file of this name, or what flags say in place of it: that file is empty and never changes."""
     from trimtab.apps.config_file import ConfigFile
     from trimtab.cli.config import check_prometheus_url
     from trimtab.config.trimtab.labeller import from_rule_file
 
     check_prometheus_url(url, "no metric source: set -prom http://HOST:9090, or --config FILE")
-    return ConfigFile(Path(rules), lambda content: from_rule_file(content, rules, url, float(seconds), apply))
+    path = os.devnull if text else rules
+    return ConfigFile(Path(path), lambda content: from_rule_file(text or content, path, url, float(seconds), apply))
 
 
 def _with_lease_namespace(config_file: ConfigFile, namespace: str) -> ConfigFile:
