@@ -55,7 +55,7 @@ def cluster() -> Iterator[MeteredCluster]:
 
 @pytest.fixture(scope="module")
 def trimtab(cluster: MeteredCluster) -> Iterator[Process]:
-    """The running process, scraped as the job trimtab."""
+    """The leader, scraped with a standby as the job trimtab."""
     dead = {"url": f"http://127.0.0.1:{free_port()}", "interval": "1s", "timeout": "1s"}
     rule = {"name": "memory", "metric": "memory", "above": "80%", "clear": "60%", "for": "1s", "clearFor": "1s"}
     own = {
@@ -67,13 +67,15 @@ def trimtab(cluster: MeteredCluster) -> Iterator[Process]:
         "metrics": {"nodeUsage": True},
     }
     config = trimtab_process.write_config(cluster.rig, own=own)
-    with ready_process(
-        trimtab_process.launch(cluster.rig, config, "trimtab", "--controllers", "scheduler,labeller")
-    ) as process:
-        address = process.url.removeprefix("http://")
-        cluster.prometheus.scrape([*cluster.exporters.targets(), Target(address, job="trimtab")])
-        cluster.prometheus.wait_for('up{job="trimtab"}', lambda up: [1.0] == list(up.values()))
-        yield process
+    flags = ("--controllers", "scheduler,labeller")
+    with (
+        ready_process(trimtab_process.launch(cluster.rig, config, "leader", *flags)) as leader,
+        ready_process(trimtab_process.launch(cluster.rig, config, "standby", *flags)) as standby,
+    ):
+        targets = [Target(each.url.removeprefix("http://"), job="trimtab") for each in (leader, standby)]
+        cluster.prometheus.scrape([*cluster.exporters.targets(), *targets])
+        cluster.prometheus.wait_for('up{job="trimtab"}', lambda up: [1.0, 1.0] == list(up.values()))
+        yield leader
 
 
 @pytest.fixture(scope="module")
@@ -112,6 +114,14 @@ def test_every_panel_has_data(cluster: MeteredCluster, arrivals: Iterator[None])
     """None is left out: what happens rarely starts at 0, or happens here."""
     asked = {f"{where} {n}": filled(expr, WINDOW) for n, (where, expr) in enumerate(panel_expressions())}
     assert {} == without_data(cluster, asked, arrivals)
+
+
+def test_the_queue_of_a_standby_does_not_count(cluster: MeteredCluster, arrivals: Iterator[None]) -> None:
+    """There the pod that is too big is active for ever; the panel shows what the leader has."""
+    asked = next(filled(expr) for where, expr in panel_expressions() if where.endswith("Pending pods by queue"))
+    everywhere = 'scheduler_pending_pods{queue="active"}'
+    cluster.prometheus.wait_for(everywhere, lambda found: [0.0, 1.0] == sorted(found.values()))
+    cluster.prometheus.wait_for(asked, lambda found: (0.0, 1.0) == (found["active"], found["gated"]), label="queue")
 
 
 def test_every_alert_has_data_or_is_proved(cluster: MeteredCluster, arrivals: Iterator[None]) -> None:

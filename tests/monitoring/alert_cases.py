@@ -113,6 +113,10 @@ def scheduling() -> Iterator[AlertCase]:
     text = "7 pods are ready to be scheduled, and there was no attempt for five minutes."
     yield AlertCase("TrimtabNotScheduling", "15m", {pending: "7x20", scheduled: "90x20"}, text)
     yield AlertCase("TrimtabNotScheduling", "15m", {pending: "7x20"}, text)
+    leads = {f'{STATUS}{{{A}, name="trimtab"}}': "1x60"}
+    waits = {f'{STATUS}{{{A}, name="trimtab"}}': "0x60"}
+    yield AlertCase("TrimtabNotScheduling", "15m", {pending: "7x20", **leads}, text)
+    yield AlertCase("TrimtabNotScheduling", "15m", {pending: "7x20", **waits})
     yield AlertCase("TrimtabNotScheduling", "15m", {pending: "7x20", scheduled: "0+5x20"})
     yield AlertCase("TrimtabNotScheduling", "15m", {pending: "0x20", scheduled: "90x20"})
 
@@ -135,10 +139,12 @@ def scheduling() -> Iterator[AlertCase]:
     text = "The oldest pod of the unschedulable queue was created 36m 0s ago."
     yield AlertCase("TrimtabPodsPendingLong", "36m", {age: "0+60x40"}, text, {"queue": "unschedulable"})
     yield AlertCase("TrimtabPodsPendingLong", "29m", {age: "0+60x40"})
+    yield AlertCase("TrimtabPodsPendingLong", "39m", {age.replace("unschedulable", "active"): "0+60x40", **waits})
     yield AlertCase("TrimtabPodsPendingLong", "39m", {age.replace("unschedulable", "gated"): "0+60x40"})
 
     text = "450 pods wait to be tried, and their number grows."
     yield AlertCase("TrimtabQueueGrowing", "45m", {pending: "0+10x60"}, text)
+    yield AlertCase("TrimtabQueueGrowing", "45m", {pending: "0+10x60", **waits})
     yield AlertCase("TrimtabQueueGrowing", "45m", {pending: "600-10x60"})
     yield AlertCase("TrimtabQueueGrowing", "45m", {pending: "0+1x60"})
 

@@ -23,6 +23,13 @@ SECTIONS = ("What it means", "What users notice", "Check first", "Likely causes"
 OWN_METRIC = re.compile(r"`((?:trimtab|scheduler|node|rest_client|leader_election|kube|process)_[a-z_]+)`")
 
 
+def test_promtool_accepts_the_recording_rules() -> None:
+    """Those that sources use where they exist."""
+    assert "SUCCESS: 2 rules found" in promtool(
+        controlplane_or_skip(), "check", "rules", ROOT / "deploy" / "prometheus-rules.yaml"
+    )
+
+
 def test_promtool_accepts_the_rule_file() -> None:
     """Expressions, templates and durations are valid."""
     assert f"SUCCESS: {len(ALERTS)} rules found" in promtool(controlplane_or_skip(), "check", "rules", RULES)

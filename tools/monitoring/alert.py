@@ -10,6 +10,8 @@ SCHEDULER = 'job=~"(.+-)?trimtab"'
 LABELLER = 'job=~"(.+-)?trimtab-labeller"'
 ANY = 'job=~"(.+-)?trimtab(-labeller)?"'
 READY = 'kube_pod_status_ready{condition="true"} == 1'  # of kube-state-metrics
+# A standby's queue holds all pending pods as active, for it tries none; without leader election there is no such series.
+NOT_STANDBY = "unless on (job, instance) (leader_election_master_status == 0)"
 
 CRITICAL, WARNING, INFO = "critical", "warning", "info"
 

@@ -8,7 +8,7 @@ the name of the Service: `trimtab`, `trimtab-labeller`, or these behind the name
 
 from __future__ import annotations
 
-from tools.monitoring.alert import ANY, CRITICAL, INFO, LABELLER, READY, SCHEDULER, WARNING, Alert
+from tools.monitoring.alert import ANY, CRITICAL, INFO, LABELLER, NOT_STANDBY, READY, SCHEDULER, WARNING, Alert
 
 AVAILABILITY = (
     Alert(
@@ -98,7 +98,7 @@ SCHEDULING = (
     Alert(
         name="TrimtabNotScheduling",
         severity=CRITICAL,
-        signal=f'max(scheduler_pending_pods{{{SCHEDULER}, queue="active"}})',
+        signal=f'max(scheduler_pending_pods{{{SCHEDULER}, queue="active"}} {NOT_STANDBY})',
         condition=f"({{}} > 0) and (sum(rate(scheduler_schedule_attempts_total{{{SCHEDULER}}}[5m])) or vector(0)) == 0",
         since="5m",
         summary="Pods wait in the active queue, and none is tried.",
@@ -131,7 +131,7 @@ SCHEDULING = (
     Alert(
         name="TrimtabPodsPendingLong",
         severity=WARNING,
-        signal='max by (queue) (trimtab_oldest_pending_pod_age_seconds{queue!="gated"})',
+        signal=f'max by (queue) (trimtab_oldest_pending_pod_age_seconds{{queue!="gated"}} {NOT_STANDBY})',
         condition="{} > 1800",
         since="5m",
         summary="A pod has been pending for more than half an hour.",
@@ -140,7 +140,7 @@ SCHEDULING = (
     Alert(
         name="TrimtabQueueGrowing",
         severity=WARNING,
-        signal=f'sum(max by (queue) (scheduler_pending_pods{{{SCHEDULER}, queue=~"active|backoff"}}))',
+        signal=f'sum(max by (queue) (scheduler_pending_pods{{{SCHEDULER}, queue=~"active|backoff"}} {NOT_STANDBY}))',
         condition="({} > 100) and (deriv({}[15m:1m]) > 0)",
         since="15m",
         summary="More pods arrive than are scheduled.",

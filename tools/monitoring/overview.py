@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tools.monitoring.alert import NOT_STANDBY
 from tools.monitoring.panels import (
     BLUE,
     COUNT,
@@ -78,7 +79,9 @@ STATUS = Row(
             title="Pods waiting",
             description="Pending pods that may be tried: in the active and backoff queues, or unschedulable at the moment.",
             unit=COUNT,
-            queries=(Query(f'sum(max by (queue) (scheduler_pending_pods{{{SELECTED}, queue!="gated"}}))'),),
+            queries=(
+                Query(f'sum(max by (queue) (scheduler_pending_pods{{{SELECTED}, queue!="gated"}} {NOT_STANDBY}))'),
+            ),
             width=3,
             height=4,
             warn=50,
@@ -88,7 +91,9 @@ STATUS = Row(
             title="Oldest pending pod",
             description="Time since its creation, without gated pods. No data means that no pod is pending.",
             unit=SECONDS,
-            queries=(Query(f'max(trimtab_oldest_pending_pod_age_seconds{{{SELECTED}, queue!="gated"}})'),),
+            queries=(
+                Query(f'max(trimtab_oldest_pending_pod_age_seconds{{{SELECTED}, queue!="gated"}} {NOT_STANDBY})'),
+            ),
             width=3,
             height=4,
             warn=300,
@@ -197,13 +202,17 @@ WAITING = Row(
             title="Pending pods by queue",
             description="active: to be tried now. backoff: after a failure. unschedulable: no node fits. gated: held back.",
             unit=COUNT,
-            queries=(Query(f"max by (queue) (scheduler_pending_pods{{{SELECTED}}})", "{{queue}}"),),
+            queries=(Query(f"max by (queue) (scheduler_pending_pods{{{SELECTED}}} {NOT_STANDBY})", "{{queue}}"),),
         ),
         Lines(
             title="Oldest pending pod by queue",
             description="Time since the creation of the oldest pod in each queue.",
             unit=SECONDS,
-            queries=(Query(f"max by (queue) (trimtab_oldest_pending_pod_age_seconds{{{SELECTED}}})", "{{queue}}"),),
+            queries=(
+                Query(
+                    f"max by (queue) (trimtab_oldest_pending_pod_age_seconds{{{SELECTED}}} {NOT_STANDBY})", "{{queue}}"
+                ),
+            ),
         ),
         Lines(
             title="Decisions by reason",
