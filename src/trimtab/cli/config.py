@@ -14,6 +14,7 @@ from trimtab.config.configuration import Configuration
 from trimtab.config.diagnostics import ConfigError, did_you_mean, printable
 from trimtab.config.dump import dump
 from trimtab.config.kube_scheduler import parse
+from trimtab.config.trimtab.plugin_sources import describe_sources
 
 if TYPE_CHECKING:
     from trimtab.apps.config_file import ConfigFile
@@ -55,8 +56,7 @@ def check(file: str, key: str) -> None:
     for note in configuration.notes:
         click.echo(f"note: {note}")
     names = ", ".join(profile.name for profile in configuration.settings.profiles)
-    measured = ", ".join(source.name for source in configuration.trimtab.sources) or "none, scores use requests"
-    click.echo(printable(f"{file}: valid; profiles: {names}; metric sources: {measured}"))
+    click.echo(printable(f"{file}: valid; profiles: {names}; metric sources: {describe_sources(configuration)}"))
 
 
 @command.command()

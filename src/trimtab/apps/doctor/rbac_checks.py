@@ -34,6 +34,15 @@ SCHEDULER_ACCOUNT = "system:serviceaccount:trimtab:trimtab"
 LABELLER_ACCOUNT = "system:serviceaccount:trimtab:trimtab-labeller"
 LEASES, METRICS = "coordination.k8s.io", "metrics.k8s.io"
 APPLY_FILE = "apply deploy/{}"
+KUBE_SCHEDULER = "system:kube-scheduler"
+KUBE_SCHEDULER_FILE = "rbac-system-kube-scheduler.yaml"
+# Groups and namespaces of what that user's stock roles lack, and the file grants.
+KUBE_SCHEDULER_LACKS = {
+    (METRICS, ""),
+    ("scheduling.x-k8s.io", ""),
+    ("scheduling.sigs.k8s.io", ""),
+    (LEASES, "trimtab"),
+}
 
 
 class Permission(NamedTuple):
@@ -136,6 +145,16 @@ async def check_rbac(server: ApiServer, configuration: Configuration, account: s
     return _findings(permissions, results, who, account_of(configuration))
 
 
+def _remedy_for(permission: Permission, who: str, expected: str) -> str:
+    """The remedy for the account that was refused: shipped roles are for one account, or for kube-scheduler's user."""
+    if who == expected:
+        return permission.remedy
+    place = (permission.group, permission.namespace)
+    if who == KUBE_SCHEDULER and place in KUBE_SCHEDULER_LACKS and permission.name in ("", "trimtab"):
+        return APPLY_FILE.format(KUBE_SCHEDULER_FILE)
+    return f"{permission.remedy}; it grants them to {expected}, so bind its roles to {who}"
+
+
 def _findings(
     permissions: Sequence[Permission], results: Sequence[ReviewResult], who: str, expected: str
 ) -> tuple[Finding, ...]:
@@ -143,10 +162,9 @@ def _findings(
     silent = [result for result in results if result.allowed is None]
     verbs: dict[tuple[str, str], list[str]] = {}
     for each in missing:
-        verbs.setdefault((each.target, each.remedy), []).append(each.verb)
-    others = "" if who == expected else f"; it grants them to {expected}, so bind its roles to {who}"
+        verbs.setdefault((each.target, _remedy_for(each, who, expected)), []).append(each.verb)
     found = [
-        problem(Area.RIGHTS, what, f"{who} may not {', '.join(those)} them", remedy + others)
+        problem(Area.RIGHTS, what, f"{who} may not {', '.join(those)} them", remedy)
         for (what, remedy), those in verbs.items()
     ]
     if silent:

@@ -26,6 +26,7 @@ from trimtab.apps.process import MAX_LIST_BYTES, READ_TIMEOUT
 from trimtab.config.configuration import Configuration
 from trimtab.config.diagnostics import Info
 from trimtab.config.trimtab.labeller import combined_configuration
+from trimtab.config.trimtab.plugin_sources import describe_sources
 from trimtab.config.trimtab.settings import SourceSettings
 from trimtab.core.model.node import Node
 from trimtab.core.model.readings import Subject
@@ -91,7 +92,8 @@ async def _check_load(options: DoctorRun, server: ApiServer, listing: Awaitable[
         label_checks.check_dry_runs(server, options.configuration, nodes, options.account),
     )
     found = [*listed.findings, *dry_runs]
-    found += source_checks.check_sources(probes, listed.nodes is not None, load, options.now())
+    pods_read = any(map(source_checks.reads_pods, options.configuration.settings.profiles))
+    found += source_checks.check_sources(probes, listed.nodes is not None, load, options.now(), pods_read)
     return [*found, *await _check_coverage(options, server, nodes, probes)] if nodes else found
 
 
@@ -131,7 +133,7 @@ def check_config(configuration: Configuration) -> Iterator[Finding]:
         remedy = "add a source, or remove labels"
         yield problem(Area.LABELS, "rules", "there is no source, so no node is ever under pressure", remedy)
     names = ", ".join(profile.name for profile in configuration.settings.profiles)
-    sources = ", ".join(source.name for source in document.sources) or "none, scores use requests"
+    sources = describe_sources(configuration)
     purpose = f"profiles: {names}" if names else "labels nodes"
     yield ok(Area.CONFIGURATION, "file", f"valid; {purpose}; metric sources: {sources}")
 

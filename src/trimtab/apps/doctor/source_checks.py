@@ -7,7 +7,7 @@ found by calling it on a sample node.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 from trimtab.apps.doctor.finding import Area, Finding, ok, problem, warning
 from trimtab.config.configuration import Configuration
 from trimtab.config.diagnostics import printable
+from trimtab.config.trimtab.plugin_sources import take_turns
 from trimtab.config.trimtab.settings import MetricsServerSettings, PrometheusSettings, SourceSettings
 from trimtab.core.cluster.cluster import Cluster
 from trimtab.core.framework.interface import ALL_ROWS, Filter, Score
@@ -27,14 +28,14 @@ from trimtab.core.model.readings import Reading, Statistic, Subject
 from trimtab.core.model.resources import CPU, MEMORY, PodRequests
 from trimtab.sources.interface import Scrape, SourceError
 from trimtab.sources.prometheus.queries import plan_queries
-from trimtab.sources.prometheus.source import UnusableResponse
+from trimtab.sources.prometheus.source import NoSeries, UnusableResponse
 from trimtab.sources.registry import open_source
 
 SLACK = 5.0  # seconds beyond a source's own timeout
 MetricKey = tuple[str, Subject]
 Get = Callable[[str], Awaitable[tuple[int, bytes]]]
 _RESOURCES = ((CPU, 1000), (MEMORY, 1 << 30), ("pods", 110))
-_FALLBACK = "pods are scored by requests"
+OF_PODS = ("forecast", "pod_usage", "system_usage")  # methods of LoadView whose values are made of samples of pods
 
 
 class Probe(NamedTuple):
@@ -104,8 +105,13 @@ async def _probe(probe: Probe, nodes: Sequence[Node], get: Get, now: Callable[[]
         await source.close()
 
 
-def check_sources(probes: Sequence[Probe], nodes_known: bool, load: LoadSettings, now: float) -> Iterator[Finding]:
-    """One finding per query; a source that fails as a whole is reported once."""
+def check_sources(
+    probes: Sequence[Probe], nodes_known: bool, load: LoadSettings, now: float, pods_read: bool = True
+) -> Iterator[Finding]:
+    """One finding per query; a source that fails as a whole is reported once.
+
+    pods_read: whether a plugin reads metrics of pods. If none does, their absence is no problem.
+    """
     for name in dict.fromkeys(each.source for each in probes):
         mine = [each for each in probes if each.source == name]
         errors = {str(each.error) for each in mine}
@@ -113,7 +119,27 @@ def check_sources(probes: Sequence[Probe], nodes_known: bool, load: LoadSettings
             yield _failed(name, mine[0].error)
             continue
         for each in mine:
-            yield from _probe_findings(each, nodes_known, load, now)
+            unread = {} if pods_read else dict(_missing_pods(each))
+            yield from (_unread_pods(subject, error) for subject, error in unread.items())
+            if each.error is None or each.subject not in unread:
+                failures = tuple(failure for failure in each.scrape.failures if failure.query not in unread)
+                rest = each._replace(scrape=each.scrape._replace(failures=failures))
+                yield from _probe_findings(rest, nodes_known, load, now)
+
+
+def _missing_pods(probe: Probe) -> Iterator[tuple[str, SourceError]]:
+    """The queries about pods alone that found nothing."""
+    if isinstance(probe.error, NoSeries) and {Subject.PODS} == {of for _, of in expected_metrics(probe.settings)}:
+        yield probe.subject, probe.error
+    if isinstance(probe.settings, MetricsServerSettings):
+        pods = f"{probe.source}/{Subject.PODS}"
+        yield from (each for each in probe.scrape.failures if each.query == pods)
+
+
+def _unread_pods(subject: str, error: SourceError) -> Finding:
+    message = f"{error.problem}: no plugin reads metrics of pods, and new ones are estimated by requests and limits"
+    remedy = f"{error.remedy}, or leave it so (a Prometheus is then not asked with `metrics: [nodeCPU, nodeMemory]`)"
+    return warning(Area.SOURCE, subject, printable(message), printable(remedy))
 
 
 def _failed(subject: str, error: SourceError) -> Finding:
@@ -147,10 +173,11 @@ def _reading_finding(each: Probe, reading: Reading, load: LoadSettings, now: flo
 
 
 class RecordingLoad:
-    """A load view that records which metrics are read."""
+    """A load view that records which metrics are read, and whether any of them is made of samples of pods."""
 
     def __init__(self, load: Any, metrics: dict[str, None]) -> None:
         self._load, self._metrics = load, metrics
+        self.reads_pods = False
 
     def __getattr__(self, name: str) -> Any:
         found = getattr(self._load, name)
@@ -158,6 +185,7 @@ class RecordingLoad:
             return found
 
         def recorded(*arguments: Any) -> Any:
+            self.reads_pods |= name in OF_PODS
             if arguments and isinstance(arguments[0], str):
                 self._metrics[arguments[0]] = None
             return found(*arguments)
@@ -167,17 +195,28 @@ class RecordingLoad:
 
 def metrics_read(profile: Profile) -> dict[str, tuple[str, ...]]:
     """The metrics that each load-aware plugin of a profile reads."""
+    return {name: _metrics_of(those)[0] for name, those in _load_aware_plugins(profile).items()}
+
+
+def reads_pods(profile: Profile) -> bool:
+    """Whether a plugin of a profile reads metrics of pods, other than to estimate the pod to be scheduled."""
+    return any(_metrics_of(those)[1] for those in _load_aware_plugins(profile).values())
+
+
+def _load_aware_plugins(profile: Profile) -> dict[str, list[object]]:
     load_aware = [name for name, changes in profile.depends_on.items() if changes & int(Change.LOAD)]
     plugins: dict[str, list[object]] = {name: [] for name in sorted(load_aware)}
     for plugin in (*profile.filters, *(score.plugin for score in profile.scores)):
         plugins.get(plugin_name(plugin), []).append(plugin)
-    return {name: _metrics_of(those) for name, those in plugins.items()}
+    return plugins
 
 
-def _metrics_of(plugins: Iterable[object]) -> tuple[str, ...]:
+def _metrics_of(plugins: Iterable[object]) -> tuple[tuple[str, ...], bool]:
+    """Which metrics they read, and whether they read any of pods."""
     metrics: dict[str, None] = {}
     cluster = _sample_cluster()
-    cluster.load = RecordingLoad(cluster.load, metrics)  # type: ignore[assignment]
+    load = RecordingLoad(cluster.load, metrics)
+    cluster.load = load  # type: ignore[assignment]
     view, pod = cluster.view, Pod("u", "n", "p", requests=PodRequests(_RESOURCES[:2], _RESOURCES[:2]))
     for plugin in plugins:
         with suppress(Exception):  # a plugin that fails on the sample is reported where it really runs
@@ -185,7 +224,7 @@ def _metrics_of(plugins: Iterable[object]) -> tuple[str, ...]:
                 plugin.filter(view, pod, ALL_ROWS)
             if isinstance(plugin, Score):
                 plugin.score(view, pod, ALL_ROWS)
-    return tuple(sorted(metrics)) or (CPU, MEMORY)
+    return tuple(sorted(metrics)) or (CPU, MEMORY), load.reads_pods
 
 
 def _sample_cluster() -> Cluster:
@@ -207,17 +246,22 @@ def check_plugins(
         for name, resources in plugins.items():
             for resource in (each for each in resources if not known.get(each)):
                 missing.setdefault(resource, []).append(name)
+        turns = [name for name in take_turns(profile) if all(not known.get(each) for each in plugins.get(name, ()))]
         for resource, names in missing.items():
-            yield _missing_metric(profile.name, names, resource, sources.get(resource, ()))
+            yield _missing_metric(profile.name, names, resource, sources.get(resource, ()), turns)
         if plugins and not missing:
             yield ok(Area.PLUGIN, profile.name, f"all metrics are available for {', '.join(plugins)}")
 
 
-def _missing_metric(profile: str, plugins: list[str], resource: str, sources: tuple[str, ...]) -> Finding:
+def _missing_metric(
+    profile: str, plugins: list[str], resource: str, sources: tuple[str, ...], turns: Collection[str]
+) -> Finding:
+    """turns: the plugins that, without any metric, let nodes take turns."""
+    fallback = "nodes take turns" if {*plugins} <= {*turns} else "pods are scored by requests"
     who = f"{', '.join(plugins)} of profile {profile}"
     if sources:
-        message = f"{who} reads {resource} of nodes, and {', '.join(sources)} returns it for none: {_FALLBACK}"
+        message = f"{who} reads {resource} of nodes, and {', '.join(sources)} returns it for none: {fallback}"
         return problem(Area.PLUGIN, f"{profile} {resource}", message, "see the findings about the source")
-    message = f"{who} reads {resource} of nodes, and no source returns it: {_FALLBACK}"
+    message = f"{who} reads {resource} of nodes, and no source returns it: {fallback}"
     remedy = "add it to a source (metrics or queries), or disable the plugin"
     return problem(Area.PLUGIN, f"{profile} {resource}", message, remedy)

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from functools import reduce
 
 from trimtab.config.config_node import ConfigNode
+from trimtab.config.configuration import Configuration
 from trimtab.config.diagnostics import Info
 from trimtab.config.profiles import ParsedProfile
 from trimtab.config.trimtab.document import validate_interval
@@ -27,6 +28,7 @@ from trimtab.config.trimtab.settings import (
 )
 from trimtab.config.trimtab.validation import normalise_url
 from trimtab.core.framework.interface import NamesSource
+from trimtab.core.framework.profile import Profile
 from trimtab.core.load.settings import LoadSettings
 from trimtab.core.model.change import Change
 
@@ -101,12 +103,34 @@ def _merge(
 
 
 def _note_no_source(parsed: ParsedProfile) -> None:
-    plugins = [name for name, changes in parsed.profile.depends_on.items() if changes & int(Change.LOAD)]
+    plugins = _load_aware(parsed.profile)
     if plugins:
+        instead = "nodes take turns" if _all_take_turns(parsed.profile) else "requests are used"
         parsed.node.note(
-            f"{', '.join(plugins)} would use measured load, but there is no source, so requests are used instead: "
+            f"{', '.join(plugins)} would use measured load, but there is no source, so {instead} instead: "
             "add a TrimtabConfiguration with sources"
         )
+
+
+def describe_sources(configuration: Configuration) -> str:
+    """The names of the sources, or what is done without any."""
+    if configuration.trimtab.sources:
+        return ", ".join(source.name for source in configuration.trimtab.sources)
+    profiles = [each for each in configuration.settings.profiles if _load_aware(each)]
+    return "none, nodes take turns" if profiles and all(map(_all_take_turns, profiles)) else "none, scores use requests"
+
+
+def _load_aware(profile: Profile) -> list[str]:
+    return [name for name, changes in profile.depends_on.items() if changes & int(Change.LOAD)]
+
+
+def _all_take_turns(profile: Profile) -> bool:
+    return {*_load_aware(profile)} <= {*take_turns(profile)}
+
+
+def take_turns(profile: Profile) -> list[str]:
+    """The scores that, without metrics of any node, let nodes take turns instead of using requests."""
+    return [each.name for each in profile.scores if getattr(each.plugin, "takes_turns", False)]
 
 
 def _unused_name(name: str, sources: Collection[SourceSettings]) -> str:

@@ -42,6 +42,7 @@ class LowestLoad:
     depends_on: ClassVar[Change] = Change.LOAD | Change.PODS | Change.ALLOCATABLE | Change.PLUGIN_STATE
     normalise: ClassVar[Normalise] = Normalise.NONE
     score_scale: ClassVar[int] = utilisation.SCORE_SCALE
+    takes_turns: ClassVar[bool] = True  # what it does without data, for those who report on a configuration
 
     cpu_weight: float = setting(1.0, "1 unless set, 0 to 100: the weight of CPU in a node's load", between=(0, 100))
     memory_weight: float = setting(1.0, "1 unless set, 0 to 100: the same for memory", between=(0, 100))
