@@ -135,7 +135,9 @@ def test_another_release_in_another_namespace_runs_and_leaves_nothing(cluster: R
     """With Prometheus' password and a certificate that scrapers verify from Secrets, and leases of its own."""
     pod_process.require_mount_namespaces()
     cluster.admin.create(node("worker"))
-    helm(cluster, "install", "load", CHART, "--namespace", "scheduling", "--values", _values(cluster, guarded.url))
+    values = _values(cluster, guarded.url)
+    notes = helm(cluster, "install", "load", CHART, "--namespace", "scheduling", "--values", values)
+    assert "kubectl -n scheduling delete lease trimtab-labeller" in notes
     running = [*_start(cluster)]
     try:
         processes = [each.process for each in running]
@@ -151,7 +153,7 @@ def test_another_release_in_another_namespace_runs_and_leaves_nothing(cluster: R
         for each in running:
             each.process.kill()
     assert 2 == len(codes)
-    assert {("Lease", "scheduling", "trimtab-labeller")} == set(ours(cluster))  # named by NOTES.txt
+    assert {("Lease", "scheduling", "trimtab-labeller")} == set(ours(cluster))  # which the notes name
 
 
 def _values(rig: Rig, prometheus: str) -> Path:

@@ -122,7 +122,7 @@ readinessProbe:
       - downwardAPI:
           items:
             - path: namespace
-              fieldRef: {fieldPath: metadata.namespace}
+              fieldRef: {apiVersion: v1, fieldPath: metadata.namespace}
 {{- end -}}
 
 {{- define "trimtab.servingArgs" -}}
