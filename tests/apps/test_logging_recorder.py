@@ -1,14 +1,17 @@
-"""What the recorder of a live process logs, at level debug only."""
+"""What the recorder of a live process logs: warnings of plugins, and explanations at level debug."""
 
 from __future__ import annotations
 
+import json
 import logging
 
 import pytest
 
 from tests.core.engine_harness import EngineHarness, node, pod
 from trimtab.apps.logging_recorder import LoggingRecorder
+from trimtab.apps.logs import JsonFormatter
 from trimtab.config.registry import default_profile
+from trimtab.core.recorder import StageReport
 from trimtab.core.scheduling.controller import Scheduling
 
 
@@ -29,6 +32,32 @@ def test_the_debug_log_explains_each_decision(caplog: pytest.LogCaptureFixture) 
     assert "TaintToleration raw 0 normalised 100 x 3 = 300" in caplog.text
     assert "rejected: pod=default/web node=b plugin=NodeResourcesFit reasons=Insufficient cpu" in caplog.text
     assert "waited: pod=default/web seconds=1.500 attempts=1 steps=1.500 s ago active: the pod was seen" in caplog.text
+
+
+def report(result: str, message: str = "") -> StageReport:
+    figures = (("predicted_cpu_percent", 96.25), ("cpu_limit_percent", 80.0))
+    return StageReport("PreBind", "Rescheduler", "default/web", "a", result, message, figures)
+
+
+def test_stages_are_logged_with_their_figures_and_counted(caplog: pytest.LogCaptureFixture) -> None:
+    """Warnings and rejections as warnings, with a counter; a mere prediction at level debug alone."""
+    caplog.set_level(logging.INFO)
+    recorder = LoggingRecorder()
+    for each in (report("warned", "a is full"), report("rejected", "no"), report("noted")):
+        recorder.stage_reported(each)
+    figures = "predicted_cpu_percent=96.2 cpu_limit_percent=80.0"
+    said = f"warning before binding: pod=default/web node=a plugin=Rescheduler stage=PreBind reason=a is full {figures}"
+    assert [said] == [each.getMessage() for each in caplog.records if "warning" in each.getMessage()]
+    assert 2 == len(caplog.records)
+    fields = json.loads(JsonFormatter().format(caplog.records[0]))
+    assert (96.25, "a is full") == (fields["predicted_cpu_percent"], fields["reason"])
+    counted = [each.samples for each in recorder.families() if each.name == "trimtab_stage_results"]
+    assert {("warned", 1.0), ("rejected", 1.0)} == {(each.labels["result"], each.value) for each in counted[0]}
+    caplog.set_level(logging.DEBUG)
+    recorder.stage_reported(report("noted"))
+    assert (
+        f"prediction before binding: pod=default/web node=a plugin=Rescheduler stage=PreBind {figures}" in caplog.text
+    )
 
 
 def test_at_level_info_nothing_is_explained(caplog: pytest.LogCaptureFixture) -> None:

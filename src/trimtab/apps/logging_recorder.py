@@ -10,10 +10,16 @@ import logging
 
 from trimtab.apps.logs import decision_log
 from trimtab.core.framework.explain import Explanation, NodeRow
+from trimtab.core.recorder import StageReport
 from trimtab.serve.metrics import PrometheusRecorder
 
 log = logging.getLogger(__name__)
 
+STAGE_RESULTS = {
+    "rejected": (logging.WARNING, "node rejected after it was chosen"),
+    "warned": (logging.WARNING, "warning before binding"),
+    "noted": (logging.DEBUG, "prediction before binding"),
+}
 NODES_LOGGED = 5  # of the feasible and of the rejected ones
 
 
@@ -28,6 +34,18 @@ class LoggingRecorder(PrometheusRecorder):
         super().label_contested(node)
         hint = "another client keeps reverting it, perhaps another labeller with rules and a lease of its own"
         log.warning("label contested: node=%s hint=%s", node, hint)
+
+    def stage_reported(self, report: StageReport) -> None:
+        """As a warning, or at level debug; each figure is a field of its own."""
+        super().stage_reported(report)
+        level, text = STAGE_RESULTS[report.result]
+        if not decision_log.isEnabledFor(level):
+            return
+        pairs = {"pod": report.pod, "node": report.node, "plugin": report.plugin, "stage": report.stage}
+        pairs |= {"reason": report.message} if report.message else {}
+        names = [f"{name}=%s" for name in pairs] + [f"{name}=%.1f" for name, _ in report.figures]
+        values = (*pairs.values(), *(figure for _, figure in report.figures))
+        decision_log.log(level, f"{text}: {' '.join(names)}", *values)
 
     def wants_explanations(self) -> bool:
         return decision_log.isEnabledFor(logging.DEBUG)

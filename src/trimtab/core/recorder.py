@@ -3,9 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from trimtab.core.framework.evaluation import NO_TIMER, PluginTimer
 from trimtab.core.framework.explain import Explanation
+from trimtab.core.framework.interface import Figures
+
+
+class StageReport(NamedTuple):
+    """What a Reserve, Permit or PreBind plugin said of a pod on its node; `result` is rejected, warned or noted."""
+
+    stage: str
+    plugin: str
+    pod: str
+    node: str
+    result: str
+    message: str = ""
+    figures: Figures = ()
 
 
 class MetricsRecorder:
@@ -44,6 +58,9 @@ class MetricsRecorder:
 
     def bound_to_missing_node(self) -> None:
         """A pod was bound to a node that had been deleted in the meantime."""
+
+    def stage_reported(self, report: StageReport) -> None:
+        """A plugin rejected a pod after its node was chosen, warned of it, or has figures to log."""
 
     def plugin_failed(self, error: str) -> None:
         """A plugin raised an exception; its pod was requeued."""

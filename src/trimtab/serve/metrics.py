@@ -24,7 +24,7 @@ from prometheus_client.utils import floatToGoString
 
 from trimtab.core.framework.evaluation import PluginTimer
 from trimtab.core.model.events import BindFailure
-from trimtab.core.recorder import MetricsRecorder
+from trimtab.core.recorder import MetricsRecorder, StageReport
 
 Labels = tuple[str, ...]
 
@@ -166,6 +166,11 @@ class Metrics:
         self.bind_failures = Counter(
             "trimtab_bind_failures_total", "Binds that failed or whose outcome is unknown.", ("fault",), BindFailure
         )
+        self.stage_results = Counter(
+            "trimtab_stage_results_total",
+            "Rejections and warnings by Reserve, Permit and PreBind plugins.",
+            ("extension_point", "plugin", "result"),
+        )
         self.orphaned_pods = Counter("trimtab_orphaned_pods_total", "Pods bound to a node that no longer exists.")
         self.plugin_failures = Counter("trimtab_plugin_faults_total", "Decisions abandoned because a plugin raised.")
         self.rejected_samples = Counter("trimtab_samples_refused_total", "Samples rejected, by reason.", ("reason",))
@@ -246,6 +251,11 @@ class PrometheusRecorder(MetricsRecorder):
     def bound_to_missing_node(self) -> None:
         """A pod was bound to a node that was deleted meanwhile."""
         self._metrics.orphaned_pods.add()
+
+    def stage_reported(self, report: StageReport) -> None:
+        """A plugin rejected a pod on its node, or warned of it."""
+        if report.result != "noted":
+            self._metrics.stage_results.add(report.stage, report.plugin, report.result)
 
     def plugin_failed(self, error: str) -> None:
         """A plugin raised."""

@@ -7,10 +7,14 @@ import pytest
 from msgspec.structs import replace
 
 from tests.build import cluster, node, pod
+from tests.core.engine_harness import EngineHarness
+from tests.core.engine_harness import node as engine_node
+from tests.core.engine_harness import pod as engine_pod
 from tests.core.plugins.measured_cluster import large, loaded, place_all, points, rejections, with_samples
-from trimtab.core.framework.interface import ALL_ROWS, Reject, StageStatus, Warn
+from trimtab.core.framework.interface import ALL_ROWS, Note, Reject, StageStatus, Warn
 from trimtab.core.model.pod import Owner
 from trimtab.core.plugins.rescheduler import Rescheduler
+from trimtab.core.recorder import MetricsRecorder, StageReport
 
 WEB = pod("web", cpu="100m", memory="100Mi")
 STRICT = Rescheduler(strict=True)
@@ -190,7 +194,40 @@ def test_warning_before_the_bind() -> None:
     held = loaded(a=(79, 10), b=(10, 10))
     held.assume(pod("one", cpu="300m", memory="1Mi"), "a")
     warning = Warn("NodeNearlyFull", "with this pod a will use 82% of its CPU (limit 80%)")
-    assert (warning, StageStatus.SUCCESS) == tuple(Rescheduler().pre_bind(held.view, WEB, each) for each in ("a", "b"))
+    warned, noted = (Rescheduler().pre_bind(held.view, WEB, each) for each in ("a", "b"))
+    assert warning == warned and isinstance(warned, Warn) and isinstance(noted, Note)
+    limits = (("cpu_limit_percent", 80.0), ("memory_limit_percent", 80.0))
+    assert limits == warned.figures[2:] == noted.figures[2:]
+    assert [("predicted_cpu_percent", 82), ("predicted_memory_percent", 10)] == [
+        (name, round(figure)) for name, figure in warned.figures[:2]
+    ]
+
+
+class Reports(MetricsRecorder):
+    """Keeps what stages say."""
+
+    def __init__(self) -> None:
+        self.seen: list[StageReport] = []
+
+    def stage_reported(self, report: StageReport) -> None:
+        self.seen.append(report)
+
+
+def test_what_the_stages_predict_is_reported() -> None:
+    """Reserve refuses a node with the figures; PreBind warns with them, and the pod is bound all the same."""
+    recorder = Reports()
+    scene = EngineHarness(Rescheduler(strict=True), recorder=recorder)
+    room = {"cpu": 10_000, "memory": 10 << 30}
+    capacity = (("cpu", 10_000), ("memory", 10 << 30))
+    scene.upsert(engine_node("a", **room, capacity=capacity), engine_pod("old", cpu=7900, node="a", phase="Running"))
+    scene.upsert(engine_pod("large", cpu=1900))
+    assert {} == scene.binds()
+    scene.upsert(engine_pod("small", cpu=500))
+    assert {"small": "a"} == scene.binds()
+    assert [("Reserve", "rejected", "default/large"), ("PreBind", "warned", "default/small")] == [
+        (each.stage, each.result, each.pod) for each in recorder.seen
+    ]
+    assert [98.0, 84.0] == [pytest.approx(dict(each.figures)["predicted_cpu_percent"]) for each in recorder.seen]
 
 
 def test_a_burst_spreads() -> None:

@@ -369,3 +369,20 @@ def test_a_fork_decides_on_as_the_original_would() -> None:
     twin.advance(0.0)
     twin.upsert(node("n1", 500))
     assert (2, 0) == (len(twin.binds()), len(scene.engine.controller(Scheduling).bindings))
+
+
+def test_a_label_that_no_plugin_heeds_gets_a_word() -> None:
+    """Once for each group, on its first pod, whichever of the labels it is; the pods are scheduled all the same."""
+    scene = EngineHarness()
+    scene.upsert(node("a", 8000))
+    labels = [{POD_GROUP_LABEL: "train"}, {POD_GROUP_LABEL: "train"}, {LEGACY_POD_GROUP_LABEL: "other"}, {"app": "web"}]
+    scene.upsert(*(pod(f"p{number}", cpu=100, labels=each) for number, each in enumerate(labels)))
+    wishes = scene.turn()
+    assert ["default/train", "default/other"] == [
+        wish.note.split("pod group ")[1].split()[0]
+        for wish in of_kind(EmitEvent, wishes)
+        if wish.reason == "PodGroupIgnored"
+    ]
+    assert 4 == len(of_kind(Bind, wishes))
+    scene.upsert(pod("late", cpu=100, labels=labels[0]))
+    assert [] == of_kind(EmitEvent, scene.turn())

@@ -37,6 +37,8 @@ Bools = NDArray[np.bool_]
 Rows = slice | NDArray[np.intp]
 ALL_ROWS = slice(None)
 
+Figures = tuple[tuple[str, float], ...]  # by name, such as predicted_cpu_percent
+
 MAX_SCORE = 100
 
 
@@ -71,6 +73,7 @@ class Reject:
 
     reason: str
     unresolvable: bool = True
+    figures: Figures = field(default=(), compare=False)  # of a stage: for the log, behind the reason
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,13 +110,21 @@ class StageStatus(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Warn:
-    """Success with a warning Event about the pod; the reason is in CamelCase."""
+    """Success with a warning Event about the pod; the reason is in CamelCase. Figures are for the log."""
 
     reason: str
     message: str
+    figures: Figures = field(default=(), compare=False)
 
 
-StageResult = StageStatus | Warn | Reject | Wait
+@dataclass(frozen=True, slots=True)
+class Note:
+    """Success with figures that are logged at level debug."""
+
+    figures: Figures
+
+
+StageResult = StageStatus | Note | Warn | Reject | Wait
 
 
 class Normalise(Enum):

@@ -29,9 +29,11 @@ import numpy as np
 from trimtab.core.cluster.view import View
 from trimtab.core.framework.interface import (
     Bools,
+    Figures,
     Ints,
     NamedSource,
     Normalise,
+    Note,
     Reject,
     Rows,
     StageResult,
@@ -55,6 +57,7 @@ FADE_WIDTH = 0.10
 HARD_LIMITS = ((CPU, HARD_LIMIT * 100), (MEMORY, HARD_LIMIT * 100))
 NO_ESTIMATE = (0.0, 0.0)
 RESOURCE_NAMES = {CPU: "CPU", MEMORY: "memory"}
+FIGURE_NAMES = ("predicted_cpu_percent", "predicted_memory_percent", "cpu_limit_percent", "memory_limit_percent")
 DEFAULT_INTERVAL = Duration(30)
 STRATEGIES = ("LoadBalancing", "ResourceOptimization", "NodeMaintenance")
 
@@ -256,15 +259,12 @@ class Rescheduler:
     # --- stages; the pod counts on its node already
 
     def reserve(self, view: View, state: Any, pod: Pod, node: str) -> tuple[Any, StageStatus | Reject]:
-        exceeded = (
-            self._exceeded(view, node, HARD_LIMIT * 100, HARD_LIMIT * 100)
-            if self.enable_scheduling_optimization
-            else []
-        )
-        rejected = exceeded and (self.strict or not utilisation.is_daemon_set_pod(pod))
-        return state, Reject(
-            f"{node} would use {' and '.join(exceeded)}", unresolvable=False
-        ) if rejected else StageStatus.SUCCESS
+        if not self.enable_scheduling_optimization or (not self.strict and utilisation.is_daemon_set_pod(pod)):
+            return state, StageStatus.SUCCESS
+        exceeded, figures = self._exceeded(view, node, HARD_LIMIT * 100, HARD_LIMIT * 100)
+        if not exceeded:
+            return state, StageStatus.SUCCESS
+        return state, Reject(f"{node} would use {' and '.join(exceeded)}", unresolvable=False, figures=figures)
 
     def unreserve(self, state: Any, pod: Pod, node: str) -> Any:
         return state
@@ -272,28 +272,28 @@ class Rescheduler:
     def pre_bind(self, view: View, pod: Pod, node: str) -> StageResult:
         if not self.enable_preventive_rescheduling:
             return StageStatus.SUCCESS
-        exceeded = self._exceeded(view, node, self.cpu_threshold, self.memory_threshold)
-        return (
-            Warn("NodeNearlyFull", f"with this pod {node} will use {' and '.join(exceeded)}")
-            if exceeded
-            else StageStatus.SUCCESS
-        )
+        exceeded, figures = self._exceeded(view, node, self.cpu_threshold, self.memory_threshold)
+        if not exceeded:
+            return Note(figures) if figures else StageStatus.SUCCESS
+        return Warn("NodeNearlyFull", f"with this pod {node} will use {' and '.join(exceeded)}", figures)
 
-    def _exceeded(self, view: View, node: str, cpu: float, memory: float) -> list[str]:
-        """A message for each resource of the node that is used beyond these percentages."""
+    def _exceeded(self, view: View, node: str, cpu: float, memory: float) -> tuple[list[str], Figures]:
+        """A message for each resource of the node that is used beyond these percentages, and what is predicted."""
         row = view.row(node)
         if row is None:
-            return []
+            return [], ()
         rows = slice(row, row + 1)
         measured = self._utilisation(view, rows)
         used = utilisation.fill_unknown(measured, lambda: _requested(view, rows))
-        return [
+        percents = (used * 100).ravel().tolist()
+        messages = [
             f"{percent:.0f}% of its {name} (limit {limit:g}%{', by requests' if unknown else ''})"
             for name, limit, percent, unknown in zip(
-                RESOURCE_NAMES.values(), (cpu, memory), (used * 100).ravel(), np.isnan(measured).ravel(), strict=True
+                RESOURCE_NAMES.values(), (cpu, memory), percents, np.isnan(measured).ravel(), strict=True
             )
             if percent > limit
         ]
+        return messages, tuple(zip(FIGURE_NAMES, (*percents, cpu, memory), strict=True))
 
     def explain_note(self, view: View, pod: Pod) -> str:
         note = "" if self.strict else utilisation.unmeasured_note(view)

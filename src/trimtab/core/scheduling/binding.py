@@ -25,11 +25,12 @@ from msgspec.structs import replace
 
 from trimtab.core.cluster.cluster import Cluster
 from trimtab.core.controllers import EngineState, Output
-from trimtab.core.framework.interface import Reject, Reserve, StageStatus, Wait, Warn
+from trimtab.core.framework.interface import Note, Reject, Reserve, StageStatus, Wait, Warn
 from trimtab.core.framework.profile import Profile, plugin_name
 from trimtab.core.model.change import Change
 from trimtab.core.model.instructions import Bind, GetPod
 from trimtab.core.model.pod import Pod
+from trimtab.core.recorder import StageReport
 from trimtab.core.scheduling import pod_events
 from trimtab.core.scheduling.queue.pods_by_claim import Pods
 
@@ -107,6 +108,7 @@ class BindingCycles:
             cluster.set_plugin_state(name, memory)
             cycle.reserved = (*cycle.reserved, plugin)
             if isinstance(answer, Reject):
+                self._report(cycle, "Reserve", name, answer)
                 return StageRejected(name, answer)
         return None
 
@@ -120,6 +122,9 @@ class BindingCycles:
         warnings: list[Output] = []
         while cycle.stage < len(stages):
             answer = stages[cycle.stage](cluster.view, cycle.pod, cycle.node)
+            if isinstance(answer, Reject | Warn | Note):
+                stage = "Permit" if cycle.stage < len(cycle.profile.permits) else "PreBind"
+                self._report(cycle, stage, plugin_name(plugins[cycle.stage]), answer)
             if isinstance(answer, Reject):
                 return StageRejected(plugin_name(plugins[cycle.stage]), answer)
             if isinstance(answer, Wait):
@@ -128,10 +133,19 @@ class BindingCycles:
             if isinstance(answer, Warn):
                 warnings.append(pod_events.warning(cycle.pod, answer.reason, answer.message))
             else:
-                assert answer is StageStatus.SUCCESS
+                assert answer is StageStatus.SUCCESS or isinstance(answer, Note)
             cycle.stage, cycle.wait_until = cycle.stage + 1, None
         misfit = _recheck_filters(cluster, cycle) if cycle.waited else None
         return misfit if misfit is not None else [*warnings, self._bind(cycle, now)]
+
+    def _report(self, cycle: BindingCycle, stage: str, plugin: str, answer: Reject | Warn | Note) -> None:
+        result, message = "noted", ""
+        if isinstance(answer, Reject):
+            result, message = "rejected", answer.reason
+        elif isinstance(answer, Warn):
+            result, message = "warned", answer.message
+        report = StageReport(stage, plugin, cycle.pod.key, cycle.node, result, message, answer.figures)
+        self.state.recorder.stage_reported(report)
 
     def _bind(self, cycle: BindingCycle, now: float) -> Bind:
         cycle.state = BindState.SENT

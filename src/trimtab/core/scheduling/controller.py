@@ -172,9 +172,10 @@ class Scheduling(Controller):
             self.queue.delete(pod.uid, now)
             return []
         timer = self.state.recorder.timer()
+        notes = self.gangs.ignored_label(pod, profile) if entry.attempts == 1 else []
         try:
             outputs = self.gang_cycle.run(entry, pod, profile, timer, now)  # None: it is in no gang that waits
-            return outputs if outputs is not None else self.pod_cycle.run(pod, profile, entry, timer, now)
+            return notes + (outputs if outputs is not None else self.pod_cycle.run(pod, profile, entry, timer, now))
         except Exception as error:
             self.state.recorder.attempted(profile.name, "error", timer)
             return self.requeuer.plugin_failed(pod, profile, error, now)

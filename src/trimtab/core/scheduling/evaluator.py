@@ -56,7 +56,8 @@ class Evaluator:
         """What the stock profile would choose, in a sentence; empty if there is none to compare with."""
         if self.stock is None:
             return ""
-        unwatched = dict.fromkeys(self.stock.needed_kinds.keys() - {*self.state.settings.kinds}, NOT_WATCHED)
+        watched = self.state.settings.kinds
+        unwatched = {kind: NOT_WATCHED for kind in self.stock.needed_kinds if kind not in watched}
         if reason := pod_waits_for(pod, self.stock, unwatched | self.state.forbidden):
             return f"unknown: {reason}"
         verdict = choose(view, pod, self.stock, self.nominated())

@@ -21,6 +21,7 @@ from trimtab.core.scheduling.queue import queueing_hints
 from trimtab.core.scheduling.queue.queue import QueuedPod, QueueState, SchedulingQueue
 from trimtab.core.scheduling.queue.unschedulable import Key
 
+MAX_IGNORED = 10_000
 FIRST_OF_ALL = 0.0  # has waited longer than everybody else of its priority
 
 
@@ -43,10 +44,11 @@ class Gangs:
         self.members: dict[str, dict[str, None]] = {}
         self.history: dict[str, GangHistory] = {}
         self._representatives: dict[str, tuple[Pod, ...]] = {}  # until a member is seen again
+        self._ignored: dict[str, None] = {}  # groups whose label no plugin heeds, once that was told
 
     def apply_settings(self) -> None:
         self.enabled = any(profile.gang_plugin is not None for profile in self.state.settings.profiles)
-        self.members, self._representatives = {}, {}
+        self.members, self._representatives, self._ignored = {}, {}, {}
         for pod in self.state.cluster.pods.values():
             self._update_members(None, pod)
 
@@ -54,7 +56,7 @@ class Gangs:
         self.enabled = other.enabled
         self.members = {key: uids.copy() for key, uids in other.members.items()}
         self.history = {key: replace(history) for key, history in other.history.items()}
-        self._representatives = other._representatives.copy()
+        self._representatives, self._ignored = other._representatives.copy(), other._ignored.copy()
 
     # --- facts
 
@@ -136,6 +138,16 @@ class Gangs:
             failed_at=None if history is None else history.last,
             backing_off=history is not None and now < history.backoff_until,
         )
+
+    def ignored_label(self, pod: Pod, profile: Profile) -> list[Output]:
+        """An Event for the first pod of a group that the profile has no plugin for; nothing for the others."""
+        key = pod_group_key(pod) if profile.gang_plugin is None and pod.labels else ""
+        if not key or key in self._ignored:
+            return []
+        self._ignored[key] = None
+        if len(self._ignored) > MAX_IGNORED:
+            del self._ignored[next(iter(self._ignored))]
+        return [pod_events.pod_group_ignored(pod, key, profile.name)]
 
     def overdue(self, now: float) -> list[Output]:
         """Gangs that did not come together within their schedule timeout: reported once; attempts go on."""

@@ -46,6 +46,11 @@ def deprecated_label(pod: Pod) -> EmitEvent:
     return warning(pod, "OlderLabel", note)
 
 
+def pod_group_ignored(pod: Pod, group: str, profile: str) -> EmitEvent:
+    note = f"the label of pod group {group} is ignored, and its pods are scheduled one by one: enable Coscheduling in profile"
+    return warning(pod, "PodGroupIgnored", f"{note} {profile}")
+
+
 def warning(pod: Pod, reason: str, message: str) -> EmitEvent:
     return _event(pod, reason, message, is_warning=True)
 
