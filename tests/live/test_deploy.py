@@ -41,6 +41,28 @@ COLLECTIONS = (
     *(f"{FLOWCONTROL}/prioritylevelconfigurations", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"),
     *(f"{ADMISSION}/{kind}" for kind in ("validatingadmissionpolicies", "validatingadmissionpolicybindings")),
 )
+DEFINITIONS, MONITORS = (
+    "/apis/apiextensions.k8s.io/v1/customresourcedefinitions",
+    "/apis/monitoring.coreos.com/v1/servicemonitors",
+)
+PRESSURE, POD_GROUPS = "pressure.trimtab.dev/cpu", "podgroups.scheduling.x-k8s.io"
+GANGS_AND_LABELS = """\
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+profiles:
+- schedulerName: trimtab
+  plugins:
+    multiPoint:
+      disabled: [{name: PrioritySort}]
+      enabled: [{name: Coscheduling}]
+---
+apiVersion: trimtab.dev/v1alpha1
+kind: TrimtabConfiguration
+sources: [{name: metrics-server, metricsServer: {}}]
+labels:
+  mode: apply
+  rules: [{name: cpu, metric: cpu, above: 85%}]
+"""
 ADMIN_WRITES = ("create", "update", "patch", "delete", "deletecollection")
 
 
@@ -133,6 +155,13 @@ def test_install_status_test_and_uninstall(cluster: Rig, before: set[str], monke
     assert count == writes(cluster)
     idle = deploy(cluster, "status")
     assert (1, True) == (idle.exit_code, "lease trimtab/trimtab: nobody holds it" in idle.stdout)
+    cluster.admin.create(
+        {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "notes", "namespace": "trimtab"}}
+    )
+    kept = done(deploy(cluster, "uninstall", "--dry-run"))
+    assert "note: namespace trimtab stays, because it also has ConfigMap trimtab/notes" in kept
+    assert "delete Namespace trimtab" not in kept
+    cluster.admin.delete(f"{API}/namespaces/trimtab/configmaps/notes")
     process = trimtab_process.start(cluster)
     try:
         trimtab_process.wait_for(lambda: trimtab_process.is_ready(process), 40, "ready", process)
@@ -207,6 +236,47 @@ def test_another_namespace_and_a_single_replica(cluster: Rig, mine: set[str]) ->
     kept = done(deploy(cluster, "uninstall", "-n", "mine", "--yes"))
     assert "note: namespace mine stays, because trimtab deploy did not make it" in kept
     assert "has installed nothing in namespace mine" in done(deploy(cluster, "uninstall", "-n", "mine", "--yes"))
+
+
+def test_what_a_configuration_brings_goes_again(cluster: Rig, mine: set[str], tmp_path: Path) -> None:
+    """PodGroups keep their kind; a labeller that is dropped leaves no label; an upgrade uses the file in the cluster."""
+    file = tmp_path / "f.yaml"
+    file.write_text(GANGS_AND_LABELS)
+    done(deploy(cluster, "install", "-n", "mine", "-c", str(file), "--labeller", "--yes"))
+    file.unlink()
+    group = {"apiVersion": "scheduling.x-k8s.io/v1alpha1", "kind": "PodGroup", "spec": {"minMember": 2}}
+    trimtab_process.wait_for(lambda: exists(cluster, "/apis/scheduling.x-k8s.io/v1alpha1"), 20, "the kind is served")
+    cluster.admin.create({**group, "metadata": {"name": "g", "namespace": "default"}})
+    cluster.admin.patch(f"{API}/nodes/node-1", {"metadata": {"labels": {PRESSURE: "true"}}})
+    changed = done(deploy(cluster, "upgrade", "-n", "mine", "--no-labeller", "--yes"))
+    assert f"node-1: -{PRESSURE}" in changed
+    assert PRESSURE not in cluster.admin.get(f"{API}/nodes/node-1")["metadata"]["labels"]
+    assert "mode: apply" in cluster.admin.get(f"{API}/namespaces/mine/configmaps/trimtab")["data"]["config.yaml"]
+    kept = done(deploy(cluster, "uninstall", "-n", "mine", "--dry-run"))
+    assert f"note: CustomResourceDefinition {POD_GROUPS} stays, because there are objects of that kind" in kept
+    assert f"delete CustomResourceDefinition {POD_GROUPS}" not in kept
+    cluster.admin.delete("/apis/scheduling.x-k8s.io/v1alpha1/namespaces/default/podgroups/g")
+
+
+def test_monitoring_needs_the_operator(cluster: Rig, mine: set[str]) -> None:
+    """Without its kinds one sentence and no write; with them they are installed, removed, and seen by status."""
+    count = writes(cluster)
+    refused = deploy(cluster, "install", "-n", "mine", "-m", "--yes")
+    assert 1 == refused.exit_code
+    assert "the cluster does not have " in refused.stderr
+    assert "ServiceMonitor (monitoring.coreos.com/v1)" in refused.stderr
+    assert "install the Prometheus operator, or leave out -m" in refused.stderr
+    assert count == writes(cluster)
+    definitions = cluster.apply(cluster.binaries / "prometheus-operator-crds.yaml")
+    try:
+        trimtab_process.wait_for(lambda: exists(cluster, MONITORS), 20, "the kinds are served")
+        done(deploy(cluster, "install", "-n", "mine", "-m", "--yes"))
+        (monitor,) = cluster.admin.list(MONITORS)
+        assert ["mine"] == monitor["spec"]["namespaceSelector"]["matchNames"]
+        done(deploy(cluster, "upgrade", "-n", "mine", "--no-monitoring", "--yes"))
+        assert [] == cluster.admin.list(MONITORS)
+    finally:
+        cluster.admin.delete_many(f"{DEFINITIONS}/{each['metadata']['name']}" for each in definitions)
 
 
 def test_what_is_not_ours_is_refused_and_left(cluster: Rig) -> None:

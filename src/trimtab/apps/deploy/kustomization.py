@@ -60,7 +60,7 @@ def read_kustomization(folder: Path) -> Iterator[Object]:
 
 def _load(path: Path) -> list[Object]:
     try:
-        return [item for item in yaml.safe_load_all(path.read_text()) if item]
+        return [item for item in yaml.load_all(path.read_text(), Loader=yaml.CSafeLoader) if item]
     except (OSError, yaml.YAMLError) as error:
         raise DeployError(f"{path}: cannot be read: {error}") from None
 

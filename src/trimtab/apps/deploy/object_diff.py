@@ -47,11 +47,11 @@ def _yaml_lines(item: dict[str, Any] | None) -> list[str]:
     return [] if item is None else to_yaml(item).splitlines()
 
 
-class _Dumper(yaml.SafeDumper):
+class _Dumper(yaml.CSafeDumper):
     """Writes texts of several lines as blocks, so that a changed line of a configuration is one changed line."""
 
 
-def _represent_text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
+def _represent_text(dumper: yaml.CSafeDumper, text: str) -> yaml.ScalarNode:
     return dumper.represent_scalar("tag:yaml.org,2002:str", text, style="|" if "\n" in text else None)
 
 

@@ -24,6 +24,7 @@ RUN_LABEL = "deploy.trimtab.dev/check"
 MANAGER = "trimtab-deploy-test"
 CONCURRENCY = 16
 RETRY_SECONDS = 1.0
+DELETE_ROUNDS, DELETE_SECONDS = 20, 0.2
 ENDING_POLLS, ENDING_POLL_SECONDS = 60, 1.0
 ACCOUNT_POLLS, ACCOUNT_POLL_SECONDS = 100, 0.1
 WATCH_SECONDS = 300
@@ -164,7 +165,16 @@ async def _watch(
 
 
 async def delete_pods(cluster: Cluster, options: ProbeOptions) -> None:
-    """Delete all pods of the run at once, without waiting for their containers."""
+    """Delete all pods of the run until none is left: a creation that was interrupted may still arrive."""
+    for _ in range(DELETE_ROUNDS):
+        await _delete_all(cluster, options)
+        await asyncio.sleep(DELETE_SECONDS)
+        if not await cluster.list_kind("v1", "Pod", options.namespace, labels=f"{RUN_LABEL}={options.run_id}"):
+            return
+
+
+async def _delete_all(cluster: Cluster, options: ProbeOptions) -> None:
+    """All of them in one request, without waiting for their containers."""
     selector = quote(f"{RUN_LABEL}={options.run_id}")
     body = {"apiVersion": "v1", "kind": "DeleteOptions", "gracePeriodSeconds": 0}
     path = f"{_pods_path(options.namespace)}?labelSelector={selector}"

@@ -8,7 +8,7 @@ from typing import Any
 
 from trimtab.apps.deploy.cluster import Cluster, DeployError, Object, ObjectRef, Say, names
 
-POLL_SECONDS = 1.0
+POLL_SECONDS = 0.5
 
 
 def rollout_state(deployment: Object) -> str:

@@ -11,7 +11,7 @@ from datetime import datetime
 from trimtab.apps.deploy.cluster import Cluster, DeployError, Object
 from trimtab.apps.deploy.plan import check_namespace
 from trimtab.apps.deploy.release import Inventory, read_inventory
-from trimtab.apps.deploy.render import CONFIG_KEY, CONFIG_MAP, VERSION, checksum
+from trimtab.apps.deploy.render import CHECKSUM, CONFIG_KEY, CONFIG_MAP, VERSION, checksum
 from trimtab.apps.deploy.rollout import rollout_state, waiting_reasons
 from trimtab.wire.decoding import Malformed
 from trimtab.wire.lease import Lease, get_lease_request, read_lease
@@ -83,7 +83,7 @@ async def read_installation(cluster: Cluster, namespace: str) -> Status:
         missing,
         workloads,
         tuple(leaders),
-        await _warnings(cluster, namespace),
+        (*_edited(config, deployments), *await _warnings(cluster, namespace)),
         (*_problems(missing, workloads, leaders), *await waiting_reasons(cluster, namespace)),
     )
 
@@ -109,6 +109,16 @@ def _is_config(item: Object) -> bool:
         and item["metadata"]["name"] == CONFIG_MAP
         and CONFIG_KEY in (item.get("data") or {})
     )
+
+
+def _edited(config: Object | None, deployments: list[Object]) -> Iterator[str]:
+    """Whether somebody has changed the ConfigMap since the pods were started."""
+    annotations = [each["spec"]["template"]["metadata"].get("annotations") or {} for each in deployments]
+    if config is not None and checksum(config["data"]) not in [each.get(CHECKSUM) for each in annotations]:
+        yield (
+            f"ConfigMap {CONFIG_MAP} was changed since the pods were started: they read most fields again by themselves; "
+            "trimtab deploy upgrade -c FILE restarts them"
+        )
 
 
 def _workload(item: Object) -> Workload:
