@@ -10,6 +10,7 @@ import yaml
 from click.testing import CliRunner, Result
 
 from trimtab.cli import main
+from trimtab.cli.deploy.connection import confirm
 
 HEAD = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
 GANG = "{disabled: [{name: PrioritySort}], enabled: [{name: Coscheduling}]}"
@@ -152,3 +153,16 @@ def test_without_a_lease_there_is_one_replica() -> None:
     items = {(each["kind"], each["metadata"]["name"]): each for each in yaml.safe_load_all(done.stdout)}
     spec = items["Deployment", "trimtab"]["spec"]
     assert (1, {"type": "Recreate"}) == (spec["replicas"], spec["strategy"])
+
+
+@pytest.mark.parametrize(("reply", "expected"), [("y", None), ("n", 1), ("", 1)])
+def test_the_question(reply: str, expected: int | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a terminal a yes goes on; anything else changes nothing, with exit code 1."""
+    monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
+    monkeypatch.setattr("click.termui.visible_prompt_func", lambda prompt: reply)
+    if expected is None:
+        confirm("Apply 1 change?", yes=False)
+        return
+    with pytest.raises(SystemExit) as left:
+        confirm("Apply 1 change?", yes=False)
+    assert expected == left.value.code

@@ -7,7 +7,7 @@ whether its container starts is not the scheduler's concern.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -29,7 +29,8 @@ ENDING_POLLS, ENDING_POLL_SECONDS = 60, 1.0
 ACCOUNT_POLLS, ACCOUNT_POLL_SECONDS = 100, 0.1
 WATCH_SECONDS = 300
 UNUSED_IMAGE = "trimtab-check"
-CPU, MEMORY = "1m", "1Mi"
+SMALL = {"cpu": "1m", "memory": "1Mi"}  # a load test of thousands fits any cluster
+LIMITS = {"cpu": "200m", "memory": "128Mi"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,13 +43,19 @@ class ProbeOptions:
     image: str = ""
 
 
-def probe_pod(options: ProbeOptions, name: str, labels: dict[str, str] | None = None, **spec: Any) -> Object:
+def probe_pod(
+    options: ProbeOptions,
+    name: str,
+    requests: Mapping[str, str] = SMALL,
+    labels: Mapping[str, str] | None = None,
+    **spec: Any,
+) -> Object:
     """A pod that any namespace admits, also one that enforces the `restricted` standard."""
     container = {
         "name": "pause",
         "image": options.image or UNUSED_IMAGE,
         "imagePullPolicy": "IfNotPresent" if options.image else "Never",
-        "resources": {"requests": {"cpu": CPU, "memory": MEMORY}, "limits": {"cpu": "10m", "memory": "16Mi"}},
+        "resources": {"requests": dict(requests), "limits": LIMITS},
         "securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}},
     }
     return {

@@ -50,8 +50,7 @@ class Release:
 
     @property
     def image(self) -> str:
-        """The image's full name; one with a digest stays as it is."""
-        return self.repository if "@" in self.repository else f"{self.repository}:{self.tag or self.version}"
+        return image_name(self.repository, self.tag, self.version)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +65,15 @@ class Inventory:
     tag: str = ""
     components: tuple[str, ...] = ()
     leases: tuple[str, ...] = ()
+
+    @property
+    def image(self) -> str:
+        return image_name(self.repository, self.tag, self.version)
+
+
+def image_name(repository: str, tag: str, version: str) -> str:
+    """The image's full name; one with a digest stays as it is."""
+    return repository if "@" in repository else f"{repository}:{tag or version}"
 
 
 def inventory_of(release: Release, objects: Iterable[ObjectRef]) -> Inventory:

@@ -19,6 +19,7 @@ from trimtab.apps.deploy.status import read_installation
 
 POLL_SECONDS = 0.3
 HOSTNAME = "kubernetes.io/hostname"
+REQUESTS = {"cpu": "50m", "memory": "64Mi"}  # large enough to change a node's score, so that the pods spread
 IMPOSSIBLE = {"deploy.trimtab.dev/no-node-has-this": "true"}
 
 
@@ -109,7 +110,7 @@ class SchedulingChecks:
         labels = {"deploy.trimtab.dev/pair": self._options.probe.run_id}
         term = {"labelSelector": {"matchLabels": labels}, "topologyKey": HOSTNAME}
         affinity = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
-        pods = [probe_pod(self._options.probe, f"pair-{index}", labels, affinity=affinity) for index in (1, 2)]
+        pods = [probe_pod(self._options.probe, f"pair-{index}", labels=labels, affinity=affinity) for index in (1, 2)]
         pair = await create_pods(self._cluster, pods, self._bindings)
         if missing := await self._bindings.wait_for(pair, self._seconds_left):
             return CheckResult("anti-affinity", False, await self._why_pending(missing[0]))
@@ -135,7 +136,7 @@ class SchedulingChecks:
             await asyncio.sleep(POLL_SECONDS)
 
     async def _create(self, *stems: str) -> list[str]:
-        pods = [probe_pod(self._options.probe, stem) for stem in stems]
+        pods = [probe_pod(self._options.probe, stem, REQUESTS) for stem in stems]
         return await create_pods(self._cluster, pods, self._bindings)
 
     async def _read_pod(self, name: str) -> Object:

@@ -83,7 +83,7 @@ async def read_installation(cluster: Cluster, namespace: str) -> Status:
         missing,
         workloads,
         tuple(leaders),
-        (*_edited(config, deployments), *await _warnings(cluster, namespace)),
+        (*_edited(inventory, config, deployments), *await _warnings(cluster, namespace)),
         (*_problems(missing, workloads, leaders), *await waiting_reasons(cluster, namespace)),
     )
 
@@ -111,8 +111,11 @@ def _is_config(item: Object) -> bool:
     )
 
 
-def _edited(config: Object | None, deployments: list[Object]) -> Iterator[str]:
-    """Whether somebody has changed the ConfigMap since the pods were started."""
+def _edited(inventory: Inventory, config: Object | None, deployments: list[Object]) -> Iterator[str]:
+    """What somebody has changed since the installation."""
+    for each in map(_workload, deployments):
+        if each.image != inventory.image:
+            yield f"Deployment {each.name} runs {each.image}, but {inventory.image} was installed"
     annotations = [each["spec"]["template"]["metadata"].get("annotations") or {} for each in deployments]
     if config is not None and checksum(config["data"]) not in [each.get(CHECKSUM) for each in annotations]:
         yield (

@@ -9,7 +9,7 @@ The pods go first, because a scheduler that still runs would make its lease agai
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass
 
 import msgspec
@@ -63,17 +63,19 @@ async def plan_removal(cluster: Cluster, namespace: str, kinds: Iterable[tuple[s
     used, notes = await _used_definitions(cluster, found.values())
     doomed = [found[ref] for ref in reversed(in_order(found)) if ref not in used and ref.kind != "Namespace"]
     doomed.sort(key=lambda each: (each["kind"] not in WORKLOADS, ref_of(each) == inventory_ref(namespace)))
-    leases = await _leases(cluster, namespace, inventory) if found else ()
+    leases = await _leases(cluster, namespace, inventory, found) if found else ()
     removes, note = await _removes_namespace(cluster, namespace, {*found, *leases})
     await _check_rights(cluster, namespace, [*map(ref_of, doomed), *leases], removes)
     return Removal(namespace, tuple(doomed), leases, removes, (*notes, *note))
 
 
-async def _leases(cluster: Cluster, namespace: str, inventory: Inventory | None) -> tuple[ObjectRef, ...]:
-    """The leases of our processes in our namespace; that of kube-scheduler, which a profile may use, is not ours."""
+async def _leases(
+    cluster: Cluster, namespace: str, inventory: Inventory | None, known: Container[ObjectRef]
+) -> tuple[ObjectRef, ...]:
+    """Further leases that our processes made in our namespace; kube-scheduler's, which a profile may use, is not ours."""
     recorded = [name.split("/", 1) for name in (inventory.leases if inventory else ())]
     own = dict.fromkeys((*(name for where, name in recorded if where == namespace), *DEFAULT_LEASES))
-    refs = [lease_ref(name, namespace) for name in own]
+    refs = [ref for ref in (lease_ref(name, namespace) for name in own) if ref not in known]
     return tuple([ref for ref in refs if await cluster.read(ref) is not None])
 
 
