@@ -15,18 +15,17 @@ from tools.image.sbom import canonical
 
 pytestmark = pytest.mark.timeout(300)  # the first build downloads and compiles everything
 
-# Run in the image: what its dynamic loader cannot find, over all of its libraries and extension modules.
+# Run in the image: what its dynamic loader cannot load, of all its libraries and extension modules; and how many there are.
 UNRESOLVED = """
 import subprocess
 from pathlib import Path
 loader = next(Path("/usr/lib").glob("*-linux-gnu/ld-linux-*.so.*"))
-for folder in ("/usr/bin", "/usr/lib", "/usr/local/lib"):
-    for file in Path(folder).rglob("*"):
-        if file.is_file() and (file.name == "python3.11" or ".so" in file.suffixes):
-            listed = subprocess.run([loader, "--list", file], capture_output=True, text=True).stdout
-            for line in listed.splitlines():
-                if "not found" in line:
-                    print(file, line.strip())
+libraries = [file for folder in ("/usr/lib", "/usr/local/lib") for file in Path(folder).rglob("*.so*") if file != loader]
+failures = []
+for file in ["/usr/bin/python3.11", *libraries]:
+    ended = subprocess.run([loader, "--list", file], capture_output=True, text=True)
+    failures += [ended.stderr] if ended.returncode else []
+print(len(libraries), failures)
 """
 IMPORTS = """
 import pkgutil, importlib, trimtab
@@ -90,7 +89,8 @@ def test_every_module_imports(root: Path) -> None:
 
 def test_every_library_is_found(root: Path) -> None:
     """All shared libraries that anything in the image links to are in it."""
-    assert "" == output(root, *PYTHON, UNRESOLVED)
+    count, _, failures = output(root, *PYTHON, UNRESOLVED).partition(" ")
+    assert (True, "[]\n") == (int(count) > 80, failures)
 
 
 def test_bytecode_is_complete(root: Path) -> None:

@@ -21,6 +21,7 @@ from tools.image.root_filesystem import PROGRAM, build_layers
 
 STARTS = 5
 MEGABYTE = 1e6
+NEWEST = "trimtab-image.tar"
 
 
 class StartTime(NamedTuple):
@@ -77,6 +78,9 @@ def write_image(contents: Contents, folder: Path) -> tuple[Path, str]:
     folder.mkdir(parents=True, exist_ok=True)
     archive = folder / f"trimtab-{version()}-{contents.architecture}.tar"
     digest = oci.write_archive(contents.architecture, contents.layers, archive)
+    if contents.architecture == native_architecture():  # a name without a version, for scripts
+        (folder / NEWEST).unlink(missing_ok=True)
+        (folder / NEWEST).symlink_to(archive.name)
     archive.with_suffix(".cdx.json").write_text(contents.sbom)
     return archive, digest
 

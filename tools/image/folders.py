@@ -6,6 +6,7 @@ import fcntl
 import hashlib
 import os
 import shutil
+import time
 import tomllib
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -16,6 +17,7 @@ from tools.controlplane.build import cache
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 RUNTIME_LOCK = ROOT / "requirements.lock"
+UNUSED_SECONDS = 14 * 24 * 3600
 PYTHON = (3, 11)  # of Debian 12; wheels and bytecode are made for it
 
 
@@ -53,7 +55,16 @@ def cached(name: str, make: Callable[[Path], None]) -> Path:
             try:
                 make(unfinished)
                 unfinished.rename(target)
+                remove_unused(target)
             finally:
                 shutil.rmtree(unfinished, ignore_errors=True)
     os.utime(target)
     return target
+
+
+def remove_unused(target: Path) -> None:
+    """Remove older results of the same kind that no build has used for two weeks."""
+    kind = target.name.rpartition("-")[0]
+    for other in target.parent.glob(f"{kind}-*"):
+        if time.time() - other.stat().st_mtime > UNUSED_SECONDS:
+            shutil.rmtree(other, ignore_errors=True)
