@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from http.client import HTTPException
 from pathlib import Path
+from urllib.error import HTTPError
+from urllib.request import urlopen
 
 import pytest
 import trustme
@@ -266,6 +268,33 @@ def test_explain_asks_the_secure_port(rig: Rig, trimtab: Process, reader: str, s
     expected = 'forbidden: User "system:serviceaccount:default:stranger" cannot get path "/explain/pod/default/none"'
     assert (1, True, True) == (code, expected in refused, "--non-resource-url='/explain/*'" in refused)
     assert not any(token in refused for token in (reader, stranger))
+
+
+def test_the_labeller_serves_the_same_way(rig: Rig) -> None:
+    """Its pages need a right on the secure port; the address that its operator asked for has /status and /nodes for all."""
+    rules = rig.workspace / "rule.yaml"
+    rules.write_text("Rulename:\n  Node_mem: {Promsql: used, Threshold: 70}\n")
+    secure, plain = free_port(), free_port()
+    command = [sys.executable, "-m", "trimtab", "labeller", "-kubeconfig", str(rig.admin_kubeconfig), "-r", str(rules)]
+    command += ["-prom", "http://127.0.0.1:9", "-webaddr", f":{plain}"]
+    command += ["--bind-address=127.0.0.1", f"--secure-port={secure}"]
+    environment = {"PYTHONPATH": f"{trimtab_process.ROOT / 'src'}"}
+    url = f"https://127.0.0.1:{secure}"
+    with running(Process(command, rig.workspace / "labeller.log", environment, url)) as process:
+        trimtab_process.wait_for(lambda: is_ready(process), 60, "ready", process)
+        assert (401, "Unauthorized") == message(call(process, "/nodes"))
+        labelled = '{"type":"Label type=presure Nodes","num":0,"node_names":[]}'
+        assert (200, labelled) == call(process, "/nodes", context=admin(rig))[:2]
+        with urlopen(f"http://127.0.0.1:{plain}/nodes", timeout=10) as response:
+            assert labelled == response.read().decode()
+        with pytest.raises(HTTPError, match="404"):
+            urlopen(f"http://127.0.0.1:{plain}/metrics", timeout=10)
+
+
+def admin(rig: Rig) -> ssl.SSLContext:
+    context = untrusting()
+    context.load_cert_chain(*map(str, rig.credentials.client_certificate("admin", "system:masters")))
+    return context
 
 
 def test_while_the_api_server_is_down(rig: Rig, trimtab: Process, reader: str, stranger: str) -> None:

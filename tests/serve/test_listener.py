@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import socket
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -121,6 +122,20 @@ def test_all_interfaces(host: str) -> None:
         port = made.getsockname()[1]
         with socket.create_connection(("127.0.0.1", port), timeout=5) as client:
             assert port == client.getpeername()[1]
+
+
+def test_all_interfaces_of_a_machine_without_ipv6(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the kernel has it switched off, IPv4 alone is served."""
+    create = socket.create_server
+
+    def without_ipv6(*args: object, **more: object) -> socket.socket:
+        if more["family"] is socket.AF_INET6:
+            raise OSError(errno.EADDRNOTAVAIL, "no")
+        return create(*args, **more)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(socket, "create_server", without_ipv6)
+    with listen(ANY._replace(host="0.0.0.0")) as made:
+        assert socket.AF_INET == made.family
 
 
 def test_addresses_as_text() -> None:

@@ -10,6 +10,7 @@ that only hold connections open never keep a probe or a scrape out.
 from __future__ import annotations
 
 import asyncio
+import errno
 import ipaddress
 import logging
 import os
@@ -40,6 +41,7 @@ SHUTDOWN_TIMEOUT = 1.0
 SWEEP_SECONDS = 1.0
 BACKLOG = 128
 RETRY_SECONDS = 0.5
+NO_IPV6 = (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT)  # the kernel knows it, and it is switched off
 
 
 class CannotListen(Exception):
@@ -49,18 +51,31 @@ class CannotListen(Exception):
 def listen(address: Address, share_port: bool = False) -> socket.socket:
     """A socket on this address; on all interfaces and families if it is unspecified."""
     everywhere = ipaddress.ip_address(address.host).is_unspecified
-    dual = everywhere and socket.has_dualstack_ipv6()
-    family = socket.AF_INET6 if dual or ":" in address.host else socket.AF_INET
-    host = "" if everywhere else address.host
     try:
-        made = socket.create_server(
-            (host, address.port), family=family, backlog=BACKLOG, reuse_port=share_port, dualstack_ipv6=dual
-        )
+        made = _everywhere(address.port, share_port) if everywhere else _bound(address.host, address.port, share_port)
     except OSError as error:
         reason = os.strerror(error.errno) if error.errno else str(error)  # without the address, which comes first
         raise CannotListen(f"cannot serve on {address}: {reason}. Choose another {address.flag}") from None
     made.setblocking(False)
     return made
+
+
+def _everywhere(port: int, share_port: bool) -> socket.socket:
+    if not socket.has_dualstack_ipv6():
+        return _bound("", port, share_port)
+    try:
+        return socket.create_server(
+            ("", port), family=socket.AF_INET6, backlog=BACKLOG, reuse_port=share_port, dualstack_ipv6=True
+        )
+    except OSError as error:
+        if error.errno not in NO_IPV6:
+            raise
+        return _bound("", port, share_port)
+
+
+def _bound(host: str, port: int, share_port: bool) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    return socket.create_server((host, port), family=family, backlog=BACKLOG, reuse_port=share_port)
 
 
 class BoundedRequests(RequestHandler):
