@@ -10,9 +10,10 @@ from prometheus_client.core import Metric
 from tests.build import node
 from tests.core.load.builders import cluster_of, ingest, reading, running_pod
 from trimtab.core.cluster.cluster import Cluster
+from trimtab.core.cluster.utilization import utilization
 from trimtab.core.load.settings import LoadSettings
 from trimtab.core.model.resources import CPU, MEMORY
-from trimtab.serve.node_gauges import cluster_gauges, node_gauges, node_shares
+from trimtab.serve.node_gauges import cluster_gauges, node_gauges
 
 GIB = 1 << 30
 SETTINGS = LoadSettings(fresh=60, stale=120)
@@ -30,7 +31,7 @@ def cluster() -> Cluster:
 
 def spread(cluster: Cluster, measured: bool = True, pods: bool = True) -> Iterable[Metric]:
     """The gauges over all nodes."""
-    return cluster_gauges(cluster.view, node_shares(cluster.view, measured, pods))
+    return cluster_gauges(cluster.view, utilization(cluster.view, measured, pods))
 
 
 def series(families: Iterable[Metric], name: str) -> dict[tuple[str, ...], float]:
@@ -90,13 +91,13 @@ def test_without_a_source_or_without_pods_nothing_is_claimed(cluster: Cluster) -
     alone = list(spread(cluster, pods=False))
     assert {"measured"} == {basis for basis, *_ in series(alone, "trimtab_nodes_by_utilization")}
     assert {"node_cpu_usage_percent", "node_memory_usage_percent"} == {
-        each.name for each in node_gauges(cluster.view, node_shares(cluster.view, measured=True, pods=False))
+        each.name for each in node_gauges(cluster.view, utilization(cluster.view, measured=True, pods=False))
     }
 
 
 def test_each_node_has_its_own_series(cluster: Cluster) -> None:
     """Measured, requested and forecast usage in percent, and pods; a node without a sample has no measured value."""
-    families = list(node_gauges(cluster.view, node_shares(cluster.view, measured=True, pods=True)))
+    families = list(node_gauges(cluster.view, utilization(cluster.view, measured=True, pods=True)))
     assert {("a",): 90, ("b",): 10, ("c",): 50} == series(families, "node_cpu_usage_percent")
     assert {} == series(families, "node_memory_usage_percent")
     requested = series(families, "trimtab_node_requested_percent")

@@ -12,13 +12,14 @@ from dataclasses import dataclass
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
+from trimtab.core.cluster.utilization import utilization
 from trimtab.core.engine import Engine
 from trimtab.core.framework.interface import PreEnqueue
 from trimtab.core.framework.profile import plugin_name
 from trimtab.core.model.pod import Pod
 from trimtab.core.scheduling.controller import Scheduling
 from trimtab.core.scheduling.queue.queue import QueueState
-from trimtab.serve.node_gauges import cluster_gauges, node_gauges, node_shares
+from trimtab.serve.node_gauges import cluster_gauges, node_gauges
 
 Values = Iterable[tuple[tuple[str, ...], float]]
 QUEUES = (QueueState.ACTIVE, QueueState.BACKOFF, QueueState.UNSCHEDULABLE, QueueState.GATED)
@@ -83,10 +84,10 @@ class Gauges:
 
     def _node_metrics(self) -> Iterator[Metric]:
         view, pods = self._engine.cluster.view, "pods" in self._engine.state.settings.kinds
-        shares = node_shares(view, measured=bool(self._stats.sources()), pods=pods)
-        yield from cluster_gauges(view, shares)
+        columns = utilization(view, measured=bool(self._stats.sources()), pods=pods)
+        yield from cluster_gauges(view, columns)
         if self._stats.node_usage:
-            yield from node_gauges(view, shares)
+            yield from node_gauges(view, columns)
 
     def _queue_gauges(self) -> Iterator[Metric]:
         states = Counter(pod.state for pod in self._scheduling.queue.pods.values())
