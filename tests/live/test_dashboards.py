@@ -1,7 +1,7 @@
 """Every expression of every panel and alert has data from a real Prometheus that scrapes a real Trimtab, or is proved.
 
 Four nodes with metrics, the scheduler with the labeller in one process, two sources of which one is dead, and every kind of
-pod: scheduled, too big, gated, preempting. Pods arrive all the time, so that rates have something to show.
+pod: scheduled, too big, gated, preempting, warned of. Pods arrive all the time, so that rates have something to show.
 """
 
 from __future__ import annotations
@@ -66,7 +66,11 @@ def trimtab(cluster: MeteredCluster) -> Iterator[Process]:
         "labels": {"mode": "apply", "rules": [rule]},
         "metrics": {"nodeUsage": True},
     }
-    config = trimtab_process.write_config(cluster.rig, own=own)
+    limit = {"name": "Rescheduler", "args": {"cpuThreshold": 60}}
+    plugins = {"multiPoint": {"enabled": [{"name": "Rescheduler"}]}}
+    careful = {"schedulerName": "careful", "plugins": plugins, "pluginConfig": [limit]}
+    profiles = [{"schedulerName": trimtab_process.SCHEDULER}, careful]
+    config = trimtab_process.write_config(cluster.rig, own=own, profiles=profiles)
     flags = ("--controllers", "scheduler,labeller")
     with (
         ready_process(trimtab_process.launch(cluster.rig, config, "leader", *flags)) as leader,
@@ -84,6 +88,7 @@ def arrivals(cluster: MeteredCluster, trimtab: Process) -> Iterator[None]:
     here = {"nodeSelector": {"kubernetes.io/hostname": "node-2"}, "scheduler": trimtab_process.SCHEDULER}
     cluster.rig.admin.create(pod("tenant", cpu="7500m", nodeName="node-2"))
     cluster.rig.admin.create(pod("gated", scheduler="trimtab", schedulingGates=[{"name": "example.com/later"}]))
+    cluster.rig.admin.create(pod("heavy", cpu="5600m", scheduler="careful"))  # brings any node above the threshold
     cluster.rig.admin.create(pod("big", cpu="900", scheduler="trimtab"))
     cluster.rig.admin.create(pod("urgent", cpu="4", priorityClassName="urgent", **here))
 

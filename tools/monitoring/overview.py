@@ -224,15 +224,19 @@ WAITING = Row(
                     "{{plugin}}",
                 ),
             ),
-            width=8,
         ),
         Lines(
             title="Unschedulable pods by plugin",
             description="Pods that wait now, by the plugins that rejected nodes for them. `trimtab explain pod` says more.",
             unit=COUNT,
             queries=(Query(f"max by (plugin) (scheduler_unschedulable_pods{{{SELECTED}}})", "{{plugin}}"),),
-            width=8,
         ),
+    ),
+)
+
+PREDICTIONS = Row(
+    "Preemption and predictions",
+    (
         Lines(
             title="Preemption",
             description="Attempts to make room by deleting pods of lower priority, and the pods that were deleted.",
@@ -243,9 +247,20 @@ WAITING = Row(
                 ),
                 Query(f"60 * sum(rate(scheduler_preemption_victims_sum{{{SELECTED}}}[$__rate_interval]))", "victims"),
             ),
-            width=8,
+        ),
+        Lines(
+            title="Refused or warned of by prediction",
+            description="Nodes that were chosen and then refused, or bound to with a warning: the pod would overfill them.",
+            unit=PER_MINUTE,
+            queries=(
+                Query(
+                    "60 * sum by (plugin, extension_point, result) "
+                    f"(rate(trimtab_stage_results_total{{{SELECTED}}}[$__rate_interval]))",
+                    "{{plugin}} {{extension_point}} {{result}}",
+                ),
+            ),
         ),
     ),
 )
 
-ROWS = (STATUS, SCHEDULING, WAITING)
+ROWS = (STATUS, SCHEDULING, WAITING, PREDICTIONS)
