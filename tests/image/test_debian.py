@@ -10,7 +10,7 @@ from threading import Thread
 
 import pytest
 
-from tools.image import deb_archive, debian
+from tools.image import build, deb_archive, debian
 from tools.image.__main__ import main
 from tools.image.debian import ARCHITECTURES, NAMES, Gone, Package, fetch_all, parse_index, read_lock
 from tools.image.folders import ImageError, Unavailable
@@ -108,6 +108,16 @@ def test_package_that_was_replaced(mirror: str) -> None:
     """The remedy is named, and it is told apart from a network that fails."""
     with pytest.raises(Gone, match=r"odd 0 is not on http://127.*make image-lock.*DEBIAN_MIRRORS"):
         fetch_all([Package("odd", "0", "all", "pool/o/odd_0_all.deb", "1" * 64)])
+
+
+def test_newer_packages_only_if_allowed(mirror: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A build for release fails if a locked version is gone; tests go on with today's versions."""
+    gone = Package("odd", "0", "all", "pool/o/odd_0_all.deb", "1" * 64)
+    monkeypatch.setattr(build, "read_lock", lambda architecture: [gone])
+    monkeypatch.setattr(build, "newest", lambda architecture: [ODD])
+    with pytest.raises(Gone):
+        build.available_packages("amd64", allow_newer=False)
+    assert [ODD] == build.available_packages("amd64", allow_newer=True)
 
 
 def test_mirror_that_does_not_answer(mirror: str, monkeypatch: pytest.MonkeyPatch) -> None:

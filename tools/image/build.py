@@ -42,21 +42,27 @@ class Contents:
 
 
 def build_contents(architecture: str, allow_newer: bool = False) -> Contents:
-    """All that is in the image; `allow_newer` uses today's Debian packages if a locked one has left the mirrors."""
+    """All that is in the image."""
     wheels.check_interpreter()
-    packages = read_lock(architecture)
-    try:
-        fetch_all(packages)
-    except Gone:
-        if not allow_newer:
-            raise
-        packages = newest(architecture)
+    packages = available_packages(architecture, allow_newer)
     with TemporaryDirectory() as folder:
         own = wheels.build_wheel(Path(folder))
         locked = wheels.locked_wheels(architecture)
         bill = sbom.of_image(packages, locked, own)
         layers = build_layers(packages, locked, own, bill, native_interpreter(architecture, packages))
     return Contents(architecture, packages, layers, bill)
+
+
+def available_packages(architecture: str, allow_newer: bool) -> list[Package]:
+    """The locked packages; if one of them has left the mirrors and `allow_newer` is set, today's versions of all."""
+    packages = read_lock(architecture)
+    try:
+        fetch_all(packages)
+    except Gone:
+        if not allow_newer:
+            raise
+        return newest(architecture)
+    return packages
 
 
 def native_interpreter(architecture: str, packages: Sequence[Package]) -> Interpreter:
