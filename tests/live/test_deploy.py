@@ -235,7 +235,6 @@ def test_another_namespace_and_a_single_replica(cluster: Rig, mine: set[str]) ->
     assert (1, {"type": "Recreate"}) == (found["replicas"], found["strategy"])
     kept = done(deploy(cluster, "uninstall", "-n", "mine", "--yes"))
     assert "note: namespace mine stays, because trimtab deploy did not make it" in kept
-    assert "has installed nothing in namespace mine" in done(deploy(cluster, "uninstall", "-n", "mine", "--yes"))
 
 
 def test_what_a_configuration_brings_goes_again(cluster: Rig, mine: set[str], tmp_path: Path) -> None:
@@ -441,3 +440,22 @@ def test_a_namespace_that_is_being_deleted(cluster: Rig) -> None:
             assert (1, True) == (refused.exit_code, "namespace leaving is being deleted: wait" in refused.stderr)
     finally:
         cluster.admin.patch("/api/v1/namespaces/leaving/configmaps/held", {"metadata": {"finalizers": None}})
+
+
+def test_status_knows_what_kubectl_has_installed(cluster: Rig) -> None:
+    """Found by its labels; but it is not ours, so an upgrade is refused and an uninstall finds nothing."""
+    namespaced = "--namespace=trimtab"
+    cluster.kubectl("apply", "--server-side", "-k", str(trimtab_process.ROOT / "deploy"))
+    try:
+        trimtab_process.wait_for(
+            lambda: "2 of 2 replicas ready" in deploy(cluster, "status").stdout, 30, "its replicas"
+        )
+        shown = deploy(cluster, "status")
+        assert (1, True) == (shown.exit_code, "installed by kubectl, checksum " in shown.stdout)
+        assert "lease trimtab/trimtab: nobody holds it" in shown.stdout
+        refused = deploy(cluster, "upgrade", "--yes")
+        assert (1, True) == (refused.exit_code, "trimtab deploy has installed nothing in namespace" in refused.stderr)
+        assert "has installed nothing in namespace trimtab" in done(deploy(cluster, "uninstall", "--yes"))
+        assert "deployment" in cluster.kubectl(namespaced, "get", "deployment", "-o", "name")
+    finally:
+        cluster.kubectl("delete", "--wait=false", "-k", str(trimtab_process.ROOT / "deploy"))

@@ -34,6 +34,10 @@ class NotFound(DeployError):
     """Something that the object needs does not exist."""
 
 
+class NothingWritten(DeployError):
+    """A refusal after which everything is as before."""
+
+
 class ObjectRef(NamedTuple):
     """Names one object; a cluster-scoped one has no namespace."""
 

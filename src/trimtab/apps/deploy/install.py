@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
 
-from trimtab.apps.deploy.cluster import Cluster, DeployError, Object, Say
+from trimtab.apps.deploy.cluster import Cluster, DeployError, NothingWritten, Object, Say
 from trimtab.apps.deploy.labeller_removal import DEPLOYMENT, remove_labels
 from trimtab.apps.deploy.plan import Change, Plan
 from trimtab.apps.deploy.release import from_config_map, inventory_ref, to_config_map
@@ -53,7 +53,7 @@ async def _create_namespace(cluster: Cluster, changes: Sequence[Change], say: Sa
         await asyncio.gather(*(cluster.dry_run(_item(each)) for each in rest if each.ref.namespace))
     except DeployError as error:
         await cluster.delete(first.ref, made["metadata"]["uid"])
-        raise DeployError(f"{error}; {first.ref} was removed again, and nothing else was written") from None
+        raise NothingWritten(f"{error}; {first.ref} was removed again, and nothing else was written") from None
     say(f"created {first.ref}")
     return tuple(rest)
 

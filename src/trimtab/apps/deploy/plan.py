@@ -82,6 +82,11 @@ async def make_plan(cluster: Cluster, release: Release, rendered: Sequence[Objec
     await _check_rights(cluster, items, live, stale)
     changes = await asyncio.gather(*(_dry_run(cluster, item, live.get(ref_of(item)), force) for item in items))
     deletions = [Change(ref, stale[ref], None) for ref in reversed(in_order(stale))]
+    if any(each.ref.kind == "Namespace" and each.before is None for each in changes):
+        notes = (
+            *notes,
+            f"namespace {release.namespace} does not exist yet: once it does, the server tries the rest in it",
+        )
     return Plan(release, (*changes, *deletions), installed, notes)
 
 
@@ -138,7 +143,7 @@ def _check_ownership(items: Sequence[Object], live: dict[ObjectRef, Object], nam
             continue
         if not is_ours(found):
             raise DeployError(f"{ref} exists and was not made by trimtab deploy ({_maker(found)})")
-        if (other := deployed_in(found)) != namespace:
+        if (other := deployed_in(found)) and other != namespace:
             raise DeployError(
                 f"{ref} belongs to the installation in namespace {other}: use -n {other}, or remove that one first "
                 f"with trimtab deploy uninstall -n {other}"

@@ -15,9 +15,10 @@ from typing import NamedTuple
 
 from trimtab.apps.deploy.cluster import Cluster, DeployError, Object, ObjectRef, names
 from trimtab.apps.deploy.probe_pods import Bindings, ProbeOptions, create_pods, probe_namespace, probe_pod
-from trimtab.apps.deploy.status import read_installation
+from trimtab.apps.deploy.status import Status, read_installation
 
 POLL_SECONDS = 0.3
+SETTLING_SECONDS = 30.0
 HOSTNAME = "kubernetes.io/hostname"
 REQUESTS = {"cpu": "50m", "memory": "64Mi"}  # large enough to change a node's score, so that the pods spread
 IMPOSSIBLE = {"deploy.trimtab.dev/no-node-has-this": "true"}
@@ -74,16 +75,24 @@ class SchedulingChecks:
         return CheckResult("nodes", bool(self._usable), message + remedy)
 
     async def _check_installation(self) -> CheckResult:
-        """Only what trimtab deploy has installed; a scheduler may also run elsewhere."""
+        """Skipped if there is none in this cluster: a scheduler may also run elsewhere."""
         try:
-            found = await read_installation(self._cluster, self._options.installed_in)
-        except DeployError:
-            message = f"trimtab deploy has installed nothing in namespace {self._options.installed_in}"
-            return CheckResult("installation", None, message)
+            found = await self._settled_installation()
+        except DeployError as error:
+            return CheckResult("installation", None, str(error))
         if found.problems:
             return CheckResult("installation", False, names(found.problems, 3))
         held = names(f"{each.holder} holds {each.lease}" for each in found.leaders) or "no leader election"
         return CheckResult("installation", True, f"version {found.version}, {held}")
+
+    async def _settled_installation(self) -> Status:
+        """Its state; right after an installation it takes some seconds until a replica holds the lease."""
+        patience = asyncio.get_running_loop().time() + min(SETTLING_SECONDS, self._seconds_left)
+        while True:
+            found = await read_installation(self._cluster, self._options.installed_in)
+            if not found.problems or asyncio.get_running_loop().time() >= patience:
+                return found
+            await asyncio.sleep(POLL_SECONDS)
 
     async def _check_one_pod(self) -> CheckResult:
         (name,) = await self._create("one")

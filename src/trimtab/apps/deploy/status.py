@@ -8,9 +8,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from trimtab.apps.deploy.cluster import Cluster, DeployError, Object
+from trimtab.apps.deploy.cluster import Cluster, DeployError, Object, ref_of
+from trimtab.apps.deploy.labeller_removal import LEASES, PODS
 from trimtab.apps.deploy.plan import check_namespace
-from trimtab.apps.deploy.release import Inventory, read_inventory
+from trimtab.apps.deploy.release import MANAGED_BY, Inventory, read_inventory
 from trimtab.apps.deploy.render import CHECKSUM, CONFIG_KEY, CONFIG_MAP, VERSION, checksum
 from trimtab.apps.deploy.rollout import rollout_state, waiting_reasons
 from trimtab.wire.decoding import Malformed
@@ -66,7 +67,9 @@ class Status:
 
 async def read_installation(cluster: Cluster, namespace: str) -> Status:
     """The state now; DeployError if nothing is installed."""
-    inventory = await find_installation(cluster, namespace)
+    inventory = await read_inventory(cluster, namespace) or await _by_labels(cluster, namespace)
+    if inventory is None:
+        inventory = await find_installation(cluster, namespace)
     found = await asyncio.gather(*map(cluster.read, inventory.objects))
     missing = tuple(str(ref) for ref, item in zip(inventory.objects, found, strict=True) if item is None)
     deployments = [item for item in found if item is not None and item["kind"] == "Deployment"]
@@ -88,6 +91,20 @@ async def read_installation(cluster: Cluster, namespace: str) -> Status:
     )
 
 
+async def _by_labels(cluster: Cluster, namespace: str) -> Inventory | None:
+    """What Helm or kubectl has installed, found by its labels; None without a Deployment."""
+    kinds = (("apps/v1", "Deployment"), ("v1", "ConfigMap"), (LEASES, "Lease"))
+    found = await asyncio.gather(*(cluster.list_kind(*kind, namespace, labels=PODS) for kind in kinds))
+    deployments, _, leases = found
+    if not deployments:
+        return None
+    labels = deployments[0]["metadata"]["labels"]
+    manager = f"installed by {labels.get(MANAGED_BY) or 'kubectl'}"
+    refs = tuple(ref_of(item) for items in found for item in items)
+    held = tuple(f"{namespace}/{each['metadata']['name']}" for each in leases)
+    return Inventory(refs, labels.get(VERSION, ""), manager, is_template=False, repository="", leases=held)
+
+
 async def find_installation(cluster: Cluster, namespace: str) -> Inventory:
     """The inventory; DeployError with what to do if there is none."""
     if await check_namespace(cluster, namespace) is None:
@@ -104,20 +121,19 @@ async def find_installation(cluster: Cluster, namespace: str) -> Inventory:
 
 
 def _is_config(item: Object) -> bool:
-    return (
-        item["kind"] == "ConfigMap"
-        and item["metadata"]["name"] == CONFIG_MAP
-        and CONFIG_KEY in (item.get("data") or {})
-    )
+    """Whether it is the scheduler's configuration; a Helm release may have given it another name."""
+    component = (item["metadata"].get("labels") or {}).get("app.kubernetes.io/component", "")
+    return item["kind"] == "ConfigMap" and component == "scheduler" and CONFIG_KEY in (item.get("data") or {})
 
 
 def _edited(inventory: Inventory, config: Object | None, deployments: list[Object]) -> Iterator[str]:
     """What somebody has changed since the installation."""
     for each in map(_workload, deployments):
-        if each.image != inventory.image:
+        if inventory.repository and each.image != inventory.image:
             yield f"Deployment {each.name} runs {each.image}, but {inventory.image} was installed"
     annotations = [each["spec"]["template"]["metadata"].get("annotations") or {} for each in deployments]
-    if config is not None and checksum(config["data"]) not in [each.get(CHECKSUM) for each in annotations]:
+    sums = [each[CHECKSUM] for each in annotations if CHECKSUM in each]
+    if config is not None and sums and checksum(config["data"]) not in sums:
         yield (
             f"ConfigMap {CONFIG_MAP} was changed since the pods were started: they read most fields again by themselves; "
             "trimtab deploy upgrade -c FILE restarts them"

@@ -139,7 +139,6 @@ def _rendered(release: Release) -> list[Object]:
 
 
 async def _install(cluster: Cluster, release: Release, flags: ApplyFlags) -> int:
-    from trimtab.apps.deploy.install import carry_out
     from trimtab.apps.deploy.plan import make_plan
     from trimtab.apps.deploy.rollout import wait_for_rollout
 
@@ -149,11 +148,25 @@ async def _install(cluster: Cluster, release: Release, flags: ApplyFlags) -> int
         return 0
     if plan.writes:
         confirm(f"Apply {_count(plan.writes)} in namespace {release.namespace}?", flags.yes)
-        await carry_out(cluster, plan, say, flags.timeout, flags.force_conflicts)
+        await _carry_out(cluster, plan, flags)
     deployments = [each.ref for each in plan.changes if each.ref.kind == "Deployment" and each.after is not None]
     await wait_for_rollout(cluster, deployments, flags.timeout, say)
     say(f"{release.image} runs in namespace {release.namespace}, with the configuration {release.config_name}")
     return await _test(cluster, release, flags)
+
+
+async def _carry_out(cluster: Cluster, plan: Plan, flags: ApplyFlags) -> None:
+    """Carry out the plan; if that is interrupted, say how to go on."""
+    from trimtab.apps.deploy.cluster import NothingWritten
+    from trimtab.apps.deploy.install import carry_out
+
+    try:
+        await carry_out(cluster, plan, say, flags.timeout, flags.force_conflicts)
+    except NothingWritten:
+        raise
+    except BaseException:
+        click.echo("not all of it was written: the same command, run again, completes it", err=True)
+        raise
 
 
 async def _test(cluster: Cluster, release: Release, flags: ApplyFlags) -> int:
