@@ -228,7 +228,7 @@ def test_a_changed_file_is_applied_without_a_restart(cluster: MeteredCluster) ->
         holds = "trimtab_config_last_reload_successful"
         trimtab_process.wait_for(lambda: 0 == stage.metric_value(trimtab, holds), 20, "the bad file", trimtab)
         said = trimtab.log_tail()
-        assert "the last valid one stays in force" in said and "memoryThreshold is 500" in said
+        assert "the last valid one stays in force" in said and "memoryThreshold: 500 is not above 0" in said
         assert "waits" in stage.get_explain(trimtab, "pod/default/second-0")["state"]
         limited(cluster, 70)
         stage.placed(cluster, "second", 1, trimtab)
