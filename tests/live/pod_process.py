@@ -11,6 +11,7 @@ import base64
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -108,14 +109,31 @@ def _volume(rig: Rig, pod: Document, volume: Document, folder: Path) -> str:
         return "tmpfs"
     target = folder / volume["name"]
     target.mkdir()
+    _write(rig, pod, volume, target)
+    return str(target)
+
+
+def update_volume(rig: Rig, pod: Document, name: str) -> None:
+    """Write a volume anew, as the kubelet does once it has seen that a ConfigMap or Secret has changed."""
+    volume = next(each for each in pod["spec"]["volumes"] if each["name"] == name)
+    _write(rig, pod, volume, rig.workspace / "pods" / pod["metadata"]["name"] / name)
+
+
+def _write(rig: Rig, pod: Document, volume: Document, target: Path) -> None:
+    """Files are links into `..data`, itself a link to the newest folder, so that all of them change at once."""
     mode = next(volume[kind]["defaultMode"] for kind in ("configMap", "secret", "projected") if kind in volume)
+    data = target / f"..{time.time_ns()}"
+    data.mkdir()
     for path, content in _files(rig, pod, volume):
-        file = target / path
+        file = data / path
         file.write_bytes(content)
         if os.getuid() == 0:
             os.chown(file, 0, pod["spec"]["securityContext"]["fsGroup"])
         file.chmod(mode)
-    return str(target)
+        if not (target / path).is_symlink():
+            (target / path).symlink_to(Path("..data") / path)
+    (target / "..next").symlink_to(data.name)
+    (target / "..next").rename(target / "..data")
 
 
 def _files(rig: Rig, pod: Document, volume: Document) -> Iterator[tuple[str, bytes]]:

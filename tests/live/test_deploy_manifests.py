@@ -38,6 +38,7 @@ COMPONENTS = ("labeller", "monitoring", "network-policy", "gang", "default-sched
 WORKLOADS = {"scheduler": 2, "labeller": 1}
 LEASE = "/apis/coordination.k8s.io/v1/namespaces/trimtab/leases/trimtab"
 READER = "/api/v1/namespaces/trimtab/secrets/trimtab-metrics-reader"
+RELOADED = "configuration reloaded: file=/etc/trimtab/config.yaml"
 SCHEDULED = 'sum by (instance) (scheduler_schedule_attempts_total{result="scheduled"})'
 
 
@@ -127,6 +128,18 @@ def test_prometheus_scrapes_by_the_service_monitor(installed: Rig, running: dict
         up = prometheus.wait_for("up", lambda found: len(found) == 3 and set(found.values()) == {1.0})
         assert {*targets["scheduler"], *targets["labeller"]} == set(up)
         prometheus.wait_for(SCHEDULED, lambda found: sum(found.values()) == 12)
+
+
+def test_a_changed_config_map_is_read_without_a_restart(installed: Rig, running: dict[str, list[PodProcess]]) -> None:
+    """Once the kubelet has exchanged the files; the name of the ConfigMap has no hash for this reason."""
+    path = "/api/v1/namespaces/trimtab/configmaps/trimtab"
+    text = installed.admin.get(path)["data"]["config.yaml"]
+    assert 1 == text.count("decisions: true")
+    installed.admin.patch(path, {"data": {"config.yaml": text.replace("decisions: true", "decisions: false")}})
+    for each in admitted(installed, "scheduler", 2):
+        pod_process.update_volume(installed, each, "config")
+    for each in running["scheduler"]:
+        trimtab_process.wait_for(lambda each=each: RELOADED in each.process.log_tail(), 20, "the reload", each.process)
 
 
 def test_the_cron_job_finds_nothing_to_remove(installed: Rig, running: dict[str, list[PodProcess]]) -> None:
