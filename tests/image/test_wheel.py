@@ -24,6 +24,14 @@ for folder in ("manifests", "config/templates"):
         print(folder, file)
 """
 
+MANIFESTS = """
+from trimtab.apps.deploy.kustomization import manifests_folder, read_manifests
+folder = manifests_folder()
+print(folder.name)
+for item in read_manifests(folder, ("labeller", "monitoring")):
+    print(item["kind"], item["metadata"]["name"])
+"""
+
 
 def pip(python: Path, *arguments: str) -> None:
     """Install into another environment, which needs no pip of its own."""
@@ -84,6 +92,16 @@ def test_templates_and_manifests_are_inside(environment: Path) -> None:
     found = run(environment, "python", "-c", FILES).splitlines()
     assert [f"manifests {name}" for name in manifests] == [line for line in found if line.startswith("manifests")]
     assert set(templates) <= {line.partition(" ")[2] for line in found if line.startswith("config")}
+
+
+def test_shipped_manifests_can_be_read(environment: Path) -> None:
+    """`trimtab deploy` of an installed wheel finds the manifests in the package, also those of components."""
+    shown = run(environment, "python", "-c", MANIFESTS).splitlines()
+    assert ("manifests", True, True) == (
+        shown[0],
+        "Deployment trimtab" in shown,
+        "Deployment trimtab-labeller" in shown,
+    )
 
 
 def test_requirements_agree_with_the_lock(environment: Path) -> None:
