@@ -94,3 +94,38 @@ def test_a_lease_that_the_account_may_not_use(rig: Rig) -> None:
         assert "or set leaderElection.resourceName to kube-scheduler" in process.log_tail()
     finally:
         process.terminate()
+
+
+@pytest.fixture
+def trimtab(rig: Rig) -> Iterator[Process]:
+    """With the shipped roles, as anybody starts it."""
+    trimtab_process.install(rig)
+    process = trimtab_process.start(rig, "explained", own={"logging": {"level": "info"}})
+    try:
+        trimtab_process.wait_for(lambda: trimtab_process.is_ready(process), 40, "ready", process)
+        yield process
+    finally:
+        process.terminate()
+
+
+def test_a_decision_is_explained_and_the_log_level_changes_while_it_runs(rig: Rig, trimtab: Process) -> None:
+    """`trimtab explain` has scores, waiting and the stock choice; a changed file brings the same into the log."""
+    rig.admin.create(node("large", cpu="64"))
+    rig.admin.create(pod("first", scheduler=trimtab_process.SCHEDULER, cpu="40"))
+    trimtab_process.wait_for(lambda: "first" in trimtab_process.bound(rig), 30, "first is bound", trimtab)
+    rig.admin.create(pod("second", scheduler=trimtab_process.SCHEDULER, cpu="40"))
+    trimtab_process.wait_for(lambda: "Insufficient cpu" in condition(rig, "second"), 30, "second waits", trimtab)
+    rig.admin.delete("/api/v1/namespaces/default/pods/first", grace_seconds=0)
+    trimtab_process.wait_for(lambda: "second" in trimtab_process.bound(rig), 30, "second is bound", trimtab)
+    said = trimtab_process.trimtab("explain", "pod/second", "--address", trimtab.url.removeprefix("http://"))
+    assert "rejected by NodeResourcesFit" in said and "a pod was deleted" in said and "attempts:" in said
+    assert "with kube-scheduler's own profile: large: best of 1 of" in said
+    assert "score of large" in said and "TaintToleration" in said
+    assert "scored: pod=" not in trimtab.log.read_text()
+    trimtab_process.write_config(rig, "explained", {"logging": {"level": "debug"}})
+    trimtab_process.wait_for(lambda: "configuration reloaded" in trimtab.log.read_text(), 30, "reloaded", trimtab)
+    rig.admin.create(pod("third", scheduler=trimtab_process.SCHEDULER, cpu="1"))
+    trimtab_process.wait_for(lambda: "third" in trimtab_process.bound(rig), 30, "third is bound", trimtab)
+    log = trimtab.log.read_text()
+    assert "scored: pod=default/third node=large" in log and "waited: pod=default/third" in log
+    assert "explained: pod=default/third verdict=" in log and "ignored until restart" not in log

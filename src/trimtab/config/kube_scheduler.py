@@ -21,7 +21,7 @@ from trimtab.config.trimtab.settings import SourceSettings, TrimtabConfiguration
 from trimtab.config.yaml import MappingNode, ScalarNode, YamlNode
 from trimtab.core.load.settings import LoadSettings
 from trimtab.core.model.setting import setting
-from trimtab.core.settings import Settings
+from trimtab.core.settings import INITIAL_BACKOFF, MAX_BACKOFF, Settings
 
 KIND = "KubeSchedulerConfiguration"
 DEFAULT_PROFILE_NAME = "trimtab"
@@ -104,8 +104,8 @@ class _TopLevel:
     enable_profiling: bool = False
     enable_contention_profiling: bool = False
     delay_cache_until_active: bool = False
-    pod_initial_backoff_seconds: int = setting(1, between=(1, INT64))
-    pod_max_backoff_seconds: int = setting(10, between=(0, INT64))
+    pod_initial_backoff_seconds: int = setting(int(INITIAL_BACKOFF), between=(1, INT64))
+    pod_max_backoff_seconds: int = setting(int(MAX_BACKOFF), between=(0, INT64))
 
 
 def _parse_kube_scheduler(
@@ -161,8 +161,8 @@ def _section(entries: Entries, name: str, root: ConfigNode) -> tuple[ConfigNode,
 
 
 def _parse_backoff(parsed: Parsed) -> tuple[int, int]:
-    initial = parsed.values.get("pod_initial_backoff_seconds", 1)
-    longest = parsed.values.get("pod_max_backoff_seconds", 10)
+    initial = parsed.values.get("pod_initial_backoff_seconds", int(INITIAL_BACKOFF))
+    longest = parsed.values.get("pod_max_backoff_seconds", int(MAX_BACKOFF))
     if longest < initial:
         parsed.at("podMaxBackoffSeconds", "podInitialBackoffSeconds").error(
             f"podMaxBackoffSeconds ({longest}) is less than podInitialBackoffSeconds ({initial})"

@@ -9,6 +9,8 @@ from trimtab.core.load.pressure_rules import LabellingSettings
 from trimtab.core.load.settings import LoadSettings
 
 DEFAULT_LOAD = LoadSettings()
+# kube-scheduler's defaults of the scheduling queue, in seconds
+INITIAL_BACKOFF, MAX_BACKOFF, MAX_UNSCHEDULABLE_WAIT = 1.0, 10.0, 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,9 +21,9 @@ class Settings:
     """
 
     profiles: tuple[Profile, ...]
-    initial_backoff: float = 1.0
-    max_backoff: float = 10.0
-    max_unschedulable_wait: float = 60.0
+    initial_backoff: float = INITIAL_BACKOFF
+    max_backoff: float = MAX_BACKOFF
+    max_unschedulable_wait: float = MAX_UNSCHEDULABLE_WAIT
     max_binds_in_flight: int = 64
     load: LoadSettings = DEFAULT_LOAD
     bind_timeout: float = 30.0  # after which an unanswered or unconfirmed bind is read back

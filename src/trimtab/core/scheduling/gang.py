@@ -6,6 +6,7 @@ What the quorum is, and whether a gang may be attempted, is the plugin's to say 
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Hashable, Iterable
 
 from msgspec import Struct
@@ -44,11 +45,11 @@ class Gangs:
         self.members: dict[str, dict[str, None]] = {}
         self.history: dict[str, GangHistory] = {}
         self._representatives: dict[str, tuple[Pod, ...]] = {}  # until a member is seen again
-        self._ignored: dict[str, None] = {}  # groups whose label no plugin heeds, once that was told
+        self._ignored: OrderedDict[str, None] = OrderedDict()  # groups whose label no plugin heeds, once that was told
 
     def apply_settings(self) -> None:
         self.enabled = any(profile.gang_plugin is not None for profile in self.state.settings.profiles)
-        self.members, self._representatives, self._ignored = {}, {}, {}
+        self.members, self._representatives, self._ignored = {}, {}, OrderedDict()
         for pod in self.state.cluster.pods.values():
             self._update_members(None, pod)
 
@@ -146,7 +147,7 @@ class Gangs:
             return []
         self._ignored[key] = None
         if len(self._ignored) > MAX_IGNORED:
-            del self._ignored[next(iter(self._ignored))]
+            self._ignored.popitem(last=False)
         return [pod_events.pod_group_ignored(pod, key, profile.name)]
 
     def overdue(self, now: float) -> list[Output]:

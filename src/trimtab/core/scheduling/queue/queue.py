@@ -17,6 +17,7 @@ the queue otherwise than by being unschedulable again, the next of them is woken
 from __future__ import annotations
 
 import heapq
+from collections import OrderedDict
 from collections.abc import Hashable, Iterator, Set
 from enum import StrEnum
 from typing import NamedTuple
@@ -26,6 +27,7 @@ from msgspec.structs import replace
 
 from trimtab.core.model.change import Change
 from trimtab.core.scheduling.queue.unschedulable import Equivalence, Key, MayHelp, UnschedulablePods
+from trimtab.core.settings import INITIAL_BACKOFF, MAX_BACKOFF, MAX_UNSCHEDULABLE_WAIT
 
 MAX_STEPS = 40  # kept of a pod's history
 MAX_FINISHED = 10_000  # pods that left the queue
@@ -76,7 +78,10 @@ class SchedulingQueue:
     """Heaps with lazy removal: an entry counts only while its stamp is the pod's newest."""
 
     def __init__(
-        self, initial_backoff: float = 1.0, max_backoff: float = 10.0, max_unschedulable_wait: float = 60.0
+        self,
+        initial_backoff: float = INITIAL_BACKOFF,
+        max_backoff: float = MAX_BACKOFF,
+        max_unschedulable_wait: float = MAX_UNSCHEDULABLE_WAIT,
     ) -> None:
         self.initial_backoff, self.max_backoff = initial_backoff, max_backoff
         self.max_unschedulable_wait = max_unschedulable_wait
@@ -85,7 +90,7 @@ class SchedulingQueue:
         self._backoff: list[tuple[float, str, int]] = []
         self._unschedulable = UnschedulablePods()
         self._stamps = 0
-        self.finished: dict[str, QueuedPod] = {}  # the newest that left the queue, for explanations
+        self.finished: OrderedDict[str, QueuedPod] = OrderedDict()  # the newest that left the queue, for explanations
 
     def __len__(self) -> int:
         return len(self.pods)
@@ -246,7 +251,7 @@ class SchedulingQueue:
         self.finished.pop(entry.uid, None)
         self.finished[entry.uid] = entry
         if len(self.finished) > MAX_FINISHED:
-            del self.finished[next(iter(self.finished))]
+            self.finished.popitem(last=False)
 
     def counts(self) -> dict[QueueState, int]:
         counts = dict.fromkeys(QueueState, 0)
