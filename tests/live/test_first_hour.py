@@ -8,7 +8,6 @@ from collections.abc import Iterator
 import pytest
 
 from tests.live import trimtab_process
-from tools.controlplane.client import Document
 from tools.controlplane.objects import node, pod
 from tools.controlplane.process import Process, free_port
 from tools.controlplane.rig import Rig
@@ -17,27 +16,6 @@ pytestmark = pytest.mark.live
 
 STOCK = "system:kube-scheduler"
 COSCHEDULING = {"multiPoint": {"enabled": [{"name": "Coscheduling"}], "disabled": [{"name": "PrioritySort"}]}}
-GROUP_ROLE: list[Document] = [
-    {
-        "apiVersion": "rbac.authorization.k8s.io/v1",
-        "kind": "ClusterRole",
-        "metadata": {"name": "pod-groups"},
-        "rules": [
-            {
-                "apiGroups": ["scheduling.x-k8s.io", "scheduling.sigs.k8s.io"],
-                "resources": ["podgroups"],
-                "verbs": ["list", "watch"],
-            }
-        ],
-    },
-    {
-        "apiVersion": "rbac.authorization.k8s.io/v1",
-        "kind": "ClusterRoleBinding",
-        "metadata": {"name": "pod-groups"},
-        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "pod-groups"},
-        "subjects": [{"kind": "User", "name": STOCK, "apiGroup": "rbac.authorization.k8s.io"}],
-    },
-]
 
 
 def run_as_kube_scheduler(rig: Rig, name: str, **settings: object) -> Process:
@@ -78,9 +56,10 @@ def test_the_stock_role_suffices_but_for_the_pods_of_one_plugin(rig: Rig, stock:
     said = condition(rig, "member")
     assert "Coscheduling needs podgroups, which this scheduler cannot list" in said
     assert f'User "{STOCK}" cannot list resource "podgroups" in API group "scheduling.' in said
-    assert f"grant it to {STOCK}, as deploy/components/gang/rbac-gang.yaml does" in said
+    assert "apply deploy/rbac-system-kube-scheduler.yaml, or disable Coscheduling" in said
     assert 500 == trimtab_process.page(stock, "/readyz")[0]
-    rig.apply(GROUP_ROLE)
+    rig.ensure_namespace("trimtab")
+    rig.apply(trimtab_process.ROOT / "deploy" / "rbac-system-kube-scheduler.yaml")
     trimtab_process.wait_for(lambda: trimtab_process.is_ready(stock), 60, "ready", stock)
     trimtab_process.wait_for(lambda: "does not exist" in condition(rig, "member"), 20, "the group is missed", stock)
 
@@ -89,7 +68,7 @@ def test_a_lease_that_the_account_may_not_use(rig: Rig) -> None:
     """With another profile's name the lease is another one: the log names the account and both ways out."""
     process = run_as_kube_scheduler(rig, "lease", profiles=[{"schedulerName": "other"}])
     try:
-        remedy = f"grant get, create and update of this lease to {STOCK}, as deploy/rbac.yaml does"
+        remedy = "apply deploy/rbac-system-kube-scheduler.yaml"
         trimtab_process.wait_for(lambda: remedy in process.log_tail(), 40, "the remedy", process)
         assert "or set leaderElection.resourceName to kube-scheduler" in process.log_tail()
     finally:

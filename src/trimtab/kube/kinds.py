@@ -136,7 +136,7 @@ EXTRA_KINDS: Mapping[str, ExtraKind] = {
     "csinodes": ExtraKind(f"{_STORAGE_API}/csinodes", csi_nodes, _VOLUMES_ROLE),
     "csidrivers": ExtraKind(f"{_STORAGE_API}/csidrivers", csi_drivers, _VOLUMES_ROLE),
     "csistoragecapacities": ExtraKind(f"{_STORAGE_API}/csistoragecapacities", capacities, _VOLUMES_ROLE),
-    # Attached volumes of deleted pods count against a node's limit; kube-scheduler did not read them before 1.32 either.
+    # Attached volumes of deleted pods count against a node's limit; kube-scheduler did not read them before 1.33 either.
     "volumeattachments": ExtraKind(f"{_STORAGE_API}/volumeattachments", attachments, _VOLUMES_ROLE, dispensable=True),
     # An API server accepts a definition in scheduling.k8s.io, Kubernetes' own group, but never serves it.
     "podgroups": ExtraKind(

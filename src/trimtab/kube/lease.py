@@ -24,7 +24,7 @@ from trimtab.config.configuration import LeaderElection
 from trimtab.core.model.events import Event, LeaseAcquired, LeaseLost
 from trimtab.kube.transport import Response, Transport, Unreachable
 from trimtab.wire.decoding import Malformed, read_status
-from trimtab.wire.forbidden import grant_remedy, refused_account
+from trimtab.wire.forbidden import STOCK_ACCOUNT, STOCK_FILE, grant_remedy, refused_account
 from trimtab.wire.lease import Lease, create_lease_request, get_lease_request, read_lease, update_lease_request
 from trimtab.wire.requests import Request, rfc3339_micro
 
@@ -33,7 +33,7 @@ RELEASE_TIMEOUT = 5.0
 NEVER = float("-inf")
 NOT_FOUND, CONFLICT = 404, 409
 WRITTEN = (200, 201)
-STOCK_ACCOUNT, STOCK_LEASE = "system:kube-scheduler", "kube-scheduler"
+OUR_LEASE, STOCK_LEASE = "trimtab/trimtab", "kube-scheduler"
 USE_STOCK_LEASE = (
     f"set leaderElection.resourceName to {STOCK_LEASE} and resourceNamespace to kube-system, the one lease it may use"
 )
@@ -186,10 +186,10 @@ class LeaderElector:
         account = refused_account(error)
         if not account:
             return ""
+        if account == STOCK_ACCOUNT and self._name == OUR_LEASE:
+            return f"; apply deploy/{STOCK_FILE}, or {USE_STOCK_LEASE}"
         file = ROLE_FILES.get(self._settings.name, "rbac.yaml")
-        remedy = grant_remedy(error, file, "get, create and update of this lease")
-        stock = account == STOCK_ACCOUNT and self._settings.name != STOCK_LEASE
-        return f"; {remedy}{f', or {USE_STOCK_LEASE}' if stock else ''}"
+        return f"; {grant_remedy(error, file, 'get, create and update of this lease')}"
 
     async def _try_renew(self) -> bool:
         """False only when the lease is certainly not ours any more; else the deadline decides."""
