@@ -65,9 +65,11 @@ class Connected(NamedTuple):
     common_name: str
 
 
-async def connect(port: int, context: ssl.SSLContext) -> Connected:
-    """Read /livez on a new connection; raises OSError if the server allows none."""
-    reader, writer = await asyncio.open_connection("127.0.0.1", port, ssl=context, server_hostname="localhost")
+async def connect(port: int, context: ssl.SSLContext, own: str = "127.0.0.1") -> Connected:
+    """Read /livez on a new connection from our address; raises OSError if the server allows none."""
+    reader, writer = await asyncio.open_connection(
+        "127.0.0.1", port, ssl=context, server_hostname="localhost", local_addr=(own, 0)
+    )
     writer.write(b"GET /livez HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
     answer = await reader.read()
     certificate, version = writer.get_extra_info("peercert"), writer.get_extra_info("ssl_object").version()

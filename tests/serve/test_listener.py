@@ -13,6 +13,7 @@ import trustme
 
 from tests.serve.secure_server import ANY, Files, connect, serving, trusting
 from trimtab.serve import listener
+from trimtab.serve.connection_rate import ConnectionRate
 from trimtab.serve.listener import listen
 from trimtab.serve.options import Address
 from trimtab.serve.tls import ServerTls
@@ -55,6 +56,17 @@ async def test_idle_connections_make_room(port: int) -> None:
         each.close()
 
 
+async def test_a_greedy_host_loses_its_own_connections(port: int) -> None:
+    """One connection of another host stays, although it is the oldest and waits."""
+    modest = await asyncio.open_connection("127.0.0.1", port, local_addr=("127.0.0.2", 0))
+    greedy = [await opened(port, b"GET /livez") for _ in range(4 * LIMIT)]
+    assert b"" == await answer(greedy[0][0])
+    modest[1].write(REQUEST)
+    assert b"HTTP/1.1 200 OK" == await answer(modest[0])
+    for _, each in [*greedy, modest]:
+        each.close()
+
+
 async def test_a_client_that_sends_nothing_is_dropped(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """After the time for a handshake and a request's head; one that has asked is not."""
     monkeypatch.setattr(listener, "HANDSHAKE_SECONDS", 0.0)
@@ -81,6 +93,19 @@ async def test_a_client_that_starts_no_handshake_is_dropped(tmp_path: Path, monk
         assert (b"", True) == (await answer(silent), (await answer(noise))[:8] != b"HTTP/1.1")
         for each in (writer, other):
             each.close()
+
+
+async def test_a_host_that_opens_too_many_is_turned_away(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before the handshake, which is what costs; another host is served."""
+    monkeypatch.setattr(listener, "ConnectionRate", lambda: ConnectionRate(per_second=0.001, burst=2.0))
+    authority = trustme.CA()
+    tls = ServerTls(Files.issue(tmp_path, authority).options, "127.0.0.1", lambda: b"", lambda: 0.0)
+    async with serving(tls) as port:
+        for _ in range(2):
+            assert "server" == (await connect(port, trusting(authority))).common_name
+        with pytest.raises(OSError):
+            await connect(port, trusting(authority))
+        assert "server" == (await connect(port, trusting(authority), "127.0.0.2")).common_name
 
 
 @pytest.mark.parametrize(

@@ -165,6 +165,7 @@ async def test_every_weak_suite_is_refused(port: int, authority: trustme.CA) -> 
     for name in weak:
         with pytest.raises(OSError):
             await connect(port, limited(authority, ssl.TLSVersion.TLSv1_2, f"{name}:@SECLEVEL=0"))
+    assert "TLSv1.2" == (await connect(port, limited(authority, ssl.TLSVersion.TLSv1_2))).version  # not the rate
 
 
 async def test_settings_of_the_flags(tmp_path: Path, authority: trustme.CA) -> None:

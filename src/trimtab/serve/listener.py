@@ -3,8 +3,8 @@
     accepted ──(TLS handshake)──▶ open ──(request head complete)──▶ in a request ──▶ idle ──▶ (next request head) …
        └─ HANDSHAKE_SECONDS          └─ HEAD_SECONDS                                  └─ IDLE_SECONDS ──▶ aborted
 
-When all places are taken, a new connection takes the place of the one that has been without a request for longest: clients
-that only hold connections open never keep a probe or a scrape out.
+When all places are taken, the host with the most connections loses the one that has been without a request for longest: a
+client that only holds connections open keeps no probe or scrape of another host out.
 """
 
 from __future__ import annotations
@@ -16,15 +16,18 @@ import logging
 import os
 import socket
 import ssl
-from collections.abc import AsyncIterator
+from collections import Counter
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from http import HTTPStatus
+from typing import Any
 
 from aiohttp import web
 from aiohttp.typedefs import Handler
 from aiohttp.web_protocol import RequestHandler
 
+from trimtab.serve.connection_rate import ConnectionRate
 from trimtab.serve.options import Address
 
 log = logging.getLogger(__name__)
@@ -39,7 +42,7 @@ KEEP_ALIVE = 75.0
 IDLE_SECONDS = KEEP_ALIVE + HEAD_SECONDS  # also what a client may take to read a response
 SHUTDOWN_TIMEOUT = 1.0
 SWEEP_SECONDS = 1.0
-BACKLOG = 128
+BACKLOG = 1024  # more clients than this at once would make a probe wait for its next SYN
 RETRY_SECONDS = 0.5
 NO_IPV6 = (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT)  # the kernel knows it, and it is switched off
 
@@ -109,6 +112,7 @@ class BoundedRequests(RequestHandler):
 class _Connection:
     """One connection: `accepting` performs the handshake, after which aiohttp's protocol has a transport."""
 
+    host: str
     protocol: RequestHandler
     deadline: float  # by when its next request must be complete; infinite during one
     accepting: asyncio.Task[None] | None = None
@@ -136,14 +140,18 @@ class Connections:
     def __len__(self) -> int:
         return len(self._by_protocol)
 
-    def add(self, protocol: RequestHandler, accepting: asyncio.Task[None]) -> None:
-        """Count one more; if there are too many, the one with the earliest deadline has to go."""
-        self._by_protocol[protocol] = _Connection(protocol, _now() + HANDSHAKE_SECONDS + HEAD_SECONDS, accepting)
+    def add(self, host: str, protocol: RequestHandler, accepting: asyncio.Task[None]) -> None:
+        """Count one more; if there are too many, one has to go."""
+        self._by_protocol[protocol] = _Connection(host, protocol, _now() + HANDSHAKE_SECONDS + HEAD_SECONDS, accepting)
         if len(self._by_protocol) > self._limit:
             self.sweep()
         if len(self._by_protocol) > self._limit:
-            first = min(self._by_protocol.values(), key=lambda each: each.deadline)
-            self._by_protocol.pop(first.protocol).abort()
+            self._by_protocol.pop(self._most_expendable().protocol).abort()
+
+    def _most_expendable(self) -> _Connection:
+        """Of the host with the most, the one with the earliest deadline."""
+        counts = Counter(each.host for each in self._by_protocol.values())
+        return min(self._by_protocol.values(), key=lambda each: (-counts[each.host], each.deadline))
 
     def sweep(self) -> None:
         """Forget those that are closed, and abort those whose time is over."""
@@ -198,17 +206,32 @@ async def serve(
 async def _accept(
     on: socket.socket, runner: web.AppRunner, context: ssl.SSLContext | None, connections: Connections
 ) -> None:
-    loop = asyncio.get_running_loop()
+    loop, rate = asyncio.get_running_loop(), ConnectionRate()
+    assert runner.server is not None
     while True:
         try:
-            client, _ = await loop.sock_accept(on)
+            first = await loop.sock_accept(on)
         except OSError as error:  # no file descriptor left, or the client is gone
             log.warning("failed to accept a connection: error=%s", error.strerror)
             await asyncio.sleep(RETRY_SECONDS)
             continue
-        assert runner.server is not None
-        protocol = BoundedRequests(runner.server)
-        connections.add(protocol, asyncio.create_task(_start(client, protocol, context)))
+        for client, address in (first, *_waiting(on)):
+            if context is not None and not rate.allows(address[0], loop.time()):
+                client.close()
+                continue
+            protocol = BoundedRequests(runner.server)
+            connections.add(address[0], protocol, asyncio.create_task(_start(client, protocol, context)))
+
+
+def _waiting(on: socket.socket) -> Iterator[tuple[socket.socket, Any]]:
+    """Those that are there already, at once: what is turned away costs no handshake, and a probe waits for fewer."""
+    for _ in range(MAX_CONNECTIONS):
+        try:
+            client, address = on.accept()
+        except OSError:
+            return
+        client.setblocking(False)
+        yield client, address
 
 
 async def _start(client: socket.socket, protocol: RequestHandler, context: ssl.SSLContext | None) -> None:
