@@ -8,39 +8,24 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import signal
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
 
 from tests.live import trimtab_process
+from tests.live.deploy_commands import API, deploy, done, everything, exists, start, writes
 from tests.live.requires_controlplane import controlplane_or_skip
 from tools.controlplane.client import Document
 from tools.controlplane.objects import node
 from tools.controlplane.rig import WORKLOADS, Rig
 from trimtab.apps.deploy.cluster import Cluster
-from trimtab.cli import main
 
 pytestmark = pytest.mark.live
 
-API, RBAC, ADMISSION = "/api/v1", "/apis/rbac.authorization.k8s.io/v1", "/apis/admissionregistration.k8s.io/v1"
-FLOWCONTROL = "/apis/flowcontrol.apiserver.k8s.io/v1"
-COLLECTIONS = (
-    *(f"{API}/{kind}" for kind in ("namespaces", "pods", "services", "configmaps", "serviceaccounts", "secrets")),
-    *(f"/apis/apps/v1/{kind}" for kind in ("deployments", "replicasets")),
-    *("/apis/batch/v1/cronjobs", "/apis/batch/v1/jobs", "/apis/policy/v1/poddisruptionbudgets"),
-    *("/apis/coordination.k8s.io/v1/leases", "/apis/networking.k8s.io/v1/networkpolicies"),
-    *(f"{RBAC}/{kind}" for kind in ("clusterroles", "clusterrolebindings", "roles", "rolebindings")),
-    *("/apis/scheduling.k8s.io/v1/priorityclasses", f"{FLOWCONTROL}/flowschemas"),
-    *(f"{FLOWCONTROL}/prioritylevelconfigurations", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"),
-    *(f"{ADMISSION}/{kind}" for kind in ("validatingadmissionpolicies", "validatingadmissionpolicybindings")),
-)
 DEFINITIONS, MONITORS = (
     "/apis/apiextensions.k8s.io/v1/customresourcedefinitions",
     "/apis/monitoring.coreos.com/v1/servicemonitors",
@@ -63,7 +48,6 @@ labels:
   mode: apply
   rules: [{name: cpu, metric: cpu, above: 85%}]
 """
-ADMIN_WRITES = ("create", "update", "patch", "delete", "deletecollection")
 
 
 @pytest.fixture(scope="module")
@@ -74,45 +58,6 @@ def cluster() -> Iterator[Rig]:
         rig.admin.create_many(node(f"node-{index}") for index in range(3))
         rig.start_kube_scheduler()
         yield rig
-
-
-def deploy(rig: Rig, *arguments: str, kubeconfig: Path | None = None) -> Result:
-    """Run the command as an administrator, or as the kubeconfig's user."""
-    where = ["--kubeconfig", str(kubeconfig or rig.admin_kubeconfig)]
-    return CliRunner().invoke(main, ["deploy", *arguments, *where])
-
-
-def done(result: Result) -> str:
-    """Its output; fails with all of it unless the command succeeded."""
-    assert 0 == result.exit_code, result.output
-    return result.stdout
-
-
-def everything(rig: Rig) -> set[str]:
-    """All that an installation could leave, by kind, namespace and name."""
-
-    def names(path: str) -> list[str]:
-        found = [each["metadata"] for each in rig.admin.list(path)]
-        return [f"{path.rpartition('/')[2]}/{each.get('namespace', '')}/{each['name']}" for each in found]
-
-    return {name for listed in rig.admin.map_concurrently(names, COLLECTIONS) for name in listed}
-
-
-def exists(rig: Rig, path: str) -> bool:
-    return rig.admin.raw("GET", path)[0] == 200
-
-
-def writes(rig: Rig) -> int:
-    """How many writes the administrator's requests of trimtab deploy made so far, dry runs left out."""
-    return sum(
-        event["verb"] in ADMIN_WRITES
-        and event.get("userAgent") == "trimtab"
-        and event["user"]["username"] == "admin"
-        and "dryRun=All" not in event["requestURI"]
-        and "reviews" not in event["requestURI"]
-        for event in rig.audit_events()
-        if event["stage"] == "ResponseComplete"
-    )
 
 
 @pytest.fixture
@@ -139,20 +84,22 @@ def _restored(cluster: Rig, namespace: str) -> Iterator[set[str]]:
 
 def test_install_status_test_and_uninstall(cluster: Rig, before: set[str], monkeypatch: pytest.MonkeyPatch) -> None:
     """A first install, a second that writes nothing, status, the test with a scheduler, a load test, and removal."""
-    asked = deploy(cluster, "install")
-    assert (2, "add --yes") == (asked.exit_code, "add --yes" if "add --yes" in asked.stderr else asked.stderr)
-    assert before == everything(cluster)
+    with writes() as written:
+        asked = deploy(cluster, "install")
+    assert (2, True, []) == (asked.exit_code, "add --yes" in asked.stderr, written)
     only_namespace = _interrupted(cluster, 1, monkeypatch, "trimtab")
     assert (1, True) == (
         only_namespace.exit_code,
         "has installed nothing in namespace trimtab" in only_namespace.stderr,
     )
-    installed = done(deploy(cluster, "install", "--yes", "--timeout", "60"))
+    with writes() as first:
+        installed = done(deploy(cluster, "install", "--yes", "--timeout", "60"))
+    assert 25 == len(first)
     assert "created Deployment trimtab/trimtab" in installed
     assert "trimtab:0.1.0 runs in namespace trimtab, with the configuration default" in installed
-    count = writes(cluster)
-    assert "no changes, 26 objects stay as they are" in done(deploy(cluster, "install", "--yes"))
-    assert count == writes(cluster)
+    with writes() as second:
+        assert "no changes, 26 objects stay as they are" in done(deploy(cluster, "install", "--yes"))
+    assert [] == second
     idle = deploy(cluster, "status")
     assert (1, True) == (idle.exit_code, "lease trimtab/trimtab: nobody holds it" in idle.stdout)
     cluster.admin.create(
@@ -259,13 +206,12 @@ def test_what_a_configuration_brings_goes_again(cluster: Rig, mine: set[str], tm
 
 def test_monitoring_needs_the_operator(cluster: Rig, mine: set[str]) -> None:
     """Without its kinds one sentence and no write; with them they are installed, removed, and seen by status."""
-    count = writes(cluster)
-    refused = deploy(cluster, "install", "-n", "mine", "-m", "--yes")
-    assert 1 == refused.exit_code
+    with writes() as written:
+        refused = deploy(cluster, "install", "-n", "mine", "-m", "--yes")
+    assert (1, []) == (refused.exit_code, written)
     assert "the cluster does not have " in refused.stderr
     assert "ServiceMonitor (monitoring.coreos.com/v1)" in refused.stderr
     assert "install the Prometheus operator, or leave out -m" in refused.stderr
-    assert count == writes(cluster)
     definitions = cluster.apply(cluster.binaries / "prometheus-operator-crds.yaml")
     try:
         trimtab_process.wait_for(lambda: exists(cluster, MONITORS), 20, "the kinds are served")
@@ -290,12 +236,11 @@ def test_what_is_not_ours_is_refused_and_left(cluster: Rig) -> None:
     ):
         cluster.admin.create({**role, "metadata": {**metadata, "labels": labels}})
         try:
-            count = writes(cluster)
-            refused = deploy(cluster, "install", "--yes")
-            assert 1 == refused.exit_code
+            with writes() as written:
+                refused = deploy(cluster, "install", "--yes")
+            assert (1, []) == (refused.exit_code, written)
             assert "ClusterRole trimtab-volumes exists and was not made by trimtab deploy" in refused.stderr
             assert remedy in refused.stderr
-            assert count == writes(cluster)
         finally:
             cluster.admin.delete(path)
 
@@ -372,7 +317,7 @@ def _stopping_after(survivors: int) -> Any:
 
 def test_a_killed_install_is_completed(cluster: Rig, mine: set[str]) -> None:
     """After SIGKILL in the middle of an install, the same command completes it."""
-    process = _start(cluster, "install", "-n", "mine", "--yes")
+    process = start(cluster, "install", "-n", "mine", "--yes")
     inventory = f"{API}/namespaces/mine/configmaps/trimtab-deploy"
     trimtab_process.wait_for(lambda: exists(cluster, inventory), 30, "the first write")
     process.kill()
@@ -384,19 +329,13 @@ def test_a_killed_install_is_completed(cluster: Rig, mine: set[str]) -> None:
 @pytest.mark.parametrize(("number", "namespace"), [(signal.SIGINT, "probes"), (signal.SIGTERM, "default")])
 def test_a_test_cleans_up_when_it_is_interrupted(cluster: Rig, number: signal.Signals, namespace: str) -> None:
     """Ctrl-C and SIGTERM: the pods go, and the namespace if the test made it."""
-    waiting = _start(cluster, "test", "-s", "nobody", "-n", namespace)
+    waiting = start(cluster, "test", "-s", "nobody", "-n", namespace)
     trimtab_process.wait_for(lambda: trimtab_process.pods(cluster, namespace), 30, "its pod")
     waiting.send_signal(number)
     assert 128 + number == waiting.wait(timeout=30)
     assert [] == trimtab_process.pods(cluster, namespace)
     if namespace != "default":
         assert "Terminating" == cluster.admin.get(f"{API}/namespaces/{namespace}")["status"]["phase"]
-
-
-def _start(rig: Rig, *arguments: str) -> subprocess.Popen[bytes]:
-    command = [sys.executable, "-m", "trimtab", "deploy", *arguments, "--kubeconfig", str(rig.admin_kubeconfig)]
-    environment = {**os.environ, "PYTHONPATH": str(trimtab_process.ROOT / "src")}
-    return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=environment)
 
 
 def test_a_failed_test_says_why_and_leaves_the_namespace_of_others(cluster: Rig) -> None:
@@ -444,7 +383,6 @@ def test_a_namespace_that_is_being_deleted(cluster: Rig) -> None:
 
 def test_status_knows_what_kubectl_has_installed(cluster: Rig) -> None:
     """Found by its labels; but it is not ours, so an upgrade is refused and an uninstall finds nothing."""
-    namespaced = "--namespace=trimtab"
     cluster.kubectl("apply", "--server-side", "-k", str(trimtab_process.ROOT / "deploy"))
     try:
         trimtab_process.wait_for(
@@ -456,6 +394,6 @@ def test_status_knows_what_kubectl_has_installed(cluster: Rig) -> None:
         refused = deploy(cluster, "upgrade", "--yes")
         assert (1, True) == (refused.exit_code, "trimtab deploy has installed nothing in namespace" in refused.stderr)
         assert "has installed nothing in namespace trimtab" in done(deploy(cluster, "uninstall", "--yes"))
-        assert "deployment" in cluster.kubectl(namespaced, "get", "deployment", "-o", "name")
+        assert exists(cluster, "/apis/apps/v1/namespaces/trimtab/deployments/trimtab")
     finally:
         cluster.kubectl("delete", "--wait=false", "-k", str(trimtab_process.ROOT / "deploy"))

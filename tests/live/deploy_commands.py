@@ -1,0 +1,80 @@
+"""Runs `trimtab deploy` on a rig, and lists all that an installation could leave there."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from unittest import mock
+
+from click.testing import CliRunner, Result
+
+from tests.live.trimtab_process import ROOT
+from tools.controlplane.rig import Rig
+from trimtab.apps.deploy.cluster import MAX_LIST_BYTES, Cluster
+from trimtab.cli import main
+from trimtab.kube.transport import Response
+from trimtab.wire.requests import Request
+
+API, RBAC, ADMISSION = "/api/v1", "/apis/rbac.authorization.k8s.io/v1", "/apis/admissionregistration.k8s.io/v1"
+FLOWCONTROL = "/apis/flowcontrol.apiserver.k8s.io/v1"
+COLLECTIONS = (
+    *(f"{API}/{kind}" for kind in ("namespaces", "pods", "services", "configmaps", "serviceaccounts", "secrets")),
+    *(f"/apis/apps/v1/{kind}" for kind in ("deployments", "replicasets")),
+    *("/apis/batch/v1/cronjobs", "/apis/batch/v1/jobs", "/apis/policy/v1/poddisruptionbudgets"),
+    *("/apis/coordination.k8s.io/v1/leases", "/apis/networking.k8s.io/v1/networkpolicies"),
+    *(f"{RBAC}/{kind}" for kind in ("clusterroles", "clusterrolebindings", "roles", "rolebindings")),
+    *("/apis/scheduling.k8s.io/v1/priorityclasses", f"{FLOWCONTROL}/flowschemas"),
+    *(f"{FLOWCONTROL}/prioritylevelconfigurations", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"),
+    *(f"{ADMISSION}/{kind}" for kind in ("validatingadmissionpolicies", "validatingadmissionpolicybindings")),
+)
+
+
+def deploy(rig: Rig, *arguments: str, kubeconfig: Path | None = None) -> Result:
+    """Run the command as an administrator, or as the kubeconfig's user."""
+    where = ["--kubeconfig", str(kubeconfig or rig.admin_kubeconfig)]
+    return CliRunner().invoke(main, ["deploy", *arguments, *where])
+
+
+def done(result: Result) -> str:
+    """Its output; fails with all of it unless the command succeeded."""
+    assert 0 == result.exit_code, result.output
+    return result.stdout
+
+
+def everything(rig: Rig) -> set[str]:
+    """All that an installation could leave, by kind, namespace and name."""
+
+    def names(path: str) -> list[str]:
+        found = [each["metadata"] for each in rig.admin.list(path)]
+        return [f"{path.rpartition('/')[2]}/{each.get('namespace', '')}/{each['name']}" for each in found]
+
+    return {name for listed in rig.admin.map_concurrently(names, COLLECTIONS) for name in listed}
+
+
+def exists(rig: Rig, path: str) -> bool:
+    return rig.admin.raw("GET", path)[0] == 200
+
+
+@contextmanager
+def writes() -> Iterator[list[str]]:
+    """The writes that `trimtab deploy` asks for within the block; dry runs and access reviews are none."""
+    seen: list[str] = []
+    real = Cluster.send
+
+    async def noting(self: Cluster, request: Request, max_bytes: int = MAX_LIST_BYTES) -> Response:
+        if request.method != "GET" and "dryRun=All" not in request.path:
+            seen.append(f"{request.method} {request.path}")
+        return await real(self, request, max_bytes)
+
+    with mock.patch.object(Cluster, "send", noting):
+        yield seen
+
+
+def start(rig: Rig, *arguments: str) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-m", "trimtab", "deploy", *arguments, "--kubeconfig", str(rig.admin_kubeconfig)]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
+    return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=environment)
