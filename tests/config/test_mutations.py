@@ -100,6 +100,23 @@ def test_noise(text: str) -> None:
     assert not answered(text)
 
 
+CARRIER = (
+    "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: one}\ndata:\n  config.yaml: |\n"
+    + "".join(f"    {line}\n" for line in BOTH.splitlines())
+).encode()
+
+
+@given(
+    piece=st.sampled_from([b"|2", b">-", b'"', b"\n", b"\r\n", b"    ", b"\xc2\x85", b"\xe2\x80\xa8", b"kind:", b""]),
+    at=st.integers(0, len(CARRIER)),
+    gone=st.integers(0, 12),
+)
+@settings(max_examples=150, deadline=None)
+def test_bytes_of_a_config_map_exchanged(piece: bytes, at: int, gone: int) -> None:
+    """The same for a configuration in a ConfigMap, whatever becomes of its indentation and line breaks."""
+    answered(CARRIER[:at] + piece + CARRIER[at + gone :])
+
+
 def test_the_file_itself_is_good() -> None:
     """The unchanged file is valid."""
     assert answered(BOTH)

@@ -26,6 +26,7 @@ _REMEDIES = {
     "Config": "pass it with --kubeconfig",
     "PodGroup": f"{_APPLY}, see docs/gangs.md",
     "Kustomization": "apply its folder with `kubectl apply -k`",
+    "Component": "list its folder under `components` of a kustomization, and apply that with `kubectl apply -k`",
     "Cluster": "create the cluster with `kind create cluster --config {file}`",
     "DynamicSchedulerPolicy": "name it as policyConfigPath in the arguments of Dynamic",
     "DeschedulerPolicy": "it is for the descheduler, which runs beside a scheduler",
@@ -180,8 +181,8 @@ def _refuse_other_kinds(manifest: MappingNode, file: str) -> None:
         if version.startswith("audit.k8s.io/"):
             remedy = "pass it to kube-apiserver with --audit-policy-file"
         what = f"a {kind} of {version}"
-    elif (field := next((each for each in _BY_FIELD if each in manifest.entries and not kind), "")) != "":
-        what, remedy = _BY_FIELD[field]
+    elif not kind and (fields := [each for each in _BY_FIELD if isinstance(manifest.entries.get(each), SequenceNode)]):
+        what, remedy = _BY_FIELD[fields[0]]
     else:
         return
     raise _error(file, manifest.position, f"this is {what[:200]}, not a configuration: {remedy.format(file=file)}")
