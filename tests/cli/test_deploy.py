@@ -9,6 +9,7 @@ import pytest
 import yaml
 from click.testing import CliRunner, Result
 
+from tests.cli.test_replaced_systems import TEMPLATES, rescheduler
 from trimtab.cli import main
 from trimtab.cli.deploy.connection import confirm
 
@@ -145,6 +146,20 @@ def test_label_rules_of_the_file_are_the_labellers(tmp_path: Path) -> None:
     items = {(each["kind"], each["metadata"]["name"]): each for each in yaml.safe_load_all(done.stdout)}
     assert "mode: apply" in items["ConfigMap", "trimtab-labeller"]["data"]["config.yaml"]
     assert items["ConfigMap", "trimtab-labeller"]["data"] == items["ConfigMap", "trimtab"]["data"]
+
+
+def test_the_config_map_of_a_rescheduler(tmp_path: Path) -> None:
+    """Its text becomes ours, comments included; its lease moves into our namespace under its own name, and may be used."""
+    inner = rescheduler(TEMPLATES["default"])
+    outer = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "old"}, "data": {"config.yaml": inner}}
+    (tmp_path / "f.yaml").write_text(yaml.safe_dump(outer, allow_unicode=True))
+    done = deploy("manifests", "-n", "mine", "-c", str(tmp_path / "f.yaml"))
+    assert 0 == done.exit_code, done.output
+    items = {(each["kind"], each["metadata"]["name"]): each for each in yaml.safe_load_all(done.stdout)}
+    text = items["ConfigMap", "trimtab"]["data"]["config.yaml"]
+    assert inner.replace("resourceNamespace: kube-system", 'resourceNamespace: "mine"') == text
+    assert ["rescheduler-scheduler"] == items["Role", "trimtab-lease"]["rules"][1]["resourceNames"]
+    assert "mine" == items["Lease", "rescheduler-scheduler"]["metadata"]["namespace"]
 
 
 def test_without_a_lease_there_is_one_replica() -> None:

@@ -71,16 +71,28 @@ def locate(content: str | bytes, file: str, key: str = "") -> Located:
     key: chooses among several, as KEY, NAME or NAME/KEY. Raises ConfigError, also for a file of another kind.
     """
     documents = parse_documents(content, file)
+    entry = _carried(documents, file, key)
+    if entry is not None:
+        return _open(entry, content, file)
+    if key:
+        raise _error(file, (0, 0), f"--key {key[:100]!r} needs a ConfigMap or Secret: leave it out")
+    for each in _manifests(documents):
+        _refuse_other_kinds(each, file)
+    return Located(documents, file)
+
+
+def configuration_text(content: bytes, file: str) -> str:
+    """The text of the configuration itself, without the ConfigMap or Secret around it; raises ConfigError."""
+    entry = _carried(parse_documents(content, file), file, "")
+    return content.decode() if entry is None else _decoded(entry, file)
+
+
+def _carried(documents: Sequence[YamlNode], file: str, key: str) -> _Entry | None:
+    """The configuration in a ConfigMap or Secret; None if the file holds none of these, or one beside a configuration."""
     manifests = [*_manifests(documents)]
     own = any(_field(each, "kind") in _OWN_KINDS for each in manifests)
     entries = [] if own else [entry for each in manifests for entry in _entries(each)]
-    if entries:
-        return _open(_choose(entries, file, key), content, file)
-    if key:
-        raise _error(file, (0, 0), f"--key {key[:100]!r} needs a ConfigMap or Secret: leave it out")
-    for each in manifests:
-        _refuse_other_kinds(each, file)
-    return Located(documents, file)
+    return _choose(entries, file, key) if entries else None
 
 
 def _manifests(documents: Iterable[YamlNode]) -> Iterator[MappingNode]:

@@ -107,6 +107,7 @@ def _config_source(given: str | None) -> ConfigSource:
 def _read_file(name: str) -> ConfigSource:
     """The file and those it includes, which must lie next to it, as they will in the ConfigMap."""
     from trimtab.cli.config import load_with_text_or_exit, open_config
+    from trimtab.config.manifests import configuration_text
 
     _, text = load_with_text_or_exit(open_config(name))
     folder, files = Path(name).parent, []
@@ -116,7 +117,7 @@ def _read_file(name: str) -> ConfigSource:
                 f"{name}: {path} is in another folder, which a ConfigMap cannot have: put it next to {name}", BAD_INPUT
             )
         files.append((Path(path).name, content.decode()))
-    return ConfigSource(Path(name).name, text.content.decode(), False, tuple(files))
+    return ConfigSource(Path(name).name, configuration_text(text.content, name), False, tuple(files))
 
 
 def _parse(source: ConfigSource) -> Configuration:
