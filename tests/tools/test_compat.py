@@ -117,6 +117,14 @@ def test_without_a_release_nothing_runs(capsys: pytest.CaptureFixture[str]) -> N
     assert "VERSIONS='1.33.13 1.37.1'" in capsys.readouterr().err
 
 
+def test_what_is_left_out_exists_and_runs_on_the_pinned_release() -> None:
+    """A test that was renamed would run on every release, and fail there."""
+    assert [] == compat.left_out(build.pinned_version())
+    for name in (argument.removeprefix("--deselect=") for argument in compat.left_out("1.31.4")):
+        file, _, function = name.partition("::")
+        assert f"def {function}(" in (compat.ROOT / file).read_text()
+
+
 @pytest.mark.parametrize("text", ["1.33", "v1.33.13", "latest", "1.33.13-rc.0"])
 def test_what_is_no_release(text: str) -> None:
     """The message has an example."""

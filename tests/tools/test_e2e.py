@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
+from io import StringIO
 from pathlib import Path
 
 import pytest
 import yaml
+from rich.console import Console
 
 from tools.controlplane import build
-from tools.e2e.__main__ import worse
+from tools.e2e.__main__ import parse, show_mutant, worse
 from tools.e2e.cluster import write_stages
 from tools.e2e.mutants import NO_SCHEDULER, PLUGINS
 from tools.e2e.suite import SUITE, Result, read_report
@@ -58,6 +60,24 @@ def test_each_part_names_one_spec_and_a_plugin_of_the_default_profile() -> None:
     """Else a mutant would disable nothing, or run several specs as one."""
     assert {NO_SCHEDULER, *DEFAULT_PLUGINS} >= set(PLUGINS.values())
     assert all(1 == sum(other in part for other in PLUGINS) for part in PLUGINS)
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "verdict"),
+    [(("passed", "failed"), "weak, still passes 1 of 2 times"), (("failed", "timedout"), "fails, as it should")],
+)
+def test_a_spec_that_passes_without_its_plugin_even_once_is_weak(outcomes: tuple[str, ...], verdict: str) -> None:
+    """A spec that times out does not pass."""
+    console = Console(record=True, width=200, file=StringIO())
+    show_mutant(console, "NodePorts", [Result("a", outcome, 2) for outcome in outcomes])
+    assert f"NodePorts: a: {verdict} ({outcomes[0]} after 2 s, {outcomes[1]} after 2 s)\n" == console.export_text()
+
+
+def test_running_nothing_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    """The message says what is allowed."""
+    with pytest.raises(SystemExit, match="2"):
+        parse(["--mutants", "--times", "0"])
+    assert "--times 0 would run nothing: use 1 or more" in capsys.readouterr().err
 
 
 def test_our_stages_replace_those_of_the_same_name(tmp_path: Path) -> None:

@@ -69,10 +69,12 @@ def show_results(console: Console, results: Results) -> None:
         console.print(f"{name}: {sum(each.passed for each in found)} of {len(found)} passed")
 
 
-def show_mutant(console: Console, plugin: str, result: Result) -> None:
-    """The verdict on one spec."""
-    verdict = "still passes: weak" if result.passed else f"{result.outcome} after {result.seconds:.0f} s"
-    console.print(f"{plugin}: {result.spec}: {verdict}", markup=False, soft_wrap=True)
+def show_mutant(console: Console, plugin: str, results: Sequence[Result]) -> None:
+    """The verdict on one spec, which ran once or several times."""
+    passed = sum(each.passed for each in results)
+    seconds = ", ".join(f"{each.outcome} after {each.seconds:.0f} s" for each in results)
+    verdict = f"weak, still passes {passed} of {len(results)} times" if passed else "fails, as it should"
+    console.print(f"{plugin}: {results[0].spec}: {verdict} ({seconds})", markup=False, soft_wrap=True)
 
 
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
@@ -81,14 +83,18 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--only", choices=SCHEDULERS, action="append", help="run with just this scheduler")
     parser.add_argument("--focus", default="", help="only specs whose name matches this regular expression")
     parser.add_argument("--mutants", action="store_true", help="run each spec without the plugin it is about instead")
+    parser.add_argument("--times", type=int, default=1, help="with --mutants: run each spec so many times")
     parser.add_argument("--logs", type=Path, help="keep the logs of all processes in this folder")
-    return parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
+    if options.times < 1:
+        parser.error(f"--times {options.times} would run nothing: use 1 or more")
+    return options
 
 
 def judge(options: argparse.Namespace, workspace: Path, console: Console) -> int:
     """Run what was asked for, and return the exit code."""
     if options.mutants:
-        run_mutants(workspace, options.focus, partial(show_mutant, console))
+        run_mutants(workspace, options.focus, options.times, partial(show_mutant, console))
         return 0
     results = run_all(options.only or [*SCHEDULERS], workspace, options.focus)
     show_results(console, results)
