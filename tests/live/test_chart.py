@@ -133,7 +133,7 @@ def guarded(cluster: Rig) -> Iterator[Prometheus]:
 
 def test_another_release_in_another_namespace_runs_and_leaves_nothing(cluster: Rig, guarded: Prometheus) -> None:
     """With Prometheus' password and a certificate that scrapers verify from Secrets, and leases of its own."""
-    pod_process.require_mount_namespaces()
+    pod_process.require_mounts()
     cluster.admin.create(node("worker"))
     values = _values(cluster, guarded.url)
     notes = helm(cluster, "install", "load", CHART, "--namespace", "scheduling", "--values", values)

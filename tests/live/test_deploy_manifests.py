@@ -45,7 +45,7 @@ SCHEDULED = 'sum by (instance) (scheduler_schedule_attempts_total{result="schedu
 @pytest.fixture(scope="module")
 def installed() -> Iterator[Rig]:
     """A control plane on which everything is applied, with the controllers that make its pods."""
-    pod_process.require_mount_namespaces()
+    pod_process.require_mounts()
     with Rig(controlplane_or_skip(), controllers=CONTROLLERS) as rig:
         rig.apply(rig.binaries / "prometheus-operator-crds.yaml")
         rig.kubectl("wait", "--for=condition=Established", "crd", "--all", "--timeout=30s")
