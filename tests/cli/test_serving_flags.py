@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 import trustme
+from click.testing import CliRunner
 
 from tools.controlplane.process import free_port
+from trimtab.cli import main
 from trimtab.cli.run import command
 from trimtab.cli.serving_flags import read_serving_flags
 from trimtab.kube.credentials import find_credentials
@@ -98,10 +97,8 @@ def kubeconfig(folder: Path) -> Path:
 
 
 def run(folder: Path, *arguments: str) -> tuple[int, str]:
-    command = [sys.executable, "-m", "trimtab", "run", "--kubeconfig", str(kubeconfig(folder)), *arguments]
-    environment = {**os.environ, "HOME": str(folder), "KUBECONFIG": ""}
-    done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=60, check=False)
-    return done.returncode, done.stderr.splitlines()[-1]
+    done = CliRunner().invoke(main, ["run", "--kubeconfig", str(kubeconfig(folder)), *arguments])
+    return done.exit_code, done.output.splitlines()[-1]
 
 
 def test_what_cannot_be_served_ends_the_process_at_once(tmp_path: Path) -> None:
@@ -120,4 +117,7 @@ def test_what_cannot_be_served_ends_the_process_at_once(tmp_path: Path) -> None:
         *run(tmp_path, "--client-ca-file=/nonexistent")
     )
     code, line = run(tmp_path, "--authentication-kubeconfig=/nonexistent")
-    assert (1, True) == (code, line.startswith("trimtab: the kubeconfig /nonexistent cannot be read"))
+    assert (1, True) == (
+        code,
+        line.startswith("trimtab: --authentication-kubeconfig: the kubeconfig /nonexistent cannot"),
+    )

@@ -215,10 +215,14 @@ def test_refusals_are_those_of_kube_scheduler(rig: Rig, trimtab: Process, strang
 
 
 def test_as_kube_scheduler_itself(rig: Rig, reader: str) -> None:
-    """Its account may delegate without a role of ours, and the certificate is self-signed."""
+    """With the arguments of a kubeadm cluster: its account may delegate, and the certificate is self-signed."""
     account = rig.client_kubeconfig("system:kube-scheduler")
-    with running(start(rig, "stock-account", kubeconfig=account, profile="default-scheduler")) as process:
+    flags = [f"--authentication-kubeconfig={account}", f"--authorization-kubeconfig={account}", "--leader-elect=true"]
+    flags += ["--profiling=false", "--feature-gates=A=true", "-v=2"]
+    with running(start(rig, "stock-account", *flags, kubeconfig=account, profile="default-scheduler")) as process:
         assert 200 == call(process, "/metrics", reader).status
+        log = (rig.workspace / "stock-account.log").read_text()
+        assert "flags of kube-scheduler that have no effect here: flags=--feature-gates, --profiling\n" in log
         with pytest.raises(ssl.SSLCertVerificationError):
             call(process, "/livez", context=rig.credentials.tls())
 

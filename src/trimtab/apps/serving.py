@@ -20,7 +20,7 @@ from typing import Any
 
 from aiohttp import web
 
-from trimtab.kube.credentials import Credentials, find_credentials
+from trimtab.kube.credentials import Credentials, CredentialsError, find_credentials
 from trimtab.kube.delegated_reviews import ACCESS_REVIEWS, DELEGATOR_REMEDY, TOKEN_REVIEWS, may_create
 from trimtab.kube.transport import AiohttpTransport, Transport
 from trimtab.serve.access_filter import AccessFilter
@@ -106,10 +106,8 @@ class _SecurePort:
 
     def __init__(self, options: SecureServing, own: Credentials) -> None:
         self._options = options
-        self._authenticating, self._authorizing = (
-            find_credentials(each.kubeconfig) if each.kubeconfig else own
-            for each in (options.authentication, options.authorization)
-        )
+        self._authenticating = _credentials(options.authentication.kubeconfig, "--authentication-kubeconfig", own)
+        self._authorizing = _credentials(options.authorization.kubeconfig, "--authorization-kubeconfig", own)
         self._allowed = AlwaysAllowedPaths(options.authorization.always_allow_paths)
         self._authorities = ClientAuthorities(options.authentication)
         self._tls = ServerTls(options.certificate, options.address.host, self._authorities.pem, time.time)
@@ -136,6 +134,13 @@ class _SecurePort:
         clock = asyncio.get_running_loop().time
         authenticator = Authenticator(authenticating, self._options.authentication.cache_ttl, clock, time.time)
         return AccessFilter(authenticator, Authorizer(authorizing, self._options.authorization, clock), self._allowed)
+
+
+def _credentials(kubeconfig: str, flag: str, own: Credentials) -> Credentials:
+    try:
+        return find_credentials(kubeconfig) if kubeconfig else own
+    except CredentialsError as error:
+        raise CredentialsError(f"{flag}: {error}") from None
 
 
 async def _check_rights(transport: Transport, resource: str, group: str) -> None:
