@@ -31,32 +31,7 @@ from tools.controlplane.rig import Rig
 from trimtab.cli import main
 
 pytestmark = pytest.mark.live
-ACCOUNT = {"kind": "ServiceAccount", "name": "trimtab", "namespace": "trimtab"}
 PATHS = ("/metrics", "/explain/node/node-0", "/livez/ping", "/nothing")
-
-
-def binding(kind: str, name: str, role: str, *subjects: Document, namespace: str = "") -> Document:
-    """A ClusterRoleBinding or RoleBinding."""
-    return {
-        "apiVersion": "rbac.authorization.k8s.io/v1",
-        "kind": kind,
-        "metadata": {"name": name, **({"namespace": namespace} if namespace else {})},
-        "roleRef": {
-            "apiGroup": "rbac.authorization.k8s.io",
-            "kind": kind.removesuffix("Binding"),
-            "name": role,
-        },
-        "subjects": list(subjects),
-    }
-
-
-def may_delegate() -> list[Document]:
-    """What our account needs to ask who a caller is."""
-    reader = "extension-apiserver-authentication-reader"
-    return [
-        binding("ClusterRoleBinding", "trimtab:auth-delegator", "system:auth-delegator", ACCOUNT),
-        binding("RoleBinding", "trimtab:authentication-reader", reader, ACCOUNT, namespace="kube-system"),
-    ]
 
 
 def reader_role(*paths: str) -> list[Document]:
@@ -75,15 +50,22 @@ def reader_role(*paths: str) -> list[Document]:
         {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": name, "namespace": "default"}}
         for name in ("reader", "stranger")
     ]
-    return [role, *accounts, binding("ClusterRoleBinding", "reads-pages", "reads-pages", *people)]
+    binding = {
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "ClusterRoleBinding",
+        "metadata": {"name": "reads-pages"},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "reads-pages"},
+        "subjects": people,
+    }
+    return [role, *accounts, binding]
 
 
 @pytest.fixture(scope="module")
 def rig() -> Iterator[Rig]:
     """A control plane with our roles, one account that may read the pages, and one that may not."""
     with Rig(controlplane_or_skip()) as running:
-        trimtab_process.install(running)
-        running.apply([*may_delegate(), *reader_role("/metrics", "/explain/*", "/livez/*", "/nothing")])
+        trimtab_process.install(running, *trimtab_process.ROLES, "rbac-serving.yaml")
+        running.apply(reader_role("/metrics", "/explain/*", "/livez/*", "/nothing"))
         yield running
 
 
