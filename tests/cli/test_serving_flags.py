@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 from pathlib import Path
 
 import pytest
@@ -120,4 +121,19 @@ def test_what_cannot_be_served_ends_the_process_at_once(tmp_path: Path) -> None:
     assert (1, True) == (
         code,
         line.startswith("trimtab: --authentication-kubeconfig: the kubeconfig /nonexistent cannot"),
+    )
+
+
+@pytest.mark.parametrize(
+    "flag", ["--serve=127.0.0.1:{}", "--secure-port={}", "--health-probe-bind-address=127.0.0.1:{}"]
+)
+def test_a_port_that_is_taken(tmp_path: Path, flag: str) -> None:
+    """Exit code 1: it is not the flag that is wrong. The sentence names the address and the flag."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        code, line = run(tmp_path, "--bind-address=127.0.0.1", "--secure-port=0", flag.format(port))
+    name = flag.partition("=")[0]
+    assert (1, f"trimtab: cannot serve on 127.0.0.1:{port}: Address already in use. Choose another {name}.") == (
+        code,
+        line,
     )

@@ -6,11 +6,13 @@ import json
 import sys
 import textwrap
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 from click.core import ParameterSource
 
+from trimtab.cli.dynamic_scheduler_flags import FIRST_VERSION_FLAGS, THRESHOLDS
+from trimtab.cli.flags import add_flags
 from trimtab.cli.labeller import RULES, SECONDS, GoStyleFlags, labeller_config
 from trimtab.cli.run import config_file_for, controllers_option, default_for
 
@@ -19,7 +21,7 @@ if TYPE_CHECKING:
     from trimtab.config.configuration import Configuration
 
 CANNOT_RUN = 2
-LABELLER_FLAGS = ("rules", "seconds", "apply", "lease_namespace")
+LABELLER_FLAGS = ("rules", "seconds", "apply", "lease_namespace", *THRESHOLDS, "promjob")
 WIDTH = 118
 SEVERITY_TEXT = {"problem": "PROBLEM", "warning": "warning", "ok": "ok"}
 
@@ -59,11 +61,13 @@ SEVERITY_TEXT = {"problem": "PROBLEM", "warning": "warning", "ok": "ok"}
     help="Check the permissions of this user, for example system:serviceaccount:trimtab:trimtab; "
     "default: the kubeconfig's.",
 )
+@add_flags(FIRST_VERSION_FLAGS)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, with all nodes that a finding concerns.")
 @click.option("--strict", is_flag=True, help="Exit with 1 on warnings, too.")
 @click.pass_context
 def command(
     context: click.Context,
+    /,
     file: str | None,
     controllers: tuple[str, ...],
     kubeconfig: str,
@@ -76,6 +80,7 @@ def command(
     account: str,
     as_json: bool,
     strict: bool,
+    **thresholds: Any,
 ) -> None:
     """Check cluster, permissions, sources, nodes, pods and label rules. Changes nothing.
 
@@ -90,10 +95,11 @@ def command(
         )
     named = [flag for flag in LABELLER_FLAGS if context.get_parameter_source(flag) is not ParameterSource.DEFAULT]
     if labeller or url or (named and not file):
-        configuration = load_or_exit(labeller_config(file, url, rules, seconds, apply, lease_namespace))
+        configuration = load_or_exit(labeller_config(file, url, rules, seconds, apply, lease_namespace, thresholds))
     elif named:
         raise click.UsageError(
-            "-r, -s, --apply and --lease-namespace are flags of the labeller: add --labeller, or remove them"
+            "-r, -s, --apply, --lease-namespace, -cpu, -mem, -cmem and -promjob are flags of the labeller: "
+            "add --labeller, or remove them"
         )
     else:
         configuration = load_or_exit(config_file_for(controllers, file)) if file else default_for(controllers)

@@ -49,9 +49,7 @@ class GroupedCommand(click.Command):
 
 
 def normalise(arg: str) -> str:
-    """Kubernetes' programs take `--leader_elect` and `-v=2`, and Go's `-help`."""
-    if arg == "-help":
-        return "--help"
+    """Kubernetes' programs take `--leader_elect` and `-v=2`."""
     if arg.startswith("-v="):
         return f"-{arg}"
     name, equals, value = arg.partition("=")
