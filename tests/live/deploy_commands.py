@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 from unittest import mock
 
 from click.testing import CliRunner, Result
 
 from tests.live.trimtab_process import ROOT
+from tools.controlplane.client import Document
 from tools.controlplane.rig import Rig
 from trimtab.apps.deploy.cluster import MAX_LIST_BYTES, Cluster
 from trimtab.cli import main
@@ -78,3 +81,24 @@ def start(rig: Rig, *arguments: str) -> subprocess.Popen[bytes]:
     command = [sys.executable, "-m", "trimtab", "deploy", *arguments, "--kubeconfig", str(rig.admin_kubeconfig)]
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
     return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=environment)
+
+
+def interrupted_install(rig: Rig, survivors: int, namespace: str) -> Result:
+    """The status after an install that was interrupted once so many objects were written."""
+    with mock.patch.object(Cluster, "apply", _stopping_after(survivors)):
+        assert 143 == deploy(rig, "install", "-n", namespace, "--yes").exit_code
+    return deploy(rig, "status", "-n", namespace)
+
+
+def _stopping_after(survivors: int) -> Any:
+    """An apply that is cancelled once so many objects are written."""
+    written, real = 0, Cluster.apply
+
+    async def stopping(self: Cluster, item: Document, *, dry_run: bool = False, force: bool = False) -> Document:
+        nonlocal written
+        if not dry_run and written == survivors:
+            raise asyncio.CancelledError
+        written += not dry_run
+        return await real(self, item, dry_run=dry_run, force=force)
+
+    return stopping

@@ -6,7 +6,6 @@ needed `trimtab run` runs beside, with the service account that was installed.
 
 from __future__ import annotations
 
-import asyncio
 import json
 import signal
 from collections.abc import Iterator
@@ -14,15 +13,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import Result
 
 from tests.live import trimtab_process
-from tests.live.deploy_commands import API, deploy, done, everything, exists, start, writes
+from tests.live.deploy_commands import API, deploy, done, everything, exists, interrupted_install, start, writes
 from tests.live.requires_controlplane import controlplane_or_skip
 from tools.controlplane.client import Document
 from tools.controlplane.objects import node
 from tools.controlplane.rig import WORKLOADS, Rig
-from trimtab.apps.deploy.cluster import Cluster
 
 pytestmark = pytest.mark.live
 
@@ -82,12 +79,12 @@ def _restored(cluster: Rig, namespace: str) -> Iterator[set[str]]:
     assert set() == {name for name in objects - everything(cluster) if not any(each in name for each in ending)}
 
 
-def test_install_status_test_and_uninstall(cluster: Rig, before: set[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_install_status_test_and_uninstall(cluster: Rig, before: set[str]) -> None:
     """A first install, a second that writes nothing, status, the test with a scheduler, a load test, and removal."""
     with writes() as written:
         asked = deploy(cluster, "install")
     assert (2, True, []) == (asked.exit_code, "add --yes" in asked.stderr, written)
-    only_namespace = _interrupted(cluster, 1, monkeypatch, "trimtab")
+    only_namespace = interrupted_install(cluster, 1, "trimtab")
     assert (1, True) == (
         only_namespace.exit_code,
         "has installed nothing in namespace trimtab" in only_namespace.stderr,
@@ -167,13 +164,14 @@ def _deployment(rig: Rig) -> Document:
     return found
 
 
-def test_another_namespace_and_a_single_replica(cluster: Rig, mine: set[str]) -> None:
+def test_another_namespace_and_a_single_replica(cluster: Rig, mine: set[str], tmp_path: Path) -> None:
     """Into a namespace that exists, which stays; the lease is there, too; without a lease there is one replica."""
     assert "note: Namespace mine exists already and is left as it is" in done(
         deploy(cluster, "install", "-n", "mine", "--yes")
     )
     state = json.loads(deploy(cluster, "status", "-n", "mine", "-o", "json").stdout)
     assert ["mine/trimtab"] == [each["lease"] for each in state["leaders"]]
+    _check_installed_account(cluster, tmp_path)
     other = deploy(cluster, "install", "--yes")
     assert 1 == other.exit_code
     assert "belongs to the installation in namespace mine: use -n mine" in other.stderr
@@ -182,6 +180,17 @@ def test_another_namespace_and_a_single_replica(cluster: Rig, mine: set[str]) ->
     assert (1, {"type": "Recreate"}) == (found["replicas"], found["strategy"])
     kept = done(deploy(cluster, "uninstall", "-n", "mine", "--yes"))
     assert "note: namespace mine stays, because trimtab deploy did not make it" in kept
+
+
+def _check_installed_account(rig: Rig, folder: Path) -> None:
+    """With the file and the account that were installed, a process becomes ready and holds the lease."""
+    config = folder / "config.yaml"
+    config.write_text(rig.admin.get(f"{API}/namespaces/mine/configmaps/trimtab")["data"]["config.yaml"])
+    process = trimtab_process.launch(rig, config, "mine", namespace="mine")
+    try:
+        trimtab_process.wait_for(lambda: deploy(rig, "status", "-n", "mine").exit_code == 0, 40, "healthy", process)
+    finally:
+        process.terminate()
 
 
 def test_what_a_configuration_brings_goes_again(cluster: Rig, mine: set[str], tmp_path: Path) -> None:
@@ -284,35 +293,13 @@ def test_missing_rights_are_named_before_anything_is_written(cluster: Rig) -> No
     assert before == everything(cluster)
 
 
-def test_an_interrupted_install_is_completed(cluster: Rig, mine: set[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupted_install_is_completed(cluster: Rig, mine: set[str]) -> None:
     """Stopped three times, each time later: status says what is missing, and the last run writes only that."""
     for survivors in (1, 10, 13):
-        half = _interrupted(cluster, survivors, monkeypatch, "mine")
+        half = interrupted_install(cluster, survivors, "mine")
         assert (1, True) == (half.exit_code, "is missing: run trimtab deploy upgrade" in half.output), half.output
     assert "1 change, 24 objects stay" in done(deploy(cluster, "install", "-n", "mine", "--yes"))
     assert "no changes, 25 objects" in done(deploy(cluster, "install", "-n", "mine", "--yes"))
-
-
-def _interrupted(rig: Rig, survivors: int, monkeypatch: pytest.MonkeyPatch, namespace: str) -> Result:
-    """The status after an install that was interrupted once so many objects were written."""
-    with monkeypatch.context() as patching:
-        patching.setattr(Cluster, "apply", _stopping_after(survivors))
-        assert 143 == deploy(rig, "install", "-n", namespace, "--yes").exit_code
-    return deploy(rig, "status", "-n", namespace)
-
-
-def _stopping_after(survivors: int) -> Any:
-    """An apply that is cancelled once so many objects are written."""
-    written, real = 0, Cluster.apply
-
-    async def stopping(self: Cluster, item: Document, *, dry_run: bool = False, force: bool = False) -> Document:
-        nonlocal written
-        if not dry_run and written == survivors:
-            raise asyncio.CancelledError
-        written += not dry_run
-        return await real(self, item, dry_run=dry_run, force=force)
-
-    return stopping
 
 
 def test_a_killed_install_is_completed(cluster: Rig, mine: set[str]) -> None:

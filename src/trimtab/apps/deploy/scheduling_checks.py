@@ -1,6 +1,7 @@
 """`trimtab deploy test`: checks on the user's own cluster that pods are scheduled, spread and rejected as they should be.
 
-    nodes ─▶ installation ─▶ one pod is bound ─▶ many pods are bound ─▶ anti-affinity holds ─▶ an impossible pod says why
+    nodes ─▶ installation ─▶ secure port ─▶ one pod is bound ─▶ many pods are bound ─▶ anti-affinity holds
+    ─▶ an impossible pod says why
 
 If no pod is bound at all, what follows is skipped. The distribution over the nodes is shown and not judged: a profile may
 pack on purpose, and a hot node may rightly get nothing. What must hold in any profile is a required anti-affinity.
@@ -14,6 +15,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from trimtab.apps.deploy.cluster import Cluster, DeployError, Object, ObjectRef, names
+from trimtab.apps.deploy.port_check import check_port
 from trimtab.apps.deploy.probe_pods import Bindings, ProbeOptions, create_pods, probe_namespace, probe_pod
 from trimtab.apps.deploy.status import Status, read_installation
 
@@ -58,6 +60,7 @@ class SchedulingChecks:
         """Each result when it is there."""
         yield await self._check_nodes()
         yield await self._check_installation()
+        yield CheckResult("secure port", *await check_port(self._cluster, self._options.installed_in))
         yield (first := await self._check_one_pod())
         if not first.passed:
             for name in ("many pods", "anti-affinity", "impossible pod"):

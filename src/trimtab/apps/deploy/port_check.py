@@ -1,0 +1,53 @@
+"""Whether the secure port of every replica answers, asked through the API server's proxy to pods.
+
+Only health checks are open to anybody, and the proxy passes on no credentials: an answer to /readyz proves that network,
+certificate and process are fine. Who may read /metrics is decided behind it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+from trimtab.apps.deploy.cluster import Cluster, Object, names
+from trimtab.apps.deploy.labeller_removal import PODS
+from trimtab.kube.transport import Response, Unreachable
+from trimtab.wire.decoding import read_status
+from trimtab.wire.requests import Request, quote
+
+PORT_NAME = "https"
+TIMEOUT = 3.0
+CANNOT_REACH = (403, 502, 503, 504)  # we may not use the proxy, or the API server has no way to the pods
+
+
+async def check_port(cluster: Cluster, namespace: str) -> tuple[bool | None, str]:
+    """Whether all answer (None if that cannot be found out), and what was seen."""
+    pods = [each for each in await cluster.list_kind("v1", "Pod", namespace, labels=PODS) if _port(each)]
+    if not pods:
+        return None, f"no replica in namespace {namespace}"
+    answers = await asyncio.gather(*(_ask(cluster, each) for each in pods))
+    wrong = [(pod, answer) for pod, answer in zip(pods, answers, strict=True) if answer.status != 200]
+    if not wrong:
+        return True, f"{len(pods)} of {len(pods)} replicas answer /readyz"
+    listed = names((f"{pod['metadata']['name']}: {_reason(answer)}" for pod, answer in wrong), 3)
+    if all(answer.status in CANNOT_REACH for _, answer in wrong):
+        return None, f"cannot be asked through the API server: {listed}"
+    return False, listed
+
+
+async def _ask(cluster: Cluster, pod: Object) -> Response:
+    metadata = pod["metadata"]
+    place = f"/api/v1/namespaces/{quote(metadata['namespace'])}/pods/https:{quote(metadata['name'])}:{_port(pod)}"
+    try:
+        return await cluster.transport.send(Request("GET", f"{place}/proxy/readyz"), TIMEOUT)
+    except Unreachable as error:
+        return Response(CANNOT_REACH[-1], {}, str(error).encode())
+
+
+def _port(pod: Object) -> int:
+    """The number of the port that serves; 0 for a pod that serves nothing, such as one of a CronJob."""
+    ports = [port for container in pod["spec"]["containers"] for port in container.get("ports") or ()]
+    return next((int(port["containerPort"]) for port in ports if port.get("name") == PORT_NAME), 0)
+
+
+def _reason(answer: Response) -> str:
+    return f"{answer.status} {read_status(answer.body).message[:200]}"
