@@ -1,6 +1,6 @@
 """What an installation would change, found without changing anything.
 
-    namespace usable? ─▶ kinds known? ─▶ rights? ─▶ objects ours? ─▶ dry run of every apply ─▶ Plan
+    kinds known? ─▶ rights? ─▶ namespace usable? ─▶ objects ours? ─▶ dry run of every apply ─▶ Plan
 
 Each step raises DeployError, so a plan that exists can be carried out. Objects whose namespace does not exist yet cannot be
 tried before it does: `install.carry_out` tries them right after creating it.
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from trimtab.apps.deploy.cluster import Cluster, DeployError, Object, ObjectRef, names, ref_of
 from trimtab.apps.deploy.object_diff import comparable
@@ -26,7 +26,7 @@ from trimtab.apps.deploy.release import (
     read_inventory,
     to_config_map,
 )
-from trimtab.kube.access_review import review, whoami
+from trimtab.apps.deploy.rights import check_reading, check_writing
 
 # Others may have made these before us; then they are used and left as they are.
 SHARED_KINDS = ("Namespace", "CustomResourceDefinition")
@@ -71,23 +71,21 @@ class Plan:
 
 async def make_plan(cluster: Cluster, release: Release, rendered: Sequence[Object], force: bool = False) -> Plan:
     """What applying the rendered objects would change."""
-    await check_namespace(cluster, release.namespace)
     await _check_kinds(cluster, rendered)
+    await check_reading(cluster, rendered)
+    await check_namespace(cluster, release.namespace)
     installed = await read_inventory(cluster, release.namespace)
     live = await _read_all(cluster, [ref_of(each) for each in rendered])
     kept, notes = _leave_to_others(rendered, live)
     _check_ownership(kept, live, release.namespace)
     items = _with_inventory(kept, release)
     stale = await _read_stale(cluster, installed, items)
-    await _check_rights(cluster, items, live, stale)
+    await check_writing(cluster, items, live, stale)
     changes = await asyncio.gather(*(_dry_run(cluster, item, live.get(ref_of(item)), force) for item in items))
     deletions = [Change(ref, stale[ref], None) for ref in reversed(in_order(stale))]
-    if any(each.ref.kind == "Namespace" and each.before is None for each in changes):
-        notes = (
-            *notes,
-            f"namespace {release.namespace} does not exist yet: once it does, the server tries the rest in it",
-        )
-    return Plan(release, (*changes, *deletions), installed, notes)
+    plan = Plan(release, (*changes, *deletions), installed, notes)
+    late = f"namespace {release.namespace} does not exist yet: once it does, the server tries the rest in it"
+    return replace(plan, notes=(*notes, late)) if plan.creates_namespace else plan
 
 
 def _with_inventory(items: Sequence[Object], release: Release) -> list[Object]:
@@ -174,42 +172,6 @@ async def _read_stale(
         if (ref.group, ref.kind, ref.namespace, ref.name) not in wanted and ref.kind not in SHARED_KINDS
     ]
     return {ref: item for ref, item in (await _read_all(cluster, gone)).items() if is_ours(item)}
-
-
-async def _check_rights(
-    cluster: Cluster, items: Sequence[Object], live: dict[ObjectRef, Object], stale: Iterable[ObjectRef]
-) -> None:
-    """Ask for every verb on every resource before anything is written."""
-    needed = {(verb, ref) for ref in map(ref_of, items) for verb in _verbs(ref, live)} | {
-        ("delete", ref) for ref in stale
-    }
-    await require_rights(cluster, needed)
-
-
-def _verbs(ref: ObjectRef, live: dict[ObjectRef, Object]) -> tuple[str, ...]:
-    return ("patch",) if ref in live else ("create", "patch")
-
-
-async def require_rights(cluster: Cluster, needed: Iterable[tuple[str, ObjectRef]]) -> None:
-    """Raise DeployError with every verb on a resource that we may not use."""
-    questions: dict[tuple[str, str, str, str], dict[str, str]] = {}
-    for verb, ref in needed:
-        resource = await cluster.resource(ref.api_version, ref.kind)
-        plural = resource.name if resource is not None else ref.kind
-        attributes = {"verb": verb, "group": ref.group, "resource": plural, "namespace": ref.namespace}
-        questions[verb, ref.group, plural, ref.namespace] = attributes
-    ordered = sorted(questions)
-    answers = await asyncio.gather(*(review(cluster.transport, questions[each]) for each in ordered))
-    denied = [_right(*each) for each, answer in zip(ordered, answers, strict=True) if answer.allowed is False]
-    if denied:
-        who = await whoami(cluster.transport)
-        raise DeployError(
-            f"{who} may not {names(denied)}: use an account that may, or ask an administrator; nothing was changed"
-        )
-
-
-def _right(verb: str, group: str, resource: str, namespace: str) -> str:
-    return f"{verb} {resource}{'.' if group else ''}{group}" + (f" in {namespace}" if namespace else "")
 
 
 async def _dry_run(cluster: Cluster, item: Object, before: Object | None, force: bool) -> Change:

@@ -25,8 +25,9 @@ from trimtab.apps.deploy.cluster import (
     ref_of,
 )
 from trimtab.apps.deploy.labeller_removal import DEPLOYMENT, PODS, lease_ref, remove_labels, wait_for_pods
-from trimtab.apps.deploy.plan import check_namespace, require_rights
+from trimtab.apps.deploy.plan import check_namespace
 from trimtab.apps.deploy.release import OURS, Inventory, deployed_in, in_order, inventory_ref, is_ours, read_inventory
+from trimtab.apps.deploy.rights import require_rights
 from trimtab.wire.requests import Request
 
 POLL_SECONDS = 0.5
