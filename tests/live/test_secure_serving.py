@@ -172,6 +172,7 @@ def test_client_certificates_of_the_cluster(rig: Rig, trimtab: Process) -> None:
     """The common name is the user, the organization the group; the CA was looked up in kube-system."""
     assert 200 == call(trimtab, "/metrics", context=rig.credentials.tls("eve")).status
     assert 200 == call(trimtab, "/metrics", context=rig.credentials.tls("root", "system:masters")).status
+    assert "scheduler_" in rig.kubectl("get", "--raw", "/metrics", f"--server={trimtab.url}")  # a client in Go
     refused = 'forbidden: User "mallory" cannot get path "/metrics"'
     assert (403, refused) == message(call(trimtab, "/metrics", context=rig.credentials.tls("mallory")))
     forged = untrusting()
