@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 import pytest
 
+from tests.apps.test_doctor_rbac import WITH_GANGS
 from tests.config.config_files import HEAD, TRIMTAB_HEAD
 from tests.deploy.rendering import DEPLOY, apply_strictly, write_overlay
 from tools.controlplane.client import Document
@@ -17,10 +18,6 @@ from trimtab.config.kube_scheduler import parse
 pytestmark = pytest.mark.live
 Right = tuple[str, str]  # a verb, and a resource with its group
 KUBE_SCHEDULER = "system:kube-scheduler"
-WITH_GANGS = (
-    "profiles: [{schedulerName: trimtab, plugins: {multiPoint: {enabled: [{name: Coscheduling}], "
-    "disabled: [{name: PrioritySort}]}}}]\n"
-)
 READ = "list watch"
 # In all namespaces, beyond what every service account may do.
 SCHEDULER = {
