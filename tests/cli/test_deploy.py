@@ -15,6 +15,20 @@ from trimtab.cli.deploy.connection import confirm
 
 HEAD = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
 GANG = "{disabled: [{name: PrioritySort}], enabled: [{name: Coscheduling}]}"
+POLICY = """\
+apiVersion: scheduler.policy.crane.io/v1alpha1
+kind: DynamicSchedulerPolicy
+spec:
+  syncPolicy: [{name: cpu_usage_avg_5m, period: 3m}]
+  predicate: [{name: cpu_usage_avg_5m, maxLimitPecent: 0.65}]
+  priority: [{name: cpu_usage_avg_5m, weight: 1.0}]
+"""
+DYNAMIC = f"""\
+{HEAD}profiles:
+- schedulerName: a
+  plugins: {{{{multiPoint: {{{{enabled: [{{{{name: Dynamic}}}}]}}}}}}}}
+  pluginConfig: [{{{{name: Dynamic, args: {{{{policyConfigPath: {{}}}}}}}}}}]
+"""
 RULES = """\
 apiVersion: trimtab.dev/v1alpha1
 kind: TrimtabConfiguration
@@ -73,6 +87,7 @@ def test_a_file_that_cannot_be_used(text: str, message: str, tmp_path: Path) -> 
         (("--image", "a@sha256:1", "-t", "2"), "has a tag or digest already"),
         (("--image", "a b"), "is not the name of an image"),
         (("--image", ""), "is not the name of an image"),
+        (("-n", "Mine_"), "'Mine_' is not the name of a namespace: use a-z, 0-9 and '-', 63 at most"),
         (("--timeout", "soon"), "'soon' is not a duration such as 300 or 5m"),
         (("--timeout", "0"), "'0' is not a duration"),
     ],
@@ -146,6 +161,21 @@ def test_label_rules_of_the_file_are_the_labellers(tmp_path: Path) -> None:
     items = {(each["kind"], each["metadata"]["name"]): each for each in yaml.safe_load_all(done.stdout)}
     assert "mode: apply" in items["ConfigMap", "trimtab-labeller"]["data"]["config.yaml"]
     assert items["ConfigMap", "trimtab-labeller"]["data"] == items["ConfigMap", "trimtab"]["data"]
+
+
+@pytest.mark.parametrize("folder", ["", "./", "policies/"])
+def test_files_that_the_configuration_includes(folder: str, tmp_path: Path) -> None:
+    """They come along if they lie next to it; a ConfigMap has no folders."""
+    (tmp_path / "policies").mkdir()
+    (tmp_path / folder / "crane.yaml").write_text(POLICY)
+    (tmp_path / "f.yaml").write_text(DYNAMIC.format(f"{folder}crane.yaml"))
+    done = deploy("manifests", "-n", "mine", "-c", str(tmp_path / "f.yaml"))
+    if folder == "policies/":
+        assert (2, True) == (done.exit_code, "is in another folder, which a ConfigMap cannot have" in done.stderr)
+        return
+    assert 0 == done.exit_code, done.output
+    items = {(each["kind"], each["metadata"]["name"]): each for each in yaml.safe_load_all(done.stdout)}
+    assert POLICY == items["ConfigMap", "trimtab"]["data"]["crane.yaml"]
 
 
 def test_the_config_map_of_a_rescheduler(tmp_path: Path) -> None:

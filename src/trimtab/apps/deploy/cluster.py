@@ -14,6 +14,7 @@ from msgspec import Struct
 
 from trimtab.kube.transport import Response, Transport
 from trimtab.wire.decoding import decode_part, read_status
+from trimtab.wire.outcomes import Throttled, throttle
 from trimtab.wire.requests import Request, json_request, quote
 
 Object = dict[str, Any]
@@ -23,6 +24,7 @@ FIELD_MANAGER = "trimtab-deploy"
 APPLY_PATCH = "application/apply-patch+yaml"  # JSON is YAML
 TIMEOUT = 30.0  # admission webhooks may take their time
 MAX_LIST_BYTES = 64 << 20
+BUSY_TRIES, MAX_BUSY_SECONDS = 5, 10.0
 NOT_FOUND, CONFLICT = 404, 409
 
 
@@ -61,7 +63,7 @@ class Resource(Struct, frozen=True):
 
     name: str
     kind: str
-    namespaced: bool
+    namespaced: bool = False
     verbs: tuple[str, ...] = ()
 
 
@@ -96,8 +98,14 @@ class Cluster:
         self._resources: dict[str, asyncio.Task[tuple[Resource, ...]]] = {}
 
     async def send(self, request: Request, max_bytes: int = MAX_LIST_BYTES) -> Response:
-        """Any answer; raises Unreachable."""
-        return await self.transport.send(request, TIMEOUT, max_bytes)
+        """Any answer; asks again while the server is too busy (429). Raises Unreachable."""
+        for _ in range(BUSY_TRIES):
+            answer = await self.transport.send(request, TIMEOUT, max_bytes)
+            throttled = throttle(answer.status, answer.headers, answer.body)
+            if not isinstance(throttled, Throttled):
+                return answer
+            await asyncio.sleep(min(throttled.seconds, MAX_BUSY_SECONDS))
+        return answer
 
     async def resource(self, api_version: str, kind: str) -> Resource | None:
         """How the server serves this kind; None if it does not."""

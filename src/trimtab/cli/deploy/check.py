@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from trimtab.cli.deploy.connection import FAILED, Target, cluster_options, parse_seconds, run, say
+from trimtab.cli.deploy.connection import FAILED, Target, cluster_options, parse_namespace, parse_seconds, run, say
 
 if TYPE_CHECKING:
     from trimtab.apps.deploy.cluster import Cluster
@@ -22,7 +22,12 @@ RESULT = {True: "PASS", False: "FAIL", None: "skip"}
 
 @click.command()
 @click.option(
-    "-n", "--namespace", default=NAMESPACE, show_default=True, help="For the pods; made and removed if it is not there."
+    "-n",
+    "--namespace",
+    default=NAMESPACE,
+    show_default=True,
+    callback=parse_namespace,
+    help="For the pods; made and removed if it is not there.",
 )
 @click.option("--count", type=click.IntRange(1, 5000), default=COUNT, show_default=True, help="How many pods.")
 @click.option(
@@ -30,7 +35,13 @@ RESULT = {True: "PASS", False: "FAIL", None: "skip"}
 )
 @click.option("-s", "--scheduler-name", default="", help="spec.schedulerName of the pods; default: the installation's.")
 @click.option("--pod-image", default="", help="What the pods run; default: nothing, no image is pulled.")
-@click.option("--installed-in", default=INSTALLED_IN, show_default=True, help="Namespace of the installation.")
+@click.option(
+    "--installed-in",
+    default=INSTALLED_IN,
+    show_default=True,
+    callback=parse_namespace,
+    help="Namespace of the installation.",
+)
 @click.option(
     "--load", type=click.IntRange(1, 20000), metavar="N", help="A load test with N pods, instead of the checks."
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import signal
 import sys
 from collections.abc import Awaitable, Callable
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
 FAILED, BAD_INPUT, INTERRUPTED, TERMINATED = 1, 2, 130, 143
 
+_NAMESPACE = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -38,10 +40,22 @@ def cluster_options(function: F) -> F:
     return click.option("-kubeconfig", "--kubeconfig", default="", help=where)(function)
 
 
+def parse_namespace(ctx: click.Context, param: click.Parameter, value: str) -> str:
+    """A name that a namespace can have."""
+    if _NAMESPACE.fullmatch(value) is None:
+        raise click.BadParameter(f"{value[:100]!r} is not the name of a namespace: use a-z, 0-9 and '-', 63 at most")
+    return value
+
+
 def namespace_option(function: F) -> F:
     """`-n`, the namespace of the installation."""
     return click.option(
-        "-n", "--namespace", default="trimtab", show_default=True, help="Namespace of the installation."
+        "-n",
+        "--namespace",
+        default="trimtab",
+        show_default=True,
+        callback=parse_namespace,
+        help="Namespace of the installation.",
     )(function)
 
 

@@ -128,9 +128,10 @@ def _parse(source: ConfigSource) -> Configuration:
     included = {name: text.encode() for name, text in source.files}
 
     def read(path: str) -> tuple[str, bytes]:
-        if path not in included:
+        name = str(Path(path))  # ./policy.yaml is policy.yaml
+        if name not in included:
             raise OSError(f"{path} is not in the ConfigMap")
-        return path, included[path]
+        return path, included[name]
 
     try:
         configuration = parse(source.text, source.name, plugins.installed_plugins(), SOURCE_SETTINGS, read)

@@ -1,0 +1,62 @@
+"""Objects on the API server: a busy server is asked again, and refusals are sentences."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.kube.fake_transport import FakeResponse, FakeTransport, json_response
+from trimtab.apps.deploy.cluster import BUSY_TRIES, Cluster, DeployError, ObjectRef
+from trimtab.wire.requests import Request
+
+KINDS = {"resources": [{"name": "secrets", "kind": "Secret", "namespaced": True}, {"name": "secrets/x", "kind": "Y"}]}
+SECRET = ObjectRef("v1", "Secret", "a", "mine")
+BUSY = json_response({"kind": "Status", "message": "too many requests"}, 429, **{"Retry-After": "2"})
+
+
+def server(*answers: FakeResponse) -> FakeTransport:
+    """Discovery, and then these answers one after the other; the last one for ever."""
+    left = list(answers)
+
+    def answer(request: Request) -> FakeResponse:
+        if request.path == "/api/v1":
+            return json_response(KINDS)
+        return left.pop(0) if len(left) > 1 else left[0]
+
+    return FakeTransport(answer)
+
+
+@pytest.mark.looptime
+async def test_a_busy_server_is_asked_again() -> None:
+    """After the time it asks for; but not for ever."""
+    transport = server(BUSY, BUSY, json_response({"kind": "Secret"}))
+    assert {"kind": "Secret"} == await Cluster(transport).read(SECRET)
+    assert [0.0, 0.0, 2.0, 4.0] == transport.times()
+    with pytest.raises(DeployError, match="cannot read Secret mine/a: 429 too many requests: try again later"):
+        await Cluster(transport := server(BUSY)).read(SECRET)
+    assert 1 + BUSY_TRIES == len(transport.sent)
+
+
+@pytest.mark.parametrize(
+    ("status", "remedy"),
+    [
+        (401, "renew the token or certificate of the kubeconfig"),
+        (403, "use an account that may, or ask an administrator"),
+        (500, "see the API server's log"),
+    ],
+)
+async def test_refusals_have_a_remedy(status: int, remedy: str) -> None:
+    """What could not be done, the status, the server's words, and what to do."""
+    refused = server(json_response({"kind": "Status", "message": "no."}, status))
+    with pytest.raises(DeployError) as error:
+        await Cluster(refused).read(SECRET)
+    assert f"cannot read Secret mine/a: {status} no: {remedy}" == str(error.value)
+
+
+async def test_what_does_not_exist() -> None:
+    """An object, and a kind that the server does not have, are none; a path of such a kind is an error."""
+    cluster = Cluster(server(json_response({"kind": "Status"}, 404)))
+    assert None is await cluster.read(SECRET)
+    missing = ObjectRef("v1", "Unknown", "a")
+    assert (None, []) == (await cluster.read(missing), await cluster.list_kind("v1", "Unknown"))
+    with pytest.raises(DeployError, match="the cluster has no kind Unknown of v1"):
+        await cluster.path(missing)
