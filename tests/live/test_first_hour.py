@@ -15,6 +15,11 @@ from tools.controlplane.rig import Rig
 pytestmark = pytest.mark.live
 
 STOCK = "system:kube-scheduler"
+RESCHEDULER = {
+    "schedulerName": trimtab_process.SCHEDULER,
+    "plugins": {"multiPoint": {"enabled": [{"name": "Rescheduler"}]}},
+    "pluginConfig": [{"name": "Rescheduler", "args": {"cpuThreshold": 63, "strict": True}}],
+}
 COSCHEDULING = {"multiPoint": {"enabled": [{"name": "Coscheduling"}], "disabled": [{"name": "PrioritySort"}]}}
 
 
@@ -79,7 +84,7 @@ def test_a_lease_that_the_account_may_not_use(rig: Rig) -> None:
 def trimtab(rig: Rig) -> Iterator[Process]:
     """With the shipped roles, as anybody starts it."""
     trimtab_process.install(rig)
-    process = trimtab_process.start(rig, "explained", own={"logging": {"level": "info"}})
+    process = trimtab_process.start(rig, "explained", {"logging": {"level": "info"}}, profiles=[RESCHEDULER])
     try:
         trimtab_process.wait_for(lambda: trimtab_process.is_ready(process), 40, "ready", process)
         yield process
@@ -88,7 +93,10 @@ def trimtab(rig: Rig) -> Iterator[Process]:
 
 
 def test_a_decision_is_explained_and_the_log_level_changes_while_it_runs(rig: Rig, trimtab: Process) -> None:
-    """`trimtab explain` has scores, waiting and the stock choice; a changed file brings the same into the log."""
+    """`trimtab explain` has scores, waiting and the stock choice; a changed file brings the same into the log.
+
+    The third pod brings its node above Rescheduler's threshold: it is bound, with a warning in the log and a counter.
+    """
     rig.admin.create(node("large", cpu="64"))
     rig.admin.create(pod("first", scheduler=trimtab_process.SCHEDULER, cpu="40"))
     trimtab_process.wait_for(lambda: "first" in trimtab_process.bound(rig), 30, "first is bound", trimtab)
@@ -101,10 +109,14 @@ def test_a_decision_is_explained_and_the_log_level_changes_while_it_runs(rig: Ri
     assert "with kube-scheduler's own profile: large: best of 1 of" in said
     assert "score of large" in said and "TaintToleration" in said
     assert "scored: pod=" not in trimtab.log.read_text()
-    trimtab_process.write_config(rig, "explained", {"logging": {"level": "debug"}})
+    trimtab_process.write_config(rig, "explained", {"logging": {"level": "debug"}}, profiles=[RESCHEDULER])
     trimtab_process.wait_for(lambda: "configuration reloaded" in trimtab.log.read_text(), 30, "reloaded", trimtab)
-    rig.admin.create(pod("third", scheduler=trimtab_process.SCHEDULER, cpu="1"))
+    rig.admin.create(pod("third", scheduler=trimtab_process.SCHEDULER, cpu="20"))
     trimtab_process.wait_for(lambda: "third" in trimtab_process.bound(rig), 30, "third is bound", trimtab)
     log = trimtab.log.read_text()
     assert "scored: pod=default/third node=large" in log and "waited: pod=default/third" in log
     assert "explained: pod=default/third verdict=" in log and "ignored until restart" not in log
+    warned = "warning before binding: pod=default/third node=large plugin=Rescheduler stage=PreBind"
+    assert warned in log and "predicted_cpu_percent=93.8" in log
+    series = 'trimtab_stage_results_total{extension_point="PreBind",plugin="Rescheduler",result="warned"} 1.0'
+    assert series in trimtab_process.page(trimtab, "/metrics")[1]
