@@ -53,9 +53,9 @@ async def test_refusals_have_a_remedy(status: int, remedy: str) -> None:
 
 
 async def test_what_does_not_exist() -> None:
-    """An object, and a kind that the server does not have, are none; a path of such a kind is an error."""
+    """An object, a kind that the server does not have or has no more, are none; a path of such a kind is an error."""
     cluster = Cluster(server(json_response({"kind": "Status"}, 404)))
-    assert None is await cluster.read(SECRET)
+    assert (None, []) == (await cluster.read(SECRET), await cluster.list_kind("v1", "Secret", "mine"))
     missing = ObjectRef("v1", "Unknown", "a")
     assert (None, []) == (await cluster.read(missing), await cluster.list_kind("v1", "Unknown"))
     with pytest.raises(DeployError, match="the cluster has no kind Unknown of v1"):

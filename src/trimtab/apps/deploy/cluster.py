@@ -183,6 +183,8 @@ class Cluster:
         query = "&".join(f"{name}={quote(value)}" for name, value in selectors.items() if value)
         path = collection_path(api_version, resource, namespace) + (f"?{query}" if query else "")
         answer = await self.send(Request("GET", path))
+        if answer.status == NOT_FOUND:  # its definition is being deleted, and discovery still has it
+            return []
         if answer.status != 200:
             raise refusal(answer, f"list {resource.name}")
         items: list[Object] = msgspec.json.decode(answer.body).get("items") or []
