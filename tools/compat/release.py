@@ -55,7 +55,7 @@ def _link(pinned: Path, release: Path, target: Path) -> None:
 
 
 def _compile(version: str, target: Path) -> None:
-    build.log_progress(f"building Kubernetes {version}, once: six minutes on two idle cores")
+    build.log_progress(f"building Kubernetes {version}, once: some minutes")
     go = build.go_command()
     _write_module(go, version, target)
     program = build.Program("controlplane", ".")

@@ -50,7 +50,7 @@ def build_suite() -> Path:
 
 
 def _compile(target: Path) -> None:
-    build.log_progress("building the end-to-end specs, once: three minutes on two idle cores")
+    build.log_progress("building the end-to-end specs, once: some minutes")
     go, program = build.go_command(), SUITE.programs[0]
     build.fetch_modules(go, SUITE)
     variables = build.linker_variables(build.pinned_version())
