@@ -55,7 +55,7 @@ def test_invalid_pods_delay_no_others(rig: Rig) -> None:
     rig.admin.create(_class())
     trimtab = trimtab_process.start(rig)
     try:
-        bad = {f"{name}-{n}": name for name in BAD for n in range(EACH)}
+        bad = {f"{name}-{n}": name for name in _stored(rig) for n in range(EACH)}
         pods = [_pod(f"good-{n}") for n in range(GOOD)]
         pods += [_pod(name, **BAD[kind][0], priorityClassName="first") for name, kind in bad.items()]
         random.Random(4).shuffle(pods)
@@ -68,6 +68,12 @@ def test_invalid_pods_delay_no_others(rig: Rig) -> None:
         assert trimtab.running()
     finally:
         trimtab.terminate()
+
+
+def _stored(rig: Rig) -> list[str]:
+    """Before Kubernetes 1.34 the API server drops resource claims, and such a pod is like any other."""
+    keeps_claims = rig.admin.raw("GET", "/apis/resource.k8s.io/v1")[0] == 200
+    return [name for name, (spec, _) in BAD.items() if keeps_claims or spec is not CLAIM]
 
 
 def _pod(name: str, **spec: Any) -> Document:
