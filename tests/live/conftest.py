@@ -14,6 +14,7 @@ SLOWEST = (
     "test_sources",
     "test_load_stories",
     "test_deploy_manifests",
+    "test_deploy",
     "test_batches",
     "test_chart",
     "test_mixed_workload",

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import signal
 from collections.abc import Iterator
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +21,11 @@ from tests.live.requires_controlplane import controlplane_or_skip
 from tools.controlplane.client import Document
 from tools.controlplane.objects import node
 from tools.controlplane.rig import WORKLOADS, Rig
+from trimtab.apps.deploy.kustomization import manifests_folder, read_manifests
 
 pytestmark = pytest.mark.live
+
+VERSION, OBJECTS = version("trimtab"), len(read_manifests(manifests_folder()))
 
 DEFINITIONS, MONITORS = (
     "/apis/apiextensions.k8s.io/v1/customresourcedefinitions",
@@ -91,11 +95,11 @@ def test_install_status_test_and_uninstall(cluster: Rig, before: set[str]) -> No
     )
     with writes() as first:
         installed = done(deploy(cluster, "install", "--yes", "--timeout", "60"))
-    assert 25 == len(first)
+    assert OBJECTS == len(first)  # without the namespace, and with the inventory
     assert "created Deployment trimtab/trimtab" in installed
-    assert "trimtab:0.1.0 runs in namespace trimtab, with the configuration default" in installed
+    assert f"trimtab:{VERSION} runs in namespace trimtab, with the configuration default" in installed
     with writes() as second:
-        assert "no changes, 26 objects stay as they are" in done(deploy(cluster, "install", "--yes"))
+        assert f"no changes, {OBJECTS + 1} objects stay as they are" in done(deploy(cluster, "install", "--yes"))
     assert [] == second
     idle = deploy(cluster, "status")
     assert (1, True) == (idle.exit_code, "lease trimtab/trimtab: nobody holds it" in idle.stdout)
@@ -118,10 +122,10 @@ def test_install_status_test_and_uninstall(cluster: Rig, before: set[str]) -> No
 
 
 def _check_status(state: Document) -> None:
-    assert (True, 25, []) == (state["healthy"], state["objects"], state["missing"])
-    assert ("0.1.0", "template default") == (state["version"], state["config_name"])
+    assert (True, OBJECTS, []) == (state["healthy"], state["objects"], state["missing"])
+    assert (VERSION, "template default") == (state["version"], state["config_name"])
     (workload,), (leader,) = state["workloads"], state["leaders"]
-    assert (2, 2, "trimtab:0.1.0") == (workload["ready"], workload["wanted"], workload["image"])
+    assert (2, 2, f"trimtab:{VERSION}") == (workload["ready"], workload["wanted"], workload["image"])
     assert leader["holder"].startswith("trimtab_")
 
 
@@ -146,7 +150,7 @@ def test_upgrade_keeps_settings_names_conflicts_and_prunes(cluster: Rig, mine: s
     done(deploy(cluster, "install", "-n", "mine", "--yes", "--image", "mine/trimtab", "--labeller"))
     shown = done(deploy(cluster, "upgrade", "-n", "mine", "-c", "production", "--yes"))
     assert "-      format: text # easy to read with kubectl logs" in shown
-    assert "mine/trimtab:0.1.0 runs in namespace mine, with the configuration production" in shown
+    assert f"mine/trimtab:{VERSION} runs in namespace mine, with the configuration production" in shown
     cluster.kubectl("-n", "mine", "scale", "deployment/trimtab", "--replicas=3")
     conflict = deploy(cluster, "upgrade", "-n", "mine", "-t", "next", "--yes")
     assert 1 == conflict.exit_code
@@ -295,11 +299,11 @@ def test_missing_rights_are_named_before_anything_is_written(cluster: Rig) -> No
 
 def test_an_interrupted_install_is_completed(cluster: Rig, mine: set[str]) -> None:
     """Stopped three times, each time later: status says what is missing, and the last run writes only that."""
-    for survivors in (1, 10, 13):
+    for survivors in (1, 10, OBJECTS - 12):
         half = interrupted_install(cluster, survivors, "mine")
         assert (1, True) == (half.exit_code, "is missing: run trimtab deploy upgrade" in half.output), half.output
-    assert "1 change, 24 objects stay" in done(deploy(cluster, "install", "-n", "mine", "--yes"))
-    assert "no changes, 25 objects" in done(deploy(cluster, "install", "-n", "mine", "--yes"))
+    assert f"1 change, {OBJECTS - 1} objects stay" in done(deploy(cluster, "install", "-n", "mine", "--yes"))
+    assert f"no changes, {OBJECTS} objects" in done(deploy(cluster, "install", "-n", "mine", "--yes"))
 
 
 def test_a_killed_install_is_completed(cluster: Rig, mine: set[str]) -> None:
@@ -310,7 +314,7 @@ def test_a_killed_install_is_completed(cluster: Rig, mine: set[str]) -> None:
     process.kill()
     process.wait()
     done(deploy(cluster, "install", "-n", "mine", "--yes"))
-    assert "no changes, 25 objects" in done(deploy(cluster, "install", "-n", "mine", "--yes"))
+    assert f"no changes, {OBJECTS} objects" in done(deploy(cluster, "install", "-n", "mine", "--yes"))
 
 
 @pytest.mark.parametrize(("number", "namespace"), [(signal.SIGINT, "probes"), (signal.SIGTERM, "default")])
