@@ -47,9 +47,10 @@ class EngineState:
     recorder: MetricsRecorder
     cluster: Cluster = field(default_factory=Cluster)
     writes: PendingWrites = field(default_factory=PendingWrites)
-    unsynced: set[str] = field(default_factory=set)
+    unsynced: set[str] = field(default_factory=set)  # needed kinds without which nothing is decided
     term: int | None = None  # of the lease, while this process holds it
     forbidden: dict[str, str] = field(default_factory=dict)  # kinds that may not be listed, and why
+    listed: set[str] = field(default_factory=set)  # kinds that were listed, needed now or not
 
     @property
     def may_decide(self) -> bool:
@@ -58,8 +59,8 @@ class EngineState:
     def fork(self) -> EngineState:
         """A copy that records no metrics."""
         cluster, writes = self.cluster.fork(), self.writes.copy()
-        unsynced, forbidden = self.unsynced.copy(), self.forbidden.copy()
-        return EngineState(self.settings, MetricsRecorder(), cluster, writes, unsynced, self.term, forbidden)
+        kinds = self.unsynced.copy(), self.term, self.forbidden.copy(), self.listed.copy()
+        return EngineState(self.settings, MetricsRecorder(), cluster, writes, *kinds)
 
 
 class Controller(Protocol):

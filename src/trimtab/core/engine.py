@@ -193,20 +193,22 @@ class Engine:
 
     def _settings_read(self, event: SettingsRead) -> list[Output]:
         state, settings = self.state, event.settings
-        state.unsynced |= set(settings.kinds) - set(state.settings.kinds)
-        state.settings = settings
-        state.unsynced |= {kind for kind in state.forbidden if not only_some_pods_need(kind, settings.profiles)}
+        added = set(settings.kinds) - set(state.settings.kinds) - state.listed - set(state.forbidden)
+        stopping = {kind for kind in state.forbidden if not only_some_pods_need(kind, settings.profiles)}
+        state.settings, state.unsynced = settings, (state.unsynced | added | stopping) & set(settings.kinds)
         state.cluster.load_store.apply_settings(settings.load)
         return self._tell_controllers(Changed(event))
 
     def _synced(self, event: Synced) -> list[Output]:
         self.state.unsynced.discard(event.kind)
+        self.state.listed.add(event.kind)
         was_forbidden = self.state.forbidden.pop(event.kind, None) is not None
         return self._tell_controllers(Changed(event)) if was_forbidden else []
 
     def _kind_forbidden(self, event: KindForbidden) -> list[Output]:
         """Pods that need the kind wait for it; where any pod may need it, nothing is decided."""
         self.state.forbidden[event.kind] = event.problem
+        self.state.listed.discard(event.kind)
         if only_some_pods_need(event.kind, self.state.settings.profiles):
             self.state.unsynced.discard(event.kind)
         elif event.kind in self.state.settings.kinds:

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from tests.core.engine_harness import EngineHarness, node, of_kind, pod
-from trimtab.core.model.events import KindForbidden, LeaseAcquired, ObjectUpserted, Synced
+from tests.core.engine_harness import EngineHarness, node, of_kind, pod, profile
+from trimtab.core.model.events import KindForbidden, LeaseAcquired, ObjectUpserted, SettingsRead, Synced
 from trimtab.core.model.instructions import EmitEvent, Instruction, Preempt, SetUnschedulable
 from trimtab.core.model.objects import POD_GROUP_LABEL, PodGroup
 from trimtab.core.model.pod import PodSpec, Volume
@@ -15,6 +15,7 @@ from trimtab.core.plugins.coscheduling import Coscheduling
 from trimtab.core.recording import snapshot
 from trimtab.core.scheduling.controller import Scheduling
 from trimtab.core.scheduling.explain import explain_pod
+from trimtab.core.settings import Settings
 
 PROBLEM = 'list: 403 User "alice" cannot list them; grant it to alice'
 MEMBER = pod("member", cpu=100, labels={POD_GROUP_LABEL: "train"})
@@ -94,6 +95,28 @@ def test_a_permission_that_is_revoked_stops_the_pods_that_need_it() -> None:
     assert {"plain": "a"} == scene.binds()
     scene.handle(KindForbidden("namespaces", PROBLEM, 2.0))
     assert not scene.engine.state.may_decide
+
+
+def test_a_plugin_that_is_disabled_ends_the_wait_for_its_kind() -> None:
+    """As the remedy says; enabled again, it waits again until the kind is listed."""
+    scene = scene_without("namespaces", plugins=())
+    before = scene.engine.state.settings
+    without = Settings((profile(without=("InterPodAffinity",)),))
+    scene.upsert(PLAIN)
+    scene.handle(SettingsRead(without, 1.0))
+    assert {"plain": "a"} == scene.binds()
+    scene.handle(SettingsRead(before, 2.0))
+    assert not scene.engine.state.may_decide
+    scene.handle(Synced("namespaces", 3.0))
+    assert scene.engine.state.may_decide
+
+
+def test_a_kind_that_is_needed_again_was_listed_before() -> None:
+    """From one file to another and back: its informer ran all the time, so nothing waits for a new list."""
+    scene = scene_without(plugins=())
+    before = scene.engine.state.settings
+    scene.handle(SettingsRead(Settings((profile(without=("InterPodAffinity",)),)), 1.0), SettingsRead(before, 2.0))
+    assert scene.engine.state.may_decide
 
 
 def test_a_fork_and_a_snapshot_know_what_is_forbidden() -> None:
