@@ -76,7 +76,7 @@ def test_values_reach_their_place() -> None:
     assert (10.0, 0.5, True) == (
         found.authorization.authorized_ttl,
         found.authorization.unauthorized_ttl,
-        found.share_port,
+        found.permit_port_sharing,
     )
 
 

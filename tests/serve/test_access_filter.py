@@ -1,9 +1,10 @@
-"""Delegated authentication and authorization on canned answers: what is cached, for how long, and what nobody can tell."""
+"""Delegated authentication and authorization on canned answers: what is cached, how long, and what follows from no answer."""
 
 from __future__ import annotations
 
 import asyncio
 import json
+import logging
 from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -19,7 +20,7 @@ from trimtab.serve.access_filter import AccessFilter
 from trimtab.serve.allowed_paths import AlwaysAllowedPaths
 from trimtab.serve.authentication import Authenticator, certificate_user
 from trimtab.serve.authorization import Authorizer
-from trimtab.serve.client_authorities import ClientAuthorities, LookupFailed
+from trimtab.serve.client_ca import ClientCa, LookupFailed
 from trimtab.serve.expiring_cache import ExpiringCache
 from trimtab.serve.health import Health
 from trimtab.serve.http import create_app
@@ -131,8 +132,9 @@ async def test_what_the_api_server_is_asked() -> None:
         json_response({}, 429),
     ],
 )
-async def test_nobody_can_tell(failure: FakeResponse, caplog: pytest.LogCaptureFixture) -> None:
+async def test_while_reviews_fail(failure: FakeResponse, caplog: pytest.LogCaptureFixture) -> None:
     """503, never the page; not cached; logged once, and once when it is over. Paths that are always allowed still work."""
+    caplog.set_level(logging.INFO)
     server, clock = ApiServer(), Clock()
     server.failure = failure
     async with filtered(server, clock) as get:
@@ -144,6 +146,9 @@ async def test_nobody_can_tell(failure: FakeResponse, caplog: pytest.LogCaptureF
         assert 503 == await get("good")
     lines = [each.getMessage() for each in caplog.records if each.levelname == "ERROR"]
     assert 2 == len(lines) and not any("good" in line for line in lines)
+    assert (
+        lines[0].startswith("TokenReview failed, answering 503: reason=") and "TokenReview works again" in caplog.text
+    )
 
 
 @pytest.mark.parametrize(
@@ -225,14 +230,14 @@ async def test_the_clusters_client_ca(caplog: pytest.LogCaptureFixture) -> None:
     """Looked up; one that cannot be read keeps the last, or ends the process if the flag says so."""
     answers: list[FakeResponse] = [FORBIDDEN, json_response({"data": {"client-ca-file": "PEM"}}), FORBIDDEN]
     transport = FakeTransport(lambda request: answers.pop(0))
-    authorities = ClientAuthorities(AuthenticationOptions())
+    authorities = ClientCa(AuthenticationOptions())
     found = []
     for _ in range(3):
         await authorities.look_up(transport)
         found.append(authorities.pem())
     assert ([b"", b"PEM", b"PEM"], 2) == (found, len(caplog.records))
     assert "bind the Role extension-apiserver-authentication-reader of kube-system" in caplog.records[0].getMessage()
-    strict = ClientAuthorities(AuthenticationOptions(tolerate_lookup_failure=False))
+    strict = ClientCa(AuthenticationOptions(tolerate_lookup_failure=False))
     with pytest.raises(LookupFailed, match="set --authentication-skip-lookup"):
         await strict.look_up(FakeTransport(lambda request: FORBIDDEN))
-    await ClientAuthorities(AuthenticationOptions(skip_lookup=True)).look_up(FakeTransport(lambda request: FORBIDDEN))
+    await ClientCa(AuthenticationOptions(skip_lookup=True)).look_up(FakeTransport(lambda request: FORBIDDEN))

@@ -13,8 +13,7 @@ import trustme
 
 from tests.serve.secure_server import ANY, Files, connect, serving, trusting
 from trimtab.serve import listener
-from trimtab.serve.connection_rate import ConnectionRate
-from trimtab.serve.listener import listen
+from trimtab.serve.listener import ConnectionRate, listen
 from trimtab.serve.options import Address
 from trimtab.serve.tls import ServerTls
 
@@ -166,3 +165,21 @@ def test_all_interfaces_of_a_machine_without_ipv6(monkeypatch: pytest.MonkeyPatc
 def test_addresses_as_text() -> None:
     """As a URL has them."""
     assert ("127.0.0.1:1", "[::1]:1") == (str(Address("127.0.0.1", 1, "")), str(Address("::1", 1, "")))
+
+
+def test_a_burst_and_then_a_rate() -> None:
+    """Other hosts have their own; tokens come back with time, up to the burst."""
+    rate = ConnectionRate(per_second=2.0, burst=3.0)
+    assert [True] * 3 + [False] * 2 == [rate.allows("a", 0.0) for _ in range(5)]
+    assert rate.allows("b", 0.0)
+    assert [True, False] == [rate.allows("a", 0.5) for _ in range(2)]
+    assert [True] * 3 + [False] == [rate.allows("a", 100.0) for _ in range(4)]
+
+
+def test_hosts_are_forgotten() -> None:
+    """When there are many, those with full buckets go; one that is out of tokens is not forgiven."""
+    rate = ConnectionRate(per_second=1.0, burst=1.0)
+    for number in range(listener.MAX_HOSTS):
+        rate.allows(f"old-{number}", 0.0)
+    assert rate.allows("new", 10.0) and not rate.allows("new", 10.0)
+    assert 1 == len(rate._buckets)

@@ -27,7 +27,7 @@ from trimtab.serve.access_filter import AccessFilter
 from trimtab.serve.allowed_paths import AlwaysAllowedPaths
 from trimtab.serve.authentication import Authenticator
 from trimtab.serve.authorization import Authorizer
-from trimtab.serve.client_authorities import ClientAuthorities
+from trimtab.serve.client_ca import ClientCa
 from trimtab.serve.health import Health
 from trimtab.serve.http import Endpoints, MetricsEndpoint, create_app
 from trimtab.serve.listener import listen, serve
@@ -64,7 +64,7 @@ class Ports:
         addresses = [serving.loopback, serving.health, serving.status]
         try:
             if secure is not None:
-                self._sockets[secure.address] = listen(secure.address, secure.share_port)
+                self._sockets[secure.address] = listen(secure.address, secure.permit_port_sharing)
             for each in filter(None, addresses):
                 self._sockets[each] = listen(each)
         except BaseException:
@@ -109,8 +109,8 @@ class _SecurePort:
         self._authenticating = _credentials(options.authentication.kubeconfig, "--authentication-kubeconfig", own)
         self._authorizing = _credentials(options.authorization.kubeconfig, "--authorization-kubeconfig", own)
         self._allowed = AlwaysAllowedPaths(options.authorization.always_allow_paths)
-        self._authorities = ClientAuthorities(options.authentication)
-        self._tls = ServerTls(options.certificate, options.address.host, self._authorities.pem, time.time)
+        self._client_ca = ClientCa(options.authentication)
+        self._tls = ServerTls(options.certificate, options.address.host, self._client_ca.pem, time.time)
 
     @property
     def context(self) -> ssl.SSLContext:
@@ -123,11 +123,11 @@ class _SecurePort:
             AiohttpTransport(self._authenticating, REVIEW_CONNECTIONS) as authenticating,
             AiohttpTransport(self._authorizing, REVIEW_CONNECTIONS) as authorizing,
         ):
-            await self._authorities.look_up(authenticating)
+            await self._client_ca.look_up(authenticating)
             self._tls.update()
             await _check_rights(authenticating, *TOKEN_REVIEWS)
             await _check_rights(authorizing, *ACCESS_REVIEWS)
-            async with _background(self._tls.run(), self._authorities.run(authenticating, self._tls.reload)):
+            async with _background(self._tls.run(), self._client_ca.run(authenticating, self._tls.reload)):
                 yield self._filter(authenticating, authorizing)
 
     def _filter(self, authenticating: Transport, authorizing: Transport) -> AccessFilter:
@@ -144,7 +144,7 @@ def _credentials(kubeconfig: str, flag: str, own: Credentials) -> Credentials:
 
 
 async def _check_rights(transport: Transport, resource: str, group: str) -> None:
-    """A missing right stops only the pages, so it is no reason to end."""
+    """Warn of a missing right; pods are scheduled without it, so the process goes on."""
     if not await may_create(transport, resource, group):
         log.warning(
             "the secure port will refuse every page that is not always allowed: forbidden=%s remedy=%s",

@@ -37,19 +37,27 @@ HONOURED = (
     Flag(DEPRECATED, "kube-api-burst", click.IntRange(0), "Burst of such requests; not with --config."),
     Flag(DEPRECATED, UNSCHEDULABLE_WAIT, Duration(), "After which time a pod is tried again in any case; default 1m."),
 )
-# Each with the reason why it needs no effect; flags that switch something are listed apart, as they need no value.
+# The comments give the reasons. Flags that switch something are listed apart, as they need no value.
 WITHOUT_EFFECT = (
+    # Metrics are never hidden, and their labels have few values.
     *("allow-metric-labels", "allow-metric-labels-manifest", "disabled-metrics", "show-hidden-metrics-for-version"),
+    # Trimtab has no feature gates and emulates no other version.
     *("emulated-version", "feature-gates", "min-compatibility-version"),
+    # It serves HTTP/1.1 and speaks JSON to the API server.
     *("http2-max-streams-per-connection", "kube-api-content-type"),
+    # Each log line is written at once, and levels are not set by source file.
     *("log-flush-frequency", "log-json-info-buffer-size", "log-text-info-buffer-size", "vmodule"),
+    # Headers that name a user are never read, so no front proxy needs to be trusted.
     *("requestheader-allowed-names", "requestheader-client-ca-file", "requestheader-extra-headers-prefix"),
     *("requestheader-group-headers", "requestheader-uid-headers", "requestheader-username-headers"),
+    # There is one serving certificate; probes and scrapers need no other name.
     "tls-sni-cert-key",
 )
 SWITCHES_WITHOUT_EFFECT = (
-    *("contention-profiling", "disable-http2-serving", "log-json-split-stream", "log-text-split-stream"),
-    *("permit-address-sharing", "profiling"),
+    # There are no /debug/pprof pages, no HTTP/2, and one log stream.
+    *("contention-profiling", "disable-http2-serving", "log-json-split-stream", "log-text-split-stream", "profiling"),
+    # Sockets always have SO_REUSEADDR, which is what it sets.
+    "permit-address-sharing",
 )
 IGNORED = (
     *(Flag("", name, TEXT, "", hidden=True) for name in WITHOUT_EFFECT),

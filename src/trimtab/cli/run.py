@@ -242,7 +242,7 @@ def run_process(
     from trimtab.kube.credentials import CredentialsError, find_credentials
     from trimtab.kube.kinds import UnknownKind
     from trimtab.kube.preflight import PreflightError
-    from trimtab.serve.client_authorities import LookupFailed
+    from trimtab.serve.client_ca import LookupFailed
     from trimtab.serve.listener import CannotListen
     from trimtab.serve.tls import CertificateError
 

@@ -1,4 +1,5 @@
-"""The filter before every page of the secure port: 401 without credentials, 403 without the right, 503 if nobody can tell.
+"""The filter before every page of the secure port: 401 without valid credentials, 403 without the right, and
+503 while the API server does not answer reviews.
 
 The texts are the API server's own. Paths that are always allowed pass without a question, so probes work while the API server
 is down.

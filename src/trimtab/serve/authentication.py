@@ -33,7 +33,7 @@ class Authenticator:
         self._users: ExpiringCache[bytes, UserInfo | None] = ExpiringCache(lambda user: cache_ttl, clock)
 
     async def authenticate(self, request: web.Request) -> UserInfo | None:
-        """The caller; None without credentials or with wrong ones. Raises ReviewUnavailable if nobody can tell."""
+        """The caller; None without valid credentials. Raises ReviewUnavailable if the API server gives no answer."""
         certificate = request.transport.get_extra_info("peercert") if request.transport is not None else None
         if certificate and (user := certificate_user(certificate, self._wall())) is not None:
             return user

@@ -20,6 +20,6 @@ class Authorizer:
         self._verdicts: ExpiringCache[tuple[object, ...], bool] = ExpiringCache(ttl.__getitem__, clock)
 
     async def authorize(self, user: UserInfo, verb: str, path: str) -> bool:
-        """Whether the user may; raises ReviewUnavailable if nobody can tell."""
+        """Whether the user may; raises ReviewUnavailable if the API server gives no answer."""
         key = (*user.key, verb, path)
         return await self._verdicts.get(key, lambda: self._log.observe(review_path(self._transport, user, verb, path)))

@@ -27,7 +27,6 @@ from aiohttp import web
 from aiohttp.typedefs import Handler
 from aiohttp.web_protocol import RequestHandler
 
-from trimtab.serve.connection_rate import ConnectionRate
 from trimtab.serve.options import Address
 
 log = logging.getLogger(__name__)
@@ -42,6 +41,11 @@ KEEP_ALIVE = 75.0
 IDLE_SECONDS = KEEP_ALIVE + HEAD_SECONDS  # also what a client may take to read a response
 SHUTDOWN_TIMEOUT = 1.0
 SWEEP_SECONDS = 1.0
+CONNECTIONS_PER_SECOND, CONNECTION_BURST = (
+    50.0,
+    200.0,
+)  # a scraper opens one in many seconds, a kubelet a few per second
+MAX_HOSTS = 4096  # whose rate is remembered
 BACKLOG = 1024  # more clients than this at once would make a probe wait for its next SYN
 RETRY_SECONDS = 0.5
 NO_IPV6 = (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT)  # the kernel knows it, and it is switched off
@@ -51,11 +55,15 @@ class CannotListen(Exception):
     """Says which address cannot be used, why, and which flag chooses another."""
 
 
-def listen(address: Address, share_port: bool = False) -> socket.socket:
+def listen(address: Address, permit_port_sharing: bool = False) -> socket.socket:
     """A socket on this address; on all interfaces and families if it is unspecified."""
     everywhere = ipaddress.ip_address(address.host).is_unspecified
     try:
-        made = _everywhere(address.port, share_port) if everywhere else _bound(address.host, address.port, share_port)
+        made = (
+            _everywhere(address.port, permit_port_sharing)
+            if everywhere
+            else _bound(address.host, address.port, permit_port_sharing)
+        )
     except OSError as error:
         reason = os.strerror(error.errno) if error.errno else str(error)  # without the address, which comes first
         raise CannotListen(f"cannot serve on {address}: {reason}. Choose another {address.flag}") from None
@@ -63,22 +71,22 @@ def listen(address: Address, share_port: bool = False) -> socket.socket:
     return made
 
 
-def _everywhere(port: int, share_port: bool) -> socket.socket:
+def _everywhere(port: int, permit_port_sharing: bool) -> socket.socket:
     if not socket.has_dualstack_ipv6():
-        return _bound("", port, share_port)
+        return _bound("", port, permit_port_sharing)
     try:
         return socket.create_server(
-            ("", port), family=socket.AF_INET6, backlog=BACKLOG, reuse_port=share_port, dualstack_ipv6=True
+            ("", port), family=socket.AF_INET6, backlog=BACKLOG, reuse_port=permit_port_sharing, dualstack_ipv6=True
         )
     except OSError as error:
         if error.errno not in NO_IPV6:
             raise
-        return _bound("", port, share_port)
+        return _bound("", port, permit_port_sharing)
 
 
-def _bound(host: str, port: int, share_port: bool) -> socket.socket:
+def _bound(host: str, port: int, permit_port_sharing: bool) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    return socket.create_server((host, port), family=family, backlog=BACKLOG, reuse_port=share_port)
+    return socket.create_server((host, port), family=family, backlog=BACKLOG, reuse_port=permit_port_sharing)
 
 
 class BoundedRequests(RequestHandler):
@@ -175,6 +183,31 @@ class Connections:
             return await handler(request)
         finally:
             connection.deadline = _now() + IDLE_SECONDS
+
+
+class ConnectionRate:
+    """How many new TLS connections each host may open, as a handshake costs CPU time that scheduling needs.
+
+    A token bucket for each host; those that are full are forgotten when there are many.
+    """
+
+    def __init__(self, per_second: float = CONNECTIONS_PER_SECOND, burst: float = CONNECTION_BURST) -> None:
+        self._per_second, self._burst = per_second, burst
+        self._buckets: dict[str, tuple[float, float]] = {}  # tokens, and when that was
+
+    def allows(self, host: str, now: float) -> bool:
+        """Take a token of this host, if it has one."""
+        tokens = self._tokens(host, now)
+        if len(self._buckets) >= MAX_HOSTS and host not in self._buckets:
+            self._buckets = {
+                each: kept for each, kept in self._buckets.items() if self._tokens(each, now) < self._burst
+            }
+        self._buckets[host] = (tokens - 1 if tokens >= 1 else tokens), now
+        return tokens >= 1
+
+    def _tokens(self, host: str, now: float) -> float:
+        tokens, at = self._buckets.get(host, (self._burst, now))
+        return min(self._burst, tokens + (now - at) * self._per_second)
 
 
 def _now() -> float:

@@ -64,7 +64,7 @@ class SecureServing:
     certificate: CertificateOptions = CertificateOptions()
     authentication: AuthenticationOptions = AuthenticationOptions()
     authorization: AuthorizationOptions = AuthorizationOptions()
-    share_port: bool = False
+    permit_port_sharing: bool = False
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ T = TypeVar("T")
 
 
 class ReviewLog:
-    """For one kind of review; what is cached is no answer, so it does not count."""
+    """For one kind of review. Only reviews that are sent count: a request answered from the cache ends no failure."""
 
     def __init__(self, kind: str) -> None:
         self._kind, self._failing = kind, False
@@ -24,10 +24,10 @@ class ReviewLog:
             answer = await review
         except ReviewUnavailable as error:
             if not self._failing:
-                log.error("requests to the secure port are refused: review=%s reason=%s", self._kind, error)
+                log.error("%s failed, answering 503: reason=%s", self._kind, error)
             self._failing = True
             raise
         if self._failing:
-            log.info("requests to the secure port are answered again: review=%s", self._kind)
+            log.info("%s works again", self._kind)
         self._failing = False
         return answer

@@ -107,7 +107,7 @@ def read_file(path: Path, what: str) -> bytes:
 
 
 class SwitchingContext(ssl.SSLContext):
-    """Uses another context for each new connection, so that what is replaced is gone, which one context cannot do."""
+    """Hands each new connection to `current`, which is replaced as a whole: a context cannot unload a CA or a key."""
 
     current: ssl.SSLContext
 

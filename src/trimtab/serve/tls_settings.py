@@ -40,7 +40,7 @@ INSECURE_SUITES = (
 
 
 class TlsSettings(NamedTuple):
-    """The lowest version, the suites of TLS 1.2 for OpenSSL (empty for its defaults), and what was asked for in vain."""
+    """The lowest version, the suites of TLS 1.2 for OpenSSL (empty for its defaults), and the weak names left out."""
 
     version: ssl.TLSVersion
     ciphers: str = ""

@@ -20,7 +20,7 @@ class LookupFailed(Exception):
     """The cluster's authorities could not be read, and --authentication-tolerate-lookup-failure=false forbids to go on."""
 
 
-class ClientAuthorities:
+class ClientCa:
     """Authorities as PEM; those of the cluster are looked up in kube-system/extension-apiserver-authentication."""
 
     def __init__(self, options: AuthenticationOptions) -> None:
