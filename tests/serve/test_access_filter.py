@@ -20,12 +20,11 @@ from trimtab.serve.access_filter import AccessFilter
 from trimtab.serve.allowed_paths import AlwaysAllowedPaths
 from trimtab.serve.authentication import Authenticator, certificate_user
 from trimtab.serve.authorization import Authorizer
-from trimtab.serve.client_ca import ClientCa, LookupFailed
 from trimtab.serve.expiring_cache import ExpiringCache
 from trimtab.serve.health import Health
 from trimtab.serve.http import create_app
 from trimtab.serve.listener import listen, serve
-from trimtab.serve.options import Address, AuthenticationOptions, AuthorizationOptions
+from trimtab.serve.options import Address, AuthorizationOptions
 from trimtab.wire.requests import Request
 
 EVE = {"username": "eve", "groups": ["a"], "extra": {"k": ["v"]}}
@@ -85,7 +84,7 @@ async def filtered(server: ApiServer, clock: Clock, *paths: str) -> AsyncIterato
     transport = FakeTransport(server)
     authorizer = Authorizer(transport, AuthorizationOptions(authorized_ttl=20.0, unauthorized_ttl=5.0), clock)
     allowed = AlwaysAllowedPaths(paths or ("/livez",))
-    access = AccessFilter(Authenticator(transport, 10.0, clock, clock), authorizer, allowed)
+    access = AccessFilter(Authenticator(transport, 10.0, clock, clock, lambda connection: True), authorizer, allowed)
     app = create_app(Health(), None, Pages(), middlewares=[access.middleware])
     async with serve(app, listen(Address("127.0.0.1", 0, ""))) as port, ClientSession() as client:
 
@@ -224,20 +223,3 @@ async def test_the_cache_is_bounded_and_shared() -> None:
         with pytest.raises(ValueError):
             await cache.get(9, lambda: ask(9))
     assert (3, Counter({1: 2, 9: 2, 2: 1, 3: 1, 4: 1})) == (len(cache), asked)
-
-
-async def test_the_clusters_client_ca(caplog: pytest.LogCaptureFixture) -> None:
-    """Looked up; one that cannot be read keeps the last, or ends the process if the flag says so."""
-    answers: list[FakeResponse] = [FORBIDDEN, json_response({"data": {"client-ca-file": "PEM"}}), FORBIDDEN]
-    transport = FakeTransport(lambda request: answers.pop(0))
-    authorities = ClientCa(AuthenticationOptions())
-    found = []
-    for _ in range(3):
-        await authorities.look_up(transport)
-        found.append(authorities.pem())
-    assert ([b"", b"PEM", b"PEM"], 2) == (found, len(caplog.records))
-    assert "bind the Role extension-apiserver-authentication-reader of kube-system" in caplog.records[0].getMessage()
-    strict = ClientCa(AuthenticationOptions(tolerate_lookup_failure=False))
-    with pytest.raises(LookupFailed, match="set --authentication-skip-lookup"):
-        await strict.look_up(FakeTransport(lambda request: FORBIDDEN))
-    await ClientCa(AuthenticationOptions(skip_lookup=True)).look_up(FakeTransport(lambda request: FORBIDDEN))

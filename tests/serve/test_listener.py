@@ -7,6 +7,7 @@ import errno
 import socket
 from collections.abc import AsyncIterator
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 import trustme
@@ -92,6 +93,34 @@ async def test_a_client_that_starts_no_handshake_is_dropped(tmp_path: Path, monk
         assert (b"", True) == (await answer(silent), (await answer(noise))[:8] != b"HTTP/1.1")
         for each in (writer, other):
             each.close()
+
+
+async def test_a_failure_does_not_end_the_port(
+    port: int, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A connection that cannot be set up, or a sweep that fails, costs a line in the log, and the next client is served."""
+    swept = asyncio.Event()
+
+    def sweep(connections: object) -> None:
+        swept.set()
+        raise ValueError("no sweep")
+
+    with monkeypatch.context() as failing:
+        failing.setattr(listener, "BoundedRequests", Mock(side_effect=ValueError("no protocol")))
+        reader, lost = await opened(port, REQUEST)
+        assert b"" == await answer(reader)
+    monkeypatch.setattr(listener, "SWEEP_SECONDS", 0.01)
+    monkeypatch.setattr(listener.Connections, "sweep", sweep)
+    for _ in range(2):
+        async with asyncio.timeout(30):
+            await swept.wait()
+        swept.clear()
+    reader, served = await opened(port, REQUEST)
+    assert b"HTTP/1.1 200 OK" == await answer(reader)
+    assert "failed to serve a connection: error=no protocol" in caplog.text
+    assert "failed to close idle connections: error=no sweep" in caplog.text
+    for each in (lost, served):
+        each.close()
 
 
 async def test_a_host_that_opens_too_many_is_turned_away(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import errno
+import os
 import ssl
 import stat
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, nullcontext
+from contextlib import nullcontext
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 import trustme
@@ -66,6 +69,23 @@ async def test_files_are_read_again_within_a_minute(tmp_path: Path, authority: t
     await asyncio.sleep(REREAD_INTERVAL + 1)
     task.cancel()
     assert REREAD_INTERVAL < 60 and before is not tls.context.current
+
+
+@pytest.mark.looptime
+async def test_files_are_read_again_after_any_failure(
+    tmp_path: Path, authority: trustme.CA, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Even without a file descriptor; it is logged once."""
+    tls = server_tls(Files.issue(tmp_path, authority, "old").options)
+    before, task = tls.context.current, asyncio.create_task(tls.run())
+    Files.issue(tmp_path, authority, "new")
+    with monkeypatch.context() as failing:
+        failing.setattr(os, "memfd_create", Mock(side_effect=OSError(errno.EMFILE, "Too many open files")))
+        await asyncio.sleep(2.5 * REREAD_INTERVAL)
+    assert before is tls.context.current and 1 == caplog.text.count("Too many open files")
+    await asyncio.sleep(REREAD_INTERVAL)
+    task.cancel()
+    assert before is not tls.context.current
 
 
 @pytest.mark.parametrize(
@@ -185,52 +205,6 @@ async def test_settings_of_the_flags(tmp_path: Path, authority: trustme.CA) -> N
             assert "TLSv1.3" == (await connect(port, limited(authority, ssl.TLSVersion.TLSv1_3))).version
             with pytest.raises(OSError):
                 await connect(port, limited(authority, ssl.TLSVersion.TLSv1_2))
-
-
-@asynccontextmanager
-async def asking(tmp_path: Path, authority: trustme.CA, clients: trustme.CA) -> AsyncIterator[int]:
-    """A server that checks client certificates."""
-    tls = server_tls(Files.issue(tmp_path, authority).options, clients.cert_pem.bytes())
-    async with serving(tls) as port:
-        yield port
-
-
-async def test_client_certificates(tmp_path: Path, authority: trustme.CA) -> None:
-    """None is fine, as there are tokens; a wrong one gets no connection: another CA's, an expired or a server's."""
-    clients, now = trustme.CA(), datetime.now(UTC)
-    wrong = [trustme.CA().issue_cert("x", common_name="eve"), clients.issue_cert("x", not_after=now - DAY)]
-    async with asking(tmp_path, authority, clients) as port:
-        assert "TLSv1.3" == (await connect(port, trusting(authority))).version
-        good = trusting(authority)
-        clients.issue_cert("x", common_name="eve").configure_cert(good)
-        assert "TLSv1.3" == (await connect(port, good)).version
-        for each in wrong:
-            bad = trusting(authority)
-            each.configure_cert(bad)
-            with pytest.raises(OSError):
-                await connect(port, bad)
-
-
-async def test_a_removed_authority_is_no_longer_trusted(tmp_path: Path, authority: trustme.CA) -> None:
-    """New connections see only the current ones."""
-    old, new = trustme.CA(), trustme.CA()
-    trusted = [old.cert_pem.bytes()]
-    files = Files.issue(tmp_path, authority)
-    tls = ServerTls(files.options, "127.0.0.1", lambda: trusted[0], lambda: NOW)
-    client = trusting(authority)
-    old.issue_cert("x", common_name="eve").configure_cert(client)
-    async with serving(tls) as port:
-        assert "TLSv1.3" == (await connect(port, client)).version
-        trusted[0] = new.cert_pem.bytes()
-        tls.reload()
-        with pytest.raises(OSError):
-            await connect(port, client)
-
-
-def test_a_client_ca_that_is_none(tmp_path: Path, authority: trustme.CA) -> None:
-    """Refused with the flag."""
-    with pytest.raises(CertificateError, match=r"the client CA is not a PEM certificate .*: check --client-ca-file"):
-        server_tls(Files.issue(tmp_path, authority).options, b"nonsense")
 
 
 def test_an_expired_certificate_is_served_with_a_warning(

@@ -132,7 +132,8 @@ class _SecurePort:
 
     def _filter(self, authenticating: Transport, authorizing: Transport) -> AccessFilter:
         clock = asyncio.get_running_loop().time
-        authenticator = Authenticator(authenticating, self._options.authentication.cache_ttl, clock, time.time)
+        ttl, still_trusts = self._options.authentication.cache_ttl, self._tls.context.still_trusts
+        authenticator = Authenticator(authenticating, ttl, clock, time.time, still_trusts)
         return AccessFilter(authenticator, Authorizer(authorizing, self._options.authorization, clock), self._allowed)
 
 

@@ -13,7 +13,7 @@ from aiohttp.typedefs import Handler
 
 from trimtab.kube.delegated_reviews import ReviewUnavailable, UserInfo
 from trimtab.serve.allowed_paths import AlwaysAllowedPaths
-from trimtab.serve.authentication import Authenticator
+from trimtab.serve.authentication import Authenticator, peer_certificate
 from trimtab.serve.authorization import Authorizer
 
 UNAUTHORIZED, FORBIDDEN, UNAVAILABLE = 401, 403, 503
@@ -40,7 +40,10 @@ class AccessFilter:
     async def _refusal(self, request: web.Request) -> web.Response | None:
         user = await self._authenticator.authenticate(request)
         if user is None:
-            return status_response(UNAUTHORIZED, "Unauthorized", "Unauthorized")
+            refusal = status_response(UNAUTHORIZED, "Unauthorized", "Unauthorized")
+            if peer_certificate(request):  # it has expired, or its CA was removed: only a new handshake can help
+                refusal.force_close()
+            return refusal
         verb = request.method.lower()
         if not await self._authorizer.authorize(user, verb, request.path):
             return status_response(FORBIDDEN, "Forbidden", _forbidden(user, verb, request.path))

@@ -26,22 +26,37 @@ BEARER = "bearer"
 class Authenticator:
     """Answers of TokenReview are cached, under a keyed hash of the token: the token itself is not kept."""
 
-    def __init__(self, transport: Transport, cache_ttl: float, clock: Callable[[], float], wall: Callable[[], float]):
-        self._transport, self._wall = transport, wall
+    def __init__(
+        self,
+        transport: Transport,
+        cache_ttl: float,
+        clock: Callable[[], float],
+        wall: Callable[[], float],
+        still_trusts: Callable[[ssl.SSLObject], bool],
+    ) -> None:
+        self._transport, self._wall, self._still_trusts = transport, wall, still_trusts
         self._log = ReviewLog("TokenReview")
         self._hash_key = secrets.token_bytes(32)
         self._users: ExpiringCache[bytes, UserInfo | None] = ExpiringCache(lambda user: cache_ttl, clock)
 
     async def authenticate(self, request: web.Request) -> UserInfo | None:
         """The caller; None without valid credentials. Raises ReviewUnavailable if the API server gives no answer."""
-        certificate = request.transport.get_extra_info("peercert") if request.transport is not None else None
-        if certificate and (user := certificate_user(certificate, self._wall())) is not None:
-            return user
+        certificate = peer_certificate(request)
+        if certificate and self._still_trusts(request.get_extra_info("ssl_object")):
+            user = certificate_user(certificate, self._wall())
+            if user is not None:
+                return user
         token = bearer_token(request)
         if not token:
             return None
         key = hashlib.blake2b(token.encode(), key=self._hash_key, digest_size=32).digest()
         return await self._users.get(key, lambda: self._log.observe(review_token(self._transport, token)))
+
+
+def peer_certificate(request: web.Request) -> dict[str, Any] | None:
+    """The client certificate that was verified when the connection was opened; None without one."""
+    found: dict[str, Any] | None = request.get_extra_info("peercert")
+    return found
 
 
 def bearer_token(request: web.Request) -> str:

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import ssl
 from collections.abc import Callable
 from pathlib import Path
 
 from trimtab.kube.delegated_reviews import ReviewUnavailable, look_up_client_ca
 from trimtab.kube.transport import Transport
 from trimtab.serve.options import AuthenticationOptions
-from trimtab.serve.tls import read_file
+from trimtab.serve.tls import CertificateError, load_authorities, read_file
 
 log = logging.getLogger(__name__)
 LOOKUP_INTERVAL = 60.0
+CONFIGMAP = "kube-system/extension-apiserver-authentication"
 
 
 class LookupFailed(Exception):
@@ -29,34 +31,55 @@ class ClientCa:
         self._failing = False
 
     def pem(self) -> bytes:
-        """All of them; raises CertificateError if the file cannot be read."""
+        """All of them; raises CertificateError if the file cannot be used."""
         file = self._options.client_ca_file
-        given = read_file(Path(file), "client CA of --client-ca-file") if file else b""
-        return b"\n".join(filter(None, (given, self._looked_up)))
+        return b"\n".join(filter(None, (_read(Path(file)) if file else b"", self._looked_up)))
 
     async def look_up(self, transport: Transport) -> None:
         """Read the cluster's, unless that is not wanted; if it fails, the last ones stay."""
         if self._options.skip_lookup:
             return
         try:
-            self._looked_up = (await look_up_client_ca(transport)).encode()
-            self._failing = False
-        except ReviewUnavailable as error:
+            found = (await look_up_client_ca(transport)).strip().encode()
+            if found:
+                _check(found, f"client-ca-file of the ConfigMap {CONFIGMAP}")
+        except (ReviewUnavailable, CertificateError) as error:
             self._on_failure(str(error))
+        else:
+            self._looked_up, self._failing = found, False
 
     def _on_failure(self, reason: str) -> None:
         if not self._options.tolerate_lookup_failure and not self._looked_up:
-            remedy = "grant that, or set --authentication-skip-lookup"
+            remedy = "mend that, or set --authentication-skip-lookup"
             raise LookupFailed(f"the cluster's client CA cannot be looked up ({reason}): {remedy}")
         if not self._failing:
             log.warning("client CA lookup failed, the cluster's client certificates may be rejected: reason=%s", reason)
         self._failing = True
 
     async def run(self, transport: Transport, changed: Callable[[], None]) -> None:
-        """Look them up again every minute."""
+        """Look them up again every minute; a failure is logged, and the next minute brings another try."""
         while not self._options.skip_lookup:
             await asyncio.sleep(LOOKUP_INTERVAL)
             before = self._looked_up
-            await self.look_up(transport)
-            if self._looked_up != before:
-                changed()
+            try:
+                await self.look_up(transport)
+                if self._looked_up != before:
+                    changed()
+            except Exception as error:
+                log.error("client CA lookup failed, keeping the old authorities: error=%s", error)
+
+
+def _read(file: Path) -> bytes:
+    content = read_file(file, "client CA of --client-ca-file")
+    try:
+        _check(content, f"the client CA of --client-ca-file {file}")
+    except CertificateError as error:
+        raise CertificateError(f"{error}: give a file with PEM certificates") from None
+    return content
+
+
+def _check(pem: bytes, what: str) -> None:
+    try:
+        load_authorities(ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), pem)
+    except CertificateError as error:
+        raise CertificateError(f"{what} is {error}") from None

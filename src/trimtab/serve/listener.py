@@ -244,16 +244,20 @@ async def _accept(
     while True:
         try:
             first = await loop.sock_accept(on)
-        except OSError as error:  # no file descriptor left, or the client is gone
-            log.warning("failed to accept a connection: error=%s", error.strerror)
+        except Exception as error:  # no file descriptor left, or the client is gone
+            log.warning("failed to accept a connection: error=%s", error)
             await asyncio.sleep(RETRY_SECONDS)
             continue
         for client, address in (first, *_waiting(on)):
-            if context is not None and not rate.allows(address[0], loop.time()):
+            try:
+                if context is not None and not rate.allows(address[0], loop.time()):
+                    client.close()
+                    continue
+                protocol = BoundedRequests(runner.server)
+                connections.add(address[0], protocol, asyncio.create_task(_start(client, protocol, context)))
+            except Exception as error:  # the next client is to be served all the same
+                log.warning("failed to serve a connection: error=%s", error)
                 client.close()
-                continue
-            protocol = BoundedRequests(runner.server)
-            connections.add(address[0], protocol, asyncio.create_task(_start(client, protocol, context)))
 
 
 def _waiting(on: socket.socket) -> Iterator[tuple[socket.socket, Any]]:
@@ -279,4 +283,7 @@ async def _start(client: socket.socket, protocol: RequestHandler, context: ssl.S
 async def _sweep(connections: Connections) -> None:
     while True:
         await asyncio.sleep(SWEEP_SECONDS)
-        connections.sweep()
+        try:
+            connections.sweep()
+        except Exception as error:
+            log.warning("failed to close idle connections: error=%s", error)

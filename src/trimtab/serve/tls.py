@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 import ssl
 from collections.abc import Callable
 from pathlib import Path
@@ -21,6 +22,7 @@ log = logging.getLogger(__name__)
 
 REREAD_INTERVAL = 20.0
 RENEW_BEFORE = 30 * 86400.0
+PEM_CERTIFICATE = re.compile(rb"-----BEGIN CERTIFICATE-----(.*?)-----END CERTIFICATE-----", re.DOTALL)
 PAIR_NAME = "kube-scheduler"  # kube-scheduler's own file names in --cert-dir, so that a folder made for it is used
 
 
@@ -106,14 +108,25 @@ def read_file(path: Path, what: str) -> bytes:
         raise CertificateError(f"the {what} {path} cannot be read: {error.strerror}: check path and rights") from None
 
 
+class ServerContext(ssl.SSLContext):
+    """A context for new connections, with the authorities that it verifies client certificates by."""
+
+    authorities: frozenset[bytes] = frozenset()
+
+
 class SwitchingContext(ssl.SSLContext):
     """Hands each new connection to `current`, which is replaced as a whole: a context cannot unload a CA or a key."""
 
-    current: ssl.SSLContext
+    current: ServerContext
 
     def wrap_bio(self, *args: Any, **kwargs: Any) -> ssl.SSLObject:
         """Called by the event loop for every connection."""
         return self.current.wrap_bio(*args, **kwargs)
+
+    def still_trusts(self, connection: ssl.SSLObject) -> bool:
+        """Whether every authority that the client certificate may have been verified by is still one."""
+        verified_by = connection.context
+        return isinstance(verified_by, ServerContext) and verified_by.authorities <= self.current.authorities
 
 
 class ServerTls:
@@ -151,26 +164,31 @@ class ServerTls:
         try:
             self.update()
             self._error = ""
-        except CertificateError as error:
+        except Exception as error:  # such as no file descriptor left: later files must be read all the same
             if self._error != str(error):
                 log.error("failed to reload certificates, keeping the old ones: error=%s", error)
             self._error = str(error)
 
 
-def server_context(options: CertificateOptions, pair: KeyPair, client_ca: bytes) -> ssl.SSLContext:
+def server_context(options: CertificateOptions, pair: KeyPair, client_ca: bytes) -> ServerContext:
     """A context for new connections; a client certificate is asked for if there are authorities to check it by."""
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context = ServerContext(ssl.PROTOCOL_TLS_SERVER)
     options.settings.apply(context)
     context.options |= ssl.OP_NO_RENEGOTIATION | ssl.OP_CIPHER_SERVER_PREFERENCE
     context.set_alpn_protocols(["http/1.1"])
     load_key_pair(context, *pair)
     if client_ca:
         context.verify_mode = ssl.CERT_OPTIONAL
-        try:
-            context.load_verify_locations(cadata=client_ca.decode("ascii", "ignore"))
-        except (ssl.SSLError, ValueError) as error:
-            reason = getattr(error, "reason", None) or str(error)
-            raise CertificateError(
-                f"the client CA is not a PEM certificate ({reason}): check --client-ca-file"
-            ) from None
+        context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN  # an intermediate alone is an authority, as in Go
+        load_authorities(context, client_ca)
+        context.authorities = frozenset(b"".join(each.split()) for each in PEM_CERTIFICATE.findall(client_ca))
     return context
+
+
+def load_authorities(context: ssl.SSLContext, pem: bytes) -> None:
+    """Verify by these; raises CertificateError with the reason alone if they are no certificates."""
+    try:
+        context.load_verify_locations(cadata=pem.decode("ascii", "ignore"))
+    except (ssl.SSLError, ValueError) as error:
+        reason = getattr(error, "reason", None) or str(error)
+        raise CertificateError(f"not a PEM certificate ({reason})") from None
