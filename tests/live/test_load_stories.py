@@ -184,8 +184,11 @@ def test_without_any_metrics_workers_are_used_round_robin(cluster: MeteredCluste
 
 
 def test_metrics_server_and_its_outage(cluster: MeteredCluster) -> None:
-    """A hot node is avoided; while metrics.k8s.io returns 503 requests decide; then it is avoided again."""
-    own = {"sources": [{"name": "ms", "metricsServer": {"interval": "1s", "timeout": "1s"}}]}
+    """A hot node is avoided; once metrics.k8s.io returns 503 for so long that samples are stale, requests decide."""
+    own = {
+        "sources": [{"name": "ms", "metricsServer": {"interval": "1s", "timeout": "1s"}}],
+        "load": {"freshFor": "20s", "staleAfter": "25s"},
+    }
     profiles = [stage.profile("MemRealUsage")]
     with stage.ready_process(trimtab_process.start(cluster.rig, own=own, profiles=profiles)) as trimtab:
         trimtab_process.wait_for(lambda: stage.knows_memory(trimtab, HOT, 12 / GIBS), 50, "the figures", trimtab)
@@ -195,7 +198,7 @@ def test_metrics_server_and_its_outage(cluster: MeteredCluster) -> None:
         port = cluster.rig.admin.get(METERS)["spec"]["service"]["port"]
         cluster.rig.admin.patch(METERS, {"spec": {"service": {"port": 1}}})
         trimtab_process.wait_for(
-            lambda: 0 == stage.resource_use(trimtab, HOT)["trust"], 20, "nothing believed", trimtab
+            lambda: 0 == stage.resource_use(trimtab, HOT)["trust"], 60, "nothing believed", trimtab
         )
         assert "metrics.k8s.io is not available" in trimtab.log_tail()
         stage.burst(cluster, "blind", 30)
