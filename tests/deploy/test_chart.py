@@ -41,6 +41,7 @@ MATRIX: tuple[tuple[str, ...], ...] = (
     (),
     EVERYTHING,
     ("labeller.enabled=true",),
+    ("labeller.enabled=true", "labeller.unmark.schedule=@hourly"),
     ("labeller.enabled=true", "labeller.unmark.enabled=false", "labeller.legacyLabel=true", "labeller.replicas=2"),
     ("monitoring.serviceMonitor.enabled=true", "monitoring.serviceMonitor.labels.release=stack"),
     ("monitoring.serviceMonitor.enabled=true", "serving.tlsSecret=trimtab-tls"),
@@ -135,9 +136,37 @@ def check_config(objects: Documents, settings: tuple[str, ...]) -> None:
 
 def test_a_file_of_ones_own_replaces_the_template(binaries: Path) -> None:
     """As `--set-file config.inline=FILE` passes it."""
-    objects = helm_template(binaries, values={"config": {"inline": "kind: Mine\nlist:\n- 1\n"}})
+    written = {"kind": "KubeSchedulerConfiguration", "profiles": [{"schedulerName": "mine"}]}
+    objects = helm_template(binaries, values={"config": {"inline": yaml.safe_dump(written)}})
     held = next(each for each in objects if each["kind"] == "ConfigMap")["data"]["config.yaml"]
-    assert {"kind": "Mine", "list": [1]} == yaml.safe_load(held)
+    assert written == yaml.safe_load(held)
+
+
+@pytest.mark.parametrize("namespace", ["trimtab", "scheduling"])
+def test_the_role_grants_the_lease_that_the_file_names(binaries: Path, namespace: str) -> None:
+    """The chart makes no such lease: it may be one that another scheduler holds."""
+    election = {"resourceNamespace": "kube-system", "resourceName": "rescheduler-scheduler"}
+    objects = by_name(helm_template(binaries, namespace=namespace, values=inline("mine", leaderElection=election)))
+    role = objects["Role", "kube-system", "trimtab-lease"]
+    assert ["rescheduler-scheduler"] == role["rules"][1]["resourceNames"]
+    assert namespace == objects["RoleBinding", "kube-system", "trimtab-lease"]["subjects"][0]["namespace"]
+    arguments = objects["Deployment", namespace, "trimtab"]["spec"]["template"]["spec"]["containers"][0]["args"]
+    assert "--leader-elect-resource-name=rescheduler-scheduler" in arguments
+    assert "--leader-elect-resource-namespace=kube-system" in arguments
+    assert not [key for key in objects if key[0] == "Lease"]
+
+
+def test_a_profile_named_default_scheduler_needs_its_lease(binaries: Path) -> None:
+    """With a lease of its own it would schedule beside kube-scheduler."""
+    with pytest.raises(Refused, match=r"set rbac\.defaultScheduler to true"):
+        helm_template(binaries, namespace="scheduling", values=inline("default-scheduler"))
+    assert helm_template(binaries, "rbac.defaultScheduler=true", values=inline("default-scheduler"))
+
+
+def inline(profile: str, **fields: object) -> Document:
+    """Values with a file that has this profile, and a TrimtabConfiguration."""
+    file = {"kind": "KubeSchedulerConfiguration", "profiles": [{"schedulerName": profile}], **fields}
+    return {"config": {"inline": yaml.safe_dump_all([file, {"kind": "TrimtabConfiguration"}])}}
 
 
 def test_another_namespace_moves_lease_accounts_and_policy(binaries: Path) -> None:
@@ -169,6 +198,15 @@ def test_another_namespace_moves_lease_accounts_and_policy(binaries: Path) -> No
         ("prometheus.credentials.tokn=x", "tokn"),
         ("labeller.enable=true", "enable"),
         ("config.template=development", "set replicas to 1"),
+        ("labeller.unmark.schedule=hourly", "/labeller/unmark/schedule"),
+        ("config.inline=garbage", "config.inline is not a configuration file .*--set-file config.inline=FILE"),
+        ("config.inline=kind: Pod", "config.inline has no document of kind KubeSchedulerConfiguration"),
+        ("config.inline=kind: ConfigMap", "config.inline is a ConfigMap: .*config.existingConfigMap"),
+        ("extraArgs={--secure-port=0}", "extraArgs has --secure-port=0, but probes"),
+        ("labeller.extraArgs={--secure-port=0}", "labeller.extraArgs has --secure-port=0"),
+        ("labeller.enabled=true,labeller.config=Rulename: {a: {}}", "labeller.config is a rule.yaml"),
+        ("labeller.enabled=true,labeller.config=kind: Pod", "no document of kind TrimtabConfiguration"),
+        ("prometheus.existingSecret=a,prometheus.credentials.token=b", "leave one out"),
     ],
 )
 def test_bad_values_are_refused_by_name(binaries: Path, setting: str, named: str) -> None:

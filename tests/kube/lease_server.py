@@ -32,10 +32,10 @@ class LeaseServer:
     history: list[tuple[float, str]] = field(default_factory=list)
 
     def answer(self, request: Request) -> FakeResponse:
-        assert request.path in (PATH, f"{PATH}/trimtab")
         return self.override(request) or self.handle(request)
 
     def handle(self, request: Request) -> FakeResponse:
+        assert request.path in (PATH, f"{PATH}/trimtab")
         if request.method == "GET":
             return NOT_FOUND if self.spec is None else self.current()
         body = json.loads(request.body)

@@ -57,6 +57,28 @@ async def test_a_rejected_write_is_logged_once(method: str, caplog: pytest.LogCa
     await ended(task)
 
 
+@pytest.mark.parametrize(
+    ("namespace", "name", "remedy"),
+    [
+        ("trimtab", "trimtab", "; apply deploy/rbac.yaml"),
+        ("kube-system", "rescheduler", "to ACCOUNT, as a Role in deploy/ does, or remove leaderElection.resourceName"),
+        ("scheduling", "trimtab-labeller", "to ACCOUNT, as a Role in deploy/ does, or leave --lease-namespace out"),
+    ],
+)
+async def test_a_missing_right_names_the_lease_and_what_grants_it(
+    namespace: str, name: str, remedy: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The files in deploy/ grant their own leases alone: for another one they would not help."""
+    account = "system:serviceaccount:trimtab:trimtab"
+    text = f'leases is forbidden: User "{account}" cannot get resource "leases"'
+    server = LeaseServer(override=lambda _: json_response({"kind": "Status", "code": 403, "message": text}, 403))
+    task = Contender(server, settings=LeaderElection(name=name, namespace=namespace)).start()
+    await asyncio.sleep(3.0)
+    assert remedy.replace("ACCOUNT", account) in caplog.text
+    assert f"lease={namespace}/{name}" in caplog.text
+    await ended(task)
+
+
 async def test_a_lost_race_is_no_error(caplog: pytest.LogCaptureFixture) -> None:
     """A conflict is how leases work: nothing is logged."""
     server = LeaseServer(lease_spec(""), override=lambda request: CONFLICT if request.method == "PUT" else None)

@@ -33,14 +33,17 @@ RELEASE_TIMEOUT = 5.0
 NEVER = float("-inf")
 NOT_FOUND, CONFLICT = 404, 409
 WRITTEN = (200, 201)
-OUR_LEASE, STOCK_LEASE = "trimtab/trimtab", "kube-scheduler"
+OUR_LEASE, LABELLER_LEASE, STOCK_LEASE = "trimtab/trimtab", "trimtab-labeller", "kube-scheduler"
 USE_STOCK_LEASE = (
     f"set leaderElection.resourceName to {STOCK_LEASE} and resourceNamespace to kube-system, the one lease it may use"
 )
-ROLE_FILES = {  # in deploy/, by the lease's name
-    STOCK_LEASE: "components/default-scheduler/rbac-default-scheduler.yaml",
-    "trimtab-labeller": "components/labeller/labeller.yaml",
+ROLE_FILES = {  # in deploy/, by the lease
+    OUR_LEASE: "rbac.yaml",
+    f"kube-system/{STOCK_LEASE}": "components/default-scheduler/rbac-default-scheduler.yaml",
+    f"trimtab/{LABELLER_LEASE}": "components/labeller/labeller.yaml",
 }
+USE_OUR_LEASE = f"remove leaderElection.resourceName and resourceNamespace, so that it is {OUR_LEASE}"
+USE_LABELLER_LEASE = f"leave --lease-namespace out, so that it is trimtab/{LABELLER_LEASE}"
 
 
 def boot_time() -> float:
@@ -188,8 +191,11 @@ class LeaderElector:
             return ""
         if account == STOCK_ACCOUNT and self._name == OUR_LEASE:
             return f"; apply deploy/{STOCK_FILE}, or {USE_STOCK_LEASE}"
-        file = ROLE_FILES.get(self._settings.name, "rbac.yaml")
-        return f"; {grant_remedy(error, file, 'get, create and update of this lease')}"
+        if (file := ROLE_FILES.get(self._name)) is not None:
+            return f"; {grant_remedy(error, file, 'get, create and update of this lease')}"
+        grant = f"grant get, create and update of the lease {self._name} to {account}"
+        labels = self._settings.name == LABELLER_LEASE
+        return f"; {grant}, as a Role in deploy/ does, or {USE_LABELLER_LEASE if labels else USE_OUR_LEASE}"
 
     async def _try_renew(self) -> bool:
         """False only when the lease is certainly not ours any more; else the deadline decides."""
