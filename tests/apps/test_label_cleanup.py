@@ -10,7 +10,7 @@ import pytest
 
 from tests.kube.fake_transport import FakeResponse, FakeTransport, json_response
 from trimtab.apps.doctor.apiserver_checks import ApiServer
-from trimtab.apps.label_cleanup import RBAC_REMEDY, CleanupOptions, CleanupResult, Clocks, clean_up
+from trimtab.apps.label_cleanup import RBAC_REMEDY, CleanupOptions, CleanupResult, Clocks, Outcome, clean_up
 from trimtab.config.trimtab.labeller import LEASE
 from trimtab.kube.transport import Unreachable
 from trimtab.wire.requests import Request, rfc3339_micro
@@ -92,7 +92,7 @@ async def test_marks_of_whoever_has_gone_are_taken_off(silent_for: float | None,
     """Only ours, by key and taint index; the lease is acquired and released."""
     server = LabelledCluster(dict(MARKED), silent_for)
     found = await server.unmarked(after=after)
-    assert (("a: -pressure.trimtab.dev/cpu", f"b: -taint {KEY}", "cleaned up 2 nodes"), True) == found
+    assert (("a: -pressure.trimtab.dev/cpu", f"b: -taint {KEY}", "cleaned up 2 nodes"), Outcome.REMOVED) == found
     label, taint = (json.loads(request.body) for request in server.patches())
     assert {"uid": "a", "labels": {KEY: None}} == label["metadata"]
     assert [{"op": "remove", "path": "/spec/taints/2"}] == [step for step in taint if step["op"] == "remove"]
@@ -121,7 +121,7 @@ async def test_a_clock_that_is_wrong_takes_nothing_from_who_lives(silent_for: fl
     server = LabelledCluster(dict(MARKED), silent_for, "lives")
     server.lives = True
     found = await server.unmarked()
-    assert (("the lease is held: a labeller runs, and its labels stay",), True) == found
+    assert (("the lease is held: a labeller runs, and its labels stay",), Outcome.HELD) == found
     assert [] == server.patches()
 
 
@@ -187,4 +187,4 @@ async def test_what_cannot_be_looked_at_is_said() -> None:
     assert not found.ok
     gone = FakeTransport(lambda request: Unreachable("no route", sent=False))
     found = await clean_up(CleanupOptions(LEASE, 0.0), ApiServer(gone, "https://x"))
-    assert ((f"nodes: cannot be listed: no route: {RBAC_REMEDY}",), False) == found
+    assert ((f"nodes: cannot be listed: no route: {RBAC_REMEDY}",), Outcome.FAILED) == found

@@ -9,7 +9,7 @@ from click.testing import CliRunner
 
 from tests.cli.test_doctor import kubeconfig as kubeconfig
 from trimtab.apps import label_cleanup
-from trimtab.apps.label_cleanup import CleanupOptions, CleanupResult
+from trimtab.apps.label_cleanup import CleanupOptions, CleanupResult, Outcome
 from trimtab.cli import main
 
 
@@ -45,7 +45,7 @@ def test_flags(
 
     async def unmark(options: CleanupOptions, server: object) -> CleanupResult:
         seen.append(options)
-        return CleanupResult(("a \x1b[2J",), ok=not legacy)
+        return CleanupResult(("a \x1b[2J",), Outcome.FAILED if legacy else Outcome.REMOVED)
 
     monkeypatch.setattr(label_cleanup, "clean_up", unmark)
     assert (int(legacy), r"a \x1b[2J" + "\n") == run_unmark("-kubeconfig", kubeconfig, *flags)

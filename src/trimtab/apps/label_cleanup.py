@@ -16,7 +16,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
-from datetime import datetime
+from enum import Enum, auto
 from random import Random
 from typing import NamedTuple
 
@@ -29,7 +29,7 @@ from trimtab.kube.lease import LeaderElector, boot_time
 from trimtab.kube.transport import Transport, Unreachable
 from trimtab.kube.writer import Writer
 from trimtab.wire.decoding import Malformed, read_status
-from trimtab.wire.lease import Lease, get_lease_request, read_lease
+from trimtab.wire.lease import Lease, get_lease_request, read_lease, seconds_since_renewal
 from trimtab.wire.outcomes import Reply, label_outcome
 from trimtab.wire.requests import format_label_change, label_request
 
@@ -53,11 +53,25 @@ class CleanupOptions(NamedTuple):
     identity: str = "unmark"
 
 
+class Outcome(Enum):
+    """What came of it; NOTHING also if the labels were only listed, HELD if a labeller runs or may come back."""
+
+    NOTHING = auto()
+    REMOVED = auto()
+    HELD = auto()
+    FAILED = auto()
+
+
 class CleanupResult(NamedTuple):
-    """The lines to print, and whether everything succeeded."""
+    """The lines to print, and what was done."""
 
     lines: tuple[str, ...]
-    ok: bool = True
+    outcome: Outcome = Outcome.NOTHING
+
+    @property
+    def ok(self) -> bool:
+        """Whether nothing failed: a labeller that runs is no failure, because the clean-up runs regularly beside it."""
+        return self.outcome is not Outcome.FAILED
 
 
 class Clocks(NamedTuple):
@@ -81,12 +95,12 @@ async def clean_up(options: CleanupOptions, server: ApiServer, clocks: Clocks = 
         if not labelled:
             return CleanupResult(("no node has a pressure label",))
         if (active := await _active_holder(options, server.transport, clocks.wall())) is not None:
-            return CleanupResult((f"labelled: {_nodes(len(labelled))}; {active}",))
+            return CleanupResult((f"labelled: {_nodes(len(labelled))}; {active}",), Outcome.HELD)
         if not options.apply:
             return CleanupResult((*map(_describe, labelled), f"would clean up {_nodes(len(labelled))}: add --apply"))
         return await _remove_labels(options, server, clocks)
     except (CleanupError, Unreachable) as error:
-        return CleanupResult((str(error),), ok=False)
+        return CleanupResult((str(error),), Outcome.FAILED)
 
 
 async def _nodes_with_labels(options: CleanupOptions, server: ApiServer) -> list[LabelNode]:
@@ -115,19 +129,11 @@ async def _active_holder(options: CleanupOptions, transport: Transport, now: flo
     if not isinstance(lease, Lease):
         error = f"{answer.status} {read_status(answer.body).message}"
         raise CleanupError(f"lease {namespace}/{name} cannot be read: {error}: {RBAC_REMEDY}")
-    age = _age(lease, now)
+    age = seconds_since_renewal(lease, now)
     if age is None or abs(age) >= options.after:  # a clock that far ahead proves nothing
         return None
     who = f"{lease.holder} renewed its lease" if lease.holder else "a labeller released its lease"
     return f"{who} {max(age, 0.0):.0f} s ago: labels stay for {options.after:.0f} s"
-
-
-def _age(lease: Lease, now: float) -> float | None:
-    """Seconds since it was renewed; None without a renew time."""
-    try:
-        return now - datetime.fromisoformat(lease.renew_time).timestamp()
-    except (ValueError, TypeError):
-        return None
 
 
 async def _remove_labels(options: CleanupOptions, server: ApiServer, clocks: Clocks) -> CleanupResult:
@@ -139,7 +145,7 @@ async def _remove_labels(options: CleanupOptions, server: ApiServer, clocks: Clo
         if elector.last_error:
             name = f"{options.lease.namespace}/{options.lease.name}"
             raise CleanupError(f"lease {name} cannot be acquired: {elector.last_error}: {RBAC_REMEDY}") from None
-        return CleanupResult(("the lease is held: a labeller runs, and its labels stay",))
+        return CleanupResult(("the lease is held: a labeller runs, and its labels stay",), Outcome.HELD)
     holding = asyncio.create_task(elector.renew())
     try:
         return await _patch_rounds(options, server, Writer(server.transport, elector.may_write, Random()), clocks.wall)
@@ -167,7 +173,7 @@ async def _patch_rounds(
         if not failed:
             break
     total = f"cleaned up {_nodes(len(lines))}" + (f", failed: {len(failed)}" if failed else "")
-    return CleanupResult((*lines, *failed, total), not failed)
+    return CleanupResult((*lines, *failed, total), Outcome.FAILED if failed else Outcome.REMOVED)
 
 
 def _nodes(count: int) -> str:

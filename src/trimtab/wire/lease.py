@@ -6,6 +6,7 @@ when another replica was faster.
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any
 
 import msgspec
@@ -67,6 +68,19 @@ def read_lease(data: bytes) -> Lease | Malformed:
         transitions=spec.lease_transitions or 0,
         raw=data,
     )
+
+
+def seconds_since_renewal(lease: Lease, now: float) -> float | None:
+    """By the holder's clock, so that it may be negative; None without a renew time."""
+    return seconds_since(lease.renew_time, now)
+
+
+def seconds_since(stamp: str, now: float) -> float | None:
+    """From an RFC 3339 time of another clock until now; None if it is none."""
+    try:
+        return now - datetime.fromisoformat(stamp).timestamp()
+    except ValueError:
+        return None
 
 
 def get_lease_request(namespace: str, name: str) -> Request:

@@ -9,10 +9,10 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
 
-from trimtab.apps.deploy.cluster import Cluster, DeployError, NothingWritten, Object, Say
-from trimtab.apps.deploy.labeller_removal import DEPLOYMENT, remove_labels
+from trimtab.apps.deploy.cluster import Cluster, DeployError, NothingWritten, Object, ObjectRef, Say
+from trimtab.apps.deploy.labeller_removal import had_labeller, remove_labels
 from trimtab.apps.deploy.plan import Change, Plan
-from trimtab.apps.deploy.release import from_config_map, inventory_ref, to_config_map
+from trimtab.apps.deploy.release import LABELLER, from_config_map, inventory_ref, labeller_ref, to_config_map
 
 
 async def carry_out(cluster: Cluster, plan: Plan, say: Say, timeout: float, force: bool = False) -> None:
@@ -20,17 +20,26 @@ async def carry_out(cluster: Cluster, plan: Plan, say: Say, timeout: float, forc
     pending = plan.writes
     if plan.creates_namespace:
         pending = await _create_namespace(cluster, pending, say)
-    deletions = [each for each in pending if each.item is None]
-    record = next((each for each in plan.changes if each.ref == inventory_ref(plan.release.namespace)), None)
-    if deletions and record is not None:
-        await cluster.apply(_with_objects(record, deletions), force=True)
+    namespace = plan.release.namespace
+    record = next((each for each in plan.changes if each.ref == inventory_ref(namespace)), None)
+    removed = _removed(plan)
+    if removed and record is not None:
+        await cluster.apply(_with_objects(record, removed), force=True)
         pending = tuple(each for each in pending if each is not record)
     for change in pending:
         await _write(cluster, change, say, force)
-    if any((each.ref.kind, each.ref.name) == ("Deployment", DEPLOYMENT) for each in deletions):
-        await remove_labels(cluster, plan.release.namespace, timeout, say)
-    if deletions and record is not None:
+    if labeller_ref(namespace) in removed:
+        await remove_labels(cluster, namespace, timeout, say)
+    if removed and record is not None:
         await cluster.apply(_item(record), force=True)
+
+
+def _removed(plan: Plan) -> tuple[ObjectRef, ...]:
+    """What is deleted; and the labeller's Deployment as long as its labels are not removed, though it may be gone."""
+    namespace = plan.release.namespace
+    gone = [labeller_ref(namespace)] if had_labeller(plan.installed, namespace) else []
+    left = [] if LABELLER in plan.release.components else gone
+    return tuple(dict.fromkeys([*(each.ref for each in plan.writes if each.item is None), *left]))
 
 
 def _item(change: Change) -> Object:
@@ -38,10 +47,10 @@ def _item(change: Change) -> Object:
     return change.item
 
 
-def _with_objects(record: Change, deletions: Sequence[Change]) -> Object:
+def _with_objects(record: Change, removed: Sequence[ObjectRef]) -> Object:
     """The inventory with what is about to be deleted, so that an interruption forgets nothing."""
     inventory = from_config_map(_item(record))
-    both = replace(inventory, objects=(*inventory.objects, *(each.ref for each in deletions)))
+    both = replace(inventory, objects=(*inventory.objects, *removed))
     return to_config_map(both, record.ref.namespace)
 
 

@@ -11,11 +11,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from trimtab.apps.deploy.cluster import Cluster, DeployError, Object, refusal
+from trimtab.apps.deploy.release import COMPONENT, TRIMTAB
 from trimtab.kube.transport import Response, Unreachable
 from trimtab.wire.requests import Request, quote
 
-SELECTOR = "app.kubernetes.io/name=trimtab"
-COMPONENT = "app.kubernetes.io/component"
 POLL_SECONDS = 2.0
 IDLE_SECONDS = 3600.0
 
@@ -86,7 +85,7 @@ async def print_logs(cluster: Cluster, options: LogOptions, write: Print, warn: 
 
 
 async def _pods(cluster: Cluster, options: LogOptions) -> list[Object]:
-    selector = SELECTOR + (f",{COMPONENT}={options.component}" if options.component else "")
+    selector = TRIMTAB + (f",{COMPONENT}={options.component}" if options.component else "")
     return await cluster.list_kind("v1", "Pod", options.namespace, labels=selector)
 
 

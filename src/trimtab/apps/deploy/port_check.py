@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 
 from trimtab.apps.deploy.cluster import Cluster, Object, names
-from trimtab.apps.deploy.labeller_removal import PODS
+from trimtab.apps.deploy.release import TRIMTAB
 from trimtab.kube.transport import Response, Unreachable
 from trimtab.wire.decoding import read_status
 from trimtab.wire.requests import Request, quote
@@ -21,7 +21,7 @@ CANNOT_REACH = (403, 502, 503, 504)  # we may not use the proxy, or the API serv
 
 async def check_port(cluster: Cluster, namespace: str) -> tuple[bool | None, str]:
     """Whether all answer (None if that cannot be found out), and what was seen."""
-    pods = [each for each in await cluster.list_kind("v1", "Pod", namespace, labels=PODS) if _port(each)]
+    pods = [each for each in await cluster.list_kind("v1", "Pod", namespace, labels=TRIMTAB) if _port(each)]
     if not pods:
         return None, f"no replica in namespace {namespace}"
     answers = await asyncio.gather(*(_ask(cluster, each) for each in pods))

@@ -20,6 +20,10 @@ DEPLOYED_IN = "deploy.trimtab.dev/namespace"
 REPOSITORY = "trimtab"
 NONE = "-"  # in the inventory, the namespace of a cluster-scoped object
 LABELLER, LABELLER_LEASE = "labeller", "trimtab-labeller"
+LABELLER_DEPLOYMENT = "trimtab-labeller"
+LEASES = "coordination.k8s.io/v1"
+COMPONENT = "app.kubernetes.io/component"
+TRIMTAB = "app.kubernetes.io/name=trimtab"  # selects all that is Trimtab, whoever installed it
 OURS = f"{MANAGED_BY}={FIELD_MANAGER}"
 
 
@@ -84,6 +88,14 @@ def inventory_of(release: Release, objects: Iterable[ObjectRef]) -> Inventory:
 
 def inventory_ref(namespace: str) -> ObjectRef:
     return ObjectRef("v1", "ConfigMap", INVENTORY, namespace)
+
+
+def lease_ref(name: str, namespace: str) -> ObjectRef:
+    return ObjectRef(LEASES, "Lease", name, namespace)
+
+
+def labeller_ref(namespace: str) -> ObjectRef:
+    return ObjectRef("apps/v1", "Deployment", LABELLER_DEPLOYMENT, namespace)
 
 
 def to_config_map(inventory: Inventory, namespace: str) -> Object:

@@ -1,4 +1,5 @@
-"""Waits until Deployments have rolled out, as `kubectl rollout status` does, and says what keeps them from it."""
+"""Waits until Deployments have rolled out, as `kubectl rollout status` does, and says what keeps them from it; or until
+their pods are gone."""
 
 from __future__ import annotations
 
@@ -7,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from trimtab.apps.deploy.cluster import Cluster, DeployError, Object, ObjectRef, Say, names
+from trimtab.apps.deploy.release import TRIMTAB
 
 POLL_SECONDS = 0.5
 
@@ -41,6 +43,16 @@ async def wait_for_rollout(cluster: Cluster, refs: Sequence[ObjectRef], timeout:
         await asyncio.sleep(POLL_SECONDS)
 
 
+async def wait_for_pods(cluster: Cluster, namespace: str, labels: str, timeout: float) -> None:
+    """Wait until no pod has these labels: a process that still runs would write again what is removed after it."""
+    deadline = asyncio.get_running_loop().time() + timeout
+    while pods := await cluster.list_kind("v1", "Pod", namespace, labels=labels):
+        if asyncio.get_running_loop().time() >= deadline:
+            left = names(each["metadata"]["name"] for each in pods)
+            raise DeployError(f"pods are not gone after {timeout:g} s: {left}; check their nodes, then run it again")
+        await asyncio.sleep(POLL_SECONDS)
+
+
 async def _unfinished(cluster: Cluster, refs: Sequence[ObjectRef]) -> dict[ObjectRef, str]:
     found = await asyncio.gather(*map(cluster.read, refs))
     states = ("does not exist" if item is None else rollout_state(item) for item in found)
@@ -60,7 +72,7 @@ async def _timeout_message(cluster: Cluster, states: dict[ObjectRef, str], timeo
 
 async def waiting_reasons(cluster: Cluster, namespace: str) -> list[str]:
     """Why pods of Trimtab are not ready, one reason per pod."""
-    pods = await cluster.list_kind("v1", "Pod", namespace, labels="app.kubernetes.io/name=trimtab")
+    pods = await cluster.list_kind("v1", "Pod", namespace, labels=TRIMTAB)
     reasons = ((pod["metadata"]["name"], _waiting_reason(pod)) for pod in pods)
     return [f"{name}: {reason}" for name, reason in reasons if reason]
 

@@ -6,16 +6,14 @@ import asyncio
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from datetime import datetime
 
 from trimtab.apps.deploy.cluster import Cluster, DeployError, Object, ref_of
-from trimtab.apps.deploy.labeller_removal import LEASES, PODS
 from trimtab.apps.deploy.plan import check_namespace
-from trimtab.apps.deploy.release import MANAGED_BY, Inventory, read_inventory
+from trimtab.apps.deploy.release import COMPONENT, LEASES, MANAGED_BY, TRIMTAB, Inventory, read_inventory
 from trimtab.apps.deploy.render import CHECKSUM, CONFIG_KEY, CONFIG_MAP, VERSION, checksum
 from trimtab.apps.deploy.rollout import rollout_state, waiting_reasons
 from trimtab.wire.decoding import Malformed
-from trimtab.wire.lease import Lease, get_lease_request, read_lease
+from trimtab.wire.lease import get_lease_request, read_lease, seconds_since, seconds_since_renewal
 
 MAX_WARNINGS = 5
 WARNING_AGE = 3600.0
@@ -94,7 +92,7 @@ async def read_installation(cluster: Cluster, namespace: str) -> Status:
 async def _by_labels(cluster: Cluster, namespace: str) -> Inventory | None:
     """What Helm or kubectl has installed, found by its labels; None without a Deployment."""
     kinds = (("apps/v1", "Deployment"), ("v1", "ConfigMap"), (LEASES, "Lease"))
-    found = await asyncio.gather(*(cluster.list_kind(*kind, namespace, labels=PODS) for kind in kinds))
+    found = await asyncio.gather(*(cluster.list_kind(*kind, namespace, labels=TRIMTAB) for kind in kinds))
     deployments, _, leases = found
     if not deployments:
         return None
@@ -122,7 +120,7 @@ async def find_installation(cluster: Cluster, namespace: str) -> Inventory:
 
 def _is_config(item: Object) -> bool:
     """Whether it is the scheduler's configuration; a Helm release may have given it another name."""
-    component = (item["metadata"].get("labels") or {}).get("app.kubernetes.io/component", "")
+    component = (item["metadata"].get("labels") or {}).get(COMPONENT, "")
     return item["kind"] == "ConfigMap" and component == "scheduler" and CONFIG_KEY in (item.get("data") or {})
 
 
@@ -152,19 +150,13 @@ async def _read_leader(cluster: Cluster, name: str) -> Leader:
     lease = read_lease(answer.body) if answer.status == 200 else None
     if lease is None or isinstance(lease, Malformed):
         return Leader(name, "", None, 0, 0)
-    return Leader(name, lease.holder, _age(lease), lease.duration_seconds, lease.transitions)
+    age = _not_negative(seconds_since_renewal(lease, time.time()))
+    return Leader(name, lease.holder, age, lease.duration_seconds, lease.transitions)
 
 
-def _age(lease: Lease) -> float | None:
-    return _seconds_since(lease.renew_time)
-
-
-def _seconds_since(stamp: str) -> float | None:
-    """By the wall clock; never negative, because the other clock may be ahead."""
-    try:
-        return max(time.time() - datetime.fromisoformat(stamp).timestamp(), 0.0)
-    except ValueError:
-        return None
+def _not_negative(age: float | None) -> float | None:
+    """The other clock may be ahead of ours."""
+    return None if age is None else max(age, 0.0)
 
 
 def _problems(missing: tuple[str, ...], workloads: tuple[Workload, ...], leaders: list[Leader]) -> Iterator[str]:
@@ -176,9 +168,8 @@ def _problems(missing: tuple[str, ...], workloads: tuple[Workload, ...], leaders
 async def _warnings(cluster: Cluster, namespace: str) -> tuple[str, ...]:
     """The last Warning events of the namespace, newest first."""
     events = await cluster.list_kind("v1", "Event", namespace, fields="type=Warning")
-    aged = [
-        (age, each) for each in events if (age := _seconds_since(_event_time(each))) is not None and age < WARNING_AGE
-    ]
+    ages = (_not_negative(seconds_since(_event_time(each), time.time())) for each in events)
+    aged = [(age, each) for age, each in zip(ages, events, strict=True) if age is not None and age < WARNING_AGE]
     newest = sorted(aged, key=lambda pair: pair[0])[:MAX_WARNINGS]
     return tuple(_describe(age, each) for age, each in newest)
 

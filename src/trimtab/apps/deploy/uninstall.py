@@ -24,14 +24,27 @@ from trimtab.apps.deploy.cluster import (
     names,
     ref_of,
 )
-from trimtab.apps.deploy.labeller_removal import DEPLOYMENT, PODS, lease_ref, remove_labels, wait_for_pods
+from trimtab.apps.deploy.labeller_removal import had_labeller, remove_labels
 from trimtab.apps.deploy.plan import check_namespace
-from trimtab.apps.deploy.release import OURS, Inventory, deployed_in, in_order, inventory_ref, is_ours, read_inventory
+from trimtab.apps.deploy.release import (
+    LABELLER_LEASE,
+    OURS,
+    TRIMTAB,
+    Inventory,
+    deployed_in,
+    in_order,
+    inventory_ref,
+    is_ours,
+    labeller_ref,
+    lease_ref,
+    read_inventory,
+)
 from trimtab.apps.deploy.rights import require_rights
+from trimtab.apps.deploy.rollout import wait_for_pods
 from trimtab.wire.requests import Request
 
 POLL_SECONDS = 0.5
-DEFAULT_LEASES = ("trimtab", "trimtab-labeller")
+DEFAULT_LEASES = ("trimtab", LABELLER_LEASE)
 WORKLOADS = ("Deployment", "CronJob")
 # What Kubernetes itself puts into every namespace, or derives from other objects.
 GENERATED = {("ServiceAccount", "default"), ("ConfigMap", "kube-root-ca.crt")}
@@ -40,12 +53,13 @@ DERIVED_KINDS = {"Event", "Endpoints", "EndpointSlice", "PodMetrics"}
 
 @dataclass(frozen=True, slots=True)
 class Removal:
-    """What is deleted, in this order, what stays and why, and the leases that its processes made."""
+    """What is deleted, in this order, what stays and why, the leases that its processes made, and whether labels go."""
 
     namespace: str
     objects: tuple[Object, ...]
     leases: tuple[ObjectRef, ...]
     removes_namespace: bool
+    removes_labels: bool = False
     notes: tuple[str, ...] = ()
 
     @property
@@ -67,7 +81,9 @@ async def plan_removal(cluster: Cluster, namespace: str, kinds: Iterable[tuple[s
     leases = await _leases(cluster, namespace, inventory, found) if found else ()
     removes, note = await _removes_namespace(cluster, namespace, {*found, *leases})
     await _check_rights(cluster, namespace, [*map(ref_of, doomed), *leases], removes)
-    return Removal(namespace, tuple(doomed), leases, removes, (*notes, *note))
+    traces = {labeller_ref(namespace), lease_ref(LABELLER_LEASE, namespace)}.intersection((*found, *leases))
+    labelled = had_labeller(inventory, namespace) or bool(traces)
+    return Removal(namespace, tuple(doomed), leases, removes, labelled, (*notes, *note))
 
 
 async def _leases(
@@ -159,9 +175,9 @@ async def carry_out_removal(cluster: Cluster, removal: Removal, timeout: float, 
     rest = [each for each in removal.objects if each["kind"] not in WORKLOADS]
     for each in workloads:
         await _delete(cluster, each, say)
-    if workloads:
-        await wait_for_pods(cluster, removal.namespace, PODS, timeout)
-    if any(ref_of(each).name == DEPLOYMENT for each in workloads):
+    if removal.objects:  # also if an earlier run has deleted the workloads
+        await wait_for_pods(cluster, removal.namespace, TRIMTAB, timeout)
+    if removal.removes_labels:
         await remove_labels(cluster, removal.namespace, timeout, say)
     for ref in removal.leases:
         if await cluster.delete(ref):
