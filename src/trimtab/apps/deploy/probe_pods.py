@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -86,6 +86,13 @@ class Bindings:
     bound: dict[str, float] = field(default_factory=dict)
     nodes: dict[str, str] = field(default_factory=dict)
     changed: asyncio.Event = field(default_factory=asyncio.Event)
+    failure: BaseException | None = None  # why pods are no longer observed
+
+    def fail(self, watching: asyncio.Task[None]) -> None:
+        """Take in the end of the task that observes the pods: whoever waits for one gets its error."""
+        if not watching.cancelled():
+            self.failure = watching.exception()
+            self.changed.set()
 
     def observe(self, pod: Object, now: float) -> None:
         """Take in a pod that was listed or watched."""
@@ -101,9 +108,11 @@ class Bindings:
         return dict(sorted(counts.items()))
 
     async def wait_for(self, names: Sequence[str], timeout: float) -> list[str]:
-        """Wait until these pods are bound; those that are not after so many seconds."""
+        """Wait until these pods are bound; those that are not after so many seconds. Raises why they are not observed."""
         deadline = asyncio.get_running_loop().time() + timeout
         while missing := [name for name in names if name not in self.bound]:
+            if self.failure is not None:
+                raise self.failure
             self.changed.clear()
             try:
                 async with asyncio.timeout_at(deadline):
@@ -134,19 +143,23 @@ async def create_pods(
 
 
 async def watch_bindings(cluster: Cluster, options: ProbeOptions, bindings: Bindings) -> None:
-    """Observe the run's pods until it is cancelled: list, watch, and again after any interruption."""
+    """Observe the run's pods until it is cancelled: list, watch, and again a moment after any end.
+
+    Where watching is refused and listing is not, that is a list every second. Raises DeployError if listing is refused.
+    """
     loop = asyncio.get_running_loop()
     while True:
-        try:
+        with suppress(Unreachable):
             version = await _list(cluster, options, bindings, loop.time)
             await _watch(cluster, options, bindings, version, loop.time)
-        except Unreachable:
-            await asyncio.sleep(RETRY_SECONDS)
+        await asyncio.sleep(RETRY_SECONDS)
 
 
 async def _list(cluster: Cluster, options: ProbeOptions, bindings: Bindings, now: Callable[[], float]) -> str:
     path = f"{_pods_path(options.namespace)}?labelSelector={quote(f'{RUN_LABEL}={options.run_id}')}"
     answer = await cluster.send(Request("GET", path))
+    if answer.status >= 500:
+        raise Unreachable(f"listing pods failed with status {answer.status}", sent=True)
     if answer.status != 200:
         raise refusal(answer, f"list pods in {options.namespace}")
     found = msgspec.json.decode(answer.body)
@@ -200,6 +213,7 @@ async def probe_namespace(cluster: Cluster, options: ProbeOptions) -> AsyncItera
     made = await _ensure_namespace(cluster, options.namespace)
     bindings = Bindings()
     watching = asyncio.create_task(watch_bindings(cluster, options, bindings))
+    watching.add_done_callback(bindings.fail)
     try:
         yield bindings
     finally:
