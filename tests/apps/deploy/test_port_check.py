@@ -15,11 +15,27 @@ from trimtab.wire.requests import Request
 KINDS = {"resources": [{"name": "pods", "kind": "Pod", "namespaced": True}]}
 HTTPS = {"name": "https", "containerPort": 10259}
 NOT_READY = json_response(b"[-]informer-sync failed: not synced", 500)
+REFUSED = json_response(
+    {
+        "kind": "Status",
+        "message": "error trying to reach service: dial tcp 10.1.0.7:10259: connect: connection refused",
+    },
+    503,
+)
+NO_TUNNEL = json_response(
+    {
+        "kind": "Status",
+        "message": "error trying to reach service: dial tcp 127.0.0.1:8131: connect: connection refused",
+    },
+    503,
+)
 NO_WAY = json_response({"kind": "Status", "message": "error trying to reach service: dial tcp: i/o timeout"}, 503)
 
 
 def replica(name: str, *ports: dict[str, Any]) -> dict[str, Any]:
-    return {"metadata": {"name": name, "namespace": "mine"}, "spec": {"containers": [{"ports": list(ports)}]}}
+    status = {"podIP": "10.1.0.7", "conditions": [{"type": "Ready", "status": "True"}]}
+    spec = {"containers": [{"ports": list(ports)}]}
+    return {"metadata": {"name": name, "namespace": "mine"}, "spec": spec, "status": status}
 
 
 @pytest.mark.parametrize(
@@ -31,10 +47,13 @@ def replica(name: str, *ports: dict[str, Any]) -> dict[str, Any]:
         ([NO_WAY, NO_WAY], None, "cannot be asked through the API server: pod-0: 503 error trying to reach service"),
         ([Unreachable("no response within 3 s", sent=True)], None, "pod-0: 504 no response within 3 s"),
         ([NO_WAY, NOT_READY], False, "pod-1: 500"),
+        ([json_response(b"ok"), REFUSED], False, "pod-1: 503 error trying to reach service: dial tcp 10.1.0.7:10259"),
+        ([NO_TUNNEL], None, "cannot be asked through the API server: pod-0: 503"),
     ],
 )
 async def test_what_the_replicas_answer(answers: list[FakeResponse], expected: bool | None, message: str) -> None:
-    """All ready is a pass, one that is not a failure; no way to the pods proves nothing. A CronJob's pod is not asked."""
+    """All ready is a pass, one that is not a failure, and so is a ready one that refuses; no way to the pods, or a tunnel
+    that is down, proves nothing. A CronJob's pod is not asked."""
     pods = [replica(f"pod-{index}", HTTPS) for index in range(len(answers))]
 
     def answer(request: Request) -> FakeResponse:

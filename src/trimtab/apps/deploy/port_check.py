@@ -29,7 +29,7 @@ async def check_port(cluster: Cluster, namespace: str) -> tuple[bool | None, str
     if not wrong:
         return True, f"{len(pods)} of {len(pods)} replicas answer /readyz"
     listed = names((f"{pod['metadata']['name']}: {_reason(answer)}" for pod, answer in wrong), 3)
-    if all(answer.status in CANNOT_REACH for _, answer in wrong):
+    if all(answer.status in CANNOT_REACH and not _is_dead(pod, answer) for pod, answer in wrong):
         return None, f"cannot be asked through the API server: {listed}"
     return False, listed
 
@@ -41,6 +41,15 @@ async def _ask(cluster: Cluster, pod: Object) -> Response:
         return await cluster.transport.send(Request("GET", f"{place}/proxy/readyz"), TIMEOUT)
     except Unreachable as error:
         return Response(CANNOT_REACH[-1], {}, str(error).encode())
+
+
+def _is_dead(pod: Object, answer: Response) -> bool:
+    """Whether the pod itself, which is ready, refused the connection; not a tunnel on the way to it."""
+    status = pod.get("status") or {}
+    ready = any(each["type"] == "Ready" and each["status"] == "True" for each in status.get("conditions") or ())
+    message, address = read_status(answer.body).message, status.get("podIP", "")
+    place = f"[{address}]:{_port(pod)}" if ":" in address else f"{address}:{_port(pod)}"
+    return ready and bool(address) and f" {place}: " in message and "connection refused" in message
 
 
 def _port(pod: Object) -> int:
