@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 import yaml
 from click.testing import CliRunner, Result
 
+from tests.apps.deploy.object_server import ObjectServer
 from tests.cli.test_replaced_systems import TEMPLATES, rescheduler
+from trimtab.apps import plugins
+from trimtab.apps.deploy.cluster import Cluster, DeployError
 from trimtab.cli import main
+from trimtab.cli.deploy.check import check_options
 from trimtab.cli.deploy.connection import confirm
+from trimtab.core.plugins.node_name import NodeName
 
 HEAD = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
 GANG = "{disabled: [{name: PrioritySort}], enabled: [{name: Coscheduling}]}"
@@ -198,6 +204,44 @@ def test_without_a_lease_there_is_one_replica() -> None:
     items = {(each["kind"], each["metadata"]["name"]): each for each in yaml.safe_load_all(done.stdout)}
     spec = items["Deployment", "trimtab"]["spec"]
     assert (1, {"type": "Recreate"}) == (spec["replicas"], spec["strategy"])
+
+
+@dataclass(frozen=True)
+class Extra(NodeName):
+    """A plugin of another package."""
+
+    name = "Extra"
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        {"config.yaml": DYNAMIC.format("./crane.yaml").replace("Name: a", "Name: mine"), "crane.yaml": POLICY},
+        {
+            "config.yaml": f"{HEAD}profiles:\n- schedulerName: mine\n"
+            "  plugins: {filter: {enabled: [{name: Extra}]}}\n"
+        },
+    ],
+)
+async def test_the_scheduler_that_is_installed_is_tested(data: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its configuration may include other files and use plugins of other packages."""
+    monkeypatch.setattr(plugins, "installed_plugins", lambda: {"Extra": Extra})
+    options = await check_options(holding(data), "probes", "mine", "", "")
+    assert "mine" == options.probe.scheduler
+
+
+async def test_no_other_scheduler_is_tested_instead() -> None:
+    """A configuration that cannot be read is an error; without one it is the name of ours."""
+    with pytest.raises(DeployError, match=r"ConfigMap mine/trimtab: config.yaml.*: correct it, or name the scheduler"):
+        await check_options(holding({"config.yaml": f"{HEAD}profile: []\n"}), "probes", "mine", "", "")
+    assert "trimtab" == (await check_options(holding({}), "probes", "mine", "", "")).probe.scheduler
+
+
+def holding(data: dict[str, str]) -> Cluster:
+    """A server with this ConfigMap."""
+    metadata = {"name": "trimtab", "namespace": "mine"}
+    item = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}
+    return Cluster(ObjectServer(item).transport)
 
 
 @pytest.mark.parametrize(("reply", "expected"), [("y", None), ("n", 1), ("", 1)])

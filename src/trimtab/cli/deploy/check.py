@@ -90,16 +90,28 @@ async def check_options(
 async def _installed_scheduler(cluster: Cluster, namespace: str) -> str:
     from trimtab.apps.deploy.cluster import ObjectRef
     from trimtab.apps.deploy.render import CONFIG_KEY, CONFIG_MAP
-    from trimtab.config.diagnostics import ConfigError
-    from trimtab.config.kube_scheduler import parse
-    from trimtab.sources.registry import SOURCE_SETTINGS
 
     found = await cluster.read(ObjectRef("v1", "ConfigMap", CONFIG_MAP, namespace))
-    try:
-        text = (found or {})["data"][CONFIG_KEY]
-        return parse(text, CONFIG_KEY, source_kinds=SOURCE_SETTINGS).settings.profiles[0].name
-    except (KeyError, IndexError, ConfigError):
+    data: dict[str, str] = (found or {}).get("data") or {}
+    if CONFIG_KEY not in data:
         return SCHEDULER
+    return _first_profile(data, f"ConfigMap {namespace}/{CONFIG_MAP}")
+
+
+def _first_profile(data: dict[str, str], place: str) -> str:
+    """Its scheduler's name; to test another scheduler instead would prove nothing, so a file that is wrong is an error."""
+    from trimtab.apps.deploy.cluster import DeployError
+    from trimtab.apps.deploy.render import CONFIG_KEY
+    from trimtab.apps.plugins import PluginError
+    from trimtab.cli.deploy.release_options import parse_config_map
+    from trimtab.config.diagnostics import ConfigError
+
+    try:
+        profiles = parse_config_map(data, CONFIG_KEY).settings.profiles
+    except (ConfigError, PluginError) as error:
+        first = str(error).partition("\n")[0]
+        raise DeployError(f"{place}: {first}: correct it, or name the scheduler with -s") from None
+    return profiles[0].name if profiles else SCHEDULER
 
 
 async def check_cluster(cluster: Cluster, options: CheckOptions, verbose: bool = False) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -120,21 +121,24 @@ def _read_file(name: str) -> ConfigSource:
     return ConfigSource(Path(name).name, configuration_text(text.content, name), False, tuple(files))
 
 
-def _parse(source: ConfigSource) -> Configuration:
+def parse_config_map(data: Mapping[str, str], key: str) -> Configuration:
+    """The configuration under this key of a ConfigMap, whose other keys are files that it may include."""
     from trimtab.apps import plugins
     from trimtab.config.kube_scheduler import parse
     from trimtab.sources.registry import SOURCE_SETTINGS
 
-    included = {name: text.encode() for name, text in source.files}
-
     def read(path: str) -> tuple[str, bytes]:
         name = str(Path(path))  # ./policy.yaml is policy.yaml
-        if name not in included:
+        if name not in data:
             raise OSError(f"{path} is not in the ConfigMap")
-        return path, included[name]
+        return path, data[name].encode()
 
+    return parse(data[key], key, plugins.installed_plugins(), SOURCE_SETTINGS, read)
+
+
+def _parse(source: ConfigSource) -> Configuration:
     try:
-        configuration = parse(source.text, source.name, plugins.installed_plugins(), SOURCE_SETTINGS, read)
+        configuration = parse_config_map({**dict(source.files), source.name: source.text}, source.name)
     except ConfigError as error:
         click.echo(str(error), err=True)
         raise SystemExit(BAD_INPUT) from None
