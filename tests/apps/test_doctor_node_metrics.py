@@ -16,12 +16,13 @@ from tests.kube.fake_transport import json_response
 from tests.kube.fault_server import serving
 from tests.sources.fake_prometheus import NOW, respond_with, vector
 from trimtab.apps.doctor.finding import Area, Finding, Severity
-from trimtab.apps.doctor.rbac_checks import KUBE_SCHEDULER, KUBE_SCHEDULER_FILE, required
+from trimtab.apps.doctor.rbac_checks import required
 from trimtab.apps.doctor.source_checks import reads_pods
 from trimtab.config.kube_scheduler import parse
 from trimtab.config.registry import IN_TREE
 from trimtab.core.framework.profile import multipoint
 from trimtab.core.model.change import Change
+from trimtab.wire.forbidden import KUBE_SCHEDULER, KUBE_SCHEDULER_FILE
 from trimtab.wire.requests import rfc3339
 
 DEPLOY = Path(__file__).parents[2] / "deploy"

@@ -11,12 +11,12 @@ import yaml
 from tests.apps.fake_apiserver import FakeApiServer, configured, findings_of
 from tests.config.config_files import HEAD, TRIMTAB_HEAD
 from tests.kube.fake_transport import json_response
-from trimtab.apps.doctor import serving_checks
 from trimtab.apps.doctor.finding import Area, Severity
-from trimtab.apps.doctor.rbac_checks import SCHEDULER_ACCOUNT, required
+from trimtab.apps.doctor.rbac_checks import SERVING, required
 from trimtab.config.configuration import Configuration
 from trimtab.config.kube_scheduler import default_configuration, parse
 from trimtab.config.trimtab.labeller import combined_configuration, labeller_configuration
+from trimtab.wire.forbidden import SCHEDULER_ACCOUNT
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 WITH_GANGS = (
@@ -123,7 +123,7 @@ async def test_rights_of_another_account() -> None:
     groups = ["system:serviceaccounts", "system:serviceaccounts:team", "system:authenticated"]
     assert {"SubjectAccessReview"} == {review["kind"] for review in server.reviews}
     assert all((account, groups) == (each["spec"]["user"], each["spec"]["groups"]) for each in server.reviews)
-    count = len(server.reviews) - len(serving_checks.PERMISSIONS)
+    count = len(server.reviews) - len(SERVING)
     assert [(account, f"has all {count} permissions", "")] == findings_of(found, Severity.OK, Area.RIGHTS)
 
 

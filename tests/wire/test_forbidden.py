@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from trimtab.wire.forbidden import STOCK_FILE, grant_remedy, refused_account
+from trimtab.wire.forbidden import KUBE_SCHEDULER_FILE, grant_remedy, refused_account
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -18,7 +18,7 @@ def test_kube_schedulers_account_has_a_file_of_its_own() -> None:
     message = SERVER.format("system:kube-scheduler")
     assert "apply deploy/rbac-system-kube-scheduler.yaml" == grant_remedy(message, "rbac-metrics.yaml")
     assert grant_remedy(message, "rbac-volumes.yaml").startswith("grant it to system:kube-scheduler")
-    rules = (ROOT / "deploy" / STOCK_FILE).read_text()
+    rules = (ROOT / "deploy" / KUBE_SCHEDULER_FILE).read_text()
     assert all(resource in rules for resource in ("podgroups", "metrics.k8s.io", "name: system:kube-scheduler"))
 
 

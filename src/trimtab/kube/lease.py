@@ -24,7 +24,7 @@ from trimtab.config.configuration import LeaderElection
 from trimtab.core.model.events import Event, LeaseAcquired, LeaseLost
 from trimtab.kube.transport import Response, Transport, Unreachable
 from trimtab.wire.decoding import Malformed, read_status
-from trimtab.wire.forbidden import STOCK_ACCOUNT, STOCK_FILE, grant_remedy, refused_account
+from trimtab.wire.forbidden import KUBE_SCHEDULER, KUBE_SCHEDULER_FILE, grant_remedy, refused_account
 from trimtab.wire.lease import Lease, create_lease_request, get_lease_request, read_lease, update_lease_request
 from trimtab.wire.requests import Request, rfc3339_micro
 
@@ -189,8 +189,8 @@ class LeaderElector:
         account = refused_account(error)
         if not account:
             return ""
-        if account == STOCK_ACCOUNT and self._name == OUR_LEASE:
-            return f"; apply deploy/{STOCK_FILE}, or {USE_STOCK_LEASE}"
+        if account == KUBE_SCHEDULER and self._name == OUR_LEASE:
+            return f"; apply deploy/{KUBE_SCHEDULER_FILE}, or {USE_STOCK_LEASE}"
         if (file := ROLE_FILES.get(self._name)) is not None:
             return f"; {grant_remedy(error, file, 'get, create and update of this lease')}"
         grant = f"grant get, create and update of the lease {self._name} to {account}"

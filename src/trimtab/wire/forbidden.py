@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 
-OUR_ACCOUNTS = tuple(f"system:serviceaccount:trimtab:{name}" for name in ("trimtab", "trimtab-labeller"))
-STOCK_ACCOUNT, STOCK_FILE = "system:kube-scheduler", "rbac-system-kube-scheduler.yaml"
-STOCK_LACKS = ("components/gang/rbac-gang.yaml", "rbac-metrics.yaml")  # files whose rules the other one has, too
+SCHEDULER_ACCOUNT = "system:serviceaccount:trimtab:trimtab"
+LABELLER_ACCOUNT = "system:serviceaccount:trimtab:trimtab-labeller"
+KUBE_SCHEDULER, KUBE_SCHEDULER_FILE = "system:kube-scheduler", "rbac-system-kube-scheduler.yaml"
+GRANTED_THERE_TOO = ("components/gang/rbac-gang.yaml", "rbac-metrics.yaml")  # files whose rules the other one has, too
 _REFUSED = re.compile(r'[Uu]ser "([^"]+)" cannot')
 
 
@@ -19,8 +20,8 @@ def refused_account(message: str) -> str:
 def grant_remedy(message: str, file: str, what: str = "it") -> str:
     """How to grant `what`, which a file in deploy/ grants to our own service account and to no other."""
     account = refused_account(message)
-    if account == STOCK_ACCOUNT and file in STOCK_LACKS:
-        return f"apply deploy/{STOCK_FILE}"
-    if not account or account in OUR_ACCOUNTS:
+    if account == KUBE_SCHEDULER and file in GRANTED_THERE_TOO:
+        return f"apply deploy/{KUBE_SCHEDULER_FILE}"
+    if not account or account in (SCHEDULER_ACCOUNT, LABELLER_ACCOUNT):
         return f"apply deploy/{file}"
     return f"grant {what} to {account}, as deploy/{file} does for Trimtab's service account"

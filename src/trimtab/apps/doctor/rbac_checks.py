@@ -29,13 +29,10 @@ from trimtab.core.model.instructions import (
 from trimtab.kube.access_review import SERVICE_ACCOUNT, ReviewResult, review, whoami
 from trimtab.kube.api_calls import required_rules
 from trimtab.kube.kinds import UnknownKind
+from trimtab.wire.forbidden import KUBE_SCHEDULER, KUBE_SCHEDULER_FILE, LABELLER_ACCOUNT, SCHEDULER_ACCOUNT
 
-SCHEDULER_ACCOUNT = "system:serviceaccount:trimtab:trimtab"
-LABELLER_ACCOUNT = "system:serviceaccount:trimtab:trimtab-labeller"
 LEASES, METRICS = "coordination.k8s.io", "metrics.k8s.io"
 APPLY_FILE = "apply deploy/{}"
-KUBE_SCHEDULER = "system:kube-scheduler"
-KUBE_SCHEDULER_FILE = "rbac-system-kube-scheduler.yaml"
 # Groups and namespaces of what that user's stock roles lack, and the file grants.
 KUBE_SCHEDULER_LACKS = {
     (METRICS, ""),
@@ -67,6 +64,14 @@ class Permission(NamedTuple):
         """What the verb applies to."""
         group, name = (f".{self.group}" if self.group else ""), (f" {self.name}" if self.name else "")
         return f"{self.resource}{group}{name}" + (f" in {self.namespace}" if self.namespace else "")
+
+
+SERVING_REMEDY = APPLY_FILE.format("rbac-serving.yaml")
+SERVING = (
+    Permission("create", "tokenreviews", SERVING_REMEDY, "authentication.k8s.io"),
+    Permission("create", "subjectaccessreviews", SERVING_REMEDY, "authorization.k8s.io"),
+    Permission("get", "configmaps", SERVING_REMEDY, "", "kube-system", "extension-apiserver-authentication"),
+)
 
 
 def required(configuration: Configuration) -> Iterator[Permission]:
@@ -175,3 +180,22 @@ def _findings(
         hint = "" if who.startswith(SERVICE_ACCOUNT) else f"check the account that runs it, too: --as {expected}"
         found.append(ok(Area.RIGHTS, who, f"has all {len(results)} permissions", hint))
     return tuple(found)
+
+
+async def check_serving(server: ApiServer, account: str) -> tuple[Finding, ...]:
+    """Whether the secure port can ask the API server about callers; it is on for accounts of a cluster.
+
+    Without that it refuses every page but the health checks. `check_rbac` reports reviews that are not answered.
+    """
+    who = account or await whoami(server.transport)
+    if not who.startswith(SERVICE_ACCOUNT) and who != KUBE_SCHEDULER:
+        return ()
+    results = await asyncio.gather(*(review(server.transport, each.attributes, account) for each in SERVING))
+    missing = [each for each, result in zip(SERVING, results, strict=True) if result.allowed is False]
+    if not missing:
+        return ()
+    targets = ", ".join(f"{each.verb} {each.target}" for each in missing)
+    effect = "so the secure port cannot tell who may read /metrics and /explain, and refuses them"
+    roles = f", and bind its roles (system:auth-delegator, extension-apiserver-authentication-reader) to {who}"
+    others = "" if who in (SCHEDULER_ACCOUNT, LABELLER_ACCOUNT) else roles
+    return (warning(Area.RIGHTS, "secure port", f"{who} may not {targets}, {effect}", SERVING_REMEDY + others),)

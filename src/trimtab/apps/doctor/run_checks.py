@@ -12,7 +12,7 @@ import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from trimtab.apps.doctor import coverage, label_checks, rbac_checks, serving_checks, source_checks
+from trimtab.apps.doctor import coverage, label_checks, rbac_checks, source_checks
 from trimtab.apps.doctor.apiserver_checks import (
     ApiServer,
     NodeListing,
@@ -67,7 +67,7 @@ async def run_checks(options: DoctorRun, server: ApiServer) -> tuple[Finding, ..
         return by_severity([*found, *await _check_load(options, server, _no_nodes())])
     permissions, serving, load = await asyncio.gather(
         rbac_checks.check_rbac(server, options.configuration, options.account),
-        serving_checks.check_serving(server, options.account),
+        rbac_checks.check_serving(server, options.account),
         _check_load(options, server, list_nodes(server)),
     )
     return by_severity([*found, *permissions, *serving, *load])
