@@ -13,7 +13,7 @@ from click.testing import CliRunner, Result
 from tests.apps.deploy.object_server import ObjectServer
 from tests.cli.test_replaced_systems import TEMPLATES, rescheduler
 from trimtab.apps import plugins
-from trimtab.apps.deploy.cluster import Cluster, DeployError
+from trimtab.apps.deploy.api_client import ApiClient, DeployError
 from trimtab.cli import main
 from trimtab.cli.deploy.check import check_options
 from trimtab.cli.deploy.connection import confirm
@@ -237,11 +237,11 @@ async def test_no_other_scheduler_is_tested_instead() -> None:
     assert "trimtab" == (await check_options(holding({}), "probes", "mine", "", "")).probe.scheduler
 
 
-def holding(data: dict[str, str]) -> Cluster:
+def holding(data: dict[str, str]) -> ApiClient:
     """A server with this ConfigMap."""
     metadata = {"name": "trimtab", "namespace": "mine"}
     item = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}
-    return Cluster(ObjectServer(item).transport)
+    return ApiClient(ObjectServer(item).transport)
 
 
 @pytest.mark.parametrize(("reply", "expected"), [("y", None), ("n", 1), ("", 1)])

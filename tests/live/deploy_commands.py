@@ -18,7 +18,7 @@ from click.testing import CliRunner, Result
 from tests.live.trimtab_process import ROOT
 from tools.controlplane.client import Document
 from tools.controlplane.rig import Rig
-from trimtab.apps.deploy.cluster import MAX_LIST_BYTES, Cluster
+from trimtab.apps.deploy.api_client import MAX_LIST_BYTES, ApiClient
 from trimtab.cli import main
 from trimtab.kube.transport import Response
 from trimtab.wire.requests import Request
@@ -72,14 +72,14 @@ def exists(rig: Rig, path: str) -> bool:
 def writes() -> Iterator[list[str]]:
     """The writes that `trimtab deploy` asks for within the block; dry runs and access reviews are none."""
     seen: list[str] = []
-    real = Cluster.send
+    real = ApiClient.send
 
-    async def noting(self: Cluster, request: Request, max_bytes: int = MAX_LIST_BYTES) -> Response:
+    async def noting(self: ApiClient, request: Request, max_bytes: int = MAX_LIST_BYTES) -> Response:
         if request.method != "GET" and "dryRun=All" not in request.path:
             seen.append(f"{request.method} {request.path}")
         return await real(self, request, max_bytes)
 
-    with mock.patch.object(Cluster, "send", noting):
+    with mock.patch.object(ApiClient, "send", noting):
         yield seen
 
 
@@ -91,16 +91,16 @@ def start(rig: Rig, *arguments: str) -> subprocess.Popen[bytes]:
 
 def interrupted_install(rig: Rig, survivors: int, namespace: str) -> Result:
     """The status after an install that was interrupted once so many objects were written."""
-    with mock.patch.object(Cluster, "apply", _stopping_after(survivors)):
+    with mock.patch.object(ApiClient, "apply", _stopping_after(survivors)):
         assert 143 == deploy(rig, "install", "-n", namespace, "--yes").exit_code
     return deploy(rig, "status", "-n", namespace)
 
 
 def _stopping_after(survivors: int) -> Any:
     """An apply that is cancelled once so many objects are written."""
-    written, real = 0, Cluster.apply
+    written, real = 0, ApiClient.apply
 
-    async def stopping(self: Cluster, item: Document, *, dry_run: bool = False, force: bool = False) -> Document:
+    async def stopping(self: ApiClient, item: Document, *, dry_run: bool = False, force: bool = False) -> Document:
         nonlocal written
         if not dry_run and written == survivors:
             raise asyncio.CancelledError

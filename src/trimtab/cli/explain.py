@@ -10,7 +10,7 @@ from typing import TypedDict, Unpack
 import click
 
 from trimtab.cli.explain_text import node_lines, pod_lines
-from trimtab.cli.page_client import UNEXPECTED, Caller, Json, Problem, fetch
+from trimtab.cli.page_client import UNEXPECTED, Caller, Json, PageError, fetch
 from trimtab.config.diagnostics import printable
 from trimtab.serve.address import DEFAULT_ADDRESS
 
@@ -68,7 +68,7 @@ def _fetch(address: str, target: str, caller: Caller) -> Json:
     try:
         answer = fetch(address, target, caller)
         problem = answer.get("problem")
-    except Problem as error:
+    except PageError as error:
         answer, problem = {}, str(error)
     if problem:
         click.echo(printable(f"trimtab: {problem}."), err=True)

@@ -24,7 +24,7 @@ GRANT = (
 Json = dict[str, Any]
 
 
-class Problem(Exception):
+class PageError(Exception):
     """Why there is no page, and what to do; without a full stop."""
 
 
@@ -45,10 +45,10 @@ class _Connection(NamedTuple):
 
 
 def fetch(address: str, target: str, caller: Caller) -> Json:
-    """The answer of a page, which may itself be a `problem`; raises Problem."""
+    """The answer of a page, which may itself be a `problem`; raises PageError."""
     parts = urlsplit(address if "://" in address else f"http://{address}")
     if parts.scheme not in ("http", "https") or not parts.netloc or parts.path.strip("/"):
-        raise Problem(f"{address!r} is no address: set --address to HOST:PORT or https://HOST:PORT")
+        raise PageError(f"{address!r} is no address: set --address to HOST:PORT or https://HOST:PORT")
     secure = _secure(caller) if parts.scheme == "https" else None
     status, content = _get(parts.netloc, target, secure)
     return _parse(status, content)
@@ -63,13 +63,13 @@ def _get(place: str, target: str, secure: _Connection | None) -> tuple[int, byte
             return response.status, response.read()
     except ssl.SSLCertVerificationError as error:
         remedy = "give --certificate-authority FILE, or --insecure-skip-tls-verify"
-        raise Problem(f"the certificate of {place} is not trusted ({error.verify_message}): {remedy}") from None
+        raise PageError(f"the certificate of {place} is not trusted ({error.verify_message}): {remedy}") from None
     except (OSError, ValueError, http.client.HTTPException) as error:
         reason = getattr(error, "strerror", None) or str(error).strip() or type(error).__name__
         remedy = (
             f"start `trimtab run`, or set --address; in a cluster `{PORT_FORWARD}` and --server https://127.0.0.1:10259"
         )
-        raise Problem(f"no answer at {place} ({reason}): {remedy}") from None
+        raise PageError(f"no answer at {place} ({reason}): {remedy}") from None
 
 
 def _open(place: str, secure: _Connection | None) -> http.client.HTTPConnection:
@@ -88,12 +88,12 @@ def _parse(status: int, content: bytes) -> Json:
     message = answer.get("message", "") if isinstance(answer, dict) else ""
     if status == UNAUTHORIZED:
         remedy = "give a valid --token, for example of `kubectl create token`, or --kubeconfig"
-        raise Problem(f"the process does not know who asks (401): {remedy}")
+        raise PageError(f"the process does not know who asks (401): {remedy}")
     if status == FORBIDDEN:
-        raise Problem(f"{message or 'forbidden'}: {GRANT}")
+        raise PageError(f"{message or 'forbidden'}: {GRANT}")
     if message:
-        raise Problem(f"{message} ({status})")
-    raise Problem(f"unexpected answer with status {status}: {UNEXPECTED}")
+        raise PageError(f"{message} ({status})")
+    raise PageError(f"unexpected answer with status {status}: {UNEXPECTED}")
 
 
 def _secure(caller: Caller) -> _Connection:
@@ -105,7 +105,7 @@ def _secure(caller: Caller) -> _Connection:
         authority = Path(caller.authority).read_bytes() if caller.authority else b""
         token = caller.token or (Path(caller.token_file).read_text().strip() if caller.token_file else "")
     except OSError as error:
-        raise Problem(f"{error.filename} cannot be read: {error.strerror}") from None
+        raise PageError(f"{error.filename} cannot be read: {error.strerror}") from None
     material = TlsMaterial(ca=authority, verify=not caller.insecure)
     try:
         if token:
@@ -113,10 +113,10 @@ def _secure(caller: Caller) -> _Connection:
         headers, own = _of_kubeconfig(caller.kubeconfig)
         if headers and caller.insecure:
             remedy = "give --certificate-authority FILE, or a --token of your own choice"
-            raise Problem(f"the kubeconfig's token is not sent to a server that is not verified: {remedy}")
+            raise PageError(f"the kubeconfig's token is not sent to a server that is not verified: {remedy}")
         return _Connection(client_context(material._replace(certificate=own.certificate, key=own.key)), headers)
     except CredentialsError as error:
-        raise Problem(str(error)) from None
+        raise PageError(str(error)) from None
 
 
 def _of_kubeconfig(path: str) -> tuple[Mapping[str, str], Any]:

@@ -76,8 +76,8 @@ class ListWatchError(Exception):
         self.relist, self.retry_after, self.forbidden = relist, retry_after, forbidden
 
 
-class NotServed(Exception):
-    """The server does not serve this optional kind, so no object of it exists; or a dispensable one is forbidden."""
+class TreatedAsEmpty(Exception):
+    """The kind has no object as far as we know: the server does not serve it, or listing a dispensable one is forbidden."""
 
 
 class Backoff:
@@ -164,7 +164,7 @@ class Reflector(Generic[T]):
         was_served, self.served, reason = self.served, True, ""
         try:
             listed = await self._pages()
-        except NotServed as error:
+        except TreatedAsEmpty as error:
             listed, self.served, reason = ListPage(self.store.version, "", ()), False, str(error)
         except ListWatchError as error:
             if error.forbidden and self._kind.if_forbidden is IfForbidden.REPORT:
@@ -222,10 +222,10 @@ class Reflector(Generic[T]):
         request = list_request(self._kind.path, limit=PAGE_SIZE, continue_token=continue_token)
         response = await self._transport.send(request, LIST_TIMEOUT, MAX_PAGE_BYTES)
         if response.status == NOT_FOUND and self._kind.optional:
-            raise NotServed
+            raise TreatedAsEmpty
         if response.status != 200:
             error = self._error("list", response.status, response.headers, response.body)
-            raise NotServed(str(error)) if self._may_do_without(response.status) else error
+            raise TreatedAsEmpty(str(error)) if self._may_do_without(response.status) else error
         page = decode_list(response.body, self._kind.reader)
         if isinstance(page, Malformed):
             raise ListWatchError(f"list: {page.error}")

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from tests.kube.fake_transport import FakeResponse, FakeTransport, json_response
-from trimtab.apps.deploy.cluster import Cluster, DeployError, ref_of
+from trimtab.apps.deploy.api_client import ApiClient, DeployError, ref_of
 from trimtab.apps.deploy.install import carry_out
-from trimtab.apps.deploy.plan import Change, Plan
+from trimtab.apps.deploy.plan import ObjectChange, Plan
 from trimtab.apps.deploy.release import Release
 from trimtab.wire.requests import Request
 
@@ -36,11 +36,11 @@ def answer(request: Request) -> FakeResponse:
 async def test_what_is_refused_in_a_new_namespace_leaves_nothing() -> None:
     """The rest is tried right after the namespace exists; a refusal removes the namespace, and nothing else was written."""
     transport = FakeTransport(answer)
-    changes = tuple(Change(ref_of(each), None, each, each) for each in (NAMESPACE, SECRET))
+    changes = tuple(ObjectChange(ref_of(each), None, each, each) for each in (NAMESPACE, SECRET))
     plan = Plan(Release("mine", "0.1.0", "default", ""), changes, None)
     said: list[Any] = []
     with pytest.raises(DeployError, match=r"422 Secret is invalid.*Namespace mine was removed again") as refused:
-        await carry_out(Cluster(transport), plan, said.append, timeout=1.0)
+        await carry_out(ApiClient(transport), plan, said.append, timeout=1.0)
     assert "correct the field; Namespace mine was removed again, and nothing else was written" in str(refused.value)
     writes = [
         (each.method, each.path.split("?")[0], "dryRun" in each.path)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.apps.deploy.object_server import Object, ObjectServer
-from trimtab.apps.deploy.cluster import Cluster, DeployError, ref_of
+from trimtab.apps.deploy.api_client import ApiClient, DeployError, ref_of
 from trimtab.apps.deploy.install import carry_out
 from trimtab.apps.deploy.plan import make_plan
 from trimtab.apps.deploy.release import (
@@ -66,7 +66,7 @@ def labels(server: ObjectServer) -> dict[str, str]:
 
 async def uninstall(server: ObjectServer) -> list[str]:
     said: list[str] = []
-    client = Cluster(server.transport)
+    client = ApiClient(server.transport)
     await carry_out_removal(client, await plan_removal(client, "mine", KINDS), 1.0, said.append)
     return said
 
@@ -74,7 +74,7 @@ async def uninstall(server: ObjectServer) -> list[str]:
 async def drop_labeller(server: ObjectServer) -> list[str]:
     """`trimtab deploy upgrade --no-labeller`."""
     said: list[str] = []
-    client = Cluster(server.transport)
+    client = ApiClient(server.transport)
     plan = await make_plan(client, Release("mine", "0.1.0", "default", ""), [CONFIG, SCHEDULER])
     await carry_out(client, plan, said.append, 1.0)
     return said
@@ -105,7 +105,7 @@ async def test_an_upgrade_forgets_the_labeller_once_its_labels_are_gone() -> Non
     server.on_request = stopped_at_nodes
     with pytest.raises(KeyboardInterrupt):
         await drop_labeller(server)
-    client = Cluster(server.transport)
+    client = ApiClient(server.transport)
     server.on_request = lambda request: None
     assert labeller_ref("mine") in (await read_inventory(client, "mine") or Inventory(())).objects
     await drop_labeller(server)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.kube.fake_transport import FakeResponse, FakeTransport, json_response
-from trimtab.apps.deploy.cluster import Cluster
+from trimtab.apps.deploy.api_client import ApiClient
 from trimtab.apps.deploy.port_check import check_port
 from trimtab.kube.transport import Unreachable
 from trimtab.wire.requests import Request
@@ -64,5 +64,5 @@ async def test_what_the_replicas_answer(answers: list[FakeResponse], expected: b
         name = request.path.removeprefix("/api/v1/namespaces/mine/pods/https:").removesuffix(":10259/proxy/readyz")
         return answers[int(name.removeprefix("pod-"))]
 
-    passed, said = await check_port(Cluster(FakeTransport(answer)), "mine")
+    passed, said = await check_port(ApiClient(FakeTransport(answer)), "mine")
     assert (expected, True) == (passed, message in said), said

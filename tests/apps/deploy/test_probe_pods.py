@@ -8,7 +8,7 @@ from contextlib import suppress
 import pytest
 
 from tests.kube.fake_transport import FakeResponse, FakeStream, FakeTransport, json_response
-from trimtab.apps.deploy.cluster import Cluster, DeployError
+from trimtab.apps.deploy.api_client import ApiClient, DeployError
 from trimtab.apps.deploy.probe_pods import Bindings, ProbeOptions, probe_namespace, watch_bindings
 from trimtab.wire.requests import Request
 
@@ -31,7 +31,7 @@ async def test_a_watch_that_ends_at_once_is_not_asked_for_without_a_pause(listed
     transport = FakeTransport(lambda request: listed, lambda request: FakeStream(403) if refused else ended())
     with suppress(TimeoutError):
         async with asyncio.timeout(2.5):
-            await watch_bindings(Cluster(transport), OPTIONS, Bindings())
+            await watch_bindings(ApiClient(transport), OPTIONS, Bindings())
     assert [0.0, 1.0, 2.0] == transport.times()
 
 
@@ -48,7 +48,7 @@ async def test_a_refused_list_is_what_the_user_reads() -> None:
 
     deleting = False
     with pytest.raises(DeployError, match="cannot list pods in mine: 403 pods is forbidden: use an account that may"):
-        async with probe_namespace(Cluster(FakeTransport(answer)), OPTIONS) as bindings:
+        async with probe_namespace(ApiClient(FakeTransport(answer)), OPTIONS) as bindings:
             try:
                 await bindings.wait_for(["one"], 300.0)
             finally:

@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from tests.live.requires_controlplane import controlplane_or_skip
-from trimtab.apps.deploy.cluster import DeployError, Object, ref_of
+from trimtab.apps.deploy.api_client import DeployError, Object, ref_of
 from trimtab.apps.deploy.kustomization import component_names, manifests_folder, read_kustomization, read_manifests
 from trimtab.apps.deploy.release import Release
 from trimtab.apps.deploy.render import CHECKSUM, render

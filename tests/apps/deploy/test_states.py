@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from trimtab.apps.deploy.cluster import DeployError, ObjectRef, names
+from trimtab.apps.deploy.api_client import DeployError, ObjectRef, join_first
 from trimtab.apps.deploy.load_test import percentile
 from trimtab.apps.deploy.probe_pods import Bindings
 from trimtab.apps.deploy.release import Inventory, from_config_map, image_name, in_order, to_config_map
@@ -81,7 +81,7 @@ def test_images_and_lists() -> None:
     """A tag, the version without one, or a digest; long lists are cut."""
     images = [image_name("a", "", "1"), image_name("a", "2", "1"), image_name("a@sha256:0", "", "1")]
     assert ["a:1", "a:2", "a@sha256:0"] == images
-    assert "1, 2 and 1 more" == names([1, 2, 3], 2)
+    assert "1, 2 and 1 more" == join_first([1, 2, 3], 2)
 
 
 @pytest.mark.looptime

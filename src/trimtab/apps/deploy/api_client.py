@@ -90,7 +90,7 @@ def ref_of(item: Mapping[str, Any]) -> ObjectRef:
     return ObjectRef(item["apiVersion"], item["kind"], metadata["name"], metadata.get("namespace") or "")
 
 
-class Cluster:
+class ApiClient:
     """An API server, by objects; discovery is asked once per API version."""
 
     def __init__(self, transport: Transport) -> None:
@@ -235,8 +235,8 @@ def _conflicts(answer: Response) -> str:
     return ", ".join(f"{each.field} ({each.message})" for each in causes if each.field)
 
 
-def names(items: Iterable[object], most: int = 6) -> str:
-    """The first few, and how many more."""
+def join_first(items: Iterable[object], most: int = 6) -> str:
+    """The first few, separated by commas, and how many more, for a message."""
     listed = [str(item) for item in items]
     more = f" and {len(listed) - most} more" if len(listed) > most else ""
     return ", ".join(listed[:most]) + more

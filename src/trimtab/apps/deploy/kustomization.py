@@ -13,7 +13,7 @@ from typing import Any
 import yaml
 
 import trimtab
-from trimtab.apps.deploy.cluster import DeployError, Object
+from trimtab.apps.deploy.api_client import DeployError, Object
 
 FILE = "kustomization.yaml"
 IGNORED = {"apiVersion", "kind", "metadata"}

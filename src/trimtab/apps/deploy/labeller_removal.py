@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from trimtab.apps.deploy.cluster import Cluster, DeployError, Say
+from trimtab.apps.deploy.api_client import ApiClient, DeployError, Say
 from trimtab.apps.deploy.release import (
     COMPONENT,
     LABELLER,
@@ -29,11 +29,11 @@ def had_labeller(inventory: Inventory | None, namespace: str) -> bool:
     return inventory is not None and (LABELLER in inventory.components or labeller_ref(namespace) in inventory.objects)
 
 
-async def remove_labels(cluster: Cluster, namespace: str, timeout: float, say: Say) -> None:
+async def remove_labels(client: ApiClient, namespace: str, timeout: float, say: Say) -> None:
     """Nobody else would remove its labels; the lease proves that no labeller runs, and goes last."""
-    await wait_for_pods(cluster, namespace, f"{TRIMTAB},{COMPONENT}={LABELLER}", timeout)
+    await wait_for_pods(client, namespace, f"{TRIMTAB},{COMPONENT}={LABELLER}", timeout)
     options = CleanupOptions(replace(LEASE, namespace=namespace), after=0.0, apply=True, identity="trimtab-deploy")
-    found = await clean_up(options, ApiServer(cluster.transport, ""))
+    found = await clean_up(options, ApiServer(client.transport, ""))
     for line in found.lines:
         say(line)
     if found.outcome is Outcome.HELD:
@@ -43,5 +43,5 @@ async def remove_labels(cluster: Cluster, namespace: str, timeout: float, say: S
         )
     if found.outcome is Outcome.FAILED:
         raise DeployError(f"labels stay on nodes: {found.lines[-1]}: run trimtab unmark --after 0s --apply")
-    if await cluster.delete(lease_ref(LABELLER_LEASE, namespace)):
+    if await client.delete(lease_ref(LABELLER_LEASE, namespace)):
         say(f"deleted {lease_ref(LABELLER_LEASE, namespace)}")

@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from trimtab.apps.deploy.cluster import Cluster
+from trimtab.apps.deploy.api_client import ApiClient
 from trimtab.apps.deploy.probe_pods import Bindings, ProbeOptions, create_pods, probe_namespace, probe_pod
 
 REFRESH_SECONDS = 0.2
@@ -43,14 +43,14 @@ def percentile(ordered: Sequence[float], percent: float) -> float:
 
 
 async def run_load_test(
-    cluster: Cluster, options: ProbeOptions, count: int, timeout: float, progress: Progress
+    client: ApiClient, options: ProbeOptions, count: int, timeout: float, progress: Progress
 ) -> LoadResult:
     """Create all pods, wait for them, and clean up in any case."""
-    async with probe_namespace(cluster, options) as bindings:
+    async with probe_namespace(client, options) as bindings:
         reporting = asyncio.create_task(_report(bindings, progress))
         try:
             pods = [probe_pod(options, f"load-{index}") for index in range(count)]
-            created = await create_pods(cluster, pods, bindings)
+            created = await create_pods(client, pods, bindings)
             await bindings.wait_for(created, timeout)
         finally:
             reporting.cancel()

@@ -12,7 +12,7 @@ import asyncio
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from trimtab.apps.deploy.cluster import Cluster, DeployError, Object, ObjectRef, names, ref_of
+from trimtab.apps.deploy.api_client import ApiClient, DeployError, Object, ObjectRef, join_first, ref_of
 from trimtab.apps.deploy.object_diff import comparable
 from trimtab.apps.deploy.release import (
     MANAGED_BY,
@@ -34,7 +34,7 @@ OPERATOR = "monitoring.coreos.com"
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class ObjectChange:
     """An object before and after; no `before` creates it, no `after` deletes it. `item` is what is applied."""
 
     ref: ObjectRef
@@ -55,12 +55,12 @@ class Plan:
     """All changes in the order of writing, what was installed before, and what people should know."""
 
     release: Release
-    changes: tuple[Change, ...]
+    changes: tuple[ObjectChange, ...]
     installed: Inventory | None
     notes: tuple[str, ...] = ()
 
     @property
-    def writes(self) -> tuple[Change, ...]:
+    def writes(self) -> tuple[ObjectChange, ...]:
         """The changes that change something."""
         return tuple(each for each in self.changes if each.verb != "keep")
 
@@ -69,20 +69,20 @@ class Plan:
         return any(each.ref.kind == "Namespace" and each.verb == "create" for each in self.changes)
 
 
-async def make_plan(cluster: Cluster, release: Release, rendered: Sequence[Object], force: bool = False) -> Plan:
+async def make_plan(client: ApiClient, release: Release, rendered: Sequence[Object], force: bool = False) -> Plan:
     """What applying the rendered objects would change."""
-    await _check_kinds(cluster, rendered)
-    await check_reading(cluster, rendered)
-    await check_namespace(cluster, release.namespace)
-    installed = await read_inventory(cluster, release.namespace)
-    live = await _read_all(cluster, [ref_of(each) for each in rendered])
+    await _check_kinds(client, rendered)
+    await check_reading(client, rendered)
+    await check_namespace(client, release.namespace)
+    installed = await read_inventory(client, release.namespace)
+    live = await _read_all(client, [ref_of(each) for each in rendered])
     kept, notes = _leave_to_others(rendered, live)
     _check_ownership(kept, live, release.namespace)
     items = _with_inventory(kept, release)
-    stale = await _read_stale(cluster, installed, items)
-    await check_writing(cluster, items, live, stale)
-    changes = await asyncio.gather(*(_dry_run(cluster, item, live.get(ref_of(item)), force) for item in items))
-    deletions = [Change(ref, stale[ref], None) for ref in reversed(in_order(stale))]
+    stale = await _read_stale(client, installed, items)
+    await check_writing(client, items, live, stale)
+    changes = await asyncio.gather(*(_dry_run(client, item, live.get(ref_of(item)), force) for item in items))
+    deletions = [ObjectChange(ref, stale[ref], None) for ref in reversed(in_order(stale))]
     plan = Plan(release, (*changes, *deletions), installed, notes)
     late = f"namespace {release.namespace} does not exist yet: once it does, the server tries the rest in it"
     return replace(plan, notes=(*notes, late)) if plan.creates_namespace else plan
@@ -98,29 +98,29 @@ def _with_inventory(items: Sequence[Object], release: Release) -> list[Object]:
     return [*listed[:begin], record, *listed[begin:]]
 
 
-async def check_namespace(cluster: Cluster, namespace: str) -> Object | None:
+async def check_namespace(client: ApiClient, namespace: str) -> Object | None:
     """The namespace, None if it does not exist; raises DeployError while it is being deleted."""
-    found = await cluster.read(ObjectRef("v1", "Namespace", namespace))
+    found = await client.read(ObjectRef("v1", "Namespace", namespace))
     if found is not None and found["metadata"].get("deletionTimestamp"):
         raise DeployError(f"namespace {namespace} is being deleted: wait until it is gone, or choose another with -n")
     return found
 
 
-async def _check_kinds(cluster: Cluster, rendered: Sequence[Object]) -> None:
+async def _check_kinds(client: ApiClient, rendered: Sequence[Object]) -> None:
     kinds = {(each["apiVersion"], each["kind"]) for each in rendered}
-    found = await asyncio.gather(*(cluster.resource(*kind) for kind in kinds))
+    found = await asyncio.gather(*(client.resource(*kind) for kind in kinds))
     missing = sorted(kind for kind, resource in zip(kinds, found, strict=True) if resource is None)
     if not missing:
         return
-    listed = names(f"{kind} ({version})" for version, kind in missing)
+    listed = join_first(f"{kind} ({version})" for version, kind in missing)
     if all(version.startswith(OPERATOR) for version, _ in missing):
         raise DeployError(f"the cluster does not have {listed}: install the Prometheus operator, or leave out -m")
     raise DeployError(f"the cluster does not have {listed}: see which versions of Kubernetes are supported")
 
 
-async def _read_all(cluster: Cluster, refs: Iterable[ObjectRef]) -> dict[ObjectRef, Object]:
+async def _read_all(client: ApiClient, refs: Iterable[ObjectRef]) -> dict[ObjectRef, Object]:
     listed = list(refs)
-    found = await asyncio.gather(*map(cluster.read, listed))
+    found = await asyncio.gather(*map(client.read, listed))
     return {ref: item for ref, item in zip(listed, found, strict=True) if item is not None}
 
 
@@ -162,7 +162,7 @@ def _maker(found: Object) -> str:
 
 
 async def _read_stale(
-    cluster: Cluster, installed: Inventory | None, items: Sequence[Object]
+    client: ApiClient, installed: Inventory | None, items: Sequence[Object]
 ) -> dict[ObjectRef, Object]:
     """What the last version had and this one has not, as far as it still exists and is ours."""
     wanted = {(ref.group, ref.kind, ref.namespace, ref.name) for ref in map(ref_of, items)}
@@ -171,11 +171,11 @@ async def _read_stale(
         for ref in (installed.objects if installed else ())
         if (ref.group, ref.kind, ref.namespace, ref.name) not in wanted and ref.kind not in SHARED_KINDS
     ]
-    return {ref: item for ref, item in (await _read_all(cluster, gone)).items() if is_ours(item)}
+    return {ref: item for ref, item in (await _read_all(client, gone)).items() if is_ours(item)}
 
 
-async def _dry_run(cluster: Cluster, item: Object, before: Object | None, force: bool) -> Change:
+async def _dry_run(client: ApiClient, item: Object, before: Object | None, force: bool) -> ObjectChange:
     ref = ref_of(item)
     if ref == inventory_ref(ref.namespace):
-        before = await cluster.read(ref)
-    return Change(ref, before, await cluster.dry_run(item, force=force), item)
+        before = await client.read(ref)
+    return ObjectChange(ref, before, await client.dry_run(item, force=force), item)

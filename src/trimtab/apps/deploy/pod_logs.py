@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from trimtab.apps.deploy.cluster import Cluster, DeployError, Object, refusal
+from trimtab.apps.deploy.api_client import ApiClient, DeployError, Object, refusal
 from trimtab.apps.deploy.release import COMPONENT, TRIMTAB
 from trimtab.kube.transport import Response, Unreachable
 from trimtab.wire.requests import Request, quote
@@ -47,9 +47,9 @@ class PodLog:
         query += f"&sinceTime={quote(self._last)}" if self._last else f"&tailLines={options.tail}"
         return Request("GET", f"/api/v1/namespaces/{quote(options.namespace)}/pods/{quote(self.name)}/log?{query}")
 
-    async def print(self, cluster: Cluster) -> None:
+    async def print(self, client: ApiClient) -> None:
         """Print until the stream ends; raises DeployError if there is no log to read."""
-        async with cluster.transport.stream(self._request(), IDLE_SECONDS) as stream:
+        async with client.transport.stream(self._request(), IDLE_SECONDS) as stream:
             if stream.status != 200:
                 raise refusal(
                     Response(stream.status, stream.headers, await stream.body()), f"read the log of {self.name}"
@@ -66,30 +66,30 @@ class PodLog:
         self._write(f"{self.name} {line if self._options.timestamps else text}")
 
 
-async def print_logs(cluster: Cluster, options: LogOptions, write: Print, warn: Print) -> None:
+async def print_logs(client: ApiClient, options: LogOptions, write: Print, warn: Print) -> None:
     """The logs of all replicas; raises DeployError if there are none."""
-    logs = {pod["metadata"]["uid"]: PodLog(pod, options, write) for pod in await _pods(cluster, options)}
+    logs = {pod["metadata"]["uid"]: PodLog(pod, options, write) for pod in await _pods(client, options)}
     if not logs:
         raise DeployError(f"no pod of trimtab is in namespace {options.namespace}: see trimtab deploy status")
     if options.follow:
-        await _follow(cluster, options, logs, write, warn)
+        await _follow(client, options, logs, write, warn)
         return
     failures = []
     for log in logs.values():
         try:
-            await log.print(cluster)
+            await log.print(client)
         except DeployError as error:
             failures.append(str(error))
     if failures:
         raise DeployError("; ".join(failures))
 
 
-async def _pods(cluster: Cluster, options: LogOptions) -> list[Object]:
+async def _pods(client: ApiClient, options: LogOptions) -> list[Object]:
     selector = TRIMTAB + (f",{COMPONENT}={options.component}" if options.component else "")
-    return await cluster.list_kind("v1", "Pod", options.namespace, labels=selector)
+    return await client.list_kind("v1", "Pod", options.namespace, labels=selector)
 
 
-async def _follow(cluster: Cluster, options: LogOptions, logs: dict[str, PodLog], write: Print, warn: Print) -> None:
+async def _follow(client: ApiClient, options: LogOptions, logs: dict[str, PodLog], write: Print, warn: Print) -> None:
     """Until it is cancelled; a stream that ended is opened again as long as its pod exists."""
     streams: dict[str, asyncio.Task[None]] = {}
     said = set[str]()
@@ -98,9 +98,9 @@ async def _follow(cluster: Cluster, options: LogOptions, logs: dict[str, PodLog]
             for uid, log in logs.items():
                 if uid not in streams or streams[uid].done():
                     _report(streams.get(uid), said, warn)
-                    streams[uid] = asyncio.create_task(log.print(cluster))
+                    streams[uid] = asyncio.create_task(log.print(client))
             await asyncio.sleep(POLL_SECONDS)
-            pods = {pod["metadata"]["uid"]: pod for pod in await _pods(cluster, options)}
+            pods = {pod["metadata"]["uid"]: pod for pod in await _pods(client, options)}
             logs = {uid: logs.get(uid) or PodLog(pod, options, write) for uid, pod in pods.items()}
     finally:
         for task in streams.values():

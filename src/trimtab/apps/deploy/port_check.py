@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 
-from trimtab.apps.deploy.cluster import Cluster, Object, names
+from trimtab.apps.deploy.api_client import ApiClient, Object, join_first
 from trimtab.apps.deploy.release import TRIMTAB
 from trimtab.kube.transport import Response, Unreachable
 from trimtab.wire.decoding import read_status
@@ -19,26 +19,26 @@ TIMEOUT = 3.0
 CANNOT_REACH = (403, 502, 503, 504)  # we may not use the proxy, or the API server has no way to the pods
 
 
-async def check_port(cluster: Cluster, namespace: str) -> tuple[bool | None, str]:
+async def check_port(client: ApiClient, namespace: str) -> tuple[bool | None, str]:
     """Whether all answer (None if that cannot be found out), and what was seen."""
-    pods = [each for each in await cluster.list_kind("v1", "Pod", namespace, labels=TRIMTAB) if _port(each)]
+    pods = [each for each in await client.list_kind("v1", "Pod", namespace, labels=TRIMTAB) if _port(each)]
     if not pods:
         return None, f"no replica in namespace {namespace}"
-    answers = await asyncio.gather(*(_ask(cluster, each) for each in pods))
+    answers = await asyncio.gather(*(_ask(client, each) for each in pods))
     wrong = [(pod, answer) for pod, answer in zip(pods, answers, strict=True) if answer.status != 200]
     if not wrong:
         return True, f"{len(pods)} of {len(pods)} replicas answer /readyz"
-    listed = names((f"{pod['metadata']['name']}: {_reason(answer)}" for pod, answer in wrong), 3)
+    listed = join_first((f"{pod['metadata']['name']}: {_reason(answer)}" for pod, answer in wrong), 3)
     if all(answer.status in CANNOT_REACH and not _is_dead(pod, answer) for pod, answer in wrong):
         return None, f"cannot be asked through the API server: {listed}"
     return False, listed
 
 
-async def _ask(cluster: Cluster, pod: Object) -> Response:
+async def _ask(client: ApiClient, pod: Object) -> Response:
     metadata = pod["metadata"]
     place = f"/api/v1/namespaces/{quote(metadata['namespace'])}/pods/https:{quote(metadata['name'])}:{_port(pod)}"
     try:
-        return await cluster.transport.send(Request("GET", f"{place}/proxy/readyz"), TIMEOUT)
+        return await client.transport.send(Request("GET", f"{place}/proxy/readyz"), TIMEOUT)
     except Unreachable as error:
         return Response(CANNOT_REACH[-1], {}, str(error).encode())
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from trimtab.apps.deploy.cluster import Cluster, DeployError, Object, ObjectRef, refusal
+from trimtab.apps.deploy.api_client import ApiClient, DeployError, Object, ObjectRef, refusal
 from trimtab.apps.deploy.plan import check_namespace
 from trimtab.apps.deploy.release import MANAGED_BY
 from trimtab.kube.transport import Unreachable
@@ -123,7 +123,7 @@ class Bindings:
 
 
 async def create_pods(
-    cluster: Cluster, pods: Sequence[Object], bindings: Bindings, done: Callable[[], None] = lambda: None
+    client: ApiClient, pods: Sequence[Object], bindings: Bindings, done: Callable[[], None] = lambda: None
 ) -> list[str]:
     """Create them, several at a time; their names. A pod's time counts from before it is sent."""
     slots = asyncio.Semaphore(CONCURRENCY)
@@ -133,7 +133,7 @@ async def create_pods(
         async with slots:
             name: str = pod["metadata"]["name"]
             bindings.created[name] = loop.time()
-            answer = await cluster.send(json_request("POST", _pods_path(pod["metadata"]["namespace"]), pod))
+            answer = await client.send(json_request("POST", _pods_path(pod["metadata"]["namespace"]), pod))
             if answer.status != 201:
                 raise refusal(answer, f"create pod {name}")
             done()
@@ -142,7 +142,7 @@ async def create_pods(
     return list(await asyncio.gather(*map(create, pods)))
 
 
-async def watch_bindings(cluster: Cluster, options: ProbeOptions, bindings: Bindings) -> None:
+async def watch_bindings(client: ApiClient, options: ProbeOptions, bindings: Bindings) -> None:
     """Observe the run's pods until it is cancelled: list, watch, and again a moment after any end.
 
     Where watching is refused and listing is not, that is a list every second. Raises DeployError if listing is refused.
@@ -150,14 +150,14 @@ async def watch_bindings(cluster: Cluster, options: ProbeOptions, bindings: Bind
     loop = asyncio.get_running_loop()
     while True:
         with suppress(Unreachable):
-            version = await _list(cluster, options, bindings, loop.time)
-            await _watch(cluster, options, bindings, version, loop.time)
+            version = await _list(client, options, bindings, loop.time)
+            await _watch(client, options, bindings, version, loop.time)
         await asyncio.sleep(RETRY_SECONDS)
 
 
-async def _list(cluster: Cluster, options: ProbeOptions, bindings: Bindings, now: Callable[[], float]) -> str:
+async def _list(client: ApiClient, options: ProbeOptions, bindings: Bindings, now: Callable[[], float]) -> str:
     path = f"{_pods_path(options.namespace)}?labelSelector={quote(f'{RUN_LABEL}={options.run_id}')}"
-    answer = await cluster.send(Request("GET", path))
+    answer = await client.send(Request("GET", path))
     if answer.status >= 500:
         raise Unreachable(f"listing pods failed with status {answer.status}", sent=True)
     if answer.status != 200:
@@ -169,12 +169,12 @@ async def _list(cluster: Cluster, options: ProbeOptions, bindings: Bindings, now
 
 
 async def _watch(
-    cluster: Cluster, options: ProbeOptions, bindings: Bindings, version: str, now: Callable[[], float]
+    client: ApiClient, options: ProbeOptions, bindings: Bindings, version: str, now: Callable[[], float]
 ) -> None:
     selector = quote(f"{RUN_LABEL}={options.run_id}")
     query = f"watch=1&labelSelector={selector}&resourceVersion={quote(version)}&timeoutSeconds={WATCH_SECONDS}"
     request = Request("GET", f"{_pods_path(options.namespace)}?{query}")
-    async with cluster.transport.stream(request, 2.0 * WATCH_SECONDS) as stream:
+    async with client.transport.stream(request, 2.0 * WATCH_SECONDS) as stream:
         if stream.status != 200:
             return
         async for lines in stream.lines():
@@ -184,21 +184,21 @@ async def _watch(
                     bindings.observe(event["object"], now())
 
 
-async def delete_pods(cluster: Cluster, options: ProbeOptions) -> None:
+async def delete_pods(client: ApiClient, options: ProbeOptions) -> None:
     """Delete all pods of the run until none is left: a creation that was interrupted may still arrive."""
     for _ in range(DELETE_ROUNDS):
-        await _delete_all(cluster, options)
+        await _delete_all(client, options)
         await asyncio.sleep(DELETE_SECONDS)
-        if not await cluster.list_kind("v1", "Pod", options.namespace, labels=f"{RUN_LABEL}={options.run_id}"):
+        if not await client.list_kind("v1", "Pod", options.namespace, labels=f"{RUN_LABEL}={options.run_id}"):
             return
 
 
-async def _delete_all(cluster: Cluster, options: ProbeOptions) -> None:
+async def _delete_all(client: ApiClient, options: ProbeOptions) -> None:
     """All of them in one request, without waiting for their containers."""
     selector = quote(f"{RUN_LABEL}={options.run_id}")
     body = {"apiVersion": "v1", "kind": "DeleteOptions", "gracePeriodSeconds": 0}
     path = f"{_pods_path(options.namespace)}?labelSelector={selector}"
-    answer = await cluster.send(json_request("DELETE", path, body))
+    answer = await client.send(json_request("DELETE", path, body))
     if answer.status not in (200, 202, 404):
         raise refusal(answer, f"delete the pods with label {RUN_LABEL}={options.run_id}")
 
@@ -208,31 +208,31 @@ def _pods_path(namespace: str) -> str:
 
 
 @asynccontextmanager
-async def probe_namespace(cluster: Cluster, options: ProbeOptions) -> AsyncIterator[Bindings]:
+async def probe_namespace(client: ApiClient, options: ProbeOptions) -> AsyncIterator[Bindings]:
     """The namespace, created if it does not exist, and its bindings; what was created is removed, also after Ctrl-C."""
-    made = await _ensure_namespace(cluster, options.namespace)
+    made = await _ensure_namespace(client, options.namespace)
     bindings = Bindings()
-    watching = asyncio.create_task(watch_bindings(cluster, options, bindings))
+    watching = asyncio.create_task(watch_bindings(client, options, bindings))
     watching.add_done_callback(bindings.fail)
     try:
         yield bindings
     finally:
         watching.cancel()
         await asyncio.gather(watching, return_exceptions=True)
-        await asyncio.shield(_clean_up(cluster, options, made))
+        await asyncio.shield(_clean_up(client, options, made))
 
 
-async def _ensure_namespace(cluster: Cluster, namespace: str) -> bool:
+async def _ensure_namespace(client: ApiClient, namespace: str) -> bool:
     """Whether it is ours to delete: made now, or left by an earlier run that was killed."""
-    await _wait_for_earlier_run(cluster, namespace)
-    found = await check_namespace(cluster, namespace)
+    await _wait_for_earlier_run(client, namespace)
+    found = await check_namespace(client, namespace)
     if found is not None:
         return _is_probe_namespace(found)
     body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace, "labels": {MANAGED_BY: MANAGER}}}
-    answer = await cluster.send(json_request("POST", "/api/v1/namespaces", body))
+    answer = await client.send(json_request("POST", "/api/v1/namespaces", body))
     if answer.status != 201:
         raise refusal(answer, f"create namespace {namespace}")
-    await _wait_for_account(cluster, namespace)
+    await _wait_for_account(client, namespace)
     return True
 
 
@@ -240,28 +240,28 @@ def _is_probe_namespace(namespace: Object) -> bool:
     return bool((namespace["metadata"].get("labels") or {}).get(MANAGED_BY) == MANAGER)
 
 
-async def _wait_for_earlier_run(cluster: Cluster, namespace: str) -> None:
+async def _wait_for_earlier_run(client: ApiClient, namespace: str) -> None:
     """An earlier run has just deleted its namespace: it takes some seconds until that is gone."""
     ref = ObjectRef("v1", "Namespace", namespace)
     for _ in range(ENDING_POLLS):
-        found = await cluster.read(ref)
+        found = await client.read(ref)
         if found is None or not _is_probe_namespace(found) or not found["metadata"].get("deletionTimestamp"):
             return
         await asyncio.sleep(ENDING_POLL_SECONDS)
 
 
-async def _wait_for_account(cluster: Cluster, namespace: str) -> None:
+async def _wait_for_account(client: ApiClient, namespace: str) -> None:
     """No pod is admitted before the controller has made the namespace's service account."""
     account = ObjectRef("v1", "ServiceAccount", "default", namespace)
     for _ in range(ACCOUNT_POLLS):
-        if await cluster.read(account) is not None:
+        if await client.read(account) is not None:
             return
         await asyncio.sleep(ACCOUNT_POLL_SECONDS)
-    await cluster.delete(ObjectRef("v1", "Namespace", namespace))
+    await client.delete(ObjectRef("v1", "Namespace", namespace))
     raise DeployError(f"namespace {namespace} got no service account: check that kube-controller-manager runs")
 
 
-async def _clean_up(cluster: Cluster, options: ProbeOptions, made: bool) -> None:
-    await delete_pods(cluster, options)
+async def _clean_up(client: ApiClient, options: ProbeOptions, made: bool) -> None:
+    await delete_pods(client, options)
     if made:
-        await cluster.delete(ObjectRef("v1", "Namespace", options.namespace))
+        await client.delete(ObjectRef("v1", "Namespace", options.namespace))

@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from trimtab.apps.deploy.cluster import FIELD_MANAGER, Cluster, DeployError, Object, ObjectRef
+from trimtab.apps.deploy.api_client import FIELD_MANAGER, ApiClient, DeployError, Object, ObjectRef
 
 INVENTORY = "trimtab-deploy"
 MANAGED_BY = "app.kubernetes.io/managed-by"
@@ -136,9 +136,9 @@ def from_config_map(item: Object) -> Inventory:
         raise DeployError(f"{where} is not an inventory: delete it, and run trimtab deploy install again") from None
 
 
-async def read_inventory(cluster: Cluster, namespace: str) -> Inventory | None:
+async def read_inventory(client: ApiClient, namespace: str) -> Inventory | None:
     """What is installed in the namespace; None if nothing is."""
-    found = await cluster.read(inventory_ref(namespace))
+    found = await client.read(inventory_ref(namespace))
     return None if found is None else from_config_map(found)
 
 

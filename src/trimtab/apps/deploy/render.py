@@ -10,7 +10,7 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from trimtab.apps.deploy.cluster import FIELD_MANAGER, Object
+from trimtab.apps.deploy.api_client import FIELD_MANAGER, Object
 from trimtab.apps.deploy.release import DEPLOYED_IN, MANAGED_BY, Release
 
 SHIPPED_NAMESPACE = "trimtab"

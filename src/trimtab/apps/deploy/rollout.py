@@ -7,7 +7,7 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any
 
-from trimtab.apps.deploy.cluster import Cluster, DeployError, Object, ObjectRef, Say, names
+from trimtab.apps.deploy.api_client import ApiClient, DeployError, Object, ObjectRef, Say, join_first
 from trimtab.apps.deploy.release import TRIMTAB
 
 POLL_SECONDS = 0.5
@@ -28,51 +28,51 @@ def rollout_state(deployment: Object) -> str:
     return f"{available} of {wanted} replicas available" if available < wanted else ""
 
 
-async def wait_for_rollout(cluster: Cluster, refs: Sequence[ObjectRef], timeout: float, say: Say) -> None:
+async def wait_for_rollout(client: ApiClient, refs: Sequence[ObjectRef], timeout: float, say: Say) -> None:
     """Report progress until all are available; DeployError with the reasons after so many seconds."""
     loop = asyncio.get_running_loop()
     deadline = loop.time() + timeout
     said: dict[ObjectRef, str] = {}
-    while states := await _unfinished(cluster, refs):
+    while states := await _unfinished(client, refs):
         for ref, state in states.items():
             if said.get(ref) != state:
                 say(f"{ref}: {state}")
         said |= states
         if loop.time() >= deadline:
-            raise DeployError(await _timeout_message(cluster, states, timeout))
+            raise DeployError(await _timeout_message(client, states, timeout))
         await asyncio.sleep(POLL_SECONDS)
 
 
-async def wait_for_pods(cluster: Cluster, namespace: str, labels: str, timeout: float) -> None:
+async def wait_for_pods(client: ApiClient, namespace: str, labels: str, timeout: float) -> None:
     """Wait until no pod has these labels: a process that still runs would write again what is removed after it."""
     deadline = asyncio.get_running_loop().time() + timeout
-    while pods := await cluster.list_kind("v1", "Pod", namespace, labels=labels):
+    while pods := await client.list_kind("v1", "Pod", namespace, labels=labels):
         if asyncio.get_running_loop().time() >= deadline:
-            left = names(each["metadata"]["name"] for each in pods)
+            left = join_first(each["metadata"]["name"] for each in pods)
             raise DeployError(f"pods are not gone after {timeout:g} s: {left}; check their nodes, then run it again")
         await asyncio.sleep(POLL_SECONDS)
 
 
-async def _unfinished(cluster: Cluster, refs: Sequence[ObjectRef]) -> dict[ObjectRef, str]:
-    found = await asyncio.gather(*map(cluster.read, refs))
+async def _unfinished(client: ApiClient, refs: Sequence[ObjectRef]) -> dict[ObjectRef, str]:
+    found = await asyncio.gather(*map(client.read, refs))
     states = ("does not exist" if item is None else rollout_state(item) for item in found)
     return {ref: state for ref, state in zip(refs, states, strict=True) if state}
 
 
-async def _timeout_message(cluster: Cluster, states: dict[ObjectRef, str], timeout: float) -> str:
+async def _timeout_message(client: ApiClient, states: dict[ObjectRef, str], timeout: float) -> str:
     namespace = next(iter(states)).namespace
-    reasons = await waiting_reasons(cluster, namespace)
-    listed = names((f"{ref}: {state}" for ref, state in states.items()), 3)
-    why = f" ({names(reasons, 3)})" if reasons else ""
+    reasons = await waiting_reasons(client, namespace)
+    listed = join_first((f"{ref}: {state}" for ref, state in states.items()), 3)
+    why = f" ({join_first(reasons, 3)})" if reasons else ""
     return (
         f"not available after {timeout:g} s: {listed}{why}; nothing was rolled back: see trimtab deploy status and logs "
         f"-n {namespace}"
     )
 
 
-async def waiting_reasons(cluster: Cluster, namespace: str) -> list[str]:
+async def waiting_reasons(client: ApiClient, namespace: str) -> list[str]:
     """Why pods of Trimtab are not ready, one reason per pod."""
-    pods = await cluster.list_kind("v1", "Pod", namespace, labels=TRIMTAB)
+    pods = await client.list_kind("v1", "Pod", namespace, labels=TRIMTAB)
     reasons = ((pod["metadata"]["name"], _waiting_reason(pod)) for pod in pods)
     return [f"{name}: {reason}" for name, reason in reasons if reason]
 

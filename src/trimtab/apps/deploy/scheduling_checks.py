@@ -14,7 +14,7 @@ from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from trimtab.apps.deploy.cluster import Cluster, DeployError, Object, ObjectRef, names
+from trimtab.apps.deploy.api_client import ApiClient, DeployError, Object, ObjectRef, join_first
 from trimtab.apps.deploy.port_check import check_port
 from trimtab.apps.deploy.probe_pods import Bindings, ProbeOptions, create_pods, probe_namespace, probe_pod
 from trimtab.apps.deploy.status import Status, read_installation
@@ -47,8 +47,8 @@ class CheckOptions:
 class SchedulingChecks:
     """One run of all checks."""
 
-    def __init__(self, cluster: Cluster, options: CheckOptions, bindings: Bindings) -> None:
-        self._cluster, self._options, self._bindings = cluster, options, bindings
+    def __init__(self, client: ApiClient, options: CheckOptions, bindings: Bindings) -> None:
+        self._cluster, self._options, self._bindings = client, options, bindings
         self._deadline = asyncio.get_running_loop().time() + options.timeout
         self._usable: list[str] = []
 
@@ -84,8 +84,8 @@ class SchedulingChecks:
         except DeployError as error:
             return CheckResult("installation", None, str(error))
         if found.problems:
-            return CheckResult("installation", False, names(found.problems, 3))
-        held = names(f"{each.holder} holds {each.lease}" for each in found.leaders) or "no leader election"
+            return CheckResult("installation", False, join_first(found.problems, 3))
+        held = join_first(f"{each.holder} holds {each.lease}" for each in found.leaders) or "no leader election"
         return CheckResult("installation", True, f"version {found.version}, {held}")
 
     async def _settled_installation(self) -> Status:
@@ -186,9 +186,9 @@ def scheduled_condition(pod: Object) -> dict[str, str]:
     return next((each for each in conditions if each["type"] == "PodScheduled"), {})
 
 
-async def run_checks(cluster: Cluster, options: CheckOptions, report: Callable[[CheckResult], None]) -> Bindings:
+async def run_checks(client: ApiClient, options: CheckOptions, report: Callable[[CheckResult], None]) -> Bindings:
     """Report the results one by one; where the pods went. Cleans up in any case."""
-    async with probe_namespace(cluster, options.probe) as bindings:
-        async for result in SchedulingChecks(cluster, options, bindings).results():
+    async with probe_namespace(client, options.probe) as bindings:
+        async for result in SchedulingChecks(client, options, bindings).results():
             report(result)
         return bindings

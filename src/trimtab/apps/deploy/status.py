@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from trimtab.apps.deploy.cluster import Cluster, DeployError, Object, ref_of
+from trimtab.apps.deploy.api_client import ApiClient, DeployError, Object, ref_of
 from trimtab.apps.deploy.plan import check_namespace
 from trimtab.apps.deploy.release import COMPONENT, LEASES, MANAGED_BY, TRIMTAB, Inventory, read_inventory
 from trimtab.apps.deploy.render import CHECKSUM, CONFIG_KEY, CONFIG_MAP, VERSION, checksum
@@ -63,16 +63,16 @@ class Status:
     problems: tuple[str, ...] = field(default=())
 
 
-async def read_installation(cluster: Cluster, namespace: str) -> Status:
+async def read_installation(client: ApiClient, namespace: str) -> Status:
     """The state now; DeployError if nothing is installed."""
-    inventory = await read_inventory(cluster, namespace) or await _by_labels(cluster, namespace)
+    inventory = await read_inventory(client, namespace) or await _by_labels(client, namespace)
     if inventory is None:
-        inventory = await find_installation(cluster, namespace)
-    found = await asyncio.gather(*map(cluster.read, inventory.objects))
+        inventory = await find_installation(client, namespace)
+    found = await asyncio.gather(*map(client.read, inventory.objects))
     missing = tuple(str(ref) for ref, item in zip(inventory.objects, found, strict=True) if item is None)
     deployments = [item for item in found if item is not None and item["kind"] == "Deployment"]
     config = next((each for each in found if each is not None and _is_config(each)), None)
-    leaders = await asyncio.gather(*(_read_leader(cluster, name) for name in inventory.leases))
+    leaders = await asyncio.gather(*(_read_leader(client, name) for name in inventory.leases))
     workloads = tuple(_workload(each) for each in deployments)
     return Status(
         namespace,
@@ -84,15 +84,15 @@ async def read_installation(cluster: Cluster, namespace: str) -> Status:
         missing,
         workloads,
         tuple(leaders),
-        (*_edited(inventory, config, deployments), *await _warnings(cluster, namespace)),
-        (*_problems(missing, workloads, leaders), *await waiting_reasons(cluster, namespace)),
+        (*_edited(inventory, config, deployments), *await _warnings(client, namespace)),
+        (*_problems(missing, workloads, leaders), *await waiting_reasons(client, namespace)),
     )
 
 
-async def _by_labels(cluster: Cluster, namespace: str) -> Inventory | None:
+async def _by_labels(client: ApiClient, namespace: str) -> Inventory | None:
     """What Helm or kubectl has installed, found by its labels; None without a Deployment."""
     kinds = (("apps/v1", "Deployment"), ("v1", "ConfigMap"), (LEASES, "Lease"))
-    found = await asyncio.gather(*(cluster.list_kind(*kind, namespace, labels=TRIMTAB) for kind in kinds))
+    found = await asyncio.gather(*(client.list_kind(*kind, namespace, labels=TRIMTAB) for kind in kinds))
     deployments, _, leases = found
     if not deployments:
         return None
@@ -103,13 +103,13 @@ async def _by_labels(cluster: Cluster, namespace: str) -> Inventory | None:
     return Inventory(refs, labels.get(VERSION, ""), manager, is_template=False, repository="", leases=held)
 
 
-async def find_installation(cluster: Cluster, namespace: str) -> Inventory:
+async def find_installation(client: ApiClient, namespace: str) -> Inventory:
     """The inventory; DeployError with what to do if there is none."""
-    if await check_namespace(cluster, namespace) is None:
+    if await check_namespace(client, namespace) is None:
         raise DeployError(
             f"namespace {namespace} does not exist: choose another with -n, or run trimtab deploy install"
         )
-    inventory = await read_inventory(cluster, namespace)
+    inventory = await read_inventory(client, namespace)
     if inventory is None:
         raise DeployError(
             f"trimtab deploy has installed nothing in namespace {namespace}: choose another with -n, or run "
@@ -145,8 +145,8 @@ def _workload(item: Object) -> Workload:
     return Workload(item["metadata"]["name"], *counts, version, container["image"], rollout_state(item))
 
 
-async def _read_leader(cluster: Cluster, name: str) -> Leader:
-    answer = await cluster.send(get_lease_request(*name.split("/", 1)))
+async def _read_leader(client: ApiClient, name: str) -> Leader:
+    answer = await client.send(get_lease_request(*name.split("/", 1)))
     lease = read_lease(answer.body) if answer.status == 200 else None
     if lease is None or isinstance(lease, Malformed):
         return Leader(name, "", None, 0, 0)
@@ -165,9 +165,9 @@ def _problems(missing: tuple[str, ...], workloads: tuple[Workload, ...], leaders
     yield from (f"lease {each.lease}: nobody holds it" for each in leaders if not each.is_held)
 
 
-async def _warnings(cluster: Cluster, namespace: str) -> tuple[str, ...]:
+async def _warnings(client: ApiClient, namespace: str) -> tuple[str, ...]:
     """The last Warning events of the namespace, newest first."""
-    events = await cluster.list_kind("v1", "Event", namespace, fields="type=Warning")
+    events = await client.list_kind("v1", "Event", namespace, fields="type=Warning")
     ages = (_not_negative(seconds_since(_event_time(each), time.time())) for each in events)
     aged = [(age, each) for age, each in zip(ages, events, strict=True) if age is not None and age < WARNING_AGE]
     newest = sorted(aged, key=lambda pair: pair[0])[:MAX_WARNINGS]

@@ -14,14 +14,14 @@ from dataclasses import dataclass
 
 import msgspec
 
-from trimtab.apps.deploy.cluster import (
-    Cluster,
+from trimtab.apps.deploy.api_client import (
+    ApiClient,
     DeployError,
     Object,
     ObjectRef,
     Resource,
     Say,
-    names,
+    join_first,
     ref_of,
 )
 from trimtab.apps.deploy.labeller_removal import had_labeller, remove_labels
@@ -71,81 +71,81 @@ class Removal:
         return [ref_of(each) for each in self.objects]
 
 
-async def plan_removal(cluster: Cluster, namespace: str, kinds: Iterable[tuple[str, str]]) -> Removal:
+async def plan_removal(client: ApiClient, namespace: str, kinds: Iterable[tuple[str, str]]) -> Removal:
     """Everything of the installation in this namespace; `kinds` are those that any version of ours may have made."""
-    inventory = await read_inventory(cluster, namespace)
-    found = await _ours(cluster, namespace, inventory.objects if inventory else (), kinds)
-    used, notes = await _used_definitions(cluster, found.values())
+    inventory = await read_inventory(client, namespace)
+    found = await _ours(client, namespace, inventory.objects if inventory else (), kinds)
+    used, notes = await _used_definitions(client, found.values())
     doomed = [found[ref] for ref in reversed(in_order(found)) if ref not in used and ref.kind != "Namespace"]
     doomed.sort(key=lambda each: (each["kind"] not in WORKLOADS, ref_of(each) == inventory_ref(namespace)))
-    leases = await _leases(cluster, namespace, inventory, found) if found else ()
-    removes, note = await _removes_namespace(cluster, namespace, {*found, *leases})
-    await _check_rights(cluster, namespace, [*map(ref_of, doomed), *leases], removes)
+    leases = await _leases(client, namespace, inventory, found) if found else ()
+    removes, note = await _removes_namespace(client, namespace, {*found, *leases})
+    await _check_rights(client, namespace, [*map(ref_of, doomed), *leases], removes)
     traces = {labeller_ref(namespace), lease_ref(LABELLER_LEASE, namespace)}.intersection((*found, *leases))
     labelled = had_labeller(inventory, namespace) or bool(traces)
     return Removal(namespace, tuple(doomed), leases, removes, labelled, (*notes, *note))
 
 
 async def _leases(
-    cluster: Cluster, namespace: str, inventory: Inventory | None, known: Container[ObjectRef]
+    client: ApiClient, namespace: str, inventory: Inventory | None, known: Container[ObjectRef]
 ) -> tuple[ObjectRef, ...]:
     """Further leases that our processes made in our namespace; kube-scheduler's, which a profile may use, is not ours."""
     recorded = [name.split("/", 1) for name in (inventory.leases if inventory else ())]
     own = dict.fromkeys((*(name for where, name in recorded if where == namespace), *DEFAULT_LEASES))
     refs = [ref for ref in (lease_ref(name, namespace) for name in own) if ref not in known]
-    return tuple([ref for ref in refs if await cluster.read(ref) is not None])
+    return tuple([ref for ref in refs if await client.read(ref) is not None])
 
 
-async def _removes_namespace(cluster: Cluster, namespace: str, known: set[ObjectRef]) -> tuple[bool, tuple[str, ...]]:
+async def _removes_namespace(client: ApiClient, namespace: str, known: set[ObjectRef]) -> tuple[bool, tuple[str, ...]]:
     """Whether the namespace goes, too, and if not, why."""
-    own = await check_namespace(cluster, namespace)
+    own = await check_namespace(client, namespace)
     if own is None:
         return False, ()
     if not is_ours(own):
         return False, (f"namespace {namespace} stays, because trimtab deploy did not make it",) if known else ()
-    if others := await _others(cluster, namespace, known):
-        return False, (f"namespace {namespace} stays, because it also has {names(others)}",)
+    if others := await _others(client, namespace, known):
+        return False, (f"namespace {namespace} stays, because it also has {join_first(others)}",)
     return True, ()
 
 
-async def _check_rights(cluster: Cluster, namespace: str, refs: Sequence[ObjectRef], removes: bool) -> None:
+async def _check_rights(client: ApiClient, namespace: str, refs: Sequence[ObjectRef], removes: bool) -> None:
     needed = [*refs, *([ObjectRef("v1", "Namespace", namespace)] if removes else [])]
-    await require_rights(cluster, [("delete", ref) for ref in needed])
+    await require_rights(client, [("delete", ref) for ref in needed])
 
 
 async def _ours(
-    cluster: Cluster, namespace: str, listed: Iterable[ObjectRef], kinds: Iterable[tuple[str, str]]
+    client: ApiClient, namespace: str, listed: Iterable[ObjectRef], kinds: Iterable[tuple[str, str]]
 ) -> dict[ObjectRef, Object]:
     """By the inventory and by our marks, because a namespace that was deleted by hand takes the inventory with it."""
     refs = [*listed, inventory_ref(namespace)]
-    read = [each for each in await asyncio.gather(*map(cluster.read, refs)) if each is not None]
-    marked = await asyncio.gather(*(cluster.list_kind(*kind, labels=OURS) for kind in kinds))
+    read = [each for each in await asyncio.gather(*map(client.read, refs)) if each is not None]
+    marked = await asyncio.gather(*(client.list_kind(*kind, labels=OURS) for kind in kinds))
     candidates = [*read, *(item for items in marked for item in items)]
     return {ref_of(each): each for each in candidates if is_ours(each) and deployed_in(each) == namespace}
 
 
-async def _used_definitions(cluster: Cluster, items: Iterable[Object]) -> tuple[set[ObjectRef], tuple[str, ...]]:
+async def _used_definitions(client: ApiClient, items: Iterable[Object]) -> tuple[set[ObjectRef], tuple[str, ...]]:
     """Definitions of kinds of which there are objects: deleting one would delete these, and they are not ours."""
     used = set()
     for each in (item for item in items if item["kind"] == "CustomResourceDefinition"):
         group, kind = each["spec"]["group"], each["spec"]["names"]["kind"]
         versions = [version["name"] for version in each["spec"]["versions"] if version.get("served")]
-        if versions and await cluster.list_kind(f"{group}/{versions[0]}", kind):
+        if versions and await client.list_kind(f"{group}/{versions[0]}", kind):
             used.add(ref_of(each))
     return used, tuple(f"{ref} stays, because there are objects of that kind" for ref in used)
 
 
-async def _others(cluster: Cluster, namespace: str, known: set[ObjectRef]) -> list[str]:
+async def _others(client: ApiClient, namespace: str, known: set[ObjectRef]) -> list[str]:
     """What else is in the namespace, other than what Kubernetes puts there and what belongs to ours."""
 
     async def foreign(version: str, resource: Resource) -> list[str]:
         try:
-            items = await cluster.list_resource(version, resource, namespace)
+            items = await client.list_resource(version, resource, namespace)
         except DeployError:
             return [f"{resource.name}, which cannot be listed"]
         return [str(ref_of(each)) for each in items if not _belongs(each, known)]
 
-    found = await asyncio.gather(*(foreign(*each) for each in await _namespaced_kinds(cluster)))
+    found = await asyncio.gather(*(foreign(*each) for each in await _namespaced_kinds(client)))
     return [name for names_of_kind in found for name in names_of_kind]
 
 
@@ -156,11 +156,11 @@ def _belongs(item: Object, known: set[ObjectRef]) -> bool:
     return owned or is_ours(item) or ref in known or (ref.kind, ref.name) in GENERATED
 
 
-async def _namespaced_kinds(cluster: Cluster) -> list[tuple[str, Resource]]:
+async def _namespaced_kinds(client: ApiClient) -> list[tuple[str, Resource]]:
     """Every kind of namespaced object that can be listed, in each group's preferred version."""
-    groups = msgspec.json.decode((await cluster.send(Request("GET", "/apis"))).body).get("groups") or []
+    groups = msgspec.json.decode((await client.send(Request("GET", "/apis"))).body).get("groups") or []
     versions = ["v1", *(group["preferredVersion"]["groupVersion"] for group in groups)]
-    kinds = await asyncio.gather(*map(cluster.resources, versions))
+    kinds = await asyncio.gather(*map(client.resources, versions))
     return [
         (version, resource)
         for version, found in zip(versions, kinds, strict=True)
@@ -169,36 +169,36 @@ async def _namespaced_kinds(cluster: Cluster) -> list[tuple[str, Resource]]:
     ]
 
 
-async def carry_out_removal(cluster: Cluster, removal: Removal, timeout: float, say: Say) -> None:
+async def carry_out_removal(client: ApiClient, removal: Removal, timeout: float, say: Say) -> None:
     """Delete it all; raises DeployError at the first refusal, and can be run again."""
     workloads = [each for each in removal.objects if each["kind"] in WORKLOADS]
     rest = [each for each in removal.objects if each["kind"] not in WORKLOADS]
     for each in workloads:
-        await _delete(cluster, each, say)
+        await _delete(client, each, say)
     if removal.objects:  # also if an earlier run has deleted the workloads
-        await wait_for_pods(cluster, removal.namespace, TRIMTAB, timeout)
+        await wait_for_pods(client, removal.namespace, TRIMTAB, timeout)
     if removal.removes_labels:
-        await remove_labels(cluster, removal.namespace, timeout, say)
+        await remove_labels(client, removal.namespace, timeout, say)
     for ref in removal.leases:
-        if await cluster.delete(ref):
+        if await client.delete(ref):
             say(f"deleted {ref}")
     for each in rest:
-        await _delete(cluster, each, say)
+        await _delete(client, each, say)
     if removal.removes_namespace:
         ref = ObjectRef("v1", "Namespace", removal.namespace)
-        await cluster.delete(ref)
-        await _wait_until_gone(cluster, ref, timeout)
+        await client.delete(ref)
+        await _wait_until_gone(client, ref, timeout)
         say(f"deleted {ref}")
 
 
-async def _delete(cluster: Cluster, item: Object, say: Say) -> None:
-    if await cluster.delete(ref_of(item), item["metadata"]["uid"]):
+async def _delete(client: ApiClient, item: Object, say: Say) -> None:
+    if await client.delete(ref_of(item), item["metadata"]["uid"]):
         say(f"deleted {ref_of(item)}")
 
 
-async def _wait_until_gone(cluster: Cluster, ref: ObjectRef, timeout: float) -> None:
+async def _wait_until_gone(client: ApiClient, ref: ObjectRef, timeout: float) -> None:
     deadline = asyncio.get_running_loop().time() + timeout
-    while await cluster.read(ref) is not None:
+    while await client.read(ref) is not None:
         if asyncio.get_running_loop().time() >= deadline:
             raise DeployError(f"{ref} is not gone after {timeout:g} s: see its conditions for what holds it")
         await asyncio.sleep(POLL_SECONDS)

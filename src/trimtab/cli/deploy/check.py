@@ -10,7 +10,7 @@ import click
 from trimtab.cli.deploy.connection import FAILED, Target, cluster_options, parse_namespace, parse_seconds, run, say
 
 if TYPE_CHECKING:
-    from trimtab.apps.deploy.cluster import Cluster
+    from trimtab.apps.deploy.api_client import ApiClient
     from trimtab.apps.deploy.load_test import LoadResult
     from trimtab.apps.deploy.scheduling_checks import CheckOptions, CheckResult
     from trimtab.kube.credentials import Credentials
@@ -61,17 +61,17 @@ def test(
 ) -> None:
     """Check that pods are scheduled, on this cluster; what is created is removed again, also after Ctrl-C."""
 
-    async def tested(cluster: Cluster, credentials: Credentials) -> int:
-        options = await check_options(cluster, namespace, installed_in, scheduler_name, pod_image, count, timeout)
+    async def tested(client: ApiClient, credentials: Credentials) -> int:
+        options = await check_options(client, namespace, installed_in, scheduler_name, pod_image, count, timeout)
         if load is None:
-            return await check_cluster(cluster, options, verbose)
-        return await _load_test(cluster, options, load)
+            return await check_cluster(client, options, verbose)
+        return await _load_test(client, options, load)
 
     run(Target(kubeconfig, context, namespace), tested)
 
 
 async def check_options(
-    cluster: Cluster,
+    client: ApiClient,
     namespace: str,
     installed_in: str,
     scheduler: str,
@@ -83,15 +83,15 @@ async def check_options(
     from trimtab.apps.deploy.probe_pods import ProbeOptions
     from trimtab.apps.deploy.scheduling_checks import CheckOptions
 
-    name = scheduler or await _installed_scheduler(cluster, installed_in)
+    name = scheduler or await _installed_scheduler(client, installed_in)
     return CheckOptions(ProbeOptions(namespace, name, secrets.token_hex(3), image), installed_in, count, timeout)
 
 
-async def _installed_scheduler(cluster: Cluster, namespace: str) -> str:
-    from trimtab.apps.deploy.cluster import ObjectRef
+async def _installed_scheduler(client: ApiClient, namespace: str) -> str:
+    from trimtab.apps.deploy.api_client import ObjectRef
     from trimtab.apps.deploy.render import CONFIG_KEY, CONFIG_MAP
 
-    found = await cluster.read(ObjectRef("v1", "ConfigMap", CONFIG_MAP, namespace))
+    found = await client.read(ObjectRef("v1", "ConfigMap", CONFIG_MAP, namespace))
     data: dict[str, str] = (found or {}).get("data") or {}
     if CONFIG_KEY not in data:
         return SCHEDULER
@@ -100,7 +100,7 @@ async def _installed_scheduler(cluster: Cluster, namespace: str) -> str:
 
 def _first_profile(data: dict[str, str], place: str) -> str:
     """Its scheduler's name; to test another scheduler instead would prove nothing, so a file that is wrong is an error."""
-    from trimtab.apps.deploy.cluster import DeployError
+    from trimtab.apps.deploy.api_client import DeployError
     from trimtab.apps.deploy.render import CONFIG_KEY
     from trimtab.apps.plugins import PluginError
     from trimtab.cli.deploy.release_options import parse_config_map
@@ -114,7 +114,7 @@ def _first_profile(data: dict[str, str], place: str) -> str:
     return profiles[0].name if profiles else SCHEDULER
 
 
-async def check_cluster(cluster: Cluster, options: CheckOptions, verbose: bool = False) -> int:
+async def check_cluster(client: ApiClient, options: CheckOptions, verbose: bool = False) -> int:
     """Print each result; the exit code."""
     from trimtab.apps.deploy.scheduling_checks import run_checks
 
@@ -125,7 +125,7 @@ async def check_cluster(cluster: Cluster, options: CheckOptions, verbose: bool =
         say(f"{RESULT[result.passed]}  {result.name}: {result.message}")
 
     say(f"schedulerName {options.probe.scheduler}, pods in namespace {options.probe.namespace}")
-    bindings = await run_checks(cluster, options, report)
+    bindings = await run_checks(client, options, report)
     _show_pods(bindings.pods_per_node())
     if verbose:
         for pod, node in sorted(bindings.nodes.items()):
@@ -143,7 +143,7 @@ def _show_pods(counts: dict[str, int]) -> None:
         say(f"  {node:<{width}}  {count}")
 
 
-async def _load_test(cluster: Cluster, options: CheckOptions, count: int) -> int:
+async def _load_test(client: ApiClient, options: CheckOptions, count: int) -> int:
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
@@ -157,7 +157,7 @@ async def _load_test(cluster: Cluster, options: CheckOptions, count: int) -> int
             progress.update(created, completed=made)
             progress.update(bound, completed=placed)
 
-        result = await run_load_test(cluster, options.probe, count, options.timeout, report)
+        result = await run_load_test(client, options.probe, count, options.timeout, report)
     _show_load(result)
     return 0 if result.bound == count else FAILED
 

@@ -14,7 +14,7 @@ import click
 from trimtab.config.diagnostics import printable
 
 if TYPE_CHECKING:
-    from trimtab.apps.deploy.cluster import Cluster
+    from trimtab.apps.deploy.api_client import ApiClient
     from trimtab.kube.credentials import Credentials
 
 FAILED, BAD_INPUT, INTERRUPTED, TERMINATED = 1, 2, 130, 143
@@ -92,9 +92,9 @@ def say(message: str) -> None:
     click.echo(printable(message))
 
 
-def run(target: Target, work: Callable[[Cluster, Credentials], Awaitable[int]]) -> NoReturn:
+def run(target: Target, work: Callable[[ApiClient, Credentials], Awaitable[int]]) -> NoReturn:
     """Connect, do the work, and exit with its code; every failure is one sentence."""
-    from trimtab.apps.deploy.cluster import DeployError
+    from trimtab.apps.deploy.api_client import DeployError
     from trimtab.kube.credentials import CredentialsError, find_credentials
     from trimtab.kube.transport import Unreachable
 
@@ -115,15 +115,15 @@ def run(target: Target, work: Callable[[Cluster, Credentials], Awaitable[int]]) 
         fail("terminated", TERMINATED)
 
 
-async def _connected(credentials: Credentials, work: Callable[[Cluster, Credentials], Awaitable[int]]) -> int:
-    from trimtab.apps.deploy.cluster import Cluster
+async def _connected(credentials: Credentials, work: Callable[[ApiClient, Credentials], Awaitable[int]]) -> int:
+    from trimtab.apps.deploy.api_client import ApiClient
     from trimtab.kube.transport import AiohttpTransport
 
     task = asyncio.current_task()
     assert task is not None
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)  # cleans up as after Ctrl-C
     async with AiohttpTransport(credentials, rate_limiter=None) as transport:
-        return await work(Cluster(transport), credentials)
+        return await work(ApiClient(transport), credentials)
 
 
 def confirm(question: str, yes: bool) -> None:

@@ -22,8 +22,8 @@ from trimtab.cli.deploy.connection import (
 from trimtab.cli.deploy.release_options import ConfigSource, ReleaseFlags, build_release, release_options
 
 if TYPE_CHECKING:
-    from trimtab.apps.deploy.cluster import Cluster, Object
-    from trimtab.apps.deploy.plan import Change, Plan
+    from trimtab.apps.deploy.api_client import ApiClient, Object
+    from trimtab.apps.deploy.plan import ObjectChange, Plan
     from trimtab.apps.deploy.release import Inventory, Release
     from trimtab.kube.credentials import Credentials
 
@@ -68,7 +68,7 @@ def install(kubeconfig: str, context: str, namespace: str, **flags: Any) -> None
     """Install Trimtab, exactly as the flags say. Run again, it completes or changes what is there."""
     given, applying = _split(namespace, flags)
     release = build_release(given)
-    run(Target(kubeconfig, context, namespace), lambda cluster, credentials: _install(cluster, release, applying))
+    run(Target(kubeconfig, context, namespace), lambda client, credentials: _install(client, release, applying))
 
 
 @click.command()
@@ -80,12 +80,12 @@ def upgrade(kubeconfig: str, context: str, namespace: str, **flags: Any) -> None
     """Upgrade to this version, with the settings of the installation except those that flags change."""
     given, applying = _split(namespace, flags)
 
-    async def upgraded(cluster: Cluster, credentials: Credentials) -> int:
+    async def upgraded(client: ApiClient, credentials: Credentials) -> int:
         from trimtab.apps.deploy.status import find_installation
 
-        installed = await find_installation(cluster, namespace)
-        live = None if given.config else await _live_config(cluster, namespace, installed)
-        return await _install(cluster, build_release(given, installed, live), applying)
+        installed = await find_installation(client, namespace)
+        live = None if given.config else await _live_config(client, namespace, installed)
+        return await _install(client, build_release(given, installed, live), applying)
 
     run(Target(kubeconfig, context, namespace), upgraded)
 
@@ -96,15 +96,15 @@ def _split(namespace: str, flags: dict[str, Any]) -> tuple[ReleaseFlags, ApplyFl
     return ReleaseFlags(namespace, **flags), ApplyFlags(**how)
 
 
-async def _live_config(cluster: Cluster, namespace: str, installed: Inventory) -> ConfigSource:
+async def _live_config(client: ApiClient, namespace: str, installed: Inventory) -> ConfigSource:
     """The template of this version by its name; a file's text from the cluster, because the file may be gone."""
-    from trimtab.apps.deploy.cluster import DeployError, ObjectRef
+    from trimtab.apps.deploy.api_client import DeployError, ObjectRef
     from trimtab.apps.deploy.render import CONFIG_KEY, CONFIG_MAP
     from trimtab.cli.config import templates
 
     if installed.is_template and installed.config_name in (written := templates()):
         return ConfigSource(installed.config_name, written[installed.config_name])
-    found = await cluster.read(ObjectRef("v1", "ConfigMap", CONFIG_MAP, namespace))
+    found = await client.read(ObjectRef("v1", "ConfigMap", CONFIG_MAP, namespace))
     data: dict[str, str] = (found or {}).get("data") or {}
     if CONFIG_KEY not in data:
         raise DeployError(
@@ -127,7 +127,7 @@ def manifests(namespace: str, **flags: Any) -> None:
 
 
 def _rendered(release: Release) -> list[Object]:
-    from trimtab.apps.deploy.cluster import DeployError
+    from trimtab.apps.deploy.api_client import DeployError
     from trimtab.apps.deploy.kustomization import manifests_folder, read_manifests
     from trimtab.apps.deploy.render import render
     from trimtab.cli.deploy.connection import fail
@@ -138,30 +138,30 @@ def _rendered(release: Release) -> list[Object]:
         fail(str(error))
 
 
-async def _install(cluster: Cluster, release: Release, flags: ApplyFlags) -> int:
+async def _install(client: ApiClient, release: Release, flags: ApplyFlags) -> int:
     from trimtab.apps.deploy.plan import make_plan
     from trimtab.apps.deploy.rollout import wait_for_rollout
 
-    plan = await make_plan(cluster, release, _rendered(release), flags.force_conflicts)
+    plan = await make_plan(client, release, _rendered(release), flags.force_conflicts)
     _show(plan, flags.verbose)
     if flags.dry_run:
         return 0
     if plan.writes:
         confirm(f"Apply {_count(plan.writes)} in namespace {release.namespace}?", flags.yes)
-        await _carry_out(cluster, plan, flags)
+        await _carry_out(client, plan, flags)
     deployments = [each.ref for each in plan.changes if each.ref.kind == "Deployment" and each.after is not None]
-    await wait_for_rollout(cluster, deployments, flags.timeout, say)
+    await wait_for_rollout(client, deployments, flags.timeout, say)
     say(f"{release.image} runs in namespace {release.namespace}, with the configuration {release.config_name}")
-    return await _test(cluster, release, flags)
+    return await _test(client, release, flags)
 
 
-async def _carry_out(cluster: Cluster, plan: Plan, flags: ApplyFlags) -> None:
+async def _carry_out(client: ApiClient, plan: Plan, flags: ApplyFlags) -> None:
     """Carry out the plan; if that is interrupted, say how to go on."""
-    from trimtab.apps.deploy.cluster import NothingWritten
+    from trimtab.apps.deploy.api_client import NothingWritten
     from trimtab.apps.deploy.install import carry_out
 
     try:
-        await carry_out(cluster, plan, say, flags.timeout, flags.force_conflicts)
+        await carry_out(client, plan, say, flags.timeout, flags.force_conflicts)
     except NothingWritten:
         raise
     except BaseException:
@@ -169,13 +169,13 @@ async def _carry_out(cluster: Cluster, plan: Plan, flags: ApplyFlags) -> None:
         raise
 
 
-async def _test(cluster: Cluster, release: Release, flags: ApplyFlags) -> int:
+async def _test(client: ApiClient, release: Release, flags: ApplyFlags) -> int:
     from trimtab.cli.deploy.check import NAMESPACE, check_cluster, check_options
 
     if not flags.test_afterwards:
         return 0
-    options = await check_options(cluster, NAMESPACE, release.namespace, "", "", timeout=flags.timeout)
-    return await check_cluster(cluster, options)
+    options = await check_options(client, NAMESPACE, release.namespace, "", "", timeout=flags.timeout)
+    return await check_cluster(client, options)
 
 
 def _show(plan: Plan, verbose: bool) -> None:
@@ -190,7 +190,7 @@ def _show(plan: Plan, verbose: bool) -> None:
     say(f"{_count(plan.writes)}, {len(plan.changes) - len(plan.writes)} objects stay as they are")
 
 
-def _show_difference(change: Change) -> None:
+def _show_difference(change: ObjectChange) -> None:
     from trimtab.apps.deploy.object_diff import unified_diff
     from trimtab.config.diagnostics import printable
 
@@ -198,5 +198,5 @@ def _show_difference(change: Change) -> None:
         click.secho(printable(line), fg=COLOURS.get(line[:1]))
 
 
-def _count(changes: Sequence[Change]) -> str:
+def _count(changes: Sequence[ObjectChange]) -> str:
     return count(len(changes), "change") if changes else "no changes"

@@ -21,7 +21,7 @@ from trimtab.cli.deploy.connection import (
 )
 
 if TYPE_CHECKING:
-    from trimtab.apps.deploy.cluster import Cluster
+    from trimtab.apps.deploy.api_client import ApiClient
     from trimtab.apps.deploy.status import Leader, Status
     from trimtab.apps.deploy.uninstall import Removal
     from trimtab.kube.credentials import Credentials
@@ -36,10 +36,10 @@ if TYPE_CHECKING:
 def status(kubeconfig: str, context: str, namespace: str, output: str) -> None:
     """Show replicas, leader, version, configuration, warnings and what is missing; exit 1 if anything is wrong."""
 
-    async def shown(cluster: Cluster, credentials: Credentials) -> int:
+    async def shown(client: ApiClient, credentials: Credentials) -> int:
         from trimtab.apps.deploy.status import read_installation
 
-        found = await read_installation(cluster, namespace)
+        found = await read_installation(client, namespace)
         if output == "json":
             click.echo(_as_json(found))
         else:
@@ -90,13 +90,13 @@ def logs(
 ) -> None:
     """Print the logs of all replicas, each line with the pod's name."""
 
-    async def printed(cluster: Cluster, credentials: Credentials) -> int:
+    async def printed(client: ApiClient, credentials: Credentials) -> int:
         from trimtab.apps.deploy.plan import check_namespace
         from trimtab.apps.deploy.pod_logs import LogOptions, print_logs
 
-        await check_namespace(cluster, namespace)
+        await check_namespace(client, namespace)
         options = LogOptions(namespace, tail, follow, component or "", timestamps)
-        await print_logs(cluster, options, say, lambda message: click.echo(message, err=True))
+        await print_logs(client, options, say, lambda message: click.echo(message, err=True))
         return 0
 
     run(Target(kubeconfig, context, namespace), printed)
@@ -111,17 +111,17 @@ def logs(
 def uninstall(kubeconfig: str, context: str, namespace: str, yes: bool, dry_run: bool, timeout: float) -> None:
     """Remove the installation: only what trimtab deploy made, and its leases and labels on nodes."""
 
-    async def removed(cluster: Cluster, credentials: Credentials) -> int:
+    async def removed(client: ApiClient, credentials: Credentials) -> int:
         from trimtab.apps.deploy.kustomization import manifests_folder, read_everything
         from trimtab.apps.deploy.uninstall import carry_out_removal, plan_removal
 
         kinds = {(item["apiVersion"], item["kind"]) for item in read_everything(manifests_folder())}
-        removal = await plan_removal(cluster, namespace, kinds)
+        removal = await plan_removal(client, namespace, kinds)
         _show_removal(removal)
         if dry_run or not removal.has_work:
             return 0
         confirm(f"Remove all of this from the cluster {credentials.server}?", yes)
-        await carry_out_removal(cluster, removal, timeout, say)
+        await carry_out_removal(client, removal, timeout, say)
         return 0
 
     run(Target(kubeconfig, context, namespace), removed)
