@@ -22,7 +22,7 @@ from trimtab.serve.labels import LabellerEndpoints
 from trimtab.serve.listener import CannotListen
 from trimtab.serve.metrics import PrometheusRecorder
 from trimtab.serve.options import Address, AuthenticationOptions, SecureServing, Serving
-from trimtab.serve.tls import CertificateError
+from trimtab.serve.serving_certificate import CertificateError
 
 NOBODY = Credentials(ClusterConfig(server="http://127.0.0.1:1"), UserConfig(), "test")
 PATHS = ("/livez", "/readyz", "/healthz", "/metrics", "/explain/node/one", "/status", "/nodes")

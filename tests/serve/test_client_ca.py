@@ -23,7 +23,8 @@ from trimtab.serve.health import Health
 from trimtab.serve.http import create_app
 from trimtab.serve.listener import listen, serve
 from trimtab.serve.options import AuthenticationOptions, AuthorizationOptions
-from trimtab.serve.tls import CertificateError, ServerTls
+from trimtab.serve.serving_certificate import CertificateError
+from trimtab.serve.tls import ServerTls
 
 DAY = timedelta(days=1)
 FORBIDDEN = json_response({"kind": "Status", "message": "no", "reason": "Forbidden"}, 403)

@@ -6,21 +6,19 @@ import asyncio
 import errno
 import os
 import ssl
-import stat
 from collections.abc import AsyncIterator
 from contextlib import nullcontext
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 from unittest.mock import Mock
 
 import pytest
 import trustme
-from cryptography import x509
 
 from tests.serve.secure_server import NOW, Files, connect, serving, trusting
 from trimtab.serve.options import CertificateOptions
-from trimtab.serve.self_signed import expiry, self_signed
-from trimtab.serve.tls import REREAD_INTERVAL, CertificateError, SelfSignedCertificate, ServerTls
+from trimtab.serve.serving_certificate import CertificateError
+from trimtab.serve.tls import REREAD_INTERVAL, ServerTls
 from trimtab.serve.tls_settings import tls_settings
 
 DAY = timedelta(days=1)
@@ -117,41 +115,6 @@ def test_one_file_without_the_other(tmp_path: Path) -> None:
         server_tls(CertificateOptions(key_file="x"))
 
 
-async def test_without_files_it_is_self_signed() -> None:
-    """For localhost and the address; valid for a year; a client that does not trust it gets no connection."""
-    tls = server_tls(CertificateOptions())
-    async with serving(tls) as port:
-        with pytest.raises(ssl.SSLCertVerificationError):
-            await connect(port, trusting(trustme.CA()))
-    certificate, _ = self_signed("10.0.0.7", NOW)
-    names = x509.load_pem_x509_certificate(certificate).extensions.get_extension_for_class(x509.SubjectAlternativeName)
-    assert {"127.0.0.1", "::1", "10.0.0.7"} == {*map(str, names.value.get_values_for_type(x509.IPAddress))}
-    assert "localhost" in names.value.get_values_for_type(x509.DNSName)
-    assert NOW + timedelta(days=365).total_seconds() == expiry(certificate)
-
-
-def test_a_self_signed_certificate_is_renewed() -> None:
-    """A month before it expires, and not before that."""
-    source = SelfSignedCertificate("0.0.0.0")
-    first = source.read(NOW)
-    assert first == source.read(NOW + 330 * 86400)
-    assert first != source.read(NOW + 336 * 86400)
-
-
-def test_the_folder_keeps_a_self_signed_certificate(tmp_path: Path) -> None:
-    """Made once, by kube-scheduler's names, with a key that only its owner can read; what is there is used."""
-    options = CertificateOptions(cert_dir=str(tmp_path / "made"))
-    server_tls(options)
-    key, cert = tmp_path / "made" / "kube-scheduler.key", tmp_path / "made" / "kube-scheduler.crt"
-    written = cert.read_bytes()
-    assert 0o600 == stat.S_IMODE(key.stat().st_mode)
-    server_tls(options)
-    assert written == cert.read_bytes()
-    (tmp_path / "file").touch()
-    with pytest.raises(CertificateError, match=r"cannot be written: .*: make the folder writable"):
-        server_tls(CertificateOptions(cert_dir=str(tmp_path / "file" / "x")))
-
-
 def limited(authority: trustme.CA, version: ssl.TLSVersion, ciphers: str = "ALL:@SECLEVEL=0") -> ssl.SSLContext:
     context = trusting(authority)
     context.set_ciphers(ciphers)
@@ -205,11 +168,3 @@ async def test_settings_of_the_flags(tmp_path: Path, authority: trustme.CA) -> N
             assert "TLSv1.3" == (await connect(port, limited(authority, ssl.TLSVersion.TLSv1_3))).version
             with pytest.raises(OSError):
                 await connect(port, limited(authority, ssl.TLSVersion.TLSv1_2))
-
-
-def test_an_expired_certificate_is_served_with_a_warning(
-    tmp_path: Path, authority: trustme.CA, caplog: pytest.LogCaptureFixture
-) -> None:
-    """It may be renewed in place any moment."""
-    server_tls(Files.issue(tmp_path, authority, not_after=datetime.fromtimestamp(NOW, UTC) - DAY).options)
-    assert "the serving certificate has expired" in caplog.text

@@ -244,7 +244,7 @@ def run_process(
     from trimtab.kube.preflight import PreflightError
     from trimtab.serve.client_ca import LookupFailed
     from trimtab.serve.listener import CannotListen
-    from trimtab.serve.tls import CertificateError
+    from trimtab.serve.serving_certificate import CertificateError
 
     specs = [process.CONTROLLERS[name] for name in controllers]
     try:

@@ -11,7 +11,8 @@ from pathlib import Path
 from trimtab.kube.delegated_reviews import ReviewUnavailable, look_up_client_ca
 from trimtab.kube.transport import Transport
 from trimtab.serve.options import AuthenticationOptions
-from trimtab.serve.tls import CertificateError, load_authorities, read_file
+from trimtab.serve.serving_certificate import CertificateError, read_file
+from trimtab.serve.tls import load_authorities
 
 log = logging.getLogger(__name__)
 LOOKUP_INTERVAL = 60.0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+import re
 import socket
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
@@ -15,11 +16,21 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 LIFETIME = timedelta(days=365)
 CLOCK_SKEW = timedelta(hours=1)
 MAX_COMMON_NAME = 64
+OWN_NAME = re.compile(r"@\d+$")
 
 
-def self_signed(host: str, now: float) -> tuple[bytes, bytes]:
-    """Certificate and key, as PEM, for this machine and the address that it listens on."""
-    key = ec.generate_private_key(ec.SECP256R1())
+def new_key() -> bytes:
+    """A private key, as PEM."""
+    return ec.generate_private_key(ec.SECP256R1()).private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+
+
+def self_signed(host: str, now: float, private: bytes) -> bytes:
+    """A certificate, as PEM, with this key, for this machine and the address that it listens on."""
+    key = serialization.load_pem_private_key(private, None)
+    if not isinstance(key, ec.EllipticCurvePrivateKey):
+        raise ValueError("not an elliptic-curve key")
     start = datetime.fromtimestamp(now, UTC)
     machine = socket.gethostname()
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, f"{machine}@{int(now)}"[-MAX_COMMON_NAME:])])
@@ -36,10 +47,17 @@ def self_signed(host: str, now: float) -> tuple[bytes, bytes]:
         .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
         .sign(key, hashes.SHA256())
     )
-    private = key.private_bytes(
-        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-    )
-    return certificate.public_bytes(serialization.Encoding.PEM), private
+    return certificate.public_bytes(serialization.Encoding.PEM)
+
+
+def is_own(certificate: bytes) -> bool:
+    """Whether `self_signed` made it: it is its own issuer, and is named after a machine and a time."""
+    try:
+        found = x509.load_pem_x509_certificate(certificate)
+    except ValueError:
+        return False
+    names = found.subject.get_attributes_for_oid(NameOID.COMMON_NAME)
+    return found.issuer == found.subject and any(OWN_NAME.search(str(each.value)) for each in names)
 
 
 def expiry(certificate: bytes) -> float:
