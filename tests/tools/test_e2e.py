@@ -51,6 +51,12 @@ def test_only_what_kube_scheduler_passes_counts_against_trimtab(theirs: str, our
     assert lost == len(worse(results))
 
 
+def test_a_spec_that_did_not_run_counts_as_lost() -> None:
+    """The suite ended early with Trimtab."""
+    results = {"kube-scheduler": [Result("a", "passed", 1)], "trimtab": list[Result]()}
+    assert ["a"] == [each.spec for each in worse(results)]
+
+
 def test_without_kube_scheduler_every_failure_counts() -> None:
     """Nothing excuses it."""
     assert [Result("a", "failed", 1)] == worse({"trimtab": [Result("a", "failed", 1)]})

@@ -133,7 +133,7 @@ def main(arguments: Sequence[str]) -> int:
     found = [run_release(version, options.tests, console) for version in options.versions]
     runs = [run for run in found if run]
     show(console, runs)
-    if any(run.failed for run in runs):
+    if any(run.failed or not run.passed for run in runs):  # where everything is skipped, nothing is proved
         return 1
     return 0 if len(runs) == len(found) else build.EXIT_UNAVAILABLE
 

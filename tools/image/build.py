@@ -115,11 +115,14 @@ def start(root: Path, program: tuple[str, ...]) -> StartTime:
     reader, writer = os.pipe()
     child = os.fork()
     if child == 0:
-        sandbox.enter(root, ())
-        sandbox.drop_privileges()
-        os.dup2(os.open("/dev/null", os.O_WRONLY), 1)
-        os.write(writer, repr(time.monotonic()).encode())
-        os.execve(program[0], program, dict(each.split("=", 1) for each in oci.ENVIRONMENT))
+        try:
+            sandbox.enter(root, ())
+            sandbox.drop_privileges()
+            os.dup2(os.open("/dev/null", os.O_WRONLY), 1)
+            os.write(writer, repr(time.monotonic()).encode())
+            os.execve(program[0], program, dict(each.split("=", 1) for each in oci.ENVIRONMENT))
+        finally:
+            os._exit(1)  # the child must not go on as the parent, which would remove the folder
     _, status, used = os.wait4(child, 0)
     ended = time.monotonic()
     began = os.read(reader, 64)

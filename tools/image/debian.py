@@ -105,13 +105,18 @@ def fetch_all(packages: Iterable[Package]) -> list[Path]:
     folder = cache() / "image" / "debs"
     folder.mkdir(parents=True, exist_ok=True)
     files = [(package, folder / f"{package.sha256}.deb") for package in packages]
-    missing = [(package, file) for package, file in files if not file.exists()]
+    missing = [(package, file) for package, file in files if not is_intact(package, file)]
     places = mirrors() if missing else []
     for package, file in missing:
         unfinished = file.with_suffix(f".{os.getpid()}")
         unfinished.write_bytes(download(package, places))
         unfinished.rename(file)
     return [file for _, file in files]
+
+
+def is_intact(package: Package, file: Path) -> bool:
+    """Whether the cache has the package as it was locked."""
+    return file.exists() and hashlib.sha256(file.read_bytes()).hexdigest() == package.sha256
 
 
 def download(package: Package, places: Sequence[str]) -> bytes:

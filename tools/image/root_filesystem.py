@@ -16,7 +16,7 @@ from tempfile import TemporaryDirectory
 from tools.image import deb_archive, wheels
 from tools.image.bytecode import Interpreter, add_bytecode
 from tools.image.debian import Package, fetch_all
-from tools.image.folders import HERE, cached, hash_of
+from tools.image.folders import HERE, RUNTIME_LOCK, cached, hash_of
 from tools.image.layers import Layer, pack
 
 USER = 65532
@@ -105,7 +105,12 @@ def build_layers(
     described = json.dumps([asdict(package) for package in packages])
     return [
         layer("debian", [described], lambda folder: add_debian(packages, folder), interpreter),
-        layer("wheels", [file.name for file in locked], lambda folder: add_wheels(locked, folder), interpreter),
+        layer(
+            "wheels",
+            [RUNTIME_LOCK.read_bytes(), *(file.name for file in locked)],
+            lambda folder: add_wheels(locked, folder),
+            interpreter,
+        ),
         layer("trimtab", [own.read_bytes(), sbom], lambda folder: add_trimtab(own, sbom, folder), interpreter),
     ]
 
