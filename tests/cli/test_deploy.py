@@ -89,10 +89,15 @@ def test_a_file_that_cannot_be_used(text: str, message: str, tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("--image", "a:1", "-t", "2"), "--image a:1 has a tag or digest already: leave out -t"),
-        (("--image", "a@sha256:1", "-t", "2"), "has a tag or digest already"),
-        (("--image", "a b"), "is not the name of an image"),
+        (("--image", "a:1", "-t", "2"), "the image a has a tag or digest already: leave out -t"),
+        (("--image", f"a@sha256:{'0' * 64}", "-t", "2"), "has a tag or digest already"),
+        (("--image", "a b"), "--image 'a b' is not the name of an image"),
         (("--image", ""), "is not the name of an image"),
+        (("--image", "UPPER/x:1:2"), "--image 'UPPER/x:1:2' is not the name of an image"),
+        (("-t", "bad tag!"), "-t 'bad tag!' is not a tag"),
+        (("-c", ""), "-c '' is neither a template nor a file"),
+        (("-n", "a.b"), "'a.b' is not the name of a namespace"),
+        (("--runbook-url-base", "a b"), "'a b' is not the beginning of a URL"),
         (("-n", "Mine_"), "'Mine_' is not the name of a namespace: use a-z, 0-9 and '-', 63 at most"),
         (("--timeout", "soon"), "'soon' is not a duration such as 300 or 5m"),
         (("--timeout", "0"), "'0' is not a duration"),
@@ -196,6 +201,30 @@ def test_the_config_map_of_a_rescheduler(tmp_path: Path) -> None:
     assert inner.replace("resourceNamespace: kube-system", 'resourceNamespace: "mine"') == text
     assert ["rescheduler-scheduler"] == items["Role", "trimtab-lease"]["rules"][1]["resourceNames"]
     assert "mine" == items["Lease", "rescheduler-scheduler"]["metadata"]["namespace"]
+    assert "moves from kube-system/rescheduler-scheduler to mine/rescheduler-scheduler" in done.stderr
+    assert "scale that scheduler to 0 first" in done.stderr
+
+
+def test_notes_on_the_configuration(unreachable: str, tmp_path: Path) -> None:
+    """Those of a file are printed; a lease that stays where the file puts it, and a template, need none."""
+    (tmp_path / "f.yaml").write_text(f"{HEAD}leaderElection: {{resourceNamespace: mine}}\n")
+    done = deploy("manifests", "-n", "mine", "-c", str(tmp_path / "f.yaml"))
+    notes = [line for line in done.stderr.splitlines() if line.startswith("note: ")]
+    assert (True, False) == (bool(notes), "the lease moves" in done.stderr), done.stderr
+    assert "" == deploy("manifests", "-n", "mine", "-c", "production").stderr
+
+
+def test_links_of_alerts() -> None:
+    """They begin as the flag says; without it, as shipped."""
+
+    def links(*arguments: str) -> set[str]:
+        documents = yaml.safe_load_all(deploy("manifests", "-m", *arguments).stdout)
+        (rules,) = [each["spec"]["groups"] for each in documents if each["kind"] == "PrometheusRule"]
+        alerts = [rule["annotations"] for group in rules for rule in group["rules"] if "alert" in rule]
+        return {each["runbook_url"].partition("#")[0].rpartition("/")[0] for each in alerts}
+
+    assert {"docs/runbooks"} == links()
+    assert {"https://wiki.example.com/trimtab"} == links("--runbook-url-base", "https://wiki.example.com/trimtab/")
 
 
 def test_without_a_lease_there_is_one_replica() -> None:

@@ -224,7 +224,7 @@ def test_monitoring_needs_the_operator(cluster: Rig, mine: set[str]) -> None:
     assert (1, []) == (refused.exit_code, written)
     assert "the cluster does not have " in refused.stderr
     assert "ServiceMonitor (monitoring.coreos.com/v1)" in refused.stderr
-    assert "install the Prometheus operator, or leave out -m" in refused.stderr
+    assert "install the Prometheus operator, or use --no-monitoring" in refused.stderr
     definitions = cluster.apply(cluster.binaries / "prometheus-operator-crds.yaml")
     try:
         trimtab_process.wait_for(lambda: exists(cluster, MONITORS), 20, "the kinds are served")

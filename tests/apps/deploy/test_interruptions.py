@@ -36,8 +36,11 @@ def ours(kind: str, name: str, version: str = "v1", **body: Any) -> Object:
     return {"apiVersion": version, "kind": kind, "metadata": metadata, **body}
 
 
-CONFIG, SCHEDULER = ours("ConfigMap", "trimtab", data={}), ours("Deployment", "trimtab", "apps/v1")
-LABELLER = ours("Deployment", "trimtab-labeller", "apps/v1")
+CONFIG, SCHEDULER = (
+    ours("ConfigMap", "trimtab", data={}),
+    ours("Deployment", "trimtab", "apps/v1", spec={"replicas": 0}),
+)
+LABELLER = ours("Deployment", "trimtab-labeller", "apps/v1", spec={"replicas": 0})
 
 
 def lease(holder: str) -> Object:

@@ -30,3 +30,10 @@ def test_secrets_are_masked_and_their_changes_marked() -> None:
     assert not [value for value in ("b2xk", "bmV3", "c2FtZQ==") if value in text]
     created = "\n".join(unified_diff(None, after, "Secret s"))
     assert "bmV3" not in created
+
+
+def test_a_renewed_lease_is_no_difference() -> None:
+    """Its holder renews it between two reads; its labels are ours."""
+    before = {"kind": "Lease", "metadata": {"name": "a"}, "spec": {"renewTime": "2026-01-01T00:00:00Z"}}
+    assert [] == unified_diff(before, {**before, "spec": {"renewTime": "2026-01-01T00:00:02Z"}}, "Lease a")
+    assert [] != unified_diff(before, {**before, "metadata": {"name": "a", "labels": {"b": "c"}}}, "Lease a")

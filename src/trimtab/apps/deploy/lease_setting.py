@@ -35,6 +35,14 @@ def with_lease_namespace(text: str, namespace: str, file: str) -> str:
     return text[:start] + _SCALAR.sub(lambda found: value, text[start:], count=1)
 
 
+def written_lease_namespace(text: str, file: str) -> str:
+    """The lease's namespace that the text itself sets; empty if it sets none."""
+    scheduler = _scheduler_document(parse_documents(text, file))
+    parent = scheduler.entries.get(PARENT) if scheduler is not None else None
+    current = parent.entries.get(FIELD) if isinstance(parent, MappingNode) else None
+    return str(current.value) if isinstance(current, ScalarNode) else ""
+
+
 def _scheduler_document(documents: tuple[YamlNode, ...]) -> MappingNode | None:
     for document in documents:
         kind = document.entries.get("kind") if isinstance(document, MappingNode) else None

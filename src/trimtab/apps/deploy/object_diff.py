@@ -15,9 +15,11 @@ MASK = "*** (masked)"
 
 
 def comparable(item: Mapping[str, Any]) -> dict[str, Any]:
-    """The object without status and without what the server sets by itself."""
+    """The object without status and without what the server sets by itself; of a Lease, which its holder renews all the
+    time, not the spec either."""
+    left_out = {"status", "spec"} if item.get("kind") == "Lease" else {"status"}
     metadata = {key: value for key, value in item.get("metadata", {}).items() if key not in SERVER_METADATA}
-    return {**{key: value for key, value in item.items() if key != "status"}, "metadata": metadata}
+    return {**{key: value for key, value in item.items() if key not in left_out}, "metadata": metadata}
 
 
 def unified_diff(before: Mapping[str, Any] | None, after: Mapping[str, Any] | None, name: str) -> list[str]:

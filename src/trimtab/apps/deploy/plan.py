@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from trimtab.apps.deploy.api_client import ApiClient, DeployError, Object, ObjectRef, join_first, ref_of
 from trimtab.apps.deploy.object_diff import comparable
 from trimtab.apps.deploy.release import (
+    LABELLER_LEASE,
     MANAGED_BY,
     Inventory,
     Release,
@@ -65,6 +66,11 @@ class Plan:
         return tuple(each for each in self.changes if each.verb != "keep")
 
     @property
+    def deployments(self) -> tuple[ObjectRef, ...]:
+        """Those whose rollout is awaited."""
+        return tuple(each.ref for each in self.changes if each.ref.kind == "Deployment" and each.after is not None)
+
+    @property
     def creates_namespace(self) -> bool:
         return any(each.ref.kind == "Namespace" and each.verb == "create" for each in self.changes)
 
@@ -81,11 +87,24 @@ async def make_plan(client: ApiClient, release: Release, rendered: Sequence[Obje
     items = _with_inventory(kept, release)
     stale = await _read_stale(client, installed, items)
     await check_writing(client, items, live, stale)
+    notes = (*release.notes, *notes, *_lease_note(installed, release))
     changes = await asyncio.gather(*(_dry_run(client, item, live.get(ref_of(item)), force) for item in items))
     deletions = [ObjectChange(ref, stale[ref], None) for ref in reversed(in_order(stale))]
     plan = Plan(release, (*changes, *deletions), installed, notes)
     late = f"namespace {release.namespace} does not exist yet: once it does, the server tries the rest in it"
     return replace(plan, notes=(*notes, late)) if plan.creates_namespace else plan
+
+
+def _lease_note(installed: Inventory | None, release: Release) -> tuple[str, ...]:
+    """That the lease becomes another one, if it does."""
+    new = "/".join(release.lease)
+    old = [each for each in (installed.leases if installed else ()) if not each.endswith(f"/{LABELLER_LEASE}")]
+    if not old or not release.leader_elect or new in old:
+        return ()
+    return (
+        f"the lease {join_first(old)} is replaced by {new}: it stays until all replicas are new, and until then an old and "
+        "a new replica may both schedule",
+    )
 
 
 def _with_inventory(items: Sequence[Object], release: Release) -> list[Object]:
@@ -114,7 +133,9 @@ async def _check_kinds(client: ApiClient, rendered: Sequence[Object]) -> None:
         return
     listed = join_first(f"{kind} ({version})" for version, kind in missing)
     if all(version.startswith(OPERATOR) for version, _ in missing):
-        raise DeployError(f"the cluster does not have {listed}: install the Prometheus operator, or leave out -m")
+        raise DeployError(
+            f"the cluster does not have {listed}: install the Prometheus operator, or use --no-monitoring"
+        )
     raise DeployError(f"the cluster does not have {listed}: see which versions of Kubernetes are supported")
 
 
@@ -178,4 +199,6 @@ async def _dry_run(client: ApiClient, item: Object, before: Object | None, force
     ref = ref_of(item)
     if ref == inventory_ref(ref.namespace):
         before = await client.read(ref)
+    if ref.kind == "Lease" and before is not None:
+        item = {key: value for key, value in item.items() if key != "spec"}  # the holder's
     return ObjectChange(ref, before, await client.dry_run(item, force=force), item)

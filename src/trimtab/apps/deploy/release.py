@@ -44,6 +44,8 @@ class Release:
     leader_elect: bool = True
     has_label_rules: bool = False
     labels_nodes: bool = False  # the labeller writes, so it holds a lease, too
+    runbook_url_base: str = ""  # of the links in alerts; empty for the shipped one
+    notes: tuple[str, ...] = ()  # what people should know about its configuration
 
     @property
     def leases(self) -> tuple[str, ...]:
@@ -69,6 +71,7 @@ class Inventory:
     tag: str = ""
     components: tuple[str, ...] = ()
     leases: tuple[str, ...] = ()
+    runbook_url_base: str = ""
 
     @property
     def image(self) -> str:
@@ -83,7 +86,7 @@ def image_name(repository: str, tag: str, version: str) -> str:
 def inventory_of(release: Release, objects: Iterable[ObjectRef]) -> Inventory:
     """The inventory of a release with these objects."""
     settings = (release.version, release.config_name, release.is_template, release.repository, release.tag)
-    return Inventory(tuple(objects), *settings, release.components, release.leases)
+    return Inventory(tuple(objects), *settings, release.components, release.leases, release.runbook_url_base)
 
 
 def inventory_ref(namespace: str) -> ObjectRef:

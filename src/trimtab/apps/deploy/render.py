@@ -16,6 +16,7 @@ from trimtab.apps.deploy.release import DEPLOYED_IN, MANAGED_BY, Release
 SHIPPED_NAMESPACE = "trimtab"
 CONFIG_MAP, LABELLER_CONFIG_MAP, CONFIG_KEY = "trimtab", "trimtab-labeller", "config.yaml"
 SHIPPED_LEASE = "trimtab"
+RUNBOOK_URL, RUNBOOKS = "runbook_url", "docs/runbooks"
 CHECKSUM = "deploy.trimtab.dev/config-checksum"
 VERSION = "app.kubernetes.io/version"
 NAMESPACE_KEYS = {"namespace", "namespaces", "matchNames", "kubernetes.io/metadata.name"}
@@ -65,12 +66,24 @@ def _configured(item: Object, release: Release) -> Object:
         return {**item, "data": {**dict(release.files), CONFIG_KEY: release.config}}
     if (kind, name) == ("Lease", SHIPPED_LEASE) and release.lease[0] == release.namespace:
         return {**item, "metadata": {**item["metadata"], "name": release.lease[1]}}
+    if kind == "PrometheusRule" and release.runbook_url_base:
+        return {**item, "spec": _with_runbooks(item["spec"], release.runbook_url_base)}
     if kind == "Role":
         return {**item, "rules": [_for_lease(rule, release) for rule in item["rules"]]}
     if kind == "Deployment" and name == CONFIG_MAP and not release.leader_elect:
         # Without a lease two replicas would both schedule, also for the moment in which one replaces the other.
         return {**item, "spec": {**item["spec"], "replicas": 1, "strategy": {"type": "Recreate"}}}
     return item
+
+
+def _with_runbooks(value: Any, base: str) -> Any:
+    """The same with links of alerts that begin with this instead of the shipped folder."""
+    if isinstance(value, list):
+        return [_with_runbooks(each, base) for each in value]
+    if not isinstance(value, dict):
+        return value
+    links = {RUNBOOK_URL: value[RUNBOOK_URL].replace(RUNBOOKS, base, 1)} if RUNBOOK_URL in value else {}
+    return {**{name: _with_runbooks(each, base) for name, each in value.items()}, **links}
 
 
 def _for_lease(rule: dict[str, Any], release: Release) -> dict[str, Any]:

@@ -43,10 +43,15 @@ async def wait_for_rollout(client: ApiClient, refs: Sequence[ObjectRef], timeout
         await asyncio.sleep(POLL_SECONDS)
 
 
-async def wait_for_pods(client: ApiClient, namespace: str, labels: str, timeout: float) -> None:
-    """Wait until no pod has these labels: a process that still runs would write again what is removed after it."""
+async def wait_for_pods(client: ApiClient, namespace: str, labels: str, timeout: float, leaving: bool = False) -> None:
+    """Wait until no pod has these labels, or none that is being deleted: a process that still runs would write again
+    what is removed after it."""
     deadline = asyncio.get_running_loop().time() + timeout
-    while pods := await client.list_kind("v1", "Pod", namespace, labels=labels):
+    while pods := [
+        each
+        for each in await client.list_kind("v1", "Pod", namespace, labels=labels)
+        if not leaving or each["metadata"].get("deletionTimestamp")
+    ]:
         if asyncio.get_running_loop().time() >= deadline:
             left = join_first(each["metadata"]["name"] for each in pods)
             raise DeployError(f"pods are not gone after {timeout:g} s: {left}; check their nodes, then run it again")

@@ -20,6 +20,7 @@ from trimtab.cli.deploy.connection import (
     yes_option,
 )
 from trimtab.cli.deploy.release_options import ConfigSource, ReleaseFlags, build_release, release_options
+from trimtab.config.diagnostics import printable
 
 if TYPE_CHECKING:
     from trimtab.apps.deploy.api_client import ApiClient, Object
@@ -84,7 +85,7 @@ def upgrade(kubeconfig: str, context: str, namespace: str, **flags: Any) -> None
         from trimtab.apps.deploy.status import find_installation
 
         installed = await find_installation(client, namespace)
-        live = None if given.config else await _live_config(client, namespace, installed)
+        live = None if given.config is not None else await _live_config(client, namespace, installed)
         return await _install(client, build_release(given, installed, live), applying)
 
     run(Target(kubeconfig, context, namespace), upgraded)
@@ -122,6 +123,8 @@ def manifests(namespace: str, **flags: Any) -> None:
     from trimtab.apps.deploy.object_diff import to_yaml
 
     release = build_release(ReleaseFlags(namespace, **flags))
+    for note in release.notes:
+        click.echo(printable(f"note: {note}"), err=True)
     for item in _rendered(release):
         click.echo("---\n" + to_yaml(item), nl=False)
 
@@ -149,8 +152,7 @@ async def _install(client: ApiClient, release: Release, flags: ApplyFlags) -> in
     if plan.writes:
         confirm(f"Apply {_count(plan.writes)} in namespace {release.namespace}?", flags.yes)
         await _carry_out(client, plan, flags)
-    deployments = [each.ref for each in plan.changes if each.ref.kind == "Deployment" and each.after is not None]
-    await wait_for_rollout(client, deployments, flags.timeout, say)
+    await wait_for_rollout(client, plan.deployments, flags.timeout, say)
     say(f"{release.image} runs in namespace {release.namespace}, with the configuration {release.config_name}")
     return await _test(client, release, flags)
 
@@ -192,7 +194,6 @@ def _show(plan: Plan, verbose: bool) -> None:
 
 def _show_difference(change: ObjectChange) -> None:
     from trimtab.apps.deploy.object_diff import unified_diff
-    from trimtab.config.diagnostics import printable
 
     for line in unified_diff(change.before, change.after, str(change.ref)):
         click.secho(printable(line), fg=COLOURS.get(line[:1]))

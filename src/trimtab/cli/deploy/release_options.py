@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from trimtab.cli.deploy.connection import BAD_INPUT, fail
-from trimtab.config.diagnostics import ConfigError, did_you_mean
+from trimtab.cli.deploy.image_reference import is_tag, parse_image
+from trimtab.config.diagnostics import ConfigError, Info, did_you_mean
 
 if TYPE_CHECKING:
     from trimtab.apps.deploy.release import Inventory, Release
@@ -31,6 +32,7 @@ class ReleaseFlags:
     monitoring: bool | None
     labeller: bool | None
     network_policy: bool | None
+    runbook_url_base: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +56,12 @@ def release_options(function: Any) -> Any:
         click.option(
             "-m/ ", "--monitoring/--no-monitoring", default=None, help="ServiceMonitor, alerts and dashboards."
         ),
+        click.option(
+            "--runbook-url-base",
+            metavar="URL",
+            callback=_parse_url_base,
+            help="Where the pages of docs/runbooks are served, for the links of alerts.",
+        ),
         click.option("--labeller/--no-labeller", default=None, help="The labeller, too."),
         click.option("--network-policy/--no-network-policy", default=None, help="A NetworkPolicy, too."),
     )
@@ -62,13 +70,20 @@ def release_options(function: Any) -> Any:
     return function
 
 
+def _parse_url_base(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
+    """A link's beginning without the last slash; empty goes back to the shipped one."""
+    if value is not None and any(each.isspace() or not each.isprintable() for each in value):
+        raise click.BadParameter(f"{value[:200]!r} is not the beginning of a URL")
+    return None if value is None else value.rstrip("/")
+
+
 def build_release(flags: ReleaseFlags, installed: Inventory | None = None, live: ConfigSource | None = None) -> Release:
     """The release; what no flag says is as installed. Exits with 2 if the configuration cannot be used."""
     from importlib.metadata import version
 
     from trimtab.apps.deploy.release import REPOSITORY, Release
 
-    source = _config_source(flags.config) if flags.config or live is None else live
+    source = _config_source(flags.config) if flags.config is not None or live is None else live
     configuration = _parse(source)
     text = _with_lease(source, configuration, flags.namespace)
     known = installed.components if installed else ()
@@ -90,13 +105,21 @@ def build_release(flags: ReleaseFlags, installed: Inventory | None = None, live:
         leader.enabled,
         labels is not None,
         labels is not None and labels.apply,
+        _runbooks(flags, installed),
+        (*_notes(source, configuration), *_lease_note(source, configuration, flags.namespace)),
     )
+
+
+def _runbooks(flags: ReleaseFlags, installed: Inventory | None) -> str:
+    if flags.runbook_url_base is not None:
+        return flags.runbook_url_base
+    return installed.runbook_url_base if installed else ""
 
 
 def _config_source(given: str | None) -> ConfigSource:
     from trimtab.cli.config import templates
 
-    written, name = templates(), given or DEFAULT_TEMPLATE
+    written, name = templates(), DEFAULT_TEMPLATE if given is None else given
     if name in written:
         return ConfigSource(name, written[name])
     if not Path(name).is_file():
@@ -177,18 +200,40 @@ def _with_lease(source: ConfigSource, configuration: Configuration, namespace: s
     return text
 
 
+def _notes(source: ConfigSource, configuration: Configuration) -> tuple[str, ...]:
+    """What the file's author should know; of our own templates only what needs a change of them."""
+    return tuple(str(each) for each in configuration.notes if not (source.is_template and isinstance(each, Info)))
+
+
+def _lease_note(source: ConfigSource, configuration: Configuration, namespace: str) -> tuple[str, ...]:
+    """That the file's own lease is moved, if it is: whoever holds it there does not keep Trimtab from scheduling."""
+    from trimtab.apps.deploy.lease_setting import written_lease_namespace
+
+    leader, (where, name) = configuration.leader_election, _lease(configuration, namespace)
+    written = written_lease_namespace(source.text, source.name)
+    if source.is_template or not leader.enabled or written in ("", where):
+        return ()
+    return (
+        f"{source.name}: the lease moves from {written}/{name} to {where}/{name}, where the role allows it: a scheduler that "
+        "holds the old one and Trimtab no longer exclude each other, so scale that scheduler to 0 first",
+    )
+
+
 def _image(flags: ReleaseFlags, repository: str, tag: str) -> tuple[str, str]:
     """Repository and tag; a tag of its own stays with its repository, one that was never given is the version's."""
     if flags.image is not None:
-        name, colon, given = flags.image.rpartition(":")
-        is_tag = bool(colon) and "/" not in given and "@" not in flags.image
-        repository, tag = (name, given) if is_tag else (flags.image, "")
-        if flags.tag is not None and (is_tag or "@" in flags.image):
-            fail(f"--image {flags.image[:200]} has a tag or digest already: leave out -t", BAD_INPUT)
-    tag = flags.tag if flags.tag is not None else tag
-    if not repository or any(each.isspace() or not each.isprintable() for each in repository + tag):
-        fail(f"--image {(flags.image or '')[:200]!r} is not the name of an image", BAD_INPUT)
-    return repository, tag
+        parsed = parse_image(flags.image)
+        if parsed is None:
+            shown, valid = repr(flags.image[:200]), "registry.example.com/trimtab:1.0 or NAME@sha256:…"
+            fail(f"--image {shown} is not the name of an image, such as {valid}", BAD_INPUT)
+        repository, tag = parsed
+    if flags.tag is None:
+        return repository, tag
+    if "@" in repository or (flags.image is not None and tag):
+        fail(f"the image {repository[:200]} has a tag or digest already: leave out -t, or give --image, too", BAD_INPUT)
+    if not is_tag(flags.tag):
+        fail(f"-t {flags.tag[:200]!r} is not a tag: use letters, digits, '_', '.' and '-', 128 at most", BAD_INPUT)
+    return repository, flags.tag
 
 
 def _components(
