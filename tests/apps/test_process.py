@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
@@ -15,6 +15,7 @@ from tests.config.config_files import HEAD, TRIMTAB_HEAD
 from tests.kube.fake_transport import FakeResponse, FakeTransport, json_response
 from trimtab.apps.config_file import ConfigFile
 from trimtab.apps.process import LABELLER, SCHEDULER, Options, Process, configuration_for
+from trimtab.apps.serving import Ports
 from trimtab.config.kube_scheduler import default_configuration, parse
 from trimtab.config.trimtab.settings import PrometheusSettings
 from trimtab.core.labelling.controller import Labelling
@@ -24,6 +25,7 @@ from trimtab.kube.api_calls import ApiCalls
 from trimtab.kube.credentials import Credentials
 from trimtab.kube.credentials.kubeconfig import ClusterConfig, UserConfig
 from trimtab.kube.preflight import PreflightError
+from trimtab.serve.options import Address, AuthenticationOptions, SecureServing, Serving
 from trimtab.wire.pod import PodReader
 from trimtab.wire.requests import Request
 
@@ -31,6 +33,7 @@ pytestmark = pytest.mark.looptime
 BIND = Bind("u1", "ns", "web", "node-1")
 MARK = SetUnschedulable("u2", "ns", "other", "Unschedulable", "0/1 nodes")
 KILLED_AFTER = 30.0
+OTHER_SERVER = Credentials(ClusterConfig(server="http://127.0.0.2:1"), UserConfig(), "test")
 
 
 @dataclass
@@ -100,6 +103,19 @@ async def test_who_winds_down_is_not_ready() -> None:
         seen.append((health.single("readyz", "shutdown").ok, health.page("livez").ok))  # type: ignore[union-attr]
         assert 0 == await ending
     assert [(False, True)] == seen
+
+
+async def test_reviews_count_as_requests() -> None:
+    """Those of the secure port, next to our own, by the server that each was sent to."""
+    secure = SecureServing(
+        Address("127.0.0.1", 0, "--secure-port"), authentication=AuthenticationOptions(skip_lookup=True)
+    )
+    async with leading(slow(1.0)) as (scheduler, _):
+        scheduler.read_transport.requests["GET", "200"] += 3
+        with closing(Ports(Serving(secure=secure), OTHER_SERVER)) as scheduler.ports:
+            async with scheduler.ports.serve(scheduler._pages()):
+                sent = scheduler._requests_sent()
+    assert {("200", "127.0.0.1:1", "GET"): 3, ("<error>", "127.0.0.2:1", "POST"): 2} == sent
 
 
 async def test_sources_are_asked_when_nodes_are_known() -> None:

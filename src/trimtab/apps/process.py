@@ -177,6 +177,7 @@ class Process:
         self.reload = self._create_reload(file) if file is not None else None
         self.extensions = [spec.extension(self) for spec in self.controllers if spec.extension is not None]
         self.stopping = False
+        self.ports: Ports | None = None
 
     # --- parts
 
@@ -226,9 +227,9 @@ class Process:
         for number in (signal.SIGTERM, signal.SIGINT):
             asyncio.get_running_loop().add_signal_handler(number, stop.set)
         try:
-            with closing(Ports(self.options.serving, self.credentials)) as ports:
+            with closing(Ports(self.options.serving, self.credentials)) as self.ports:
                 await self._preflight()
-                async with ports.serve(self._pages()):
+                async with self.ports.serve(self._pages()):
                     return await self._run_until(stop)
         finally:
             for transport in (self.read_transport, self.write_transport, self.lease_transport):
@@ -326,10 +327,13 @@ class Process:
 
     def _requests_sent(self) -> Mapping[tuple[str, str, str], int]:
         """Requests to the API server by code, host and method."""
-        host, sent = urlsplit(self.credentials.server).netloc, Counter[tuple[str, str]]()
-        for transport in (self.read_transport, self.write_transport, self.lease_transport):
-            sent.update(transport.requests)
-        return {(code, host, method): number for (method, code), number in sent.items()}
+        own = (self.read_transport, self.write_transport, self.lease_transport)
+        reviews = self.ports.review_transports() if self.ports is not None else ()
+        sent = Counter[tuple[str, str, str]]()
+        for credentials, transport in (*((self.credentials, each) for each in own), *reviews):
+            host = urlsplit(credentials.server).netloc
+            sent.update({(code, host, method): number for (method, code), number in transport.requests.items()})
+        return sent
 
 
 def watched_kinds(settings: Settings, reader: PodReader) -> Iterator[kinds.WatchedKind[Any]]:

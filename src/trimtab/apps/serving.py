@@ -13,7 +13,7 @@ import logging
 import socket
 import ssl
 import time
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncIterator, Coroutine, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -76,6 +76,10 @@ class Ports:
         for each in self._sockets.values():
             each.close()
 
+    def review_transports(self) -> Sequence[tuple[Credentials, AiohttpTransport]]:
+        """What asks the API server about callers while the secure port is served, each with its credentials."""
+        return self._secure_port.transports if self._secure_port is not None else ()
+
     @asynccontextmanager
     async def serve(self, pages: Pages) -> AsyncIterator[None]:
         """Serve inside the block."""
@@ -108,6 +112,7 @@ class _SecurePort:
         self._options = options
         self._authenticating = _credentials(options.authentication.kubeconfig, "--authentication-kubeconfig", own)
         self._authorizing = _credentials(options.authorization.kubeconfig, "--authorization-kubeconfig", own)
+        self.transports: Sequence[tuple[Credentials, AiohttpTransport]] = ()
         self._allowed = AlwaysAllowedPaths(options.authorization.always_allow_paths)
         self._client_ca = ClientCa(options.authentication)
         self._tls = ServerTls(options.certificate, options.address.host, self._client_ca.pem, time.time)
@@ -123,6 +128,7 @@ class _SecurePort:
             AiohttpTransport(self._authenticating, REVIEW_CONNECTIONS) as authenticating,
             AiohttpTransport(self._authorizing, REVIEW_CONNECTIONS) as authorizing,
         ):
+            self.transports = ((self._authenticating, authenticating), (self._authorizing, authorizing))
             await self._client_ca.look_up(authenticating)
             self._tls.update()
             await _check_rights(authenticating, *TOKEN_REVIEWS)
