@@ -23,7 +23,7 @@ def decide() -> None:
     scene.turn()
 
 
-def test_the_debug_log_explains_each_decision(caplog: pytest.LogCaptureFixture) -> None:
+def test_the_debug_log_explains_decisions(caplog: pytest.LogCaptureFixture) -> None:
     """Scores raw and normalised with their weights, rejections, how long the pod waited, and the stock choice."""
     caplog.set_level(logging.DEBUG)
     decide()
@@ -32,6 +32,52 @@ def test_the_debug_log_explains_each_decision(caplog: pytest.LogCaptureFixture) 
     assert "TaintToleration raw 0 normalised 100 x 3 = 300" in caplog.text
     assert "rejected: pod=default/web node=b plugin=NodeResourcesFit reasons=Insufficient cpu" in caplog.text
     assert "waited: pod=default/web seconds=1.500 attempts=1 steps=1.500 s ago active: the pod was seen" in caplog.text
+
+
+class ExpensiveClock:
+    """Each explanation takes so long: the clock is read when one begins and when it ends."""
+
+    def __init__(self, seconds: float) -> None:
+        self.now, self._seconds = 0.0, seconds
+
+    def __call__(self) -> float:
+        self.now += self._seconds
+        return self.now
+
+
+def decide_many(pods: int, clock: ExpensiveClock) -> EngineHarness:
+    scene = EngineHarness(recorder=LoggingRecorder(clock))
+    scene.upsert(node("a", cpu=100_000), *(pod(f"web-{number}", cpu=1) for number in range(pods)))
+    scene.turn()
+    return scene
+
+
+def test_explanations_take_a_share_of_the_time(caplog: pytest.LogCaptureFixture) -> None:
+    """In a large cluster one would stop the others from being scheduled; all are decided, and who is left out is named."""
+    caplog.set_level(logging.DEBUG)
+    clock = ExpensiveClock(0.4)
+    scene = decide_many(6, clock)
+    assert ["default/web-0", "default/web-1"] == explained_pods(caplog)
+    left_out = ", ".join(f"default/web-{number}" for number in range(2, 6))
+    reason = "explanations may take 10% of the time"
+    assert f"not explained: number=4 reason={reason} pods={left_out}\n" in caplog.text
+    assert 6 == caplog.text.count("waited: pod=default/web-")
+    clock.now += 5.0
+    scene.upsert(pod("later", cpu=1))
+    scene.turn()
+    assert "default/later" == explained_pods(caplog)[-1] and 1 == caplog.text.count("not explained")
+
+
+def test_in_a_small_cluster_all_are_explained(caplog: pytest.LogCaptureFixture) -> None:
+    """As long as that is cheap."""
+    caplog.set_level(logging.DEBUG)
+    decide_many(6, ExpensiveClock(0.002))
+    assert (6, 0) == (len(explained_pods(caplog)), caplog.text.count("not explained"))
+
+
+def explained_pods(caplog: pytest.LogCaptureFixture) -> list[str]:
+    lines = [each.getMessage() for each in caplog.records]
+    return [line.split("pod=")[1].split()[0] for line in lines if line.startswith("explained: ")]
 
 
 def report(result: str, message: str = "") -> StageReport:

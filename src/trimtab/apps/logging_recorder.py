@@ -1,12 +1,15 @@
 """The recorder of a live process: counts for /metrics, and logs what an operator should see at once.
 
-At level debug each decision is explained as `trimtab explain` would: scores by plugin, how the pod waited, and what the stock
-profile would choose.
+At level debug decisions are explained as `trimtab explain` would: scores by plugin, how the pod waited, and what the stock
+profile would choose. That takes many times as long as a decision, so it gets a share of the time; a line names the pods whose
+decisions are not explained.
 """
 
 from __future__ import annotations
 
 import logging
+import time
+from collections.abc import Callable
 
 from trimtab.apps.logs import decision_log
 from trimtab.core.framework.explain import Explanation, NodeRow
@@ -21,10 +24,37 @@ STAGE_RESULTS = {
     "noted": (logging.DEBUG, "prediction before binding"),
 }
 NODES_LOGGED = 5  # of the feasible and of the rejected ones
+PODS_LOGGED = 50  # of those that were not explained
+EXPLAINING_SHARE = 0.1  # of the time, in the long run
+EXPLAINING_BURST = 0.5  # seconds at once after a pause
+
+
+class ExplainingBudget:
+    """The seconds that may be spent on explanations; each explanation is paid for when it is done."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._seconds, self._at = EXPLAINING_BURST, clock()
+
+    def begin(self) -> bool:
+        """Start an explanation, if there is time for one."""
+        now = self._clock()
+        self._seconds = min(EXPLAINING_BURST, self._seconds + EXPLAINING_SHARE * (now - self._at))
+        self._at = now
+        return self._seconds > 0
+
+    def end(self) -> None:
+        """Pay for the time since the last `begin`."""
+        self._seconds -= self._clock() - self._at
 
 
 class LoggingRecorder(PrometheusRecorder):
     """Logs on top of counting."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        super().__init__()
+        self._budget = ExplainingBudget(clock)
+        self._not_explained: list[str] = []
 
     def all_under_pressure(self, nodes: int) -> None:
         super().all_under_pressure(nodes)
@@ -50,6 +80,12 @@ class LoggingRecorder(PrometheusRecorder):
     def wants_explanations(self) -> bool:
         return decision_log.isEnabledFor(logging.DEBUG)
 
+    def explains(self, pod: str) -> bool:
+        if self._budget.begin():
+            return True
+        self._not_explained.append(pod)
+        return False
+
     def explained(self, explanation: Explanation, stock: str) -> None:
         pod = explanation.pod
         decision_log.debug("explained: pod=%s verdict=%s stock=%s", pod, explanation.verdict, stock)
@@ -59,9 +95,19 @@ class LoggingRecorder(PrometheusRecorder):
         for row in [row for row in explanation.rows if row.rejected_by][:NODES_LOGGED]:
             by, reasons = row.rejected_by, ", ".join(row.reasons)
             decision_log.debug("rejected: pod=%s node=%s plugin=%s reasons=%s", pod, row.node, by, reasons)
+        self._budget.end()
 
     def waited(self, pod: str, seconds: float, attempts: int, steps: str) -> None:
+        self._log_not_explained()
         decision_log.debug("waited: pod=%s seconds=%.3f attempts=%d steps=%s", pod, seconds, attempts, steps)
+
+    def _log_not_explained(self) -> None:
+        """Once per turn: `waited` is called for its decisions at its end."""
+        if self._not_explained:
+            pods, self._not_explained = self._not_explained, []
+            names = ", ".join(pods[:PODS_LOGGED]) + (" ..." if len(pods) > PODS_LOGGED else "")
+            reason = f"explanations may take {EXPLAINING_SHARE:.0%} of the time"
+            decision_log.debug("not explained: number=%d reason=%s pods=%s", len(pods), reason, names)
 
 
 def _scores(row: NodeRow) -> str:

@@ -29,8 +29,12 @@ class MetricsRecorder:
         return NO_TIMER
 
     def wants_explanations(self) -> bool:
-        """Whether `explained` and `waited` are to be called; explaining costs many times a decision."""
+        """Whether `explains` and `waited` are to be called."""
         return False
+
+    def explains(self, pod: str) -> bool:
+        """Whether the decision about this pod is to be explained; that costs many times a decision."""
+        return True
 
     def explained(self, explanation: Explanation, stock: str) -> None:
         """What a decision that is being made depends on, and what the stock profile would choose."""

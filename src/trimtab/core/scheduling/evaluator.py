@@ -34,9 +34,10 @@ class Evaluator:
 
     def evaluate(self, pod: Pod, profile: Profile, timer: PluginTimer) -> Placement | Unschedulable:
         excluded = self.not_evaluated(pod, profile)
-        if excluded is None and self.state.recorder.wants_explanations():
+        recorder = self.state.recorder
+        if excluded is None and recorder.wants_explanations() and recorder.explains(pod.key):
             told = explain(self.state.cluster.view, pod, profile, self.nominated())
-            self.state.recorder.explained(told, self.stock_choice(self.state.cluster.view, pod))
+            recorder.explained(told, self.stock_choice(self.state.cluster.view, pod))
         return excluded or choose(self.state.cluster.view, pod, profile, self.nominated(), self.cache, timer)
 
     def not_evaluated(self, pod: Pod, profile: Profile) -> Unschedulable | None:
