@@ -383,7 +383,7 @@ def test_status_knows_what_kubectl_has_installed(cluster: Rig) -> None:
         assert (1, True) == (shown.exit_code, "installed by kubectl, checksum " in shown.stdout)
         assert "lease trimtab/trimtab: nobody holds it" in shown.stdout
         refused = deploy(cluster, "upgrade", "--yes")
-        assert (1, True) == (refused.exit_code, "trimtab deploy has installed nothing in namespace" in refused.stderr)
+        assert (1, True) == (refused.exit_code, "installed by kubectl: go on with kubectl apply -k" in refused.stderr)
         assert "has installed nothing in namespace trimtab" in done(deploy(cluster, "uninstall", "--yes"))
         assert exists(cluster, "/apis/apps/v1/namespaces/trimtab/deployments/trimtab")
     finally:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any
 from urllib.parse import parse_qs, unquote
 
@@ -27,7 +28,9 @@ def plural(kind: str) -> str:
 class ObjectServer:
     """Holds objects by their path; `on_request` sees each request first, and may change or raise something."""
 
-    def __init__(self, *objects: Object) -> None:
+    def __init__(self, *objects: Object, kinds: Mapping[str, tuple[str, ...]] = MappingProxyType({})) -> None:
+        self.kinds = {version: (*KINDS.get(version, ()), *kinds.get(version, ())) for version in {**KINDS, **kinds}}
+        self.refused = ""  # the end of paths that nobody may read
         self.objects = {self._path(each): each for each in objects}
         self.on_request: Callable[[Request], None] = lambda request: None
         self.transport = FakeTransport(self._answer)
@@ -45,11 +48,13 @@ class ObjectServer:
     def _answer(self, request: Request) -> FakeResponse:
         self.on_request(request)
         path, _, query = request.path.partition("?")
+        if self.refused and path.endswith(self.refused):
+            return json_response({"kind": "Status", "message": "forbidden"}, 403)
         if path == "/apis":
-            groups = [{"preferredVersion": {"groupVersion": version}} for version in KINDS if "/" in version]
+            groups = [{"preferredVersion": {"groupVersion": version}} for version in self.kinds if "/" in version]
             return json_response({"groups": groups})
-        if (version := path.removeprefix("/apis/").removeprefix("/api/")) in KINDS:
-            return json_response({"resources": [self._resource(kind) for kind in KINDS[version]]})
+        if (version := path.removeprefix("/apis/").removeprefix("/api/")) in self.kinds:
+            return json_response({"resources": [self._resource(kind) for kind in self.kinds[version]]})
         if "accessreviews" in path:
             return json_response({"status": {"allowed": True}}, 201)
         return self._of_object(request, path, parse_qs(query))
@@ -64,7 +69,7 @@ class ObjectServer:
             found = self.objects.pop(path) if request.method == "DELETE" else self.objects[path]
             return json_response(found)
         collection = path.rpartition("/")[2]
-        if collection not in {plural(kind) for kinds in KINDS.values() for kind in kinds}:
+        if collection not in {plural(kind) for kinds in self.kinds.values() for kind in kinds}:
             return MISSING
         wanted = dict(each.split("=") for each in unquote(query.get("labelSelector", [""])[0]).split(",") if each)
         items = [item for where, item in self.objects.items() if f"/{collection}/" in where and _matches(item, wanted)]

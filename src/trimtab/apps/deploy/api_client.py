@@ -36,6 +36,10 @@ class NotFound(DeployError):
     """Something that the object needs does not exist."""
 
 
+class Forbidden(DeployError):
+    """The account of the kubeconfig may not do it."""
+
+
 class NothingWritten(DeployError):
     """A refusal after which everything is as before."""
 
@@ -225,7 +229,8 @@ def refusal(answer: Response, action: str) -> DeployError:
         429: "try again later",
     }
     remedy = remedies.get(answer.status, "see the API server's log" if answer.status >= 500 else "see the message")
-    return DeployError(f"cannot {action}: {answer.status} {message}: {remedy}")
+    kind = Forbidden if answer.status == 403 else DeployError
+    return kind(f"cannot {action}: {answer.status} {message}: {remedy}")
 
 
 def _conflicts(answer: Response) -> str:

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 
 from trimtab.apps.deploy.api_client import ApiClient, DeployError, Object, ObjectRef, join_first, ref_of
 from trimtab.apps.deploy.object_diff import comparable
+from trimtab.apps.deploy.recovery import recover_inventory
 from trimtab.apps.deploy.release import (
     LABELLER_LEASE,
     MANAGED_BY,
@@ -80,7 +81,7 @@ async def make_plan(client: ApiClient, release: Release, rendered: Sequence[Obje
     await _check_kinds(client, rendered)
     await check_reading(client, rendered)
     await check_namespace(client, release.namespace)
-    installed = await read_inventory(client, release.namespace)
+    installed = await read_inventory(client, release.namespace) or await recover_inventory(client, release.namespace)
     live = await _read_all(client, [ref_of(each) for each in rendered])
     kept, notes = _leave_to_others(rendered, live)
     _check_ownership(kept, live, release.namespace)

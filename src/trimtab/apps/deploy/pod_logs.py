@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from trimtab.apps.deploy.api_client import ApiClient, DeployError, Object, refusal
-from trimtab.apps.deploy.release import COMPONENT, TRIMTAB
+from trimtab.apps.deploy.release import COMPONENT, LABELLER, TRIMTAB
 from trimtab.kube.transport import Response, Unreachable
 from trimtab.wire.requests import Request, quote
 
@@ -70,18 +70,31 @@ async def print_logs(client: ApiClient, options: LogOptions, write: Print, warn:
     """The logs of all replicas; raises DeployError if there are none."""
     logs = {pod["metadata"]["uid"]: PodLog(pod, options, write) for pod in await _pods(client, options)}
     if not logs:
-        raise DeployError(f"no pod of trimtab is in namespace {options.namespace}: see trimtab deploy status")
+        raise await _nothing_to_read(client, options)
     if options.follow:
         await _follow(client, options, logs, write, warn)
         return
-    failures = []
+    failures = 0
     for log in logs.values():
         try:
             await log.print(client)
         except DeployError as error:
-            failures.append(str(error))
+            failures += 1
+            warn(str(error))
     if failures:
-        raise DeployError("; ".join(failures))
+        raise DeployError(f"{failures} of {len(logs)} logs could not be read: see the reasons above")
+
+
+async def _nothing_to_read(client: ApiClient, options: LogOptions) -> DeployError:
+    """Why there is no pod: the component is not installed, or it has none now."""
+    deployments = await client.list_kind("apps/v1", "Deployment", options.namespace, labels=TRIMTAB)
+    components = [(each["metadata"].get("labels") or {}).get(COMPONENT) for each in deployments]
+    if components and options.component == LABELLER and LABELLER not in components:
+        return DeployError(
+            f"the labeller is not installed in namespace {options.namespace}: trimtab deploy upgrade --labeller adds it"
+        )
+    which = f"the {options.component}" if options.component else "trimtab"
+    return DeployError(f"no pod of {which} is in namespace {options.namespace}: see trimtab deploy status")
 
 
 async def _pods(client: ApiClient, options: LogOptions) -> list[Object]:

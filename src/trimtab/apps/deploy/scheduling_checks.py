@@ -14,7 +14,7 @@ from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from trimtab.apps.deploy.api_client import ApiClient, DeployError, Object, ObjectRef, join_first
+from trimtab.apps.deploy.api_client import ApiClient, DeployError, Forbidden, Object, ObjectRef, join_first
 from trimtab.apps.deploy.port_check import check_port
 from trimtab.apps.deploy.probe_pods import Bindings, ProbeOptions, create_pods, probe_namespace, probe_pod
 from trimtab.apps.deploy.status import Status, read_installation
@@ -68,7 +68,7 @@ class SchedulingChecks:
             return
         yield await self._check_many_pods()
         yield await self._check_anti_affinity()
-        yield await self._check_impossible_pod()
+        yield await self.check_impossible_pod()
 
     async def _check_nodes(self) -> CheckResult:
         nodes = await self._cluster.list_kind("v1", "Node")
@@ -92,7 +92,7 @@ class SchedulingChecks:
         """Its state; right after an installation it takes some seconds until a replica holds the lease."""
         patience = asyncio.get_running_loop().time() + min(SETTLING_SECONDS, self._seconds_left)
         while True:
-            found = await read_installation(self._cluster, self._options.installed_in)
+            found = await read_installation(self._cluster, self._options.installed_in, "--installed-in")
             if not found.problems or asyncio.get_running_loop().time() >= patience:
                 return found
             await asyncio.sleep(POLL_SECONDS)
@@ -129,13 +129,16 @@ class SchedulingChecks:
         one, other = (self._bindings.nodes[name] for name in pair)
         return CheckResult("anti-affinity", one != other, f"two pods that exclude each other are on {one} and {other}")
 
-    async def _check_impossible_pod(self) -> CheckResult:
+    async def check_impossible_pod(self) -> CheckResult:
         """It must stay pending, with the condition and an Event of this scheduler."""
         pod = probe_pod(self._options.probe, "impossible", nodeSelector=IMPOSSIBLE)
         (name,) = await create_pods(self._cluster, [pod], self._bindings)
         while True:
             found = await self._read_pod(name)
-            event, condition = await self._event(name), scheduled_condition(found)
+            try:
+                event, condition = await self._event(name), scheduled_condition(found)
+            except Forbidden as error:
+                return CheckResult("impossible pod", None, str(error))
             if name in self._bindings.bound:
                 return CheckResult(
                     "impossible pod", False, f"bound to {self._bindings.nodes[name]}, whose labels it excludes"

@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from trimtab.apps.deploy.api_client import ApiClient, DeployError, Object, ref_of
+from trimtab.apps.deploy.api_client import ApiClient, DeployError, Forbidden, Object, ref_of
 from trimtab.apps.deploy.plan import check_namespace
-from trimtab.apps.deploy.release import COMPONENT, LEASES, MANAGED_BY, TRIMTAB, Inventory, read_inventory
+from trimtab.apps.deploy.recovery import recover_inventory
+from trimtab.apps.deploy.release import COMPONENT, LEASES, MANAGED_BY, TRIMTAB, Inventory, inventory_ref, read_inventory
 from trimtab.apps.deploy.render import CHECKSUM, CONFIG_KEY, CONFIG_MAP, VERSION, checksum
 from trimtab.apps.deploy.rollout import rollout_state, waiting_reasons
 from trimtab.wire.decoding import Malformed
@@ -63,11 +64,12 @@ class Status:
     problems: tuple[str, ...] = field(default=())
 
 
-async def read_installation(client: ApiClient, namespace: str) -> Status:
-    """The state now; DeployError if nothing is installed."""
-    inventory = await read_inventory(client, namespace) or await _by_labels(client, namespace)
-    if inventory is None:
-        inventory = await find_installation(client, namespace)
+async def read_installation(client: ApiClient, namespace: str, flag: str = "-n") -> Status:
+    """The state now; DeployError, which names the flag for another namespace, if nothing is installed."""
+    inventory = await read_inventory(client, namespace)
+    if inventory is None and (recovered := await recover_inventory(client, namespace)) is not None:
+        inventory = replace(recovered, objects=(*recovered.objects, inventory_ref(namespace)))  # which is missing
+    inventory = inventory or await _by_labels(client, namespace) or await find_installation(client, namespace, flag)
     found = await asyncio.gather(*map(client.read, inventory.objects))
     missing = tuple(str(ref) for ref, item in zip(inventory.objects, found, strict=True) if item is None)
     deployments = [item for item in found if item is not None and item["kind"] == "Deployment"]
@@ -103,19 +105,27 @@ async def _by_labels(client: ApiClient, namespace: str) -> Inventory | None:
     return Inventory(refs, labels.get(VERSION, ""), manager, is_template=False, repository="", leases=held)
 
 
-async def find_installation(client: ApiClient, namespace: str) -> Inventory:
-    """The inventory; DeployError with what to do if there is none."""
+async def find_installation(client: ApiClient, namespace: str, flag: str = "-n") -> Inventory:
+    """The inventory; DeployError with what to do if there is none and none can be recovered."""
+    remedy = f"choose another with {flag}, or run trimtab deploy install"
     if await check_namespace(client, namespace) is None:
-        raise DeployError(
-            f"namespace {namespace} does not exist: choose another with -n, or run trimtab deploy install"
-        )
-    inventory = await read_inventory(client, namespace)
-    if inventory is None:
-        raise DeployError(
-            f"trimtab deploy has installed nothing in namespace {namespace}: choose another with -n, or run "
-            "trimtab deploy install"
-        )
-    return inventory
+        raise DeployError(f"namespace {namespace} does not exist: {remedy}")
+    inventory = await read_inventory(client, namespace) or await recover_inventory(client, namespace)
+    if inventory is not None:
+        return inventory
+    if (other := await _by_labels(client, namespace)) is not None:
+        raise DeployError(f"what is in namespace {namespace} was {other.config_name}: {_remedy(other)}")
+    raise DeployError(f"trimtab deploy has installed nothing in namespace {namespace}: {remedy}")
+
+
+def _remedy(other: Inventory) -> str:
+    """How to go on with what Helm or kubectl has installed."""
+    use, remove = (
+        ("helm upgrade", "helm uninstall")
+        if other.config_name.endswith("Helm")
+        else ("kubectl apply -k", "kubectl delete -k")
+    )
+    return f"go on with {use}, or remove it first with {remove} and run trimtab deploy install"
 
 
 def _is_config(item: Object) -> bool:
@@ -167,7 +177,10 @@ def _problems(missing: tuple[str, ...], workloads: tuple[Workload, ...], leaders
 
 async def _warnings(client: ApiClient, namespace: str) -> tuple[str, ...]:
     """The last Warning events of the namespace, newest first."""
-    events = await client.list_kind("v1", "Event", namespace, fields="type=Warning")
+    try:
+        events = await client.list_kind("v1", "Event", namespace, fields="type=Warning")
+    except Forbidden as error:
+        return (f"not shown: {error}",)
     ages = (_not_negative(seconds_since(_event_time(each), time.time())) for each in events)
     aged = [(age, each) for age, each in zip(ages, events, strict=True) if age is not None and age < WARNING_AGE]
     newest = sorted(aged, key=lambda pair: pair[0])[:MAX_WARNINGS]

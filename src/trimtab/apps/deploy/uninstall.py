@@ -26,9 +26,9 @@ from trimtab.apps.deploy.api_client import (
 )
 from trimtab.apps.deploy.labeller_removal import had_labeller, remove_labels
 from trimtab.apps.deploy.plan import check_namespace
+from trimtab.apps.deploy.recovery import marked_objects
 from trimtab.apps.deploy.release import (
     LABELLER_LEASE,
-    OURS,
     TRIMTAB,
     Inventory,
     deployed_in,
@@ -119,8 +119,7 @@ async def _ours(
     """By the inventory and by our marks, because a namespace that was deleted by hand takes the inventory with it."""
     refs = [*listed, inventory_ref(namespace)]
     read = [each for each in await asyncio.gather(*map(client.read, refs)) if each is not None]
-    marked = await asyncio.gather(*(client.list_kind(*kind, labels=OURS) for kind in kinds))
-    candidates = [*read, *(item for items in marked for item in items)]
+    candidates = [*read, *await marked_objects(client, namespace, kinds)]
     return {ref_of(each): each for each in candidates if is_ours(each) and deployed_in(each) == namespace}
 
 
