@@ -59,7 +59,7 @@ async def serving(tls: ServerTls | None, limit: int = MAX_CONNECTIONS) -> AsyncI
 
 
 class Connected(NamedTuple):
-    """What a client sees of the server's TLS."""
+    """What a client sees of the server's TLS; no name with an anonymous suite."""
 
     version: str
     common_name: str
@@ -76,5 +76,5 @@ async def connect(port: int, context: ssl.SSLContext, own: str = "127.0.0.1") ->
     writer.close()
     if not answer.startswith(b"HTTP/1.1 200"):
         raise ConnectionError(answer)  # a refused client certificate shows after the handshake of TLS 1.3
-    names = [value for part in certificate["subject"] for name, value in part if name == "commonName"]
-    return Connected(version, names[0])
+    names = [value for part in (certificate or {}).get("subject", ()) for name, value in part if name == "commonName"]
+    return Connected(version, names[0] if names else "")

@@ -82,16 +82,20 @@ async def test_a_client_that_sends_nothing_is_dropped(port: int, monkeypatch: py
 
 
 async def test_a_client_that_starts_no_handshake_is_dropped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """On the secure port, too, and others are served meanwhile."""
-    monkeypatch.setattr(listener, "HANDSHAKE_SECONDS", 0.2)
+    """On the secure port, too; one that has is served before and after. It connects first, with the usual time for that."""
     authority = trustme.CA()
     tls = ServerTls(Files.issue(tmp_path, authority).options, "127.0.0.1", lambda: b"", lambda: 0.0)
     async with serving(tls, LIMIT) as port:
+        good, kept = await asyncio.open_connection("localhost", port, ssl=trusting(authority))
+        kept.write(REQUEST)
+        assert b"HTTP/1.1 200 OK" == await answer(good)
+        monkeypatch.setattr(listener, "HANDSHAKE_SECONDS", 0.2)
         silent, writer = await opened(port)
         noise, other = await opened(port, REQUEST)
-        assert "server" == (await connect(port, trusting(authority))).common_name
         assert (b"", True) == (await answer(silent), (await answer(noise))[:8] != b"HTTP/1.1")
-        for each in (writer, other):
+        kept.write(REQUEST)
+        assert b"ok" in await good.readuntil(b"ok") and b"HTTP/1.1 200 OK" == await answer(good)
+        for each in (kept, writer, other):
             each.close()
 
 

@@ -7,7 +7,7 @@ import errno
 import os
 import ssl
 from collections.abc import AsyncIterator
-from contextlib import nullcontext
+from contextlib import asynccontextmanager, nullcontext, suppress
 from datetime import timedelta
 from pathlib import Path
 from unittest.mock import Mock
@@ -15,7 +15,10 @@ from unittest.mock import Mock
 import pytest
 import trustme
 
-from tests.serve.secure_server import NOW, Files, connect, serving, trusting
+from tests.serve.secure_server import ANY, NOW, Files, connect, serving, trusting
+from trimtab.serve.health import Health
+from trimtab.serve.http import create_app
+from trimtab.serve.listener import listen, serve
 from trimtab.serve.options import CertificateOptions
 from trimtab.serve.serving_certificate import CertificateError
 from trimtab.serve.tls import REREAD_INTERVAL, ServerTls
@@ -134,21 +137,45 @@ async def test_versions(port: int, authority: trustme.CA) -> None:
     assert "TLSv1.3" == (await connect(port, limited(authority, ssl.TLSVersion.TLSv1_3))).version
     assert "TLSv1.2" == (await connect(port, limited(authority, ssl.TLSVersion.TLSv1_2))).version
     for old in (ssl.TLSVersion.TLSv1_1, ssl.TLSVersion.TLSv1):
+        client = limited(authority, old)
         with pytest.raises(OSError):
-            await connect(port, limited(authority, old))
+            await connect(port, client)
 
 
-async def test_every_weak_suite_is_refused(port: int, authority: trustme.CA) -> None:
-    """Of all suites of TLS 1.2 that OpenSSL knows, only those with forward secrecy and authenticated encryption or SHA-2."""
+@asynccontextmanager
+async def permissive(files: Files) -> AsyncIterator[int]:
+    """A server with the same certificate that allows every suite."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.set_ciphers("ALL:COMPLEMENTOFALL:@SECLEVEL=0")
+    context.load_cert_chain(files.cert, files.key)
+    async with serve(create_app(Health()), listen(ANY), context) as port:
+        yield port
+
+
+def weak_suites(authentication: str) -> list[str]:
+    """Of TLS 1.2, with certificates of this kind: those without forward secrecy, and those with SHA-1."""
     scan = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     scan.set_ciphers("ALL:COMPLEMENTOFALL:@SECLEVEL=0")
-    names = [each["name"] for each in scan.get_ciphers() if not each["name"].startswith("TLS_")]
-    weak = [name for name in names if not name.startswith(("ECDHE-", "DHE-")) or name.endswith("-SHA")]
-    assert len(weak) > 20
-    for name in weak:
-        with pytest.raises(OSError):
-            await connect(port, limited(authority, ssl.TLSVersion.TLSv1_2, f"{name}:@SECLEVEL=0"))
-    assert "TLSv1.2" == (await connect(port, limited(authority, ssl.TLSVersion.TLSv1_2))).version  # not the rate
+    names = [each["name"] for each in scan.get_ciphers() if each["auth"] in (authentication, "auth-null")]
+    return [name for name in names if not name.startswith(("ECDHE-", "DHE-")) or name.endswith("-SHA")]
+
+
+@pytest.mark.parametrize(("key", "at_least"), [(trustme.KeyType.ECDSA, 2), (trustme.KeyType.RSA, 10)])
+async def test_every_weak_suite_is_refused(
+    tmp_path: Path, authority: trustme.CA, key: trustme.KeyType, at_least: int
+) -> None:
+    """Each of them connects to a server that allows all, and not to ours, which has the same certificate."""
+    files = Files.issue(tmp_path, authority, key_type=key)
+    possible = 0
+    async with permissive(files) as any_suite, serving(server_tls(files.options)) as port:
+        for name in weak_suites(f"auth-{key.name.lower()}"):
+            client = limited(authority, ssl.TLSVersion.TLSv1_2, f"{name}:@SECLEVEL=0")
+            with suppress(OSError):
+                possible += "TLSv1.2" == (await connect(any_suite, client)).version
+            with pytest.raises(OSError):
+                await connect(port, client)
+        assert "TLSv1.2" == (await connect(port, limited(authority, ssl.TLSVersion.TLSv1_2))).version  # not the rate
+    assert possible >= at_least
 
 
 async def test_settings_of_the_flags(tmp_path: Path, authority: trustme.CA) -> None:
@@ -160,11 +187,13 @@ async def test_settings_of_the_flags(tmp_path: Path, authority: trustme.CA) -> N
     async with serving(server_tls(one)) as port:
         allowed, other = "ECDHE-ECDSA-AES256-GCM-SHA384", "ECDHE-ECDSA-AES128-GCM-SHA256"
         assert "TLSv1.2" == (await connect(port, limited(authority, ssl.TLSVersion.TLSv1_2, allowed))).version
+        refused = limited(authority, ssl.TLSVersion.TLSv1_2, other)
         with pytest.raises(OSError):
-            await connect(port, limited(authority, ssl.TLSVersion.TLSv1_2, other))
+            await connect(port, refused)
     for settings in (tls_settings("VersionTLS13", ()), tls_settings("VersionTLS12", ["TLS_AES_128_GCM_SHA256"])):
         new = CertificateOptions(str(files.cert), str(files.key), settings=settings)
         async with serving(server_tls(new)) as port:
             assert "TLSv1.3" == (await connect(port, limited(authority, ssl.TLSVersion.TLSv1_3))).version
+            older = limited(authority, ssl.TLSVersion.TLSv1_2)
             with pytest.raises(OSError):
-                await connect(port, limited(authority, ssl.TLSVersion.TLSv1_2))
+                await connect(port, older)
