@@ -8,12 +8,14 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, closing
 
 import pytest
-from aiohttp import ClientSession
+from aiohttp import ClientSession, web
+from aiohttp.test_utils import TestServer
 
 from tests.serve.small_cluster import SmallCluster
 from trimtab.apps.serving import Pages, Ports
 from trimtab.kube.credentials import Credentials
 from trimtab.kube.credentials.kubeconfig import ClusterConfig, UserConfig
+from trimtab.serve.client_ca import LookupFailed
 from trimtab.serve.explain import ExplainEndpoints
 from trimtab.serve.gauges import Gauges
 from trimtab.serve.health import Health
@@ -41,9 +43,9 @@ def at(host: str = "127.0.0.1") -> Address:
 
 
 @asynccontextmanager
-async def opened(serving: Serving) -> AsyncIterator[str]:
+async def opened(serving: Serving, credentials: Credentials = NOBODY) -> AsyncIterator[str]:
     """The one port of this, as a URL on loopback."""
-    with closing(Ports(serving, NOBODY)) as ports:
+    with closing(Ports(serving, credentials)) as ports:
         (made,) = ports._sockets.values()
         scheme = "http" if serving.secure is None else "https"
         async with ports.serve(pages()):
@@ -80,6 +82,28 @@ async def test_pages_of_the_secure_port() -> None:
     secure = SecureServing(at(), authentication=AuthenticationOptions(skip_lookup=True))
     async with opened(Serving(secure=secure)) as base:
         assert {path: 200 if path in HEALTH else 401 for path in PATHS} == await found(base)
+
+
+async def test_junk_as_the_clusters_client_ca_is_no_reason_to_end(caplog: pytest.LogCaptureFixture) -> None:
+    """It is a failed lookup, which is tolerated unless a flag says otherwise."""
+
+    async def answer(request: web.Request) -> web.Response:
+        return web.json_response({"data": {"client-ca-file": "junk"}} if request.method == "GET" else {})
+
+    app = web.Application()
+    app.router.add_route("*", "/{path:.*}", answer)
+    async with TestServer(app) as api_server:
+        server = str(api_server.make_url("")).rstrip("/")
+        credentials = Credentials(ClusterConfig(server=server), UserConfig(), "test")
+        async with opened(Serving(secure=SecureServing(at())), credentials) as base:
+            assert {path: 200 if path in HEALTH else 401 for path in PATHS} == await found(base)
+        assert "client CA lookup failed" in caplog.text and "--client-ca-file" not in caplog.text
+        strict = SecureServing(at(), authentication=AuthenticationOptions(tolerate_lookup_failure=False))
+        with pytest.raises(
+            LookupFailed, match="the ConfigMap kube-system/extension-apiserver-authentication is not a PEM"
+        ):
+            async with opened(Serving(secure=strict), credentials):
+                pass
 
 
 async def test_an_open_status_page_is_told(caplog: pytest.LogCaptureFixture) -> None:
