@@ -10,6 +10,8 @@ import pytest
 from tests.deploy.rendering import DEPLOY, ROOT, by_name, kustomize, validate_strictly, write_overlay
 from tests.live.requires_controlplane import controlplane_or_skip
 from tools.controlplane.client import Document, Documents
+from trimtab.config.kube_scheduler import parse
+from trimtab.sources.registry import SOURCE_SETTINGS
 
 pytestmark = pytest.mark.live  # kubectl is built with the control plane
 COMPONENTS = sorted(each.parent.name for each in DEPLOY.glob("components/*/kustomization.yaml"))
@@ -43,6 +45,17 @@ def test_every_component_builds_alone_on_the_base(
     assert changed, "the component does nothing"
     for each in changed:
         validate_strictly(each)
+
+
+@pytest.mark.parametrize("name", [each for each in COMPONENTS if each.startswith("template-")])
+def test_a_template_without_a_lease_has_one_replica(binaries: Path, tmp_path: Path, name: str) -> None:
+    """Two would both schedule, also for the moment in which one replaces the other."""
+    built = by_name(kustomize(binaries, write_overlay(tmp_path / "overlay", name)))
+    (config,) = (each["data"]["config.yaml"] for (kind, *_), each in built.items() if kind == "ConfigMap")
+    (spec,) = (each["spec"] for (kind, *_), each in built.items() if kind == "Deployment")
+    elects = parse(config, "config.yaml", source_kinds=SOURCE_SETTINGS).leader_election.enabled
+    assert ((2, "RollingUpdate") if elects else (1, "Recreate")) == (spec["replicas"], spec["strategy"]["type"])
+    assert elects is (name != "template-development")
 
 
 @pytest.mark.parametrize("folder", OVERLAYS, ids=lambda folder: folder.name)

@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import os
 import re
+import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -91,19 +92,43 @@ def start(rig: Rig, *arguments: str) -> subprocess.Popen[bytes]:
 
 def interrupted_install(rig: Rig, survivors: int, namespace: str) -> Result:
     """The status after an install that was interrupted once so many objects were written."""
-    with mock.patch.object(ApiClient, "apply", _stopping_after(survivors)):
+    with mock.patch.object(ApiClient, "apply", _stopping_after(survivors, _cancel)):
         assert 143 == deploy(rig, "install", "-n", namespace, "--yes").exit_code
     return deploy(rig, "status", "-n", namespace)
 
 
-def _stopping_after(survivors: int) -> Any:
-    """An apply that is cancelled once so many objects are written."""
+def killed_install(rig: Rig, survivors: int, namespace: str) -> Result:
+    """The same after one that was killed, which cleans up nothing."""
+    arguments = survivors, ["deploy", "install", "-n", namespace, "--yes", "--kubeconfig", str(rig.admin_kubeconfig)]
+    code = f"from tests.live.deploy_commands import run_until_killed; run_until_killed(*{arguments!r})"
+    environment = {**os.environ, "PYTHONPATH": f"{ROOT / 'src'}:{ROOT}"}
+    ended = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, timeout=60, check=False)
+    assert -signal.SIGKILL == ended.returncode, ended
+    return deploy(rig, "status", "-n", namespace)
+
+
+def run_until_killed(survivors: int, arguments: list[str]) -> None:
+    """Run the command in this process, which kills itself once so many objects are written."""
+    with mock.patch.object(ApiClient, "apply", _stopping_after(survivors, _kill)):
+        main(arguments)
+
+
+def _cancel() -> None:
+    raise asyncio.CancelledError
+
+
+def _kill() -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def _stopping_after(survivors: int, stop: Callable[[], None]) -> Any:
+    """An apply that stops the command once so many objects are written."""
     written, real = 0, ApiClient.apply
 
     async def stopping(self: ApiClient, item: Document, *, dry_run: bool = False, force: bool = False) -> Document:
         nonlocal written
         if not dry_run and written == survivors:
-            raise asyncio.CancelledError
+            stop()
         written += not dry_run
         return await real(self, item, dry_run=dry_run, force=force)
 

@@ -6,21 +6,34 @@ needed `trimtab run` runs beside, with the service account that was installed.
 
 from __future__ import annotations
 
+import asyncio
 import json
 import signal
 from collections.abc import Iterator
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
 
 from tests.live import trimtab_process
-from tests.live.deploy_commands import API, deploy, done, everything, exists, interrupted_install, start, writes
+from tests.live.deploy_commands import (
+    API,
+    deploy,
+    done,
+    everything,
+    exists,
+    interrupted_install,
+    killed_install,
+    start,
+    writes,
+)
 from tests.live.requires_controlplane import controlplane_or_skip
 from tools.controlplane.client import Document
 from tools.controlplane.objects import node
 from tools.controlplane.rig import WORKLOADS, Rig
+from trimtab.apps.deploy import install
 from trimtab.apps.deploy.kustomization import manifests_folder, read_manifests
 
 pytestmark = pytest.mark.live
@@ -143,11 +156,11 @@ def _check_tests(cluster: Rig) -> None:
     trimtab_process.wait_for(lambda: not exists(cluster, f"{API}/namespaces/trimtab-test"), 20, "the namespace is gone")
 
 
-def test_upgrade_keeps_settings_names_conflicts_and_prunes(cluster: Rig, mine: set[str]) -> None:
-    """An upgrade shows the difference, stops at a field that another manager changed, and prunes what is not wanted."""
+def test_upgrade_keeps_settings_and_names_conflicts(cluster: Rig, mine: set[str]) -> None:
+    """An upgrade shows the difference, and stops at a field that another manager changed, unless it is forced."""
     refused = deploy(cluster, "upgrade", "-n", "mine", "--yes")
     assert (1, True) == (refused.exit_code, "has installed nothing in namespace mine" in refused.stderr)
-    done(deploy(cluster, "install", "-n", "mine", "--yes", "--image", "mine/trimtab", "--labeller"))
+    done(deploy(cluster, "install", "-n", "mine", "--yes", "--image", "mine/trimtab"))
     shown = done(deploy(cluster, "upgrade", "-n", "mine", "-c", "production", "--yes"))
     assert "-      format: text # easy to read with kubectl logs" in shown
     assert f"mine/trimtab:{VERSION} runs in namespace mine, with the configuration production" in shown
@@ -155,12 +168,9 @@ def test_upgrade_keeps_settings_names_conflicts_and_prunes(cluster: Rig, mine: s
     conflict = deploy(cluster, "upgrade", "-n", "mine", "-t", "next", "--yes")
     assert 1 == conflict.exit_code
     assert 'Deployment mine/trimtab was changed by others: .spec.replicas (conflict with "kubectl"' in conflict.stderr
-    forced = done(deploy(cluster, "upgrade", "-n", "mine", "-t", "next", "--no-labeller", "--yes", "--force-conflicts"))
-    assert "deleted Deployment mine/trimtab-labeller" in forced
+    done(deploy(cluster, "upgrade", "-n", "mine", "-t", "next", "--yes", "--force-conflicts"))
     found = _deployment(cluster)["spec"]
     assert (2, "mine/trimtab:next") == (found["replicas"], found["template"]["spec"]["containers"][0]["image"])
-    left = {name for name in everything(cluster) - mine if "labeller" in name}
-    assert set() == {name for name in left if not name.startswith(("pods/", "replicasets/"))}
 
 
 def _deployment(rig: Rig) -> Document:
@@ -182,7 +192,7 @@ def test_another_namespace_and_a_single_replica(cluster: Rig, mine: set[str], tm
     done(deploy(cluster, "upgrade", "-n", "mine", "-c", "development", "--yes"))
     found = _deployment(cluster)["spec"]
     assert (1, {"type": "Recreate"}) == (found["replicas"], found["strategy"])
-    kept = done(deploy(cluster, "uninstall", "-n", "mine", "--yes"))
+    kept = done(deploy(cluster, "uninstall", "-n", "mine", "--dry-run"))
     assert "note: namespace mine stays, because trimtab deploy did not make it" in kept
 
 
@@ -198,7 +208,8 @@ def _check_installed_account(rig: Rig, folder: Path) -> None:
 
 
 def test_what_a_configuration_brings_goes_again(cluster: Rig, mine: set[str], tmp_path: Path) -> None:
-    """PodGroups keep their kind; a labeller that is dropped leaves no label; an upgrade uses the file in the cluster."""
+    """PodGroups keep their kind; an upgrade uses the file in the cluster; a labeller that is dropped leaves nothing, and no
+    label, though the upgrade was interrupted once its Deployment was gone."""
     file = tmp_path / "f.yaml"
     file.write_text(GANGS_AND_LABELS)
     done(deploy(cluster, "install", "-n", "mine", "-c", str(file), "--labeller", "--yes"))
@@ -207,8 +218,12 @@ def test_what_a_configuration_brings_goes_again(cluster: Rig, mine: set[str], tm
     trimtab_process.wait_for(lambda: exists(cluster, "/apis/scheduling.x-k8s.io/v1alpha1"), 20, "the kind is served")
     cluster.admin.create({**group, "metadata": {"name": "g", "namespace": "default"}})
     cluster.admin.patch(f"{API}/nodes/node-1", {"metadata": {"labels": {PRESSURE: "true"}}})
+    with mock.patch.object(install, "remove_labels", side_effect=asyncio.CancelledError):
+        stopped = deploy(cluster, "upgrade", "-n", "mine", "--no-labeller", "--yes")
+    assert (143, True) == (stopped.exit_code, "deleted Deployment mine/trimtab-labeller" in stopped.stdout)
     changed = done(deploy(cluster, "upgrade", "-n", "mine", "--no-labeller", "--yes"))
     assert f"node-1: -{PRESSURE}" in changed
+    assert set() == {name for name in everything(cluster) - mine if "labeller" in name}
     assert PRESSURE not in cluster.admin.get(f"{API}/nodes/node-1")["metadata"]["labels"]
     assert "mode: apply" in cluster.admin.get(f"{API}/namespaces/mine/configmaps/trimtab")["data"]["config.yaml"]
     kept = done(deploy(cluster, "uninstall", "-n", "mine", "--dry-run"))
@@ -298,23 +313,10 @@ def test_missing_rights_are_named_before_anything_is_written(cluster: Rig) -> No
 
 
 def test_an_interrupted_install_is_completed(cluster: Rig, mine: set[str]) -> None:
-    """Stopped three times, each time later: status says what is missing, and the last run writes only that."""
-    for survivors in (1, 10, OBJECTS - 12):
-        half = interrupted_install(cluster, survivors, "mine")
+    """Killed, and then stopped later on: status says what is missing, and the last run writes only that."""
+    for half in (killed_install(cluster, 1, "mine"), interrupted_install(cluster, OBJECTS - 2, "mine")):
         assert (1, True) == (half.exit_code, "is missing: run trimtab deploy upgrade" in half.output), half.output
     assert f"1 change, {OBJECTS - 1} objects stay" in done(deploy(cluster, "install", "-n", "mine", "--yes"))
-    assert f"no changes, {OBJECTS} objects" in done(deploy(cluster, "install", "-n", "mine", "--yes"))
-
-
-def test_a_killed_install_is_completed(cluster: Rig, mine: set[str]) -> None:
-    """After SIGKILL in the middle of an install, the same command completes it."""
-    process = start(cluster, "install", "-n", "mine", "--yes")
-    inventory = f"{API}/namespaces/mine/configmaps/trimtab-deploy"
-    trimtab_process.wait_for(lambda: exists(cluster, inventory), 30, "the first write")
-    process.kill()
-    process.wait()
-    done(deploy(cluster, "install", "-n", "mine", "--yes"))
-    assert f"no changes, {OBJECTS} objects" in done(deploy(cluster, "install", "-n", "mine", "--yes"))
 
 
 @pytest.mark.parametrize(("number", "namespace"), [(signal.SIGINT, "probes"), (signal.SIGTERM, "default")])
