@@ -11,7 +11,15 @@ from trimtab.apps.deploy.api_client import ApiClient, DeployError, ref_of
 from trimtab.apps.deploy.install import carry_out
 from trimtab.apps.deploy.plan import make_plan
 from trimtab.apps.deploy.recovery import recover_inventory
-from trimtab.apps.deploy.release import DEPLOYED_IN, MANAGED_BY, Release, inventory_ref, read_inventory
+from trimtab.apps.deploy.release import (
+    DEPLOYED_IN,
+    MANAGED_BY,
+    Inventory,
+    Release,
+    inventory_ref,
+    read_inventory,
+    to_config_map,
+)
 from trimtab.apps.deploy.status import find_installation, read_installation
 
 pytestmark = pytest.mark.looptime
@@ -75,6 +83,19 @@ async def test_an_installation_takes_over_again() -> None:
     ]
     await carry_out(client, plan, lambda line: None, 1.0)
     assert await read_inventory(client, "mine") is not None
+
+
+async def test_a_kind_that_is_gone() -> None:
+    """An upgrade alone would ask for it again."""
+    monitor = marked("ServiceMonitor", "trimtab", "monitoring.coreos.com/v1")
+    record = to_config_map(Inventory((ref_of(SCHEDULER), ref_of(monitor))), "mine")
+    for kinds, remedy in (
+        ({}, "install the Prometheus operator again, or run trimtab deploy upgrade --no-monitoring"),
+        ({"monitoring.coreos.com/v1": ("ServiceMonitor",)}, "run trimtab deploy upgrade"),
+    ):
+        server = ObjectServer(NAMESPACE, SCHEDULER, record, kinds=kinds)
+        problems = (await read_installation(ApiClient(server.transport), "mine")).problems
+        assert (f"ServiceMonitor mine/trimtab is missing: {remedy}",) == problems
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,8 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
-from trimtab.apps.deploy.api_client import ApiClient, DeployError, Forbidden, Object, ref_of
-from trimtab.apps.deploy.plan import check_namespace
+from trimtab.apps.deploy.api_client import ApiClient, DeployError, Forbidden, Object, ObjectRef, ref_of
+from trimtab.apps.deploy.plan import OPERATOR, check_namespace
 from trimtab.apps.deploy.recovery import recover_inventory
 from trimtab.apps.deploy.release import COMPONENT, LEASES, MANAGED_BY, TRIMTAB, Inventory, inventory_ref, read_inventory
 from trimtab.apps.deploy.render import CHECKSUM, CONFIG_KEY, CONFIG_MAP, VERSION, checksum
@@ -71,7 +71,7 @@ async def read_installation(client: ApiClient, namespace: str, flag: str = "-n")
         inventory = replace(recovered, objects=(*recovered.objects, inventory_ref(namespace)))  # which is missing
     inventory = inventory or await _by_labels(client, namespace) or await find_installation(client, namespace, flag)
     found = await asyncio.gather(*map(client.read, inventory.objects))
-    missing = tuple(str(ref) for ref, item in zip(inventory.objects, found, strict=True) if item is None)
+    missing = tuple(ref for ref, item in zip(inventory.objects, found, strict=True) if item is None)
     deployments = [item for item in found if item is not None and item["kind"] == "Deployment"]
     config = next((each for each in found if each is not None and _is_config(each)), None)
     leaders = await asyncio.gather(*(_read_leader(client, name) for name in inventory.leases))
@@ -83,11 +83,11 @@ async def read_installation(client: ApiClient, namespace: str, flag: str = "-n")
         checksum(config["data"]) if config is not None else "",
         inventory.components,
         len(inventory.objects),
-        missing,
+        tuple(map(str, missing)),
         workloads,
         tuple(leaders),
         (*_edited(inventory, config, deployments), *await _warnings(client, namespace)),
-        (*_problems(missing, workloads, leaders), *await waiting_reasons(client, namespace)),
+        (*await _losses(client, missing), *_problems(workloads, leaders), *await waiting_reasons(client, namespace)),
     )
 
 
@@ -169,8 +169,18 @@ def _not_negative(age: float | None) -> float | None:
     return None if age is None else max(age, 0.0)
 
 
-def _problems(missing: tuple[str, ...], workloads: tuple[Workload, ...], leaders: list[Leader]) -> Iterator[str]:
-    yield from (f"{name} is missing: run trimtab deploy upgrade" for name in missing)
+async def _losses(client: ApiClient, missing: tuple[ObjectRef, ...]) -> list[str]:
+    """What to do for each object that is missing, perhaps together with its kind."""
+    kinds = [await client.resource(ref.api_version, ref.kind) for ref in missing]
+    upgrade = "run trimtab deploy upgrade"
+    without = f"install the Prometheus operator again, or {upgrade} --no-monitoring"
+    return [
+        f"{ref} is missing: {without if kind is None and ref.group == OPERATOR else upgrade}"
+        for ref, kind in zip(missing, kinds, strict=True)
+    ]
+
+
+def _problems(workloads: tuple[Workload, ...], leaders: list[Leader]) -> Iterator[str]:
     yield from (f"Deployment {each.name}: {each.waiting_for}" for each in workloads if each.waiting_for)
     yield from (f"lease {each.lease}: nobody holds it" for each in leaders if not each.is_held)
 
