@@ -61,11 +61,18 @@ def test_help_as_in_go(command: str) -> None:
         (["doctor", "-config", "f.yaml"], "No such option -config: write --config."),
         (["config", "show", "-key", "a", "f.yaml"], "No such option -key: write --key."),
         (["demo", "--sped=3"], "'--speed'"),
-        (["doctor", "-x"], "-x"),
+        (["doctor", "-x"], "No such option -x."),
+        (["labeller", "-webadr", ":9000", "-prom", "http://a:1"], "No such option -webadr: did you mean -webaddr?"),
+        (["run", "-foo", "-kubeconfig", "x"], "No such option -foo."),
+        (["run", "-kubeconfig=x"], "No such option -kubeconfig: write --kubeconfig."),
+        (["unmark", "-kubecnfig", "x"], "No such option -kubecnfig: did you mean -kubeconfig?"),
+        (["run", "--secure-port", "abc"], "'abc' is not a whole number."),
+        (["run", "--v=abc"], "'abc' is not a whole number."),
+        (["labeller", "-cpu", "abc"], "'abc' is not a number."),
     ],
 )
 def test_refused_flag(arguments: list[str], words: str) -> None:
-    """A flag with one dash too few, or misspelt, is refused with the right one, and the exit code is 2."""
+    """A flag with one dash too few, misspelt, or without a number is refused by its own name, and the exit code is 2."""
     result = CliRunner().invoke(main, arguments)
     assert 2 == result.exit_code
     assert words in result.stderr

@@ -17,6 +17,7 @@ from trimtab.cli import main
 POD = {
     "pod": "shop/cart", "scheduler": "trimtab", "state": "is bound to one", "node": "one", "nodes": 41,
     "verdict": "one: best of 2 of 41 nodes", "stock": "two: best of 9 of 41 nodes",
+    "note": "the label is ignored",
     "waiting": {
         "since": 0.0, "until": 61.5, "attempts": 2,
         "steps": [
@@ -96,6 +97,7 @@ def test_how_a_score_comes_about_and_how_the_pod_waited(address: str) -> None:
     )
     assert "unschedulable: attempt 1 failed, rejected by NodeResourcesFit" in text
     assert "with kube-scheduler's own profile: two: best of 9 of 41 nodes" in text
+    assert "\nnote: the label is ignored\n" in text
 
 
 @pytest.mark.parametrize("flags", [("-o", "json"), ("--output", "json"), ("--json",)])
@@ -152,6 +154,8 @@ def test_nobody_there() -> None:
     code, text = run_explain("node/one", "--address", "127.0.0.1:1")
     assert 1 == code
     assert "no answer at 127.0.0.1:1" in text
+    assert "kubectl port-forward -n trimtab deploy/trimtab 10259" in text
+    assert "--server https://127.0.0.1:10259 --insecure-skip-tls-verify" in text
     assert "--address" in text
 
 
@@ -229,4 +233,4 @@ def test_neither_pod_nor_node() -> None:
 def test_credentials_that_cannot_be_used(flags: tuple[str, ...], words: str) -> None:
     """One sentence, without the secret, before anything is sent."""
     code, text = run_explain("node/one", "--server", "https://127.0.0.1:1", *flags)
-    assert (1, True, False) == (code, words in text, "cret" in text), text
+    assert (2, True, False) == (code, words in text, "cret" in text), text

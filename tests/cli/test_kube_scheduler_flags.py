@@ -142,7 +142,7 @@ def test_the_note_is_one_line_of_the_log(caplog: pytest.LogCaptureFixture, monke
     monkeypatch.setattr("trimtab.apps.logs.configure", lambda settings: None)
     caplog.set_level(logging.INFO)
     arguments = ["--kubeconfig", "/nonexistent", "--profiling", "--vmodule=a=1", "--v=2"]
-    assert 1 == CliRunner().invoke(main, ["run", *arguments]).exit_code
+    assert 2 == CliRunner().invoke(main, ["run", *arguments]).exit_code
     lines = [each.getMessage() for each in caplog.records if "no effect" in each.getMessage()]
     assert ["flags of kube-scheduler that have no effect here: flags=--vmodule, --profiling"] == lines
 

@@ -54,7 +54,7 @@ def test_old_flags_and_new_ones(rules: str, flags: list[str]) -> None:
     """All spellings are accepted, and the first line says that nothing is written."""
     code, output = run_labeller(*(flag.replace("RULES", rules) for flag in flags))
     first, *rest = output.splitlines()
-    assert 1 == code
+    assert 2 == code
     assert first.startswith("trimtab labeller: mode observe: logs changes and writes nothing; add --apply")
     assert "the kubeconfig /nonexistent cannot be read" in "".join(rest)
 
@@ -157,7 +157,7 @@ def test_no_traceback_from_a_real_process(rules: str, tmp_path: Path) -> None:
     command = [sys.executable, "-m", "trimtab", "labeller", "-prom", GONE, "-r", rules]
     environment = {**os.environ, "HOME": str(tmp_path), "KUBECONFIG": ""}
     done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=60, check=False)
-    assert (1, False) == (done.returncode, "Traceback" in done.stderr)
+    assert (2, False) == (done.returncode, "Traceback" in done.stderr)
     assert "no kubeconfig found" in done.stderr
 
 
@@ -208,7 +208,7 @@ def test_thresholds_need_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     """It starts in an empty folder, as far as the kubeconfig."""
     monkeypatch.chdir(tmp_path)
     code, output = run_labeller("-prom", GONE, "-cpu", "70", "-promjob", "node")
-    assert (1, True) == (code, "the kubeconfig /nonexistent cannot be read" in output), output
+    assert (2, True) == (code, "the kubeconfig /nonexistent cannot be read" in output), output
 
 
 @pytest.mark.parametrize("arguments", [["-h"], ["--help"], ["-help"]])

@@ -118,7 +118,7 @@ def test_what_cannot_be_served_ends_the_process_at_once(tmp_path: Path) -> None:
         *run(tmp_path, "--client-ca-file=/nonexistent")
     )
     code, line = run(tmp_path, "--authentication-kubeconfig=/nonexistent")
-    assert (1, True) == (
+    assert (2, True) == (
         code,
         line.startswith("trimtab: --authentication-kubeconfig: the kubeconfig /nonexistent cannot"),
     )

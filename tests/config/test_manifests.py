@@ -104,15 +104,15 @@ def test_a_key_of_one_config_map() -> None:
 @pytest.mark.parametrize(
     ("content", "key", "words"),
     [
-        (SEVERAL, "", "holds several configurations, plain/config.yaml, production/config.yaml: name one with --key"),
+        (SEVERAL, "", "holds several configurations, plain/config.yaml, production/config.yaml: save one"),
         (SEVERAL, "config.yaml", "holds several configurations"),
         (SEVERAL, "prodution", "has no key 'prodution'"),
         (HEAD, "a", "--key 'a' needs a ConfigMap or Secret: leave it out"),
         (
             config_map("global: {}\n", "prometheus-config", "prometheus.yml"),
             "",
-            "no key of this ConfigMap holds a KubeSchedulerConfiguration or TrimtabConfiguration: "
-            "it has prometheus-config/prometheus.yml",
+            "no key of this ConfigMap holds a KubeSchedulerConfiguration or TrimtabConfiguration, "
+            "it has prometheus-config/prometheus.yml: write one under a key of it, as `trimtab config template",
         ),
         (yaml.safe_dump(manifest("Secret", data={"a": "%%%"})), "a", "data.a is not text in base64"),
         (config_map("", key="a"), "a", "the file is empty"),
@@ -134,7 +134,12 @@ def test_what_cannot_be_chosen(content: str, key: str, words: str) -> None:
             "this is a Deployment of apps/v1, not a configuration: apply it with `kubectl apply -f",
         ),
         ("monitoring.coreos.com/v1", "PrometheusRule", "apply it with `kubectl apply -f f.yaml`"),
-        ("scheduling.x-k8s.io/v1alpha1", "PodGroup", "see docs/gangs.md"),
+        (
+            "scheduling.x-k8s.io/v1alpha1",
+            "PodGroup",
+            "configuration: apply it with `kubectl apply -f f.yaml`, see docs/",
+        ),
+        ("scheduling.k8s.io/v1alpha1", "PodGroup", "write apiVersion scheduling.x-k8s.io/v1alpha1"),
         ("v1", "Config", "pass it with --kubeconfig"),
         ("kind.x-k8s.io/v1alpha4", "Cluster", "kind create cluster --config f.yaml"),
         ("kustomize.config.k8s.io/v1beta1", "Kustomization", "`kubectl apply -k`"),

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import difflib
+from collections.abc import Collection, Iterable
 from importlib import import_module
 
 import click
 
 GIVEN = "trimtab.cli.given"  # the arguments, in a context's `meta`
+NUMBERS = {  # click names the type, and nobody writes "an integer range"
+    "is not a valid integer range": "is not a whole number",
+    "is not a valid float range": "is not a number",
+}
 COMMANDS = {
     "config": "Check a configuration file, show it in full, or print a template.",
     "demo": "Run a simulated cluster in the terminal; needs no Kubernetes.",
@@ -35,13 +41,17 @@ class LazyGroup(click.Group):
     def invoke(self, ctx: click.Context) -> object:
         try:
             return super().invoke(ctx)
+        except click.BadParameter as error:
+            for theirs, ours in NUMBERS.items():
+                error.message = error.message.replace(theirs, ours)
+            raise
         except click.NoSuchOption as error:
-            known = {name for each in error.ctx.command.params for name in each.opts} if error.ctx else set()
-            given = (each.partition("=")[0] for each in ctx.meta[GIVEN])
-            one_dash = next((each for each in given if f"-{each}" in known and len(each) > 2), None)
-            if one_dash is None:
-                raise
-            raise click.UsageError(f"No such option {one_dash}: write -{one_dash}.", error.ctx) from None
+            if error.option_name.startswith("--") or error.ctx is None:
+                raise  # click has looked for a similar one itself
+            known = {name for each in error.ctx.command.params for name in each.opts}
+            raise click.UsageError(
+                _unknown_with_one_dash(error.option_name, ctx.meta[GIVEN], known), error.ctx
+            ) from None
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
@@ -55,6 +65,16 @@ class LazyGroup(click.Group):
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
             formatter.write_dl(list(COMMANDS.items()))
+
+
+def _unknown_with_one_dash(letter: str, given: Iterable[str], known: Collection[str]) -> str:
+    """What to write in place of an argument that click took for one-letter options: its error has only the letter."""
+    names = (each.partition("=")[0] for each in given)
+    name = next((each for each in names if each.startswith(letter) and each not in known), letter)
+    if f"-{name}" in known and len(name) > len(letter):
+        return f"No such option {name}: write -{name}."
+    near = difflib.get_close_matches(name, known, n=1) if len(name) > len(letter) else ()
+    return f"No such option {name}: did you mean {near[0]}?" if near else f"No such option {name}."
 
 
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})

@@ -10,7 +10,7 @@ from typing import TypedDict, Unpack
 import click
 
 from trimtab.cli.explain_text import node_lines, pod_lines
-from trimtab.cli.page_client import UNEXPECTED, Caller, Json, PageError, fetch
+from trimtab.cli.page_client import UNEXPECTED, BadInput, Caller, Json, PageError, fetch
 from trimtab.config.diagnostics import printable
 from trimtab.serve.address import DEFAULT_ADDRESS
 
@@ -64,15 +64,16 @@ def command(
 
 
 def _fetch(address: str, target: str, caller: Caller) -> Json:
-    """The answer; exits with 1 and a sentence if there is none."""
+    """The answer; exits with a sentence if there is none, and with 2 instead of 1 if that is because of a flag."""
+    code = 1
     try:
         answer = fetch(address, target, caller)
         problem = answer.get("problem")
     except PageError as error:
-        answer, problem = {}, str(error)
+        answer, problem, code = {}, str(error), 2 if isinstance(error, BadInput) else 1
     if problem:
         click.echo(printable(f"trimtab: {problem}."), err=True)
-        sys.exit(1)
+        sys.exit(code)
     return answer
 
 

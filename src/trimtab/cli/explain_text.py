@@ -16,6 +16,8 @@ def pod_lines(answer: Json, nodes: tuple[str, ...]) -> Iterator[str]:
     yield f"if it were scheduled now ({answer['scheduler']}): {answer['verdict']}"
     if answer.get("stock"):
         yield f"with kube-scheduler's own profile: {answer['stock']}"
+    if answer.get("note"):
+        yield f"note: {answer['note']}"
     yield from _past_decisions(answer["past"])
     feasible = [line for line in answer["lines"] if not line.get("refused_by")]
     yield from _table(feasible)

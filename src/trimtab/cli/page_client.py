@@ -17,6 +17,7 @@ TIMEOUT = 10.0
 OK, UNAUTHORIZED, FORBIDDEN = 200, 401, 403
 UNEXPECTED = "it may be another program, or another version"
 PORT_FORWARD = "kubectl port-forward -n trimtab deploy/trimtab 10259"
+FORWARDED = "--server https://127.0.0.1:10259 --insecure-skip-tls-verify"
 GRANT = (
     "kubectl create clusterrole trimtab-explain --verb=get --non-resource-url='/explain/*', and bind it to that user"
 )
@@ -26,6 +27,10 @@ Json = dict[str, Any]
 
 class PageError(Exception):
     """Why there is no page, and what to do; without a full stop."""
+
+
+class BadInput(PageError):
+    """A flag, or a file that one names, cannot be used."""
 
 
 @dataclass(frozen=True)
@@ -66,9 +71,7 @@ def _get(place: str, target: str, secure: _Connection | None) -> tuple[int, byte
         raise PageError(f"the certificate of {place} is not trusted ({error.verify_message}): {remedy}") from None
     except (OSError, ValueError, http.client.HTTPException) as error:
         reason = getattr(error, "strerror", None) or str(error).strip() or type(error).__name__
-        remedy = (
-            f"start `trimtab run`, or set --address; in a cluster `{PORT_FORWARD}` and --server https://127.0.0.1:10259"
-        )
+        remedy = f"start `trimtab run`, or set --address; in a cluster `{PORT_FORWARD}`, and add {FORWARDED}"
         raise PageError(f"no answer at {place} ({reason}): {remedy}") from None
 
 
@@ -105,7 +108,7 @@ def _secure(caller: Caller) -> _Connection:
         authority = Path(caller.authority).read_bytes() if caller.authority else b""
         token = caller.token or (Path(caller.token_file).read_text().strip() if caller.token_file else "")
     except OSError as error:
-        raise PageError(f"{error.filename} cannot be read: {error.strerror}") from None
+        raise BadInput(f"{error.filename} cannot be read: {error.strerror}") from None
     material = TlsMaterial(ca=authority, verify=not caller.insecure)
     try:
         if token:
@@ -116,7 +119,7 @@ def _secure(caller: Caller) -> _Connection:
             raise PageError(f"the kubeconfig's token is not sent to a server that is not verified: {remedy}")
         return _Connection(client_context(material._replace(certificate=own.certificate, key=own.key)), headers)
     except CredentialsError as error:
-        raise PageError(str(error)) from None
+        raise BadInput(str(error)) from None
 
 
 def _of_kubeconfig(path: str) -> tuple[Mapping[str, str], Any]:

@@ -251,9 +251,9 @@ def run_process(
         credentials = find_credentials(kubeconfig, server=master)
         options = replace(options, serving=serving.serving(credentials.in_cluster))
         return process.run(configuration, credentials, options, file, specs)
-    except (CannotListen, CredentialsError, LookupFailed, UnknownKind, PreflightError) as error:
+    except (CannotListen, LookupFailed, UnknownKind, PreflightError) as error:
         report(configuration, printable(f"trimtab: {error}."))
-    except (CertificateError, RecordingError) as error:
+    except (CertificateError, CredentialsError, RecordingError) as error:
         report(configuration, printable(f"trimtab: {error}."))
         return BAD_INPUT
     except ConfigError as error:

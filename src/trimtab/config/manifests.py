@@ -20,6 +20,7 @@ ENCODED = {("ConfigMap", "binaryData"), ("Secret", "data")}
 RULE_FILE_KEY = "Rulename"
 _OWN_KINDS = ("KubeSchedulerConfiguration", "TrimtabConfiguration")
 _OWN_GROUPS = ("kubescheduler.config.k8s.io/", "trimtab.dev/")
+_POD_GROUPS = ("scheduling.x-k8s.io/", "scheduling.sigs.k8s.io/")
 _CONFIGURATION = re.compile(rf"^\s*kind\s*:\s*[\"']?({'|'.join(_OWN_KINDS)})\b|^\s*{RULE_FILE_KEY}\s*:", re.MULTILINE)
 _APPLY = "apply it with `kubectl apply -f {file}`"
 _REMEDIES = {
@@ -44,6 +45,11 @@ class Located(NamedTuple):
 
     documents: tuple[YamlNode, ...]
     file: str
+
+    @property
+    def kind(self) -> str:
+        """The kind of the first document that has one of ours; empty for a rule.yaml."""
+        return next((kind for each in self.documents if (kind := _field(each, "kind")) in _OWN_KINDS), "")
 
     @property
     def is_rule_file(self) -> bool:
@@ -130,7 +136,7 @@ def _choose(entries: Sequence[_Entry], file: str, key: str) -> _Entry:
         return found[0]
     labels = ", ".join(each.label for each in found or entries)
     if found:
-        remedy = "name one with --key (`trimtab config show FILE --key NAME/KEY` prints it as a file of its own)"
+        remedy = "save one as a file of its own with `trimtab config show FILE --key NAME/KEY > config.yaml`"
         raise _error(file, found[1].value.position, f"holds several configurations, {labels}: {remedy}")
     if key:
         near = did_you_mean(key, [name for each in entries for name in (each.key, each.label)])
@@ -139,7 +145,8 @@ def _choose(entries: Sequence[_Entry], file: str, key: str) -> _Entry:
     raise _error(
         file,
         first.value.position,
-        f"no key of this {first.kind} holds a {_OWN_KINDS[0]} or {_OWN_KINDS[1]}: it has {labels}",
+        f"no key of this {first.kind} holds a {_OWN_KINDS[0]} or {_OWN_KINDS[1]}, it has {labels}: "
+        "write one under a key of it, as `trimtab config template default` prints it, or give the file that has one",
     )
 
 
@@ -192,6 +199,8 @@ def _refuse_other_kinds(manifest: MappingNode, file: str) -> None:
         remedy = _REMEDIES.get(kind, _APPLY)
         if version.startswith("audit.k8s.io/"):
             remedy = "pass it to kube-apiserver with --audit-policy-file"
+        elif kind == "PodGroup" and not version.startswith(_POD_GROUPS):
+            remedy = f"write apiVersion {_POD_GROUPS[0]}v1alpha1, the one that Coscheduling reads, and {remedy}"
         what = f"a {kind} of {version}"
     elif not kind and (fields := [each for each in _BY_FIELD if isinstance(manifest.entries.get(each), SequenceNode)]):
         what, remedy = _BY_FIELD[fields[0]]

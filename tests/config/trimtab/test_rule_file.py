@@ -68,6 +68,10 @@ def test_below_and_patience_can_be_said() -> None:
         ("Rulename: {a: {promsql: up, Threshold: 7}}", "unknown field (did you mean Promsql?)"),
         ("Rulename: [a]", "expected a mapping, got a list"),
         ("Rules: {}", "unknown field"),
+        (
+            "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration",
+            "rule.yaml: this is a KubeSchedulerConfiguration, not a rule.yaml: pass it with --config instead of -r",
+        ),
         ("Rulename: {a: {Promsql: up, Threshold: 7}}\n---\nRulename: {}", "a second document is not supported"),
         ("Rulename: {a: {Promsql: up, Threshold: 7}", "rule.yaml:"),
     ],

@@ -9,14 +9,20 @@ from tests.core.stub_plugins import filterer
 from trimtab.config.registry import default_profile
 from trimtab.core.framework.explain import Explanation
 from trimtab.core.model.events import SamplesRead
+from trimtab.core.model.objects import POD_GROUP_LABEL
 from trimtab.core.model.pod import Pod, PodSpec, Volume
 from trimtab.core.model.readings import Reading
 from trimtab.core.model.resources import CPU, MEMORY
+from trimtab.core.plugins.coscheduling import Coscheduling
 from trimtab.core.plugins.lowest_load import LowestLoad
 from trimtab.core.recorder import MetricsRecorder
 from trimtab.core.scheduling.controller import Scheduling
 from trimtab.core.scheduling.explain import PodExplanation, explain_node, explain_pod
 
+IGNORED = (
+    "the label of pod group default/train is ignored, and its pods are scheduled one by one: "
+    "enable Coscheduling in profile trimtab"
+)
 FAILED = "a plugin failed: ZeroDivisionError: by design"
 
 
@@ -120,6 +126,15 @@ def test_what_the_stock_profile_would_choose() -> None:
     claiming = pod("db", spec=PodSpec(volumes=(Volume("persistentVolumeClaim", "data"),)))
     small.upsert(node("a"), claiming)
     assert explained(small, claiming).stock.startswith("unknown: Volume")
+
+
+def test_a_label_that_no_plugin_heeds_is_told() -> None:
+    """Of every pod of the group, whereas the Event is on the first one alone; with Coscheduling there is nothing to tell."""
+    member = pod("web", labels={POD_GROUP_LABEL: "train"})
+    for plugins, note in (((), IGNORED), ((Coscheduling(),), "")):
+        scene = EngineHarness(*plugins)
+        scene.upsert(node("a"), member, pod("other"))
+        assert (note, "") == (explained(scene, member).note, explained(scene, pod("other")).note)
 
 
 class Listener(MetricsRecorder):

@@ -177,6 +177,10 @@ class RuleFileEntry:
 def parse_rule_file(content: str | bytes, file: str, key: str = "") -> tuple[Rule, ...]:
     """The rules of a rule.yaml, or of a ConfigMap that holds one under `key`; raises ConfigError with all its problems."""
     located = locate(content, file, key)
+    if located.kind:
+        raise _error(
+            located.file, "", f"this is a {located.kind}, not a rule.yaml: pass it with --config instead of -r"
+        )
     report = Report(located.file)
     first, *rest = (ConfigNode(each, report) for each in located.documents)
     for node in rest:

@@ -17,10 +17,12 @@ from trimtab.core.cluster.view import View
 from trimtab.core.framework.choose import evaluate
 from trimtab.core.framework.explain import Explanation, NodeRow, explain, node_rows
 from trimtab.core.framework.profile import Profile
+from trimtab.core.model.objects import pod_group_key
 from trimtab.core.model.pod import Pod
 from trimtab.core.model.resources import CPU, MEMORY
 from trimtab.core.model.schedule_result import Decision, Placement
 from trimtab.core.scheduling.controller import Scheduling
+from trimtab.core.scheduling.pod_events import ignored_group_note
 from trimtab.core.scheduling.waiting import Waiting, waiting_of
 
 NODES_SHOWN = 20
@@ -52,6 +54,7 @@ class PodExplanation(Struct, frozen=True):
     standby: str = ""  # a note, unless this process leads
     waiting: Waiting | None = None
     stock: str = ""  # what kube-scheduler's own profile would choose now
+    note: str = ""  # that the label of its pod group is ignored
 
 
 class ResourceUse(Struct, frozen=True):
@@ -130,6 +133,15 @@ def explain_pod(scheduling: Scheduling, pod: Pod, wanted: Iterable[str] = ()) ->
         _standby(scheduling),
         waiting_of(scheduling.queue, pod.uid),
         _stock_choice(scheduling, pod),
+        _ignored_group(scheduling, pod),
+    )
+
+
+def _ignored_group(scheduling: Scheduling, pod: Pod) -> str:
+    """As the Event PodGroupIgnored says it, which only the first pod of a group gets."""
+    profile, group = scheduling.state.settings.profile_of(pod.scheduler_name), pod_group_key(pod)
+    return (
+        ignored_group_note(group, profile.name) if group and profile is not None and profile.gang_plugin is None else ""
     )
 
 

@@ -47,8 +47,12 @@ def deprecated_label(pod: Pod) -> EmitEvent:
 
 
 def pod_group_ignored(pod: Pod, group: str, profile: str) -> EmitEvent:
-    note = f"the label of pod group {group} is ignored, and its pods are scheduled one by one: enable Coscheduling in profile"
-    return warning(pod, "PodGroupIgnored", f"{note} {profile}")
+    return warning(pod, "PodGroupIgnored", ignored_group_note(group, profile))
+
+
+def ignored_group_note(group: str, profile: str) -> str:
+    ignored = f"the label of pod group {group} is ignored, and its pods are scheduled one by one"
+    return f"{ignored}: enable Coscheduling in profile {profile}"
 
 
 def warning(pod: Pod, reason: str, message: str) -> EmitEvent:
