@@ -42,9 +42,11 @@ class LazyGroup(click.Group):
         try:
             return super().invoke(ctx)
         except click.BadParameter as error:
-            for theirs, ours in NUMBERS.items():
-                error.message = error.message.replace(theirs, ours)
-            raise
+            found = next((each for each in NUMBERS if each in error.message), None)
+            if found is None:
+                raise
+            message = error.message.replace(found, NUMBERS[found])
+            raise click.BadParameter(message, error.ctx, error.param, error.param_hint) from None
         except click.NoSuchOption as error:
             if error.option_name.startswith("--") or error.ctx is None:
                 raise  # click has looked for a similar one itself
