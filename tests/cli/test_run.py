@@ -6,6 +6,7 @@ import os
 import socket
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,9 @@ import pytest
 from tests.kube.fault_server import serving
 from tests.sources.fake_prometheus import respond_with
 from tools.controlplane.process import free_port
-from trimtab.cli.run import unique_identity
+from trimtab.cli.run import LogLevelFlag, unique_identity
+from trimtab.config.kube_scheduler import default_configuration
+from trimtab.config.trimtab.settings import LoggingSettings, TrimtabConfiguration
 
 
 def run(*arguments: str, home: Path) -> subprocess.CompletedProcess[str]:
@@ -162,3 +165,15 @@ def test_values_of_flags_that_make_no_sense(tmp_path: Path, arguments: tuple[str
     """Exit code 2."""
     done = run(*arguments, home=tmp_path)
     assert (2, True) == (done.returncode, message in done.stderr), done.stderr
+
+
+def test_a_level_in_the_file_that_the_flag_overrides(caplog: pytest.LogCaptureFixture) -> None:
+    """It is logged when the file changes it, not at every read; without a flag the file decides."""
+    files = [
+        replace(default_configuration(), trimtab=TrimtabConfiguration(logging=LoggingSettings(level=level)))
+        for level in ("info", "info", "warning", "warning")
+    ]
+    flag, none = LogLevelFlag("debug"), LogLevelFlag("")
+    assert ["debug"] * 4 == [flag.apply(each).trimtab.logging.level for each in files]
+    assert ["info", "info", "warning", "warning"] == [none.apply(each).trimtab.logging.level for each in files]
+    assert ["logging.level has no effect, the flag wins: file=warning flag=debug"] == caplog.messages

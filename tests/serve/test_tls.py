@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import logging
 import os
 import ssl
 from collections.abc import AsyncIterator
@@ -61,6 +62,21 @@ async def test_new_files_are_served_to_new_connections(
 
 
 @pytest.mark.looptime
+def test_the_client_ca_of_the_start_is_no_reload(
+    tmp_path: Path, authority: trustme.CA, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It is looked up after the port is open; only what changes afterwards is logged."""
+    caplog.set_level(logging.INFO)
+    first, second = authority.cert_pem.bytes(), trustme.CA().cert_pem.bytes()
+    authorities = [b"", first, second, second]
+    tls = ServerTls(Files.issue(tmp_path, authority).options, "127.0.0.1", lambda: authorities.pop(0), lambda: NOW)
+    assert tls.update()
+    assert [] == caplog.messages
+    tls.reload()
+    tls.reload()
+    assert ["certificates reloaded: secure port"] == caplog.messages
+
+
 async def test_files_are_read_again_within_a_minute(tmp_path: Path, authority: trustme.CA) -> None:
     """Without a signal or a restart."""
     tls = server_tls(Files.issue(tmp_path, authority, "old").options)

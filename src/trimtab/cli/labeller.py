@@ -6,7 +6,6 @@ import os
 import re
 import sys
 from dataclasses import replace
-from functools import partial
 from ipaddress import ip_address
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,7 +14,7 @@ import click
 
 from trimtab.cli import dynamic_scheduler_flags
 from trimtab.cli.flags import GroupedCommand, add_flags
-from trimtab.cli.run import config_file_for, overridden, report, run_process, unique_identity, with_log_level
+from trimtab.cli.run import LogLevelFlag, config_file_for, overridden, report, run_process, unique_identity
 from trimtab.cli.serving_flags import SERVING_FLAGS, Flags, ServingFlags, address_of, read_serving_flags
 
 if TYPE_CHECKING:
@@ -102,7 +101,7 @@ def command(
 
     serving = _read_serving(flags, address)
     config_file = labeller_config(file, url, rules, seconds, apply, lease_namespace, flags)
-    config_file = overridden(config_file, partial(with_log_level, log_level))
+    config_file = overridden(config_file, LogLevelFlag(log_level).apply)
     configuration = load_or_exit(config_file)
     _configure_logging(configuration, _mode_message(configuration, bool(file)))
     where = kubeconfig or configuration.client_connection.kubeconfig

@@ -142,7 +142,7 @@ def command(
     if record is not None and flags["pod_max_in_unschedulable_pods_duration"] is not None:
         raise click.UsageError("--record keeps the file, not --pod-max-in-unschedulable-pods-duration: leave one out")
     level = log_level or kube_scheduler_flags.log_level(flags)
-    override = partial(_overrides, flags, file is not None, level)
+    override = partial(_overrides, flags, file is not None, LogLevelFlag(level))
     config_file = overridden(config_file_for(controllers, file), override) if file else None
     configuration, config = (
         load_with_text_or_exit(config_file)
@@ -158,14 +158,29 @@ def command(
     sys.exit(run_process(configuration, where, options, config_file, controllers, serving, flags["master"] or ""))
 
 
-def _overrides(flags: Mapping[str, Any], has_file: bool, level: str, configuration: Configuration) -> Configuration:
-    return with_log_level(level, kube_scheduler_flags.overrides(flags, has_file, configuration))
+def _overrides(
+    flags: Mapping[str, Any], has_file: bool, level: LogLevelFlag, configuration: Configuration
+) -> Configuration:
+    return level.apply(kube_scheduler_flags.overrides(flags, has_file, configuration))
 
 
-def with_log_level(level: str, configuration: Configuration) -> Configuration:
-    """The configuration with the level of the command line, if there is one."""
-    own = configuration.trimtab
-    return replace(configuration, trimtab=replace(own, logging=replace(own.logging, level=level or own.logging.level)))
+class LogLevelFlag:
+    """The level of the command line, or empty: it wins over the file, also when that changes while the process runs."""
+
+    def __init__(self, level: str) -> None:
+        self._level = level
+        self._in_file = ""  # at the last read
+
+    def apply(self, configuration: Configuration) -> Configuration:
+        """The configuration with this level; a level of the file that changes without effect is logged."""
+        own = configuration.trimtab
+        if not self._level:
+            return configuration
+        if self._in_file not in ("", own.logging.level):
+            log = logging.getLogger("trimtab")
+            log.warning("logging.level has no effect, the flag wins: file=%s flag=%s", own.logging.level, self._level)
+        self._in_file = own.logging.level
+        return replace(configuration, trimtab=replace(own, logging=replace(own.logging, level=self._level)))
 
 
 def overridden(config_file: ConfigFile, override: Callable[[Configuration], Configuration]) -> ConfigFile:

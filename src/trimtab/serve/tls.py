@@ -59,14 +59,14 @@ class ServerTls:
         self.context = SwitchingContext(ssl.PROTOCOL_TLS_SERVER)
         self.update()
 
-    def update(self) -> None:
-        """Use what is on disk now; raises CertificateError if that cannot be used, and nothing changes."""
+    def update(self) -> bool:
+        """Use what is there now, and say whether it is new; raises CertificateError, and nothing changes."""
         wanted = self._certificate.read(self._clock()), self._client_ca()
-        if wanted != self._in_use:
-            self.context.current = server_context(self._options, *wanted)
-            if self._in_use is not None:
-                log.info("certificates reloaded: secure port")
-            self._in_use = wanted
+        if wanted == self._in_use:
+            return False
+        self.context.current = server_context(self._options, *wanted)
+        self._in_use = wanted
+        return True
 
     async def run(self) -> None:
         """Read the files again every so often."""
@@ -77,7 +77,8 @@ class ServerTls:
     def reload(self) -> None:
         """Update; what cannot be used is logged once, and the old certificates stay."""
         try:
-            self.update()
+            if self.update():
+                log.info("certificates reloaded: secure port")
             self._error = ""
         except Exception as error:  # such as no file descriptor left: later files must be read all the same
             if self._error != str(error):
