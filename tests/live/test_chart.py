@@ -54,6 +54,11 @@ SCHEDULER_CONFIG = f"""apiVersion: kubescheduler.config.k8s.io/v1
 kind: KubeSchedulerConfiguration
 profiles: [{{{{schedulerName: trimtab}}}}]
 ---{SOURCE}"""
+OTHER_LEASE = """apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+leaderElection: {resourceNamespace: kube-system, resourceName: rescheduler-scheduler}
+profiles: [{schedulerName: rescheduler-scheduler}]
+"""
 LABELLER_CONFIG = SOURCE + "labels: {{mode: apply, rules: [{{name: cpu, metric: cpu, above: 85%}}]}}\n"
 SAMPLED = 'trimtab_node_samples{resource="cpu",state="fresh"} 1.0'
 
@@ -119,6 +124,24 @@ def test_an_upgrade_from_the_first_version_replaces_nothing(cluster: Rig, tmp_pa
     assert "somebody" == cluster.admin.get(lease)["spec"]["holderIdentity"]
     assert 3 == cluster.admin.get("/apis/apps/v1/namespaces/trimtab/deployments/trimtab")["spec"]["replicas"]
     helm(cluster, "rollback", "trimtab", "1", "--namespace", "trimtab")
+    helm(cluster, "uninstall", "trimtab", "--namespace", "trimtab")
+    assert {} == ours(cluster)
+
+
+def test_the_lease_that_a_file_names_is_granted(cluster: Rig, tmp_path: Path) -> None:
+    """To the service account, also if another scheduler has made it before, and its other leases are not."""
+    file = tmp_path / "config.yaml"
+    file.write_text(OTHER_LEASE)
+    lease = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "rescheduler-scheduler"}}
+    cluster.admin.call("POST", "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases", lease)
+    helm(cluster, "install", "trimtab", CHART, "--namespace", "trimtab", "--set-file", f"config.inline={file}")
+    account = "--as=system:serviceaccount:trimtab:trimtab"
+    may = ("-n", "kube-system", "auth", "can-i", account)
+    for verb in ("get", "update"):
+        assert "yes" == cluster.kubectl(*may, verb, "leases/rescheduler-scheduler").strip()
+    assert "yes" == cluster.kubectl(*may, "create", "leases").strip()
+    with pytest.raises(RuntimeError, match="auth can-i"):  # it exits with 1
+        cluster.kubectl(*may, "update", "leases/kube-scheduler")
     helm(cluster, "uninstall", "trimtab", "--namespace", "trimtab")
     assert {} == ours(cluster)
 
