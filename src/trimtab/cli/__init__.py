@@ -12,6 +12,8 @@ GIVEN = "trimtab.cli.given"  # the arguments, in a context's `meta`
 NUMBERS = {  # click names the type, and nobody writes "an integer range"
     "is not a valid integer range": "is not a whole number",
     "is not a valid float range": "is not a number",
+    "is not a valid integer": "is not a whole number",
+    "is not a valid float": "is not a number",
 }
 COMMANDS = {
     "config": "Check a configuration file, show it in full, or print a template.",
