@@ -218,7 +218,7 @@ def test_without_the_right_to_delegate(rig: Rig, reader: str) -> None:
             assert 503 == call(process, "/metrics", reader).status
         assert 200 == call(process, "/livez").status
         log = (rig.workspace / "weak.log").read_text()
-        assert 1 == log.count("TokenReview failed, answering 503")
+        assert 1 == log.count("review failed, answering 503: review=TokenReview")
         assert 1 == log.count("forbidden=create tokenreviews.authentication.k8s.io")
         assert "bind the ClusterRole system:auth-delegator to this account" in log
         assert "bind the Role extension-apiserver-authentication-reader of kube-system to this account" in log

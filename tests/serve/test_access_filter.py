@@ -153,7 +153,8 @@ async def test_while_reviews_fail(failure: FakeResponse, caplog: pytest.LogCaptu
     lines = [each.getMessage() for each in caplog.records if each.levelname == "ERROR"]
     assert 2 == len(lines) and not any("good" in line for line in lines)
     assert (
-        lines[0].startswith("TokenReview failed, answering 503: reason=") and "TokenReview works again" in caplog.text
+        lines[0].startswith("review failed, answering 503: review=TokenReview reason=")
+        and "reviews work again: review=TokenReview" in caplog.text
     )
 
 

@@ -24,10 +24,10 @@ class ReviewLog:
             answer = await review
         except ReviewUnavailable as error:
             if not self._failing:
-                log.error("%s failed, answering 503: reason=%s", self._kind, error)
+                log.error("review failed, answering 503: review=%s reason=%s", self._kind, error)
             self._failing = True
             raise
         if self._failing:
-            log.info("%s works again", self._kind)
+            log.info("reviews work again: review=%s", self._kind)
         self._failing = False
         return answer
