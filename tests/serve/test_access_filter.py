@@ -16,15 +16,13 @@ from aiohttp import ClientSession, web
 from tests.kube.fake_transport import FakeResponse, FakeTransport, json_response
 from trimtab.kube.delegated_reviews import UserInfo
 from trimtab.kube.transport import Unreachable
-from trimtab.serve.access_filter import AccessFilter
-from trimtab.serve.allowed_paths import AlwaysAllowedPaths
+from trimtab.serve.access_filter import AccessFilter, Authorizer
 from trimtab.serve.authentication import Authenticator, certificate_user
-from trimtab.serve.authorization import Authorizer
-from trimtab.serve.expiring_cache import ExpiringCache
 from trimtab.serve.health import Health
 from trimtab.serve.http import create_app
 from trimtab.serve.listener import listen, serve
-from trimtab.serve.options import Address, AuthorizationOptions
+from trimtab.serve.options import Address, AlwaysAllowedPaths, AuthorizationOptions
+from trimtab.serve.review_cache import ReviewCache
 from trimtab.wire.requests import Request
 
 EVE = {"username": "eve", "groups": ["a"], "extra": {"k": ["v"]}}
@@ -239,7 +237,7 @@ def test_the_user_of_a_certificate() -> None:
 
 async def test_the_cache_is_bounded_and_shared() -> None:
     """The oldest answer goes first; callers at the same time ask once; an error is not kept, nor is a caller's end."""
-    cache: ExpiringCache[int, int] = ExpiringCache(lambda value: 100.0, lambda: 0.0, max_entries=3)
+    cache: ReviewCache[int, int] = ReviewCache("TokenReview", lambda value: 100.0, lambda: 0.0, max_entries=3)
     asked: Counter[int] = Counter()
     go = asyncio.Event()
 

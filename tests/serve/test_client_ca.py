@@ -14,15 +14,13 @@ import trustme
 
 from tests.kube.fake_transport import FakeResponse, FakeTransport, json_response
 from tests.serve.secure_server import ANY, NOW, Files, connect, serving, trusting
-from trimtab.serve.access_filter import AccessFilter
-from trimtab.serve.allowed_paths import AlwaysAllowedPaths
+from trimtab.serve.access_filter import AccessFilter, Authorizer
 from trimtab.serve.authentication import Authenticator
-from trimtab.serve.authorization import Authorizer
 from trimtab.serve.client_ca import LOOKUP_INTERVAL, ClientCa, LookupFailed
 from trimtab.serve.health import Health
 from trimtab.serve.http import create_app
 from trimtab.serve.listener import listen, serve
-from trimtab.serve.options import AuthenticationOptions, AuthorizationOptions
+from trimtab.serve.options import AlwaysAllowedPaths, AuthenticationOptions, AuthorizationOptions
 from trimtab.serve.serving_certificate import CertificateError
 from trimtab.serve.tls import ServerTls
 

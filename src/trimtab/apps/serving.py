@@ -23,15 +23,13 @@ from aiohttp import web
 from trimtab.kube.credentials import Credentials, CredentialsError, find_credentials
 from trimtab.kube.delegated_reviews import ACCESS_REVIEWS, DELEGATOR_REMEDY, TOKEN_REVIEWS, may_create
 from trimtab.kube.transport import AiohttpTransport, Transport
-from trimtab.serve.access_filter import AccessFilter
-from trimtab.serve.allowed_paths import AlwaysAllowedPaths
+from trimtab.serve.access_filter import AccessFilter, Authorizer
 from trimtab.serve.authentication import Authenticator
-from trimtab.serve.authorization import Authorizer
 from trimtab.serve.client_ca import ClientCa
 from trimtab.serve.health import Health
 from trimtab.serve.http import Endpoints, MetricsEndpoint, create_app
 from trimtab.serve.listener import listen, serve
-from trimtab.serve.options import Address, SecureServing, Serving
+from trimtab.serve.options import Address, AlwaysAllowedPaths, SecureServing, Serving
 from trimtab.serve.tls import ServerTls
 
 log = logging.getLogger(__name__)

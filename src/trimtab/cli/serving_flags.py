@@ -14,12 +14,12 @@ import click
 
 from trimtab.cli.flags import Boolean, Duration, Flag, Strings, strings
 from trimtab.serve.address import InvalidAddress, parse_address
-from trimtab.serve.allowed_paths import AlwaysAllowedPaths
 from trimtab.serve.options import (
     ALWAYS_ALLOW_PATHS,
     CACHE_SECONDS,
     SECURE_PORT,
     Address,
+    AlwaysAllowedPaths,
     AuthenticationOptions,
     AuthorizationOptions,
     CertificateOptions,

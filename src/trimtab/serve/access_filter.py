@@ -7,16 +7,35 @@ is down.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import msgspec
 from aiohttp import web
 from aiohttp.typedefs import Handler
 
-from trimtab.kube.delegated_reviews import ReviewUnavailable, UserInfo
-from trimtab.serve.allowed_paths import AlwaysAllowedPaths
+from trimtab.kube.delegated_reviews import ReviewUnavailable, UserInfo, review_path
+from trimtab.kube.transport import Transport
 from trimtab.serve.authentication import Authenticator, peer_certificate
-from trimtab.serve.authorization import Authorizer
+from trimtab.serve.options import AlwaysAllowedPaths, AuthorizationOptions
+from trimtab.serve.review_cache import ReviewCache
 
 UNAUTHORIZED, FORBIDDEN, UNAVAILABLE = 401, 403, 503
+
+
+class Authorizer:
+    """What a caller may read. Answers of SubjectAccessReview are cached by user, verb and path."""
+
+    def __init__(self, transport: Transport, options: AuthorizationOptions, clock: Callable[[], float]) -> None:
+        self._transport = transport
+        ttl = {True: options.authorized_ttl, False: options.unauthorized_ttl}
+        self._verdicts: ReviewCache[tuple[object, ...], bool] = ReviewCache(
+            "SubjectAccessReview", ttl.__getitem__, clock
+        )
+
+    async def authorize(self, user: UserInfo, verb: str, path: str) -> bool:
+        """Whether the user may; raises ReviewUnavailable if the API server gives no answer."""
+        key = (*user.key, verb, path)
+        return await self._verdicts.get(key, lambda: review_path(self._transport, user, verb, path))
 
 
 class AccessFilter:

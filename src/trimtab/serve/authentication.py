@@ -15,8 +15,7 @@ from aiohttp import web
 
 from trimtab.kube.delegated_reviews import UserInfo, review_token
 from trimtab.kube.transport import Transport
-from trimtab.serve.expiring_cache import ExpiringCache
-from trimtab.serve.review_log import ReviewLog
+from trimtab.serve.review_cache import ReviewCache
 
 AUTHENTICATED = "system:authenticated"
 MAX_TOKEN_BYTES = 8 << 10
@@ -35,9 +34,8 @@ class Authenticator:
         still_trusts: Callable[[ssl.SSLObject], bool],
     ) -> None:
         self._transport, self._wall, self._still_trusts = transport, wall, still_trusts
-        self._log = ReviewLog("TokenReview")
         self._hash_key = secrets.token_bytes(32)
-        self._users: ExpiringCache[bytes, UserInfo | None] = ExpiringCache(lambda user: cache_ttl, clock)
+        self._users: ReviewCache[bytes, UserInfo | None] = ReviewCache("TokenReview", lambda user: cache_ttl, clock)
 
     async def authenticate(self, request: web.Request) -> UserInfo | None:
         """The caller; None without valid credentials. Raises ReviewUnavailable if the API server gives no answer."""
@@ -50,7 +48,7 @@ class Authenticator:
         if not token:
             return None
         key = hashlib.blake2b(token.encode(), key=self._hash_key, digest_size=32).digest()
-        return await self._users.get(key, lambda: self._log.observe(review_token(self._transport, token)))
+        return await self._users.get(key, lambda: review_token(self._transport, token))
 
 
 def peer_certificate(request: web.Request) -> dict[str, Any] | None:

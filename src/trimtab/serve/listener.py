@@ -41,10 +41,8 @@ KEEP_ALIVE = 75.0
 IDLE_SECONDS = KEEP_ALIVE + HEAD_SECONDS  # also what a client may take to read a response
 SHUTDOWN_TIMEOUT = 1.0
 SWEEP_SECONDS = 1.0
-CONNECTIONS_PER_SECOND, CONNECTION_BURST = (
-    50.0,
-    200.0,
-)  # a scraper opens one in many seconds, a kubelet a few per second
+# Per host; a scraper opens one in many seconds, a kubelet a few per second.
+CONNECTIONS_PER_SECOND, CONNECTION_BURST = 50.0, 200.0
 MAX_HOSTS = 4096  # whose rate is remembered
 BACKLOG = 1024  # more clients than this at once would make a probe wait for its next SYN
 RETRY_SECONDS = 0.5
