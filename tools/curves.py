@@ -107,6 +107,11 @@ DRAWINGS: Mapping[str, Drawing] = {
         tuple(Curve(f"{count} recently bound pods", NodeLoad(recent_pods=count)) for count in (0, 2, 5)),
     ),
     "usage": Drawing("Usage", MEASURED, (Curve("score"),)),
+    "usage-overcommit": Drawing(
+        "UsageOvercommit",
+        "average CPU usage of the node; memory is idle",
+        tuple(Curve(f"{share:.0%} of CPU requested", NodeLoad(requested=share)) for share in (0.4, 0.8, 1.2)),
+    ),
 }
 
 

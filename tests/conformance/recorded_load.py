@@ -17,6 +17,7 @@ from trimtab.core.cluster.cluster import Cluster
 from trimtab.core.cluster.view import View
 from trimtab.core.load.store import LoadStore
 from trimtab.core.load.view import LoadView
+from trimtab.core.model.readings import Statistic
 from trimtab.core.tables import Floats
 
 RESOURCES = {"CPU": "cpu", "Memory": "memory"}
@@ -45,13 +46,13 @@ class Recorded(LoadView):
         for kind in KINDS.get(metric["operator"], ("latest",)):
             self.figures[kind][resource][row] = amount
 
-    def latest(self, resource: str) -> Floats:
-        return self.figures["latest"][resource]
+    def reported(self, resource: str, statistic: Statistic, *, trusted: bool = True) -> Floats:
+        return self.figures[statistic.value][resource]
 
-    def mean(self, resource: str) -> Floats:
+    def mean(self, resource: str, *, trusted: bool = True) -> Floats:
         return self.figures["mean"][resource]
 
-    def deviation(self, resource: str) -> Floats:
+    def deviation(self, resource: str, *, trusted: bool = True) -> Floats:
         return self.figures["deviation"][resource]
 
     def sampled_at(self, resource: str) -> Floats:

@@ -23,6 +23,7 @@ from trimtab.core.model.pod import HostPort, Pod
 from trimtab.core.model.readings import Reading
 from trimtab.core.model.resources import ContainerRequests, PodRequests, pod_requests
 from trimtab.core.model.selectors import NodeSelectorTerm
+from trimtab.core.plugins.gpu_share.devices import GPU_COUNT, GPU_MILLI
 from trimtab.core.plugins.load_aware_scheduling.node_thresholds import ANNOTATION
 from trimtab.wire.quantity import nanos
 
@@ -31,7 +32,7 @@ PODS = tuple(f"p{number}" for number in range(8))
 # The last ones are more than 64 bits of thousandths can hold.
 CPUS = ("0", "100m", "500m", "1", "2", "4", "7Ei", "12E", "1e100")
 MEMORIES = ("0", "64Mi", "1Gi", "4Gi", "8Gi", "8Ei")
-DEVICES = ("nvidia.com/gpu", "example.com/foo", "hugepages-2Mi")
+DEVICES = ("nvidia.com/gpu", "example.com/foo", "hugepages-2Mi", GPU_COUNT, GPU_MILLI)
 TAINTS = ("gpu=yes:NoSchedule", "gpu=no:NoExecute", "spot=:PreferNoSchedule", "old=1:PreferNoSchedule")
 TOLERATIONS = ("", "gpu=yes:NoSchedule", "gpu", "spot:PreferNoSchedule", ":PreferNoSchedule", "old=1")
 IMAGES = ("app:latest", "db:v1", "registry.example/web:latest")
@@ -80,7 +81,7 @@ classes = st.fixed_dictionaries(
     },
 )
 places = st.fixed_dictionaries({}, optional={ZONE: st.sampled_from(("z1", "z2", ""))})
-devices = st.dictionaries(st.sampled_from(DEVICES), st.sampled_from(("0", "1", "4")), max_size=2)
+devices = st.dictionaries(st.sampled_from(DEVICES), st.sampled_from(("0", "1", "4", "700")), max_size=2)
 bounds = st.fixed_dictionaries({}, optional={"cpu": st.sampled_from(CPUS), "memory": st.sampled_from(MEMORIES)})
 ports = st.builds(
     HostPort,

@@ -60,6 +60,11 @@ ADDED = {
 # Arguments that lead through other code than the defaults do.
 ARGUMENTS: list[tuple[str, dict[str, object]]] = [
     ("TargetLoadPacking", {"strict": True}),
+    ("LowestLoad", {"strict": True}),
+    ("LoadAwareScheduling", {"strict": True}),
+    ("Dynamic", {"strict": True}),
+    ("Usage", {"strict": True}),
+    ("CpuRealUsage", {"strict": True}),
     ("LoadVariationRiskBalancing", {"strict": True}),
     ("LowRiskOverCommitment", {"strict": True}),
     (
@@ -68,6 +73,17 @@ ARGUMENTS: list[tuple[str, dict[str, object]]] = [
             "prodUsageThresholds": {"cpu": 40, "memory": 60},
             "scoreAccordingProdUsage": True,
             "prodUsageIncludeSys": True,
+        },
+    ),
+    ("GpuShare", {"scoringStrategy": "FragmentationGradientDescent"}),
+    (
+        "GpuShare",
+        {
+            "scoringStrategy": "FragmentationGradientDescent",
+            "typicalPods": [
+                {"requests": {"cpu": "1", "alibabacloud.com/gpu-milli": "700"}, "weight": 3},
+                {"requests": {"cpu": "100m", "alibabacloud.com/gpu-count": "4"}, "models": ["x"]},
+            ],
         },
     ),
     ("NodeResourcesFit", {"scoringStrategy": {"type": "MostAllocated", "resources": RESOURCES}}),
@@ -132,11 +148,12 @@ PROFILES = [
 ]
 
 
-# Their answers depend on other pods, or on claims and volumes, and not on one row and the pod alone.
+# Their answers depend on other pods, or on claims and volumes, and not on one row and the pod alone; or on its UID.
 ASKED_ANEW = {
     "InterPodAffinity",
     "NodeVolumeLimits",
     "PodTopologySpread",
+    "Random",
     "VolumeBinding",
     "VolumeRestrictions",
     "VolumeZone",

@@ -155,11 +155,11 @@ def _dump_spread(value: TopologySpreadConstraint) -> object:
 
 def _parse_amounts(node: ConfigNode) -> ResourceAmounts:
     entries = node.entries() or {}
-    quantities = {name: value for name, each in entries.items() if (value := _parse_quantity(each)) is not None}
+    quantities = {name: value for name, each in entries.items() if (value := parse_quantity(each)) is not None}
     return ResourceAmounts(amounts(quantities))
 
 
-def _parse_quantity(node: ConfigNode) -> int | None:
+def parse_quantity(node: ConfigNode) -> int | None:
     """Billionths; Kubernetes accepts a plain number as a quantity, too."""
     text = node.yaml.value if isinstance(node.yaml, ScalarNode) and not node.yaml.ambiguity else None
     if not isinstance(text, str | int | float) or isinstance(text, bool):

@@ -12,6 +12,7 @@ from trimtab.core.framework.profile import ExtensionPoint, Profile, TieBreak, mu
 from trimtab.core.plugins.coscheduling import Coscheduling
 from trimtab.core.plugins.default_preemption import DefaultPreemption
 from trimtab.core.plugins.dynamic import Dynamic
+from trimtab.core.plugins.gpu_share import GpuShare
 from trimtab.core.plugins.image_locality import ImageLocality
 from trimtab.core.plugins.inter_pod_affinity import InterPodAffinity
 from trimtab.core.plugins.load_aware_scheduling import LoadAwareScheduling
@@ -26,8 +27,10 @@ from trimtab.core.plugins.node_volume_limits import NodeVolumeLimits
 from trimtab.core.plugins.peak_risk import PeakRisk
 from trimtab.core.plugins.pod_topology_spread import PodTopologySpread
 from trimtab.core.plugins.priority_sort import PrioritySort
+from trimtab.core.plugins.random import Random
 from trimtab.core.plugins.real_usage import CpuRealUsage, MemRealUsage
 from trimtab.core.plugins.rescheduler import Rescheduler
+from trimtab.core.plugins.round_robin import RoundRobin
 from trimtab.core.plugins.scheduling_gates import SchedulingGates
 from trimtab.core.plugins.smallest_first import SmallestFirst
 from trimtab.core.plugins.taint_toleration import TaintToleration
@@ -35,6 +38,7 @@ from trimtab.core.plugins.trimaran.load_variation_risk_balancing import LoadVari
 from trimtab.core.plugins.trimaran.low_risk_over_commitment import LowRiskOverCommitment
 from trimtab.core.plugins.trimaran.target_load_packing import TargetLoadPacking
 from trimtab.core.plugins.usage import Usage
+from trimtab.core.plugins.usage_overcommit import UsageOvercommit
 from trimtab.core.plugins.volume_binding import VolumeBinding
 from trimtab.core.plugins.volume_restrictions import VolumeRestrictions
 from trimtab.core.plugins.volume_zone import VolumeZone
@@ -70,6 +74,10 @@ _BUILTIN: tuple[type[Plugin], ...] = (
     LoadAwareScheduling,
     Dynamic,
     Usage,
+    Random,
+    RoundRobin,
+    UsageOvercommit,
+    GpuShare,
 )
 IN_TREE: Mapping[str, type[Plugin]] = {plugin.name: plugin for plugin in _BUILTIN}
 # The node annotations that plugins read, with a parser for each: None means without effect, ValueError invalid.

@@ -6,10 +6,10 @@ import pytest
 
 from tests.build import cluster, node, pod, prefers, term
 from trimtab.config.registry import default_profile
-from trimtab.core.framework.choose import choose
+from trimtab.core.framework.choose import best_nodes, choose
 from trimtab.core.framework.profile import TieBreak
 from trimtab.core.model.node import Node
-from trimtab.core.model.pod import Pod
+from trimtab.core.model.pod import Pod, Volume
 from trimtab.core.model.schedule_result import Placement, Rejection, Unschedulable
 
 BY_HASH = default_profile("by hash")
@@ -147,3 +147,30 @@ def test_ties_by_hash() -> None:
         getattr(choose(back, each, BY_HASH), "node", "") for each in pods
     ]
     assert 5 < len({getattr(each, "node", "") for each in chosen})
+
+
+@pytest.mark.parametrize(
+    ("wanted", "best"),
+    [
+        (pod("web", cpu="1"), ("b", "c")),
+        (pod("web", cpu="1", selector={"x": "y"}), ()),
+        (pod("web", cpu="64"), ()),
+        (pod("web", cpu="1", required=[term("metadata.name In a")]), ()),
+        (pod("web", volumes=[Volume("persistentVolumeClaim", "none")]), ()),
+    ],
+)
+def test_best_nodes(wanted: Pod, best: tuple[str, ...]) -> None:
+    """All nodes between which the tie break chooses, and none where no node is feasible."""
+    view = cluster(node("a", cpu="2"), node("b"), node("c")).view
+    found = best_nodes(view, wanted, BY_HASH)
+    assert best == found
+    verdict = choose(view, wanted, BY_HASH)
+    assert verdict.node in found if isinstance(verdict, Placement) else not found
+
+
+def test_best_nodes_yield_to_nominated_pods() -> None:
+    """As the choice does; and without nodes there is none."""
+    wanted, rival = pod("web", cpu="3"), pod("rival", cpu="3", priority=5, nominated="a")
+    view = cluster(node("a"), node("b")).view
+    assert (("b",), ("a", "b")) == (best_nodes(view, wanted, BY_HASH, [rival]), best_nodes(view, wanted, BY_HASH))
+    assert () == best_nodes(cluster().view, wanted, BY_HASH)

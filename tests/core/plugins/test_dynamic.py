@@ -11,7 +11,7 @@ from trimtab.core.cluster.cluster import Cluster
 from trimtab.core.framework.interface import ALL_ROWS
 from trimtab.core.model.duration import Duration
 from trimtab.core.model.pod import Owner
-from trimtab.core.plugins.dynamic import Dynamic, HotValue, Policy, Predicate, Priority
+from trimtab.core.plugins.dynamic import Dynamic, HotValue, Policy, Predicate, Priority, SyncPolicy
 
 WEB = pod("web", cpu="100m", memory="102.4Mi")
 STRICT = Dynamic(strict=True)
@@ -75,13 +75,27 @@ def test_the_past_counts() -> None:
 
 
 @pytest.mark.parametrize(("binds", "degrees"), [(0, 0), (1, 0), (2, 1), (4, 2), (5, 3), (7, 4), (10, 7)])
-def test_binds_make_a_node_hot_at_once(binds: int, degrees: int) -> None:
-    """⌊binds in 5 minutes / 5⌋ + ⌊binds in a minute / 2⌋ degrees of 10 points each, without a new sample."""
+def test_binds_make_a_node_hot_at_the_next_sync(binds: int, degrees: int) -> None:
+    """⌊binds in 5 minutes / 5⌋ + ⌊binds in a minute / 2⌋ degrees of 10 points each, and nothing before a sync."""
+    plugin = Dynamic(Policy(sync_policy=(SyncPolicy("cpu_usage_avg_5m", Duration(30)),)), strict=True)
     held = loaded(a=(10, 10), b=(10, 10))
     for number in range(binds):
         held.assume(pod(f"p{number}"), "a")
-    told = points(STRICT, WEB, held)
-    assert (90, max(90 - 10 * degrees, 0)) == (told["b"], told["a"])
+    for later, expected in ((0, 90), (20, 90), (40, max(90 - 10 * degrees, 0))):
+        with_samples(held, {"a": 10, "b": 10}, {"a": 10, "b": 10}, at=NOW + later)
+        told = points(plugin, WEB, held)
+        assert (90, expected) == (told["b"], told["a"])
+
+
+def test_a_burst_between_two_syncs_is_not_seen() -> None:
+    """Crane syncs every three minutes at best: binds of the last minutes are in no hot value."""
+    held = loaded(a=(10, 10))
+    for number in range(20):
+        held.assume(pod(f"p{number}"), "a")
+    with_samples(held, {"a": 10}, {"a": 10}, at=NOW + 60)
+    assert {"a": 90} == points(STRICT, WEB, held)
+    with_samples(held, {"a": 10}, {"a": 10}, at=NOW + 90)
+    assert {"a": 50} == points(STRICT, WEB, held)
 
 
 def test_heat_passes() -> None:
@@ -89,7 +103,7 @@ def test_heat_passes() -> None:
     held = loaded(a=(10, 10))
     for number in range(7):
         held.assume(pod(f"p{number}", cpu="0", memory="0"), "a")
-    for later, expected in ((90, 80), (400, 90)):
+    for later, expected in ((90, 80), (600, 90)):
         with_samples(held, {"a": 10}, {"a": 10}, at=NOW + later)
         assert {"a": expected} == points(STRICT, WEB, held)
 

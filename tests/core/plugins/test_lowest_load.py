@@ -15,8 +15,9 @@ from trimtab.core.cluster.cluster import Cluster
 from trimtab.core.framework.explain import explain
 from trimtab.core.framework.interface import ALL_ROWS
 from trimtab.core.framework.profile import TieBreak, multipoint
+from trimtab.core.framework.round_robin import RoundRobin
 from trimtab.core.model.pod import Pod
-from trimtab.core.plugins.lowest_load import LowestLoad, RoundRobin
+from trimtab.core.plugins.lowest_load import LowestLoad
 
 WEB = pod("web", cpu="100m", memory="100Mi")
 PLUGIN = LowestLoad()

@@ -12,15 +12,17 @@ from trimtab.config.diagnostics import ConfigError
 from trimtab.config.plugin_args import build_plugin
 from trimtab.core.cluster.cluster import Cluster
 from trimtab.core.framework.interface import ALL_ROWS
-from trimtab.core.model.readings import Reading, Statistic, Unit
+from trimtab.core.model.readings import Reading, Statistic, Subject, Unit
 from trimtab.core.plugins.peak_risk import (
     SMALL_SELECTION,
     PeakRisk,
     RiskInputs,
-    distance_to_limit,
-    distance_to_limit_by_row,
     normal_cdf,
     normal_cdf_one,
+    normal_loss,
+    normal_loss_one,
+    risk,
+    risk_by_row,
 )
 
 NOW = 1000.0
@@ -63,8 +65,25 @@ def nodes(*names: str) -> Cluster:
     return cluster(*(node(name, cpu="16", memory="64Gi") for name in names))
 
 
-def test_the_lower_mean_wins_where_nothing_is_at_risk() -> None:
-    """Far from the limit the lower load is the better one."""
+def test_lower_requests_win_where_nothing_is_at_risk() -> None:
+    """Far from the limit the node with fewer requests is the better one, although it uses more."""
+    held = nodes("promised", "busy")
+    held.upsert_pod(pod("idler", cpu="8", on="promised"))
+    held.upsert_pod(pod("worker", cpu="4", on="busy"))
+    measured(held, cpu={"promised": (0.1,) * 4, "busy": (0.3,) * 4})
+    assert "busy promised" == ranked(held)
+
+
+def test_risk_outweighs_requests() -> None:
+    """Near the limit what is measured decides, whatever was requested."""
+    held = nodes("promised", "hot")
+    held.upsert_pod(pod("idler", cpu="15", on="promised"))
+    measured(held, cpu={"promised": (0.1,) * 4, "hot": (0.77,) * 4})
+    assert "promised hot" == ranked(held)
+
+
+def test_the_lower_mean_wins_where_requests_are_equal() -> None:
+    """Far from the limit and with the same requests the lower load is the better one."""
     assert "low mid high" == ranked(
         measured(nodes("high", "low", "mid"), cpu={"high": (0.4,) * 4, "low": (0.1,) * 4, "mid": (0.25,) * 4})
     )
@@ -74,6 +93,24 @@ def test_the_calmer_of_two_equal_means_wins() -> None:
     """Of two nodes with the same mean near the limit, the one that varies less is the better one."""
     held = measured(nodes("wild", "calm"), cpu={"wild": (0.4, 0.8, 0.4, 0.8), "calm": (0.6, 0.6, 0.6, 0.6)})
     assert "calm wild" == ranked(held, PeakRisk(lean=1.0))
+
+
+def test_a_rising_load_counts_as_it_is_now() -> None:
+    """Of two nodes whose pods had the same mean, the one that uses more now is at risk, before it is at its limit."""
+    held = nodes("rising", "steady")
+    held.age_load(NOW - 300.0)
+    for name in ("rising", "steady"):
+        held.upsert_pod(pod(f"on-{name}", cpu="4", on=name))
+    for number, share in enumerate((0.2, 0.2, 0.2, 0.6)):
+        at = NOW - 60.0 * (3 - number)
+        used = {"rising": share, "steady": 0.3}
+        pods = tuple(16_000 * each for each in used.values())
+        of_pods = Reading("meter", "cpu", ("default/on-rising", "default/on-steady"), pods, (at, at), Subject.PODS)
+        held.ingest_samples((shares("cpu", used, at), shares("memory", dict.fromkeys(used, IDLE), at), of_pods), at)
+    mean, _ = held.view.load.forecast("cpu")
+    assert mean[0] == pytest.approx(mean[1])
+    told = points(held)
+    assert told["rising"] < told["steady"] - 5
 
 
 def test_the_worst_resource_counts() -> None:
@@ -139,11 +176,11 @@ def test_a_source_that_fails_leaves_requests() -> None:
     """When the source fails, the order is at once that of requests; when it answers again, that of use."""
     held = nodes("busy", "calm")
     held.upsert_pod(pod("heavy", cpu="8", on="calm"))
-    measured(held, cpu={"busy": (0.7,) * 4, "calm": (0.1,) * 4})
+    measured(held, cpu={"busy": (0.78,) * 4, "calm": (0.1,) * 4})
     assert "calm busy" == ranked(held)
     held.discard_source("meter", NOW)
     assert "busy calm" == ranked(held)
-    measured(held, cpu={"busy": (0.7,), "calm": (0.1,)}, at=NOW + 15.0)
+    measured(held, cpu={"busy": (0.78,), "calm": (0.1,)}, at=NOW + 15.0)
     assert "calm busy" == ranked(held)
 
 
@@ -195,27 +232,44 @@ def test_probability() -> None:
     assert np.abs(expected - normal_cdf(at)).max() < 1e-6
 
 
-def test_one_probability_as_many() -> None:
+def test_expected_excess() -> None:
+    """The table gives the mean of what is above zero, to a hundred-thousandth: zero far below, the mean itself far above."""
+    at = np.linspace(-12, 12, 1001)
+    density = np.exp(-at * at / 2) / math.sqrt(2 * math.pi)
+    expected = density + at * np.array([math.erfc(-each / math.sqrt(2)) / 2 for each in at])
+    assert np.abs(expected - normal_loss(at)).max() < 1e-5
+
+
+def test_one_value_as_many() -> None:
     """One at a time they are the same to the last digit."""
     at = np.linspace(-9, 9, 5003)
     assert normal_cdf(at).tolist() == [normal_cdf_one(each) for each in at.tolist()]
+    assert normal_loss(at).tolist() == [normal_loss_one(each) for each in at.tolist()]
 
 
 def test_rows_one_by_one_as_many() -> None:
-    """Row by row the distances are those of all rows at once, where something is missing and where all is known."""
+    """Row by row the risks are those of all rows at once, where something is missing and where all is known."""
     dice = np.random.default_rng(1)
     mean, variance, trust, asked, capacity = dice.uniform(0, 1, (5, 500))
     mean[::7], variance[::5], trust = np.nan, np.nan, np.round(trust * 2) / 2
     look = RiskInputs(mean * 9000, variance * 9e5, trust, asked * 9000, capacity * 8000, 200.0, 4e4, 0.8, 0.02, 0.25)
-    beyond, fullness = distance_to_limit(look)
-    assert list(zip(beyond.tolist(), fullness.tolist(), strict=True)) == distance_to_limit_by_row(look)
+    assert list(zip(*(each.tolist() for each in risk(look)), strict=True)) == risk_by_row(look)
+
+
+def test_more_load_is_more_risk() -> None:
+    """With the mean both the probability and the expected excess rise, across the limit too."""
+    mean, same = np.linspace(0, 2000, 2001), np.full(2001, 9e3)
+    look = RiskInputs(mean, same, np.ones(2001), mean, np.full(2001, 1000.0), 0.0, 0.0, 0.8, 0.02, 0.25)
+    probability, excess, _ = risk(look)
+    assert (np.diff(probability) >= 0).all() and (np.diff(excess) >= 0).all() and excess[-1] > excess[1200] > 0.3
 
 
 def test_doubt_only_adds_risk() -> None:
-    """Less trust never brings a node further below its limit."""
+    """Less trust never lowers the probability or the expected excess."""
     mean, rest = np.linspace(0, 1200, 25), np.full(25, 400.0)
     sure, half = (
         RiskInputs(mean, rest, np.full(25, trust), mean, np.full(25, 1000.0), 0.0, 0.0, 0.8, 0.02, 0.25)
         for trust in (1.0, 0.5)
     )
-    assert (distance_to_limit(sure)[0] <= distance_to_limit(half)[0]).all()
+    for known, doubted in zip(risk(sure), risk(half), strict=True):
+        assert (known <= doubted).all()

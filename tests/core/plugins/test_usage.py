@@ -47,9 +47,9 @@ def test_no_data_is_not_idle() -> None:
 
 @pytest.mark.parametrize(
     ("cpu", "memory", "weights", "expected"),
-    [(0, 0, (1, 1), 100), (50, 20, (1, 1), 65), (50, 20, (3, 1), 57), (100, 100, (1, 1), 0)],
+    [(0, 0, (1, 1), 100), (50, 20, (1, 1), 65), (50, 20, (3, 1), 57.5), (100, 100, (1, 1), 0)],
 )
-def test_strict_scores(cpu: float, memory: float, weights: tuple[int, int], expected: int) -> None:
+def test_strict_scores(cpu: float, memory: float, weights: tuple[int, int], expected: float) -> None:
     """The weighted mean of what is free of both."""
     plugin = Usage(cpu_weight=weights[0], memory_weight=weights[1], strict=True)
     assert {"a": expected} == points(plugin, WEB, loaded(a=(cpu, memory)))

@@ -87,6 +87,19 @@ def tie_break(view: View, pod: Pod, profile: Profile, best: NDArray[np.bool_]) -
     return int(np.where(best, view.name_hash ^ np.uint64(name_hash(pod.uid)), LAST).argmin())
 
 
+def best_nodes(view: View, pod: Pod, profile: Profile, nominated: Iterable[Pod] = ()) -> tuple[str, ...]:
+    """The feasible nodes with the highest score, one of which the tie break chooses; none if no node is feasible."""
+    if not view.count:
+        return ()
+    evaluation = evaluate(view, pod, profile)
+    if evaluation.pre_filter_rejection is not None:
+        return ()
+    base_scores, _ = _feasible_scores(view, pod, evaluation, nominated)
+    total = add_normalised(view, evaluation, base_scores)
+    top = total.max()
+    return tuple(view.nodes[row].name for row in np.flatnonzero(total == top).tolist()) if top > INFEASIBLE_MAX else ()
+
+
 class FinalRejections(NamedTuple):
     """Per row: the filter that rejects it (PASSES for none), its code, and whether a PreFilter excludes the row."""
 

@@ -1,6 +1,7 @@
 """What plugins read of measured load: one cell per row, NaN where nothing can be trusted.
 
-Arrays are the live ones: copy before keeping or changing them.
+Arrays are the live ones: copy before keeping or changing them. With `trusted=False` a column has the last known values,
+however old they are: for policies that are run as their origin behaves, without a limit of age.
 """
 
 from __future__ import annotations
@@ -96,9 +97,9 @@ class LoadView:
         samples = self.store.latest_samples(resource)
         return np.zeros(self.rows) if samples is None else samples.trust[: self.rows]
 
-    def latest(self, resource: str) -> Floats:
+    def latest(self, resource: str, *, trusted: bool = True) -> Floats:
         """The newest sample of each node."""
-        return self._trusted_samples(resource, Statistic.LATEST)
+        return self.reported(resource, Statistic.LATEST, trusted=trusted)
 
     def sampled_at(self, resource: str) -> Floats:
         """When the newest sample of each node was taken; NaN for none."""
@@ -115,9 +116,12 @@ class LoadView:
         accounting = self.store.accounting.get(resource)
         return self._unknown() if accounting is None else accounting.totals.system_usage[: self.rows]
 
-    def _trusted_samples(self, resource: str, statistic: Statistic) -> Floats:
+    def reported(self, resource: str, statistic: Statistic, *, trusted: bool = True) -> Floats:
+        """A statistic as the source computed it; NaN where it does not."""
         samples = self.store.latest_samples(resource, statistic)
-        return self._unknown() if samples is None else samples.trusted_value[: self.rows]
+        if samples is None:
+            return self._unknown()
+        return (samples.trusted_value if trusted else samples.value)[: self.rows]
 
     def _unknown(self) -> Floats:
         return np.full(self.rows, np.nan)
@@ -211,51 +215,54 @@ class LoadView:
 
     # --- statistics of nodes, cached until the next reading
 
-    def recent_mean(self, resource: str, seconds: float) -> Floats:
+    def recent_mean(self, resource: str, seconds: float, *, trusted: bool = True) -> Floats:
         """Mean of the node's samples of the last `seconds` (at most an hour)."""
-        return self._statistic((resource, "recent", seconds), lambda history: history.mean(seconds))
+        key = (resource, "recent", seconds, trusted)
+        return self._statistic(key, lambda history: history.mean(seconds))
 
-    def mean(self, resource: str) -> Floats:
+    def mean(self, resource: str, *, trusted: bool = True) -> Floats:
         """Mean over `settings.window`, or the mean that the source computed."""
         window = self.settings.window
-        return self._statistic((resource, "mean", window), lambda history: history.mean(window), Statistic.MEAN)
+        key = (resource, "mean", window, trusted)
+        return self._statistic(key, lambda history: history.mean(window), Statistic.MEAN)
 
-    def deviation(self, resource: str) -> Floats:
+    def deviation(self, resource: str, *, trusted: bool = True) -> Floats:
         """Standard deviation over `settings.window`, or as computed by the source; NaN with fewer than two samples."""
         window = self.settings.window
-        key = (resource, "deviation", window)
+        key = (resource, "deviation", window, trusted)
         return self._statistic(key, lambda history: history.deviation(window), Statistic.DEVIATION)
 
     def percentile(self, resource: str, percent: int, seconds: int) -> Floats:
         """Exact percentile (50, 90, 95, 99) over 300, 600 or 1800 seconds."""
-        return self._statistic((resource, percent, seconds), lambda history: history.percentile(percent, seconds))
+        key = (resource, percent, seconds, True)
+        return self._statistic(key, lambda history: history.percentile(percent, seconds))
 
     def peak(self, resource: str, seconds: int) -> Floats:
         """The highest five-minute mean within 3600 or 86400 seconds."""
-        return self._statistic((resource, "peak", seconds), lambda history: history.peak(seconds))
+        return self._statistic((resource, "peak", seconds, True), lambda history: history.peak(seconds))
 
     def _statistic(
         self,
-        key: tuple[str, str | int, float],
+        key: tuple[str, str | int, float, bool],
         compute: Callable[[NodeHistory], Floats],
         by_source: Statistic | None = None,
     ) -> Floats:
-        """A statistic where the node's sample is trusted; one computed by the source takes precedence. Read-only."""
+        """A statistic where the node's sample is trusted, or (the last of the key) of all nodes; one computed by the source
+        takes precedence. Read-only."""
         self._drop_outdated()
         values = self._statistics.get(key)
         if values is None:
-            resource = key[0]
+            resource, trusted = key[0], key[3]
             history = self.store.node_histories.get(resource)
-            values = self._unknown() if history is None else self._where_trusted(resource, compute(history))
+            values = self._unknown() if history is None else compute(history)[: self.rows].copy()
+            if trusted:
+                values[self.trust(resource) <= 0] = np.nan
             if by_source is not None:
-                given = self._trusted_samples(resource, by_source)
+                given = self.reported(resource, by_source, trusted=trusted)
                 values = np.where(np.isnan(given), values, given)
             values.setflags(write=False)
             self._statistics[key] = values
         return values
-
-    def _where_trusted(self, resource: str, values: Floats) -> Floats:
-        return np.where(self.trust(resource) > 0, values[: self.rows], np.nan)
 
     def _drop_outdated(self) -> None:
         epoch = self.store.changes.epoch

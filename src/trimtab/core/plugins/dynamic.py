@@ -10,7 +10,10 @@ After Crane's scheduler plugin; its policy is among the arguments, or in the fil
 - An expired metric scored 0, as if the node were full, and no node was rejected any more. Here the node's other metrics
   count instead, and requests where there is none; thresholds never reject a node without metrics.
 
-`strict` uses metrics as they are, steps of 10 points and whole points; binds still count at once.
+`strict` uses metrics as they are, steps of 10 points and whole points, and counts binds up to the last sync only: the
+multiple of the shortest sync period (`syncPolicy`, three minutes unless set) before the node's last sample. The metrics
+themselves are those of the last sample; Crane's are older, by up to a sync period each. They expire at the age that is
+set for all plugins, Crane's five minutes after a sync period.
 """
 
 from __future__ import annotations
@@ -35,6 +38,7 @@ from trimtab.core.model.setting import SpecFile, check_ranges, setting
 from trimtab.core.tables import Floats
 
 FIVE_MINUTES = 300
+SYNC_PERIOD = 180.0  # of the metric that Crane's default policy syncs most often
 HOT_VALUE_PENALTY = 10.0  # points per unit of hot value
 METRICS = {
     f"{prefix}_usage_{name}": (resource, span)
@@ -124,6 +128,11 @@ class Policy:
         """Notes for the author of a policy file."""
         if unsynced := self.unsynced_metrics:
             yield f"without syncPolicy Crane ignores {', '.join(unsynced)}; here all count"
+
+    @property
+    def sync_period(self) -> float:
+        """How often Crane updates a node's hot value: whenever it syncs any metric."""
+        return min((each.period for each in self.sync_policy if each.period > 0), default=SYNC_PERIOD)
 
     @property
     def unsynced_metrics(self) -> list[str]:
@@ -262,12 +271,14 @@ class Dynamic:
         return utilisation.ratios(used, utilisation.quantities(view.capacity, rows)[resource_index])
 
     def _hot_value(self, view: View, rows: Rows) -> Floats:
-        """The number of binds within each time range before the node's last sample; 0 for a node without samples."""
+        """The binds within each time range before the node's last sample, or its last sync; 0 without samples."""
         sampled_at = view.load.sampled_at(CPU)[: view.count]
         hot_value = np.zeros(len(view.pod_count[rows]))
         if self.strict:
+            synced_at = np.floor(sampled_at / self.policy.sync_period) * self.policy.sync_period
+            later = recent_count(view, synced_at, rows)
             for each in self.policy.hot_value:
-                hot_value += recent_count(view, sampled_at - each.time_range, rows) // each.count
+                hot_value += (recent_count(view, synced_at - each.time_range, rows) - later) // each.count
             return hot_value
         return _RecentBinds(view, self.policy.hot_value).by_row(rows) if self.policy.hot_value else hot_value
 

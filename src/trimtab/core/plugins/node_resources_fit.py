@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
@@ -12,15 +12,20 @@ import numpy as np
 
 from trimtab.core.cluster.view import View
 from trimtab.core.framework.interface import MAX_SCORE, Ints, Normalise, Rows
-from trimtab.core.framework.resource_amounts import ResourceWeight, allocatable_and_requested, is_scalar, percent
+from trimtab.core.framework.resource_amounts import ResourceWeight, allocatable_and_requested, percent
+from trimtab.core.framework.resource_fit import (
+    Request,
+    checked_requests,
+    fit_codes,
+    fit_reasons,
+    group_error,
+    resource_error,
+)
 from trimtab.core.model.change import Change
 from trimtab.core.model.pod import Pod
-from trimtab.core.model.resources import CPU, EPHEMERAL_STORAGE, MEMORY, PODS
-from trimtab.core.model.selectors import is_label_key
+from trimtab.core.model.resources import CPU, MEMORY
 from trimtab.core.model.setting import ParsedFields, setting
 
-TOO_MANY_PODS = 1
-NATIVE = frozenset({CPU, MEMORY, EPHEMERAL_STORAGE})
 MAX_SHAPE_SCORE = 10
 LEAST_ALLOCATED, BY_RATIO = "LeastAllocated", "RequestedToCapacityRatio"
 TYPES = (LEAST_ALLOCATED, "MostAllocated", BY_RATIO)
@@ -80,18 +85,9 @@ class ScoringStrategy:
 DEFAULT_STRATEGY = ScoringStrategy()
 
 
-def _resource_error(name: str) -> str | None:
-    return None if is_label_key(name) else f"{name[:100]!r} is not a valid resource name"
-
-
-def _group_error(name: str) -> str | None:
-    valid = "/" not in name and is_label_key(name)
-    return None if valid else f"{name[:100]!r} is not a valid resource group: write the part before the '/'"
-
-
 @dataclass(frozen=True, slots=True)
 class NodeResourcesFit:
-    """Codes are sets of bits: the first for the number of pods, then one per resource in the pod's order."""
+    """Codes are those of `resource_fit`."""
 
     name: ClassVar[str] = "NodeResourcesFit"
     requeue_on: ClassVar[Change] = (
@@ -101,10 +97,10 @@ class NodeResourcesFit:
     normalise: ClassVar[Normalise] = Normalise.NONE
 
     ignored_resources: tuple[str, ...] = setting(
-        (), "extended resources that the filter ignores", validate_item=_resource_error
+        (), "extended resources that the filter ignores", validate_item=resource_error
     )
     ignored_resource_groups: tuple[str, ...] = setting(
-        (), "the same by the part before the `/`", validate_item=_group_error
+        (), "the same by the part before the `/`", validate_item=group_error
     )
     scoring_strategy: ScoringStrategy = setting(
         DEFAULT_STRATEGY,
@@ -123,41 +119,16 @@ class NodeResourcesFit:
         return pod.requests
 
     def filter(self, view: View, pod: Pod, rows: Rows) -> Ints:
-        codes = (view.pod_count[rows] >= view.allocatable(PODS)[rows]).astype(np.int64)
-        unresolvable = np.zeros(len(codes), dtype=np.bool_)
-        for bit, (resource, amount) in enumerate(self._requests(pod), start=1):
-            allocatable = view.allocatable(resource)[rows]
-            insufficient = allocatable - view.requested(resource)[rows] < amount
-            if insufficient.any():
-                codes |= insufficient.astype(np.int64) << bit
-                unresolvable |= insufficient & (allocatable < amount)
-        if unresolvable.any():
-            codes[unresolvable] *= -1
-        return codes
+        return fit_codes(view, rows, self._requests(pod), lambda resource: view.requested(resource)[rows])
 
     def reasons(self, view: View, pod: Pod, code: int) -> tuple[str, ...]:
-        bits = abs(code)
-        too_many_pods = ("Too many pods",) if bits & TOO_MANY_PODS else ()
-        requests = enumerate(self._requests(pod), start=1)
-        return (*too_many_pods, *(f"Insufficient {resource}" for bit, (resource, _) in requests if bits >> bit & 1))
+        return fit_reasons(self._requests(pod), code)
 
     def score(self, view: View, pod: Pod, rows: Rows) -> Ints | None:
         return _STRATEGIES[self.scoring_strategy.type](self.scoring_strategy, view, pod, rows)
 
-    def _requests(self, pod: Pod) -> Iterator[tuple[str, int]]:
-        for resource, amount in pod.requests.amounts:
-            if amount > 0 and (resource in NATIVE or is_scalar(resource)) and not self._ignores(resource):
-                yield resource, amount
-
-    def _ignores(self, resource: str) -> bool:
-        return is_extended(resource) and (
-            resource in self.ignored_resources or resource.split("/")[0] in self.ignored_resource_groups
-        )
-
-
-def is_extended(resource: str) -> bool:
-    """A name outside Kubernetes' own domain, such as a device plugin's."""
-    return "/" in resource and "kubernetes.io/" not in resource and not resource.startswith("requests.")
+    def _requests(self, pod: Pod) -> Sequence[Request]:
+        return [*checked_requests(pod, self.ignored_resources, self.ignored_resource_groups)]
 
 
 def _weighted_mean(strategy: ScoringStrategy, view: View, pod: Pod, rows: Rows, amount_to_score: AmountToScore) -> Ints:

@@ -2,13 +2,18 @@
 
 For each resource the load of a node is taken as the sum of many pods' loads, and so as normally distributed: with mean
 μ (the last hour's means of its pods, estimates for pods not yet measured, and this pod's own) and deviation σ (from
-their variances, as if they were independent). The risk is the probability that the sum exceeds the limit, Φ((μ - limit)
-/ σ), for the resource where it is highest: a mean over resources would hide the one that is running out. While no node
-is at risk the lower load decides, so equal pods spread.
+their variances, as if they were independent). Where the load is above that mean now, it counts as it is, and the rise
+adds to σ: it may go on. Two things count, each for the resource where it is highest, because a mean over resources
+would hide the one that is running out: the probability that the sum exceeds the limit, and by how much it is expected
+to exceed it. The first tells safe nodes apart, the second overloaded ones.
+
+While no node is at risk the lower requests decide, and of equal requests the lower load. If load decided there, all
+nodes would come to have the same, and none would be left for a pod that uses more than was expected of it; requests
+spread pods as well, and leave what is not used where it is.
 
 Assumptions, and when they fail: the next hour is like the last one (a daily peak is seen when it begins); pods of a
 node do not peak together (σ is then too small: raise `floor`); a pod not yet measured is like its siblings, or else
-like the cluster's pods. Requests do not matter where there are metrics.
+like the cluster's pods. Requests need not be right, since what is measured decides before a node becomes hot.
 
 With little or no data:
 
@@ -17,9 +22,9 @@ With little or no data:
     1/2     forecast                        forecast's, and half of `spread`
     0       requests of the node's pods     `spread`
 
-A wide deviation only ever adds risk: where the mean itself is above the limit it would lower the risk, and pods would
-pile up on the least known node; there `floor` replaces it. So a node without metrics is never better than one with the
-same known load; and where nothing is measured at all nodes rank by requests, the fuller resource first.
+A wide deviation only ever adds risk: where the mean itself is above the limit it would lower the probability, and pods
+would pile up on the least known node; there `floor` replaces it. So a node without metrics is never better than one
+with the same known load; and where nothing is measured at all nodes rank by requests, the fuller resource first.
 """
 
 from __future__ import annotations
@@ -41,11 +46,15 @@ from trimtab.core.model.resources import CPU, MEMORY
 from trimtab.core.model.setting import PERCENTAGE, ArgumentError, check_ranges, setting
 from trimtab.core.tables import Floats
 
-MAX_LOAD_RATIO = 2.0  # times the limit, above which loads count as equal
+LOAD_SHARE = 0.01  # of what `lean` adds: enough to rank nodes with equal requests, too little to even out their loads
+HALF_EXCESS = 0.1  # the expected excess, relative to capacity, that costs half of its points
 MAX_DEVIATIONS = 8.0  # beyond this a probability is 0 or 1
 STEPS = 256  # table entries per deviation: errors stay below a millionth
-TABLE = [math.erfc((MAX_DEVIATIONS - i / STEPS) / math.sqrt(2)) / 2 for i in range(int(2 * MAX_DEVIATIONS * STEPS) + 2)]
-TABLE_ARRAY: Floats = np.array(TABLE)
+AT = [i / STEPS - MAX_DEVIATIONS for i in range(int(2 * MAX_DEVIATIONS * STEPS) + 2)]
+CDF = [math.erfc(-each / math.sqrt(2)) / 2 for each in AT]
+LOSS = [math.exp(-each * each / 2) / math.sqrt(2 * math.pi) + each * cdf for each, cdf in zip(AT, CDF, strict=True)]
+CDF_ARRAY: Floats = np.array(CDF)
+LOSS_ARRAY: Floats = np.array(LOSS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,12 +72,12 @@ class RiskLimit:
 
 @dataclass(frozen=True, slots=True)
 class PeakRisk:
-    """Arguments in percent. An idle node has 100 points; its mean load costs up to `lean` of them, the risk the rest.
+    """Arguments in percent. An empty node has 100 points; its requests cost up to `lean` of them, the risk the rest.
 
     floor: the smallest deviation of a node's load, relative to capacity.
     spread: the deviation of a node without metrics, relative to capacity.
-    lean: how many points depend on the mean load instead of the risk. With other score plugins, a low value lets them
-    decide among nodes without risk, and a high one keeps loads even.
+    lean: how many points depend on requests instead of the risk. A high value keeps requests even until the risk is
+    considerable; with other score plugins, a low one lets them decide among nodes without risk.
     """
 
     name: ClassVar[str] = "PeakRisk"
@@ -89,8 +98,8 @@ class PeakRisk:
         25.0, "25 unless set, at least floor: the same for a node without measurements", **PERCENTAGE
     )
     lean: float = setting(
-        10.0,
-        "10 unless set, above 0 to 100: the percentage of the score that depends on the mean load instead of the risk",
+        1.0,
+        "1 unless set, above 0 to 100: the percentage of the score that depends on requests instead of the risk",
         **PERCENTAGE,
     )
 
@@ -114,11 +123,11 @@ class PeakRisk:
 
     def _inputs(self, view: View, pod: Pod, risk: RiskLimit, rows: Rows) -> RiskInputs:
         name, load = risk.name, view.load
-        mean, variance = load.forecast(name)
+        mean, variance = mean_and_variance(view, name, rows)
         pod_mean, deviation, _ = load.estimate(pod, name)
         return RiskInputs(
-            mean[: view.count][rows],
-            variance[: view.count][rows],
+            mean,
+            variance,
             load.trust(name)[: view.count][rows],
             utilisation.requested_with(view, name, rows, pod),
             view.capacity(name)[rows].astype(np.float64),
@@ -130,26 +139,27 @@ class PeakRisk:
         )
 
     def _score_all(self, inputs: list[RiskInputs]) -> Ints:
-        first, *others = map(distance_to_limit, inputs)
-        distance, load = first
-        for other_distance, other_load in others:
-            distance, load = np.maximum(distance, other_distance), np.maximum(load, other_load)
-        lean = self.lean / 100
-        cost = normal_cdf(distance) * (1 - lean) + np.minimum(load, MAX_LOAD_RATIO) * (lean / MAX_LOAD_RATIO)
-        return ((1 - cost) * (MAX_SCORE * self.score_scale)).astype(np.int64)
+        probability, excess, fullness = (np.maximum.reduce(each) for each in zip(*map(risk, inputs), strict=True))
+        at_risk = (probability + excess / (excess + HALF_EXCESS)) * (1 - self.lean / 100) / 2
+        points: Floats = (1 - at_risk - np.minimum(fullness, 1.0) * (self.lean / 100)) * self._all_points
+        return points.astype(np.int64)
 
     def _score_few(self, inputs: list[RiskInputs]) -> Ints:
         """The same in plain numbers."""
-        lean, max_score, scores = self.lean / 100, MAX_SCORE * self.score_scale, []
-        for resources in zip(*map(distance_to_limit_by_row, inputs), strict=True):
-            distance, load = max(each for each, _ in resources), max(each for _, each in resources)
-            cost = normal_cdf_one(distance) * (1 - lean) + min(load, MAX_LOAD_RATIO) * (lean / MAX_LOAD_RATIO)
-            scores.append(int((1 - cost) * max_score))
+        scores = []
+        for resources in zip(*map(risk_by_row, inputs), strict=True):
+            probability, excess, fullness = map(max, zip(*resources, strict=True))
+            at_risk = (probability + excess / (excess + HALF_EXCESS)) * (1 - self.lean / 100) / 2
+            scores.append(int((1 - at_risk - min(fullness, 1.0) * (self.lean / 100)) * self._all_points))
         return np.array(scores, dtype=np.int64)
+
+    @property
+    def _all_points(self) -> int:
+        return MAX_SCORE * self.score_scale
 
 
 class RiskInputs(NamedTuple):
-    """One resource: by row the forecast, its trust, the requests used instead, and the capacity.
+    """One resource: by row mean and variance of the load, their trust, the requests, and the capacity.
 
     For all rows the pod's own mean and variance; and relative to capacity the limit, the smallest deviation
     (`min_deviation`), and the deviation of a node without metrics (`unmeasured_deviation`).
@@ -167,49 +177,78 @@ class RiskInputs(NamedTuple):
     unmeasured_deviation: float
 
 
-def distance_to_limit(inputs: RiskInputs) -> tuple[Floats, Floats]:
-    """By how many deviations the mean with the pod exceeds the limit, and that mean relative to the limit."""
+def mean_and_variance(view: View, resource: str, rows: Rows) -> tuple[Floats, Floats]:
+    """Of the nodes' loads: the forecast's, and where more is used now, that, with the difference as a deviation."""
+    mean, variance = (column[: view.count][rows] for column in view.load.forecast(resource))
+    rise = np.maximum(utilisation.expected(view, resource, rows) - mean, 0.0)
+    return mean + rise, variance + rise * rise
+
+
+def risk(inputs: RiskInputs) -> tuple[Floats, Floats, Floats]:
+    """With the pod, relative to capacity: the probability that the load exceeds the limit, by how much it is expected to
+    exceed it, and how full the node is by requests and a little by load."""
     capacity = np.maximum(inputs.capacity, 1.0)
-    mean = (inputs.mean + inputs.pod_mean) / capacity
+    mean, requested = (inputs.mean + inputs.pod_mean) / capacity, inputs.requested / capacity
     variance = (inputs.variance + inputs.pod_variance) / (capacity * capacity)
     doubt = (1.0 - inputs.trust) * inputs.unmeasured_deviation
     if (no_variance := np.isnan(variance)).any():
         variance[no_variance], doubt[no_variance] = 0.0, np.maximum(doubt[no_variance], inputs.unmeasured_deviation / 2)
     if (no_mean := np.isnan(mean)).any():
-        mean[no_mean], doubt[no_mean] = (inputs.requested / capacity)[no_mean], inputs.unmeasured_deviation
+        mean[no_mean], doubt[no_mean] = requested[no_mean], inputs.unmeasured_deviation
     gap = mean - inputs.limit
-    variance = np.where(gap < 0, variance + doubt * doubt, 0.0)
-    return gap / np.sqrt(np.maximum(variance, inputs.min_deviation * inputs.min_deviation)), mean / inputs.limit
+    deviation = np.sqrt(np.maximum(variance + doubt * doubt, inputs.min_deviation * inputs.min_deviation))
+    excess = deviation * normal_loss(gap / deviation)
+    probability = normal_cdf(gap / np.where(gap < 0, deviation, inputs.min_deviation))
+    return probability, excess, requested * (1.0 - LOAD_SHARE) + mean * LOAD_SHARE
 
 
-def distance_to_limit_by_row(inputs: RiskInputs) -> list[tuple[float, float]]:
+def risk_by_row(inputs: RiskInputs) -> list[tuple[float, float, float]]:
     """The same row by row in plain numbers."""
     results = []
     columns = (inputs.mean, inputs.variance, inputs.trust, inputs.requested, inputs.capacity)
-    for mean, variance, trust, requested, raw_capacity in zip(*(column.tolist() for column in columns), strict=True):
+    for raw_mean, raw_variance, trust, asked, raw_capacity in zip(*(each.tolist() for each in columns), strict=True):
         capacity, doubt = max(raw_capacity, 1.0), (1.0 - trust) * inputs.unmeasured_deviation
-        ratio, squared = (mean + inputs.pod_mean) / capacity, (variance + inputs.pod_variance) / (capacity * capacity)
-        if squared != squared:
-            squared, doubt = 0.0, max(doubt, inputs.unmeasured_deviation / 2)
-        if ratio != ratio:
-            ratio, doubt = requested / capacity, inputs.unmeasured_deviation
-        gap = ratio - inputs.limit
-        squared = squared + doubt * doubt if gap < 0 else 0.0
-        deviation = math.sqrt(max(squared, inputs.min_deviation * inputs.min_deviation))
-        results.append((gap / deviation, ratio / inputs.limit))
+        mean, requested = (raw_mean + inputs.pod_mean) / capacity, asked / capacity
+        variance = (raw_variance + inputs.pod_variance) / (capacity * capacity)
+        if variance != variance:
+            variance, doubt = 0.0, max(doubt, inputs.unmeasured_deviation / 2)
+        if mean != mean:
+            mean, doubt = requested, inputs.unmeasured_deviation
+        gap = mean - inputs.limit
+        deviation = math.sqrt(max(variance + doubt * doubt, inputs.min_deviation * inputs.min_deviation))
+        excess = deviation * normal_loss_one(gap / deviation)
+        probability = normal_cdf_one(gap / (deviation if gap < 0 else inputs.min_deviation))
+        results.append((probability, excess, requested * (1.0 - LOAD_SHARE) + mean * LOAD_SHARE))
     return results
 
 
 def normal_cdf(deviations: Floats) -> Floats:
     """The standard normal CDF Φ by table lookup, since numpy has no error function."""
+    return _look_up(CDF_ARRAY, deviations)
+
+
+def normal_loss(deviations: Floats) -> Floats:
+    """How far a standard normal value is expected to be above minus this many deviations: φ + z Φ."""
+    return _look_up(LOSS_ARRAY, deviations) + np.maximum(deviations - MAX_DEVIATIONS, 0.0)
+
+
+def _look_up(table: Floats, deviations: Floats) -> Floats:
     place = (np.clip(deviations, -MAX_DEVIATIONS, MAX_DEVIATIONS) + MAX_DEVIATIONS) * STEPS
     below = place.astype(np.intp)
-    low = TABLE_ARRAY[below]
-    return low + (place - below) * (TABLE_ARRAY[below + 1] - low)
+    low = table[below]
+    return low + (place - below) * (table[below + 1] - low)
 
 
 def normal_cdf_one(deviation: float) -> float:
     """The same for one value."""
+    return _look_up_one(CDF, deviation)
+
+
+def normal_loss_one(deviation: float) -> float:
+    return _look_up_one(LOSS, deviation) + max(deviation - MAX_DEVIATIONS, 0.0)
+
+
+def _look_up_one(table: list[float], deviation: float) -> float:
     place = (min(max(deviation, -MAX_DEVIATIONS), MAX_DEVIATIONS) + MAX_DEVIATIONS) * STEPS
     below = int(place)
-    return TABLE[below] + (place - below) * (TABLE[below + 1] - TABLE[below])
+    return table[below] + (place - below) * (table[below + 1] - table[below])

@@ -9,7 +9,8 @@ After the two plugins of devops-Hunter/real-usage-scheduler, which differ only i
 - Five-minute averages do not move during a rollout, so all of it went to one node. Here pods count at once with their
   expected usage, and so does the pod being scheduled.
 
-`strict` restores the stretch, over whole percents of five-minute averages, as upstream's NormalizeScore does.
+`strict` restores the stretch, over whole percents of five-minute averages, as upstream's NormalizeScore does, whatever
+their age. A node without any is scored by requests then, too: upstream would fail every pod.
 """
 
 from __future__ import annotations
@@ -82,7 +83,7 @@ class RealUsage:
     def score(self, view: View, pod: Pod, rows: Rows) -> Ints | None:
         if not self.strict:
             return utilisation.free_score(utilisation.utilisation(view, self.resource, rows, pod))
-        used = view.load.recent_mean(self.resource, WINDOW)[: view.count][rows]
+        used = view.load.recent_mean(self.resource, WINDOW, trusted=False)[: view.count][rows]
         capacity = view.capacity(self.resource)[rows]
         ratios = utilisation.fill_unknown(
             utilisation.ratios(used, capacity),
@@ -92,8 +93,8 @@ class RealUsage:
 
     def normalise_score(self, view: View, pod: Pod, rows: Rows, raw: Ints) -> Ints:
         """100 for the least used of the feasible nodes and 0 for the most used; 0 for all when they are equal."""
-        lowest, highest = int(raw.min()), int(raw.max())
-        if lowest == highest:
+        lowest, highest = int(raw.min(initial=MAX_SCORE)), int(raw.max(initial=0))
+        if lowest >= highest:
             return np.zeros_like(raw)
         return MAX_SCORE - (raw - lowest) * MAX_SCORE // (highest - lowest)
 

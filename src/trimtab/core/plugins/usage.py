@@ -9,29 +9,37 @@ so on here. Fixed here:
 - Every rejection was unresolvable; here those that an eviction could resolve are not, so preemption can help.
 - The ten-minute average hid what had just begun: the expected usage counts where it is higher.
 
-`strict` uses the average alone, unsampled pods in the score only, and whole points.
+`strict` uses the ten-minute average alone: a node without metrics is idle. In the score, pods that are not older than a
+metrics interval are added with 70 % of their requests, and 20 % more on a node that is used above 60 % with them; pods
+that have left stay in the average.
 """
 
 from __future__ import annotations
 
 from collections.abc import Hashable
 from dataclasses import dataclass
+from functools import partial
 from math import inf
 from operator import gt
 from typing import ClassVar
 
 import numpy as np
 
+from trimtab.core.cluster.recently_placed import recent_sum
 from trimtab.core.cluster.view import View
 from trimtab.core.framework.interface import Ints, Normalise, Rows
 from trimtab.core.framework.load_scoring import scalar, utilisation
 from trimtab.core.model.change import Change
 from trimtab.core.model.duration import INT64
 from trimtab.core.model.pod import Pod
+from trimtab.core.model.resources import CPU, MEMORY
 from trimtab.core.model.setting import Support, check_ranges, setting
 from trimtab.core.tables import Floats
 
 WINDOW = 600.0
+METRICS_INTERVAL = 30.0  # Volcano's default
+REQUEST_FACTOR, RISKY_LOAD, RISK_FACTOR = 0.7, 0.6, 1.2
+DEFAULT_ESTIMATES = {CPU: 250.0, MEMORY: 200.0 * 1024 * 1024}
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +83,9 @@ class Usage:
     memory_weight: int = setting(
         1, "1 unless set: the same for memory (`memory.weight` in Volcano)", between=(0, INT64)
     )
-    strict: bool = setting(False, "false unless set: true uses ten-minute averages only, as the original does")
+    strict: bool = setting(
+        False, "false unless set: true behaves as the original: ten-minute averages, and a node without data is idle"
+    )
 
     def __post_init__(self) -> None:
         check_ranges(self)
@@ -94,7 +104,7 @@ class Usage:
     def _codes(self, view: View, pod: Pod, rows: Rows) -> Ints:
         limits = np.array(((self.thresholds.cpu or np.inf,), (self.thresholds.mem or np.inf,))) / 100
         capacity = utilisation.quantities(view.capacity, rows)
-        if self.strict:
+        if self.strict:  # NaN exceeds no limit
             return utilisation.threshold_codes(utilisation.ratios(_average(view, rows), capacity) > limits)
         estimate = utilisation.pod_estimate(view, pod)
         above = utilisation.ratios(_recent_or_expected(view, rows) + estimate, capacity) > limits
@@ -115,18 +125,17 @@ class Usage:
         if not self.strict and (few_rows := scalar.small_selection(view, rows)):
             estimate = scalar.pod_estimate(view, pod)
             return scalar.per_row(lambda row: self._score_row(view, pod, estimate, row), few_rows)
-        known = (
-            _average(view, rows) + utilisation.cpu_and_memory(view.load.unsampled, view, rows)
-            if self.strict
-            else _recent_or_expected(view, rows)
-        )
-        used = known if self.strict else known + utilisation.pod_estimate(view, pod)
-        shares = utilisation.ratios(used, utilisation.quantities(view.capacity, rows))
-        free = 1.0 - np.minimum(utilisation.fill_from_requests(view, rows, pod, shares), 1.0)
+        capacity = utilisation.quantities(view.capacity, rows)
+        if self.strict:
+            shares = _with_shadow_load(view, rows, capacity)
+        else:
+            used = _recent_or_expected(view, rows) + utilisation.pod_estimate(view, pod)
+            shares = utilisation.fill_from_requests(view, rows, pod, utilisation.ratios(used, capacity))
+        free = 1.0 - np.minimum(shares, 1.0)
         mean = utilisation.weighted_sum(self.cpu_weight, self.memory_weight, free) / (
             self.cpu_weight + self.memory_weight
         )
-        return utilisation.whole_points(mean * 100) if self.strict else utilisation.free_score(1.0 - mean)
+        return utilisation.free_score(1.0 - mean)
 
     def _score_row(self, view: View, pod: Pod, estimate: tuple[float, float], row: int) -> int:
         """The same for one row."""
@@ -141,6 +150,22 @@ class Usage:
 
 def _average(view: View, rows: Rows) -> Floats:
     return utilisation.cpu_and_memory(lambda resource: view.load.recent_mean(resource, WINDOW), view, rows)
+
+
+def _with_shadow_load(view: View, rows: Rows, capacity: Ints) -> Floats:
+    """Volcano's composite load: the average, 0 where unknown, and estimates of the pods that it cannot show yet."""
+    real = utilisation.ratios(np.nan_to_num(_average(view, rows)), capacity)
+    recent = [
+        recent_sum(view, view.load.sampled_at(resource) - METRICS_INTERVAL, rows, partial(_shadow, resource))
+        for resource in utilisation.RESOURCES
+    ]
+    shadow = np.array(recent) / np.maximum(capacity, 1)
+    return real + np.where(real + shadow >= RISKY_LOAD, shadow * RISK_FACTOR, shadow)
+
+
+def _shadow(resource: str, pod: Pod) -> float:
+    best_effort = not (pod.requests.limit_of(CPU) or pod.requests.limit_of(MEMORY))
+    return DEFAULT_ESTIMATES[resource] if best_effort else pod.requests.of(resource) * REQUEST_FACTOR
 
 
 def _recent_or_expected(view: View, rows: Rows) -> Floats:

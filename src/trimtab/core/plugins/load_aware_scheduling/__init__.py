@@ -13,9 +13,11 @@ Prod pods (`prod_usage`) are compared with the usage of prod pods where `prodUsa
 `scoreAccordingProdUsage` say so; a node's annotation overrides the thresholds of the arguments, map by map, as in
 Koordinator.
 
-`strict` rejects nodes without metrics unless configured otherwise and gives them no points, estimates by the factors
-alone, and scores in whole points. The age at which metrics expire is a setting for all plugins; a node that is
-`nodeMetricExpirationSeconds` behind the others has expired before that.
+`strict` rejects nodes without metrics unless configured otherwise and gives them no points, and scores in whole points.
+Usage is the average of five minutes, as the agent reports it, plus the estimates, by the factors alone, of pods placed
+later than a minute before, as far as they exceed what these were measured to use; pods that have left stay in it. The age
+at which metrics expire is a setting for all plugins; a node that is `nodeMetricExpirationSeconds` behind the others has
+expired before that. Prod usage and percentiles are as without `strict`, but for estimates.
 """
 
 from __future__ import annotations
@@ -23,11 +25,12 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from math import floor, inf
+from math import floor, inf, nan
 from typing import ClassVar
 
 import numpy as np
 
+from trimtab.core.cluster.recently_placed import recent_sum
 from trimtab.core.cluster.view import View
 from trimtab.core.framework.interface import MAX_SCORE, Bools, Ints, Normalise, Rows
 from trimtab.core.framework.load_scoring import scalar, utilisation
@@ -57,6 +60,7 @@ from trimtab.core.plugins.load_aware_scheduling.prod_usage import is_prod, prod_
 from trimtab.core.tables import Floats
 
 METRICS_EXPIRED = -1
+REPORT_WINDOW, REPORT_INTERVAL = 300.0, 60.0  # of Koordinator's agent
 AGGREGATED_SHIFT = 2  # bits of CPU and memory by percentile come after the others
 LEARNED_RULES = ("siblings", "cluster")  # estimates that are better than a fixed factor
 DEFAULT_ESTIMATES = {CPU: 250.0, MEMORY: 200.0 * 1024 * 1024}
@@ -269,7 +273,7 @@ class LoadAwareScheduling:
         """Usage with pods that no sample shows yet; by a percentile where one is configured and known."""
         if metric.prod:
             return prod_usage(view, rows, self.prod_usage_include_sys)
-        latest = utilisation.expected_usage(view, rows)
+        latest = self._reported_usage(view, rows) if self.strict else utilisation.expected_usage(view, rows)
         if not metric.aggregation:
             return latest
         percent, seconds, load = (
@@ -282,8 +286,31 @@ class LoadAwareScheduling:
             view,
             rows,
         )
-        with_unsampled = aggregated + utilisation.cpu_and_memory(load.unsampled, view, rows)
+        unsampled = (
+            self._unreported(view, rows) if self.strict else utilisation.cpu_and_memory(load.unsampled, view, rows)
+        )
+        with_unsampled = aggregated + unsampled
         return np.where(np.isnan(with_unsampled), latest, np.maximum(with_unsampled, 0.0))
+
+    def _reported_usage(self, view: View, rows: Rows) -> Floats:
+        average = utilisation.cpu_and_memory(lambda each: view.load.recent_mean(each, REPORT_WINDOW), view, rows)
+        return average + self._unreported(view, rows)
+
+    def _unreported(self, view: View, rows: Rows) -> Floats:
+        """By how much estimates of the pods that the agent may not have reported yet exceed their measured usage."""
+
+        def excess(resource: str, pod: Pod) -> float:
+            slot = view.pod_table.slot.get(pod.uid)
+            measured = nan if slot is None else view.load.pod_usage(resource).sample.item(slot)
+            return max(self._estimate(view, pod, resource) - (measured if measured == measured else 0.0), 0.0)
+
+        after = (view.load.sampled_at(each) - REPORT_INTERVAL for each in utilisation.RESOURCES)
+        return np.array(
+            [
+                recent_sum(view, time, rows, partial(excess, each))
+                for each, time in zip(utilisation.RESOURCES, after, strict=True)
+            ]
+        )
 
     def _utilisations_row(
         self, view: View, estimate: tuple[float, float], row: int, metric: UsageMetric

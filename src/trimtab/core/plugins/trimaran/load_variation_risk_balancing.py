@@ -13,7 +13,8 @@ The policy of this name in kubernetes-sigs/scheduler-plugins (Trimaran), for the
   this mean can have.
 - Scores are finer than whole points.
 
-`strict` restores upstream's behaviour.
+`strict` restores upstream's behaviour: the last samples count whatever their age, pods that they do not show yet do not
+count, and with metrics-server (`metricProvider`) the deviation is 0.
 """
 
 from __future__ import annotations
@@ -48,6 +49,7 @@ from trimtab.core.plugins.trimaran.measurements import (
     deviation_row,
     observed_usage,
     observed_usage_row,
+    reported_load,
     requested_ratios,
     rounded_score,
     scaled_score,
@@ -134,12 +136,9 @@ class LoadVariationRiskBalancing:
 
     def _strict_score(self, view: View, pod: Pod, rows: Rows) -> Ints:
         """The worse resource, or the only one with metrics. A missing mean or deviation counts as 0."""
-        load, allocatable = view.load, quantities(view.allocatable, rows)
+        allocatable = quantities(view.allocatable, rows)
         allocatable_fraction = allocatable / np.maximum(quantities(view.capacity, rows), 1)
-        mean, latest, deviation = (
-            cpu_and_memory(each, view, rows) * allocatable_fraction for each in (load.mean, load.latest, load.deviation)
-        )
-        mean = np.where(mean == mean, mean, latest)
+        mean, deviation = (each * allocatable_fraction for each in reported_load(view, rows, self.metric_provider))
         missing = np.isnan(mean) & np.isnan(deviation)
         mean, deviation = (np.minimum(np.fmax(each, 0.0), allocatable) for each in (mean, deviation))
         requested = np.array([[pod.requests.of(resource)] for resource in RESOURCES])

@@ -15,7 +15,8 @@ without a limit counts with its request, as upstream. Fixed here:
 - Among nodes without any risk the one with lower limits is preferred, by at most one point.
 - Pods without requests and limits are not scored, instead of getting 0 on every node.
 
-`strict` restores upstream's behaviour.
+`strict` restores upstream's behaviour: the last samples count whatever their age, the load of pods that they do not show
+yet does not count, and with metrics-server (`metricProvider`) the deviation is 0.
 """
 
 from __future__ import annotations
@@ -52,6 +53,7 @@ from trimtab.core.plugins.trimaran.measurements import (
     deviation_row,
     observed_usage,
     observed_usage_row,
+    reported_load,
     requested_ratios,
     rounded_score,
     scaled_score,
@@ -175,12 +177,9 @@ class LowRiskOverCommitment:
 
     def _strict_score(self, commitment: Commitment) -> Ints:
         """A resource without metrics adds no load risk; with neither the score is 0."""
-        load, capacity = commitment.view.load, np.maximum(quantities(commitment.view.capacity, commitment.rows), 1)
-        columns = (load.mean, load.latest, load.deviation)
-        mean, latest, deviation = (
-            cpu_and_memory(each, commitment.view, commitment.rows) / capacity for each in columns
-        )
-        mean = np.where(mean == mean, mean, latest)
+        capacity = np.maximum(quantities(commitment.view.capacity, commitment.rows), 1)
+        reported = reported_load(commitment.view, commitment.rows, self.metric_provider)
+        mean, deviation = (each / capacity for each in reported)
         missing = np.isnan(mean) & np.isnan(deviation)
         mean, deviation = (np.minimum(np.fmax(each, 0.0), 1.0) for each in (mean, deviation))
         below_requests = self._load_below_requests(

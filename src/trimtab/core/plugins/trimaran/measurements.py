@@ -25,6 +25,8 @@ from trimtab.core.framework.load_scoring.utilisation import (
     requested_with,
 )
 from trimtab.core.model.pod import Pod
+from trimtab.core.model.readings import Statistic
+from trimtab.core.plugins.trimaran import PROMETHEUS, MetricProvider
 from trimtab.core.tables import Floats
 
 UNMEASURED_WEIGHT = 0.5
@@ -39,6 +41,23 @@ def observed_usage(view: View, rows: Rows) -> Floats:
     seen = np.fmax(cpu_and_memory(load.mean, view, rows), cpu_and_memory(load.latest, view, rows))
     seen += cpu_and_memory(load.unsampled, view, rows)
     return np.maximum(seen, 0.0)
+
+
+def reported_load(view: View, rows: Rows, provider: MetricProvider) -> tuple[Floats, Floats]:
+    """Mean and deviation as load-watcher reports them, whatever their age; NaN where it reports none.
+
+    Prometheus has both over the window. metrics-server has the latest values only, which stand for the mean.
+    """
+    load = view.load
+
+    def column(read: Callable[..., Floats], *arguments: Statistic) -> Floats:
+        return cpu_and_memory(lambda resource: read(resource, *arguments, trusted=False), view, rows)
+
+    if provider.type == PROMETHEUS:
+        mean, deviation = column(load.mean), column(load.deviation)
+    else:
+        mean, deviation = (column(load.reported, each) for each in (Statistic.MEAN, Statistic.DEVIATION))
+    return np.where(np.isnan(mean), column(load.latest), mean), deviation
 
 
 def deviation(view: View, rows: Rows, mean: Floats, capacity: Ints, factor: float = 1.0) -> Floats:

@@ -12,7 +12,10 @@ The policy of this name in kubernetes-sigs/scheduler-plugins (Trimaran). A node 
   scheduled while nothing like it has been measured.
 - Scores are finer than whole points.
 
-`strict` restores upstream's behaviour.
+`strict` restores upstream's behaviour: the last samples count whatever their age, the mean over `load.window` with
+Prometheus and the latest values with metrics-server (`metricProvider`); pods placed after them, or up to a minute before,
+are added by limits and requests, and pods that have left stay in them. While a source is down such pods are added as long
+as they are there; upstream forgets them after five minutes.
 """
 
 from __future__ import annotations
@@ -39,7 +42,7 @@ from trimtab.core.model.change import Change
 from trimtab.core.model.pod import Pod
 from trimtab.core.model.resources import CPU
 from trimtab.core.model.setting import Support, check_ranges, setting
-from trimtab.core.plugins.trimaran import METRICS_SERVER, MetricProvider
+from trimtab.core.plugins.trimaran import METRICS_SERVER, PROMETHEUS, MetricProvider
 from trimtab.core.plugins.trimaran.measurements import blend_with_requests, rounded_score, scaled_score
 from trimtab.core.tables import Floats
 
@@ -119,9 +122,11 @@ class TargetLoadPacking:
 
     def _strict_score(self, view: View, pod: Pod, rows: Rows) -> Ints:
         target, capacity = float(self.target_utilization), view.capacity(CPU)[rows]
-        latest, mean = (column(CPU)[: view.count][rows] for column in (view.load.latest, view.load.mean))
+        latest, mean = (column(CPU, trusted=False)[: view.count][rows] for column in (view.load.latest, view.load.mean))
+        by_mean = self.metric_provider.type == PROMETHEUS
+        known = np.where(np.isnan(mean), latest, mean) if by_mean else np.where(np.isnan(latest), mean, latest)
         unsampled = recent_sum(view, view.load.sampled_at(CPU) - REPORTING_DELAY, rows, self._predicted_usage)
-        used = np.where(latest == latest, latest, mean) + (self._predicted_usage(pod) + unsampled)
+        used = known + (self._predicted_usage(pod) + unsampled)
         used = np.where(capacity > 0, 100.0 * used / np.maximum(capacity, 1), used * 0.0)
         below = (100.0 - target) * used / target + target
         above = np.where(used > 100.0, 0.0, target * (100.0 - used) / (100.0 - target))
