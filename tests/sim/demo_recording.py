@@ -5,10 +5,10 @@ from __future__ import annotations
 from functools import cache
 
 from trimtab.apps.demo import ClusterFrame, Demo, DemoEnded, DemoEvent, NodeLabelled, PodDecided, SceneStarted
-from trimtab.sim.demo.hot_node import HOT_NODE_SCENARIO
+from trimtab.sim.demo.hot_node import HOT_NODE_PLAY
 from trimtab.sim.demo.snapshot import WorldSnapshot
 
-DAY_STARTS = len(HOT_NODE_SCENARIO.scenes)
+DAY_STARTS = len(HOT_NODE_PLAY.scenes)
 
 
 class RecordedScene:

@@ -4,16 +4,19 @@ import pytest
 
 from tests.sim.demo_recording import day_scenes, record_demo
 from trimtab.core.model.resources import CPU, MEMORY
-from trimtab.sim.demo.day import POD_REQUESTS
-from trimtab.sim.workloads import HOUR, MIB
+from trimtab.sim.demo.day import DAY_PLAY
+from trimtab.sim.usage_patterns import HOUR
+
+MIB = 1024 * 1024
 
 
 def test_the_twelve_pods_are_those_of_the_acceptance_workload() -> None:
     """Their requests add up to 13,750 millicores and 17,268 MiB."""
-    assert (12, 13_750, 17_268) == (
-        len(POD_REQUESTS),
-        sum(cpu for cpu, _ in POD_REQUESTS),
-        sum(memory for _, memory in POD_REQUESTS),
+    pods = [each.template.requests for each in DAY_PLAY.scenario().workloads[:12]]
+    assert (12, 13_750, 17_268 * MIB) == (
+        len(pods),
+        sum(each.of(CPU) for each in pods),
+        sum(each.of(MEMORY) for each in pods),
     )
 
 

@@ -3,13 +3,13 @@
 import pytest
 from msgspec.structs import replace
 
-from tests.sim.random_cluster import random_cluster, run
+from tests.sim.random_cluster import random_cluster
 from trimtab.core.framework.explain import Explanation, NodeRow
 from trimtab.core.model.schedule_result import Decision, Placement, Unschedulable
 from trimtab.core.scheduling.controller import Scheduling
 from trimtab.core.scheduling.explain import explain_now
 from trimtab.sim.demo.decision_text import format_scores, full_reason, short_reason
-from trimtab.sim.driver import SimulationDriver
+from trimtab.sim.simulation import Simulation
 
 TAINTED = NodeRow("cp", rejected_by="TaintToleration", reasons=("node(s) had untolerated taint(s)",))
 ONE = NodeRow("w1", scores={"NodeResourcesFit": 80, "TaintToleration": 300, "ImageLocality": 0}, total=380)
@@ -26,8 +26,8 @@ def test_the_table_agrees_with_the_decision_it_explains() -> None:
     """For every decision of a run, the table computed afterwards gives the same node, total, count and message."""
     seen = {Placement: 0, Unschedulable: 0}
 
-    def check(driver: SimulationDriver, decision: Decision) -> None:
-        table = explain_now(driver.engine.controller(Scheduling), driver.engine.cluster.pods[decision.uid])
+    def check(simulation: Simulation, decision: Decision) -> None:
+        table = explain_now(simulation.engine.controller(Scheduling), simulation.engine.cluster.pods[decision.uid])
         verdict = decision.verdict
         seen[type(verdict)] += 1
         if isinstance(verdict, Placement):
@@ -37,7 +37,7 @@ def test_the_table_agrees_with_the_decision_it_explains() -> None:
         else:
             assert ("", replace(verdict, preemption_message="").message()) == (table.node, table.verdict)
 
-    run(random_cluster(5, check), 200.0)
+    random_cluster(5, check).run_until(200.0)
     assert min(seen.values()) > 5
 
 
@@ -48,13 +48,13 @@ def test_explaining_does_not_change_the_engine() -> None:
         random_cluster(6),
         random_cluster(
             6,
-            lambda driver, decision: tables.append(
-                explain_now(driver.engine.controller(Scheduling), driver.engine.cluster.pods[decision.uid])
+            lambda simulation, decision: tables.append(
+                explain_now(simulation.engine.controller(Scheduling), simulation.engine.cluster.pods[decision.uid])
             ),
         ),
     )
-    for driver in (plain, explaining):
-        run(driver, 200.0)
+    for simulation in (plain, explaining):
+        simulation.run_until(200.0)
     assert plain.world.kube_events == explaining.world.kube_events
     assert plain.world.pods == explaining.world.pods
     assert 60 <= len(tables)

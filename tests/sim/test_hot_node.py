@@ -1,44 +1,40 @@
-"""The hot-node scenario: pods avoid the node, its label is added and removed, pods return; measuring the outcome."""
-
-from functools import partial
+"""The hot node of the demo: pods avoid it, its label is added and removed, pods return; measuring the outcome."""
 
 import pytest
+from msgspec.structs import replace
 
 from tests.sim.demo_recording import RecordedScene, hot_node_scenes, record_demo
+from tests.sim.small_world import node, scenario, stock, template, workload
 from trimtab.apps.demo import load_aware_settings, requests_only_settings
-from trimtab.config.registry import default_profile
-from trimtab.core.model.resources import CPU
-from trimtab.core.settings import Settings
 from trimtab.sim.demo.hot_node import (
-    HOT_FROM,
+    DURATION,
+    HOT_BEGINS,
+    HOT_ENDS,
     HOT_LEVEL,
     HOT_NODE,
-    HOT_NODE_SCENARIO,
-    HOT_UNTIL,
+    HOT_NODE_PLAY,
     RISE_SECONDS,
-    START,
     Outcome,
     UtilisationProbe,
     run_headless,
 )
-from trimtab.sim.demo.scene import node
-from trimtab.sim.driver import SimulationDriver
-from trimtab.sim.workloads import MIB, Workload, constant
-from trimtab.sim.world import SYSTEM_USAGE
+from trimtab.sim.scenario import OwnerKind, SimulatedNode
+from trimtab.sim.simulation import Simulation
+from trimtab.sim.usage_patterns import Steady, Surge, Total
 
 SEEDS = range(8)
 PRESSURE = "pressure.trimtab.dev/cpu"
-SCRAPE_INTERVAL = 15.0
-SYSTEM = SYSTEM_USAGE[CPU] / 1000  # cores
+SCENARIO = HOT_NODE_PLAY.scenario()
+START, END = SCENARIO.begins, SCENARIO.ends
+HOT_FROM, HOT_UNTIL = START + HOT_BEGINS, START + HOT_ENDS
+SCRAPE_INTERVAL = SCENARIO.metrics.interval
 
 
 def outcomes(seed: int, lag: float = 0.0) -> tuple[Outcome, Outcome]:
-    drivers = (
-        SimulationDriver(settings, seed, START, metrics_lag=lag)
-        for settings in (load_aware_settings(), requests_only_settings())
-    )
+    """By measured load, and by requests."""
+    late = replace(SCENARIO, metrics=replace(SCENARIO.metrics, delay=lag))
     measured, requested = (
-        run_headless(driver, HOT_NODE_SCENARIO).outcome(HOT_NODE, HOT_FROM, HOT_UNTIL) for driver in drivers
+        run_headless(Simulation(late, settings, seed)) for settings in (load_aware_settings(), requests_only_settings())
     )
     return measured, requested
 
@@ -78,7 +74,7 @@ def test_no_pod_goes_to_the_node_while_it_is_hottest(seed: int) -> None:
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_the_node_gets_pods_again_when_it_has_cooled_down(seed: int) -> None:
     """More than a third of those that arrive then."""
-    after = placed(hot_node_scenes(seed), HOT_UNTIL, HOT_NODE_SCENARIO.scenes[-1].ends_at)
+    after = placed(hot_node_scenes(seed), HOT_UNTIL, END)
     assert len(after) / 3 < after.count(HOT_NODE)
 
 
@@ -117,41 +113,45 @@ def test_the_comparison_at_the_end_matches_headless_runs() -> None:
     assert outcomes(2) == (ended.measured, ended.requested)
 
 
-def test_the_external_load_alone_does_not_fill_the_node() -> None:
-    """It leaves capacity for the pods that are there, so that placement makes the difference."""
+def test_the_scenes_tell_what_the_scenario_has() -> None:
+    """The process, its node, level, times and rise, and the scenario's duration; it alone does not fill the node."""
+    systems = {each.node.name: each.system_cpu for each in SCENARIO.nodes}
+    hot = systems[HOT_NODE]
+    assert isinstance(hot, Total)
+    assert Surge(HOT_LEVEL * 8000, HOT_FROM, HOT_UNTIL, RISE_SECONDS) in hot.patterns
+    assert all(isinstance(system, Steady) for name, system in systems.items() if name != HOT_NODE)
+    assert (DURATION, 1.0) == (SCENARIO.duration, SCENARIO.step)
     assert 0.5 < HOT_LEVEL < 0.8
 
 
+def probed(until: float, hot: float, *arrivals: float, cpu: int = 3000) -> tuple[Simulation, UtilisationProbe]:
+    """Two nodes with 4 cores, one with a process that uses so many of them, and pods at these times."""
+    nodes = (SimulatedNode(node("hot", 4, 16), system_cpu=Steady(hot * 1000)), SimulatedNode(node("cold", 4, 16)))
+    pods = (
+        workload(f"web-{at:g}", OwnerKind.POD, created=at, template=template(cpu=cpu, memory_mib=1)) for at in arrivals
+    )
+    simulation = Simulation(scenario(nodes, *pods, step=1.0), stock(), 1)
+    probe = UtilisationProbe(simulation.world)
+    simulation.run_until(until)
+    return simulation, probe
+
+
 def test_an_outcome_agrees_with_a_plain_recount() -> None:
-    """Two nodes with 4 cores, one with an external load of 110 % for 100 s, and three pods that fit only the other."""
-    driver = SimulationDriver(Settings((default_profile("trimtab"),)), 1, 0.0)
-    for name in ("hot", "cold"):
-        driver.world.put_node(node(name, 4, 16))
-    driver.world.external_load["hot", CPU] = constant(1.1)
-    pod = Workload("web", 3000, MIB, constant(0.0), constant(0.0))
-    for at in (10.0, 20.0, 30.0):
-        driver.clock.call_later(at, partial(driver.world.create_pod, pod, "trimtab"))
-    probe = UtilisationProbe(driver.world)
-    while driver.clock.step(100.0):
-        pass
+    """One node with an external load of 110 % for 100 s, and three pods of which only two fit."""
+    simulation, probe = probed(100.0, 4.4, 10.0, 20.0, 30.0)
     found = probe.outcome("hot", 15.0, 100.0)
-    on_hot = sum(each.node == "hot" and each.created >= 15.0 for each in driver.world.pods.values())
+    on_hot = sum(each.node == "hot" and each.created >= 15.0 for each in simulation.world.pods.values())
     assert (2, 1, on_hot) == (found.placed, found.pending, found.on_hot_node)
     assert 100.0 == found.seconds_above_80
-    assert 1.1 + SYSTEM / 4 == pytest.approx(found.peak)
-    assert 100 * (0.4 + SYSTEM) == pytest.approx(found.unmet_core_seconds)
+    assert 1.1 == pytest.approx(found.peak)
+    assert 100 * 0.4 == pytest.approx(found.unmet_core_seconds)
     assert 1.1 == pytest.approx(found.spread)
 
 
-@pytest.mark.parametrize(("begins", "count"), [(0.0, 1), (50.0, 0)])
+@pytest.mark.parametrize(("begins", "count"), [(0.0, 2), (15.0, 1), (50.0, 0)])
 def test_pods_count_as_on_the_hot_node_only_while_it_was_hot(begins: float, count: int) -> None:
-    """A pod that was created before does not count."""
-    driver = SimulationDriver(Settings((default_profile("trimtab"),)), 1, 0.0)
-    driver.world.put_node(node("hot", 4, 16))
-    driver.clock.call_later(
-        10.0, partial(driver.world.create_pod, Workload("web", 1, 1, constant(1), constant(1)), "trimtab")
-    )
-    probe = UtilisationProbe(driver.world)
-    while driver.clock.step(60.0):
-        pass
+    """A pod that was created before does not count; of four that fill both nodes two are on this one."""
+    simulation, probe = probed(60.0, 0.0, 10.0, 11.0, 20.0, 21.0, cpu=2000)
+    early = sorted(each.created for each in simulation.world.pods.values() if each.node == "hot")
+    assert [True, False] == [at < 15.0 for at in early]
     assert count == probe.outcome("hot", begins, 60.0).on_hot_node

@@ -1,15 +1,13 @@
 """The status of a node in a snapshot."""
 
-from random import Random
-
 import pytest
 from msgspec.structs import replace
 
+from tests.sim.small_world import node, scenario, simulate
 from trimtab.core.model.node import Node
 from trimtab.core.model.taints import NO_SCHEDULE, PREFER_NO_SCHEDULE, Taint
-from trimtab.sim.demo.scene import node
 from trimtab.sim.demo.snapshot import take_snapshot
-from trimtab.sim.world import VirtualClock, World
+from trimtab.sim.scenario import SimulatedNode
 
 PLAIN = node("n1", 8, 16)
 UNDER_PRESSURE = {"kubernetes.io/hostname": "n1", "pressure.trimtab.dev/cpu": "high"}
@@ -28,6 +26,5 @@ UNDER_PRESSURE = {"kubernetes.io/hostname": "n1", "pressure.trimtab.dev/cpu": "h
 )
 def test_the_status_is_the_strongest_reason_to_avoid_the_node(shown: Node, status: str) -> None:
     """Cordoned, then tainted, then its pressure labels."""
-    world = World(VirtualClock(), Random(1), lambda event: None)
-    world.put_node(shown)
-    assert status == take_snapshot(world).nodes[0].status
+    simulation = simulate(scenario([SimulatedNode(shown)]), 1.0)
+    assert status == take_snapshot(simulation).nodes[0].status

@@ -14,8 +14,8 @@ from trimtab.apps.replay import Replay, Result, read_settings
 from trimtab.core.controllers import Output
 from trimtab.core.model.events import ConfigText, Event
 from trimtab.core.model.instructions import LabelNode
-from trimtab.sim.demo.hot_node import END, HOT_NODE_SCENARIO, START
-from trimtab.sim.driver import SimulationDriver
+from trimtab.sim.demo.hot_node import HOT_NODE_PLAY
+from trimtab.sim.simulation import Simulation
 
 SCHEDULER, BOTH = ("scheduler",), ("scheduler", "labeller")
 LABELS = b"""labels:
@@ -37,8 +37,8 @@ class RecordedSimulation:
         self._early: list[tuple[Event, Sequence[Output]]] = []
         self.recording: Recording | None = None
         settings = read_settings(config, controllers)
-        self.driver = SimulationDriver(settings, seed, START, record=self._record)
-        self.recording = Recording(RecordingOptions(path, config, controllers=controllers), self.driver.engine)
+        self.simulation = Simulation(HOT_NODE_PLAY.scenario(), settings, seed, record=self._record)
+        self.recording = Recording(RecordingOptions(path, config, controllers=controllers), self.simulation.engine)
         for event, outputs in self._early:
             self.recording.record(event, outputs)
 
@@ -48,11 +48,10 @@ class RecordedSimulation:
         else:
             self.recording.record(event, outputs)
 
-    def run(self, until: float = END) -> RecordedSimulation:
-        if self.driver.clock.now == START:
-            HOT_NODE_SCENARIO.scenes[0].start(self.driver.world)
-        while self.driver.clock.step(until):
-            pass
+    def run(self, seconds: float | None = None) -> RecordedSimulation:
+        """So many seconds from the beginning, or to the end."""
+        scenario = self.simulation.scenario
+        self.simulation.run_until(scenario.begins + (scenario.duration if seconds is None else seconds))
         return self
 
     def fill(self) -> RecordedSimulation:
@@ -96,7 +95,7 @@ def test_a_process_that_schedules_and_labels_replays_to_the_same_labels(tmp_path
 
 def test_a_replay_from_a_snapshot_decides_by_the_newest_samples(tmp_path: Path) -> None:
     """Scores differ a little without the older ones; the nodes are the same, the hot one avoided."""
-    simulation = RecordedSimulation(tmp_path / "r", template("default")).run(START + 100.0).fill()
+    simulation = RecordedSimulation(tmp_path / "r", template("default")).run(100.0).fill()
     simulation.run().close()
     result = replayed(tmp_path / "r")
     assert result.decisions == result.same_decisions >= 15

@@ -1,18 +1,21 @@
-"""The simulated cluster: an API server with kubelets on a virtual clock.
+"""The simulated cluster: an API server on a virtual clock.
 
 It stores objects, performs instructions and emits events about what changed. Like a real API server it binds any pending pod
 to any node. The lifecycle of a pod:
 
-    create ─▶ Pending ──Bind, after a delay──▶ bound ──start delay──▶ Running (uses CPU and memory from here on)
-                                                 └───────── Preempt ─────┴──▶ terminating ──grace──▶ deleted
+    create ─▶ Pending ──Bind, after a delay──▶ bound ──start delay──▶ Running ──lifetime──▶ Succeeded
+                                                 │                       │
+                                                 └───────────────────────┴─ delete, Preempt, evict ─▶ terminating ─▶ removed
+
+Kubelets run the pods (`kubelets.py`), which use CPU and memory meanwhile (`usage.py`). Who creates pods is in `owners.py`,
+what happens to nodes in `node_lifecycle.py`, and how usage becomes samples in `scrapes.py`.
 """
 
 from __future__ import annotations
 
-import heapq
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Sequence
 from random import Random
-from uuid import UUID
 
 from msgspec.structs import replace
 
@@ -24,11 +27,14 @@ from trimtab.core.model.events import (
     GetPodDone,
     LabelDone,
     LabelFailed,
+    NodeDeleted,
     NodeUpserted,
+    ObjectDeleted,
+    ObjectUpserted,
     PodDeleted,
     PodUpserted,
     PreemptDone,
-    SamplesRead,
+    StageAnswered,
 )
 from trimtab.core.model.instructions import (
     Bind,
@@ -42,96 +48,163 @@ from trimtab.core.model.instructions import (
     SelectNode,
     SetUnschedulable,
 )
-from trimtab.core.model.node import Node
-from trimtab.core.model.pod import Pod
-from trimtab.core.model.readings import Reading, Subject
-from trimtab.core.model.resources import CPU, MEMORY
-from trimtab.sim.workloads import MIB, UsagePattern, WantedUsage, Workload, sample
+from trimtab.core.model.objects import Object
+from trimtab.core.model.pod import Owner, Pod
+from trimtab.sim.clock import Callback, VirtualClock
+from trimtab.sim.pod_life import PodLife
+from trimtab.sim.randomness import uid_of, uniform
+from trimtab.sim.scenario import NAMESPACE, PodTemplate, SimulatedNode
+from trimtab.sim.usage import StepUsage, UsageTable
+from trimtab.sim.volumes import bind_volume, provision_volume
 
-NAMESPACE = "demo"
 WATCH_DELAY = 0.01
 CALL_DELAY = (0.005, 0.05)  # seconds, shortest and longest
-START_DELAY = (1.0, 4.0)
 TERMINATION_DELAY = (0.5, 3.0)
-SYSTEM_USAGE = {CPU: 150.0, MEMORY: 600.0 * MIB}  # of a node without pods
 
-Callback = Callable[[], None]
-
-
-class VirtualClock:
-    """Time that advances only by `step`; callbacks due at the same time run in the order in which they were scheduled."""
-
-    def __init__(self, now: float = 0.0) -> None:
-        self.now = now
-        self._due: list[tuple[float, int, Callback]] = []
-        self._sequence = 0
-
-    def call_later(self, seconds: float, callback: Callback) -> None:
-        self._sequence += 1
-        heapq.heappush(self._due, (self.now + seconds, self._sequence, callback))
-
-    def call_every(self, seconds: float, callback: Callback) -> None:
-        """Repeatedly, for the first time after one interval."""
-
-        def repeat() -> None:
-            callback()
-            self.call_later(seconds, repeat)
-
-        self.call_later(seconds, repeat)
-
-    def step(self, limit: float) -> bool:
-        """Run the next callback due by `limit`; without one, advance to `limit` and return False."""
-        if not self._due or self._due[0][0] > limit:
-            self.now = max(self.now, limit)
-            return False
-        self.now, _, callback = heapq.heappop(self._due)
-        callback()
-        return True
+PodListener = Callable[[Pod | None, Pod | None], None]  # the pod before and after
 
 
 class World:
     """Nodes by name and pods by UID; every change gets the next resourceVersion and is emitted.
 
-    What users do draws from `script_rng` and delays from `rng`, so that one seed gives the same pods at the same times under
-    any scheduler. Metrics are delivered `metrics_lag` seconds after they were sampled.
+    Listeners hear of changes before they are emitted: of any pod, of nodes, and of each step of usage. schedulers: the
+    names that the policy schedules for; a pod that names another one gets the first.
     """
 
     def __init__(
-        self, clock: VirtualClock, rng: Random, emit: Callable[[Event], None], metrics_lag: float = 0.0
+        self,
+        clock: VirtualClock,
+        seed: int,
+        emit: Callable[[Event], None],
+        usage: UsageTable,
+        schedulers: Sequence[str],
     ) -> None:
-        self.clock, self.rng, self.metrics_lag = clock, rng, metrics_lag
-        self.script_rng = Random(rng.getrandbits(64))
-        self._emit = emit
-        self.nodes: dict[str, Node] = {}
+        self.clock, self.seed, self.usage, self.schedulers = clock, seed, usage, schedulers
+        self._emit, self._rng = emit, Random(seed)
+        self.nodes: dict[str, SimulatedNode] = {}
         self.pods: dict[str, Pod] = {}
-        self.workloads: dict[str, Workload] = {}
+        self.objects: dict[tuple[str, str], Object] = {}
+        self.templates: dict[str, PodTemplate] = {}
+        self.lives: dict[str, PodLife] = {}
+        self.silent_nodes: dict[str, float] = {}  # those whose kubelet has failed, and when
         self.kube_events: list[EmitEvent] = []
         self.label_patches: list[LabelNode] = []
-        # By node and resource: the fraction that is used outside of pods, and the value of the last sample.
-        self.external_load: dict[tuple[str, str], UsagePattern] = {}
-        self.last_samples: dict[tuple[str, str], float] = {}
+        self.pod_listeners: list[PodListener] = []
+        self.node_listeners: list[Callback] = []
+        self.step_listeners: list[Callable[[StepUsage], None]] = []
+        self.pending: dict[str, Pod] = {}
+        self._watchers: dict[str, PodListener] = {}
+        self._incarnations: Counter[str] = Counter()
         self._version = 0
+        self._steps = 0
+        clock.call_every(usage.step_seconds, self._step)
 
-    # --- what users do
+    # --- what users and controllers do
 
-    def put_node(self, node: Node) -> None:
+    def put_node(self, simulated: SimulatedNode) -> None:
         """Create or update the node."""
-        self.nodes[node.name] = stored = replace(node, version=self._next_version())
-        self.clock.call_later(WATCH_DELAY, lambda: self._emit(NodeUpserted(stored, self.clock.now)))
+        node = replace(simulated.node, version=self._next_version())
+        self.nodes[node.name] = stored = replace(simulated, node=node)
+        self.usage.put_node(stored, present=self.works(node.name))
+        self.clock.call_later(WATCH_DELAY, lambda: self._emit(NodeUpserted(node, self.clock.now)))
+        for listener in self.node_listeners:
+            listener()
 
-    def create_pod(self, workload: Workload, scheduler: str) -> None:
-        uid = str(UUID(int=self.script_rng.getrandbits(128), version=4))
-        self.workloads[uid] = workload
-        self._put_pod(
+    def delete_node(self, name: str) -> None:
+        """Delete the node and, as the pod garbage collector does, its pods."""
+        simulated = self.nodes.pop(name)
+        self.silent_nodes.pop(name, None)
+        self.usage.put_node(simulated, present=False)
+        version, uid = self._next_version(), simulated.node.uid
+        self.clock.call_later(WATCH_DELAY, lambda: self._emit(NodeDeleted(name, self.clock.now, uid, version)))
+        for pod in [pod for pod in self.pods.values() if pod.node == name]:
+            self.remove_pod(pod.uid, "node removed")
+        for listener in self.node_listeners:
+            listener()
+
+    def works(self, name: str) -> bool:
+        """Whether there is a node of this name with a kubelet that has not failed."""
+        return name in self.nodes and name not in self.silent_nodes
+
+    def put_object(self, each: Object) -> None:
+        stored = replace(each, version=self._next_version())
+        self.objects[each.kind, each.key] = stored
+        self.clock.call_later(WATCH_DELAY, lambda: self._emit(ObjectUpserted(stored, self.clock.now)))
+
+    def delete_object(self, each: Object) -> None:
+        del self.objects[each.kind, each.key]
+        deleted, version = each, self._next_version()
+        self.clock.call_later(
+            WATCH_DELAY,
+            lambda: self._emit(ObjectDeleted(deleted.kind, deleted.key, self.clock.now, deleted.uid, version)),
+        )
+
+    def create_pod(
+        self,
+        name: str,
+        template: PodTemplate,
+        namespace: str = NAMESPACE,
+        owner: Owner | None = None,
+        node: str = "",
+        watcher: PodListener | None = None,
+        uid: str = "",
+    ) -> str:
+        """Create a pod and return its UID; with a `node` it runs there from the start. `watcher` hears of its changes."""
+        self._incarnations[f"{namespace}/{name}"] += 1  # a StatefulSet's pod comes back under its name
+        uid = uid or uid_of(self.seed, namespace, name, self._incarnations[f"{namespace}/{name}"])
+        known = template.scheduler_name in self.schedulers
+        scheduler = template.scheduler_name if known else self.schedulers[0]
+        self.templates[uid] = template
+        if watcher is not None:
+            self._watchers[uid] = watcher
+        now = self.clock.now
+        self.lives[uid] = PodLife(f"{namespace}/{name}", now, scheduler, now if node else None, node)
+        self.put_pod(
             Pod(
                 uid,
-                NAMESPACE,
-                workload.name,
-                created=self.clock.now,
+                namespace,
+                name,
+                labels=template.labels,
+                owner=owner,
+                created=now,
+                node=node,
                 scheduler_name=scheduler,
-                requests=workload.requests,
+                priority=template.priority,
+                may_preempt=template.may_preempt,
+                spec=template.spec,
+                requests=template.requests,
             )
         )
+        return uid
+
+    def delete_pod(self, uid: str, why: str = "deleted") -> None:
+        """Gracefully: a running pod terminates within its grace period."""
+        pod = self.pods.get(uid)
+        if pod is None or pod.terminating:
+            return
+        if not pod.node or pod.finished:
+            self.remove_pod(uid, why)
+            return
+        self.lives[uid].leave(why, self.clock.now)
+        self.put_pod(replace(pod, terminating=True, ready=False))
+        delay = min(uniform(*TERMINATION_DELAY, self.seed, "terminate", pod.key), self.templates[uid].grace_period)
+        self.clock.call_later(delay, lambda: self.remove_pod(uid, why))
+
+    def remove_pod(self, uid: str, why: str) -> None:
+        """At once, as a forced deletion."""
+        pod = self.pods.pop(uid, None)
+        if pod is None:
+            return
+        self.usage.stop(uid)
+        self._count_requests(pod, None)
+        self.pending.pop(uid, None)
+        life = self.lives[uid]
+        life.removed = self.clock.now
+        life.leave(why, self.clock.now)
+        version = self._next_version()
+        self._tell(pod, None)
+        self._watchers.pop(uid, None)
+        self.clock.call_later(WATCH_DELAY, lambda: self._emit(PodDeleted(uid, self.clock.now, version)))
 
     # --- what the scheduler requests
 
@@ -151,8 +224,14 @@ class World:
                 self._after(CALL_DELAY, lambda: self._label(instruction))
             case EmitEvent():
                 self.kube_events.append(instruction)
-            case BindVolume() | SelectNode():
-                raise NotImplementedError("the simulated cluster has no volumes")
+            case BindVolume():
+                self._after(
+                    CALL_DELAY, lambda: self._bind_volume(instruction.uid, bind_volume(self.objects, instruction))
+                )
+            case SelectNode():
+                self._after(
+                    CALL_DELAY, lambda: self._bind_volume(instruction.uid, provision_volume(self.objects, instruction))
+                )
 
     def _bind(self, bind: Bind) -> None:
         pod = self.pods.get(bind.uid)
@@ -163,89 +242,90 @@ class World:
             message = f"pod {pod.name} is already assigned to node {pod.node}"
             self._emit(BindFailed(bind.uid, bind.node, BindFailure.CONFLICT, message, now))
         else:
-            self._put_pod(replace(pod, node=bind.node, unschedulable_condition=None))
-            self._after(START_DELAY, lambda: self._start(bind.uid))
+            life = self.lives[bind.uid]
+            life.bound, life.node = now, bind.node
+            self.put_pod(replace(pod, node=bind.node, unschedulable_condition=None))
             self._emit(BindDone(bind.uid, bind.node, now))
 
     def _set_unschedulable(self, instruction: SetUnschedulable) -> None:
         pod = self.pods.get(instruction.uid)
         if pod is not None and not pod.node:
-            self._put_pod(replace(pod, unschedulable_condition=(instruction.reason, instruction.message)))
+            self.put_pod(replace(pod, unschedulable_condition=(instruction.reason, instruction.message)))
 
     def _nominate(self, nominate: Nominate) -> None:
         pod = self.pods.get(nominate.uid)
         if pod is not None and not pod.node:
-            self._put_pod(replace(pod, nominated_node=nominate.node))
+            self.put_pod(replace(pod, nominated_node=nominate.node))
 
     def _preempt(self, preempt: Preempt) -> None:
         pod = self.pods.get(preempt.uid)
         if pod is not None and not pod.terminating:
-            self._put_pod(replace(pod, terminating=True, preempted=True))
-            self._after(TERMINATION_DELAY, lambda: self._remove(preempt.uid))
+            self.put_pod(replace(pod, preempted=True))
+            self.delete_pod(preempt.uid, "preempted")
         self._emit(PreemptDone(preempt.uid, preempt.preemptor, self.clock.now))
 
     def _label(self, patch: LabelNode) -> None:
         """Like the real patch: conditional on the UID and, if it changes taints, on the resourceVersion."""
-        node = self.nodes.get(patch.node)
-        if node is None or node.uid != patch.uid:
+        simulated = self.nodes.get(patch.node)
+        if simulated is None or simulated.node.uid != patch.uid:
             self._emit(LabelFailed(patch.node, "node not found", self.clock.now))
-        elif (patch.add_taints or patch.remove_taints) and node.version != patch.version:
+            return
+        node = simulated.node
+        if (patch.add_taints or patch.remove_taints) and node.version != patch.version:
             self._emit(LabelFailed(patch.node, "the node has been modified", self.clock.now))
-        else:
-            labels = {key: value for key, value in {**node.labels, **dict(patch.labels)}.items() if value is not None}
-            removed = {index for index, _ in patch.remove_taints}
-            kept = tuple(taint for index, taint in enumerate(node.taints) if index not in removed)
-            self.put_node(replace(node, labels=labels, taints=(*kept, *patch.add_taints)))
-            self.label_patches.append(patch)
-            self._emit(LabelDone(patch.node, self.clock.now))
+            return
+        labels = {key: value for key, value in {**node.labels, **dict(patch.labels)}.items() if value is not None}
+        removed = {index for index, _ in patch.remove_taints}
+        kept = tuple(taint for index, taint in enumerate(node.taints) if index not in removed)
+        self.put_node(replace(simulated, node=replace(node, labels=labels, taints=(*kept, *patch.add_taints))))
+        self.label_patches.append(patch)
+        self._emit(LabelDone(patch.node, self.clock.now))
 
-    # --- what kubelets and metrics do
+    def _bind_volume(self, uid: str, bound: tuple[Object, ...] | str) -> None:
+        error = bound if isinstance(bound, str) else ""
+        for each in () if isinstance(bound, str) else bound:
+            self.put_object(each)
+        self._emit(StageAnswered(uid, self.clock.now, error))
 
-    def _start(self, uid: str) -> None:
-        if uid in self.pods and not self.pods[uid].terminating:
-            self._put_pod(replace(self.pods[uid], phase="Running", started=self.clock.now, ready=True))
+    def _step(self) -> None:
+        usage = self.usage.step(self._steps)
+        self._steps += 1
+        for listener in self.step_listeners:
+            listener(usage)
 
-    def _remove(self, uid: str) -> None:
-        del self.pods[uid]
-        version = self._next_version()
-        self.clock.call_later(WATCH_DELAY, lambda: self._emit(PodDeleted(uid, self.clock.now, version)))
+    # --- storing and telling
 
-    def wanted_usage(self) -> WantedUsage:
-        """What running pods, and nodes as a whole, would use now with unlimited capacity."""
-        now = self.clock.now
-        nodes = {name: dict(SYSTEM_USAGE) for name in self.nodes}
-        for (name, resource), fraction in self.external_load.items():
-            nodes[name][resource] += fraction(now) * dict(self.nodes[name].allocatable)[resource]
-        pods = {uid: self.workloads[uid].usage(now) for uid, pod in self.pods.items() if pod.phase == "Running"}
-        for uid, usage in pods.items():
-            for resource, amount in usage.items():
-                nodes[self.pods[uid].node][resource] += amount
-        return WantedUsage(nodes, pods)
-
-    def scrape(self) -> None:
-        """Sample all nodes and pods."""
-        readings = sample(self.nodes, self.pods, self.wanted_usage(), self.clock.now)
-        if self.metrics_lag:
-            self.clock.call_later(self.metrics_lag, lambda: self._deliver(readings))
-        else:
-            self._deliver(readings)
-
-    def _deliver(self, readings: tuple[Reading, ...]) -> None:
-        self.last_samples |= {
-            (name, reading.resource): value
-            for reading in readings
-            if reading.subject is Subject.NODES
-            for name, value in zip(reading.names, reading.values, strict=True)
-        }
-        self._emit(SamplesRead(readings, self.clock.now))
-
-    def _put_pod(self, pod: Pod) -> None:
+    def put_pod(self, pod: Pod) -> None:
+        """Store the pod and tell everybody."""
+        before = self.pods.get(pod.uid)
         self.pods[pod.uid] = stored = replace(pod, version=self._next_version())
+        if pod.pending:
+            self.pending[pod.uid] = stored
+        else:
+            self.pending.pop(pod.uid, None)
+        self._count_requests(before, stored)
+        if before is not None and before.ready != pod.ready and not pod.terminating and not pod.finished:
+            self.lives[pod.uid].note_readiness(pod.ready, self.clock.now)
+        self._tell(before, stored)
         self.clock.call_later(WATCH_DELAY, lambda: self._emit(PodUpserted(stored, self.clock.now)))
+
+    def _count_requests(self, before: Pod | None, after: Pod | None) -> None:
+        held, holds = before is not None and before.holds_resources, after is not None and after.holds_resources
+        pod = after or before
+        if held != holds and pod is not None:
+            self.usage.request(pod.node, self.templates[pod.uid], 1 if holds else -1)
+
+    def _tell(self, before: Pod | None, after: Pod | None) -> None:
+        pod = after or before
+        watcher = self._watchers.get(pod.uid) if pod is not None else None
+        if watcher is not None:
+            watcher(before, after)
+        for listener in self.pod_listeners:
+            listener(before, after)
 
     def _next_version(self) -> int:
         self._version += 1
         return self._version
 
     def _after(self, delay: tuple[float, float], callback: Callback) -> None:
-        self.clock.call_later(self.rng.uniform(*delay), callback)
+        self.clock.call_later(self._rng.uniform(*delay), callback)

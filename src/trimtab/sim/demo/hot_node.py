@@ -1,78 +1,41 @@
-"""The first scenario of the demo: a node runs hot and cools down while pods keep arriving; and its outcome."""
+"""The first part of the demo: a node runs hot and cools down while pods keep arriving; and its outcome."""
 
 from __future__ import annotations
-
-from functools import partial
-from random import Random
 
 from msgspec import Struct
 
 from trimtab.core.model.resources import CPU
-from trimtab.sim.demo.scene import SCHEDULER, Scenario, Scene, node
-from trimtab.sim.driver import SimulationDriver
-from trimtab.sim.workloads import HOUR, MIB, Workload, burst, constant, noisy
+from trimtab.sim.demo.scene import Play, Scene
+from trimtab.sim.scenario import Scenario
+from trimtab.sim.simulation import Simulation
+from trimtab.sim.usage import RESOURCES, StepUsage
 from trimtab.sim.world import World
 
-START = 7.75 * HOUR
-END = START + 375
-WORKERS = ("worker-1", "worker-2", "worker-3")
+# As in scenarios/hot-node.yaml: the process outside of Kubernetes, its share of the node's CPU, when it begins and ends,
+# and how long it takes to rise and to fall.
 HOT_NODE = "worker-2"
-# The process outside of Kubernetes: its fraction of the node's CPU, and how long it takes to rise and to fall.
-HOT_LEVEL, RISE_SECONDS = 0.7, 45.0
-HOT_FROM, HOT_UNTIL = START + 60, START + 240
-EARLY_PODS, EARLY_GAP, GAP = 6, 5.0, 13.0  # the first six pods arrive every 5 s, the others every 13 s
-CPU_REQUESTS = (400, 500, 600, 800)  # millicores
-MEMORY_REQUESTS = (512, 768, 1024)  # MiB
+HOT_LEVEL, HOT_BEGINS, HOT_ENDS, RISE_SECONDS = 0.7, 60.0, 240.0, 45.0
+DURATION = 375.0
 
-SAMPLE_INTERVAL = 1.0  # seconds
 HIGH_UTILISATION = 0.8
+_CPU = RESOURCES.index(CPU)
 
-
-def web_server(number: int, rng: Random) -> Workload:
-    """A pod that uses most of what it requests."""
-    cpu, memory = rng.choice(CPU_REQUESTS), rng.choice(MEMORY_REQUESTS)
-    cpu_usage = noisy(constant(rng.uniform(0.75, 1.0)), rng, by=0.1)
-    return Workload(f"web-{number}", cpu, memory * MIB, cpu_usage, noisy(constant(0.6), rng, by=0.03))
-
-
-def _create_pod(world: World, number: int) -> None:
-    world.create_pod(web_server(number, world.script_rng), SCHEDULER)
-
-
-def _start_hot(world: World) -> None:
-    for name in WORKERS:
-        world.put_node(node(name, 8, 16))
-    world.external_load[HOT_NODE, CPU] = burst(HOT_LEVEL, HOT_FROM, HOT_UNTIL, RISE_SECONDS)
-    at, number = START + EARLY_GAP, 1
-    while at < END - GAP:
-        delay = at - world.clock.now + world.script_rng.uniform(-2, 2)
-        world.clock.call_later(delay, partial(_create_pod, world, number))
-        at += EARLY_GAP if number < EARLY_PODS else GAP
-        number += 1
-
-
-def _start_cool(world: World) -> None:
-    """Nothing to schedule: the process ends on its own, and pods keep arriving."""
-
-
-HOT_NODE_SCENARIO = Scenario(
-    START,
+HOT_NODE_PLAY = Play(
+    "hot-node",
     (
         Scene(
             "A node runs hot",
             "Three workers with 8 CPU each, and pods keep arriving. After a minute a process outside of Kubernetes "
             f"takes up to {HOT_LEVEL * 100:.0f} % of {HOT_NODE}'s CPU. Its requests stay low, but new pods avoid it, and "
             "the node gets a label.",
-            HOT_UNTIL - RISE_SECONDS,
+            HOT_ENDS - RISE_SECONDS,
             2.5,
-            _start_hot,
         ),
         Scene(
             "It cools down",
             "The process ends. The label is removed, and the node gets pods again.",
-            END,
+            DURATION,
             2.5,
-            _start_cool,
         ),
     ),
 )
@@ -96,42 +59,41 @@ class Outcome(Struct, frozen=True):
 
 
 class UtilisationProbe:
-    """Samples the wanted CPU of all nodes every second."""
+    """Keeps the wanted CPU of all nodes, step by step."""
 
     def __init__(self, world: World) -> None:
         self.world = world
-        self.samples: list[tuple[float, dict[str, float]]] = []
-        self._unmet = 0.0
-        world.clock.call_every(SAMPLE_INTERVAL, self._sample)
+        self.samples: list[tuple[float, tuple[float, ...]]] = []  # time, and the share of each node
+        self._seconds_above = self._unmet = 0.0
+        world.step_listeners.append(self._step)
 
-    def _sample(self) -> None:
-        allocatable = {name: float(dict(node.allocatable)[CPU]) for name, node in self.world.nodes.items()}
-        wanted = {name: usage[CPU] for name, usage in self.world.wanted_usage().nodes.items()}
-        utilisation = {name: wanted[name] / allocatable[name] for name in allocatable}
-        self.samples.append((self.world.clock.now, utilisation))
-        self._unmet += sum(max(wanted[name] - allocatable[name], 0.0) / 1000 * SAMPLE_INTERVAL for name in allocatable)
+    def _step(self, usage: StepUsage) -> None:
+        shares = tuple(usage.utilisation[_CPU].tolist())
+        self.samples.append((usage.at, shares))
+        self._seconds_above += usage.seconds * sum(share > HIGH_UTILISATION for share in shares)
+        beyond = (usage.demand[_CPU] - usage.capacity[_CPU]).clip(min=0.0)
+        self._unmet += float(beyond.sum()) / 1000 * usage.seconds
 
     def outcome(self, hot_node: str, begins: float, ends: float) -> Outcome:
         pods = self.world.pods.values()
-        values = [value for _, sample in self.samples for value in sample.values()]
-        spreads = [max(sample.values()) - min(sample.values()) for at, sample in self.samples if begins <= at < ends]
+        spreads = [max(shares) - min(shares) for at, shares in self.samples if begins <= at < ends]
         return Outcome(
             placed=sum(bool(pod.node) for pod in pods),
             on_hot_node=sum(pod.node == hot_node and begins <= pod.created < ends for pod in pods),
-            seconds_above_80=SAMPLE_INTERVAL * sum(value > HIGH_UTILISATION for value in values),
+            seconds_above_80=self._seconds_above,
             unmet_core_seconds=self._unmet,
-            peak=max(values),
+            peak=max(max(shares) for _, shares in self.samples),
             spread=sum(spreads) / len(spreads),
             pending=sum(not pod.node for pod in pods),
         )
 
 
-def run_headless(driver: SimulationDriver, scenario: Scenario) -> UtilisationProbe:
-    """Run all scenes without showing them."""
-    probe = UtilisationProbe(driver.world)
-    for scene in scenario.scenes:
-        driver.idle = scene.idle
-        scene.start(driver.world)
-        while driver.clock.step(scene.ends_at):
-            pass
-    return probe
+def hot_node_outcome(probe: UtilisationProbe, scenario: Scenario) -> Outcome:
+    return probe.outcome(HOT_NODE, scenario.begins + HOT_BEGINS, scenario.begins + HOT_ENDS)
+
+
+def run_headless(simulation: Simulation) -> Outcome:
+    """Run the scenario without showing it."""
+    probe = UtilisationProbe(simulation.world)
+    simulation.run()
+    return hot_node_outcome(probe, simulation.scenario)

@@ -1,42 +1,27 @@
-"""The building blocks of demo scenarios."""
+"""Scenes: what `trimtab demo` tells about a scenario, part by part."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from msgspec import Struct
 
-from trimtab.core.model.node import Node
-from trimtab.core.model.resources import CPU, MEMORY, PODS
-from trimtab.core.model.taints import Taint
-from trimtab.sim.workloads import MIB
-from trimtab.sim.world import World
-
-SCHEDULER = "trimtab"
+from trimtab.sim.scenario import Scenario
+from trimtab.sim.shipped import shipped
 
 
 class Scene(Struct, frozen=True):
-    """One scene: `start` schedules its actions on the clock, `ends_at` is a time of day.
-
-    frame_seconds: between two snapshots. idle: hardly any pod is scheduled, so ticks and scrapes may be less frequent.
-    """
+    """Ends so many seconds after the scenario's beginning; `frame_seconds` are between two snapshots."""
 
     title: str
     description: str
-    ends_at: float
+    ends: float
     frame_seconds: float
-    start: Callable[[World], None]
-    idle: bool = False
 
 
-class Scenario(Struct, frozen=True):
-    """Consecutive scenes on one cluster, which is empty at first."""
+class Play(Struct, frozen=True):
+    """Consecutive scenes of one shipped scenario."""
 
-    starts_at: float
+    name: str
     scenes: tuple[Scene, ...]
 
-
-def node(name: str, cores: int, memory_gib: int, *taints: Taint) -> Node:
-    amounts = ((CPU, cores * 1000), (MEMORY, memory_gib * 1024 * MIB), (PODS, 110))
-    labels = {"kubernetes.io/hostname": name}
-    return Node(name, uid=name, labels=labels, taints=taints, allocatable=amounts, capacity=amounts)
+    def scenario(self) -> Scenario:
+        return shipped(self.name)

@@ -7,9 +7,9 @@ from msgspec import Struct
 from trimtab.core.load.pressure_rules import PREFIX
 from trimtab.core.model.node import Node
 from trimtab.core.model.pod import Pod
-from trimtab.core.model.resources import CPU, MEMORY
 from trimtab.core.model.taints import NO_EXECUTE, NO_SCHEDULE
-from trimtab.sim.world import World
+from trimtab.sim.simulation import Simulation
+from trimtab.sim.usage import RESOURCES
 
 
 class ResourceSnapshot(Struct, frozen=True):
@@ -38,25 +38,22 @@ class WorldSnapshot(Struct, frozen=True):
     pending: tuple[str, ...]
 
 
-def take_snapshot(world: World) -> WorldSnapshot:
-    nodes = tuple(_node(world, node) for node in world.nodes.values())
-    return WorldSnapshot(world.clock.now, nodes, tuple(pod.name for pod in world.pods.values() if not pod.node))
+def take_snapshot(simulation: Simulation) -> WorldSnapshot:
+    world = simulation.world
+    nodes = tuple(_node(simulation, each.node) for each in world.nodes.values())
+    return WorldSnapshot(world.clock.now, nodes, tuple(pod.name for pod in world.pending.values()))
 
 
-def _node(world: World, node: Node) -> NodeSnapshot:
-    pods = [pod for pod in world.pods.values() if pod.holds_resources and pod.node == node.name]
-    return NodeSnapshot(
-        node.name,
-        _status(node),
-        len(pods),
-        _resource(world, node, pods, CPU),
-        _resource(world, node, pods, MEMORY),
-    )
+def _node(simulation: Simulation, node: Node) -> NodeSnapshot:
+    pods = [pod for pod in simulation.world.pods.values() if pod.holds_resources and pod.node == node.name]
+    cpu, memory = (_resource(simulation, node, pods, resource) for resource in RESOURCES)
+    return NodeSnapshot(node.name, _status(node), len(pods), cpu, memory)
 
 
-def _resource(world: World, node: Node, pods: list[Pod], resource: str) -> ResourceSnapshot:
+def _resource(simulation: Simulation, node: Node, pods: list[Pod], resource: str) -> ResourceSnapshot:
     requested = sum(pod.requests.of(resource) for pod in pods)
-    return ResourceSnapshot(dict(node.allocatable)[resource], requested, world.last_samples.get((node.name, resource)))
+    used = simulation.scrapes.last_samples.get((node.name, resource))
+    return ResourceSnapshot(dict(node.allocatable)[resource], requested, used)
 
 
 def _status(node: Node) -> str:

@@ -1,0 +1,210 @@
+"""Reading snapshot files: the values of the model, and an error with file and field for everything else."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.sim.snapshot_files import HEAD, TAKEN, document, write
+from tests.wire.json_objects import node_json, pod_json, read_node, read_pod
+from trimtab.config.kube_scheduler import default_configuration
+from trimtab.core.engine import Engine
+from trimtab.core.model.events import LeaseAcquired, SamplesRead, Turn
+from trimtab.core.model.readings import Subject, Unit
+from trimtab.core.model.schedule_result import Decision, Placement
+from trimtab.sim import snapshot_file
+from trimtab.sim.snapshot_document import History, Sample, Series, Usage
+from trimtab.sim.snapshot_file import SnapshotError, read_snapshot
+
+SAMPLE = {"cpu": 250.5, "memory": 1048576, "measured": 1769846395.5}
+
+
+def error_of(folder: Path, content: Any, name: str = "cluster.json") -> str:
+    """The message for such a file, without its path."""
+    file = write(folder, content, name)
+    with pytest.raises(SnapshotError) as raised:
+        read_snapshot(file)
+    message = str(raised.value)
+    assert message.startswith(f"{file}: "), message
+    return message.removeprefix(f"{file}: ")
+
+
+@pytest.mark.parametrize("name", ["cluster.json", "cluster.json.gz"])
+def test_objects_are_those_of_the_readers(tmp_path: Path, name: str) -> None:
+    """Compressed or not, nodes, pods and other objects are the values that the API server's JSON has."""
+    whole = document()
+    found = read_snapshot(write(tmp_path, whole, name))
+    assert (read_node(whole["objects"]["nodes"][0]),) == found.nodes
+    assert (read_pod(whole["objects"]["pods"][0]),) == found.pods
+    assert ["shop"] == [each.name for each in found.objects]
+    assert (None, None, 1769846400.0) == (found.usage, found.history, found.taken)
+    assert ("v1.35.0", False) == (found.metadata.kubernetes, found.metadata.hashed)
+
+
+def test_usage_and_history(tmp_path: Path) -> None:
+    """What was not measured is None, and usage comes back as readings."""
+    series = {"cpu": [1, None, 2.5]}
+    whole = document(
+        usage={
+            "nodes": {"n-1": {**SAMPLE, "custom": {"psi.cpu": 0.5}}},
+            "pods": {"shop/web-1": {"measured": 5, "cpu": 7}},
+        },
+        history={"start": 600, "step": 300, "nodes": {}, "pods": {"shop/web-1": series}},
+    )
+    found = read_snapshot(write(tmp_path, whole))
+    node, pod = Sample(1769846395.5, 250.5, 1048576, {"psi.cpu": 0.5}), Sample(5, 7)
+    assert Usage({"n-1": node}, {"shop/web-1": pod}) == found.usage
+    assert History(600, 300, {}, {"shop/web-1": Series((1, None, 2.5))}) == found.history
+    assert found.history is not None and 3 == found.history.steps
+    assert found.usage is not None
+    assert [
+        (Subject.NODES, "cpu", Unit.ABSOLUTE, ("n-1",), (250.5,), (1769846395.5,)),
+        (Subject.NODES, "memory", Unit.ABSOLUTE, ("n-1",), (1048576,), (1769846395.5,)),
+        (Subject.PODS, "cpu", Unit.ABSOLUTE, ("shop/web-1",), (7,), (5,)),
+        (Subject.NODES, "psi.cpu", Unit.RAW, ("n-1",), (0.5,), (1769846395.5,)),
+    ] == [
+        (each.subject, each.resource, each.unit, each.names, each.values, each.measured)
+        for each in found.usage.readings()
+    ]
+
+
+def test_an_engine_schedules_from_its_events(tmp_path: Path) -> None:
+    """A pending pod of the file gets a node, and the samples are known."""
+    whole = document(usage={"nodes": {"n-1": {**SAMPLE, "measured": 1769846390}}})
+    whole["objects"]["pods"].append(pod_json({"schedulerName": "trimtab", "containers": []}, uid="new", name="new"))
+    found = read_snapshot(write(tmp_path, whole))
+    engine = Engine(default_configuration().settings)
+    for event in found.events():
+        engine.handle(event)
+    engine.handle(LeaseAcquired(1, found.taken))
+    decided = [each for each in engine.handle(Turn(5, found.taken)) if isinstance(each, Decision)]
+    assert ["n-1"] == [each.verdict.node for each in decided if isinstance(each.verdict, Placement)]
+    assert 250.5 == engine.cluster.view.load.latest("cpu")[0]
+
+
+def test_missing_kinds_are_forbidden(tmp_path: Path) -> None:
+    """Pods that need them wait, because nothing is known of those kinds; and the time may be another one."""
+    found = read_snapshot(write(tmp_path, document(metadata={**TAKEN, "missing": ["persistentvolumes"]})))
+    events = [*found.events(at=7.0)]
+    assert ["persistentvolumes"] == [each.kind for each in events if type(each).__name__ == "KindForbidden"]
+    assert {7.0} == {each.at for each in events}
+    assert not [each for each in events if isinstance(each, SamplesRead)]
+
+
+POD, BROKEN = pod_json(), node_json(status={"allocatable": {"cpu": "x"}})
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", "Input data was truncated"),
+        (b"{", "Input data was truncated: copy the file again, or take another snapshot"),
+        (b"\xff\xfe", "JSON is malformed: invalid character (byte 0)"),
+        (b"[]", "Expected `object`, got `array`"),
+        (b"{}", "is not a snapshot: it has no kind, not 'ClusterSnapshot'; take one with `trimtab snapshot`"),
+        ({"kind": "PodList", "apiVersion": "v1"}, "is not a snapshot: it has kind 'PodList' of 'v1', not 'ClusterSnapshot'"),
+        (
+            {**document(), "apiVersion": "trimtab.dev/v1beta1"},
+            "apiVersion: 'trimtab.dev/v1beta1' is a snapshot of a newer version: upgrade trimtab",
+        ),
+        (HEAD, "Object missing required field `metadata`"),
+        (document(metadata={}), "metadata: Object missing required field `taken`"),
+        (document(metadata={"taken": "yesterday"}), "metadata.taken: Invalid RFC3339 encoded datetime"),
+        (document(metadata={"taken": "2026-01-31T08:00:00"}), "metadata.taken: Expected `datetime` with a timezone"),
+        (document(objects={"nodes": 1}), "objects[...]: Expected `array`, got `int`"),
+        (document(objects={"widgets": []}), "objects.widgets: unknown kind, perhaps of a newer version: upgrade trimtab"),
+        (document(objects={"nodes": [{}]}), "objects.nodes[0].metadata: missing"),
+        (document(objects={"pods": [POD, 7]}), "objects.pods[1].object: Expected `object"),
+        (document(objects={"pods": [pod_json({"affinity": 7})]}), "objects.pods[0].spec.affinity: Expected `object"),
+        (document(objects={"nodes": [BROKEN]}), "objects.nodes[0].status.allocatable.cpu: 'x'"),
+        (document(objects={"pods": [POD, POD]}), "objects.pods[1].metadata: 'u-1' is that of an earlier object, too"),
+        (document(objects={"services": [{"metadata": {"name": "a"}}]}), "objects.services[0].metadata: Object missing"),
+        (document(usage={"nodes": {"n-2": SAMPLE}}), "usage.nodes['n-2']: there is no such object in objects.nodes"),
+        (document(usage={"pods": {"shop/x": SAMPLE}}), "usage.pods['shop/x']: there is no such object in objects.pods"),
+        (document(usage={"nodes": {"n-1": {"cpu": "1"}}}), "usage.nodes['n-1'].cpu: Expected `float | null`, got `str`"),
+        (document(usage={"nodes": {"n-1": {"measured": 1, "cpu": -1}}}), "usage.nodes['n-1']: -1 is not an amount"),
+        (document(usage={"nodes": {"n-1": {"cpu": 1}}}), "usage.nodes['n-1']: Object missing required field `measured`"),
+        (document(usage=[]), "usage: Expected `object | null`, got `array`"),
+        (document(history={"start": 0, "step": 0}), "history.step: 0 is not a number of seconds above 0"),
+        (document(history={"start": 0}), "history: Object missing required field `step`"),
+        (
+            document(history={"start": 0, "step": 1, "nodes": {"n-1": {"cpu": [1, 2], "memory": [1]}}}),
+            "history.nodes['n-1'].memory: 1 values, where other series have 2",
+        ),
+        (
+            document(history={"start": 0, "step": 1, "pods": {"shop/web-1": {"cpu": [-5]}}}),
+            "history.pods['shop/web-1'].cpu: -5 is not an amount",
+        ),
+        (b'{"a":' * 100_000, "maximum recursion depth exceeded"),
+    ],
+)  # fmt: skip
+def test_errors_name_the_field(tmp_path: Path, content: Any, message: str) -> None:
+    """Each with the file before it."""
+    assert message in error_of(tmp_path, content)
+
+
+@pytest.mark.parametrize("length", [11, 40, -5])
+def test_a_file_that_is_cut_short(tmp_path: Path, length: int) -> None:
+    """Wherever it was cut: it must never be taken for a smaller cluster."""
+    whole = gzip.compress(json.dumps(document()).encode())
+    file = write(tmp_path, whole[:length], "cut.json")
+    with pytest.raises(SnapshotError, match="the file is cut short: copy it again, or take another snapshot"):
+        read_snapshot(file)
+
+
+def test_a_damaged_file(tmp_path: Path) -> None:
+    """A byte that differs is found by the checksum."""
+    whole = bytearray(gzip.compress(json.dumps(document()).encode()))
+    whole[-6] ^= 1
+    assert "the file is damaged (CRC check failed" in error_of(tmp_path, bytes(whole), "damaged.json")
+
+
+@pytest.mark.parametrize(
+    ("path", "reason"), [("none.json", "No such file or directory"), (".", "Is a directory"), ("\0", "null byte")]
+)
+def test_no_file(tmp_path: Path, path: str, reason: str) -> None:
+    """A path where there is no file to read."""
+    with pytest.raises(SnapshotError, match=f"cannot be read: .*{reason}"):
+        read_snapshot(tmp_path / path)
+
+
+def test_a_file_that_would_fill_the_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A few kilobytes may unpack to any size."""
+    monkeypatch.setattr(snapshot_file, "MAX_BYTES", 1 << 16)
+    assert "it is not read" in error_of(tmp_path, b" " * (1 << 20), "bomb.json.gz")
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=6,
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.data())
+def test_any_content_is_read_or_refused(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
+    """Whatever stands in whichever place: a snapshot or a SnapshotError, never another exception."""
+    whole = document(
+        usage={"nodes": {"n-1": SAMPLE}, "pods": {"shop/web-1": SAMPLE}},
+        history={"start": 0, "step": 60, "nodes": {"n-1": {"cpu": [1, 2]}}, "pods": {}},
+    )
+    place: Any = whole
+    while True:
+        key = data.draw(st.sampled_from(sorted(place) if isinstance(place, dict) else range(len(place))))
+        inner = place[key]
+        if not isinstance(inner, dict | list) or not inner or data.draw(st.booleans()):
+            break
+        place = inner
+    place[key] = data.draw(JSON)
+    file = write(tmp_path_factory.mktemp("any"), whole)
+    try:
+        read_snapshot(file)
+    except SnapshotError as error:
+        assert str(error).startswith(str(file))

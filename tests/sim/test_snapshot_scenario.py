@@ -1,0 +1,114 @@
+"""Scenarios from snapshots: pods go on as they were measured, and a missing measurement is never zero."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.sim.snapshot_clusters import cluster, replica, used, worker
+from trimtab.config.kube_scheduler import default_configuration
+from trimtab.sim.scenario import PodTemplate, Scenario, TracedPod
+from trimtab.sim.simulation import Simulation
+from trimtab.sim.snapshot_document import History, Sample, Series, Usage
+from trimtab.sim.snapshot_scenario import scenario_of, unmeasured
+
+MIB = 2.0**20
+
+
+def pods_by_name(scenario: Scenario) -> dict[str, TracedPod]:
+    return {each.name: each for each in scenario.pods}
+
+
+def amounts(template: PodTemplate, *times: float) -> tuple[list[float], list[float]]:
+    at = np.array(times)
+    return template.cpu.amounts(at, 0.0, 1).tolist(), template.memory.amounts(at, 0.0, 1).tolist()
+
+
+def test_pods_keep_their_place_and_identity(tmp_path: Path) -> None:
+    """Node, UID, owner, requests, priority and whether it may preempt; pending pods arrive at once."""
+    snapshot = cluster(
+        tmp_path,
+        [worker("n-1")],
+        [replica("web-1", "n-1"), replica("new", owner="", priority=7, preemptionPolicy="Never")],
+    )
+    found = pods_by_name(scenario_of(snapshot))
+    web, new = found["web-1"], found["new"]
+    assert ("n-1", "pod-web-1", "web", "ReplicaSet", "shop") == (
+        web.node,
+        web.uid,
+        web.owner,
+        web.owner_kind,
+        web.namespace,
+    )
+    assert ("", "", (0.0, 0.0)) == (new.node, new.owner, new.arrival)
+    assert (1000, 7, False) == (new.template.requests.of("cpu"), new.template.priority, new.template.may_preempt)
+
+
+def test_usage_from_samples_history_or_requests(tmp_path: Path) -> None:
+    """A sample lasts; a history repeats, with its gaps filled; without either, and for one missing resource, requests."""
+    pods = [replica(name, "n-1", memory="64Mi") for name in ("measured", "recorded", "unknown", "half")]
+    samples = {"shop/measured": used(250, MIB), "shop/half": Sample(1.0, cpu=5.0)}
+    series = {"shop/recorded": Series((None, 100.0, None, 300.0), (MIB, 2 * MIB, MIB, MIB))}
+    snapshot = cluster(
+        tmp_path, [worker("n-1")], pods, usage=Usage({}, samples), history=History(0.0, 60.0, {}, series)
+    )
+    scenario = scenario_of(snapshot)
+    found = {
+        name: amounts(each.template, 30.0, 90.0, 150.0, 210.0, 270.0) for name, each in pods_by_name(scenario).items()
+    }
+    assert ([250.0] * 5, [MIB] * 5) == found["measured"]
+    assert ([100.0, 100.0, 100.0, 300.0, 100.0], [MIB, 2 * MIB, MIB, MIB, MIB]) == found["recorded"]
+    assert ([1000.0] * 5, [64 * MIB] * 5) == found["unknown"]
+    assert ([5.0] * 5, [64 * MIB] * 5) == found["half"]
+    assert (240.0, 60.0) == (scenario.duration, scenario.step)
+
+
+def test_without_measurements(tmp_path: Path) -> None:
+    """Every running pod is named, and an hour is simulated."""
+    ended = {**replica("ended", "n-1"), "status": {"phase": "Succeeded"}}
+    snapshot = cluster(tmp_path, [worker("n-1")], [replica("web-1", "n-1"), replica("new"), ended])
+    assert ["shop/web-1"] == unmeasured(snapshot)
+    assert 3600.0 == scenario_of(snapshot).duration
+
+
+@pytest.mark.parametrize(
+    ("samples", "beyond"),
+    [
+        ({"shop/a": used(500), "shop/b": used(700)}, 800.0),
+        ({"shop/a": used(500)}, 500.0),  # b counts with the 1000 that it requests
+        ({"shop/a": used(1900), "shop/b": used(1900)}, 0.0),
+    ],
+)
+def test_what_a_node_uses_beyond_its_pods_goes_on(samples: dict[str, Sample], beyond: float, tmp_path: Path) -> None:
+    """The node's sample minus its pods', and never less than nothing."""
+    usage = Usage({"n-1": used(2000)}, samples)
+    snapshot = cluster(
+        tmp_path, [worker("n-1"), worker("n-2")], [replica("a", "n-1"), replica("b", "n-1")], usage=usage
+    )
+    measured, unknown = scenario_of(snapshot).nodes
+    moment = np.array([1.0])
+    assert [beyond] == measured.system_cpu.amounts(moment, 0.0, 1).tolist()
+    assert [0.0] == unknown.system_cpu.amounts(moment, 0.0, 1).tolist()
+
+
+def test_pods_that_take_no_part(tmp_path: Path) -> None:
+    """Finished and terminating pods are gone, and a gated pod is not scheduled."""
+    ended = {**replica("ended", "n-1"), "status": {"phase": "Failed"}}
+    leaving = replica("leaving", "n-1")
+    leaving["metadata"]["deletionTimestamp"] = "2026-01-31T07:59:00Z"
+    gated = replica("gated", schedulingGates=[{"name": "quota"}])
+    snapshot = cluster(tmp_path, [worker("n-1")], [ended, leaving, gated, replica("web-1", "n-1")])
+    assert ["web-1"] == [each.name for each in scenario_of(snapshot).pods]
+
+
+def test_a_node_without_capacity(tmp_path: Path) -> None:
+    """It is as large as what can be allocated on it."""
+    node = worker("n-1")
+    del node["status"]["capacity"]
+    scenario = scenario_of(cluster(tmp_path, [node], [replica("web-1", "n-1")]))
+    simulation = Simulation(scenario, default_configuration().settings, seed=1)
+    simulation.run_until(61.0)
+    assert simulation.world.usage.latest is not None
+    assert [0.25] == simulation.world.usage.latest.utilisation[0].tolist()
