@@ -1,0 +1,1 @@
+"""`trimtab simulate`: runs a scenario under several policies and seeds, in parallel, and compares what came of it."""
