@@ -75,7 +75,9 @@ async def test_a_metrics_api_without_pods() -> None:
 def test_who_reads_pods() -> None:
     """Found by calling every load-aware plugin, so a new one needs no list."""
     looking = [kind for kind in IN_TREE.values() if getattr(kind, "depends_on", Change.NOTHING) & Change.LOAD]
-    assert ["PeakRisk"] == [kind.name for kind in looking if reads_pods(multipoint("p", [(kind(), 1)]))]
+    assert ["PeakRisk", "UsageOvercommit"] == [
+        kind.name for kind in looking if reads_pods(multipoint("p", [(kind(), 1)]))
+    ]
 
 
 # --- without any metrics

@@ -10,6 +10,9 @@ from tools.controlplane.rig import Rig
 
 # Started first, so that parallel workers finish at about the same time.
 SLOWEST = (
+    "test_simulated_day",
+    "test_simulated_placements",
+    "test_shadow",
     "test_labels",
     "test_sources",
     "test_load_stories",

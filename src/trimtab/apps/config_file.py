@@ -87,6 +87,19 @@ def os_error_text(error: OSError) -> str:
     return f"cannot be read: {error.strerror or error}"
 
 
+def recorded_files(config: ConfigText) -> Callable[[str], tuple[str, bytes]]:
+    """Reads the files that a configuration includes from its text, as `IncludedFiles` reads them from disk."""
+    files, folder = dict(config.included), Path(config.file).parent
+
+    def read_file(path: str) -> tuple[str, bytes]:
+        place = str(folder / path)
+        if place not in files:
+            raise OSError(0, "it is not in the recording")
+        return place, files[place]
+
+    return read_file
+
+
 # --- queries
 
 

@@ -20,15 +20,15 @@ from trimtab.core.model.schedule_result import Decision
 from trimtab.core.scheduling.controller import Scheduling
 from trimtab.core.scheduling.explain import explain_now, view_without_pod
 from trimtab.core.settings import Settings
-from trimtab.sim.demo import hot_node
-from trimtab.sim.demo.day import DAY_SCENARIO
+from trimtab.sim.demo.day import DAY_PLAY
 from trimtab.sim.demo.decision_text import full_reason, short_reason
-from trimtab.sim.demo.hot_node import HOT_NODE_SCENARIO, Outcome, UtilisationProbe, run_headless
-from trimtab.sim.demo.scene import SCHEDULER, Scenario, Scene
+from trimtab.sim.demo.hot_node import HOT_NODE_PLAY, Outcome, UtilisationProbe, hot_node_outcome, run_headless
+from trimtab.sim.demo.scene import Play, Scene
 from trimtab.sim.demo.snapshot import WorldSnapshot, take_snapshot
-from trimtab.sim.driver import SimulationDriver
+from trimtab.sim.simulation import Simulation
 
-SCENES = len(HOT_NODE_SCENARIO.scenes) + len(DAY_SCENARIO.scenes)
+SCENES = len(HOT_NODE_PLAY.scenes) + len(DAY_PLAY.scenes)
+SCHEDULER = "trimtab"
 TEMPLATE = "default.yaml"
 LABELS = LabellingSettings((Rule(CPU, CPU, threshold=0.8, clear=0.65, label=(PREFIX + CPU, VALUE)),), apply=True)
 
@@ -99,55 +99,49 @@ class Demo:
     def __init__(self, seed: int) -> None:
         self.seed = seed
         self.settings, self.stock = load_aware_settings(), requests_only_settings()
-        self.driver = self._driver_for(HOT_NODE_SCENARIO)
+        self.simulation = self._simulation_of(HOT_NODE_PLAY)
         self._undelivered: list[PodDecided] = []
         self._latest: dict[str, PodDecided] = {}
         self._labels_seen = 0
 
-    def _driver_for(self, scenario: Scenario) -> SimulationDriver:
-        return SimulationDriver(self.settings, self.seed, scenario.starts_at, self._on_decision)
+    def _simulation_of(self, play: Play) -> Simulation:
+        return Simulation(play.scenario(), self.settings, self.seed, self._on_decision)
 
     def events(self) -> Iterator[DemoEvent]:
-        probe = UtilisationProbe(self.driver.world)
-        yield from self._play_scenario(HOT_NODE_SCENARIO, first=1)
-        self.driver, self._latest, self._labels_seen = self._driver_for(DAY_SCENARIO), {}, 0
-        yield from self._play_scenario(DAY_SCENARIO, first=1 + len(HOT_NODE_SCENARIO.scenes))
-        yield self._summary(probe)
+        hot_node, probe = self.simulation, UtilisationProbe(self.simulation.world)
+        yield from self._play(HOT_NODE_PLAY, first=1)
+        self.simulation, self._latest, self._labels_seen = self._simulation_of(DAY_PLAY), {}, 0
+        yield from self._play(DAY_PLAY, first=1 + len(HOT_NODE_PLAY.scenes))
+        requested = run_headless(Simulation(hot_node.scenario, self.stock, self.seed))
+        yield self._summary(hot_node_outcome(probe, hot_node.scenario), requested)
 
-    def _play_scenario(self, scenario: Scenario, first: int) -> Iterator[DemoEvent]:
-        for number, scene in enumerate(scenario.scenes, first):
+    def _play(self, play: Play, first: int) -> Iterator[DemoEvent]:
+        for number, scene in enumerate(play.scenes, first):
             yield SceneStarted(number, SCENES, scene)
-            yield from self._play(scene)
+            yield from self._play_scene(scene)
 
-    def _summary(self, probe: UtilisationProbe) -> DemoEnded:
-        world = self.driver.world
-        events = Counter(event.reason for event in world.kube_events)
-        baseline = run_headless(SimulationDriver(self.stock, self.seed, HOT_NODE_SCENARIO.starts_at), HOT_NODE_SCENARIO)
-        measured, requested = (
-            each.outcome(hot_node.HOT_NODE, hot_node.HOT_FROM, hot_node.HOT_UNTIL) for each in (probe, baseline)
-        )
-        rows = tuple(self._latest.values())
-        return DemoEnded(rows, take_snapshot(world), tuple(sorted(events.items())), measured, requested)
+    def _summary(self, measured: Outcome, requested: Outcome) -> DemoEnded:
+        rows, picture = tuple(self._latest.values()), take_snapshot(self.simulation)
+        events = Counter(event.reason for event in self.simulation.world.kube_events)
+        return DemoEnded(rows, picture, tuple(sorted(events.items())), measured, requested)
 
-    def _play(self, scene: Scene) -> Iterator[DemoEvent]:
-        clock = self.driver.clock
-        self.driver.idle = scene.idle
-        scene.start(self.driver.world)
-        while clock.now < scene.ends_at:
-            frame = min(clock.now + scene.frame_seconds, scene.ends_at)
+    def _play_scene(self, scene: Scene) -> Iterator[DemoEvent]:
+        clock, ends = self.simulation.clock, self.simulation.scenario.begins + scene.ends
+        while clock.now < ends:
+            frame = min(clock.now + scene.frame_seconds, ends)
             while clock.step(frame):
                 yield from self._new_events()
-            yield ClusterFrame(take_snapshot(self.driver.world), last=clock.now >= scene.ends_at)
+            yield ClusterFrame(take_snapshot(self.simulation), last=clock.now >= ends)
 
     def _new_events(self) -> Iterator[DemoEvent]:
         yield from self._undelivered
         self._undelivered.clear()
-        patches = self.driver.world.label_patches
-        yield from (NodeLabelled(self.driver.clock.now, patch) for patch in patches[self._labels_seen :])
+        patches = self.simulation.world.label_patches
+        yield from (NodeLabelled(self.simulation.clock.now, patch) for patch in patches[self._labels_seen :])
         self._labels_seen = len(patches)
 
     def _on_decision(self, decision: Decision) -> None:
-        engine = self.driver.engine
+        engine = self.simulation.engine
         pod = engine.cluster.pods[decision.uid]
         table = explain_now(engine.controller(Scheduling), pod)
         stock = choose(view_without_pod(engine.cluster, pod), pod, self.stock.profiles[0])

@@ -17,6 +17,7 @@ from typing import Any
 
 import msgspec
 
+from trimtab.apps.config_file import recorded_files
 from trimtab.apps.plugins import PluginError, installed_plugins
 from trimtab.apps.process import configuration_for
 from trimtab.apps.recording import RecordingReader
@@ -152,23 +153,11 @@ class Replay:
 def read_settings(config: ConfigText, controllers: Sequence[str]) -> Settings:
     """The settings that such a process makes of the text; plugins of other packages must be installed here, too."""
     if config.file:
-        read_file = _recorded_files(config)
+        read_file = recorded_files(config)
         found = parse(config.content, config.file, installed_plugins(), SOURCE_SETTINGS, read_file)
     else:
         found = default_configuration()
     return configuration_for(controllers, found, config.file).settings
-
-
-def _recorded_files(config: ConfigText) -> Callable[[str], tuple[str, bytes]]:
-    files, folder = dict(config.included), Path(config.file).parent
-
-    def read_file(path: str) -> tuple[str, bytes]:
-        place = str(folder / path)
-        if place not in files:
-            raise OSError(0, "it is not in the recording")
-        return place, files[place]
-
-    return read_file
 
 
 def settle(engine: Engine, now: float) -> None:

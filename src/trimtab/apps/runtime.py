@@ -1,6 +1,6 @@
 """Drives the engine in real time: dispatches events as they arrive, ticks, and turns of a few decisions.
 
-The live counterpart of `sim/driver.py`. The event loop runs other tasks after each turn, so neither the lease nor a watch
+The live counterpart of `sim/simulation.py`. The event loop runs other tasks after each turn, so neither the lease nor a watch
 waits for a backlog of pods.
 """
 
@@ -39,7 +39,11 @@ class Runtime:
 
     def dispatch(self, event: Event) -> None:
         """Hand an event to the engine, with its times converted, and perform the instructions."""
-        self._driver.put(self.clock.to_engine_time(event))
+        self.put(self.clock.to_engine_time(event))
+
+    def put(self, event: Event) -> None:
+        """The same for an event whose times are the engine's already."""
+        self._driver.put(event)
         self._work.set()
 
     async def run(self) -> None:

@@ -24,8 +24,12 @@ COMMANDS = {
     "labeller": "Label nodes under pressure, by measured load.",
     "replay": "Replay a recording, and compare the decisions.",
     "run": "Schedule pods on the cluster of the kubeconfig.",
+    "shadow": "Compare what a policy would decide with a live scheduler.",
+    "simulate": "Compare policies on a simulated cluster; needs no Kubernetes.",
+    "snapshot": "Write objects and load of a live cluster to a file.",
     "unmark": "Remove labels from nodes if no labeller is left.",
     "version": "Print the versions of Trimtab, of Python and of what it follows.",
+    "whatif": "Simulate a change of the cluster; say what would be pending.",
 }
 
 

@@ -9,7 +9,7 @@ from typing import TypedDict, Unpack
 
 import click
 
-from trimtab.cli.explain_text import node_lines, pod_lines
+from trimtab.cli.explain_text import ShowTime, node_lines, pod_lines, utc_time
 from trimtab.cli.page_client import UNEXPECTED, BadInput, Caller, Json, PageError, fetch
 from trimtab.config.diagnostics import printable
 from trimtab.serve.address import DEFAULT_ADDRESS
@@ -77,10 +77,10 @@ def _fetch(address: str, target: str, caller: Caller) -> Json:
     return answer
 
 
-def render(kind: str, answer: Json, nodes: tuple[str, ...]) -> str:
+def render(kind: str, answer: Json, nodes: tuple[str, ...], show: ShowTime = utc_time) -> str:
     """The answer as text; exits with 1 if it is not understood."""
     try:
-        lines = [*(pod_lines(answer, nodes) if kind == "pod" else node_lines(answer))]
+        lines = [*(pod_lines(answer, nodes, show) if kind == "pod" else node_lines(answer, show))]
         return "\n".join(map(printable, [*filter(None, [answer.get("standby")]), *lines]))
     except (KeyError, TypeError, AttributeError, ValueError):
         click.echo(f"trimtab: unexpected answer: {UNEXPECTED}.", err=True)

@@ -2,23 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 
 from trimtab.cli.page_client import Json
 
 GIB = 1 << 30
+DAY = 86400
+
+ShowTime = Callable[[float], str]
 
 
-def pod_lines(answer: Json, nodes: tuple[str, ...]) -> Iterator[str]:
+def utc_time(at: float) -> str:
+    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M:%SZ")
+
+
+def simulated_time(at: float) -> str:
+    """Of a simulation, whose clock starts at midnight of its first day."""
+    return f"day {at // DAY + 1:.0f} {datetime.fromtimestamp(at, UTC):%H:%M:%S}"
+
+
+DAY = 86400
+SIMULATED_BEFORE = 3650 * DAY
+
+
+def pod_lines(answer: Json, nodes: tuple[str, ...], show: ShowTime = utc_time) -> Iterator[str]:
     yield f"pod {answer['pod']} {answer['state']}"
-    yield from _waiting(answer.get("waiting"))
+    yield from _waiting(answer.get("waiting"), show)
     yield f"if it were scheduled now ({answer['scheduler']}): {answer['verdict']}"
     if answer.get("stock"):
         yield f"with kube-scheduler's own profile: {answer['stock']}"
     if answer.get("note"):
         yield f"note: {answer['note']}"
-    yield from _past_decisions(answer["past"])
+    yield from _past_decisions(answer["past"], show)
     feasible = [line for line in answer["lines"] if not line.get("refused_by")]
     yield from _table(feasible)
     for line in (line for index, line in enumerate(feasible) if index == 0 or line["node"] in (answer["node"], *nodes)):
@@ -30,11 +46,11 @@ def pod_lines(answer: Json, nodes: tuple[str, ...]) -> Iterator[str]:
         yield f"{hidden} more nodes: select one with --node"
 
 
-def node_lines(answer: Json) -> Iterator[str]:
+def node_lines(answer: Json, show: ShowTime = utc_time) -> Iterator[str]:
     yield f"node {answer['node']}: {answer['state']}, {len(answer['pods'])} pods"
     for use in answer["uses"]:
         yield f"  {_use(use)}"
-    yield from _past_decisions(answer["past"])
+    yield from _past_decisions(answer["past"], show)
     for here in answer["waiting"]:
         line = here["line"]
         verdict = ", ".join(line["reasons"]) if line.get("refused_by") else f"feasible, score {line['total']:g}"
@@ -55,9 +71,9 @@ def _use(use: Json) -> str:
     )
 
 
-def _past_decisions(past: list[Json]) -> Iterator[str]:
+def _past_decisions(past: list[Json], show: ShowTime) -> Iterator[str]:
     for each in past:
-        at = _time(each["at"])
+        at = show(each["at"])
         node = f" → {each['node']}" if each["node"] else ""
         yield f"  decided {at} (attempt {each['attempt']}){node}: {each['words']}"
 
@@ -88,18 +104,14 @@ def _columns(rows: list[list[str]]) -> Iterator[str]:
         yield "  " + "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
 
 
-def _waiting(waiting: Json | None) -> Iterator[str]:
+def _waiting(waiting: Json | None, show: ShowTime) -> Iterator[str]:
     if waiting is None:
         return
     since, until, attempts = waiting["since"], waiting["until"], waiting["attempts"]
-    waited = f"waits since {_time(since)}" if until is None else f"waited {until - since:.1f} s from {_time(since)} on"
+    waited = f"waits since {show(since)}" if until is None else f"waited {until - since:.1f} s from {show(since)} on"
     yield f"{waited}, {attempts} attempt{'' if attempts == 1 else 's'}:"
     for step in waiting["steps"]:
-        yield f"  {_time(step['at'])} {step['queue']}: {step['cause']}"
-
-
-def _time(at: float) -> str:
-    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M:%SZ")
+        yield f"  {show(step['at'])} {step['queue']}: {step['cause']}"
 
 
 def _rejections(lines: list[Json]) -> Iterator[str]:

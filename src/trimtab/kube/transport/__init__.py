@@ -11,12 +11,14 @@ from trimtab.kube.transport.contract import (
     rate_limiter,
 )
 from trimtab.kube.transport.pooled import PooledTransport
+from trimtab.kube.transport.read_only import ReadOnlyTransport
 
 __all__ = [
     "AiohttpTransport",
     "IdleTimeout",
     "PooledTransport",
     "RateLimiter",
+    "ReadOnlyTransport",
     "Response",
     "Stream",
     "Transport",
