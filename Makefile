@@ -2,7 +2,7 @@
 # PYTHON=... selects the interpreter, ARGS=... is passed to the command.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check bench bench-live conformance differential controlplane manifests e2e compat image image-lock sbom wheel lock format clean
+.PHONY: help demo test check bench bench-live benchmark conformance differential controlplane manifests e2e compat image image-lock sbom wheel lock format clean
 .DELETE_ON_ERROR:
 MAKEFLAGS += --no-builtin-rules
 
@@ -10,6 +10,7 @@ PY := .venv/bin/python
 RUNTIME := .venv/runtime.stamp
 DEV := .venv/dev.stamp
 CORPUS ?= $(firstword $(wildcard ../shared/conformance) tests/conformance/recorded)
+DATA ?= $(firstword $(wildcard ../shared/data))
 CASES ?= 500
 SEED ?= 1
 MYPY_ROOTS = $(wildcard src tests/build.py tools bench)
@@ -42,6 +43,7 @@ demo: $(RUNTIME) ## run a simulated cluster in the terminal; no Kubernetes neede
 # The builder exits with 3 if Go or its modules are not available: live tests are then skipped, except in CI.
 test: $(DEV) ## run all tests, the live ones on a real control plane
 	@$(PY) tools/controlplane/build.py >/dev/null || { code=$$?; [ $$code -eq 3 ] && [ -z "$$CI" ] || exit $$code; }
+	@$(PY) -m tools.browser >/dev/null
 	@$(PY) -m pytest -q -n 2 -m "not live" $(ARGS) $(if $(ARGS),|| [ $$? -eq 5 ])
 	@$(PY) -m pytest -q -n 3 --dist loadfile --no-loadscope-reorder -m live $(ARGS) $(if $(ARGS),|| [ $$? -eq 5 ])
 
@@ -58,6 +60,9 @@ bench: $(DEV) ## measure decisions, decoding and events without a cluster
 
 bench-live: $(DEV) ## measure against kube-scheduler on a real control plane
 	@$(PY) -m bench.live $(ARGS)
+
+benchmark: $(DEV) ## compare all policies on traces and scenarios; writes docs/benchmark.md: DATA=dir
+	@$(PY) -m bench.benchmark $(if $(DATA),--data "$(DATA)") $(ARGS)
 
 conformance: $(DEV) ## compare every plugin with recorded results: CORPUS=dir
 	@$(PY) -m tests.conformance "$(CORPUS)"

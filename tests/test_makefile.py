@@ -12,6 +12,7 @@ TARGETS = {
     "check",
     "bench",
     "bench-live",
+    "benchmark",
     "conformance",
     "differential",
     "controlplane",

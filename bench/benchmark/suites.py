@@ -1,0 +1,110 @@
+"""What the benchmark runs: variants of public traces, the shipped scenarios, and the policies that are compared."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import yaml
+from msgspec import Struct
+
+from trimtab.apps.simulate.policies import named_policies
+
+BASELINE = "LeastAllocated"
+# First those that know no load, then load policies; `NAME-strict` is one as its origin behaves. Templates are not compared.
+WITHOUT_LOAD = (BASELINE, "MostAllocated", "Random", "RoundRobin", "stock")
+FOR_GPUS = "GpuShare"
+# In both forms on the fault scenarios, where it matters what a policy makes of late, missing and wrong metrics.
+PEERS = ("TargetLoadPacking", "LoadVariationRiskBalancing", "LoadAwareScheduling", "Dynamic", "Usage")
+# What other load-aware schedulers get wrong; the other shipped scenarios are for reading and for tests.
+FAULT_SCENARIOS = (
+    "stale-metrics",
+    "zero-on-error",
+    "missing-node",
+    "burst",
+    "oversize-pod",
+    "equal-names",
+    "mixed-hardware",
+    "failover",
+)
+
+
+class TraceVariant(Struct, frozen=True):
+    """A trace of the data folder with the options of a scenario's `trace`, and what it is for.
+
+    strict: whether policies are also run as their origins behave.
+    """
+
+    name: str
+    folder: str
+    text: str
+    options: Mapping[str, object] = {}
+    metrics: Mapping[str, object] = {}
+    strict: bool = False
+
+
+TRACES: tuple[TraceVariant, ...] = (
+    TraceVariant("k8s-mix-a", "k8s-mix-a", "as published: 5,197 pods over 72 hours on 32 nodes", strict=True),
+    TraceVariant("k8s-mix-a-29", "k8s-mix-a", "29 nodes and requests at 85 %: fuller", {"nodes": 29, "requests": 0.85}),
+    TraceVariant(
+        "k8s-mix-a-27-shuffled",
+        "k8s-mix-a",
+        "27 nodes, requests at 85 %, and each app has the usage of another one of similar lifetime",
+        {"nodes": 27, "requests": 0.85, "shuffleUsage": 1},
+    ),
+    TraceVariant(
+        "k8s-mix-a-siblings",
+        "k8s-mix-a",
+        "30 nodes; pods of an app arrive within an hour and carry its label, so siblings are known and spread",
+        {"nodes": 30, "requests": 0.85, "shuffleUsage": 2, "stagger": "1h", "labels": True},
+    ),
+    TraceVariant(
+        "k8s-mix-a-29-delayed",
+        "k8s-mix-a",
+        "as k8s-mix-a-29, with metrics that are five minutes late",
+        {"nodes": 29, "requests": 0.85},
+        {"interval": "5m", "delay": "5m"},
+    ),
+    TraceVariant(
+        "bitbrains-2013-08",
+        "bitbrains-2013-08",
+        "495 machines over 14 days on 28 nodes, sampled every hour; all but one arrive at once, before any sample",
+        metrics={"interval": "1h"},
+        strict=True,
+    ),
+)
+
+
+def trace_files(data: Path, folder: Path) -> dict[str, Path]:
+    """Write a scenario file for each variant whose trace is in the data folder; by the variant's name."""
+    folder.mkdir(parents=True, exist_ok=True)
+    files = {}
+    for variant in TRACES:
+        if (data / variant.folder / "usage.csv.gz").exists():
+            files[variant.name] = folder / f"{variant.name}.yaml"
+            files[variant.name].write_text(_scenario(variant, data))
+    return files
+
+
+def _scenario(variant: TraceVariant, data: Path) -> str:
+    document = {
+        "apiVersion": "trimtab.dev/v1alpha1",
+        "kind": "Scenario",
+        "name": variant.name,
+        "description": variant.text,
+        "trace": {"format": "trace", "folder": str((data / variant.folder).resolve()), **variant.options},
+        **({"metrics": dict(variant.metrics)} if variant.metrics else {}),
+    }
+    return yaml.safe_dump(document, sort_keys=False)
+
+
+def policies(templates: frozenset[str], *, strict: bool) -> tuple[str, ...]:
+    """The baseline first, then what knows no load, then all others by name."""
+    left_out = (*WITHOUT_LOAD, *templates)
+    named = [name for name in named_policies() if name not in left_out and not name.startswith(FOR_GPUS)]
+    chosen = [name for name in named if strict or not name.endswith("-strict")]
+    return (*WITHOUT_LOAD, *sorted(chosen, key=str.lower))
+
+
+def fault_policies() -> tuple[str, ...]:
+    return (BASELINE, "stock", "PeakRisk", *(f"{name}{form}" for name in PEERS for form in ("", "-strict")))
