@@ -226,6 +226,15 @@ def test_descent_chooses_the_device() -> None:
     assert [600, 400] == free(held, "a")
 
 
+def test_descent_scores_a_node_without_gpus_alone_as_beside_others() -> None:
+    """A share fits on neither: the score of one does not depend on how many devices the other has."""
+    plugin = GpuShare(DESCENT, typical_pods=(typical(1000, 1, 700),))
+    none, small = gpu_node("none", 0), gpu_node("small", 1)
+    share = gpu_pod("new", 1, 700)
+    beside = observe(cluster(none, small), gpu_pod("p", 1, 600, on="small"))
+    assert points(plugin, share, cluster(none))["none"] == points(plugin, share, beside)["none"]
+
+
 def test_descent_knows_models() -> None:
     """GPUs of a model that the workload cannot use are fragments already, so pods without a wish go there first."""
     plugin = GpuShare(DESCENT, typical_pods=(typical(1000, 1, 1000, 1, ("A100",)),))

@@ -110,7 +110,8 @@ def descend(workload: Workload, free: Ints, cpu: Ints, accessible: Bools, kind: 
 def _candidates(free: Ints, request: GpuRequest) -> tuple[Ints, Ints, Ints]:
     """Nodes, their devices, and what would be free then, for each way to place the pod; devices by increasing free.
 
-    A share may go to any device that fits, of which one of each size is tried; other pods take the tightest ones.
+    A share may go to any device that fits, of which one of each size is tried; other pods take the tightest ones. Where
+    nothing fits nothing is taken, so that a node's score does not depend on how many devices the other nodes have.
     """
     nodes = np.arange(len(free))
     fits = free >= max(request.milli, 1)
@@ -118,10 +119,11 @@ def _candidates(free: Ints, request: GpuRequest) -> tuple[Ints, Ints, Ints]:
         taken = fits & (fits.cumsum(axis=1) <= request.gpus)
         return nodes, np.zeros_like(nodes), free - taken * request.milli
     fits[:, 1:] &= free[:, 1:] != free[:, :-1]
-    fits[:, 0] |= ~fits.any(axis=1)  # where nothing fits, the score does not matter
+    taken = np.where(fits.any(axis=1), request.milli, 0)
+    fits[:, 0] |= taken == 0
     nodes, slots = np.nonzero(fits)
     after = free[nodes]
-    after[np.arange(len(nodes)), slots] -= request.milli
+    after[np.arange(len(nodes)), slots] -= taken[nodes]
     return nodes, slots, after
 
 
