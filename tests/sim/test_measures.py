@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from tests.sim.small_world import RecordedWorld, node, nodes, scenario, stock, template, workload
 from trimtab.core.model.instructions import Preempt
-from trimtab.sim.measures import MEASURES, MEASURES_BY_NAME, Recorder, RunResult
+from trimtab.sim.measures import MEASURES, MEASURES_BY_NAME, RunMeter, RunResult
 from trimtab.sim.scenario import NodeAction, NodeEvent, Scenario, SimulatedNode, Workload
 from trimtab.sim.simulation import Simulation
 from trimtab.sim.usage_patterns import Recorded, Steady
@@ -22,11 +22,11 @@ class Measured(RecordedWorld):
 
     def __init__(self, *simulated: SimulatedNode, warm_up: float = 0.0) -> None:
         super().__init__(*simulated, step=STEP)
-        self.recorder = Recorder(self.world, scenario(simulated, step=STEP, warm_up=warm_up), self.budgets)
+        self.meter = RunMeter(self.world, scenario(simulated, step=STEP, warm_up=warm_up), self.budgets)
 
     def result(self, seconds: float) -> RunResult:
         self.run(seconds)
-        return self.recorder.result("policy", 1, 0)
+        return self.meter.result("policy", 1, 0)
 
 
 def check(result: RunResult, tolerance: float = 1e-6, **expected: float) -> None:
@@ -130,12 +130,12 @@ def test_a_killed_pod_is_down_during_its_back_off() -> None:
 def simulated(given: Scenario, until: float, *steps: tuple[float, str]) -> RunResult:
     """Run it; at each of the times a ready pod is evicted for the reason."""
     simulation = Simulation(given, stock(), 1)
-    recorder = Recorder(simulation.world, given, simulation.budgets)
+    meter = RunMeter(simulation.world, given, simulation.budgets)
     for at, why in steps:
         simulation.run_until(at)
         simulation.budgets.evict(next(pod.uid for pod in simulation.world.pods.values() if pod.ready), why)
     simulation.run_until(until)
-    return recorder.result("policy", 1, simulation.decisions)
+    return meter.result("policy", 1, simulation.decisions)
 
 
 def web(start: float) -> Workload:

@@ -101,8 +101,8 @@ class RunResult(Struct, frozen=True, kw_only=True):
     decisions: int = 0
 
 
-class Recorder:
-    """Records what the measures need, step by step and pod by pod."""
+class RunMeter:
+    """Collects what the measures need, step by step and pod by pod."""
 
     def __init__(self, world: World, scenario: Scenario, budgets: Budgets) -> None:
         self.world, self.scenario, self.budgets = world, scenario, budgets

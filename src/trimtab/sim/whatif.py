@@ -17,7 +17,7 @@ from trimtab.core.model.pod import Pod
 from trimtab.core.model.resources import CPU, MEMORY
 from trimtab.core.model.taints import Taint
 from trimtab.core.settings import Settings
-from trimtab.sim.measures import INVOLUNTARY, Recorder
+from trimtab.sim.measures import INVOLUNTARY, RunMeter
 from trimtab.sim.owners import NODE_BOUND
 from trimtab.sim.scenario import NodeAction, NodeEvent, Scenario, SimulatedNode, TracedPod
 from trimtab.sim.simulation import Simulation
@@ -98,7 +98,7 @@ class FailureAnswer(Struct, frozen=True):
 
 def simulate(scenario: Scenario, settings: Settings, seed: int = 1) -> Answer:
     simulation = Simulation(scenario, settings, seed)
-    meter = Recorder(simulation.world, scenario, simulation.budgets)
+    meter = RunMeter(simulation.world, scenario, simulation.budgets)
     peaks = _Peaks(scenario.begins + max(QUIET, scenario.warm_up))
     simulation.world.step_listeners.append(peaks.step)
     lost: list[str] = []

@@ -22,7 +22,7 @@ from msgspec.structs import replace
 import trimtab
 from trimtab.apps.simulate.policies import Policy, settings_of
 from trimtab.sim.compaction import Compaction, compact
-from trimtab.sim.measures import Recorder, RunResult
+from trimtab.sim.measures import RunMeter, RunResult
 from trimtab.sim.scenario import Scenario
 from trimtab.sim.simulation import Simulation
 
@@ -126,9 +126,9 @@ def run_job(job: Job, tell: Tell = lambda share: None) -> Finished:
         return Finished(msgspec.json.encode(compaction), Timing(perf_counter() - started, 0))
     scenario = job.scenario
     simulation = Simulation(scenario, settings, job.seed)
-    recorder = Recorder(simulation.world, scenario, simulation.budgets)
+    meter = RunMeter(simulation.world, scenario, simulation.budgets)
     simulation.run(lambda now: tell((now - scenario.begins) / scenario.duration))
     timing = Timing(perf_counter() - started, simulation.decisions)
-    result = recorder.result(job.policy.name, job.seed, simulation.decisions)
+    result = meter.result(job.policy.name, job.seed, simulation.decisions)
     measures = {name: float(f"{value:.{DIGITS}g}") for name, value in result.measures.items()}
     return Finished(msgspec.json.encode(replace(result, measures=measures)), timing)
