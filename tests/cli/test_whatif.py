@@ -12,8 +12,7 @@ from click.testing import CliRunner, Result
 from tests.cli.test_doctor import kubeconfig as kubeconfig
 from tests.sim.snapshot_clusters import budget, replica, used, worker, write_cluster
 from tests.wire.json_objects import Json
-from trimtab.apps.whatif import live_cluster
-from trimtab.cli import main
+from trimtab.cli import main, whatif
 from trimtab.sim.snapshot_document import Usage
 from trimtab.sim.snapshot_file import read_snapshot
 
@@ -209,6 +208,6 @@ def test_the_live_cluster(tmp_path: Path, kubeconfig: str, monkeypatch: pytest.M
     done = CliRunner().invoke(main, ["whatif", "--kubeconfig", kubeconfig, "--zones"])
     assert 2 == done.exit_code and "trimtab: the API server cannot be reached" in done.output
     cluster = read_snapshot(write_cluster(tmp_path, NODES, PODS))
-    monkeypatch.setattr(live_cluster, "snapshot_now", lambda configuration, credentials: cluster)
+    monkeypatch.setattr(whatif, "_snapshot_now", lambda configuration, credentials: cluster)
     done = CliRunner().invoke(main, ["whatif", "--kubeconfig", kubeconfig, "--drain", "n-2"])
     assert 0 == done.exit_code, done.output

@@ -5,6 +5,8 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, NoReturn
 
 import click
@@ -14,11 +16,13 @@ from trimtab.config.diagnostics import ConfigError, did_you_mean, printable
 if TYPE_CHECKING:
     from trimtab.config.configuration import Configuration
     from trimtab.core.settings import Settings
+    from trimtab.kube.credentials import Credentials
     from trimtab.sim.scenario import Scenario
     from trimtab.sim.snapshot_file import ClusterSnapshot
 
 BAD_INPUT, WORSE, INTERRUPTED = 2, 1, 130
 LIVE = "the cluster"
+HISTORY, STEP = 24 * 3600.0, 300.0  # what is read of a live cluster, if a source has it
 
 
 @dataclass(frozen=True)
@@ -121,16 +125,28 @@ def _note(text: str) -> None:
 
 def _cluster(snapshot: str | None, configuration: Configuration, kubeconfig: str) -> ClusterSnapshot:
     from trimtab.apps.snapshot.objects import SnapshotFailed
-    from trimtab.apps.whatif.live_cluster import snapshot_now
     from trimtab.kube.credentials import CredentialsError, find_credentials
     from trimtab.sim.snapshot_file import SnapshotError, read_snapshot
 
     try:
         if snapshot is not None:
             return read_snapshot(snapshot)
-        return snapshot_now(configuration, find_credentials(kubeconfig or configuration.client_connection.kubeconfig))
+        return _snapshot_now(configuration, find_credentials(kubeconfig or configuration.client_connection.kubeconfig))
     except (SnapshotError, SnapshotFailed, CredentialsError, OSError) as error:
         _fail(str(error))
+
+
+def _snapshot_now(configuration: Configuration, credentials: Credentials) -> ClusterSnapshot:
+    """As `trimtab snapshot` takes it; raises SnapshotFailed and OSError."""
+    from trimtab.apps.snapshot.measurements import HistoryOptions
+    from trimtab.apps.snapshot.take import SnapshotOptions, run
+    from trimtab.sim.snapshot_file import read_snapshot
+
+    with TemporaryDirectory() as folder:
+        file = Path(folder) / "snapshot.json"
+        history = HistoryOptions(HISTORY, STEP) if configuration.trimtab.sources else None
+        run(SnapshotOptions(configuration, history), credentials, file)
+        return read_snapshot(file)
 
 
 def _scenario(cluster: ClusterSnapshot, name: str) -> Scenario:
