@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from random import Random
@@ -30,10 +30,9 @@ from typing import Generic
 
 from trimtab.core.model.events import Event, KindForbidden, Synced
 from trimtab.kube.kinds import IfForbidden, T, WatchedKind
+from trimtab.kube.listing import GONE, ListError, list_pages, refusal
 from trimtab.kube.store import ResourceVersionRegressed, Store
 from trimtab.kube.transport import IdleTimeout, Stream, Transport, Unreachable
-from trimtab.wire.decoding import Malformed, read_status
-from trimtab.wire.outcomes import Throttled, throttle
 from trimtab.wire.requests import list_request, watch_request
 from trimtab.wire.watch import ListPage, decode_list, decode_watch_event
 
@@ -41,9 +40,6 @@ log = logging.getLogger(__name__)
 IDLE_TIMEOUT = 45.0
 WATCH_SECONDS = (300, 600)
 IDLE_WATCH_SECONDS = 30
-LIST_TIMEOUT = 75.0  # the server itself gives up after 60 s
-PAGE_SIZE = 1_000
-MAX_PAGE_BYTES = 2 << 30
 PROBE_INTERVAL = 120.0
 NOT_SERVED_RETRY = 180.0
 PROBE_TIMEOUT = 20.0
@@ -52,7 +48,6 @@ INITIAL_DELAY = 0.8
 MAX_DELAY = 30.0
 RESET_AFTER = 120.0
 BATCH = 8  # events handled before other tasks run: one event may cost milliseconds
-FORBIDDEN, NOT_FOUND, GONE = 403, 404, 410
 
 
 @dataclass
@@ -206,33 +201,14 @@ class Reflector(Generic[T]):
             log.info("not served, treated as empty: kind=%s retry_seconds=%d path=%s", *named, kind.path)
 
     async def _pages(self) -> ListPage[T]:
-        """The whole list, page by page: decoding it in one go would delay lease renewals and binds."""
-        first = page = await self._page("")
-        items = [*first.items]
-        while page.continue_token:
-            page = await self._page(page.continue_token)
-            if page.version != first.version:
-                raise ListWatchError(
-                    f"list: the first page is of version {first.version}, a later one of {page.version}"
-                )
-            items += page.items
-        return ListPage(first.version, "", tuple(items))
-
-    async def _page(self, continue_token: str) -> ListPage[T]:
-        request = list_request(self._kind.path, limit=PAGE_SIZE, continue_token=continue_token)
-        response = await self._transport.send(request, LIST_TIMEOUT, MAX_PAGE_BYTES)
-        if response.status == NOT_FOUND and self._kind.optional:
-            raise TreatedAsEmpty
-        if response.status != 200:
-            error = self._error("list", response.status, response.headers, response.body)
-            raise TreatedAsEmpty(str(error)) if self._may_do_without(response.status) else error
-        page = decode_list(response.body, self._kind.reader)
-        if isinstance(page, Malformed):
-            raise ListWatchError(f"list: {page.error}")
-        return page
-
-    def _may_do_without(self, status: int) -> bool:
-        return status == FORBIDDEN and self._kind.if_forbidden is IfForbidden.EMPTY
+        try:
+            return await list_pages(self._transport, self._kind.path, self._kind.reader)
+        except ListError as error:
+            if error.not_served and self._kind.optional:
+                raise TreatedAsEmpty from None
+            described = self._error("list", error)
+            may_do_without = error.forbidden and self._kind.if_forbidden is IfForbidden.EMPTY
+            raise TreatedAsEmpty(str(described)) if may_do_without else described from None
 
     async def _list_done(self, requested: int) -> None:
         self._lists_done = requested
@@ -255,7 +231,7 @@ class Reflector(Generic[T]):
         async with self._transport.stream(request, IDLE_TIMEOUT) as stream:
             if stream.status != 200:
                 self.counts.expired_answers += stream.status == GONE
-                raise self._error("watch", stream.status, stream.headers, await stream.body())
+                raise self._error("watch", refusal(stream.status, stream.headers, await stream.body()))
             self.last_heard = self._clock()
             if self._must_list:
                 return
@@ -349,11 +325,8 @@ class Reflector(Generic[T]):
         listed = decode_list(response.body, self._kind.reader) if response.status == 200 else None
         return listed.version if isinstance(listed, ListPage) else 0
 
-    def _error(self, what: str, status: int, headers: Mapping[str, str], body: bytes) -> ListWatchError:
-        throttled = throttle(status, headers, body)
-        wait = float(throttled.seconds) if isinstance(throttled, Throttled) else 0.0
-        forbidden, message = status == FORBIDDEN, read_status(body).message
-        remedy = f"; {self._kind.remedy(message)}" if forbidden and self._kind.role else ""
-        revoked = forbidden and self._kind.if_forbidden is not IfForbidden.WAIT
-        relist = status == GONE or revoked or (status == NOT_FOUND and self._kind.optional)
-        return ListWatchError(f"{what}: {status} {message}{remedy}", relist, wait, forbidden)
+    def _error(self, what: str, error: ListError) -> ListWatchError:
+        remedy = f"; {self._kind.remedy(str(error))}" if error.forbidden and self._kind.role else ""
+        revoked = error.forbidden and self._kind.if_forbidden is not IfForbidden.WAIT
+        relist = error.status == GONE or revoked or (error.not_served and self._kind.optional)
+        return ListWatchError(f"{what}: {error}{remedy}", relist, error.retry_after, error.forbidden)
