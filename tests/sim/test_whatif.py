@@ -15,7 +15,7 @@ from trimtab.config.kube_scheduler import default_configuration, parse
 from trimtab.sim import whatif
 from trimtab.sim.scenario import Scenario
 from trimtab.sim.snapshot_document import Usage
-from trimtab.sim.snapshot_scenario import scenario_of
+from trimtab.sim.snapshot_scenario import place_again, scenario_of
 from trimtab.sim.whatif import Answer, Blocked, Pending, is_worse, simulate
 
 SETTINGS = default_configuration().settings
@@ -167,7 +167,7 @@ def test_another_policy(tmp_path: Path) -> None:
     pods += [replica("agent-2", "n-2", owner="agent", kind="DaemonSet", cpu="100m")]
     usage = Usage({}, {f"shop/{each['metadata']['name']}": used(400) for each in pods})
     here = scenario(tmp_path, NODES[:2], pods, usage=usage)
-    again = whatif.place_again(here)
+    again = place_again(here)
     assert {"agent-2": "n-2"} == {each.name: each.node for each in again.pods if each.node}
     after = simulate(again, parse(packing, "packing.yaml").settings)
     assert 1 == len({each.node for each in after.placed})

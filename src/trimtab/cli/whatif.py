@@ -171,6 +171,7 @@ def _scenario(cluster: ClusterSnapshot, name: str) -> Scenario:
 def _change(scenario: Scenario, settings: Settings, flags: Flags) -> Change:
     from trimtab.apps.whatif.text import counted
     from trimtab.sim import whatif
+    from trimtab.sim.snapshot_scenario import place_again
 
     if flags.drained:
         _check_nodes(flags.drained, scenario)
@@ -184,7 +185,7 @@ def _change(scenario: Scenario, settings: Settings, flags: Flags) -> Change:
     if flags.manifests:
         return _with_pods(scenario, settings, flags.manifests)
     policy = flags.policy or ""
-    return Change(f"{policy} had placed every pod", whatif.place_again(scenario), _policy(policy).settings)
+    return Change(f"{policy} had placed every pod", place_again(scenario), _policy(policy).settings)
 
 
 def _policy(given: str) -> Configuration:

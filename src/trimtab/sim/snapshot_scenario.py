@@ -11,9 +11,11 @@ from collections import defaultdict
 from collections.abc import Mapping
 
 import numpy as np
+from msgspec.structs import replace
 
 from trimtab.core.model.pod import Pod
 from trimtab.core.model.resources import CPU, MEMORY
+from trimtab.sim.owners import NODE_BOUND
 from trimtab.sim.randomness import Floats
 from trimtab.sim.scenario import MetricsPipeline, PodTemplate, Scenario, SimulatedNode, TracedPod
 from trimtab.sim.snapshot_document import Sample, Series
@@ -22,6 +24,7 @@ from trimtab.sim.usage_patterns import HOUR, Recorded, Steady, UsagePattern
 
 DEFAULT_STEP = 60.0
 INTERVAL = 30.0  # of scrapes, where the snapshot does not say
+PLACING, PLACING_STEPS = 1800.0, 12  # how long it takes to place all pods again: seconds, and steps of usage, at least
 
 
 def scenario_of(snapshot: ClusterSnapshot, name: str = "snapshot", duration: float | None = None) -> Scenario:
@@ -122,3 +125,17 @@ def _traced(pod: Pod, reader: _Usage) -> TracedPod:
         node=pod.node,
         uid=pod.uid,
     )
+
+
+def place_again(scenario: Scenario) -> Scenario:
+    """Every pod is placed again, in the order of creation, so slowly that its usage is measured; then measures begin.
+
+    Pods that belong to their node stay.
+    """
+    seconds = max(PLACING, PLACING_STEPS * scenario.step)
+    others = [pod for pod in scenario.pods if pod.owner_kind not in NODE_BOUND]
+    staying = [pod for pod in scenario.pods if pod.owner_kind in NODE_BOUND]
+    times = (scenario.begins + seconds * number / len(others) for number in range(len(others)))
+    arriving = (replace(pod, node="", arrival=(at, at)) for pod, at in zip(others, times, strict=True))
+    lasting = replace(scenario, duration=scenario.duration + seconds, warm_up=scenario.warm_up + seconds)
+    return replace(lasting, pods=(*staying, *arriving))

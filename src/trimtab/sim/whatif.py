@@ -26,7 +26,6 @@ from trimtab.sim.world import World
 
 AT, QUIET = 60.0, 120.0  # when the change happens, and when its first effects are over, after the start
 SETTLED = 1200.0  # how long a failure is followed: its pods are replaced after six minutes
-PLACING, PLACING_STEPS = 1800.0, 12  # how long it takes to place all pods again: seconds, and steps of usage, at least
 ZONE = "topology.kubernetes.io/zone"
 HOSTNAME = "kubernetes.io/hostname"
 CONTROL_PLANE = "node-role.kubernetes.io/control-plane"  # a label
@@ -251,20 +250,6 @@ def add_pods(scenario: Scenario, pods: Iterable[TracedPod]) -> Scenario:
     """These pods arrive soon after the start."""
     at = scenario.begins + AT
     return replace(scenario, pods=(*scenario.pods, *(replace(pod, arrival=(at, at)) for pod in pods)))
-
-
-def place_again(scenario: Scenario) -> Scenario:
-    """Every pod is placed again, in the order of creation, so slowly that its usage is measured; then measures begin.
-
-    Pods that belong to their node stay.
-    """
-    seconds = max(PLACING, PLACING_STEPS * scenario.step)
-    others = [pod for pod in scenario.pods if pod.owner_kind not in NODE_BOUND]
-    staying = [pod for pod in scenario.pods if pod.owner_kind in NODE_BOUND]
-    times = (scenario.begins + seconds * number / len(others) for number in range(len(others)))
-    arriving = (replace(pod, node="", arrival=(at, at)) for pod, at in zip(others, times, strict=True))
-    lasting = replace(scenario, duration=scenario.duration + seconds, warm_up=scenario.warm_up + seconds)
-    return replace(lasting, pods=(*staying, *arriving))
 
 
 # --- failures

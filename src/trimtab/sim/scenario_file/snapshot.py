@@ -8,8 +8,7 @@ from trimtab.config.config_node import ConfigNode
 from trimtab.sim.scenario import Scenario
 from trimtab.sim.scenario_file.values import Fields
 from trimtab.sim.snapshot_file import SnapshotError, read_snapshot
-from trimtab.sim.snapshot_scenario import scenario_of
-from trimtab.sim.whatif import place_again
+from trimtab.sim.snapshot_scenario import place_again, scenario_of
 
 SNAPSHOT_FIELDS = {
     "file": "what `trimtab snapshot` wrote, relative to the scenario",
