@@ -15,6 +15,7 @@ from trimtab.sim.usage_patterns import (
     Surge,
     Total,
     UsagePattern,
+    without_gaps,
 )
 
 
@@ -54,6 +55,11 @@ def test_bursts_have_two_levels_and_their_share() -> None:
     assert {1.0, 9.0} == set(amounts)
     assert 200 < amounts.count(9.0) < 300
     assert amounts[7] == at(pattern, 7 * 60.0)[0] == at(pattern, 7 * 60.0 + 59.9)[0]
+
+
+def test_gaps_are_filled_with_the_value_before_them() -> None:
+    """One at the beginning has the first value."""
+    assert [4.0, 4.0, 4.0, 6.0] == without_gaps(np.array([np.nan, 4.0, np.nan, 6.0])).tolist()
 
 
 @pytest.mark.parametrize(

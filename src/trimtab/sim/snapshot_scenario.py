@@ -16,11 +16,10 @@ from msgspec.structs import replace
 from trimtab.core.model.pod import Pod
 from trimtab.core.model.resources import CPU, MEMORY
 from trimtab.sim.owners import NODE_BOUND
-from trimtab.sim.randomness import Floats
 from trimtab.sim.scenario import MetricsPipeline, PodTemplate, Scenario, SimulatedNode, TracedPod
 from trimtab.sim.snapshot_document import Sample, Series
 from trimtab.sim.snapshot_file import ClusterSnapshot
-from trimtab.sim.usage_patterns import HOUR, Recorded, Steady, UsagePattern
+from trimtab.sim.usage_patterns import HOUR, Recorded, Steady, UsagePattern, without_gaps
 
 DEFAULT_STEP = 60.0
 INTERVAL = 30.0  # of scrapes, where the snapshot does not say
@@ -71,9 +70,11 @@ class _Usage:
 
     def pod(self, pod: Pod, resource: str) -> UsagePattern:
         series = self._history.get(pod.key)
-        values = series and (series.cpu if resource == CPU else series.memory)
-        known = _without_gaps(values) if values else None
-        return Steady(self._amount(pod, resource)) if known is None else Recorded(known, self.step, 0.0, repeat=True)
+        found = series and (series.cpu if resource == CPU else series.memory)
+        values = np.array([np.nan if value is None else value for value in found or ()], dtype=np.float64)
+        if np.isnan(values).all():
+            return Steady(self._amount(pod, resource))
+        return Recorded(without_gaps(values), self.step, 0.0, repeat=True)
 
     def _amount(self, pod: Pod, resource: str) -> float:
         """What it was last measured to use, else what it requests."""
@@ -92,16 +93,6 @@ class _Usage:
         }
         cpu, memory = Steady(beyond.get(CPU, 0.0)), Steady(beyond.get(MEMORY, 0.0))
         return SimulatedNode(simulated.node, simulated.joins, cpu, memory)
-
-
-def _without_gaps(values: tuple[float | None, ...]) -> Floats | None:
-    """Each gap has the value before it, and one at the beginning the first value; None without any value."""
-    series = np.array([np.nan if value is None else value for value in values], dtype=np.float64)
-    known = np.flatnonzero(~np.isnan(series))
-    if not len(known):
-        return None
-    last = np.searchsorted(known, np.arange(len(series)), side="right") - 1
-    return series[known[np.maximum(last, 0)]]
 
 
 def _traced(pod: Pod, reader: _Usage) -> TracedPod:

@@ -104,6 +104,13 @@ class Recorded(Struct, frozen=True):
         return self.values.take(index, mode=mode).astype(np.float64)
 
 
+def without_gaps(values: Floats) -> Floats:
+    """Each gap (NaN) has the value before it, and one at the beginning the first value, of which there must be one."""
+    known = np.flatnonzero(~np.isnan(values))
+    latest = np.searchsorted(known, np.arange(len(values)), side="right") - 1
+    return values.take(known[np.maximum(latest, 0)])
+
+
 class Noisy(Struct, frozen=True):
     """The pattern times a random factor for each minute, at most `by` above or below 1."""
 

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from trimtab.config.config_node import Report
 from trimtab.config.diagnostics import ConfigError, Problem, did_you_mean
+from trimtab.sim.usage_patterns import without_gaps
 
 Series = NDArray[np.float32]
 
@@ -82,7 +83,9 @@ class Row(Struct, frozen=True):
         if missing.all():
             self.error(name, "has no sample at all")
             return None
-        return _filled(values, missing).astype(np.float32) if missing.any() else values.astype(np.float32)
+        if missing.any():
+            values = without_gaps(np.where(missing, np.nan, values))
+        return values.astype(np.float32)
 
     def _first_error(self, text: str) -> str:
         for number, word in enumerate(text.split(), start=1):
@@ -108,13 +111,6 @@ def _numbers(text: str) -> NDArray[np.float64] | None:
             return np.fromstring(text, dtype=np.float64, sep=" ")
         except (ValueError, DeprecationWarning):
             return None
-
-
-def _filled(values: NDArray[np.float64], missing: NDArray[np.bool_]) -> NDArray[np.float64]:
-    known = np.flatnonzero(~missing)
-    latest = np.searchsorted(known, np.arange(len(values)), side="right") - 1
-    found: NDArray[np.float64] = values[known[np.maximum(latest, 0)]]
-    return found
 
 
 def read_rows(path: Path, required: Collection[str], optional: Collection[str] = ()) -> Iterator[Row]:
