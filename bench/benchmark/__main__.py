@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from bench.benchmark.page import Section, write_page
-from bench.benchmark.suites import FAULT_SCENARIOS, TRACES, fault_policies, policies, trace_files
+from bench.benchmark.suites import FAULT_SCENARIOS, TRACES, policies, trace_files
 from trimtab.apps.simulate.process_pool import JobDone, JobFailed, ProcessPool
 from trimtab.apps.simulate.store import Store
 from trimtab.apps.simulate.study import Study, carry_out, read_study, resume
@@ -45,8 +45,8 @@ def run(study: Study, folder: Path, jobs: int, console: Console) -> Section | No
 
 def compared(name: str) -> tuple[str, ...]:
     """The policies that are run on this trace or scenario."""
-    variant = next((each for each in TRACES if each.name == name), None)
-    return fault_policies() if variant is None else policies(frozenset(TEMPLATES), strict=variant.strict)
+    variants = {variant.name: variant for variant in TRACES}
+    return policies(frozenset(TEMPLATES), strict=name not in variants or variants[name].strict)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -13,9 +13,8 @@ from trimtab.apps.simulate.policies import named_policies
 BASELINE = "LeastAllocated"
 # First those that know no load, then load policies; `NAME-strict` is one as its origin behaves. Templates are not compared.
 WITHOUT_LOAD = (BASELINE, "MostAllocated", "Random", "RoundRobin", "stock")
+WITHOUT_LOAD_ON_VARIANTS = (BASELINE, "stock")
 FOR_GPUS = "GpuShare"
-# In both forms on the fault scenarios, where it matters what a policy makes of late, missing and wrong metrics.
-PEERS = ("TargetLoadPacking", "LoadVariationRiskBalancing", "LoadAwareScheduling", "Dynamic", "Usage")
 # What other load-aware schedulers get wrong; the other shipped scenarios are for reading and for tests.
 FAULT_SCENARIOS = (
     "stale-metrics",
@@ -32,7 +31,8 @@ FAULT_SCENARIOS = (
 class TraceVariant(Struct, frozen=True):
     """A trace of the data folder with the options of a scenario's `trace`, and what it is for.
 
-    strict: whether policies are also run as their origins behave.
+    strict: whether policies are also run as their origins behave, and those without load all of them.
+    pooled: whether it counts in the sum over variants; what differs from another variant in its metrics alone does not.
     """
 
     name: str
@@ -41,6 +41,7 @@ class TraceVariant(Struct, frozen=True):
     options: Mapping[str, object] = {}
     metrics: Mapping[str, object] = {}
     strict: bool = False
+    pooled: bool = True
 
 
 TRACES: tuple[TraceVariant, ...] = (
@@ -64,6 +65,25 @@ TRACES: tuple[TraceVariant, ...] = (
         "as k8s-mix-a-29, with metrics that are five minutes late",
         {"nodes": 29, "requests": 0.85},
         {"interval": "5m", "delay": "5m"},
+        pooled=False,
+    ),
+    TraceVariant(
+        "k8s-mix-a-30-shuffled",
+        "k8s-mix-a",
+        "30 nodes, requests at 85 %, and another exchange of usage between apps",
+        {"nodes": 30, "requests": 0.85, "shuffleUsage": 3},
+    ),
+    TraceVariant(
+        "k8s-mix-a-32-shuffled",
+        "k8s-mix-a",
+        "as published, with another exchange of usage between apps",
+        {"shuffleUsage": 4},
+    ),
+    TraceVariant(
+        "k8s-mix-a-29-labels",
+        "k8s-mix-a",
+        "as k8s-mix-a-29; pods of an app arrive within 20 minutes and carry its label",
+        {"nodes": 29, "requests": 0.85, "stagger": "20m", "labels": True},
     ),
     TraceVariant(
         "bitbrains-2013-08",
@@ -71,6 +91,7 @@ TRACES: tuple[TraceVariant, ...] = (
         "495 machines over 14 days on 28 nodes, sampled every hour; all but one arrive at once, before any sample",
         metrics={"interval": "1h"},
         strict=True,
+        pooled=False,
     ),
 )
 
@@ -103,8 +124,4 @@ def policies(templates: frozenset[str], *, strict: bool) -> tuple[str, ...]:
     left_out = (*WITHOUT_LOAD, *templates)
     named = [name for name in named_policies() if name not in left_out and not name.startswith(FOR_GPUS)]
     chosen = [name for name in named if strict or not name.endswith("-strict")]
-    return (*WITHOUT_LOAD, *sorted(chosen, key=str.lower))
-
-
-def fault_policies() -> tuple[str, ...]:
-    return (BASELINE, "stock", "PeakRisk", *(f"{name}{form}" for name in PEERS for form in ("", "-strict")))
+    return (*(WITHOUT_LOAD if strict else WITHOUT_LOAD_ON_VARIANTS), *sorted(chosen, key=str.lower))
