@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -85,6 +86,12 @@ def read_bounded(file: Path) -> bytes:
 
 def os_error_text(error: OSError) -> str:
     return f"cannot be read: {error.strerror or error}"
+
+
+def config_digest(config: ConfigText) -> str:
+    """Tells whether a configuration is still the same, with all files that it includes."""
+    included = (part for path, content in config.included for part in (path.encode(), content))
+    return hashlib.sha256(b"\0".join((config.content, *included))).hexdigest()
 
 
 def recorded_files(config: ConfigText) -> Callable[[str], tuple[str, bytes]]:

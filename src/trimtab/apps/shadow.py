@@ -11,7 +11,6 @@ That the engine is told of a lease only lets it decide.
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import logging
 import signal
 from collections.abc import Callable
@@ -21,7 +20,7 @@ from random import Random
 
 from trimtab.apps.atomic_file import write_atomically
 from trimtab.apps.clock import Clock
-from trimtab.apps.config_file import os_error_text, validate_queries
+from trimtab.apps.config_file import config_digest, os_error_text, validate_queries
 from trimtab.apps.event_loop import run_event_loop
 from trimtab.apps.logs import log_task_exit
 from trimtab.apps.process import MAX_LIST_BYTES, READ_TIMEOUT, watched_kinds
@@ -60,11 +59,8 @@ class ShadowOptions:
 
 def policy_of(configuration: Configuration, config: ConfigText, *, cumulative: bool = False) -> Policy:
     """The policy in a configuration file, with a digest of all that was read."""
-    digest = hashlib.sha256(config.content)
-    for path, content in config.included:
-        digest.update(path.encode() + b"\0" + content)
     profiles = tuple(each.name for each in configuration.settings.profiles)
-    return Policy(config.file, profiles, digest.hexdigest(), cumulative)
+    return Policy(config.file, profiles, config_digest(config), cumulative)
 
 
 class ShadowProcess:

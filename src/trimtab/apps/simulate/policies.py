@@ -6,7 +6,6 @@ add a file there.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 from functools import cache
@@ -15,7 +14,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from trimtab.apps.config_file import IncludedFiles, os_error_text, read_bounded, recorded_files
+from trimtab.apps.config_file import IncludedFiles, config_digest, os_error_text, read_bounded, recorded_files
 from trimtab.apps.plugins import installed_plugins
 from trimtab.config.configuration import Configuration
 from trimtab.config.diagnostics import ConfigError, Problem, did_you_mean
@@ -41,11 +40,7 @@ class Policy(Struct, frozen=True):
 
     @property
     def digest(self) -> str:
-        parts = [
-            self.config.content,
-            *(part for path, content in self.config.included for part in (path.encode(), content)),
-        ]
-        return hashlib.sha256(b"\0".join(parts)).hexdigest()
+        return config_digest(self.config)
 
 
 @cache
