@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from bench.benchmark.plots import ratio_plot
-from bench.benchmark.suites import BASELINE, TRACES
+from bench.benchmark.suites import BASELINE, LATE_VARIANTS, OURS, TRACES
 from trimtab.apps.simulate.results import Results
-from trimtab.sim.comparison import Summary
+from trimtab.sim.comparison import Ratio, Summary, pooled_ratio
 from trimtab.sim.measures import RunResult
 
 COLUMNS = (
@@ -26,6 +26,8 @@ COLUMNS = (
     ("unplaced", "unplaced", 1),
 )
 SCENARIO_COLUMNS = ("hot80", "unmet", "pending", "oom_kills", "unplaced")
+POOLED_RATIOS = ("hot80", "hot100", "unmet")
+LATE = "*metrics late* is hot80 on {} relative to {}."
 TEXTS = {variant.name: variant.text for variant in TRACES}
 HEAD = """# Benchmark of load-aware policies
 
@@ -57,8 +59,11 @@ def write_page(sections: Sequence[Section], docs: Path, left_out: Sequence[str])
     parts = [HEAD.format(baseline=BASELINE)]
     for section in traces:
         parts += _trace_part(section, docs)
-    if len(traces) > 1:
-        parts += _pooled_part(traces)
+    by_name = {each.results.scenario.name: each for each in traces}
+    pooled = [by_name[variant.name] for variant in TRACES if variant.pooled and variant.name in by_name]
+    if len(pooled) > 1:
+        both = LATE_VARIANTS[0] in by_name and LATE_VARIANTS[1] in by_name
+        parts += _pooled_part(pooled, (by_name[LATE_VARIANTS[0]], by_name[LATE_VARIANTS[1]]) if both else None)
     if scenarios:
         parts += _scenario_part(scenarios)
     parts += _how(sections, left_out)
@@ -96,9 +101,10 @@ def _number(summary: Summary, places: int) -> str:
 
 
 def _ratio(summary: Summary) -> str:
-    ratio = summary.ratio
-    if ratio is None:
-        return "1"
+    return "1" if summary.ratio is None else _interval(summary.ratio)
+
+
+def _interval(ratio: Ratio) -> str:
     if ratio.low is None or ratio.high is None:
         return f"{ratio.ratio:.2f}"
     text = f"{ratio.ratio:.2f} [{ratio.low:.2f}, {ratio.high:.2f}]"
@@ -109,22 +115,44 @@ def _table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
     return [f"| {' | '.join(heads)} |", "|" + "---|" * len(heads), *(f"| {' | '.join(row)} |" for row in rows)]
 
 
-def _pooled_part(traces: Sequence[Section]) -> list[str]:
-    """hot80 summed over all traces, so that a variant counts by how hot it gets."""
-    policies = [name for name in traces[0].results.measured if all(name in each.results.measured for each in traces)]
-    totals = {policy: sum(each.results.summaries["hot80"][policy].mean for each in traces) for policy in policies}
+def _pooled_part(pooled: Sequence[Section], delayed: tuple[Section, Section] | None) -> list[str]:
+    """Sums over the variants, so that a variant counts by how hot it gets, with intervals over the variants."""
+    policies = [name for name in pooled[0].results.measured if all(name in each.results.measured for each in pooled)]
+
+    def means(measure: str, policy: str) -> list[float]:
+        return [each.results.summaries[measure][policy].mean for each in pooled]
+
     rows = [
-        [policy, f"{total / totals[BASELINE]:.2f}", f"{total / min(totals.values()):.2f}"]
-        for policy, total in sorted(totals.items(), key=lambda item: item[1])
+        [
+            policy,
+            *(_pooled(pooled_ratio(means(measure, policy), means(measure, BASELINE))) for measure in POOLED_RATIOS),
+            _pooled(pooled_ratio(means("hot80", OURS), means("hot80", policy))),
+            f"{max(means('pending_p99', policy)):.1f}",
+            _late(policy, delayed),
+        ]
+        for policy in sorted(policies, key=lambda each: sum(means("hot80", each)))
     ]
+    to_baseline = [f"{measure} to {BASELINE}" for measure in POOLED_RATIOS]
     return [
-        "## All traces together",
+        "## All variants together",
         "",
-        "Sum of hot80 over the traces above.",
+        f"Sums over {', '.join(each.results.scenario.name for each in pooled)}, with 90 % intervals over these variants.",
+        *([LATE.format(*(each.results.scenario.name for each in delayed))] if delayed else []),
         "",
-        *_table(["policy", f"to {BASELINE}", "to the best"], rows),
+        *_table(["policy", *to_baseline, f"hot80 of {OURS} to it", "pending p99", "metrics late"], rows),
         "",
     ]
+
+
+def _late(policy: str, delayed: tuple[Section, Section] | None) -> str:
+    if delayed is None:
+        return ""
+    late, timely = (each.results.summaries["hot80"][policy].mean for each in delayed)
+    return f"{late / timely:.2f}" if timely else ""
+
+
+def _pooled(ratio: Ratio | None) -> str:
+    return "" if ratio is None else _interval(ratio)
 
 
 def _scenario_part(sections: Sequence[Section]) -> list[str]:

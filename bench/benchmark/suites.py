@@ -11,6 +11,8 @@ from msgspec import Struct
 from trimtab.apps.simulate.policies import named_policies
 
 BASELINE = "LeastAllocated"
+OURS = "PeakRisk"
+LATE_VARIANTS = ("k8s-mix-a-29-delayed", "k8s-mix-a-29")  # they differ only in how late metrics are
 # First those that know no load, then load policies; `NAME-strict` is one as its origin behaves. Templates are not compared.
 WITHOUT_LOAD = (BASELINE, "MostAllocated", "Random", "RoundRobin", "stock")
 WITHOUT_LOAD_ON_VARIANTS = (BASELINE, "stock")

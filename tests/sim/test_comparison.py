@@ -1,8 +1,10 @@
 """Comparison over seeds: means, deviations and paired ratios, computed by hand."""
 
+import math
+
 import pytest
 
-from trimtab.sim.comparison import Ratio, deviation, mean, paired_ratio, summarise, t95
+from trimtab.sim.comparison import Ratio, deviation, mean, paired_ratio, pooled_ratio, summarise, t95
 
 
 def test_means_and_deviations() -> None:
@@ -25,6 +27,27 @@ def test_a_ratio_is_that_of_means_with_the_interval_of_paired_differences() -> N
     assert found is not None and found.low is not None and found.high is not None
     assert (0.8, 0.8 - 0.24844, 0.8 + 0.24844) == pytest.approx((found.ratio, found.low, found.high), abs=1e-4)
     assert not found.significant
+
+
+def test_a_pooled_ratio_is_that_of_sums_with_an_interval_over_scenarios() -> None:
+    """6 of 12 in all; scenarios are 1, -1 and 0 from half of their baseline: 0.5 ± 2.920 * sqrt(2 * 3 / 2) / 12."""
+    found = pooled_ratio([3.0, 1.0, 2.0], [4.0, 4.0, 4.0])
+    assert found is not None and found.low is not None and found.high is not None
+    half = 2.920 * math.sqrt(3) / 12
+    assert (0.5, 0.5 - half, 0.5 + half) == pytest.approx((found.ratio, found.low, found.high))
+
+
+@pytest.mark.parametrize(
+    ("values", "baseline", "expected"),
+    [
+        ([1.0], [2.0], Ratio(0.5, None, None)),
+        ([1.0, 2.0], [0.0, 0.0], None),
+        ([1.0, 2.0], [2.0, 4.0], Ratio(0.5, 0.5, 0.5)),
+    ],
+)
+def test_pooled_ratios_at_the_edges(values: list[float], baseline: list[float], expected: Ratio | None) -> None:
+    """One scenario has no interval, nothing has no ratio, and scenarios that agree have no width."""
+    assert expected == pooled_ratio(values, baseline)
 
 
 def test_noise_that_both_share_cancels_out() -> None:
