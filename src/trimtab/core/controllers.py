@@ -21,13 +21,14 @@ from trimtab.core.model.events import Event, PodDeleted
 from trimtab.core.model.instructions import Instruction
 from trimtab.core.model.node import Node
 from trimtab.core.model.objects import Object
+from trimtab.core.model.plan import Plan
 from trimtab.core.model.pod import Pod
 from trimtab.core.model.schedule_result import Decision
 from trimtab.core.pending_writes import PendingWrites
 from trimtab.core.recorder import MetricsRecorder
 from trimtab.core.settings import Settings
 
-Output = Instruction | Decision
+Output = Instruction | Decision | Plan
 
 
 class Changed(NamedTuple):

@@ -12,6 +12,7 @@ from trimtab.core.controllers import Output
 from trimtab.core.engine import Engine
 from trimtab.core.model.events import Event, Turn
 from trimtab.core.model.instructions import Instruction
+from trimtab.core.model.plan import Plan
 from trimtab.core.model.schedule_result import Decision
 
 Record = Callable[[Event, Sequence[Output]], None]
@@ -26,15 +27,19 @@ class Driver:
         perform: Callable[[Instruction], None],
         on_decision: Callable[[Decision], None] | None = None,
         record: Record | None = None,
+        on_plan: Callable[[Plan], None] | None = None,
     ) -> None:
         self.engine = engine
-        self._perform, self._on_decision, self._record = perform, on_decision, record
+        self._perform, self._on_decision, self._record, self._on_plan = perform, on_decision, record, on_plan
 
     def put(self, event: Event) -> None:
         """Take one event in, and pass on what the engine answers."""
         outputs = self._handle(event)
         for output in outputs:
-            if not isinstance(output, Decision):
+            if isinstance(output, Plan):
+                if self._on_plan is not None:
+                    self._on_plan(output)
+            elif not isinstance(output, Decision):
                 self._perform(output)
             elif self._on_decision is not None:
                 self._on_decision(output)

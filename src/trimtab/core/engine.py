@@ -36,11 +36,12 @@ from trimtab.core.model.events import (
 )
 from trimtab.core.model.node import Node
 from trimtab.core.recorder import MetricsRecorder
+from trimtab.core.rescheduling.controller import Rescheduling
 from trimtab.core.scheduling.controller import Scheduling
 from trimtab.core.settings import Settings
 
 MakeController = Callable[[EngineState], Controller]
-CONTROLLERS: tuple[MakeController, ...] = (Scheduling, Labelling)
+CONTROLLERS: tuple[MakeController, ...] = (Scheduling, Labelling, Rescheduling)
 AController = TypeVar("AController", bound=Controller)
 # What a controller's `on_change` may hear of.
 CHANGE_EVENTS = (

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from trimtab.core.framework.profile import Profile
 from trimtab.core.load.pressure_rules import LabellingSettings
 from trimtab.core.load.settings import LoadSettings
+from trimtab.core.rescheduling.settings import ReschedulingSettings
 
 DEFAULT_LOAD = LoadSettings()
 # kube-scheduler's defaults of the scheduling queue, in seconds
@@ -28,6 +29,7 @@ class Settings:
     load: LoadSettings = DEFAULT_LOAD
     bind_timeout: float = 30.0  # after which an unanswered or unconfirmed bind is read back
     labels: LabellingSettings | None = None
+    rescheduling: ReschedulingSettings | None = None
 
     @property
     def kinds(self) -> tuple[str, ...]:

@@ -14,6 +14,8 @@ from trimtab.core.engine import Engine
 from trimtab.core.model.events import (
     BindFailed,
     Event,
+    EvictDone,
+    EvictFailed,
     LeaseAcquired,
     NodeUpserted,
     ObjectUpserted,
@@ -21,6 +23,8 @@ from trimtab.core.model.events import (
     Synced,
     Tick,
 )
+from trimtab.core.model.instructions import Evict, Instruction
+from trimtab.core.model.plan import Plan
 from trimtab.core.model.schedule_result import Decision, Unschedulable
 from trimtab.core.settings import Settings
 from trimtab.sim.autoscaling import ClusterAutoscaler, HorizontalAutoscaler
@@ -36,6 +40,7 @@ from trimtab.sim.world import World
 
 BUSY_TICK, TICK, IDLE_TICK = 1.0, 10.0, 30.0  # soon after an attempt failed, while pods are pending, and otherwise
 BUSY_SECONDS = 15.0
+EVICTION_DELAY = 0.02
 
 
 class Simulation:
@@ -59,6 +64,7 @@ class Simulation:
         usage = UsageTable(seed, scenario.begins, scenario.step, scenario.oom_kills)
         self.world = World(self.clock, seed, self.feed, usage, [profile.name for profile in settings.profiles])
         self.decisions = 0
+        self.plans: list[Plan] = []
         self._busy_until, self._next_tick = scenario.begins, math.inf
         self._term = 1
         self._driver: Driver | None = None
@@ -149,7 +155,7 @@ class Simulation:
     def _lead(self) -> None:
         """A replica that knows what the API server has takes the lease."""
         now = self.clock.now
-        self._driver = Driver(Engine(self.settings), self.world.perform, self._decided, self._record)
+        self._driver = Driver(Engine(self.settings), self._perform, self._decided, self._record, self.plans.append)
         for each in self.world.objects.values():
             self._driver.put(ObjectUpserted(each, now))
         for simulated in self.world.nodes.values():
@@ -159,6 +165,19 @@ class Simulation:
         for kind in self.settings.kinds:
             self._driver.put(Synced(kind, now))
         self.feed(LeaseAcquired(self._term, now))
+
+    def _perform(self, instruction: Instruction) -> None:
+        if isinstance(instruction, Evict):
+            self.clock.call_later(EVICTION_DELAY, partial(self._evict, instruction))
+        else:
+            self.world.perform(instruction)
+
+    def _evict(self, evict: Evict) -> None:
+        now = self.clock.now
+        if evict.uid not in self.world.pods or self.budgets.evict(evict.uid, "moved"):
+            self.feed(EvictDone(evict.uid, now))
+        else:
+            self.feed(EvictFailed(evict.uid, "a disruption budget does not allow it", now, by_budget=True))
 
     def _fail_over(self, failover: Failover) -> None:
         self._driver, self._term = None, self._term + 1

@@ -167,7 +167,10 @@ def _add_to_history(
     fraction = window_fraction(samples.measured - placed.running_since[slots], reading.window)
     capacity = _capacity(store, reading.resource, nodes)
     rest = np.minimum(accounting.pods.estimate[slots], capacity[placed.row[slots]])
-    accounting.history.add(_timestamp(store, samples), slots, samples.values + (1.0 - fraction) * rest)
+    at, values = _timestamp(store, samples), samples.values + (1.0 - fraction) * rest
+    accounting.history.add(at, slots, values)
+    if reading.resource in store.snapshots:
+        store.snapshots[reading.resource].add(at, slots, values)
     return fraction
 
 

@@ -8,6 +8,7 @@ are in the units of requests: millicores and bytes. `LoadView` is what plugins r
 | `latest_samples` | the newest sample of each node, how far it is trusted, and since when the node has had its name |
 | `history` | samples and means of nodes over a day, of pods over an hour |
 | `placed_pods`, `terminated_pods` | which pods are where since when; removed ones that samples still contain |
+| `snapshots` | usage of pods at the same times over a week, where a rescheduler wants it |
 | `pod_usage`, `usage_accounting` | what is known of each pod, what it contributes to its node, and the sums |
 | `estimates` | what unmeasured pods will use |
 | `validation` | which samples are rejected |
@@ -26,6 +27,7 @@ from trimtab.core.load.history import NodeHistory
 from trimtab.core.load.latest_samples import LatestSamples, NodeNameHistory
 from trimtab.core.load.placed_pods import PlacedPods
 from trimtab.core.load.settings import TRACKED, LoadSettings
+from trimtab.core.load.snapshots import PodSnapshots
 from trimtab.core.load.terminated_pods import TerminatedPods
 from trimtab.core.load.usage_accounting import UsageAccounting
 from trimtab.core.load.validation import JumpGuard
@@ -74,6 +76,7 @@ class LoadStore:
         }
         self.other_samples: dict[SamplesKey, LatestSamples] = {}  # besides those of `accounting`
         self.node_histories: dict[str, NodeHistory] = {}
+        self.snapshots: dict[str, PodSnapshots] = {}  # empty unless a rescheduler is configured
         self.terminated_pods = TerminatedPods()
         self.estimator = Estimator(TRACKED)
         self.source_ids: dict[str, int] = {}
@@ -106,6 +109,13 @@ class LoadStore:
         for name in self.accounting if new_rules else ():
             self.update_estimates(name, np.flatnonzero(self.placed_pods.in_use), by_rule=True)
         self.recompute()
+
+    def keep_snapshots(self, wanted: bool) -> None:
+        """From now on, or no longer; those of pods that are already placed begin with the next sample."""
+        if wanted and not self.snapshots:
+            self.snapshots = {name: PodSnapshots(self.placed_pods.size) for name in TRACKED}
+        elif not wanted:
+            self.snapshots = {}
 
     def discard_source(self, source: str, now: float) -> None:
         """Nothing of this source is trusted until it answers again: it was removed, or its answers are invalid."""
@@ -199,6 +209,8 @@ class LoadStore:
             request, limit = request_and_limit(pod, name)
             estimate = self.estimate(name, request, limit, workload)
             accounting.add_pod(slot, placed, (request, limit), estimate[:2])
+        for snapshots in self.snapshots.values():
+            snapshots.add_pod(slot, pod)
         self._row_changed(row)
 
     def assign_row(self, slots: Sequence[int], row: int) -> None:
@@ -234,6 +246,8 @@ class LoadStore:
         """Its part of the node's sample is subtracted until a sample no longer contains it."""
         row = self.placed_pods.row.item(slot)
         removed = [accounting.remove_pod(slot, row, self.now) for accounting in self.accounting.values()]
+        for snapshots in self.snapshots.values():
+            snapshots.remove_pod(slot)
         in_sample = tuple(amount for amount, _ in removed)
         self.placed_pods.remove_pod(slot, self.now)
         if row >= 0 and any(in_sample) and self.terminated_pods.add(row, self.now, in_sample):
@@ -280,6 +294,8 @@ class LoadStore:
         for accounting in self.accounting.values():
             accounting.pods.grow(slots)
             accounting.history.grow(slots)
+        for snapshots in self.snapshots.values():
+            snapshots.grow(slots)
 
     # --- copies
 
@@ -289,6 +305,7 @@ class LoadStore:
         copy.accounting = {name: accounting.copy() for name, accounting in self.accounting.items()}
         copy.other_samples = {key: samples.copy() for key, samples in self.other_samples.items()}
         copy.node_histories = {name: history.copy() for name, history in self.node_histories.items()}
+        copy.snapshots = {name: snapshots.copy() for name, snapshots in self.snapshots.items()}
         copy.estimator, copy.node_names = self.estimator.copy(), self.node_names.copy()
         copy.source_ids, copy.discarded_sources = self.source_ids.copy(), self.discarded_sources.copy()
         copy.jump_guard, copy.changes = self.jump_guard.copy(), RowChanges()
@@ -302,6 +319,7 @@ class LoadStore:
         copy.node_histories = {name: history.reordered(rows) for name, history in self.node_histories.items()}
         copy.accounting = {name: accounting.reordered(rows, slots) for name, accounting in self.accounting.items()}
         copy.placed_pods = self.placed_pods.reordered(slots)
+        copy.snapshots = {name: snapshots.reordered(slots) for name, snapshots in self.snapshots.items()}
         new_row = np.full(self.capacity + 1, -1, dtype=np.intp)
         new_row[rows] = np.arange(len(rows))
         copy.placed_pods.row, copy.terminated_pods.row = (

@@ -208,6 +208,22 @@ class PreemptFailed(Struct, frozen=True, tag=True):
     forbidden: bool = False
 
 
+class EvictDone(Struct, frozen=True, tag=True):
+    """The API server is deleting the pod, or it was gone already."""
+
+    uid: str
+    at: float
+
+
+class EvictFailed(Struct, frozen=True, tag=True):
+    """The pod was not evicted, or the outcome is unknown; `by_budget` means that a disruption budget does not allow it."""
+
+    uid: str
+    message: str
+    at: float
+    by_budget: bool = False
+
+
 class LabelDone(Struct, frozen=True, tag=True):
     """The API server applied a node's labels and taints; the watch shows them from `version` on (0: unknown)."""
 
@@ -259,4 +275,6 @@ Event = (
     | StageAnswered
     | LabelDone
     | LabelFailed
+    | EvictDone
+    | EvictFailed
 )

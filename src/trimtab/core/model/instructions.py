@@ -66,6 +66,15 @@ class Preempt(Struct, frozen=True, tag=True):
     scheduler_name: str
 
 
+class Evict(Struct, frozen=True, tag=True):
+    """Evict the pod of this UID through the Eviction API, with its own grace period."""
+
+    uid: str
+    namespace: str
+    name: str
+    reason: str
+
+
 class BindVolume(Struct, frozen=True, tag=True):
     """Set the volume's claimRef, if it is still at this version; the pod of this UID waits for it."""
 
@@ -106,4 +115,4 @@ class LabelNode(Struct, frozen=True, tag=True):
     observe_only: bool = False
 
 
-Instruction = Bind | GetPod | EmitEvent | SetUnschedulable | Nominate | Preempt | BindVolume | SelectNode | LabelNode
+Instruction = Bind | GetPod | EmitEvent | SetUnschedulable | Nominate | Preempt | BindVolume | SelectNode | LabelNode | Evict

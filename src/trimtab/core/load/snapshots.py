@@ -1,0 +1,151 @@
+"""Snapshots of pods' usage, all taken at the same times: what peaks together is seen to peak together.
+
+| lines | hold |
+|---|---|
+| recent | means of the last six five-minute buckets |
+| hourly | the first of these means in each hour, over a week |
+
+They are kept only for a rescheduler. A pod that was moved, or replaced for another reason, is no stranger to it: the
+snapshots of its predecessor, and of its siblings, stand in for those that it does not have.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trimtab.core.load.estimates import WorkloadKey, workload_key
+from trimtab.core.load.history import FIVE_MINUTES, HOUR, Matrix, TimeBuckets
+from trimtab.core.model.pod import Pod
+from trimtab.core.tables import ArrayTable, Floats, Index, column
+
+RECENT, HOURLY = 6, 168
+BUCKETS_PER_HOUR = int(HOUR / FIVE_MINUTES)
+MAX_DEPARTED = 20_000
+
+
+class SnapshotTimes(NamedTuple):
+    """Which lines of `recent` and `hourly` hold snapshots, newest first."""
+
+    recent: Index
+    hourly: Index
+
+
+class PodSnapshots(ArrayTable):
+    """One resource by line and slot; NaN where the pod was not measured."""
+
+    recent: Matrix = column(np.nan, np.float32, (RECENT,))
+    counts: NDArray[np.uint16] = column(0, np.uint16, (RECENT,))
+    hourly: Matrix = column(np.nan, np.float32, (HOURLY,))
+
+    def __init__(self, slots: int) -> None:
+        super().__init__(slots)
+        self.buckets, self.hours = TimeBuckets(RECENT, FIVE_MINUTES), TimeBuckets(HOURLY, HOUR)
+        self.keys: dict[int, WorkloadKey] = {}  # by slot
+        self.departed: dict[WorkloadKey, tuple[Matrix, Matrix]] = {}  # of the last pod that left, by workload
+
+    def add_pod(self, slot: int, pod: Pod) -> None:
+        key = workload_key(pod)
+        if key is not None:
+            self.keys[slot] = key
+
+    def remove_pod(self, slot: int) -> None:
+        key = self.keys.pop(slot, None)
+        if key is not None and not np.isnan(self.recent[:, slot]).all():
+            self.departed.pop(key, None)
+            self.departed[key] = self.recent[:, slot].copy(), self.hourly[:, slot].copy()
+            if len(self.departed) > MAX_DEPARTED:
+                del self.departed[next(iter(self.departed))]
+        self.clear(slot)
+
+    def add(self, at: float, slots: Index, values: Floats) -> None:
+        """Add one sample for each of these pods, all taken at about the same time."""
+        place = self.buckets.index_for(at)
+        hour = self.hours.index_for(at)
+        if place is not None:
+            self._add_recent(place, slots, values)
+        if hour is not None:
+            line, is_new = hour
+            self.ensure_writable()
+            if is_new:
+                self._clear_hour(line)
+            if int(at // FIVE_MINUTES) % BUCKETS_PER_HOUR == 0:
+                self.hourly[line, slots] = values if place is None else self.recent[place[0], slots]
+
+    def _add_recent(self, place: tuple[int, bool], slots: Index, values: Floats) -> None:
+        line, is_new = place
+        self.ensure_writable()
+        if is_new:
+            self.recent[line], self.counts[line] = np.nan, 0
+            for recent, _ in self.departed.values():
+                recent[line] = np.nan
+        counts = self.counts[line, slots] + np.uint16(1)
+        before = self.recent[line, slots]
+        self.recent[line, slots] = np.where(counts > 1, before + (values - before) / np.maximum(counts, 1), values)
+        self.counts[line, slots] = counts
+
+    def _clear_hour(self, line: int) -> None:
+        self.hourly[line] = np.nan
+        for _, hourly in self.departed.values():
+            hourly[line] = np.nan
+
+    def times(self) -> SnapshotTimes:
+        return SnapshotTimes(_newest_first(self.buckets), _newest_first(self.hours))
+
+    def filled(self, slots: Index, instead: Floats) -> Matrix:
+        """By slot and snapshot, recent ones first, both newest first; gaps are filled.
+
+        With the mean of siblings at that time and the pod that left last; else with the pod's own mean; else with what is
+        given `instead` by slot.
+        """
+        recent, hourly = self.times()
+        lines = np.concatenate([self.recent[recent][:, slots], self.hourly[hourly][:, slots]]).T
+        gaps = np.isnan(lines)
+        if gaps.any():
+            siblings = self._of_siblings(slots, lines, recent, hourly)
+            lines = np.where(gaps, siblings, lines)
+            lines = np.where(np.isnan(lines), _means(lines)[:, None], lines)
+            lines = np.where(np.isnan(lines), instead.astype(np.float32)[:, None], lines)
+        return np.ascontiguousarray(lines)
+
+    def _of_siblings(self, slots: Index, lines: Matrix, recent: Index, hourly: Index) -> Matrix:
+        """The mean of each pod's workload by snapshot, NaN where no pod of it was measured."""
+        numbers: dict[WorkloadKey, int] = {}
+        keys = (self.keys.get(slot, ("", str(slot), "")) for slot in slots.tolist())
+        workload = np.array([numbers.setdefault(key, len(numbers)) for key in keys], dtype=np.intp)
+        sums, counts = np.zeros((2, len(numbers), lines.shape[1]), dtype=np.float32)
+        known = ~np.isnan(lines)
+        np.add.at(sums, workload, np.where(known, lines, 0.0))
+        np.add.at(counts, workload, known)
+        for key, number in numbers.items():
+            departed = self.departed.get(key)
+            if departed is not None:
+                line = np.concatenate([departed[0][recent], departed[1][hourly]])
+                there = ~np.isnan(line)
+                sums[number, there] += line[there]
+                counts[number, there] += 1
+        with np.errstate(invalid="ignore", divide="ignore"):
+            return np.asarray((sums / counts)[workload])
+
+    def copy(self) -> Self:
+        copy = self.share()
+        copy.buckets, copy.hours = self.buckets.copy(), self.hours.copy()
+        copy.keys = self.keys.copy()
+        copy.departed = {key: (recent.copy(), hourly.copy()) for key, (recent, hourly) in self.departed.items()}
+        return copy
+
+
+def _newest_first(buckets: TimeBuckets) -> Index:
+    """The lines in use; the newest bucket need not be full."""
+    newest = buckets.numbers.max()
+    used = np.flatnonzero((buckets.numbers >= 0) & (buckets.numbers > newest - len(buckets.numbers)))
+    return used[np.argsort(-buckets.numbers[used])]
+
+
+def _means(lines: Matrix) -> Matrix:
+    known = ~np.isnan(lines)
+    counts = known.sum(axis=1)
+    sums = np.where(known, lines, 0.0).sum(axis=1)
+    return np.where(counts > 0, sums / np.maximum(counts, 1), np.nan).astype(np.float32)

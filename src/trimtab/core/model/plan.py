@@ -1,0 +1,39 @@
+"""What the rescheduler decides: a plan of moves, and what it refused, with reasons."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+
+class Move(Struct, frozen=True, tag=True):
+    """Evict this pod from its node, so that its replacement runs on the target.
+
+    `gain` is by how much the penalty of both nodes falls, `cost` what the disruption of this pod must be worth.
+    """
+
+    uid: str
+    pod: str  # namespace/name
+    source: str
+    target: str
+    strategy: str
+    reason: str
+    gain: float
+    cost: float
+
+
+class Refusal(Struct, frozen=True, tag=True):
+    """A pod that is not moved, or a node whose pods are not: which guard refused, and in which words."""
+
+    subject: str  # namespace/name, or a node's name
+    guard: str
+    reason: str
+
+
+class Plan(Struct, frozen=True, tag=True):
+    """The moves in order, what was refused, and the penalty of all nodes before and after."""
+
+    at: float
+    moves: tuple[Move, ...] = ()
+    refusals: tuple[Refusal, ...] = ()
+    penalty_before: float = 0.0
+    penalty_after: float = 0.0

@@ -1,0 +1,1 @@
+"""The rescheduling controller: moves running pods before nodes overheat."""

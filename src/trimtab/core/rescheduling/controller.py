@@ -1,0 +1,146 @@
+"""The rescheduling controller: plans at its interval, and sees each move through.
+
+    planned ──Evict──▶ evicting ──done──▶ replacing ──replacement has a node──▶ (ended)
+                          │                   │
+                          └──failed───────────┴──nobody came in time──▶ (ended, longer hold)
+
+A replacement is nominated to the planned node, so that the scheduler tries that node first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import ClassVar
+
+from msgspec import Struct
+
+from trimtab.core.controllers import Changed, Controller, EngineState, Output
+from trimtab.core.model.events import EvictDone, EvictFailed, Event, LeaseLost, PodUpserted, SettingsRead
+from trimtab.core.model.instructions import Evict, Nominate
+from trimtab.core.model.plan import Move, Plan
+from trimtab.core.model.pod import Pod
+from trimtab.core.rescheduling.guards import GuardContext, OwnerSlot, owner_slot, refusal
+from trimtab.core.rescheduling.planner import Candidate, Planner
+from trimtab.core.rescheduling.settings import Mode, ReschedulingSettings
+
+REPLACEMENT_TIMEOUT = 300.0
+
+
+class MoveUnderWay(Struct):
+    """A move whose replacement does not have a node yet."""
+
+    move: Move
+    slot: OwnerSlot
+    deadline: float
+    replacement: str = ""  # its UID
+
+
+class Rescheduling(Controller):
+    """Idle without settings."""
+
+    listens_to: ClassVar[frozenset[type] | None] = frozenset({PodUpserted, SettingsRead, LeaseLost})
+    answers: ClassVar[frozenset[type]] = frozenset({EvictDone, EvictFailed})
+
+    def __init__(self, state: EngineState) -> None:
+        self.state = state
+        self.under_way: dict[str, MoveUnderWay] = {}  # by the UID of the pod that leaves
+        self.holds: dict[OwnerSlot, float] = {}
+        self._next_plan = 0.0
+        self._planner: Planner | None = None
+        self._steps: Iterator[None] = iter(())
+        self._apply_settings()
+
+    def fork(self, state: EngineState) -> Rescheduling:
+        copied = Rescheduling(state)
+        copied.holds, copied._next_plan = self.holds.copy(), self._next_plan
+        return copied
+
+    @property
+    def settings(self) -> ReschedulingSettings | None:
+        return self.state.settings.rescheduling
+
+    def _apply_settings(self) -> None:
+        self.state.cluster.load_store.keep_snapshots(self.settings is not None)
+
+    # --- what happens in the cluster
+
+    def on_change(self, changed: Changed) -> Sequence[Output]:
+        event = changed.event
+        if isinstance(event, PodUpserted):
+            return self._pod_upserted(changed.after, event.at) if self.under_way else ()
+        self._planner = None
+        if isinstance(event, SettingsRead):
+            self._apply_settings()
+        else:
+            self.under_way.clear()
+        return ()
+
+    def _pod_upserted(self, pod: object, now: float) -> Sequence[Output]:
+        assert isinstance(pod, Pod)
+        if pod.owner is None or pod.terminating:
+            return ()
+        slot = owner_slot(pod)
+        for uid, each in self.under_way.items():
+            if each.replacement == pod.uid or (not each.replacement and each.slot == slot and pod.pending):
+                if pod.node:
+                    del self.under_way[uid]
+                    return ()
+                if not each.replacement:
+                    each.replacement = pod.uid
+                    self.state.cluster.nominate(pod.uid, each.move.target)
+                    return (Nominate(pod.uid, pod.namespace, pod.name, each.move.target),)
+                return ()
+        return ()
+
+    def on_answer(self, answer: Event) -> Sequence[Output]:
+        if isinstance(answer, EvictFailed):
+            self.under_way.pop(answer.uid, None)
+        return ()
+
+    # --- planning
+
+    def tick(self, now: float) -> Sequence[Output]:
+        settings = self.settings
+        if settings is None or not self.state.may_decide or self._planner is not None or now < self._next_plan:
+            return ()
+        self._next_plan = now + settings.interval
+        self.under_way = {uid: each for uid, each in self.under_way.items() if now < each.deadline}
+        self.holds = {slot: until for slot, until in self.holds.items() if now < until}
+        context = GuardContext(self.state.cluster, settings, now, self.holds)
+        self._planner = Planner(
+            self.state.cluster,
+            settings,
+            self.state.settings.profile_of,
+            settings.strategies,
+            lambda pod: refusal(context, pod) or Candidate(pod, settings.required_gain),
+            now,
+        )
+        self._steps = self._planner.steps()
+        return ()
+
+    def has_work(self) -> bool:
+        return self._planner is not None
+
+    def turn(self, budget: int, now: float) -> Sequence[Output]:
+        planner = self._planner
+        if planner is None:
+            return ()
+        for _ in range(budget):
+            if next(self._steps, self) is self:
+                self._planner = None
+                assert planner.plan is not None
+                return self._carry_out(planner.plan, now)
+        return ()
+
+    def _carry_out(self, plan: Plan, now: float) -> list[Output]:
+        settings = self.settings
+        if settings is None or settings.mode is not Mode.AUTO:
+            return [plan]
+        outputs: list[Output] = [plan]
+        for move in plan.moves:
+            pod = self.state.cluster.pods[move.uid]
+            slot = owner_slot(pod)
+            self.holds[slot] = now + settings.cooldown
+            self.under_way[move.uid] = MoveUnderWay(move, slot, now + REPLACEMENT_TIMEOUT)
+            outputs.append(Evict(pod.uid, pod.namespace, pod.name, move.reason))
+        return outputs

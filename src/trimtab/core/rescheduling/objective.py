@@ -1,0 +1,110 @@
+"""The objective of all moves: a penalty of each node that grows with how often, and how far, it is above its limit.
+
+    penalty of a node = sum over snapshots of weight * f(highest of its resources, relative to their limits)
+
+Snapshots are of the whole cluster (`load.snapshots`), so pods that peak together count together, and those that take turns
+do not. Recent snapshots count most, and the newest of them more than the others. `f` rises around the limit and is convex
+above it, so that relief goes first to where it is needed most; far below it still prefers an even load, a little.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trimtab.core.cluster.cluster import Cluster
+from trimtab.core.load.snapshots import HOURLY
+from trimtab.core.tables import Floats, Index
+
+Array = NDArray[np.float32]
+
+LIMIT = 0.8  # utilisation is scaled so that every resource has its limit here
+RAMP_FROM, RAMP_WIDTH = 0.75, 0.1
+LINEAR, QUADRATIC, EVENNESS = 3.0, 10.0, 0.1
+RECENT_WEIGHT, HOURLY_WEIGHT, DECAY = 72.0, 144.0, 0.5
+
+
+def penalties(load: Array, weights: Array) -> Array:
+    """Of any number of nodes, by the last axis: the snapshots of each, scaled to `LIMIT`."""
+    over = np.maximum(load - np.float32(LIMIT), 0.0)
+    cost = np.clip((load - np.float32(RAMP_FROM)) * np.float32(1 / RAMP_WIDTH), 0.0, 1.0)
+    cost += over * (np.float32(LINEAR) + np.float32(QUADRATIC) * over)
+    cost += np.float32(EVENNESS) * load * load
+    return np.asarray(cost @ weights)
+
+
+def snapshot_weights(recent: int, hourly: int) -> Array:
+    """By snapshot: recent ones decay, the newest first; each of the hourly ones counts alike."""
+    decaying = np.exp(-DECAY * np.arange(recent))
+    return np.concatenate(
+        [RECENT_WEIGHT * decaying / max(decaying.sum(), 1.0), np.full(hourly, HOURLY_WEIGHT / HOURLY)]
+    ).astype(np.float32)
+
+
+class PodLoad(NamedTuple):
+    """Usage of some pods by resource, pod and snapshot, in millicores and bytes."""
+
+    slots: Index
+    usage: Array
+
+
+class NodeLoad:
+    """Usage of all nodes by resource, row and snapshot, which moves of pods change; and the penalty that follows."""
+
+    def __init__(self, cluster: Cluster, limits: Mapping[str, float]) -> None:
+        self.limits, self.resources = limits, tuple(limits)
+        self.cluster = cluster
+        store, count = cluster.load_store, len(cluster.node_table)
+        recent, hourly = store.snapshots[self.resources[0]].times()
+        self.weights = snapshot_weights(len(recent), len(hourly))
+        slots = np.flatnonzero(store.placed_pods.in_use & np.isnan(store.placed_pods.terminating_since))
+        slots = slots[store.placed_pods.row[slots] >= 0]
+        self._all = {name: store.snapshots[name].filled(slots, store.accounting[name].pods.mean[slots]) for name in limits}
+        self._index = np.full(store.placed_pods.size, -1, dtype=np.intp)
+        self._index[slots] = np.arange(len(slots))
+        rows = store.placed_pods.row[slots]
+        self.usage = np.stack([self._sums(name, rows, count) for name in self.resources])
+        capacity = np.stack([cluster.view.allocatable(name).astype(np.float64) for name in self.resources])
+        scale = LIMIT / np.array([[limits[name]] for name in self.resources])
+        with np.errstate(divide="ignore"):
+            self.per_unit = np.where(capacity > 0, scale / capacity, 0.0).astype(np.float32)  # to scaled utilisation
+        self.penalty: Floats = penalties(self.load(np.arange(count)), self.weights).astype(np.float64)
+
+    def _sums(self, name: str, rows: Index, count: int) -> Array:
+        """What the pods of each row use, and the system beside them."""
+        pods = self._all[name]
+        sums = np.zeros((count, len(self.weights)), dtype=np.float32)
+        order = np.argsort(rows, kind="stable")
+        starts = np.flatnonzero(np.diff(rows[order], prepend=-1))
+        if len(starts):
+            sums[rows[order][starts]] = np.add.reduceat(pods[order], starts, axis=0)
+        sums += np.nan_to_num(self.cluster.load.system_usage(name))[:, None].astype(np.float32)
+        return sums
+
+    def pods(self, slots: Index) -> PodLoad:
+        index = self._index[slots]
+        return PodLoad(slots, np.stack([self._all[name][index] for name in self.resources]))
+
+    def load(self, rows: Index) -> Array:
+        """By row and snapshot: the utilisation of the fullest resource, scaled to `LIMIT`."""
+        return np.asarray((self.usage[:, rows] * self.per_unit[:, rows, None]).max(axis=0))
+
+    def gains_without(self, row: int, pods: PodLoad) -> Floats:
+        """By pod: by how much the penalty of its node falls if it leaves."""
+        left = np.maximum(self.usage[:, row, None] - pods.usage, 0.0) * self.per_unit[:, row, None, None]
+        return np.asarray(self.penalty[row] - penalties(left.max(axis=0), self.weights))
+
+    def losses_with(self, rows: Index, pods: PodLoad) -> Floats:
+        """By pod and row: by how much the penalty of the row rises if the pod comes."""
+        with_pod = (self.usage[:, None, rows] + pods.usage[:, :, None]) * self.per_unit[:, None, rows, None]
+        return np.asarray(penalties(with_pod.max(axis=0), self.weights) - self.penalty[rows])
+
+    def move(self, pod: PodLoad, source: int, target: int) -> None:
+        """`pod` is a single one."""
+        self.usage[:, source] -= pod.usage[:, 0]
+        self.usage[:, target] += pod.usage[:, 0]
+        rows = np.array([source, target])
+        self.penalty[rows] = penalties(self.load(rows), self.weights)
