@@ -97,8 +97,8 @@ class PodSnapshots(ArrayTable):
     def filled(self, slots: Index, instead: Floats) -> Matrix:
         """By slot and snapshot, recent ones first, both newest first; gaps are filled.
 
-        With the mean of siblings at that time and the pod that left last; else with the pod's own mean; else with what is
-        given `instead` by slot.
+        With the mean at that time of siblings among these slots and of the pod that left last; else with the pod's own
+        mean; else with what is given `instead` by slot.
         """
         recent, hourly = self.times()
         lines = np.concatenate([self.recent[recent][:, slots], self.hourly[hourly][:, slots]]).T

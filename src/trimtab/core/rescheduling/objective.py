@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from trimtab.core.cluster.cluster import Cluster
 from trimtab.core.load.snapshots import HOURLY
-from trimtab.core.tables import Floats, Index
+from trimtab.core.tables import Bools, Floats, Index
 
 Array = NDArray[np.float32]
 
@@ -101,6 +101,11 @@ class NodeLoad:
         """By pod and row: by how much the penalty of the row rises if the pod comes."""
         with_pod = (self.usage[:, None, rows] + pods.usage[:, :, None]) * self.per_unit[:, None, rows, None]
         return np.asarray(penalties(with_pod.max(axis=0), self.weights) - self.penalty[rows])
+
+    def fits(self, rows: Index, pods: PodLoad) -> Bools:
+        """By pod and row: whether the row stays within all limits with the pod, as both were last seen."""
+        newest = (self.usage[:, None, rows, 0] + pods.usage[:, :, None, 0]) * self.per_unit[:, None, rows]
+        return np.asarray((newest <= LIMIT).all(axis=0))
 
     def move(self, pod: PodLoad, source: int, target: int) -> None:
         """`pod` is a single one."""

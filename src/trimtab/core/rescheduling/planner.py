@@ -4,7 +4,7 @@
                           │                                        │             │
                           └──────────── refusals ◀─────────────────┴─────────────┘
 
-A pair must gain more than the pod's disruption costs. Each move counts for the next one: on the fork of the cluster, on which
+A pair must gain more than the pod's disruption costs, and must not bring the target above a limit. Each move counts for the next one: on the fork of the cluster, on which
 moves are rehearsed with the filters that will place the replacement, and in the load of both nodes.
 """
 
@@ -47,10 +47,12 @@ class Source:
         self.possible: Bools = np.zeros((len(candidates), 0), dtype=np.bool_)
         self._relief: Floats = np.zeros(len(candidates))
         self._losses: Floats = np.zeros((len(candidates), 0))
+        self._fits: Bools = self.possible
 
     def compute(self, load: NodeLoad, targets: Index) -> None:
         self._relief = load.gains_without(self.row, self.pods)
         self._losses = load.losses_with(targets, self.pods)
+        self._fits = load.fits(targets, self.pods)
 
     def update(self, load: NodeLoad, targets: Index, changed: Index) -> None:
         """Pods have left or come: these rows have another load."""
@@ -59,15 +61,14 @@ class Source:
         columns = np.flatnonzero(np.isin(targets, changed))
         if len(columns):
             self._losses[:, columns] = load.losses_with(targets[columns], self.pods)
-
-    def gains(self) -> Floats:
-        return np.asarray(self._relief[:, None] - self._losses)
+            self._fits[:, columns] = load.fits(targets[columns], self.pods)
 
     def best(self) -> tuple[float, int, int]:
         """Net gain, pod and column of the best possible pair."""
         if not self.possible.size:
             return NEVER, 0, 0
-        net = np.where(self.possible, self.gains() - self.costs[:, None], NEVER)
+        gains = self._relief[:, None] - self._losses
+        net = np.where(self.possible & self._fits, gains - self.costs[:, None], NEVER)
         pod, column = divmod(int(net.argmax()), net.shape[1])
         return float(net[pod, column]), pod, column
 

@@ -1,0 +1,102 @@
+"""The objective: penalties computed by hand, and gains that agree with moving the pod."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.core.load.builders import cluster_of, ingest, pod_reading, reading, running_pod
+from trimtab.core.cluster.cluster import Cluster
+from trimtab.core.model.resources import CPU, MEMORY
+from trimtab.core.rescheduling.objective import NodeLoad, penalties, snapshot_weights
+from trimtab.core.tables import Index
+
+ONE = np.ones(1, dtype=np.float32)
+LIMITS = {CPU: 0.8}
+
+
+@pytest.mark.parametrize(
+    ("load", "penalty"),
+    [
+        (0.0, 0.0),
+        (0.5, 0.1 * 0.25),
+        (0.75, 0.1 * 0.5625),
+        (0.8, 0.5 + 0.1 * 0.64),
+        (0.85, 1.0 + 3 * 0.05 + 10 * 0.0025 + 0.1 * 0.7225),
+        (1.2, 1.0 + 3 * 0.4 + 10 * 0.16 + 0.1 * 1.44),
+    ],
+)
+def test_the_penalty_rises_around_the_limit_and_is_convex_above(load: float, penalty: float) -> None:
+    assert penalty == pytest.approx(float(penalties(np.array([[load]], dtype=np.float32), ONE)[0]), rel=1e-5)
+
+
+def test_recent_snapshots_weigh_most_and_the_newest_of_them_more() -> None:
+    """Half of what a week of hours weighs, decaying by e^-0.5; a young cluster has fewer hours, not heavier ones."""
+    weights = snapshot_weights(6, 168)
+    assert (72.0, 144.0) == (pytest.approx(weights[:6].sum(), rel=1e-5), pytest.approx(weights[6:].sum(), rel=1e-5))
+    assert np.exp(0.5) == pytest.approx(weights[0] / weights[1], rel=1e-5)
+    assert weights[-1] == pytest.approx(snapshot_weights(6, 2)[-1])
+
+
+def measured(*placed: tuple[str, str, tuple[float, ...]], nodes: tuple[str, ...] = ("a", "b")) -> Cluster:
+    """Pods on nodes of 4 cores, with a CPU sample every five minutes: in cores."""
+    cluster = cluster_of(*nodes)
+    cluster.load_store.keep_snapshots(True)
+    for name, on, _ in placed:
+        cluster.upsert_pod(running_pod(name, on, owner=f"owner-of-{name}", started=-1000.0))
+    for number in range(len(placed[0][2])):
+        at = 300.0 * number
+        sums = {node: sum(used[number] * 1000 for _, on, used in placed if on == node) for node in nodes}
+        pods = {name: used[number] * 1000 for name, _, used in placed}
+        ingest(cluster, reading(sums, at), pod_reading(pods, at))
+    return cluster
+
+
+def slots(cluster: Cluster, *names: str) -> Index:
+    return np.array([cluster.pod_table.slot[f"uid-{name}"] for name in names], dtype=np.intp)
+
+
+def test_the_load_of_a_node_is_the_sum_of_its_pods_at_each_time() -> None:
+    """Newest first, as a share of 4 cores; hours come last."""
+    cluster = measured(("x", "a", (1.0, 2.0)), ("y", "a", (2.0, 1.0)), ("z", "b", (0.4, 0.8)))
+    load = NodeLoad(cluster, LIMITS)
+    assert [[0.75, 0.75, 0.75], [0.2, 0.1, 0.1]] == [
+        pytest.approx(line, rel=1e-5) for line in load.load(np.array([0, 1])).tolist()
+    ]
+
+
+def test_pods_that_peak_together_cost_more_than_those_that_take_turns() -> None:
+    together = NodeLoad(measured(("x", "a", (2.0, 0.0)), ("y", "a", (2.0, 0.0))), LIMITS)
+    in_turn = NodeLoad(measured(("x", "a", (2.0, 0.0)), ("y", "a", (0.0, 2.0))), LIMITS)
+    assert together.penalty[0] > 2 * in_turn.penalty[0]
+
+
+def test_the_worst_resource_counts_relative_to_its_limit() -> None:
+    """Memory at its limit of 90 % costs as much as CPU at its limit of 80 %."""
+    cluster = measured(("x", "a", (3.2,)), nodes=("a",))
+    gib = 2.0**30
+    ingest(cluster, reading({"a": 0.9 * 8 * gib}, 0.0, MEMORY), pod_reading({"x": 0.9 * 8 * gib}, 0.0, MEMORY))
+    cpu, memory = NodeLoad(cluster, {CPU: 0.8}), NodeLoad(cluster, {MEMORY: 0.9})
+    both = NodeLoad(cluster, {CPU: 0.8, MEMORY: 0.9})
+    assert cpu.penalty[0] == pytest.approx(memory.penalty[0], rel=1e-4) == pytest.approx(both.penalty[0], rel=1e-4)
+
+
+shares = st.floats(0.0, 2.0)
+
+
+@settings(deadline=None, max_examples=50)
+@given(st.lists(st.tuples(st.sampled_from("ab"), st.tuples(shares, shares, shares)), min_size=1, max_size=6))
+def test_gains_are_what_a_move_changes(pods: list[tuple[str, tuple[float, ...]]]) -> None:
+    """For every pod and every target, the predicted gain equals the difference of all penalties after the move."""
+    placed = [(f"p{number}", on, used) for number, (on, used) in enumerate(pods)]
+    cluster = measured(*placed)
+    for number, (on, _) in enumerate(pods):
+        load = NodeLoad(cluster, LIMITS)
+        source, target = (0, 1) if on == "a" else (1, 0)
+        pod = load.pods(slots(cluster, f"p{number}"))
+        gain = load.gains_without(source, pod)[0] - load.losses_with(np.array([target]), pod)[0, 0]
+        before = load.penalty.sum()
+        load.move(pod, source, target)
+        assert before - load.penalty.sum() == pytest.approx(gain, rel=1e-3, abs=1e-2)
