@@ -1,0 +1,82 @@
+"""The rescheduler in the simulator: moves pods to the planned nodes, settles, and does nothing unless it is told to."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from tests.sim.small_world import nodes, scenario, simulate, stock, template
+from trimtab.core.rescheduling.settings import Mode, ReschedulingSettings
+from trimtab.core.settings import Settings
+from trimtab.sim.scenario import Scenario, TracedPod
+from trimtab.sim.simulation import Simulation
+
+HOUR = 3600.0
+
+
+def crowded(*used: int, on: str = "n1", hours: float = 4.0) -> Scenario:
+    """Three nodes of four cores, and a pod of its own Deployment for each of these millicores, all on one node."""
+    pods = tuple(
+        TracedPod(f"app-{number}", template(100, uses=each), (0.0, 0.0), owner=f"app-{number}", node=on)
+        for number, each in enumerate(used)
+    )
+    return scenario(nodes(3), duration=hours * HOUR, pods=pods)
+
+
+def rescheduling(mode: Mode = Mode.AUTO, **fields: Any) -> Settings:
+    return replace(stock(), rescheduling=ReschedulingSettings(mode=mode, **fields))
+
+
+def moved(simulation: Simulation) -> list[str]:
+    return [life.key for life in simulation.world.lives.values() if life.left == "moved"]
+
+
+def nodes_of(simulation: Simulation) -> Counter[str]:
+    return Counter(pod.node for pod in simulation.world.pods.values())
+
+
+def test_a_hot_node_is_relieved_and_replacements_land_where_planned() -> None:
+    """3.8 cores of 4: two pods leave for the two empty nodes, which the scheduler would not have to choose."""
+    simulation = simulate(crowded(1000, 1000, 900, 900), settings=rescheduling())
+    planned = {move.pod: move.target for plan in simulation.plans for move in plan.moves}
+    assert planned and sorted(planned) == sorted(moved(simulation))
+    after = {pod.name.rsplit("-", 1)[0]: pod.node for pod in simulation.world.pods.values()}
+    assert planned == {f"default/{name}": after[name] for name in (key.removeprefix("default/") for key in planned)}
+
+
+def test_moves_end_under_constant_load() -> None:
+    """All of them happen within the first hour, and no pod moves twice."""
+    simulation = simulate(crowded(1000, 1000, 900, 900, 800, 700, hours=12), settings=rescheduling())
+    times = [plan.at for plan in simulation.plans if plan.moves]
+    assert times and max(times) < HOUR
+    assert 1 == max(Counter(moved(simulation)).values())
+
+
+@pytest.mark.parametrize("settings", [stock(), rescheduling(Mode.OBSERVE)])
+def test_nothing_moves_unless_told(settings: Settings) -> None:
+    simulation = simulate(crowded(1000, 1000, 900, 900), settings=settings)
+    assert ([], Counter({"n1": 4})) == (moved(simulation), nodes_of(simulation))
+
+
+def test_observing_still_plans() -> None:
+    simulation = simulate(crowded(1000, 1000, 900, 900), settings=rescheduling(Mode.OBSERVE))
+    assert any(plan.moves for plan in simulation.plans)
+
+
+def test_a_cluster_that_is_full_everywhere_is_left_alone() -> None:
+    """No move helps where every node is above its limit."""
+    pods = tuple(
+        TracedPod(f"app-{number}", template(100, uses=1150), (0.0, 0.0), owner=f"app-{number}", node=f"n{number % 3 + 1}")
+        for number in range(9)
+    )
+    simulation = simulate(scenario(nodes(3), duration=4 * HOUR, pods=pods), settings=rescheduling())
+    assert [] == moved(simulation)
+
+
+def test_a_run_is_repeatable() -> None:
+    """The same seed gives the same plans."""
+    first, second = (simulate(crowded(1000, 1000, 900, 900), settings=rescheduling()) for _ in range(2))
+    assert first.plans == second.plans
