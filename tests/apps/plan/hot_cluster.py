@@ -18,7 +18,11 @@ UID = "cluster-uid"
 def running(name: str, on: str, owner: str = "", **spec: Any) -> Json:
     """A ready pod, of an owner of its own unless named: pods of one owner do not move together."""
     pod = replica(name, on, "500m", owner=owner or f"owner-of-{name}", **spec)
-    ready = {"phase": "Running", "startTime": "2026-01-31T07:00:00Z", "conditions": [{"type": "Ready", "status": "True"}]}
+    ready = {
+        "phase": "Running",
+        "startTime": "2026-01-31T07:00:00Z",
+        "conditions": [{"type": "Ready", "status": "True"}],
+    }
     return {**pod, "status": ready}
 
 
@@ -55,9 +59,10 @@ def history_of(pods: Iterable[Json], steps: int = 12, cpu: Mapping[str, float] =
 def hot_cluster(folder: Path, pods: Iterable[Json] = PODS, **options: Any) -> Path:
     """The snapshot file: by default with usage, history and the cluster's identity."""
     every = tuple(pods)
+    placed = [pod for pod in every if "nodeName" in pod["spec"]]
     options = {
-        "usage": usage_of(every),
-        "history": history_of(every),
+        "usage": usage_of(placed),
+        "history": history_of(placed),
         "objects": {"namespaces": [namespace("kube-system", UID)]},
         **options,
     }

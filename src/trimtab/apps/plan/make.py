@@ -8,7 +8,8 @@ Only the rescheduling controller gets turns: pending pods stay pending, and noth
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -89,7 +90,7 @@ def make_plan(snapshot: ClusterSnapshot, settings: Settings) -> PlannedMoves:
         len(snapshot.pods),
         {move.uid: pods[move.uid].version for move in plan.moves},
         hottest_nodes(engine.cluster, rescheduling.limits, plan.moves),
-        (*notes, *_notes(snapshot)),
+        (*notes, *_notes(snapshot, settings)),
         snapshot.metadata.hashed,
     )
 
@@ -126,8 +127,11 @@ def _cluster_id(snapshot: ClusterSnapshot) -> str:
     return next((each.uid for each in spaces if each.name == "kube-system"), "")
 
 
-def _notes(snapshot: ClusterSnapshot) -> tuple[str, ...]:
-    history = (
-        () if snapshot.history is not None else ("there is no history of usage, so only the newest samples count",)
-    )
-    return (*history, *snapshot.metadata.notes)
+def _notes(snapshot: ClusterSnapshot, settings: Settings) -> Iterator[str]:
+    unknown = Counter(pod.scheduler_name for pod in snapshot.pods if pod.node and not pod.finished)
+    for name, count in unknown.items():
+        if settings.profile_of(name) is None:
+            yield f"{count} pods of the scheduler {name} are not moved: name its file with --scheduler-config {name}=FILE"
+    if snapshot.history is None:
+        yield "there is no history of usage, so only the newest samples count"
+    yield from snapshot.metadata.notes

@@ -59,9 +59,10 @@ def nothing_to_move(planned: PlannedMoves) -> str:
     if not over and not refused:
         peaks = [f"{each.resource} {each.before.usage:.0%} on {each.before.node}" for each in planned.hottest]
         return f"Nothing to move: every node is below its limits (highest: {', '.join(peaks)})."
-    reasons = [f"{counted(each.over_before, 'node')} above the limit of {each.resource}" for each in over]
-    reasons += [f"{counted(refused, 'pod')} may not be moved"] if refused else []
-    return f"Nothing to move: {', '.join(reasons)}, and no other move gains more than it costs."
+    hot = [f"{counted(each.over_before, 'node')} above the limit of {each.resource}" for each in over]
+    although = f" despite {', '.join(hot)}" if hot else ""
+    pods = f"{counted(refused, 'pod')} may not be moved, and " if refused else ""
+    return f"Nothing to move{although}: {pods}no possible move gains more than it costs."
 
 
 def _totals(planned: PlannedMoves) -> Iterator[Line]:

@@ -13,7 +13,10 @@ from trimtab.core.model.duration import format_duration
 from trimtab.core.model.plan import Move
 from trimtab.sim.snapshot_document import Usage
 
-NO_USAGE = "nothing was measured: take the snapshot with --config FILE that names a metric source; see `trimtab doctor`"
+NO_USAGE = (
+    "nothing was measured: name a metric source in --config FILE when the snapshot is taken, or install metrics-server, "
+    "which is asked without one; `trimtab doctor` says what is missing"
+)
 NO_POD_USAGE = "no pod was measured, so nobody knows what a move would change: let a source measure pods, too"
 
 
