@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -18,6 +19,8 @@ from tests.sim.snapshot_clusters import budget
 from trimtab.cli import main
 from trimtab.cli import plan as plan_command
 from trimtab.sim.snapshot_file import read_snapshot
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "rescheduling.md"
 
 
 def plan(folder: Path, *flags: str, **options: Any) -> Result:
@@ -161,6 +164,16 @@ def test_an_interrupt_is_no_plan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     done = plan(tmp_path)
     assert (130, "") == (done.exit_code, done.stdout)
     assert "trimtab: interrupted: there is no plan" in done.stderr
+
+
+def test_the_example_of_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """docs/rescheduling.md shows what is printed."""
+    more = [running("db-0", HOT, "db", kind="StatefulSet"), running("agent-1", HOT, "agent", kind="DaemonSet")]
+    pods, cpu = [*PODS, *more], {**CPU, "web-3": 500.0, "db-0": 300.0, "agent-1": 100.0}
+    hot_cluster(tmp_path, pods, cpu, objects={"poddisruptionbudgets": [budget("db", "db", 0)]})
+    monkeypatch.chdir(tmp_path)
+    shell, shown = re.findall(r"```console\n\$ trimtab (plan --snapshot [^\n]*)\n(.*?)```", PAGE.read_text(), re.DOTALL)[0]
+    assert shown == CliRunner().invoke(main, shell.split()).stdout
 
 
 def test_colours_on_a_terminal(tmp_path: Path) -> None:

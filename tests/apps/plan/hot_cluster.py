@@ -56,13 +56,13 @@ def history_of(pods: Iterable[Json], steps: int = 12, cpu: Mapping[str, float] =
     return History(TAKEN.timestamp() - 300.0 * steps, 300.0, {}, series)
 
 
-def hot_cluster(folder: Path, pods: Iterable[Json] = PODS, **options: Any) -> Path:
+def hot_cluster(folder: Path, pods: Iterable[Json] = PODS, cpu: Mapping[str, float] = CPU, **options: Any) -> Path:
     """The snapshot file: by default with usage, history and the cluster's identity."""
     every = tuple(pods)
     placed = [pod for pod in every if "nodeName" in pod["spec"]]
     options = {
-        "usage": usage_of(placed),
-        "history": history_of(placed),
+        "usage": usage_of(placed, cpu),
+        "history": history_of(placed, cpu=cpu),
         "objects": {"namespaces": [namespace("kube-system", UID)]},
         **options,
     }
