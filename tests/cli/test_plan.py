@@ -172,7 +172,9 @@ def test_the_example_of_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     pods, cpu = [*PODS, *more], {**CPU, "web-3": 500.0, "db-0": 300.0, "agent-1": 100.0}
     hot_cluster(tmp_path, pods, cpu, objects={"poddisruptionbudgets": [budget("db", "db", 0)]})
     monkeypatch.chdir(tmp_path)
-    shell, shown = re.findall(r"```console\n\$ trimtab (plan --snapshot [^\n]*)\n(.*?)```", PAGE.read_text(), re.DOTALL)[0]
+    shell, shown = re.findall(
+        r"```console\n\$ trimtab (plan --snapshot [^\n]*)\n(.*?)```", PAGE.read_text(), re.DOTALL
+    )[0]
     assert shown == CliRunner().invoke(main, shell.split()).stdout
 
 

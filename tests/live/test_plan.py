@@ -83,8 +83,8 @@ def uids(cluster: MeteredCluster) -> dict[str, str]:
 
 
 def test_a_hot_node(cluster: MeteredCluster, tmp_path: Path) -> None:
-    """Calm nodes need no moves. Of a hot one a pod would go to another; the plan names this cluster and this pod, every pod is
-    where it was, and the reader has sent nothing but gets and lists."""
+    """Calm nodes need no moves. Of a hot one a pod would go to another; the plan names this cluster and this pod, every pod
+    is where it was, and the reader has sent nothing but gets and lists."""
     before, file = uids(cluster), tmp_path / "plan.json"
     assert (0, []) == (plan(cluster, file)[0], json.loads(file.read_text())["moves"])
     cluster.exporters.set(HOT, cpu=0.95, memory=0.3)

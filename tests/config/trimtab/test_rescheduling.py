@@ -8,7 +8,7 @@ from typing import ClassVar
 import pytest
 
 from tests.config.config_files import FILE, TRIMTAB_HEAD, problems_of
-from trimtab.apps.process import configuration_for
+from trimtab.apps.process import configuration_for, extra_watched_kinds
 from trimtab.config.diagnostics import ConfigError
 from trimtab.config.dump import dump
 from trimtab.config.kube_scheduler import parse
@@ -148,3 +148,7 @@ def test_what_guards_read_is_watched() -> None:
     found = Settings((), rescheduling=ReschedulingSettings()).kinds
     assert ("pods", "nodes", "poddisruptionbudgets", "replicasets", "statefulsets") == found
     assert ("nodes",) == Settings(()).kinds
+    wanted = {
+        each.name: each.wanted_by for each in extra_watched_kinds(Settings((), rescheduling=ReschedulingSettings()))
+    }
+    assert dict.fromkeys(found[2:], "rescheduling") == wanted
