@@ -71,7 +71,9 @@ def test_one_line_a_decision(caplog: pytest.LogCaptureFixture) -> None:
 def test_one_line_a_move(caplog: pytest.LogCaptureFixture) -> None:
     """And one for their plan; a plan without moves is none."""
     with caplog.at_level(logging.INFO):
-        log_plan(Plan(0.0, (Move("u", "shop/cart", "one", "two", "Strategy", "cpu at 95%", 80.0, 32.0),), (), 90.0, 10.0))
+        log_plan(
+            Plan(0.0, (Move("u", "shop/cart", "one", "two", "Strategy", "cpu at 95%", 80.0, 32.0),), (), 90.0, 10.0)
+        )
         log_plan(Plan(300.0))
     assert [
         "move planned: pod=shop/cart source=one target=two strategy=Strategy gain=80.0 cost=32.0 reason=cpu at 95%",
