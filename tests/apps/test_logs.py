@@ -7,7 +7,8 @@ import sys
 
 import pytest
 
-from trimtab.apps.logs import JsonFormatter, TextFormatter, log_decision, log_task_exit
+from trimtab.apps.logs import JsonFormatter, TextFormatter, log_decision, log_plan, log_task_exit
+from trimtab.core.model.plan import Move, Plan
 from trimtab.core.model.schedule_result import Decision, Placement, Unschedulable
 
 CANARIES = {
@@ -64,6 +65,19 @@ def test_one_line_a_decision(caplog: pytest.LogCaptureFixture) -> None:
     assert [
         "scheduled: pod=shop/cart node=one profile=trimtab attempt=2 feasible=3 nodes=5 score=399.5",
         "unable to schedule: pod=shop/big profile=trimtab attempt=1 nodes=5 reason=0/5 nodes are available: too big.",
+    ] == caplog.messages
+
+
+def test_one_line_a_move(caplog: pytest.LogCaptureFixture) -> None:
+    """And one for their plan; a plan without moves is none."""
+    with caplog.at_level(logging.INFO):
+        log_plan(
+            Plan(0.0, (Move("u", "shop/cart", "one", "two", "Strategy", "cpu at 95%", 80.0, 32.0),), (), 90.0, 10.0)
+        )
+        log_plan(Plan(300.0))
+    assert [
+        "move planned: pod=shop/cart source=one target=two strategy=Strategy gain=80.0 cost=32.0 reason=cpu at 95%",
+        "plan made: moves=1 refused=0 penalty=90.0 after=10.0",
     ] == caplog.messages
 
 

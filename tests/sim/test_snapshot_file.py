@@ -15,7 +15,7 @@ from tests.sim.snapshot_files import HEAD, TAKEN, document, write
 from tests.wire.json_objects import node_json, pod_json, read_node, read_pod
 from trimtab.config.kube_scheduler import default_configuration
 from trimtab.core.engine import Engine
-from trimtab.core.model.events import LeaseAcquired, SamplesRead, Turn
+from trimtab.core.model.events import HistoryRead, LeaseAcquired, SamplesRead, Turn
 from trimtab.core.model.readings import Subject, Unit
 from trimtab.core.model.schedule_result import Decision, Placement
 from trimtab.sim import snapshot_file
@@ -72,6 +72,22 @@ def test_usage_and_history(tmp_path: Path) -> None:
         (each.subject, each.resource, each.unit, each.names, each.values, each.measured)
         for each in found.usage.readings()
     ]
+
+
+def test_the_history_becomes_readings(tmp_path: Path) -> None:
+    """One per step and metric, oldest first; what was not measured is left out. An engine is told after the samples."""
+    series = {"cpu": [1, None, 2.5], "memory": [None, None, 7]}
+    whole = document(history={"start": 600, "step": 300, "nodes": {"n-1": {"cpu": [3, 3, None]}}})
+    whole["history"]["pods"] = {"shop/web-1": series}
+    found = read_snapshot(write(tmp_path, whole))
+    (event,) = (each for each in found.events() if isinstance(each, HistoryRead))
+    assert [
+        (Subject.NODES, "cpu", ("n-1",), (3,), (600.0,)),
+        (Subject.PODS, "cpu", ("shop/web-1",), (1,), (600.0,)),
+        (Subject.NODES, "cpu", ("n-1",), (3,), (900.0,)),
+        (Subject.PODS, "cpu", ("shop/web-1",), (2.5,), (1200.0,)),
+        (Subject.PODS, "memory", ("shop/web-1",), (7,), (1200.0,)),
+    ] == [(each.subject, each.resource, each.names, each.values, each.measured) for each in event.readings]
 
 
 def test_an_engine_schedules_from_its_events(tmp_path: Path) -> None:

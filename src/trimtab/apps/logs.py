@@ -15,6 +15,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from trimtab.config.trimtab.settings import LoggingSettings
+from trimtab.core.model.plan import Plan
 from trimtab.core.model.schedule_result import Decision, Placement
 
 log = logging.getLogger(__name__)
@@ -98,6 +99,20 @@ def log_decision(decision: Decision) -> None:
         decision_log.info(
             "unable to schedule: pod=%s profile=%s attempt=%d nodes=%d reason=%s",
             *(decision.pod, decision.profile, decision.attempt, verdict.nodes, verdict.message()),
+        )
+
+
+def log_plan(plan: Plan) -> None:
+    """One line per move, and one for the plan as a whole if it has any."""
+    for move in plan.moves:
+        decision_log.info(
+            "move planned: pod=%s source=%s target=%s strategy=%s gain=%.1f cost=%.1f reason=%s",
+            *(move.pod, move.source, move.target, move.strategy, move.gain, move.cost, move.reason),
+        )
+    if plan.moves:
+        decision_log.info(
+            "plan made: moves=%d refused=%d penalty=%.1f after=%.1f",
+            *(len(plan.moves), len(plan.refusals), plan.penalty_before, plan.penalty_after),
         )
 
 

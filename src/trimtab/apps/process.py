@@ -31,18 +31,20 @@ from trimtab.apps.event_loop import run_event_loop
 from trimtab.apps.invariant_checks import InvariantChecks
 from trimtab.apps.labeller_status import LabellerStatus
 from trimtab.apps.logging_recorder import LoggingRecorder
-from trimtab.apps.logs import log_decision, log_task_exit
+from trimtab.apps.logs import log_decision, log_plan, log_task_exit
 from trimtab.apps.recording import RecordingOptions, open_recording
 from trimtab.apps.reload import Reload
 from trimtab.apps.runtime import Runtime
 from trimtab.apps.serving import Pages, Ports
 from trimtab.apps.source_pollers import SourcePollers
 from trimtab.config.configuration import Configuration
+from trimtab.config.diagnostics import ConfigError, Problem
 from trimtab.config.registry import NODE_ANNOTATIONS, default_profile
 from trimtab.config.trimtab.labeller import combined_configuration, labeller_configuration
 from trimtab.core.engine import Engine
 from trimtab.core.framework.forbidden_kinds import only_some_pods_need
 from trimtab.core.model.events import Event, LeaseAcquired, LeaseLost
+from trimtab.core.rescheduling.settings import Mode
 from trimtab.core.scheduling.controller import Scheduling
 from trimtab.core.settings import Settings
 from trimtab.kube import kinds
@@ -75,6 +77,7 @@ MAX_LIST_BYTES = 256 << 20  # metrics.k8s.io has no pagination
 STOCK_PROFILE = "default-scheduler"
 CORE_KINDS = ("pods", "nodes")
 NOT_SERVING = Serving()
+NO_LIVE_MOVES = "moves are not carried out on a live cluster by this version: use observe"
 LABELLER_IN_SCHEDULER = "deploy/components/labeller/labeller.yaml and deploy/rbac-labeller.yaml"
 
 
@@ -115,10 +118,18 @@ def configuration_for(controllers: Collection[str], configuration: Configuration
 
     Without the labeller, rules in the file are left to a `trimtab labeller` with an account of its own.
     """
+    if SCHEDULER.name in controllers:
+        _refuse_moves(configuration, file)
     if LABELLER.name not in controllers:
         return replace(configuration, settings=replace(configuration.settings, labels=None))
     combine = combined_configuration if SCHEDULER.name in controllers else labeller_configuration
     return combine(configuration, file)
+
+
+def _refuse_moves(configuration: Configuration, file: str) -> None:
+    rescheduling = configuration.settings.rescheduling
+    if rescheduling is not None and rescheduling.mode is Mode.AUTO:
+        raise ConfigError([Problem(file, 0, 0, "rescheduling.mode", NO_LIVE_MOVES)])
 
 
 @dataclass(frozen=True)
@@ -159,7 +170,9 @@ class Process:
             else None
         )
         record = self.recording.record if self.recording is not None else None
-        self.runtime = Runtime(self.engine, lambda each: self.api_calls.submit(each), self.clock, log_decision, record)
+        self.runtime = Runtime(
+            self.engine, lambda each: self.api_calls.submit(each), self.clock, log_decision, record, log_plan
+        )
         may_write = self.elector.may_write if self.elector else lambda: True
         self.api_calls = ApiCalls(
             self.write_transport,
@@ -344,13 +357,15 @@ def watched_kinds(settings: Settings, reader: PodReader) -> Iterator[kinds.Watch
 
 
 def extra_watched_kinds(settings: Settings) -> Iterator[kinds.WatchedKind[Any]]:
-    """The kinds beyond pods and nodes that some profile needs, each with the plugins that need it."""
+    """The kinds beyond pods and nodes that some profile or the rescheduler needs, each with who needs it."""
     for name in (kind for kind in settings.kinds if kind not in CORE_KINDS):
         plugins = dict.fromkeys(
             plugin for profile in settings.profiles for plugin in profile.needed_kinds.get(name, ())
         )
         some = only_some_pods_need(name, settings.profiles)
-        yield from kinds.extra_kinds(name, plugins, IfForbidden.REPORT if some else IfForbidden.WAIT)
+        yield from kinds.extra_kinds(
+            name, plugins or ("rescheduling",), IfForbidden.REPORT if some else IfForbidden.WAIT
+        )
 
 
 def run(

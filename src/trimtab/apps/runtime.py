@@ -14,6 +14,7 @@ from trimtab.core.driver import Driver, Record
 from trimtab.core.engine import Engine
 from trimtab.core.model.events import Event, Tick, Turn
 from trimtab.core.model.instructions import Instruction
+from trimtab.core.model.plan import Plan
 from trimtab.core.model.schedule_result import Decision
 
 DECISIONS_PER_TURN = 8
@@ -30,11 +31,12 @@ class Runtime:
         clock: Clock,
         on_decision: Callable[[Decision], None] | None = None,
         record: Record | None = None,
+        on_plan: Callable[[Plan], None] | None = None,
     ) -> None:
         self.engine = engine
         self.clock = clock
         self.last_tick = clock()
-        self._driver = Driver(engine, perform, on_decision, record)
+        self._driver = Driver(engine, perform, on_decision, record, on_plan)
         self._work = asyncio.Event()
 
     def dispatch(self, event: Event) -> None:

@@ -22,6 +22,7 @@ COMMANDS = {
     "doctor": "Check cluster and configuration; print problems with remedies.",
     "explain": "Explain why a pod is on its node, or on none.",
     "labeller": "Label nodes under pressure, by measured load.",
+    "plan": "Plan which running pods should move, and why; only reads.",
     "replay": "Replay a recording, and compare the decisions.",
     "run": "Schedule pods on the cluster of the kubeconfig.",
     "shadow": "Compare what a policy would decide with a live scheduler.",
@@ -52,14 +53,13 @@ class LazyGroup(click.Group):
             if found is None:
                 raise
             message = error.message.replace(found, NUMBERS[found])
-            raise click.BadParameter(message, error.ctx, error.param, error.param_hint) from None
+            raise _with_code(error, click.BadParameter(message, error.ctx, error.param, error.param_hint)) from None
         except click.NoSuchOption as error:
             if error.option_name.startswith("--") or error.ctx is None:
                 raise  # click has looked for a similar one itself
             known = {name for each in error.ctx.command.params for name in each.opts}
-            raise click.UsageError(
-                _unknown_with_one_dash(error.option_name, ctx.meta[GIVEN], known), error.ctx
-            ) from None
+            message = _unknown_with_one_dash(error.option_name, ctx.meta[GIVEN], known)
+            raise _with_code(error, click.UsageError(message, error.ctx)) from None
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
@@ -73,6 +73,12 @@ class LazyGroup(click.Group):
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
             formatter.write_dl(list(COMMANDS.items()))
+
+
+def _with_code(error: click.UsageError, worded: click.UsageError) -> click.UsageError:
+    """In other words, with the exit code that the command gave it."""
+    worded.exit_code = error.exit_code  # type: ignore[misc]  # which click declares for the class
+    return worded
 
 
 def _unknown_with_one_dash(letter: str, given: Iterable[str], known: Collection[str]) -> str:

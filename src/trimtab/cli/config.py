@@ -153,28 +153,28 @@ def open_config(file: str, key: str = "") -> ConfigFile:
     )
 
 
-def load_or_exit(config_file: ConfigFile) -> Configuration:
-    """Parse the file; if it is invalid, print every problem to stderr and exit with 2."""
-    return load_with_text_or_exit(config_file)[0]
+def load_or_exit(config_file: ConfigFile, code: int = BAD_INPUT) -> Configuration:
+    """Parse the file; if it is invalid, print every problem to stderr and exit with 2, or another code."""
+    return load_with_text_or_exit(config_file, code)[0]
 
 
-def load_with_text_or_exit(config_file: ConfigFile) -> tuple[Configuration, ConfigText]:
+def load_with_text_or_exit(config_file: ConfigFile, code: int = BAD_INPUT) -> tuple[Configuration, ConfigText]:
     """The same, with the text that was parsed."""
-    content = _read_or_exit(config_file.path)
+    content = _read_or_exit(config_file.path, code)
     try:
         return config_file.read(content), config_file.text(content)
     except ConfigError as error:
         click.echo(str(error), err=True)
     except plugins.PluginError as error:
         click.echo(printable(f"trimtab: {error}."), err=True)
-    sys.exit(BAD_INPUT)
+    sys.exit(code)
 
 
-def _read_or_exit(path: Path) -> bytes:
+def _read_or_exit(path: Path, code: int = BAD_INPUT) -> bytes:
     from trimtab.apps.config_file import os_error_text, read_bounded
 
     try:
         return read_bounded(path)
     except OSError as error:
         click.echo(printable(f"{path}: {os_error_text(error)}"), err=True)
-        sys.exit(BAD_INPUT)
+        sys.exit(code)

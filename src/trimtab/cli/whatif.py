@@ -5,8 +5,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, NoReturn
 
 import click
@@ -139,14 +137,10 @@ def _cluster(snapshot: str | None, configuration: Configuration, kubeconfig: str
 def _snapshot_now(configuration: Configuration, credentials: Credentials) -> ClusterSnapshot:
     """As `trimtab snapshot` takes it; raises SnapshotFailed and OSError."""
     from trimtab.apps.snapshot.measurements import HistoryOptions
-    from trimtab.apps.snapshot.take import SnapshotOptions, run
-    from trimtab.sim.snapshot_file import read_snapshot
+    from trimtab.apps.snapshot.take import SnapshotOptions, read_cluster
 
-    with TemporaryDirectory() as folder:
-        file = Path(folder) / "snapshot.json"
-        history = HistoryOptions(HISTORY, STEP) if configuration.trimtab.sources else None
-        run(SnapshotOptions(configuration, history), credentials, file)
-        return read_snapshot(file)
+    history = HistoryOptions(HISTORY, STEP) if configuration.trimtab.sources else None
+    return read_cluster(SnapshotOptions(configuration, history), credentials)
 
 
 def _scenario(cluster: ClusterSnapshot, name: str) -> Scenario:

@@ -16,7 +16,7 @@ from trimtab.core.framework.resource_amounts import ResourceAmounts, ResourceVal
 from trimtab.core.model.affinity import NodeAffinity, PreferredSchedulingTerm, TopologySpreadConstraint
 from trimtab.core.model.duration import Duration, format_duration
 from trimtab.core.model.resources import CPU, amounts
-from trimtab.core.model.selectors import NodeSelectorTerm, Requirement
+from trimtab.core.model.selectors import LabelSelector, NodeSelectorTerm, Requirement, selector_error
 from trimtab.wire.quantity import QuantityError, nanos
 
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
@@ -115,6 +115,30 @@ def _dump_requirement(value: Requirement) -> object:
     return {"key": value.key, "operator": value.operator, "values": list(value.values)}
 
 
+def _parse_selector(node: ConfigNode) -> LabelSelector | None:
+    before = len(node.report.problems)
+    entries = node.fields(["matchLabels", "matchExpressions"]) or {}
+    labels = _parse_string_map(entries["matchLabels"]) if "matchLabels" in entries else ()
+    lines = entries["matchExpressions"].items() if "matchExpressions" in entries else []
+    selector = LabelSelector(labels, tuple(_parse_requirement(each, OPERATORS[:4])[0] for each in lines))
+    if len(node.report.problems) > before:
+        return None
+    if (
+        error := "selects every pod: write matchLabels or matchExpressions"
+        if selector.empty
+        else selector_error(selector)
+    ):
+        node.error(error)
+        return None
+    return selector
+
+
+def _dump_selector(value: LabelSelector) -> object:
+    plain: dict[str, object] = {"matchLabels": dict(value.match_labels)} if value.match_labels else {}
+    lines = [_dump_requirement(each) for each in value.match_expressions]
+    return {**plain, "matchExpressions": lines} if lines else plain
+
+
 def _parse_spread(node: ConfigNode) -> TopologySpreadConstraint:
     """A default constraint; it has no selector, which is deduced for each pod."""
     entries = node.fields(["maxSkew", "topologyKey", "whenUnsatisfiable", "labelSelector", *_SPREAD_EXTRAS]) or {}
@@ -204,6 +228,7 @@ CODECS: Mapping[object, Codec] = {
     ResourceAmounts: Codec(_parse_amounts, _dump_amounts),
     ResourceValues: Codec(_parse_values, lambda value: dict(value.values)),
     Requirement: Codec(lambda node: _parse_label_requirement(node, OPERATORS[:4]), _dump_requirement),
+    LabelSelector: Codec(_parse_selector, _dump_selector),
     NodeAffinity: Codec(_parse_affinity, _dump_affinity),
     TopologySpreadConstraint: Codec(_parse_spread, _dump_spread),
 }

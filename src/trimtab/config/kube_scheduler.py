@@ -69,7 +69,7 @@ def parse(
     if trimtab is not None:
         check_rule_sources(trimtab, document)
     notes = report.finish()
-    settings = replace(configuration.settings, load=load, labels=document.labels)
+    settings = replace(configuration.settings, load=load, labels=document.labels, rescheduling=document.rescheduling)
     return replace(configuration, settings=settings, notes=notes, trimtab=document)
 
 

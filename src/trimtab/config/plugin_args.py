@@ -7,13 +7,12 @@ lines.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 from trimtab.config.config_node import ConfigNode, Report, missing
 from trimtab.config.diagnostics import ConfigError
 from trimtab.config.fields import VERSION, VERSIONS
 from trimtab.config.schema import (
-    INVALID,
     FieldSchema,
     Parsed,
     check_fields,
@@ -27,6 +26,8 @@ from trimtab.config.yaml import from_plain, parse_documents
 from trimtab.core.framework.interface import Plugin
 from trimtab.core.model.setting import SpecFile, Support
 
+T = TypeVar("T")
+
 
 def build_plugin(name: str, kind: type[Plugin], args: Mapping[str, object] | None = None) -> Plugin:
     """A plugin from its arguments as plain data; raises ConfigError."""
@@ -37,15 +38,15 @@ def build_plugin(name: str, kind: type[Plugin], args: Mapping[str, object] | Non
     return plugin
 
 
-def parse_plugin(name: str, kind: type[Plugin], args: ConfigNode | None, version: str = VERSION) -> Plugin | None:
-    """The plugin with these arguments, in a file of this version; None after a problem."""
+def parse_plugin(name: str, kind: type[T], args: ConfigNode | None, version: str = VERSION) -> T | None:
+    """The plugin, or the rescheduler's strategy, with these arguments, in a file of this version; None after a problem."""
     node = args if args is not None else missing(Report(name))
     before = len(node.report.problems)
     parsed = _parse_args(name, kind, node, version)
     if parsed is None or len(node.report.problems) > before:
         return None
     plugin = construct(kind, parsed.values, node, quiet=False)
-    return plugin if plugin is not INVALID else None  # type: ignore[return-value]
+    return plugin if isinstance(plugin, kind) else None
 
 
 def _parse_args(name: str, kind: type, node: ConfigNode, version: str) -> Parsed | None:

@@ -152,7 +152,7 @@ def _build_plugins(
     for name, args in arguments.items():
         if name not in named:
             args.note(f"ignored: {name} is not enabled in this profile")
-    every = {
+    every: dict[str, Plugin | None] = {
         name: parse_plugin(name, catalogue.plugins[name], arguments.get(name), catalogue.version.name)
         for name in {**arguments, **dict.fromkeys(named)}
         if name in catalogue.plugins

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from trimtab.core.framework.profile import Profile
 from trimtab.core.load.pressure_rules import LabellingSettings
 from trimtab.core.load.settings import LoadSettings
+from trimtab.core.rescheduling.settings import KINDS as RESCHEDULING_KINDS
 from trimtab.core.rescheduling.settings import ReschedulingSettings
 
 DEFAULT_LOAD = LoadSettings()
@@ -16,9 +17,11 @@ INITIAL_BACKOFF, MAX_BACKOFF, MAX_UNSCHEDULABLE_WAIT = 1.0, 10.0, 60.0
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """Scheduling profiles with the queue's and the binding cycle's limits, trust in load, and the labeller's rules.
+    """Scheduling profiles with the queue's and the binding cycle's limits, trust in load, the labeller's rules, and the
+    rescheduler's settings.
 
-    A process without profiles schedules no pods and watches nodes alone; one without `labels` labels none.
+    A process without profiles schedules no pods; one without `labels` labels none, and one without `rescheduling` moves
+    none. Without profiles and `rescheduling` it watches nodes alone.
     """
 
     profiles: tuple[Profile, ...]
@@ -33,10 +36,12 @@ class Settings:
 
     @property
     def kinds(self) -> tuple[str, ...]:
-        """The kinds that must be synced before the first decision: pods, nodes, and what the plugins need."""
-        if not self.profiles:
+        """The kinds that must be synced before the first decision: pods, nodes, and what plugins and guards need."""
+        moved = RESCHEDULING_KINDS if self.rescheduling is not None else ()
+        if not self.profiles and not moved:
             return ("nodes",)
-        return ("pods", "nodes", *dict.fromkeys(kind for profile in self.profiles for kind in profile.needed_kinds))
+        needed = (kind for profile in self.profiles for kind in profile.needed_kinds)
+        return ("pods", "nodes", *dict.fromkeys((*needed, *moved)))
 
     def profile_of(self, scheduler: str) -> Profile | None:
         return next((profile for profile in self.profiles if profile.name == scheduler), None)

@@ -107,6 +107,16 @@ class History(Struct, frozen=True):
         series = (each for of in (self.nodes, self.pods) for one in of.values() for each in (one.cpu, one.memory))
         return max(map(len, series), default=0)
 
+    def readings(self) -> tuple[Reading, ...]:
+        """The values as a source would report them, for `HistoryRead`: one reading per step and metric, oldest first."""
+        found = (
+            _past_reading(series, resource, subject, step, self.start + step * self.step)
+            for step in range(self.steps)
+            for subject, series in ((Subject.NODES, self.nodes), (Subject.PODS, self.pods))
+            for resource in (CPU, MEMORY)
+        )
+        return tuple(each for each in found if each.names)
+
 
 def _reading(samples: Mapping[str, Sample], resource: str, subject: Subject) -> Reading:
     found = [
@@ -114,6 +124,13 @@ def _reading(samples: Mapping[str, Sample], resource: str, subject: Subject) -> 
     ]
     names, values, measured = zip(*found, strict=True) if found else ((), (), ())
     return Reading(f"{SOURCE}/{subject}", resource, names, values, measured, subject)
+
+
+def _past_reading(series: Mapping[str, Series], resource: str, subject: Subject, step: int, at: float) -> Reading:
+    lines = ((name, each.cpu if resource == CPU else each.memory) for name, each in series.items())
+    found = [(name, value) for name, values in lines if values and (value := values[step]) is not None]
+    names, values = zip(*found, strict=True) if found else ((), ())
+    return Reading(f"{SOURCE}/{subject}", resource, names, values, (at,) * len(names), subject)
 
 
 def _custom_reading(samples: Mapping[str, Sample], metric: str) -> Reading:

@@ -24,6 +24,7 @@ from trimtab.config.diagnostics import printable
 from trimtab.config.registry import NODE_ANNOTATIONS
 from trimtab.core.model.events import (
     Event,
+    HistoryRead,
     KindForbidden,
     NodeUpserted,
     ObjectUpserted,
@@ -82,6 +83,8 @@ class ClusterSnapshot:
             yield KindForbidden(kind, MISSING_KIND, now) if kind in self.metadata.missing else Synced(kind, now)
         if self.usage is not None and (readings := self.usage.readings()):
             yield SamplesRead(readings, now)
+        if self.history is not None and (past := self.history.readings()):
+            yield HistoryRead(past, now)
 
 
 def read_snapshot(path: Path | str) -> ClusterSnapshot:

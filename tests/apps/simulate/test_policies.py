@@ -16,6 +16,7 @@ from trimtab.apps.simulate.policies import (
 )
 from trimtab.config.diagnostics import ConfigError
 from trimtab.config.kube_scheduler import default_configuration
+from trimtab.core.rescheduling.settings import Mode
 from trimtab.sim.scenario import MetricsPipeline
 
 LOAD = """
@@ -107,3 +108,11 @@ def test_the_digest_follows_the_content(tmp_path: Path) -> None:
         path.write_text(LOAD % f"window: {window}")
     first, second, third = (find_policy(str(path)).digest for path in paths)
     assert first == second != third
+
+
+def test_a_policy_may_move_pods(tmp_path: Path) -> None:
+    """In a simulation `auto` is allowed."""
+    file = tmp_path / "moving.yaml"
+    file.write_text("apiVersion: trimtab.dev/v1alpha1\nkind: TrimtabConfiguration\nrescheduling: {mode: auto}\n")
+    found = settings_of(find_policy(str(file)), 30.0).rescheduling
+    assert found is not None and Mode.AUTO is found.mode

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import NamedTuple, TypeVar
 
 from msgspec import Struct
@@ -26,6 +27,7 @@ from trimtab.config.configuration import Configuration
 from trimtab.kube.credentials import Credentials
 from trimtab.kube.transport import AiohttpTransport, ReadOnlyTransport, Transport, Unreachable
 from trimtab.sim.snapshot_document import History, Metadata, Usage, encode_document
+from trimtab.sim.snapshot_file import ClusterSnapshot, read_snapshot
 from trimtab.wire.decoding import decode_part
 from trimtab.wire.pseudonyms import Pseudonyms
 from trimtab.wire.reduction import Reduced
@@ -78,6 +80,14 @@ def run(options: SnapshotOptions, credentials: Credentials, path: Path) -> tuple
     snapshot = asyncio.run(start())
     options.on_progress(f"writing {path}")
     return snapshot, write_atomically(path, snapshot.encode())
+
+
+def read_cluster(options: SnapshotOptions, credentials: Credentials) -> ClusterSnapshot:
+    """Take a snapshot and read it back, without leaving a file. Raises SnapshotFailed and OSError."""
+    with TemporaryDirectory() as folder:
+        file = Path(folder) / "snapshot.json"
+        run(options, credentials, file)
+        return read_snapshot(file)
 
 
 async def take_snapshot(options: SnapshotOptions, transport: Transport) -> Snapshot:

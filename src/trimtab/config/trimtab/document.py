@@ -8,6 +8,7 @@ from typing import TypeVar
 from trimtab.config.config_node import ConfigNode
 from trimtab.config.schema import document_fields, dump_fields, parse_dataclass
 from trimtab.config.trimtab.labels import dump_labels, parse_labels
+from trimtab.config.trimtab.rescheduling import dump_rescheduling, parse_rescheduling
 from trimtab.config.trimtab.settings import (
     BUILTIN_SOURCES,
     MIN_INTERVAL,
@@ -24,11 +25,12 @@ from trimtab.core.load.pressure_rules import MEMORY_AVAILABLE, LabellingSettings
 from trimtab.core.load.settings import LoadSettings
 from trimtab.core.model.duration import format_duration
 from trimtab.core.model.setting import HOUR
+from trimtab.core.rescheduling.settings import ReschedulingSettings
 
 GROUP = "trimtab.dev"
 VERSION = f"{GROUP}/v1alpha1"
 KIND = "TrimtabConfiguration"
-_FIELDS = ("apiVersion", "kind", "sources", "load", "labels", "logging", "metrics")
+_FIELDS = ("apiVersion", "kind", "sources", "load", "labels", "rescheduling", "logging", "metrics")
 _LABELS_DOC = "pressure labels, see [labels.md](labels.md); none unless set"
 SourceKinds = Mapping[str, type[SourceSettings]]
 T = TypeVar("T")
@@ -52,7 +54,9 @@ def parse_document(root: ConfigNode, source_kinds: SourceKinds) -> tuple[Trimtab
             entries["sources"].error(error)
     logging = _section(entries, "logging", LoggingSettings())
     metrics = _section(entries, "metrics", MetricsSettings())
-    return TrimtabConfiguration(sources, labels if "labels" in entries else None, logging, metrics), load
+    rescheduling = parse_rescheduling(entries["rescheduling"]) if "rescheduling" in entries else None
+    labelling = labels if "labels" in entries else None
+    return TrimtabConfiguration(sources, labelling, logging, metrics, rescheduling), load
 
 
 def _is_supported(root: ConfigNode, entries: Mapping[str, ConfigNode]) -> bool:
@@ -163,7 +167,11 @@ def dump_document(configuration: TrimtabConfiguration, load: LoadSettings) -> di
         "logging": dump_fields(configuration.logging),
         "metrics": dump_fields(configuration.metrics),
     }
-    return plain if configuration.labels is None else {**plain, "labels": dump_labels(configuration.labels)}
+    if configuration.labels is not None:
+        plain["labels"] = dump_labels(configuration.labels)
+    if configuration.rescheduling is not None:
+        plain["rescheduling"] = dump_rescheduling(configuration.rescheduling)
+    return plain
 
 
 def documented_fields(source_kinds: SourceKinds) -> Iterator[tuple[str, str]]:
@@ -174,9 +182,10 @@ def documented_fields(source_kinds: SourceKinds) -> Iterator[tuple[str, str]]:
     for path, kind in {
         **sections,
         "load.": LoadSettings,
+        "rescheduling.": ReschedulingSettings,
         "logging.": LoggingSettings,
         "metrics.": MetricsSettings,
     }.items():
-        if path == "logging.":
+        if path == "rescheduling.":
             yield "labels", _LABELS_DOC
         yield from ((field, setting.doc) for field, setting in document_fields(kind, path))

@@ -26,6 +26,7 @@ from trimtab.core.model.duration import format_duration
 from trimtab.core.model.readings import Statistic, Subject
 from trimtab.core.model.resources import CPU, MEMORY
 from trimtab.core.model.setting import DAY, HOUR, setting
+from trimtab.core.rescheduling.settings import ReschedulingSettings
 
 AUTO = "auto"
 MIN_INTERVAL = 1.0
@@ -319,6 +320,7 @@ class TrimtabConfiguration:
     labels: LabellingSettings | None = None
     logging: LoggingSettings = LoggingSettings()
     metrics: MetricsSettings = MetricsSettings()
+    rescheduling: ReschedulingSettings | None = None
 
 
 DEFAULT = TrimtabConfiguration()

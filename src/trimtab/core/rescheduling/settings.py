@@ -1,4 +1,4 @@
-"""Settings of the rescheduler."""
+"""Settings of the rescheduler: the section `rescheduling` of a TrimtabConfiguration."""
 
 from __future__ import annotations
 
@@ -7,9 +7,15 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from types import MappingProxyType
 
+from trimtab.core.model.duration import format_duration
 from trimtab.core.model.resources import CPU, MEMORY
+from trimtab.core.model.selectors import LabelSelector
+from trimtab.core.model.setting import DAY, ParsedFields, Setting, setting
 from trimtab.core.rescheduling.strategies.interface import Strategy
 from trimtab.core.rescheduling.strategies.resource_optimization import ResourceOptimization
+
+KINDS = ("poddisruptionbudgets", "replicasets", "statefulsets")  # what guards read, besides pods and nodes
+INTERVAL, COOLDOWN = 300.0, 1800.0
 
 
 class Mode(StrEnum):
@@ -21,18 +27,62 @@ class Mode(StrEnum):
 
 # What a move must gain, by name: the fewer moves, the calmer.
 EAGERNESS: Mapping[str, float] = MappingProxyType({"calm": 64.0, "balanced": 32.0, "eager": 16.0})
+LIMITS: Mapping[str, float] = MappingProxyType({CPU: 0.8, MEMORY: 0.9})
 
 
 @dataclass(frozen=True, slots=True)
 class ReschedulingSettings:
-    """Times are in seconds; `limits` are shares of a node's allocatable that its usage should stay below."""
+    """Times are in seconds; `limits` are shares of a node's allocatable that its usage should stay below.
 
-    mode: Mode = Mode.OBSERVE
-    interval: float = 300.0
-    limits: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({CPU: 0.8, MEMORY: 0.9}))
-    required_gain: float = EAGERNESS["balanced"]
-    strategies: tuple[Strategy, ...] = (ResourceOptimization(),)
-    max_moves: int = 20  # in one plan
-    cooldown: float = 1800.0
-    min_pod_age: float = 300.0
-    excluded_namespaces: tuple[str, ...] = ("kube-system", "kube-public", "kube-node-lease")
+    The file has limits in percent, the required gain by name, and strategies by name with their arguments.
+    """
+
+    mode: Mode = setting(Mode.OBSERVE, "`observe` unless set: moves are only planned; `auto` carries them out")
+    interval: float = setting(INTERVAL, "5m unless set: how often moves are planned; at least 10s", seconds=(10, DAY))
+    limits: Mapping[str, float] = field(
+        default_factory=lambda: LIMITS,
+        metadata={
+            "setting": Setting(
+                "`{cpu: 80, memory: 90}` unless set: the usage in percent of allocatable above which pods should leave "
+                "a node; one that is left out keeps its default"
+            )
+        },
+    )
+    required_gain: float = setting(
+        EAGERNESS["balanced"],
+        "`balanced` unless set: what a move must gain to be worth its disruption; `calm` moves fewer pods, `eager` more",
+        name="eagerness",
+    )
+    strategies: tuple[Strategy, ...] = setting(
+        (ResourceOptimization(),),
+        "ResourceOptimization unless set: the reasons to move pods, by name, or by `name` and `args`; see "
+        "[rescheduling.md](rescheduling.md#strategies)",
+    )
+    max_moves: int = setting(20, "20 unless set: how many pods one plan moves at most", between=(1, 1000))
+    cooldown: float = setting(
+        COOLDOWN,
+        "30m unless set: for how long the pods of an owner stay where they are after one was moved; not less than "
+        "interval",
+        seconds=(0, 30 * DAY),
+    )
+    min_pod_age: float = setting(
+        300.0, "5m unless set: for how long a pod must have run before it is moved", seconds=(0, 30 * DAY)
+    )
+    excluded_namespaces: tuple[str, ...] = setting(
+        ("kube-system", "kube-public", "kube-node-lease"),
+        "kube-system, kube-public and kube-node-lease unless set: pods in these namespaces are never moved",
+        unique=True,
+    )
+    excluded_pod_selector: LabelSelector | None = setting(
+        None, "matchLabels and matchExpressions: pods that match are never moved; none unless set"
+    )
+
+    @staticmethod
+    def check_fields(parsed: ParsedFields) -> None:
+        interval = parsed.values.get("interval", INTERVAL)
+        cooldown = parsed.values.setdefault("cooldown", max(COOLDOWN, interval))
+        if cooldown < interval:
+            parsed.at("cooldown").error(
+                f"cooldown ({format_duration(cooldown)}) must not be shorter than interval ({format_duration(interval)}), "
+                "or every plan could move pods of the same owner: raise it, or shorten interval"
+            )

@@ -1,0 +1,137 @@
+"""The document of a plan, which `trimtab plan --json` prints and `-o FILE` writes.
+
+::
+
+    {"apiVersion": "trimtab.dev/v1alpha1", "kind": "Plan",
+     "metadata": {"created": "2026-01-31T08:00:00Z", "trimtab": "1.4.0",
+                  "at": "2026-01-31T07:59:58Z",          when the cluster was as the plan says
+                  "cluster": "4c1f…",                    the UID of the namespace kube-system; absent if unknown
+                  "hashed": false,                       whether names are pseudonyms
+                  "notes": ["…"]},
+     "moves": [{"pod": "shop/web-1", "uid": "…", "resourceVersion": "41", "source": "n-1", "target": "n-2",
+                "strategy": "ResourceOptimization", "reason": "cpu at 95%, above 80%", "gain": 80.5, "cost": 32.0}],
+     "refusals": [{"subject": "shop/db-0", "guard": "minimum age", "reason": "…"}],
+     "penalty": {"before": 120.5, "after": 40.0},
+     "hottest": [{"resource": "cpu", "limit": 0.8, "before": {"node": "n-1", "usage": 0.95}, "after": …,
+                  "overBefore": 1, "overAfter": 0}]}
+
+UID and resourceVersion tell whether a pod is still the one that was planned for; "0" is an unknown version.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from importlib.metadata import version
+
+import msgspec
+from msgspec import Struct
+
+from trimtab.apps.plan.make import PlannedMoves
+from trimtab.apps.plan.usage import Hottest, Peak
+from trimtab.core.model.plan import Move, Refusal
+
+API_VERSION, KIND = "trimtab.dev/v1alpha1", "Plan"
+DIGITS = 3
+
+
+class Metadata(Struct, frozen=True, omit_defaults=True):
+    """About the plan as a whole."""
+
+    created: datetime
+    at: datetime
+    trimtab: str
+    cluster: str = ""
+    hashed: bool = False
+    notes: tuple[str, ...] = ()
+
+
+class PlannedMove(Struct, frozen=True, rename="camel"):
+    """A move, with what identifies its pod."""
+
+    pod: str
+    uid: str
+    resource_version: str
+    source: str
+    target: str
+    strategy: str
+    reason: str
+    gain: float
+    cost: float
+
+
+class PlannedRefusal(Struct, frozen=True):
+    """What is not moved, and which guard refused."""
+
+    subject: str
+    guard: str
+    reason: str
+
+
+class Penalty(Struct, frozen=True):
+    """Of all nodes together."""
+
+    before: float
+    after: float
+
+
+class HottestNode(Struct, frozen=True, rename="camel"):
+    """As `usage.Hottest`."""
+
+    resource: str
+    limit: float
+    before: Peak
+    after: Peak
+    over_before: int
+    over_after: int
+
+
+class PlanDocument(Struct, frozen=True, rename="camel"):
+    """The whole document."""
+
+    api_version: str
+    kind: str
+    metadata: Metadata
+    moves: tuple[PlannedMove, ...]
+    refusals: tuple[PlannedRefusal, ...]
+    penalty: Penalty
+    hottest: tuple[HottestNode, ...]
+
+
+def document_of(planned: PlannedMoves, created: float) -> PlanDocument:
+    """`created` is in seconds since 1970."""
+    plan = planned.plan
+    return PlanDocument(
+        API_VERSION,
+        KIND,
+        Metadata(
+            *(_time(created), _time(planned.at), version("trimtab")),
+            *(planned.cluster, planned.hashed, planned.notes),
+        ),
+        tuple(_move(each, planned.versions[each.uid]) for each in plan.moves),
+        tuple(PlannedRefusal(each.subject, each.guard, each.reason) for each in distinct(plan.refusals)),
+        Penalty(round(plan.penalty_before, DIGITS), round(plan.penalty_after, DIGITS)),
+        tuple(_hottest(each) for each in planned.hottest),
+    )
+
+
+def encode(document: PlanDocument) -> bytes:
+    return msgspec.json.format(msgspec.json.encode(document), indent=2) + b"\n"
+
+
+def distinct(refusals: tuple[Refusal, ...]) -> tuple[Refusal, ...]:
+    """Each once: several strategies, or resources, may have suggested the same pod."""
+    return tuple(dict.fromkeys(refusals))
+
+
+def _time(at: float) -> datetime:
+    return datetime.fromtimestamp(round(at, DIGITS), UTC)
+
+
+def _move(move: Move, resource_version: int) -> PlannedMove:
+    places = move.pod, move.uid, str(resource_version), move.source, move.target
+    return PlannedMove(*places, move.strategy, move.reason, round(move.gain, DIGITS), round(move.cost, DIGITS))
+
+
+def _hottest(each: Hottest) -> HottestNode:
+    before, after = (Peak(peak.node, round(peak.usage, DIGITS)) for peak in (each.before, each.after))
+    return HottestNode(each.resource, each.limit, before, after, each.over_before, each.over_after)

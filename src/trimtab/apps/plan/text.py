@@ -1,0 +1,115 @@
+"""A plan as lines of styled text: its moves with their reasons, what they change, and what was refused.
+
+A line is a tuple of (text, style): the texts joined are plain text, and `rich` applies the styles.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime
+
+from trimtab.apps.plan.document import distinct
+from trimtab.apps.plan.make import PlannedMoves
+from trimtab.apps.plan.usage import Hottest
+from trimtab.apps.whatif.text import counted
+from trimtab.core.model.plan import Move, Refusal
+
+Line = tuple[tuple[str, str], ...]
+EXAMPLES = 5  # of what a guard refused
+EMPTY: Line = ()
+
+
+def plan_lines(planned: PlannedMoves, where: str, *, why_not: bool) -> Iterator[Line]:
+    """The whole answer; `where` names the snapshot, or the cluster."""
+    moves, refusals = planned.plan.moves, distinct(planned.plan.refusals)
+    yield _header(planned, where)
+    yield EMPTY
+    for move in moves:
+        yield from _move_lines(move)
+    if not moves:
+        yield ((nothing_to_move(planned), "bold green"),)
+    else:
+        yield EMPTY
+        yield from _totals(planned)
+    yield from _hottest_lines(planned.hottest)
+    yield EMPTY
+    yield from _refusal_lines(refusals) if why_not else (((_refusal_summary(refusals), "dim"),),)
+    yield (("Nothing was changed: `trimtab plan` only reads.", "dim"),)
+
+
+def _header(planned: PlannedMoves, where: str) -> Line:
+    count = len(planned.plan.moves)
+    verdict = f"Trimtab would move {counted(count, 'pod')}" if count else "Trimtab would move no pod"
+    at = f"{datetime.fromtimestamp(planned.at, UTC):%Y-%m-%d %H:%M:%S} UTC"
+    size = f"{counted(planned.nodes, 'node')}, {counted(planned.pods, 'pod')}"
+    return (verdict, "bold"), (f" of {where} ({size}), as of {at}.", "")
+
+
+def _move_lines(move: Move) -> Iterator[Line]:
+    yield ("  ~ ", "bold yellow"), (move.pod, "bold"), (f"  {move.source} → {move.target}", "")
+    yield ("      why   ", "dim"), (f"{move.strategy}: {move.reason}", "")
+    yield ("      gain  ", "dim"), (f"{move.gain:.1f}, cost {move.cost:.1f}", "")
+
+
+def nothing_to_move(planned: PlannedMoves) -> str:
+    """Why there are no moves, in one line."""
+    over = [each for each in planned.hottest if each.over_before]
+    refused = len({each.subject for each in planned.plan.refusals})
+    if not over and not refused:
+        peaks = [f"{each.resource} {each.before.usage:.0%} on {each.before.node}" for each in planned.hottest]
+        return f"Nothing to move: every node is below its limits (highest: {', '.join(peaks)})."
+    hot = [f"{counted(each.over_before, 'node')} above the limit of {each.resource}" for each in over]
+    although = f" despite {', '.join(hot)}" if hot else ""
+    pods = f"{counted(refused, 'pod')} may not be moved, and " if refused else ""
+    return f"Nothing to move{although}: {pods}no possible move gains more than it costs."
+
+
+def _totals(planned: PlannedMoves) -> Iterator[Line]:
+    plan = planned.plan
+    penalty = f"penalty of all nodes {plan.penalty_before:.1f} → {plan.penalty_after:.1f}"
+    yield ("Plan: ", "bold"), (f"{counted(len(plan.moves), 'move')}, {penalty}.", "")
+
+
+def _hottest_lines(hottest: Iterable[Hottest]) -> Iterator[Line]:
+    rows = [
+        (
+            each.resource,
+            *(f"{peak.usage:.0%} {peak.node}" for peak in (each.before, each.after)),
+            f"{each.limit:.0%}",
+            f"{each.over_before} → {each.over_after}",
+        )
+        for each in hottest
+    ]
+    table = [("hottest node", "before", "after", "limit", "nodes above it"), *rows]
+    widths = [max(len(row[column]) for row in table) for column in range(len(table[0]))]
+    for number, row in enumerate(table):
+        text = "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        yield ((text, "" if number else "dim"),)
+
+
+# --- refusals
+
+
+def _by_guard(refusals: Iterable[Refusal]) -> list[tuple[str, list[Refusal]]]:
+    """The guard that refused most first."""
+    groups = defaultdict[str, list[Refusal]](list)
+    for each in refusals:
+        groups[each.guard].append(each)
+    return sorted(groups.items(), key=lambda group: (-len(group[1]), group[0]))
+
+
+def _refusal_summary(refusals: tuple[Refusal, ...]) -> str:
+    if not refusals:
+        return "No guard refused anything."
+    groups = ", ".join(f"{len(group)} by {guard}" for guard, group in _by_guard(refusals))
+    return f"Refused: {groups}. --why-not shows the reasons."
+
+
+def _refusal_lines(refusals: tuple[Refusal, ...]) -> Iterator[Line]:
+    yield (("Why not:" if refusals else _refusal_summary(refusals), "bold"),)
+    for guard, group in _by_guard(refusals):
+        yield (f"  {guard}", "bold"), (f" ({len(group)})", "dim")
+        yield from (((f"    {each.subject}: {each.reason}", ""),) for each in group[:EXAMPLES])
+        if len(group) > EXAMPLES:
+            yield ((f"    and {len(group) - EXAMPLES:,} more", "dim"),)

@@ -1,0 +1,211 @@
+"""`trimtab plan`: which pods the rescheduler would move, of a snapshot or of the live cluster. Only reads."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import click
+
+from trimtab.config.diagnostics import printable
+
+if TYPE_CHECKING:
+    from trimtab.apps.plan.make import PlannedMoves
+    from trimtab.apps.plan.text import Line
+    from trimtab.config.configuration import Configuration
+    from trimtab.core.framework.profile import Profile
+    from trimtab.sim.snapshot_file import ClusterSnapshot
+
+NOTHING, ERROR, MOVES, INTERRUPTED = 0, 1, 2, 130
+LIVE = "the cluster"
+ASCII = str.maketrans({"→": "->"})
+
+
+class PlanCommand(click.Command):
+    """Invalid flags exit with 1, because 2 says that there are moves."""
+
+    def make_context(self, *arguments: Any, **extra: Any) -> click.Context:
+        try:
+            return super().make_context(*arguments, **extra)
+        except click.UsageError as error:
+            error.exit_code = ERROR  # type: ignore[misc]  # which click declares for the class
+            raise
+
+
+@click.command("plan", cls=PlanCommand)
+@click.option("--snapshot", type=click.Path(), help="A file of `trimtab snapshot`; without it the live cluster.")
+@click.option(
+    "--config", type=click.Path(), help="The file of `trimtab run`: `rescheduling`, profiles and metric sources."
+)
+@click.option(
+    "--scheduler-config",
+    "schedulers",
+    metavar="NAME=FILE",
+    multiple=True,
+    help="The KubeSchedulerConfiguration of another scheduler, for its pods; the stock profile for default-scheduler.",
+)
+@click.option("--kubeconfig", default="", help="Overrides clientConnection.kubeconfig.")
+@click.option("--why-not", is_flag=True, help="Also print what was refused, and why.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.option("-o", "--output", type=click.Path(path_type=Path), help="Also write the plan to this file, as JSON.")
+def command(
+    snapshot: str | None,
+    config: str | None,
+    schedulers: tuple[str, ...],
+    kubeconfig: str,
+    why_not: bool,
+    as_json: bool,
+    output: Path | None,
+) -> None:
+    """Plan which running pods should move to another node, and print the plan. Changes nothing.
+
+    Nothing needs to be installed in the cluster. Without a metric source in --config, metrics-server is asked.
+
+    Exit code: 0 nothing to move, 2 there are moves, 1 no plan: invalid flags or files, no metrics, or the cluster cannot be
+    read; 130 if interrupted.
+    """
+    try:
+        _check_output(output)
+        planned = _plan(snapshot, _configuration(config), _profiles(schedulers), kubeconfig)
+        _write(planned, output)
+        _print(planned, snapshot or LIVE, why_not=why_not, as_json=as_json)
+    except KeyboardInterrupt:  # which click ends with 1
+        click.echo("\ntrimtab: interrupted: there is no plan", err=True)
+        sys.exit(INTERRUPTED)
+    sys.exit(MOVES if planned.plan.moves else NOTHING)
+
+
+def _fail(message: str) -> NoReturn:
+    for line in message.splitlines():
+        click.echo(printable(f"trimtab: {line}"), err=True)
+    sys.exit(ERROR)
+
+
+# --- what is given
+
+
+def _check_output(output: Path | None) -> None:
+    from trimtab.apps.atomic_file import why_not_writable
+
+    if output is not None and (reason := why_not_writable(output)):
+        _fail(f"-o: {output} cannot be written: {reason}")
+
+
+def _configuration(file: str | None) -> Configuration:
+    from trimtab.cli.config import load_or_exit, open_config
+    from trimtab.config.kube_scheduler import default_configuration
+
+    return load_or_exit(open_config(file), ERROR) if file is not None else default_configuration()
+
+
+def _profiles(schedulers: Iterable[str]) -> Mapping[str, Profile]:
+    """The profiles of other schedulers, by name."""
+    found: dict[str, Profile] = {}
+    for given in schedulers:
+        name, equals, file = given.partition("=")
+        if not (name and equals and file):
+            _fail(f"--scheduler-config: {given!r} is not NAME=FILE, such as default-scheduler=scheduler.yaml")
+        if name in found:
+            _fail(f"--scheduler-config: {name} is given twice: leave one out")
+        found[name] = _profile(name, file)
+    return found
+
+
+def _profile(name: str, file: str) -> Profile:
+    settings = _configuration(file).settings
+    profile = settings.profile_of(name)
+    if profile is None:
+        known = ", ".join(each.name for each in settings.profiles)
+        _fail(f"--scheduler-config: {file} has no profile {name}: it has {known}")
+    return profile
+
+
+# --- the plan
+
+
+def _plan(
+    snapshot: str | None, configuration: Configuration, profiles: Mapping[str, Profile], kubeconfig: str
+) -> PlannedMoves:
+    from trimtab.apps.plan.make import NothingPlanned, make_plan, settings_for
+
+    cluster = _cluster(snapshot, configuration, kubeconfig)
+    if not cluster.nodes:
+        _fail(f"{snapshot or LIVE} has no nodes, so there is nothing to plan")
+    try:
+        planned = make_plan(cluster, settings_for(configuration, profiles))
+    except NothingPlanned as error:
+        for note in cluster.metadata.notes:
+            _note(note)
+        _fail(f"nothing is planned: {error}")
+    for note in planned.notes:
+        _note(note)
+    return planned
+
+
+def _cluster(snapshot: str | None, configuration: Configuration, kubeconfig: str) -> ClusterSnapshot:
+    from trimtab.apps.plan.cluster import read_live_cluster
+    from trimtab.apps.snapshot.objects import SnapshotFailed
+    from trimtab.kube.credentials import CredentialsError, find_credentials
+    from trimtab.sim.snapshot_file import SnapshotError, read_snapshot
+
+    try:
+        if snapshot is not None:
+            return read_snapshot(snapshot)
+        credentials = find_credentials(kubeconfig or configuration.client_connection.kubeconfig)
+        return read_live_cluster(configuration, credentials, _progress)
+    except (SnapshotError, SnapshotFailed, CredentialsError, OSError) as error:
+        _fail(str(error))
+
+
+def _note(text: str) -> None:
+    click.echo(printable(f"note: {text}"), err=True)
+
+
+def _progress(message: str) -> None:
+    if sys.stderr.isatty():
+        click.echo(f"{message} …", err=True)
+
+
+# --- output
+
+
+def _write(planned: PlannedMoves, output: Path | None) -> None:
+    from trimtab.apps.atomic_file import write_atomically
+    from trimtab.apps.plan.document import document_of, encode
+
+    if output is None:
+        return
+    try:
+        write_atomically(output, [encode(document_of(planned, time.time()))])
+    except OSError as error:
+        _fail(f"-o: {output} cannot be written: {error.strerror or error}")
+
+
+def _print(planned: PlannedMoves, where: str, *, why_not: bool, as_json: bool) -> None:
+    from trimtab.apps.plan.document import document_of, encode
+    from trimtab.apps.plan.text import plan_lines
+
+    if as_json:
+        click.echo(encode(document_of(planned, time.time())), nl=False)
+        return
+    lines = plan_lines(planned, where, why_not=why_not)
+    _print_styled(lines) if sys.stdout.isatty() else _print_plain(lines)
+
+
+def _print_styled(lines: Iterable[Line]) -> None:
+    from rich.console import Console
+    from rich.text import Text
+
+    console = Console(highlight=False)
+    for line in lines:
+        console.print(Text.assemble(*((printable(text), style) for text, style in line)), soft_wrap=True)
+
+
+def _print_plain(lines: Iterable[Line]) -> None:
+    unicode = (sys.stdout.encoding or "").lower().startswith("utf")
+    for line in lines:
+        text = printable("".join(text for text, _ in line))
+        click.echo(text if unicode else text.translate(ASCII))

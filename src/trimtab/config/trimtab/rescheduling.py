@@ -1,0 +1,121 @@
+"""Parses and dumps the field `rescheduling` of a `TrimtabConfiguration`.
+
+    rescheduling:
+      limits: {cpu: 75, memory: 90}          # percent here, shares in memory
+      eagerness: calm                        # the name of what a move must gain
+      strategies:                            # names, or names with arguments
+      - ResourceOptimization
+      - {name: ResourceOptimization, args: {}}
+
+All other fields are parsed by their declarations in `core/rescheduling/settings.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from trimtab.config.config_node import ConfigNode
+from trimtab.config.diagnostics import did_you_mean
+from trimtab.config.plugin_args import dump_arguments, parse_plugin
+from trimtab.config.schema import check_fields, construct, dump_fields, fields_of, parse_fields
+from trimtab.config.yaml import MappingNode
+from trimtab.core.model.setting import PERCENTAGE, Setting
+from trimtab.core.rescheduling.settings import EAGERNESS, LIMITS, ReschedulingSettings
+from trimtab.core.rescheduling.strategies.interface import Strategy
+from trimtab.core.rescheduling.strategies.registry import IN_TREE_STRATEGIES
+
+_PERCENT = Setting(**PERCENTAGE)
+
+
+def parse_rescheduling(node: ConfigNode) -> ReschedulingSettings | None:
+    """The settings; None after a problem."""
+    before = len(node.report.problems)
+    own = {each.key: each.name for each in fields_of(ReschedulingSettings) if each.name in _PARSERS}
+    parsed = parse_fields(node, [each for each in fields_of(ReschedulingSettings) if each.key not in own], extra=own)
+    if parsed is None:
+        return None
+    check_fields(ReschedulingSettings, parsed)
+    given = {own[key]: _PARSERS[own[key]](entry) for key, entry in parsed.entries.items() if key in own}
+    if len(node.report.problems) > before:
+        return None
+    settings = construct(ReschedulingSettings, {**parsed.values, **given}, node, quiet=False)
+    return settings if isinstance(settings, ReschedulingSettings) else None
+
+
+def _parse_limits(node: ConfigNode) -> Mapping[str, float]:
+    """Shares by resource; what is left out keeps its default."""
+    limits = dict(LIMITS)
+    for name, entry in (node.fields(LIMITS) or {}).items():
+        percent = entry.number()
+        if percent is not None and (error := _PERCENT.range_error(percent)) is not None:
+            entry.error(f"{error}: write a percentage of a node's allocatable {name}, such as {LIMITS[name] * 100:g}")
+        elif percent is not None:
+            limits[name] = percent / 100
+    return limits
+
+
+def _parse_eagerness(node: ConfigNode) -> float | None:
+    word = node.choice(EAGERNESS)
+    return None if word is None else EAGERNESS[word]
+
+
+def _parse_strategies(node: ConfigNode) -> tuple[Strategy, ...]:
+    before, found = len(node.report.problems), dict[str, Strategy]()
+    items = node.items()
+    for item in items:
+        strategy = _parse_strategy(item)
+        if strategy is not None and strategy.name in found:
+            item.error(f"{strategy.name} is listed twice: remove one of the two")
+        elif strategy is not None:
+            found[strategy.name] = strategy
+    if not items and len(node.report.problems) == before:
+        node.error(f"must not be empty: list some of {', '.join(IN_TREE_STRATEGIES)}, or remove the field")
+    return tuple(found.values())
+
+
+def _parse_strategy(item: ConfigNode) -> Strategy | None:
+    """From its name, or from a mapping with `name` and `args`."""
+    if not isinstance(item.yaml, MappingNode):
+        return _build(item, None)
+    entries = item.fields(("name", "args")) or {}
+    if "name" not in entries:
+        item.error(f"name is missing: write one of {', '.join(IN_TREE_STRATEGIES)}")
+        return None
+    return _build(entries["name"], entries.get("args"))
+
+
+def _build(node: ConfigNode, args: ConfigNode | None) -> Strategy | None:
+    name = node.string()
+    if name is not None and name not in IN_TREE_STRATEGIES:
+        near = did_you_mean(name, IN_TREE_STRATEGIES)
+        node.error(f"unknown strategy {name[:100]!r}{near}: write one of {', '.join(IN_TREE_STRATEGIES)}")
+    kind = IN_TREE_STRATEGIES.get(name or "")
+    return parse_plugin(kind.name, kind, args) if kind is not None else None
+
+
+_PARSERS: Mapping[str, Callable[[ConfigNode], object]] = {
+    "limits": _parse_limits,
+    "required_gain": _parse_eagerness,
+    "strategies": _parse_strategies,
+}
+
+
+def dump_rescheduling(settings: ReschedulingSettings) -> dict[str, object]:
+    """Plain data that `parse_rescheduling` turns into the same value, in the order of the fields."""
+    own = {
+        "limits": {name: _dump_percent(share) for name, share in settings.limits.items()},
+        "eagerness": min(EAGERNESS, key=lambda name: abs(EAGERNESS[name] - settings.required_gain)),
+        "strategies": [_dump_strategy(each) for each in settings.strategies],
+    }
+    plain = {**dump_fields(settings, skip=_PARSERS), **own}
+    return {each.key: plain[each.key] for each in fields_of(ReschedulingSettings) if each.key in plain}
+
+
+def _dump_percent(share: float) -> float:
+    percent = round(share * 100, 9)
+    return int(percent) if percent.is_integer() else percent
+
+
+def _dump_strategy(strategy: Strategy) -> object:
+    args = dump_arguments(strategy)
+    return {"name": strategy.name, "args": args} if args else strategy.name

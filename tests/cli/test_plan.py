@@ -1,0 +1,190 @@
+"""`trimtab plan`: what is printed, what is written, and exit codes."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from tests.apps.plan.hot_cluster import CPU, HOT, PODS, hot_cluster, running, usage_of
+from tests.cli.test_doctor import kubeconfig as kubeconfig
+from tests.config.config_files import HEAD, TRIMTAB_HEAD
+from tests.sim.snapshot_clusters import budget
+from trimtab.cli import main
+from trimtab.cli import plan as plan_command
+from trimtab.sim.snapshot_file import read_snapshot
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "rescheduling.md"
+
+
+def plan(folder: Path, *flags: str, **options: Any) -> Result:
+    """Of a snapshot of two nodes of four cores, of which one is hot."""
+    return CliRunner().invoke(main, ["plan", "--snapshot", str(hot_cluster(folder, **options)), *flags])
+
+
+def written(folder: Path, content: str, name: str = "config.yaml") -> str:
+    file = folder / name
+    file.write_text(content)
+    return str(file)
+
+
+def test_moves(tmp_path: Path) -> None:
+    """Exit code 2; the plan is on standard output, without colours, and nothing else is."""
+    done = plan(tmp_path)
+    assert (2, "") == (done.exit_code, done.stderr), done.output
+    assert "Trimtab would move 1 pod of " in done.stdout and "\n  ~ shop/web-0  n-1 → n-2\n" in done.stdout
+    assert "\x1b" not in done.stdout
+
+
+def test_nothing_to_move(tmp_path: Path) -> None:
+    """Exit code 0, and one line that says why."""
+    done = plan(tmp_path, usage=usage_of(PODS, dict.fromkeys(CPU, 100.0)))
+    assert 0 == done.exit_code, done.output
+    assert (
+        "\nNothing to move: every node is below its limits (highest: cpu 15% on n-1, memory 12% on n-1).\n"
+        in done.stdout
+    )
+
+
+def test_why_not(tmp_path: Path) -> None:
+    """A budget that allows no eviction is named, with the pods that it keeps."""
+    pods = [running(f"web-{number}", HOT, owner="web") for number in range(4)]
+    objects = {"poddisruptionbudgets": [budget("keep", "web", 0)]}
+    done = plan(tmp_path, "--why-not", pods=pods, objects=objects)
+    assert 0 == done.exit_code, done.output
+    assert "  disruption budget (4)\n    shop/web-0: disruption budget shop/keep allows no eviction\n" in done.stdout
+    assert "Refused: 4 by disruption budget. --why-not" in plan(tmp_path, pods=pods, objects=objects).stdout
+
+
+def test_json_and_file(tmp_path: Path) -> None:
+    """The document is printed, and written for its owner alone; the exit code is the same."""
+    file = tmp_path / "plan.json"
+    done = plan(tmp_path, "--json", "-o", str(file))
+    assert 2 == done.exit_code, done.output
+    shown, kept = json.loads(done.stdout), json.loads(file.read_text())
+    assert shown["moves"] == kept["moves"] and "Plan" == kept["kind"]
+    assert [("shop/web-0", "pod-web-0", "41")] == [
+        (each["pod"], each["uid"], each["resourceVersion"]) for each in kept["moves"]
+    ]
+    assert ("cluster-uid", 0o600) == (kept["metadata"]["cluster"], file.stat().st_mode & 0o777)
+
+
+def test_configuration(tmp_path: Path) -> None:
+    """Limits and exclusions of the file count; `auto` is as good as `observe` here."""
+    excluded = f"{TRIMTAB_HEAD}rescheduling: {{mode: auto, excludedNamespaces: [shop]}}\n"
+    done = plan(tmp_path, "--why-not", "--config", written(tmp_path, excluded))
+    assert 0 == done.exit_code and "excluded namespace (4)" in done.stdout, done.output
+    higher = f"{TRIMTAB_HEAD}rescheduling: {{limits: {{cpu: 97}}}}\n"
+    done = plan(tmp_path, "--config", written(tmp_path, higher))
+    assert 0 == done.exit_code and "97%    0 → 0" in done.stdout, done.output
+
+
+def test_another_scheduler(tmp_path: Path) -> None:
+    """Its file says where its pods fit."""
+    pods = [running(f"web-{number}", HOT, schedulerName="batch") for number in range(4)]
+    file = written(tmp_path, f"{HEAD}profiles: [{{schedulerName: batch}}]\n")
+    assert 0 == plan(tmp_path, pods=pods).exit_code
+    assert 2 == plan(tmp_path, "--scheduler-config", f"batch={file}", pods=pods).exit_code
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (
+            {"usage": None, "notes": ("source a failed",)},
+            "note: source a failed\ntrimtab: nothing is planned: nothing was",
+        ),
+        (
+            {"missing": ("statefulsets",)},
+            "trimtab: nothing is planned: statefulsets could not be listed: grant the verb",
+        ),
+    ],
+)
+def test_nothing_is_planned(options: dict[str, Any], message: str, tmp_path: Path) -> None:
+    """Exit code 1: without metrics, or without what guards read, there is no answer."""
+    done = plan(tmp_path, **options)
+    assert (1, "") == (done.exit_code, done.stdout)
+    assert message in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (("--config", "BAD"), "bad.yaml:3:24: rescheduling.limits: expected a mapping, got the number 3"),
+        (("--config", "/nonexistent"), "/nonexistent: cannot be read: No such file or directory"),
+        (("--scheduler-config", "batch"), "trimtab: --scheduler-config: 'batch' is not NAME=FILE, such as"),
+        (("--scheduler-config", "batch=GOOD"), "good.yaml has no profile batch: it has default-scheduler"),
+        (("--scheduler-config", "default-scheduler=GOOD") * 2, "default-scheduler is given twice: leave one out"),
+        (("--snapshot", "GOOD"), "good.yaml: JSON is malformed"),
+        (("--snapshot", "/nonexistent"), "trimtab: /nonexistent: cannot be read: No such file or directory"),
+        (("-o", "/nonexistent/plan.json"), "-o: /nonexistent/plan.json cannot be written: there is no directory"),
+        (("--whynot",), "No such option '--whynot'"),
+        (("-whynot",), "No such option -whynot"),
+        (("--kubeconfig",), "Option '--kubeconfig' requires an argument"),
+    ],
+)
+def test_bad_input(flags: tuple[str, ...], message: str, tmp_path: Path) -> None:
+    """Exit code 1, because 2 says that there are moves; the message names the file or the flag, and there is no traceback."""
+    good = written(tmp_path, HEAD, "good.yaml")
+    bad = written(tmp_path, f"{TRIMTAB_HEAD}rescheduling: {{limits: 3}}\n", "bad.yaml")
+    done = plan(tmp_path, *(each.replace("GOOD", good).replace("BAD", bad) for each in flags))
+    assert (1, "") == (done.exit_code, done.stdout)
+    assert message in done.stderr and "Traceback" not in done.stderr
+
+
+def test_the_live_cluster(tmp_path: Path, kubeconfig: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without --snapshot the cluster is read; what is read of it is planned with."""
+    found = read_snapshot(hot_cluster(tmp_path))
+    monkeypatch.setattr("trimtab.apps.plan.cluster.read_cluster", lambda options, credentials: found)
+    done = CliRunner().invoke(main, ["plan", "--kubeconfig", kubeconfig])
+    assert 2 == done.exit_code, done.output
+    assert done.stdout.startswith("Trimtab would move 1 pod of the cluster (2 nodes, 5 pods)")
+
+
+def test_a_cluster_that_does_not_answer(kubeconfig: str) -> None:
+    """Exit code 1 and one sentence."""
+    done = CliRunner().invoke(main, ["plan", "--kubeconfig", kubeconfig])
+    assert (1, "") == (done.exit_code, done.stdout)
+    assert done.stderr.startswith("trimtab: the API server cannot be reached: ")
+
+
+def test_an_interrupt_is_no_plan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Exit code 130."""
+
+    def interrupted(*arguments: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(plan_command, "_cluster", interrupted)
+    done = plan(tmp_path)
+    assert (130, "") == (done.exit_code, done.stdout)
+    assert "trimtab: interrupted: there is no plan" in done.stderr
+
+
+def test_the_example_of_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """docs/rescheduling.md shows what is printed."""
+    more = [running("db-0", HOT, "db", kind="StatefulSet"), running("agent-1", HOT, "agent", kind="DaemonSet")]
+    pods, cpu = [*PODS, *more], {**CPU, "web-3": 500.0, "db-0": 300.0, "agent-1": 100.0}
+    hot_cluster(tmp_path, pods, cpu, objects={"poddisruptionbudgets": [budget("db", "db", 0)]})
+    monkeypatch.chdir(tmp_path)
+    shell, shown = re.findall(
+        r"```console\n\$ trimtab (plan --snapshot [^\n]*)\n(.*?)```", PAGE.read_text(), re.DOTALL
+    )[0]
+    assert shown == CliRunner().invoke(main, shell.split()).stdout
+
+
+def test_colours_on_a_terminal(tmp_path: Path) -> None:
+    """Only there."""
+    script = (
+        "import sys; sys.stdout.isatty = lambda: True; from trimtab.cli import main; "
+        f"main(['plan', '--snapshot', {str(hot_cluster(tmp_path))!r}])"
+    )
+    shown = {"FORCE_COLOR": "1", "TERM": "xterm-256color", "PYTHONPATH": ":".join(sys.path)}
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, env=shown, check=False)
+    assert 2 == done.returncode, done.stderr
+    assert "\x1b[1mshop/web-0\x1b[0m" in done.stdout

@@ -1,0 +1,154 @@
+"""The field `rescheduling`: how it is parsed, what is rejected and where, how it is dumped, and what it makes watched."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import pytest
+
+from tests.config.config_files import FILE, TRIMTAB_HEAD, problems_of
+from trimtab.apps.process import configuration_for, extra_watched_kinds
+from trimtab.config.diagnostics import ConfigError
+from trimtab.config.dump import dump
+from trimtab.config.kube_scheduler import parse
+from trimtab.core.model.selectors import LabelSelector, Requirement
+from trimtab.core.model.setting import setting
+from trimtab.core.rescheduling.settings import Mode, ReschedulingSettings
+from trimtab.core.rescheduling.strategies.registry import IN_TREE_STRATEGIES
+from trimtab.core.rescheduling.strategies.resource_optimization import ResourceOptimization
+from trimtab.core.settings import Settings
+
+FULL = """\
+rescheduling:
+  mode: auto
+  interval: 1m
+  limits: {cpu: 70.5}
+  eagerness: calm
+  strategies: [ResourceOptimization]
+  maxMoves: 3
+  cooldown: 1h
+  minPodAge: 10m
+  excludedNamespaces: [payments]
+  excludedPodSelector:
+    matchLabels: {app: db}
+    matchExpressions: [{key: tier, operator: In, values: [gold]}]
+"""
+
+
+def settings_of(section: str) -> ReschedulingSettings:
+    found = parse(f"{TRIMTAB_HEAD}{section}", FILE).settings.rescheduling
+    assert found is not None
+    return found
+
+
+def test_nothing_is_rescheduled_without_it() -> None:
+    """A file without the section has no settings of a rescheduler, and needs no kinds for one."""
+    assert parse(TRIMTAB_HEAD, FILE).settings.rescheduling is None
+
+
+def test_defaults() -> None:
+    """An empty section observes, with the documented defaults."""
+    found = settings_of("rescheduling: {}\n")
+    assert ReschedulingSettings() == found
+    assert (Mode.OBSERVE, 300.0, 32.0, {"cpu": 0.8, "memory": 0.9}) == (
+        *(found.mode, found.interval, found.required_gain),
+        found.limits,
+    )
+
+
+def test_every_field() -> None:
+    """All of them; a limit that is left out keeps its default."""
+    selector = LabelSelector((("app", "db"),), (Requirement("tier", "In", ("gold",)),))
+    expected = ReschedulingSettings(
+        *(Mode.AUTO, 60.0, {"cpu": 0.705, "memory": 0.9}, 64.0, (ResourceOptimization(),)),
+        *(3, 3600.0, 600.0, ("payments",), selector),
+    )
+    assert expected == settings_of(FULL)
+
+
+@pytest.mark.parametrize("section", [FULL, "rescheduling: {}\n"])
+def test_dump(section: str) -> None:
+    """What `config show` prints is the same configuration."""
+    shown = dump(parse(f"{TRIMTAB_HEAD}{section}", FILE))
+    assert settings_of(section) == parse(shown, FILE).settings.rescheduling
+
+
+def test_a_cooldown_follows_a_long_interval() -> None:
+    """Unless it is set."""
+    assert 7200.0 == settings_of("rescheduling: {interval: 2h}\n").cooldown
+
+
+@dataclass(frozen=True, slots=True)
+class Drowsy(ResourceOptimization):
+    """A strategy with an argument."""
+
+    name: ClassVar[str] = "Drowsy"
+    hours: int = setting(8, "how long", between=(1, 24))
+
+
+def test_arguments_of_a_strategy(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are parsed as those of a plugin, and dumped."""
+    monkeypatch.setitem(IN_TREE_STRATEGIES, "Drowsy", Drowsy)
+    section = "rescheduling: {strategies: [ResourceOptimization, {name: Drowsy, args: {hours: 7}}]}\n"
+    assert (ResourceOptimization(), Drowsy(7)) == settings_of(section).strategies
+    assert settings_of(section) == parse(dump(parse(TRIMTAB_HEAD + section, FILE)), FILE).settings.rescheduling
+    (found,) = problems_of(f"{TRIMTAB_HEAD}rescheduling: {{strategies: [{{name: Drowsy, args: {{hours: 25}}}}]}}\n")
+    assert "rescheduling.strategies[0].args.hours: 25 is not between 1 and 24" in found
+
+
+@pytest.mark.parametrize(
+    ("section", "expected"),
+    [
+        ("[]", "f.yaml:3:15: rescheduling: expected a mapping, got a list"),
+        ("{moed: auto}", "f.yaml:3:16: rescheduling.moed: unknown field (did you mean mode?)"),
+        ("{mode: apply}", "rescheduling.mode: 'apply' is not one of auto, observe"),
+        ("{interval: 5s}", "rescheduling.interval: 5s is not between 10s and 24h"),
+        ("{limits: {cpu: 0}}", "rescheduling.limits.cpu: 0 is not above 0 and at most 100: write a percentage of"),
+        ("{limits: {memory: 101}}", "rescheduling.limits.memory: 101 is not above 0 and at most 100: write a"),
+        ("{limits: {cpu: half}}", "rescheduling.limits.cpu: expected a number, got the string 'half'"),
+        ("{limits: {disk: 80}}", "rescheduling.limits.disk: unknown field"),
+        ("{eagerness: 5}", "rescheduling.eagerness: expected a string, got the number 5"),
+        ("{eagerness: keen}", "rescheduling.eagerness: 'keen' is not one of balanced, calm, eager"),
+        ("{cooldown: 1m}", "rescheduling.cooldown: cooldown (1m) must not be shorter than interval (5m)"),
+        ("{maxMoves: 0}", "rescheduling.maxMoves: 0 is not between 1 and 1000"),
+        ("{excludedNamespaces: [a, a]}", "rescheduling.excludedNamespaces[1]: a is listed twice"),
+        ("{excludedPodSelector: {}}", "rescheduling.excludedPodSelector: selects every pod: write matchLabels or"),
+        ("{excludedPodSelector: {app: db}}", "rescheduling.excludedPodSelector.app: unknown field"),
+        (
+            "{excludedPodSelector: {matchExpressions: [{key: a, operator: In}]}}",
+            "rescheduling.excludedPodSelector: values: Invalid value: []: for 'in', 'notin' operators",
+        ),
+        ("{strategies: []}", "rescheduling.strategies: must not be empty: list some of "),
+        ("{strategies: [ResourceOptimisation]}", "unknown strategy 'ResourceOptimisation' (did you mean ResourceO"),
+        ("{strategies: [{args: {}}]}", "rescheduling.strategies[0]: name is missing: write one of "),
+        ("{strategies: [{name: ResourceOptimization, args: {x: 1}}]}", "strategies[0].args.x: unknown field"),
+        ("{strategies: [ResourceOptimization, ResourceOptimization]}", "strategies[1]: ResourceOptimization is listed"),
+    ],
+)
+def test_bad_sections(section: str, expected: str) -> None:
+    """An invalid field or a contradiction is rejected at its position, with what to write instead."""
+    (found,) = problems_of(f"{TRIMTAB_HEAD}rescheduling: {section}\n")
+    assert found.startswith("f.yaml:3:") and expected in found
+
+
+def test_moves_on_a_live_cluster_are_refused() -> None:
+    """A live process does not start with `auto`; the simulator, which parses the same file, carries moves out."""
+    configuration = parse(f"{TRIMTAB_HEAD}{FULL}", FILE)
+    with pytest.raises(ConfigError) as caught:
+        configuration_for(("scheduler",), configuration, FILE)
+    sentence = "moves are not carried out on a live cluster by this version: use observe"
+    assert f"f.yaml: rescheduling.mode: {sentence}" == str(caught.value)
+    observing = parse(f"{TRIMTAB_HEAD}rescheduling: {{}}\n", FILE)
+    assert observing.settings.rescheduling == configuration_for(("scheduler",), observing, FILE).settings.rescheduling
+
+
+def test_what_guards_read_is_watched() -> None:
+    """Also in a process without profiles."""
+    found = Settings((), rescheduling=ReschedulingSettings()).kinds
+    assert ("pods", "nodes", "poddisruptionbudgets", "replicasets", "statefulsets") == found
+    assert ("nodes",) == Settings(()).kinds
+    wanted = {
+        each.name: each.wanted_by for each in extra_watched_kinds(Settings((), rescheduling=ReschedulingSettings()))
+    }
+    assert dict.fromkeys(found[2:], "rescheduling") == wanted
