@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import numpy as np
 from msgspec.structs import replace
 
 from trimtab.core.cluster.cluster import Cluster
+from trimtab.core.cluster.view import View
 from trimtab.core.framework.choose import evaluate, final_rejections, nominated_by_node
 from trimtab.core.framework.profile import Profile
 from trimtab.core.framework.rejections import PASSES
@@ -38,13 +40,17 @@ class Rehearsal:
         profile = self._profile_of(pod.scheduler_name)
         if profile is None:
             return None
-        self.fork.delete_pod(pod.uid)
-        passes = self._passes(as_evicted(pod), profile)
-        self.fork.assume(pod, pod.node)
-        return passes
+        with self.without(pod) as view:
+            return self._passes(view, as_evicted(pod), profile)
 
-    def _passes(self, pending: Pod, profile: Profile) -> Bools:
-        view = self.fork.view
+    @contextmanager
+    def without(self, pod: Pod) -> Iterator[View]:
+        """The cluster while the pod is evicted."""
+        self.fork.delete_pod(pod.uid)
+        yield self.fork.view
+        self.fork.assume(pod, pod.node)
+
+    def _passes(self, view: View, pending: Pod, profile: Profile) -> Bools:
         evaluation = evaluate(view, pending, profile)
         if evaluation.pre_filter_rejection is not None:
             return np.zeros(view.count, dtype=np.bool_)
