@@ -48,13 +48,17 @@ def measured(*objects: Node | Pod | Object, cpu: Usage | None = None, memory: Us
     lengths = [len(each) for usage in (cpu, memory) if usage for each in usage.values()]
     for step in range(max(lengths, default=1)):
         at = NOW - 300.0 * (max(lengths, default=1) - 1 - step)
-        readings = [*_readings(cluster, CPU, cpu or {}, step, at), *_readings(cluster, MEMORY, memory or {}, step, at)]
-        cluster.ingest_samples(tuple(readings), at)
+        sample(cluster, at, *({name: each[step] for name, each in (usage or {}).items()} for usage in (cpu, memory)))
     return cluster
 
 
-def _readings(cluster: Cluster, resource: str, usage: Usage, step: int, at: float) -> tuple[Reading, Reading]:
-    pods = {pod.key: float(usage.get(pod.name, [0.0] * (step + 1))[step]) for pod in cluster.pods.values() if pod.node}
+def sample(cluster: Cluster, at: float, cpu: Mapping[str, float], memory: Mapping[str, float] | None = None) -> None:
+    """One sample of all pods and nodes; pods that are not named use nothing."""
+    cluster.ingest_samples((*_readings(cluster, CPU, cpu, at), *_readings(cluster, MEMORY, memory or {}, at)), at)
+
+
+def _readings(cluster: Cluster, resource: str, usage: Mapping[str, float], at: float) -> tuple[Reading, Reading]:
+    pods = {pod.key: float(usage.get(pod.name, 0.0)) for pod in cluster.pods.values() if pod.node}
     nodes = {node.name: 0.0 for node in cluster.node_table.nodes}
     for pod in cluster.pods.values():
         if pod.node:
