@@ -63,7 +63,8 @@ class Consolidate:
 def leaving_pods(context: StrategyContext, row: int) -> list[Pod]:
     """All pods that must leave for the node to be empty; none if one of them may not."""
     pods = context.cluster.on_node.get(context.cluster.view.nodes[row].name, {}).values()
-    leaving = [pod for pod in pods if pod.owner is None or pod.owner.kind not in NODE_BOUND]
+    staying = (pod.terminating or (pod.owner is not None and pod.owner.kind in NODE_BOUND) for pod in pods)
+    leaving = [pod for pod, stays in zip(pods, staying, strict=True) if not stays]
     return leaving if all(map(context.movable, leaving)) else []
 
 

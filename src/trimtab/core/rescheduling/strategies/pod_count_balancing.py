@@ -48,7 +48,8 @@ class PodCountBalancing:
 
     def _smallest(self, context: StrategyContext, node: str, count: int) -> frozenset[str]:
         cluster = context.cluster
-        movable = [pod for pod in cluster.on_node.get(node, {}).values() if context.movable(pod)]
+        on_node = cluster.on_node.get(node, {}).values()
+        movable = [pod for pod in on_node if not pod.terminating and context.movable(pod)]
         slots = np.array([cluster.pod_table.slot[pod.uid] for pod in movable], dtype=np.intp)
         usage = context.load.pods(slots).usage.mean(axis=2) * context.load.per_unit[:, [cluster.node_table.row[node]]]
         order = np.argsort(usage.max(axis=0), kind="stable")[: max(count, 0)]
