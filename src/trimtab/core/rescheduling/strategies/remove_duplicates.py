@@ -43,9 +43,10 @@ class RemoveDuplicates:
             return
         allowed = _allowed_nodes(context, pods[0])
         share = ceil(len(pods) / len(allowed)) if len(allowed) > 1 else len(pods)
-        targets = frozenset(name for name in allowed if counts[name] < share)
-        for node, count in counts.items():
-            if count > share and targets:
+        crowded = [(node, count) for node, count in counts.items() if count > share]
+        targets = frozenset(name for name in allowed if counts.get(name, 0) < share) if crowded else frozenset()
+        for node, count in crowded:
+            if targets:
                 leaving = [pod.uid for pod in pods if pod.node == node][: count - share]
                 reason = f"{count} replicas of {pods[0].owner.name if pods[0].owner else ''}, {share} would be even"
                 yield Suggestion(self.name, node, reason, frozenset(leaving), context.worth_a_move, targets)
@@ -59,4 +60,5 @@ def _allowed_nodes(context: StrategyContext, pod: Pod) -> list[str]:
     for each in profile.filters:
         if plugin_name(each) in ALLOWED_NODES:
             allowed &= each.filter(view, as_evicted(pod), ALL_ROWS) == 0
-    return [view.nodes[int(row)].name for row in np.flatnonzero(allowed)]
+    nodes = view.nodes
+    return [nodes[row].name for row in np.flatnonzero(allowed).tolist()]
