@@ -9,7 +9,13 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from trimtab.apps.plugins import ENTRY_POINT_GROUP, PluginError, installed_plugins
+from trimtab.apps.plugins import (
+    ENTRY_POINT_GROUP,
+    STRATEGY_GROUP,
+    PluginError,
+    installed_plugins,
+    installed_strategies,
+)
 from trimtab.cli import main
 
 ROOT = Path(__file__).parents[2]
@@ -31,6 +37,17 @@ class Late:
         return None
 """
 
+STRATEGY = """\
+from dataclasses import dataclass
+from typing import ClassVar
+
+@dataclass(frozen=True)
+class Late:
+    name: ClassVar[str] = "Late"
+
+    def suggest(self, context):
+        return ()
+"""
 
 Offer = Callable[..., None]
 
@@ -39,12 +56,18 @@ Offer = Callable[..., None]
 def offer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Offer]:
     """Installs the metadata of a package with one plugin."""
 
-    def offered(source: str, name: str = "Late", target: str = "late_plugin:Late", package: str = "late") -> None:
+    def offered(
+        source: str,
+        name: str = "Late",
+        target: str = "late_plugin:Late",
+        package: str = "late",
+        group: str = ENTRY_POINT_GROUP,
+    ) -> None:
         (tmp_path / "late_plugin.py").write_text(source)
         meta = tmp_path / f"{package}-1.2.dist-info"
         meta.mkdir()
         (meta / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {package}\nVersion: 1.2\n")
-        (meta / "entry_points.txt").write_text(f"[{ENTRY_POINT_GROUP}]\n{name} = {target}\n")
+        (meta / "entry_points.txt").write_text(f"[{group}]\n{name} = {target}\n")
 
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.delitem(sys.modules, "late_plugin", raising=False)
@@ -109,6 +132,28 @@ def test_two_packages(offer: Offer) -> None:
     offer(GOOD, package="tardy")
     with pytest.raises(PluginError, match=r"the package (late|tardy) 1.2 has a plugin of that name, too"):
         installed_plugins()
+
+
+def test_strategies(offer: Offer) -> None:
+    """Strategies of the rescheduler have a group of their own."""
+    offer(STRATEGY, group=STRATEGY_GROUP)
+    assert (["Late"], []) == (list(installed_strategies()), list(installed_plugins()))
+
+
+@pytest.mark.parametrize(
+    ("source", "name", "reason"),
+    [
+        (STRATEGY.replace("suggest", "sugest"), "Late", "it has no method `suggest`"),
+        (STRATEGY, "LoadBalancing", "the name belongs to a built-in strategy"),
+        (STRATEGY, "KoordinatorLowNodeLoad", "the name belongs to a built-in strategy"),
+        (STRATEGY.replace("frozen=True", "kw_only=1 / 0"), "Late", "it cannot be imported: ZeroDivisionError"),
+    ],
+)
+def test_unusable_strategies(offer: Offer, source: str, name: str, reason: str) -> None:
+    """The error says that it is a strategy."""
+    offer(source, name, group=STRATEGY_GROUP)
+    with pytest.raises(PluginError, match=f"the strategy {name} .* cannot be used: {reason}"):
+        installed_strategies()
 
 
 def test_told_by_the_command(offer: Offer, tmp_path: Path) -> None:

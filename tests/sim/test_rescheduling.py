@@ -69,7 +69,9 @@ def test_observing_still_plans() -> None:
 def test_a_cluster_that_is_full_everywhere_is_left_alone() -> None:
     """No move helps where every node is above its limit."""
     pods = tuple(
-        TracedPod(f"app-{number}", template(100, uses=1150), (0.0, 0.0), owner=f"app-{number}", node=f"n{number % 3 + 1}")
+        TracedPod(
+            f"app-{number}", template(100, uses=1150), (0.0, 0.0), owner=f"app-{number}", node=f"n{number % 3 + 1}"
+        )
         for number in range(9)
     )
     simulation = simulate(scenario(nodes(3), duration=4 * HOUR, pods=pods), settings=rescheduling())

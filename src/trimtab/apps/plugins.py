@@ -1,65 +1,99 @@
-"""Finds the plugins of installed packages by their entry points."""
+"""Finds the plugins, and the strategies of the rescheduler, of installed packages by their entry points."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable
+from collections.abc import Callable, Collection, Iterable
 from importlib.metadata import EntryPoint, entry_points
+from typing import NamedTuple
 
 from trimtab.config.registry import DEFAULT_BINDER, IN_TREE
 from trimtab.core.framework.interface import ObservesPods
 from trimtab.core.framework.profile import POINT_INTERFACES
 from trimtab.core.model.change import Change
+from trimtab.core.rescheduling.strategies.registry import RIVALS, STRATEGIES
 
 ENTRY_POINT_GROUP = "trimtab.plugins"
+STRATEGY_GROUP = "trimtab.strategies"
 
 
 class PluginError(Exception):
     """An installed plugin cannot be used; says which package, why, and the remedy."""
 
 
+class Kind(NamedTuple):
+    """What packages may add: its word in messages, the names that are taken, and why a class cannot be used."""
+
+    word: str
+    builtin: Collection[str]
+    invalid_reason: Callable[[type], str | None]
+
+
 def installed_plugins(found: Iterable[EntryPoint] | None = None) -> dict[str, type]:
     """Plugins by name; raises PluginError on the first that cannot be used."""
+    kind = Kind("plugin", {*IN_TREE, DEFAULT_BINDER}, _invalid_plugin)
+    return _load_all(kind, entry_points(group=ENTRY_POINT_GROUP) if found is None else found)
+
+
+def installed_strategies(found: Iterable[EntryPoint] | None = None) -> dict[str, type]:
+    """The same for strategies of the rescheduler."""
+    kind = Kind("strategy", {*STRATEGIES, *RIVALS}, _invalid_strategy)
+    return _load_all(kind, entry_points(group=STRATEGY_GROUP) if found is None else found)
+
+
+def _load_all(kind: Kind, found: Iterable[EntryPoint]) -> dict[str, type]:
     entries: dict[str, EntryPoint] = {}
-    for entry in entry_points(group=ENTRY_POINT_GROUP) if found is None else found:
+    for entry in found:
         if entry.name in entries:
-            raise _error(entry, f"{_package(entries[entry.name])} has a plugin of that name, too")
+            raise _error(kind, entry, f"{_package(entries[entry.name])} has a {kind.word} of that name, too")
         entries[entry.name] = entry
-    return {name: _load(entry) for name, entry in entries.items()}
+    return {name: _load(kind, entry) for name, entry in entries.items()}
 
 
-def _load(entry: EntryPoint) -> type:
-    if entry.name in {*IN_TREE, DEFAULT_BINDER}:
-        raise _error(entry, "the name belongs to a built-in plugin")
+def _load(kind: Kind, entry: EntryPoint) -> type:
+    if entry.name in kind.builtin:
+        raise _error(kind, entry, f"the name belongs to a built-in {kind.word}")
     try:
-        kind = entry.load()
+        loaded = entry.load()
     except Exception as error:
-        raise _error(entry, f"it cannot be imported: {type(error).__name__}: {error}") from error
-    if (reason := _invalid_reason(entry.name, kind)) is not None:
-        raise _error(entry, reason)
-    assert isinstance(kind, type)
-    return kind
+        raise _error(kind, entry, f"it cannot be imported: {type(error).__name__}: {error}") from error
+    if (reason := _invalid_reason(kind, entry.name, loaded)) is not None:
+        raise _error(kind, entry, reason)
+    assert isinstance(loaded, type)
+    return loaded
 
 
-def _invalid_reason(name: str, kind: object) -> str | None:
-    """Why a class is not a plugin; None if it is."""
-    if not isinstance(kind, type) or not dataclasses.is_dataclass(kind):
+def _invalid_reason(kind: Kind, name: str, loaded: object) -> str | None:
+    """Why a class cannot be used; None if it can."""
+    if not isinstance(loaded, type) or not dataclasses.is_dataclass(loaded):
         return "it is not a dataclass"
-    if getattr(kind, "name", None) != name:
-        return f"its class is named {getattr(kind, 'name', None)!r}"
-    if not isinstance(getattr(kind, "requeue_on", None), Change):
+    if getattr(loaded, "name", None) != name:
+        return f"its class is named {getattr(loaded, 'name', None)!r}"
+    return kind.invalid_reason(loaded)
+
+
+def _invalid_plugin(loaded: type) -> str | None:
+    if not isinstance(getattr(loaded, "requeue_on", None), Change):
         return "its class has no requeue_on"
     try:
-        plugin = kind()
+        plugin = loaded()
     except Exception as error:
         return f"it cannot be created with default arguments: {error}"
     points = {*POINT_INTERFACES.values(), ObservesPods}
     return None if any(isinstance(plugin, point) for point in points) else "it has none of the methods of a plugin"
 
 
-def _error(entry: EntryPoint, reason: str) -> PluginError:
+def _invalid_strategy(loaded: type) -> str | None:
+    try:
+        loaded()
+    except Exception as error:
+        return f"it cannot be created with default arguments: {error}"
+    return None if callable(getattr(loaded, "suggest", None)) else "it has no method `suggest`"
+
+
+def _error(kind: Kind, entry: EntryPoint, reason: str) -> PluginError:
     return PluginError(
-        f"the plugin {entry.name} ({entry.value}) of {_package(entry)} cannot be used: {reason}. "
+        f"the {kind.word} {entry.name} ({entry.value}) of {_package(entry)} cannot be used: {reason}. "
         "Fix that package, or uninstall it"
     )
 

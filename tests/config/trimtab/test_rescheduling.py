@@ -15,7 +15,7 @@ from trimtab.config.kube_scheduler import parse
 from trimtab.core.model.selectors import LabelSelector, Requirement
 from trimtab.core.model.setting import setting
 from trimtab.core.rescheduling.settings import Mode, ReschedulingSettings
-from trimtab.core.rescheduling.strategies.registry import IN_TREE_STRATEGIES
+from trimtab.core.rescheduling.strategies.registry import STRATEGIES
 from trimtab.core.rescheduling.strategies.resource_optimization import ResourceOptimization
 from trimtab.core.settings import Settings
 
@@ -89,9 +89,9 @@ class Drowsy(ResourceOptimization):
 
 def test_arguments_of_a_strategy(monkeypatch: pytest.MonkeyPatch) -> None:
     """They are parsed as those of a plugin, and dumped."""
-    monkeypatch.setitem(IN_TREE_STRATEGIES, "Drowsy", Drowsy)
+    monkeypatch.setitem(STRATEGIES, "Drowsy", Drowsy)
     section = "rescheduling: {strategies: [ResourceOptimization, {name: Drowsy, args: {hours: 7}}]}\n"
-    assert (ResourceOptimization(), Drowsy(7)) == settings_of(section).strategies
+    assert (ResourceOptimization(), Drowsy(hours=7)) == settings_of(section).strategies
     assert settings_of(section) == parse(dump(parse(TRIMTAB_HEAD + section, FILE)), FILE).settings.rescheduling
     (found,) = problems_of(f"{TRIMTAB_HEAD}rescheduling: {{strategies: [{{name: Drowsy, args: {{hours: 25}}}}]}}\n")
     assert "rescheduling.strategies[0].args.hours: 25 is not between 1 and 24" in found

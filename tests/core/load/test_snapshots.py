@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 
 from tests.core.load.builders import cluster_of, ingest, pod_reading, running_pod
 from trimtab.core.cluster.cluster import Cluster
 from trimtab.core.load.history import FIVE_MINUTES, HOUR
-from trimtab.core.load.snapshots import HOURLY, RECENT, PodSnapshots
+from trimtab.core.load.snapshots import HOURLY, RECENT, PodSnapshots, common_times
 from trimtab.core.model.resources import CPU
 
 NOTHING = np.array([-1.0])
@@ -19,7 +18,7 @@ def add(snapshots: PodSnapshots, at: float, values: dict[int, float]) -> None:
 
 
 def line(snapshots: PodSnapshots, slot: int = 0) -> list[float]:
-    (found,) = snapshots.filled(np.array([slot]), NOTHING).tolist()
+    (found,) = snapshots.filled(common_times([snapshots]), np.array([slot]), NOTHING).tolist()
     return [round(each, 3) for each in found]
 
 
@@ -30,7 +29,8 @@ def snapshots_of(cluster: Cluster) -> PodSnapshots:
 def filled(cluster: Cluster, name: str, instead: float = -1.0) -> list[float]:
     """Of this pod, as filled for all pods."""
     slots = np.flatnonzero(cluster.load_store.placed_pods.in_use)
-    found = snapshots_of(cluster).filled(slots, np.full(len(slots), instead))
+    snapshots = snapshots_of(cluster)
+    found = snapshots.filled(common_times([snapshots]), slots, np.full(len(slots), instead))
     number = slots.tolist().index(cluster.pod_table.slot[f"uid-{name}"])
     return [round(each, 3) for each in found[number].tolist()]
 
@@ -122,3 +122,14 @@ def test_a_fork_has_its_own() -> None:
     assert [300.0, 100.0, 100.0] == filled(cluster, "web")
     fork.upsert_pod(running_pod("new", "a", owner="web", version=5))
     assert [100.0, 100.0] == filled(fork, "new")
+
+
+def test_resources_that_were_measured_at_other_times_are_aligned() -> None:
+    """One that is late, or has gaps, has its mean at the times that only the other one has."""
+    cpu, memory = PodSnapshots(1), PodSnapshots(1)
+    for number in range(4):
+        add(cpu, 300.0 * number, {0: float(number)})
+    add(memory, 300.0, {0: 5.0})
+    times = common_times([cpu, memory])
+    assert [3.0, 2.0, 1.0, 0.0, 0.0] == cpu.filled(times, np.array([0]), NOTHING)[0].tolist()
+    assert [5.0] * 5 == memory.filled(times, np.array([0]), NOTHING)[0].tolist()

@@ -15,7 +15,7 @@ from trimtab.core.model.pod import Pod
 from trimtab.core.model.resources import CPU
 from trimtab.core.rescheduling.planner import Candidate, Planner
 from trimtab.core.rescheduling.settings import ReschedulingSettings
-from trimtab.core.rescheduling.strategies.interface import Strategy, StrategyContext, Suggestion
+from trimtab.core.rescheduling.strategies.interface import Strategy, StrategyContext, Suggestion, replaceable
 from trimtab.core.rescheduling.strategies.resource_optimization import ResourceOptimization
 
 Placed = tuple[str, str, float]  # name, node, and cores in use
@@ -47,8 +47,8 @@ def plan(
     def judge(pod: Pod) -> Candidate | Refusal:
         return Refusal(pod.key, "test", "refused") if pod.name in refuse else Candidate(pod, cost)
 
-    limits = ReschedulingSettings(limits={CPU: 0.8}, **settings)
-    planner = Planner(cluster, limits, {OURS: PROFILE}.get, strategies, judge, 1500.0)
+    chosen = ReschedulingSettings(limits={CPU: 0.8}, strategies=tuple(strategies), **settings)
+    planner = Planner(cluster, chosen, {OURS: PROFILE}.get, judge, replaceable, 1500.0)
     for _ in planner.steps():
         pass
     assert planner.plan is not None
@@ -116,7 +116,8 @@ def test_a_pod_of_an_unknown_scheduler_stays() -> None:
     cluster = measured(("large", "a", 2.8), ("middle", "a", 0.9))
     for uid in ("uid-large", "uid-middle"):
         cluster.upsert_pod(replace(cluster.pods[uid], scheduler_name="somebody-else", version=9))
-    assert [] == moves(plan(cluster))
+    found = plan(cluster)
+    assert ([], {"scheduler"}) == (moves(found), {each.guard for each in found.refusals})
 
 
 def test_nodes_without_trusted_load_are_no_targets() -> None:

@@ -22,7 +22,7 @@ from trimtab.config.yaml import MappingNode
 from trimtab.core.model.setting import PERCENTAGE, Setting
 from trimtab.core.rescheduling.settings import EAGERNESS, LIMITS, ReschedulingSettings
 from trimtab.core.rescheduling.strategies.interface import Strategy
-from trimtab.core.rescheduling.strategies.registry import IN_TREE_STRATEGIES
+from trimtab.core.rescheduling.strategies.registry import STRATEGIES
 
 _PERCENT = Setting(**PERCENTAGE)
 
@@ -69,7 +69,7 @@ def _parse_strategies(node: ConfigNode) -> tuple[Strategy, ...]:
         elif strategy is not None:
             found[strategy.name] = strategy
     if not items and len(node.report.problems) == before:
-        node.error(f"must not be empty: list some of {', '.join(IN_TREE_STRATEGIES)}, or remove the field")
+        node.error(f"must not be empty: list some of {', '.join(STRATEGIES)}, or remove the field")
     return tuple(found.values())
 
 
@@ -79,17 +79,17 @@ def _parse_strategy(item: ConfigNode) -> Strategy | None:
         return _build(item, None)
     entries = item.fields(("name", "args")) or {}
     if "name" not in entries:
-        item.error(f"name is missing: write one of {', '.join(IN_TREE_STRATEGIES)}")
+        item.error(f"name is missing: write one of {', '.join(STRATEGIES)}")
         return None
     return _build(entries["name"], entries.get("args"))
 
 
 def _build(node: ConfigNode, args: ConfigNode | None) -> Strategy | None:
     name = node.string()
-    if name is not None and name not in IN_TREE_STRATEGIES:
-        near = did_you_mean(name, IN_TREE_STRATEGIES)
-        node.error(f"unknown strategy {name[:100]!r}{near}: write one of {', '.join(IN_TREE_STRATEGIES)}")
-    kind = IN_TREE_STRATEGIES.get(name or "")
+    if name is not None and name not in STRATEGIES:
+        near = did_you_mean(name, STRATEGIES)
+        node.error(f"unknown strategy {name[:100]!r}{near}: write one of {', '.join(STRATEGIES)}")
+    kind = STRATEGIES.get(name or "")
     return parse_plugin(kind.name, kind, args) if kind is not None else None
 
 

@@ -11,6 +11,7 @@ snapshots of its predecessor, and of its siblings, stand in for those that it do
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple, Self
 
 import numpy as np
@@ -21,16 +22,33 @@ from trimtab.core.load.history import FIVE_MINUTES, HOUR, Matrix, TimeBuckets
 from trimtab.core.model.pod import Pod
 from trimtab.core.tables import ArrayTable, Floats, Index, column
 
+Numbers = NDArray[np.int64]
+
 RECENT, HOURLY = 6, 168
 BUCKETS_PER_HOUR = int(HOUR / FIVE_MINUTES)
 MAX_DEPARTED = 20_000
 
 
 class SnapshotTimes(NamedTuple):
-    """Which lines of `recent` and `hourly` hold snapshots, newest first."""
+    """The numbers of five-minute buckets and of hours at which snapshots were taken, newest first."""
 
-    recent: Index
-    hourly: Index
+    recent: Numbers
+    hourly: Numbers
+
+    def __len__(self) -> int:
+        return len(self.recent) + len(self.hourly)
+
+
+def common_times(of_resources: Iterable[PodSnapshots]) -> SnapshotTimes:
+    """All times at which any of these resources was measured, as far as they are kept."""
+    buckets, hours = zip(*((each.buckets, each.hours) for each in of_resources), strict=True)
+    return SnapshotTimes(_newest_first(buckets, RECENT), _newest_first(hours, HOURLY))
+
+
+def _newest_first(buckets: Sequence[TimeBuckets], count: int) -> Numbers:
+    """The newest bucket need not be full."""
+    numbers = np.unique(np.concatenate([each.numbers for each in buckets]))[::-1]
+    return numbers[(numbers >= 0) & (numbers > numbers[0] - count)]
 
 
 class PodSnapshots(ArrayTable):
@@ -91,26 +109,26 @@ class PodSnapshots(ArrayTable):
         for _, hourly in self.departed.values():
             hourly[line] = np.nan
 
-    def times(self) -> SnapshotTimes:
-        return SnapshotTimes(_newest_first(self.buckets), _newest_first(self.hours))
-
-    def filled(self, slots: Index, instead: Floats) -> Matrix:
-        """By slot and snapshot, recent ones first, both newest first; gaps are filled.
+    def filled(self, times: SnapshotTimes, slots: Index, instead: Floats) -> Matrix:
+        """By slot and snapshot, recent ones first; gaps are filled.
 
         With the mean at that time of siblings among these slots and of the pod that left last; else with the pod's own
         mean; else with what is given `instead` by slot.
         """
-        recent, hourly = self.times()
-        lines = np.concatenate([self.recent[recent][:, slots], self.hourly[hourly][:, slots]]).T
+        lines = self._at(times, self.recent[:, slots], self.hourly[:, slots]).T
         gaps = np.isnan(lines)
         if gaps.any():
-            siblings = self._of_siblings(slots, lines, recent, hourly)
+            siblings = self._of_siblings(times, slots, lines)
             lines = np.where(gaps, siblings, lines)
             lines = np.where(np.isnan(lines), _means(lines)[:, None], lines)
             lines = np.where(np.isnan(lines), instead.astype(np.float32)[:, None], lines)
         return np.ascontiguousarray(lines)
 
-    def _of_siblings(self, slots: Index, lines: Matrix, recent: Index, hourly: Index) -> Matrix:
+    def _at(self, times: SnapshotTimes, recent: Matrix, hourly: Matrix) -> Matrix:
+        """The lines of these times; NaN for those that are not kept."""
+        return np.concatenate([_lines(self.buckets, times.recent, recent), _lines(self.hours, times.hourly, hourly)])
+
+    def _of_siblings(self, times: SnapshotTimes, slots: Index, lines: Matrix) -> Matrix:
         """The mean of each pod's workload by snapshot, NaN where no pod of it was measured."""
         numbers: dict[WorkloadKey, int] = {}
         keys = (self.keys.get(slot, ("", str(slot), "")) for slot in slots.tolist())
@@ -122,7 +140,7 @@ class PodSnapshots(ArrayTable):
         for key, number in numbers.items():
             departed = self.departed.get(key)
             if departed is not None:
-                line = np.concatenate([departed[0][recent], departed[1][hourly]])
+                line = self._at(times, *departed)
                 there = ~np.isnan(line)
                 sums[number, there] += line[there]
                 counts[number, there] += 1
@@ -137,11 +155,10 @@ class PodSnapshots(ArrayTable):
         return copy
 
 
-def _newest_first(buckets: TimeBuckets) -> Index:
-    """The lines in use; the newest bucket need not be full."""
-    newest = buckets.numbers.max()
-    used = np.flatnonzero((buckets.numbers >= 0) & (buckets.numbers > newest - len(buckets.numbers)))
-    return used[np.argsort(-buckets.numbers[used])]
+def _lines(buckets: TimeBuckets, numbers: Numbers, lines: Matrix) -> Matrix:
+    found = lines[numbers % len(buckets.numbers)]
+    found[buckets.numbers[numbers % len(buckets.numbers)] != numbers] = np.nan
+    return found
 
 
 def _means(lines: Matrix) -> Matrix:

@@ -115,4 +115,6 @@ class LabelNode(Struct, frozen=True, tag=True):
     observe_only: bool = False
 
 
-Instruction = Bind | GetPod | EmitEvent | SetUnschedulable | Nominate | Preempt | BindVolume | SelectNode | LabelNode | Evict
+Instruction = (
+    Bind | GetPod | EmitEvent | SetUnschedulable | Nominate | Preempt | BindVolume | SelectNode | LabelNode | Evict
+)

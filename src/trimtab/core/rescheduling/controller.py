@@ -15,13 +15,14 @@ from typing import ClassVar
 from msgspec import Struct
 
 from trimtab.core.controllers import Changed, Controller, EngineState, Output
-from trimtab.core.model.events import EvictDone, EvictFailed, Event, LeaseLost, PodUpserted, SettingsRead
+from trimtab.core.model.events import Event, EvictDone, EvictFailed, LeaseLost, PodUpserted, SettingsRead
 from trimtab.core.model.instructions import Evict, Nominate
 from trimtab.core.model.plan import Move, Plan
 from trimtab.core.model.pod import Pod
 from trimtab.core.rescheduling.guards import GuardContext, OwnerSlot, owner_slot, refusal
 from trimtab.core.rescheduling.planner import Candidate, Planner
 from trimtab.core.rescheduling.settings import Mode, ReschedulingSettings
+from trimtab.core.rescheduling.strategies.interface import replaceable
 
 REPLACEMENT_TIMEOUT = 300.0
 
@@ -111,8 +112,8 @@ class Rescheduling(Controller):
             self.state.cluster,
             settings,
             self.state.settings.profile_of,
-            settings.strategies,
             lambda pod: refusal(context, pod) or Candidate(pod, settings.required_gain),
+            replaceable,
             now,
         )
         self._steps = self._planner.steps()

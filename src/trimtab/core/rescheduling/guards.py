@@ -60,7 +60,11 @@ def minimum_age(context: GuardContext, pod: Pod) -> str:
 
 def cooldown(context: GuardContext, pod: Pod) -> str:
     until = context.holds.get(owner_slot(pod), 0.0)
-    return f"a pod of its owner was moved; the next one may be in {until - context.now:.0f} s" if context.now < until else ""
+    return (
+        f"a pod of its owner was moved; the next one may be in {until - context.now:.0f} s"
+        if context.now < until
+        else ""
+    )
 
 
 def disruption_budget(context: GuardContext, pod: Pod) -> str:

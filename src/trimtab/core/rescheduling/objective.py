@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trimtab.core.cluster.cluster import Cluster
-from trimtab.core.load.snapshots import HOURLY
+from trimtab.core.load.snapshots import HOURLY, common_times
 from trimtab.core.tables import Bools, Floats, Index
 
 Array = NDArray[np.float32]
@@ -58,11 +58,13 @@ class NodeLoad:
         self.limits, self.resources = limits, tuple(limits)
         self.cluster = cluster
         store, count = cluster.load_store, len(cluster.node_table)
-        recent, hourly = store.snapshots[self.resources[0]].times()
-        self.weights = snapshot_weights(len(recent), len(hourly))
+        times = common_times(store.snapshots[name] for name in self.resources)
+        self.weights = snapshot_weights(len(times.recent), len(times.hourly))
         slots = np.flatnonzero(store.placed_pods.in_use & np.isnan(store.placed_pods.terminating_since))
         slots = slots[store.placed_pods.row[slots] >= 0]
-        self._all = {name: store.snapshots[name].filled(slots, store.accounting[name].pods.mean[slots]) for name in limits}
+        self._all = {
+            name: store.snapshots[name].filled(times, slots, store.accounting[name].pods.mean[slots]) for name in limits
+        }
         self._index = np.full(store.placed_pods.size, -1, dtype=np.intp)
         self._index[slots] = np.arange(len(slots))
         rows = store.placed_pods.row[slots]

@@ -4,8 +4,8 @@
                           │                                        │             │
                           └──────────── refusals ◀─────────────────┴─────────────┘
 
-A pair must gain more than the pod's disruption costs, and must not bring the target above a limit. Each move counts for the next one: on the fork of the cluster, on which
-moves are rehearsed with the filters that will place the replacement, and in the load of both nodes.
+A pair must gain more than the pod's disruption costs, and must not bring the target above a limit. Each move counts for
+the next one: in the load of both nodes, and on the fork of the cluster on which moves are rehearsed.
 """
 
 from __future__ import annotations
@@ -14,17 +14,15 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
-from msgspec.structs import replace
 
 from trimtab.core.cluster.cluster import Cluster
-from trimtab.core.framework.choose import evaluate, final_rejections, nominated_by_node
 from trimtab.core.framework.profile import Profile
-from trimtab.core.framework.rejections import PASSES
 from trimtab.core.model.plan import Move, Plan, Refusal
 from trimtab.core.model.pod import Pod
 from trimtab.core.rescheduling.objective import NodeLoad, PodLoad
+from trimtab.core.rescheduling.rehearsal import Rehearsal
 from trimtab.core.rescheduling.settings import ReschedulingSettings
-from trimtab.core.rescheduling.strategies.interface import Strategy, StrategyContext, Suggestion
+from trimtab.core.rescheduling.strategies.interface import AvoidsTargets, StrategyContext, Suggestion
 from trimtab.core.tables import Bools, Floats, Index
 
 MAX_TARGETS = 64
@@ -63,6 +61,12 @@ class Source:
             self._losses[:, columns] = load.losses_with(targets[columns], self.pods)
             self._fits[:, columns] = load.fits(targets[columns], self.pods)
 
+    def leave_alone(self, moved: Pod) -> None:
+        """The pod has left, and of one owner only one pod moves at a time."""
+        for number, (pod, _) in enumerate(self.candidates):
+            if pod.uid == moved.uid or (pod.owner is not None and pod.owner == moved.owner):
+                self.possible[number] = False
+
     def best(self) -> tuple[float, int, int]:
         """Net gain, pod and column of the best possible pair."""
         if not self.possible.size:
@@ -73,36 +77,6 @@ class Source:
         return float(net[pod, column]), pod, column
 
 
-class Rehearsal:
-    """The cluster with the moves so far, on which the filters of a pod's scheduler say where it fits."""
-
-    def __init__(self, cluster: Cluster, profile_of: Callable[[str], Profile | None]) -> None:
-        self._cluster, self._profile_of = cluster, profile_of
-        self.fork: Cluster | None = None
-
-    def feasible(self, pod: Pod) -> Bools | None:
-        """By row: where the pod would pass all filters, had it been evicted; None if nobody knows its scheduler."""
-        profile = self._profile_of(pod.scheduler_name)
-        if profile is None:
-            return None
-        self.fork = fork = self.fork if self.fork is not None else self._cluster.fork()
-        fork.delete_pod(pod.uid)
-        pending = replace(pod, node="", nominated_node="")
-        evaluation = evaluate(fork.view, pending, profile)
-        passes = np.zeros(fork.view.count, dtype=np.bool_)
-        if evaluation.pre_filter_rejection is None:
-            nominated = nominated_by_node(fork.view, pending, fork.nominated.values())
-            found = final_rejections(fork.view, pending, evaluation, nominated)
-            passes = (found.rejected_by == PASSES) & ~found.excluded
-        fork.assume(pod, pod.node)
-        return passes
-
-    def move(self, pod: Pod, target: str) -> None:
-        assert self.fork is not None
-        self.fork.delete_pod(pod.uid)
-        self.fork.assume(replace(pod, node=target), target)
-
-
 class Planner:
     """One plan. `steps` is advanced until it ends; then `plan` has the result."""
 
@@ -111,70 +85,72 @@ class Planner:
         cluster: Cluster,
         settings: ReschedulingSettings,
         profile_of: Callable[[str], Profile | None],
-        strategies: Sequence[Strategy],
         judge: Callable[[Pod], Candidate | Refusal],
+        movable: Callable[[Pod], bool],
         now: float,
     ) -> None:
         self.cluster, self.settings, self.now = cluster, settings, now
-        self.strategies, self._judge = strategies, judge
+        self._judge, self._movable, self._profile_of = judge, movable, profile_of
         self.rehearsal = Rehearsal(cluster, profile_of)
         self.moves: list[Move] = []
-        self.refusals: list[Refusal] = []
+        self.refusals: dict[str, Refusal] = {}  # by subject
         self.plan: Plan | None = None
 
     def steps(self) -> Iterator[None]:
         load = NodeLoad(self.cluster, self.settings.limits)
         before = float(load.penalty.sum())
-        suggestions = self._suggestions(StrategyContext(self.cluster, load, self.now))
         yield
-        sources = [source for each in suggestions if (source := self._source(each, load)) is not None]
-        yield
-        targets = self._targets(load, sources)
+        context = StrategyContext(
+            self.cluster, load, self.now, self._profile_of, self._movable, self.settings.required_gain
+        )
+        sources: list[Source] = []
+        for strategy in self.settings.strategies:
+            sources += [source for each in strategy.suggest(context) if (source := self._source(each, load))]
+            yield
+        targets = self._targets(load, context) if sources else np.zeros(0, dtype=np.intp)
         for source in sources:
             source.compute(load, targets)
-            source.possible = self._fits(source, targets)
+            source.possible = self._possible(source, targets)
             yield
         while len(self.moves) < self.settings.max_moves and self._next(load, sources, targets):
             yield
-        self.plan = Plan(self.now, tuple(self.moves), tuple(self.refusals), before, float(load.penalty.sum()))
-
-    def _suggestions(self, context: StrategyContext) -> list[Suggestion]:
-        return [suggestion for strategy in self.strategies for suggestion in strategy.suggest(context)]
+        refusals = tuple(self.refusals.values())
+        self.plan = Plan(self.now, tuple(self.moves), refusals, before, float(load.penalty.sum()))
 
     def _source(self, suggestion: Suggestion, load: NodeLoad) -> Source | None:
         row = self.cluster.node_table.row.get(suggestion.node)
-        candidates = []
-        for pod in self.cluster.on_node.get(suggestion.node, {}).values():
-            if suggestion.pods and pod.uid not in suggestion.pods:
-                continue
-            judged = self._judge(pod)
-            if isinstance(judged, Refusal):
-                self.refusals.append(judged)
-            else:
-                candidates.append(judged)
+        here = self.cluster.on_node.get(suggestion.node, {})
+        judged = [self._judge(pod) for uid, pod in here.items() if not suggestion.pods or uid in suggestion.pods]
+        candidates = [each for each in judged if isinstance(each, Candidate)]
+        self.refusals |= {each.subject: each for each in judged if isinstance(each, Refusal)}
         if row is None or not candidates:
             return None
         slots = np.array([self.cluster.pod_table.slot[each.pod.uid] for each in candidates], dtype=np.intp)
         return Source(suggestion, row, candidates, load.pods(slots))
 
-    def _targets(self, load: NodeLoad, sources: Sequence[Source]) -> Index:
-        """The nodes with the lowest penalty whose load is known."""
+    def _targets(self, load: NodeLoad, context: StrategyContext) -> Index:
+        """The nodes with the lowest penalty whose load is known, and to which no strategy objects."""
         view = self.cluster.view
         known = ~view.unschedulable
         for name in load.resources:
             known &= (view.load.trust(name) > 0) & ~view.load.node_metrics_only(name)
+        for strategy in self.settings.strategies:
+            if isinstance(strategy, AvoidsTargets):
+                known &= ~strategy.avoid(context)
         rows = np.flatnonzero(known)
         return rows[np.argsort(load.penalty[rows], kind="stable")][:MAX_TARGETS]
 
-    def _fits(self, source: Source, targets: Index) -> Bools:
-        """Whether requests leave room, as a first sieve; and a node is no target for its own pods."""
-        view = self.cluster.view
-        fits = np.ones((len(source.candidates), len(targets)), dtype=np.bool_)
-        for name in source_resources(source):
+    def _possible(self, source: Source, targets: Index) -> Bools:
+        """The targets that the strategy allows and whose requests leave room, as a first sieve; not the node itself."""
+        view, allowed = self.cluster.view, source.suggestion.targets
+        possible = np.ones((len(source.candidates), len(targets)), dtype=np.bool_)
+        for name in dict.fromkeys(name for each in source.candidates for name, _ in each.pod.requests.amounts):
             wanted = np.array([each.pod.requests.of(name) for each in source.candidates])
-            fits &= wanted[:, None] <= (view.allocatable(name) - view.requested(name))[targets]
-        fits[:, targets == source.row] = False
-        return fits
+            possible &= wanted[:, None] <= (view.allocatable(name) - view.requested(name))[targets]
+        possible[:, targets == source.row] = False
+        if allowed:
+            possible &= view.rows_named(allowed)[targets]
+        return possible
 
     def _next(self, load: NodeLoad, sources: list[Source], targets: Index) -> bool:
         """Make the best move, or find out that it is not possible; False if no pair is worth its cost."""
@@ -185,13 +161,19 @@ class Planner:
         (net, pod_number, column), source = found[number], sources[number]
         if net <= 0:
             return False
-        candidate, row = source.candidates[pod_number], int(targets[column])
-        feasible = self.rehearsal.feasible(candidate.pod)
+        pod = source.candidates[pod_number].pod
+        feasible = self.rehearsal.feasible(pod)
+        if feasible is None:
+            self._refuse(pod, "scheduler", f"the rules of its scheduler, {pod.scheduler_name}, are not known")
+        elif not feasible[targets].any():
+            self._refuse(pod, "rehearsal", "its scheduler would find no other node for it")
         source.possible[pod_number] &= False if feasible is None else feasible[targets]
-        if not source.possible[pod_number, column]:
-            return True
-        self._move(load, sources, targets, source, pod_number, row, net)
+        if source.possible[pod_number, column]:
+            self._move(load, sources, targets, source, pod_number, int(targets[column]), net)
         return True
+
+    def _refuse(self, pod: Pod, guard: str, reason: str) -> None:
+        self.refusals[pod.key] = Refusal(pod.key, guard, reason)
 
     def _move(
         self,
@@ -203,20 +185,12 @@ class Planner:
         row: int,
         net: float,
     ) -> None:
-        pod, cost, suggestion = *source.candidates[number], source.suggestion
+        pod, suggestion, cost = source.candidates[number].pod, source.suggestion, source.candidates[number].cost
         target = self.cluster.node_table.nodes[row].name
         self.rehearsal.move(pod, target)
-        self.moves.append(
-            Move(pod.uid, pod.key, pod.node, target, suggestion.strategy, suggestion.reason, net + cost, cost)
-        )
+        gain = net + cost - suggestion.worth
+        self.moves.append(Move(pod.uid, pod.key, pod.node, target, suggestion.strategy, suggestion.reason, gain, cost))
         load.move(PodLoad(source.pods.slots[[number]], source.pods.usage[:, [number]]), source.row, row)
-        changed = np.array([source.row, row])
         for each in sources:
-            each.update(load, targets, changed)
-            for other, candidate in enumerate(each.candidates):
-                if candidate.pod.uid == pod.uid or (pod.owner is not None and candidate.pod.owner == pod.owner):
-                    each.possible[other] = False
-
-
-def source_resources(source: Source) -> list[str]:
-    return list(dict.fromkeys(name for each in source.candidates for name, _ in each.pod.requests.amounts))
+            each.update(load, targets, np.array([source.row, row]))
+            each.leave_alone(pod)

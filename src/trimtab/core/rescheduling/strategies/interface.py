@@ -1,26 +1,33 @@
 """What a strategy sees, and what it returns. It suggests; guards, the objective and a rehearsal decide.
 
 A strategy is a frozen dataclass whose fields are its arguments, like a scheduling plugin. It remembers nothing: how long a
-node has been hot is in the snapshots.
+node has been hot is in the snapshots. Rivals are other projects' reschedulers, run for comparison: they decide themselves.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
 
 from trimtab.core.cluster.cluster import Cluster
+from trimtab.core.framework.profile import Profile
+from trimtab.core.model.pod import Pod
 from trimtab.core.rescheduling.objective import NodeLoad
+from trimtab.core.tables import Bools
 
 ANY_POD: frozenset[str] = frozenset()
+ANY_NODE: frozenset[str] = frozenset()
+NODE_BOUND = ("DaemonSet", "Node")  # owners of pods that belong to their node; "Node" owns static pods
+MUST_GO = 1e6  # worth more than any disruption costs
+DEFAULT_COST, ABOVE_COST = 32.0, 1.25
 
 
 class Suggestion(NamedTuple):
-    """Pods should leave this node: any of them, or those of these UIDs.
+    """Pods should leave this node: any of them, or those of these UIDs; for any other node, or for these.
 
     `worth` is what leaving is worth by itself, in units of the objective, beside what it changes in the load: 0 where load
-    is the only reason, and more than any disruption costs where the pod must go.
+    is the only reason, and `MUST_GO` where the pod must go.
     """
 
     strategy: str
@@ -28,15 +35,37 @@ class Suggestion(NamedTuple):
     reason: str
     pods: frozenset[str] = ANY_POD
     worth: float = 0.0
+    targets: frozenset[str] = ANY_NODE
+
+
+def replaceable(pod: Pod) -> bool:
+    """Whether a controller would create the pod again, and on another node."""
+    return pod.owner is not None and pod.owner.kind not in NODE_BOUND
+
+
+def unknown_scheduler(name: str) -> Profile | None:
+    return None
 
 
 @dataclass(frozen=True, slots=True)
 class StrategyContext:
-    """The cluster and its load by snapshot, at this time."""
+    """The cluster and its load by snapshot, at this time.
+
+    `profile_of` finds the profile that will place a pod's replacement. `movable` tells the pods that may be moved some day
+    from those that never may; how long ago a pod was moved does not matter to it. `cost` is that of an ordinary pod.
+    """
 
     cluster: Cluster
     load: NodeLoad
     now: float
+    profile_of: Callable[[str], Profile | None] = unknown_scheduler
+    movable: Callable[[Pod], bool] = replaceable
+    cost: float = DEFAULT_COST
+
+    @property
+    def worth_a_move(self) -> float:
+        """A little more than an ordinary disruption costs: worth a move that does not make the load much worse."""
+        return ABOVE_COST * self.cost
 
 
 class Strategy(Protocol):
@@ -47,3 +76,30 @@ class Strategy(Protocol):
     def suggest(self, context: StrategyContext) -> Iterable[Suggestion]:
         """The nodes that pods should leave, the most urgent first; several strategies may name the same node."""
         ...
+
+
+@runtime_checkable
+class AvoidsTargets(Protocol):
+    """A strategy that knows nodes to which no pod should be moved, whoever suggests it."""
+
+    def avoid(self, context: StrategyContext) -> Bools:
+        """By row: no target."""
+        ...
+
+
+class RivalEviction(NamedTuple):
+    """A rival evicts this pod; where the replacement goes is up to its scheduler."""
+
+    uid: str
+    reason: str
+
+
+class RivalStrategy(Protocol):
+    """Another project's rescheduler: which pods it evicts, in its order, by its own rules and limits.
+
+    `state` is what it remembers between rounds, None at first; the new state is returned, and the old one never changed.
+    """
+
+    name: ClassVar[str]
+
+    def evictions(self, context: StrategyContext, state: Any) -> tuple[Sequence[RivalEviction], Any]: ...

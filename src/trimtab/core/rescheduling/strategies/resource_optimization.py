@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
-import numpy as np
-
+from trimtab.core.model.resources import CPU, MEMORY
+from trimtab.core.model.setting import PERCENTAGE, check_ranges, setting
 from trimtab.core.rescheduling.strategies.interface import StrategyContext, Suggestion
+from trimtab.core.rescheduling.strategies.utilisation import expected_utilisation, highest_first
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,12 +18,24 @@ class ResourceOptimization:
 
     name: ClassVar[str] = "ResourceOptimization"
 
+    cpu_threshold: float | None = setting(
+        None, "the limit of CPU unless set: percent of allocatable above which pods should leave", **PERCENTAGE
+    )
+    memory_threshold: float | None = setting(
+        None, "the limit of memory unless set: percent of allocatable above which pods should leave", **PERCENTAGE
+    )
+
+    def __post_init__(self) -> None:
+        check_ranges(self)
+
     def suggest(self, context: StrategyContext) -> Iterable[Suggestion]:
         view = context.cluster.view
-        for resource, limit in context.load.limits.items():
-            with np.errstate(divide="ignore", invalid="ignore"):
-                utilisation = view.load.expected(resource) / view.allocatable(resource)
-            hot = np.flatnonzero(utilisation > limit)
-            for row in hot[np.argsort(-utilisation[hot], kind="stable")].tolist():
+        for resource, limit in self._limits(context.load.limits).items():
+            utilisation = expected_utilisation(view, resource)
+            for row in highest_first(utilisation > limit, utilisation):
                 reason = f"{resource} at {utilisation[row]:.0%}, above {limit:.0%}"
                 yield Suggestion(self.name, view.nodes[row].name, reason)
+
+    def _limits(self, limits: Mapping[str, float]) -> dict[str, float]:
+        own = {CPU: self.cpu_threshold, MEMORY: self.memory_threshold}
+        return {**limits, **{name: percent / 100 for name, percent in own.items() if percent is not None}}
