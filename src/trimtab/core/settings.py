@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from trimtab.core.framework.profile import Profile
 from trimtab.core.load.pressure_rules import LabellingSettings
 from trimtab.core.load.settings import LoadSettings
-from trimtab.core.rescheduling.settings import ReschedulingSettings
+from trimtab.core.rescheduling.settings import GUARDED_KINDS, ReschedulingSettings
 
 DEFAULT_LOAD = LoadSettings()
 # kube-scheduler's defaults of the scheduling queue, in seconds
@@ -33,10 +33,12 @@ class Settings:
 
     @property
     def kinds(self) -> tuple[str, ...]:
-        """The kinds that must be synced before the first decision: pods, nodes, and what the plugins need."""
+        """The kinds that must be synced before the first decision: pods, nodes, and what plugins and guards need."""
         if not self.profiles:
             return ("nodes",)
-        return ("pods", "nodes", *dict.fromkeys(kind for profile in self.profiles for kind in profile.needed_kinds))
+        needed = [kind for profile in self.profiles for kind in profile.needed_kinds]
+        guarded = () if self.rescheduling is None else GUARDED_KINDS
+        return ("pods", "nodes", *dict.fromkeys([*needed, *guarded]))
 
     def profile_of(self, scheduler: str) -> Profile | None:
         return next((profile for profile in self.profiles if profile.name == scheduler), None)

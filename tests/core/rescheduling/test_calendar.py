@@ -42,7 +42,7 @@ def latest(cron: str, now: str) -> str:
     ],
 )
 def test_when_a_schedule_was_last_due(cron: str, expected: str) -> None:
-    """On Wednesday 18 March 2026, half past ten: lists, ranges, steps, names, macros, and either day field if both are set."""
+    """At 10:30 on Wednesday 18 March 2026: lists, ranges, steps, names, macros, and either day field if both are set."""
     assert expected == latest(cron, "2026-03-18 10:30")
 
 

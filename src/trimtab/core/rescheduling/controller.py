@@ -15,11 +15,18 @@ from typing import ClassVar
 from msgspec import Struct
 
 from trimtab.core.controllers import Changed, Controller, EngineState, Output
-from trimtab.core.model.events import EvictDone, EvictFailed, Event, LeaseLost, PodUpserted, SettingsRead
+from trimtab.core.model.events import Event, EvictDone, EvictFailed, LeaseLost, PodUpserted, SettingsRead
 from trimtab.core.model.instructions import Evict, Nominate
 from trimtab.core.model.plan import Move, Plan
 from trimtab.core.model.pod import Pod
-from trimtab.core.rescheduling.guards import GuardContext, OwnerSlot, owner_slot, refusal
+from trimtab.core.rescheduling.guards import (
+    GuardContext,
+    OwnerSlot,
+    UnderWay,
+    cluster_refusal,
+    owner_slot,
+    refusal,
+)
 from trimtab.core.rescheduling.planner import Candidate, Planner
 from trimtab.core.rescheduling.settings import Mode, ReschedulingSettings
 
@@ -106,7 +113,10 @@ class Rescheduling(Controller):
         self._next_plan = now + settings.interval
         self.under_way = {uid: each for uid, each in self.under_way.items() if now < each.deadline}
         self.holds = {slot: until for slot, until in self.holds.items() if now < until}
-        context = GuardContext(self.state.cluster, settings, now, self.holds)
+        context = self._guard_context(settings, now)
+        refused = cluster_refusal(context)
+        if refused is not None:
+            return (Plan(now, refusals=(refused,)),)
         self._planner = Planner(
             self.state.cluster,
             settings,
@@ -117,6 +127,10 @@ class Rescheduling(Controller):
         )
         self._steps = self._planner.steps()
         return ()
+
+    def _guard_context(self, settings: ReschedulingSettings, now: float) -> GuardContext:
+        under_way = {uid: UnderWay(each.slot, each.replacement) for uid, each in self.under_way.items()}
+        return GuardContext(self.state.cluster, settings, now, self.holds, under_way, self.state.forbidden)
 
     def has_work(self) -> bool:
         return self._planner is not None
