@@ -16,6 +16,7 @@ from trimtab.core.model.objects import PodDisruptionBudget
 from trimtab.core.model.pod import Owner, Pod
 from trimtab.core.rescheduling.settings import ReschedulingSettings
 
+REVISION = "controller-revision-hash"  # of StatefulSets
 TEMPLATE_HASHES = ("pod-template-hash", "rollouts-pod-template-hash")  # of Deployments, and of Argo Rollouts
 OwnerSlot = tuple[str, str, str]  # namespace, the owner's UID, and the name of a StatefulSet's pod
 
@@ -45,10 +46,11 @@ class UnderWay(NamedTuple):
 
 @dataclass(slots=True)
 class Workload:
-    """The pods of one workload that have not finished, and how many of them are being moved."""
+    """The pods of one workload that have not finished, their revisions, and how many of them are being moved."""
 
     name: str
     pods: list[Pod] = field(default_factory=list)
+    revisions: set[tuple[str, str]] = field(default_factory=set)  # ReplicaSet or other owner, and revision of that
     moves: int = 0
 
     def share(self, fraction: float) -> int:
@@ -104,6 +106,7 @@ class GuardContext:
                 name = workload_name(pod, pod.owner)
                 workload = by_owner[pod.owner.uid] = workloads.setdefault(name, Workload(name))
                 workload.pods.append(pod)
+                workload.revisions.add((pod.owner.uid, pod.labels.get(REVISION, "")))
         for each in self.under_way.values():
             if each.slot[1] in by_owner:
                 by_owner[each.slot[1]].moves += 1
@@ -116,9 +119,17 @@ class GuardContext:
             found.setdefault(budget.namespace, []).append(budget)
         return found
 
+    @cached_property
+    def _covering(self) -> dict[str, list[PodDisruptionBudget]]:
+        return {}
+
     def budgets(self, pod: Pod) -> list[PodDisruptionBudget]:
-        """Those that cover the pod."""
-        return [each for each in self._budgets.get(pod.namespace, ()) if each.covers(pod)]
+        """Those that cover the pod; several guards ask for them."""
+        found = self._covering.get(pod.uid)
+        if found is None:
+            found = [each for each in self._budgets.get(pod.namespace, ()) if each.covers(pod)]
+            self._covering[pod.uid] = found
+        return found
 
     @cached_property
     def _healthy(self) -> dict[str, int]:

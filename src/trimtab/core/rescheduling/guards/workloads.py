@@ -11,7 +11,6 @@ from trimtab.core.model.objects import StatefulSet
 from trimtab.core.model.pod import Pod
 from trimtab.core.rescheduling.guards.context import GuardContext, Workload, is_available, owner_slot
 
-REVISION = "controller-revision-hash"  # of StatefulSets
 _ORDINAL = re.compile(r"-([0-9]{1,9})$")
 
 
@@ -48,8 +47,7 @@ def rollout(context: GuardContext, pod: Pod) -> str:
     if pod.owner is None:
         return ""
     workload = context.workload(pod)
-    revisions = {(each.owner and each.owner.uid, each.labels.get(REVISION)) for each in workload.pods}
-    return f"a rollout of {workload.name} is in progress" if len(revisions) > 1 else ""
+    return f"a rollout of {workload.name} is in progress" if len(workload.revisions) > 1 else ""
 
 
 def scaling(context: GuardContext, pod: Pod) -> str:
