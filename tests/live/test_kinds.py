@@ -129,7 +129,8 @@ async def test_namespaces_services_and_budgets(rig: Rig) -> None:
         assert Namespace(name="blue", uid=blue.object.uid, version=blue.object.version, labels=labels) == blue.object
         same = {"name": "web", "namespace": "default", "selector": WEB}
         assert Service(uid=web.object.uid, version=web.object.version, **same) == web.object
-        assert PodDisruptionBudget(uid=budget.object.uid, version=budget.object.version, **same) == budget.object
+        written = {"uid": budget.object.uid, "version": budget.object.version, "observed": budget.object.observed}
+        assert PodDisruptionBudget(**written, **same) == budget.object
         await run_blocking(rig.admin.delete, "/api/v1/namespaces/default/services/web")
         gone = await facts.tells("services default/web", lambda fact: isinstance(fact, ObjectDeleted))
         assert web.object.uid == gone.uid

@@ -63,7 +63,7 @@ def cluster() -> Iterator[MeteredCluster]:
 
 def plan(cluster: MeteredCluster, output: Path, *flags: str) -> tuple[int, Document, str]:
     """Exit code, the document, and what else was printed, under the account of a reader."""
-    settings = {"rescheduling": {"minPodAge": "0s", "eagerness": "eager"}}
+    settings = {"rescheduling": {"minPodAge": "0s", "eagerness": "eager", "allowLastReplica": True, "settleTime": "0s"}}
     config = trimtab_process.write_config(cluster.rig, "plan", {**stage.prometheus_config(cluster), **settings})
     reader = install_reader(cluster.rig)
     trimtab_process.wait_for(lambda: may_list(cluster), 40, "the view role has rules")

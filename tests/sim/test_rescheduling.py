@@ -27,7 +27,7 @@ def crowded(*used: int, on: str = "n1", hours: float = 4.0) -> Scenario:
 
 
 def rescheduling(mode: Mode = Mode.AUTO, **fields: Any) -> Settings:
-    return replace(stock(), rescheduling=ReschedulingSettings(mode=mode, **fields))
+    return replace(stock(), rescheduling=ReschedulingSettings(mode=mode, allow_last_replica=True, **fields))
 
 
 def moved(simulation: Simulation) -> list[str]:

@@ -80,6 +80,7 @@ def pod(name: str, app: str, on: str = "", **spec: Any) -> Json:
         {"name": "c", "configMap": {"name": SECRET}},
         {"name": "p", "projected": {"sources": [{"secret": {"name": SECRET}}]}},
         {"name": "h", "hostPath": {"path": f"/{SECRET}"}},
+        {"name": "scratch-of-acme", "emptyDir": {"sizeLimit": SECRET}},
         {
             "name": "d",
             "csi": {
@@ -91,10 +92,20 @@ def pod(name: str, app: str, on: str = "", **spec: Any) -> Json:
         {"name": "r", "rbd": {"monitors": ["10.1.1.1"], "image": f"disk-of-{name}", "keyring": SECRET, "user": SECRET}},
         {"name": "f", "azureFile": {"secretName": SECRET, "shareName": "files-of-acme"}},
     ]
+    about_eviction = {
+        "kubernetes.io/config.mirror": SECRET,
+        "descheduler.alpha.kubernetes.io/prefer-no-eviction": SECRET,
+        "descheduler.alpha.kubernetes.io/evict": SECRET,
+        "cluster-autoscaler.kubernetes.io/safe-to-evict": SECRET,
+        "cluster-autoscaler.kubernetes.io/safe-to-evict-local-volumes": f"h,{SECRET},scratch-of-acme",
+        "karpenter.sh/do-not-disrupt": SECRET,
+        "trimtab.dev/evict": SECRET,
+    }
     return {
         "metadata": secret_metadata(
             name,
             namespace=NAMESPACE,
+            annotations={"token": SECRET, **about_eviction},
             labels={"app": app, TEAM: "storefront", "note": LABEL_SECRET},
             ownerReferences=[
                 {"kind": "ReplicaSet", "apiVersion": "apps/v1", "name": app, "uid": f"rs-{app}", "controller": True}

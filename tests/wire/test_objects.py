@@ -94,6 +94,7 @@ def test_a_namespace_is_its_labels() -> None:
                 **IDENTITY, selector=LabelSelector(), disruptions_allowed=2, disrupted_pods=("web-1", "web-2")
             ),
         ),
+        (None, {"desiredHealthy": 3}, PodDisruptionBudget(**IDENTITY, desired_healthy=3)),
     ],
 )
 def test_a_budget_allows_what_its_status_says(
@@ -101,6 +102,20 @@ def test_a_budget_allows_what_its_status_says(
 ) -> None:
     """Before the disruption controller has looked at it, it allows nothing."""
     assert expected == budgets().read(encoded(an_object(spec, status)))
+
+
+@pytest.mark.parametrize(("observed", "expected"), [(None, False), (1, False), (2, True)])
+def test_a_status_of_an_older_spec_is_told_apart(observed: int | None, expected: bool) -> None:
+    """The API server refuses evictions until the disruption controller has seen the present spec."""
+    found = budgets().read(encoded(an_object(status={"observedGeneration": observed}, generation=2)))
+    assert isinstance(found, PodDisruptionBudget)
+    assert expected is found.observed
+
+
+def test_a_stateful_set_has_its_replicas() -> None:
+    """By them one sees that a pod is missing."""
+    found = stateful_sets().read(encoded(an_object({"replicas": 3})))
+    assert StatefulSet(**IDENTITY, replicas=3) == found
 
 
 @pytest.mark.parametrize(

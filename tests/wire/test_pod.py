@@ -47,6 +47,7 @@ def test_every_field_lands_where_it_belongs() -> None:
             ownerReferences=[BACKUP, OWNER],
             creationTimestamp="1970-01-01T00:00:30Z",
             deletionTimestamp="1970-01-01T00:02:00Z",
+            annotations={"trimtab.dev/evict": "never"},
         )
     )
     expected = Pod(
@@ -72,6 +73,7 @@ def test_every_field_lands_where_it_belongs() -> None:
         unschedulable_condition=("Unschedulable", "no room"),
         spec_error="",
         preempted=True,
+        annotations={"trimtab.dev/evict": "never"},
     )
     assert expected == pod
     assert (("cpu", 250),) == pod.requests.amounts

@@ -132,6 +132,45 @@ def test_volumes_that_tie_to_nothing_are_skipped(kind: str) -> None:
     assert () == _spec({"volumes": [{"name": "v", kind: {}}]}).volumes
 
 
+def test_local_volumes_are_kept_by_name() -> None:
+    """Directories of the node hold data that an evicted pod leaves behind; a directory in memory does not count."""
+    volumes = [
+        {"name": "scratch", "emptyDir": {"sizeLimit": "1Gi"}},
+        {"name": "fast", "emptyDir": {"medium": "Memory"}},
+        {"name": "logs", "hostPath": {"path": "/var/log"}},
+        {"name": "gone", "emptyDir": None},
+        {"name": "data", "persistentVolumeClaim": {"claimName": "data-0"}},
+    ]
+    found = _spec({"volumes": volumes})
+    assert ("scratch", "logs") == found.local_volumes
+    assert (Volume("persistentVolumeClaim", "data-0"),) == found.volumes
+
+
+@pytest.mark.parametrize(
+    ("annotations", "expected"),
+    [
+        ({"kubernetes.io/config.mirror": "a1b2c3"}, {"kubernetes.io/config.mirror": ""}),
+        ({"karpenter.sh/do-not-disrupt": "true"}, {"karpenter.sh/do-not-disrupt": "true"}),
+        ({"cluster-autoscaler.kubernetes.io/safe-to-evict": "true", "other": "x"}, {}),
+        (
+            {"cluster-autoscaler.kubernetes.io/safe-to-evict-local-volumes": "scratch, other"},
+            {"cluster-autoscaler.kubernetes.io/safe-to-evict-local-volumes": "scratch"},
+        ),
+    ],
+)
+def test_annotations_are_kept_as_far_as_they_have_a_meaning(annotations: Json, expected: Json) -> None:
+    """A value that says nothing about eviction is not kept: there may be anything in it."""
+    spec = {"volumes": [{"name": "scratch", "emptyDir": {}}]}
+    assert expected == read_pod(pod_json(spec, annotations=annotations)).annotations
+
+
+def test_pods_without_annotations_about_eviction_share_one_mapping() -> None:
+    """A hundred thousand empty mappings would be some megabytes."""
+    first = read_pod(pod_json(labels={"a": "1"}))
+    second = read_pod(pod_json(labels={"a": "2"}, annotations={"other": "x"}))
+    assert first.annotations is second.annotations
+
+
 @pytest.mark.parametrize("kind", ["persistentVolumeClaim", "rbd"])
 def test_a_null_source_is_no_volume(kind: str) -> None:
     """A kind of volume that is written down as null is not there."""

@@ -13,7 +13,7 @@ from trimtab.config.registry import default_profile
 from trimtab.core.cluster.cluster import Cluster
 from trimtab.core.framework.explain import NodeRow, explain
 from trimtab.core.model.node import Node
-from trimtab.core.model.pod import Pod
+from trimtab.core.model.pod import SAFE_LOCAL_VOLUMES, Pod
 from trimtab.wire.pseudonyms import Pseudonyms, rule_of
 from trimtab.wire.reduction import ORIGINALS, Reduced, reduced_shape
 
@@ -91,6 +91,12 @@ def test_no_name_is_left() -> None:
         assert name.encode() not in text, name
     for kept in (ZONE, "kubernetes.io/hostname", "dedicated", "ebs.csi.aws.com", "ReplicaSet", "apps/v1", "memory"):
         assert kept.encode() in text, kept
+
+
+def test_local_volumes_are_still_listed_as_safe() -> None:
+    """The annotation that lists them is renamed with them."""
+    pod = next(each for each in held(renamed(pseudonyms())).pods.values() if each.spec.local_volumes)
+    assert list(pod.spec.local_volumes) == pod.annotations[SAFE_LOCAL_VOLUMES].split(",")
 
 
 def test_one_text_has_one_pseudonym_per_key() -> None:

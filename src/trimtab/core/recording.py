@@ -182,9 +182,11 @@ class RecordDecoder:
 
     def _interned_pod(self, pod: Pod) -> Pod:
         labels = self._interned.setdefault(tuple(pod.labels.items()), pod.labels)
+        annotations = self._interned.setdefault(tuple(pod.annotations.items()), pod.annotations)
         return replace(
             pod,
             labels=labels,
+            annotations=annotations,
             spec=self._intern(pod.spec),
             requests=self._intern(pod.requests),
             owner=self._intern(pod.owner),

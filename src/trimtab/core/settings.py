@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from trimtab.core.framework.profile import Profile
 from trimtab.core.load.pressure_rules import LabellingSettings
 from trimtab.core.load.settings import LoadSettings
-from trimtab.core.rescheduling.settings import KINDS as RESCHEDULING_KINDS
-from trimtab.core.rescheduling.settings import ReschedulingSettings
+from trimtab.core.rescheduling.settings import GUARDED_KINDS, ReschedulingSettings
 
 DEFAULT_LOAD = LoadSettings()
 # kube-scheduler's defaults of the scheduling queue, in seconds
@@ -37,11 +36,11 @@ class Settings:
     @property
     def kinds(self) -> tuple[str, ...]:
         """The kinds that must be synced before the first decision: pods, nodes, and what plugins and guards need."""
-        moved = RESCHEDULING_KINDS if self.rescheduling is not None else ()
-        if not self.profiles and not moved:
+        guarded = () if self.rescheduling is None else GUARDED_KINDS
+        if not self.profiles and not guarded:
             return ("nodes",)
         needed = (kind for profile in self.profiles for kind in profile.needed_kinds)
-        return ("pods", "nodes", *dict.fromkeys((*needed, *moved)))
+        return ("pods", "nodes", *dict.fromkeys((*needed, *guarded)))
 
     def profile_of(self, scheduler: str) -> Profile | None:
         return next((profile for profile in self.profiles if profile.name == scheduler), None)

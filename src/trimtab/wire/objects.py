@@ -151,8 +151,23 @@ def replica_sets() -> ObjectReader[SelectorOwnerShape, ReplicaSet]:
     return _by_selector("ReplicaSet", ReplicaSet)
 
 
-def stateful_sets() -> ObjectReader[SelectorOwnerShape, StatefulSet]:
-    return _by_selector("StatefulSet", StatefulSet)
+class StatefulSetSpec(SelectorSpec, frozen=True):
+    replicas: int | None = None
+
+
+class StatefulSetShape(Struct, frozen=True):
+    metadata: ObjectMetaShape
+    spec: StatefulSetSpec | None = None
+
+
+def stateful_sets() -> ObjectReader[StatefulSetShape, StatefulSet]:
+    def build(shape: StatefulSetShape) -> StatefulSet:
+        spec = shape.spec or StatefulSetSpec()
+        return StatefulSet(
+            **identity_fields(shape.metadata), selector=interned_selector(spec.selector), replicas=spec.replicas
+        )
+
+    return ObjectReader("StatefulSet", StatefulSetShape, build)
 
 
 def _by_label_map(kind: str, value: type[X]) -> ObjectReader[LabelMapShape, X]:
@@ -173,6 +188,10 @@ def _by_selector(kind: str, value: type[X]) -> ObjectReader[SelectorOwnerShape, 
     return ObjectReader(kind, SelectorOwnerShape, build)
 
 
+class BudgetMeta(ObjectMetaShape, frozen=True, rename="camel"):
+    generation: int | None = None
+
+
 class BudgetSpec(Struct, frozen=True):
     selector: SelectorShape | None = None
 
@@ -180,10 +199,12 @@ class BudgetSpec(Struct, frozen=True):
 class BudgetStatus(Struct, frozen=True, rename="camel"):
     disruptions_allowed: int | None = None
     disrupted_pods: dict[str, Any] | None = None
+    desired_healthy: int | None = None
+    observed_generation: int | None = None
 
 
 class BudgetShape(Struct, frozen=True):
-    metadata: ObjectMetaShape
+    metadata: BudgetMeta
     spec: BudgetSpec | None = None
     status: BudgetStatus | None = None
 
@@ -200,6 +221,8 @@ def _budget(shape: BudgetShape) -> PodDisruptionBudget:
         selector=interned_selector(shape.spec.selector if shape.spec else None),
         disruptions_allowed=status.disruptions_allowed or 0,
         disrupted_pods=tuple(sorted(status.disrupted_pods or ())),
+        desired_healthy=status.desired_healthy,
+        observed=(status.observed_generation or 0) >= (shape.metadata.generation or 0),
     )
 
 

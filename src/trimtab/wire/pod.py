@@ -94,6 +94,7 @@ class PodReader:
             unschedulable,
             template.error,
             preempted,
+            template.annotations,
         )
 
     def _decode_fields(self, data: bytes | Raw) -> Pod | Malformed:

@@ -11,6 +11,7 @@ from typing import Annotated, Any
 
 from msgspec import Meta, Raw, Struct, field
 
+from trimtab.core.model import pod
 from trimtab.wire.decoding import NULL
 
 Name = Annotated[str, Meta(min_length=1)]
@@ -46,8 +47,16 @@ class ContainerStatusShape(Struct, frozen=True, gc=False, omit_defaults=True, re
     allocated_resources: Raw = NULL
 
 
+class EmptyDirShape(Struct, frozen=True, gc=False, omit_defaults=True):
+    medium: str | None = None
+
+
+class HostPathShape(Struct, frozen=True, gc=False):
+    """Its path affects nothing."""
+
+
 class VolumeShape(Struct, frozen=True, gc=False, omit_defaults=True, rename="camel"):
-    """The kinds of volumes that affect scheduling."""
+    """The kinds of volumes that affect scheduling, and those whose data stays behind when the pod is evicted."""
 
     name: str | None = None
     persistent_volume_claim: Raw = NULL
@@ -62,6 +71,13 @@ class VolumeShape(Struct, frozen=True, gc=False, omit_defaults=True, rename="cam
     portworx_volume: Raw = NULL
     rbd: Raw = NULL
     vsphere_volume: Raw = NULL
+    empty_dir: EmptyDirShape | None = None
+    host_path: HostPathShape | None = None
+
+    @property
+    def local(self) -> bool:
+        """Whether it is a directory of the node; one in memory is lost at every reboot anyway."""
+        return self.host_path is not None or (self.empty_dir is not None and self.empty_dir.medium != "Memory")
 
 
 Containers = tuple[ContainerShape, ...] | None
@@ -76,6 +92,41 @@ class ConditionShape(Struct, frozen=True, gc=False):
     message: str | None = None
 
 
+class PodAnnotationsShape(Struct, frozen=True, gc=False, omit_defaults=True):
+    """The annotations about eviction."""
+
+    mirror: str | None = field(default=None, name=pod.MIRROR)
+    prefer_no_eviction: str | None = field(default=None, name=pod.PREFER_NO_EVICTION)
+    evict_anyway: str | None = field(default=None, name=pod.EVICT_ANYWAY)
+    safe_to_evict: str | None = field(default=None, name=pod.SAFE_TO_EVICT)
+    safe_local_volumes: str | None = field(default=None, name=pod.SAFE_LOCAL_VOLUMES)
+    do_not_disrupt: str | None = field(default=None, name=pod.DO_NOT_DISRUPT)
+    evict: str | None = field(default=None, name=pod.EVICT)
+
+
+# The value with a meaning; of the others, apart from the list of volumes, only the presence has one.
+_MEANINGFUL = {"safe_to_evict": "false", "do_not_disrupt": "true", "evict": "never"}
+
+
+def meaningful_annotations(held: Any, volumes: Any) -> dict[str, str | None]:
+    """By field of PodAnnotationsShape: the value as far as it has a meaning, None if it has none.
+
+    The rest is free text, which nobody needs: of the list of volumes only the names of these volumes are left.
+    """
+    found: dict[str, str | None] = {}
+    for name in PodAnnotationsShape.__struct_fields__:
+        value = getattr(held, name)
+        if value is not None and name == "safe_local_volumes":
+            known = {each.name for each in volumes or () if each.empty_dir is not None or each.host_path is not None}
+            value = ",".join(each for each in map(str.strip, value.split(",")) if each in known) or None
+        elif value is not None and name in _MEANINGFUL:
+            value = value if value == _MEANINGFUL[name] else None
+        elif value is not None:
+            value = ""
+        found[name] = value
+    return found
+
+
 class PodMetaShape(Struct, frozen=True, gc=False, rename="camel"):
     name: Name
     namespace: Name
@@ -85,6 +136,7 @@ class PodMetaShape(Struct, frozen=True, gc=False, rename="camel"):
     owner_references: Raw = NULL
     creation_timestamp: Time = None
     deletion_timestamp: Any = None  # any value means that the pod is terminating
+    annotations: PodAnnotationsShape | None = None
 
 
 class PodSpecShape(Struct, frozen=True, gc=False, rename="camel"):
@@ -154,6 +206,7 @@ class TemplateKey(Struct, frozen=True, gc=False, array_like=True):
     labels: Raw
     owner_references: Raw
     volumes: Volumes
+    annotations: PodAnnotationsShape | None
     spec_key: Raw
 
 

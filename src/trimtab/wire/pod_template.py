@@ -13,7 +13,7 @@ figure. Plain init containers cannot be resized.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from sys import intern
 from typing import Any
 
@@ -41,6 +41,7 @@ from trimtab.wire.pod_json import (
     ContainerStatusShape,
     NamedShape,
     OwnerShape,
+    PodAnnotationsShape,
     PodMetaShape,
     PodSpecShape,
     PodStatusShape,
@@ -50,6 +51,7 @@ from trimtab.wire.pod_json import (
     TemplateKey,
     VolumeShape,
     WorkloadRefShape,
+    meaningful_annotations,
 )
 
 DEFAULT_SCHEDULER = "default-scheduler"
@@ -60,8 +62,10 @@ TEMPLATES_CACHED = 4096
 _encode = msgspec.json.Encoder().encode
 _TEMPLATE_KEY = msgspec.json.Decoder(TemplateKey)
 _SPEC_KEY = msgspec.json.Decoder(SpecKey)
-_KINDS = tuple((each.name, each.encode_name) for each in msgspec.structs.fields(VolumeShape) if each.name != "name")
+_KINDS = tuple((each.name, each.encode_name) for each in msgspec.structs.fields(VolumeShape) if each.type is Raw)
+_ANNOTATIONS = {each.name: intern(each.encode_name) for each in msgspec.structs.fields(PodAnnotationsShape)}
 _NO_LABELS: dict[str, str] = {}
+_NO_ANNOTATIONS: dict[str, str] = {}
 
 
 class TemplateFields(Struct, frozen=True, gc=False):
@@ -77,6 +81,7 @@ class TemplateFields(Struct, frozen=True, gc=False):
     spec: PodSpec
     requests: PodRequests
     error: str
+    annotations: Mapping[str, str]
 
 
 class TemplateCache:
@@ -126,6 +131,7 @@ class TemplateCache:
             meta.labels,
             meta.owner_references,
             relevant,
+            meta.annotations,
             spec_key,
         )
         return self._templates[_encode(template_key)]
@@ -136,8 +142,7 @@ class TemplateCache:
         owner, owner_error = self._owners[bytes(shape.owner_references)]
         spec, requests, spec_error = self._spec_keys[bytes(shape.spec_key)]
         if shape.volumes:
-            volumes = tuple([each for each in [_volume(each, errors) for each in shape.volumes] if each])
-            spec = self._specs.intern(msgspec.structs.replace(spec, volumes=volumes))
+            spec = self._specs.intern(_with_volumes(spec, shape.volumes, errors))
         return TemplateFields(
             intern(shape.namespace),
             labels,
@@ -149,6 +154,7 @@ class TemplateCache:
             spec,
             requests,
             spec_error or summarize(errors) or label_error or owner_error,
+            _annotations(shape),
         )
 
     def _build_spec(self, key: bytes) -> tuple[PodSpec, PodRequests, str]:
@@ -199,6 +205,20 @@ def _group(key: SpecKey, errors: list[str]) -> str:
         return "/".join(filter(None, (workload.name, workload.pod_group, workload.pod_group_replica_key)))
     group = decode_part(key.scheduling_group, SchedulingGroupShape, "spec.schedulingGroup", errors)
     return group.pod_group_name or "" if group else ""
+
+
+def _with_volumes(spec: PodSpec, shapes: Sequence[VolumeShape], errors: list[str]) -> PodSpec:
+    volumes = (_volume(each, errors) for each in shapes if each.empty_dir is None and each.host_path is None)
+    local = tuple(intern(each.name or "") for each in shapes if each.local)
+    return msgspec.structs.replace(spec, volumes=tuple(filter(None, volumes)), local_volumes=local)
+
+
+def _annotations(shape: TemplateKey) -> Mapping[str, str]:
+    """One shared mapping if there are none, as for most pods."""
+    if shape.annotations is None:
+        return _NO_ANNOTATIONS
+    found = meaningful_annotations(shape.annotations, shape.volumes)
+    return {_ANNOTATIONS[name]: value for name, value in found.items() if value is not None} or _NO_ANNOTATIONS
 
 
 def _volume(shape: VolumeShape, errors: list[str]) -> Volume | None:

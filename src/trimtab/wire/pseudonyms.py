@@ -28,6 +28,7 @@ from trimtab.core.model.csi_migration import (
     ZONE,
     ZONE_SEPARATOR,
 )
+from trimtab.core.model.pod import EVICT, RESCHEDULING
 from trimtab.wire import affinity, node, objects, pod_json, pod_template, reduction, storage
 from trimtab.wire.pod_template import ANY_ADDRESS
 from trimtab.wire.reduction import ORIGINALS, Reduced
@@ -36,9 +37,15 @@ DIGEST_BYTES = 8  # 64 bits: among a million names two are equal once in forty m
 KEPT_NAMES = frozenset({"", "default", "kube-system", "kube-public", "kube-node-lease", ANY_ADDRESS, "::"})
 KEPT_KEYS = frozenset({*REVISION_LABELS, "metadata.name", *(each.zone_label for each in MIGRATED.values())})
 KEPT_DOMAINS = ("kubernetes.io", "k8s.io", "x-k8s.io", "koordinator.sh", "trimtab.dev")
-# Labels whose values plugins compare with words of their own.
+# Labels whose values plugins and guards compare with words of their own.
 KEPT_VALUES = frozenset(
-    {"koordinator.sh/priority-class", "koordinator.sh/qosClass", "scheduler.alpha.kubernetes.io/maintenance"}
+    {
+        "koordinator.sh/priority-class",
+        "koordinator.sh/qosClass",
+        "scheduler.alpha.kubernetes.io/maintenance",
+        RESCHEDULING,
+        EVICT,
+    }
 )
 ZONES = frozenset({ZONE, BETA_ZONE, REGION, BETA_REGION})
 EBS, EBS_URL = "vol-", "aws://"
@@ -150,6 +157,11 @@ class Pseudonyms:
         values = held.values and tuple(self.label_value(key, each) for each in held.values)
         return replace(held, key=held.key and self.label_key(key), values=values)
 
+    def pod_annotations(self, held: Any) -> Any:
+        """They have words of their own, and one of them names of volumes."""
+        names = held.safe_local_volumes
+        return replace(held, safe_local_volumes=names and ",".join(map(self.name, names.split(","))))
+
     def owner(self, held: Any) -> Any:
         """The kinds of Kubernetes itself are known; another one may be named after its owner."""
         renamed = replace(held, name=held.name and self.name(held.name), uid=held.uid and self.name(held.uid))
@@ -191,6 +203,7 @@ _WHOLE: Mapping[type[Struct], Rule] = {
     affinity.RequirementShape: Pseudonyms.requirement,
     storage.TopologyLineShape: Pseudonyms.requirement,
     pod_json.OwnerShape: Pseudonyms.owner,
+    pod_json.PodAnnotationsShape: Pseudonyms.pod_annotations,
     node.AnnotationsShape: _keep,
 }
 # What a field holds if it is not a name, by rule and shape.
@@ -217,6 +230,7 @@ _FIELDS: Mapping[Rule, Mapping[type[Struct], str]] = {
         pod_json.ContainerShape: "restart_policy",
         pod_json.ContainerStatusShape: "allocated_resources",
         pod_json.PortShape: "protocol",
+        pod_json.EmptyDirShape: "medium",
         pod_json.ConditionShape: "type status reason",
         pod_json.PodStatusShape: "phase",
         pod_template.ResourcesShape: "requests limits",

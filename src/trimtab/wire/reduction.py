@@ -38,6 +38,7 @@ from trimtab.wire.pod_json import (
     SchedulingGroupShape,
     VolumeShape,
     WorkloadRefShape,
+    meaningful_annotations,
 )
 from trimtab.wire.pod_template import ResourcesShape
 from trimtab.wire.storage import LabelledMeta, PersistentVolumeSpecShape, StoredMeta
@@ -169,15 +170,18 @@ class Reduction:
 
 
 def _tidy_pod(shape: Any) -> Any:
-    """Without the volumes and conditions that the reader passes over."""
-    spec, status = shape.spec, shape.status
+    """Without the volumes, conditions and values of annotations that the reader passes over."""
+    meta, spec, status = shape.metadata, shape.spec, shape.status
+    if meta.annotations is not None:
+        kept = type(meta.annotations)(**meaningful_annotations(meta.annotations, spec and spec.volumes))
+        meta = replace(meta, annotations=None if kept == type(kept)() else kept)
     if spec is not None and spec.volumes:
         plain = type(spec.volumes[0])
-        kept = tuple(each for each in spec.volumes if each != plain(name=each.name))
-        spec = replace(spec, volumes=kept or None)
+        volumes = tuple(each for each in spec.volumes if each != plain(name=each.name))
+        spec = replace(spec, volumes=volumes or None)
     if status is not None and status.conditions:
         status = replace(status, conditions=_conditions(status.conditions, POD_CONDITIONS))
-    return replace(shape, spec=spec, status=status)
+    return replace(shape, metadata=meta, spec=spec, status=status)
 
 
 def _tidy_node(shape: Any) -> Any:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from tests.sim.snapshot_clusters import TAKEN, replica, used, worker, write_cluster
+from tests.sim.snapshot_clusters import TAKEN, budget, replica, used, worker, write_cluster
 from tests.wire.json_objects import Json
 from trimtab.sim.snapshot_document import History, Series, Usage
 
@@ -63,7 +63,11 @@ def hot_cluster(folder: Path, pods: Iterable[Json] = PODS, cpu: Mapping[str, flo
     options = {
         "usage": usage_of(placed, cpu),
         "history": history_of(placed, cpu=cpu),
-        "objects": {"namespaces": [namespace("kube-system", UID)]},
+        "objects": {
+            "namespaces": [namespace("kube-system", UID)],
+            # Otherwise the only pod of an owner would stay.
+            "poddisruptionbudgets": [budget(f"of-{each}", f"owner-of-{each}", 1) for each in CPU],
+        },
         **options,
     }
     return write_cluster(folder, NODES, every, **options)

@@ -14,7 +14,7 @@ from trimtab.config.dump import dump
 from trimtab.config.kube_scheduler import parse
 from trimtab.core.model.selectors import LabelSelector, Requirement
 from trimtab.core.model.setting import setting
-from trimtab.core.rescheduling.settings import Mode, ReschedulingSettings
+from trimtab.core.rescheduling.settings import GUARDED_KINDS, Mode, ReschedulingSettings
 from trimtab.core.rescheduling.strategies.registry import STRATEGIES
 from trimtab.core.rescheduling.strategies.resource_optimization import ResourceOptimization
 from trimtab.core.settings import Settings
@@ -119,6 +119,9 @@ def test_arguments_of_a_strategy(monkeypatch: pytest.MonkeyPatch) -> None:
             "{excludedPodSelector: {matchExpressions: [{key: a, operator: In}]}}",
             "rescheduling.excludedPodSelector: values: Invalid value: []: for 'in', 'notin' operators",
         ),
+        ("{windows: [{schedule: 0 22 * * *}]}", "rescheduling.windows[0]: duration is missing: write when it begins"),
+        ("{windows: [{schedule: 0 25 * * *, duration: 1h}]}", "rescheduling.windows[0]: "),
+        ("{windows: [{schedule: '@daily', duration: 1h, timeZone: Mars/Olympus}]}", "rescheduling.windows[0]: "),
         ("{strategies: []}", "rescheduling.strategies: must not be empty: list some of "),
         ("{strategies: [ResourceOptimisation]}", "unknown strategy 'ResourceOptimisation' (did you mean ResourceO"),
         ("{strategies: [{args: {}}]}", "rescheduling.strategies[0]: name is missing: write one of "),
@@ -146,7 +149,7 @@ def test_moves_on_a_live_cluster_are_refused() -> None:
 def test_what_guards_read_is_watched() -> None:
     """Also in a process without profiles."""
     found = Settings((), rescheduling=ReschedulingSettings()).kinds
-    assert ("pods", "nodes", "poddisruptionbudgets", "replicasets", "statefulsets") == found
+    assert ("pods", "nodes", *GUARDED_KINDS) == found
     assert ("nodes",) == Settings(()).kinds
     wanted = {
         each.name: each.wanted_by for each in extra_watched_kinds(Settings((), rescheduling=ReschedulingSettings()))

@@ -10,12 +10,12 @@ from msgspec.structs import replace
 from tests.core.engine_harness import OURS, profile
 from tests.core.load.builders import cluster_of, ingest, pod_reading, reading, running_pod
 from trimtab.core.cluster.cluster import Cluster
-from trimtab.core.model.plan import Plan, Refusal
-from trimtab.core.model.pod import Pod
+from trimtab.core.model.plan import Plan
 from trimtab.core.model.resources import CPU
-from trimtab.core.rescheduling.planner import Candidate, Planner
+from trimtab.core.rescheduling.guards import GuardContext
+from trimtab.core.rescheduling.planner import Planner
 from trimtab.core.rescheduling.settings import ReschedulingSettings
-from trimtab.core.rescheduling.strategies.interface import Strategy, StrategyContext, Suggestion, replaceable
+from trimtab.core.rescheduling.strategies.interface import Strategy, StrategyContext, Suggestion
 from trimtab.core.rescheduling.strategies.resource_optimization import ResourceOptimization
 
 Placed = tuple[str, str, float]  # name, node, and cores in use
@@ -37,18 +37,11 @@ def measured(*placed: Placed, nodes: Sequence[str] = ("a", "b", "c"), steps: int
 
 
 def plan(
-    cluster: Cluster,
-    *,
-    strategies: Sequence[Strategy] = (ResourceOptimization(),),
-    refuse: Sequence[str] = (),
-    cost: float = 16.0,
-    **settings: Any,
+    cluster: Cluster, *, strategies: Sequence[Strategy] = (ResourceOptimization(),), cost: float = 16.0, **settings: Any
 ) -> Plan:
-    def judge(pod: Pod) -> Candidate | Refusal:
-        return Refusal(pod.key, "test", "refused") if pod.name in refuse else Candidate(pod, cost)
-
-    chosen = ReschedulingSettings(limits={CPU: 0.8}, strategies=tuple(strategies), **settings)
-    planner = Planner(cluster, chosen, {OURS: PROFILE}.get, judge, replaceable, 1500.0)
+    settings = {"limits": {CPU: 0.8}, "allow_last_replica": True, **settings}
+    chosen = ReschedulingSettings(strategies=tuple(strategies), required_gain=cost, **settings)
+    planner = Planner(GuardContext(cluster, chosen, 1500.0), {OURS: PROFILE}.get)
     for _ in planner.steps():
         pass
     assert planner.plan is not None
@@ -101,8 +94,9 @@ def test_one_pod_of_an_owner_moves_at_a_time() -> None:
 
 def test_refused_pods_stay_and_the_reason_is_kept() -> None:
     cluster = measured(("large", "a", 2.8), ("middle", "a", 0.9))
-    found = plan(cluster, refuse=("middle", "large"))
+    found = plan(cluster, excluded_namespaces=("default",))
     assert ([], ["default/large", "default/middle"]) == (moves(found), sorted(each.subject for each in found.refusals))
+    assert {"excluded namespace"} == {each.guard for each in found.refusals}
 
 
 def test_the_filters_of_the_scheduler_must_pass() -> None:

@@ -113,12 +113,13 @@ def _check_kinds(snapshot: ClusterSnapshot, settings: Settings) -> None:
 
 def _plan_once(engine: Engine, now: float) -> Plan:
     engine.handle(LeaseAcquired(0, now))  # only lets it decide
-    engine.handle(Tick(now))
+    outputs = engine.handle(Tick(now))
     controller = engine.controller(Rescheduling)
     while controller.has_work():
-        for output in controller.turn(STEPS, now):
-            if isinstance(output, Plan):
-                return output
+        outputs += controller.turn(STEPS, now)
+    for output in outputs:
+        if isinstance(output, Plan):
+            return output
     raise NothingPlanned(f"the planner waits for {', '.join(sorted(engine.state.unsynced)) or 'nothing known'}")
 
 

@@ -19,7 +19,9 @@ from trimtab.config.diagnostics import did_you_mean
 from trimtab.config.plugin_args import dump_arguments, parse_plugin
 from trimtab.config.schema import check_fields, construct, dump_fields, fields_of, parse_fields
 from trimtab.config.yaml import MappingNode
+from trimtab.core.model.duration import format_duration
 from trimtab.core.model.setting import PERCENTAGE, Setting
+from trimtab.core.rescheduling.calendar import UTC_NAME, Window
 from trimtab.core.rescheduling.settings import EAGERNESS, LIMITS, ReschedulingSettings
 from trimtab.core.rescheduling.strategies.interface import Strategy
 from trimtab.core.rescheduling.strategies.registry import STRATEGIES
@@ -93,10 +95,33 @@ def _build(node: ConfigNode, args: ConfigNode | None) -> Strategy | None:
     return parse_plugin(kind.name, kind, args) if kind is not None else None
 
 
+def _parse_windows(node: ConfigNode) -> tuple[Window, ...]:
+    return tuple(found for item in node.items() if (found := _parse_window(item)) is not None)
+
+
+def _parse_window(node: ConfigNode) -> Window | None:
+    entries = node.fields(("schedule", "duration", "timeZone", "allow")) or {}
+    missing = [name for name in ("schedule", "duration") if name not in entries]
+    if missing:
+        node.error(f"{missing[0]} is missing: write when it begins, such as 0 22 * * 1-5, and its duration, such as 8h")
+        return None
+    schedule, duration = entries["schedule"].string(), entries["duration"].duration()
+    zone = entries["timeZone"].string() if "timeZone" in entries else UTC_NAME
+    allowed = entries["allow"].boolean() if "allow" in entries else True
+    if schedule is None or duration is None or zone is None or allowed is None:
+        return None
+    try:
+        return Window(schedule, duration, zone, allowed)
+    except ValueError as error:
+        node.error(str(error))
+        return None
+
+
 _PARSERS: Mapping[str, Callable[[ConfigNode], object]] = {
     "limits": _parse_limits,
     "required_gain": _parse_eagerness,
     "strategies": _parse_strategies,
+    "windows": _parse_windows,
 }
 
 
@@ -106,6 +131,7 @@ def dump_rescheduling(settings: ReschedulingSettings) -> dict[str, object]:
         "limits": {name: _dump_percent(share) for name, share in settings.limits.items()},
         "eagerness": min(EAGERNESS, key=lambda name: abs(EAGERNESS[name] - settings.required_gain)),
         "strategies": [_dump_strategy(each) for each in settings.strategies],
+        "windows": [_dump_window(each) for each in settings.windows],
     }
     plain = {**dump_fields(settings, skip=_PARSERS), **own}
     return {each.key: plain[each.key] for each in fields_of(ReschedulingSettings) if each.key in plain}
@@ -114,6 +140,11 @@ def dump_rescheduling(settings: ReschedulingSettings) -> dict[str, object]:
 def _dump_percent(share: float) -> float:
     percent = round(share * 100, 9)
     return int(percent) if percent.is_integer() else percent
+
+
+def _dump_window(window: Window) -> dict[str, object]:
+    plain = {"schedule": window.cron, "duration": format_duration(window.duration), "timeZone": window.zone}
+    return {**plain, "allow": window.allowed}
 
 
 def _dump_strategy(strategy: Strategy) -> object:

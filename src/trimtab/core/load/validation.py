@@ -135,6 +135,10 @@ class JumpGuard:
             self.held[key] = count + 1, newest
         return True
 
+    def is_holding(self, since: float) -> bool:
+        """Whether a reading sampled after this time is held back."""
+        return any(last > since for _, last in self.held.values())
+
     def copy(self) -> JumpGuard:
         copy = JumpGuard()
         copy.held = self.held.copy()

@@ -64,9 +64,15 @@ class ReplicationController(PodSelectorOwner, frozen=True, kw_only=True):
 class StatefulSet(PodSelectorOwner, frozen=True, kw_only=True):
     kind: ClassVar[str] = "statefulsets"
 
+    replicas: int | None = None
+
 
 class PodDisruptionBudget(Object, frozen=True, kw_only=True):
-    """`disrupted_pods` are those whose eviction is already counted."""
+    """`disrupted_pods` are those whose eviction is already counted.
+
+    `desired_healthy` is how many pods must stay ready, None until the disruption controller has said so; `observed` is
+    whether that was said of the present spec.
+    """
 
     kind: ClassVar[str] = "poddisruptionbudgets"
     change: ClassVar[Change] = Change.DISRUPTION_BUDGETS
@@ -74,6 +80,11 @@ class PodDisruptionBudget(Object, frozen=True, kw_only=True):
     selector: LabelSelector | None = None
     disruptions_allowed: int = 0
     disrupted_pods: tuple[str, ...] = ()
+    desired_healthy: int | None = None
+    observed: bool = True
+
+    def covers(self, pod: Pod) -> bool:
+        return pod.namespace == self.namespace and self.selector is not None and self.selector.matches(pod.labels)
 
 
 class PodGroup(Object, frozen=True, kw_only=True):

@@ -13,6 +13,16 @@ from trimtab.core.model.taints import Toleration
 
 TERMINAL_PHASES = frozenset({"Succeeded", "Failed"})
 
+# The annotations that are decoded.
+MIRROR = "kubernetes.io/config.mirror"
+PREFER_NO_EVICTION = "descheduler.alpha.kubernetes.io/prefer-no-eviction"
+EVICT_ANYWAY = "descheduler.alpha.kubernetes.io/evict"
+SAFE_TO_EVICT = "cluster-autoscaler.kubernetes.io/safe-to-evict"
+SAFE_LOCAL_VOLUMES = "cluster-autoscaler.kubernetes.io/safe-to-evict-local-volumes"
+DO_NOT_DISRUPT = "karpenter.sh/do-not-disrupt"
+EVICT = "trimtab.dev/evict"  # an annotation or a label
+RESCHEDULING = "scheduler.alpha.kubernetes.io/rescheduling"  # a label
+
 
 class HostPort(Struct, frozen=True, gc=False):
     """A port on the node; ip 0.0.0.0 means every address."""
@@ -50,6 +60,7 @@ class PodSpec(Struct, frozen=True, weakref=True):
     images: tuple[str, ...] = ()
     ports: tuple[HostPort, ...] = ()
     volumes: tuple[Volume, ...] = ()
+    local_volumes: tuple[str, ...] = ()  # names of emptyDir volumes on disk, and of hostPath volumes
     resource_claims: tuple[str, ...] = ()
     scheduling_group: str = ""
     host_network: bool = False
@@ -81,6 +92,7 @@ class Pod(Struct, frozen=True, gc=False):
     unschedulable_condition: tuple[str, str] | None = None
     spec_error: str = ""
     preempted: bool = False  # a preemption victim, of any scheduler
+    annotations: Mapping[str, str] = {}  # only those about eviction, and only values with a meaning
 
     @property
     def key(self) -> str:

@@ -19,10 +19,16 @@ from trimtab.core.model.events import Event, EvictDone, EvictFailed, LeaseLost, 
 from trimtab.core.model.instructions import Evict, Nominate
 from trimtab.core.model.plan import Move, Plan
 from trimtab.core.model.pod import Pod
-from trimtab.core.rescheduling.guards import GuardContext, OwnerSlot, owner_slot, refusal
-from trimtab.core.rescheduling.planner import Candidate, Planner
+from trimtab.core.rescheduling.guards import (
+    GuardContext,
+    OwnerSlot,
+    UnderWay,
+    cluster_refusal,
+    owner_slot,
+    refusal,
+)
+from trimtab.core.rescheduling.planner import Planner
 from trimtab.core.rescheduling.settings import Mode, ReschedulingSettings
-from trimtab.core.rescheduling.strategies.interface import replaceable
 
 REPLACEMENT_TIMEOUT = 300.0
 
@@ -107,17 +113,17 @@ class Rescheduling(Controller):
         self._next_plan = now + settings.interval
         self.under_way = {uid: each for uid, each in self.under_way.items() if now < each.deadline}
         self.holds = {slot: until for slot, until in self.holds.items() if now < until}
-        context = GuardContext(self.state.cluster, settings, now, self.holds)
-        self._planner = Planner(
-            self.state.cluster,
-            settings,
-            self.state.settings.profile_of,
-            lambda pod: refusal(context, pod) or Candidate(pod, settings.required_gain),
-            replaceable,
-            now,
-        )
+        context = self._guard_context(settings, now)
+        refused = cluster_refusal(context)
+        if refused is not None:
+            return (Plan(now, refusals=(refused,)),)
+        self._planner = Planner(context, self.state.settings.profile_of)
         self._steps = self._planner.steps()
         return ()
+
+    def _guard_context(self, settings: ReschedulingSettings, now: float) -> GuardContext:
+        under_way = {uid: UnderWay(each.slot, each.replacement) for uid, each in self.under_way.items()}
+        return GuardContext(self.state.cluster, settings, now, self.holds, under_way, self.state.forbidden)
 
     def has_work(self) -> bool:
         return self._planner is not None
@@ -139,9 +145,15 @@ class Rescheduling(Controller):
             return [plan]
         outputs: list[Output] = [plan]
         for move in plan.moves:
-            pod = self.state.cluster.pods[move.uid]
-            slot = owner_slot(pod)
-            self.holds[slot] = now + settings.cooldown
-            self.under_way[move.uid] = MoveUnderWay(move, slot, now + REPLACEMENT_TIMEOUT)
-            outputs.append(Evict(pod.uid, pod.namespace, pod.name, move.reason))
+            outputs += self._evict(move, settings, now)
         return outputs
+
+    def _evict(self, move: Move, settings: ReschedulingSettings, now: float) -> Sequence[Output]:
+        """Unless the cluster, or an earlier move of this plan, gives a guard a reason now."""
+        pod = self.state.cluster.pods.get(move.uid)
+        if pod is None or pod.node != move.source or refusal(self._guard_context(settings, now), pod) is not None:
+            return ()
+        slot = owner_slot(pod)
+        self.holds[slot] = now + settings.cooldown
+        self.under_way[move.uid] = MoveUnderWay(move, slot, now + REPLACEMENT_TIMEOUT)
+        return (Evict(pod.uid, pod.namespace, pod.name, move.reason),)

@@ -58,7 +58,7 @@ class NodeLoad:
         self.limits, self.resources = limits, tuple(limits)
         self.cluster = cluster
         store, count = cluster.load_store, len(cluster.node_table)
-        times = common_times(store.snapshots[name] for name in self.resources)
+        self.times = times = common_times(store.snapshots[name] for name in self.resources)
         self.weights = snapshot_weights(len(times.recent), len(times.hourly))
         slots = np.flatnonzero(store.placed_pods.in_use & np.isnan(store.placed_pods.terminating_since))
         slots = slots[store.placed_pods.row[slots] >= 0]

@@ -15,14 +15,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from trimtab.core.cluster.cluster import Cluster
 from trimtab.core.framework.profile import Profile
 from trimtab.core.model.plan import Move, Plan, Refusal
 from trimtab.core.model.pod import Pod
+from trimtab.core.rescheduling.guards import GuardContext, refusal
+from trimtab.core.rescheduling.guards.nodes import possible_targets
 from trimtab.core.rescheduling.objective import NodeLoad, PodLoad
 from trimtab.core.rescheduling.rehearsal import Rehearsal
-from trimtab.core.rescheduling.settings import ReschedulingSettings
-from trimtab.core.rescheduling.strategies.interface import AvoidsTargets, StrategyContext, Suggestion
+from trimtab.core.rescheduling.strategies.interface import AvoidsTargets, StrategyContext, Suggestion, replaceable
 from trimtab.core.tables import Bools, Floats, Index
 
 MAX_TARGETS = 64
@@ -80,18 +80,10 @@ class Source:
 class Planner:
     """One plan. `steps` is advanced until it ends; then `plan` has the result."""
 
-    def __init__(
-        self,
-        cluster: Cluster,
-        settings: ReschedulingSettings,
-        profile_of: Callable[[str], Profile | None],
-        judge: Callable[[Pod], Candidate | Refusal],
-        movable: Callable[[Pod], bool],
-        now: float,
-    ) -> None:
-        self.cluster, self.settings, self.now = cluster, settings, now
-        self._judge, self._movable, self._profile_of = judge, movable, profile_of
-        self.rehearsal = Rehearsal(cluster, profile_of)
+    def __init__(self, guards: GuardContext, profile_of: Callable[[str], Profile | None]) -> None:
+        self.guards, self._profile_of = guards, profile_of
+        self.cluster, self.settings, self.now = guards.cluster, guards.settings, guards.now
+        self.rehearsal = Rehearsal(self.cluster, profile_of)
         self.moves: list[Move] = []
         self.refusals: dict[str, Refusal] = {}  # by subject
         self.plan: Plan | None = None
@@ -101,7 +93,7 @@ class Planner:
         before = float(load.penalty.sum())
         yield
         context = StrategyContext(
-            self.cluster, load, self.now, self._profile_of, self._movable, self.settings.required_gain
+            self.cluster, load, self.now, self._profile_of, replaceable, self.settings.required_gain
         )
         sources: list[Source] = []
         for strategy in self.settings.strategies:
@@ -120,9 +112,13 @@ class Planner:
     def _source(self, suggestion: Suggestion, load: NodeLoad) -> Source | None:
         row = self.cluster.node_table.row.get(suggestion.node)
         here = self.cluster.on_node.get(suggestion.node, {})
-        judged = [self._judge(pod) for uid, pod in here.items() if not suggestion.pods or uid in suggestion.pods]
-        candidates = [each for each in judged if isinstance(each, Candidate)]
-        self.refusals |= {each.subject: each for each in judged if isinstance(each, Refusal)}
+        candidates = []
+        for pod in (pod for uid, pod in here.items() if not suggestion.pods or uid in suggestion.pods):
+            refused = refusal(self.guards, pod)
+            if refused is None:
+                candidates.append(Candidate(pod, self.settings.required_gain))
+            else:
+                self.refusals[pod.key] = refused
         if row is None or not candidates:
             return None
         slots = np.array([self.cluster.pod_table.slot[each.pod.uid] for each in candidates], dtype=np.intp)
@@ -131,7 +127,7 @@ class Planner:
     def _targets(self, load: NodeLoad, context: StrategyContext) -> Index:
         """The nodes with the lowest penalty whose load is known, and to which no strategy objects."""
         view = self.cluster.view
-        known = ~view.unschedulable
+        known = possible_targets(self.guards) & ~view.unschedulable
         for name in load.resources:
             known &= (view.load.trust(name) > 0) & ~view.load.node_metrics_only(name)
         for strategy in self.settings.strategies:

@@ -10,11 +10,11 @@ from types import MappingProxyType
 from trimtab.core.model.duration import format_duration
 from trimtab.core.model.resources import CPU, MEMORY
 from trimtab.core.model.selectors import LabelSelector
-from trimtab.core.model.setting import DAY, ParsedFields, Setting, setting
+from trimtab.core.model.setting import DAY, INT32, ParsedFields, Setting, setting
+from trimtab.core.rescheduling.calendar import Window
 from trimtab.core.rescheduling.strategies.interface import Strategy
 from trimtab.core.rescheduling.strategies.resource_optimization import ResourceOptimization
 
-KINDS = ("poddisruptionbudgets", "replicasets", "statefulsets")  # what guards read, besides pods and nodes
 INTERVAL, COOLDOWN = 300.0, 1800.0
 
 
@@ -28,6 +28,10 @@ class Mode(StrEnum):
 # What a move must gain, by name: the fewer moves, the calmer.
 EAGERNESS: Mapping[str, float] = MappingProxyType({"calm": 64.0, "balanced": 32.0, "eager": 16.0})
 LIMITS: Mapping[str, float] = MappingProxyType({CPU: 0.8, MEMORY: 0.9})
+
+
+# The kinds besides pods and nodes that guards read.
+GUARDED_KINDS = ("poddisruptionbudgets", "persistentvolumeclaims", "persistentvolumes", "statefulsets")
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +79,41 @@ class ReschedulingSettings:
     )
     excluded_pod_selector: LabelSelector | None = setting(
         None, "matchLabels and matchExpressions: pods that match are never moved; none unless set"
+    )
+
+    priority_threshold: int | None = setting(
+        None, "none unless set: pods of this priority or a higher one are never moved", between=(-INT32, INT32)
+    )
+    allow_local_data: bool = setting(
+        False, "false unless set: true also moves pods with emptyDir or hostPath volumes, whose data are lost"
+    )
+    allow_jobs: bool = setting(False, "false unless set: true also moves pods of Jobs, which start again")
+    allow_last_replica: bool = setting(
+        False,
+        "false unless set: true also moves the only ready pod of a workload, which is missing until its replacement is "
+        "ready",
+    )
+    settle_time: float = setting(
+        120.0,
+        "2m unless set: a workload that created or deleted pods within this time, by a rollout or by scaling, is left "
+        "alone",
+        seconds=(0, DAY),
+    )
+    max_unavailable: float = setting(
+        0.1,
+        "0.1 unless set: a workload of which a larger share of pods is missing or being moved is left alone; rounded "
+        "down, and one pod may always move",
+        between=(0, 1),
+    )
+    max_unready_nodes: float = setting(
+        0.2, "0.2 unless set: nothing is moved while a larger share of nodes is not ready", between=(0, 1)
+    )
+    max_metrics_age: float = setting(
+        180.0, "3m unless set: nothing is moved while the newest metrics are older", seconds=(1, DAY)
+    )
+    windows: tuple[Window, ...] = setting(
+        (),
+        "any time unless set: when pods may be moved, or must not be; see [rescheduling.md](rescheduling.md#windows)",
     )
 
     @staticmethod

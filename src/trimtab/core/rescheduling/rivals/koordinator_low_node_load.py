@@ -185,7 +185,7 @@ class KoordinatorLowNodeLoad:
 
 def five_minutes(context: StrategyContext, snapshots: Any) -> Floats:
     """The average of the last five minutes of each row, from the snapshots of the two buckets that they overlap."""
-    recent = context.cluster.load_store.snapshots[CPU].times().recent
+    recent = context.load.times.recent
     share = 1.0 if len(recent) < 2 else context.now % FIVE_MINUTES / FIVE_MINUTES
     newest, before = snapshots[:, 0], snapshots[:, min(1, len(recent) - 1)]
     return np.asarray(share * newest + (1 - share) * before, dtype=np.float64)

@@ -87,9 +87,8 @@ def snapshots_of(context: StrategyContext, resource: str) -> tuple[Floats, Float
     load, view = context.load, context.cluster.view
     allocatable = view.allocatable(resource)
     usage = load.usage[load.resources.index(resource)] / np.where(allocatable > 0, allocatable, np.inf)[:, None]
-    snapshots = context.cluster.load_store.snapshots[resource]
-    recent, hourly = snapshots.times()
-    ago = int(context.now // HOUR) - snapshots.hours.numbers[hourly]
+    recent, hourly = load.times
+    ago = int(context.now // HOUR) - hourly
     same_hours = (ago >= HOURS_A_DAY - 1) & np.isin(ago % HOURS_A_DAY, (0, HOURS_A_DAY - 1))
     earlier = usage[:, len(recent) :][:, same_hours]
     return usage[:, : len(recent)], earlier.max(axis=1) if earlier.shape[1] else np.full(len(usage), np.nan)

@@ -1,0 +1,79 @@
+"""Guards: the reasons not to move a pod, or not to move any.
+
+Each guard is a function that returns its reason, or an empty text. `refusal` asks those of a pod, and `cluster_refusal` those
+of the cluster, before a plan; `nodes.possible_targets` says which nodes no pod should be moved to. A new guard is a function
+in the module of its subject and a line in the table here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from trimtab.core.model.plan import Refusal
+from trimtab.core.model.pod import Pod
+from trimtab.core.rescheduling.guards import budgets, cluster, data, nodes, pods, workloads
+from trimtab.core.rescheduling.guards.context import (
+    ClusterGuard,
+    Guard,
+    GuardContext,
+    OwnerSlot,
+    UnderWay,
+    owner_slot,
+)
+
+__all__ = ["GuardContext", "OwnerSlot", "UnderWay", "cluster_refusal", "owner_slot", "refusal"]
+
+CLUSTER = "cluster"  # the subject of a refusal of all moves
+
+GUARDS: Mapping[str, Guard] = {
+    "terminating": pods.terminating,
+    "starting": pods.starting,
+    "ready": pods.ready,
+    "excluded namespace": pods.excluded_namespace,
+    "excluded pods": pods.excluded_pods,
+    "opt-out": pods.opt_out,
+    "priority": pods.priority,
+    "replaceable": pods.replaceable,
+    "job": pods.job,
+    "minimum age": pods.minimum_age,
+    "node removal": nodes.node_removal,
+    "local data": data.local_data,
+    "pinned volume": data.pinned_volume,
+    "cool-down": workloads.cooldown,
+    "stateful set": workloads.stateful_set,
+    "rollout": workloads.rollout,
+    "scaling": workloads.scaling,
+    "unavailable pods": workloads.unavailable_pods,
+    "last replica": workloads.last_replica,
+    "moves under way": workloads.moves_under_way,
+    "several budgets": budgets.several_budgets,
+    "disruption budget": budgets.disruption_budget,
+    "healthy pods": budgets.healthy_pods,
+}
+
+CLUSTER_GUARDS: Mapping[str, ClusterGuard] = {
+    "window": cluster.window,
+    "unreadable kinds": cluster.unreadable_kinds,
+    "unready nodes": cluster.unready_nodes,
+    "missing metrics": cluster.missing_metrics,
+    "old metrics": cluster.old_metrics,
+    "jump": cluster.jump,
+}
+
+
+def refusal(context: GuardContext, pod: Pod) -> Refusal | None:
+    """By the first guard that refuses to move the pod."""
+    for name, guard in GUARDS.items():
+        reason = guard(context, pod)
+        if reason:
+            return Refusal(pod.key, name, reason)
+    return None
+
+
+def cluster_refusal(context: GuardContext) -> Refusal | None:
+    """By the first guard that refuses to move any pod."""
+    for name, guard in CLUSTER_GUARDS.items():
+        reason = guard(context)
+        if reason:
+            return Refusal(CLUSTER, name, reason)
+    return None

@@ -1,0 +1,158 @@
+"""What guards look at: the cluster, the moves under way, and pods and budgets grouped as guards need them.
+
+A workload is what a user would call so: the pods of a Deployment are one, whatever ReplicaSets they are of. The Deployment
+itself is not watched: its name is that of a ReplicaSet without the hash, which its pods carry as a label.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import NamedTuple
+
+from trimtab.core.cluster.cluster import Cluster
+from trimtab.core.model.objects import PodDisruptionBudget
+from trimtab.core.model.pod import Owner, Pod
+from trimtab.core.rescheduling.settings import ReschedulingSettings
+
+REVISION = "controller-revision-hash"  # of StatefulSets
+TEMPLATE_HASHES = ("pod-template-hash", "rollouts-pod-template-hash")  # of Deployments, and of Argo Rollouts
+OwnerSlot = tuple[str, str, str]  # namespace, the owner's UID, and the name of a StatefulSet's pod
+
+
+def owner_slot(pod: Pod) -> OwnerSlot:
+    """What stays the same when a pod is replaced."""
+    if pod.owner is None:
+        return pod.namespace, "", pod.name
+    return pod.namespace, pod.owner.uid, pod.name if pod.owner.kind == "StatefulSet" else ""
+
+
+def workload_name(pod: Pod, owner: Owner) -> str:
+    """Kind and name, as in messages of kubectl."""
+    hashes = (pod.labels.get(label, "") for label in TEMPLATE_HASHES)
+    stem = next((owner.name.removesuffix(f"-{each}") for each in hashes if each), owner.name)
+    if owner.kind == "ReplicaSet" and stem != owner.name:
+        return f"Deployment {stem}"
+    return f"{owner.kind} {owner.name}"
+
+
+class UnderWay(NamedTuple):
+    """A move whose replacement does not have a node yet; `replacement` is its UID, empty if it was not seen."""
+
+    slot: OwnerSlot
+    replacement: str = ""
+
+
+@dataclass(slots=True)
+class Workload:
+    """The pods of one workload that have not finished, their revisions, and how many of them are being moved."""
+
+    name: str
+    pods: list[Pod] = field(default_factory=list)
+    revisions: set[tuple[str, str]] = field(default_factory=set)  # ReplicaSet or other owner, and revision of that
+    moves: int = 0
+
+    def share(self, fraction: float) -> int:
+        """Of the pods that are to stay, rounded down."""
+        return int(fraction * sum(not pod.terminating for pod in self.pods) + 1e-9)
+
+
+@dataclass(frozen=True)
+class GuardContext:
+    """For one plan: what is grouped here is grouped once.
+
+    `holds` are the owners' pods that must not be moved again before that time; `under_way` the moves by the UID of the pod
+    that leaves; `forbidden` the kinds that may not be listed, with the API server's message.
+    """
+
+    cluster: Cluster
+    settings: ReschedulingSettings
+    now: float
+    holds: Mapping[OwnerSlot, float] = field(default_factory=dict)
+    under_way: Mapping[str, UnderWay] = field(default_factory=dict)
+    forbidden: Mapping[str, str] = field(default_factory=dict)
+
+    @cached_property
+    def moving(self) -> frozenset[str]:
+        """The UIDs of pods that leave, and of their replacements."""
+        return frozenset(self.under_way) | {each.replacement for each in self.under_way.values()}
+
+    @cached_property
+    def _pods(self) -> Mapping[str, list[Pod]]:
+        """By namespace: one quick pass over all pods, and the others over few."""
+        found: dict[str, list[Pod]] = {}
+        for pod in self.cluster.pods.values():
+            found.setdefault(pod.namespace, []).append(pod)
+        return found
+
+    @cached_property
+    def _workloads(self) -> dict[str, dict[str, Workload]]:
+        return {}
+
+    def workload(self, pod: Pod) -> Workload:
+        """The workload of a pod that has an owner."""
+        assert pod.owner is not None
+        found = self._workloads.get(pod.namespace)
+        if found is None:
+            found = self._workloads[pod.namespace] = self._group(pod.namespace)
+        return found.get(workload_name(pod, pod.owner)) or Workload(workload_name(pod, pod.owner), [pod])
+
+    def _group(self, namespace: str) -> dict[str, Workload]:
+        workloads: dict[str, Workload] = {}
+        by_owner: dict[str, Workload] = {}
+        for pod in self._pods.get(namespace, ()):
+            if pod.owner is not None and not pod.finished:
+                name = workload_name(pod, pod.owner)
+                workload = by_owner[pod.owner.uid] = workloads.setdefault(name, Workload(name))
+                workload.pods.append(pod)
+                workload.revisions.add((pod.owner.uid, pod.labels.get(REVISION, "")))
+        for each in self.under_way.values():
+            if each.slot[1] in by_owner:
+                by_owner[each.slot[1]].moves += 1
+        return workloads
+
+    @cached_property
+    def _budgets(self) -> Mapping[str, list[PodDisruptionBudget]]:
+        found: dict[str, list[PodDisruptionBudget]] = {}
+        for budget in self.cluster.objects.of_kind(PodDisruptionBudget).values():
+            found.setdefault(budget.namespace, []).append(budget)
+        return found
+
+    @cached_property
+    def _covering(self) -> dict[str, list[PodDisruptionBudget]]:
+        return {}
+
+    def budgets(self, pod: Pod) -> list[PodDisruptionBudget]:
+        """Those that cover the pod; several guards ask for them."""
+        found = self._covering.get(pod.uid)
+        if found is None:
+            found = [each for each in self._budgets.get(pod.namespace, ()) if each.covers(pod)]
+            self._covering[pod.uid] = found
+        return found
+
+    @cached_property
+    def _healthy(self) -> dict[str, int]:
+        return {}
+
+    def healthy(self, budget: PodDisruptionBudget) -> int:
+        """How many pods of the budget are ready by our own count, without those whose eviction is under way."""
+        found = self._healthy.get(budget.key)
+        if found is None:
+            pods = self._pods.get(budget.namespace, ())
+            found = self._healthy[budget.key] = sum(
+                is_available(pod) and budget.covers(pod) and not self._leaves(pod, budget) for pod in pods
+            )
+        return found
+
+    def _leaves(self, pod: Pod, budget: PodDisruptionBudget) -> bool:
+        return pod.uid in self.under_way or pod.name in budget.disrupted_pods
+
+
+def is_available(pod: Pod) -> bool:
+    """Whether it runs, is ready and stays so."""
+    return pod.ready and pod.phase == "Running" and not pod.terminating
+
+
+Guard = Callable[[GuardContext, Pod], str]
+ClusterGuard = Callable[[GuardContext], str]
