@@ -10,6 +10,7 @@ A replacement is nominated to the planned node, so that the scheduler tries that
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import ClassVar
 
 from msgspec import Struct
@@ -117,7 +118,8 @@ class Rescheduling(Controller):
         refused = cluster_refusal(context)
         if refused is not None:
             return (Plan(now, refusals=(refused,)),)
-        self._planner = Planner(context, self.state.settings.profile_of)
+        frozen = replace(context, cluster=self.state.cluster.fork())  # the plan takes several turns
+        self._planner = Planner(frozen, self.state.settings.profile_of)
         self._steps = self._planner.steps()
         return ()
 

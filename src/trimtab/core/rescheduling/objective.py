@@ -10,13 +10,14 @@ above it, so that relief goes first to where it is needed most; far below it sti
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from trimtab.core.cluster.cluster import Cluster
-from trimtab.core.load.snapshots import HOURLY, common_times
+from trimtab.core.load.snapshots import HOURLY, SnapshotTimes, common_times
 from trimtab.core.tables import Bools, Floats, Index
 
 Array = NDArray[np.float32]
@@ -52,33 +53,45 @@ class PodLoad(NamedTuple):
 
 
 class NodeLoad:
-    """Usage of all nodes by resource, row and snapshot, which moves of pods change; and the penalty that follows."""
+    """Usage of all nodes by resource, row and snapshot, which moves of pods change; and the penalty that follows.
+
+    Computed when it is first asked for: most of the time no node is suggested, and nothing needs to be known of it.
+    """
 
     def __init__(self, cluster: Cluster, limits: Mapping[str, float]) -> None:
-        self.limits, self.resources = limits, tuple(limits)
-        self.cluster = cluster
-        store, count = cluster.load_store, len(cluster.node_table)
-        self.times = times = common_times(store.snapshots[name] for name in self.resources)
-        self.weights = snapshot_weights(len(times.recent), len(times.hourly))
-        slots = np.flatnonzero(store.placed_pods.in_use & np.isnan(store.placed_pods.terminating_since))
-        slots = slots[store.placed_pods.row[slots] >= 0]
-        self._all = {
-            name: store.snapshots[name].filled(times, slots, store.accounting[name].pods.mean[slots]) for name in limits
-        }
-        self._index = np.full(store.placed_pods.size, -1, dtype=np.intp)
-        self._index[slots] = np.arange(len(slots))
-        rows = store.placed_pods.row[slots]
-        self.usage = np.stack([self._sums(name, rows, count) for name in self.resources])
-        capacity = np.stack([cluster.view.allocatable(name).astype(np.float64) for name in self.resources])
-        scale = LIMIT / np.array([[limits[name]] for name in self.resources])
-        with np.errstate(divide="ignore"):
-            self.per_unit = np.where(capacity > 0, scale / capacity, 0.0).astype(np.float32)  # to scaled utilisation
-        self.penalty: Floats = penalties(self.load(np.arange(count)), self.weights).astype(np.float64)
+        self.cluster, self.limits, self.resources = cluster, limits, tuple(limits)
 
-    def _sums(self, name: str, rows: Index, count: int) -> Array:
+    @cached_property
+    def times(self) -> SnapshotTimes:
+        return common_times(self.cluster.load_store.snapshots[name] for name in self.resources)
+
+    @cached_property
+    def weights(self) -> Array:
+        return snapshot_weights(len(self.times.recent), len(self.times.hourly))
+
+    @cached_property
+    def _slots(self) -> Index:
+        """Of all pods that are on a node and stay there."""
+        placed = self.cluster.load_store.placed_pods
+        return np.flatnonzero(placed.in_use & np.isnan(placed.terminating_since) & (placed.row >= 0))
+
+    @cached_property
+    def _pods(self) -> Mapping[str, Array]:
+        """Usage of these pods by resource, pod and snapshot."""
+        store = self.cluster.load_store
+        return {
+            name: store.snapshots[name].filled(self.times, self._slots, store.accounting[name].pods.mean[self._slots])
+            for name in self.resources
+        }
+
+    @cached_property
+    def usage(self) -> Array:
+        return np.stack([self._sums(name) for name in self.resources])
+
+    def _sums(self, name: str) -> Array:
         """What the pods of each row use, and the system beside them."""
-        pods = self._all[name]
-        sums = np.zeros((count, len(self.weights)), dtype=np.float32)
+        pods, rows = self._pods[name], self.cluster.load_store.placed_pods.row[self._slots]
+        sums = np.zeros((len(self.cluster.node_table), len(self.weights)), dtype=np.float32)
         order = np.argsort(rows, kind="stable")
         starts = np.flatnonzero(np.diff(rows[order], prepend=-1))
         if len(starts):
@@ -86,9 +99,21 @@ class NodeLoad:
         sums += np.nan_to_num(self.cluster.load.system_usage(name))[:, None].astype(np.float32)
         return sums
 
+    @cached_property
+    def per_unit(self) -> Array:
+        """By resource and row: what makes scaled utilisation of usage."""
+        capacity = np.stack([self.cluster.view.allocatable(name).astype(np.float64) for name in self.resources])
+        scale = LIMIT / np.array([[self.limits[name]] for name in self.resources])
+        with np.errstate(divide="ignore"):
+            return np.where(capacity > 0, scale / capacity, 0.0).astype(np.float32)
+
+    @cached_property
+    def penalty(self) -> Floats:
+        return penalties(self.load(np.arange(len(self.cluster.node_table))), self.weights).astype(np.float64)
+
     def pods(self, slots: Index) -> PodLoad:
-        index = self._index[slots]
-        return PodLoad(slots, np.stack([self._all[name][index] for name in self.resources]))
+        index = np.searchsorted(self._slots, slots)
+        return PodLoad(slots, np.stack([self._pods[name][index] for name in self.resources]))
 
     def load(self, rows: Index) -> Array:
         """By row and snapshot: the utilisation of the fullest resource, scaled to `LIMIT`."""

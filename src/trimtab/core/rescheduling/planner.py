@@ -90,8 +90,6 @@ class Planner:
 
     def steps(self) -> Iterator[None]:
         load = NodeLoad(self.cluster, self.settings.limits)
-        before = float(load.penalty.sum())
-        yield
         context = StrategyContext(
             self.cluster, load, self.now, self._profile_of, replaceable, self.settings.required_gain
         )
@@ -99,7 +97,12 @@ class Planner:
         for strategy in self.settings.strategies:
             sources += [source for each in strategy.suggest(context) if (source := self._source(each, load))]
             yield
-        targets = self._targets(load, context) if sources else np.zeros(0, dtype=np.intp)
+        if not sources:
+            self.plan = Plan(self.now, refusals=tuple(self.refusals.values()))
+            return
+        before = float(load.penalty.sum())
+        yield
+        targets = self._targets(load, context)
         for source in sources:
             source.compute(load, targets)
             source.possible = self._possible(source, targets)
@@ -150,8 +153,6 @@ class Planner:
 
     def _next(self, load: NodeLoad, sources: list[Source], targets: Index) -> bool:
         """Make the best move, or find out that it is not possible; False if no pair is worth its cost."""
-        if not sources:
-            return False
         found = [source.best() for source in sources]
         number = max(range(len(found)), key=lambda each: found[each][0])
         (net, pod_number, column), source = found[number], sources[number]
