@@ -14,6 +14,7 @@ from trimtab.core.framework.profile import Profile, TieBreak, multipoint
 from trimtab.core.model.events import Event, LeaseAcquired, NodeUpserted, PodUpserted, Synced, Tick, Turn
 from trimtab.core.model.instructions import Bind, Instruction
 from trimtab.core.model.node import Node
+from trimtab.core.model.plan import Plan
 from trimtab.core.model.pod import Pod
 from trimtab.core.model.resources import CPU, MEMORY, PODS, PodRequests
 from trimtab.core.model.schedule_result import Decision
@@ -57,7 +58,7 @@ def of_kind(kind: type[Wish], instructions: Iterable[Instruction]) -> list[Wish]
 
 def instructions(outputs: Iterable[Output]) -> list[Instruction]:
     """What is to be done; decisions are left out."""
-    return [output for output in outputs if not isinstance(output, Decision)]
+    return [output for output in outputs if not isinstance(output, Decision | Plan)]
 
 
 class EngineHarness:

@@ -6,7 +6,7 @@ from typing import get_args
 
 import pytest
 
-from trimtab.core.model.instructions import Bind, BindVolume, GetPod, Instruction, LabelNode, Preempt, SelectNode
+from trimtab.core.model.instructions import Bind, BindVolume, Evict, GetPod, Instruction, LabelNode, Preempt, SelectNode
 from trimtab.kube.api_calls import ResourceRule, call_table
 from trimtab.wire.pod import PodReader
 from trimtab.wire.requests import Request
@@ -15,6 +15,7 @@ SAMPLES: tuple[Instruction, ...] = (
     Bind("u1", "ns", "web", "node-1"),
     GetPod("u1", "ns", "web"),
     Preempt("u1", "ns", "web", "u2", "trimtab"),
+    Evict("u1", "ns", "web", "cpu at 95 %"),
     BindVolume("u1", "disk", 7, "ns", "data", "c1"),
     SelectNode("u1", "ns", "data", 7, "node-1"),
     LabelNode("node-1", "u", 7, (("pressure.trimtab.dev/cpu", "high"),)),
@@ -26,7 +27,7 @@ def rule_of(request: Request) -> ResourceRule:
     """The verb and resource of a request in the core API group."""
     parts = request.path.removeprefix("/api/v1/").split("/")
     resource, _, *subresource = parts[2:] if parts[0] == "namespaces" else parts
-    verb = "create" if subresource == ["binding"] else VERBS[request.method]
+    verb = "create" if subresource in (["binding"], ["eviction"]) else VERBS[request.method]
     return ResourceRule(verb, "/".join((resource, *subresource)))
 
 

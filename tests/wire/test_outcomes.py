@@ -5,10 +5,26 @@ from __future__ import annotations
 import pytest
 
 from tests.wire.json_objects import Json, encoded, pod_json
-from trimtab.core.model.events import BindDone, BindFailed, BindFailure, GetPodDone, GetPodFailed
-from trimtab.core.model.instructions import Bind, GetPod
+from trimtab.core.model.events import (
+    BindDone,
+    BindFailed,
+    BindFailure,
+    EvictDone,
+    EvictFailed,
+    GetPodDone,
+    GetPodFailed,
+)
+from trimtab.core.model.instructions import Bind, Evict, GetPod
 from trimtab.wire.decoding import Status, read_status
-from trimtab.wire.outcomes import DisruptionBudget, Reply, Throttled, bind_outcome, get_pod_outcome, throttle
+from trimtab.wire.outcomes import (
+    DisruptionBudget,
+    Reply,
+    Throttled,
+    bind_outcome,
+    evict_outcome,
+    get_pod_outcome,
+    throttle,
+)
 from trimtab.wire.pod import PodReader
 
 BIND = Bind("u", "ns", "web", "n")
@@ -137,3 +153,27 @@ def test_any_body_says_something_or_nothing(body: bytes, expected: Status) -> No
 def test_a_huge_body_is_cut() -> None:
     """However long the body, the message stays short."""
     assert 400 == len(read_status(b"x" * 10_000_000).message)
+
+
+BY_BUDGET = _failure(429, "TooManyRequests", details={"causes": [{"reason": "DisruptionBudget"}]})
+OTHER_UID = encoded({"kind": "Status", "reason": "Conflict", "message": "Precondition failed: UID in precondition: u"})
+
+
+@pytest.mark.parametrize(
+    ("reply", "expected"),
+    [
+        (Reply(201, SUCCESS), EvictDone("u1", 5.0)),
+        (Reply(404, _failure(404, "NotFound")), EvictDone("u1", 5.0)),
+        (Reply(409, OTHER_UID), EvictDone("u1", 5.0)),
+        (Reply(409, _failure(409, "Conflict")), EvictFailed),
+        (Reply(429, BY_BUDGET), EvictFailed("u1", "because", 5.0, by_budget=True)),
+        (Reply(429, _failure(429, "TooManyRequests")), EvictFailed("u1", "because", 5.0)),
+        (Reply(500, _failure(500, "")), EvictFailed),
+        (Reply(404, b"<html>"), EvictFailed),
+        (Reply(0, error="no answer"), EvictFailed),
+    ],
+)
+def test_evictions(reply: Reply, expected: EvictDone | EvictFailed | type) -> None:
+    """A pod that is gone is evicted; a budget is told apart from throttling; whatever is unclear has failed."""
+    found = evict_outcome(Evict("u1", "shop", "web", "hot"), reply, 5.0)
+    assert expected in (found, type(found))

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trimtab.core.model.instructions import Bind, EmitEvent, GetPod, Nominate, Preempt, SetUnschedulable
+from trimtab.core.model.instructions import Bind, EmitEvent, Evict, GetPod, Nominate, Preempt, SetUnschedulable
 from trimtab.wire.requests import (
     JSON,
     MERGE_PATCH,
@@ -22,6 +22,7 @@ from trimtab.wire.requests import (
     disruption_target_request,
     event_name,
     event_request,
+    evict_request,
     get_pod_request,
     list_request,
     pod_status_request,
@@ -101,6 +102,18 @@ def test_a_victim_gets_its_condition_and_is_then_deleted() -> None:
     assert ("DELETE", "/api/v1/namespaces/shop/pods/web-1") == (deleted.method, deleted.path)
     options = {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": "u-1"}}
     assert options == json.loads(deleted.body)
+
+
+def test_an_eviction_carries_the_uid_and_leaves_the_grace_to_the_pod() -> None:
+    """Through the Eviction API, which respects disruption budgets."""
+    request = evict_request(Evict("u-1", "shop", "web-1", "cpu at 95 %"))
+    assert ("POST", "/api/v1/namespaces/shop/pods/web-1/eviction") == (request.method, request.path)
+    assert {
+        "apiVersion": "policy/v1",
+        "kind": "Eviction",
+        "metadata": {"name": "web-1", "namespace": "shop"},
+        "deleteOptions": {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": "u-1"}},
+    } == json.loads(request.body)
 
 
 def test_an_event_is_about_the_pod() -> None:

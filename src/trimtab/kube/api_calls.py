@@ -2,7 +2,7 @@
 
 ::
 
-    Bind, GetPod, Preempt, BindVolume, SelectNode, LabelNode ──▶ one queue, `max_in_flight` at a time ──▶ outcome event
+    Bind, GetPod, Preempt, Evict, BindVolume, SelectNode, LabelNode ──▶ one queue, `max_in_flight` at a time ──▶ outcome event
     SetUnschedulable, Nominate ──▶ the newest of each for a pod, in one patch, behind the LowPriorityGate
                                        ├─(a Bind of the pod is submitted first)──▶ dropped
                                        └─(sent)──▶ a Bind of the pod waits for the answer
@@ -27,6 +27,7 @@ from trimtab.core.model.instructions import (
     Bind,
     BindVolume,
     EmitEvent,
+    Evict,
     GetPod,
     Instruction,
     LabelNode,
@@ -43,6 +44,7 @@ from trimtab.wire.outcomes import (
     Reply,
     bind_outcome,
     bind_volume_outcome,
+    evict_outcome,
     get_pod_outcome,
     label_outcome,
     preempt_outcome,
@@ -55,6 +57,7 @@ from trimtab.wire.requests import (
     bind_volume_request,
     delete_pod_request,
     disruption_target_request,
+    evict_request,
     format_label_change,
     get_pod_request,
     label_request,
@@ -123,6 +126,7 @@ def call_table(reader: PodReader, now: Callable[[], str]) -> Mapping[type[Instru
             (lambda preempt: disruption_target_request(preempt, now()), delete_pod_request),
             preempt_outcome,
         ),
+        Evict: ApiCall((ResourceRule("create", "pods/eviction"),), (evict_request,), evict_outcome),
         BindVolume: ApiCall((ResourceRule("patch", "persistentvolumes"),), (bind_volume_request,), bind_volume_outcome),
         SelectNode: ApiCall(
             (ResourceRule("patch", "persistentvolumeclaims"),), (select_node_request,), select_node_outcome

@@ -21,6 +21,8 @@ from trimtab.core.model.events import (
     BindDone,
     BindFailed,
     BindFailure,
+    EvictDone,
+    EvictFailed,
     GetPodDone,
     GetPodFailed,
     LabelDone,
@@ -29,7 +31,7 @@ from trimtab.core.model.events import (
     PreemptFailed,
     StageAnswered,
 )
-from trimtab.core.model.instructions import Bind, BindVolume, GetPod, LabelNode, Preempt, SelectNode
+from trimtab.core.model.instructions import Bind, BindVolume, Evict, GetPod, LabelNode, Preempt, SelectNode
 from trimtab.wire.decoding import Malformed, Status, decode_part, read_status
 from trimtab.wire.pod import PodReader
 
@@ -113,6 +115,17 @@ def preempt_outcome(preempt: Preempt, reply: Reply, now: float) -> PreemptDone |
     if reply.succeeded or gone or replaced:
         return PreemptDone(preempt.uid, preempt.preemptor, now)
     return PreemptFailed(preempt.uid, preempt.preemptor, reply.message, now, forbidden=reply.status == FORBIDDEN)
+
+
+def evict_outcome(evict: Evict, reply: Reply, now: float) -> EvictDone | EvictFailed:
+    """A pod that is gone, or whose name now belongs to another pod, counts as evicted."""
+    status = read_status(reply.body)
+    replaced = reply.status == CONFLICT and UID_PRECONDITION in status.message
+    gone = reply.status == NOT_FOUND and bool(status.reason)
+    if reply.succeeded or gone or replaced:
+        return EvictDone(evict.uid, now)
+    by_budget = reply.status == TOO_MANY_REQUESTS and BUDGET_CAUSE in status.causes
+    return EvictFailed(evict.uid, reply.message, now, by_budget)
 
 
 def bind_volume_outcome(bind: BindVolume, reply: Reply, now: float) -> StageAnswered:

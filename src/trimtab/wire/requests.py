@@ -16,6 +16,7 @@ from trimtab.core.model.instructions import (
     Bind,
     BindVolume,
     EmitEvent,
+    Evict,
     GetPod,
     LabelNode,
     Nominate,
@@ -149,6 +150,17 @@ def delete_pod_request(preempt: Preempt) -> Request:
     """With the pod's own grace period; the UID precondition spares a newer pod of the same name."""
     options = {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": preempt.uid}}
     return json_request("DELETE", _pod(preempt.namespace, preempt.name), options)
+
+
+def evict_request(evict: Evict) -> Request:
+    """With the pod's own grace period. After a 409 for the UID the server has charged the budget all the same."""
+    eviction = {
+        "apiVersion": "policy/v1",
+        "kind": "Eviction",
+        "metadata": {"name": evict.name, "namespace": evict.namespace},
+        "deleteOptions": {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": evict.uid}},
+    }
+    return json_request("POST", _pod(evict.namespace, evict.name) + "/eviction", eviction)
 
 
 def _condition(kind: str, status: str, reason: str, message: str, since: str) -> dict[str, str]:
