@@ -9,7 +9,10 @@ from typing import Any
 import pytest
 
 from tests.sim.small_world import nodes, scenario, simulate, stock, template
+from trimtab.core.rescheduling.rivals.descheduler_low_node_utilization import DeschedulerLowNodeUtilization
+from trimtab.core.rescheduling.rivals.koordinator_low_node_load import KoordinatorLowNodeLoad
 from trimtab.core.rescheduling.settings import Mode, ReschedulingSettings
+from trimtab.core.rescheduling.strategies.interface import RivalStrategy
 from trimtab.core.settings import Settings
 from trimtab.sim.scenario import Scenario, TracedPod
 from trimtab.sim.simulation import Simulation
@@ -76,6 +79,43 @@ def test_a_cluster_that_is_full_everywhere_is_left_alone() -> None:
     )
     simulation = simulate(scenario(nodes(3), duration=4 * HOUR, pods=pods), settings=rescheduling())
     assert [] == moved(simulation)
+
+
+SINGLE = {"skip_check_expected_replicas": True}
+
+
+@pytest.mark.parametrize(
+    "rival",
+    [
+        DeschedulerLowNodeUtilization(metrics_source="KubernetesMetrics"),
+        KoordinatorLowNodeLoad(**SINGLE),
+        KoordinatorLowNodeLoad(consecutive_abnormalities=1, **SINGLE),
+    ],
+)
+def test_a_rival_relieves_a_hot_node(rival: RivalStrategy) -> None:
+    """It evicts what it plans, round after round, without a target; the scheduler places the replacements."""
+    settings = rescheduling(strategies=(rival,), interval=60.0)
+    simulation = simulate(crowded(1000, 1000, 900, 900, hours=1), settings=settings)
+    planned = [move for plan in simulation.plans for move in plan.moves]
+    assert planned and [move.pod for move in planned] == moved(simulation)
+    assert {(rival.name, "n1", "", "any node")} == {
+        (move.strategy, move.source, move.target, move.goes_to) for move in planned
+    }
+    assert 4 > nodes_of(simulation)["n1"] and not any(plan.refusals for plan in simulation.plans)
+
+
+def test_a_rival_remembers() -> None:
+    """Koordinator evicts in the first round in which a node was too full more than five times."""
+    settings = rescheduling(strategies=(KoordinatorLowNodeLoad(**SINGLE),), interval=60.0)
+    simulation = simulate(crowded(1000, 1000, 900, 900, hours=1), settings=settings)
+    hot = next(number for number, plan in enumerate(simulation.plans) if plan.moves)
+    assert 5 <= hot <= 10
+
+
+def test_a_rival_that_observes_evicts_nothing() -> None:
+    rival = DeschedulerLowNodeUtilization(metrics_source="KubernetesMetrics")
+    simulation = simulate(crowded(1000, 1000, 900, 900), settings=rescheduling(Mode.OBSERVE, strategies=(rival,)))
+    assert any(plan.moves for plan in simulation.plans) and [] == moved(simulation)
 
 
 def test_a_run_is_repeatable() -> None:

@@ -12,7 +12,7 @@ All other fields are parsed by their declarations in `core/rescheduling/settings
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 
 from trimtab.config.config_node import ConfigNode
@@ -24,16 +24,17 @@ from trimtab.core.model.duration import format_duration
 from trimtab.core.model.setting import PERCENTAGE, Setting
 from trimtab.core.rescheduling.calendar import UTC_NAME, Window
 from trimtab.core.rescheduling.settings import EAGERNESS, LIMITS, ReschedulingSettings
-from trimtab.core.rescheduling.strategies.interface import Strategy
-from trimtab.core.rescheduling.strategies.registry import STRATEGIES
+from trimtab.core.rescheduling.strategies.interface import RivalStrategy, Strategy
+from trimtab.core.rescheduling.strategies.registry import RIVALS, STRATEGIES
 
 _PERCENT = Setting(**PERCENTAGE)
-Strategies = Mapping[str, type[Strategy]]
+Installed = Mapping[str, type[Strategy]]
+Known = Mapping[str, type[Strategy] | type[RivalStrategy]]
 
 
-def parse_rescheduling(node: ConfigNode, installed: Strategies) -> ReschedulingSettings | None:
+def parse_rescheduling(node: ConfigNode, installed: Installed) -> ReschedulingSettings | None:
     """The settings; None after a problem. installed: strategies of other packages, by name."""
-    parsers = {**_PARSERS, "strategies": partial(_parse_strategies, known={**STRATEGIES, **installed})}
+    parsers = {**_PARSERS, "strategies": partial(_parse_strategies, known={**STRATEGIES, **RIVALS, **installed})}
     before = len(node.report.problems)
     own = {each.key: each.name for each in fields_of(ReschedulingSettings) if each.name in parsers}
     parsed = parse_fields(node, [each for each in fields_of(ReschedulingSettings) if each.key not in own], extra=own)
@@ -45,6 +46,12 @@ def parse_rescheduling(node: ConfigNode, installed: Strategies) -> ReschedulingS
         return None
     settings = construct(ReschedulingSettings, {**parsed.values, **given}, node, quiet=False)
     return settings if isinstance(settings, ReschedulingSettings) else None
+
+
+def why_only_simulated(settings: ReschedulingSettings | None) -> str:
+    """Why nothing but a simulation may run these settings; empty if it is otherwise."""
+    rivals = settings.rivals if settings is not None else ()
+    return f"{rivals[0].name} is run for comparison in trimtab simulate only" if rivals else ""
 
 
 def _parse_limits(node: ConfigNode) -> Mapping[str, float]:
@@ -64,8 +71,8 @@ def _parse_eagerness(node: ConfigNode) -> float | None:
     return None if word is None else EAGERNESS[word]
 
 
-def _parse_strategies(node: ConfigNode, known: Strategies) -> tuple[Strategy, ...]:
-    before, found = len(node.report.problems), dict[str, Strategy]()
+def _parse_strategies(node: ConfigNode, known: Known) -> tuple[Strategy | RivalStrategy, ...]:
+    before, found = len(node.report.problems), dict[str, Strategy | RivalStrategy]()
     items = node.items()
     for item in items:
         strategy = _parse_strategy(item, known)
@@ -73,27 +80,40 @@ def _parse_strategies(node: ConfigNode, known: Strategies) -> tuple[Strategy, ..
             item.error(f"{strategy.name} is listed twice: remove one of the two")
         elif strategy is not None:
             found[strategy.name] = strategy
+            _check_mixture(item, found)
     if not items and len(node.report.problems) == before:
-        node.error(f"must not be empty: list some of {', '.join(known)}, or remove the field")
+        node.error(f"must not be empty: list some of {_names(known)}, or remove the field")
     return tuple(found.values())
 
 
-def _parse_strategy(item: ConfigNode, known: Strategies) -> Strategy | None:
+def _check_mixture(item: ConfigNode, found: Iterable[str]) -> None:
+    """A rival is run as it is, so nothing else may decide beside it."""
+    rivals = [name for name in found if name in RIVALS]
+    others = [name for name in found if name not in RIVALS]
+    if rivals and others:
+        item.error(f"{rivals[0]} decides by itself, and {others[0]} would not be asked: list one of them alone")
+
+
+def _names(known: Known) -> str:
+    return ", ".join(name for name in known if name not in RIVALS)
+
+
+def _parse_strategy(item: ConfigNode, known: Known) -> Strategy | RivalStrategy | None:
     """From its name, or from a mapping with `name` and `args`."""
     if not isinstance(item.yaml, MappingNode):
         return _build(item, None, known)
     entries = item.fields(("name", "args")) or {}
     if "name" not in entries:
-        item.error(f"name is missing: write one of {', '.join(known)}")
+        item.error(f"name is missing: write one of {_names(known)}")
         return None
     return _build(entries["name"], entries.get("args"), known)
 
 
-def _build(node: ConfigNode, args: ConfigNode | None, known: Strategies) -> Strategy | None:
+def _build(node: ConfigNode, args: ConfigNode | None, known: Known) -> Strategy | RivalStrategy | None:
     name = node.string()
     if name is not None and name not in known:
         near = did_you_mean(name, known)
-        node.error(f"unknown strategy {name[:100]!r}{near}: write one of {', '.join(known)}")
+        node.error(f"unknown strategy {name[:100]!r}{near}: write one of {_names(known)}")
     kind = known.get(name or "")
     return parse_plugin(kind.name, kind, args) if kind is not None else None
 
@@ -149,6 +169,6 @@ def _dump_window(window: Window) -> dict[str, object]:
     return {**plain, "allow": window.allowed}
 
 
-def _dump_strategy(strategy: Strategy) -> object:
+def _dump_strategy(strategy: Strategy | RivalStrategy) -> object:
     args = dump_arguments(strategy)
     return {"name": strategy.name, "args": args} if args else strategy.name
