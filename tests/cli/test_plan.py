@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from tests.apps.plan.hot_cluster import CPU, HOT, PODS, hot_cluster, running, usage_of
+from tests.apps.plan.hot_cluster import BUDGETS, CPU, HOT, PODS, hot_cluster, running, usage_of
 from tests.cli.test_doctor import kubeconfig as kubeconfig
 from tests.config.config_files import HEAD, TRIMTAB_HEAD
 from tests.sim.snapshot_clusters import budget
@@ -176,7 +176,7 @@ def test_the_example_of_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     """docs/rescheduling.md shows what is printed."""
     more = [running("db-0", HOT, "db", kind="StatefulSet"), running("agent-1", HOT, "agent", kind="DaemonSet")]
     pods, cpu = [*PODS, *more], {**CPU, "web-3": 500.0, "db-0": 300.0, "agent-1": 100.0}
-    hot_cluster(tmp_path, pods, cpu, objects={"poddisruptionbudgets": [budget("db", "db", 0)]})
+    hot_cluster(tmp_path, pods, cpu, objects={"poddisruptionbudgets": [*BUDGETS, budget("db", "db", 0)]})
     monkeypatch.chdir(tmp_path)
     shell, shown = re.findall(
         r"```console\n\$ trimtab (plan --snapshot [^\n]*)\n(.*?)```", PAGE.read_text(), re.DOTALL

@@ -60,11 +60,13 @@ def test_moves_end_under_constant_load() -> None:
 
 @pytest.mark.parametrize("settings", [stock(), rescheduling(Mode.OBSERVE)])
 def test_nothing_moves_unless_told(settings: Settings) -> None:
+    """Neither without settings nor in observe mode."""
     simulation = simulate(crowded(1000, 1000, 900, 900), settings=settings)
     assert ([], Counter({"n1": 4})) == (moved(simulation), nodes_of(simulation))
 
 
 def test_observing_still_plans() -> None:
+    """Whoever observes sees what would happen."""
     simulation = simulate(crowded(1000, 1000, 900, 900), settings=rescheduling(Mode.OBSERVE))
     assert any(plan.moves for plan in simulation.plans)
 
@@ -113,6 +115,7 @@ def test_a_rival_remembers() -> None:
 
 
 def test_a_rival_that_observes_evicts_nothing() -> None:
+    """Its plan says what it would have evicted."""
     rival = DeschedulerLowNodeUtilization(metrics_source="KubernetesMetrics")
     simulation = simulate(crowded(1000, 1000, 900, 900), settings=rescheduling(Mode.OBSERVE, strategies=(rival,)))
     assert any(plan.moves for plan in simulation.plans) and [] == moved(simulation)
