@@ -84,7 +84,7 @@ def test_no_target_is_filled_above_its_limit() -> None:
 
 
 def test_at_most_so_many_moves() -> None:
-    """The best move is the one that is left."""
+    """The limit is for one plan."""
     cluster = measured(*((f"p{number}", "a", 0.9) for number in range(6)))
     assert 1 == len(plan(cluster, max_moves=1).moves)
 
