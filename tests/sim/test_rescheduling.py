@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pytest
@@ -83,15 +84,15 @@ def test_a_cluster_that_is_full_everywhere_is_left_alone() -> None:
     assert [] == moved(simulation)
 
 
-SINGLE = {"skip_check_expected_replicas": True}
+Koordinator = partial(KoordinatorLowNodeLoad, skip_check_expected_replicas=True)
 
 
 @pytest.mark.parametrize(
     "rival",
     [
         DeschedulerLowNodeUtilization(metrics_source="KubernetesMetrics"),
-        KoordinatorLowNodeLoad(**SINGLE),
-        KoordinatorLowNodeLoad(consecutive_abnormalities=1, **SINGLE),
+        Koordinator(),
+        Koordinator(consecutive_abnormalities=1),
     ],
 )
 def test_a_rival_relieves_a_hot_node(rival: RivalStrategy) -> None:
@@ -108,7 +109,7 @@ def test_a_rival_relieves_a_hot_node(rival: RivalStrategy) -> None:
 
 def test_a_rival_remembers() -> None:
     """Koordinator evicts in the first round in which a node was too full more than five times."""
-    settings = rescheduling(strategies=(KoordinatorLowNodeLoad(**SINGLE),), interval=60.0)
+    settings = rescheduling(strategies=(Koordinator(),), interval=60.0)
     simulation = simulate(crowded(1000, 1000, 900, 900, hours=1), settings=settings)
     hot = next(number for number, plan in enumerate(simulation.plans) if plan.moves)
     assert 5 <= hot <= 10

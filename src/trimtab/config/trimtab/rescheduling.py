@@ -34,7 +34,10 @@ Known = Mapping[str, type[Strategy] | type[RivalStrategy]]
 
 def parse_rescheduling(node: ConfigNode, installed: Installed) -> ReschedulingSettings | None:
     """The settings; None after a problem. installed: strategies of other packages, by name."""
-    parsers = {**_PARSERS, "strategies": partial(_parse_strategies, known={**STRATEGIES, **RIVALS, **installed})}
+    parsers: dict[str, Callable[[ConfigNode], object]] = {
+        **_PARSERS,
+        "strategies": partial(_parse_strategies, known={**STRATEGIES, **RIVALS, **installed}),
+    }
     before = len(node.report.problems)
     own = {each.key: each.name for each in fields_of(ReschedulingSettings) if each.name in parsers}
     parsed = parse_fields(node, [each for each in fields_of(ReschedulingSettings) if each.key not in own], extra=own)
