@@ -17,6 +17,7 @@ LATE_VARIANTS = ("k8s-mix-a-29-delayed", "k8s-mix-a-29")  # they differ only in 
 WITHOUT_LOAD = (BASELINE, "MostAllocated", "Random", "RoundRobin", "stock")
 WITHOUT_LOAD_ON_VARIANTS = (BASELINE, "stock")
 FOR_GPUS = "GpuShare"
+MOVING_PODS = ("-rescheduling", "Descheduler", "Koordinator")  # in names: placement alone is compared here
 # What other load-aware schedulers get wrong; the other shipped scenarios are for reading and for tests.
 FAULT_SCENARIOS = (
     "stale-metrics",
@@ -125,5 +126,6 @@ def policies(templates: frozenset[str], *, strict: bool) -> tuple[str, ...]:
     """The baseline first, then what knows no load, then all others by name."""
     left_out = (*WITHOUT_LOAD, *templates)
     named = [name for name in named_policies() if name not in left_out and not name.startswith(FOR_GPUS)]
-    chosen = [name for name in named if strict or not name.endswith("-strict")]
+    placing = [name for name in named if not any(part in name for part in MOVING_PODS)]
+    chosen = [name for name in placing if strict or not name.endswith("-strict")]
     return (*(WITHOUT_LOAD if strict else WITHOUT_LOAD_ON_VARIANTS), *sorted(chosen, key=str.lower))

@@ -1,4 +1,4 @@
-"""Everything that the author of a plugin imports."""
+"""Everything that the author of a plugin, or of a strategy of the rescheduler, imports."""
 
 from trimtab.core.cluster.view import View
 from trimtab.core.framework.interface import (
@@ -44,6 +44,7 @@ from trimtab.core.model.node import Node
 from trimtab.core.model.pod import Pod
 from trimtab.core.model.selectors import Requirement
 from trimtab.core.model.setting import ArgumentError, setting
+from trimtab.core.rescheduling.strategies.interface import Strategy, StrategyContext, Suggestion
 
 __all__ = [
     "ALL_ROWS",
@@ -84,6 +85,9 @@ __all__ = [
     "Score",
     "StageResult",
     "StageStatus",
+    "Strategy",
+    "StrategyContext",
+    "Suggestion",
     "View",
     "Wait",
     "Warn",

@@ -1,6 +1,7 @@
 """Plugins of other packages are found, and errors name the package."""
 
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -9,6 +10,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from tests.config.config_files import TRIMTAB_HEAD
 from trimtab.apps.plugins import (
     ENTRY_POINT_GROUP,
     STRATEGY_GROUP,
@@ -16,10 +18,13 @@ from trimtab.apps.plugins import (
     installed_plugins,
     installed_strategies,
 )
+from trimtab.apps.simulate.policies import find_policy, read_configuration
 from trimtab.cli import main
 
 ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "examples" / "quiet_nodes"
+PAGE = ROOT / "docs" / "plugins.md"
+CODE = re.compile(r"```python\n(.*?)```", re.DOTALL)
 BUILD_TOOLS = ROOT / ".venv" / "build-tools"
 
 GOOD = """\
@@ -156,6 +161,22 @@ def test_unusable_strategies(offer: Offer, source: str, name: str, reason: str) 
         installed_strategies()
 
 
+def test_a_file_may_name_the_strategy_of_the_page(offer: Offer, tmp_path: Path) -> None:
+    """The example for authors of strategies works: commands and policies know it, and check its arguments."""
+    source = next(each for each in CODE.findall(PAGE.read_text()) if "def suggest" in each)
+    offer(source, "ReclaimedNodes", "late_plugin:ReclaimedNodes", group=STRATEGY_GROUP)
+    file = tmp_path / "policy.yaml"
+    strategies = "rescheduling: {strategies: [{name: ReclaimedNodes, args: {label: %s}}]}\n"
+    file.write_text(TRIMTAB_HEAD + strategies % "spot/interrupted")
+    shown = CliRunner().invoke(main, ["config", "show", str(file)])
+    assert "label: spot/interrupted" in shown.stdout, shown.output
+    (found,) = read_configuration(find_policy(str(file))).trimtab.rescheduling.strategies  # type: ignore[union-attr]
+    assert "ReclaimedNodes" == found.name
+    file.write_text(TRIMTAB_HEAD + strategies % "[]")
+    refused = CliRunner().invoke(main, ["config", "check", str(file)])
+    assert "strategies[0].args.label: expected a string, got a list" in refused.stderr, refused.output
+
+
 def test_told_by_the_command(offer: Offer, tmp_path: Path) -> None:
     """The command prints one sentence and exits with 2."""
     offer("import nowhere")
@@ -202,7 +223,7 @@ def test_the_example_keeps_the_laws(example: dict[str, str], tmp_path: Path) -> 
 
 def test_the_page_shows_the_example() -> None:
     """The page for authors shows the example as it is."""
-    assert (EXAMPLE / "quiet_nodes.py").read_text() in (ROOT / "docs" / "plugins.md").read_text()
+    assert (EXAMPLE / "quiet_nodes.py").read_text() in PAGE.read_text()
 
 
 def test_the_example_is_short() -> None:

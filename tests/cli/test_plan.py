@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from tests.apps.plan.hot_cluster import CPU, HOT, PODS, hot_cluster, running, usage_of
+from tests.apps.plan.hot_cluster import BUDGETS, CPU, HOT, PODS, hot_cluster, running, usage_of
 from tests.cli.test_doctor import kubeconfig as kubeconfig
 from tests.config.config_files import HEAD, TRIMTAB_HEAD
 from tests.sim.snapshot_clusters import budget
@@ -117,6 +117,10 @@ def test_nothing_is_planned(options: dict[str, Any], message: str, tmp_path: Pat
     ("flags", "message"),
     [
         (("--config", "BAD"), "bad.yaml:3:24: rescheduling.limits: expected a mapping, got the number 3"),
+        (
+            ("--config", "RIVAL"),
+            "nothing is planned: KoordinatorLowNodeLoad is run for comparison in trimtab simulate only",
+        ),
         (("--config", "/nonexistent"), "/nonexistent: cannot be read: No such file or directory"),
         (("--scheduler-config", "batch"), "trimtab: --scheduler-config: 'batch' is not NAME=FILE, such as"),
         (("--scheduler-config", "batch=GOOD"), "good.yaml has no profile batch: it has default-scheduler"),
@@ -133,7 +137,9 @@ def test_bad_input(flags: tuple[str, ...], message: str, tmp_path: Path) -> None
     """Exit code 1, because 2 says that there are moves; the message names the file or the flag, and there is no traceback."""
     good = written(tmp_path, HEAD, "good.yaml")
     bad = written(tmp_path, f"{TRIMTAB_HEAD}rescheduling: {{limits: 3}}\n", "bad.yaml")
-    done = plan(tmp_path, *(each.replace("GOOD", good).replace("BAD", bad) for each in flags))
+    rival = written(tmp_path, f"{TRIMTAB_HEAD}rescheduling: {{strategies: [KoordinatorLowNodeLoad]}}\n", "rival.yaml")
+    files = {"GOOD": good, "BAD": bad, "RIVAL": rival}
+    done = plan(tmp_path, *(re.sub("GOOD|BAD|RIVAL", lambda found: files[found[0]], each) for each in flags))
     assert (1, "") == (done.exit_code, done.stdout)
     assert message in done.stderr and "Traceback" not in done.stderr
 
@@ -170,7 +176,7 @@ def test_the_example_of_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     """docs/rescheduling.md shows what is printed."""
     more = [running("db-0", HOT, "db", kind="StatefulSet"), running("agent-1", HOT, "agent", kind="DaemonSet")]
     pods, cpu = [*PODS, *more], {**CPU, "web-3": 500.0, "db-0": 300.0, "agent-1": 100.0}
-    hot_cluster(tmp_path, pods, cpu, objects={"poddisruptionbudgets": [budget("db", "db", 0)]})
+    hot_cluster(tmp_path, pods, cpu, objects={"poddisruptionbudgets": [*BUDGETS, budget("db", "db", 0)]})
     monkeypatch.chdir(tmp_path)
     shell, shown = re.findall(
         r"```console\n\$ trimtab (plan --snapshot [^\n]*)\n(.*?)```", PAGE.read_text(), re.DOTALL

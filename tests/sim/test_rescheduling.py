@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pytest
 
 from tests.sim.small_world import nodes, scenario, simulate, stock, template
+from trimtab.core.rescheduling.rivals.descheduler_low_node_utilization import DeschedulerLowNodeUtilization
+from trimtab.core.rescheduling.rivals.koordinator_low_node_load import KoordinatorLowNodeLoad
 from trimtab.core.rescheduling.settings import Mode, ReschedulingSettings
+from trimtab.core.rescheduling.strategies.interface import RivalStrategy
 from trimtab.core.settings import Settings
 from trimtab.sim.scenario import Scenario, TracedPod
 from trimtab.sim.simulation import Simulation
@@ -57,11 +61,13 @@ def test_moves_end_under_constant_load() -> None:
 
 @pytest.mark.parametrize("settings", [stock(), rescheduling(Mode.OBSERVE)])
 def test_nothing_moves_unless_told(settings: Settings) -> None:
+    """Neither without settings nor in observe mode."""
     simulation = simulate(crowded(1000, 1000, 900, 900), settings=settings)
     assert ([], Counter({"n1": 4})) == (moved(simulation), nodes_of(simulation))
 
 
 def test_observing_still_plans() -> None:
+    """Whoever observes sees what would happen."""
     simulation = simulate(crowded(1000, 1000, 900, 900), settings=rescheduling(Mode.OBSERVE))
     assert any(plan.moves for plan in simulation.plans)
 
@@ -76,6 +82,44 @@ def test_a_cluster_that_is_full_everywhere_is_left_alone() -> None:
     )
     simulation = simulate(scenario(nodes(3), duration=4 * HOUR, pods=pods), settings=rescheduling())
     assert [] == moved(simulation)
+
+
+Koordinator = partial(KoordinatorLowNodeLoad, skip_check_expected_replicas=True)
+
+
+@pytest.mark.parametrize(
+    "rival",
+    [
+        DeschedulerLowNodeUtilization(metrics_source="KubernetesMetrics"),
+        Koordinator(),
+        Koordinator(consecutive_abnormalities=1),
+    ],
+)
+def test_a_rival_relieves_a_hot_node(rival: RivalStrategy) -> None:
+    """It evicts what it plans, round after round, without a target; the scheduler places the replacements."""
+    settings = rescheduling(strategies=(rival,), interval=60.0)
+    simulation = simulate(crowded(1000, 1000, 900, 900, hours=1), settings=settings)
+    planned = [move for plan in simulation.plans for move in plan.moves]
+    assert planned and [move.pod for move in planned] == moved(simulation)
+    assert {(rival.name, "n1", "", "any node")} == {
+        (move.strategy, move.source, move.target, move.goes_to) for move in planned
+    }
+    assert 4 > nodes_of(simulation)["n1"] and not any(plan.refusals for plan in simulation.plans)
+
+
+def test_a_rival_remembers() -> None:
+    """Koordinator evicts in the first round in which a node was too full more than five times."""
+    settings = rescheduling(strategies=(Koordinator(),), interval=60.0)
+    simulation = simulate(crowded(1000, 1000, 900, 900, hours=1), settings=settings)
+    hot = next(number for number, plan in enumerate(simulation.plans) if plan.moves)
+    assert 5 <= hot <= 10
+
+
+def test_a_rival_that_observes_evicts_nothing() -> None:
+    """Its plan says what it would have evicted."""
+    rival = DeschedulerLowNodeUtilization(metrics_source="KubernetesMetrics")
+    simulation = simulate(crowded(1000, 1000, 900, 900), settings=rescheduling(Mode.OBSERVE, strategies=(rival,)))
+    assert any(plan.moves for plan in simulation.plans) and [] == moved(simulation)
 
 
 def test_a_run_is_repeatable() -> None:

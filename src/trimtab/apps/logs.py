@@ -107,7 +107,7 @@ def log_plan(plan: Plan) -> None:
     for move in plan.moves:
         decision_log.info(
             "move planned: pod=%s source=%s target=%s strategy=%s gain=%.1f cost=%.1f reason=%s",
-            *(move.pod, move.source, move.target, move.strategy, move.gain, move.cost, move.reason),
+            *(move.pod, move.source, move.goes_to, move.strategy, move.gain, move.cost, move.reason),
         )
     if plan.moves:
         decision_log.info(

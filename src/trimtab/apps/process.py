@@ -41,6 +41,7 @@ from trimtab.config.configuration import Configuration
 from trimtab.config.diagnostics import ConfigError, Problem
 from trimtab.config.registry import NODE_ANNOTATIONS, default_profile
 from trimtab.config.trimtab.labeller import combined_configuration, labeller_configuration
+from trimtab.config.trimtab.rescheduling import why_only_simulated
 from trimtab.core.engine import Engine
 from trimtab.core.framework.forbidden_kinds import only_some_pods_need
 from trimtab.core.model.events import Event, LeaseAcquired, LeaseLost
@@ -128,6 +129,8 @@ def configuration_for(controllers: Collection[str], configuration: Configuration
 
 def _refuse_moves(configuration: Configuration, file: str) -> None:
     rescheduling = configuration.settings.rescheduling
+    if reason := why_only_simulated(rescheduling):
+        raise ConfigError([Problem(file, 0, 0, "rescheduling.strategies", reason)])
     if rescheduling is not None and rescheduling.mode is Mode.AUTO:
         raise ConfigError([Problem(file, 0, 0, "rescheduling.mode", NO_LIVE_MOVES)])
 

@@ -146,11 +146,12 @@ def open_config(file: str, key: str = "") -> ConfigFile:
     from trimtab.sources.registry import SOURCE_SETTINGS
 
     included = IncludedFiles(Path(file))
-    return ConfigFile(
-        Path(file),
-        lambda content: parse(content, file, plugins.installed_plugins(), SOURCE_SETTINGS, included, key),
-        included,
-    )
+
+    def read(content: bytes) -> Configuration:
+        found, strategies = plugins.installed_plugins(), plugins.installed_strategies()
+        return parse(content, file, found, SOURCE_SETTINGS, included, key, strategies)
+
+    return ConfigFile(Path(file), read, included)
 
 
 def load_or_exit(config_file: ConfigFile, code: int = BAD_INPUT) -> Configuration:

@@ -131,13 +131,16 @@ def _plan(
 ) -> PlannedMoves:
     from trimtab.apps.plan.make import NothingPlanned, make_plan, settings_for
 
-    cluster = _cluster(snapshot, configuration, kubeconfig)
-    if not cluster.nodes:
-        _fail(f"{snapshot or LIVE} has no nodes, so there is nothing to plan")
+    notes: tuple[str, ...] = ()
     try:
-        planned = make_plan(cluster, settings_for(configuration, profiles))
+        settings = settings_for(configuration, profiles)
+        cluster = _cluster(snapshot, configuration, kubeconfig)
+        notes = cluster.metadata.notes
+        if not cluster.nodes:
+            _fail(f"{snapshot or LIVE} has no nodes, so there is nothing to plan")
+        planned = make_plan(cluster, settings)
     except NothingPlanned as error:
-        for note in cluster.metadata.notes:
+        for note in notes:
             _note(note)
         _fail(f"nothing is planned: {error}")
     for note in planned.notes:

@@ -21,6 +21,7 @@ from trimtab.config.trimtab.settings import SourceSettings, TrimtabConfiguration
 from trimtab.config.yaml import MappingNode, ScalarNode, YamlNode
 from trimtab.core.load.settings import LoadSettings
 from trimtab.core.model.setting import setting
+from trimtab.core.rescheduling.strategies.interface import Strategy
 from trimtab.core.settings import INITIAL_BACKOFF, MAX_BACKOFF, Settings
 
 KIND = "KubeSchedulerConfiguration"
@@ -47,11 +48,13 @@ def parse(
     source_kinds: Mapping[str, type[SourceSettings]] | None = None,
     read_file: Callable[[str], tuple[str, bytes]] | None = None,
     key: str = "",
+    strategies: Mapping[str, type[Strategy]] | None = None,
 ) -> Configuration:
     """The configuration in a file's content; raises ConfigError with all its problems.
 
     source_kinds: the settings of further kinds of sources. read_file: reads a file that this one names, and returns its
     path and content; raises OSError. key: where a ConfigMap or Secret holds the configuration, if it has several.
+    strategies: those of the rescheduler that other packages have.
     """
     located = locate(content, file, key)
     report = Report(located.file, read_file=read_file)
@@ -61,7 +64,7 @@ def parse(
     scheduler, trimtab = _split_documents(located.documents, report)
     document, load = TrimtabConfiguration(), LoadSettings()
     if trimtab is not None:
-        document, load = parse_document(trimtab, source_kinds or {})
+        document, load = parse_document(trimtab, source_kinds or {}, strategies or {})
     configuration = default_configuration()
     if scheduler is not None:
         configuration, parsed_profiles = _parse_kube_scheduler(scheduler, extra_plugins or {})

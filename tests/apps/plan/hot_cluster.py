@@ -32,6 +32,8 @@ def namespace(name: str, uid: str) -> Json:
 
 NODES = (worker(HOT), worker(COLD))
 PODS = (*(running(f"web-{number}", HOT) for number in range(4)), running("calm", COLD))
+# Otherwise the only pod of an owner would stay.
+BUDGETS = tuple(budget(f"of-{each['metadata']['name']}", f"owner-of-{each['metadata']['name']}", 1) for each in PODS)
 # Millicores by pod: n-1 uses 3.8 of its 4 cores, n-2 half of one.
 CPU = {**{f"web-{number}": 900.0 for number in range(4)}, "calm": 500.0}
 
@@ -65,8 +67,7 @@ def hot_cluster(folder: Path, pods: Iterable[Json] = PODS, cpu: Mapping[str, flo
         "history": history_of(placed, cpu=cpu),
         "objects": {
             "namespaces": [namespace("kube-system", UID)],
-            # Otherwise the only pod of an owner would stay.
-            "poddisruptionbudgets": [budget(f"of-{each}", f"owner-of-{each}", 1) for each in CPU],
+            "poddisruptionbudgets": list(BUDGETS),
         },
         **options,
     }

@@ -43,6 +43,16 @@ def test_a_policy_ranks_alone_what_the_default_filters_leave(name: str) -> None:
     assert [each.name for each in default.filters] == [each.name for each in profile.filters]
 
 
+@pytest.mark.parametrize(
+    "name", [each for each in named_policies() if settings_of(find_policy(each), 30.0).rescheduling]
+)
+def test_a_policy_that_moves_pods_carries_moves_out(name: str) -> None:
+    """It is named after the policy that places its pods, and places them in the same way."""
+    settings, placing = (settings_of(find_policy(each), 30.0) for each in (name, name.partition("-")[0]))
+    assert settings.rescheduling is not None and Mode.AUTO is settings.rescheduling.mode
+    assert [repr(each) for each in placing.profiles] == [repr(each) for each in settings.profiles]
+
+
 def test_stock_is_the_default_profile() -> None:
     """The policy called stock has kube-scheduler's scores."""
     stock, default = settings_of(find_policy("stock"), 30.0).profiles[0], default_configuration().settings.profiles[0]

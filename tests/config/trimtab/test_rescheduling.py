@@ -14,6 +14,8 @@ from trimtab.config.dump import dump
 from trimtab.config.kube_scheduler import parse
 from trimtab.core.model.selectors import LabelSelector, Requirement
 from trimtab.core.model.setting import setting
+from trimtab.core.rescheduling.rivals.koordinator_low_node_load import KoordinatorLowNodeLoad
+from trimtab.core.rescheduling.rivals.thresholds import Thresholds
 from trimtab.core.rescheduling.settings import GUARDED_KINDS, Mode, ReschedulingSettings
 from trimtab.core.rescheduling.strategies.registry import STRATEGIES
 from trimtab.core.rescheduling.strategies.resource_optimization import ResourceOptimization
@@ -126,6 +128,14 @@ def test_arguments_of_a_strategy(monkeypatch: pytest.MonkeyPatch) -> None:
         ("{strategies: [ResourceOptimisation]}", "unknown strategy 'ResourceOptimisation' (did you mean ResourceO"),
         ("{strategies: [{args: {}}]}", "rescheduling.strategies[0]: name is missing: write one of "),
         ("{strategies: [{name: ResourceOptimization, args: {x: 1}}]}", "strategies[0].args.x: unknown field"),
+        (
+            "{strategies: [HotSpot, KoordinatorLowNodeLoad]}",
+            "strategies[1]: KoordinatorLowNodeLoad decides by itself, and HotSpot would not be asked: list one of them",
+        ),
+        (
+            "{strategies: [{name: DeschedulerLowNodeUtilization, args: {thresholds: {cpu: 101}}}]}",
+            "strategies[0].args.thresholds.cpu: 101 is not between 0 and 100",
+        ),
         ("{strategies: [ResourceOptimization, ResourceOptimization]}", "strategies[1]: ResourceOptimization is listed"),
     ],
 )
@@ -144,6 +154,29 @@ def test_moves_on_a_live_cluster_are_refused() -> None:
     assert f"f.yaml: rescheduling.mode: {sentence}" == str(caught.value)
     observing = parse(f"{TRIMTAB_HEAD}rescheduling: {{}}\n", FILE)
     assert observing.settings.rescheduling == configuration_for(("scheduler",), observing, FILE).settings.rescheduling
+
+
+RIVAL = """\
+rescheduling:
+  strategies:
+  - {name: KoordinatorLowNodeLoad, args: {highThresholds: {cpu: 70}, nodeFit: false}}
+"""
+
+
+def test_a_rival() -> None:
+    """It is parsed and dumped as a strategy is; a threshold that is left out is none."""
+    found = settings_of(RIVAL)
+    rival = KoordinatorLowNodeLoad(high_thresholds=Thresholds(cpu=70), node_fit=False)
+    assert ((rival,), ()) == (found.rivals, found.suggesting)
+    assert found == parse(dump(parse(TRIMTAB_HEAD + RIVAL, FILE)), FILE).settings.rescheduling
+
+
+def test_a_rival_on_a_live_cluster_is_refused() -> None:
+    """Also where it would only observe."""
+    with pytest.raises(ConfigError) as caught:
+        configuration_for(("scheduler",), parse(TRIMTAB_HEAD + RIVAL, FILE), FILE)
+    sentence = "KoordinatorLowNodeLoad is run for comparison in trimtab simulate only"
+    assert f"f.yaml: rescheduling.strategies: {sentence}" == str(caught.value)
 
 
 def test_what_guards_read_is_watched() -> None:

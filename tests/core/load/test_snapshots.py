@@ -66,6 +66,7 @@ def test_history_that_is_read_later_is_sorted_in() -> None:
 
 
 def test_a_gap_has_the_pods_own_mean_and_an_unmeasured_pod_what_is_given() -> None:
+    """A gap is never zero."""
     snapshots = PodSnapshots(3)
     add(snapshots, 0.0, {0: 4.0, 1: 1.0})
     add(snapshots, 300.0, {1: 1.0})

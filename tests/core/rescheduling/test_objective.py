@@ -29,6 +29,7 @@ LIMITS = {CPU: 0.8}
     ],
 )
 def test_the_penalty_rises_around_the_limit_and_is_convex_above(load: float, penalty: float) -> None:
+    """Figures that are computed by hand."""
     assert penalty == pytest.approx(float(penalties(np.array([[load]], dtype=np.float32), ONE)[0]), rel=1e-5)
 
 
@@ -68,6 +69,7 @@ def test_the_load_of_a_node_is_the_sum_of_its_pods_at_each_time() -> None:
 
 
 def test_pods_that_peak_together_cost_more_than_those_that_take_turns() -> None:
+    """Though both pods use as much on average."""
     together = NodeLoad(measured(("x", "a", (2.0, 0.0)), ("y", "a", (2.0, 0.0))), LIMITS)
     in_turn = NodeLoad(measured(("x", "a", (2.0, 0.0)), ("y", "a", (0.0, 2.0))), LIMITS)
     assert together.penalty[0] > 2 * in_turn.penalty[0]

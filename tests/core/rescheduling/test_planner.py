@@ -64,6 +64,7 @@ def test_a_hot_node_gives_up_the_pod_that_helps_most() -> None:
 
 
 def test_a_move_must_be_worth_its_cost() -> None:
+    """A hot node stays hot if relief is not worth the disruption."""
     cluster = measured(("large", "a", 2.8), ("middle", "a", 0.9), ("y", "c", 0.8))
     assert [] == moves(plan(cluster, cost=1e6))
 
@@ -83,16 +84,19 @@ def test_no_target_is_filled_above_its_limit() -> None:
 
 
 def test_at_most_so_many_moves() -> None:
+    """The limit is for one plan."""
     cluster = measured(*((f"p{number}", "a", 0.9) for number in range(6)))
     assert 1 == len(plan(cluster, max_moves=1).moves)
 
 
 def test_one_pod_of_an_owner_moves_at_a_time() -> None:
+    """Though the node stays hot."""
     cluster = measured(*((f"p{number}", "a", 0.9) for number in range(6)), owner="web")
     assert 1 == len(plan(cluster).moves)
 
 
 def test_refused_pods_stay_and_the_reason_is_kept() -> None:
+    """Each pod with the guard that refused."""
     cluster = measured(("large", "a", 2.8), ("middle", "a", 0.9))
     found = plan(cluster, excluded_namespaces=("default",))
     assert ([], ["default/large", "default/middle"]) == (moves(found), sorted(each.subject for each in found.refusals))
@@ -107,6 +111,7 @@ def test_the_filters_of_the_scheduler_must_pass() -> None:
 
 
 def test_a_pod_of_an_unknown_scheduler_stays() -> None:
+    """Nobody knows where its replacement would fit."""
     cluster = measured(("large", "a", 2.8), ("middle", "a", 0.9))
     for uid in ("uid-large", "uid-middle"):
         cluster.upsert_pod(replace(cluster.pods[uid], scheduler_name="somebody-else", version=9))

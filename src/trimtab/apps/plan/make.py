@@ -17,6 +17,7 @@ from trimtab.apps.plan.usage import Hottest, check_usage, hottest_nodes
 from trimtab.config.configuration import Configuration
 from trimtab.config.profiles import DEFAULT_SCHEDULER
 from trimtab.config.registry import default_profile
+from trimtab.config.trimtab.rescheduling import why_only_simulated
 from trimtab.core.engine import Engine
 from trimtab.core.framework.profile import Profile
 from trimtab.core.model.events import LeaseAcquired, Tick
@@ -57,7 +58,12 @@ class PlannedMoves(NamedTuple):
 
 def settings_for(configuration: Configuration, other_schedulers: Mapping[str, Profile]) -> Settings:
     """What to plan with: moves are never carried out, and pods of default-scheduler fit where its stock profile says so,
-    unless the configuration or `other_schedulers` have another profile of that name."""
+    unless the configuration or `other_schedulers` have another profile of that name.
+
+    Raises NothingPlanned for strategies that only a simulation may run.
+    """
+    if reason := why_only_simulated(configuration.settings.rescheduling):
+        raise NothingPlanned(reason)
     profiles = {
         DEFAULT_SCHEDULER: default_profile(DEFAULT_SCHEDULER),
         **{each.name: each for each in configuration.settings.profiles},

@@ -47,7 +47,7 @@ def _header(planned: PlannedMoves, where: str) -> Line:
 
 
 def _move_lines(move: Move) -> Iterator[Line]:
-    yield ("  ~ ", "bold yellow"), (move.pod, "bold"), (f"  {move.source} → {move.target}", "")
+    yield ("  ~ ", "bold yellow"), (move.pod, "bold"), (f"  {move.source} → {move.goes_to}", "")
     yield ("      why   ", "dim"), (f"{move.strategy}: {move.reason}", "")
     yield ("      gain  ", "dim"), (f"{move.gain:.1f}, cost {move.cost:.1f}", "")
 

@@ -110,5 +110,5 @@ def _shifts(cluster: Cluster, resource: str, moves: Iterable[Move]) -> Mapping[s
     for move in moves:
         used = pods.expected_of(cluster.pod_table.slot[move.uid])
         shifts[move.source] -= used
-        shifts[move.target] += used
+        shifts[move.target] += used  # of no node if it has no target
     return shifts

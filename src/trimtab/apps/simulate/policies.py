@@ -6,7 +6,7 @@ add a file there.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import replace
 from functools import cache
 from importlib import resources
@@ -15,7 +15,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from trimtab.apps.config_file import IncludedFiles, config_digest, os_error_text, read_bounded, recorded_files
-from trimtab.apps.plugins import installed_plugins
+from trimtab.apps.plugins import installed_plugins, installed_strategies
 from trimtab.config.configuration import Configuration
 from trimtab.config.diagnostics import ConfigError, Problem, did_you_mean
 from trimtab.config.kube_scheduler import parse
@@ -29,6 +29,7 @@ from trimtab.sim.scenario import MetricsPipeline
 from trimtab.sources.registry import SOURCE_SETTINGS
 
 SUFFIXES = (".yaml", ".yml")
+ReadFile = Callable[[str], tuple[str, bytes]]
 FRESH_INTERVALS, STALE_INTERVALS = 2, 3  # of the scrapes, unless the policy's file says how long samples are trusted
 
 
@@ -101,14 +102,17 @@ def _read_file(path: Path) -> Policy:
     except OSError as error:
         raise ConfigError([Problem(str(path), 0, 0, "", os_error_text(error))]) from None
     included = IncludedFiles(path)
-    parse(content, str(path), installed_plugins(), SOURCE_SETTINGS, included)
+    _parse(content, str(path), included)
     files = tuple((str(name), state) for name, state in included.states.items() if isinstance(state, bytes))
     return Policy(path.name.removesuffix(path.suffix), ConfigText(str(path), content, files))
 
 
 def read_configuration(policy: Policy) -> Configuration:
-    config = policy.config
-    return parse(config.content, config.file, installed_plugins(), SOURCE_SETTINGS, recorded_files(config))
+    return _parse(policy.config.content, policy.config.file, recorded_files(policy.config))
+
+
+def _parse(content: bytes, file: str, read_file: ReadFile) -> Configuration:
+    return parse(content, file, installed_plugins(), SOURCE_SETTINGS, read_file, strategies=installed_strategies())
 
 
 def settings_of(policy: Policy, interval: float) -> Settings:

@@ -26,6 +26,7 @@ from trimtab.core.load.settings import LoadSettings
 from trimtab.core.model.duration import format_duration
 from trimtab.core.model.setting import HOUR
 from trimtab.core.rescheduling.settings import ReschedulingSettings
+from trimtab.core.rescheduling.strategies.interface import Strategy
 
 GROUP = "trimtab.dev"
 VERSION = f"{GROUP}/v1alpha1"
@@ -36,10 +37,12 @@ SourceKinds = Mapping[str, type[SourceSettings]]
 T = TypeVar("T")
 
 
-def parse_document(root: ConfigNode, source_kinds: SourceKinds) -> tuple[TrimtabConfiguration, LoadSettings]:
+def parse_document(
+    root: ConfigNode, source_kinds: SourceKinds, strategies: Mapping[str, type[Strategy]]
+) -> tuple[TrimtabConfiguration, LoadSettings]:
     """The document's values, and those of the engine's settings that it has; its problems are reported.
 
-    source_kinds: settings classes besides the built-in ones.
+    source_kinds and strategies: classes besides the built-in ones.
     """
     entries = root.fields(_FIELDS) or {}
     if not _is_supported(root, entries):
@@ -54,7 +57,7 @@ def parse_document(root: ConfigNode, source_kinds: SourceKinds) -> tuple[Trimtab
             entries["sources"].error(error)
     logging = _section(entries, "logging", LoggingSettings())
     metrics = _section(entries, "metrics", MetricsSettings())
-    rescheduling = parse_rescheduling(entries["rescheduling"]) if "rescheduling" in entries else None
+    rescheduling = parse_rescheduling(entries["rescheduling"], strategies) if "rescheduling" in entries else None
     labelling = labels if "labels" in entries else None
     return TrimtabConfiguration(sources, labelling, logging, metrics, rescheduling), load
 

@@ -12,7 +12,8 @@ All other fields are parsed by their declarations in `core/rescheduling/settings
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 
 from trimtab.config.config_node import ConfigNode
 from trimtab.config.diagnostics import did_you_mean
@@ -23,25 +24,37 @@ from trimtab.core.model.duration import format_duration
 from trimtab.core.model.setting import PERCENTAGE, Setting
 from trimtab.core.rescheduling.calendar import UTC_NAME, Window
 from trimtab.core.rescheduling.settings import EAGERNESS, LIMITS, ReschedulingSettings
-from trimtab.core.rescheduling.strategies.interface import Strategy
-from trimtab.core.rescheduling.strategies.registry import STRATEGIES
+from trimtab.core.rescheduling.strategies.interface import RivalStrategy, Strategy
+from trimtab.core.rescheduling.strategies.registry import RIVALS, STRATEGIES
 
 _PERCENT = Setting(**PERCENTAGE)
+Installed = Mapping[str, type[Strategy]]
+Known = Mapping[str, type[Strategy] | type[RivalStrategy]]
 
 
-def parse_rescheduling(node: ConfigNode) -> ReschedulingSettings | None:
-    """The settings; None after a problem."""
+def parse_rescheduling(node: ConfigNode, installed: Installed) -> ReschedulingSettings | None:
+    """The settings; None after a problem. installed: strategies of other packages, by name."""
+    parsers: dict[str, Callable[[ConfigNode], object]] = {
+        **_PARSERS,
+        "strategies": partial(_parse_strategies, known={**STRATEGIES, **RIVALS, **installed}),
+    }
     before = len(node.report.problems)
-    own = {each.key: each.name for each in fields_of(ReschedulingSettings) if each.name in _PARSERS}
+    own = {each.key: each.name for each in fields_of(ReschedulingSettings) if each.name in parsers}
     parsed = parse_fields(node, [each for each in fields_of(ReschedulingSettings) if each.key not in own], extra=own)
     if parsed is None:
         return None
     check_fields(ReschedulingSettings, parsed)
-    given = {own[key]: _PARSERS[own[key]](entry) for key, entry in parsed.entries.items() if key in own}
+    given = {own[key]: parsers[own[key]](entry) for key, entry in parsed.entries.items() if key in own}
     if len(node.report.problems) > before:
         return None
     settings = construct(ReschedulingSettings, {**parsed.values, **given}, node, quiet=False)
     return settings if isinstance(settings, ReschedulingSettings) else None
+
+
+def why_only_simulated(settings: ReschedulingSettings | None) -> str:
+    """Why nothing but a simulation may run these settings; empty if it is otherwise."""
+    rivals = settings.rivals if settings is not None else ()
+    return f"{rivals[0].name} is run for comparison in trimtab simulate only" if rivals else ""
 
 
 def _parse_limits(node: ConfigNode) -> Mapping[str, float]:
@@ -61,37 +74,50 @@ def _parse_eagerness(node: ConfigNode) -> float | None:
     return None if word is None else EAGERNESS[word]
 
 
-def _parse_strategies(node: ConfigNode) -> tuple[Strategy, ...]:
-    before, found = len(node.report.problems), dict[str, Strategy]()
+def _parse_strategies(node: ConfigNode, known: Known) -> tuple[Strategy | RivalStrategy, ...]:
+    before, found = len(node.report.problems), dict[str, Strategy | RivalStrategy]()
     items = node.items()
     for item in items:
-        strategy = _parse_strategy(item)
+        strategy = _parse_strategy(item, known)
         if strategy is not None and strategy.name in found:
             item.error(f"{strategy.name} is listed twice: remove one of the two")
         elif strategy is not None:
             found[strategy.name] = strategy
+            _check_mixture(item, found)
     if not items and len(node.report.problems) == before:
-        node.error(f"must not be empty: list some of {', '.join(STRATEGIES)}, or remove the field")
+        node.error(f"must not be empty: list some of {_names(known)}, or remove the field")
     return tuple(found.values())
 
 
-def _parse_strategy(item: ConfigNode) -> Strategy | None:
+def _check_mixture(item: ConfigNode, found: Iterable[str]) -> None:
+    """A rival is run as it is, so nothing else may decide beside it."""
+    rivals = [name for name in found if name in RIVALS]
+    others = [name for name in found if name not in RIVALS]
+    if rivals and others:
+        item.error(f"{rivals[0]} decides by itself, and {others[0]} would not be asked: list one of them alone")
+
+
+def _names(known: Known) -> str:
+    return ", ".join(name for name in known if name not in RIVALS)
+
+
+def _parse_strategy(item: ConfigNode, known: Known) -> Strategy | RivalStrategy | None:
     """From its name, or from a mapping with `name` and `args`."""
     if not isinstance(item.yaml, MappingNode):
-        return _build(item, None)
+        return _build(item, None, known)
     entries = item.fields(("name", "args")) or {}
     if "name" not in entries:
-        item.error(f"name is missing: write one of {', '.join(STRATEGIES)}")
+        item.error(f"name is missing: write one of {_names(known)}")
         return None
-    return _build(entries["name"], entries.get("args"))
+    return _build(entries["name"], entries.get("args"), known)
 
 
-def _build(node: ConfigNode, args: ConfigNode | None) -> Strategy | None:
+def _build(node: ConfigNode, args: ConfigNode | None, known: Known) -> Strategy | RivalStrategy | None:
     name = node.string()
-    if name is not None and name not in STRATEGIES:
-        near = did_you_mean(name, STRATEGIES)
-        node.error(f"unknown strategy {name[:100]!r}{near}: write one of {', '.join(STRATEGIES)}")
-    kind = STRATEGIES.get(name or "")
+    if name is not None and name not in known:
+        near = did_you_mean(name, known)
+        node.error(f"unknown strategy {name[:100]!r}{near}: write one of {_names(known)}")
+    kind = known.get(name or "")
     return parse_plugin(kind.name, kind, args) if kind is not None else None
 
 
@@ -120,7 +146,6 @@ def _parse_window(node: ConfigNode) -> Window | None:
 _PARSERS: Mapping[str, Callable[[ConfigNode], object]] = {
     "limits": _parse_limits,
     "required_gain": _parse_eagerness,
-    "strategies": _parse_strategies,
     "windows": _parse_windows,
 }
 
@@ -133,7 +158,7 @@ def dump_rescheduling(settings: ReschedulingSettings) -> dict[str, object]:
         "strategies": [_dump_strategy(each) for each in settings.strategies],
         "windows": [_dump_window(each) for each in settings.windows],
     }
-    plain = {**dump_fields(settings, skip=_PARSERS), **own}
+    plain = {**dump_fields(settings, skip={*_PARSERS, "strategies"}), **own}
     return {each.key: plain[each.key] for each in fields_of(ReschedulingSettings) if each.key in plain}
 
 
@@ -147,6 +172,6 @@ def _dump_window(window: Window) -> dict[str, object]:
     return {**plain, "allow": window.allowed}
 
 
-def _dump_strategy(strategy: Strategy) -> object:
+def _dump_strategy(strategy: Strategy | RivalStrategy) -> object:
     args = dump_arguments(strategy)
     return {"name": strategy.name, "args": args} if args else strategy.name

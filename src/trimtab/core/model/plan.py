@@ -8,7 +8,8 @@ from msgspec import Struct
 class Move(Struct, frozen=True, tag=True):
     """Evict this pod from its node, so that its replacement runs on the target.
 
-    `gain` is by how much the penalty of both nodes falls, `cost` what the disruption of this pod must be worth.
+    `gain` is by how much the penalty of both nodes falls, `cost` what the disruption of this pod must be worth. Without a
+    target the replacement goes wherever its scheduler places it.
     """
 
     uid: str
@@ -19,6 +20,11 @@ class Move(Struct, frozen=True, tag=True):
     reason: str
     gain: float
     cost: float
+
+    @property
+    def goes_to(self) -> str:
+        """The target in words."""
+        return self.target or "any node"
 
 
 class Refusal(Struct, frozen=True, tag=True):

@@ -4,7 +4,8 @@
                           │                   │
                           └──failed───────────┴──nobody came in time──▶ (ended, longer hold)
 
-A replacement is nominated to the planned node, so that the scheduler tries that node first.
+A replacement is nominated to the planned node, so that the scheduler tries that node first. Rivals, which only the simulator
+runs, evict by their own rules, and their evictions are not followed up.
 """
 
 from __future__ import annotations
@@ -28,8 +29,11 @@ from trimtab.core.rescheduling.guards import (
     owner_slot,
     refusal,
 )
+from trimtab.core.rescheduling.objective import NodeLoad
 from trimtab.core.rescheduling.planner import Planner
+from trimtab.core.rescheduling.rivals.rounds import RivalRounds
 from trimtab.core.rescheduling.settings import Mode, ReschedulingSettings
+from trimtab.core.rescheduling.strategies.interface import StrategyContext
 
 REPLACEMENT_TIMEOUT = 300.0
 EARLY = 0.1  # of an interval, by which samples may come before it is over
@@ -54,6 +58,7 @@ class Rescheduling(Controller):
         self.state = state
         self.under_way: dict[str, MoveUnderWay] = {}  # by the UID of the pod that leaves
         self.holds: dict[OwnerSlot, float] = {}
+        self._rival_rounds = RivalRounds()
         self._next_plan = 0.0
         self._planner: Planner | None = None
         self._steps: Iterator[None] = iter(())
@@ -62,6 +67,7 @@ class Rescheduling(Controller):
     def fork(self, state: EngineState) -> Rescheduling:
         copied = Rescheduling(state)
         copied.holds, copied._next_plan = self.holds.copy(), self._next_plan
+        copied._rival_rounds = self._rival_rounds.copy()
         return copied
 
     @property
@@ -121,6 +127,8 @@ class Rescheduling(Controller):
         if now < self._next_plan - early * settings.interval:
             return ()
         self._next_plan = now + settings.interval
+        if settings.rivals:
+            return self._run_rivals(settings, now)
         self.under_way = {uid: each for uid, each in self.under_way.items() if now < each.deadline}
         self.holds = {slot: until for slot, until in self.holds.items() if now < until}
         context = self._guard_context(settings, now)
@@ -131,6 +139,17 @@ class Rescheduling(Controller):
         self._planner = Planner(frozen, self.state.settings.profile_of)
         self._steps = self._planner.steps()
         return ()
+
+    def _run_rivals(self, settings: ReschedulingSettings, now: float) -> list[Output]:
+        cluster = self.state.cluster
+        load = NodeLoad(cluster, settings.limits)
+        plan = self._rival_rounds.plan(
+            StrategyContext(cluster, load, now, self.state.settings.profile_of), settings.rivals
+        )
+        if settings.mode is not Mode.AUTO:
+            return [plan]
+        pods = ((cluster.pods[move.uid], move.reason) for move in plan.moves)
+        return [plan, *(Evict(pod.uid, pod.namespace, pod.name, reason) for pod, reason in pods)]
 
     def _guard_context(self, settings: ReschedulingSettings, now: float) -> GuardContext:
         under_way = {uid: UnderWay(each.slot, each.replacement) for uid, each in self.under_way.items()}

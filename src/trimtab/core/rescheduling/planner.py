@@ -94,7 +94,7 @@ class Planner:
             self.cluster, load, self.now, self._profile_of, replaceable, self.settings.required_gain
         )
         sources: list[Source] = []
-        for strategy in self.settings.strategies:
+        for strategy in self.settings.suggesting:
             sources += [source for each in strategy.suggest(context) if (source := self._source(each, load))]
             yield
         if not sources:
@@ -133,7 +133,7 @@ class Planner:
         known = possible_targets(self.guards) & ~view.unschedulable
         for name in load.resources:
             known &= (view.load.trust(name) > 0) & ~view.load.node_metrics_only(name)
-        for strategy in self.settings.strategies:
+        for strategy in self.settings.suggesting:
             if isinstance(strategy, AvoidsTargets):
                 known &= ~strategy.avoid(context)
         rows = np.flatnonzero(known)

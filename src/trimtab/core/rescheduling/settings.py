@@ -12,7 +12,7 @@ from trimtab.core.model.resources import CPU, MEMORY
 from trimtab.core.model.selectors import LabelSelector
 from trimtab.core.model.setting import DAY, INT32, ParsedFields, Setting, setting
 from trimtab.core.rescheduling.calendar import Window
-from trimtab.core.rescheduling.strategies.interface import Strategy
+from trimtab.core.rescheduling.strategies.interface import RivalStrategy, Strategy
 from trimtab.core.rescheduling.strategies.resource_optimization import ResourceOptimization
 
 INTERVAL, COOLDOWN = 300.0, 1800.0
@@ -57,7 +57,7 @@ class ReschedulingSettings:
         "`balanced` unless set: what a move must gain to be worth its disruption; `calm` moves fewer pods, `eager` more",
         name="eagerness",
     )
-    strategies: tuple[Strategy, ...] = setting(
+    strategies: tuple[Strategy | RivalStrategy, ...] = setting(
         (ResourceOptimization(),),
         "ResourceOptimization unless set: the reasons to move pods, by name, or by `name` and `args`; see "
         "[rescheduling.md](rescheduling.md#strategies)",
@@ -115,6 +115,16 @@ class ReschedulingSettings:
         (),
         "any time unless set: when pods may be moved, or must not be; see [rescheduling.md](rescheduling.md#windows)",
     )
+
+    @property
+    def suggesting(self) -> tuple[Strategy, ...]:
+        """The strategies without rivals."""
+        return tuple(each for each in self.strategies if isinstance(each, Strategy))
+
+    @property
+    def rivals(self) -> tuple[RivalStrategy, ...]:
+        """They are run instead of strategies, and only in the simulator."""
+        return tuple(each for each in self.strategies if isinstance(each, RivalStrategy))
 
     @staticmethod
     def check_fields(parsed: ParsedFields) -> None:

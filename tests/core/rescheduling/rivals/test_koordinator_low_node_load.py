@@ -52,6 +52,16 @@ def test_until_the_source_is_below() -> None:
     assert ["x", "y", "z"] == evicted(NO_LIMIT, loaded(x=600.0, y=500.0, z=400.0, rest=7500.0))
 
 
+def test_the_only_pod_of_an_owner() -> None:
+    """It stays, unless the check of replicas is skipped."""
+    cluster = measured(
+        *(large("a"), large("b"), running("x", on="a", owner="x"), running("rest", on="a", owner="")),
+        cpu={"x": [2000.0], "rest": [7000.0]},
+    )
+    assert [] == evicted(AT_ONCE, cluster)
+    assert ["x"] == evicted(Rival(consecutive_abnormalities=1, skip_check_expected_replicas=True), cluster)
+
+
 def test_post_move_usage() -> None:
     """A pod that would bring every target above 75% stays; so does one that fits no target by its requests."""
     assert [] == evicted(AT_ONCE, loaded(huge=7600.0))

@@ -45,7 +45,11 @@ class DeschedulerLowNodeUtilization:
     number_of_nodes: int = setting(
         0, "0 unless set: nothing is done with this many targets or fewer", between=(0, INT32)
     )
-    metrics_source: str = setting(REQUESTS, "requests unless set", choices=(REQUESTS, KUBERNETES_METRICS, PROMETHEUS))
+    metrics_source: str = setting(
+        REQUESTS,
+        "requests unless set; `KubernetesMetrics` or `Prometheus`: usage",
+        choices=(REQUESTS, KUBERNETES_METRICS, PROMETHEUS),
+    )
     eviction_limit_per_node: int = setting(0, "0, no limit, unless set: of evictions in one round", between=(0, INT32))
     eviction_limit: int = setting(
         0, "0, no limit, unless set: of evictions of all nodes in one round", between=(0, INT32)

@@ -62,6 +62,9 @@ class KoordinatorLowNodeLoad:
     max_migrating_per_node: int = setting(
         2, "2 unless set, 0 for no limit: of evictions in one round", between=(0, INT32)
     )
+    skip_check_expected_replicas: bool = setting(
+        False, "false unless set: whether the only pod of an owner may be evicted"
+    )
 
     def __post_init__(self) -> None:
         check_ranges(self)
@@ -154,7 +157,7 @@ class KoordinatorLowNodeLoad:
         self, context: StrategyContext, nodes: NodeUsage, targets: Index, sources: Sequence[int]
     ) -> list[RivalEviction]:
         found: list[RivalEviction] = []
-        headroom, workloads = nodes.headroom(targets), WorkloadLimits(context)
+        headroom, workloads = nodes.headroom(targets), WorkloadLimits(context, self.skip_check_expected_replicas)
         for row in sorted(sources, key=lambda row: (-_weighted_usage(context, nodes, row), row)):
             node = context.cluster.view.nodes[row].name
             removable = [pod for pod in context.cluster.on_node.get(node, {}).values() if workloads.may_evict(pod)]
@@ -223,9 +226,10 @@ def usage_score(usage: Floats, excess: Floats) -> float:
 
 
 class WorkloadLimits:
-    """How many pods of each owner may be evicted in one round; the only pod of an owner never is."""
+    """How many pods of each owner may be evicted in one round; the only pod of an owner, if that is allowed."""
 
-    def __init__(self, context: StrategyContext) -> None:
+    def __init__(self, context: StrategyContext, allow_single: bool) -> None:
+        self._fewest = 1 if allow_single else 2
         owned = (
             pod.owner.uid for pod in context.cluster.pods.values() if pod.owner is not None and pod.holds_resources
         )
@@ -235,7 +239,7 @@ class WorkloadLimits:
         if not evictable(pod) or pod.owner is None:
             return False
         replicas = self._replicas[pod.owner.uid]
-        return replicas > 1 and self._evicted[pod.owner.uid] < max_migrating(replicas)
+        return replicas >= self._fewest and self._evicted[pod.owner.uid] < max_migrating(replicas)
 
     def evict(self, usage: Mapping[str, Floats], pod: Pod) -> Floats | None:
         """The usage of a pod that is evicted now; None if its owner has lost enough of them."""

@@ -68,6 +68,7 @@ class StrategyContext:
         return ABOVE_COST * self.cost
 
 
+@runtime_checkable
 class Strategy(Protocol):
     """One reason to move pods."""
 
@@ -94,6 +95,7 @@ class RivalEviction(NamedTuple):
     reason: str
 
 
+@runtime_checkable
 class RivalStrategy(Protocol):
     """Another project's rescheduler: which pods it evicts, in its order, by its own rules and limits.
 
