@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NoReturn
 import click
 
 from trimtab.config.diagnostics import ConfigError, did_you_mean, printable
+from trimtab.core.model.duration import DAY
 
 if TYPE_CHECKING:
     from trimtab.config.configuration import Configuration
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
 BAD_INPUT, WORSE, INTERRUPTED = 2, 1, 130
 LIVE = "the cluster"
-HISTORY, STEP = 24 * 3600.0, 300.0  # what is read of a live cluster, if a source has it
+HISTORY, STEP = DAY, 300.0  # what is read of a live cluster, if a source has it
 
 
 @dataclass(frozen=True)

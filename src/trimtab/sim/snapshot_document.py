@@ -33,10 +33,11 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta, Struct
 
+from trimtab.config.trimtab.document import GROUP
 from trimtab.core.model.readings import Reading, Subject, Unit
 from trimtab.core.model.resources import CPU, MEMORY
 
-GROUP, VERSION, KIND = "trimtab.dev", "v1alpha1", "ClusterSnapshot"
+VERSION, KIND = "v1alpha1", "ClusterSnapshot"
 API_VERSION = f"{GROUP}/{VERSION}"
 SOURCE = "snapshot"  # the source of the readings that samples become
 

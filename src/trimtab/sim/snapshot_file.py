@@ -22,6 +22,7 @@ from msgspec import Raw, Struct, ValidationError
 
 from trimtab.config.diagnostics import printable
 from trimtab.config.registry import NODE_ANNOTATIONS
+from trimtab.config.trimtab.document import GROUP
 from trimtab.core.model.events import (
     Event,
     KindForbidden,
@@ -34,7 +35,7 @@ from trimtab.core.model.events import (
 from trimtab.core.model.node import Node
 from trimtab.core.model.objects import Object
 from trimtab.core.model.pod import Pod
-from trimtab.sim.snapshot_document import GROUP, KIND, VERSION, History, Metadata, Sample, Series, Usage
+from trimtab.sim.snapshot_document import KIND, VERSION, History, Metadata, Sample, Series, Usage
 from trimtab.wire.decoding import UNREADABLE, Malformed, format_error
 from trimtab.wire.node import NodeReader
 from trimtab.wire.pod import PodReader

@@ -13,13 +13,14 @@ from collections.abc import Mapping
 import numpy as np
 from msgspec.structs import replace
 
+from trimtab.core.model.duration import HOUR
 from trimtab.core.model.pod import Pod
 from trimtab.core.model.resources import CPU, MEMORY
 from trimtab.sim.owners import NODE_BOUND
 from trimtab.sim.scenario import MetricsPipeline, PodTemplate, Scenario, SimulatedNode, TracedPod
 from trimtab.sim.snapshot_document import Sample, Series
 from trimtab.sim.snapshot_file import ClusterSnapshot
-from trimtab.sim.usage_patterns import HOUR, Recorded, Steady, UsagePattern, without_gaps
+from trimtab.sim.usage_patterns import Recorded, Steady, UsagePattern, without_gaps
 
 DEFAULT_STEP = 60.0
 INTERVAL = 30.0  # of scrapes, where the snapshot does not say

@@ -15,7 +15,7 @@ from msgspec import Struct
 from trimtab.config.config_node import ConfigNode, Report
 from trimtab.config.diagnostics import ConfigError, Problem
 from trimtab.config.yaml import MAX_BYTES, parse_documents
-from trimtab.core.model.duration import format_duration
+from trimtab.core.model.duration import DAY, format_duration
 from trimtab.core.model.objects import Object, Service
 from trimtab.sim.scenario import NAMESPACE, Scenario, SimulatedNode, Workload
 from trimtab.sim.scenario_file.faults import parse_events, parse_metrics
@@ -32,13 +32,13 @@ from trimtab.sim.scenario_file.values import (
     time_of_day,
 )
 from trimtab.sim.scenario_file.workloads import WorkloadContext, parse_workload
-from trimtab.sim.usage_patterns import DAY
+from trimtab.sim.snapshot_document import API_VERSION
 from trimtab.wire.objects import label_map_selector
 from trimtab.wire.pod import PodReader
 
-VERSION, KIND = "trimtab.dev/v1alpha1", "Scenario"
+KIND = "Scenario"
 SCENARIO_FIELDS = {
-    "apiVersion": f"must be {VERSION}",
+    "apiVersion": f"must be {API_VERSION}",
     "kind": f"must be {KIND}",
     "name": "its name; that of the file unless set",
     "description": "what it is about",
@@ -231,7 +231,7 @@ def _service(fields: Fields) -> Service:
 
 
 def _check_kind(fields: Fields) -> None:
-    for key, expected in (("apiVersion", VERSION), ("kind", KIND)):
+    for key, expected in (("apiVersion", API_VERSION), ("kind", KIND)):
         found = fields.require(key, ConfigNode.string, expected, f"write {expected}")
         if found != expected:
             fields.at(key).error(f"{found[:100]!r} is not supported: write {expected}")

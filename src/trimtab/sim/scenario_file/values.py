@@ -16,7 +16,7 @@ from msgspec import Struct
 from trimtab.config.codecs import parse_quantity
 from trimtab.config.config_node import ConfigNode
 from trimtab.config.yaml import ScalarNode
-from trimtab.core.model.duration import format_duration
+from trimtab.core.model.duration import DAY, format_duration
 from trimtab.core.model.resources import CPU, amounts
 from trimtab.core.model.selectors import MAX_LABEL_VALUE, Requirement
 
@@ -24,7 +24,7 @@ T = TypeVar("T")
 D = TypeVar("D")
 Parse = Callable[[ConfigNode], T | None]
 
-LONGEST = 366 * 86_400.0  # seconds
+LONGEST = 366 * DAY
 LARGEST_SHARE = 1000.0
 MAX_NAME = 253
 _PART = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"

@@ -14,12 +14,12 @@ from pathlib import Path
 import numpy as np
 
 from trimtab.config.config_node import Report
+from trimtab.core.model.resources import MIB
 from trimtab.sim.scenario import Scenario
 from trimtab.sim.traces.options import TraceOptions
 from trimtab.sim.traces.recording import RecordedPod, Recording, to_scenario, vary
 from trimtab.sim.traces.tables import Row, Series, fail, find_file, read_lines, read_rows
 
-MIB = 1 << 20
 STEP = 300.0
 STEPS = 288
 HOSTS = 800

@@ -15,7 +15,7 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
-from trimtab.core.model.node import Node
+from trimtab.core.model.node import HOSTNAME, Node
 from trimtab.core.model.objects import Object, Service
 from trimtab.core.model.resources import CPU, MEMORY, NANOS, PODS, ContainerRequests, PodRequests, pod_requests
 from trimtab.sim.scenario import NAMESPACE, MetricsPipeline, PodTemplate, Scenario, SimulatedNode, TracedPod
@@ -28,7 +28,6 @@ LIFETIME_BANDS = 5  # usage is dealt out among apps of similar lifetime
 ARRIVAL_SPAN = 0.9  # of its step, within which a pod arrives
 MOST_PODS = 1000  # of a node; traces say nothing about it
 APP = "app"
-HOSTNAME = "kubernetes.io/hostname"
 
 
 class RecordedPod(Struct, frozen=True):
