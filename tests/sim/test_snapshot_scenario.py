@@ -11,7 +11,7 @@ from tests.sim.snapshot_clusters import cluster, replica, used, worker
 from trimtab.config.kube_scheduler import default_configuration
 from trimtab.sim.scenario import PodTemplate, Scenario, TracedPod
 from trimtab.sim.simulation import Simulation
-from trimtab.sim.snapshot_document import History, Sample, Series, Usage
+from trimtab.sim.snapshot_document import History, PastUsage, Sample, Usage
 from trimtab.sim.snapshot_scenario import scenario_of, unmeasured
 
 MIB = 2.0**20
@@ -50,7 +50,7 @@ def test_usage_from_samples_history_or_requests(tmp_path: Path) -> None:
     """A sample lasts; a history repeats, with its gaps filled; without either, and for one missing resource, requests."""
     pods = [replica(name, "n-1", memory="64Mi") for name in ("measured", "recorded", "unknown", "half")]
     samples = {"shop/measured": used(250, MIB), "shop/half": Sample(1.0, cpu=5.0)}
-    series = {"shop/recorded": Series((None, 100.0, None, 300.0), (MIB, 2 * MIB, MIB, MIB))}
+    series = {"shop/recorded": PastUsage((None, 100.0, None, 300.0), (MIB, 2 * MIB, MIB, MIB))}
     snapshot = cluster(
         tmp_path, [worker("n-1")], pods, usage=Usage({}, samples), history=History(0.0, 60.0, {}, series)
     )

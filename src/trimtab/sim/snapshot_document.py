@@ -69,7 +69,7 @@ class Sample(Struct, frozen=True, omit_defaults=True):
         return {name: value for name, value in ((CPU, self.cpu), (MEMORY, self.memory)) if value is not None}
 
 
-class Series(Struct, frozen=True, omit_defaults=True):
+class PastUsage(Struct, frozen=True, omit_defaults=True):
     """What one node or pod has used, one value per step."""
 
     cpu: Amounts = ()
@@ -99,8 +99,8 @@ class History(Struct, frozen=True):
 
     start: float
     step: float
-    nodes: Mapping[str, Series] = {}
-    pods: Mapping[str, Series] = {}
+    nodes: Mapping[str, PastUsage] = {}
+    pods: Mapping[str, PastUsage] = {}
 
     @property
     def steps(self) -> int:

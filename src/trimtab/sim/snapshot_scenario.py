@@ -18,7 +18,7 @@ from trimtab.core.model.pod import Pod
 from trimtab.core.model.resources import CPU, MEMORY
 from trimtab.sim.owners import NODE_BOUND
 from trimtab.sim.scenario import MetricsPipeline, PodTemplate, Scenario, SimulatedNode, TracedPod
-from trimtab.sim.snapshot_document import Sample, Series
+from trimtab.sim.snapshot_document import PastUsage, Sample
 from trimtab.sim.snapshot_file import ClusterSnapshot
 from trimtab.sim.usage_patterns import Recorded, Steady, UsagePattern, without_gaps
 
@@ -67,7 +67,7 @@ class _Usage:
         self.step = step
         self._pods: Mapping[str, Sample] = snapshot.usage.pods if snapshot.usage is not None else {}
         self._nodes: Mapping[str, Sample] = snapshot.usage.nodes if snapshot.usage is not None else {}
-        self._history: Mapping[str, Series] = snapshot.history.pods if snapshot.history is not None else {}
+        self._history: Mapping[str, PastUsage] = snapshot.history.pods if snapshot.history is not None else {}
 
     def pod(self, pod: Pod, resource: str) -> UsagePattern:
         series = self._history.get(pod.key)

@@ -20,14 +20,14 @@ from trimtab.core.model.resources import MIB
 from trimtab.sim.scenario import Scenario
 from trimtab.sim.traces.options import TraceOptions
 from trimtab.sim.traces.recording import RecordedPod, Recording, to_scenario, vary
-from trimtab.sim.traces.tables import Row, Series, fail, find_file, read_rows
+from trimtab.sim.traces.tables import Row, UsageArray, fail, find_file, read_rows
 
 NODE_COLUMNS = ("node", "cpu_milli", "memory_mib")
 POD_COLUMNS = ("pod", "cpu_request_milli", "memory_request_mib", "arrival_s")
 OPTIONAL_POD_COLUMNS = ("app", "cpu_limit_milli", "memory_limit_mib", "departure_s", "initial_node")
 USAGE_COLUMNS = ("pod", "first_step", "cpu_milli", "memory_mib")
 MAX_STEPS = 1_000_000
-_NONE: Series = np.zeros(0, dtype=np.float32)
+_NONE: UsageArray = np.zeros(0, dtype=np.float32)
 
 
 class Meta(Struct, frozen=True):

@@ -20,7 +20,7 @@ from trimtab.core.model.objects import Object, Service
 from trimtab.core.model.resources import CPU, MEMORY, NANOS, PODS, ContainerRequests, PodRequests, pod_requests
 from trimtab.sim.scenario import NAMESPACE, MetricsPipeline, PodTemplate, Scenario, SimulatedNode, TracedPod
 from trimtab.sim.traces.options import TraceOptions
-from trimtab.sim.traces.tables import Series
+from trimtab.sim.traces.tables import UsageArray
 from trimtab.sim.usage_patterns import Recorded
 from trimtab.wire.objects import label_map_selector
 
@@ -38,8 +38,8 @@ class RecordedPod(Struct, frozen=True):
     request: tuple[int, int]
     limit: tuple[int, int]
     first: int
-    cpu: Series
-    memory: Series
+    cpu: UsageArray
+    memory: UsageArray
     node: str = ""
 
     @property
