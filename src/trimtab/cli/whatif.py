@@ -80,7 +80,7 @@ def command(
 ) -> None:
     """Simulate a change of the cluster: what would be pending, and how hot would nodes get? Only reads.
 
-    Pods go on as they were measured; one that was not measured counts with its requests.
+    Pods go on as they were measured; one that was not measured counts with its requests, if its node's sample leaves as much.
 
     Exit code: 0, or 1 if the change leaves more pods pending, cannot be completed or loses pods, 2 if there is no answer, 130
     if interrupted.
