@@ -15,7 +15,9 @@ OURS = "PeakRisk"
 LATE_VARIANTS = ("k8s-mix-a-29-delayed", "k8s-mix-a-29")  # they differ only in how late metrics are
 # First those that know no load, then load policies; `NAME-strict` is one as its origin behaves. Templates are not compared.
 WITHOUT_LOAD = (BASELINE, "MostAllocated", "Random", "RoundRobin", "stock")
-WITHOUT_LOAD_ON_VARIANTS = (BASELINE, "stock")
+# On variants of a trace only those whose hot80 was below half of the baseline's on the published one, and stock.
+CONTENDERS = ("CpuRealUsage", "LoadVariationRiskBalancing", OURS, "Rescheduler", "stock-and-PeakRisk",
+              "TargetLoadPacking", "UsageOvercommit")  # fmt: skip
 FOR_GPUS = "GpuShare"
 # What other load-aware schedulers get wrong; the other shipped scenarios are for reading and for tests.
 FAULT_SCENARIOS = (
@@ -33,7 +35,7 @@ FAULT_SCENARIOS = (
 class TraceVariant(Struct, frozen=True):
     """A trace of the data folder with the options of a scenario's `trace`, and what it is for.
 
-    strict: whether policies are also run as their origins behave, and those without load all of them.
+    strict: whether all policies are run, also as their origins behave, or only the contenders.
     pooled: whether it counts in the sum over variants; what differs from another variant in its metrics alone does not.
     """
 
@@ -123,7 +125,8 @@ def _scenario(variant: TraceVariant, data: Path) -> str:
 
 def policies(templates: frozenset[str], *, strict: bool) -> tuple[str, ...]:
     """The baseline first, then what knows no load, then all others by name."""
+    if not strict:
+        return (BASELINE, "stock", *CONTENDERS)
     left_out = (*WITHOUT_LOAD, *templates)
     named = [name for name in named_policies() if name not in left_out and not name.startswith(FOR_GPUS)]
-    chosen = [name for name in named if strict or not name.endswith("-strict")]
-    return (*(WITHOUT_LOAD if strict else WITHOUT_LOAD_ON_VARIANTS), *sorted(chosen, key=str.lower))
+    return (*WITHOUT_LOAD, *sorted(named, key=str.lower))
