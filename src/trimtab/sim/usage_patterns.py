@@ -13,7 +13,6 @@ from msgspec import Struct
 from numpy.typing import NDArray
 
 from trimtab.core.model.duration import DAY, MINUTE
-from trimtab.core.model.duration import HOUR as HOUR
 from trimtab.sim.randomness import Floats, uniforms
 
 Samples = NDArray[np.float32] | Floats  # a trace has millions of them, for which 32 bits are enough
