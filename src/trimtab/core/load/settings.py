@@ -10,7 +10,8 @@ from trimtab.core.model.setting import ParsedFields, setting
 
 TRACKED = (CPU, MEMORY)  # resources for which the usage of pods is accounted
 FRESH, STALE = 120.0, 300.0  # defaults, in seconds
-RULES = ("siblings", "cluster", "koordinator", "trimaran", "volcano", "requests")
+SIBLINGS = "siblings"
+RULES = (SIBLINGS, "cluster", "koordinator", "trimaran", "volcano", "requests")
 
 
 def _ratio_error(value: float) -> str | None:
